@@ -1,0 +1,2 @@
+//! leafpress.
+fn main() {}
