@@ -1,0 +1,302 @@
+//! Table leaves, written in place: where nearly all bytes of a load are made.
+//!
+//! A [`LeafRun`] is a stretch of a table: some leaves, each followed by the
+//! overflow pages of its cells. Leaves know nothing of one another, so that
+//! several runs can be filled at once, on as many threads; page numbers within
+//! a run are indices until [`LeafRun::number`] makes them final.
+//!
+//! Invariants:
+//! 1. Rowids ascend within a run.
+//! 2. While a page is open, its pointers end at or before its content start.
+//! 3. Every overflow pointer is listed in `links` until it is final.
+
+use crate::cells::{space, write_page_header};
+use crate::error::{FormatError, RECORD_BYTES_MAX};
+use crate::layout::{PAGE_NUMBER_BYTES, POINTER_BYTES, PageKind, PageLayout};
+use crate::numbers::{PageNumbers, PageRange};
+use crate::record::{RecordWriter, SerialTypes, WRITE_SLACK_BYTES, record_bytes_max};
+use crate::value::Value;
+use crate::varint::{VARINT_BYTES_MAX, put_varint_before, varint_len};
+
+const KIND: PageKind = PageKind::TableLeaf;
+
+/// What a row takes besides its record: payload length, rowid, cell pointer.
+const ROW_OVERHEAD_BYTES_MAX: usize = 2 * VARINT_BYTES_MAX + POINTER_BYTES;
+
+/// A stretch of consecutive table leaves with their overflow pages.
+#[derive(Debug)]
+pub struct LeafRun {
+    layout: PageLayout,
+    pages: Vec<u8>,
+    leaves: Vec<Leaf>,
+    links: Vec<Link>,
+    open: Option<OpenLeaf>,
+    first_rowid: Option<i64>,
+    last_rowid: Option<i64>,
+    rows: u64,
+    serials: SerialTypes,
+    scratch: Vec<u8>,
+}
+
+/// A finished leaf: its index among the run's pages, and its last rowid.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Leaf {
+    pub page_index: u32,
+    pub last_rowid: i64,
+}
+
+/// A place where the number of the page at `target_index` belongs.
+#[derive(Debug, Clone, Copy)]
+struct Link {
+    at: usize,
+    target_index: u32,
+}
+
+/// The leaf being filled. Offsets are from its page's start.
+#[derive(Debug, Clone, Copy)]
+struct OpenLeaf {
+    page_at: usize,
+    content_at: usize,
+    cells: usize,
+}
+
+impl OpenLeaf {
+    #[inline]
+    fn pointers_end(self) -> usize {
+        KIND.header_bytes() + self.cells * POINTER_BYTES
+    }
+
+    #[inline]
+    fn free_bytes(self) -> usize {
+        self.content_at - self.pointers_end()
+    }
+}
+
+impl LeafRun {
+    /// An empty run for rows of up to `columns` columns.
+    pub fn new(layout: PageLayout, columns: usize) -> Self {
+        Self {
+            layout,
+            pages: Vec::new(),
+            leaves: Vec::new(),
+            links: Vec::new(),
+            open: None,
+            first_rowid: None,
+            last_rowid: None,
+            rows: 0,
+            serials: SerialTypes::new(columns),
+            scratch: Vec::new(),
+        }
+    }
+
+    /// Adds a row whose record is written by `write`, last column first, and
+    /// takes at most `record_bytes_max` bytes.
+    ///
+    /// # Errors
+    ///
+    /// [`FormatError::NotAscending`] and [`FormatError::RecordTooLong`]; the
+    /// row is then not in the run, which stays usable.
+    #[inline]
+    pub fn push(
+        &mut self,
+        rowid: i64,
+        record_bytes_max: usize,
+        write: impl FnOnce(&mut RecordWriter<'_>),
+    ) -> Result<(), FormatError> {
+        if let Some(previous) = self.last_rowid
+            && rowid <= previous
+        {
+            return Err(FormatError::NotAscending { previous, rowid });
+        }
+        let room = record_bytes_max + ROW_OVERHEAD_BYTES_MAX + WRITE_SLACK_BYTES;
+        match &mut self.open {
+            Some(open) if room <= open.free_bytes() => {
+                let page = &mut self.pages[open.page_at..][..self.layout.page_bytes()];
+                let end = open.content_at;
+                let mut writer = RecordWriter::new(page, end, &mut self.serials);
+                write(&mut writer);
+                let at = writer.finish();
+                let payload_bytes = (end - at) as u64;
+                let at = put_varint_before(page, at, rowid as u64);
+                open.content_at = put_varint_before(page, at, payload_bytes);
+                let pointer_at = open.pointers_end();
+                page[pointer_at..pointer_at + POINTER_BYTES]
+                    .copy_from_slice(&(open.content_at as u16).to_be_bytes());
+                open.cells += 1;
+            }
+            _ => self.push_where_it_fits(rowid, record_bytes_max, write)?,
+        }
+        self.first_rowid.get_or_insert(rowid);
+        self.last_rowid = Some(rowid);
+        self.rows += 1;
+        Ok(())
+    }
+
+    /// Adds a row of values, each in its own storage class.
+    ///
+    /// # Errors
+    ///
+    /// As [`push`](Self::push).
+    pub fn push_values(&mut self, rowid: i64, values: &[Value<'_>]) -> Result<(), FormatError> {
+        self.push(rowid, record_bytes_max(values), |record| {
+            for &value in values.iter().rev() {
+                record.value(value);
+            }
+        })
+    }
+
+    /// The row may not fit the open page: measure it first.
+    #[inline(never)]
+    fn push_where_it_fits(
+        &mut self,
+        rowid: i64,
+        record_bytes_max: usize,
+        write: impl FnOnce(&mut RecordWriter<'_>),
+    ) -> Result<(), FormatError> {
+        let mut scratch = std::mem::take(&mut self.scratch);
+        let room = record_bytes_max + WRITE_SLACK_BYTES;
+        if scratch.len() < room {
+            scratch.resize(room, 0);
+        }
+        let end = scratch.len();
+        let mut writer = RecordWriter::new(&mut scratch, end, &mut self.serials);
+        write(&mut writer);
+        let at = writer.finish();
+        let result = self.push_payload(rowid, &scratch[at..end]);
+        self.scratch = scratch;
+        result
+    }
+
+    fn push_payload(&mut self, rowid: i64, payload: &[u8]) -> Result<(), FormatError> {
+        if payload.len() as u64 > RECORD_BYTES_MAX {
+            return Err(FormatError::RecordTooLong { bytes: payload.len() as u64 });
+        }
+        let local_bytes = self.layout.local_bytes(KIND, payload.len());
+        let spills = local_bytes < payload.len();
+        let prefix_bytes = varint_len(payload.len() as u64) + varint_len(rowid as u64);
+        let cell_bytes = prefix_bytes + local_bytes + if spills { PAGE_NUMBER_BYTES } else { 0 };
+        let mut open = self.page_with_room(cell_bytes);
+
+        let page = &mut self.pages[open.page_at..][..self.layout.page_bytes()];
+        let cell_at = open.content_at - space(cell_bytes) + POINTER_BYTES;
+        let local_at = cell_at + prefix_bytes;
+        page[local_at..local_at + local_bytes].copy_from_slice(&payload[..local_bytes]);
+        let at = put_varint_before(page, local_at, rowid as u64);
+        put_varint_before(page, at, payload.len() as u64);
+        let pointer_at = open.pointers_end();
+        page[pointer_at..pointer_at + POINTER_BYTES]
+            .copy_from_slice(&(cell_at as u16).to_be_bytes());
+        open.content_at = cell_at;
+        open.cells += 1;
+        debug_assert!(open.pointers_end() <= open.content_at, "invariant 2");
+        self.open = Some(open);
+        if spills {
+            let link_at = open.page_at + local_at + local_bytes;
+            self.push_overflow(link_at, &payload[local_bytes..]);
+        }
+        Ok(())
+    }
+
+    /// The open page if the cell fits, else a new one.
+    fn page_with_room(&mut self, cell_bytes: usize) -> OpenLeaf {
+        match self.open {
+            Some(open) if space(cell_bytes) <= open.free_bytes() => open,
+            _ => {
+                self.close_page();
+                OpenLeaf { page_at: self.add_page(), content_at: self.layout.usable(), cells: 0 }
+            }
+        }
+    }
+
+    fn add_page(&mut self) -> usize {
+        let at = self.pages.len();
+        self.pages.resize(at + self.layout.page_bytes(), 0);
+        at
+    }
+
+    /// Chains the rest of a payload through overflow pages behind the leaf.
+    fn push_overflow(&mut self, first_link_at: usize, rest: &[u8]) {
+        let mut link_at = first_link_at;
+        for content in rest.chunks(self.layout.overflow_bytes()) {
+            let page_at = self.add_page();
+            let target_index = self.page_index(page_at);
+            self.links.push(Link { at: link_at, target_index });
+            let content_at = page_at + PAGE_NUMBER_BYTES;
+            self.pages[content_at..content_at + content.len()].copy_from_slice(content);
+            link_at = page_at;
+        }
+    }
+
+    fn page_index(&self, page_at: usize) -> u32 {
+        (page_at / self.layout.page_bytes()) as u32
+    }
+
+    fn close_page(&mut self) {
+        let (Some(open), Some(last_rowid)) = (self.open.take(), self.last_rowid) else { return };
+        let page = &mut self.pages[open.page_at..][..self.layout.page_bytes()];
+        // Records are written in words that may reach into the gap.
+        page[open.pointers_end()..open.content_at].fill(0);
+        write_page_header(page, KIND, open.cells, open.content_at);
+        let page_index = self.page_index(open.page_at);
+        self.leaves.push(Leaf { page_index, last_rowid });
+    }
+
+    /// Ends the run: closes its last leaf.
+    pub fn close(&mut self) {
+        self.close_page();
+    }
+
+    /// Rows pushed so far.
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// The rowid pushed first.
+    pub fn first_rowid(&self) -> Option<i64> {
+        self.first_rowid
+    }
+
+    /// The rowid pushed last.
+    pub fn last_rowid(&self) -> Option<i64> {
+        self.last_rowid
+    }
+
+    /// Memory that the pages take so far.
+    pub fn bytes(&self) -> usize {
+        self.pages.len()
+    }
+
+    pub(crate) fn leaves(&self) -> &[Leaf] {
+        &self.leaves
+    }
+
+    /// Takes page numbers for the whole run.
+    ///
+    /// # Errors
+    ///
+    /// [`FormatError::TooManyPages`].
+    pub fn take_numbers(&self, numbers: &mut PageNumbers) -> Result<PageRange, FormatError> {
+        debug_assert!(self.open.is_none(), "the run is not closed");
+        numbers.take_range(self.page_index(self.pages.len()))
+    }
+
+    /// Makes the page numbers final and returns the pages, ready to be written.
+    pub fn number(&mut self, range: &PageRange) -> &[u8] {
+        for link in self.links.drain(..) {
+            self.pages[link.at..link.at + PAGE_NUMBER_BYTES]
+                .copy_from_slice(&range.number(link.target_index).to_be_bytes());
+        }
+        &self.pages
+    }
+
+    /// Empties the run for the next stretch, keeping the memory.
+    pub fn clear(&mut self) {
+        self.pages.clear();
+        self.leaves.clear();
+        self.links.clear();
+        self.open = None;
+        self.first_rowid = None;
+        self.last_rowid = None;
+        self.rows = 0;
+    }
+}

@@ -1,0 +1,115 @@
+//! A rowid table: runs of leaves joined under one root.
+
+use crate::cells::CellPage;
+use crate::error::FormatError;
+use crate::finished::FinishedPages;
+use crate::layout::{PageKind, PageLayout};
+use crate::leaf::LeafRun;
+use crate::numbers::{PageNumbers, PageRange};
+use crate::spine::Spine;
+use crate::varint::{VARINT_BYTES_MAX, put_varint_before};
+
+/// Joins [`LeafRun`]s, in rowid order, to one B-tree.
+///
+/// ```
+/// use leafpress_format::{FinishedPages, LeafRun, PageLayout, PageNumbers, TableBuilder, Value};
+///
+/// let layout = PageLayout::new(4096)?;
+/// let mut numbers = PageNumbers::new(layout);
+/// let mut finished = FinishedPages::new(layout);
+/// let mut table = TableBuilder::new(layout);
+///
+/// let mut run = LeafRun::new(layout, 2);
+/// run.push_values(1, &[Value::from("Ada"), Value::from(36)])?;
+/// run.push_values(2, &[Value::from("Grace"), Value::Null])?;
+/// run.close();
+/// let range = table.append(&run, &mut numbers, &mut finished)?;
+/// let _pages = run.number(&range); // write them at `range`
+///
+/// let root = table.finish(&mut numbers, &mut finished)?;
+/// assert_eq!(root, 2);
+/// # Ok::<(), leafpress_format::FormatError>(())
+/// ```
+#[derive(Debug)]
+pub struct TableBuilder {
+    layout: PageLayout,
+    spine: Spine,
+    /// The last leaf waits here: only its successor makes it a left child.
+    last_leaf: Option<LastLeaf>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct LastLeaf {
+    page: u32,
+    last_rowid: i64,
+}
+
+impl TableBuilder {
+    /// An empty table.
+    pub fn new(layout: PageLayout) -> Self {
+        let spine = Spine::new(layout, PageKind::TableInterior);
+        Self { layout, spine, last_leaf: None }
+    }
+
+    /// Appends a closed run, and gives it its page numbers. Interior pages
+    /// that became full are added to `finished`.
+    ///
+    /// # Errors
+    ///
+    /// [`FormatError::NotAscending`] if the run does not begin after the last
+    /// one's end, and [`FormatError::TooManyPages`].
+    pub fn append(
+        &mut self,
+        run: &LeafRun,
+        numbers: &mut PageNumbers,
+        finished: &mut FinishedPages,
+    ) -> Result<PageRange, FormatError> {
+        if let (Some(last), Some(rowid)) = (self.last_leaf, run.first_rowid())
+            && rowid <= last.last_rowid
+        {
+            return Err(FormatError::NotAscending { previous: last.last_rowid, rowid });
+        }
+        let range = run.take_numbers(numbers)?;
+        for leaf in run.leaves() {
+            if let Some(last) = self.last_leaf {
+                let mut buf = [0; VARINT_BYTES_MAX];
+                let at = put_varint_before(&mut buf, VARINT_BYTES_MAX, last.last_rowid as u64);
+                self.spine.push(last.page, &buf[at..], numbers, finished)?;
+            }
+            let page = range.number(leaf.page_index);
+            self.last_leaf = Some(LastLeaf { page, last_rowid: leaf.last_rowid });
+        }
+        Ok(range)
+    }
+
+    /// Ends the table and returns its root page.
+    ///
+    /// # Errors
+    ///
+    /// [`FormatError::TooManyPages`].
+    pub fn finish(
+        self,
+        numbers: &mut PageNumbers,
+        finished: &mut FinishedPages,
+    ) -> Result<u32, FormatError> {
+        if let Some(last) = self.last_leaf {
+            return self.spine.finish(last.page, numbers, finished);
+        }
+        let root = numbers.take()?;
+        CellPage::new(PageKind::TableLeaf).write(self.layout, finished.add(root), 0, 0);
+        Ok(root)
+    }
+
+    /// Ends the table with its root on page 1. It must have a leaf.
+    pub(crate) fn finish_on_page_1(
+        self,
+        page_1: &mut [u8],
+        numbers: &mut PageNumbers,
+        finished: &mut FinishedPages,
+    ) -> Result<(), FormatError> {
+        match self.last_leaf {
+            Some(last) => self.spine.finish_on_page_1(last.page, page_1, numbers, finished),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! SQLite's variable-length integers, written from their last byte to their first.
+//!
+//! ```text
+//! bytes 1–8   1xxxxxxx  seven bits each, most significant group first
+//! last byte   0xxxxxxx
+//! byte 9      xxxxxxxx  all eight bits, if the first eight did not suffice
+//! ```
+//!
+//! Pages fill from their end downwards, and so do records (see [`crate::record`]):
+//! whatever precedes a thing is written after it, when its size is known.
+
+/// The longest varint, in bytes.
+pub const VARINT_BYTES_MAX: usize = 9;
+
+/// How many bytes `value` takes.
+///
+/// ```
+/// assert_eq!(leafpress_format::varint_len(127), 1);
+/// assert_eq!(leafpress_format::varint_len(128), 2);
+/// assert_eq!(leafpress_format::varint_len(u64::MAX), 9);
+/// ```
+#[inline]
+pub const fn varint_len(value: u64) -> usize {
+    if value < 0x80 {
+        return 1;
+    }
+    let bits = 64 - value.leading_zeros() as usize;
+    let groups = bits.div_ceil(7);
+    if groups > VARINT_BYTES_MAX { VARINT_BYTES_MAX } else { groups }
+}
+
+/// Writes `value` so that it ends just before `end`, and returns where it begins.
+///
+/// # Panics
+///
+/// If there is no room for it in front of `end`.
+#[inline]
+pub fn put_varint_before(buf: &mut [u8], end: usize, value: u64) -> usize {
+    if value < 0x80 {
+        buf[end - 1] = value as u8;
+        return end - 1;
+    }
+    put_long_varint_before(buf, end, value)
+}
+
+#[inline]
+fn put_long_varint_before(buf: &mut [u8], end: usize, mut value: u64) -> usize {
+    let mut at = end - 1;
+    if value >> 56 == 0 {
+        buf[at] = (value & 0x7f) as u8;
+        value >>= 7;
+    } else {
+        buf[at] = value as u8;
+        value >>= 8;
+        // A nine-byte varint has eight bytes in front of its last, even if
+        // the first of them carries only zeros.
+        for _ in 0..8 {
+            at -= 1;
+            buf[at] = 0x80 | (value & 0x7f) as u8;
+            value >>= 7;
+        }
+        return at;
+    }
+    while value != 0 {
+        at -= 1;
+        buf[at] = 0x80 | (value & 0x7f) as u8;
+        value >>= 7;
+    }
+    at
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// An independent reading of the format's description.
+    fn read(bytes: &[u8]) -> (u64, usize) {
+        let mut value = 0;
+        for (i, &byte) in bytes.iter().enumerate() {
+            if i == 8 {
+                return (value << 8 | u64::from(byte), 9);
+            }
+            value = value << 7 | u64::from(byte & 0x7f);
+            if byte & 0x80 == 0 {
+                return (value, i + 1);
+            }
+        }
+        panic!("no end");
+    }
+
+    fn check(value: u64) {
+        let mut buf = [0xee; 12];
+        let at = put_varint_before(&mut buf, 11, value);
+        assert_eq!(11 - at, varint_len(value), "{value:#x}");
+        assert_eq!(read(&buf[at..11]), (value, varint_len(value)));
+        assert_eq!(buf[11], 0xee);
+    }
+
+    #[test]
+    fn every_power_of_two_and_its_neighbours() {
+        for bit in 0..64 {
+            let value = 1u64 << bit;
+            check(value);
+            check(value - 1);
+            check(!value);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn reads_back(value: u64, shift in 0..64) {
+            check(value >> shift);
+        }
+    }
+}
