@@ -22,13 +22,17 @@
 //! are drawn in `layout.rs`, `record.rs`, `varint.rs` and `header.rs`.
 #![forbid(unsafe_code)]
 
+pub mod affinity;
 mod cells;
+mod decimal;
 mod error;
 mod finished;
 mod header;
 mod index;
+pub mod key;
 mod layout;
 mod leaf;
+pub mod number;
 mod numbers;
 mod record;
 mod schema;
@@ -37,11 +41,14 @@ mod table;
 mod value;
 mod varint;
 
+pub use affinity::Affinity;
 pub use error::{FormatError, PAGE_NUMBER_MAX, RECORD_BYTES_MAX};
 pub use finished::FinishedPages;
 pub use index::IndexBuilder;
+pub use key::{Collation, KeyColumn, SortOrder, compare_keys, compare_values};
 pub use layout::PageLayout;
 pub use leaf::LeafRun;
+pub use number::{Number, NumberText};
 pub use numbers::{PageNumbers, PageRange};
 pub use record::{
     COLUMN_OVERHEAD_BYTES_MAX, HEADER_LENGTH_BYTES_MAX, RecordWriter, SerialTypes,
