@@ -248,3 +248,84 @@ const fn log2_of_power_of_ten(exponent: i32) -> i32 {
 const fn log10_of_power_of_two(exponent: i32) -> i32 {
     (exponent * 78_913) >> 18
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A natural number of any size, in 32-bit limbs, the lowest first.
+    fn multiply(number: &[u32], factor: u32) -> Vec<u32> {
+        let mut carry = 0;
+        let mut product = Vec::with_capacity(number.len() + 1);
+        for limb in number {
+            let sum = u64::from(*limb) * u64::from(factor) + carry;
+            product.push(sum as u32);
+            carry = sum >> 32;
+        }
+        product.push(carry as u32);
+        while product.last() == Some(&0) {
+            product.pop();
+        }
+        product
+    }
+
+    fn bit_count(number: &[u32]) -> usize {
+        number.len() * 32 - number.last().map_or(0, |limb| limb.leading_zeros() as usize)
+    }
+
+    fn power_of_five(exponent: u32) -> Vec<u32> {
+        (0..exponent).fold(vec![1], |power, _| multiply(&power, 5))
+    }
+
+    fn product(number: &[u32], factor: u64) -> Vec<u32> {
+        let low = multiply(number, factor as u32);
+        let mut sum = [vec![0], multiply(number, (factor >> 32) as u32)].concat();
+        sum.resize(sum.len().max(low.len()) + 1, 0);
+        let mut carry = 0;
+        for (index, limb) in sum.iter_mut().enumerate() {
+            let total = u64::from(*limb) + u64::from(low.get(index).copied().unwrap_or(0)) + carry;
+            *limb = total as u32;
+            carry = total >> 32;
+        }
+        while sum.last() == Some(&0) {
+            sum.pop();
+        }
+        sum
+    }
+
+    #[test]
+    fn the_upper_64_bits_of_every_power_are_exact() {
+        for exponent in 0..=EXPONENT_MAX {
+            let power = power_of_five(exponent.unsigned_abs());
+            let wide = [vec![0, 0], power].concat();
+            let skipped = bit_count(&wide) - 64;
+            let bit = |index: usize| u64::from(wide[index / 32] >> (index % 32) & 1);
+            let upper = (skipped..skipped + 64).rev().fold(0, |bits, index| bits << 1 | bit(index));
+            assert_eq!(power_of_ten(exponent).0, upper, "10^{exponent}");
+        }
+        for exponent in EXPONENT_MIN..0 {
+            let power = power_of_five(exponent.unsigned_abs());
+            let upper = power_of_ten(exponent).0;
+            // 5^n times its reciprocal, rounded down, is below a power of two;
+            // with the next larger one it is not.
+            let bits = bit_count(&product(&power, upper));
+            assert_eq!(upper >> 63, 1, "10^{exponent}");
+            assert!(upper == u64::MAX || bit_count(&product(&power, upper + 1)) == bits + 1);
+        }
+    }
+
+    #[test]
+    fn reading_is_exact_where_ninety_six_bits_suffice() {
+        for (mantissa, exponent) in
+            [(1, 0), (1, 23), (15, -1), (u64::MAX, 0), (5, -324), (3, -324), (2, -324), (17, 307)]
+        {
+            let expected: f64 = format!("{mantissa}e{exponent}").parse().unwrap();
+            assert_eq!(decimal_to_real(mantissa, exponent).to_bits(), expected.to_bits());
+        }
+        for (mantissa, exponent) in [(1, -349), (u64::MAX, -348), (1, -330)] {
+            assert_eq!(decimal_to_real(mantissa, exponent).to_bits(), 0);
+        }
+        assert_eq!(decimal_to_real(1, 348).total_cmp(&f64::INFINITY), Ordering::Equal);
+        assert_eq!(decimal_to_real(18, 307).total_cmp(&f64::INFINITY), Ordering::Equal);
+    }
+}

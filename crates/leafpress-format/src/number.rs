@@ -94,6 +94,7 @@ pub fn text_to_number(text: &[u8]) -> Option<Number> {
 
 /// The integer that an INTEGER or NUMERIC column stores instead of `real`: any
 /// of the same value, but neither the smallest nor the largest 64-bit one.
+#[expect(clippy::float_cmp, reason = "exactly the same value is what is asked for")]
 pub fn integral(real: f64) -> Option<i64> {
     // `as` saturates, so what does not fit meets one of the two ends.
     let integer = real as i64;
