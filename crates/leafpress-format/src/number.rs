@@ -58,10 +58,6 @@ impl From<Number> for Value<'_> {
     }
 }
 
-/// Integers in text behind which a NUL hides more text are exact only below
-/// this size, 2^51: SQLite goes through a double then, and trusts it up to here.
-const TRUSTED_INTEGER_MAX: i64 = 1 << 51;
-
 /// The number that `text` is for SQLite, or `None` if it "does not look like a
 /// number" and so stays text under every affinity.
 ///
@@ -82,9 +78,11 @@ pub fn text_to_number(text: &[u8]) -> Option<Number> {
     let numeral = Numeral::find(text)?;
     // Only ASCII got through, so neither of the conversions fails.
     let digits = std::str::from_utf8(numeral.text).ok()?;
+    // Before a NUL even an integer goes through a double, as it does in SQLite:
+    // 9007199254740993 loses its last bit there.
     if numeral.is_integer
+        && numeral.ends_text
         && let Ok(integer) = digits.parse::<i64>()
-        && (numeral.ends_text || (-TRUSTED_INTEGER_MAX..TRUSTED_INTEGER_MAX).contains(&integer))
     {
         return Some(Number::Integer(integer));
     }
