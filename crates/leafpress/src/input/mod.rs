@@ -1,1 +1,16 @@
-//! Bytes to fields.
+//! Bytes to fields: the input stage.
+//!
+//! ```text
+//! source.rs   where the bytes come from: file, pipe, .gz, .zst; read twice
+//! encoding.rs other encodings to UTF-8, byte order marks
+//! block.rs    whole lines, a megabyte or two at a time
+//! csv/        one block to field and record ends, and to values
+//! ```
+//!
+//! Must never: know SQLite, column types or what becomes of a row. Only `load`
+//! joins this stage with the others.
+
+pub mod block;
+pub mod csv;
+mod encoding;
+pub mod source;

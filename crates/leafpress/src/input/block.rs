@@ -1,0 +1,274 @@
+//! Whole lines of the input, a megabyte or two at a time: the unit of work of
+//! the loader's threads.
+//!
+//! [`BlockReader`] stands between [`Source`](super::source::Source) and the
+//! scanners. The loader's threads take turns with it under a lock, so it does
+//! no more than it must: read, cut after the last newline, count lines.
+//!
+//! ```text
+//! 0            64 = start                        end of bytes()
+//! | headroom   | line \n | line \n | … | line \n |
+//! ```
+//!
+//! # Invariants
+//! 1. The data of a block that was read are not empty, begin at
+//!    [`BLOCK_HEADROOM`] and end with `\n`, which is added where the input
+//!    lacks its last one.
+//! 2. The blocks' data in their order are the input, as UTF-8 and without its
+//!    byte order mark.
+//!
+//! Must never: know of fields or quotes.
+
+use std::io::{self, Read};
+
+use memchr::{memchr_iter, memrchr};
+
+use super::encoding;
+use super::source::Opened;
+use crate::{Error, ErrorKind, Result};
+
+/// Bytes before a block's data, so that up to as many may be read before any
+/// field without a check.
+pub const BLOCK_HEADROOM: usize = 64;
+
+/// The size of a block that keeps a core's cache warm and the lock cool.
+pub const BLOCK_BYTES_DEFAULT: usize = 1 << 20;
+
+/// Offsets in a block have 32 bits: a record and the block that it ends in must
+/// stay below 4 GiB.
+const RECORD_BYTES_MAX: u64 = 2 << 30;
+
+/// The limit for a record that was asked for, or the highest there can be.
+pub(super) fn record_bytes_limit(wanted: u64) -> u64 {
+    wanted.min(RECORD_BYTES_MAX)
+}
+
+/// A run of whole lines, in a buffer that is used again.
+#[derive(Debug)]
+pub struct Block {
+    /// Stays initialised beyond `end`, so that it need not be zeroed each time.
+    buffer: Vec<u8>,
+    end: usize,
+    number: u64,
+    first_line: u64,
+}
+
+impl Default for Block {
+    fn default() -> Self {
+        Self { buffer: vec![0; BLOCK_HEADROOM], end: BLOCK_HEADROOM, number: 0, first_line: 1 }
+    }
+}
+
+impl Block {
+    /// A block with no data.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The headroom and the data: offsets in the block are offsets in this.
+    pub fn bytes(&self) -> &[u8] {
+        &self.buffer[..self.end]
+    }
+
+    /// Where the data begin in [`bytes`](Self::bytes).
+    pub fn start(&self) -> usize {
+        BLOCK_HEADROOM
+    }
+
+    /// The data alone.
+    pub fn data(&self) -> &[u8] {
+        &self.buffer[BLOCK_HEADROOM..self.end]
+    }
+
+    /// Which block of the input this is, counted from 0.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// The line of the input that the data begin with, counted from 1.
+    pub fn first_line(&self) -> u64 {
+        self.first_line
+    }
+
+    /// Forgets the data and keeps the memory.
+    pub fn clear(&mut self) {
+        self.end = BLOCK_HEADROOM;
+    }
+
+    /// Makes room for the data to grow to `end`, at least doubling.
+    fn grow(&mut self, end: usize) {
+        if self.buffer.len() < end {
+            self.buffer.resize(end.max(self.buffer.len().saturating_mul(2)), 0);
+        }
+    }
+
+    fn push(&mut self, bytes: &[u8]) {
+        let end = self.end + bytes.len();
+        self.grow(end);
+        self.buffer[self.end..end].copy_from_slice(bytes);
+        self.end = end;
+    }
+
+    /// Adds the data of the block that follows, and takes its number.
+    pub(super) fn append(&mut self, next: &Self) {
+        self.push(next.data());
+        self.number = next.number;
+    }
+
+    /// Exchanges the data with `other`, but not the number.
+    pub(super) fn swap_data(&mut self, other: &mut Self) {
+        std::mem::swap(self, other);
+        std::mem::swap(&mut self.number, &mut other.number);
+    }
+
+    /// Moves the data from `at` on to `tail`, in place of what it held.
+    pub(super) fn split_off(&mut self, at: usize, tail: &mut Self) {
+        tail.clear();
+        tail.push(&self.buffer[at..self.end]);
+        tail.number = self.number;
+        tail.first_line = self.first_line + count_lines(&self.buffer[BLOCK_HEADROOM..at]);
+        self.end = at;
+    }
+}
+
+fn count_lines(bytes: &[u8]) -> u64 {
+    memchr_iter(b'\n', bytes).count() as u64
+}
+
+/// How an input is cut into blocks.
+#[derive(Debug, Clone)]
+pub struct BlockOptions {
+    /// The size to aim at.
+    pub block_bytes: usize,
+    /// No record may be longer: it bounds the memory that a quote which is
+    /// never closed can take.
+    pub record_bytes_max: u64,
+    /// The label of the input's encoding; UTF-8 where there is none.
+    pub encoding: Option<String>,
+}
+
+impl Default for BlockOptions {
+    fn default() -> Self {
+        Self { block_bytes: BLOCK_BYTES_DEFAULT, record_bytes_max: 1_000_000_000, encoding: None }
+    }
+}
+
+/// Cuts an input into blocks.
+pub struct BlockReader<'a> {
+    source: Opened<'a>,
+    /// What was read beyond the last block's end; holds no newline, but for
+    /// the input's first bytes.
+    rest: Vec<u8>,
+    block_bytes: usize,
+    record_bytes_max: u64,
+    next_number: u64,
+    next_line: u64,
+    is_ended: bool,
+}
+
+impl<'a> BlockReader<'a> {
+    /// Reads the first bytes to see how the input is encoded.
+    ///
+    /// # Errors
+    /// A usage error for an unknown encoding; an input error where the input
+    /// is not in the encoding that it should be in.
+    pub fn new(mut source: Opened<'a>, options: &BlockOptions) -> Result<Self> {
+        let rest = encoding::prepare(&mut source, options.encoding.as_deref())?;
+        Ok(Self {
+            source,
+            rest,
+            block_bytes: options.block_bytes.max(1),
+            record_bytes_max: record_bytes_limit(options.record_bytes_max),
+            next_number: 0,
+            next_line: 1,
+            is_ended: false,
+        })
+    }
+
+    /// The size of the input in its compressed form, if known.
+    pub fn bytes_total(&self) -> Option<u64> {
+        self.source.bytes_total()
+    }
+
+    /// Reads the next block; says no at the end of the input.
+    ///
+    /// # Errors
+    /// Where the input cannot be read, is damaged, or has too long a line. No
+    /// further block can be read then.
+    pub fn next(&mut self, block: &mut Block) -> Result<bool> {
+        block.clear();
+        if self.is_ended {
+            return Ok(false);
+        }
+        self.shrink(block);
+        block.push(&self.rest);
+        self.rest.clear();
+        if !self.fill_lines(block)? {
+            return Ok(false);
+        }
+        block.number = self.next_number;
+        block.first_line = self.next_line;
+        self.next_number += 1;
+        self.next_line += count_lines(block.data());
+        Ok(true)
+    }
+
+    /// Fills `block` up to its size, or further up to the first newline.
+    fn fill_lines(&mut self, block: &mut Block) -> Result<bool> {
+        let mut searched = block.start();
+        let mut target = block.start() + self.block_bytes;
+        loop {
+            self.fill(block, target)?;
+            if self.is_ended {
+                if block.data().last().is_some_and(|&last| last != b'\n') {
+                    block.push(b"\n");
+                }
+                return Ok(!block.data().is_empty());
+            }
+            if let Some(at) = memrchr(b'\n', &block.buffer[searched..block.end]) {
+                let cut = searched + at + 1;
+                self.rest.extend_from_slice(&block.buffer[cut..block.end]);
+                block.end = cut;
+                return Ok(true);
+            }
+            if block.data().len() as u64 > self.record_bytes_max {
+                return Err(self.long_line());
+            }
+            searched = block.end;
+            target = block.end + block.data().len().max(self.block_bytes);
+        }
+    }
+
+    /// Reads until the data reach `target` or the input ends.
+    fn fill(&mut self, block: &mut Block, target: usize) -> Result<()> {
+        block.grow(target);
+        while block.end < target && !self.is_ended {
+            match self.source.read(&mut block.buffer[block.end..target]) {
+                Ok(0) => self.is_ended = true,
+                Ok(count) => block.end += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => {
+                    self.is_ended = true;
+                    return Err(self.source.describe(error));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives back the memory that one long record took.
+    fn shrink(&self, block: &mut Block) {
+        let usual_bytes = BLOCK_HEADROOM + self.block_bytes.max(self.rest.len());
+        if block.buffer.len() > 4 * usual_bytes {
+            block.buffer.truncate(usual_bytes);
+            block.buffer.shrink_to_fit();
+        }
+    }
+
+    fn long_line(&mut self) -> Error {
+        self.is_ended = true;
+        let reason =
+            format!("line {} is longer than {} bytes", self.next_line, self.record_bytes_max);
+        ErrorKind::Input { file: self.source.name().to_owned(), reason }.into()
+    }
+}

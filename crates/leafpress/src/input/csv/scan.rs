@@ -1,0 +1,510 @@
+//! Finds where fields and records end, 64 bytes at a time.
+//!
+//! # The rules
+//! Those of Python's `csv` module, non-strict, over bytes:
+//! * A quote opens only at a field's first byte. Elsewhere outside quotes it is
+//!   text. Between quotes, two quotes are one.
+//! * What follows a closing quote, up to the next delimiter or line end, is
+//!   text that is added to the field. Such a quote, and a quote that is text,
+//!   is *stray*: counted, as it is a sign of the wrong dialect.
+//! * A record ends at `\n` outside quotes; a `\r` right before it belongs to the
+//!   line end. Any other `\r` is text.
+//! * A line that is empty but for its line end is no record.
+//! * An escape byte makes the next byte text, be it in quotes or not; right
+//!   after a closing quote it is text itself.
+//!
+//! # How
+//! Four 16-byte compares make a 64-bit mask of field ends and one of quotes.
+//! The exclusive-or prefix of the quotes says which bytes are inside, provided
+//! that each quote that opens (by that parity) stands at a field's first byte
+//! or right after a quote that closes (a doubled quote). Where that does not
+//! hold, [`exact`](super::exact) walks the chunk instead.
+//!
+//! # Invariants
+//! 1. `record_ends` is the part of `field_ends` where the byte is a `\n`.
+//! 2. Both rise strictly. A field starts one past the end before it, but for a
+//!    record's first field, which starts after the blank lines before it.
+//! 3. A scan that is cut in two at any byte gives the same index as one in one
+//!    go, if the bytes that end the first part are a line.
+//!
+//! Must never: copy or change the bytes, or allocate once its buffers have
+//! reached their size.
+
+use wide::u8x16;
+
+use super::dialect::Dialect;
+use super::exact::{self, State, is_line_end};
+
+/// Bytes looked at together: one bit of a mask each.
+const CHUNK_BYTES: usize = 64;
+/// Chunks between two checks of the room in the index.
+const STRIPE_CHUNKS: usize = 64;
+/// Offsets written at once, without asking how many of them are wanted.
+const GROUP: usize = 8;
+
+/// Rising offsets, in a buffer that stays initialised beyond those in use, so
+/// that a group can be written at a time.
+#[derive(Debug, Default, Clone)]
+struct Offsets {
+    slots: Vec<u32>,
+    count: usize,
+}
+
+impl Offsets {
+    fn as_slice(&self) -> &[u32] {
+        &self.slots[..self.count]
+    }
+
+    fn last(&self) -> Option<usize> {
+        self.as_slice().last().map(|&offset| offset as usize)
+    }
+
+    fn reserve(&mut self, additional: usize) {
+        let wanted = self.count + additional + CHUNK_BYTES;
+        if self.slots.len() < wanted {
+            self.slots.resize(wanted.max(self.slots.len() * 2), 0);
+        }
+    }
+
+    fn push(&mut self, offset: usize) {
+        self.reserve(1);
+        self.slots[self.count] = offset as u32;
+        self.count += 1;
+    }
+
+    /// Adds `base` plus the position of each set bit. The room must be there.
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "twice as slow as a call")]
+    fn push_bits(&mut self, base: usize, mut bits: u64) {
+        let count = bits.count_ones() as usize;
+        let room = &mut self.slots[self.count..self.count + CHUNK_BYTES];
+        for group in room.chunks_exact_mut(GROUP) {
+            for slot in group {
+                *slot = base as u32 + bits.trailing_zeros();
+                bits &= bits.wrapping_sub(1);
+            }
+            if bits == 0 {
+                break;
+            }
+        }
+        self.count += count;
+    }
+
+    /// Moves the offsets from the `keep`-th on to `other`, less `shift`.
+    fn split_off(&mut self, keep: usize, shift: usize, other: &mut Self) {
+        for &offset in &self.slots[keep..self.count] {
+            other.push(offset as usize - shift);
+        }
+        self.count = keep;
+    }
+}
+
+/// Where the fields and records of a block end, as offsets in it.
+#[derive(Debug, Default, Clone)]
+pub struct FieldIndex {
+    field_ends: Offsets,
+    record_ends: Offsets,
+    stray_quotes: u64,
+    first_stray: Option<u32>,
+}
+
+impl FieldIndex {
+    /// An index with nothing in it.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Forgets everything and keeps the memory.
+    pub fn clear(&mut self) {
+        self.field_ends.count = 0;
+        self.record_ends.count = 0;
+        self.stray_quotes = 0;
+        self.first_stray = None;
+    }
+
+    /// The offset of the delimiter or `\n` that ends each field.
+    pub fn field_ends(&self) -> &[u32] {
+        self.field_ends.as_slice()
+    }
+
+    /// The offset of the `\n` that ends each record.
+    pub fn record_ends(&self) -> &[u32] {
+        self.record_ends.as_slice()
+    }
+
+    /// Quotes that are text, or close before the field's end.
+    pub fn stray_quotes(&self) -> u64 {
+        self.stray_quotes
+    }
+
+    /// Where the first stray quote stands.
+    pub fn first_stray(&self) -> Option<usize> {
+        self.first_stray.map(|offset| offset as usize)
+    }
+
+    /// Walks the records, in `bytes` as they were scanned from `start` on.
+    pub fn records<'a>(&'a self, bytes: &'a [u8], start: usize) -> Records<'a> {
+        Records {
+            bytes,
+            field_ends: self.field_ends(),
+            record_ends: self.record_ends(),
+            start,
+            fields_expected: 1,
+        }
+    }
+
+    pub(super) fn push_field_end(&mut self, at: usize) {
+        self.field_ends.push(at);
+    }
+
+    pub(super) fn push_record_end(&mut self, at: usize) {
+        self.record_ends.push(at);
+    }
+
+    pub(super) fn push_stray_quote(&mut self, at: usize) {
+        self.stray_quotes += 1;
+        self.first_stray.get_or_insert(at as u32);
+    }
+
+    /// Moves what belongs to the unfinished record at `start` to `other`, less
+    /// `shift`. Stray quotes go along only if all are in that record: the sum
+    /// stays right, and the first one stays where its bytes are.
+    pub(super) fn split_off(&mut self, start: usize, shift: usize, other: &mut Self) {
+        other.clear();
+        let ends = self.field_ends.as_slice();
+        let keep = ends.partition_point(|&end| (end as usize) < start);
+        self.field_ends.split_off(keep, shift, &mut other.field_ends);
+        if self.first_stray.is_some_and(|at| at as usize >= start) {
+            other.first_stray = self.first_stray.take().map(|at| at - shift as u32);
+            other.stray_quotes = std::mem::take(&mut self.stray_quotes);
+        }
+    }
+}
+
+/// One record in a block: where it starts and where its fields end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RecordSpan<'a> {
+    /// Offset of the record's first byte.
+    pub start: usize,
+    /// The end of each field; the last is the record's `\n`. Never empty.
+    pub field_ends: &'a [u32],
+}
+
+/// Walks the records of a block; made by [`FieldIndex::records`].
+#[derive(Debug, Clone)]
+pub struct Records<'a> {
+    bytes: &'a [u8],
+    field_ends: &'a [u32],
+    record_ends: &'a [u32],
+    start: usize,
+    fields_expected: usize,
+}
+
+impl<'a> Iterator for Records<'a> {
+    type Item = RecordSpan<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        let (&end, others) = self.record_ends.split_first()?;
+        // Nearly always a record has as many fields as the one before it.
+        let expected = self.fields_expected;
+        if self.field_ends.get(expected - 1) != Some(&end) {
+            self.fields_expected = self.field_ends.partition_point(|&at| at < end) + 1;
+        }
+        let (field_ends, rest) = self.field_ends.split_at_checked(self.fields_expected)?;
+        let start = record_start(self.bytes, self.start);
+        (self.record_ends, self.field_ends, self.start) = (others, rest, end as usize + 1);
+        Some(RecordSpan { start, field_ends })
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.record_ends.len(), Some(self.record_ends.len()))
+    }
+}
+
+impl ExactSizeIterator for Records<'_> {}
+
+/// Skips the blank lines from `at` on. A record starts neither with `\n` nor
+/// with `\r\n`, so no list of its exceptions is needed.
+#[inline]
+pub fn record_start(bytes: &[u8], mut at: usize) -> usize {
+    loop {
+        match bytes.get(at) {
+            Some(b'\n') => at += 1,
+            Some(b'\r') if is_line_end(bytes, at) => at += 2,
+            _ => return at,
+        }
+    }
+}
+
+/// Scans one run of bytes that may come in parts.
+#[derive(Debug, Clone)]
+pub struct Scanner {
+    dialect: Dialect,
+    state: State,
+    position: usize,
+    start: usize,
+}
+
+impl Scanner {
+    /// A scanner that stands at offset 0, at a record's start.
+    pub fn new(dialect: Dialect) -> Self {
+        Self { dialect, state: State::default(), position: 0, start: 0 }
+    }
+
+    /// Begins anew at `start`, taken to be a record's start, and clears `index`.
+    pub fn begin(&mut self, start: usize, index: &mut FieldIndex) {
+        *self = Self { dialect: self.dialect, state: State::default(), position: start, start };
+        index.clear();
+    }
+
+    /// Indexes `bytes` from where the scanner stands to their end, which must
+    /// be a line's end, below 4 GiB.
+    pub fn scan(&mut self, bytes: &[u8], index: &mut FieldIndex) {
+        debug_assert!(u32::try_from(bytes.len()).is_ok(), "offsets are 32 bits wide");
+        match (self.dialect.escape(), self.dialect.quote()) {
+            (Some(_), _) => {}
+            (None, Some(quote)) => self.scan_chunks::<true>(quote, bytes, index),
+            (None, None) => self.scan_chunks::<false>(0, bytes, index),
+        }
+        self.scan_exactly(bytes, bytes.len(), index);
+    }
+
+    /// Where the record starts that the bytes so far leave unfinished, as they
+    /// end inside quotes or after an escape byte.
+    pub fn incomplete_start(&self, bytes: &[u8], index: &FieldIndex) -> Option<usize> {
+        let from = index.record_ends.last().map_or(self.start, |end| end + 1);
+        (self.state != State::RecordStart).then(|| record_start(bytes, from))
+    }
+
+    /// Where the unfinished field starts; where quotes are open, at the quote.
+    pub(super) fn open_field_start(&self, bytes: &[u8], index: &FieldIndex) -> Option<usize> {
+        let start = self.incomplete_start(bytes, index)?;
+        Some(index.field_ends.last().map_or(start, |end| start.max(end + 1)))
+    }
+
+    /// Whether the bytes so far end inside quotes.
+    pub fn is_in_quotes(&self) -> bool {
+        matches!(self.state, State::Quoted | State::QuotedEscaped)
+    }
+
+    /// The same scanner over the same bytes, moved down by `shift` after all
+    /// that is before `start` went away.
+    pub(super) fn moved(&self, start: usize, shift: usize) -> Self {
+        Self { position: self.position - shift, start: start - shift, ..self.clone() }
+    }
+
+    fn scan_exactly(&mut self, bytes: &[u8], to: usize, index: &mut FieldIndex) {
+        self.state = exact::scan(self.dialect, self.state, bytes, self.position, to, index);
+        self.position = to.max(self.position);
+    }
+
+    /// Indexes all whole chunks.
+    fn scan_chunks<const QUOTES: bool>(&mut self, quote: u8, bytes: &[u8], index: &mut FieldIndex) {
+        let needles = Needles::new(self.dialect.delimiter(), quote);
+        let mut edge = Edge::of(self.state);
+        for stripe in stripes(self.position, bytes) {
+            index.field_ends.reserve(STRIPE_CHUNKS * CHUNK_BYTES);
+            index.record_ends.reserve(STRIPE_CHUNKS * CHUNK_BYTES);
+            let (chunks, _) = stripe.as_chunks::<CHUNK_BYTES>();
+            for chunk in chunks {
+                let mut masks = needles.find::<QUOTES>(chunk);
+                if (masks.quotes | edge.inside | edge.quote) != 0
+                    && !edge.resolve(&mut masks, self.position, bytes, index)
+                {
+                    self.state = edge.state(bytes, self.position);
+                    self.scan_exactly(bytes, self.position + CHUNK_BYTES, index);
+                    edge = Edge::of(self.state);
+                    continue;
+                }
+                let blank = edge.blank_lines(masks.newlines, self.position, bytes);
+                index.field_ends.push_bits(self.position, masks.ends & !blank);
+                index.record_ends.push_bits(self.position, masks.newlines & !blank);
+                edge.advance(&masks);
+                self.position += CHUNK_BYTES;
+            }
+        }
+        self.state = edge.state(bytes, self.position);
+    }
+}
+
+/// Cuts the whole chunks from `from` on into stripes.
+fn stripes(from: usize, bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let (chunks, _) = bytes.get(from..).unwrap_or_default().as_chunks::<CHUNK_BYTES>();
+    chunks.chunks(STRIPE_CHUNKS).map(<[_]>::as_flattened)
+}
+
+/// The bytes to look for, sixteen times each.
+struct Needles {
+    delimiter: u8x16,
+    newline: u8x16,
+    quote: u8x16,
+}
+
+/// What stands in a chunk: the lowest bit is the first byte.
+#[derive(Debug, Clone, Copy, Default)]
+struct Masks {
+    /// Delimiters and newlines; after [`Edge::resolve`] those outside quotes.
+    ends: u64,
+    /// Newlines, likewise.
+    newlines: u64,
+    quotes: u64,
+}
+
+impl Needles {
+    fn new(delimiter: u8, quote: u8) -> Self {
+        Self {
+            delimiter: u8x16::splat(delimiter),
+            newline: u8x16::splat(b'\n'),
+            quote: u8x16::splat(quote),
+        }
+    }
+
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "the heart of the hot loop")]
+    fn find<const QUOTES: bool>(&self, chunk: &[u8; CHUNK_BYTES]) -> Masks {
+        let mut masks = Masks::default();
+        let mut any_quote = u8x16::ZERO;
+        let (parts, _) = chunk.as_chunks::<16>();
+        for (part, shift) in parts.iter().zip([0, 16, 32, 48]) {
+            let part = u8x16::new(*part);
+            let newline = part.simd_eq(self.newline);
+            let end = newline | part.simd_eq(self.delimiter);
+            masks.newlines |= u64::from(newline.to_bitmask()) << shift;
+            masks.ends |= u64::from(end.to_bitmask()) << shift;
+            if QUOTES {
+                any_quote |= part.simd_eq(self.quote);
+            }
+        }
+        if QUOTES && any_quote.any() {
+            for (part, shift) in parts.iter().zip([0, 16, 32, 48]) {
+                let quote = u8x16::new(*part).simd_eq(self.quote);
+                masks.quotes |= u64::from(quote.to_bitmask()) << shift;
+            }
+        }
+        masks
+    }
+}
+
+/// What the next chunk must know of the bytes before it: the [`State`] of the
+/// exact machine, taken apart into bits that are cheap to keep.
+#[derive(Debug, Clone, Copy)]
+struct Edge {
+    /// All ones where the last byte is inside quotes, else 0.
+    inside: u64,
+    /// 1 where the last byte is a quote that closes.
+    quote: u64,
+    /// 1 where the last byte ends a field.
+    end: u64,
+    /// 1 where the last byte ends a line.
+    newline: u64,
+    /// 1 where the last byte but one ends a line.
+    newline_before: u64,
+}
+
+impl Edge {
+    fn of(state: State) -> Self {
+        let bit = u64::from;
+        Self {
+            inside: if state == State::Quoted { u64::MAX } else { 0 },
+            quote: bit(state == State::QuoteInQuoted),
+            end: bit(matches!(state, State::RecordStart | State::FieldStart)),
+            newline: bit(state == State::RecordStart),
+            newline_before: bit(state == State::LoneReturn),
+        }
+    }
+
+    /// The exact machine's state for these bits, before the byte at `at`.
+    fn state(self, bytes: &[u8], at: usize) -> State {
+        let after_return = || at.checked_sub(1).and_then(|last| bytes.get(last)) == Some(&b'\r');
+        match self {
+            Self { inside: 1.., .. } => State::Quoted,
+            Self { quote: 1, .. } => State::QuoteInQuoted,
+            Self { newline: 1, .. } => State::RecordStart,
+            Self { end: 1, .. } => State::FieldStart,
+            Self { newline_before: 1, .. } if after_return() => State::LoneReturn,
+            _ => State::Unquoted,
+        }
+    }
+
+    #[inline]
+    fn advance(&mut self, masks: &Masks) {
+        self.end = masks.ends >> 63;
+        self.newline = masks.newlines >> 63;
+        self.newline_before = (masks.newlines >> 62) & 1;
+    }
+
+    /// Takes out of `masks` what is inside quotes and carries the quotes on.
+    /// Says no, and changes nothing, where parity does not tell.
+    #[inline]
+    fn resolve(
+        &mut self,
+        masks: &mut Masks,
+        position: usize,
+        bytes: &[u8],
+        index: &mut FieldIndex,
+    ) -> bool {
+        let Masks { ends, quotes, .. } = *masks;
+        let inside = prefix_xor(quotes) ^ self.inside;
+        let opening = quotes & inside;
+        let closing = quotes & !inside;
+        if opening & !((ends | quotes) << 1 | self.end | self.quote) != 0 {
+            return false;
+        }
+        let after_closing = (closing << 1 | self.quote) & !(ends | quotes);
+        if after_closing != 0 {
+            push_stray_closings(after_closing, position, bytes, index);
+        }
+        masks.ends &= !inside;
+        masks.newlines &= !inside;
+        self.inside = 0u64.wrapping_sub(inside >> 63);
+        self.quote = closing >> 63;
+        true
+    }
+
+    /// The newlines that end a blank line.
+    #[inline]
+    fn blank_lines(&self, newlines: u64, position: usize, bytes: &[u8]) -> u64 {
+        let empty = newlines & (newlines << 1 | self.newline);
+        let of_one_byte = newlines & (newlines << 2 | self.newline << 1 | self.newline_before);
+        if of_one_byte == 0 {
+            return empty;
+        }
+        empty | blank_returns(of_one_byte, position, bytes)
+    }
+}
+
+/// Those of the newlines in `candidates` that have a `\r` before them.
+#[cold]
+fn blank_returns(candidates: u64, position: usize, bytes: &[u8]) -> u64 {
+    let is_blank = |bit: u32| is_line_end(bytes, position + bit as usize - 1);
+    set_bits(candidates).filter(|&bit| is_blank(bit)).fold(0, |blank, bit| blank | 1 << bit)
+}
+
+/// Counts the closing quotes before the bytes in `after`, which end no field,
+/// unless they are a `\r` that belongs to the line end.
+#[cold]
+fn push_stray_closings(after: u64, position: usize, bytes: &[u8], index: &mut FieldIndex) {
+    for at in set_bits(after).map(|bit| position + bit as usize) {
+        if !is_line_end(bytes, at) {
+            index.push_stray_quote(at - 1);
+        }
+    }
+}
+
+fn set_bits(mut bits: u64) -> impl Iterator<Item = u32> {
+    std::iter::from_fn(move || {
+        let bit = bits.trailing_zeros();
+        bits &= bits.wrapping_sub(1);
+        (bit < u64::BITS).then_some(bit)
+    })
+}
+
+/// Each bit becomes the exclusive or of itself and all lower ones.
+#[inline]
+fn prefix_xor(mut bits: u64) -> u64 {
+    for shift in [1, 2, 4, 8, 16, 32] {
+        bits ^= bits << shift;
+    }
+    bits
+}

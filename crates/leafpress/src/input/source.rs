@@ -1,0 +1,327 @@
+//! Where the input's bytes come from: a file, a pipe or any reader, plain or
+//! compressed, and once more for a second pass.
+//!
+//! The first stage of the flow. Compression is known by content, never by
+//! name. A file is opened again for its second pass and must be the same; what
+//! cannot be opened again is copied, as it comes, to a temporary file without
+//! a name.
+//!
+//! Must never: buffer more than it must, or take a damaged stream's beginning
+//! for the whole.
+
+use std::fs::{File, Metadata};
+use std::io::{self, BufReader, Chain, Cursor, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::SystemTime;
+
+use flate2::bufread::MultiGzDecoder;
+
+use crate::{Error, ErrorKind, Result};
+
+/// Compressed bytes that are read at once.
+const COMPRESSED_BUFFER_BYTES: usize = 256 << 10;
+
+/// An input that can be opened, at least once.
+pub struct Source<'a> {
+    name: String,
+    origin: Origin<'a>,
+}
+
+enum Origin<'a> {
+    /// A regular file, with what it was like when it was first opened.
+    File { path: PathBuf, seen: Option<Fingerprint> },
+    /// What can be read only once, until it is taken.
+    Stream { reader: Option<Box<dyn Read + Send + 'a>>, spool: Option<Spool> },
+}
+
+/// A file whose two passes differ in this has changed.
+#[derive(Debug, PartialEq, Eq, Clone)]
+struct Fingerprint {
+    bytes: u64,
+    modified: Option<SystemTime>,
+}
+
+impl Fingerprint {
+    fn of(metadata: &Metadata) -> Self {
+        Self { bytes: metadata.len(), modified: metadata.modified().ok() }
+    }
+}
+
+/// The copy of a stream, and whether it is whole.
+struct Spool {
+    folder: PathBuf,
+    file: Option<File>,
+    is_whole: Arc<AtomicBool>,
+}
+
+impl<'a> Source<'a> {
+    /// The file at `path`. What is not a regular file (a pipe, a terminal) is
+    /// copied to `spool`, a folder, if there is to be a second pass.
+    ///
+    /// # Errors
+    /// Where there is no file at `path`, or a folder.
+    pub fn file(path: impl Into<PathBuf>, spool: Option<&Path>) -> Result<Self> {
+        let path = path.into();
+        let name = path.display().to_string();
+        let metadata = std::fs::metadata(&path).map_err(|error| Error::io("open", &path, error))?;
+        if metadata.is_dir() {
+            let reason = "is a folder, not a file".to_owned();
+            return Err(ErrorKind::Input { file: name, reason }.into());
+        }
+        if metadata.is_file() {
+            return Ok(Self { name, origin: Origin::File { path, seen: None } });
+        }
+        let file = File::open(&path).map_err(|error| Error::io("open", &path, error))?;
+        Ok(Self::reader(name, file, spool))
+    }
+
+    /// Any reader, named `name` in messages, copied to the folder `spool` if
+    /// there is to be a second pass.
+    pub fn reader(
+        name: impl Into<String>,
+        reader: impl Read + Send + 'a,
+        spool: Option<&Path>,
+    ) -> Self {
+        let spool = spool.map(|folder| Spool {
+            folder: folder.to_owned(),
+            file: None,
+            is_whole: Arc::new(AtomicBool::new(false)),
+        });
+        let origin = Origin::Stream { reader: Some(Box::new(reader)), spool };
+        Self { name: name.into(), origin }
+    }
+
+    /// The path, or the name given for the reader.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether [`open`](Self::open) may be called once more after a whole pass.
+    pub fn can_be_read_twice(&self) -> bool {
+        matches!(self.origin, Origin::File { .. } | Origin::Stream { spool: Some(_), .. })
+    }
+
+    /// Opens the input from its start. `bytes_read` counts from 0 what is taken
+    /// from it, in its compressed form.
+    ///
+    /// # Errors
+    /// Where the input cannot be opened (again), has changed in between, or is
+    /// in a format that is not text.
+    pub fn open(&mut self, bytes_read: &Arc<AtomicU64>) -> Result<Opened<'a>> {
+        bytes_read.store(0, Ordering::Relaxed);
+        let (raw, bytes_total) = match &mut self.origin {
+            Origin::File { path, seen } => open_file(&self.name, path, seen)?,
+            Origin::Stream { reader, spool } => open_stream(&self.name, reader, spool.as_mut())?,
+        };
+        let counted = Counted { inner: raw, bytes_read: Arc::clone(bytes_read) };
+        Opened::detect(self.name.clone(), counted, bytes_total)
+    }
+}
+
+type Raw<'a> = Box<dyn Read + Send + 'a>;
+
+fn open_file<'a>(
+    name: &str,
+    path: &Path,
+    seen: &mut Option<Fingerprint>,
+) -> Result<(Raw<'a>, Option<u64>)> {
+    let failed = |error| Error::io("open", path, error);
+    let file = File::open(path).map_err(failed)?;
+    let now = Fingerprint::of(&file.metadata().map_err(failed)?);
+    let bytes = now.bytes;
+    if seen.get_or_insert_with(|| now.clone()) != &now {
+        let reason = "has changed while it was read".to_owned();
+        return Err(Error::from(ErrorKind::Input { file: name.to_owned(), reason })
+            .to_do("load it again once nothing writes to it any more"));
+    }
+    Ok((Box::new(file), Some(bytes)))
+}
+
+fn open_stream<'a>(
+    name: &str,
+    reader: &mut Option<Raw<'a>>,
+    spool: Option<&mut Spool>,
+) -> Result<(Raw<'a>, Option<u64>)> {
+    match (reader.take(), spool) {
+        (Some(reader), None) => Ok((reader, None)),
+        (Some(reader), Some(spool)) => {
+            let failed = |error| Error::io("write a temporary file in", &spool.folder, error);
+            let copy = tempfile::tempfile_in(&spool.folder).map_err(failed)?;
+            spool.file = Some(copy.try_clone().map_err(failed)?);
+            let is_whole = Arc::clone(&spool.is_whole);
+            Ok((Box::new(Tee { reader, copy, is_whole }), None))
+        }
+        (None, Some(spool)) if spool.is_whole.load(Ordering::Acquire) => {
+            let failed = |error| Error::io("read a temporary file in", &spool.folder, error);
+            let Some(copy) = &spool.file else { return Err(read_once(name)) };
+            let mut copy = copy.try_clone().map_err(failed)?;
+            copy.seek(SeekFrom::Start(0)).map_err(failed)?;
+            let bytes = copy.metadata().map_err(failed)?.len();
+            Ok((Box::new(copy), Some(bytes)))
+        }
+        (None, _) => Err(read_once(name)),
+    }
+}
+
+fn read_once(name: &str) -> Error {
+    let reason = "cannot be read a second time".to_owned();
+    ErrorKind::Input { file: name.to_owned(), reason }.into()
+}
+
+/// Copies what is read.
+struct Tee<'a> {
+    reader: Raw<'a>,
+    copy: File,
+    is_whole: Arc<AtomicBool>,
+}
+
+impl Read for Tee<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.reader.read(buffer)?;
+        self.copy.write_all(&buffer[..count]).map_err(|error| {
+            io::Error::other(Unreadable(format!("cannot be copied to a temporary file: {error}")))
+        })?;
+        if count == 0 && !buffer.is_empty() {
+            self.is_whole.store(true, Ordering::Release);
+        }
+        Ok(count)
+    }
+}
+
+/// Counts what is read.
+struct Counted<'a> {
+    inner: Raw<'a>,
+    bytes_read: Arc<AtomicU64>,
+}
+
+impl Read for Counted<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.inner.read(buffer)?;
+        self.bytes_read.fetch_add(count as u64, Ordering::Relaxed);
+        Ok(count)
+    }
+}
+
+/// An input's format, by its first bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Format {
+    Plain,
+    Gzip,
+    Zstandard,
+    /// What we cannot read, and what it is.
+    Foreign(&'static str),
+}
+
+/// First bytes, and the format that they stand for. Each has a byte that no
+/// text has, or is too long to be one by chance.
+const MAGIC: [(&[u8], Format); 7] = [
+    (b"\x1f\x8b", Format::Gzip),
+    (b"\x28\xb5\x2f\xfd", Format::Zstandard),
+    (b"\xfd7zXZ\0", Format::Foreign("an xz file: unpack it first")),
+    (b"BZh91AY&SY", Format::Foreign("a bzip2 file: unpack it first")),
+    (b"PK\x03\x04", Format::Foreign("a zip archive: unpack it first")),
+    (b"PAR1\x15", Format::Foreign("a Parquet file, not text")),
+    (b"SQLite format 3\0", Format::Foreign("an SQLite database, not text")),
+];
+/// The longest of the above.
+const MAGIC_BYTES_MAX: usize = 16;
+
+impl Format {
+    fn of(first: &[u8]) -> Self {
+        let found = MAGIC.iter().find(|(magic, _)| first.starts_with(magic));
+        // Data that may be skipped before a Zstandard frame.
+        let is_skippable =
+            first.len() >= 4 && first[0] >> 4 == 5 && first[1..4] == *b"\x2a\x4d\x18";
+        match found {
+            Some((_, format)) => *format,
+            None if is_skippable => Self::Zstandard,
+            None => Self::Plain,
+        }
+    }
+}
+
+/// An input that is being read, uncompressed.
+pub struct Opened<'a> {
+    name: String,
+    reader: Raw<'a>,
+    format: Format,
+    bytes_total: Option<u64>,
+    bytes_read: Arc<AtomicU64>,
+}
+
+impl<'a> Opened<'a> {
+    fn detect(name: String, mut raw: Counted<'a>, bytes_total: Option<u64>) -> Result<Self> {
+        let bytes_read = Arc::clone(&raw.bytes_read);
+        let mut first = Vec::new();
+        let read = raw.by_ref().take(MAGIC_BYTES_MAX as u64).read_to_end(&mut first);
+        read.map_err(|error| Error::io("read", Path::new(&name), error))?;
+        let format = Format::of(&first);
+        let whole: Chain<Cursor<Vec<u8>>, Counted<'a>> = Cursor::new(first).chain(raw);
+        let buffered = |whole| BufReader::with_capacity(COMPRESSED_BUFFER_BYTES, whole);
+        let reader: Raw<'a> = match format {
+            Format::Plain => Box::new(whole),
+            Format::Gzip => Box::new(MultiGzDecoder::new(buffered(whole))),
+            Format::Zstandard => {
+                let decoder = zstd::Decoder::with_buffer(buffered(whole));
+                Box::new(decoder.map_err(|error| Error::io("read", Path::new(&name), error))?)
+            }
+            Format::Foreign(what) => {
+                let reason = format!("is {what}");
+                return Err(ErrorKind::Input { file: name, reason }.into());
+            }
+        };
+        Ok(Self { name, reader, format, bytes_total, bytes_read })
+    }
+
+    /// The input's name, for messages.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The size of the input in its compressed form, if known.
+    pub fn bytes_total(&self) -> Option<u64> {
+        self.bytes_total
+    }
+
+    /// Puts a filter around the reader.
+    pub(super) fn wrap(&mut self, filter: impl FnOnce(Raw<'a>) -> Raw<'a>) {
+        let reader = std::mem::replace(&mut self.reader, Box::new(io::empty()));
+        self.reader = filter(reader);
+    }
+
+    /// What a failed read means.
+    pub(super) fn describe(&self, error: io::Error) -> Error {
+        let at = self.bytes_read.load(Ordering::Relaxed);
+        let packing = match self.format {
+            Format::Gzip => "gzip",
+            Format::Zstandard => "Zstandard",
+            Format::Plain | Format::Foreign(_) => "",
+        };
+        let reason = match error.get_ref().and_then(|inner| inner.downcast_ref::<Unreadable>()) {
+            Some(Unreadable(reason)) => reason.clone(),
+            // What the system refuses has a code, what a decoder finds has not.
+            None if packing.is_empty() || error.raw_os_error().is_some() => {
+                return Error::io("read", Path::new(&self.name), error);
+            }
+            None if error.kind() == io::ErrorKind::UnexpectedEof => {
+                format!("the {packing} data are truncated: they end at byte {at}, within a stream")
+            }
+            None => format!("the {packing} data are damaged before byte {at}: {error}"),
+        };
+        ErrorKind::Input { file: self.name.clone(), reason }.into()
+    }
+}
+
+impl Read for Opened<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.reader.read(buffer)
+    }
+}
+
+/// What a filter says of bytes that it cannot read, on its way through
+/// [`io::Error`].
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(super) struct Unreadable(pub(super) String);
