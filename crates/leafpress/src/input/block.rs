@@ -156,8 +156,7 @@ impl Default for BlockOptions {
 /// Cuts an input into blocks.
 pub struct BlockReader<'a> {
     source: Opened<'a>,
-    /// What was read beyond the last block's end; holds no newline, but for
-    /// the input's first bytes.
+    /// What was read beyond the last block's end; holds no newline.
     rest: Vec<u8>,
     block_bytes: usize,
     record_bytes_max: u64,
@@ -173,10 +172,10 @@ impl<'a> BlockReader<'a> {
     /// A usage error for an unknown encoding; an input error where the input
     /// is not in the encoding that it should be in.
     pub fn new(mut source: Opened<'a>, options: &BlockOptions) -> Result<Self> {
-        let rest = encoding::prepare(&mut source, options.encoding.as_deref())?;
+        encoding::prepare(&mut source, options.encoding.as_deref())?;
         Ok(Self {
             source,
-            rest,
+            rest: Vec::new(),
             block_bytes: options.block_bytes.max(1),
             record_bytes_max: record_bytes_limit(options.record_bytes_max),
             next_number: 0,
@@ -215,8 +214,8 @@ impl<'a> BlockReader<'a> {
 
     /// Fills `block` up to its size, or further up to the first newline.
     fn fill_lines(&mut self, block: &mut Block) -> Result<bool> {
-        let mut searched = block.start();
-        let mut target = block.start() + self.block_bytes;
+        let mut searched = block.end;
+        let mut target = block.end + self.block_bytes.saturating_sub(block.data().len()).max(1);
         loop {
             self.fill(block, target)?;
             if self.is_ended {

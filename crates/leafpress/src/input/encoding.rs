@@ -7,7 +7,7 @@
 //! Must never: replace what it cannot decode. That is an error, as a load that
 //! changes values without a word is worse than none.
 
-use std::io::{self, Read};
+use std::io::{self, Cursor, Read};
 
 use encoding_rs::{Decoder, DecoderResult, Encoding, UTF_8, UTF_16BE, UTF_16LE};
 
@@ -19,8 +19,8 @@ const FIRST_BYTES: usize = 1024;
 /// Bytes that are decoded at once.
 const CHUNK_BYTES: usize = 64 << 10;
 
-/// Makes `source` give UTF-8, and returns the first of it.
-pub(super) fn prepare(source: &mut Opened<'_>, label: Option<&str>) -> Result<Vec<u8>> {
+/// Makes `source` give UTF-8 without a byte order mark.
+pub(super) fn prepare(source: &mut Opened<'_>, label: Option<&str>) -> Result<()> {
     let wanted = label.map(by_label).transpose()?;
     let mut first = Vec::new();
     let read = source.by_ref().take(FIRST_BYTES as u64).read_to_end(&mut first);
@@ -40,10 +40,12 @@ pub(super) fn prepare(source: &mut Opened<'_>, label: Option<&str>) -> Result<Ve
     };
     first.drain(..mark_bytes);
     if encoding == UTF_8 {
-        return Ok(first);
+        source.wrap(|reader| Box::new(Cursor::new(first).chain(reader)));
+    } else {
+        let first_offset = mark_bytes as u64;
+        source.wrap(|reader| Box::new(Transcoder::new(encoding, first, first_offset, reader)));
     }
-    source.wrap(|reader| Box::new(Transcoder::new(encoding, first, mark_bytes as u64, reader)));
-    Ok(Vec::new())
+    Ok(())
 }
 
 /// The encoding with this label, in the WHATWG's list.

@@ -14,3 +14,6 @@ pub mod block;
 pub mod csv;
 mod encoding;
 pub mod source;
+
+#[cfg(test)]
+mod tests;

@@ -1,7 +1,6 @@
 //! The rules of delimited text, one byte at a time: the definition that the
 //! fast path of [`scan`](super::scan) must agree with, and its fallback for
-//! chunks with stray quotes, dialects with an escape byte, and the last bytes
-//! of a block.
+//! chunks with stray quotes or escapes, and the last bytes of a block.
 //!
 //! Must never: look further than one byte ahead, so that it can stop and go on
 //! anywhere.
@@ -46,10 +45,9 @@ pub(super) fn scan(
         let (is_quote, is_escape) = (quote == Some(byte), escape == Some(byte));
         state = match state {
             State::Escaped => State::Unquoted,
-            State::QuotedEscaped => State::Quoted,
             State::Quoted if is_quote => State::QuoteInQuoted,
             State::Quoted if is_escape => State::QuotedEscaped,
-            State::Quoted => State::Quoted,
+            State::Quoted | State::QuotedEscaped => State::Quoted,
             State::RecordStart | State::LoneReturn if byte == b'\n' => State::RecordStart,
             _ if byte == b'\n' => {
                 index.push_field_end(at);
@@ -60,7 +58,9 @@ pub(super) fn scan(
                 index.push_field_end(at);
                 State::FieldStart
             }
-            State::QuoteInQuoted if is_quote => State::Quoted,
+            State::QuoteInQuoted | State::RecordStart | State::FieldStart if is_quote => {
+                State::Quoted
+            }
             State::QuoteInQuoted => {
                 if !is_line_end(bytes, at) {
                     index.push_stray_quote(at - 1);
@@ -68,7 +68,6 @@ pub(super) fn scan(
                 // Also an escape byte is plain text here, as in Python.
                 State::Unquoted
             }
-            State::RecordStart | State::FieldStart if is_quote => State::Quoted,
             _ if is_escape => State::Escaped,
             State::RecordStart if byte == b'\r' => State::LoneReturn,
             _ => {

@@ -23,6 +23,8 @@ pub mod scan;
 
 mod exact;
 #[cfg(test)]
+mod spectrum;
+#[cfg(test)]
 mod tests;
 
 pub use carry::Carry;

@@ -18,7 +18,8 @@
 //! The exclusive-or prefix of the quotes says which bytes are inside, provided
 //! that each quote that opens (by that parity) stands at a field's first byte
 //! or right after a quote that closes (a doubled quote). Where that does not
-//! hold, [`exact`](super::exact) walks the chunk instead.
+//! hold, and in a chunk with an escape byte, [`exact`](super::exact) walks the
+//! chunk instead.
 //!
 //! # Invariants
 //! 1. `record_ends` is the part of `field_ends` where the byte is a `\n`.
@@ -262,10 +263,11 @@ impl Scanner {
     /// be a line's end, below 4 GiB.
     pub fn scan(&mut self, bytes: &[u8], index: &mut FieldIndex) {
         debug_assert!(u32::try_from(bytes.len()).is_ok(), "offsets are 32 bits wide");
-        match (self.dialect.escape(), self.dialect.quote()) {
-            (Some(_), _) => {}
-            (None, Some(quote)) => self.scan_chunks::<true>(quote, bytes, index),
-            (None, None) => self.scan_chunks::<false>(0, bytes, index),
+        match (self.dialect.quote().is_some(), self.dialect.escape().is_some()) {
+            (false, false) => self.scan_chunks::<false, false>(bytes, index),
+            (false, true) => self.scan_chunks::<false, true>(bytes, index),
+            (true, false) => self.scan_chunks::<true, false>(bytes, index),
+            (true, true) => self.scan_chunks::<true, true>(bytes, index),
         }
         self.scan_exactly(bytes, bytes.len(), index);
     }
@@ -300,21 +302,29 @@ impl Scanner {
     }
 
     /// Indexes all whole chunks.
-    fn scan_chunks<const QUOTES: bool>(&mut self, quote: u8, bytes: &[u8], index: &mut FieldIndex) {
-        let needles = Needles::new(self.dialect.delimiter(), quote);
+    fn scan_chunks<const QUOTES: bool, const ESCAPES: bool>(
+        &mut self,
+        bytes: &[u8],
+        index: &mut FieldIndex,
+    ) {
+        let needles = Needles::new(self.dialect);
         let mut edge = Edge::of(self.state);
+        let mut is_escaped = is_after_escape(self.state);
         for stripe in stripes(self.position, bytes) {
             index.field_ends.reserve(STRIPE_CHUNKS * CHUNK_BYTES);
             index.record_ends.reserve(STRIPE_CHUNKS * CHUNK_BYTES);
-            let (chunks, _) = stripe.as_chunks::<CHUNK_BYTES>();
-            for chunk in chunks {
+            for chunk in stripe {
                 let mut masks = needles.find::<QUOTES>(chunk);
-                if (masks.quotes | edge.inside | edge.quote) != 0
-                    && !edge.resolve(&mut masks, self.position, bytes, index)
+                let is_plain = (masks.quotes | edge.inside | edge.quote) == 0;
+                let must_walk = ESCAPES && (is_escaped || needles.has_escape(chunk));
+                if must_walk || !(is_plain || edge.resolve(&mut masks, self.position, bytes, index))
                 {
-                    self.state = edge.state(bytes, self.position);
+                    if !is_escaped {
+                        self.state = edge.state(bytes, self.position);
+                    }
                     self.scan_exactly(bytes, self.position + CHUNK_BYTES, index);
                     edge = Edge::of(self.state);
+                    is_escaped = is_after_escape(self.state);
                     continue;
                 }
                 let blank = edge.blank_lines(masks.newlines, self.position, bytes);
@@ -324,14 +334,21 @@ impl Scanner {
                 self.position += CHUNK_BYTES;
             }
         }
-        self.state = edge.state(bytes, self.position);
+        if !is_escaped {
+            self.state = edge.state(bytes, self.position);
+        }
     }
 }
 
+/// Whether the next byte is text by an escape: a state that [`Edge`] has not.
+fn is_after_escape(state: State) -> bool {
+    matches!(state, State::Escaped | State::QuotedEscaped)
+}
+
 /// Cuts the whole chunks from `from` on into stripes.
-fn stripes(from: usize, bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
-    let (chunks, _) = bytes.get(from..).unwrap_or_default().as_chunks::<CHUNK_BYTES>();
-    chunks.chunks(STRIPE_CHUNKS).map(<[_]>::as_flattened)
+fn stripes(from: usize, bytes: &[u8]) -> impl Iterator<Item = &[[u8; CHUNK_BYTES]]> {
+    let (chunks, _) = bytes.get(from..).unwrap_or_default().as_chunks();
+    chunks.chunks(STRIPE_CHUNKS)
 }
 
 /// The bytes to look for, sixteen times each.
@@ -339,6 +356,7 @@ struct Needles {
     delimiter: u8x16,
     newline: u8x16,
     quote: u8x16,
+    escape: u8x16,
 }
 
 /// What stands in a chunk: the lowest bit is the first byte.
@@ -352,12 +370,21 @@ struct Masks {
 }
 
 impl Needles {
-    fn new(delimiter: u8, quote: u8) -> Self {
+    /// What the dialect lacks is not looked for, whatever stands here for it.
+    fn new(dialect: Dialect) -> Self {
         Self {
-            delimiter: u8x16::splat(delimiter),
+            delimiter: u8x16::splat(dialect.delimiter()),
             newline: u8x16::splat(b'\n'),
-            quote: u8x16::splat(quote),
+            quote: u8x16::splat(dialect.quote().unwrap_or_default()),
+            escape: u8x16::splat(dialect.escape().unwrap_or_default()),
         }
+    }
+
+    #[inline]
+    fn has_escape(&self, chunk: &[u8; CHUNK_BYTES]) -> bool {
+        let (parts, _) = chunk.as_chunks::<16>();
+        let escapes = parts.iter().map(|part| u8x16::new(*part).simd_eq(self.escape));
+        escapes.fold(u8x16::ZERO, |any, found| any | found).any()
     }
 
     #[inline(always)]

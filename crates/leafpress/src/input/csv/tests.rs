@@ -21,12 +21,12 @@ use crate::input::block::{Block, BlockOptions, BlockReader};
 use crate::input::source::Source;
 
 /// A record: its line, and its values.
-type Row = (u64, Vec<Vec<u8>>);
+pub(super) type Row = (u64, Vec<Vec<u8>>);
 
 /// All there is to know about an input.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Reading {
-    rows: Vec<Row>,
+pub(super) struct Reading {
+    pub(super) rows: Vec<Row>,
     stray_quotes: u64,
     /// Line and column of the field that the end of the input leaves open.
     unfinished: Option<(u64, u64)>,
@@ -163,7 +163,7 @@ fn collect(reading: &mut Reading, block: &Block, index: &FieldIndex, dialect: Di
 }
 
 /// Reads `input` in blocks, each with its own speculative scan.
-fn read_in_blocks(input: &[u8], dialect: Dialect, block_bytes: usize) -> Reading {
+pub(super) fn read_in_blocks(input: &[u8], dialect: Dialect, block_bytes: usize) -> Reading {
     let mut source = Source::reader("test", Trickle(input, 1 + block_bytes / 2), None);
     let opened = source.open(&Arc::new(AtomicU64::new(0))).unwrap();
     // The label says that NUL bytes are text here and no sign of UTF-16.
@@ -263,6 +263,15 @@ proptest! {
         input in hostile_input(), dialect in any_dialect(), block_bytes in 1_usize..40,
     ) {
         check(&input, dialect, block_bytes);
+    }
+
+    #[test]
+    fn repeated_input_reads_by_the_rules(
+        regular in regular_input(), hostile in hostile_input(), block_bytes in 1_usize..4000,
+    ) {
+        // More than a stripe of chunks, with something odd now and then.
+        let odd = &hostile[..hostile.len().min(80)];
+        check(&[&regular.repeat(4), odd].concat().repeat(2), Dialect::default(), block_bytes);
     }
 
     #[test]

@@ -1,0 +1,308 @@
+//! Sources, encodings and blocks together, as the loader uses them: what goes
+//! in as a file or a stream comes out as whole lines, or as an error that says
+//! what is wrong.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+
+use super::block::{BLOCK_HEADROOM, Block, BlockOptions, BlockReader};
+use super::csv::{Carry, Dialect, FieldIndex, Scanner};
+use super::source::Source;
+use crate::{ErrorKind, Result};
+
+fn options(block_bytes: usize) -> BlockOptions {
+    BlockOptions { block_bytes, ..BlockOptions::default() }
+}
+
+/// All blocks' data, and how many bytes the source says were read.
+fn read_all(source: &mut Source<'_>, options: &BlockOptions) -> Result<(Vec<Vec<u8>>, u64)> {
+    let bytes_read = Arc::new(AtomicU64::new(0));
+    let mut reader = BlockReader::new(source.open(&bytes_read)?, options)?;
+    let mut block = Block::new();
+    let mut blocks = Vec::new();
+    while reader.next(&mut block)? {
+        blocks.push(block.data().to_vec());
+    }
+    assert!(!reader.next(&mut block)?, "the end stays the end");
+    Ok((blocks, bytes_read.load(Ordering::Relaxed)))
+}
+
+fn read_bytes(input: &[u8], options: &BlockOptions) -> Result<Vec<u8>> {
+    read_all(&mut Source::reader("<stdin>", input, None), options)
+        .map(|(blocks, _)| blocks.concat())
+}
+
+fn message(result: Result<Vec<u8>>) -> String {
+    result.unwrap_err().to_string()
+}
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+fn utf16(text: &str, to_bytes: fn(u16) -> [u8; 2]) -> Vec<u8> {
+    text.encode_utf16().flat_map(to_bytes).collect()
+}
+
+fn with_encoding(label: &str) -> BlockOptions {
+    BlockOptions { encoding: Some(label.to_owned()), ..options(7) }
+}
+
+#[test]
+fn blocks_hold_whole_lines() {
+    let input = b"one\ntwo\nthree is longer\n\n4";
+    for block_bytes in 1..40 {
+        let mut source = Source::reader("<stdin>", &input[..], None);
+        let (blocks, bytes_read) = read_all(&mut source, &options(block_bytes)).unwrap();
+        assert!(blocks.iter().all(|block| block.ends_with(b"\n")));
+        assert_eq!(blocks.concat(), b"one\ntwo\nthree is longer\n\n4\n");
+        assert_eq!(bytes_read, input.len() as u64);
+    }
+    let mut source = Source::reader("<stdin>", &input[..], None);
+    let (blocks, _) = read_all(&mut source, &options(8)).unwrap();
+    assert_eq!(blocks[..2], [b"one\ntwo\n".to_vec(), b"three is longer\n".to_vec()]);
+}
+
+#[test]
+fn blocks_know_their_number_and_line() {
+    let input = "a\n\nb\n".repeat(50);
+    let mut source = Source::reader("<stdin>", input.as_bytes(), None);
+    let opened = source.open(&Arc::default()).unwrap();
+    let mut reader = BlockReader::new(opened, &options(10)).unwrap();
+    let (mut block, mut line, mut number) = (Block::new(), 1, 0);
+    while reader.next(&mut block).unwrap() {
+        assert_eq!(
+            (block.number(), block.first_line(), block.start()),
+            (number, line, BLOCK_HEADROOM)
+        );
+        line += block.data().iter().filter(|&&byte| byte == b'\n').count() as u64;
+        number += 1;
+    }
+    assert_eq!(line, 151);
+}
+
+#[test]
+fn an_empty_input_has_no_blocks() {
+    for input in [&b""[..], b"\xef\xbb\xbf"] {
+        assert_eq!(read_bytes(input, &options(10)).unwrap(), b"");
+    }
+    assert_eq!(read_bytes(b"\n", &options(10)).unwrap(), b"\n");
+}
+
+#[test]
+fn a_long_line_grows_its_block_up_to_the_limit() {
+    let long = [b'x'; 5000];
+    let limited = |record_bytes_max| BlockOptions { record_bytes_max, ..options(16) };
+    assert_eq!(read_bytes(&long, &limited(5000)).unwrap().len(), 5001);
+    let input = [&b"a\nb\n"[..], &long].concat();
+    assert_eq!(
+        message(read_bytes(&input, &limited(999))),
+        "<stdin>: line 3 is longer than 999 bytes"
+    );
+}
+
+#[test]
+fn a_long_record_names_its_line_and_its_open_quote() {
+    let input = ["a,b\n", "1,\"open\n", &"text\n".repeat(1000)].concat();
+    let mut source = Source::reader("<stdin>", input.as_bytes(), None);
+    let opened = source.open(&Arc::default()).unwrap();
+    let mut reader = BlockReader::new(opened, &options(64)).unwrap();
+    let (mut block, mut index) = (Block::new(), FieldIndex::new());
+    let mut scanner = Scanner::new(Dialect::default());
+    let mut carry = Carry::new(Dialect::default(), "<stdin>", 500);
+    let mut settled = Ok(());
+    while settled.is_ok() && reader.next(&mut block).unwrap() {
+        scanner.begin(block.start(), &mut index);
+        scanner.scan(block.bytes(), &mut index);
+        settled = carry.settle(&mut block, &mut index, &mut scanner);
+    }
+    assert_eq!(
+        settled.unwrap_err().to_string(),
+        "<stdin>: the record that starts at line 2 is longer than 500 bytes, \
+         and the quote at line 2, column 3 is still open"
+    );
+    let unfinished = carry.unfinished().unwrap();
+    assert_eq!((unfinished.line, unfinished.column), (2, 3));
+    assert!(unfinished.row.starts_with("1,\"open\\ntext\\n"));
+}
+
+#[test]
+fn a_byte_order_mark_is_no_data() {
+    assert_eq!(read_bytes(b"\xef\xbb\xbfa\n", &options(2)).unwrap(), b"a\n");
+    assert_eq!(read_bytes(b"\xef\xbb\xbfa\n", &with_encoding("utf8")).unwrap(), b"a\n");
+    // A file that says what it is need not be believed to be something else.
+    assert_eq!(
+        read_bytes(b"\xef\xbb\xbf\xc3\xa9\n", &with_encoding("latin1")).unwrap(),
+        "é\n".as_bytes()
+    );
+}
+
+#[test]
+fn utf16_is_recognised_and_read_when_asked() {
+    let text = "name,größe\nAda,𝄞\n".repeat(300);
+    let little = utf16(&text, u16::to_le_bytes);
+    let marked = utf16(&format!("\u{feff}{text}"), u16::to_be_bytes);
+    for (input, label) in [(&little, "utf-16le"), (&marked, "utf-16be")] {
+        let refused = message(read_bytes(input, &options(64)));
+        assert!(refused.contains(&format!("--encoding {label}")), "{refused}");
+        assert_eq!(read_bytes(input, &with_encoding(label)).unwrap(), text.as_bytes());
+    }
+    assert_eq!(read_bytes(&marked, &with_encoding("utf-16")).unwrap(), text.as_bytes());
+}
+
+#[test]
+fn other_encodings_are_read_or_refused_but_never_guessed() {
+    assert_eq!(
+        read_bytes(b"gr\xfc\xdfe\n", &with_encoding("windows-1252")).unwrap(),
+        "grüße\n".as_bytes()
+    );
+    let unknown = message(read_bytes(b"a\n", &with_encoding("klingon")));
+    assert!(unknown.starts_with("there is no encoding 'klingon'"), "{unknown}");
+    let mut damaged = vec![b'a'; 100_000];
+    damaged.extend_from_slice(b"\xff\n");
+    let refused = message(read_bytes(&damaged, &with_encoding("shift_jis")));
+    assert_eq!(refused, "<stdin>: byte 100001 and what follows are not Shift_JIS");
+    // Without a label, bytes that are no UTF-8 are the loader's business.
+    assert_eq!(read_bytes(b"\xff\n", &options(10)).unwrap(), b"\xff\n");
+}
+
+#[test]
+fn compressed_input_is_known_by_its_content() {
+    let text = "one,two\n".repeat(40_000);
+    let (first, second) = text.as_bytes().split_at(100_001);
+    let members = [gzip(first), gzip(b""), gzip(second)].concat();
+    let frames = [first, b"", second].map(|part| zstd::encode_all(part, 1).unwrap()).concat();
+    let skippable = [b"\x50\x2a\x4d\x18\x02\0\0\0ab", &frames[..]].concat();
+    for packed in [members, frames, skippable] {
+        let mut source = Source::reader("<stdin>", &packed[..], None);
+        let (blocks, bytes_read) = read_all(&mut source, &options(1 << 12)).unwrap();
+        assert!(blocks.concat() == text.as_bytes());
+        assert_eq!(bytes_read, packed.len() as u64);
+    }
+}
+
+#[test]
+fn damaged_compressed_input_is_an_error() {
+    let text: String = (0..20_000).map(|number| format!("{number},two\n")).collect();
+    let zstandard = zstd::encode_all(text.as_bytes(), 1).unwrap();
+    for (packed, name) in [(gzip(text.as_bytes()), "gzip"), (zstandard, "Zstandard")] {
+        for cut_bytes in [20, packed.len() / 2, packed.len() - 1] {
+            let refused = message(read_bytes(&packed[..cut_bytes], &options(1 << 12)));
+            let expected = format!(
+                "<stdin>: the {name} data are truncated: they end at byte {cut_bytes}, within a stream"
+            );
+            assert_eq!(refused, expected);
+        }
+        let mut damaged = packed.clone();
+        let middle = damaged.len() / 2;
+        damaged[middle..middle + 200].fill(0x55);
+        let refused = message(read_bytes(&damaged, &options(1 << 12)));
+        assert!(refused.contains(&format!("the {name} data are damaged before byte")), "{refused}");
+    }
+}
+
+#[test]
+fn formats_that_are_not_text_are_named() {
+    for (input, expected) in [
+        (&b"PK\x03\x04rest"[..], "<stdin>: is a zip archive: unpack it first"),
+        (b"\xfd7zXZ\0rest", "<stdin>: is an xz file: unpack it first"),
+        (b"SQLite format 3\0rest", "<stdin>: is an SQLite database, not text"),
+    ] {
+        assert_eq!(message(read_bytes(input, &options(10))), expected);
+    }
+}
+
+#[test]
+fn a_file_is_read_twice_if_it_stays_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("people.csv");
+    fs::write(&path, "id\n1\n").unwrap();
+    let mut source = Source::file(&path, None).unwrap();
+    assert!(source.can_be_read_twice());
+    assert_eq!(source.open(&Arc::default()).unwrap().bytes_total(), Some(5));
+    for _ in 0..2 {
+        assert_eq!(read_all(&mut source, &options(10)).unwrap().0.concat(), b"id\n1\n");
+    }
+    fs::write(&path, "id\n1\n2\n").unwrap();
+    let changed = read_all(&mut source, &options(10)).unwrap_err();
+    assert!(changed.to_string().contains("people.csv: has changed while it was read"));
+    assert!(changed.advice().is_some());
+}
+
+#[test]
+fn a_missing_file_and_a_folder_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let missing = Source::file(folder.path().join("no.csv"), None).map(|_| ()).unwrap_err();
+    assert!(matches!(missing.kind(), ErrorKind::Io { action: "open", .. }));
+    assert!(missing.to_string().contains("no.csv"));
+    let refused = Source::file(folder.path(), None).map(|_| ()).unwrap_err();
+    assert!(refused.to_string().ends_with(": is a folder, not a file"));
+}
+
+#[test]
+fn a_stream_is_read_twice_through_a_copy() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "one,two\n".repeat(10_000);
+    for input in [text.as_bytes().to_vec(), gzip(text.as_bytes())] {
+        let mut source = Source::reader("<stdin>", &input[..], Some(folder.path()));
+        for _ in 0..3 {
+            let (blocks, bytes_read) = read_all(&mut source, &options(1 << 10)).unwrap();
+            assert!(blocks.concat() == text.as_bytes());
+            assert_eq!(bytes_read, input.len() as u64);
+        }
+        assert_eq!(source.open(&Arc::default()).unwrap().bytes_total(), Some(input.len() as u64));
+    }
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "the copy has no name");
+}
+
+#[test]
+fn a_stream_without_a_copy_is_read_once() {
+    let mut source = Source::reader("<stdin>", &b"a\n"[..], None);
+    assert!(!source.can_be_read_twice());
+    read_all(&mut source, &options(10)).unwrap();
+    let refused = read_all(&mut source, &options(10)).unwrap_err();
+    assert_eq!(refused.to_string(), "<stdin>: cannot be read a second time");
+}
+
+#[test]
+fn half_a_copy_is_not_taken_for_the_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut source = Source::reader("<stdin>", &[b'a'; 100][..], Some(folder.path()));
+    source.open(&Arc::default()).unwrap().read_exact(&mut [0; 2]).unwrap();
+    assert!(source.open(&Arc::default()).is_err());
+}
+
+#[test]
+fn a_copy_that_cannot_be_made_is_an_error() {
+    let mut source = Source::reader("<stdin>", &b"a\n"[..], Some(Path::new("/no/such/folder")));
+    let refused = source.open(&Arc::default()).map(|_| ()).unwrap_err();
+    assert!(refused.to_string().starts_with("cannot write a temporary file in /no/such/folder"));
+}
+
+/// Fails as a disk would, after its first bytes.
+struct Failing(bool);
+
+impl Read for Failing {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        if std::mem::replace(&mut self.0, true) {
+            return Err(std::io::Error::from_raw_os_error(5));
+        }
+        buffer.fill(b'a');
+        Ok(buffer.len())
+    }
+}
+
+#[test]
+fn what_the_system_refuses_is_passed_on() {
+    let mut source = Source::reader("<stdin>", Failing(false), None);
+    let refused = read_all(&mut source, &options(10)).unwrap_err();
+    assert!(matches!(refused.kind(), ErrorKind::Io { action: "read", .. }));
+}
