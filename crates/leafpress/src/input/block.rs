@@ -95,10 +95,11 @@ impl Block {
         self.end = BLOCK_HEADROOM;
     }
 
-    /// Makes room for the data to grow to `end`, at least doubling.
+    /// Makes room for the data to grow to `end`. The vector doubles what it
+    /// reserves, but no more than this is touched and takes real memory.
     fn grow(&mut self, end: usize) {
         if self.buffer.len() < end {
-            self.buffer.resize(end.max(self.buffer.len().saturating_mul(2)), 0);
+            self.buffer.resize(end, 0);
         }
     }
 
@@ -234,7 +235,7 @@ impl<'a> BlockReader<'a> {
                 return Err(self.long_line());
             }
             searched = block.end;
-            target = block.end + block.data().len().max(self.block_bytes);
+            target = block.end + self.block_bytes;
         }
     }
 
