@@ -55,6 +55,6 @@ pub use record::{
     WRITE_SLACK_BYTES, record_bytes_max,
 };
 pub use schema::{SchemaEntry, SchemaKind, finish_database};
-pub use table::TableBuilder;
+pub use table::{PlacedLeaves, TableBuilder};
 pub use value::Value;
 pub use varint::{VARINT_BYTES_MAX, put_varint_before, varint_len};

@@ -35,13 +35,44 @@ pub struct TableBuilder {
     layout: PageLayout,
     spine: Spine,
     /// The last leaf waits here: only its successor makes it a left child.
-    last_leaf: Option<LastLeaf>,
+    last_leaf: Option<PlacedLeaf>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct LastLeaf {
+struct PlacedLeaf {
     page: u32,
     last_rowid: i64,
+}
+
+/// The leaves of a stretch of a table, with their page numbers, for when the
+/// stretch is not at the table's end yet.
+#[derive(Debug, Default)]
+pub struct PlacedLeaves {
+    first_rowid: Option<i64>,
+    leaves: Vec<PlacedLeaf>,
+}
+
+impl PlacedLeaves {
+    /// Adds the leaves of a closed run that lies at `range`.
+    ///
+    /// # Errors
+    ///
+    /// [`FormatError::NotAscending`] if the run does not begin after the last
+    /// one's end.
+    pub fn extend(&mut self, run: &LeafRun, range: &PageRange) -> Result<(), FormatError> {
+        let Some(rowid) = run.first_rowid() else { return Ok(()) };
+        if let Some(last) = self.leaves.last()
+            && rowid <= last.last_rowid
+        {
+            return Err(FormatError::NotAscending { previous: last.last_rowid, rowid });
+        }
+        self.first_rowid.get_or_insert(rowid);
+        self.leaves.extend(run.leaves().iter().map(|leaf| PlacedLeaf {
+            page: range.number(leaf.page_index),
+            last_rowid: leaf.last_rowid,
+        }));
+        Ok(())
+    }
 }
 
 impl TableBuilder {
@@ -64,22 +95,55 @@ impl TableBuilder {
         numbers: &mut PageNumbers,
         finished: &mut FinishedPages,
     ) -> Result<PageRange, FormatError> {
-        if let (Some(last), Some(rowid)) = (self.last_leaf, run.first_rowid())
-            && rowid <= last.last_rowid
-        {
-            return Err(FormatError::NotAscending { previous: last.last_rowid, rowid });
-        }
+        self.check_order(run.first_rowid())?;
         let range = run.take_numbers(numbers)?;
         for leaf in run.leaves() {
-            if let Some(last) = self.last_leaf {
-                let mut buf = [0; VARINT_BYTES_MAX];
-                let at = put_varint_before(&mut buf, VARINT_BYTES_MAX, last.last_rowid as u64);
-                self.spine.push(last.page, &buf[at..], numbers, finished)?;
-            }
-            let page = range.number(leaf.page_index);
-            self.last_leaf = Some(LastLeaf { page, last_rowid: leaf.last_rowid });
+            let placed =
+                PlacedLeaf { page: range.number(leaf.page_index), last_rowid: leaf.last_rowid };
+            self.push(placed, numbers, finished)?;
         }
         Ok(range)
+    }
+
+    /// Appends leaves whose pages have their numbers already.
+    ///
+    /// # Errors
+    ///
+    /// As [`append`](Self::append).
+    pub fn join(
+        &mut self,
+        placed: &PlacedLeaves,
+        numbers: &mut PageNumbers,
+        finished: &mut FinishedPages,
+    ) -> Result<(), FormatError> {
+        self.check_order(placed.first_rowid)?;
+        for &leaf in &placed.leaves {
+            self.push(leaf, numbers, finished)?;
+        }
+        Ok(())
+    }
+
+    fn check_order(&self, first_rowid: Option<i64>) -> Result<(), FormatError> {
+        match (self.last_leaf, first_rowid) {
+            (Some(last), Some(rowid)) if rowid <= last.last_rowid => {
+                Err(FormatError::NotAscending { previous: last.last_rowid, rowid })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn push(
+        &mut self,
+        leaf: PlacedLeaf,
+        numbers: &mut PageNumbers,
+        finished: &mut FinishedPages,
+    ) -> Result<(), FormatError> {
+        if let Some(last) = self.last_leaf.replace(leaf) {
+            let mut buf = [0; VARINT_BYTES_MAX];
+            let at = put_varint_before(&mut buf, VARINT_BYTES_MAX, last.last_rowid as u64);
+            self.spine.push(last.page, &buf[at..], numbers, finished)?;
+        }
+        Ok(())
     }
 
     /// Ends the table and returns its root page.

@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Why a row could not be loaded, and where it stands in the input.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct BadRow {
     /// The input's name: a path, or `<stdin>`.
     pub file: String,
@@ -137,6 +137,7 @@ impl Error {
 
     /// Adds what to do about it, unless a place nearer to the failure knew it.
     #[must_use]
+    #[expect(clippy::wrong_self_convention, reason = "it is a to-do, not a conversion")]
     pub(crate) fn to_do(mut self, advice: impl Into<String>) -> Self {
         self.0.to_do.get_or_insert_with(|| advice.into());
         self

@@ -1,4 +1,28 @@
 //! The write path for SQLite.
+//!
+//! Rows go in as fast as the device allows, and what was acknowledged is
+//! still there after the plug is pulled. Out comes an ordinary SQLite file.
+//!
+//! | | |
+//! |---|---|
+//! | [`load`] | CSV files and rows made in memory to a table, in bulk: pressed B-tree pages |
+//! | [`verify`] | is a database sound? |
+//! | [`Error`] | what happened, where, what is on disk now, what to do |
+//!
+//! ```no_run
+//! let report = leafpress::load::Loader::new("cities.db").load_file("cities.csv")?;
+//! assert_eq!(report.rows_rejected, 0);
+//! # Ok::<(), leafpress::Error>(())
+//! ```
+//!
+//! The stages, in the order that data flows: `input` makes fields of bytes,
+//! `schema` decides types, `load` joins them and presses pages with the crate
+//! `leafpress-format`. Stages do not know one another.
+
 mod error;
+mod input;
+pub mod load;
+mod schema;
+pub mod verify;
+
 pub use error::{BadRow, Error, ErrorKind, Result};
-pub mod input;

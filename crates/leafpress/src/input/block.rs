@@ -80,11 +80,6 @@ impl Block {
         &self.buffer[BLOCK_HEADROOM..self.end]
     }
 
-    /// Which block of the input this is, counted from 0.
-    pub fn number(&self) -> u64 {
-        self.number
-    }
-
     /// The line of the input that the data begin with, counted from 1.
     pub fn first_line(&self) -> u64 {
         self.first_line
@@ -111,7 +106,7 @@ impl Block {
     }
 
     /// Adds the data of the block that follows, and takes its number.
-    pub(super) fn append(&mut self, next: &Self) {
+    pub fn append(&mut self, next: &Self) {
         self.push(next.data());
         self.number = next.number;
     }
@@ -183,11 +178,6 @@ impl<'a> BlockReader<'a> {
             next_line: 1,
             is_ended: false,
         })
-    }
-
-    /// The size of the input in its compressed form, if known.
-    pub fn bytes_total(&self) -> Option<u64> {
-        self.source.bytes_total()
     }
 
     /// Reads the next block; says no at the end of the input.

@@ -98,9 +98,9 @@ impl<'a> Source<'a> {
         &self.name
     }
 
-    /// Whether [`open`](Self::open) may be called once more after a whole pass.
-    pub fn can_be_read_twice(&self) -> bool {
-        matches!(self.origin, Origin::File { .. } | Origin::Stream { spool: Some(_), .. })
+    /// Whether a second reading takes a first one to the end.
+    pub fn is_stream(&self) -> bool {
+        matches!(self.origin, Origin::Stream { .. })
     }
 
     /// Opens the input from its start. `bytes_read` counts from 0 what is taken

@@ -105,6 +105,16 @@ impl Carry {
         })
     }
 
+    /// Whether the next block will begin with a record that is kept back.
+    pub fn is_held(&self) -> bool {
+        self.is_held
+    }
+
+    /// The bytes that are kept back.
+    pub fn data(&self) -> &[u8] {
+        if self.is_held { self.block.data() } else { &[] }
+    }
+
     /// The stray quotes of the unfinished record, which no block's index counts.
     pub fn stray_quotes(&self) -> u64 {
         if self.is_held { self.index.stray_quotes() } else { 0 }

@@ -1,0 +1,79 @@
+//! Tells the caller how far the load is, without slowing it down.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use super::options::Progress;
+
+/// How often the callback is called.
+const INTERVAL: Duration = Duration::from_millis(100);
+
+/// Counters that the workers bump and a thread of its own reads.
+#[derive(Debug, Default)]
+pub struct Monitor {
+    /// Bytes of the input read in the current pass.
+    pub bytes_read: Arc<AtomicU64>,
+    /// Rows done in the current pass.
+    pub rows: AtomicU64,
+    bytes_total: AtomicU64,
+    stage: Mutex<&'static str>,
+    done: AtomicBool,
+}
+
+impl Monitor {
+    /// Names what is being done.
+    pub fn enter(&self, stage: &'static str) {
+        *self.stage.lock().unwrap_or_else(PoisonError::into_inner) = stage;
+        tracing::debug!(stage, "load");
+    }
+
+    /// Says how large the input is; `None` if nobody knows.
+    pub fn set_total(&self, bytes_total: Option<u64>) {
+        self.bytes_total.store(bytes_total.unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    fn progress(&self) -> Progress {
+        let total = self.bytes_total.load(Ordering::Relaxed);
+        Progress {
+            bytes_read: self.bytes_read.load(Ordering::Relaxed),
+            bytes_total: (total != u64::MAX).then_some(total),
+            rows: self.rows.load(Ordering::Relaxed),
+            stage: *self.stage.lock().unwrap_or_else(PoisonError::into_inner),
+        }
+    }
+
+    /// Runs `work` while `callback` is told of its progress.
+    pub fn watch<R>(
+        &self,
+        callback: Option<&(dyn Fn(&Progress) + Send + Sync)>,
+        work: impl FnOnce() -> R,
+    ) -> R {
+        let Some(callback) = callback else { return work() };
+        std::thread::scope(|scope| {
+            let watcher = scope.spawn(|| {
+                while !self.done.load(Ordering::Acquire) {
+                    callback(&self.progress());
+                    std::thread::park_timeout(INTERVAL);
+                }
+            });
+            let _stop = StopWatching { monitor: self, watcher: watcher.thread() };
+            let result = work();
+            callback(&self.progress());
+            result
+        })
+    }
+}
+
+/// Ends the watcher, also when the work panics.
+struct StopWatching<'m> {
+    monitor: &'m Monitor,
+    watcher: &'m std::thread::Thread,
+}
+
+impl Drop for StopWatching<'_> {
+    fn drop(&mut self) {
+        self.monitor.done.store(true, Ordering::Release);
+        self.watcher.unpark();
+    }
+}

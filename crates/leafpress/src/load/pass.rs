@@ -1,0 +1,527 @@
+//! One pass over a CSV input, on all cores: the frame that survey and press share.
+//!
+//! ```text
+//! worker: read ──► scan ──► settle ──► rows ──► join ──► write
+//!         (lock)            (turn)              (turn)
+//! ```
+//!
+//! Workers claim blocks in order and work on them side by side. Two steps of a
+//! block depend on those before it and are *turns* ([`Turns`]):
+//!
+//! - **settle**: where the block before ended inside quotes, this one begins
+//!   there; how many rows came before; which of its rows are bad.
+//! - **join**: what was made of its rows follows what was made of the rows
+//!   before: page numbers, evidence, the first error.
+//!
+//! As every outcome is decided in a turn, it does not depend on the number of
+//! threads: neither the file, byte for byte, nor which error is reported.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::fields::{Misfit, RowRules, Scratch};
+use super::options::CancelToken;
+use super::rejects::Rejects;
+use super::turns::Turns;
+use crate::error::{BadRow, Error, ErrorKind, Result};
+use crate::input::block::{Block, BlockReader};
+use crate::input::csv::locate::{EXCERPT_BYTES_MAX, excerpt, position};
+use crate::input::csv::{Carry, FieldIndex, RecordSpan, Scanner};
+
+/// What a pass does with the rows of a block.
+pub trait Work: Sync {
+    /// What it makes of a block, reused from block to block by a worker.
+    type Made: Send;
+    /// The state of the join turns.
+    type Joined: Send;
+    /// What is left to do with a block after its join turn.
+    type Ticket;
+
+    /// Memory for one worker.
+    fn start(&self) -> Self::Made;
+
+    /// Works on the good rows of a block; on any thread, in any order.
+    fn rows(&self, rows: &BlockRows<'_>, made: &mut Self::Made) -> Result<(), Halt>;
+
+    /// Joins a block's outcome to those before it; in the blocks' order.
+    fn join(&self, made: &mut Self::Made, joined: &mut Self::Joined) -> Result<Self::Ticket, Halt>;
+
+    /// Ends with the block; on any thread, in any order.
+    fn finish(&self, ticket: Self::Ticket, made: &mut Self::Made) -> Result<(), Halt>;
+}
+
+/// Why a pass ended early.
+#[derive(Debug)]
+pub enum Halt {
+    /// A detected type is wrong: the whole input must be looked at.
+    Refuted,
+    /// The primary key does not ascend: the rows must be sorted.
+    Unsorted,
+    /// It failed.
+    Failed(Error),
+}
+
+impl From<Error> for Halt {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+/// The rows of one block that go on.
+pub struct BlockRows<'b> {
+    pub bytes: &'b [u8],
+    pub block: &'b Block,
+    index: &'b FieldIndex,
+    first_line: u64,
+    skip_header: bool,
+    bad: &'b [usize],
+    /// Rows that went on before this block.
+    pub before: u64,
+}
+
+impl<'b> BlockRows<'b> {
+    /// The rows of a block by itself, as a sample.
+    pub fn of_sample(block: &'b Block, index: &'b FieldIndex, skip_header: bool) -> Self {
+        let first_line = block.first_line();
+        let (bytes, bad) = (block.bytes(), &[][..]);
+        Self { bytes, block, index, first_line, skip_header, bad, before: 0 }
+    }
+
+    /// The records, one after the other.
+    pub fn records(&self) -> impl Iterator<Item = RecordSpan<'b>> + use<'b> {
+        let skip = usize::from(self.skip_header);
+        let bad = self.bad;
+        let mut next_bad = 0;
+        let records = self.index.records(self.bytes, self.block.start()).enumerate().skip(skip);
+        records.filter_map(move |(record, span)| {
+            if bad.get(next_bad) == Some(&record) {
+                next_bad += 1;
+                return None;
+            }
+            Some(span)
+        })
+    }
+
+    /// The line of an offset.
+    pub fn line(&self, at: usize) -> u64 {
+        position(self.bytes, self.block.start(), self.first_line, at).line
+    }
+
+    /// The bytes of a row, line end included.
+    pub fn row_bytes(&self, span: RecordSpan<'_>) -> &'b [u8] {
+        &self.bytes[span.start..record_end(span)]
+    }
+
+    /// What is wrong with a row, with its place and its text.
+    pub fn bad_row(&self, file: &str, misfit: Misfit, span: RecordSpan<'_>) -> BadRow {
+        bad_row(file, self.block, misfit, span)
+    }
+}
+
+/// Everything that the workers of a pass share.
+pub struct Pass<'p, 's> {
+    pub file: &'p str,
+    pub rules: &'p RowRules,
+    pub threads: usize,
+    pub cancel: &'p CancelToken,
+    /// Rows joined so far, for the progress display.
+    pub rows_done: &'p AtomicU64,
+    /// Whether bad rows are looked for before the rows are worked on, as they
+    /// are left out or only counted. Otherwise the first one ends the pass.
+    pub screen: bool,
+    /// Whether the first record is the header.
+    pub header: bool,
+    pub record_bytes_max: u64,
+    pub reader: Mutex<Reader<'s>>,
+}
+
+/// The blocks, of which the first has been read for a sample.
+pub struct Reader<'s> {
+    pub first: Option<Block>,
+    pub blocks: BlockReader<'s>,
+    pub claimed: u64,
+}
+
+/// What a pass counted.
+#[derive(Debug)]
+pub struct PassSummary {
+    pub rows_read: u64,
+    pub rows_good: u64,
+    pub stray_quotes: u64,
+    pub first_stray_line: Option<u64>,
+    pub clock: Clock,
+}
+
+/// Where the workers' time went.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Clock {
+    pub read: Duration,
+    pub scan: Duration,
+    pub rows: Duration,
+    pub write: Duration,
+    pub wait: Duration,
+}
+
+impl Clock {
+    pub fn add(&mut self, other: Self) {
+        self.read += other.read;
+        self.scan += other.scan;
+        self.rows += other.rows;
+        self.write += other.write;
+        self.wait += other.wait;
+    }
+}
+
+/// The state of the settle turns.
+struct Settled<'r> {
+    carry: Carry,
+    header_seen: bool,
+    rows_read: u64,
+    rows_good: u64,
+    stray_quotes: u64,
+    first_stray_line: Option<u64>,
+    rejects: &'r Mutex<Rejects>,
+}
+
+/// A worker's memory.
+struct Worker<M> {
+    block: Block,
+    index: FieldIndex,
+    scanner: Scanner,
+    bad: Vec<usize>,
+    misfits: Vec<(usize, Misfit)>,
+    scratch: Scratch,
+    made: M,
+    clock: Clock,
+}
+
+/// The state of the join turns, and how the pass ended.
+struct Joining<J> {
+    joined: J,
+    halt: Option<Halt>,
+}
+
+impl<'s> Pass<'_, 's> {
+    /// Runs the pass; returns what was joined.
+    pub fn run<W: Work>(
+        &self,
+        work: &W,
+        joined: W::Joined,
+        rejects: &Mutex<Rejects>,
+    ) -> Result<(W::Joined, PassSummary), Halt> {
+        let settle = Turns::new(Settled {
+            carry: Carry::new(self.rules.dialect, self.file, self.record_bytes_max),
+            header_seen: !self.header,
+            rows_read: 0,
+            rows_good: 0,
+            stray_quotes: 0,
+            first_stray_line: None,
+            rejects,
+        });
+        let join = Turns::new(Joining { joined, halt: None });
+        let clock = Mutex::new(Clock::default());
+        std::thread::scope(|scope| {
+            for _ in 0..self.threads.max(1) {
+                scope.spawn(|| {
+                    let _guard = HaltOnPanic { settle: &settle, join: &join };
+                    let mut worker = self.worker(work);
+                    while self.step(work, &mut worker, &settle, &join) {}
+                    lock(&clock).add(worker.clock);
+                });
+            }
+        });
+        let Joining { joined, halt } = join.into_state();
+        let mut settled = settle.into_state();
+        if let Some(halt) = halt {
+            return Err(halt);
+        }
+        if self.cancel.is_cancelled() {
+            return Err(Error::from(ErrorKind::Cancelled).into());
+        }
+        settled.end(self)?;
+        let clock = clock.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let summary = PassSummary {
+            rows_read: settled.rows_read,
+            rows_good: settled.rows_good,
+            stray_quotes: settled.stray_quotes,
+            first_stray_line: settled.first_stray_line,
+            clock,
+        };
+        Ok((joined, summary))
+    }
+
+    /// The rest of the input, after a pass that ended early.
+    pub fn into_blocks(self) -> BlockReader<'s> {
+        self.reader.into_inner().unwrap_or_else(PoisonError::into_inner).blocks
+    }
+
+    fn worker<W: Work>(&self, work: &W) -> Worker<W::Made> {
+        Worker {
+            block: Block::new(),
+            index: FieldIndex::new(),
+            scanner: Scanner::new(self.rules.dialect),
+            bad: Vec::new(),
+            misfits: Vec::new(),
+            scratch: Scratch::new(),
+            made: work.start(),
+            clock: Clock::default(),
+        }
+    }
+
+    /// Works on one block; false when there is none left, or nothing to do.
+    fn step<W: Work>(
+        &self,
+        work: &W,
+        worker: &mut Worker<W::Made>,
+        settle: &Turns<Settled<'_>>,
+        join: &Turns<Joining<W::Joined>>,
+    ) -> bool {
+        if self.cancel.is_cancelled() {
+            settle.halt();
+            join.halt();
+            return false;
+        }
+        let started = Instant::now();
+        let (turn, claimed) = self.claim(&mut worker.block);
+        worker.clock.read += started.elapsed();
+        let rows = match claimed {
+            Ok(false) => return false,
+            Ok(true) => self.scan_and_settle(worker, turn, settle),
+            // In its turn like any other, so that earlier blocks are settled.
+            Err(error) => settle.take(turn, |_| Err(error)),
+        };
+        let outcome = match rows {
+            None => return false,
+            Some(Ok(settled)) => self.work_on(work, worker, &settled),
+            Some(Err(error)) => {
+                // Nothing after this block can be settled; those before it
+                // still may find an earlier error.
+                settle.halt();
+                Err(Halt::Failed(error))
+            }
+        };
+        self.join_and_finish(work, worker, turn, outcome, settle, join)
+    }
+
+    /// Takes the next block: its number, and whether there was one.
+    fn claim(&self, block: &mut Block) -> (u64, Result<bool>) {
+        let mut reader = lock(&self.reader);
+        let turn = reader.claimed;
+        let result = match reader.first.take() {
+            Some(first) => {
+                *block = first;
+                Ok(true)
+            }
+            None => reader.blocks.next(block),
+        };
+        reader.claimed += 1;
+        (turn, result)
+    }
+
+    fn scan_and_settle<M>(
+        &self,
+        worker: &mut Worker<M>,
+        turn: u64,
+        settle: &Turns<Settled<'_>>,
+    ) -> Option<Result<SettledBlock>> {
+        let started = Instant::now();
+        worker.scanner.begin(worker.block.start(), &mut worker.index);
+        worker.scanner.scan(worker.block.bytes(), &mut worker.index);
+        self.screen_rows(worker);
+        let scanned = Instant::now();
+        let settled = settle.take(turn, |state| state.settle(self, worker));
+        worker.clock.scan += scanned - started;
+        worker.clock.wait += scanned.elapsed();
+        settled
+    }
+
+    /// Finds the bad rows of a block, where they must be known beforehand.
+    fn screen_rows<M>(&self, worker: &mut Worker<M>) {
+        worker.misfits.clear();
+        if !self.screen {
+            return;
+        }
+        let bytes = worker.block.bytes();
+        let is_utf8 = simdutf8::basic::from_utf8(worker.block.data()).is_ok();
+        for (record, span) in worker.index.records(bytes, worker.block.start()).enumerate() {
+            let checked = self.rules.check(bytes, span, is_utf8, &mut worker.scratch);
+            if let Err(misfit) = checked {
+                worker.misfits.push((record, misfit));
+            }
+        }
+    }
+
+    fn work_on<W: Work>(
+        &self,
+        work: &W,
+        worker: &mut Worker<W::Made>,
+        settled: &SettledBlock,
+    ) -> Result<(), Halt> {
+        let started = Instant::now();
+        let rows = BlockRows {
+            bytes: worker.block.bytes(),
+            block: &worker.block,
+            index: &worker.index,
+            first_line: worker.block.first_line(),
+            skip_header: settled.skip_header,
+            bad: &worker.bad,
+            before: settled.before,
+        };
+        let outcome = work.rows(&rows, &mut worker.made);
+        worker.clock.rows += started.elapsed();
+        outcome
+    }
+
+    fn join_and_finish<W: Work>(
+        &self,
+        work: &W,
+        worker: &mut Worker<W::Made>,
+        turn: u64,
+        outcome: Result<(), Halt>,
+        settle: &Turns<Settled<'_>>,
+        join: &Turns<Joining<W::Joined>>,
+    ) -> bool {
+        let started = Instant::now();
+        let made = &mut worker.made;
+        let ticket = join.take(turn, |state| {
+            if state.halt.is_some() {
+                return None;
+            }
+            let ticket = outcome.and_then(|()| work.join(made, &mut state.joined));
+            ticket.map_err(|halt| state.halt = Some(halt)).ok()
+        });
+        worker.clock.wait += started.elapsed();
+        let Some(Some(ticket)) = ticket else {
+            settle.halt();
+            join.halt();
+            return false;
+        };
+        let started = Instant::now();
+        let finished = work.finish(ticket, &mut worker.made);
+        worker.clock.write += started.elapsed();
+        if let Err(halt) = finished {
+            join.interrupt(|state| {
+                state.halt.get_or_insert(halt);
+            });
+            settle.halt();
+            return false;
+        }
+        true
+    }
+}
+
+/// What a settle turn found out about a block.
+struct SettledBlock {
+    skip_header: bool,
+    before: u64,
+}
+
+impl Settled<'_> {
+    fn settle<M>(&mut self, pass: &Pass<'_, '_>, worker: &mut Worker<M>) -> Result<SettledBlock> {
+        let begins_elsewhere = self.carry.is_held();
+        self.carry.settle(&mut worker.block, &mut worker.index, &mut worker.scanner)?;
+        if begins_elsewhere {
+            pass.screen_rows(worker);
+        }
+        let records = worker.index.record_ends().len();
+        let skip_header = !self.header_seen && records > 0;
+        self.header_seen |= skip_header;
+        self.note_strays(worker);
+        self.reject(pass, worker, skip_header)?;
+        let read = (records - usize::from(skip_header)) as u64;
+        let count = read - worker.bad.len() as u64;
+        let before = self.rows_good;
+        self.rows_read += read;
+        self.rows_good += count;
+        pass.rows_done.store(self.rows_good, Ordering::Relaxed);
+        Ok(SettledBlock { skip_header, before })
+    }
+
+    fn note_strays<M>(&mut self, worker: &Worker<M>) {
+        self.stray_quotes += worker.index.stray_quotes();
+        if let (None, Some(at)) = (self.first_stray_line, worker.index.first_stray()) {
+            let Worker { block, .. } = worker;
+            let place = position(block.bytes(), block.start(), block.first_line(), at);
+            self.first_stray_line = Some(place.line);
+        }
+    }
+
+    /// Hands the block's bad rows over, in order.
+    fn reject<M>(
+        &mut self,
+        pass: &Pass<'_, '_>,
+        worker: &mut Worker<M>,
+        skip_header: bool,
+    ) -> Result<()> {
+        worker.bad.clear();
+        if worker.misfits.is_empty() {
+            return Ok(());
+        }
+        let Worker { block, index, misfits, bad, .. } = worker;
+        let mut misfits = misfits.drain(..).peekable();
+        for (record, span) in index.records(block.bytes(), block.start()).enumerate() {
+            let Some((_, misfit)) = misfits.next_if(|(at, _)| *at == record) else {
+                if misfits.peek().is_none() {
+                    break;
+                }
+                continue;
+            };
+            if record == 0 && skip_header {
+                continue;
+            }
+            bad.push(record);
+            let row = &block.bytes()[span.start..record_end(span)];
+            let bad_row = bad_row(pass.file, block, misfit, span);
+            lock(self.rejects).add(bad_row, row)?;
+        }
+        Ok(())
+    }
+
+    /// The end of the input: a record that is still open is a bad row.
+    fn end(&mut self, pass: &Pass<'_, '_>) -> Result<()> {
+        self.stray_quotes += self.carry.stray_quotes();
+        let Some(unfinished) = self.carry.unfinished() else { return Ok(()) };
+        if !pass.screen {
+            return Err(unfinished.into());
+        }
+        self.rows_read += 1;
+        lock(self.rejects).add(unfinished, self.carry.data())
+    }
+}
+
+/// A panic elsewhere ends the pass; until then a lock is a lock.
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn record_end(span: RecordSpan<'_>) -> usize {
+    span.field_ends.last().map_or(span.start, |&end| end as usize + 1)
+}
+
+fn bad_row(file: &str, block: &Block, misfit: Misfit, span: RecordSpan<'_>) -> BadRow {
+    let bytes = block.bytes();
+    let place = position(bytes, block.start(), block.first_line(), misfit.at);
+    BadRow {
+        file: file.to_owned(),
+        line: place.line,
+        column: place.column,
+        reason: misfit.reason,
+        row: excerpt(bytes, span.start, record_end(span), EXCERPT_BYTES_MAX),
+    }
+}
+
+/// A worker that panics must not leave the others waiting for its turn.
+struct HaltOnPanic<'t, 'r, J> {
+    settle: &'t Turns<Settled<'r>>,
+    join: &'t Turns<Joining<J>>,
+}
+
+impl<J> Drop for HaltOnPanic<'_, '_, J> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.settle.halt();
+            self.join.halt();
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! Nothing or a whole database: the temporary file, and its rename.
+//!
+//! The database grows in a hidden file beside its destination, named after it
+//! and locked as long as its maker lives. Only when it is complete and synced
+//! does it get its name, and never over something else. A process that dies
+//! leaves at most the hidden file; as nobody holds its lock, the next load to
+//! the same destination knows it for a leftover and removes it.
+//!
+//! | when it fails | on disk |
+//! |---|---|
+//! | before [`Destination::publish`] | nothing (killed: the hidden file) |
+//! | in it | nothing, or the whole database |
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, ErrorKind, Result};
+
+const NOTHING_WRITTEN: &str = "nothing was written";
+
+/// What SQLite keeps beside a database. Beside a *new* one such a file is
+/// deadly: SQLite would take it for the new database's and apply it.
+const COMPANIONS: [&str; 3] = ["-journal", "-wal", "-shm"];
+
+/// A database in the making, under its temporary name.
+#[derive(Debug)]
+pub struct Destination {
+    path: PathBuf,
+    temporary: PathBuf,
+    /// Holds the lock that tells others that we are alive.
+    file: File,
+    published: bool,
+}
+
+impl Destination {
+    /// Makes the temporary file beside `path`, after removing leftovers.
+    pub fn create(path: &Path) -> Result<Self> {
+        refuse_if_taken(path)?;
+        let Some(name) = path.file_name() else {
+            return Err(Error::usage(format!("{} is not a file name", path.display())));
+        };
+        let folder = folder_of(path);
+        let prefix = format!(".{}.leafpress-", name.to_string_lossy());
+        remove_leftovers(&folder, &prefix);
+        for attempt in 0.. {
+            let unique = format!("{prefix}{}-{attempt}.tmp", std::process::id());
+            let temporary = folder.join(unique);
+            match claim(&temporary) {
+                Ok(Some(file)) => {
+                    return Ok(Self { path: path.to_owned(), temporary, file, published: false });
+                }
+                Ok(None) if attempt < 1000 => {}
+                Ok(None) => break,
+                Err(source) => {
+                    return Err(Error::io("create a file in", &folder, source)
+                        .on_disk(NOTHING_WRITTEN)
+                        .to_do("choose a folder that exists and that you may write to"));
+                }
+            }
+        }
+        let source = io::Error::from(io::ErrorKind::AlreadyExists);
+        Err(Error::io("create a file in", &folder, source).on_disk(NOTHING_WRITTEN))
+    }
+
+    /// The file to write.
+    pub fn file(&self) -> Result<File> {
+        self.file.try_clone().map_err(|source| Error::io("write", &self.temporary, source))
+    }
+
+    /// Where the file is until it is published.
+    pub fn temporary(&self) -> &Path {
+        &self.temporary
+    }
+
+    /// Gives the synced file its name, over nothing, and syncs the folder.
+    pub fn publish(mut self) -> Result<()> {
+        refuse_if_taken(&self.path)?;
+        rename_over_nothing(&self.temporary, &self.path).map_err(|source| {
+            if source.kind() == io::ErrorKind::AlreadyExists {
+                taken(&self.path, "it appeared while the load was running")
+            } else {
+                Error::io("name the finished database", &self.path, source).on_disk(NOTHING_WRITTEN)
+            }
+        })?;
+        self.published = true;
+        sync_folder(&folder_of(&self.path)).map_err(|source| {
+            Error::io("sync the folder of", &self.path, source).on_disk(format!(
+                "{} is complete, but a power cut may take its name away",
+                self.path.display()
+            ))
+        })
+    }
+}
+
+impl Drop for Destination {
+    fn drop(&mut self) {
+        if !self.published {
+            let _ = fs::remove_file(&self.temporary);
+        }
+    }
+}
+
+/// The folder that a file is in, also for a bare name.
+pub fn folder_of(path: &Path) -> PathBuf {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
+        _ => PathBuf::from("."),
+    }
+}
+
+/// Refuses a destination that exists, or beside which a former database left
+/// its journal.
+pub fn refuse_if_taken(path: &Path) -> Result<()> {
+    if path.symlink_metadata().is_ok() {
+        return Err(taken(path, "it exists already"));
+    }
+    for suffix in COMPANIONS {
+        let mut companion = path.as_os_str().to_owned();
+        companion.push(suffix);
+        let companion = PathBuf::from(companion);
+        if companion.symlink_metadata().is_ok() {
+            let reason = format!(
+                "it belongs to a database that was here before, and SQLite would apply it to \
+                 the new {}",
+                path.display()
+            );
+            return Err(Error::from(ErrorKind::Destination { path: companion, reason })
+                .on_disk(NOTHING_WRITTEN)
+                .to_do("move that file away, if the old database is really gone"));
+        }
+    }
+    Ok(())
+}
+
+fn taken(path: &Path, reason: &str) -> Error {
+    Error::from(ErrorKind::Destination { path: path.to_owned(), reason: reason.to_owned() })
+        .on_disk("it is as it was")
+        .to_do(
+            "choose another name or move it away; loading into an existing database will come \
+             with a later version",
+        )
+}
+
+/// A new, locked file; `None` if somebody else has that name or took it away.
+fn claim(temporary: &Path) -> io::Result<Option<File>> {
+    let file = match OpenOptions::new().read(true).write(true).create_new(true).open(temporary) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    // Between the two calls another load may have taken it for a leftover.
+    // Where the file system has no locks, leftovers are never removed either.
+    match file.try_lock() {
+        Err(fs::TryLockError::WouldBlock) => Ok(None),
+        _ if temporary.exists() => Ok(Some(file)),
+        _ => Ok(None),
+    }
+}
+
+/// Removes temporary files whose maker is dead. What cannot be removed does
+/// no harm and is left.
+fn remove_leftovers(folder: &Path, prefix: &str) {
+    let Ok(entries) = fs::read_dir(folder) else { return };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        if name.starts_with(prefix)
+            && name.ends_with(".tmp")
+            && let Ok(file) = OpenOptions::new().write(true).open(entry.path())
+            && file.try_lock().is_ok()
+        {
+            tracing::info!(file = %entry.path().display(), "removed a leftover");
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn rename_over_nothing(from: &Path, to: &Path) -> io::Result<()> {
+    use rustix::fs::{CWD, RenameFlags, renameat_with};
+    match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+        // Some file systems do not know the flag.
+        Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) => link_over_nothing(from, to),
+        result => Ok(result?),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn rename_over_nothing(from: &Path, to: &Path) -> io::Result<()> {
+    link_over_nothing(from, to)
+}
+
+/// A hard link never replaces anything; without hard links a plain rename
+/// must do, just after a look that nothing is there.
+fn link_over_nothing(from: &Path, to: &Path) -> io::Result<()> {
+    match fs::hard_link(from, to) {
+        Ok(()) => fs::remove_file(from),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(error),
+        Err(_) if to.symlink_metadata().is_ok() => {
+            Err(io::Error::from(io::ErrorKind::AlreadyExists))
+        }
+        Err(_) => fs::rename(from, to),
+    }
+}
+
+#[cfg(unix)]
+fn sync_folder(folder: &Path) -> io::Result<()> {
+    File::open(folder)?.sync_all()
+}
+
+/// Elsewhere a folder cannot be opened; the rename is as durable as it gets.
+#[cfg(not(unix))]
+fn sync_folder(_folder: &Path) -> io::Result<()> {
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dropped_destination_leaves_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.db");
+        drop(Destination::create(&path).unwrap());
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn leftovers_go_and_living_ones_stay() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.db");
+        let dead = folder.path().join(".a.db.leafpress-1-0.tmp");
+        let other = folder.path().join(".b.db.leafpress-1-0.tmp");
+        fs::write(&dead, "x").unwrap();
+        fs::write(&other, "x").unwrap();
+        let first = Destination::create(&path).unwrap();
+        let second = Destination::create(&path).unwrap();
+        assert!(!dead.exists() && other.exists());
+        assert!(first.temporary().exists() && second.temporary().exists());
+        first.publish().unwrap();
+        let error = second.publish().unwrap_err();
+        assert!(matches!(error.kind(), ErrorKind::Destination { .. }), "{error}");
+        assert!(path.exists());
+    }
+
+    #[test]
+    fn a_stale_journal_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("a.db-wal"), "x").unwrap();
+        let error = Destination::create(&folder.path().join("a.db")).unwrap_err();
+        assert!(error.to_string().contains("a.db-wal"), "{error}");
+    }
+}

@@ -1,0 +1,98 @@
+//! What a load or a dry run found, for people and programs.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::{Serialize, Serializer};
+
+use crate::error::BadRow;
+
+/// A finished load.
+#[derive(Debug, Clone, Serialize)]
+pub struct Report {
+    /// The table's name.
+    pub table: String,
+    /// The database, complete and synced.
+    pub database: PathBuf,
+    /// The statement that declares the table.
+    pub create_sql: String,
+    /// Rows in the input, without the header and blank lines.
+    pub rows_read: u64,
+    /// Rows in the table.
+    pub rows_loaded: u64,
+    /// Bad rows that were left out.
+    pub rows_rejected: u64,
+    /// Size of the input (compressed, where it is).
+    pub bytes_read: u64,
+    /// Size of the database.
+    pub bytes_written: u64,
+    /// Pages of the database.
+    pub pages: u64,
+    /// From the call to the synced database.
+    #[serde(rename = "elapsed_s", serialize_with = "as_seconds")]
+    pub elapsed: Duration,
+    /// Where the time went.
+    pub stages: Vec<Stage>,
+    /// The columns and how their types came about.
+    pub columns: Vec<ColumnReport>,
+    /// What a careful person would want to know.
+    pub notes: Vec<String>,
+    /// How the rows went in: "pressed", or "SQL: " and why.
+    pub path: &'static str,
+}
+
+fn as_seconds<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_f64(duration.as_secs_f64())
+}
+
+/// One stage of the work.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct Stage {
+    /// Its name.
+    pub name: &'static str,
+    /// Seconds spent in it, summed over all threads.
+    pub seconds: f64,
+}
+
+/// A column and how its type came about.
+#[derive(Debug, Clone, Serialize)]
+pub struct ColumnReport {
+    /// Its name.
+    pub name: String,
+    /// Its declared type.
+    pub declared_type: &'static str,
+    /// The value that ruled a narrower type out, if one did.
+    pub decided_by: Option<DecidedBy>,
+}
+
+/// The value that decided a column's type.
+#[derive(Debug, Clone, Serialize)]
+pub struct DecidedBy {
+    /// Its line in the input.
+    pub line: u64,
+    /// The value, cut where long.
+    pub value: String,
+    /// What it ruled out, in words.
+    pub reason: String,
+}
+
+/// What a load would do.
+#[derive(Debug, Clone, Serialize)]
+pub struct DryRun {
+    /// The statement that would declare the table.
+    pub create_sql: String,
+    /// The table's name.
+    pub table: String,
+    /// The columns and what decided their types.
+    pub columns: Vec<ColumnReport>,
+    /// Rows in the input.
+    pub rows_read: u64,
+    /// Rows that would be rejected.
+    pub would_reject: u64,
+    /// The first of them.
+    pub rejects: Vec<BadRow>,
+    /// What a careful person would want to know.
+    pub notes: Vec<String>,
+    /// How the rows would go in.
+    pub path: &'static str,
+}

@@ -1,0 +1,75 @@
+//! The survey pass: what the values say about the columns' types.
+//!
+//! Made for a dry run, and for a load whose first guess, from the input's
+//! first block, turned out wrong.
+
+use super::fields::{FieldRule, RowRules, shown};
+use super::pass::{BlockRows, Halt, Work};
+use crate::schema::{ColumnEvidence, Witness};
+
+/// Looks at the columns whose rule is [`FieldRule::Empty`].
+pub struct Survey<'p> {
+    pub rules: &'p RowRules,
+}
+
+/// Evidence from one block.
+pub struct Surveyed {
+    evidence: Vec<ColumnEvidence>,
+    value: Vec<u8>,
+    unescaped: Vec<u8>,
+}
+
+impl Survey<'_> {
+    /// The evidence of a single block.
+    pub fn sample(&self, rows: &BlockRows<'_>) -> Vec<ColumnEvidence> {
+        let mut made = self.start();
+        // A survey of rows cannot fail.
+        let _ = self.rows(rows, &mut made);
+        made.evidence
+    }
+}
+
+impl Work for Survey<'_> {
+    type Made = Surveyed;
+    type Joined = Vec<ColumnEvidence>;
+    type Ticket = ();
+
+    fn start(&self) -> Surveyed {
+        Surveyed { evidence: Vec::new(), value: Vec::new(), unescaped: Vec::new() }
+    }
+
+    fn rows(&self, rows: &BlockRows<'_>, made: &mut Surveyed) -> Result<(), Halt> {
+        let Surveyed { evidence, value, unescaped } = made;
+        evidence.clear();
+        evidence.resize(self.rules.rules.len(), ColumnEvidence::default());
+        let detected: Vec<usize> =
+            (0..evidence.len()).filter(|&c| self.rules.rules[c] == FieldRule::Empty).collect();
+        for span in rows.records() {
+            if self.rules.check_shape(span).is_err() {
+                // A sample may hold bad rows; the press pass will name them.
+                continue;
+            }
+            for &column in &detected {
+                let found = self.rules.field_at(rows.bytes, span, column, (value, unescaped));
+                if found.is_empty() || self.rules.is_null_marker(found) {
+                    continue;
+                }
+                let witness =
+                    || Witness { line: rows.line(span.start), value: shown(found.bytes()) };
+                evidence[column].add(found.source, found.start, found.end, witness);
+            }
+        }
+        Ok(())
+    }
+
+    fn join(&self, made: &mut Surveyed, joined: &mut Vec<ColumnEvidence>) -> Result<(), Halt> {
+        for (so_far, evidence) in joined.iter_mut().zip(made.evidence.drain(..)) {
+            so_far.merge(evidence);
+        }
+        Ok(())
+    }
+
+    fn finish(&self, (): (), _made: &mut Surveyed) -> Result<(), Halt> {
+        Ok(())
+    }
+}

@@ -1,0 +1,293 @@
+//! Numbers that come back as the text they were, or not at all.
+//!
+//! The question here is not "does it look like a number" (SQLite's rules for
+//! that are in `leafpress_format::affinity`) but "would nothing be lost if it
+//! were stored as one". `00501`, `+1`, `1e3`, `-0` and integers beyond 64 bits
+//! are texts; so is `10.357019999999998`, as its double prints as something else.
+//!
+//! A load converts a hundred million fields a second, so digits are read eight
+//! at a time from words that end where the field ends. That takes bytes in
+//! front of the field: [`HEADROOM_BYTES`], whatever they hold.
+
+/// How many bytes of the source must precede a field.
+pub const HEADROOM_BYTES: usize = 16;
+
+const ZEROS: u64 = 0x3030_3030_3030_3030;
+
+/// Decimal digits that always survive a double (`DBL_DIG`).
+const DIGITS_SAFE: usize = 15;
+
+/// Powers of ten that a double holds exactly.
+const POWERS_OF_TEN: [f64; 23] = [
+    1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16,
+    1e17, 1e18, 1e19, 1e20, 1e21, 1e22,
+];
+
+/// A real number and how its text was written.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ExactReal {
+    /// The double; its shortest decimal form has the text's value.
+    pub value: f64,
+    /// Digits after the point; 0 if there is none.
+    pub scale: u8,
+    /// Whether the last digit after the point is a zero.
+    pub ends_in_zero: bool,
+}
+
+/// The integer at `start..end` of `source`, if its canonical text is just that.
+///
+/// At least [`HEADROOM_BYTES`] must precede `start`.
+#[inline]
+pub fn exact_integer(source: &[u8], start: usize, end: usize) -> Option<i64> {
+    if start >= end {
+        return None;
+    }
+    let negative = source[start] == b'-';
+    let digits_at = start + usize::from(negative);
+    let digits = end - digits_at;
+    let first = source[digits_at];
+    if digits == 0 || (first == b'0' && (digits > 1 || negative)) {
+        return None;
+    }
+    let magnitude = match digits {
+        1..=8 => eight_digits(last_bytes(source, end, digits))?,
+        9..=16 => {
+            let high = eight_digits(last_bytes(source, end - 8, digits - 8))?;
+            high * 100_000_000 + eight_digits(last_bytes(source, end, 8))?
+        }
+        17..=19 => return std::str::from_utf8(&source[start..end]).ok()?.parse().ok(),
+        _ => return None,
+    };
+    Some(if negative { -(magnitude as i64) } else { magnitude as i64 })
+}
+
+/// The real at `start..end` of `source`, if a double keeps its value.
+///
+/// At least [`HEADROOM_BYTES`] must precede `start`.
+#[inline]
+pub fn exact_real(source: &[u8], start: usize, end: usize) -> Option<ExactReal> {
+    let negative = start < end && source[start] == b'-';
+    let digits_at = start + usize::from(negative);
+    let len = end.checked_sub(digits_at)?;
+    if len > DIGITS_SAFE + 1 {
+        return exact_long_real(&source[start..end]);
+    }
+    let word = u128::from_le_bytes(source[end - 16..end].try_into().ok()?);
+    let Some(scale) = digits_after_point(word, len) else {
+        if len > DIGITS_SAFE {
+            return exact_long_real(&source[start..end]);
+        }
+        let integer = exact_integer(source, start, end)?;
+        return Some(ExactReal { value: integer as f64, scale: 0, ends_in_zero: false });
+    };
+    let whole_digits = len - 1 - scale;
+    if whole_digits == 0 || scale == 0 || (source[digits_at] == b'0' && whole_digits > 1) {
+        return None;
+    }
+    // Take the point out: the digits before it move one place to the right.
+    let point_bits = 8 * (15 - scale as u32);
+    let before = word & ((1 << point_bits) - 1);
+    let after = word >> point_bits >> 8 << 8 << point_bits;
+    let digits = len - 1;
+    let joined = after | before << 8;
+    let high = mask_front((joined) as u64, digits.saturating_sub(8));
+    let low = mask_front((joined >> 64) as u64, digits.min(8));
+    let mantissa = eight_digits(high)? * 100_000_000 + eight_digits(low)?;
+    if mantissa == 0 && negative {
+        return None;
+    }
+    let value = mantissa as f64 / POWERS_OF_TEN[scale];
+    let value = if negative { -value } else { value };
+    Some(ExactReal { value, scale: scale as u8, ends_in_zero: source[end - 1] == b'0' })
+}
+
+/// The slow way: many digits, checked against the double's shortest form.
+#[inline(never)]
+fn exact_long_real(text: &[u8]) -> Option<ExactReal> {
+    let text = std::str::from_utf8(text).ok()?;
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    let is_digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
+    let canonical = !whole.is_empty()
+        && (whole == "0" || !whole.starts_with('0'))
+        && (digits.len() == whole.len() || !fraction.is_empty())
+        && is_digits(whole)
+        && is_digits(fraction);
+    if !canonical || fraction.len() > usize::from(u8::MAX) {
+        return None;
+    }
+    let value: f64 = text.parse().ok()?;
+    if !value.is_finite() || (value == 0.0 && text.starts_with('-')) {
+        return None;
+    }
+    let mut buffer = zmij::Buffer::new();
+    if significant(buffer.format_finite(value))? != significant(text)? {
+        return None;
+    }
+    Some(ExactReal { value, scale: fraction.len() as u8, ends_in_zero: fraction.ends_with('0') })
+}
+
+/// A decimal number as its digits without zeros at either end, and the power
+/// of ten of the last of them.
+fn significant(text: &str) -> Option<(String, i32)> {
+    let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
+    let mantissa = mantissa.strip_prefix('-').unwrap_or(mantissa);
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let digits = format!("{whole}{fraction}");
+    let kept = digits.trim_end_matches('0');
+    let dropped = (digits.len() - kept.len()) as i32;
+    let exponent: i32 = exponent.parse().ok()?;
+    let power = exponent - fraction.len() as i32 + dropped;
+    Some((kept.trim_start_matches('0').to_owned(), power))
+}
+
+/// How many bytes follow the last point among the last `len` of `word`.
+#[inline]
+fn digits_after_point(word: u128, len: usize) -> Option<usize> {
+    const POINTS: u128 = 0x2e2e_2e2e_2e2e_2e2e_2e2e_2e2e_2e2e_2e2e;
+    const ONES: u128 = 0x0101_0101_0101_0101_0101_0101_0101_0101;
+    const HIGHS: u128 = ONES << 7;
+    let other = word ^ POINTS;
+    // Exact zero-byte test, as a borrow must not reach the byte above.
+    let zero_bytes = !(((other & !HIGHS) + !HIGHS) | other) & HIGHS;
+    let from_end = zero_bytes.leading_zeros() as usize / 8;
+    (from_end < len).then_some(from_end)
+}
+
+/// The last `len` (1 to 8) bytes before `end` as a word, '0' in front.
+#[inline]
+fn last_bytes(source: &[u8], end: usize, len: usize) -> u64 {
+    let mut bytes = [0; 8];
+    bytes.copy_from_slice(&source[end - 8..end]);
+    mask_front(u64::from_le_bytes(bytes), len)
+}
+
+/// Puts '0' in all but the last `len` (0 to 8) bytes of a little-endian word.
+#[inline]
+fn mask_front(word: u64, len: usize) -> u64 {
+    if len == 0 {
+        return ZEROS;
+    }
+    let kept = u64::MAX << (8 * (8 - len as u32));
+    (word & kept) | (ZEROS & !kept)
+}
+
+/// Eight ASCII digits as a number: pairs, then fours, then all.
+#[inline]
+fn eight_digits(word: u64) -> Option<u64> {
+    let high_nibbles = word & 0xf0f0_f0f0_f0f0_f0f0;
+    let plus_six = word.wrapping_add(0x0606_0606_0606_0606) & 0xf0f0_f0f0_f0f0_f0f0;
+    if (high_nibbles ^ ZEROS) | (plus_six ^ ZEROS) != 0 {
+        return None;
+    }
+    let digits = word & 0x0f0f_0f0f_0f0f_0f0f;
+    let pairs = (digits.wrapping_mul((10 << 8) + 1) >> 8) & 0x00ff_00ff_00ff_00ff;
+    let fours = (pairs.wrapping_mul((100 << 16) + 1) >> 16) & 0x0000_ffff_0000_ffff;
+    Some(fours.wrapping_mul((10_000 << 32) + 1) >> 32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn padded(text: &str) -> (Vec<u8>, usize, usize) {
+        let mut source = b"9999999999999999".to_vec();
+        source.extend_from_slice(text.as_bytes());
+        source.extend_from_slice(b",123");
+        (source, 16, 16 + text.len())
+    }
+
+    fn integer(text: &str) -> Option<i64> {
+        let (source, start, end) = padded(text);
+        exact_integer(&source, start, end)
+    }
+
+    fn real(text: &str) -> Option<ExactReal> {
+        let (source, start, end) = padded(text);
+        exact_real(&source, start, end)
+    }
+
+    /// The rule, said plainly: the text is what the integer prints as.
+    fn integer_by_rule(text: &str) -> Option<i64> {
+        text.parse::<i64>().ok().filter(|value| value.to_string() == text)
+    }
+
+    /// The rule, said plainly: the text is the shortest form of its double,
+    /// but for zeros after the last digit behind the point.
+    fn real_by_rule(text: &str) -> Option<f64> {
+        let value: f64 = text.parse().ok()?;
+        let fixed = format!("{value}");
+        let fixed = fixed.strip_suffix(".0").unwrap_or(&fixed);
+        let rest = text.strip_prefix(fixed)?;
+        let zeros = if fixed.contains('.') { rest } else { rest.strip_prefix('.').unwrap_or(rest) };
+        let plain = text.bytes().all(|b| b.is_ascii_digit() || b == b'.' || b == b'-');
+        let fits = zeros.bytes().all(|b| b == b'0')
+            && !text.ends_with('.')
+            && (rest.is_empty() || text.contains('.'))
+            && !(text.starts_with('-') && value == 0.0);
+        (plain && fits && text.len() < 200).then_some(value)
+    }
+
+    #[test]
+    fn what_stays_text() {
+        for text in
+            ["", "-", "00501", "+1", "1e3", "-0", "01", " 1", "1 ", "0x10", "99999999999999999999"]
+        {
+            assert_eq!(integer(text), None, "{text}");
+        }
+        for text in [
+            "",
+            ".",
+            "5.",
+            ".5",
+            "-.5",
+            "1.2.3",
+            "-0.0",
+            "1e3",
+            "00.5",
+            "1,5",
+            "10.357019999999998",
+        ] {
+            assert_eq!(real(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn limits() {
+        assert_eq!(integer("9223372036854775807"), Some(i64::MAX));
+        assert_eq!(integer("-9223372036854775808"), Some(i64::MIN));
+        assert_eq!(integer("9223372036854775808"), None);
+        assert_eq!(real("10.357019999999999").map(|r| r.value), Some(10.357_019_999_999_999));
+        assert_eq!(real("9007199254740993"), None);
+        assert_eq!(real("9007199254740992").map(|r| r.value), Some(9_007_199_254_740_992.0));
+        let half = real("1.50").unwrap_or_else(|| panic!("1.50 is a real"));
+        assert!(half.ends_in_zero && half.scale == 2);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(4096))]
+
+        #[test]
+        fn integers_follow_the_rule(text in "-?[0-9]{0,21}|[-+0-9. e]{0,6}") {
+            prop_assert_eq!(integer(&text), integer_by_rule(&text));
+        }
+
+        #[test]
+        fn reals_follow_the_rule(
+            text in "-?[0-9]{0,19}(\\.[0-9]{0,19})?|-?[1-9]?[0-9]{0,9}\\.[0-9]{1,6}|[-+0-9.e]{0,7}"
+        ) {
+            let ours = real(&text).map(|real| real.value.to_bits());
+            prop_assert_eq!(ours, real_by_rule(&text).map(f64::to_bits), "{}", text);
+        }
+
+        #[test]
+        fn every_double_that_prints_plainly_is_kept(bits: u64) {
+            let value = f64::from_bits(bits);
+            let text = format!("{value}");
+            if value.is_finite() && text.len() < 60 && text != "-0" {
+                prop_assert_eq!(real(&text).map(|real| real.value.to_bits()), Some(bits));
+            }
+        }
+    }
+}

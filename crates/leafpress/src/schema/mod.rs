@@ -1,0 +1,12 @@
+//! Column types: what a column is declared as, and how that is decided.
+//!
+//! Between the input (fields) and the load (records); knows neither files nor
+//! SQLite.
+
+mod detect;
+mod exact;
+mod table;
+
+pub use detect::{ColumnEvidence, RealForms, Verdict, Witness};
+pub use exact::{HEADROOM_BYTES, exact_integer, exact_real};
+pub use table::{Column, ColumnType, TableSchema, quote_identifier};

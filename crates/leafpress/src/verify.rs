@@ -1,0 +1,551 @@
+//! Asks the bundled SQLite whether a database file is sound.
+//!
+//! Stands beside the load, for its user: a pressed file is an ordinary
+//! database, and SQLite's own `integrity_check` is the judge of that. One read
+//! transaction covers `integrity_check` (or `quick_check`) and
+//! `foreign_key_check`, so both speak of the same moment.
+//!
+//! Must never: create, change or repair a file. A plain read-only connection
+//! is not enough for that: on a database in WAL mode, SQLite creates the
+//! `-wal` and `-shm` files beside it and leaves them there. Hence:
+//!
+//! | journal mode | files beside it | how it is opened |
+//! |---|---|---|
+//! | rollback | | read-only, under SQLite's locks |
+//! | WAL | no `-wal`, or an empty one: nobody has it open | `immutable=1`, and at the end a look whether the file changed meanwhile |
+//! | WAL | `-wal` and `-shm` | read-only, `readonly_shm=1`: the log is read as well |
+//! | WAL | `-wal` without `-shm` | not at all: the log must be recovered first, which writes |
+//! | rollback | a hot `-journal` | not at all, for the same reason |
+//!
+//! To tell these apart the header is read past SQLite, unless `-wal` and
+//! `-shm` are there. On Unix the closing of any handle drops the locks that
+//! *this process* holds on the file through other connections: do not verify
+//! a database inside a process that has it open in rollback mode.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+use rusqlite::{Connection, ErrorCode, OpenFlags};
+use serde::Serialize;
+
+use crate::{Error, ErrorKind, Result};
+
+/// Bytes of a database's header, as far as they are looked at here.
+const HEADER_BYTES: usize = 100;
+/// Where the header holds the version a reader must know: 2 is WAL.
+const READ_VERSION_OFFSET: usize = 19;
+const READ_VERSION_WAL: u8 = 2;
+const DATABASE_MAGIC: &[u8] = b"SQLite format 3\0";
+/// A sample large enough to tell encrypted bytes from any structured file.
+const SAMPLE_BYTES: usize = 4096;
+/// Steps of SQLite's machine between two looks at the caller's wish to stop.
+const STEPS_BETWEEN_LOOKS: i32 = 10_000;
+/// How long to wait for a writer that holds the file alone.
+const BUSY_WAIT: Duration = Duration::from_secs(5);
+
+/// How to verify.
+#[derive(Clone)]
+pub struct VerifyOptions {
+    quick: bool,
+    problems_max: usize,
+    stop: Arc<dyn Fn() -> bool + Send + Sync>,
+}
+
+impl Default for VerifyOptions {
+    fn default() -> Self {
+        Self { quick: false, problems_max: 100, stop: Arc::new(|| false) }
+    }
+}
+
+impl VerifyOptions {
+    /// Runs `quick_check`, which leaves out whether the indexes agree with
+    /// their tables.
+    #[must_use]
+    pub fn quick(mut self, quick: bool) -> Self {
+        self.quick = quick;
+        self
+    }
+
+    /// Reports at most this many problems (100 unless set).
+    #[must_use]
+    pub fn problems_max(mut self, problems_max: usize) -> Self {
+        self.problems_max = problems_max;
+        self
+    }
+
+    /// Asks `stop` again and again; once it says true, [`verify`] ends with
+    /// [`ErrorKind::Cancelled`].
+    #[must_use]
+    pub fn stop_when(mut self, stop: impl Fn() -> bool + Send + Sync + 'static) -> Self {
+        self.stop = Arc::new(stop);
+        self
+    }
+}
+
+/// What SQLite said about a database.
+#[derive(Debug, Clone, Serialize)]
+pub struct VerifyReport {
+    /// The file.
+    pub database: PathBuf,
+    /// No problem was found.
+    pub sound: bool,
+    /// Which check ran: `integrity_check` or `quick_check`.
+    pub check: &'static str,
+    /// What is wrong, in SQLite's words.
+    pub problems: Vec<String>,
+    /// There are more problems than are listed.
+    pub more_problems: bool,
+    /// Pages in the file; unknown where the damage hides it.
+    pub pages: Option<u64>,
+    /// Bytes in a page.
+    pub page_size_bytes: Option<u64>,
+    /// Tables, without SQLite's own.
+    pub tables: Option<u64>,
+    /// Indexes, with those that a UNIQUE or PRIMARY KEY made.
+    pub indexes: Option<u64>,
+    /// The SQLite that checked.
+    pub sqlite_version: &'static str,
+    /// What else to know about this check.
+    pub notes: Vec<String>,
+    /// How long it took.
+    pub elapsed_s: f64,
+}
+
+/// Checks that `path` is a sound database; changes nothing.
+///
+/// A problem in the database is no error here: it stands in the report.
+///
+/// ```
+/// use leafpress::verify::{VerifyOptions, verify};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("app.db");
+/// # rusqlite::Connection::open(&path)?.execute_batch("CREATE TABLE t(a)")?;
+/// let report = verify(&path, &VerifyOptions::default())?;
+/// assert!(report.sound, "{:?}", report.problems);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+/// When the file could not be checked: it is missing, no database, encrypted,
+/// waiting for recovery, written by somebody meanwhile, or the caller stopped.
+pub fn verify(path: impl AsRef<Path>, options: &VerifyOptions) -> Result<VerifyReport> {
+    let started = Instant::now();
+    let candidate = Candidate::look_at(path.as_ref()).map_err(unchanged)?;
+    let mut check = Check { candidate: &candidate, options, problems: Vec::new() };
+    let facts = check.run().map_err(unchanged)?;
+    candidate.still_the_same().map_err(unchanged)?;
+
+    let more_problems = check.problems.len() > options.problems_max;
+    let mut problems = check.problems;
+    let sound = problems.is_empty();
+    problems.truncate(options.problems_max);
+    Ok(VerifyReport {
+        database: path.as_ref().to_owned(),
+        sound,
+        check: check_name(options),
+        problems,
+        more_problems,
+        pages: facts.pages,
+        page_size_bytes: facts.page_size_bytes,
+        tables: facts.tables,
+        indexes: facts.indexes,
+        sqlite_version: rusqlite::version(),
+        notes: candidate.notes(),
+        elapsed_s: started.elapsed().as_secs_f64(),
+    })
+}
+
+fn check_name(options: &VerifyOptions) -> &'static str {
+    if options.quick { "quick_check" } else { "integrity_check" }
+}
+
+fn unchanged(error: Error) -> Error {
+    error.on_disk("nothing was changed")
+}
+
+/// How a database can be read without a trace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Access {
+    /// Rollback mode, under SQLite's locks.
+    Locked,
+    /// WAL mode with its log and its shared memory, both read-only.
+    WithLog,
+    /// WAL mode, and nobody has it open.
+    Immutable,
+}
+
+/// A file that looks like a database, and how it stood at the start.
+#[derive(Debug)]
+struct Candidate {
+    /// As the caller named it, for messages.
+    named: PathBuf,
+    /// Absolute, links resolved, as SQLite does before it looks for the files beside it.
+    path: PathBuf,
+    access: Access,
+    stamp: Stamp,
+}
+
+/// What changes when somebody writes to a database.
+#[derive(Debug, PartialEq, Eq)]
+struct Stamp {
+    database: Option<(u64, SystemTime)>,
+    log_bytes: Option<u64>,
+}
+
+impl Stamp {
+    fn of(path: &Path) -> Self {
+        let database = fs::metadata(path).and_then(|it| Ok((it.len(), it.modified()?))).ok();
+        Self { database, log_bytes: length_bytes(&beside(path, "-wal")) }
+    }
+}
+
+impl Candidate {
+    fn look_at(named: &Path) -> Result<Self> {
+        let path = fs::canonicalize(named).map_err(|source| cannot_read(named, source))?;
+        let metadata = fs::metadata(&path).map_err(|source| cannot_read(named, source))?;
+        let refuse = |reason: &str| Err(not_checkable(named, reason));
+        if metadata.is_dir() {
+            return refuse("is a directory, not a database");
+        }
+        if !metadata.is_file() {
+            return refuse("is not a regular file, so it cannot be a database");
+        }
+        if metadata.len() == 0 {
+            return refuse("is empty: SQLite takes that for a new database, with nothing to check");
+        }
+        let access = choose_access(named, &path, metadata.len())?;
+        let stamp = Stamp::of(&path);
+        Ok(Self { named: named.to_owned(), path, access, stamp })
+    }
+
+    fn open(&self) -> rusqlite::Result<Connection> {
+        let parameters = match self.access {
+            Access::Locked => "mode=ro",
+            Access::WithLog => "mode=ro&readonly_shm=1",
+            Access::Immutable => "mode=ro&immutable=1",
+        };
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
+            | OpenFlags::SQLITE_OPEN_URI
+            | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = Connection::open_with_flags(uri(&self.path, parameters), flags)?;
+        connection.busy_timeout(BUSY_WAIT)?;
+        // The file may come from anybody: no function of its schema may have
+        // side effects, and every cell's size is checked as it is read.
+        connection.execute_batch(
+            "PRAGMA trusted_schema=OFF; PRAGMA cell_size_check=ON; PRAGMA cache_size=-65536",
+        )?;
+        Ok(connection)
+    }
+
+    fn notes(&self) -> Vec<String> {
+        match self.access {
+            Access::Immutable => vec![
+                "in WAL mode and open nowhere: read without locks (immutable=1), so that no \
+                 -wal and -shm files are made"
+                    .to_owned(),
+            ],
+            Access::WithLog => vec!["in WAL mode: the -wal file was read as well".to_owned()],
+            Access::Locked => Vec::new(),
+        }
+    }
+
+    /// Without locks a writer can come in between; then what was found is worth nothing.
+    fn still_the_same(&self) -> Result<()> {
+        if self.access == Access::Immutable && Stamp::of(&self.path) != self.stamp {
+            return Err(not_checkable(&self.named, "was written to while it was being checked")
+                .to_do("check again; a database that is in use is read together with its log"));
+        }
+        Ok(())
+    }
+
+    fn needs_recovery(&self) -> Error {
+        needs_recovery(&self.named)
+    }
+}
+
+fn choose_access(named: &Path, path: &Path, file_bytes: u64) -> Result<Access> {
+    let log_bytes = length_bytes(&beside(path, "-wal"));
+    let has_shared_memory = length_bytes(&beside(path, "-shm")).is_some();
+    if log_bytes.is_some() && has_shared_memory {
+        // Perhaps open in this very process: the header is not touched.
+        return Ok(Access::WithLog);
+    }
+    let is_wal = header_says_wal(named, path, file_bytes)?;
+    match (is_wal, log_bytes) {
+        (true, None | Some(0)) => Ok(Access::Immutable),
+        (false, None | Some(0)) => Ok(Access::Locked),
+        (_, Some(_)) => Err(needs_recovery(named)),
+    }
+}
+
+fn header_says_wal(named: &Path, path: &Path, length_bytes: u64) -> Result<bool> {
+    let sample = read_sample(path).map_err(|source| cannot_read(named, source))?;
+    if !sample.starts_with(DATABASE_MAGIC) {
+        return Err(not_checkable(named, &what_else(&sample, length_bytes)));
+    }
+    if sample.len() < HEADER_BYTES {
+        return Err(not_checkable(named, "is cut short: it ends inside a database's header"));
+    }
+    Ok(sample[READ_VERSION_OFFSET] == READ_VERSION_WAL)
+}
+
+/// The size of a file that need not exist.
+fn length_bytes(path: &Path) -> Option<u64> {
+    fs::metadata(path).map(|it| it.len()).ok()
+}
+
+/// The name of a file that SQLite keeps beside the database.
+fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
+}
+
+fn read_sample(path: &Path) -> io::Result<Vec<u8>> {
+    let mut sample = Vec::with_capacity(SAMPLE_BYTES);
+    File::open(path)?.take(SAMPLE_BYTES as u64).read_to_end(&mut sample)?;
+    Ok(sample)
+}
+
+/// Says what a file without a database's first bytes seems to be.
+fn what_else(sample: &[u8], length_bytes: u64) -> String {
+    const KNOWN: [(&[u8], &str); 6] = [
+        (b"\x1f\x8b", "it is compressed with gzip; unpack it first"),
+        (b"\x28\xb5\x2f\xfd", "it is compressed with zstd; unpack it first"),
+        (b"PK\x03\x04", "it is a zip archive; unpack it first"),
+        (b"\x37\x7f\x06\x82", "it is a write-ahead log; name the database beside it"),
+        (b"\x37\x7f\x06\x83", "it is a write-ahead log; name the database beside it"),
+        (b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7", "it is a journal; name the database beside it"),
+    ];
+    if let Some((_, what)) = KNOWN.iter().find(|(magic, _)| sample.starts_with(magic)) {
+        return format!("is not a database: {what}");
+    }
+    if length_bytes.is_multiple_of(512) && looks_random(sample) {
+        return "is not a database that can be read: it looks encrypted (as by SQLCipher or SEE), \
+                or it is overwritten"
+            .to_owned();
+    }
+    "is not a database: it does not begin with \"SQLite format 3\"".to_owned()
+}
+
+/// Whether the bytes are spread as evenly as those of a cipher.
+///
+/// Compares the sum of squared counts with what chance gives, n + n²/256;
+/// text and pages of a database lie many times above that.
+fn looks_random(sample: &[u8]) -> bool {
+    if sample.len() < 512 {
+        return false;
+    }
+    let mut counts = [0_u64; 256];
+    for &byte in sample {
+        counts[usize::from(byte)] += 1;
+    }
+    let squares: u64 = counts.iter().map(|count| count * count).sum();
+    let bytes = sample.len() as u64;
+    squares < (bytes + bytes * bytes / 256) * 5 / 4
+}
+
+/// A `file:` URI, so that SQLite takes parameters; every byte of the path survives.
+fn uri(path: &Path, parameters: &str) -> String {
+    use std::fmt::Write as _;
+
+    let bytes = path.as_os_str().as_encoded_bytes();
+    // Windows: file:///C:/folder/name
+    let mut uri = String::from(if bytes.starts_with(b"/") { "file:" } else { "file:///" });
+    for &byte in bytes {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'.' | b'-' | b'_' | b'~' | b':' => {
+                uri.push(char::from(byte));
+            }
+            b'\\' if cfg!(windows) => uri.push('/'),
+            _ => {
+                // Writing to a String cannot fail.
+                let _ = write!(uri, "%{byte:02X}");
+            }
+        }
+    }
+    uri.push('?');
+    uri.push_str(parameters);
+    uri
+}
+
+fn cannot_read(path: &Path, source: io::Error) -> Error {
+    let is_missing = source.kind() == io::ErrorKind::NotFound;
+    let error = Error::io("read", path, source);
+    if is_missing { error.to_do("check the name; verify never makes a file") } else { error }
+}
+
+fn not_checkable(path: &Path, reason: &str) -> Error {
+    ErrorKind::Input { file: path.display().to_string(), reason: reason.to_owned() }.into()
+}
+
+fn needs_recovery(path: &Path) -> Error {
+    not_checkable(
+        path,
+        "needs recovery: a program that was writing it did not end in order, and the journal or \
+         log beside it holds the way back to a whole database",
+    )
+    .to_do(format!(
+        "let SQLite recover it, which writes to it: sqlite3 '{}' 'PRAGMA schema_version'; then \
+         verify again",
+        path.display()
+    ))
+}
+
+/// What the database says about itself, as far as it can be read.
+#[derive(Debug, Default)]
+struct Facts {
+    pages: Option<u64>,
+    page_size_bytes: Option<u64>,
+    tables: Option<u64>,
+    indexes: Option<u64>,
+}
+
+/// One run over one candidate; collects up to one problem more than is asked for.
+struct Check<'a> {
+    candidate: &'a Candidate,
+    options: &'a VerifyOptions,
+    problems: Vec<String>,
+}
+
+impl Check<'_> {
+    fn run(&mut self) -> Result<Facts> {
+        let mut connection = match self.candidate.open() {
+            Ok(connection) => connection,
+            Err(error) => return self.sort_out(error).map(|()| Facts::default()),
+        };
+        let stop = Arc::clone(&self.options.stop);
+        connection
+            .progress_handler(STEPS_BETWEEN_LOOKS, Some(move || stop()))
+            .map_err(|source| Error::sqlite("watch for a stop", source))?;
+
+        if let Err(error) = connection.execute_batch("BEGIN") {
+            self.sort_out(error)?;
+        }
+        if let Err(error) = self.integrity(&connection) {
+            self.sort_out(error)?;
+        }
+        if !self.is_full() {
+            self.foreign_keys(&connection)?;
+        }
+        Ok(Facts {
+            pages: count(&connection, "PRAGMA page_count"),
+            page_size_bytes: count(&connection, "PRAGMA page_size"),
+            tables: count(&connection, &schema_count("table")),
+            indexes: count(&connection, &schema_count("index")),
+        })
+    }
+
+    fn is_full(&self) -> bool {
+        self.problems.len() > self.options.problems_max
+    }
+
+    fn integrity(&mut self, connection: &Connection) -> rusqlite::Result<()> {
+        let limit = self.options.problems_max.saturating_add(1);
+        let sql = format!("PRAGMA {}({limit})", check_name(self.options));
+        let mut statement = connection.prepare(&sql)?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            let text: String = row.get(0)?;
+            let is_problem = |line: &&str| *line != "ok" && !line.starts_with("*** in database");
+            self.problems.extend(text.lines().filter(is_problem).map(str::to_owned));
+        }
+        Ok(())
+    }
+
+    /// Table by table, since a key that fits no index of its parent ends the
+    /// check of that table, and must not hide what is wrong with the others.
+    fn foreign_keys(&mut self, connection: &Connection) -> Result<()> {
+        let tables = match tables_with_foreign_keys(connection) {
+            Ok(tables) => tables,
+            Err(error) => return self.sort_out(error),
+        };
+        for table in tables {
+            match self.foreign_keys_of(connection, &table) {
+                Ok(()) => {}
+                // SQLite's plain "error" here is a foreign key that cannot work.
+                Err(error) if error.sqlite_error_code() == Some(ErrorCode::Unknown) => {
+                    self.problems.push(format!("table {table}: {}", sqlite_says(&error)));
+                }
+                Err(error) => self.sort_out(error)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn foreign_keys_of(&mut self, connection: &Connection, table: &str) -> rusqlite::Result<()> {
+        let mut statement =
+            connection.prepare("SELECT rowid, parent FROM pragma_foreign_key_check(?1)")?;
+        let mut rows = statement.query([table])?;
+        while !self.is_full() {
+            let Some(row) = rows.next()? else { break };
+            let (rowid, parent): (Option<i64>, String) = (row.get(0)?, row.get(1)?);
+            let which = rowid.map_or_else(|| "a row".to_owned(), |rowid| format!("row {rowid}"));
+            self.problems.push(format!(
+                "table {table}: {which} refers to a row of {parent} that is not there"
+            ));
+        }
+        Ok(())
+    }
+
+    /// Tells damage, which is a finding, from what kept SQLite from checking.
+    fn sort_out(&mut self, error: rusqlite::Error) -> Result<()> {
+        let named = &self.candidate.named;
+        match error.sqlite_error_code() {
+            // Its first bytes, or the log beside it, are those of a database:
+            // "not a database" means that its header is damaged.
+            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
+                let problem = format!("SQLite gave up: {}", sqlite_says(&error));
+                if !self.problems.contains(&problem) {
+                    self.problems.push(problem);
+                }
+                Ok(())
+            }
+            Some(ErrorCode::OperationInterrupted) => Err(ErrorKind::Cancelled.into()),
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
+                Err(not_checkable(named, "is locked by a program that is writing it")
+                    .to_do("try again when that is done"))
+            }
+            Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen) => {
+                Err(self.candidate.needs_recovery())
+            }
+            _ => Err(Error::sqlite("check the database", error)),
+        }
+    }
+}
+
+fn tables_with_foreign_keys(connection: &Connection) -> rusqlite::Result<Vec<String>> {
+    connection
+        .prepare(
+            "SELECT DISTINCT name FROM sqlite_schema AS it
+             WHERE type = 'table' AND EXISTS (SELECT 1 FROM pragma_foreign_key_list(it.name))",
+        )?
+        .query_map([], |row| row.get(0))?
+        .collect()
+}
+
+fn schema_count(kind: &str) -> String {
+    format!(
+        "SELECT count(*) FROM sqlite_schema WHERE type = '{kind}'
+         AND (type = 'index' OR name NOT LIKE 'sqlite\\_%' ESCAPE '\\')"
+    )
+}
+
+fn count(connection: &Connection, sql: &str) -> Option<u64> {
+    connection.query_row(sql, [], |row| row.get(0)).ok().and_then(|it: i64| it.try_into().ok())
+}
+
+/// SQLite's own sentence, without the wrapper's.
+fn sqlite_says(error: &rusqlite::Error) -> String {
+    match error {
+        rusqlite::Error::SqliteFailure(_, Some(message)) => message.clone(),
+        rusqlite::Error::SqlInputError { msg, .. } => msg.clone(),
+        other => other.to_string(),
+    }
+}
