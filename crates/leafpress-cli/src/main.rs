@@ -1,2 +1,60 @@
-//! leafpress.
-fn main() {}
+//! `leafpress`, the command: reads the flags, runs one command, sets the exit status.
+//!
+//! The map: [`flags`] is the one definition of the command line; each file in
+//! [`commands`] runs one command; [`summary`] turns its result into text with
+//! the shapes of [`human`]; [`output`] writes results and messages; [`progress`]
+//! draws on a terminal; [`interrupt`] and [`stdin`] let ctrl-C stop the work;
+//! [`exit`] knows what the exit statuses mean.
+//!
+//! Must never: do the work itself (that is the library's), panic on bad input
+//! or on a closed pipe, or write anything but results to stdout.
+
+mod commands;
+mod exit;
+mod flags;
+mod human;
+mod interrupt;
+mod output;
+mod progress;
+mod stdin;
+mod summary;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::exit::Status;
+use crate::flags::{Command, Flags};
+
+fn main() -> ExitCode {
+    let arguments: Vec<OsString> = std::env::args_os().collect();
+    let status = match Flags::try_parse_from(&arguments) {
+        Ok(flags) => run(&flags.command),
+        Err(error) => Err(error),
+    };
+    status.unwrap_or_else(|error| refuse(&error, &arguments)).into()
+}
+
+fn run(command: &Command) -> Result<Status, clap::Error> {
+    match command {
+        Command::Load(flags) => commands::load::run(flags),
+        Command::Verify(flags) => Ok(commands::verify::run(flags)),
+        Command::Completions(flags) => Ok(commands::completions::run(flags)),
+        Command::Man(flags) => Ok(commands::man::run(flags)),
+    }
+}
+
+/// Shows help and versions, which arrive as errors too, or what is wrong with the flags.
+fn refuse(error: &clap::Error, arguments: &[OsString]) -> Status {
+    if !error.use_stderr() {
+        return output::print_result(&error.render().ansi().to_string());
+    }
+    // The flags could not be read, so whether an object is awaited on stdout
+    // has to be read off the words themselves.
+    if arguments.iter().take_while(|word| *word != "--").any(|word| word == "--json") {
+        output::print_usage_json(error);
+    }
+    output::print_message(&error.render().ansi().to_string());
+    Status::Usage
+}

@@ -1,0 +1,47 @@
+//! `leafpress man`: manual pages, made from the flags.
+//!
+//! Must never: say anything that `--help` does not.
+
+use std::io;
+use std::path::Path;
+
+use clap::{Command, CommandFactory as _};
+
+use crate::exit::Status;
+use crate::flags::{Flags, ManFlags};
+use crate::output;
+
+/// Prints leafpress(1), or writes one page per command into a folder.
+pub fn run(flags: &ManFlags) -> Status {
+    let Some(folder) = &flags.folder else { return print_main_page() };
+    match write_pages(folder) {
+        Ok(()) => Status::Done,
+        Err(error) => {
+            let folder = folder.display();
+            output::print_error(&format!("cannot write the manual pages to {folder}: {error}"));
+            Status::Failed
+        }
+    }
+}
+
+fn print_main_page() -> Status {
+    match page(Flags::command()) {
+        Ok(page) => output::print_result(&String::from_utf8_lossy(&page)),
+        Err(error) => {
+            output::print_error(&format!("cannot make the manual page: {error}"));
+            Status::Failed
+        }
+    }
+}
+
+fn page(command: Command) -> io::Result<Vec<u8>> {
+    let mut page = Vec::new();
+    clap_mangen::Man::new(command).render(&mut page)?;
+    Ok(page)
+}
+
+/// Writes `leafpress.1`, and `leafpress-load.1` and so on for its commands.
+fn write_pages(folder: &Path) -> io::Result<()> {
+    std::fs::create_dir_all(folder)?;
+    clap_mangen::generate_to(Flags::command().disable_help_subcommand(true), folder)
+}

@@ -1,0 +1,8 @@
+//! One file per command: from its flags to the library, and back to text.
+//!
+//! Must never: know another command.
+
+pub mod completions;
+pub mod load;
+pub mod man;
+pub mod verify;

@@ -1,0 +1,40 @@
+//! `leafpress verify`: SQLite's verdict on a file.
+//!
+//! Must never: change the file, or create one; see `leafpress::verify`.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use leafpress::verify::{VerifyOptions, verify};
+
+use crate::exit::Status;
+use crate::flags::VerifyFlags;
+use crate::progress::{self, Spinner};
+use crate::{interrupt, output, summary};
+
+/// Checks one database.
+pub fn run(flags: &VerifyFlags) -> Status {
+    let is_stopping = Arc::new(AtomicBool::new(false));
+    let stop = Arc::clone(&is_stopping);
+    interrupt::on_interrupt(move || stop.store(true, Ordering::Relaxed));
+
+    let options = VerifyOptions::default()
+        .quick(flags.quick)
+        .stop_when(move || is_stopping.load(Ordering::Relaxed));
+    let doing = format!("checking {}", flags.database.display());
+    let spinner = Spinner::start(progress::is_wanted(flags.json), doing);
+    let outcome = verify(&flags.database, &options);
+    drop(spinner);
+
+    match outcome {
+        Ok(report) => {
+            if flags.json {
+                output::print_json(&report);
+            } else {
+                output::print_report(&summary::of_verify(&report));
+            }
+            if report.sound { Status::Done } else { Status::DoneWithProblems }
+        }
+        Err(error) => output::print_failure(&error, flags.json),
+    }
+}

@@ -1,0 +1,37 @@
+//! What the exit statuses mean, and which error ends with which.
+//!
+//! Must never: give a status 3 that leaves something half done behind, since
+//! scripts read it as "failed, and nothing changed".
+
+use std::process::ExitCode;
+
+use leafpress::ErrorKind;
+
+/// How the command ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Status {
+    /// Everything was done.
+    Done = 0,
+    /// It was done, but rows were rejected; or problems were found.
+    DoneWithProblems = 1,
+    /// The command line makes no sense.
+    Usage = 2,
+    /// It failed, and nothing changed.
+    Failed = 3,
+}
+
+impl Status {
+    /// The status for a failure of this kind.
+    pub fn of(kind: &ErrorKind) -> Self {
+        match kind {
+            ErrorKind::Usage(_) => Self::Usage,
+            _ => Self::Failed,
+        }
+    }
+}
+
+impl From<Status> for ExitCode {
+    fn from(status: Status) -> Self {
+        Self::from(status as u8)
+    }
+}

@@ -1,0 +1,169 @@
+//! Numbers and tables for people: the same shapes in every report and bar.
+//!
+//! Must never: let text from an input reach the terminal with its control
+//! characters.
+
+use std::time::Duration;
+
+use unicode_width::UnicodeWidthStr;
+
+/// A count with thousands separators: `4,120,000`.
+pub fn count(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A count and its noun: `1 row`, `2 rows`.
+pub fn counted(number: u64, singular: &str, plural: &str) -> String {
+    format!("{} {}", count(number), if number == 1 { singular } else { plural })
+}
+
+/// A size in decimal units, three digits: `1.07 GB`.
+pub fn bytes(number: u64) -> String {
+    const UNITS: [&str; 6] = ["kB", "MB", "GB", "TB", "PB", "EB"];
+    if number < 1000 {
+        return format!("{number} B");
+    }
+    let (value, unit) = scaled(number as f64, &UNITS);
+    format!("{value} {unit}")
+}
+
+/// A rate of things: `4.48 M`.
+pub fn rate(per_second: f64) -> String {
+    if per_second < 1000.0 {
+        return format!("{per_second:.0}");
+    }
+    let (value, unit) = scaled(per_second, &["k", "M", "G", "T"]);
+    format!("{value} {unit}")
+}
+
+/// Divides by 1000 until three digits say it, moving up where rounding would give a fourth.
+fn scaled<'a>(number: f64, units: &[&'a str]) -> (String, &'a str) {
+    let (mut value, mut index) = (number / 1000.0, 0);
+    while value >= 999.5 && index + 1 < units.len() {
+        value /= 1000.0;
+        index += 1;
+    }
+    let decimals = match value {
+        value if value >= 99.95 => 0,
+        value if value >= 9.995 => 1,
+        _ => 2,
+    };
+    (format!("{value:.decimals$}"), units[index])
+}
+
+/// A time, as exact as it matters: `0.92 s`, `3 min 20 s`, `2 h 05 min`.
+pub fn duration(time: Duration) -> String {
+    let seconds = time.as_secs_f64();
+    let whole = seconds.round() as u64;
+    match seconds {
+        seconds if seconds < 0.0995 => format!("{:.1} ms", seconds * 1e3),
+        seconds if seconds < 9.995 => format!("{seconds:.2} s"),
+        seconds if seconds < 59.95 => format!("{seconds:.1} s"),
+        _ if whole < 3600 => format!("{} min {:02} s", whole / 60, whole % 60),
+        _ => format!("{} h {:02} min", whole / 3600, whole / 60 % 60),
+    }
+}
+
+/// The text with its control characters escaped, line ends and tabs kept.
+pub fn printable(text: &str) -> String {
+    let mut clean = String::with_capacity(text.len());
+    for character in text.chars() {
+        if character.is_control() && !matches!(character, '\n' | '\t') {
+            clean.extend(character.escape_default());
+        } else {
+            clean.push(character);
+        }
+    }
+    clean
+}
+
+/// The text in one line of at most `width_max` columns, cut with `…` where longer.
+pub fn cut(text: &str, width_max: usize) -> String {
+    let line = printable(text).replace('\n', "\\n").replace('\t', "\\t");
+    if line.width() <= width_max {
+        return line;
+    }
+    let mut short = String::new();
+    for character in line.chars() {
+        short.push(character);
+        if short.width() >= width_max {
+            short.pop();
+            break;
+        }
+    }
+    short.push('…');
+    short
+}
+
+/// The text filled with blanks on the right.
+pub fn left(text: &str, width: usize) -> String {
+    format!("{text}{}", " ".repeat(width.saturating_sub(text.width())))
+}
+
+/// The text filled with blanks on the left.
+pub fn right(text: &str, width: usize) -> String {
+    format!("{}{text}", " ".repeat(width.saturating_sub(text.width())))
+}
+
+/// The widest of these texts.
+pub fn widest<'a>(texts: impl IntoIterator<Item = &'a str>) -> usize {
+    texts.into_iter().map(UnicodeWidthStr::width).max().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_read_well_at_every_size() {
+        assert_eq!([0, 999, 1000, 4_120_000].map(count), ["0", "999", "1,000", "4,120,000"]);
+        assert_eq!(
+            [0, 999, 1000, 99_949, 999_499, 999_999, 1_073_741_824].map(bytes),
+            ["0 B", "999 B", "1.00 kB", "99.9 kB", "999 kB", "1.00 MB", "1.07 GB"]
+        );
+        assert_eq!(bytes(u64::MAX), "18.4 EB");
+        assert_eq!([12.4, 4_480_000.0, 1e18].map(rate), ["12", "4.48 M", "1000000 T"]);
+    }
+
+    #[test]
+    fn times_read_well_at_every_size() {
+        let times = [0.0004, 0.0996, 0.92, 9.996, 59.96, 200.4, 3599.6, 7500.0];
+        assert_eq!(
+            times.map(|seconds| duration(Duration::from_secs_f64(seconds))),
+            [
+                "0.4 ms",
+                "0.10 s",
+                "0.92 s",
+                "10.0 s",
+                "1 min 00 s",
+                "3 min 20 s",
+                "1 h 00 min",
+                "2 h 05 min"
+            ]
+        );
+    }
+
+    #[test]
+    fn text_of_an_input_cannot_steer_the_terminal() {
+        assert_eq!(printable("a\x1b[2Jb\r\n"), "a\\u{1b}[2Jb\\r\n");
+        assert_eq!(cut("two\nlines", 20), "two\\nlines");
+    }
+
+    #[test]
+    fn cut_text_fits_its_width_in_any_script() {
+        for text in ["short", "exactly 10", "longer than ten", "東京都千代田区", ""] {
+            assert!(cut(text, 10).width() <= 10, "{text}");
+        }
+        assert_eq!(cut("exactly 10", 10), "exactly 10");
+        assert_eq!(cut("longer than ten", 10), "longer th…");
+        assert_eq!(cut("東京都千代田区", 10), "東京都千…");
+    }
+}

@@ -1,0 +1,163 @@
+//! Results to stdout, messages to stderr, and the few shapes they share.
+//!
+//! Colour codes are written always and taken out by `anstream` wherever they
+//! do not belong: on a file, a pipe, a dumb terminal, or with `NO_COLOR`.
+//!
+//! Must never: panic when nobody reads (`leafpress … | head`), or mix messages
+//! into stdout.
+
+use std::io::{self, IsTerminal, Write};
+
+use clap::builder::styling::{AnsiColor, Style};
+use leafpress::{BadRow, Error, ErrorKind};
+use serde_json::{Value, json};
+
+use crate::exit::Status;
+use crate::human;
+
+/// Headings and the numbers that matter.
+pub const STRONG: Style = Style::new().bold();
+/// What explains the rest.
+pub const FAINT: Style = Style::new().dimmed();
+const GOOD: Style = AnsiColor::Green.on_default().bold();
+const WARNING: Style = AnsiColor::Yellow.on_default().bold();
+const ERROR: Style = AnsiColor::Red.on_default().bold();
+
+/// The text in a style.
+pub fn styled(style: Style, text: &str) -> String {
+    format!("{style}{text}{style:#}")
+}
+
+/// A word that says how it went.
+pub fn verdict(is_good: bool, text: &str) -> String {
+    styled(if is_good { GOOD } else { ERROR }, text)
+}
+
+/// Whether messages are read on a terminal that can be drawn on.
+pub fn stderr_is_terminal() -> bool {
+    io::stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
+}
+
+/// Writes a result to stdout. A reader that has gone is no failure: it has
+/// what it wanted.
+fn write_result(text: &str) -> io::Result<()> {
+    let mut stdout = anstream::stdout().lock();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Writes a text that is the whole purpose of the command.
+pub fn print_result(text: &str) -> Status {
+    match write_result(text) {
+        Ok(()) => Status::Done,
+        Err(error) => {
+            print_error(&format!("cannot write to stdout: {error}"));
+            Status::Failed
+        }
+    }
+}
+
+/// Writes the report on work that is done; that it cannot be written does not
+/// undo the work, and so does not change the status.
+pub fn print_report(text: &str) {
+    if let Err(error) = write_result(text) {
+        print_warning(&format!("the report cannot be written to stdout: {error}"));
+    }
+}
+
+/// Writes the command's result as one JSON object in one line.
+pub fn print_json(object: &impl serde::Serialize) {
+    match serde_json::to_string(object) {
+        Ok(line) => print_report(&format!("{line}\n")),
+        Err(error) => print_warning(&format!("the result cannot be written as JSON: {error}")),
+    }
+}
+
+/// Writes a message to stderr; where that is closed, there is nobody to tell.
+pub fn print_message(text: &str) {
+    let mut stderr = anstream::stderr().lock();
+    let _ = stderr.write_all(text.as_bytes());
+}
+
+/// Writes a `warning:` line.
+pub fn print_warning(text: &str) {
+    print_message(&format!("{} {text}\n", styled(WARNING, "warning:")));
+}
+
+/// Writes an `error:` line.
+pub fn print_error(text: &str) {
+    print_message(&format!("{} {text}\n", styled(ERROR, "error:")));
+}
+
+/// A remark on a result, as a line of it.
+pub fn note(text: &str) -> String {
+    format!("{} {text}\n", styled(WARNING, "note:"))
+}
+
+/// Reports a failure, as an object on stdout too where one is awaited, and
+/// gives the exit status.
+pub fn print_failure(error: &Error, as_json: bool) -> Status {
+    if as_json {
+        print_json(&failure_json(error));
+    }
+    if matches!(error.kind(), ErrorKind::Cancelled) {
+        let state = error.state_on_disk().unwrap_or("nothing was written");
+        print_message(&format!("{}; {state}\n", styled(WARNING, "stopped")));
+    } else {
+        print_error(&human::printable(&error.to_string()));
+    }
+    Status::of(error.kind())
+}
+
+/// The object for a command line that makes no sense.
+pub fn print_usage_json(error: &clap::Error) {
+    let text = error.render().to_string();
+    // What follows the first paragraph is the usage line, for people.
+    let message = text.split("\n\n").next().unwrap_or(&text);
+    let message = message.strip_prefix("error: ").unwrap_or(message);
+    print_json(&json!({"error": {"kind": "usage", "message": message}}));
+}
+
+fn failure_json(error: &Error) -> Value {
+    let mut object = json!({
+        "kind": kind_name(error.kind()),
+        "message": error.kind().to_string(),
+        "on_disk": error.state_on_disk(),
+        "to_do": error.advice(),
+    });
+    match error.kind() {
+        ErrorKind::BadRow(row) | ErrorKind::TooManyRejects { last: row, .. } => {
+            place(&mut object, row);
+        }
+        ErrorKind::Input { file, .. } => object["file"] = json!(file),
+        ErrorKind::Destination { path, .. } | ErrorKind::Io { path, .. } => {
+            object["file"] = json!(path.display().to_string());
+        }
+        _ => {}
+    }
+    json!({ "error": object })
+}
+
+fn place(object: &mut Value, row: &BadRow) {
+    object["file"] = json!(row.file);
+    object["line"] = json!(row.line);
+    object["column"] = json!(row.column);
+    object["reason"] = json!(row.reason);
+    object["row"] = json!(row.row);
+}
+
+fn kind_name(kind: &ErrorKind) -> &'static str {
+    match kind {
+        ErrorKind::BadRow(_) => "bad_row",
+        ErrorKind::TooManyRejects { .. } => "too_many_rejects",
+        ErrorKind::Usage(_) => "usage",
+        ErrorKind::Input { .. } => "input",
+        ErrorKind::Destination { .. } => "destination",
+        ErrorKind::Io { .. } => "io",
+        ErrorKind::Sqlite { .. } => "sqlite",
+        ErrorKind::Cancelled => "cancelled",
+        _ => "other",
+    }
+}

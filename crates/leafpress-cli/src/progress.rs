@@ -1,0 +1,156 @@
+//! What moves on the terminal while the work goes on.
+//!
+//! Drawn on stderr, only where that is a terminal, only after half a second
+//! (a short load should not flicker), and cleared at the end.
+//!
+//! Must never: write a byte where nobody watches.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressState, ProgressStyle};
+use leafpress::load::Progress;
+
+use crate::human;
+use crate::output;
+
+const QUIET_FOR: Duration = Duration::from_millis(500);
+const BETWEEN_TICKS: Duration = Duration::from_millis(100);
+const BETWEEN_UPDATES_MS: u64 = 50;
+
+const WITH_END: &str = "{prefix} {wide_bar} {done} of {all}, {rate}{msg}, {left} left";
+const WITHOUT_END: &str = "{spinner} {prefix} {done}, {rate}{msg}, {time}";
+const WAITING: &str = "{spinner} {prefix} {time}";
+
+/// The bar of a load, fed by the loader's callback from any thread.
+pub struct LoadBar {
+    started: Instant,
+    last_update_ms: AtomicU64,
+    bar: OnceLock<ProgressBar>,
+}
+
+impl LoadBar {
+    /// A bar that is yet to be seen.
+    pub fn new() -> Self {
+        Self { started: Instant::now(), last_update_ms: AtomicU64::new(0), bar: OnceLock::new() }
+    }
+
+    /// Takes in how far the load is.
+    pub fn update(&self, progress: &Progress) {
+        let now = self.started.elapsed();
+        let now_ms = now.as_millis() as u64;
+        let last_ms = self.last_update_ms.load(Ordering::Relaxed);
+        if now < QUIET_FOR || now_ms < last_ms + BETWEEN_UPDATES_MS {
+            return;
+        }
+        self.last_update_ms.store(now_ms, Ordering::Relaxed);
+        let bar = self.bar.get_or_init(|| new_bar(progress.bytes_total));
+        bar.set_prefix(progress.stage);
+        bar.set_position(progress.bytes_read);
+        if progress.rows > 0 {
+            bar.set_message(format!(", {}", human::counted(progress.rows, "row", "rows")));
+        }
+    }
+
+    /// Takes the bar off the terminal.
+    pub fn clear(&self) {
+        if let Some(bar) = self.bar.get() {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+fn new_bar(bytes_total: Option<u64>) -> ProgressBar {
+    let (bar, template) = match bytes_total {
+        Some(bytes_total) => (ProgressBar::new(bytes_total), WITH_END),
+        None => (ProgressBar::new_spinner(), WITHOUT_END),
+    };
+    bar.set_style(style(template));
+    bar.enable_steady_tick(BETWEEN_TICKS);
+    bar
+}
+
+/// A sign of life for work that does not know how far it is.
+pub struct Spinner(ProgressBar);
+
+impl Spinner {
+    /// Starts to turn, unseen where nobody watches.
+    pub fn start(is_shown: bool, doing: String) -> Self {
+        let bar = if is_shown { ProgressBar::new_spinner() } else { ProgressBar::hidden() };
+        bar.set_style(style(WAITING));
+        bar.set_prefix(doing);
+        if is_shown {
+            // The first tick is drawn at once, so wait in the background.
+            let later = bar.downgrade();
+            std::thread::spawn(move || {
+                std::thread::sleep(QUIET_FOR);
+                if let Some(bar) = later.upgrade().filter(|bar| !bar.is_finished()) {
+                    bar.enable_steady_tick(BETWEEN_TICKS);
+                }
+            });
+        }
+        Self(bar)
+    }
+}
+
+impl Drop for Spinner {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
+}
+
+/// A load's bar is shown to people who watch and did not ask for silence.
+pub fn is_wanted(is_silent: bool) -> bool {
+    !is_silent && output::stderr_is_terminal()
+}
+
+fn style(template: &str) -> ProgressStyle {
+    ProgressStyle::with_template(template)
+        .unwrap_or_else(|_| ProgressStyle::default_spinner())
+        .progress_chars("━╸─")
+        .with_key("done", |state: &ProgressState, out: &mut dyn std::fmt::Write| {
+            let _ = out.write_str(&human::bytes(state.pos()));
+        })
+        .with_key("all", |state: &ProgressState, out: &mut dyn std::fmt::Write| {
+            let _ = out.write_str(&human::bytes(state.len().unwrap_or(0)));
+        })
+        .with_key("rate", |state: &ProgressState, out: &mut dyn std::fmt::Write| {
+            let _ = write!(out, "{}/s", human::bytes(state.per_sec().max(0.0) as u64));
+        })
+        .with_key("left", |state: &ProgressState, out: &mut dyn std::fmt::Write| {
+            let _ = out.write_str(&clock(state.eta()));
+        })
+        .with_key("time", |state: &ProgressState, out: &mut dyn std::fmt::Write| {
+            let _ = out.write_str(&clock(state.elapsed()));
+        })
+}
+
+/// A running time, in one width: `0:07`, `1:02:03`.
+fn clock(time: Duration) -> String {
+    let seconds = time.as_secs();
+    let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    if hours > 0 {
+        format!("{hours}:{minutes:02}:{seconds:02}")
+    } else {
+        format!("{minutes}:{seconds:02}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_template_is_valid() {
+        for template in [WITH_END, WITHOUT_END, WAITING] {
+            assert!(ProgressStyle::with_template(template).is_ok(), "{template}");
+        }
+    }
+
+    #[test]
+    fn the_clock_counts_hours_only_where_there_are_some() {
+        let times = [7, 125, 3723].map(|seconds| clock(Duration::from_secs(seconds)));
+        assert_eq!(times, ["0:07", "2:05", "1:02:03"]);
+    }
+}

@@ -1,0 +1,72 @@
+//! Standard input that can be left: ctrl-C must end a load even while it waits
+//! for a pipe that says nothing.
+//!
+//! Stands before the loader, which sees an ordinary reader. Must never: buffer,
+//! since what the loader reads is large enough already.
+
+use std::io::{self, Read};
+
+use leafpress::load::CancelToken;
+
+/// How standard input is called in messages and in the default table's name.
+pub const STDIN_NAME: &str = "<stdin>";
+
+/// Standard input, until the token is cancelled.
+#[cfg(unix)]
+pub struct InterruptibleStdin {
+    file: std::fs::File,
+    token: CancelToken,
+}
+
+#[cfg(unix)]
+impl InterruptibleStdin {
+    /// Takes standard input; nobody else may read it meanwhile.
+    pub fn new(token: CancelToken) -> io::Result<Self> {
+        use std::os::fd::AsFd as _;
+
+        let file = io::stdin().as_fd().try_clone_to_owned()?.into();
+        Ok(Self { file, token })
+    }
+
+    /// Waits until there is something to read, or the wish to stop.
+    fn wait(&self) -> io::Result<()> {
+        use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+        let tick = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+        while !self.token.is_cancelled() {
+            match poll(&mut [PollFd::new(&self.file, PollFlags::IN)], Some(&tick)) {
+                Ok(0) | Err(rustix::io::Errno::INTR) => {}
+                Ok(_) => return Ok(()),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(io::Error::other("stopped"))
+    }
+}
+
+#[cfg(unix)]
+impl Read for InterruptibleStdin {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.wait()?;
+        self.file.read(buffer)
+    }
+}
+
+/// Standard input; where it cannot be waited for, only a second ctrl-C ends the wait.
+#[cfg(not(unix))]
+pub struct InterruptibleStdin;
+
+#[cfg(not(unix))]
+impl InterruptibleStdin {
+    /// Takes standard input.
+    pub fn new(_token: CancelToken) -> io::Result<Self> {
+        Ok(Self)
+    }
+}
+
+#[cfg(not(unix))]
+impl Read for InterruptibleStdin {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        io::stdin().read(buffer)
+    }
+}

@@ -1,0 +1,235 @@
+//! What a command's result looks like to people: aligned, at most 80 columns.
+//!
+//! Must never: print; the caller does. Must never pass on text of an input
+//! with its control characters.
+
+#![expect(clippy::format_push_string, reason = "a summary has few lines")]
+
+use std::path::Path;
+use std::time::Duration;
+
+use leafpress::load::{ColumnReport, DryRun, Report, Stage};
+use leafpress::verify::VerifyReport;
+
+use crate::human;
+use crate::output::{FAINT, STRONG, note, styled, verdict};
+
+const WIDTH: usize = 80;
+const INDENT: &str = "  ";
+const NAME_WIDTH_MAX: usize = 30;
+/// Columns that the summary of a load lists; a dry run lists all.
+const COLUMNS_LISTED_MAX: usize = 40;
+
+/// The summary of a load that is done.
+pub fn of_load(report: &Report, rejects: Option<&Path>) -> String {
+    let headline = format!(
+        "{} {} into table {} of {}\n\n",
+        verdict(report.rows_rejected == 0, "loaded"),
+        human::counted(report.rows_loaded, "row", "rows"),
+        styled(STRONG, &human::printable(&report.table)),
+        styled(STRONG, &human::printable(&report.database.display().to_string())),
+    );
+    let mut text = headline;
+    text += &facts(&load_facts(report, rejects));
+    text += &stages(&report.stages);
+    text += &columns(&report.columns, COLUMNS_LISTED_MAX, WIDTH);
+    text += &notes(&report.notes);
+    text
+}
+
+fn load_facts(report: &Report, rejects: Option<&Path>) -> Vec<[String; 3]> {
+    let seconds = report.elapsed.as_secs_f64().max(1e-9);
+    let rejected_to = match rejects {
+        Some(path) if report.rows_rejected > 0 => format!("in {}", path.display()),
+        _ => String::new(),
+    };
+    let row = |name: &str, rows: u64, rest: String| {
+        // "row " as wide as "rows", so that the numbers stand below one another.
+        [name.to_owned(), human::counted(rows, "row ", "rows"), rest]
+    };
+    vec![
+        row("read", report.rows_read, human::bytes(report.bytes_read)),
+        row(
+            "loaded",
+            report.rows_loaded,
+            format!(
+                "{} in {}",
+                human::bytes(report.bytes_written),
+                human::counted(report.pages, "page", "pages")
+            ),
+        ),
+        row("rejected", report.rows_rejected, rejected_to),
+        [
+            "time".to_owned(),
+            human::duration(report.elapsed),
+            format!(
+                "{} rows/s, {}/s",
+                human::rate(report.rows_read as f64 / seconds),
+                human::bytes((report.bytes_read as f64 / seconds) as u64)
+            ),
+        ],
+        ["path".to_owned(), report.path.to_owned(), String::new()],
+    ]
+}
+
+/// Lines of a name, a number on the right, and what else there is to say.
+fn facts(rows: &[[String; 3]]) -> String {
+    let name_width = human::widest(rows.iter().map(|row| row[0].as_str()));
+    // A long sentence in the middle would push everything to the right.
+    let middle_width =
+        human::widest(rows.iter().filter(|row| !row[2].is_empty()).map(|row| row[1].as_str()));
+    let mut text = String::new();
+    for [name, middle, rest] in rows {
+        let name = styled(FAINT, &human::left(name, name_width));
+        let line = if rest.is_empty() && !middle.starts_with(|it: char| it.is_ascii_digit()) {
+            format!("{INDENT}{name}  {}", human::printable(middle))
+        } else {
+            format!(
+                "{INDENT}{name}  {}  {}",
+                human::right(middle, middle_width),
+                human::printable(rest)
+            )
+        };
+        text += line.trim_end();
+        text.push('\n');
+    }
+    text
+}
+
+/// Where the time went. Stages run at the same time, so their sum is that of all threads.
+fn stages(stages: &[Stage]) -> String {
+    let total_seconds: f64 = stages.iter().map(|stage| stage.seconds).sum();
+    if total_seconds <= 0.0 {
+        return String::new();
+    }
+    let name_width = human::widest(stages.iter().map(|stage| stage.name).chain(["stage"]));
+    let heading =
+        format!("{}  {}  share", human::left("stage", name_width), human::right("all threads", 12));
+    let mut text = format!("\n{INDENT}{}\n", styled(FAINT, &heading));
+    for stage in stages {
+        let time = human::duration(Duration::from_secs_f64(stage.seconds.max(0.0)));
+        let percent = format!("{:.0} %", 100.0 * stage.seconds / total_seconds);
+        let name = human::left(stage.name, name_width);
+        text += &format!(
+            "{INDENT}{name}  {}  {}\n",
+            human::right(&time, 12),
+            human::right(&percent, 5)
+        );
+    }
+    text
+}
+
+/// The columns, their types, and the value that decided each, in lines of `width`.
+fn columns(columns: &[ColumnReport], listed_max: usize, width: usize) -> String {
+    let listed = &columns[..columns.len().min(listed_max)];
+    let names: Vec<String> =
+        listed.iter().map(|column| human::cut(&column.name, NAME_WIDTH_MAX)).collect();
+    let name_width = human::widest(names.iter().map(String::as_str).chain(["column"]));
+    let type_width =
+        human::widest(listed.iter().map(|column| column.declared_type).chain(["type"]));
+    let heading = format!(
+        "{}  {}  decided by",
+        human::left("column", name_width),
+        human::left("type", type_width)
+    );
+    let mut text = format!("\n{INDENT}{}\n", styled(FAINT, &heading));
+    let reason_width = width.saturating_sub(INDENT.len() + name_width + type_width + 4);
+    for (column, name) in listed.iter().zip(&names) {
+        let name = human::left(name, name_width);
+        let declared_type = human::left(column.declared_type, type_width);
+        let line = format!("{name}  {declared_type}  {}", decision(column, reason_width));
+        text += &format!("{INDENT}{}\n", line.trim_end());
+    }
+    if columns.len() > listed.len() {
+        let more = human::count((columns.len() - listed.len()) as u64);
+        text += &format!("{INDENT}… and {more} more; --json lists all\n");
+    }
+    text
+}
+
+fn decision(column: &ColumnReport, width: usize) -> String {
+    const VALUE_WIDTH_MAX: usize = 20;
+    let Some(by) = &column.decided_by else { return String::new() };
+    let value = human::cut(&by.value, VALUE_WIDTH_MAX);
+    human::cut(&format!("line {}: '{value}' {}", human::count(by.line), by.reason), width)
+}
+
+fn notes(notes: &[String]) -> String {
+    if notes.is_empty() {
+        return String::new();
+    }
+    let lines: String = notes.iter().map(|text| note(&human::printable(text))).collect();
+    format!("\n{lines}")
+}
+
+/// What a load would do.
+pub fn of_dry_run(dry: &DryRun) -> String {
+    let mut text = format!("{};\n", human::printable(dry.create_sql.trim_end_matches(';')));
+    text += &columns(&dry.columns, usize::MAX, usize::MAX);
+    text.push('\n');
+    text += &facts(&[
+        ["would read".to_owned(), human::counted(dry.rows_read, "row", "rows"), String::new()],
+        ["would reject".to_owned(), human::counted(dry.would_reject, "row", "rows"), String::new()],
+        ["path".to_owned(), dry.path.to_owned(), String::new()],
+    ]);
+    if !dry.rejects.is_empty() {
+        text.push('\n');
+    }
+    for row in &dry.rejects {
+        text += &human::printable(&format!(
+            "{}:{}:{}: {}\n",
+            row.file, row.line, row.column, row.reason
+        ));
+        text +=
+            &format!("{INDENT}{}\n", styled(FAINT, &human::cut(&row.row, WIDTH - INDENT.len())));
+    }
+    let unlisted = dry.would_reject.saturating_sub(dry.rejects.len() as u64);
+    if unlisted > 0 {
+        text += &format!("… and {} more\n", human::count(unlisted));
+    }
+    text += &notes(&dry.notes);
+    text += "\nnothing was written\n";
+    text
+}
+
+/// SQLite's verdict.
+pub fn of_verify(report: &VerifyReport) -> String {
+    let database = human::printable(&report.database.display().to_string());
+    let mut text = if report.sound {
+        format!("{database}: {}\n", verdict(true, "sound"))
+    } else {
+        let found = report.problems.len() as u64;
+        let more = if report.more_problems { "more than " } else { "" };
+        let found = format!("{more}{}", human::counted(found, "problem", "problems"));
+        format!("{database}: {}\n", verdict(false, &found))
+    };
+    for problem in &report.problems {
+        text += &format!("{INDENT}{}\n", human::printable(problem));
+    }
+    text.push('\n');
+    text += &facts(&verify_facts(report));
+    text += &notes(&report.notes);
+    text
+}
+
+fn verify_facts(report: &VerifyReport) -> Vec<[String; 3]> {
+    let mut rows = Vec::new();
+    if let (Some(pages), Some(page_size_bytes)) = (report.pages, report.page_size_bytes) {
+        let size = human::bytes(pages.saturating_mul(page_size_bytes));
+        let pages = human::counted(pages, "page", "pages");
+        rows.push(
+            ["file", &format!("{pages} of {page_size_bytes} bytes, {size}")].map(String::from),
+        );
+    }
+    if let (Some(tables), Some(indexes)) = (report.tables, report.indexes) {
+        let tables = human::counted(tables, "table", "tables");
+        let indexes = human::counted(indexes, "index", "indexes");
+        rows.push(["schema", &format!("{tables}, {indexes}")].map(String::from));
+    }
+    let checks =
+        format!("{} and foreign_key_check of SQLite {}", report.check, report.sqlite_version);
+    rows.push(["checked by", &checks].map(String::from));
+    let time = human::duration(Duration::from_secs_f64(report.elapsed_s));
+    rows.push(["time", &time].map(String::from));
+    rows.into_iter().map(|[name, text]| [name, String::new(), text]).collect()
+}
