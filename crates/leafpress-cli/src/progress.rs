@@ -45,7 +45,7 @@ impl LoadBar {
             return;
         }
         self.last_update_ms.store(now_ms, Ordering::Relaxed);
-        let bar = self.bar.get_or_init(|| new_bar(progress.bytes_total));
+        let bar = self.bar.get_or_init(|| new_bar(progress.bytes_total, now));
         bar.set_prefix(progress.stage);
         bar.set_position(progress.bytes_read);
         if progress.rows > 0 {
@@ -61,11 +61,12 @@ impl LoadBar {
     }
 }
 
-fn new_bar(bytes_total: Option<u64>) -> ProgressBar {
+fn new_bar(bytes_total: Option<u64>, elapsed: Duration) -> ProgressBar {
     let (bar, template) = match bytes_total {
         Some(bytes_total) => (ProgressBar::new(bytes_total), WITH_END),
         None => (ProgressBar::new_spinner(), WITHOUT_END),
     };
+    let bar = bar.with_elapsed(elapsed);
     bar.set_style(style(template));
     bar.enable_steady_tick(BETWEEN_TICKS);
     bar
