@@ -72,26 +72,21 @@ fn load_facts(report: &Report, rejects: Option<&Path>) -> Vec<[String; 3]> {
     ]
 }
 
-/// Lines of a name, a number on the right, and what else there is to say.
+/// Lines of a name, a number set right, and what else there is to say.
 fn facts(rows: &[[String; 3]]) -> String {
     let name_width = human::widest(rows.iter().map(|row| row[0].as_str()));
-    // A long sentence in the middle would push everything to the right.
-    let middle_width =
-        human::widest(rows.iter().filter(|row| !row[2].is_empty()).map(|row| row[1].as_str()));
+    // A line of its own kind, such as a sentence, must not widen the numbers.
+    let numbers = rows.iter().filter(|row| !row[2].is_empty()).map(|row| row[1].as_str());
+    let number_width = human::widest(numbers);
     let mut text = String::new();
-    for [name, middle, rest] in rows {
+    for [name, number, rest] in rows {
         let name = styled(FAINT, &human::left(name, name_width));
-        let line = if rest.is_empty() && !middle.starts_with(|it: char| it.is_ascii_digit()) {
-            format!("{INDENT}{name}  {}", human::printable(middle))
-        } else {
-            format!(
-                "{INDENT}{name}  {}  {}",
-                human::right(middle, middle_width),
-                human::printable(rest)
-            )
-        };
-        text += line.trim_end();
-        text.push('\n');
+        let is_number = number.starts_with(|it: char| it.is_ascii_digit());
+        let number =
+            if is_number { human::right(number, number_width) } else { human::printable(number) };
+        let parts = [name, number, human::printable(rest)];
+        let parts: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+        text += &format!("{INDENT}{}\n", parts.join("  ").trim_end());
     }
     text
 }
