@@ -1,0 +1,97 @@
+//! What can go wrong in an experiment.
+//!
+//! Stands beside every other module. Whatever the error, the files that the
+//! experiment made are gone when the caller sees it.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The result of everything that can fail here.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why an experiment came to no result.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The call itself is wrong.
+    #[error("{0}")]
+    Usage(String),
+    /// The operating system refused an operation.
+    #[error("cannot {action} {}: {source}", path.display())]
+    Io {
+        /// What was tried, as a verb: "read", "write", "start".
+        action: &'static str,
+        /// The file it was tried on.
+        path: PathBuf,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// SQLite refused an operation, in a rival's work or in a check.
+    #[error("SQLite cannot {action}: {source}")]
+    Sqlite {
+        /// What was tried.
+        action: &'static str,
+        /// SQLite's answer.
+        source: rusqlite::Error,
+    },
+    /// The load that was to be timed failed.
+    #[error(transparent)]
+    Load(#[from] leafpress::Error),
+    /// The generated CSV file does not read as what was generated.
+    #[error("{}:{line}: {reason}", path.display())]
+    Csv {
+        /// The CSV file.
+        path: PathBuf,
+        /// Line of the record at fault, counted from 1.
+        line: u64,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The process that ran a rung ended badly.
+    #[error("the rung {name} failed: {reason}")]
+    Rung {
+        /// The rung's name.
+        name: String,
+        /// What it said on its standard error, or how it ended.
+        reason: String,
+    },
+    /// A rung left other rows than it should, so its time means nothing.
+    #[error("the rung {name} left {found}, but {expected} was expected")]
+    Unequal {
+        /// The rung's name.
+        name: String,
+        /// What the check found.
+        found: String,
+        /// What it should have found.
+        expected: String,
+    },
+    /// The disk has too little room for the experiment.
+    #[error(
+        "{experiment} needs {needed_mb} MB free, and {} has {free_mb} MB: nothing was written; \
+         give a folder on a larger disk",
+        path.display()
+    )]
+    Room {
+        /// The group of rungs that was asked for.
+        experiment: String,
+        /// The folder that the experiment would use.
+        path: PathBuf,
+        /// Room needed.
+        needed_mb: u64,
+        /// Room found.
+        free_mb: u64,
+    },
+}
+
+impl Error {
+    /// Wraps an error of the operating system on `path`.
+    pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_owned();
+        move |source| Self::Io { action, path, source }
+    }
+
+    /// Wraps an error of SQLite.
+    pub(crate) fn sqlite(action: &'static str) -> impl FnOnce(rusqlite::Error) -> Self {
+        move |source| Self::Sqlite { action, source }
+    }
+}

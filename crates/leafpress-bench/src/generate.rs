@@ -1,0 +1,410 @@
+//! The inputs of the experiments, made from nothing but a row's number.
+//!
+//! Every value is a hash of its row's number and column, so that any part of an
+//! input can be made by any thread and comes out the same everywhere. The first
+//! thing in a run; knows neither SQLite nor the rivals.
+//!
+//! The CSV file has eight mixed columns, [`CSV_COLUMNS`]:
+//!
+//! ```text
+//! id,quantity,account,price,latitude,description,day,city
+//! 1,44,3940217716382,8123.40,-12.034561,veranotilo,2013-01-01,Lisbon
+//! 2,7,291038471123,15.05,47.100000,"somari, delu",2019-11-30,São Paulo
+//! ```
+//!
+//! Rows made in memory are `user(id INTEGER PRIMARY KEY, area TEXT, age INTEGER,
+//! active INTEGER)`, as in the open challenge to put a billion of them in SQLite
+//! within a minute: the area is six digits, or NULL in every other row.
+
+use std::fs::File;
+use std::io::Write as _;
+use std::ops::Range;
+use std::path::Path;
+use std::thread;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+
+/// What the columns of the CSV file hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ColumnKind {
+    /// Whole numbers of 64 bits.
+    Integer,
+    /// Numbers with a fixed count of decimals.
+    Real,
+    /// Text; dates too.
+    Text,
+}
+
+/// Name and kind of each column of the CSV file.
+pub const CSV_COLUMNS: [(&str, ColumnKind); 8] = [
+    ("id", ColumnKind::Integer),
+    ("quantity", ColumnKind::Integer),
+    ("account", ColumnKind::Integer),
+    ("price", ColumnKind::Real),
+    ("latitude", ColumnKind::Real),
+    ("description", ColumnKind::Text),
+    ("day", ColumnKind::Text),
+    ("city", ColumnKind::Text),
+];
+
+/// Rows that one thread makes at a time: about 1.5 MB of CSV.
+const BLOCK_ROWS: u64 = 16_384;
+
+/// Cities of the `city` column; some are not ASCII, as in real data.
+const CITIES: [&str; 16] = [
+    "Amsterdam",
+    "Bogotá",
+    "Cairo",
+    "Delhi",
+    "Edinburgh",
+    "Hanoi",
+    "Kraków",
+    "Lagos",
+    "Lima",
+    "Lisbon",
+    "Nairobi",
+    "Oslo",
+    "San Francisco",
+    "São Paulo",
+    "Tokyo",
+    "Zürich",
+];
+
+/// Syllables of the `description` column.
+const SYLLABLES: [&str; 32] = [
+    "ba", "del", "fi", "gor", "ha", "jin", "ka", "lo", "mar", "ne", "o", "per", "qui", "ro", "sa",
+    "ti", "u", "ver", "wa", "xe", "yo", "zan", "bri", "cla", "dru", "fle", "gra", "plo", "ski",
+    "sto", "tre", "vla",
+];
+
+/// A CSV file that was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CsvFile {
+    /// Its size.
+    pub bytes: u64,
+    /// Its rows, without the header.
+    pub rows: u64,
+}
+
+/// Mixes the bits of `state` so that neighbours have nothing in common.
+fn hash(state: u64) -> u64 {
+    let mut bits = state.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    bits = (bits ^ (bits >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    bits ^ (bits >> 31)
+}
+
+/// Writes a CSV file that ends with the row in which it reaches `bytes_min`, on
+/// all cores, and syncs it, so that its writing disturbs nothing later.
+/// `progress` is told the bytes written so far.
+///
+/// # Errors
+/// If the file cannot be written; it may then be there, cut short.
+pub fn write_csv(
+    path: &Path,
+    bytes_min: u64,
+    progress: &mut dyn FnMut(u64),
+) -> Result<CsvFile> {
+    let threads_count = thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    write_csv_with(path, bytes_min, threads_count, progress)
+}
+
+fn write_csv_with(
+    path: &Path,
+    bytes_min: u64,
+    threads_count: usize,
+    progress: &mut dyn FnMut(u64),
+) -> Result<CsvFile> {
+    let mut file = File::create(path).map_err(Error::io("create", path))?;
+    let names: Vec<&str> = CSV_COLUMNS.iter().map(|(name, _)| *name).collect();
+    let mut header = names.join(",").into_bytes();
+    header.push(b'\n');
+    file.write_all(&header).map_err(Error::io("write", path))?;
+    let mut written = CsvFile { bytes: header.len() as u64, rows: 0 };
+    let mut blocks: Vec<Block> = (0..threads_count.max(1)).map(|_| Block::default()).collect();
+    while written.bytes < bytes_min {
+        fill_blocks(&mut blocks, written.rows);
+        for block in &blocks {
+            let (size, rows) = block.cut(bytes_min.saturating_sub(written.bytes));
+            file.write_all(&block.text[..size]).map_err(Error::io("write", path))?;
+            written.bytes += size as u64;
+            written.rows += rows;
+        }
+        progress(written.bytes);
+    }
+    file.sync_all().map_err(Error::io("sync", path))?;
+    Ok(written)
+}
+
+/// Some rows as text, and where each ends.
+#[derive(Default)]
+struct Block {
+    text: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl Block {
+    /// Size and number of the rows up to the one that reaches `bytes_wanted`.
+    fn cut(&self, bytes_wanted: u64) -> (usize, u64) {
+        if bytes_wanted == 0 {
+            return (0, 0);
+        }
+        let rows = self.ends.partition_point(|end| (*end as u64) < bytes_wanted);
+        let rows = (rows + 1).min(self.ends.len());
+        (self.ends[..rows].last().copied().unwrap_or(0), rows as u64)
+    }
+
+    fn fill(&mut self, rows: Range<u64>) {
+        self.text.clear();
+        self.ends.clear();
+        for row in rows {
+            push_row(&mut self.text, row);
+            self.ends.push(self.text.len());
+        }
+    }
+}
+
+/// Fills the blocks with consecutive rows from `first_row` on, a thread for each.
+fn fill_blocks(blocks: &mut [Block], first_row: u64) {
+    thread::scope(|scope| {
+        for (index, block) in blocks.iter_mut().enumerate() {
+            let start = first_row + index as u64 * BLOCK_ROWS;
+            scope.spawn(move || block.fill(start..start + BLOCK_ROWS));
+        }
+    });
+}
+
+fn push_row(text: &mut Vec<u8>, row: u64) {
+    let base = hash(row).wrapping_mul(8);
+    let column = |index: u64| hash(base.wrapping_add(index));
+    push_number(text, row + 1);
+    text.push(b',');
+    push_number(text, column(1) % 1000);
+    text.push(b',');
+    push_number(text, column(2) % 5_000_000_000_000);
+    text.push(b',');
+    push_decimal(text, column(3) % 1_000_000, 2);
+    text.push(b',');
+    push_latitude(text, column(4));
+    text.push(b',');
+    push_description(text, column(5));
+    text.push(b',');
+    push_day(text, column(6));
+    text.push(b',');
+    text.extend_from_slice(CITIES[(column(7) % CITIES.len() as u64) as usize].as_bytes());
+    text.push(b'\n');
+}
+
+fn push_number(text: &mut Vec<u8>, number: u64) {
+    push_padded(text, number, 1);
+}
+
+/// Pushes a number with leading zeros up to `width_min` digits.
+fn push_padded(text: &mut Vec<u8>, mut number: u64, width_min: usize) {
+    const DIGITS_MAX: usize = 20;
+    let mut digits = [b'0'; DIGITS_MAX];
+    let mut start = DIGITS_MAX;
+    while number > 0 {
+        start -= 1;
+        digits[start] = b'0' + (number % 10) as u8;
+        number /= 10;
+    }
+    text.extend_from_slice(&digits[start.min(DIGITS_MAX - width_min)..]);
+}
+
+/// Pushes `units / 10^decimals` with all its decimals.
+fn push_decimal(text: &mut Vec<u8>, units: u64, decimals: u32) {
+    let one = 10_u64.pow(decimals);
+    push_number(text, units / one);
+    text.push(b'.');
+    push_padded(text, units % one, decimals as usize);
+}
+
+fn push_latitude(text: &mut Vec<u8>, bits: u64) {
+    let micros = bits % 90_000_000;
+    // No minus sign before zero: "-0.000000" is no number that comes back.
+    if bits >> 63 == 1 && micros > 0 {
+        text.push(b'-');
+    }
+    push_decimal(text, micros, 6);
+}
+
+/// A made-up word or two, 5 to 20 characters; one in twenty has a comma, and
+/// therefore quotes.
+fn push_description(text: &mut Vec<u8>, mut bits: u64) {
+    let has_comma = bits % 20 == 0;
+    let length_min = 5 + (bits >> 8) % 11;
+    bits >>= 16;
+    if has_comma {
+        text.push(b'"');
+    }
+    let start = text.len();
+    let mut comma_wanted = has_comma;
+    while text.len() - start < length_min as usize {
+        text.extend_from_slice(SYLLABLES[(bits % 32) as usize].as_bytes());
+        bits = bits.rotate_right(5);
+        if comma_wanted {
+            text.extend_from_slice(b", ");
+            comma_wanted = false;
+        }
+    }
+    if has_comma {
+        text.push(b'"');
+    }
+}
+
+fn push_day(text: &mut Vec<u8>, bits: u64) {
+    push_padded(text, 2013 + bits % 12, 4);
+    text.push(b'-');
+    push_padded(text, 1 + (bits >> 8) % 12, 2);
+    text.push(b'-');
+    push_padded(text, 1 + (bits >> 16) % 28, 2);
+}
+
+/// A row of the table `user`: id, area, age, active.
+pub type UserRow<'a> = (i64, Option<&'a str>, i64, bool);
+
+/// The text of every area that a user can have, so that rows borrow theirs and
+/// neither rival pays for memory allocations that belong to the generator.
+#[derive(Debug)]
+pub struct Areas(String);
+
+impl Areas {
+    const COUNT: u64 = 1_000_000;
+    const DIGITS: usize = 6;
+
+    /// Makes the areas 000000 to 999999, 6 MB.
+    pub fn new() -> Self {
+        let text: Vec<u8> = (0..Self::COUNT)
+            .flat_map(|area| {
+                let digit = move |place: u32| b'0' + (area / 10_u64.pow(place) % 10) as u8;
+                (0..Self::DIGITS as u32).rev().map(digit)
+            })
+            .collect();
+        // Digits only, so nothing is lost.
+        Self(String::from_utf8_lossy(&text).into_owned())
+    }
+
+    fn get(&self, area: u64) -> &str {
+        let start = (area % Self::COUNT) as usize * Self::DIGITS;
+        &self.0[start..start + Self::DIGITS]
+    }
+}
+
+impl Default for Areas {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Users made in memory, one after the other; ids start at 1.
+#[derive(Debug, Clone)]
+pub struct Users<'a> {
+    areas: &'a Areas,
+    rows: Range<u64>,
+}
+
+impl<'a> Users<'a> {
+    /// The users of these row numbers (from 0 on; the id is one more).
+    pub fn new(areas: &'a Areas, rows: Range<u64>) -> Self {
+        Self { areas, rows }
+    }
+
+    /// The first `rows_count` users as `parts_count` consecutive parts of about
+    /// the same size.
+    pub fn parts(areas: &'a Areas, rows_count: u64, parts_count: u64) -> Vec<Self> {
+        let parts_count = parts_count.max(1);
+        let (each, rest) = (rows_count / parts_count, rows_count % parts_count);
+        let start = |part: u64| part * each + part.min(rest);
+        (0..parts_count).map(|part| Self::new(areas, start(part)..start(part + 1))).collect()
+    }
+}
+
+impl<'a> Iterator for Users<'a> {
+    type Item = UserRow<'a>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let row = self.rows.next()?;
+        let bits = hash(row);
+        let area = (bits & 1 == 0).then(|| self.areas.get(bits >> 32));
+        let age = (bits >> 8) & 0x7F;
+        Some((row as i64 + 1, area, age as i64, bits & 2 == 0))
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.rows.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn csv_of(bytes: u64, threads_count: usize) -> (CsvFile, Vec<u8>) {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("a.csv");
+        let written =
+            write_csv_with(&path, bytes, threads_count, &mut |_| ()).expect("it can be written");
+        (written, fs::read(&path).expect("it can be read"))
+    }
+
+    #[test]
+    fn the_file_is_the_same_whatever_the_number_of_threads() {
+        let (one, text) = csv_of(3_000_000, 1);
+        assert_eq!(csv_of(3_000_000, 3), (one, text.clone()));
+        assert_eq!(one.bytes, text.len() as u64);
+        assert_eq!(one.rows, text.iter().filter(|byte| **byte == b'\n').count() as u64 - 1);
+        // It ends with the row in which it reached its size.
+        let last_row = text[..text.len() - 1].iter().rposition(|byte| *byte == b'\n');
+        assert!(one.bytes >= 3_000_000 && last_row.is_some_and(|end| end + 1 < 3_000_000));
+    }
+
+    #[test]
+    fn values_are_of_their_columns_kinds() {
+        let (written, text) = csv_of(200_000, 2);
+        let mut rows = 0;
+        let mut quoted = 0;
+        let mut reader = csv::Reader::from_reader(text.as_slice());
+        for record in reader.records() {
+            let record = record.expect("it is CSV");
+            rows += 1;
+            assert_eq!(record.len(), CSV_COLUMNS.len());
+            for (value, (name, kind)) in record.iter().zip(CSV_COLUMNS) {
+                let fits = match kind {
+                    ColumnKind::Integer => value.parse::<i64>().is_ok_and(|n| n.to_string() == value),
+                    ColumnKind::Real => value.parse::<f64>().is_ok() && value.contains('.'),
+                    ColumnKind::Text => value.parse::<f64>().is_err(),
+                };
+                assert!(fits, "{name} {value:?} in row {rows}");
+            }
+            assert_eq!(&record[0], rows.to_string());
+            assert!((5..=20).contains(&record[5].len()), "{:?}", &record[5]);
+            quoted += u64::from(record[5].contains(','));
+        }
+        assert_eq!(rows, written.rows);
+        assert!((rows / 40..rows / 10).contains(&quoted), "{quoted} of {rows} have a comma");
+    }
+
+    #[test]
+    fn parts_make_the_same_users_as_one_iterator() {
+        let areas = Areas::new();
+        let whole: Vec<UserRow> = Users::new(&areas, 0..1003).collect();
+        let parts: Vec<UserRow> = Users::parts(&areas, 1003, 4).into_iter().flatten().collect();
+        assert_eq!(whole, parts);
+        assert_eq!(whole.len(), 1003);
+        assert_eq!((whole[0].0, whole[1002].0), (1, 1003));
+        let with_area = whole.iter().filter_map(|row| row.1);
+        assert!(with_area.clone().all(|area| area.len() == 6));
+        assert!((400..600).contains(&with_area.count()));
+    }
+
+    #[test]
+    fn areas_are_six_digits() {
+        let areas = Areas::new();
+        assert_eq!((areas.get(0), areas.get(123), areas.get(999_999)), ("000000", "000123", "999999"));
+    }
+}

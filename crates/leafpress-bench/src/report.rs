@@ -1,0 +1,212 @@
+//! The JSON that every experiment writes, the same shape whoever writes it.
+//!
+//! ```text
+//! {"experiment": "load", "version": 1, "machine": {…}, "settings": {…},
+//!  "rungs":  [{"name": "…", "safety": "durable", "median_s": 0.0, "runs_s": […], …}],
+//!  "ratios": {"csv_vs_sql": {"value": 0.0, "min": 0.0, "max": 0.0}}}
+//! ```
+//!
+//! Fields that do not apply are left out. Fields may be added within a version,
+//! never renamed and never given another meaning.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+
+/// The version of this shape.
+pub const REPORT_VERSION: u32 = 1;
+
+/// One experiment's result.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ExperimentReport {
+    /// Which experiment: "load".
+    pub experiment: String,
+    /// The version of this shape, [`REPORT_VERSION`].
+    pub version: u32,
+    /// Where it ran.
+    pub machine: Machine,
+    /// What was asked for, and what a reader must know to judge the figures.
+    pub settings: BTreeMap<String, serde_json::Value>,
+    /// One entry for each kind of work.
+    pub rungs: Vec<Rung>,
+    /// How many times better than the rival, by the ratio's name.
+    pub ratios: BTreeMap<String, Ratio>,
+    /// What could not be measured here, and why, by the ratio's name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub unavailable: BTreeMap<String, String>,
+}
+
+/// The machine that an experiment ran on. What the system does not tell is left out.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Machine {
+    /// The processor's model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<String>,
+    /// Cores that this process may use.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cores: Option<usize>,
+    /// Operating system and kernel.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<String>,
+    /// Memory of the machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_mb: Option<u64>,
+    /// The file system that held the files, with its device.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub filesystem: Option<String>,
+}
+
+/// What would be left after a crash in the middle or right after the work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Safety {
+    /// What was acknowledged survives a power cut.
+    Durable,
+    /// Never corrupt; a power cut may take the last moments.
+    Relaxed,
+    /// Durable through a rollback journal.
+    Rollback,
+    /// No promise: a crash can destroy the file.
+    Rebuildable,
+}
+
+/// One kind of work, over all its runs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Rung {
+    /// Which work by whom.
+    pub name: String,
+    /// What it promises.
+    pub safety: Safety,
+    /// The median of `runs_s`.
+    pub median_s: f64,
+    /// Wall seconds of each run, in the order that they were made.
+    pub runs_s: Vec<f64>,
+    /// Rows a second in the median run.
+    pub per_second: f64,
+    /// Rows of one run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rows: Option<u64>,
+    /// Processor seconds (user and system, all threads), median of the runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_s: Option<f64>,
+    /// Peak resident memory, the largest of the runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peak_mb: Option<f64>,
+    /// Latency of single operations.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency_us: Option<Latency>,
+    /// What the process asked of the system, in the last run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub io: Option<Io>,
+    /// Seconds per stage, summed over threads, in the last run.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub stages_s: BTreeMap<String, f64>,
+}
+
+/// Latency of single operations, in microseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Latency {
+    /// Half of the operations took no longer.
+    pub p50: f64,
+    /// 99 of 100 took no longer.
+    pub p99: f64,
+    /// 999 of 1000 took no longer.
+    pub p999: f64,
+    /// The slowest.
+    pub max: f64,
+}
+
+/// System calls for reading and writing, and the bytes that they moved.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Io {
+    /// Calls that read.
+    pub reads: u64,
+    /// Calls that wrote.
+    pub writes: u64,
+    /// Bytes read, from the page cache or the disk.
+    pub read_bytes: u64,
+    /// Bytes written, to the page cache or the disk.
+    pub written_bytes: u64,
+}
+
+/// How many times better than the rival: the median of the pairwise ratios.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Ratio {
+    /// The median.
+    pub value: f64,
+    /// The worst pair for us.
+    pub min: f64,
+    /// The best pair for us.
+    pub max: f64,
+}
+
+impl ExperimentReport {
+    /// Writes the report to `path` as one JSON object. On failure the file may
+    /// be missing or cut short.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn write(&self, path: &Path) -> Result<()> {
+        let mut text = serde_json::to_string_pretty(self)
+            .map_err(|error| Error::io("write", path)(error.into()))?;
+        text.push('\n');
+        fs::write(path, text).map_err(Error::io("write", path))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The shape of the design, with every field of it that a reader may rely on.
+    const FULL: &str = r#"{"experiment": "writer", "version": 1,
+        "machine": {"cpu": "x", "cores": 2, "kernel": "k", "memory_mb": 1, "filesystem": "ext4"},
+        "settings": {"repeats": 5},
+        "rungs": [{"name": "a", "safety": "durable", "median_s": 1.5, "runs_s": [1.5],
+            "per_second": 2.0, "cpu_s": 1.0, "peak_mb": 3.0,
+            "latency_us": {"p50": 1.0, "p99": 2.0, "p999": 3.0, "max": 4.0},
+            "io": {"reads": 1, "writes": 2, "read_bytes": 3, "written_bytes": 4}}],
+        "ratios": {"blocking64": {"value": 2.0, "min": 1.0, "max": 3.0}}}"#;
+
+    fn value_of(report: &ExperimentReport) -> serde_json::Value {
+        serde_json::to_value(report).expect("a report is JSON")
+    }
+
+    #[test]
+    fn the_designs_object_round_trips() {
+        let report: ExperimentReport = serde_json::from_str(FULL).expect("the shape parses");
+        let wanted: serde_json::Value = serde_json::from_str(FULL).expect("it is JSON");
+        assert_eq!(value_of(&report), wanted);
+    }
+
+    #[test]
+    fn what_does_not_apply_is_left_out() {
+        let mut report: ExperimentReport = serde_json::from_str(FULL).expect("the shape parses");
+        report.machine = Machine::default();
+        report.rungs[0].cpu_s = None;
+        report.rungs[0].peak_mb = None;
+        report.rungs[0].latency_us = None;
+        report.rungs[0].io = None;
+        let value = value_of(&report);
+        assert_eq!(value["machine"], serde_json::json!({}));
+        let mut keys: Vec<&String> =
+            value["rungs"][0].as_object().map(|rung| rung.keys().collect()).unwrap_or_default();
+        keys.sort();
+        assert_eq!(keys, ["median_s", "name", "per_second", "runs_s", "safety"]);
+    }
+
+    #[test]
+    fn a_report_is_written_as_one_object() {
+        let report: ExperimentReport = serde_json::from_str(FULL).expect("the shape parses");
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("report.json");
+        report.write(&path).expect("it can be written");
+        let text = fs::read_to_string(&path).expect("it can be read");
+        let again: ExperimentReport = serde_json::from_str(&text).expect("it parses");
+        assert_eq!(again, report);
+    }
+}

@@ -1,0 +1,206 @@
+//! The rival: the best that SQL can do, at the price of every safety.
+//!
+//! One prepared statement, one transaction, no journal, no sync, exclusive
+//! locking, 1 GB of cache, types known beforehand: nothing is left to tune that
+//! is still `INSERT`. It must stay that way: no allocation per row, values bound
+//! by position, numbers parsed by the fastest parser at hand. A ratio against a
+//! slow rival is a lie.
+
+use std::path::Path;
+
+use rusqlite::types::{ToSql, ToSqlOutput, ValueRef};
+use rusqlite::{Connection, Statement};
+
+use crate::error::{Error, Result};
+use crate::generate::{Areas, CSV_COLUMNS, ColumnKind, UserRow, Users};
+
+/// The rival's settings. They hold for a new database; a crash destroys it.
+pub(crate) const PRAGMAS: &str = "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; \
+     PRAGMA locking_mode = EXCLUSIVE; PRAGMA cache_size = -1000000;";
+
+/// The table that the CSV file goes to.
+const DATA_TABLE: &str = "CREATE TABLE data(id INTEGER, quantity INTEGER, account INTEGER, \
+     price REAL, latitude REAL, description TEXT, day TEXT, city TEXT)";
+
+/// The table that rows made in memory go to.
+const USER_TABLE: &str =
+    "CREATE TABLE user(id INTEGER PRIMARY KEY, area TEXT, age INTEGER, active INTEGER)";
+
+/// Bytes that the CSV reader asks for at a time.
+const READ_BYTES: usize = 1 << 20;
+
+/// Rows of one statement, where rows are made in memory.
+pub(crate) const STATEMENT_ROWS: u64 = 50;
+
+/// Opens a new database with the rival's settings.
+fn create(database: &Path, table: &str) -> Result<Connection> {
+    let connection = Connection::open(database).map_err(Error::sqlite("open a new database"))?;
+    connection.execute_batch(PRAGMAS).map_err(Error::sqlite("set its pragmas"))?;
+    connection
+        .execute_batch(&format!("{table}; BEGIN"))
+        .map_err(Error::sqlite("create the table"))?;
+    Ok(connection)
+}
+
+/// Commits and closes, so that all of the work is inside of the time taken.
+fn finish(connection: Connection) -> Result<()> {
+    connection.execute_batch("COMMIT").map_err(Error::sqlite("commit"))?;
+    connection.close().map_err(|(_, error)| Error::sqlite("close the database")(error))
+}
+
+/// A field of the CSV file on its way to a parameter, bound as it is.
+struct Text<'a>(&'a [u8]);
+
+impl ToSql for Text<'_> {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(ToSqlOutput::Borrowed(ValueRef::Text(self.0)))
+    }
+}
+
+/// Loads the CSV file of [`crate::generate`] and says how many rows it had.
+pub(crate) fn load_csv(csv_path: &Path, database: &Path) -> Result<u64> {
+    let connection = create(database, DATA_TABLE)?;
+    let mut reader = csv::ReaderBuilder::new()
+        .buffer_capacity(READ_BYTES)
+        .from_path(csv_path)
+        .map_err(|error| broken(csv_path, 1, &error))?;
+    let mut insert = connection
+        .prepare("INSERT INTO data VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)")
+        .map_err(Error::sqlite("prepare the statement"))?;
+    let mut record = csv::ByteRecord::new();
+    let mut rows = 0;
+    while reader.read_byte_record(&mut record).map_err(|error| broken(csv_path, rows + 2, &error))? {
+        for (index, (_, kind)) in CSV_COLUMNS.iter().enumerate() {
+            let bound = bind_field(&mut insert, index + 1, *kind, &record[index])?;
+            if !bound {
+                let reason = format!("{:?} is no {kind:?}", String::from_utf8_lossy(&record[index]));
+                return Err(broken(csv_path, rows + 2, &reason));
+            }
+        }
+        insert.raw_execute().map_err(Error::sqlite("insert"))?;
+        rows += 1;
+    }
+    drop(insert);
+    finish(connection)?;
+    Ok(rows)
+}
+
+fn broken(csv_path: &Path, line: u64, reason: &dyn std::fmt::Display) -> Error {
+    Error::Csv { path: csv_path.to_owned(), line, reason: reason.to_string() }
+}
+
+/// Binds a field as what its column holds; `false` if it is not that.
+#[inline]
+fn bind_field(
+    insert: &mut Statement<'_>,
+    parameter: usize,
+    kind: ColumnKind,
+    field: &[u8],
+) -> Result<bool> {
+    let bound = match kind {
+        ColumnKind::Integer => match parse_integer(field) {
+            Some(number) => insert.raw_bind_parameter(parameter, number),
+            None => return Ok(false),
+        },
+        ColumnKind::Real => match fast_float2::parse::<f64, _>(field) {
+            Ok(number) => insert.raw_bind_parameter(parameter, number),
+            Err(_) => return Ok(false),
+        },
+        ColumnKind::Text => insert.raw_bind_parameter(parameter, Text(field)),
+    };
+    bound.map_err(Error::sqlite("bind a value"))?;
+    Ok(true)
+}
+
+/// A decimal number of 64 bits.
+#[inline]
+fn parse_integer(field: &[u8]) -> Option<i64> {
+    let (negative, digits) = match field {
+        [b'-', digits @ ..] => (true, digits),
+        digits => (false, digits),
+    };
+    if digits.is_empty() {
+        return None;
+    }
+    let mut number: i64 = 0;
+    for byte in digits {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            return None;
+        }
+        // Downwards, as the negative side is the longer one.
+        number = number.checked_mul(10)?.checked_sub(i64::from(digit))?;
+    }
+    if negative { Some(number) } else { number.checked_neg() }
+}
+
+/// Inserts `rows_count` users made in memory and says how many there were.
+pub(crate) fn load_users(areas: &Areas, rows_count: u64, database: &Path) -> Result<u64> {
+    let connection = create(database, USER_TABLE)?;
+    let mut users = Users::new(areas, 0..rows_count);
+    insert_users(&connection, &mut users, rows_count / STATEMENT_ROWS, STATEMENT_ROWS)?;
+    insert_users(&connection, &mut users, rows_count % STATEMENT_ROWS, 1)?;
+    finish(connection)?;
+    Ok(rows_count)
+}
+
+/// Runs one statement of `statement_rows` rows `statements_count` times.
+fn insert_users(
+    connection: &Connection,
+    users: &mut Users<'_>,
+    statements_count: u64,
+    statement_rows: u64,
+) -> Result<()> {
+    let values = vec!["(?,?,?,?)"; statement_rows as usize].join(",");
+    let mut insert = connection
+        .prepare(&format!("INSERT INTO user VALUES {values}"))
+        .map_err(Error::sqlite("prepare the statement"))?;
+    for _ in 0..statements_count {
+        let batch = users.by_ref().take(statement_rows as usize);
+        for (row_index, user) in batch.enumerate() {
+            bind_user(&mut insert, row_index * 4, &user).map_err(Error::sqlite("bind a value"))?;
+        }
+        insert.raw_execute().map_err(Error::sqlite("insert"))?;
+    }
+    Ok(())
+}
+
+#[inline]
+fn bind_user(
+    insert: &mut Statement<'_>,
+    bound_before: usize,
+    user: &UserRow<'_>,
+) -> rusqlite::Result<()> {
+    let (id, area, age, active) = *user;
+    insert.raw_bind_parameter(bound_before + 1, id)?;
+    insert.raw_bind_parameter(bound_before + 2, area)?;
+    insert.raw_bind_parameter(bound_before + 3, age)?;
+    insert.raw_bind_parameter(bound_before + 4, active)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn integers_of_all_64_bits_and_nothing_else() {
+        assert_eq!(parse_integer(b"0"), Some(0));
+        assert_eq!(parse_integer(b"-42"), Some(-42));
+        assert_eq!(parse_integer(b"9223372036854775807"), Some(i64::MAX));
+        assert_eq!(parse_integer(b"-9223372036854775808"), Some(i64::MIN));
+        for wrong in ["", "-", "9223372036854775808", "1.5", "12a", "+1"] {
+            assert_eq!(parse_integer(wrong.as_bytes()), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_field_of_the_wrong_kind_is_said_with_its_line() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("a.csv");
+        let text = "id,quantity,account,price,latitude,description,day,city\n\
+                    1,2,3,4.5,6.7,a,b,c\n1,2,x,4.5,6.7,a,b,c\n";
+        std::fs::write(&path, text).expect("it can be written");
+        let error = load_csv(&path, &folder.path().join("a.db")).expect_err("x is no integer");
+        assert!(matches!(error, Error::Csv { line: 3, .. }), "{error}");
+    }
+}
