@@ -102,11 +102,7 @@ fn hash(state: u64) -> u64 {
 ///
 /// # Errors
 /// If the file cannot be written; it may then be there, cut short.
-pub fn write_csv(
-    path: &Path,
-    bytes_min: u64,
-    progress: &mut dyn FnMut(u64),
-) -> Result<CsvFile> {
+pub fn write_csv(path: &Path, bytes_min: u64, progress: &mut dyn FnMut(u64)) -> Result<CsvFile> {
     let threads_count = thread::available_parallelism().map_or(1, std::num::NonZero::get);
     write_csv_with(path, bytes_min, threads_count, progress)
 }
@@ -375,7 +371,9 @@ mod tests {
             assert_eq!(record.len(), CSV_COLUMNS.len());
             for (value, (name, kind)) in record.iter().zip(CSV_COLUMNS) {
                 let fits = match kind {
-                    ColumnKind::Integer => value.parse::<i64>().is_ok_and(|n| n.to_string() == value),
+                    ColumnKind::Integer => {
+                        value.parse::<i64>().is_ok_and(|n| n.to_string() == value)
+                    }
                     ColumnKind::Real => value.parse::<f64>().is_ok() && value.contains('.'),
                     ColumnKind::Text => value.parse::<f64>().is_err(),
                 };
@@ -405,6 +403,9 @@ mod tests {
     #[test]
     fn areas_are_six_digits() {
         let areas = Areas::new();
-        assert_eq!((areas.get(0), areas.get(123), areas.get(999_999)), ("000000", "000123", "999999"));
+        assert_eq!(
+            (areas.get(0), areas.get(123), areas.get(999_999)),
+            ("000000", "000123", "999999")
+        );
     }
 }

@@ -69,11 +69,15 @@ pub(crate) fn load_csv(csv_path: &Path, database: &Path) -> Result<u64> {
         .map_err(Error::sqlite("prepare the statement"))?;
     let mut record = csv::ByteRecord::new();
     let mut rows = 0;
-    while reader.read_byte_record(&mut record).map_err(|error| broken(csv_path, rows + 2, &error))? {
+    while reader
+        .read_byte_record(&mut record)
+        .map_err(|error| broken(csv_path, rows + 2, &error))?
+    {
         for (index, (_, kind)) in CSV_COLUMNS.iter().enumerate() {
             let bound = bind_field(&mut insert, index + 1, *kind, &record[index])?;
             if !bound {
-                let reason = format!("{:?} is no {kind:?}", String::from_utf8_lossy(&record[index]));
+                let reason =
+                    format!("{:?} is no {kind:?}", String::from_utf8_lossy(&record[index]));
                 return Err(broken(csv_path, rows + 2, &reason));
             }
         }

@@ -109,9 +109,6 @@ mod tests {
         let io = |n| Some(Io { reads: n, writes: n, read_bytes: n, written_bytes: n });
         let then = Usage { cpu_s: Some(1.0), peak_mb: Some(5.0), io: io(2) };
         let now = Usage { cpu_s: Some(3.5), peak_mb: Some(9.0), io: io(12) };
-        assert_eq!(
-            now.since(then),
-            Usage { cpu_s: Some(2.5), peak_mb: Some(9.0), io: io(10) }
-        );
+        assert_eq!(now.since(then), Usage { cpu_s: Some(2.5), peak_mb: Some(9.0), io: io(10) });
     }
 }

@@ -1,0 +1,84 @@
+//! The experiment "load" as people run it: every rung in a process of its own.
+//!
+//! The runner starts its own executable again, so this test has no harness:
+//! started as `bench --rung REQUEST` it is the rung, else it is the test.
+
+use std::path::Path;
+
+use leafpress_bench::load::{LoadOptions, run};
+use leafpress_bench::report::{ExperimentReport, Safety};
+use leafpress_bench::rung::{RUNG_FLAG, run_rung_line};
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().collect();
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        [_, "bench", RUNG_FLAG, request] => play_rung(request),
+        [_, flags @ ..] if flags.contains(&"--list") => {}
+        _ => {
+            a_quick_run_compares_everything();
+            only_one_ratio_runs_only_its_rungs();
+            a_folder_that_is_not_there_is_said();
+        }
+    }
+}
+
+fn play_rung(request: &str) {
+    match run_rung_line(request) {
+        Ok(line) => println!("{line}"),
+        Err(error) => {
+            eprintln!("{error}");
+            std::process::exit(3);
+        }
+    }
+}
+
+fn quick(dir: &Path) -> LoadOptions {
+    LoadOptions { dir: dir.to_owned(), quick: true, ..LoadOptions::default() }
+}
+
+fn names_in(dir: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(dir).expect("the folder can be listed");
+    entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+}
+
+fn a_quick_run_compares_everything() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let json = folder.path().join("report.json");
+    let options = LoadOptions { json: Some(json.clone()), ..quick(folder.path()) };
+    let mut events_count = 0;
+    let report = run(&options, &mut |_| events_count += 1).expect("the experiment runs");
+    assert!(events_count > report.rungs.len());
+    assert_eq!(names_in(folder.path()), ["report.json"], "nothing else is left");
+    let text = std::fs::read_to_string(json).expect("the report is there");
+    let written: ExperimentReport = serde_json::from_str(&text).expect("it has the shape");
+    assert_eq!(written.rungs.len(), report.rungs.len());
+    for name in ["csv_vs_sql", "csv_typed_vs_sql", "rows_vs_sql", "rows_iterator_vs_sql"] {
+        let ratio = report.ratios.get(name).expect(name);
+        assert!(ratio.min <= ratio.value && ratio.value <= ratio.max, "{name} {ratio:?}");
+    }
+    for rung in &report.rungs {
+        assert_eq!(rung.runs_s.len(), 2, "{rung:?}");
+        assert_eq!(rung.safety == Safety::Rebuildable, rung.name.contains("SQL"), "{rung:?}");
+        if cfg!(target_os = "linux") {
+            assert!(rung.peak_mb.is_some() && rung.cpu_s.is_some(), "{rung:?}");
+        }
+    }
+}
+
+fn only_one_ratio_runs_only_its_rungs() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let only = vec!["csv_typed_vs_sql".to_owned()];
+    let report = run(&LoadOptions { only, ..quick(folder.path()) }, &mut |_| ())
+        .expect("the experiment runs");
+    assert_eq!(report.ratios.keys().collect::<Vec<_>>(), ["csv_typed_vs_sql"]);
+    let names: Vec<&str> = report.rungs.iter().map(|rung| rung.name.as_str()).collect();
+    assert_eq!(names, ["csv, best SQL, types known", "csv, leafpress, types given"]);
+    assert_eq!(names_in(folder.path()), [""; 0]);
+}
+
+fn a_folder_that_is_not_there_is_said() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let missing = folder.path().join("missing");
+    let error = run(&quick(&missing), &mut |_| ()).expect_err("there is no such folder");
+    assert!(error.to_string().contains("missing"), "{error}");
+}
