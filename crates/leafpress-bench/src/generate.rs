@@ -230,7 +230,7 @@ fn push_latitude(text: &mut Vec<u8>, bits: u64) {
 /// A made-up word or two, 5 to 20 characters; one in twenty has a comma, and
 /// therefore quotes.
 fn push_description(text: &mut Vec<u8>, mut bits: u64) {
-    let has_comma = bits % 20 == 0;
+    let has_comma = bits.is_multiple_of(20);
     let length_min = 5 + (bits >> 8) % 11;
     bits >>= 16;
     if has_comma {
@@ -353,7 +353,7 @@ mod tests {
         let (one, text) = csv_of(3_000_000, 1);
         assert_eq!(csv_of(3_000_000, 3), (one, text.clone()));
         assert_eq!(one.bytes, text.len() as u64);
-        assert_eq!(one.rows, text.iter().filter(|byte| **byte == b'\n').count() as u64 - 1);
+        assert_eq!(one.rows + 1, String::from_utf8_lossy(&text).lines().count() as u64);
         // It ends with the row in which it reached its size.
         let last_row = text[..text.len() - 1].iter().rposition(|byte| *byte == b'\n');
         assert!(one.bytes >= 3_000_000 && last_row.is_some_and(|end| end + 1 < 3_000_000));

@@ -41,13 +41,15 @@ pub(crate) enum Work {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RungKind {
-    /// The CSV file by the best SQL, types known.
+    /// The CSV file by tuned SQL, types known, one row a statement.
     CsvSql,
+    /// The same, 20 rows a statement.
+    CsvBatchedSql,
     /// The CSV file by Leafpress, types detected.
     CsvLeafpress,
     /// The CSV file by Leafpress, types given.
     CsvTypedLeafpress,
-    /// Users by the best SQL, 50 rows a statement.
+    /// Users by tuned SQL, 50 rows a statement.
     UsersSql,
     /// Users by Leafpress, in parts on all cores.
     UsersLeafpress,
@@ -59,7 +61,7 @@ impl RungKind {
     /// What is left after a crash right after the work.
     pub(crate) fn safety(self) -> Safety {
         match self {
-            Self::CsvSql | Self::UsersSql => Safety::Rebuildable,
+            Self::CsvSql | Self::CsvBatchedSql | Self::UsersSql => Safety::Rebuildable,
             _ => Safety::Durable,
         }
     }
@@ -67,10 +69,11 @@ impl RungKind {
     /// Its name in the report, without the size of the work.
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Self::CsvSql => "csv, best SQL, types known",
+            Self::CsvSql => "csv, SQL, types known, one row a statement",
+            Self::CsvBatchedSql => "csv, SQL, types known, 20 rows a statement",
             Self::CsvLeafpress => "csv, leafpress, types detected",
             Self::CsvTypedLeafpress => "csv, leafpress, types given",
-            Self::UsersSql => "rows, best SQL, 50 a statement",
+            Self::UsersSql => "rows, SQL, 50 rows a statement",
             Self::UsersLeafpress => "rows, leafpress, in parts",
             Self::UsersIteratorLeafpress => "rows, leafpress, one iterator",
         }
@@ -154,7 +157,10 @@ pub fn run_rung(request: &RungRequest) -> Result<RungResult> {
 fn prepare(request: &RungRequest) -> Box<dyn FnOnce() -> Result<Done> + '_> {
     let RungRequest { kind, database, csv, rows } = request;
     match kind {
-        RungKind::CsvSql => Box::new(|| Ok(sql::load_csv(csv, database)?.into())),
+        RungKind::CsvSql => Box::new(|| Ok(sql::load_csv(csv, database, 1)?.into())),
+        RungKind::CsvBatchedSql => {
+            Box::new(|| Ok(sql::load_csv(csv, database, sql::CSV_STATEMENT_ROWS)?.into()))
+        }
         RungKind::CsvLeafpress => Box::new(|| Ok(ours::load_csv(csv, database, false)?.into())),
         RungKind::CsvTypedLeafpress => Box::new(|| Ok(ours::load_csv(csv, database, true)?.into())),
         RungKind::UsersSql => {

@@ -72,7 +72,10 @@ fn only_one_ratio_runs_only_its_rungs() {
         .expect("the experiment runs");
     assert_eq!(report.ratios.keys().collect::<Vec<_>>(), ["csv_typed_vs_sql"]);
     let names: Vec<&str> = report.rungs.iter().map(|rung| rung.name.as_str()).collect();
-    assert_eq!(names, ["csv, best SQL, types known", "csv, leafpress, types given"]);
+    assert_eq!(
+        names,
+        ["csv, SQL, types known, one row a statement", "csv, leafpress, types given"]
+    );
     assert_eq!(names_in(folder.path()), [""; 0]);
 }
 
