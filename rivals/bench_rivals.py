@@ -1,0 +1,487 @@
+#!/usr/bin/env python3
+"""The same CSV file loaded by Leafpress and by other tools, side by side.
+
+Writes the JSON of every Leafpress experiment: machine, settings, rungs, ratios
+("how many times faster than the rival", median of interleaved pairs). What
+cannot be measured here is named under "unavailable", with the reason.
+
+Every run is a process of its own; its wall time, processor time and peak memory
+come from wait4. After every run the database is read back with SQLite, so that
+nobody wins by doing less. All files are in one temporary folder that goes at
+the end, also after an error.
+
+Needs the standard library only. The rivals written in Python (see
+requirements.txt) are taken from the interpreter that runs this script.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import math
+import os
+import platform
+import resource
+import shutil
+import signal
+import sqlite3
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+
+TABLE = "data"
+
+# Numbers as numbers, whatever type the rival gave the column; dates and text by
+# length. Every rival must agree on these.
+SUMS = f"""SELECT count(*), total(id), total(quantity), total(account), total(price),
+    total(latitude), sum(length(description)), sum(length(day)), min(day), max(day),
+    sum(length(city)) FROM {TABLE}"""
+
+# Sums of reals may be made from texts or in another order.
+RELATIVE_TOLERANCE = 1e-9
+
+DUCKDB_EXTENSION = "duckdb_extension_sqlite_scanner"
+
+# Run by this same interpreter: DuckDB has no command of its own on PyPI.
+DUCKDB_SQLITE = """
+import sys, duckdb
+extension, csv, database = sys.argv[1:]
+quoted = lambda text: "'" + text.replace("'", "''") + "'"
+connection = duckdb.connect()
+connection.execute(f"LOAD {quoted(extension)}")
+connection.execute(f"ATTACH {quoted(database)} AS target (TYPE sqlite)")
+connection.execute(f"CREATE TABLE target.data AS FROM read_csv({quoted(csv)})")
+connection.close()
+"""
+
+DUCKDB_NATIVE = """
+import sys, duckdb
+csv, database = sys.argv[1:]
+quoted = lambda text: "'" + text.replace("'", "''") + "'"
+connection = duckdb.connect(database)
+connection.execute(f"CREATE TABLE data AS FROM read_csv({quoted(csv)})")
+connection.close()
+"""
+
+DUCKDB_SUMS = """
+import json, sys, duckdb
+connection = duckdb.connect(sys.argv[1], read_only=True)
+row = connection.execute(
+    "SELECT count(*), sum(id), sum(quantity), sum(account), sum(price), sum(latitude), "
+    "sum(length(description)), sum(length(CAST(day AS VARCHAR))), CAST(min(day) AS VARCHAR), "
+    "CAST(max(day) AS VARCHAR), sum(length(city)) FROM data").fetchone()
+print(json.dumps([value if isinstance(value, str) else float(value) for value in row]))
+"""
+
+
+class BenchError(Exception):
+    """The benchmark came to no result; the message says why."""
+
+
+class Unavailable(Exception):
+    """A rival cannot be had on this machine; the message says why."""
+
+
+@dataclass
+class Run:
+    """What one process used."""
+
+    wall_s: float
+    cpu_s: float
+    peak_mb: float
+
+
+@dataclass
+class Rung:
+    """One tool at one piece of work."""
+
+    name: str
+    safety: str
+    command: Callable[[Path, Path], list[str]]
+    sums: Callable[[Path], list] = field(default=lambda path: sqlite_sums(path))
+    is_sqlite: bool = True
+    runs: list[Run] = field(default_factory=list)
+
+    def result(self, rows: int) -> dict:
+        """The rung as the report has it."""
+        median_s = statistics.median(run.wall_s for run in self.runs)
+        return {
+            "name": self.name,
+            "safety": self.safety,
+            "median_s": median_s,
+            "runs_s": [run.wall_s for run in self.runs],
+            "per_second": rows / median_s,
+            "rows": rows,
+            "cpu_s": statistics.median(run.cpu_s for run in self.runs),
+            "peak_mb": max(run.peak_mb for run in self.runs),
+        }
+
+
+@dataclass
+class Input:
+    """A generated CSV file."""
+
+    path: Path
+    bytes: int
+    rows: int
+
+
+# --- running and checking -----------------------------------------------------------------
+
+
+def run_process(command: list[str]) -> Run:
+    """Runs a command to its end and measures it alone.
+
+    Its output goes to a file, so that nobody has to read along while it runs.
+    """
+    with tempfile.TemporaryFile() as output:
+        start = time.perf_counter()
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+        try:
+            _, status, usage = os.wait4(process.pid, 0)
+        except BaseException:
+            process.kill()
+            process.wait()
+            raise
+        wall_s = time.perf_counter() - start
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode != 0:
+            output.seek(0)
+            said = output.read().decode(errors="replace").strip()[-2000:]
+            raise BenchError(f"{command[0]} ended with {process.returncode}:\n{said}")
+    return Run(wall_s, usage.ru_utime + usage.ru_stime, peak_mb(usage))
+
+
+def peak_mb(usage: resource.struct_rusage) -> float:
+    """Peak resident memory; systems differ in its unit."""
+    unit = 1 if sys.platform == "darwin" else 1024
+    return usage.ru_maxrss * unit / 1e6
+
+
+def sqlite_sums(database: Path) -> list:
+    """What a rung left in a SQLite file."""
+    with closing(sqlite3.connect(f"{database.as_uri()}?mode=ro", uri=True)) as connection:
+        return list(connection.execute(SUMS).fetchone())
+
+
+def duckdb_sums(database: Path) -> list:
+    """What a rung left in DuckDB's own format."""
+    command = [sys.executable, "-c", DUCKDB_SUMS, str(database)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    return json.loads(done.stdout)
+
+
+def check_integrity(rung: Rung, database: Path) -> None:
+    """Fails unless integrity_check says ok."""
+    with closing(sqlite3.connect(f"{database.as_uri()}?mode=ro", uri=True)) as connection:
+        verdict = connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
+    if verdict != "ok":
+        raise BenchError(f"{rung.name} left a damaged file: {verdict}")
+
+
+def agree(found: list, expected: list) -> bool:
+    """Whether two rungs left the same rows, as far as sums tell."""
+    same = (
+        math.isclose(a, b, rel_tol=RELATIVE_TOLERANCE) if not isinstance(a, str) else a == b
+        for a, b in zip(found, expected, strict=True)
+    )
+    return all(same)
+
+
+def run_interleaved(rungs: list[Rung], data: Input, repeats: int, folder: Path) -> None:
+    """Runs the rungs A B C A B C …, and checks after each what it left."""
+    with data.path.open("rb") as file:
+        while file.read(1 << 20):
+            pass
+    expected: list | None = None
+    for round_index in range(repeats):
+        for rung in rungs:
+            database = folder / "new.db"
+            run = run_process(rung.command(data.path, database))
+            rung.runs.append(run)
+            say(f"{rung.name}: {run.wall_s:.2f} s (round {round_index + 1} of {repeats})")
+            found = rung.sums(database)
+            expected = expected or found
+            if found[0] != data.rows or not agree(found, expected):
+                raise BenchError(f"{rung.name} left {found}, expected {expected}, {data.rows} rows")
+            if round_index == 0 and rung.is_sqlite:
+                check_integrity(rung, database)
+            for leftover in folder.glob("new.db*"):
+                leftover.unlink()
+
+
+def ratio(ours: Rung, rival: Rung) -> dict:
+    """How many times faster we are: the median of the pairs of one round."""
+    pairs = [b.wall_s / a.wall_s for a, b in zip(ours.runs, rival.runs, strict=True)]
+    return {"value": statistics.median(pairs), "min": min(pairs), "max": max(pairs)}
+
+
+# --- the tools ------------------------------------------------------------------------------
+
+
+def leafpress_rung(leafpress: str) -> Rung:
+    """Leafpress as people run it: types detected, everything synced."""
+
+    def command(csv: Path, database: Path) -> list[str]:
+        return [leafpress, "load", str(database), str(csv), "--table", TABLE]
+
+    return Rung("leafpress load", "durable", command)
+
+
+def import_rung() -> Rung:
+    """The sqlite3 shell's .import with its default settings."""
+    shell = shutil.which("sqlite3")
+    if shell is None:
+        raise Unavailable("there is no sqlite3 command on this machine")
+
+    def command(csv: Path, database: Path) -> list[str]:
+        return [shell, str(database), "-cmd", ".mode csv", f'.import "{csv}" {TABLE}']
+
+    return Rung("sqlite3 .import", "rollback", command)
+
+
+def sqlite_utils_rung() -> Rung:
+    """sqlite-utils insert; it detects types by default since version 4."""
+    if importlib.util.find_spec("sqlite_utils") is None:
+        raise Unavailable("sqlite-utils is not installed; see rivals/requirements.txt")
+
+    def command(csv: Path, database: Path) -> list[str]:
+        tool = [sys.executable, "-m", "sqlite_utils"]
+        return [*tool, "insert", str(database), TABLE, str(csv), "--csv"]
+
+    return Rung("sqlite-utils insert --csv", "rollback", command)
+
+
+def duckdb_version() -> str:
+    """DuckDB's version."""
+    if importlib.util.find_spec("duckdb") is None:
+        raise Unavailable("DuckDB is not installed; see rivals/requirements.txt")
+    from importlib.metadata import version
+
+    return version("duckdb")
+
+
+def duckdb_sqlite_rung() -> Rung:
+    """DuckDB reads the CSV file and writes a SQLite file by its extension."""
+    version = duckdb_version()
+    spec = importlib.util.find_spec(DUCKDB_EXTENSION)
+    if spec is None or spec.origin is None:
+        raise Unavailable(f"the package {DUCKDB_EXTENSION} is not installed")
+    folder = Path(spec.origin).parent / "extensions" / f"v{version}"
+    extension = folder / "sqlite_scanner.duckdb_extension"
+    if not extension.exists():
+        raise Unavailable(f"the package {DUCKDB_EXTENSION} has no extension for DuckDB {version}")
+
+    def command(csv: Path, database: Path) -> list[str]:
+        script = [sys.executable, "-c", DUCKDB_SQLITE]
+        return [*script, str(extension), str(csv), str(database)]
+
+    return Rung("duckdb, sqlite extension", "rollback", command)
+
+
+def duckdb_native_rung() -> Rung:
+    """DuckDB into its own format: another kind of file, for comparison only."""
+    duckdb_version()
+
+    def command(csv: Path, database: Path) -> list[str]:
+        return [sys.executable, "-c", DUCKDB_NATIVE, str(csv), str(database)]
+
+    name = "duckdb, its own format (no SQLite file)"
+    return Rung(name, "durable", command, duckdb_sums, is_sqlite=False)
+
+
+RIVALS: dict[str, Callable[[], Rung]] = {
+    "csv_vs_import": import_rung,
+    "csv_vs_duckdb": duckdb_sqlite_rung,
+    "csv_vs_duckdb_native": duckdb_native_rung,
+    "csv_vs_sqlite_utils": sqlite_utils_rung,
+}
+
+# Too slow for the big file within a sensible time.
+SMALL_RATIOS = {"csv_vs_sqlite_utils"}
+
+
+# --- the report ---------------------------------------------------------------------------------
+
+
+def first_line_value(path: str, name: str) -> str | None:
+    """The value of the first "name: value" line of a file of /proc."""
+    try:
+        for line in Path(path).read_text().splitlines():
+            key, _, value = line.partition(":")
+            if key.strip() == name:
+                return value.strip()
+    except OSError:
+        pass
+    return None
+
+
+def filesystem_of(folder: Path) -> str | None:
+    """Type and device of the mount that holds a folder."""
+    best: tuple[int, str] | None = None
+    try:
+        lines = Path("/proc/self/mountinfo").read_text().splitlines()
+    except OSError:
+        return None
+    for line in lines:
+        head, _, tail = line.partition(" - ")
+        point = head.split(" ")[4]
+        kind, device = tail.split(" ")[:2]
+        if folder.resolve().is_relative_to(point) and (best is None or len(point) >= best[0]):
+            best = (len(point), f"{kind} on {device}")
+    return best[1] if best else None
+
+
+def machine(folder: Path) -> dict:
+    """The machine, without what the system does not tell."""
+    memory = first_line_value("/proc/meminfo", "MemTotal")
+    facts = {
+        "cpu": first_line_value("/proc/cpuinfo", "model name"),
+        "cores": os.cpu_count(),
+        "kernel": f"{platform.system()} {platform.release()}",
+        "memory_mb": int(memory.split()[0]) // 1024 if memory else None,
+        "filesystem": filesystem_of(folder),
+    }
+    return {name: value for name, value in facts.items() if value is not None}
+
+
+def versions() -> Iterator[tuple[str, str]]:
+    """The versions of the rivals that are here."""
+    shell = shutil.which("sqlite3")
+    if shell:
+        done = subprocess.run([shell, "--version"], capture_output=True, text=True, check=False)
+        yield "sqlite3", done.stdout.split(" ")[0]
+    from importlib.metadata import PackageNotFoundError, version
+
+    for name in ("sqlite-utils", "duckdb"):
+        try:
+            yield name, version(name)
+        except PackageNotFoundError:
+            continue
+
+
+def say(message: str) -> None:
+    """Tells the reader what is going on."""
+    print(message, file=sys.stderr, flush=True)
+
+
+# --- the run ------------------------------------------------------------------------------------
+
+
+def generate(leafpress: str, size_bytes: int, path: Path) -> Input:
+    """Has the CSV file of `leafpress bench` made."""
+    say(f"making {size_bytes / 1e6:g} MB of CSV")
+    run_process([leafpress, "bench", "generate", "--bytes", str(size_bytes), str(path)])
+    with path.open("rb") as file:
+        rows = sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b"")) - 1
+    return Input(path, path.stat().st_size, rows)
+
+
+def run_group(names: list[str], size_bytes: int, options, folder: Path, report: dict) -> None:
+    """Runs ourselves and the rivals of these ratios on one file, and adds what came out."""
+    rivals: dict[str, Rung] = {}
+    for name in names:
+        try:
+            rivals[name] = RIVALS[name]()
+        except Unavailable as reason:
+            report["unavailable"][name] = str(reason)
+            say(f"{name}: unavailable, {reason}")
+    if not rivals:
+        return
+    data = generate(options.leafpress, size_bytes, folder / "data.csv")
+    ours = leafpress_rung(options.leafpress)
+    run_interleaved([ours, *rivals.values()], data, options.repeats, folder)
+    data.path.unlink()
+    size = f"{size_bytes / 1e6:g} MB"
+    for rung in (ours, *rivals.values()):
+        rung.name = f"{rung.name}, {size}"
+        report["rungs"].append(rung.result(data.rows))
+    for name, rival in rivals.items():
+        report["ratios"][name] = ratio(ours, rival)
+
+
+def run_all(options) -> dict:
+    """The whole experiment."""
+    wanted = options.only or list(RIVALS)
+    report = {
+        "experiment": "rivals",
+        "version": 1,
+        "machine": machine(options.dir),
+        "settings": {
+            "repeats": options.repeats,
+            "bytes": options.bytes,
+            "small_bytes": options.small_bytes,
+            "small_for": sorted(SMALL_RATIOS),
+            "quick": options.quick,
+            "order": "interleaved: each round runs every tool once",
+            "page_cache": "warm: the CSV file was read once before",
+            "time": "of the whole process, from its start to its end",
+            # A process starts as a copy of this one, and its peak counts from there.
+            "peak_mb_floor": peak_mb(resource.getrusage(resource.RUSAGE_SELF)),
+            "tools": "each with its default settings, as people run it",
+            "versions": dict(versions()),
+        },
+        "rungs": [],
+        "ratios": {},
+        "unavailable": {},
+    }
+    with tempfile.TemporaryDirectory(prefix="leafpress-rivals-", dir=options.dir) as name:
+        folder = Path(name).resolve()
+        big = [ratio for ratio in wanted if ratio not in SMALL_RATIOS]
+        small = [ratio for ratio in wanted if ratio in SMALL_RATIOS]
+        run_group(big, options.bytes, options, folder, report)
+        run_group(small, options.small_bytes, options, folder, report)
+    if not report["unavailable"]:
+        del report["unavailable"]
+    return report
+
+
+def parse_arguments() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--leafpress", required=True, help="the leafpress executable")
+    parser.add_argument("--json", type=Path, help="where to write the report")
+    parser.add_argument("--dir", type=Path, default=Path("."), help="the disk to be measured")
+    parser.add_argument("--bytes", type=int, default=1_000_000_000, help="size of the CSV file")
+    parser.add_argument("--small-bytes", type=int, default=50_000_000, help="for slow rivals")
+    parser.add_argument("--repeats", type=int, default=5, help="rounds")
+    parser.add_argument("--only", action="append", choices=list(RIVALS), help="only this ratio")
+    parser.add_argument("--quick", action="store_true", help="see that it works, in seconds")
+    options = parser.parse_args()
+    if options.quick:
+        options.bytes = min(options.bytes, 2_000_000)
+        options.small_bytes = min(options.small_bytes, 500_000)
+        options.repeats = min(options.repeats, 2)
+    options.repeats = max(options.repeats, 1)
+    return options
+
+
+def main() -> int:
+    """Runs the experiment, prints the ratios, writes the report."""
+    # Killed politely, the temporary folder goes too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    options = parse_arguments()
+    try:
+        report = run_all(options)
+    except (BenchError, OSError, sqlite3.Error, subprocess.CalledProcessError) as error:
+        say(f"bench_rivals: {error}\nno report was written, and no temporary file is left")
+        return 3
+    for name, value in report["ratios"].items():
+        say(f"{name}: {value['value']:.1f} times ({value['min']:.1f} to {value['max']:.1f})")
+    text = json.dumps(report, indent=2) + "\n"
+    if options.json:
+        options.json.write_text(text)
+    else:
+        sys.stdout.write(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
