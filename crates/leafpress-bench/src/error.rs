@@ -65,6 +65,11 @@ pub enum Error {
         /// What it should have found.
         expected: String,
     },
+    /// The caller asked to stop.
+    #[error(
+        "stopped before the end, as asked: no report was written, and no temporary file is left"
+    )]
+    Cancelled,
     /// The disk has too little room for the experiment.
     #[error(
         "{experiment} needs {needed_mb} MB free, and {} has {free_mb} MB: nothing was written; \

@@ -13,6 +13,8 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::json;
 use tempfile::TempDir;
@@ -34,7 +36,7 @@ const BILLION_ROWS: u64 = 1_000_000_000;
 const BILLION_ROOM_MB: u64 = 20_000;
 
 /// How to run the experiment.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct LoadOptions {
     /// Size of the CSV file.
     pub bytes: u64,
@@ -52,6 +54,10 @@ pub struct LoadOptions {
     pub quick: bool,
     /// Where to write the report, besides returning it.
     pub json: Option<PathBuf>,
+    /// Set it from a signal handler to stop before the next rung, all temporary
+    /// files removed. The rung's process gets a terminal's Ctrl-C itself and must
+    /// die of it, so it should have no handler.
+    pub cancel: Arc<AtomicBool>,
 }
 
 impl Default for LoadOptions {
@@ -64,6 +70,7 @@ impl Default for LoadOptions {
             only: Vec::new(),
             quick: false,
             json: None,
+            cancel: Arc::default(),
         }
     }
 }
@@ -143,7 +150,7 @@ fn run_with(
     };
     for group in &groups {
         let mut bench = GroupRun::new(group, folder.path(), csv.as_ref());
-        bench.run(options.repeats, runner, progress)?;
+        bench.run(&options, runner, progress)?;
         bench.sum_up(&mut report, progress);
     }
     folder.close().map_err(Error::io("remove the temporary folder in", &options.dir))?;
@@ -361,16 +368,24 @@ impl<'a> GroupRun<'a> {
 
     fn run(
         &mut self,
-        repeats: usize,
+        options: &LoadOptions,
         runner: Runner<'_>,
         progress: &mut dyn FnMut(ProgressEvent<'_>),
     ) -> Result<()> {
-        for round_index in 0..repeats {
+        let stop_if_asked = || {
+            if options.cancel.load(Ordering::Relaxed) { Err(Error::Cancelled) } else { Ok(()) }
+        };
+        let rounds_count = options.repeats;
+        for round_index in 0..rounds_count {
             for (kind_index, kind) in self.group.kinds.iter().enumerate() {
                 let name = self.names[kind_index].as_str();
                 let round = round_index + 1;
-                progress(ProgressEvent::Running { name, round, rounds_count: repeats });
-                let result = runner(&self.request(*kind))?;
+                progress(ProgressEvent::Running { name, round, rounds_count });
+                stop_if_asked()?;
+                let result = runner(&self.request(*kind));
+                // A rung that failed because it was stopped is no failure.
+                stop_if_asked()?;
+                let result = result?;
                 progress(ProgressEvent::Checking { name, wall_s: result.wall_s });
                 self.check(kind_index, result.rows, round_index == 0)?;
                 fs::remove_file(&self.database).map_err(Error::io("remove", &self.database))?;
@@ -544,6 +559,22 @@ mod tests {
             .expect_err("a row is missing");
         assert!(matches!(error, Error::Unequal { .. }), "{error}");
         assert!(is_empty(folder.path()));
+    }
+
+    #[test]
+    fn a_run_that_is_stopped_leaves_nothing() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let options = quick(folder.path(), &["csv_vs_sql"]);
+        let mut rungs_count = 0;
+        let mut interrupted = |request: &RungRequest| {
+            rungs_count += 1;
+            options.cancel.store(rungs_count == 2, Ordering::Relaxed);
+            run_rung(request)
+        };
+        let error = run_with(&options, &mut interrupted, &mut |_| ()).expect_err("it was stopped");
+        assert!(matches!(error, Error::Cancelled), "{error}");
+        assert!(is_empty(folder.path()));
+        assert_eq!(rungs_count, 2);
     }
 
     #[test]
