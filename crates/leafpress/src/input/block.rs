@@ -49,13 +49,12 @@ pub struct Block {
     /// Stays initialised beyond `end`, so that it need not be zeroed each time.
     buffer: Vec<u8>,
     end: usize,
-    number: u64,
     first_line: u64,
 }
 
 impl Default for Block {
     fn default() -> Self {
-        Self { buffer: vec![0; BLOCK_HEADROOM], end: BLOCK_HEADROOM, number: 0, first_line: 1 }
+        Self { buffer: vec![0; BLOCK_HEADROOM], end: BLOCK_HEADROOM, first_line: 1 }
     }
 }
 
@@ -105,23 +104,15 @@ impl Block {
         self.end = end;
     }
 
-    /// Adds the data of the block that follows, and takes its number.
+    /// Adds the data of the block that follows.
     pub fn append(&mut self, next: &Self) {
         self.push(next.data());
-        self.number = next.number;
-    }
-
-    /// Exchanges the data with `other`, but not the number.
-    pub(super) fn swap_data(&mut self, other: &mut Self) {
-        std::mem::swap(self, other);
-        std::mem::swap(&mut self.number, &mut other.number);
     }
 
     /// Moves the data from `at` on to `tail`, in place of what it held.
     pub(super) fn split_off(&mut self, at: usize, tail: &mut Self) {
         tail.clear();
         tail.push(&self.buffer[at..self.end]);
-        tail.number = self.number;
         tail.first_line = self.first_line + count_lines(&self.buffer[BLOCK_HEADROOM..at]);
         self.end = at;
     }
@@ -156,7 +147,6 @@ pub struct BlockReader<'a> {
     rest: Vec<u8>,
     block_bytes: usize,
     record_bytes_max: u64,
-    next_number: u64,
     next_line: u64,
     is_ended: bool,
 }
@@ -174,7 +164,6 @@ impl<'a> BlockReader<'a> {
             rest: Vec::new(),
             block_bytes: options.block_bytes.max(1),
             record_bytes_max: record_bytes_limit(options.record_bytes_max),
-            next_number: 0,
             next_line: 1,
             is_ended: false,
         })
@@ -196,9 +185,7 @@ impl<'a> BlockReader<'a> {
         if !self.fill_lines(block)? {
             return Ok(false);
         }
-        block.number = self.next_number;
         block.first_line = self.next_line;
-        self.next_number += 1;
         self.next_line += count_lines(block.data());
         Ok(true)
     }

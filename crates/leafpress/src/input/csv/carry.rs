@@ -68,7 +68,7 @@ impl Carry {
         self.is_held = true;
         if start == block.start() {
             // Nothing but this record: no byte is copied, however long it is.
-            block.swap_data(&mut self.block);
+            swap(block, &mut self.block);
             swap(&mut self.index, index);
             swap(&mut self.scanner, scanner);
             block.clear();
