@@ -59,7 +59,7 @@ const SERIAL_BY_BITS: [u8; 65] = {
     table
 };
 
-/// The serial types of the record being written, filled from the end.
+/// The serial types of long records that did not fit the writer's word.
 ///
 /// Kept by the caller from record to record, as it is the only memory needed.
 #[derive(Debug)]
@@ -71,18 +71,55 @@ pub struct SerialTypes {
 impl SerialTypes {
     /// For records of up to `columns` columns.
     pub fn new(columns: usize) -> Self {
-        let len = WRITE_SLACK_BYTES + columns * COLUMN_OVERHEAD_BYTES_MAX;
+        let len = WORD_BYTES + columns * COLUMN_OVERHEAD_BYTES_MAX;
         Self { bytes: vec![0; len], at: len }
     }
+}
 
-    #[inline]
-    fn clear(&mut self) {
-        self.at = self.bytes.len();
+/// The last serial types written, in a register: first column lowest.
+///
+/// Bytes stored one by one and then loaded as a word would stall the
+/// processor at each record; measured, that was a third of a load.
+#[derive(Debug, Default, Clone, Copy)]
+struct SerialWord {
+    word: u128,
+    len: usize,
+}
+
+/// Bytes of a [`SerialWord`].
+const WORD_BYTES: usize = 16;
+
+impl SerialWord {
+    #[inline(always)]
+    fn push_byte(&mut self, byte: u8, spilled: &mut SerialTypes) {
+        if self.len == WORD_BYTES {
+            spilled.bytes[spilled.at - WORD_BYTES..spilled.at]
+                .copy_from_slice(&self.word.to_le_bytes());
+            spilled.at -= WORD_BYTES;
+            self.len = 0;
+        }
+        self.word = self.word << 8 | u128::from(byte);
+        self.len += 1;
     }
 
-    #[inline]
-    fn push(&mut self, serial_type: u64) {
-        self.at = put_varint_before(&mut self.bytes, self.at, serial_type);
+    #[inline(always)]
+    fn push(&mut self, serial_type: u64, spilled: &mut SerialTypes) {
+        if serial_type < 0x80 {
+            self.push_byte(serial_type as u8, spilled);
+        } else {
+            self.push_long(serial_type, spilled);
+        }
+    }
+
+    /// Serial types stay below 2^32, so a varint's nine-byte form never occurs.
+    #[inline(never)]
+    fn push_long(&mut self, serial_type: u64, spilled: &mut SerialTypes) {
+        self.push_byte((serial_type & 0x7f) as u8, spilled);
+        let mut rest = serial_type >> 7;
+        while rest != 0 {
+            self.push_byte(0x80 | (rest & 0x7f) as u8, spilled);
+            rest >>= 7;
+        }
     }
 }
 
@@ -94,49 +131,50 @@ impl SerialTypes {
 pub struct RecordWriter<'a> {
     buf: &'a mut [u8],
     at: usize,
-    serials: &'a mut SerialTypes,
+    serials: SerialWord,
+    spilled: &'a mut SerialTypes,
 }
 
 impl<'a> RecordWriter<'a> {
     /// A writer whose record will end at `end` in `buf`.
-    #[inline]
-    pub fn new(buf: &'a mut [u8], end: usize, serials: &'a mut SerialTypes) -> Self {
-        serials.clear();
-        Self { buf, at: end, serials }
+    #[inline(always)]
+    pub fn new(buf: &'a mut [u8], end: usize, spilled: &'a mut SerialTypes) -> Self {
+        spilled.at = spilled.bytes.len();
+        Self { buf, at: end, serials: SerialWord::default(), spilled }
     }
 
     /// NULL.
-    #[inline]
+    #[inline(always)]
     pub fn null(&mut self) {
-        self.serials.push(0);
+        self.serials.push(0, self.spilled);
     }
 
     /// An integer, in as few bytes as it takes.
-    #[inline]
+    #[inline(always)]
     pub fn integer(&mut self, value: i64) {
         let magnitude = (value ^ (value >> 63)) as u64;
         let bits = 65 - magnitude.leading_zeros() as usize;
         let serial_type =
             if value as u64 <= 1 { 8 + value as usize } else { SERIAL_BY_BITS[bits] as usize };
-        self.serials.push(serial_type as u64);
+        self.serials.push(serial_type as u64, self.spilled);
         self.buf[self.at - 8..self.at].copy_from_slice(&value.to_be_bytes());
         self.at -= CONTENT_BYTES[serial_type] as usize;
     }
 
     /// A float. NaN becomes NULL, as SQLite has none.
-    #[inline]
+    #[inline(always)]
     pub fn real(&mut self, value: f64) {
         if value.is_nan() {
             return self.null();
         }
-        self.serials.push(7);
+        self.serials.push(7, self.spilled);
         self.buf[self.at - 8..self.at].copy_from_slice(&value.to_bits().to_be_bytes());
         self.at -= 8;
     }
 
     /// A float in a column of REAL affinity, where SQLite stores integral
     /// values of up to six bytes as integers and reads them back as floats.
-    #[inline]
+    #[inline(always)]
     #[expect(clippy::float_cmp, reason = "exactly integral is the question")]
     pub fn real_column(&mut self, value: f64) {
         let integer = value as i64;
@@ -148,16 +186,16 @@ impl<'a> RecordWriter<'a> {
     }
 
     /// Text.
-    #[inline]
+    #[inline(always)]
     pub fn text(&mut self, text: &[u8]) {
-        self.serials.push(13 + 2 * text.len() as u64);
+        self.serials.push(13 + 2 * text.len() as u64, self.spilled);
         self.content(text);
     }
 
     /// A blob.
-    #[inline]
+    #[inline(always)]
     pub fn blob(&mut self, blob: &[u8]) {
-        self.serials.push(12 + 2 * blob.len() as u64);
+        self.serials.push(12 + 2 * blob.len() as u64, self.spilled);
         self.content(blob);
     }
 
@@ -165,10 +203,10 @@ impl<'a> RecordWriter<'a> {
     ///
     /// The same as [`text`](Self::text) but quicker for short texts, which are
     /// copied as one word of fixed length where `source` has bytes in front.
-    #[inline]
+    #[inline(always)]
     pub fn text_within(&mut self, source: &[u8], start: usize, end: usize) {
         let len = end - start;
-        self.serials.push(13 + 2 * len as u64);
+        self.serials.push(13 + 2 * len as u64, self.spilled);
         if len <= WRITE_SLACK_BYTES && end >= WRITE_SLACK_BYTES {
             self.buf[self.at - WRITE_SLACK_BYTES..self.at]
                 .copy_from_slice(&source[end - WRITE_SLACK_BYTES..end]);
@@ -179,7 +217,7 @@ impl<'a> RecordWriter<'a> {
     }
 
     /// Any value, in its own storage class.
-    #[inline]
+    #[inline(always)]
     pub fn value(&mut self, value: Value<'_>) {
         match value {
             Value::Null => self.null(),
@@ -190,7 +228,7 @@ impl<'a> RecordWriter<'a> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn content(&mut self, bytes: &[u8]) {
         let start = self.at - bytes.len();
         self.buf[start..self.at].copy_from_slice(bytes);
@@ -198,18 +236,19 @@ impl<'a> RecordWriter<'a> {
     }
 
     /// Puts the header in front and returns where the record begins.
-    #[inline]
+    #[inline(always)]
     pub fn finish(self) -> usize {
-        let Self { buf, mut at, serials } = self;
-        let end = serials.bytes.len();
-        let len = end - serials.at;
-        if len <= WRITE_SLACK_BYTES {
-            buf[at - WRITE_SLACK_BYTES..at]
-                .copy_from_slice(&serials.bytes[end - WRITE_SLACK_BYTES..]);
-        } else {
-            buf[at - len..at].copy_from_slice(&serials.bytes[serials.at..]);
+        let Self { buf, mut at, serials, spilled } = self;
+        let long = &spilled.bytes[spilled.at..];
+        let len = long.len() + serials.len;
+        if !long.is_empty() {
+            buf[at - long.len()..at].copy_from_slice(long);
+            at -= long.len();
         }
-        at -= len;
+        let unused_bits = 8 * (WORD_BYTES - serials.len) as u32;
+        let word = serials.word.checked_shl(unused_bits).unwrap_or(0);
+        buf[at - WORD_BYTES..at].copy_from_slice(&word.to_le_bytes());
+        at -= serials.len;
         put_varint_before(buf, at, header_bytes(len) as u64)
     }
 }

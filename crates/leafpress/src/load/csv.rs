@@ -250,7 +250,7 @@ impl<'l, 's> CsvLoad<'l, 's> {
             return Ok(Header::numbered(span.field_ends.len()));
         }
         let rules = RowRules::for_header(span.field_ends.len(), self.dialect);
-        Header::from_record(file, rules.values(bytes, span))
+        Header::from_record(file, rules.values(bytes, &span))
     }
 
     /// The types that the first block suggests.

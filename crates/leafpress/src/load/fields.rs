@@ -14,7 +14,9 @@ use super::sink::{Nowhere, RecordSink};
 use crate::input::csv::dialect::Dialect;
 use crate::input::csv::field::{field, record_last_field_end};
 use crate::input::csv::scan::RecordSpan;
-use crate::schema::{ColumnType, HEADROOM_BYTES, RealForms, exact_integer, exact_real};
+use crate::schema::{
+    ColumnType, ExactReal, HEADROOM_BYTES, RealForms, exact_integer, exact_real,
+};
 
 /// How a column's fields are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,13 +35,17 @@ pub enum FieldRule {
     Rowid,
 }
 
-/// Why a record was not written.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Refusal {
+/// What became of a field or a record. The fault of a bad one stands in the
+/// [`Scratch`]: the hot loop has no room for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub enum Written {
+    /// All of it is there.
+    Whole,
     /// The detected type of a column is wrong.
     Refuted,
     /// The row is bad.
-    Bad(Misfit),
+    Bad,
 }
 
 /// What is wrong with a row: the reason, and where in the block.
@@ -71,16 +77,25 @@ pub struct RowRules {
 }
 
 /// Memory that rows share.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Scratch {
     value: Vec<u8>,
     unescaped: Vec<u8>,
     number: NumberText,
+    /// What is wrong with a field that was not written.
+    fault: String,
+    /// What is wrong with the row that was found bad last.
+    misfit: Option<Misfit>,
 }
 
 impl Scratch {
+    /// The fault of the row that was found bad.
+    pub fn take_misfit(&mut self) -> Misfit {
+        self.misfit.take().unwrap_or(Misfit { at: 0, reason: "the row is bad".to_owned() })
+    }
+
     pub fn new() -> Self {
-        Self { value: Vec::new(), unescaped: Vec::new(), number: NumberText::new() }
+        Self::default()
     }
 }
 
@@ -106,8 +121,8 @@ impl<'a> FieldAt<'a> {
 
 impl RowRules {
     /// Whether the row has the right number of fields, by the caller's rule.
-    #[inline]
-    pub fn check_shape(&self, span: RecordSpan<'_>) -> Result<(), Misfit> {
+    #[inline(always)]
+    pub fn check_shape(&self, span: &RecordSpan<'_>) -> Result<(), Misfit> {
         let (found, expected) = (span.field_ends.len(), self.rules.len());
         if found == expected
             || (found < expected && self.ragged == Ragged::Pad)
@@ -115,14 +130,12 @@ impl RowRules {
         {
             return Ok(());
         }
-        let fields = if found == 1 { "field" } else { "fields" };
-        let reason = format!("the row has {found} {fields}, the table {expected} columns");
-        Err(Misfit { at: span.start, reason })
+        Err(ragged(span, expected))
     }
 
     /// The bounds of a column's field as it stands in the input.
-    #[inline]
-    fn bounds(&self, bytes: &[u8], span: RecordSpan<'_>, column: usize) -> (usize, usize) {
+    #[inline(always)]
+    fn bounds(&self, bytes: &[u8], span: &RecordSpan<'_>, column: usize) -> (usize, usize) {
         let start = match column {
             0 => span.start,
             _ => span.field_ends[column - 1] as usize + 1,
@@ -134,12 +147,19 @@ impl RowRules {
         (start, end)
     }
 
+    /// Whether a field's value is its text as it stands.
+    #[inline(always)]
+    fn is_plain(&self, bytes: &[u8], start: usize, end: usize) -> bool {
+        self.dialect.escape().is_none()
+            && (start == end || Some(bytes[start]) != self.dialect.quote())
+    }
+
     /// The value of a column's field, quotes and escapes taken away.
     #[inline]
     pub fn field_at<'a>(
         &self,
         bytes: &'a [u8],
-        span: RecordSpan<'_>,
+        span: &RecordSpan<'_>,
         column: usize,
         scratch: (&'a mut Vec<u8>, &mut Vec<u8>),
     ) -> FieldAt<'a> {
@@ -148,9 +168,7 @@ impl RowRules {
             return FieldAt { source: bytes, start: span.start, end: span.start };
         }
         let (start, end) = self.bounds(bytes, span, column);
-        let plain = self.dialect.escape().is_none()
-            && (start == end || Some(bytes[start]) != self.dialect.quote());
-        if plain {
+        if self.is_plain(bytes, start, end) {
             return FieldAt { source: bytes, start, end };
         }
         self.quoted_field_at(bytes, start, end, scratch)
@@ -178,7 +196,7 @@ impl RowRules {
         FieldAt { source: value, start: HEADROOM_BYTES, end: value.len() }
     }
 
-    #[inline]
+    #[inline(always)]
     pub fn is_null_marker(&self, value: FieldAt<'_>) -> bool {
         !self.null_markers.is_empty()
             && self.null_markers.iter().any(|marker| marker == value.bytes())
@@ -188,11 +206,11 @@ impl RowRules {
     pub fn rowid(
         &self,
         bytes: &[u8],
-        span: RecordSpan<'_>,
+        span: &RecordSpan<'_>,
         scratch: &mut Scratch,
     ) -> Result<Option<i64>, Misfit> {
         let Some(column) = self.primary_key else { return Ok(None) };
-        let Scratch { value, unescaped, number } = scratch;
+        let Scratch { value, unescaped, number, .. } = scratch;
         let found = self.field_at(bytes, span, column, (value, unescaped));
         if let Some(rowid) = exact_integer(found.source, found.start, found.end) {
             return Ok(Some(rowid));
@@ -208,67 +226,125 @@ impl RowRules {
 
     /// Writes a record's values, last column first.
     ///
-    /// After a refusal what was written must be thrown away.
-    #[inline]
+    /// Unless the record is whole, what was written must be thrown away.
+    #[inline(always)]
     pub fn write(
         &self,
         bytes: &[u8],
-        span: RecordSpan<'_>,
+        span: &RecordSpan<'_>,
         record: &mut impl RecordSink,
         forms: &mut [RealForms],
         scratch: &mut Scratch,
-    ) -> Result<(), Refusal> {
+    ) -> Written {
         for (column, &rule) in self.rules.iter().enumerate().rev() {
-            let Scratch { value, unescaped, number } = &mut *scratch;
-            let found = self.field_at(bytes, span, column, (value, unescaped));
-            if found.is_empty() || self.is_null_marker(found) {
-                let keeps_empty = matches!(
-                    rule,
-                    FieldRule::Text | FieldRule::Empty | FieldRule::Given(ColumnType::Text)
-                );
-                if keeps_empty && found.is_empty() && !self.is_null(found) {
-                    record.text(b"");
+            let written = if column < span.field_ends.len() {
+                let (start, end) = self.bounds(bytes, span, column);
+                if self.is_plain(bytes, start, end) {
+                    let found = FieldAt { source: bytes, start, end };
+                    self.write_field(
+                        rule,
+                        found,
+                        record,
+                        &mut forms[column],
+                        (&mut scratch.number, &mut scratch.fault),
+                    )
                 } else {
-                    record.null();
+                    self.write_quoted_field(
+                        rule,
+                        (bytes, start, end),
+                        record,
+                        &mut forms[column],
+                        scratch,
+                    )
                 }
-                continue;
-            }
-            let fits = match rule {
-                FieldRule::Integer => match exact_integer(found.source, found.start, found.end) {
-                    Some(integer) => {
-                        record.integer(integer);
-                        true
-                    }
-                    None => false,
-                },
-                FieldRule::Real => match exact_real(found.source, found.start, found.end) {
-                    Some(real) => {
-                        record.real_column(real.value);
-                        forms[column].add(real)
-                    }
-                    None => false,
-                },
-                FieldRule::Text => {
-                    record.text_within(found.source, found.start, found.end);
-                    true
-                }
-                FieldRule::Empty => false,
-                FieldRule::Rowid => {
-                    record.null();
-                    true
-                }
-                FieldRule::Given(column_type) => {
-                    if let Err(reason) = write_given(column_type, found, record, number) {
-                        return Err(Refusal::Bad(self.misfit(bytes, span, column, reason)));
-                    }
-                    true
-                }
+            } else {
+                // A short row, padded: the missing field is empty.
+                self.write_empty(rule, record);
+                Written::Whole
             };
-            if !fits {
-                return Err(Refusal::Refuted);
+            if written != Written::Whole {
+                if written == Written::Bad {
+                    scratch.misfit = Some(self.misfit(bytes, span, column, &scratch.fault));
+                }
+                return written;
             }
         }
-        Ok(())
+        Written::Whole
+    }
+
+    /// Writes one field's value. Inlined where fields are plain, as this is
+    /// where a load spends its time.
+    #[inline(always)]
+    fn write_field(
+        &self,
+        rule: FieldRule,
+        found: FieldAt<'_>,
+        record: &mut impl RecordSink,
+        forms: &mut RealForms,
+        (number, fault): (&mut NumberText, &mut String),
+    ) -> Written {
+        let FieldAt { source, start, end } = found;
+        if start == end {
+            self.write_empty(rule, record);
+            return Written::Whole;
+        }
+        if self.is_null_marker(found) {
+            record.null();
+            return Written::Whole;
+        }
+        match rule {
+            FieldRule::Integer => {
+                let Some(integer) = exact_integer(source, start, end) else {
+                    return Written::Refuted;
+                };
+                record.integer(integer);
+            }
+            FieldRule::Real => {
+                let Some(real) = exact_real(source, start, end, forms.scale_hint()) else {
+                    return Written::Refuted;
+                };
+                write_real(real, record);
+                if !forms.add(real) {
+                    return Written::Refuted;
+                }
+            }
+            FieldRule::Text => record.text_within(source, start, end),
+            FieldRule::Empty => return Written::Refuted,
+            FieldRule::Rowid => record.null(),
+            FieldRule::Given(column_type) => {
+                let hint = forms.scale_hint();
+                return write_given(column_type, found, hint, record, (number, fault));
+            }
+        }
+        Written::Whole
+    }
+
+    /// The same for a field that has to be freed of quotes or escapes first.
+    #[inline(never)]
+    fn write_quoted_field(
+        &self,
+        rule: FieldRule,
+        (bytes, start, end): (&[u8], usize, usize),
+        record: &mut impl RecordSink,
+        forms: &mut RealForms,
+        scratch: &mut Scratch,
+    ) -> Written {
+        let Scratch { value, unescaped, number, fault, .. } = scratch;
+        let found = self.quoted_field_at(bytes, start, end, (value, unescaped));
+        self.write_field(rule, found, record, forms, (number, fault))
+    }
+
+    /// An empty field: '' in TEXT columns unless the caller wants NULL there
+    /// too or has '' among the markers, NULL in all others.
+    #[inline]
+    fn write_empty(&self, rule: FieldRule, record: &mut impl RecordSink) {
+        let is_text =
+            matches!(rule, FieldRule::Text | FieldRule::Empty | FieldRule::Given(ColumnType::Text));
+        if is_text && !self.empty_null && !self.null_markers.iter().any(Vec::is_empty) {
+            record.text(b"");
+        } else {
+            record.null();
+        }
     }
 
     /// Rules that only take a record's fields apart, for a header.
@@ -285,7 +361,7 @@ impl RowRules {
     }
 
     /// A record's values as they are.
-    pub fn values(&self, bytes: &[u8], span: RecordSpan<'_>) -> Vec<Vec<u8>> {
+    pub fn values(&self, bytes: &[u8], span: &RecordSpan<'_>) -> Vec<Vec<u8>> {
         let (mut value, mut unescaped) = (Vec::new(), Vec::new());
         let columns = 0..span.field_ends.len();
         columns
@@ -299,7 +375,7 @@ impl RowRules {
     pub fn check(
         &self,
         bytes: &[u8],
-        span: RecordSpan<'_>,
+        span: &RecordSpan<'_>,
         is_utf8: bool,
         scratch: &mut Scratch,
     ) -> Result<(), Misfit> {
@@ -310,13 +386,14 @@ impl RowRules {
         self.rowid(bytes, span, scratch)?;
         for column in 0..self.rules.len() {
             let FieldRule::Given(column_type) = self.rules[column] else { continue };
-            let Scratch { value, unescaped, number } = &mut *scratch;
+            let Scratch { value, unescaped, number, fault, .. } = &mut *scratch;
             let found = self.field_at(bytes, span, column, (value, unescaped));
             if found.is_empty() || self.is_null_marker(found) {
                 continue;
             }
-            if let Err(reason) = write_given(column_type, found, &mut Nowhere, number) {
-                return Err(self.misfit(bytes, span, column, reason));
+            let written = write_given(column_type, found, 0, &mut Nowhere, (number, fault));
+            if written != Written::Whole {
+                return Err(self.misfit(bytes, span, column, &scratch.fault));
             }
         }
         Ok(())
@@ -324,21 +401,16 @@ impl RowRules {
 
     /// Upper bound for the length of a record made of this row.
     #[inline]
-    pub fn record_bytes_max(&self, span: RecordSpan<'_>) -> usize {
+    pub fn record_bytes_max(&self, span: &RecordSpan<'_>) -> usize {
         let row_bytes = span.field_ends.last().map_or(0, |&end| end as usize - span.start);
         HEADER_LENGTH_BYTES_MAX + self.rules.len() * COLUMN_OVERHEAD_BYTES_MAX + row_bytes
-    }
-
-    /// Whether an empty field or one equal to a marker is NULL in a TEXT column.
-    fn is_null(&self, found: FieldAt<'_>) -> bool {
-        self.empty_null || self.is_null_marker(found)
     }
 
     /// A fault of a column's field, with the column's name.
     fn misfit(
         &self,
         bytes: &[u8],
-        span: RecordSpan<'_>,
+        span: &RecordSpan<'_>,
         column: usize,
         reason: impl AsRef<str>,
     ) -> Misfit {
@@ -351,8 +423,18 @@ impl RowRules {
     }
 }
 
+#[cold]
+fn ragged(span: &RecordSpan<'_>, columns: usize) -> Misfit {
+    let found = span.field_ends.len();
+    let fields = if found == 1 { "field" } else { "fields" };
+    Misfit {
+        at: span.start,
+        reason: format!("the row has {found} {fields}, the table {columns} columns"),
+    }
+}
+
 /// Says where a row's bytes are no UTF-8.
-pub fn check_utf8(bytes: &[u8], span: RecordSpan<'_>) -> Result<(), Misfit> {
+pub fn check_utf8(bytes: &[u8], span: &RecordSpan<'_>) -> Result<(), Misfit> {
     let end = span.field_ends.last().map_or(span.start, |&end| end as usize);
     let Err(error) = std::str::from_utf8(&bytes[span.start..end]) else { return Ok(()) };
     let at = span.start + error.valid_up_to();
@@ -360,43 +442,67 @@ pub fn check_utf8(bytes: &[u8], span: RecordSpan<'_>) -> Result<(), Misfit> {
     Err(Misfit { at, reason })
 }
 
+/// Stores a real: as SQLite does, integral values of up to six bytes as integers.
+#[inline(always)]
+fn write_real(real: ExactReal, record: &mut impl RecordSink) {
+    match real.integral {
+        Some(integer) => record.integer(integer),
+        None => record.real(real.value),
+    }
+}
+
 /// Stores a field in a column whose type the caller gave: by SQLite's
 /// affinity, and only if it ends up in that storage class.
+#[inline(always)]
 fn write_given(
+    column_type: ColumnType,
+    found: FieldAt<'_>,
+    scale_hint: usize,
+    record: &mut impl RecordSink,
+    (number, fault): (&mut NumberText, &mut String),
+) -> Written {
+    let FieldAt { source, start, end } = found;
+    match column_type {
+        ColumnType::Text => record.text_within(source, start, end),
+        ColumnType::Integer => match exact_integer(source, start, end) {
+            Some(integer) => record.integer(integer),
+            None => return convert_given(column_type, found, record, number, fault),
+        },
+        ColumnType::Real => match exact_real(source, start, end, scale_hint) {
+            Some(real) => write_real(real, record),
+            None => return convert_given(column_type, found, record, number, fault),
+        },
+        ColumnType::Blob => return convert_given(column_type, found, record, number, fault),
+    }
+    Written::Whole
+}
+
+/// The same, for what is not written the plainest way.
+#[inline(never)]
+fn convert_given(
     column_type: ColumnType,
     found: FieldAt<'_>,
     record: &mut impl RecordSink,
     number: &mut NumberText,
-) -> Result<(), String> {
-    let FieldAt { source, start, end } = found;
-    match column_type {
-        ColumnType::Text => record.text_within(source, start, end),
-        ColumnType::Integer => {
-            if let Some(integer) = exact_integer(source, start, end) {
-                record.integer(integer);
-                return Ok(());
-            }
-            match Affinity::Integer.apply(Value::Text(found.bytes()), number) {
-                Value::Integer(integer) => record.integer(integer),
-                _ => return Err(not_a(found, "INTEGER")),
-            }
-        }
-        ColumnType::Real => {
-            if let Some(real) = exact_real(source, start, end) {
-                record.real_column(real.value);
-                return Ok(());
-            }
-            match Affinity::Real.apply(Value::Text(found.bytes()), number) {
-                Value::Real(real) => record.real_column(real),
-                _ => return Err(not_a(found, "REAL")),
-            }
-        }
-        ColumnType::Blob => match hex(found.bytes()) {
+    fault: &mut String,
+) -> Written {
+    let text = Value::Text(found.bytes());
+    match (column_type, column_type.affinity().apply(text, number)) {
+        (ColumnType::Integer, Value::Integer(integer)) => record.integer(integer),
+        (ColumnType::Real, Value::Real(real)) => record.real_column(real),
+        (ColumnType::Blob, _) => match hex(found.bytes()) {
             Some(blob) => record.blob(&blob),
-            None => return Err(not_a(found, "BLOB in hexadecimal digits")),
+            None => {
+                *fault = not_a(found, "BLOB in hexadecimal digits");
+                return Written::Bad;
+            }
         },
+        _ => {
+            *fault = not_a(found, column_type.name());
+            return Written::Bad;
+        }
     }
-    Ok(())
+    Written::Whole
 }
 
 fn not_a(found: FieldAt<'_>, what: &str) -> String {

@@ -13,7 +13,7 @@ use leafpress_format::PageLayout;
 use rusqlite::types::Value;
 use rusqlite::{Connection, params_from_iter};
 
-use super::fields::{Misfit, Refusal, RowRules, Scratch, check_utf8};
+use super::fields::{Misfit, RowRules, Scratch, Written, check_utf8};
 use super::pages::FileSize;
 use super::pass::{BlockRows, Halt, Work, lock};
 use super::rejects::Rejects;
@@ -114,12 +114,15 @@ impl Work for Insert<'_> {
         for span in rows.records() {
             line += memchr::memchr_iter(b'\n', &rows.bytes[counted_to..span.start]).count() as u64;
             counted_to = span.start;
-            let values = self.values(rows.bytes, span, is_utf8, &mut forms, &mut made.scratch);
-            let values = values.map_err(|refusal| match refusal {
-                Refusal::Bad(misfit) => Halt::Failed(rows.bad_row(self.file, misfit, span).into()),
-                Refusal::Refuted => Halt::Refuted,
-            })?;
-            made.rows.push(RowValues { values, line, bytes: rows.row_bytes(span).to_vec() });
+            let values = self.values(rows.bytes, &span, is_utf8, &mut forms, &mut made.scratch);
+            let values = match values {
+                Ok(Some(values)) => values,
+                Ok(None) => return Err(Halt::Refuted),
+                Err(misfit) => {
+                    return Err(Halt::Failed(rows.bad_row(self.file, misfit, &span).into()));
+                }
+            };
+            made.rows.push(RowValues { values, line, bytes: rows.row_bytes(&span).to_vec() });
         }
         Ok(())
     }
@@ -147,27 +150,32 @@ impl Work for Insert<'_> {
 }
 
 impl Insert<'_> {
+    /// A row's values; `None` if they refute a detected type.
     fn values(
         &self,
         bytes: &[u8],
-        span: RecordSpan<'_>,
+        span: &RecordSpan<'_>,
         is_utf8: bool,
         forms: &mut [RealForms],
         scratch: &mut Scratch,
-    ) -> Result<Vec<Value>, Refusal> {
+    ) -> Result<Option<Vec<Value>>, Misfit> {
         if !is_utf8 {
             check_utf8(bytes, span)?;
         }
         self.rules.check_shape(span)?;
         let rowid = self.rules.rowid(bytes, span, scratch)?;
         let mut values = Values::default();
-        self.rules.write(bytes, span, &mut values, forms, scratch)?;
+        match self.rules.write(bytes, span, &mut values, forms, scratch) {
+            Written::Whole => {}
+            Written::Refuted => return Ok(None),
+            Written::Bad => return Err(scratch.take_misfit()),
+        }
         let mut values = values.0;
         values.reverse();
         if let (Some(rowid), Some(column)) = (rowid, self.rules.primary_key) {
             values[column] = Value::Integer(rowid);
         }
-        Ok(values)
+        Ok(Some(values))
     }
 
     /// A row whose key is there already.
@@ -189,12 +197,6 @@ impl Insert<'_> {
             Some(rejects) => lock(rejects).add(bad, &row.bytes),
             None => Err(bad.into()),
         }
-    }
-}
-
-impl From<Misfit> for Refusal {
-    fn from(misfit: Misfit) -> Self {
-        Self::Bad(misfit)
     }
 }
 

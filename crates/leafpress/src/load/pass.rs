@@ -27,6 +27,7 @@ use super::turns::Turns;
 use crate::error::{BadRow, Error, ErrorKind, Result};
 use crate::input::block::{Block, BlockReader};
 use crate::input::csv::locate::{EXCERPT_BYTES_MAX, excerpt, position};
+use crate::input::csv::scan::Records;
 use crate::input::csv::{Carry, FieldIndex, RecordSpan, Scanner};
 
 /// What a pass does with the rows of a block.
@@ -89,18 +90,13 @@ impl<'b> BlockRows<'b> {
     }
 
     /// The records, one after the other.
-    pub fn records(&self) -> impl Iterator<Item = RecordSpan<'b>> + use<'b> {
-        let skip = usize::from(self.skip_header);
-        let bad = self.bad;
-        let mut next_bad = 0;
-        let records = self.index.records(self.bytes, self.block.start()).enumerate().skip(skip);
-        records.filter_map(move |(record, span)| {
-            if bad.get(next_bad) == Some(&record) {
-                next_bad += 1;
-                return None;
-            }
-            Some(span)
-        })
+    pub fn records(&self) -> GoodRecords<'b> {
+        let mut records = self.index.records(self.bytes, self.block.start());
+        if self.skip_header {
+            records.next();
+        }
+        let next = usize::from(self.skip_header);
+        GoodRecords { records, next, bad: self.bad }
     }
 
     /// The line of an offset.
@@ -109,13 +105,35 @@ impl<'b> BlockRows<'b> {
     }
 
     /// The bytes of a row, line end included.
-    pub fn row_bytes(&self, span: RecordSpan<'_>) -> &'b [u8] {
+    pub fn row_bytes(&self, span: &RecordSpan<'_>) -> &'b [u8] {
         &self.bytes[span.start..record_end(span)]
     }
 
     /// What is wrong with a row, with its place and its text.
-    pub fn bad_row(&self, file: &str, misfit: Misfit, span: RecordSpan<'_>) -> BadRow {
+    pub fn bad_row(&self, file: &str, misfit: Misfit, span: &RecordSpan<'_>) -> BadRow {
         bad_row(file, self.block, misfit, span)
+    }
+}
+
+/// The records of a block but for the bad ones.
+pub struct GoodRecords<'b> {
+    records: Records<'b>,
+    next: usize,
+    bad: &'b [usize],
+}
+
+impl<'b> Iterator for GoodRecords<'b> {
+    type Item = RecordSpan<'b>;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<RecordSpan<'b>> {
+        while self.bad.first() == Some(&self.next) {
+            self.bad = &self.bad[1..];
+            self.next += 1;
+            self.records.next();
+        }
+        self.next += 1;
+        self.records.next()
     }
 }
 
@@ -345,7 +363,7 @@ impl<'s> Pass<'_, 's> {
         let bytes = worker.block.bytes();
         let is_utf8 = simdutf8::basic::from_utf8(worker.block.data()).is_ok();
         for (record, span) in worker.index.records(bytes, worker.block.start()).enumerate() {
-            let checked = self.rules.check(bytes, span, is_utf8, &mut worker.scratch);
+            let checked = self.rules.check(bytes, &span, is_utf8, &mut worker.scratch);
             if let Err(misfit) = checked {
                 worker.misfits.push((record, misfit));
             }
@@ -471,8 +489,8 @@ impl Settled<'_> {
                 continue;
             }
             bad.push(record);
-            let row = &block.bytes()[span.start..record_end(span)];
-            let bad_row = bad_row(pass.file, block, misfit, span);
+            let row = &block.bytes()[span.start..record_end(&span)];
+            let bad_row = bad_row(pass.file, block, misfit, &span);
             lock(self.rejects).add(bad_row, row)?;
         }
         Ok(())
@@ -495,11 +513,11 @@ pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn record_end(span: RecordSpan<'_>) -> usize {
+fn record_end(span: &RecordSpan<'_>) -> usize {
     span.field_ends.last().map_or(span.start, |&end| end as usize + 1)
 }
 
-fn bad_row(file: &str, block: &Block, misfit: Misfit, span: RecordSpan<'_>) -> BadRow {
+fn bad_row(file: &str, block: &Block, misfit: Misfit, span: &RecordSpan<'_>) -> BadRow {
     let bytes = block.bytes();
     let place = position(bytes, block.start(), block.first_line(), misfit.at);
     BadRow {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use leafpress_format::{FormatError, LeafRun, PageLayout, PageRange};
 
-use super::fields::{Misfit, Refusal, RowRules, Scratch, check_utf8};
+use super::fields::{Misfit, RowRules, Scratch, Written, check_utf8};
 use super::output::Output;
 use super::pages::{TablePages, refused, write_run};
 use super::pass::{BlockRows, Halt, Work};
@@ -58,11 +58,12 @@ impl Work for Press<'_> {
         made.forms.fill(RealForms::default());
         let is_utf8 = simdutf8::basic::from_utf8(rows.block.data()).is_ok();
         let mut next_rowid = rows.before as i64 + 1;
-        for span in rows.records() {
-            let rowid = match self.row(rows.bytes, span, is_utf8, next_rowid, made) {
+        let mut records = rows.records();
+        while let Some(span) = records.next() {
+            let rowid = match self.row(rows.bytes, &span, is_utf8, next_rowid, made) {
                 Ok(rowid) => rowid,
                 Err(Stop::Bad(misfit)) => {
-                    return Err(Halt::Failed(rows.bad_row(self.file, misfit, span).into()));
+                    return Err(Halt::Failed(rows.bad_row(self.file, misfit, &span).into()));
                 }
                 Err(Stop::Halt(halt)) => return Err(halt),
             };
@@ -106,11 +107,11 @@ impl From<Misfit> for Stop {
 
 impl Press<'_> {
     /// Presses one row; returns its rowid.
-    #[inline]
+    #[inline(always)]
     fn row(
         &self,
         bytes: &[u8],
-        span: RecordSpan<'_>,
+        span: &RecordSpan<'_>,
         is_utf8: bool,
         next_rowid: i64,
         made: &mut PressedBlock,
@@ -124,14 +125,14 @@ impl Press<'_> {
             Some(_) => self.rules.rowid(bytes, span, &mut made.scratch)?.unwrap_or(next_rowid),
         };
         let PressedBlock { run, forms, scratch } = made;
-        let mut written = Ok(());
+        let mut written = Written::Whole;
         let pushed = run.push(rowid, self.rules.record_bytes_max(span), |record| {
             written = self.rules.write(bytes, span, record, forms, scratch);
         });
         match written {
-            Ok(()) => {}
-            Err(Refusal::Bad(misfit)) => return Err(Stop::Bad(misfit)),
-            Err(Refusal::Refuted) => return Err(Stop::Halt(Halt::Refuted)),
+            Written::Whole => {}
+            Written::Bad => return Err(Stop::Bad(made.scratch.take_misfit())),
+            Written::Refuted => return Err(Stop::Halt(Halt::Refuted)),
         }
         match pushed {
             Ok(()) => Ok(rowid),

@@ -10,7 +10,9 @@ pub trait RecordSink {
     fn null(&mut self);
     /// An integer.
     fn integer(&mut self, value: i64);
-    /// A float in a REAL column.
+    /// A float.
+    fn real(&mut self, value: f64);
+    /// A float in a REAL column, which may be stored as an integer.
     fn real_column(&mut self, value: f64);
     /// Text.
     fn text(&mut self, text: &[u8]);
@@ -23,32 +25,37 @@ pub trait RecordSink {
 }
 
 impl RecordSink for RecordWriter<'_> {
-    #[inline]
+    #[inline(always)]
     fn null(&mut self) {
         RecordWriter::null(self);
     }
 
-    #[inline]
+    #[inline(always)]
     fn integer(&mut self, value: i64) {
         RecordWriter::integer(self, value);
     }
 
-    #[inline]
+    #[inline(always)]
+    fn real(&mut self, value: f64) {
+        RecordWriter::real(self, value);
+    }
+
+    #[inline(always)]
     fn real_column(&mut self, value: f64) {
         RecordWriter::real_column(self, value);
     }
 
-    #[inline]
+    #[inline(always)]
     fn text(&mut self, text: &[u8]) {
         RecordWriter::text(self, text);
     }
 
-    #[inline]
+    #[inline(always)]
     fn text_within(&mut self, source: &[u8], start: usize, end: usize) {
         RecordWriter::text_within(self, source, start, end);
     }
 
-    #[inline]
+    #[inline(always)]
     fn blob(&mut self, blob: &[u8]) {
         RecordWriter::blob(self, blob);
     }
@@ -67,8 +74,12 @@ impl RecordSink for Values {
         self.0.push(value.into());
     }
 
-    fn real_column(&mut self, value: f64) {
+    fn real(&mut self, value: f64) {
         self.0.push(value.into());
+    }
+
+    fn real_column(&mut self, value: f64) {
+        self.real(value);
     }
 
     fn text(&mut self, text: &[u8]) {
@@ -88,6 +99,7 @@ pub struct Nowhere;
 impl RecordSink for Nowhere {
     fn null(&mut self) {}
     fn integer(&mut self, _value: i64) {}
+    fn real(&mut self, _value: f64) {}
     fn real_column(&mut self, _value: f64) {}
     fn text(&mut self, _text: &[u8]) {}
     fn blob(&mut self, _blob: &[u8]) {}

@@ -45,12 +45,12 @@ impl Work for Survey<'_> {
         let detected: Vec<usize> =
             (0..evidence.len()).filter(|&c| self.rules.rules[c] == FieldRule::Empty).collect();
         for span in rows.records() {
-            if self.rules.check_shape(span).is_err() {
+            if self.rules.check_shape(&span).is_err() {
                 // A sample may hold bad rows; the press pass will name them.
                 continue;
             }
             for &column in &detected {
-                let found = self.rules.field_at(rows.bytes, span, column, (value, unescaped));
+                let found = self.rules.field_at(rows.bytes, &span, column, (value, unescaped));
                 if found.is_empty() || self.rules.is_null_marker(found) {
                     continue;
                 }

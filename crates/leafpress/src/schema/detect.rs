@@ -57,8 +57,14 @@ impl Default for RealForms {
 }
 
 impl RealForms {
+    /// How many decimals the next value may well have.
+    #[inline(always)]
+    pub fn scale_hint(self) -> usize {
+        usize::from(self.scale.unwrap_or(0))
+    }
+
     /// Adds a value; false if no form is left.
-    #[inline]
+    #[inline(always)]
     pub fn add(&mut self, real: ExactReal) -> bool {
         let scale = real.scale;
         let fits = match (scale, real.ends_in_zero) {
@@ -111,7 +117,7 @@ impl ColumnEvidence {
             self.first_not_integer = Some(witness());
         }
         if self.first_not_real.is_none() {
-            let real = exact_real(source, start, end);
+            let real = exact_real(source, start, end, self.forms.scale_hint());
             if !real.is_some_and(|real| self.forms.add(real)) {
                 self.first_not_real = Some(witness());
             }

@@ -18,10 +18,14 @@ const ZEROS: u64 = 0x3030_3030_3030_3030;
 const DIGITS_SAFE: usize = 15;
 
 /// Powers of ten that a double holds exactly.
-const POWERS_OF_TEN: [f64; 23] = [
-    1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16,
-    1e17, 1e18, 1e19, 1e20, 1e21, 1e22,
-];
+const POWERS_OF_TEN: [f64; 9] = [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8];
+
+/// The same as integers, as far as eight digits go.
+const INTEGER_POWERS_OF_TEN: [u64; 9] =
+    [1, 10, 100, 1000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000];
+
+/// Integers that fit six bytes.
+const SIX_BYTE_INTEGERS: std::ops::Range<i64> = -(1 << 47)..1 << 47;
 
 /// A real number and how its text was written.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -32,12 +36,15 @@ pub struct ExactReal {
     pub scale: u8,
     /// Whether the last digit after the point is a zero.
     pub ends_in_zero: bool,
+    /// The same as an integer, if it is one of at most six bytes: so SQLite
+    /// stores it in a REAL column.
+    pub integral: Option<i64>,
 }
 
 /// The integer at `start..end` of `source`, if its canonical text is just that.
 ///
 /// At least [`HEADROOM_BYTES`] must precede `start`.
-#[inline]
+#[inline(always)]
 pub fn exact_integer(source: &[u8], start: usize, end: usize) -> Option<i64> {
     if start >= end {
         return None;
@@ -63,42 +70,82 @@ pub fn exact_integer(source: &[u8], start: usize, end: usize) -> Option<i64> {
 
 /// The real at `start..end` of `source`, if a double keeps its value.
 ///
-/// At least [`HEADROOM_BYTES`] must precede `start`.
-#[inline]
-pub fn exact_real(source: &[u8], start: usize, end: usize) -> Option<ExactReal> {
+/// At least [`HEADROOM_BYTES`] must precede `start`. `scale_hint` is how many
+/// digits may well follow the point; where it is right the point need not be
+/// looked for.
+#[inline(always)]
+pub fn exact_real(
+    source: &[u8],
+    start: usize,
+    end: usize,
+    scale_hint: usize,
+) -> Option<ExactReal> {
     let negative = start < end && source[start] == b'-';
     let digits_at = start + usize::from(negative);
-    let len = end.checked_sub(digits_at)?;
-    if len > DIGITS_SAFE + 1 {
-        return exact_long_real(&source[start..end]);
+    let point_at = end.wrapping_sub(1).wrapping_sub(scale_hint);
+    if matches!(scale_hint, 1..=8)
+        && end - digits_at <= DIGITS_SAFE + 1
+        && point_at > digits_at
+        && point_at < end
+        && point_at - digits_at <= 8
+        && source[point_at] == b'.'
+    {
+        return exact_halves(source, digits_at, point_at, end, negative);
     }
-    let word = u128::from_le_bytes(source[end - 16..end].try_into().ok()?);
-    let Some(scale) = digits_after_point(word, len) else {
-        if len > DIGITS_SAFE {
-            return exact_long_real(&source[start..end]);
-        }
-        let integer = exact_integer(source, start, end)?;
-        return Some(ExactReal { value: integer as f64, scale: 0, ends_in_zero: false });
-    };
-    let whole_digits = len - 1 - scale;
-    if whole_digits == 0 || scale == 0 || (source[digits_at] == b'0' && whole_digits > 1) {
+    exact_real_anywhere(source, start, end)
+}
+
+/// The real whose point stands at `point_at`, with up to eight digits on
+/// either side and up to [`DIGITS_SAFE`] in all.
+#[inline(always)]
+fn exact_halves(
+    source: &[u8],
+    digits_at: usize,
+    point_at: usize,
+    end: usize,
+    negative: bool,
+) -> Option<ExactReal> {
+    let (whole_digits, scale) = (point_at - digits_at, end - point_at - 1);
+    if source[digits_at] == b'0' && whole_digits > 1 {
         return None;
     }
-    // Take the point out: the digits before it move one place to the right.
-    let point_bits = 8 * (15 - scale as u32);
-    let before = word & ((1 << point_bits) - 1);
-    let after = word >> point_bits >> 8 << 8 << point_bits;
-    let digits = len - 1;
-    let joined = after | before << 8;
-    let high = mask_front((joined) as u64, digits.saturating_sub(8));
-    let low = mask_front((joined >> 64) as u64, digits.min(8));
-    let mantissa = eight_digits(high)? * 100_000_000 + eight_digits(low)?;
+    let whole = eight_digits(last_bytes(source, point_at, whole_digits))?;
+    let fraction = eight_digits(last_bytes(source, end, scale))?;
+    let mantissa = (whole * INTEGER_POWERS_OF_TEN[scale] + fraction) as i64;
     if mantissa == 0 && negative {
         return None;
     }
     let value = mantissa as f64 / POWERS_OF_TEN[scale];
-    let value = if negative { -value } else { value };
-    Some(ExactReal { value, scale: scale as u8, ends_in_zero: source[end - 1] == b'0' })
+    Some(ExactReal {
+        value: if negative { -value } else { value },
+        scale: scale as u8,
+        ends_in_zero: source[end - 1] == b'0',
+        integral: (fraction == 0).then_some(if negative { -(whole as i64) } else { whole as i64 }),
+    })
+}
+
+/// The real at `start..end`, wherever its point is.
+#[inline(never)]
+fn exact_real_anywhere(source: &[u8], start: usize, end: usize) -> Option<ExactReal> {
+    let negative = start < end && source[start] == b'-';
+    let digits_at = start + usize::from(negative);
+    let len = end.checked_sub(digits_at)?;
+    let point = memchr::memchr(b'.', source.get(digits_at..end)?);
+    match point {
+        None if len <= DIGITS_SAFE => {
+            let integer = exact_integer(source, start, end)?;
+            let integral = SIX_BYTE_INTEGERS.contains(&integer).then_some(integer);
+            let value = integer as f64;
+            Some(ExactReal { value, scale: 0, ends_in_zero: false, integral })
+        }
+        Some(whole) if len <= DIGITS_SAFE + 1 && matches!(whole, 1..=8) && len - whole - 1 <= 8 => {
+            if len == whole + 1 {
+                return None;
+            }
+            exact_halves(source, digits_at, digits_at + whole, end, negative)
+        }
+        _ => exact_long_real(&source[start..end]),
+    }
 }
 
 /// The slow way: many digits, checked against the double's shortest form.
@@ -124,7 +171,15 @@ fn exact_long_real(text: &[u8]) -> Option<ExactReal> {
     if significant(buffer.format_finite(value))? != significant(text)? {
         return None;
     }
-    Some(ExactReal { value, scale: fraction.len() as u8, ends_in_zero: fraction.ends_with('0') })
+    let integer = value as i64;
+    #[expect(clippy::float_cmp, reason = "exactly integral is the question")]
+    let is_integral = integer as f64 == value && SIX_BYTE_INTEGERS.contains(&integer);
+    Some(ExactReal {
+        value,
+        scale: fraction.len() as u8,
+        ends_in_zero: fraction.ends_with('0'),
+        integral: is_integral.then_some(integer),
+    })
 }
 
 /// A decimal number as its digits without zeros at either end, and the power
@@ -141,39 +196,23 @@ fn significant(text: &str) -> Option<(String, i32)> {
     Some((kept.trim_start_matches('0').to_owned(), power))
 }
 
-/// How many bytes follow the last point among the last `len` of `word`.
-#[inline]
-fn digits_after_point(word: u128, len: usize) -> Option<usize> {
-    const POINTS: u128 = 0x2e2e_2e2e_2e2e_2e2e_2e2e_2e2e_2e2e_2e2e;
-    const ONES: u128 = 0x0101_0101_0101_0101_0101_0101_0101_0101;
-    const HIGHS: u128 = ONES << 7;
-    let other = word ^ POINTS;
-    // Exact zero-byte test, as a borrow must not reach the byte above.
-    let zero_bytes = !(((other & !HIGHS) + !HIGHS) | other) & HIGHS;
-    let from_end = zero_bytes.leading_zeros() as usize / 8;
-    (from_end < len).then_some(from_end)
-}
-
 /// The last `len` (1 to 8) bytes before `end` as a word, '0' in front.
-#[inline]
+#[inline(always)]
 fn last_bytes(source: &[u8], end: usize, len: usize) -> u64 {
     let mut bytes = [0; 8];
     bytes.copy_from_slice(&source[end - 8..end]);
     mask_front(u64::from_le_bytes(bytes), len)
 }
 
-/// Puts '0' in all but the last `len` (0 to 8) bytes of a little-endian word.
-#[inline]
+/// Puts '0' in all but the last `len` (1 to 8) bytes of a little-endian word.
+#[inline(always)]
 fn mask_front(word: u64, len: usize) -> u64 {
-    if len == 0 {
-        return ZEROS;
-    }
     let kept = u64::MAX << (8 * (8 - len as u32));
     (word & kept) | (ZEROS & !kept)
 }
 
 /// Eight ASCII digits as a number: pairs, then fours, then all.
-#[inline]
+#[inline(always)]
 fn eight_digits(word: u64) -> Option<u64> {
     let high_nibbles = word & 0xf0f0_f0f0_f0f0_f0f0;
     let plus_six = word.wrapping_add(0x0606_0606_0606_0606) & 0xf0f0_f0f0_f0f0_f0f0;
@@ -203,9 +242,14 @@ mod tests {
         exact_integer(&source, start, end)
     }
 
+    /// With every hint, as it must not matter.
     fn real(text: &str) -> Option<ExactReal> {
         let (source, start, end) = padded(text);
-        exact_real(&source, start, end)
+        let real = exact_real(&source, start, end, 0);
+        for hint in 1..12 {
+            assert_eq!(exact_real(&source, start, end, hint), real, "{text} with hint {hint}");
+        }
+        real
     }
 
     /// The rule, said plainly: the text is what the integer prints as.
@@ -217,7 +261,7 @@ mod tests {
     /// but for zeros after the last digit behind the point.
     fn real_by_rule(text: &str) -> Option<f64> {
         let value: f64 = text.parse().ok()?;
-        let fixed = format!("{value}");
+        let fixed = shortest(value);
         let fixed = fixed.strip_suffix(".0").unwrap_or(&fixed);
         let rest = text.strip_prefix(fixed)?;
         let zeros = if fixed.contains('.') { rest } else { rest.strip_prefix('.').unwrap_or(rest) };
@@ -227,6 +271,15 @@ mod tests {
             && (rest.is_empty() || text.contains('.'))
             && !(text.starts_with('-') && value == 0.0);
         (plain && fits && text.len() < 200).then_some(value)
+    }
+
+    /// The standard library's shortest form. Where two are equally short and
+    /// equally close it takes the odd digit and we, as Python, the even one.
+    fn shortest(value: f64) -> String {
+        let text = format!("{value}");
+        let even = zmij::Buffer::new().format_finite(value).to_owned();
+        let is_tie = even.len() == text.len() && even[..even.len() - 1] == text[..text.len() - 1];
+        if is_tie { even } else { text }
     }
 
     #[test]
@@ -284,7 +337,7 @@ mod tests {
         #[test]
         fn every_double_that_prints_plainly_is_kept(bits: u64) {
             let value = f64::from_bits(bits);
-            let text = format!("{value}");
+            let text = shortest(value);
             if value.is_finite() && text.len() < 60 && text != "-0" {
                 prop_assert_eq!(real(&text).map(|real| real.value.to_bits()), Some(bits));
             }

@@ -204,7 +204,7 @@ pub struct Records<'a> {
 impl<'a> Iterator for Records<'a> {
     type Item = RecordSpan<'a>;
 
-    #[inline]
+    #[inline(always)]
     fn next(&mut self) -> Option<Self::Item> {
         let (&end, others) = self.record_ends.split_first()?;
         // Nearly always a record has as many fields as the one before it.
