@@ -96,7 +96,7 @@ impl LeafRun {
     ///
     /// [`FormatError::NotAscending`] and [`FormatError::RecordTooLong`]; the
     /// row is then not in the run, which stays usable.
-    #[inline]
+    #[inline(always)]
     pub fn push(
         &mut self,
         rowid: i64,
@@ -108,25 +108,42 @@ impl LeafRun {
         {
             return Err(FormatError::NotAscending { previous, rowid });
         }
+        // Straight into the page if the record fits it for certain; else its
+        // length must be known first.
         let room = record_bytes_max + ROW_OVERHEAD_BYTES_MAX + WRITE_SLACK_BYTES;
-        match &mut self.open {
-            Some(open) if room <= open.free_bytes() => {
-                let page = &mut self.pages[open.page_at..][..self.layout.page_bytes()];
-                let end = open.content_at;
-                let mut writer = RecordWriter::new(page, end, &mut self.serials);
-                write(&mut writer);
-                let at = writer.finish();
-                let payload_bytes = (end - at) as u64;
-                let at = put_varint_before(page, at, rowid as u64);
-                open.content_at = put_varint_before(page, at, payload_bytes);
+        let open = self.open.filter(|open| room <= open.free_bytes());
+        let (buf, end) = match open {
+            Some(open) => {
+                let page_end = open.page_at + self.layout.page_bytes();
+                (&mut self.pages[open.page_at..page_end], open.content_at)
+            }
+            None => {
+                if self.scratch.len() < room {
+                    self.scratch.resize(room, 0);
+                }
+                let end = self.scratch.len();
+                (&mut self.scratch[..], end)
+            }
+        };
+        // Called in one place only: inlined there, the writer lives in registers.
+        let mut writer = RecordWriter::new(buf, end, &mut self.serials);
+        write(&mut writer);
+        let payload_at = writer.finish();
+        match open {
+            Some(mut open) => {
+                let at = put_varint_before(buf, payload_at, rowid as u64);
+                open.content_at = put_varint_before(buf, at, (end - payload_at) as u64);
                 let pointer_at = open.pointers_end();
-                page[pointer_at..pointer_at + POINTER_BYTES]
+                buf[pointer_at..pointer_at + POINTER_BYTES]
                     .copy_from_slice(&(open.content_at as u16).to_be_bytes());
                 open.cells += 1;
+                self.open = Some(open);
             }
-            _ => self.push_where_it_fits(rowid, record_bytes_max, write)?,
+            None => self.push_scratch(rowid, payload_at)?,
         }
-        self.first_rowid.get_or_insert(rowid);
+        if self.first_rowid.is_none() {
+            self.first_rowid = Some(rowid);
+        }
         self.last_rowid = Some(rowid);
         self.rows += 1;
         Ok(())
@@ -145,24 +162,11 @@ impl LeafRun {
         })
     }
 
-    /// The row may not fit the open page: measure it first.
+    /// Adds the record that ends the scratch buffer.
     #[inline(never)]
-    fn push_where_it_fits(
-        &mut self,
-        rowid: i64,
-        record_bytes_max: usize,
-        write: impl FnOnce(&mut RecordWriter<'_>),
-    ) -> Result<(), FormatError> {
-        let mut scratch = std::mem::take(&mut self.scratch);
-        let room = record_bytes_max + WRITE_SLACK_BYTES;
-        if scratch.len() < room {
-            scratch.resize(room, 0);
-        }
-        let end = scratch.len();
-        let mut writer = RecordWriter::new(&mut scratch, end, &mut self.serials);
-        write(&mut writer);
-        let at = writer.finish();
-        let result = self.push_payload(rowid, &scratch[at..end]);
+    fn push_scratch(&mut self, rowid: i64, payload_at: usize) -> Result<(), FormatError> {
+        let scratch = std::mem::take(&mut self.scratch);
+        let result = self.push_payload(rowid, &scratch[payload_at..]);
         self.scratch = scratch;
         result
     }

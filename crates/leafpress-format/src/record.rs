@@ -82,23 +82,23 @@ impl SerialTypes {
 /// processor at each record; measured, that was a third of a load.
 #[derive(Debug, Default, Clone, Copy)]
 struct SerialWord {
-    word: u128,
+    word: u64,
     len: usize,
 }
 
 /// Bytes of a [`SerialWord`].
-const WORD_BYTES: usize = 16;
+const WORD_BYTES: usize = 8;
 
 impl SerialWord {
     #[inline(always)]
     fn push_byte(&mut self, byte: u8, spilled: &mut SerialTypes) {
         if self.len == WORD_BYTES {
-            spilled.bytes[spilled.at - WORD_BYTES..spilled.at]
-                .copy_from_slice(&self.word.to_le_bytes());
             spilled.at -= WORD_BYTES;
+            spilled.bytes[spilled.at..spilled.at + WORD_BYTES]
+                .copy_from_slice(&self.word.to_le_bytes());
             self.len = 0;
         }
-        self.word = self.word << 8 | u128::from(byte);
+        self.word = self.word << 8 | u64::from(byte);
         self.len += 1;
     }
 
@@ -107,19 +107,20 @@ impl SerialWord {
         if serial_type < 0x80 {
             self.push_byte(serial_type as u8, spilled);
         } else {
-            self.push_long(serial_type, spilled);
+            *self = self.with_long(serial_type, spilled);
         }
     }
 
     /// Serial types stay below 2^32, so a varint's nine-byte form never occurs.
     #[inline(never)]
-    fn push_long(&mut self, serial_type: u64, spilled: &mut SerialTypes) {
+    fn with_long(mut self, serial_type: u64, spilled: &mut SerialTypes) -> Self {
         self.push_byte((serial_type & 0x7f) as u8, spilled);
         let mut rest = serial_type >> 7;
         while rest != 0 {
             self.push_byte(0x80 | (rest & 0x7f) as u8, spilled);
             rest >>= 7;
         }
+        self
     }
 }
 
@@ -241,9 +242,10 @@ impl<'a> RecordWriter<'a> {
         let Self { buf, mut at, serials, spilled } = self;
         let long = &spilled.bytes[spilled.at..];
         let len = long.len() + serials.len;
-        if !long.is_empty() {
-            buf[at - long.len()..at].copy_from_slice(long);
-            at -= long.len();
+        // Word by word, as they were stored.
+        for word in long.rchunks_exact(WORD_BYTES) {
+            buf[at - WORD_BYTES..at].copy_from_slice(word);
+            at -= WORD_BYTES;
         }
         let unused_bits = 8 * (WORD_BYTES - serials.len) as u32;
         let word = serials.word.checked_shl(unused_bits).unwrap_or(0);

@@ -227,6 +227,10 @@ impl RowRules {
     /// Writes a record's values, last column first.
     ///
     /// Unless the record is whole, what was written must be thrown away.
+    ///
+    /// A load spends its time here. All that takes `record` is inlined, so
+    /// that it may live in registers; what is rare is done by calls that do
+    /// not know it.
     #[inline(always)]
     pub fn write(
         &self,
@@ -236,44 +240,43 @@ impl RowRules {
         forms: &mut [RealForms],
         scratch: &mut Scratch,
     ) -> Written {
-        for (column, &rule) in self.rules.iter().enumerate().rev() {
-            let written = if column < span.field_ends.len() {
-                let (start, end) = self.bounds(bytes, span, column);
-                if self.is_plain(bytes, start, end) {
-                    let found = FieldAt { source: bytes, start, end };
-                    self.write_field(
-                        rule,
-                        found,
-                        record,
-                        &mut forms[column],
-                        (&mut scratch.number, &mut scratch.fault),
-                    )
-                } else {
-                    self.write_quoted_field(
-                        rule,
-                        (bytes, start, end),
-                        record,
-                        &mut forms[column],
-                        scratch,
-                    )
-                }
-            } else {
-                // A short row, padded: the missing field is empty.
-                self.write_empty(rule, record);
-                Written::Whole
+        let fields = span.field_ends.len().min(self.rules.len());
+        for &rule in self.rules[fields..].iter().rev() {
+            // A short row, padded: the missing field is empty.
+            self.write_empty(rule, record);
+        }
+        let Some((&last_end, ends_before)) = span.field_ends[..fields].split_last() else {
+            return Written::Whole;
+        };
+        let mut end = last_end as usize;
+        if fields == span.field_ends.len() {
+            let start = ends_before.last().map_or(span.start, |&before| before as usize + 1);
+            end = record_last_field_end(bytes, start, end, self.dialect);
+        }
+        let columns = self.rules[..fields].iter().zip(&mut forms[..fields]).enumerate().rev();
+        for (column, (&rule, forms)) in columns {
+            let start = match column {
+                0 => span.start,
+                _ => ends_before[column - 1] as usize + 1,
             };
+            let Scratch { value, unescaped, number, fault, .. } = &mut *scratch;
+            let mut found = FieldAt { source: bytes, start, end };
+            if !self.is_plain(bytes, start, end) {
+                found = self.quoted_field_at(bytes, start, end, (value, unescaped));
+            }
+            let written = self.write_field(rule, found, record, forms, (number, fault));
             if written != Written::Whole {
                 if written == Written::Bad {
                     scratch.misfit = Some(self.misfit(bytes, span, column, &scratch.fault));
                 }
                 return written;
             }
+            end = start.wrapping_sub(1);
         }
         Written::Whole
     }
 
-    /// Writes one field's value. Inlined where fields are plain, as this is
-    /// where a load spends its time.
+    /// Writes one field's value.
     #[inline(always)]
     fn write_field(
         &self,
@@ -293,50 +296,27 @@ impl RowRules {
             return Written::Whole;
         }
         match rule {
-            FieldRule::Integer => {
-                let Some(integer) = exact_integer(source, start, end) else {
-                    return Written::Refuted;
-                };
-                record.integer(integer);
-            }
-            FieldRule::Real => {
-                let Some(real) = exact_real(source, start, end, forms.scale_hint()) else {
-                    return Written::Refuted;
-                };
-                write_real(real, record);
-                if !forms.add(real) {
-                    return Written::Refuted;
-                }
-            }
             FieldRule::Text => record.text_within(source, start, end),
+            FieldRule::Integer => match exact_integer(source, start, end) {
+                Some(integer) => record.integer(integer),
+                None => return Written::Refuted,
+            },
+            FieldRule::Real => match exact_real(source, start, end, forms.scale_hint()) {
+                Some(real) if forms.add(real) => write_real(real, record),
+                _ => return Written::Refuted,
+            },
             FieldRule::Empty => return Written::Refuted,
             FieldRule::Rowid => record.null(),
             FieldRule::Given(column_type) => {
-                let hint = forms.scale_hint();
-                return write_given(column_type, found, hint, record, (number, fault));
+                return write_given(column_type, found, forms, record, (number, fault));
             }
         }
         Written::Whole
     }
 
-    /// The same for a field that has to be freed of quotes or escapes first.
-    #[inline(never)]
-    fn write_quoted_field(
-        &self,
-        rule: FieldRule,
-        (bytes, start, end): (&[u8], usize, usize),
-        record: &mut impl RecordSink,
-        forms: &mut RealForms,
-        scratch: &mut Scratch,
-    ) -> Written {
-        let Scratch { value, unescaped, number, fault, .. } = scratch;
-        let found = self.quoted_field_at(bytes, start, end, (value, unescaped));
-        self.write_field(rule, found, record, forms, (number, fault))
-    }
-
     /// An empty field: '' in TEXT columns unless the caller wants NULL there
     /// too or has '' among the markers, NULL in all others.
-    #[inline]
+    #[inline(always)]
     fn write_empty(&self, rule: FieldRule, record: &mut impl RecordSink) {
         let is_text =
             matches!(rule, FieldRule::Text | FieldRule::Empty | FieldRule::Given(ColumnType::Text));
@@ -391,7 +371,9 @@ impl RowRules {
             if found.is_empty() || self.is_null_marker(found) {
                 continue;
             }
-            let written = write_given(column_type, found, 0, &mut Nowhere, (number, fault));
+            let mut forms = RealForms::default();
+            let written =
+                write_given(column_type, found, &mut forms, &mut Nowhere, (number, fault));
             if written != Written::Whole {
                 return Err(self.misfit(bytes, span, column, &scratch.fault));
             }
@@ -457,52 +439,67 @@ fn write_real(real: ExactReal, record: &mut impl RecordSink) {
 fn write_given(
     column_type: ColumnType,
     found: FieldAt<'_>,
-    scale_hint: usize,
+    forms: &mut RealForms,
     record: &mut impl RecordSink,
     (number, fault): (&mut NumberText, &mut String),
 ) -> Written {
     let FieldAt { source, start, end } = found;
     match column_type {
-        ColumnType::Text => record.text_within(source, start, end),
-        ColumnType::Integer => match exact_integer(source, start, end) {
-            Some(integer) => record.integer(integer),
-            None => return convert_given(column_type, found, record, number, fault),
-        },
-        ColumnType::Real => match exact_real(source, start, end, scale_hint) {
-            Some(real) => write_real(real, record),
-            None => return convert_given(column_type, found, record, number, fault),
-        },
-        ColumnType::Blob => return convert_given(column_type, found, record, number, fault),
-    }
-    Written::Whole
-}
-
-/// The same, for what is not written the plainest way.
-#[inline(never)]
-fn convert_given(
-    column_type: ColumnType,
-    found: FieldAt<'_>,
-    record: &mut impl RecordSink,
-    number: &mut NumberText,
-    fault: &mut String,
-) -> Written {
-    let text = Value::Text(found.bytes());
-    match (column_type, column_type.affinity().apply(text, number)) {
-        (ColumnType::Integer, Value::Integer(integer)) => record.integer(integer),
-        (ColumnType::Real, Value::Real(real)) => record.real_column(real),
-        (ColumnType::Blob, _) => match hex(found.bytes()) {
-            Some(blob) => record.blob(&blob),
-            None => {
-                *fault = not_a(found, "BLOB in hexadecimal digits");
-                return Written::Bad;
+        ColumnType::Text => {
+            record.text_within(source, start, end);
+            return Written::Whole;
+        }
+        ColumnType::Integer => {
+            if let Some(integer) = exact_integer(source, start, end) {
+                record.integer(integer);
+                return Written::Whole;
             }
-        },
-        _ => {
-            *fault = not_a(found, column_type.name());
+        }
+        ColumnType::Real => {
+            if let Some(real) = exact_real(source, start, end, forms.scale_hint()) {
+                // For the hint; any form will do.
+                forms.add(real);
+                write_real(real, record);
+                return Written::Whole;
+            }
+        }
+        ColumnType::Blob => {}
+    }
+    match convert_given(column_type, found, number) {
+        Ok(Converted::Integer(integer)) => record.integer(integer),
+        Ok(Converted::Real(real)) => record.real_column(real),
+        Ok(Converted::Blob(blob)) => record.blob(&blob),
+        Err(reason) => {
+            *fault = reason;
             return Written::Bad;
         }
     }
     Written::Whole
+}
+
+/// A value of a type that the caller gave.
+enum Converted {
+    Integer(i64),
+    Real(f64),
+    Blob(Vec<u8>),
+}
+
+/// Converts what does not convert the plainest way, or says why it cannot be.
+#[inline(never)]
+fn convert_given(
+    column_type: ColumnType,
+    found: FieldAt<'_>,
+    number: &mut NumberText,
+) -> Result<Converted, String> {
+    let text = Value::Text(found.bytes());
+    match (column_type, column_type.affinity().apply(text, number)) {
+        (ColumnType::Integer, Value::Integer(integer)) => Ok(Converted::Integer(integer)),
+        (ColumnType::Real, Value::Real(real)) => Ok(Converted::Real(real)),
+        (ColumnType::Blob, _) => hex(found.bytes())
+            .map(Converted::Blob)
+            .ok_or_else(|| not_a(found, "BLOB in hexadecimal digits")),
+        _ => Err(not_a(found, column_type.name())),
+    }
 }
 
 fn not_a(found: FieldAt<'_>, what: &str) -> String {

@@ -43,29 +43,39 @@ pub struct ExactReal {
 
 /// The integer at `start..end` of `source`, if its canonical text is just that.
 ///
-/// At least [`HEADROOM_BYTES`] must precede `start`.
+/// At least [`HEADROOM_BYTES`] must precede `end`.
 #[inline(always)]
 pub fn exact_integer(source: &[u8], start: usize, end: usize) -> Option<i64> {
-    if start >= end {
+    let len = end.wrapping_sub(start);
+    if len.wrapping_sub(1) >= 16 {
+        return exact_long_integer(source.get(start..end)?);
+    }
+    let window = last_16_bytes(source, end)?;
+    let first = window[16 - len];
+    let negative = first == b'-';
+    let digits = len - usize::from(negative);
+    // The last byte stands for the one behind a lone '-', which is no digit.
+    let first_digit = window[(16 - digits).min(15)];
+    if first_digit == b'0' && len > 1 {
         return None;
     }
-    let negative = source[start] == b'-';
-    let digits_at = start + usize::from(negative);
-    let digits = end - digits_at;
-    let first = source[digits_at];
-    if digits == 0 || (first == b'0' && (digits > 1 || negative)) {
-        return None;
-    }
-    let magnitude = match digits {
-        1..=8 => eight_digits(last_bytes(source, end, digits))?,
-        9..=16 => {
-            let high = eight_digits(last_bytes(source, end - 8, digits - 8))?;
-            high * 100_000_000 + eight_digits(last_bytes(source, end, 8))?
-        }
-        17..=19 => return std::str::from_utf8(&source[start..end]).ok()?.parse().ok(),
-        _ => return None,
+    let magnitude = if digits <= 8 {
+        eight_digits(mask_front(low_word(window), digits.max(1)))?
+    } else {
+        let high = eight_digits(mask_front(high_word(window), digits - 8))?;
+        high * 100_000_000 + eight_digits(low_word(window))?
     };
     Some(if negative { -(magnitude as i64) } else { magnitude as i64 })
+}
+
+/// Integers of more than 16 characters.
+#[inline(never)]
+fn exact_long_integer(text: &[u8]) -> Option<i64> {
+    let digits = text.strip_prefix(b"-").unwrap_or(text);
+    if digits.first().is_none_or(|first| !(b'1'..=b'9').contains(first)) {
+        return None;
+    }
+    std::str::from_utf8(text).ok()?.parse().ok()
 }
 
 /// The real at `start..end` of `source`, if a double keeps its value.
@@ -80,17 +90,16 @@ pub fn exact_real(
     end: usize,
     scale_hint: usize,
 ) -> Option<ExactReal> {
-    let negative = start < end && source[start] == b'-';
-    let digits_at = start + usize::from(negative);
-    let point_at = end.wrapping_sub(1).wrapping_sub(scale_hint);
-    if matches!(scale_hint, 1..=8)
-        && end - digits_at <= DIGITS_SAFE + 1
-        && point_at > digits_at
-        && point_at < end
-        && point_at - digits_at <= 8
-        && source[point_at] == b'.'
-    {
-        return exact_halves(source, digits_at, point_at, end, negative);
+    let len = end.wrapping_sub(start);
+    if len.wrapping_sub(3) < DIGITS_SAFE - 1 && matches!(scale_hint, 1..=8) {
+        let window = last_16_bytes(source, end)?;
+        let negative = window[16 - len] == b'-';
+        let point = 15 - scale_hint;
+        let whole_at = 16 - len + usize::from(negative);
+        if window[point] == b'.' && whole_at < point && point - whole_at <= 8 {
+            let digits_at = start + usize::from(negative);
+            return exact_halves(source, digits_at, end - 1 - scale_hint, end, negative);
+        }
     }
     exact_real_anywhere(source, start, end)
 }
@@ -194,6 +203,26 @@ fn significant(text: &str) -> Option<(String, i32)> {
     let exponent: i32 = exponent.parse().ok()?;
     let power = exponent - fraction.len() as i32 + dropped;
     Some((kept.trim_start_matches('0').to_owned(), power))
+}
+
+/// The 16 bytes before `end`.
+#[inline(always)]
+fn last_16_bytes(source: &[u8], end: usize) -> Option<&[u8; 16]> {
+    source.get(..end)?.last_chunk()
+}
+
+#[inline(always)]
+fn low_word(window: &[u8; 16]) -> u64 {
+    let mut bytes = [0; 8];
+    bytes.copy_from_slice(&window[8..]);
+    u64::from_le_bytes(bytes)
+}
+
+#[inline(always)]
+fn high_word(window: &[u8; 16]) -> u64 {
+    let mut bytes = [0; 8];
+    bytes.copy_from_slice(&window[..8]);
+    u64::from_le_bytes(bytes)
 }
 
 /// The last `len` (1 to 8) bytes before `end` as a word, '0' in front.
