@@ -19,13 +19,14 @@ use super::insert::{self, Insert, InsertedTable};
 use super::monitor::Monitor;
 use super::output::Output;
 use super::pages::FileSize;
-use super::pass::{BlockRows, Clock, Halt, Pass, PassSummary, Reader, Work, lock};
+use super::pass::{BlockRows, Clock, Halt, Pass, PassSummary, Reader, Work};
 use super::press::{Press, PressedTable};
 use super::publish::Destination;
 use super::rejects::Rejects;
 use super::report::{ColumnReport, DecidedBy, DryRun, Report, Stage};
 use super::sqlite::{check_schema, check_with_sqlite};
 use super::survey::Survey;
+use super::turns::lock;
 use super::{Loader, OnError};
 use crate::error::{Error, ErrorKind, Result};
 use crate::input::block::{BLOCK_BYTES_DEFAULT, Block, BlockOptions, BlockReader};
@@ -321,7 +322,8 @@ impl<'l, 's> CsvLoad<'l, 's> {
             path,
         };
         let table = PressedTable::new(self.layout, plan.rules.rules.len());
-        let (table, summary) = self.run(&plan.rules, opened, &press, table, rejects)?;
+        let (table, summary) =
+            output.flushing(|| self.run(&plan.rules, opened, &press, table, rejects))?;
         self.monitor.enter("syncing");
         let size = table.pages.finish(&plan.schema, &output, path)?;
         Ok(self.outcome(&summary, summary.rows_good, size))

@@ -14,9 +14,7 @@ use super::sink::{Nowhere, RecordSink};
 use crate::input::csv::dialect::Dialect;
 use crate::input::csv::field::{field, record_last_field_end};
 use crate::input::csv::scan::RecordSpan;
-use crate::schema::{
-    ColumnType, ExactReal, HEADROOM_BYTES, RealForms, exact_integer, exact_real,
-};
+use crate::schema::{ColumnType, ExactReal, HEADROOM_BYTES, RealForms, exact_integer, exact_real};
 
 /// How a column's fields are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

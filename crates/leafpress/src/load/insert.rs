@@ -15,9 +15,10 @@ use rusqlite::{Connection, params_from_iter};
 
 use super::fields::{Misfit, RowRules, Scratch, Written, check_utf8};
 use super::pages::FileSize;
-use super::pass::{BlockRows, Halt, Work, lock};
+use super::pass::{BlockRows, Halt, Work};
 use super::rejects::Rejects;
 use super::sink::Values;
+use super::turns::lock;
 use crate::error::{BadRow, Error, Result};
 use crate::input::csv::RecordSpan;
 use crate::schema::{RealForms, TableSchema, quote_identifier};

@@ -1,10 +1,11 @@
 //! Tells the caller how far the load is, without slowing it down.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::options::Progress;
+use super::turns::lock;
 
 /// How often the callback is called.
 const INTERVAL: Duration = Duration::from_millis(100);
@@ -24,7 +25,7 @@ pub struct Monitor {
 impl Monitor {
     /// Names what is being done.
     pub fn enter(&self, stage: &'static str) {
-        *self.stage.lock().unwrap_or_else(PoisonError::into_inner) = stage;
+        *lock(&self.stage) = stage;
         tracing::debug!(stage, "load");
     }
 
@@ -39,7 +40,7 @@ impl Monitor {
             bytes_read: self.bytes_read.load(Ordering::Relaxed),
             bytes_total: (total != u64::MAX).then_some(total),
             rows: self.rows.load(Ordering::Relaxed),
-            stage: *self.stage.lock().unwrap_or_else(PoisonError::into_inner),
+            stage: *lock(&self.stage),
         }
     }
 

@@ -16,11 +16,11 @@ use super::Loader;
 use super::monitor::Monitor;
 use super::output::Output;
 use super::pages::{FileSize, TablePages, refused, write_run};
-use super::pass::lock;
 use super::publish::Destination;
 use super::report::{ColumnReport, Report, Stage};
 use super::rows::{Row, TypedRecord, record_bytes_max};
 use super::sqlite::{check_schema, check_with_sqlite};
+use super::turns::lock;
 use crate::error::{BadRow, Error, ErrorKind, Result};
 use crate::schema::{Column, ColumnType, TableSchema};
 
@@ -82,7 +82,7 @@ where
     };
     monitor.enter("pressing");
     let parts = numbered(parts, schema.primary_key.is_some())?;
-    let pressed = pressing.press_all(parts)?;
+    let pressed = pressing.output.flushing(|| pressing.press_all(parts))?;
     monitor.enter("syncing");
     let (rows, write) =
         pressed.iter().fold((0, Duration::ZERO), |sum, p| (sum.0 + p.rows, sum.1 + p.write));

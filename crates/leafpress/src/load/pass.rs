@@ -17,13 +17,13 @@
 //! threads: neither the file, byte for byte, nor which error is reported.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::fields::{Misfit, RowRules, Scratch};
 use super::options::CancelToken;
 use super::rejects::Rejects;
-use super::turns::Turns;
+use super::turns::{Turns, lock};
 use crate::error::{BadRow, Error, ErrorKind, Result};
 use crate::input::block::{Block, BlockReader};
 use crate::input::csv::locate::{EXCERPT_BYTES_MAX, excerpt, position};
@@ -506,11 +506,6 @@ impl Settled<'_> {
         self.rows_read += 1;
         lock(self.rejects).add(unfinished, self.carry.data())
     }
-}
-
-/// A panic elsewhere ends the pass; until then a lock is a lock.
-pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn record_end(span: &RecordSpan<'_>) -> usize {

@@ -9,7 +9,7 @@
 //! A worker that panics leaves its turn untaken: [`Turns::halt`] must be
 //! called by whoever sees that, as the guard in the pipeline does.
 
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 /// State `T`, entered in order.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ impl<T> Turns<T> {
 
     /// Waits for `turn`, then runs `step`; `None` if halted before.
     pub fn take<R>(&self, turn: u64, step: impl FnOnce(&mut T) -> R) -> Option<R> {
-        let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let inner = lock(&self.inner);
         let mut inner = self
             .changed
             .wait_while(inner, |inner| inner.next != turn && !inner.halted)
@@ -49,7 +49,7 @@ impl<T> Turns<T> {
 
     /// Changes the state out of turn and refuses all further turns.
     pub fn interrupt(&self, step: impl FnOnce(&mut T)) {
-        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut inner = lock(&self.inner);
         step(&mut inner.state);
         inner.halted = true;
         drop(inner);
@@ -58,13 +58,19 @@ impl<T> Turns<T> {
 
     /// Refuses all further turns.
     pub fn halt(&self) {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner).halted = true;
+        lock(&self.inner).halted = true;
         self.changed.notify_all();
     }
 
     pub fn into_state(self) -> T {
         self.inner.into_inner().unwrap_or_else(PoisonError::into_inner).state
     }
+}
+
+/// Takes a lock that a panic elsewhere may have poisoned: the panic ends the
+/// load, and until then a lock is a lock.
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -84,12 +84,7 @@ fn exact_long_integer(text: &[u8]) -> Option<i64> {
 /// digits may well follow the point; where it is right the point need not be
 /// looked for.
 #[inline(always)]
-pub fn exact_real(
-    source: &[u8],
-    start: usize,
-    end: usize,
-    scale_hint: usize,
-) -> Option<ExactReal> {
+pub fn exact_real(source: &[u8], start: usize, end: usize, scale_hint: usize) -> Option<ExactReal> {
     let len = end.wrapping_sub(start);
     if len.wrapping_sub(3) < DIGITS_SAFE - 1 && matches!(scale_hint, 1..=8) {
         let window = last_16_bytes(source, end)?;
@@ -243,12 +238,13 @@ fn mask_front(word: u64, len: usize) -> u64 {
 /// Eight ASCII digits as a number: pairs, then fours, then all.
 #[inline(always)]
 fn eight_digits(word: u64) -> Option<u64> {
-    let high_nibbles = word & 0xf0f0_f0f0_f0f0_f0f0;
-    let plus_six = word.wrapping_add(0x0606_0606_0606_0606) & 0xf0f0_f0f0_f0f0_f0f0;
-    if (high_nibbles ^ ZEROS) | (plus_six ^ ZEROS) != 0 {
+    // Above '9' the sum sets a byte's highest bit, below '0' the difference
+    // does; a carry or borrow comes only from a byte that did so itself.
+    let above = word.wrapping_add(0x4646_4646_4646_4646);
+    let digits = word.wrapping_sub(ZEROS);
+    if (word | above | digits) & 0x8080_8080_8080_8080 != 0 {
         return None;
     }
-    let digits = word & 0x0f0f_0f0f_0f0f_0f0f;
     let pairs = (digits.wrapping_mul((10 << 8) + 1) >> 8) & 0x00ff_00ff_00ff_00ff;
     let fours = (pairs.wrapping_mul((100 << 16) + 1) >> 16) & 0x0000_ffff_0000_ffff;
     Some(fours.wrapping_mul((10_000 << 32) + 1) >> 32)
