@@ -186,6 +186,12 @@ impl<'a> RecordWriter<'a> {
         }
     }
 
+    /// Text of no length.
+    #[inline(always)]
+    pub fn empty_text(&mut self) {
+        self.serials.push(13, self.spilled);
+    }
+
     /// Text.
     #[inline(always)]
     pub fn text(&mut self, text: &[u8]) {

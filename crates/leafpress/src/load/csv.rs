@@ -207,7 +207,8 @@ impl<'l, 's> CsvLoad<'l, 's> {
             rules,
             primary_key,
             null_markers: loader.null_markers.clone(),
-            empty_null: loader.empty_null,
+            has_null_markers: !loader.null_markers.is_empty(),
+            empty_is_null: loader.empty_null || loader.null_markers.iter().any(Vec::is_empty),
             ragged: loader.csv.ragged,
             dialect: self.dialect,
         };

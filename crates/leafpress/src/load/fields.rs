@@ -6,15 +6,17 @@
 //! detected type the text can be had back.
 
 use leafpress_format::{
-    Affinity, COLUMN_OVERHEAD_BYTES_MAX, HEADER_LENGTH_BYTES_MAX, NumberText, Value,
+    Affinity, COLUMN_OVERHEAD_BYTES_MAX, HEADER_LENGTH_BYTES_MAX, Number, NumberText, Value,
 };
 
 use super::options::Ragged;
-use super::sink::{Nowhere, RecordSink};
+use super::sink::RecordSink;
 use crate::input::csv::dialect::Dialect;
 use crate::input::csv::field::{field, record_last_field_end};
 use crate::input::csv::scan::RecordSpan;
-use crate::schema::{ColumnType, ExactReal, HEADROOM_BYTES, RealForms, exact_integer, exact_real};
+use crate::schema::{
+    ColumnType, HEADROOM_BYTES, RealForms, exact_integer, exact_real, stored_real,
+};
 
 /// How a column's fields are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,8 +68,10 @@ pub struct RowRules {
     pub primary_key: Option<usize>,
     /// Texts that mean NULL.
     pub null_markers: Vec<Vec<u8>>,
+    /// Whether there are any.
+    pub has_null_markers: bool,
     /// Whether an empty field is NULL in TEXT columns too.
-    pub empty_null: bool,
+    pub empty_is_null: bool,
     /// What becomes of ragged rows.
     pub ragged: Ragged,
     /// How the input is written.
@@ -80,8 +84,6 @@ pub struct Scratch {
     value: Vec<u8>,
     unescaped: Vec<u8>,
     number: NumberText,
-    /// What is wrong with a field that was not written.
-    fault: String,
     /// What is wrong with the row that was found bad last.
     misfit: Option<Misfit>,
 }
@@ -194,10 +196,9 @@ impl RowRules {
         FieldAt { source: value, start: HEADROOM_BYTES, end: value.len() }
     }
 
-    #[inline(always)]
+    #[inline(never)]
     pub fn is_null_marker(&self, value: FieldAt<'_>) -> bool {
-        !self.null_markers.is_empty()
-            && self.null_markers.iter().any(|marker| marker == value.bytes())
+        self.null_markers.iter().any(|marker| marker == value.bytes())
     }
 
     /// The rowid of a record, if a column says it.
@@ -241,7 +242,8 @@ impl RowRules {
         let fields = span.field_ends.len().min(self.rules.len());
         for &rule in self.rules[fields..].iter().rev() {
             // A short row, padded: the missing field is empty.
-            self.write_empty(rule, record);
+            let missing = FieldAt { source: bytes, start: span.start, end: span.start };
+            self.write_empty(rule, missing, record);
         }
         let Some((&last_end, ends_before)) = span.field_ends[..fields].split_last() else {
             return Written::Whole;
@@ -257,69 +259,68 @@ impl RowRules {
                 0 => span.start,
                 _ => ends_before[column - 1] as usize + 1,
             };
-            let Scratch { value, unescaped, number, fault, .. } = &mut *scratch;
+            let Scratch { value, unescaped, number: text, misfit } = &mut *scratch;
             let mut found = FieldAt { source: bytes, start, end };
             if !self.is_plain(bytes, start, end) {
                 found = self.quoted_field_at(bytes, start, end, (value, unescaped));
             }
-            let written = self.write_field(rule, found, record, forms, (number, fault));
-            if written != Written::Whole {
-                if written == Written::Bad {
-                    scratch.misfit = Some(self.misfit(bytes, span, column, &scratch.fault));
-                }
-                return written;
-            }
             end = start.wrapping_sub(1);
-        }
-        Written::Whole
-    }
-
-    /// Writes one field's value.
-    #[inline(always)]
-    fn write_field(
-        &self,
-        rule: FieldRule,
-        found: FieldAt<'_>,
-        record: &mut impl RecordSink,
-        forms: &mut RealForms,
-        (number, fault): (&mut NumberText, &mut String),
-    ) -> Written {
-        let FieldAt { source, start, end } = found;
-        if start == end {
-            self.write_empty(rule, record);
-            return Written::Whole;
-        }
-        if self.is_null_marker(found) {
-            record.null();
-            return Written::Whole;
-        }
-        match rule {
-            FieldRule::Text => record.text_within(source, start, end),
-            FieldRule::Integer => match exact_integer(source, start, end) {
-                Some(integer) => record.integer(integer),
-                None => return Written::Refuted,
-            },
-            FieldRule::Real => match exact_real(source, start, end, forms.scale_hint()) {
-                Some(real) if forms.add(real) => write_real(real, record),
-                _ => return Written::Refuted,
-            },
-            FieldRule::Empty => return Written::Refuted,
-            FieldRule::Rowid => record.null(),
-            FieldRule::Given(column_type) => {
-                return write_given(column_type, found, forms, record, (number, fault));
+            if found.is_empty() || (self.has_null_markers && self.is_null_marker(found)) {
+                self.write_empty(rule, found, record);
+                continue;
+            }
+            let FieldAt { source, start, end } = found;
+            let number = match rule {
+                FieldRule::Text | FieldRule::Given(ColumnType::Text) => {
+                    record.text_within(source, start, end);
+                    continue;
+                }
+                FieldRule::Integer | FieldRule::Given(ColumnType::Integer) => {
+                    exact_integer(source, start, end).map(Number::Integer)
+                }
+                FieldRule::Real | FieldRule::Given(ColumnType::Real) => {
+                    exact_real(source, start, end, forms.scale_hint()).and_then(|real| {
+                        let fits = forms.add(real) || rule != FieldRule::Real;
+                        fits.then(|| real.stored())
+                    })
+                }
+                FieldRule::Rowid => {
+                    record.null();
+                    continue;
+                }
+                FieldRule::Empty | FieldRule::Given(ColumnType::Blob) => None,
+            };
+            let number = match number {
+                Some(number) => number,
+                None => match convert(rule, found, text) {
+                    Ok(Converted::Number(number)) => number,
+                    Ok(Converted::Blob(blob)) => {
+                        record.blob(&blob);
+                        continue;
+                    }
+                    Ok(Converted::Refuted) => return Written::Refuted,
+                    Err(fault) => {
+                        *misfit = Some(self.misfit(bytes, span, column, fault));
+                        return Written::Bad;
+                    }
+                },
+            };
+            match number {
+                Number::Integer(integer) => record.integer(integer),
+                Number::Real(real) => record.real(real),
             }
         }
         Written::Whole
     }
 
-    /// An empty field: '' in TEXT columns unless the caller wants NULL there
-    /// too or has '' among the markers, NULL in all others.
+    /// A field that is empty or a null marker. NULL, but for the empty field
+    /// of a TEXT column: that is '' unless the caller wants NULL there too.
     #[inline(always)]
-    fn write_empty(&self, rule: FieldRule, record: &mut impl RecordSink) {
+    fn write_empty(&self, rule: FieldRule, found: FieldAt<'_>, record: &mut impl RecordSink) {
         let is_text =
             matches!(rule, FieldRule::Text | FieldRule::Empty | FieldRule::Given(ColumnType::Text));
-        if is_text && !self.empty_null && !self.null_markers.iter().any(Vec::is_empty) {
-            record.text(b"");
+        if is_text && found.is_empty() && !self.empty_is_null {
+            record.empty_text();
         } else {
             record.null();
         }
@@ -332,7 +333,8 @@ impl RowRules {
             rules: vec![FieldRule::Text; columns],
             primary_key: None,
             null_markers: Vec::new(),
-            empty_null: false,
+            has_null_markers: false,
+            empty_is_null: false,
             ragged: Ragged::Reject,
             dialect,
         }
@@ -364,16 +366,13 @@ impl RowRules {
         self.rowid(bytes, span, scratch)?;
         for column in 0..self.rules.len() {
             let FieldRule::Given(column_type) = self.rules[column] else { continue };
-            let Scratch { value, unescaped, number, fault, .. } = &mut *scratch;
+            let Scratch { value, unescaped, number, .. } = &mut *scratch;
             let found = self.field_at(bytes, span, column, (value, unescaped));
-            if found.is_empty() || self.is_null_marker(found) {
+            if found.is_empty() || self.is_null_marker(found) || column_type == ColumnType::Text {
                 continue;
             }
-            let mut forms = RealForms::default();
-            let written =
-                write_given(column_type, found, &mut forms, &mut Nowhere, (number, fault));
-            if written != Written::Whole {
-                return Err(self.misfit(bytes, span, column, &scratch.fault));
+            if let Err(fault) = convert(self.rules[column], found, number) {
+                return Err(self.misfit(bytes, span, column, fault));
             }
         }
         Ok(())
@@ -422,80 +421,32 @@ pub fn check_utf8(bytes: &[u8], span: &RecordSpan<'_>) -> Result<(), Misfit> {
     Err(Misfit { at, reason })
 }
 
-/// Stores a real: as SQLite does, integral values of up to six bytes as integers.
-#[inline(always)]
-fn write_real(real: ExactReal, record: &mut impl RecordSink) {
-    match real.integral {
-        Some(integer) => record.integer(integer),
-        None => record.real(real.value),
-    }
-}
-
-/// Stores a field in a column whose type the caller gave: by SQLite's
-/// affinity, and only if it ends up in that storage class.
-#[inline(always)]
-fn write_given(
-    column_type: ColumnType,
-    found: FieldAt<'_>,
-    forms: &mut RealForms,
-    record: &mut impl RecordSink,
-    (number, fault): (&mut NumberText, &mut String),
-) -> Written {
-    let FieldAt { source, start, end } = found;
-    match column_type {
-        ColumnType::Text => {
-            record.text_within(source, start, end);
-            return Written::Whole;
-        }
-        ColumnType::Integer => {
-            if let Some(integer) = exact_integer(source, start, end) {
-                record.integer(integer);
-                return Written::Whole;
-            }
-        }
-        ColumnType::Real => {
-            if let Some(real) = exact_real(source, start, end, forms.scale_hint()) {
-                // For the hint; any form will do.
-                forms.add(real);
-                write_real(real, record);
-                return Written::Whole;
-            }
-        }
-        ColumnType::Blob => {}
-    }
-    match convert_given(column_type, found, number) {
-        Ok(Converted::Integer(integer)) => record.integer(integer),
-        Ok(Converted::Real(real)) => record.real_column(real),
-        Ok(Converted::Blob(blob)) => record.blob(&blob),
-        Err(reason) => {
-            *fault = reason;
-            return Written::Bad;
-        }
-    }
-    Written::Whole
-}
-
-/// A value of a type that the caller gave.
+/// What a field is stored as where it does not convert the plainest way.
 enum Converted {
-    Integer(i64),
-    Real(f64),
+    Number(Number),
     Blob(Vec<u8>),
+    Refuted,
 }
 
-/// Converts what does not convert the plainest way, or says why it cannot be.
+/// Converts a field whose type the caller gave by SQLite's affinity, or says
+/// why that type cannot be; a detected type is refuted.
 #[inline(never)]
-fn convert_given(
-    column_type: ColumnType,
+fn convert(
+    rule: FieldRule,
     found: FieldAt<'_>,
     number: &mut NumberText,
 ) -> Result<Converted, String> {
+    let FieldRule::Given(column_type) = rule else { return Ok(Converted::Refuted) };
+    if column_type == ColumnType::Blob {
+        let blob = hex(found.bytes()).ok_or_else(|| not_a(found, "BLOB in hexadecimal digits"));
+        return blob.map(Converted::Blob);
+    }
     let text = Value::Text(found.bytes());
     match (column_type, column_type.affinity().apply(text, number)) {
-        (ColumnType::Integer, Value::Integer(integer)) => Ok(Converted::Integer(integer)),
-        (ColumnType::Real, Value::Real(real)) => Ok(Converted::Real(real)),
-        (ColumnType::Blob, _) => hex(found.bytes())
-            .map(Converted::Blob)
-            .ok_or_else(|| not_a(found, "BLOB in hexadecimal digits")),
+        (ColumnType::Integer, Value::Integer(integer)) => {
+            Ok(Converted::Number(Number::Integer(integer)))
+        }
+        (ColumnType::Real, Value::Real(real)) => Ok(Converted::Number(stored_real(real))),
         _ => Err(not_a(found, column_type.name())),
     }
 }

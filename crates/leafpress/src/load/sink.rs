@@ -1,4 +1,4 @@
-//! Where a record's values go: into a page, into an INSERT, or nowhere.
+//! Where a record's values go: into a page, or into an INSERT.
 //!
 //! Values come last column first, as [`RecordWriter`] takes them.
 
@@ -12,14 +12,10 @@ pub trait RecordSink {
     fn integer(&mut self, value: i64);
     /// A float.
     fn real(&mut self, value: f64);
-    /// A float in a REAL column, which may be stored as an integer.
-    fn real_column(&mut self, value: f64);
-    /// Text.
-    fn text(&mut self, text: &[u8]);
+    /// Text of no length.
+    fn empty_text(&mut self);
     /// A part of a larger buffer, as text.
-    fn text_within(&mut self, source: &[u8], start: usize, end: usize) {
-        self.text(&source[start..end]);
-    }
+    fn text_within(&mut self, source: &[u8], start: usize, end: usize);
     /// A blob.
     fn blob(&mut self, blob: &[u8]);
 }
@@ -41,13 +37,8 @@ impl RecordSink for RecordWriter<'_> {
     }
 
     #[inline(always)]
-    fn real_column(&mut self, value: f64) {
-        RecordWriter::real_column(self, value);
-    }
-
-    #[inline(always)]
-    fn text(&mut self, text: &[u8]) {
-        RecordWriter::text(self, text);
+    fn empty_text(&mut self) {
+        RecordWriter::empty_text(self);
     }
 
     #[inline(always)]
@@ -78,29 +69,17 @@ impl RecordSink for Values {
         self.0.push(value.into());
     }
 
-    fn real_column(&mut self, value: f64) {
-        self.real(value);
+    fn empty_text(&mut self) {
+        self.0.push(String::new().into());
     }
 
-    fn text(&mut self, text: &[u8]) {
+    fn text_within(&mut self, source: &[u8], start: usize, end: usize) {
         // Rows reach this point only if they are UTF-8.
-        self.0.push(String::from_utf8_lossy(text).into_owned().into());
+        let text = String::from_utf8_lossy(&source[start..end]);
+        self.0.push(text.into_owned().into());
     }
 
     fn blob(&mut self, blob: &[u8]) {
         self.0.push(blob.to_vec().into());
     }
-}
-
-/// Takes values for the sake of their being checked.
-#[derive(Debug)]
-pub struct Nowhere;
-
-impl RecordSink for Nowhere {
-    fn null(&mut self) {}
-    fn integer(&mut self, _value: i64) {}
-    fn real(&mut self, _value: f64) {}
-    fn real_column(&mut self, _value: f64) {}
-    fn text(&mut self, _text: &[u8]) {}
-    fn blob(&mut self, _blob: &[u8]) {}
 }

@@ -9,6 +9,8 @@
 //! at a time from words that end where the field ends. That takes bytes in
 //! front of the field: [`HEADROOM_BYTES`], whatever they hold.
 
+use leafpress_format::Number;
+
 /// How many bytes of the source must precede a field.
 pub const HEADROOM_BYTES: usize = 16;
 
@@ -39,6 +41,26 @@ pub struct ExactReal {
     /// The same as an integer, if it is one of at most six bytes: so SQLite
     /// stores it in a REAL column.
     pub integral: Option<i64>,
+}
+
+impl ExactReal {
+    /// How a REAL column stores it.
+    #[inline(always)]
+    pub fn stored(self) -> Number {
+        self.integral.map_or(Number::Real(self.value), Number::Integer)
+    }
+}
+
+/// How a REAL column stores a value: SQLite turns integral ones of up to six
+/// bytes to integers.
+pub fn stored_real(value: f64) -> Number {
+    let integer = value as i64;
+    #[expect(clippy::float_cmp, reason = "exactly integral is the question")]
+    if integer as f64 == value && SIX_BYTE_INTEGERS.contains(&integer) {
+        Number::Integer(integer)
+    } else {
+        Number::Real(value)
+    }
 }
 
 /// The integer at `start..end` of `source`, if its canonical text is just that.
@@ -175,14 +197,15 @@ fn exact_long_real(text: &[u8]) -> Option<ExactReal> {
     if significant(buffer.format_finite(value))? != significant(text)? {
         return None;
     }
-    let integer = value as i64;
-    #[expect(clippy::float_cmp, reason = "exactly integral is the question")]
-    let is_integral = integer as f64 == value && SIX_BYTE_INTEGERS.contains(&integer);
+    let integral = match stored_real(value) {
+        Number::Integer(integer) => Some(integer),
+        Number::Real(_) => None,
+    };
     Some(ExactReal {
         value,
         scale: fraction.len() as u8,
         ends_in_zero: fraction.ends_with('0'),
-        integral: is_integral.then_some(integer),
+        integral,
     })
 }
 

@@ -8,5 +8,5 @@ mod exact;
 mod table;
 
 pub use detect::{ColumnEvidence, RealForms, Verdict, Witness};
-pub use exact::{ExactReal, HEADROOM_BYTES, exact_integer, exact_real};
+pub use exact::{HEADROOM_BYTES, exact_integer, exact_real, stored_real};
 pub use table::{Column, ColumnType, TableSchema, quote_identifier};
