@@ -148,10 +148,12 @@ impl RowRules {
     }
 
     /// Whether a field's value is its text as it stands.
+    ///
+    /// The byte at `end` ends the field, so there is one at `start` even if
+    /// the field is empty; it is no quote then.
     #[inline(always)]
-    fn is_plain(&self, bytes: &[u8], start: usize, end: usize) -> bool {
-        self.dialect.escape().is_none()
-            && (start == end || Some(bytes[start]) != self.dialect.quote())
+    fn is_plain(&self, bytes: &[u8], start: usize) -> bool {
+        self.dialect.escape().is_none() && Some(bytes[start]) != self.dialect.quote()
     }
 
     /// The value of a column's field, quotes and escapes taken away.
@@ -168,7 +170,7 @@ impl RowRules {
             return FieldAt { source: bytes, start: span.start, end: span.start };
         }
         let (start, end) = self.bounds(bytes, span, column);
-        if self.is_plain(bytes, start, end) {
+        if self.is_plain(bytes, start) {
             return FieldAt { source: bytes, start, end };
         }
         self.quoted_field_at(bytes, start, end, scratch)
@@ -261,7 +263,7 @@ impl RowRules {
             };
             let Scratch { value, unescaped, number: text, misfit } = &mut *scratch;
             let mut found = FieldAt { source: bytes, start, end };
-            if !self.is_plain(bytes, start, end) {
+            if !self.is_plain(bytes, start) {
                 found = self.quoted_field_at(bytes, start, end, (value, unescaped));
             }
             end = start.wrapping_sub(1);
