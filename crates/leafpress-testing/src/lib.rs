@@ -1,1 +1,41 @@
-//! Skeleton.
+//! What the tests of Leafpress are made of: hostile schemas and rows, a way to
+//! press them to a file, and stock SQLite as the judge.
+//!
+//! ```text
+//! Recipe ──resolve──► Case ──press──────► bytes ──open──► Connection ┐
+//!   ▲                  └────insert_by_sqlite────────────► Connection ┴─► assert_same_database
+//!   └ proptest strategies, or a fuzzer's bytes             + record bytes of every tree
+//! ```
+//!
+//! Everything here may panic, as that is how a test says no. It must never
+//! use the code under test to say what is right: sizes, order and the reading
+//! of pages are done again, slowly and plainly, from the format's description.
+#![forbid(unsafe_code)]
+
+mod check;
+mod oracle;
+mod order;
+mod press;
+mod pressed_file;
+mod reader;
+mod recipe;
+mod resolve;
+mod schema;
+pub mod strategy;
+mod value;
+
+pub use check::{check_case, check_usable};
+pub use oracle::{
+    assert_integrity, assert_same_database, assert_same_index, assert_same_records,
+    assert_same_rows, assert_same_schema, insert_by_sqlite, open, serialized,
+};
+pub use order::compare_keys;
+pub use press::{press, press_to};
+pub use pressed_file::PressedFile;
+pub use reader::{Entry, StoredColumn, TreeReader};
+pub use recipe::{
+    BulkRecipe, IndexRecipe, KeyRecipe, KindRecipe, Recipe, RowRecipe, StretchRecipe, TableRecipe,
+    ValueRecipe,
+};
+pub use schema::{Affinity, Case, Collation, Column, Index, KeyColumn, Row, Table, TableKind};
+pub use value::OwnedValue;

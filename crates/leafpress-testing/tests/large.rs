@@ -1,0 +1,1 @@
+//! Files of more than 1 GiB.
