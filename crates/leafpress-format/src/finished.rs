@@ -24,6 +24,13 @@ impl FinishedPages {
         &mut self.bytes[at..]
     }
 
+    /// Adds pages that are neighbours, from `first` on.
+    pub(crate) fn add_all(&mut self, first: u32, pages: &[u8]) {
+        for (number, page) in (first..).zip(pages.chunks_exact(self.layout.page_bytes())) {
+            self.add(number).copy_from_slice(page);
+        }
+    }
+
     /// How much waits to be written.
     pub fn bytes_waiting(&self) -> usize {
         self.bytes.len()

@@ -91,10 +91,14 @@ pub fn finish_database(
         }
         run.close();
         let mut table = TableBuilder::new(layout);
-        let range = table.append(&run, numbers, finished)?;
-        let pages = run.number(&range).chunks_exact(layout.page_bytes());
-        for (index, page) in (0..).zip(pages) {
-            finished.add(range.number(index)).copy_from_slice(page);
+        // Interior pages that become full meanwhile come after the leaves.
+        let mut interior = FinishedPages::new(layout);
+        let range = table.append(&run, numbers, &mut interior)?;
+        for (first, pages) in range.pieces(run.number(&range), layout) {
+            finished.add_all(first, pages);
+        }
+        for (first, pages) in interior.pieces() {
+            finished.add_all(first, pages);
         }
         table.finish_on_page_1(&mut page_1, numbers, finished)?;
     }
