@@ -279,8 +279,12 @@ impl LeafRun {
     /// # Errors
     ///
     /// [`FormatError::TooManyPages`].
+    ///
+    /// # Panics
+    ///
+    /// If the run is not closed: its last leaf would be lost without a word.
     pub fn take_numbers(&self, numbers: &mut PageNumbers) -> Result<PageRange, FormatError> {
-        debug_assert!(self.open.is_none(), "the run is not closed");
+        assert!(self.open.is_none(), "the run is not closed");
         numbers.take_range(self.page_index(self.pages.len()))
     }
 

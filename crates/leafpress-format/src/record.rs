@@ -243,11 +243,14 @@ impl<'a> RecordWriter<'a> {
     }
 
     /// Puts the header in front and returns where the record begins.
+    ///
+    /// A record has at least one column: SQLite calls one without corrupt.
     #[inline(always)]
     pub fn finish(self) -> usize {
         let Self { buf, mut at, serials, spilled } = self;
         let long = &spilled.bytes[spilled.at..];
         let len = long.len() + serials.len;
+        debug_assert!(len > 0, "a record without a column");
         // Word by word, as they were stored.
         for word in long.rchunks_exact(WORD_BYTES) {
             buf[at - WORD_BYTES..at].copy_from_slice(word);

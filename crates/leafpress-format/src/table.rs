@@ -89,6 +89,10 @@ impl TableBuilder {
     ///
     /// [`FormatError::NotAscending`] if the run does not begin after the last
     /// one's end, and [`FormatError::TooManyPages`].
+    ///
+    /// # Panics
+    ///
+    /// If the run is not closed.
     pub fn append(
         &mut self,
         run: &LeafRun,
