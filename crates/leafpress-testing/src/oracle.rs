@@ -85,10 +85,13 @@ pub fn assert_integrity(db: &Connection) {
 pub fn assert_same_rows(pressed: &Connection, stock: &Connection, table: &str) {
     let sql = "SELECT wr FROM pragma_table_list WHERE name = ?";
     let without_rowid: bool = stock.query_row(sql, [table], |row| row.get(0)).expect("table_list");
-    let rowid = if without_rowid { "" } else { "rowid, " };
     // NOT INDEXED: an index that covers the columns must not answer for the table.
-    let sql = format!("SELECT {rowid}* FROM \"{table}\" NOT INDEXED");
-    assert_same_answer(pressed, stock, &sql);
+    let from = format!("FROM \"{table}\" NOT INDEXED");
+    assert_same_answer(pressed, stock, &format!("SELECT * {from}"));
+    // Apart from the columns: 2,000 of them leave no room for it.
+    if !without_rowid {
+        assert_same_answer(pressed, stock, &format!("SELECT rowid {from}"));
+    }
 }
 
 /// The same entries in the same order, read from the index alone.
