@@ -239,7 +239,6 @@ fn special_real(n: u8) -> f64 {
 /// Invariant 3 of a table: a value that the column's affinity leaves alone.
 fn suit(value: OwnedValue, affinity: Affinity) -> OwnedValue {
     match (affinity, value) {
-        (Affinity::Any, value) => value,
         // A real in an INTEGER column becomes an integer if it is one.
         (Affinity::Integer, OwnedValue::Real(real)) => OwnedValue::Integer(real.to_bits() as i64),
         (Affinity::Real, OwnedValue::Integer(integer)) => OwnedValue::Real(integer as f64),
