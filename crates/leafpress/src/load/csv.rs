@@ -130,13 +130,14 @@ impl<'l, 's> CsvLoad<'l, 's> {
         let rejects = Mutex::new(Rejects::only_shown(DRY_RUN_REJECTS_MAX));
         let summary = self.survey(opened, &mut plan, &rejects)?;
         self.note_strays(&summary);
+        let mut rejects = rejects.into_inner().unwrap_or_else(PoisonError::into_inner);
         Ok(DryRun {
             create_sql: plan.schema.create_sql(),
             table: plan.schema.table.clone(),
             columns: plan.column_reports(),
             rows_read: summary.rows_read,
-            would_reject: lock(&rejects).count(),
-            rejects: lock(&rejects).take_shown(),
+            would_reject: rejects.count(),
+            rejects: rejects.take_shown(),
             notes: self.notes,
             path: "pressed",
         })
