@@ -35,8 +35,8 @@ pub enum FieldRule {
     Rowid,
 }
 
-/// What became of a field or a record. The fault of a bad one stands in the
-/// [`Scratch`]: the hot loop has no room for it.
+/// What became of a record. The hot loop has no room for more: what is wrong
+/// with a bad row says [`RowRules::misfit_of`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub enum Written {
@@ -84,16 +84,9 @@ pub struct Scratch {
     value: Vec<u8>,
     unescaped: Vec<u8>,
     number: NumberText,
-    /// What is wrong with the row that was found bad last.
-    misfit: Option<Misfit>,
 }
 
 impl Scratch {
-    /// The fault of the row that was found bad.
-    pub fn take_misfit(&mut self) -> Misfit {
-        self.misfit.take().unwrap_or(Misfit { at: 0, reason: "the row is bad".to_owned() })
-    }
-
     pub fn new() -> Self {
         Self::default()
     }
@@ -261,7 +254,7 @@ impl RowRules {
                 0 => span.start,
                 _ => ends_before[column - 1] as usize + 1,
             };
-            let Scratch { value, unescaped, number: text, misfit } = &mut *scratch;
+            let Scratch { value, unescaped, number: text } = &mut *scratch;
             let mut found = FieldAt { source: bytes, start, end };
             if !self.is_plain(bytes, start) {
                 found = self.quoted_field_at(bytes, start, end, (value, unescaped));
@@ -301,10 +294,7 @@ impl RowRules {
                         continue;
                     }
                     Ok(Converted::Refuted) => return Written::Refuted,
-                    Err(fault) => {
-                        *misfit = Some(self.misfit(bytes, span, column, fault));
-                        return Written::Bad;
-                    }
+                    Err(_) => return Written::Bad,
                 },
             };
             match number {
@@ -378,6 +368,14 @@ impl RowRules {
             }
         }
         Ok(())
+    }
+
+    /// What is wrong with a row that is bad: the first of its faults, whichever
+    /// column was written first.
+    #[cold]
+    pub fn misfit_of(&self, bytes: &[u8], span: &RecordSpan<'_>, scratch: &mut Scratch) -> Misfit {
+        let unknown = || Misfit { at: span.start, reason: "the row is bad".to_owned() };
+        self.check(bytes, span, true, scratch).err().unwrap_or_else(unknown)
     }
 
     /// Upper bound for the length of a record made of this row.

@@ -169,7 +169,7 @@ impl Insert<'_> {
         match self.rules.write(bytes, span, &mut values, forms, scratch) {
             Written::Whole => {}
             Written::Refuted => return Ok(None),
-            Written::Bad => return Err(scratch.take_misfit()),
+            Written::Bad => return Err(self.rules.misfit_of(bytes, span, scratch)),
         }
         let mut values = values.0;
         values.reverse();

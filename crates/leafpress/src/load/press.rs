@@ -131,7 +131,7 @@ impl Press<'_> {
         });
         match written {
             Written::Whole => {}
-            Written::Bad => return Err(Stop::Bad(made.scratch.take_misfit())),
+            Written::Bad => return Err(Stop::Bad(self.rules.misfit_of(bytes, span, scratch))),
             Written::Refuted => return Err(Stop::Halt(Halt::Refuted)),
         }
         match pushed {
