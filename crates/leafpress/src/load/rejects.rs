@@ -15,6 +15,8 @@ use crate::error::{BadRow, Error, ErrorKind, Result};
 pub struct Rejects {
     count: u64,
     limit: Option<u64>,
+    /// Whether the first bad row is the error itself.
+    stops: bool,
     files: Option<Files>,
     keep: bool,
     /// The first few, if a dry run wants to show them.
@@ -34,7 +36,9 @@ impl Rejects {
     /// Makes the files, if rows are to be skipped into one.
     pub fn create(on_error: &OnError) -> Result<Self> {
         let OnError::Skip { rejects, max_rejects } = on_error else {
-            return Ok(Self::new(Some(0), None));
+            let mut rejects = Self::new(None, None);
+            rejects.stops = true;
+            return Ok(rejects);
         };
         let files = rejects.as_deref().map(Files::create).transpose()?;
         Ok(Self::new(*max_rejects, files))
@@ -48,7 +52,7 @@ impl Rejects {
     }
 
     fn new(limit: Option<u64>, files: Option<Files>) -> Self {
-        Self { count: 0, limit, files, keep: false, shown: Vec::new(), shown_max: 0 }
+        Self { count: 0, limit, stops: false, files, keep: false, shown: Vec::new(), shown_max: 0 }
     }
 
     /// The first bad rows.
@@ -64,6 +68,9 @@ impl Rejects {
     /// Adds a bad row, given with its bytes; an error if it is one too many.
     pub fn add(&mut self, bad: BadRow, row: &[u8]) -> Result<()> {
         self.count += 1;
+        if self.stops {
+            return Err(bad.into());
+        }
         if let Some(files) = &mut self.files {
             files.add(&bad, row)?;
         }
