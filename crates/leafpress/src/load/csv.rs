@@ -93,11 +93,10 @@ impl<'l, 's> CsvLoad<'l, 's> {
         let mut plan = self.plan(&opened)?;
         self.take_sample(&opened, &mut plan);
         let mut pressed = self.press(opened, &plan, &rejects, &destination);
+        let mut surveyed = false;
         if let Err(Halt::Refuted) = pressed {
-            lock(&rejects).restart()?;
-            let opened = self.open()?;
-            self.survey(opened, &mut plan, &rejects)?;
-            lock(&rejects).restart()?;
+            self.survey_anew(&mut plan, &rejects)?;
+            surveyed = true;
             let opened = self.open()?;
             pressed = self.press(opened, &plan, &rejects, &destination);
         }
@@ -107,7 +106,12 @@ impl<'l, 's> CsvLoad<'l, 's> {
             Err(Halt::Failed(error)) => return Err(error),
             Err(Halt::Unsorted) => {
                 path = insert::WHY_UNSORTED;
-                lock(&rejects).restart()?;
+                if surveyed {
+                    lock(&rejects).restart()?;
+                } else {
+                    // The press stopped before the guess had met every value.
+                    self.survey_anew(&mut plan, &rejects)?;
+                }
                 self.insert_by_sql(&plan, &rejects, &destination)?
             }
             Err(Halt::Refuted) => {
@@ -283,6 +287,14 @@ impl<'l, 's> CsvLoad<'l, 's> {
             record_bytes_max: self.loader.csv.max_record_bytes,
             reader: Mutex::new(Reader { first: opened.first, blocks: opened.blocks, claimed: 0 }),
         }
+    }
+
+    /// Surveys the whole input once more, with no row rejected before or after.
+    fn survey_anew(&mut self, plan: &mut Plan, rejects: &Mutex<Rejects>) -> Result<()> {
+        lock(rejects).restart()?;
+        let opened = self.open()?;
+        self.survey(opened, plan, rejects)?;
+        lock(rejects).restart()
     }
 
     /// Looks at all values and decides the types for good.
