@@ -39,7 +39,7 @@ pub const BLOCK_BYTES_DEFAULT: usize = 1 << 20;
 const RECORD_BYTES_MAX: u64 = 2 << 30;
 
 /// The limit for a record that was asked for, or the highest there can be.
-pub(super) fn record_bytes_limit(wanted: u64) -> u64 {
+pub fn record_bytes_limit(wanted: u64) -> u64 {
     wanted.min(RECORD_BYTES_MAX)
 }
 

@@ -29,7 +29,9 @@ use super::survey::Survey;
 use super::turns::lock;
 use super::{Loader, OnError};
 use crate::error::{Error, ErrorKind, Result};
-use crate::input::block::{BLOCK_BYTES_DEFAULT, Block, BlockOptions, BlockReader};
+use crate::input::block::{
+    BLOCK_BYTES_DEFAULT, Block, BlockOptions, BlockReader, record_bytes_limit,
+};
 use crate::input::csv::header::Header;
 use crate::input::csv::{Dialect, FieldIndex, Scanner};
 use crate::input::source::Source;
@@ -167,11 +169,17 @@ impl<'l, 's> CsvLoad<'l, 's> {
         scanner.begin(first.start(), &mut index);
         scanner.scan(first.bytes(), &mut index);
         let mut next = Block::new();
-        while index.record_ends().is_empty() && blocks.next(&mut next)? {
+        let bytes_max = record_bytes_limit(csv.max_record_bytes);
+        while index.record_ends().is_empty()
+            && first.data().len() as u64 <= bytes_max
+            && blocks.next(&mut next)?
+        {
             first.append(&next);
             scanner.scan(first.bytes(), &mut index);
         }
-        Ok(Opened { blocks, first: Some(first), index })
+        let is_blank = index.record_ends().is_empty()
+            && scanner.incomplete_start(first.bytes(), &index).is_none();
+        Ok(Opened { blocks, first: (!is_blank).then_some(first), index })
     }
 
     /// Columns and rules, before any value was looked at.
@@ -234,13 +242,21 @@ impl<'l, 's> CsvLoad<'l, 's> {
         });
         let Some((bytes, span)) = first_record else {
             return match (&csv.columns, &opened.first) {
-                (Some(names), None) => Ok(Header::from_names(names.iter().cloned())),
-                (_, None) => Err(Error::from(ErrorKind::Input {
+                (Some(names), _) => Ok(Header::from_names(names.iter().cloned())),
+                (None, None) => Err(Error::from(ErrorKind::Input {
                     file: file.to_owned(),
                     reason: "the input is empty: there is not even a header".to_owned(),
                 })
                 .to_do("name the columns with --columns to make an empty table")),
-                (_, Some(_)) => Ok(Header::numbered(1)),
+                // The pass names the quote that is never closed, and ends with it.
+                (None, Some(_)) if self.loader.on_error == OnError::Stop => {
+                    Ok(Header::numbered(1))
+                }
+                (None, Some(_)) => Err(Error::from(ErrorKind::Input {
+                    file: file.to_owned(),
+                    reason: "the first record never ends, so nobody knows the columns".to_owned(),
+                })
+                .to_do("look at its quotes, or name them with --quote and --escape")),
             };
         };
         if let Some(names) = &csv.columns {
