@@ -122,10 +122,12 @@ impl<'l, 's> CsvLoad<'l, 's> {
             }
         };
         check_with_sqlite(destination.temporary(), &plan.schema)?;
-        let rejects = rejects.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let mut rejects = rejects.into_inner().unwrap_or_else(PoisonError::into_inner);
         let rows_rejected = rejects.count();
+        // While it can still fail with nothing changed.
+        rejects.flush()?;
         destination.publish()?;
-        rejects.finish()?;
+        rejects.keep();
         Ok(self.report(&plan, &outcome, rows_rejected, path, started))
     }
 

@@ -93,10 +93,14 @@ impl Rejects {
         self.files.as_mut().map_or(Ok(()), Files::restart)
     }
 
-    /// Completes the files; without this they go away again.
-    pub fn finish(mut self) -> Result<()> {
-        self.keep = true;
+    /// Completes the files.
+    pub fn flush(&mut self) -> Result<()> {
         self.files.as_mut().map_or(Ok(()), Files::flush)
+    }
+
+    /// Leaves the files where they are; without this they go away again.
+    pub fn keep(mut self) {
+        self.keep = true;
     }
 }
 
