@@ -251,9 +251,7 @@ impl<'l, 's> CsvLoad<'l, 's> {
                 })
                 .to_do("name the columns with --columns to make an empty table")),
                 // The pass names the quote that is never closed, and ends with it.
-                (None, Some(_)) if self.loader.on_error == OnError::Stop => {
-                    Ok(Header::numbered(1))
-                }
+                (None, Some(_)) if self.loader.on_error == OnError::Stop => Ok(Header::numbered(1)),
                 (None, Some(_)) => Err(Error::from(ErrorKind::Input {
                     file: file.to_owned(),
                     reason: "the first record never ends, so nobody knows the columns".to_owned(),
@@ -281,7 +279,7 @@ impl<'l, 's> CsvLoad<'l, 's> {
     /// The types that the first block suggests.
     fn take_sample(&self, opened: &Opened<'_>, plan: &mut Plan) {
         let Some(block) = &opened.first else { return };
-        let survey = Survey { rules: &plan.rules };
+        let survey = Survey { rules: &plan.rules, screen: true };
         let rows = BlockRows::of_sample(block, &opened.index, self.has_header());
         plan.evidence = survey.sample(&rows);
         plan.decide();
@@ -327,7 +325,7 @@ impl<'l, 's> CsvLoad<'l, 's> {
         let none = vec![ColumnEvidence::default(); plan.rules.rules.len()];
         let result = {
             let pass = self.pass(&plan.rules, opened, true);
-            pass.run(&Survey { rules: &plan.rules }, none, rejects)
+            pass.run(&Survey { rules: &plan.rules, screen: false }, none, rejects)
         };
         let (evidence, summary) = result.map_err(halted)?;
         self.clock.add(summary.clock);

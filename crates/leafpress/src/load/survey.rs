@@ -3,13 +3,15 @@
 //! Made for a dry run, and for a load whose first guess, from the input's
 //! first block, turned out wrong.
 
-use super::fields::{FieldRule, RowRules, shown};
+use super::fields::{FieldRule, RowRules, Scratch, shown};
 use super::pass::{BlockRows, Halt, Work};
 use crate::schema::{ColumnEvidence, Witness};
 
 /// Looks at the columns whose rule is [`FieldRule::Empty`].
 pub struct Survey<'p> {
     pub rules: &'p RowRules,
+    /// Whether nobody has left out the bad rows yet.
+    pub screen: bool,
 }
 
 /// Evidence from one block.
@@ -17,6 +19,7 @@ pub struct Surveyed {
     evidence: Vec<ColumnEvidence>,
     value: Vec<u8>,
     unescaped: Vec<u8>,
+    scratch: Scratch,
 }
 
 impl Survey<'_> {
@@ -35,18 +38,24 @@ impl Work for Survey<'_> {
     type Ticket = ();
 
     fn start(&self) -> Surveyed {
-        Surveyed { evidence: Vec::new(), value: Vec::new(), unescaped: Vec::new() }
+        Surveyed {
+            evidence: Vec::new(),
+            value: Vec::new(),
+            unescaped: Vec::new(),
+            scratch: Scratch::new(),
+        }
     }
 
     fn rows(&self, rows: &BlockRows<'_>, made: &mut Surveyed) -> Result<(), Halt> {
-        let Surveyed { evidence, value, unescaped } = made;
+        let Surveyed { evidence, value, unescaped, scratch } = made;
+        let is_utf8 = self.screen && simdutf8::basic::from_utf8(rows.block.data()).is_ok();
         evidence.clear();
         evidence.resize(self.rules.rules.len(), ColumnEvidence::default());
         let detected: Vec<usize> =
             (0..evidence.len()).filter(|&c| self.rules.rules[c] == FieldRule::Empty).collect();
         for span in rows.records() {
-            if self.rules.check_shape(&span).is_err() {
-                // A sample may hold bad rows; the press pass will name them.
+            if self.screen && self.rules.check(rows.bytes, &span, is_utf8, scratch).is_err() {
+                // Bad rows have no say in the types; the press pass will name them.
                 continue;
             }
             for &column in &detected {
