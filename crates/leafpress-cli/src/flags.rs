@@ -46,6 +46,7 @@ pub fn usage_error(command_name: &str, message: &str) -> clap::Error {
 pub enum Command {
     Load(Box<LoadFlags>),
     Verify(VerifyFlags),
+    Bench(BenchFlags),
     /// Print completions for a shell
     #[command(after_help = COMPLETIONS_EXAMPLES)]
     Completions(CompletionsFlags),
@@ -277,6 +278,88 @@ pub struct VerifyFlags {
     pub json: bool,
 }
 
+/// Measure loads on this machine's own disk, beside the best that SQL can do
+///
+/// Every kind of work (a rung) runs in a process of its own, in turn with its rivals, and what
+/// it left is compared with what they left.
+#[derive(Debug, Args)]
+#[command(arg_required_else_help = true, args_conflicts_with_subcommands = true)]
+pub struct BenchFlags {
+    /// The experiment.
+    #[command(subcommand)]
+    pub experiment: Option<Experiment>,
+
+    /// Do one rung in this process (for the experiments themselves).
+    #[arg(long, value_name = "REQUEST", hide = true)]
+    pub rung: Option<String>,
+}
+
+/// What can be measured.
+#[derive(Debug, Subcommand)]
+pub enum Experiment {
+    Load(BenchLoadFlags),
+    /// Write the CSV file of the experiments (for other tools)
+    #[command(hide = true)]
+    Generate(BenchGenerateFlags),
+}
+
+/// Measure loads of a CSV file, and of rows made in memory
+///
+/// With the defaults this takes some minutes, more than 1 GB of memory (SQL's cache) and 5 GB of
+/// disk. Temporary files are removed at the end, also after ctrl-C.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  leafpress bench load --quick
+  leafpress bench load --dir /mnt/disk --json report.json
+  leafpress bench load --only csv_vs_sql --bytes 100M --repeats 3
+
+Exit status: 0 all done, 2 the command line makes no sense, 3 failed or stopped,
+and no report was written.")]
+pub struct BenchLoadFlags {
+    /// Size of the CSV file: bytes, or as in 50M, 1G [default: 1G]
+    #[arg(long, value_name = "N", value_parser = parse_amount)]
+    pub bytes: Option<u64>,
+
+    /// How many rows to make in memory; repeatable [default: 10M,100M]
+    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = parse_amount)]
+    pub rows: Vec<u64>,
+
+    /// How often each rung runs [default: 5]
+    #[arg(long, value_name = "N", value_parser = parse_repeats)]
+    pub repeats: Option<usize>,
+
+    /// A folder on the disk to be measured
+    #[arg(long, value_name = "DIR", default_value = ".", value_hint = ValueHint::DirPath)]
+    pub dir: PathBuf,
+
+    /// Only what gives this ratio, such as csv_vs_sql; repeatable
+    ///
+    /// 'billion' loads a billion rows (20 GB of disk), which runs only if it is named.
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub only: Vec<String>,
+
+    /// Small inputs and two rounds, to see that it works; its figures mean nothing
+    #[arg(long)]
+    pub quick: bool,
+
+    /// Write the report as one JSON object to FILE; '-' is stdout, instead of the tables
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub json: Option<PathBuf>,
+}
+
+/// Write the CSV file of the experiments.
+#[derive(Debug, Args)]
+pub struct BenchGenerateFlags {
+    /// Size of the file
+    #[arg(long, value_name = "N", value_parser = parse_amount)]
+    pub bytes: u64,
+
+    /// The file to make; it must not exist yet
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub file: PathBuf,
+}
+
 /// Print completions for a shell.
 #[derive(Debug, Args)]
 pub struct CompletionsFlags {
@@ -380,6 +463,29 @@ fn parse_threads(text: &str) -> Result<usize, String> {
     }
 }
 
+/// A number from 1 up, with an optional `k`, `M` or `G` for thousands, millions, billions.
+fn parse_amount(text: &str) -> Result<u64, String> {
+    let wrong = || "name a number from 1 up, such as 1000000, 50M or 1G".to_owned();
+    let number_end = text.find(|it: char| !it.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(number_end);
+    let factor = match unit {
+        "" => 1,
+        "k" | "K" => 1_000,
+        "M" => 1_000_000,
+        "G" => 1_000_000_000,
+        _ => return Err(wrong()),
+    };
+    let amount = number.parse::<u64>().ok().and_then(|number| number.checked_mul(factor));
+    amount.filter(|amount| *amount > 0).ok_or_else(wrong)
+}
+
+fn parse_repeats(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) | Err(_) => Err("name a number from 1 up".to_owned()),
+        Ok(repeats) => Ok(repeats),
+    }
+}
+
 fn parse_delimiter(text: &str) -> Result<u8, String> {
     if text.eq_ignore_ascii_case("tab") { Ok(b'\t') } else { parse_byte(text) }
 }
@@ -416,6 +522,17 @@ mod tests {
         assert!(parse_column_type("=text").is_err());
         assert!(parse_column_type("zip").is_err());
         assert!(parse_column_type("n=int").is_err_and(|it| it.contains("perhaps integer")));
+    }
+
+    #[test]
+    fn amounts_take_a_unit() {
+        assert_eq!(
+            ["7", "10k", "50M", "1G"].map(parse_amount),
+            [7, 10_000, 50_000_000, 1_000_000_000].map(Ok)
+        );
+        for bad in ["", "0", "M", "1.5G", "-1", "1GB", "18446744073709551615G"] {
+            assert!(parse_amount(bad).is_err(), "{bad:?}");
+        }
     }
 
     #[test]

@@ -39,6 +39,7 @@ fn main() -> ExitCode {
 fn run(command: &Command) -> Result<Status, clap::Error> {
     match command {
         Command::Load(flags) => commands::load::run(flags),
+        Command::Bench(flags) => Ok(commands::bench::run(flags)),
         Command::Verify(flags) => Ok(commands::verify::run(flags)),
         Command::Completions(flags) => Ok(commands::completions::run(flags)),
         Command::Man(flags) => Ok(commands::man::run(flags)),
@@ -52,9 +53,23 @@ fn refuse(error: &clap::Error, arguments: &[OsString]) -> Status {
     }
     // The flags could not be read, so whether an object is awaited on stdout
     // has to be read off the words themselves.
-    if arguments.iter().take_while(|word| *word != "--").any(|word| word == "--json") {
+    if awaits_json(arguments) {
         output::print_usage_json(error);
     }
     output::print_message(&error.render().ansi().to_string());
     Status::Usage
+}
+
+/// Whether these words ask for an object on stdout. `--json FILE` of a
+/// benchmark asks for one elsewhere.
+fn awaits_json(arguments: &[OsString]) -> bool {
+    let is_bench = arguments.get(1).is_some_and(|word| word == "bench");
+    let mut words = arguments.iter().take_while(|word| *word != "--").peekable();
+    while let Some(word) = words.next() {
+        let is_to_stdout = !is_bench || words.peek().is_some_and(|word| *word == "-");
+        if word == "--json=-" || (word == "--json" && is_to_stdout) {
+            return true;
+        }
+    }
+    false
 }

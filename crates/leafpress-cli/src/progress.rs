@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 use leafpress::load::Progress;
+use leafpress_bench::load::ProgressEvent;
 
 use crate::human;
 use crate::output;
@@ -98,6 +99,59 @@ impl Spinner {
 impl Drop for Spinner {
     fn drop(&mut self) {
         self.0.finish_and_clear();
+    }
+}
+
+/// How far an experiment is: a bar while its input is made, then a line for
+/// each rung that is done and one for the rung that runs.
+pub struct BenchProgress {
+    bar: ProgressBar,
+}
+
+/// A rung is measured meanwhile, so little is drawn.
+const BETWEEN_BENCH_TICKS: Duration = Duration::from_secs(1);
+
+impl BenchProgress {
+    /// Silent where nobody watches.
+    pub fn new(is_shown: bool) -> Self {
+        let bar = if is_shown { ProgressBar::new_spinner() } else { ProgressBar::hidden() };
+        bar.set_style(style(WAITING));
+        Self { bar }
+    }
+
+    /// Takes in what is going on.
+    pub fn update(&mut self, event: &ProgressEvent<'_>) {
+        match event {
+            ProgressEvent::Generating { bytes, bytes_total } => {
+                if self.bar.length().is_none() {
+                    self.bar.set_length(*bytes_total);
+                    self.bar.set_style(style(WITH_END));
+                    self.bar.set_prefix("making the CSV file");
+                }
+                self.bar.set_position(*bytes);
+            }
+            ProgressEvent::Running { name, round, rounds_count } => {
+                self.bar.set_style(style(WAITING));
+                self.bar.reset_elapsed();
+                self.bar.enable_steady_tick(BETWEEN_BENCH_TICKS);
+                self.bar.set_prefix(format!("round {round} of {rounds_count}: {name}"));
+            }
+            ProgressEvent::Checking { name, wall_s } => {
+                let time = human::duration(Duration::from_secs_f64(wall_s.max(0.0)));
+                self.bar.println(format!("{}  {name}", human::right(&time, 11)));
+                self.bar.set_prefix(format!("checking: {name}"));
+            }
+            ProgressEvent::Compared { name, ratio } => {
+                let value = format!("{:.1} times", ratio.value);
+                self.bar.println(format!("{}  {name}", human::right(&value, 11)));
+            }
+        }
+    }
+}
+
+impl Drop for BenchProgress {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
     }
 }
 

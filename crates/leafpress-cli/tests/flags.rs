@@ -43,17 +43,22 @@ fn help_is_long_with_examples_and_short_without() {
 #[test]
 fn every_flag_is_documented() {
     let folder = TempDir::new().unwrap();
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/loading.md");
-    let docs = fs::read_to_string(path).unwrap();
-    for (command, known) in [("load", "--dry-run"), ("verify", "--quick")] {
-        let help = run(folder.path(), &[command, "--help"]).expect_status(0).stdout;
+    let commands = [
+        (&["load"][..], "--dry-run", "loading.md"),
+        (&["verify"], "--quick", "loading.md"),
+        (&["bench", "load"], "--repeats", "benchmarks.md"),
+    ];
+    for (command, known, document) in commands {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(document);
+        let docs = fs::read_to_string(path).unwrap();
+        let help = run(folder.path(), &[command, &["--help"]].concat()).expect_status(0).stdout;
         let flags = flags_of(&help);
         assert!(flags.contains(&known), "{flags:?}");
         for flag in flags {
             let is_documented = docs.lines().any(|line| {
                 line.starts_with("| `") && line.split(['`', ' ', ',']).any(|word| word == flag)
             });
-            assert!(is_documented, "{command} {flag} has no row in docs/loading.md");
+            assert!(is_documented, "{command:?} {flag} has no row in docs/{document}");
         }
     }
 }

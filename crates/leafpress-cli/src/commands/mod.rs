@@ -2,6 +2,7 @@
 //!
 //! Must never: know another command.
 
+pub mod bench;
 pub mod completions;
 pub mod load;
 pub mod man;

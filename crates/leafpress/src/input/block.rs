@@ -70,6 +70,7 @@ impl Block {
     }
 
     /// Where the data begin in [`bytes`](Self::bytes).
+    #[expect(clippy::unused_self, reason = "callers should not know that all blocks are alike")]
     pub fn start(&self) -> usize {
         BLOCK_HEADROOM
     }

@@ -1,0 +1,125 @@
+//! `leafpress bench`: runs an experiment and prints what came out.
+//!
+//! The same executable is also the child that does one rung (`bench --rung`,
+//! hidden) and the maker of the input (`bench generate`, hidden).
+//!
+//! Must never: measure anything itself, or handle ctrl-C in a rung's process:
+//! a terminal sends it to parent and child alike, and the child has to die of
+//! it for the parent to clean up.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use leafpress_bench::load::{self, LoadOptions};
+use leafpress_bench::{Error, generate, rung};
+use serde_json::json;
+
+use crate::exit::Status;
+use crate::flags::{BenchFlags, BenchGenerateFlags, BenchLoadFlags, Experiment};
+use crate::progress::{self, BenchProgress};
+use crate::{human, interrupt, output, summary};
+
+/// Runs one experiment, or a part of one.
+pub fn run(flags: &BenchFlags) -> Status {
+    if let Some(request) = &flags.rung {
+        return match rung::run_rung_line(request) {
+            Ok(line) => output::print_result(&format!("{line}\n")),
+            Err(error) => fail(&error, false),
+        };
+    }
+    match &flags.experiment {
+        Some(Experiment::Load(flags)) => run_load(flags),
+        Some(Experiment::Generate(flags)) => run_generate(flags),
+        None => Status::Usage,
+    }
+}
+
+fn run_load(flags: &BenchLoadFlags) -> Status {
+    let to_stdout = is_stdout(flags.json.as_deref());
+    let json = flags.json.clone().filter(|_| !to_stdout);
+    if let Err(error) = check_report_path(json.as_deref()) {
+        return fail(&error, to_stdout);
+    }
+    let options = load_options(flags, json);
+    let cancel = Arc::clone(&options.cancel);
+    interrupt::on_interrupt(move || cancel.store(true, Ordering::Relaxed));
+
+    let mut shown = BenchProgress::new(progress::is_wanted(false));
+    let outcome = load::run(&options, &mut |event| shown.update(&event));
+    drop(shown);
+    match outcome {
+        Ok(report) if to_stdout => output::print_json(&report),
+        Ok(report) => output::print_report(&summary::of_bench(&report, options.json.as_deref())),
+        Err(error) => return fail(&error, to_stdout),
+    }
+    Status::Done
+}
+
+fn load_options(flags: &BenchLoadFlags, json: Option<PathBuf>) -> LoadOptions {
+    let defaults = LoadOptions::default();
+    LoadOptions {
+        bytes: flags.bytes.unwrap_or(defaults.bytes),
+        rows: if flags.rows.is_empty() { defaults.rows } else { flags.rows.clone() },
+        repeats: flags.repeats.unwrap_or(defaults.repeats),
+        dir: flags.dir.clone(),
+        only: flags.only.clone(),
+        quick: flags.quick,
+        json,
+        cancel: Arc::new(AtomicBool::new(false)),
+    }
+}
+
+fn run_generate(flags: &BenchGenerateFlags) -> Status {
+    let path = &flags.file;
+    if path.symlink_metadata().is_ok() {
+        output::print_error(&format!("{} exists already; nothing was written", path.display()));
+        return Status::Failed;
+    }
+    match generate::write_csv(path, flags.bytes, &mut |_| ()) {
+        Ok(_) => Status::Done,
+        Err(error) => {
+            // Not there is fine too: then it could not even be made.
+            let _ = std::fs::remove_file(path);
+            fail(&error, false)
+        }
+    }
+}
+
+fn is_stdout(json: Option<&Path>) -> bool {
+    json.is_some_and(|path| path.as_os_str() == "-")
+}
+
+/// An hour of measuring should not end with a report that nobody can write.
+fn check_report_path(json: Option<&Path>) -> Result<(), Error> {
+    let Some(path) = json else { return Ok(()) };
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let reason = if path.is_dir() {
+        "it is a folder"
+    } else if folder.is_some_and(|folder| !folder.is_dir()) {
+        "there is no such folder"
+    } else {
+        return Ok(());
+    };
+    Err(Error::Usage(format!("--json {}: {reason}", path.display())))
+}
+
+fn fail(error: &Error, as_json: bool) -> Status {
+    let message = error.to_string();
+    let (kind, status) = match error {
+        Error::Usage(_) => ("usage", Status::Usage),
+        Error::Cancelled => ("cancelled", Status::Failed),
+        Error::Io { .. } | Error::Room { .. } => ("io", Status::Failed),
+        Error::Sqlite { .. } => ("sqlite", Status::Failed),
+        _ => ("bench", Status::Failed),
+    };
+    if as_json {
+        output::print_json(&json!({"error": {"kind": kind, "message": message}}));
+    }
+    if matches!(error, Error::Cancelled) {
+        output::print_warning(&message);
+    } else {
+        output::print_error(&human::printable(&message));
+    }
+    status
+}

@@ -1,0 +1,123 @@
+//! `leafpress bench` from the outside, with inputs so small that its figures
+//! mean nothing.
+
+mod common;
+
+use std::fs;
+use std::path::Path;
+
+use common::run;
+use tempfile::TempDir;
+
+fn names_in(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).unwrap();
+    entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+}
+
+#[test]
+fn a_quick_run_prints_rungs_and_ratios_and_writes_its_report() {
+    let folder = TempDir::new().unwrap();
+    let arguments = ["bench", "load", "--quick", "--rows", "5k", "--json", "report.json"];
+    let outcome = run(folder.path(), &arguments).expect_status(0);
+    for expected in ["csv, leafpress, types detected", "durable:", "rebuildable:", "csv_vs_sql"] {
+        assert!(outcome.stdout.contains(expected), "{expected}: {}", outcome.stdout);
+    }
+    for line in outcome.stdout.lines() {
+        assert!(line.chars().count() <= 80, "too wide: {line}");
+    }
+    assert_eq!(outcome.stderr, "", "quiet where nobody watches");
+    let report = fs::read_to_string(folder.path().join("report.json")).unwrap();
+    let report: serde_json::Value = serde_json::from_str(&report).unwrap();
+    assert_eq!(report["experiment"], "load");
+    assert!(report["ratios"]["rows_vs_sql"]["value"].as_f64().unwrap() > 0.0);
+    assert_eq!(names_in(folder.path()), ["report.json"], "nothing else is left");
+}
+
+#[test]
+fn json_on_stdout_is_one_object_and_nothing_else() {
+    let folder = TempDir::new().unwrap();
+    let arguments = ["bench", "load", "--quick", "--only", "csv_typed_vs_sql", "--json", "-"];
+    let report = run(folder.path(), &arguments).expect_status(0).json();
+    assert_eq!(report["rungs"].as_array().unwrap().len(), 2);
+    let arguments = ["bench", "load", "--only", "nonsense", "--json", "-"];
+    let error = run(folder.path(), &arguments).expect_status(2).json();
+    assert_eq!(error["error"]["kind"], "usage");
+    assert_eq!(names_in(folder.path()), [""; 0]);
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_before_anything_is_measured() {
+    let folder = TempDir::new().unwrap();
+    let cases: &[(&[&str], &str)] = &[
+        (&["--only", "nonsense"], "csv_vs_sql"),
+        (&["--json", "missing/report.json"], "no such folder"),
+        (&["--json", "."], "a folder"),
+        (&["--bytes", "0"], "from 1 up"),
+        (&["--rows", "10M,x"], "from 1 up"),
+        (&["--repeats", "0"], "from 1 up"),
+    ];
+    for (arguments, expected) in cases {
+        let arguments = [&["bench", "load"], *arguments].concat();
+        let outcome = run(folder.path(), &arguments).expect_status(2);
+        assert!(outcome.stderr.contains(expected), "{arguments:?}: {}", outcome.stderr);
+        assert_eq!(outcome.stdout, "", "{arguments:?}");
+    }
+    run(folder.path(), &["bench"]).expect_status(2);
+    run(folder.path(), &["bench", "nonsense"]).expect_status(2);
+    assert_eq!(names_in(folder.path()), [""; 0]);
+}
+
+#[test]
+fn generate_makes_the_csv_file_and_overwrites_nothing() {
+    let folder = TempDir::new().unwrap();
+    let arguments = ["bench", "generate", "--bytes", "100k", "data.csv"];
+    run(folder.path(), &arguments).expect_status(0);
+    let text = fs::read_to_string(folder.path().join("data.csv")).unwrap();
+    assert!(text.len() >= 100_000 && text.starts_with("id,quantity,"), "{} bytes", text.len());
+    let outcome = run(folder.path(), &arguments).expect_status(3);
+    assert!(outcome.stderr.contains("exists already"), "{}", outcome.stderr);
+    assert_eq!(fs::read_to_string(folder.path().join("data.csv")).unwrap(), text);
+}
+
+#[test]
+fn a_rung_that_cannot_be_understood_fails() {
+    let folder = TempDir::new().unwrap();
+    let outcome = run(folder.path(), &["bench", "--rung", "{}"]).expect_status(2);
+    assert!(outcome.stderr.contains("--rung"), "{}", outcome.stderr);
+}
+
+/// As on a terminal: ctrl-C goes to the experiment and to its rung alike.
+#[test]
+#[cfg(unix)]
+fn ctrl_c_stops_and_leaves_nothing() {
+    use std::os::unix::process::CommandExt as _;
+    use std::process::Stdio;
+    use std::time::{Duration, Instant};
+
+    let folder = TempDir::new().unwrap();
+    let arguments = ["bench", "load", "--only", "rows_vs_sql", "--rows", "100M", "--json", "r"];
+    let mut child = common::command(folder.path(), &arguments)
+        .process_group(0)
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let has_database = || {
+        let folders = names_in(folder.path());
+        folders.iter().any(|name| !names_in(&folder.path().join(name)).is_empty())
+    };
+    while !has_database() {
+        assert!(Instant::now() < deadline, "no rung has begun");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let group = format!("-{}", child.id());
+    let sent = std::process::Command::new("kill").args(["-s", "INT", "--", &group]).status();
+    assert!(sent.unwrap().success());
+    let status = child.wait().unwrap();
+    let mut said = String::new();
+    std::io::Read::read_to_string(&mut child.stderr.take().unwrap(), &mut said).unwrap();
+    assert_eq!(status.code(), Some(3), "{said}");
+    assert!(said.contains("no temporary file is left"), "{said}");
+    assert_eq!(names_in(folder.path()), [""; 0]);
+}
