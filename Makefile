@@ -1,0 +1,112 @@
+# The few commands that people use; `make` lists them.
+#
+# Only cargo and python3 are needed. What else a command needs it fetches
+# itself, into the target folder or a virtual environment inside this one.
+
+CARGO ?= cargo
+PYTHON ?= python3
+
+# Where cargo builds. Benchmarks and the Python checks run the release build.
+TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
+LEAFPRESS := $(TARGET_DIR)/release/leafpress
+
+# The folder, and so the disk, that is measured; and further flags.
+BENCH_DIR ?= .
+BENCH_FLAGS ?=
+BENCH_RIVALS_FLAGS ?=
+FUZZ_SECONDS ?= 60
+
+.DEFAULT_GOAL := help
+.PHONY: help build test test-rust test-python test-large lint ci \
+	bench bench-rivals bench-billion release fuzz clean
+
+help: ## List these commands
+	@grep -E '^[a-z-]+:.*## ' $(firstword $(MAKEFILE_LIST)) \
+		| awk -F ':.*## ' '{ printf "  make %-14s %s\n", $$1, $$2 }'
+
+build: release ## Build the command, optimised
+
+release:
+	$(CARGO) build --release --locked -p leafpress-cli
+	@echo "built $(LEAFPRESS)"
+
+# --- right ---
+
+test: test-rust test-python ## Run all tests but the large ones
+
+test-rust:
+	$(CARGO) test --locked --workspace
+
+# Python files `test_*.py` in tests/python are run with the path of the command
+# in LEAFPRESS: by unittest, or by pytest if tests/python/requirements.txt names
+# it. All packages named there are installed.
+PYTHON_TESTS := $(wildcard tests/python/test_*.py)
+PYTHON_TESTS_NEED := $(wildcard tests/python/requirements.txt)
+PYTHON_TESTS_VENV := tests/python/.venv
+ifneq ($(PYTHON_TESTS_NEED),)
+PYTHON_TESTS_WITH := $(PYTHON_TESTS_VENV)/installed
+PYTHON_TESTS_BY := $(PYTHON_TESTS_VENV)/bin/python
+else
+PYTHON_TESTS_BY := $(PYTHON)
+endif
+ifneq ($(shell grep -is '^pytest' $(PYTHON_TESTS_NEED) /dev/null),)
+PYTHON_TESTS_RUN := -m pytest -q tests/python
+else
+PYTHON_TESTS_RUN := -m unittest discover -s tests/python
+endif
+
+ifneq ($(PYTHON_TESTS),)
+test-python: release $(PYTHON_TESTS_WITH)
+	LEAFPRESS="$(abspath $(LEAFPRESS))" $(PYTHON_TESTS_BY) $(PYTHON_TESTS_RUN)
+else
+test-python: ;
+endif
+
+test-large: ## Test files of more than 1 GiB (2 GB of disk)
+	$(CARGO) test --release --locked -p leafpress-testing --features large
+
+# Each target runs for a minute. The fuzz folder is a workspace of its own,
+# with a target folder of its own: its instrumented builds fit nothing else.
+fuzz: ## Fuzz each target for a minute (needs a nightly toolchain)
+	@rustup run nightly $(CARGO) --version || { \
+		echo "make fuzz needs nightly Rust: rustup toolchain install nightly" >&2; exit 1; }
+	$(CARGO) fuzz --version || $(CARGO) install --locked cargo-fuzz
+	@set -e; for target in $$($(CARGO) +nightly fuzz list); do \
+		echo "fuzzing $$target for $(FUZZ_SECONDS) s"; \
+		env -u CARGO_TARGET_DIR $(CARGO) +nightly fuzz run "$$target" -- \
+			-max_total_time=$(FUZZ_SECONDS); \
+	done
+
+lint: ## Check formatting, lints and documentation
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps --workspace
+
+ci: lint test ## What must pass before a merge
+
+# --- fast ---
+
+bench: release ## Measure loads beside the best that SQL can do
+	$(LEAFPRESS) bench load --dir $(BENCH_DIR) --json bench-load.json $(BENCH_FLAGS)
+
+bench-billion: release ## Load a billion rows made in memory (20 GB of disk)
+	$(LEAFPRESS) bench load --dir $(BENCH_DIR) --only billion --repeats 3 \
+		--json bench-billion.json $(BENCH_FLAGS)
+
+RIVALS_VENV := rivals/.venv
+
+bench-rivals: release $(RIVALS_VENV)/installed ## Measure loads beside other tools
+	$(RIVALS_VENV)/bin/python rivals/bench_rivals.py --leafpress $(abspath $(LEAFPRESS)) \
+		--dir $(BENCH_DIR) --json bench-rivals.json $(BENCH_RIVALS_FLAGS)
+
+# --- shared ---
+
+# A virtual environment with the packages of the requirements.txt beside it.
+%/.venv/installed: %/requirements.txt
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	touch $@
+
+clean: ## Remove what was built
+	$(CARGO) clean
+	rm -rf $(RIVALS_VENV) $(PYTHON_TESTS_VENV) fuzz/target
