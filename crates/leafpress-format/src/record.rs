@@ -38,24 +38,39 @@ pub const HEADER_LENGTH_BYTES_MAX: usize = VARINT_BYTES_MAX;
 /// Integers that fit six bytes; larger ones stay floats in a REAL column.
 const SIX_BYTE_INTEGERS: std::ops::Range<i64> = -(1 << 47)..1 << 47;
 
-/// Content length by serial type, 0 to 9.
-const CONTENT_BYTES: [u8; 10] = [0, 1, 2, 3, 4, 6, 8, 8, 0, 0];
+/// Content length by serial type, 0 to 9; the rest spares a check.
+const CONTENT_BYTES: [u8; 256] = {
+    let mut table = [0; 256];
+    let lengths = [0, 1, 2, 3, 4, 6, 8, 8];
+    let mut serial_type = 0;
+    while serial_type < lengths.len() {
+        table[serial_type] = lengths[serial_type];
+        serial_type += 1;
+    }
+    table
+};
 
-/// Serial type of an integer by the number of bits it needs, sign included.
-const SERIAL_BY_BITS: [u8; 65] = {
-    let mut table = [0; 65];
+/// Set in the index of [`SERIAL_BY_BITS`] for the integers 0 and 1.
+const NO_CONTENT: usize = 128;
+
+/// Serial type of an integer by the number of bits it needs, sign included; 0
+/// and 1, of one and two bits, stand apart. A table, as a branch would be
+/// mispredicted for every other flag.
+const SERIAL_BY_BITS: [u8; 256] = {
+    let mut table = [6; 256];
     let mut bits = 0;
-    while bits <= 64 {
+    while bits <= 48 {
         table[bits] = match bits {
             0..=8 => 1,
             9..=16 => 2,
             17..=24 => 3,
             25..=32 => 4,
-            33..=48 => 5,
-            _ => 6,
+            _ => 5,
         };
         bits += 1;
     }
+    table[NO_CONTENT + 1] = 8;
+    table[NO_CONTENT + 2] = 9;
     table
 };
 
@@ -155,11 +170,11 @@ impl<'a> RecordWriter<'a> {
     pub fn integer(&mut self, value: i64) {
         let magnitude = (value ^ (value >> 63)) as u64;
         let bits = 65 - magnitude.leading_zeros() as usize;
-        let serial_type =
-            if value as u64 <= 1 { 8 + value as usize } else { SERIAL_BY_BITS[bits] as usize };
-        self.serials.push(serial_type as u64, self.spilled);
+        let is_0_or_1 = usize::from(value as u64 <= 1);
+        let serial_type = SERIAL_BY_BITS[(bits | is_0_or_1 * NO_CONTENT) & 0xff];
+        self.serials.push(u64::from(serial_type), self.spilled);
         self.buf[self.at - 8..self.at].copy_from_slice(&value.to_be_bytes());
-        self.at -= CONTENT_BYTES[serial_type] as usize;
+        self.at -= CONTENT_BYTES[usize::from(serial_type)] as usize;
     }
 
     /// A float. NaN becomes NULL, as SQLite has none.

@@ -193,7 +193,7 @@ impl Pressing<'_> {
     }
 
     /// Presses one row; says why if it cannot.
-    #[inline]
+    #[inline(always)]
     fn push(
         &self,
         run: &mut LeafRun,

@@ -29,7 +29,7 @@ pub trait Row {
 }
 
 /// Upper bound for the length of a row's record.
-#[inline]
+#[inline(always)]
 pub fn record_bytes_max(row: &impl Row, columns: usize) -> usize {
     HEADER_LENGTH_BYTES_MAX + columns * COLUMN_OVERHEAD_BYTES_MAX + row.content_bytes()
 }
@@ -48,7 +48,7 @@ pub struct TypedRecord<'t, 'r> {
 
 impl TypedRecord<'_, '_> {
     /// Writes the value of a column; columns come in descending order.
-    #[inline]
+    #[inline(always)]
     pub fn put(&mut self, column: usize, value: Value<'_>) {
         if self.key == Some(column) {
             // The rowid is the key; the record holds NULL in its place.
@@ -59,29 +59,41 @@ impl TypedRecord<'_, '_> {
             (ColumnType::Integer, Value::Integer(integer)) => self.record.integer(integer),
             (ColumnType::Real, Value::Real(real)) => self.record.real_column(real),
             (ColumnType::Text, Value::Text(text)) => self.record.text(text),
-            (column_type, value) => self.convert(column, column_type, value),
+            (column_type, value) => {
+                let (stored, fits) = convert(column_type, value, self.number);
+                if self.strict && !fits {
+                    self.misfit.get_or_insert(column);
+                }
+                match stored {
+                    Value::Real(real) if column_type == ColumnType::Real => {
+                        self.record.real_column(real);
+                    }
+                    stored => self.record.value(stored),
+                }
+            }
         }
     }
+}
 
-    #[inline(never)]
-    fn convert(&mut self, column: usize, column_type: ColumnType, value: Value<'_>) {
-        let stored = column_type.affinity().apply(value, self.number);
-        let fits = matches!(
-            (column_type, stored),
-            (_, Value::Null)
-                | (ColumnType::Integer, Value::Integer(_))
-                | (ColumnType::Real, Value::Real(_))
-                | (ColumnType::Text, Value::Text(_))
-                | (ColumnType::Blob, Value::Blob(_))
-        );
-        if self.strict && !fits {
-            self.misfit.get_or_insert(column);
-        }
-        match stored {
-            Value::Real(real) if column_type == ColumnType::Real => self.record.real_column(real),
-            stored => self.record.value(stored),
-        }
-    }
+/// What SQLite's affinity makes of a value, and whether a STRICT table takes it.
+///
+/// Not inlined and without the record, so that the record may live in registers.
+#[inline(never)]
+fn convert<'v>(
+    column_type: ColumnType,
+    value: Value<'v>,
+    number: &'v mut NumberText,
+) -> (Value<'v>, bool) {
+    let stored = column_type.affinity().apply(value, number);
+    let fits = matches!(
+        (column_type, stored),
+        (_, Value::Null)
+            | (ColumnType::Integer, Value::Integer(_))
+            | (ColumnType::Real, Value::Real(_))
+            | (ColumnType::Text, Value::Text(_))
+            | (ColumnType::Blob, Value::Blob(_))
+    );
+    (stored, fits)
 }
 
 /// One value of a tuple.
@@ -93,7 +105,7 @@ pub trait Field {
 macro_rules! fields {
     ($($type:ty, |$field:ident| $value:expr;)+) => {
         $(impl Field for $type {
-            #[inline]
+            #[inline(always)]
             fn value(&self) -> Value<'_> {
                 let $field = self;
                 $value
@@ -120,20 +132,20 @@ fields! {
 }
 
 impl<F: Field + ?Sized> Field for &F {
-    #[inline]
+    #[inline(always)]
     fn value(&self) -> Value<'_> {
         (**self).value()
     }
 }
 
 impl<F: Field> Field for Option<F> {
-    #[inline]
+    #[inline(always)]
     fn value(&self) -> Value<'_> {
         self.as_ref().map_or(Value::Null, Field::value)
     }
 }
 
-#[inline]
+#[inline(always)]
 fn content_bytes(value: Value<'_>) -> usize {
     match value {
         Value::Text(bytes) | Value::Blob(bytes) => bytes.len(),
@@ -184,22 +196,22 @@ impl Row for Vec<Value<'_>> {
 }
 
 impl<R: Row + ?Sized> Row for &R {
-    #[inline]
+    #[inline(always)]
     fn columns(&self) -> usize {
         (**self).columns()
     }
 
-    #[inline]
+    #[inline(always)]
     fn value(&self, column: usize) -> Value<'_> {
         (**self).value(column)
     }
 
-    #[inline]
+    #[inline(always)]
     fn content_bytes(&self) -> usize {
         (**self).content_bytes()
     }
 
-    #[inline]
+    #[inline(always)]
     fn write(&self, record: &mut TypedRecord<'_, '_>) {
         (**self).write(record);
     }
@@ -217,12 +229,12 @@ macro_rules! put_reversed {
 macro_rules! tuples {
     ($($count:literal: $($name:ident $index:tt),+;)+) => {
         $(impl<$($name: Field),+> Row for ($($name,)+) {
-            #[inline]
+            #[inline(always)]
             fn columns(&self) -> usize {
                 $count
             }
 
-            #[inline]
+            #[inline(always)]
             fn value(&self, column: usize) -> Value<'_> {
                 match column {
                     $($index => self.$index.value(),)+
@@ -230,12 +242,12 @@ macro_rules! tuples {
                 }
             }
 
-            #[inline]
+            #[inline(always)]
             fn content_bytes(&self) -> usize {
                 0 $(+ content_bytes(self.$index.value()))+
             }
 
-            #[inline]
+            #[inline(always)]
             fn write(&self, record: &mut TypedRecord<'_, '_>) {
                 put_reversed!(self, record; $($index)+);
             }
