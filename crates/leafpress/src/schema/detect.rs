@@ -16,7 +16,7 @@
 //! Evidence of stretches of the input is merged in order, so that stretches
 //! can be looked at on many threads with the same outcome.
 
-use super::exact::{ExactReal, exact_integer, exact_real};
+use super::exact::{ExactReal, HEADROOM_BYTES, exact_integer, exact_real};
 use super::table::ColumnType;
 
 const SHORTEST_BARE: u8 = 1;
@@ -31,6 +31,15 @@ pub struct Witness {
     pub line: u64,
     /// The value, cut where long.
     pub value: String,
+}
+
+impl Witness {
+    /// Whether REAL would keep this value, if it were the only one.
+    fn is_exact_real(&self) -> bool {
+        let mut source = vec![0; HEADROOM_BYTES];
+        source.extend_from_slice(self.value.as_bytes());
+        exact_real(&source, HEADROOM_BYTES, source.len(), 0).is_some()
+    }
 }
 
 /// What is known of one column after some values.
@@ -144,9 +153,12 @@ impl ColumnEvidence {
         } else if self.first_not_integer.is_none() {
             (Some(ColumnType::Integer), None, "every value is a whole number")
         } else if self.first_not_real.is_none() {
-            (Some(ColumnType::Real), self.first_not_integer.clone(), "not a whole number")
+            (Some(ColumnType::Real), self.first_not_integer.clone(), "is not a whole number")
         } else {
-            let reason = "as a number it would not come back as this text";
+            let reason = match &self.first_not_real {
+                Some(witness) if witness.is_exact_real() => "no form of REAL fits it and the rest",
+                _ => "would not come back from a number",
+            };
             (Some(ColumnType::Text), self.first_not_real.clone(), reason)
         };
         Verdict { column_type, decided_by, reason }
