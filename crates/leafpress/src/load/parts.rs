@@ -29,6 +29,9 @@ const RUN_BYTES: usize = 1 << 20;
 /// Large pages make larger runs, as each ends with a page partly empty.
 const RUN_PAGES_MIN: usize = 32;
 
+/// The longest number as text: `-2.2250738585072014e-308`.
+const NUMBER_TEXT_BYTES_MAX: usize = 24;
+
 /// A part on its way: its number, its first rowid without a key, its rows.
 struct Part<I> {
     number: usize,
@@ -41,6 +44,8 @@ struct Pressing<'p> {
     loader: &'p Loader,
     schema: &'p TableSchema,
     types: Vec<ColumnType>,
+    /// Upper bound for what numbers take as the texts of TEXT columns.
+    number_text_bytes_max: usize,
     layout: PageLayout,
     pages: Mutex<TablePages>,
     output: Output,
@@ -70,10 +75,13 @@ where
     let layout = loader.layout()?;
     let destination = Destination::create(&loader.database)?;
     let path = destination.temporary();
+    let types: Vec<_> = schema.columns.iter().map(|column| column.column_type).collect();
+    let text_columns = types.iter().filter(|column_type| **column_type == ColumnType::Text).count();
     let pressing = Pressing {
         loader,
         schema: &schema,
-        types: schema.columns.iter().map(|column| column.column_type).collect(),
+        types,
+        number_text_bytes_max: text_columns * NUMBER_TEXT_BYTES_MAX,
         layout,
         pages: Mutex::new(TablePages::new(layout)),
         output: Output::new(destination.file()?),
@@ -206,7 +214,8 @@ impl Pressing<'_> {
             return Err(format!("the row has {} values, the table {columns}", row.columns()));
         }
         let mut misfit = None;
-        let pushed = run.push(rowid, record_bytes_max(row, columns), |record| {
+        let bytes_max = record_bytes_max(row, columns) + self.number_text_bytes_max;
+        let pushed = run.push(rowid, bytes_max, |record| {
             let mut typed = TypedRecord {
                 types: &self.types,
                 key: self.schema.primary_key,
