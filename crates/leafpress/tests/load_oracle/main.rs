@@ -1,0 +1,17 @@
+//! Loads judged from the outside: by a plain reader of CSV, by what stock SQLite
+//! stores after INSERTs of the same texts, and by the rules in the documentation.
+//!
+//! 1. What is loaded equals, in `typeof` and value, the INSERTs; `integrity_check` is ok.
+//! 2. A detected column has the type that its values allow, and gives each text back.
+//! 3. Neither threads nor the way in (file, reader, gzip, zstd) change a byte of the file.
+//! 4. A bad row is named by its file, line and column, and leaves nothing behind.
+//!
+//! `reference.rs` reads, `expected.rs` judges, `case.rs` makes random inputs.
+
+mod bad_rows;
+mod case;
+mod csv_oracle;
+mod expected;
+mod inputs;
+mod reference;
+mod rows_oracle;

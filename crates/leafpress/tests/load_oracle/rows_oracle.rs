@@ -1,0 +1,202 @@
+//! Rows made in memory: any value in any column, against INSERTs of the same.
+
+use std::fs;
+
+use leafpress::ErrorKind;
+use leafpress::load::{Column, ColumnType, Loader, Value};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use rusqlite::types::{ToSql, ToSqlOutput, ValueRef};
+use rusqlite::{Connection, params_from_iter};
+use tempfile::tempdir;
+
+use crate::expected::{assert_same_rows, type_name};
+
+/// A value that owns what it holds.
+#[derive(Debug, Clone, PartialEq)]
+enum Owned {
+    Null,
+    Integer(i64),
+    Real(f64),
+    Text(String),
+    Blob(Vec<u8>),
+}
+
+impl Owned {
+    fn borrow(&self) -> Value<'_> {
+        match self {
+            Self::Null => Value::Null,
+            Self::Integer(integer) => Value::Integer(*integer),
+            Self::Real(real) => Value::Real(*real),
+            Self::Text(text) => Value::Text(text.as_bytes()),
+            Self::Blob(blob) => Value::Blob(blob),
+        }
+    }
+}
+
+impl ToSql for Owned {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(ToSqlOutput::Borrowed(match self {
+            Self::Null => ValueRef::Null,
+            Self::Integer(integer) => ValueRef::Integer(*integer),
+            Self::Real(real) => ValueRef::Real(*real),
+            Self::Text(text) => ValueRef::Text(text.as_bytes()),
+            Self::Blob(blob) => ValueRef::Blob(blob),
+        }))
+    }
+}
+
+fn value() -> impl Strategy<Value = Owned> {
+    prop_oneof![
+        Just(Owned::Null),
+        any::<i64>().prop_map(Owned::Integer),
+        (-300..300_i64).prop_map(Owned::Integer),
+        any::<f64>().prop_map(Owned::Real),
+        (-1000..1000_i32).prop_map(|whole| Owned::Real(f64::from(whole))),
+        prop::sample::select(vec![f64::NAN, -0.0, f64::INFINITY, 1e15, 1e300, 9.3e18, -9.2e18])
+            .prop_map(Owned::Real),
+        ".{0,20}".prop_map(Owned::Text),
+        "[-+]?[0-9]{1,20}(\\.[0-9]{0,4})?(e[0-9]{1,2})?".prop_map(Owned::Text),
+        (0..3_usize, 400..9000_usize)
+            .prop_map(|(letter, len)| { Owned::Text(["x", "\u{e9}", "\0"][letter].repeat(len)) }),
+        vec(any::<u8>(), 0..20).prop_map(Owned::Blob),
+        vec(any::<u8>(), 900..1100).prop_map(Owned::Blob),
+    ]
+}
+
+fn columns() -> impl Strategy<Value = Vec<Column>> {
+    let types = [ColumnType::Integer, ColumnType::Real, ColumnType::Text, ColumnType::Blob];
+    vec(prop::sample::select(types.to_vec()), 1..6).prop_map(|types| {
+        let columns = types.into_iter().enumerate();
+        columns.map(|(index, column_type)| Column::new(format!("c{index}"), column_type)).collect()
+    })
+}
+
+fn table() -> impl Strategy<Value = (Vec<Column>, Vec<Vec<Owned>>)> {
+    columns().prop_flat_map(|columns| {
+        let row = vec(value(), columns.len());
+        (Just(columns), vec(row, 0..60))
+    })
+}
+
+fn sqlite_table(columns: &[Column], strict: bool) -> Connection {
+    let columns: Vec<String> =
+        columns.iter().map(|c| format!("{} {}", c.name, type_name(c.column_type))).collect();
+    let strict = if strict { " STRICT" } else { "" };
+    let connection = Connection::open_in_memory().unwrap();
+    let create = format!("CREATE TABLE t ({}){strict}; BEGIN", columns.join(","));
+    connection.execute_batch(&create).unwrap();
+    connection
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(200) })]
+
+    #[test]
+    fn any_value_in_any_column_is_stored_as_sqlite_does(
+        (columns, rows) in table(),
+        strict: bool,
+        page_bytes in (9..17_u32).prop_map(|exponent| 1 << exponent),
+        parts in 1..5_usize,
+    ) {
+        let folder = tempdir().unwrap();
+        let expected = sqlite_table(&columns, strict);
+        let marks = vec!["?"; columns.len()].join(",");
+        let insert = format!("INSERT INTO t VALUES ({marks})");
+        let mut insert = expected.prepare(&insert).unwrap();
+        let refused = rows.iter().position(|row| insert.execute(params_from_iter(row)).is_err());
+        let borrowed: Vec<Vec<Value<'_>>> =
+            rows.iter().map(|row| row.iter().map(Owned::borrow).collect()).collect();
+        let loader = |name: &str| {
+            let database = folder.path().join(name);
+            Loader::new(database).table("t").strict(strict).page_size(page_bytes).threads(3)
+        };
+        let outcome = loader("rows.db").load_rows(&columns, &borrowed);
+        let size = borrowed.len().div_ceil(parts).max(1);
+        let in_parts = loader("parts.db").load_parts(&columns, borrowed.chunks(size).collect());
+        match refused {
+            Some(index) => {
+                let error = outcome.unwrap_err();
+                let ErrorKind::BadRow(bad) = error.kind() else { panic!("{error}") };
+                prop_assert_eq!(bad.line, index as u64 + 1, "{}", error);
+                prop_assert!(matches!(in_parts.unwrap_err().kind(), ErrorKind::BadRow(_)));
+                prop_assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+            }
+            None => {
+                prop_assert_eq!(outcome.unwrap().rows_loaded, rows.len() as u64);
+                in_parts.unwrap();
+                for name in ["rows.db", "parts.db"] {
+                    let pressed = Connection::open(folder.path().join(name)).unwrap();
+                    let check: String =
+                        pressed.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+                    prop_assert_eq!(check, "ok");
+                    assert_same_rows(&expected, &pressed, columns.len());
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn tuples_of_every_type_are_rows() {
+    let folder = tempdir().unwrap();
+    let types = [
+        ColumnType::Integer,
+        ColumnType::Integer,
+        ColumnType::Real,
+        ColumnType::Real,
+        ColumnType::Text,
+        ColumnType::Text,
+        ColumnType::Blob,
+        ColumnType::Blob,
+        ColumnType::Integer,
+        ColumnType::Text,
+    ];
+    let columns: Vec<Column> =
+        types.iter().enumerate().map(|(n, t)| Column::new(format!("c{n}"), *t)).collect();
+    let row = |id: i64| {
+        let none: Option<f64> = None;
+        (id, true, 1.5, 7_i32, "text", format!("{id}"), vec![1_u8], &[2_u8][..], none, 12_u32)
+    };
+    let database = folder.path().join("a.db");
+    let loader = Loader::new(&database).table("t").primary_key("c0");
+    loader.load_rows(&columns, (1..=3000).map(row)).unwrap();
+    let connection = Connection::open(&database).unwrap();
+    let sql = "SELECT group_concat(quote(c0) || quote(c1) || quote(c2) || quote(c3) || quote(c4) ||
+               quote(c5) || quote(c6) || quote(c7) || quote(c8) || quote(c9)) FROM t
+               WHERE c0 IN (1, 3000)";
+    let found: String = connection.query_row(sql, [], |row| row.get(0)).unwrap();
+    assert_eq!(
+        found,
+        "111.57.0'text''1'X'01'X'02'NULL'12',300011.57.0'text''3000'X'01'X'02'NULL'12'"
+    );
+}
+
+#[test]
+fn keys_must_ascend_over_all_parts_and_be_integers() {
+    let columns = [Column::new("id", ColumnType::Integer), Column::new("x", ColumnType::Text)];
+    let folder = tempdir().unwrap();
+    let loader = || Loader::new(folder.path().join("a.db")).table("t").primary_key("id");
+    let rows = |keys: &[i64]| keys.iter().map(|key| (*key, "x")).collect::<Vec<_>>();
+    for keys in [&[1, 1][..], &[2, 1], &[1, 2, 3, -1]] {
+        let error = loader().load_rows(&columns, rows(keys)).unwrap_err();
+        let ErrorKind::BadRow(bad) = error.kind() else { panic!("{error}") };
+        assert_eq!(bad.line, keys.len() as u64, "{error}");
+    }
+    for parts in [[rows(&[1, 2]), rows(&[2, 3])], [rows(&[5]), rows(&[-5])]] {
+        let error = loader().load_parts(&columns, parts.to_vec()).unwrap_err();
+        assert!(error.to_string().contains("part 2 begins with key"), "{error}");
+    }
+    let no_key: [(Option<i64>, &str); 2] = [(Some(1), "x"), (None, "y")];
+    let error = loader().load_rows(&columns, no_key).unwrap_err();
+    assert!(error.to_string().contains("the primary key is no integer"), "{error}");
+    let too_wide = loader().load_rows(&columns, [(1_i64, "x", 2_i64)]).unwrap_err();
+    assert!(too_wide.to_string().contains("3 values"), "{too_wide}");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+
+    let report = loader().load_parts(&columns, vec![rows(&[i64::MIN, -7]), rows(&[0, i64::MAX])]);
+    assert_eq!(report.unwrap().rows_loaded, 4);
+    let none = Loader::new(folder.path().join("b.db")).table("t");
+    let empty: Vec<Vec<(i64, &str)>> = Vec::new();
+    assert_eq!(none.load_parts(&columns, empty).unwrap().rows_loaded, 0);
+}
