@@ -218,6 +218,16 @@ impl RowRules {
         }
     }
 
+    /// Where the key's field starts, or the record without one.
+    pub fn key_start(&self, span: &RecordSpan<'_>) -> usize {
+        match self.primary_key {
+            Some(column) if column > 0 && column < span.field_ends.len() => {
+                span.field_ends[column - 1] as usize + 1
+            }
+            _ => span.start,
+        }
+    }
+
     /// Writes a record's values, last column first.
     ///
     /// Unless the record is whole, what was written must be thrown away.

@@ -21,6 +21,7 @@ use super::sink::Values;
 use super::turns::lock;
 use crate::error::{BadRow, Error, Result};
 use crate::input::csv::RecordSpan;
+use crate::input::csv::locate::{EXCERPT_BYTES_MAX, excerpt, position};
 use crate::schema::{RealForms, TableSchema, quote_identifier};
 
 /// What the report says of this path.
@@ -42,9 +43,11 @@ pub struct BlockValues {
 
 struct RowValues {
     values: Vec<Value>,
-    /// To be shown if SQLite refuses the row.
+    /// To be shown if SQLite refuses the row: its line, its bytes, and where
+    /// in them the key stands.
     line: u64,
     bytes: Vec<u8>,
+    key_at: usize,
 }
 
 /// The table that SQLite fills.
@@ -123,7 +126,9 @@ impl Work for Insert<'_> {
                     return Err(Halt::Failed(rows.bad_row(self.file, misfit, &span).into()));
                 }
             };
-            made.rows.push(RowValues { values, line, bytes: rows.row_bytes(&span).to_vec() });
+            let bytes = rows.row_bytes(&span).to_vec();
+            let key_at = self.rules.key_start(&span) - span.start;
+            made.rows.push(RowValues { values, line, bytes, key_at });
         }
         Ok(())
     }
@@ -187,12 +192,13 @@ impl Insert<'_> {
             _ => String::new(),
         };
         let name = &self.rules.names[column];
+        let place = position(&row.bytes, 0, row.line, row.key_at);
         let bad = BadRow {
             file: self.file.to_owned(),
-            line: row.line,
-            column: 1,
+            line: place.line,
+            column: place.column,
             reason: format!("column {name:?}: the primary key {key} occurs more than once"),
-            row: crate::input::csv::locate::excerpt(&row.bytes, 0, row.bytes.len(), 200),
+            row: excerpt(&row.bytes, 0, row.bytes.len(), EXCERPT_BYTES_MAX),
         };
         match self.skip_into {
             Some(rejects) => lock(rejects).add(bad, &row.bytes),
