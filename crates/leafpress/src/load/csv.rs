@@ -352,8 +352,9 @@ impl<'l, 's> CsvLoad<'l, 's> {
             path,
         };
         let table = PressedTable::new(self.layout, plan.rules.rules.len());
+        let threads = self.loader.threads;
         let (table, summary) =
-            output.flushing(|| self.run(&plan.rules, opened, &press, table, rejects))?;
+            output.flushing(|| self.run(&plan.rules, opened, &press, table, rejects, threads))?;
         self.monitor.enter("syncing");
         let size = table.pages.finish(&plan.schema, &output, path)?;
         Ok(self.outcome(&summary, summary.rows_good, size))
@@ -376,8 +377,16 @@ impl<'l, 's> CsvLoad<'l, 's> {
             skip_into: skips.then_some(rejects),
         };
         let table = InsertedTable::create(path, &plan.schema, self.layout)?;
+        let mut threads = self.loader.threads;
+        if skips {
+            // Repeated keys are found later than other bad rows. To bring the
+            // rejects in order, one block must be done with before the next.
+            threads = 1;
+            lock(rejects).hold();
+        }
         let (table, summary) =
-            self.run(&plan.rules, opened, &insert, table, rejects).map_err(halted)?;
+            self.run(&plan.rules, opened, &insert, table, rejects, threads).map_err(halted)?;
+        lock(rejects).release()?;
         let rows_loaded = summary.rows_good - table.repeated_rows();
         self.monitor.enter("syncing");
         let size = table.finish(path)?;
@@ -392,9 +401,10 @@ impl<'l, 's> CsvLoad<'l, 's> {
         work: &W,
         joined: W::Joined,
         rejects: &Mutex<Rejects>,
+        threads: usize,
     ) -> Result<(W::Joined, PassSummary), Halt> {
         let screen = self.loader.on_error != OnError::Stop;
-        let pass = self.pass(rules, opened, screen);
+        let pass = Pass { threads, ..self.pass(rules, opened, screen) };
         let result = pass.run(work, joined, rejects);
         if let Err(Halt::Refuted | Halt::Unsorted) = result
             && self.source.is_stream()

@@ -147,7 +147,10 @@ impl Work for Insert<'_> {
                 Err(error) => return Err(refused(error).into()),
             }
         }
-        Ok(())
+        match self.skip_into {
+            Some(rejects) => Ok(lock(rejects).release()?),
+            None => Ok(()),
+        }
     }
 
     fn finish(&self, (): (), _made: &mut BlockValues) -> Result<(), Halt> {

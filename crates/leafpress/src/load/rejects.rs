@@ -17,6 +17,8 @@ pub struct Rejects {
     limit: Option<u64>,
     /// Whether the first bad row is the error itself.
     stops: bool,
+    /// Rows that wait for [`Rejects::release`], if they come out of order.
+    held: Option<Vec<(BadRow, Vec<u8>)>>,
     files: Option<Files>,
     keep: bool,
     /// The first few, if a dry run wants to show them.
@@ -52,7 +54,16 @@ impl Rejects {
     }
 
     fn new(limit: Option<u64>, files: Option<Files>) -> Self {
-        Self { count: 0, limit, stops: false, files, keep: false, shown: Vec::new(), shown_max: 0 }
+        Self {
+            count: 0,
+            limit,
+            stops: false,
+            held: None,
+            files,
+            keep: false,
+            shown: Vec::new(),
+            shown_max: 0,
+        }
     }
 
     /// The first bad rows.
@@ -67,10 +78,14 @@ impl Rejects {
 
     /// Adds a bad row, given with its bytes; an error if it is one too many.
     pub fn add(&mut self, bad: BadRow, row: &[u8]) -> Result<()> {
-        self.count += 1;
         if self.stops {
             return Err(bad.into());
         }
+        if let Some(held) = &mut self.held {
+            held.push((bad, row.to_vec()));
+            return Ok(());
+        }
+        self.count += 1;
         if let Some(files) = &mut self.files {
             files.add(&bad, row)?;
         }
@@ -85,6 +100,20 @@ impl Rejects {
             }
             _ => Ok(()),
         }
+    }
+
+    /// From now on rows wait until they are released.
+    pub fn hold(&mut self) {
+        self.held = Some(Vec::new());
+    }
+
+    /// Adds the rows that wait, in the input's order.
+    pub fn release(&mut self) -> Result<()> {
+        let Some(mut held) = self.held.take() else { return Ok(()) };
+        held.sort_by_key(|(bad, _)| (bad.line, bad.column));
+        let added = held.drain(..).try_for_each(|(bad, row)| self.add(bad, &row));
+        self.held = Some(held);
+        added
     }
 
     /// Forgets all rows, as the input is read anew.
