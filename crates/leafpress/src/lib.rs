@@ -19,6 +19,11 @@
 //! `schema` decides types, `load` joins them and presses pages with the crate
 //! `leafpress-format`. Stages do not know one another.
 
+/// The examples of the README, which are tests like all others.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct ReadmeExamples;
+
 mod error;
 mod input;
 pub mod load;
