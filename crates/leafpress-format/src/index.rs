@@ -93,6 +93,7 @@ impl IndexBuilder {
         numbers: &mut PageNumbers,
         finished: &mut FinishedPages,
     ) -> Result<(), FormatError> {
+        debug_assert!(!values.is_empty(), "a record without a column");
         let write = |record: &mut RecordWriter<'_>| {
             for &value in values.iter().rev() {
                 record.value(value);

@@ -155,6 +155,7 @@ impl LeafRun {
     ///
     /// As [`push`](Self::push).
     pub fn push_values(&mut self, rowid: i64, values: &[Value<'_>]) -> Result<(), FormatError> {
+        debug_assert!(!values.is_empty(), "a record without a column");
         self.push(rowid, record_bytes_max(values), |record| {
             for &value in values.iter().rev() {
                 record.value(value);
