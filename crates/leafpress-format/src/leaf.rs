@@ -112,18 +112,15 @@ impl LeafRun {
         // length must be known first.
         let room = record_bytes_max + ROW_OVERHEAD_BYTES_MAX + WRITE_SLACK_BYTES;
         let open = self.open.filter(|open| room <= open.free_bytes());
-        let (buf, end) = match open {
-            Some(open) => {
-                let page_end = open.page_at + self.layout.page_bytes();
-                (&mut self.pages[open.page_at..page_end], open.content_at)
+        let (buf, end) = if let Some(open) = open {
+            let page_end = open.page_at + self.layout.page_bytes();
+            (&mut self.pages[open.page_at..page_end], open.content_at)
+        } else {
+            if self.scratch.len() < room {
+                self.scratch.resize(room, 0);
             }
-            None => {
-                if self.scratch.len() < room {
-                    self.scratch.resize(room, 0);
-                }
-                let end = self.scratch.len();
-                (&mut self.scratch[..], end)
-            }
+            let end = self.scratch.len();
+            (&mut self.scratch[..], end)
         };
         // Called in one place only: inlined there, the writer lives in registers.
         let mut writer = RecordWriter::new(buf, end, &mut self.serials);

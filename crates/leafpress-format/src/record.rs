@@ -171,7 +171,7 @@ impl<'a> RecordWriter<'a> {
         let magnitude = (value ^ (value >> 63)) as u64;
         let bits = 65 - magnitude.leading_zeros() as usize;
         let is_0_or_1 = usize::from(value as u64 <= 1);
-        let serial_type = SERIAL_BY_BITS[(bits | is_0_or_1 * NO_CONTENT) & 0xff];
+        let serial_type = SERIAL_BY_BITS[(bits | (is_0_or_1 * NO_CONTENT)) & 0xff];
         self.serials.push(u64::from(serial_type), self.spilled);
         self.buf[self.at - 8..self.at].copy_from_slice(&value.to_be_bytes());
         self.at -= CONTENT_BYTES[usize::from(serial_type)] as usize;

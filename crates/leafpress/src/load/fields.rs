@@ -210,7 +210,7 @@ impl RowRules {
             return Ok(Some(rowid));
         }
         if found.is_empty() || self.is_null_marker(found) {
-            return Err(self.misfit(bytes, span, column, "the primary key is empty".to_owned()));
+            return Err(self.misfit(bytes, span, column, "the primary key is empty"));
         }
         match Affinity::Integer.apply(Value::Text(found.bytes()), number) {
             Value::Integer(rowid) => Ok(Some(rowid)),
@@ -475,7 +475,7 @@ pub fn shown(value: &[u8]) -> String {
 fn hex(text: &[u8]) -> Option<Vec<u8>> {
     let digits = text.strip_prefix(b"0x").or(text.strip_prefix(b"\\x")).unwrap_or(text);
     let digit = |byte: u8| (byte as char).to_digit(16).map(|digit| digit as u8);
-    if digits.len() % 2 != 0 {
+    if !digits.len().is_multiple_of(2) {
         return None;
     }
     digits.chunks_exact(2).map(|pair| Some(digit(pair[0])? << 4 | digit(pair[1])?)).collect()

@@ -94,7 +94,7 @@ where
     monitor.enter("syncing");
     let (rows, write) =
         pressed.iter().fold((0, Duration::ZERO), |sum, p| (sum.0 + p.rows, sum.1 + p.write));
-    let size = pressing.finish(pressed)?;
+    let size = pressing.finish(&pressed)?;
     check_with_sqlite(path, &schema)?;
     destination.publish()?;
     Ok(report(loader, &schema, rows, write, size, started))
@@ -184,7 +184,7 @@ impl Pressing<'_> {
                 None => self.key(&row, part.number, pressed.rows)?,
             };
             let pushed = self.push(&mut run, rowid, &row, &mut number);
-            pushed.map_err(|reason| self.bad_row(part.number, pressed.rows, reason))?;
+            pushed.map_err(|reason| bad_row(part.number, pressed.rows, reason))?;
             pressed.rows += 1;
             if run.bytes() >= run_bytes {
                 if self.loader.cancel.is_cancelled() {
@@ -237,19 +237,8 @@ impl Pressing<'_> {
     fn key(&self, row: &impl Row, part: usize, index: u64) -> Result<i64> {
         match self.schema.primary_key.map(|column| row.value(column)) {
             Some(Value::Integer(rowid)) => Ok(rowid),
-            _ => Err(self.bad_row(part, index, "the primary key is no integer".to_owned())),
+            _ => Err(bad_row(part, index, "the primary key is no integer".to_owned())),
         }
-    }
-
-    fn bad_row(&self, part: usize, index: u64, reason: String) -> Error {
-        let bad = BadRow {
-            file: format!("<rows of part {}>", part + 1),
-            line: index + 1,
-            column: 1,
-            reason,
-            row: format!("row {} of its part", index + 1),
-        };
-        Error::from(bad).to_do("rows must come in ascending order of the primary key, and fit it")
     }
 
     /// Numbers and writes a run.
@@ -267,7 +256,7 @@ impl Pressing<'_> {
     }
 
     /// Joins the parts, and ends the file.
-    fn finish(self, pressed: Vec<Pressed>) -> Result<FileSize> {
+    fn finish(self, pressed: &[Pressed]) -> Result<FileSize> {
         let mut pages = self.pages.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
         for (part, pressed) in pressed.iter().enumerate() {
             pages.join(&pressed.leaves).map_err(|error| match error {
@@ -282,6 +271,19 @@ impl Pressing<'_> {
         }
         pages.finish(self.schema, &self.output, self.path)
     }
+}
+
+/// A row that cannot be pressed; it has no file, so its part stands for it.
+#[cold]
+fn bad_row(part: usize, index: u64, reason: String) -> Error {
+    let bad = BadRow {
+        file: format!("<rows of part {}>", part + 1),
+        line: index + 1,
+        column: 1,
+        reason,
+        row: format!("row {} of its part", index + 1),
+    };
+    Error::from(bad).to_do("rows must come in ascending order of the primary key, and fit it")
 }
 
 fn report(

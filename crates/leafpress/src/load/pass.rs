@@ -311,7 +311,7 @@ impl<'s> Pass<'_, 's> {
         };
         let outcome = match rows {
             None => return false,
-            Some(Ok(settled)) => self.work_on(work, worker, &settled),
+            Some(Ok(settled)) => worker.work_on(work, &settled),
             Some(Err(error)) => {
                 // Nothing after this block can be settled; those before it
                 // still may find an earlier error.
@@ -319,7 +319,7 @@ impl<'s> Pass<'_, 's> {
                 Err(Halt::Failed(error))
             }
         };
-        self.join_and_finish(work, worker, turn, outcome, settle, join)
+        worker.join_and_finish(work, turn, outcome, settle, join)
     }
 
     /// Takes the next block: its number, and whether there was one.
@@ -369,39 +369,35 @@ impl<'s> Pass<'_, 's> {
             }
         }
     }
+}
 
-    fn work_on<W: Work>(
-        &self,
-        work: &W,
-        worker: &mut Worker<W::Made>,
-        settled: &SettledBlock,
-    ) -> Result<(), Halt> {
+impl<M> Worker<M> {
+    fn work_on<W: Work<Made = M>>(&mut self, work: &W, settled: &SettledBlock) -> Result<(), Halt> {
         let started = Instant::now();
         let rows = BlockRows {
-            bytes: worker.block.bytes(),
-            block: &worker.block,
-            index: &worker.index,
-            first_line: worker.block.first_line(),
+            bytes: self.block.bytes(),
+            block: &self.block,
+            index: &self.index,
+            first_line: self.block.first_line(),
             skip_header: settled.skip_header,
-            bad: &worker.bad,
+            bad: &self.bad,
             before: settled.before,
         };
-        let outcome = work.rows(&rows, &mut worker.made);
-        worker.clock.rows += started.elapsed();
+        let outcome = work.rows(&rows, &mut self.made);
+        self.clock.rows += started.elapsed();
         outcome
     }
 
-    fn join_and_finish<W: Work>(
-        &self,
+    fn join_and_finish<W: Work<Made = M>>(
+        &mut self,
         work: &W,
-        worker: &mut Worker<W::Made>,
         turn: u64,
         outcome: Result<(), Halt>,
         settle: &Turns<Settled<'_>>,
         join: &Turns<Joining<W::Joined>>,
     ) -> bool {
         let started = Instant::now();
-        let made = &mut worker.made;
+        let made = &mut self.made;
         let ticket = join.take(turn, |state| {
             if state.halt.is_some() {
                 return None;
@@ -409,15 +405,15 @@ impl<'s> Pass<'_, 's> {
             let ticket = outcome.and_then(|()| work.join(made, &mut state.joined));
             ticket.map_err(|halt| state.halt = Some(halt)).ok()
         });
-        worker.clock.wait += started.elapsed();
+        self.clock.wait += started.elapsed();
         let Some(Some(ticket)) = ticket else {
             settle.halt();
             join.halt();
             return false;
         };
         let started = Instant::now();
-        let finished = work.finish(ticket, &mut worker.made);
-        worker.clock.write += started.elapsed();
+        let finished = work.finish(ticket, &mut self.made);
+        self.clock.write += started.elapsed();
         if let Err(halt) = finished {
             join.interrupt(|state| {
                 state.halt.get_or_insert(halt);

@@ -58,8 +58,7 @@ impl Work for Press<'_> {
         made.forms.fill(RealForms::default());
         let is_utf8 = simdutf8::basic::from_utf8(rows.block.data()).is_ok();
         let mut next_rowid = rows.before as i64 + 1;
-        let mut records = rows.records();
-        while let Some(span) = records.next() {
+        for span in rows.records() {
             let rowid = match self.row(rows.bytes, &span, is_utf8, next_rowid, made) {
                 Ok(rowid) => rowid,
                 Err(Stop::Bad(misfit)) => {
