@@ -241,7 +241,7 @@ fn a_full_disk_leaves_nothing() {
         println!("skipped: no file system can be mounted here; the limit on files is tested");
         return;
     };
-    let unsorted = format!("{}5,x,1.25,y\n", rows_from(1));
+    let unsorted = rows_from(1).replacen('\n', "\n9000000,x,1.25,y\n", 1);
     fs::write(folder.path().join("unsorted.csv"), unsorted).unwrap();
     for arguments in [&["in.csv"][..], &["in.csv", "--pk", "id"], &["unsorted.csv", "--pk", "id"]] {
         let arguments = [&["load", "mount/app.db"], arguments].concat();

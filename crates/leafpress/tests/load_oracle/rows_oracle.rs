@@ -200,3 +200,18 @@ fn keys_must_ascend_over_all_parts_and_be_integers() {
     let empty: Vec<Vec<(i64, &str)>> = Vec::new();
     assert_eq!(none.load_parts(&columns, empty).unwrap().rows_loaded, 0);
 }
+
+#[test]
+fn a_text_of_twenty_digits_becomes_the_nearest_real() {
+    let folder = tempdir().unwrap();
+    let columns = [Column::new("r", ColumnType::Real)];
+    let texts = ["9223400199413072896.1", "9223400199413072896", "-9223400199413072896.1e3"];
+    let database = folder.path().join("a.db");
+    Loader::new(&database).table("t").load_rows(&columns, texts.map(|text| (text,))).unwrap();
+    let pressed = Connection::open(database).unwrap();
+    let mut statement = pressed.prepare("SELECT r FROM t").unwrap();
+    let reals = statement.query_map([], |row| row.get::<_, f64>(0)).unwrap();
+    for (real, text) in reals.zip(texts) {
+        assert_eq!(real.unwrap().to_bits(), text.parse::<f64>().unwrap().to_bits(), "{text}");
+    }
+}
