@@ -25,6 +25,9 @@
 struct ReadmeExamples;
 
 mod error;
+#[cfg(fuzzing)]
+#[doc(hidden)]
+pub mod fuzzing;
 mod input;
 pub mod load;
 mod schema;
