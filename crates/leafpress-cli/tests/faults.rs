@@ -9,6 +9,7 @@
 
 mod common;
 
+use std::fmt::Write as _;
 use std::fs;
 use std::io::Write as _;
 use std::os::unix::process::ExitStatusExt as _;
@@ -36,7 +37,8 @@ fn folder_with_input() -> TempDir {
 fn rows_from(first: i64) -> String {
     let mut input = "id,name,height,note\n".to_owned();
     for id in first..first + ROWS {
-        input.push_str(&format!("{id},name {id},{}.25,\"a, note\nof {id}\"\n", id % 1000));
+        let height = id % 1000;
+        writeln!(input, "{id},name {id},{height}.25,\"a, note\nof {id}\"").unwrap();
     }
     input
 }
@@ -72,13 +74,18 @@ fn delay(number: u32, whole: Duration) -> Duration {
     whole * scattered / (1 << 16)
 }
 
+/// The rows with one out of order, which a load with a key takes through SQL.
+fn unsorted_rows() -> String {
+    rows_from(0).replacen("\n0,", "\n9000000,", 1)
+}
+
 /// How long an undisturbed load takes beside others of its kind.
-fn usual_duration(folder: &Path) -> Duration {
+fn usual_duration(folder: &Path, options: &[&str]) -> Duration {
     let mut durations: Vec<Duration> = (0..3)
         .map(|number| {
             let started = Instant::now();
             let database = format!("usual{number}.db");
-            run(folder, &["load", &database, "in.csv", "-q"]).expect_status(0);
+            run(folder, &[&["load", &database], options].concat()).expect_status(0);
             let elapsed = started.elapsed();
             fs::remove_file(folder.join(database)).unwrap();
             elapsed
@@ -96,8 +103,8 @@ struct Tally {
     leftovers: u32,
 }
 
-/// Strikes loads at moments over their whole duration; every other one
-/// through SQL, as its keys do not ascend.
+/// Strikes loads at moments over their whole duration, every other one on its
+/// way through SQL.
 fn strike(signal: &'static str, check: impl Fn(&Path, &Output) + Sync) -> Tally {
     let tally = std::sync::Mutex::new(Tally::default());
     std::thread::scope(|scope| {
@@ -105,10 +112,23 @@ fn strike(signal: &'static str, check: impl Fn(&Path, &Output) + Sync) -> Tally 
             let (tally, check) = (&tally, &check);
             scope.spawn(move || {
                 let folder = folder_with_input();
+                let mut options = vec!["in.csv", "-q"];
+                if worker % 2 == 1 {
+                    fs::write(folder.path().join("in.csv"), unsorted_rows()).unwrap();
+                    options.extend(["--pk", "id"]);
+                }
                 // The others slow each one down.
-                let whole = usual_duration(folder.path()) * 13 / 10;
+                let whole = usual_duration(folder.path(), &options) * 13 / 10;
                 for number in (worker..STRIKES).step_by(WORKERS as usize) {
-                    strike_one(folder.path(), signal, delay(number + 1, whole), check, tally);
+                    let child =
+                        command(folder.path(), &[&["load", "app.db"], &options[..]].concat())
+                            .stderr(Stdio::piped())
+                            .stdout(Stdio::piped())
+                            .spawn()
+                            .unwrap();
+                    std::thread::sleep(delay(number + 1, whole));
+                    send(signal, child.id());
+                    judge(folder.path(), child, check, tally);
                 }
             });
         }
@@ -116,21 +136,13 @@ fn strike(signal: &'static str, check: impl Fn(&Path, &Output) + Sync) -> Tally 
     tally.into_inner().unwrap()
 }
 
-fn strike_one(
+/// Looks at what a struck load left.
+fn judge(
     folder: &Path,
-    signal: &str,
-    delay: Duration,
+    child: std::process::Child,
     check: &impl Fn(&Path, &Output),
     tally: &std::sync::Mutex<Tally>,
 ) {
-    let mut child = command(folder, &["load", "app.db", "in.csv", "-q"])
-        .stderr(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    std::thread::sleep(delay);
-    send(signal, child.id());
-    let _ = child.stdin.take();
     let output = child.wait_with_output().unwrap();
     let database = folder.join("app.db");
     let is_there = database.exists();
@@ -169,7 +181,8 @@ fn killed_loads_leave_nothing_or_a_whole_database() {
     let folder = folder_with_input();
     let leftover = folder.path().join(".app.db.leafpress-1-0.tmp");
     fs::write(leftover, "half a database").unwrap();
-    run(folder.path(), &["load", "app.db", "in.csv"]).expect_status(0);
+    let report = run(folder.path(), &["load", "app.db", "in.csv", "--json"]).expect_status(0);
+    assert_eq!(report.json()["rows_loaded"], ROWS);
     assert_eq!(names_in(folder.path()), ["app.db", "in.csv"]);
 }
 
@@ -241,8 +254,7 @@ fn a_full_disk_leaves_nothing() {
         println!("skipped: no file system can be mounted here; the limit on files is tested");
         return;
     };
-    let unsorted = rows_from(1).replacen('\n', "\n9000000,x,1.25,y\n", 1);
-    fs::write(folder.path().join("unsorted.csv"), unsorted).unwrap();
+    fs::write(folder.path().join("unsorted.csv"), unsorted_rows()).unwrap();
     for arguments in [&["in.csv"][..], &["in.csv", "--pk", "id"], &["unsorted.csv", "--pk", "id"]] {
         let arguments = [&["load", "mount/app.db"], arguments].concat();
         let output = command(folder.path(), &arguments).output().unwrap();

@@ -1,5 +1,6 @@
 //! Bad rows: how they are named, where they go, and what stays on disk.
 
+use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -58,12 +59,15 @@ fn ask(database: &Path, sql: &str) -> String {
     Connection::open(database).unwrap().query_row(sql, [], |row| row.get(0)).unwrap()
 }
 
+/// An input, the load's options, and the place and reason that must be named.
+type BadCase = (&'static [u8], fn(Loader) -> Loader, (u64, u64), &'static str);
+
 #[test]
 fn the_place_and_the_reason_are_named_and_nothing_is_left() {
     let integer = |loader: Loader| loader.column_type("b", ColumnType::Integer);
     let as_it_is = |loader: Loader| loader;
     let key = |loader: Loader| loader.primary_key("b");
-    let cases: [(&[u8], fn(Loader) -> Loader, (u64, u64), &str); 10] = [
+    let cases: [BadCase; 10] = [
         (
             b"a,b\n1,2\n\n\"x\ny\",2,3\n",
             as_it_is,
@@ -107,7 +111,7 @@ fn the_place_and_the_reason_are_named_and_nothing_is_left() {
 fn a_bad_row_far_down_stops_like_one_at_the_top() {
     let mut content = "a,b\n".to_owned();
     for row in 0..300_000 {
-        content.push_str(&format!("{row},x\n"));
+        writeln!(content, "{row},x").unwrap();
     }
     let late_text = format!("{content}text,y\n1,2,3\n4\n");
     for threads in [1, 3] {

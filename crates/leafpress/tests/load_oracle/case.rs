@@ -9,6 +9,7 @@ use proptest::prelude::*;
 
 /// An input and what is asked of its load.
 #[derive(Debug, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "as many as the loader has")]
 pub struct Case {
     pub input: Input,
     pub csv: CsvOptions,
@@ -158,7 +159,7 @@ fn write_value(value: &str, style: u8, options: &CsvOptions, out: &mut Vec<u8>) 
                 out.push(byte);
             }
         }
-        (_, Some(quote), escape) if style % 2 == 0 || value.bytes().any(special) => {
+        (_, Some(quote), escape) if style.is_multiple_of(2) || value.bytes().any(special) => {
             out.push(quote);
             for byte in value.bytes() {
                 if byte == quote || Some(byte) == escape {

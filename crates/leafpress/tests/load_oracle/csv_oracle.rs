@@ -72,14 +72,13 @@ fn check(case: &Case, threads: &[usize]) {
         assert_eq!(declared(&report.columns), declared_types(&expected));
         let file = fs::read(&database).unwrap();
         assert_eq!(report.bytes_written, file.len() as u64);
-        match &first_file {
-            Some(first) => assert!(*first == file, "{threads} threads make another file"),
-            None => {
-                expected.assert_equals(&database);
-                expected.assert_texts_come_back(case, &database);
-                first_file = Some(file);
-            }
+        if let Some(first) = &first_file {
+            assert!(*first == file, "{threads} threads make another file");
+            continue;
         }
+        expected.assert_equals(&database);
+        expected.assert_texts_come_back(case, &database);
+        first_file = Some(file);
     }
     if let Some(first_file) = first_file {
         let database = folder.path().join("read.db");

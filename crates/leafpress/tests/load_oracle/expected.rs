@@ -47,11 +47,11 @@ impl Expected {
             (None, Some(_), false) => (1..=width?).map(|n| format!("column{n}")).collect(),
             (None, None, _) => return None,
         };
-        let named = case.types.iter().map(|(name, _)| name).chain(&case.primary_key);
-        if !named.into_iter().all(|name| names.contains(name)) {
+        let mentioned = case.types.iter().map(|(name, _)| name).chain(&case.primary_key);
+        if !mentioned.into_iter().all(|name| names.contains(name)) {
             return None;
         }
-        let mut expected = Self {
+        let mut outcome = Self {
             types: vec![ColumnType::Text; names.len()],
             database: Connection::open_in_memory().unwrap(),
             names,
@@ -60,26 +60,24 @@ impl Expected {
             rows_read: 0,
             texts: Vec::new(),
         };
-        let judge = Judge::new(case, &expected.names);
-        let records = reading.records.iter().skip(usize::from(case.csv.header));
+        let rules = Judge::new(case, &outcome.names);
         let mut keys_at = Vec::new();
-        for record in records {
-            expected.rows_read += 1;
-            match judge.fault(reading, record) {
-                Some(at) => expected.bad.push(place(reading, at)),
-                None => {
-                    keys_at.push(field_start(record, judge.key.unwrap_or_default()));
-                    expected.texts.push(judge.texts(record));
-                }
+        for record in reading.records.iter().skip(usize::from(case.csv.header)) {
+            outcome.rows_read += 1;
+            if let Some(at) = rules.fault(reading, record) {
+                outcome.bad.push(place(reading, at));
+                continue;
             }
+            keys_at.push(field_start(record, rules.key.unwrap_or_default()));
+            outcome.texts.push(rules.texts(record));
         }
         if let Some(field_start) = reading.unfinished {
-            expected.rows_read += 1;
-            expected.bad.push(place(reading, field_start));
+            outcome.rows_read += 1;
+            outcome.bad.push(place(reading, field_start));
         }
-        expected.decide_types(case);
-        expected.insert(case, reading, &keys_at);
-        Some(expected)
+        outcome.decide_types(case);
+        outcome.insert(case, reading, &keys_at);
+        Some(outcome)
     }
 
     fn decide_types(&mut self, case: &Case) {

@@ -1,6 +1,7 @@
 //! Where the bytes come from, and inputs at the edges: the same database from
 //! all of them.
 
+use std::fmt::Write as _;
 use std::fs;
 use std::io::{Read, Write as _};
 use std::path::{Path, PathBuf};
@@ -14,7 +15,7 @@ use tempfile::{TempDir, tempdir};
 fn numbers() -> String {
     let mut input = "id,a,b\n".to_owned();
     for id in 0..150_000 {
-        input.push_str(&format!("{id},{},{}.5\n", id * 7, id));
+        writeln!(input, "{id},{},{}.5", id * 7, id).unwrap();
     }
     input
 }
@@ -74,7 +75,10 @@ impl Read for Trickle<'_> {
 fn every_way_in_makes_the_same_file_also_where_the_guess_was_wrong() {
     let late = format!("{}x,y,1.25\n", numbers());
     // Wrong over two blocks only: each by itself has one form.
-    let cents = (0..200_000).map(|n| format!("{n}.25\n")).collect::<String>();
+    let mut cents = String::new();
+    for number in 0..200_000 {
+        writeln!(cents, "{number}.25").unwrap();
+    }
     let two_forms = format!("r\n1.5\n{cents}{}", cents.replace(".25", ".50"));
     for content in [&numbers(), &late, &two_forms] {
         let folder = Folder::new();
@@ -124,7 +128,7 @@ fn an_unsorted_key_does_not_hide_a_wrong_guess() {
     let folder = Folder::new();
     let mut input = "id,a,r\n5,1,1.5\n3,2,1.5\n".to_owned();
     for id in 10..120_000 {
-        input.push_str(&format!("{id},{id},1.5\n"));
+        writeln!(input, "{id},{id},1.5").unwrap();
     }
     input.push_str("1,text,2.50\n");
     let input = folder.write("in.csv", input);

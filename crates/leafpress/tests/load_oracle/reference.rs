@@ -66,7 +66,7 @@ impl Reading {
     /// Line and column of an offset, from 1.
     pub fn place(&self, offset: usize) -> (u64, u64) {
         let before = &self.bytes[..offset];
-        let line = before.iter().filter(|&&byte| byte == b'\n').count() + 1;
+        let line = memchr::memchr_iter(b'\n', before).count() + 1;
         let line_start = before.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
         (line as u64, (offset - line_start) as u64 + 1)
     }

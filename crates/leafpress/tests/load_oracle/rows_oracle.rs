@@ -114,25 +114,22 @@ proptest! {
         let outcome = loader("rows.db").load_rows(&columns, &borrowed);
         let size = borrowed.len().div_ceil(parts).max(1);
         let in_parts = loader("parts.db").load_parts(&columns, borrowed.chunks(size).collect());
-        match refused {
-            Some(index) => {
-                let error = outcome.unwrap_err();
-                let ErrorKind::BadRow(bad) = error.kind() else { panic!("{error}") };
-                prop_assert_eq!(bad.line, index as u64 + 1, "{}", error);
-                prop_assert!(matches!(in_parts.unwrap_err().kind(), ErrorKind::BadRow(_)));
-                prop_assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
-            }
-            None => {
-                prop_assert_eq!(outcome.unwrap().rows_loaded, rows.len() as u64);
-                in_parts.unwrap();
-                for name in ["rows.db", "parts.db"] {
-                    let pressed = Connection::open(folder.path().join(name)).unwrap();
-                    let check: String =
-                        pressed.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
-                    prop_assert_eq!(check, "ok");
-                    assert_same_rows(&expected, &pressed, columns.len());
-                }
-            }
+        if let Some(index) = refused {
+            let error = outcome.unwrap_err();
+            let ErrorKind::BadRow(bad) = error.kind() else { panic!("{error}") };
+            prop_assert_eq!(bad.line, index as u64 + 1, "{}", error);
+            prop_assert!(matches!(in_parts.unwrap_err().kind(), ErrorKind::BadRow(_)));
+            prop_assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+            return Ok(());
+        }
+        prop_assert_eq!(outcome.unwrap().rows_loaded, rows.len() as u64);
+        in_parts.unwrap();
+        for name in ["rows.db", "parts.db"] {
+            let pressed = Connection::open(folder.path().join(name)).unwrap();
+            let check: String =
+                pressed.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+            prop_assert_eq!(check, "ok");
+            assert_same_rows(&expected, &pressed, columns.len());
         }
     }
 }
