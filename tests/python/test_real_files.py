@@ -1,7 +1,7 @@
 """Real files, loaded by the binary, against what Python's csv module reads.
 
-Needs Python 3 and nothing else. Run by crates/leafpress-cli/tests/python.rs, or
-by hand: LEAFPRESS=target/release/leafpress python3 tests/python/real_files.py
+Needs Python 3 and nothing else. Run by `make test-python`, or
+by hand: LEAFPRESS=target/release/leafpress python3 tests/python/test_real_files.py
 The files are looked for in LEAFPRESS_DATA, else beside the repository; where
 they are not, the tests say so and pass.
 """
