@@ -23,7 +23,7 @@
 //! overflow page offset 0 (4): next page of the chain or 0; then content
 //! ```
 //!
-//! Source: "Database File Format" of the SQLite project, sections 1.3 to 1.6.
+//! Source: "Database File Format" of the SQLite project, sections 1.4 to 1.7.
 //! Lengths and rowids are varints, other numbers big-endian.
 
 use crate::error::FormatError;
@@ -155,7 +155,7 @@ impl PageLayout {
     }
 
     /// The page that holds the byte at 1 GiB, where SQLite takes its file
-    /// locks: it is never used (file format, section 1.3).
+    /// locks: it is never used (file format, section 1.4).
     pub const fn lock_byte_page(self) -> u32 {
         (1 << 30) / self.page_bytes + 1
     }
