@@ -4,7 +4,7 @@ use std::path::Path;
 
 use leafpress_format::{FormatError, LeafRun, PageLayout, PageRange};
 
-use super::fields::{Misfit, RowRules, Scratch, Written, check_utf8};
+use super::fields::{FieldRule, Misfit, RowRules, Scratch, Written, check_utf8};
 use super::output::Output;
 use super::pages::{TablePages, refused, write_run};
 use super::pass::{BlockRows, Halt, Work};
@@ -73,8 +73,10 @@ impl Work for Press<'_> {
     }
 
     fn join(&self, made: &mut PressedBlock, joined: &mut PressedTable) -> Result<PageRange, Halt> {
-        for (so_far, forms) in joined.forms.iter_mut().zip(&made.forms) {
-            if !so_far.merge(*forms) {
+        let forms = joined.forms.iter_mut().zip(&made.forms);
+        for ((so_far, forms), rule) in forms.zip(&self.rules.rules) {
+            // A column that is REAL by the caller's word may have any forms.
+            if !so_far.merge(*forms) && *rule == FieldRule::Real {
                 return Err(Halt::Refuted);
             }
         }

@@ -6,7 +6,7 @@ use std::fs;
 use std::io::{Read, Write as _};
 use std::path::{Path, PathBuf};
 
-use leafpress::load::{CsvOptions, Loader, Report};
+use leafpress::load::{ColumnType, CsvOptions, Loader, Report};
 use leafpress::{Error, ErrorKind};
 use rusqlite::Connection;
 use tempfile::{TempDir, tempdir};
@@ -137,6 +137,16 @@ fn an_unsorted_key_does_not_hide_a_wrong_guess() {
     assert!(report.path.starts_with("SQL"), "{}", report.path);
     let sql = "SELECT group_concat(a || r || typeof(a) || typeof(r)) FROM t WHERE id < 6";
     assert_eq!(ask(&folder.path("a.db"), sql), "text2.50texttext,21.5texttext,11.5texttext");
+}
+
+#[test]
+fn a_real_by_the_callers_word_may_be_written_in_any_form() {
+    let folder = Folder::new();
+    let input = folder.write("in.csv", "a\n0\n654949.40\n7.0\n1e3\n");
+    let loader = Loader::new(folder.path("a.db")).table("t");
+    loader.column_type("a", ColumnType::Real).load_file(input).unwrap();
+    let sql = "SELECT group_concat(a) FROM t";
+    assert_eq!(ask(&folder.path("a.db"), sql), "0.0,654949.4,7.0,1000.0");
 }
 
 #[test]
