@@ -178,6 +178,10 @@ impl RowRules {
         (value, unescaped): (&'a mut Vec<u8>, &mut Vec<u8>),
     ) -> FieldAt<'a> {
         let raw = &bytes[start..end];
+        if self.dialect.escape().is_some() && self.null_markers.iter().any(|m| m == raw) {
+            // As in `\N`: the marker itself is written with the escape byte.
+            return FieldAt { source: bytes, start, end };
+        }
         if let (None, Some(quote), [_, inner @ .., last]) =
             (self.dialect.escape(), self.dialect.quote(), raw)
             && *last == quote

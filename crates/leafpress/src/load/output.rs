@@ -74,6 +74,10 @@ impl Output {
         if end <= allocated.max(ALLOCATION_STEP_BYTES / 8) {
             return;
         }
+        if rustix::process::getrlimit(rustix::process::Resource::Fsize).current.is_some() {
+            // Asking for more than a process may write would kill it.
+            return;
+        }
         let next = end.next_multiple_of(ALLOCATION_STEP_BYTES);
         let claim = self.allocated_bytes.compare_exchange(
             allocated,

@@ -29,8 +29,13 @@ pub fn check_with_sqlite(database: &Path, schema: &TableSchema) -> Result<()> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(database, flags).map_err(refused)?;
     let table = quote_identifier(&schema.table);
-    for order in ["ASC", "DESC"] {
-        let sql = format!("SELECT * FROM {table} ORDER BY rowid {order} LIMIT 1");
+    // A column of that name hides the rowid, and would have to be sorted.
+    let orders = match schema.column_index("rowid") {
+        None => &["ORDER BY rowid ASC", "ORDER BY rowid DESC"][..],
+        Some(_) => &[""],
+    };
+    for order in orders {
+        let sql = format!("SELECT * FROM {table} {order} LIMIT 1");
         let mut statement = connection.prepare(&sql).map_err(refused)?;
         let mut rows = statement.query([]).map_err(refused)?;
         rows.next().map_err(refused)?;

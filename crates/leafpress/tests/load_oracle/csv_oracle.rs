@@ -39,7 +39,7 @@ fn check(case: &Case, threads: &[usize]) {
     let folder = tempdir().unwrap();
     let input = folder.path().join("input.csv");
     fs::write(&input, &case.input.0).unwrap();
-    let reading = Reading::of(&case.input.0, &case.csv);
+    let reading = Reading::of(&case.input.0, &case.csv).keeping(&case.null_markers, &case.csv);
     let Some(expected) = Expected::of(case, &reading) else {
         let error = case.loader(&folder.path().join("none.db")).load_file(&input).unwrap_err();
         let is_right = matches!(

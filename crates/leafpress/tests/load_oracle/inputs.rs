@@ -201,3 +201,23 @@ fn utf16_loads_where_it_is_asked_for() {
         }
     }
 }
+
+#[test]
+fn a_marker_that_begins_with_the_escape_byte_is_one_unquoted_only() {
+    let folder = tempdir().unwrap();
+    let (input, database) = (folder.path().join("a.csv"), folder.path().join("a.db"));
+    fs::write(&input, "a,b\n1,\\N\n2,\"x\\\"y\"\n3,N\n").unwrap();
+    let csv = CsvOptions { escape: Some(b'\\'), ..CsvOptions::default() };
+    Loader::new(&database).csv(csv).null_marker("\\N").load_file(&input).unwrap();
+    let sql = "SELECT group_concat(coalesce(b, 'NULL'), ' ') FROM a";
+    assert_eq!(ask(&database, sql), "NULL x\"y N");
+}
+
+#[test]
+fn a_column_may_be_called_rowid() {
+    let folder = tempdir().unwrap();
+    let (input, database) = (folder.path().join("a.csv"), folder.path().join("a.db"));
+    fs::write(&input, "rowid,b\n7,x\n5,y\n").unwrap();
+    Loader::new(&database).load_file(&input).unwrap();
+    assert_eq!(ask(&database, "SELECT group_concat(rowid || b, ' ') FROM a"), "7x 5y");
+}

@@ -63,6 +63,26 @@ impl Reading {
         reading
     }
 
+    /// The same, but with escapes a null marker that is written as it is
+    /// stays what it is: `\N` is `\N` and not `N`.
+    pub fn keeping(mut self, markers: &[&str], options: &CsvOptions) -> Self {
+        if options.escape.is_none() {
+            return self;
+        }
+        for record in self.records.iter_mut().skip(usize::from(options.header)) {
+            let starts = record.fields.iter().skip(1).map(|field| field.start - 1);
+            let ends: Vec<usize> = starts.chain([record.end - 1]).collect();
+            for (field, end) in record.fields.iter_mut().zip(ends) {
+                let raw = &self.bytes[field.start..end];
+                let raw = raw.strip_suffix(b"\r").unwrap_or(raw);
+                if markers.iter().any(|marker| marker.as_bytes() == raw) {
+                    field.value = raw.to_vec();
+                }
+            }
+        }
+        self
+    }
+
     /// Line and column of an offset, from 1.
     pub fn place(&self, offset: usize) -> (u64, u64) {
         let before = &self.bytes[..offset];
