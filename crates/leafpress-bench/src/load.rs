@@ -306,6 +306,7 @@ fn settings(options: &LoadOptions, csv: Option<&CsvInput>) -> BTreeMap<String, s
         ("repeats", json!(options.repeats)),
         ("order", json!("interleaved: each round runs every rung of a group once")),
         ("quick", json!(options.quick)),
+        ("between_runs", json!("everything is synced, then half a second of rest")),
         ("leafpress", json!(env!("CARGO_PKG_VERSION"))),
         ("rival_sqlite", json!(rusqlite::version())),
         ("rival_pragmas", json!(sql::PRAGMAS)),

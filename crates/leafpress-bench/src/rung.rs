@@ -14,6 +14,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 use std::time::Instant;
 
 use leafpress::load::Report;
@@ -198,11 +199,23 @@ impl From<Report> for Done {
     }
 }
 
+/// What the rung before left to be written or discarded must not slow down the
+/// next one: a rival that syncs nothing leaves a gigabyte.
+fn let_the_disk_rest() {
+    #[cfg(target_os = "linux")]
+    rustix::fs::sync();
+    std::thread::sleep(REST);
+}
+
+/// How long the disk rests before a rung.
+const REST: Duration = Duration::from_millis(500);
+
 /// Runs a rung in a process of its own: this executable, as `bench --rung …`.
 pub(crate) fn run_in_child(request: &RungRequest) -> Result<RungResult> {
     let failed = |reason: String| Error::Rung { name: request.kind.name().to_owned(), reason };
     let text = serde_json::to_string(request).map_err(|error| failed(error.to_string()))?;
     let program = std::env::current_exe().map_err(Error::io("find", Path::new("this program")))?;
+    let_the_disk_rest();
     let output = Command::new(&program)
         .args(["bench", RUNG_FLAG, &text])
         .output()
