@@ -16,7 +16,9 @@ use crate::layout::{PAGE_NUMBER_BYTES, POINTER_BYTES, PageKind, PageLayout};
 use crate::numbers::{PageNumbers, PageRange};
 use crate::record::{RecordWriter, SerialTypes, WRITE_SLACK_BYTES, record_bytes_max};
 use crate::value::Value;
-use crate::varint::{VARINT_BYTES_MAX, put_varint_before, varint_len};
+use crate::varint::{
+    VARINT_BYTES_MAX, put_varint_before, put_varint_with_slack_before, varint_len,
+};
 
 const KIND: PageKind = PageKind::TableLeaf;
 
@@ -128,7 +130,7 @@ impl LeafRun {
         let payload_at = writer.finish();
         match open {
             Some(mut open) => {
-                let at = put_varint_before(buf, payload_at, rowid as u64);
+                let at = put_varint_with_slack_before(buf, payload_at, rowid as u64);
                 open.content_at = put_varint_before(buf, at, (end - payload_at) as u64);
                 let pointer_at = open.pointers_end();
                 buf[pointer_at..pointer_at + POINTER_BYTES]
