@@ -29,8 +29,7 @@ FILES = {
     ),
     "airports.dat": (
         ["--no-header", "--null", r"\N", "--escape", "\\"],
-        # The escape makes an unquoted \\N an N, so column 10 is no number.
-        "INTEGER TEXT TEXT TEXT TEXT TEXT REAL REAL INTEGER TEXT TEXT TEXT TEXT TEXT",
+        "INTEGER TEXT TEXT TEXT TEXT TEXT REAL REAL INTEGER REAL TEXT TEXT TEXT TEXT",
     ),
     "weather.csv": (
         ["--null", "NA"],
@@ -124,6 +123,9 @@ class RealFiles(unittest.TestCase):
             with self.subTest(name):
                 null = options[options.index("--null") + 1] if "--null" in options else None
                 dialect = {"escapechar": "\\"} if "--escape" in options else {}
+                if dialect and null:
+                    # The csv module takes the marker for an escaped letter.
+                    null = null.removeprefix("\\")
                 path = os.path.join(DATA, name)
                 found = self.compare(path, null, options, **dialect)
                 self.assertEqual(found, types.split())
