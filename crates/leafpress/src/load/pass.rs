@@ -111,7 +111,8 @@ impl<'b> BlockRows<'b> {
 
     /// What is wrong with a row, with its place and its text.
     pub fn bad_row(&self, file: &str, misfit: Misfit, span: &RecordSpan<'_>) -> BadRow {
-        bad_row(file, self.block, misfit, span)
+        let from = (self.block.start(), self.block.first_line());
+        bad_row(file, self.block, misfit, span, from)
     }
 }
 
@@ -474,6 +475,8 @@ impl Settled<'_> {
         }
         let Worker { block, index, misfits, bad, .. } = worker;
         let mut misfits = misfits.drain(..).peekable();
+        // Counted on from row to row: nearly all of them may be bad.
+        let (mut line, mut counted_to) = (block.first_line(), block.start());
         for (record, span) in index.records(block.bytes(), block.start()).enumerate() {
             let Some((_, misfit)) = misfits.next_if(|(at, _)| *at == record) else {
                 if misfits.peek().is_none() {
@@ -486,7 +489,9 @@ impl Settled<'_> {
             }
             bad.push(record);
             let row = &block.bytes()[span.start..record_end(&span)];
-            let bad_row = bad_row(pass.file, block, misfit, &span);
+            let at = misfit.at;
+            let bad_row = bad_row(pass.file, block, misfit, &span, (counted_to, line));
+            (counted_to, line) = (at, bad_row.line);
             lock(self.rejects).add(bad_row, row)?;
         }
         Ok(())
@@ -508,9 +513,17 @@ fn record_end(span: &RecordSpan<'_>) -> usize {
     span.field_ends.last().map_or(span.start, |&end| end as usize + 1)
 }
 
-fn bad_row(file: &str, block: &Block, misfit: Misfit, span: &RecordSpan<'_>) -> BadRow {
+/// A bad row; lines are counted from an offset in an earlier row (or the
+/// block's start) whose line is known.
+fn bad_row(
+    file: &str,
+    block: &Block,
+    misfit: Misfit,
+    span: &RecordSpan<'_>,
+    (counted_to, line): (usize, u64),
+) -> BadRow {
     let bytes = block.bytes();
-    let place = position(bytes, block.start(), block.first_line(), misfit.at);
+    let place = position(bytes, counted_to, line, misfit.at);
     BadRow {
         file: file.to_owned(),
         line: place.line,
