@@ -5,6 +5,7 @@
 //! encoding.rs other encodings to UTF-8, byte order marks
 //! block.rs    whole lines, a megabyte or two at a time
 //! csv/        one block to field and record ends, and to values
+//! rows.rs     what inputs of typed rows have in common
 //! ```
 //!
 //! Must never: know SQLite, column types or what becomes of a row. Only `load`
@@ -13,6 +14,7 @@
 pub mod block;
 pub mod csv;
 mod encoding;
+pub mod rows;
 pub mod source;
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 
 mod detect;
 mod exact;
+pub mod shape;
 mod table;
 
 pub use detect::{ColumnEvidence, RealForms, Verdict, Witness};

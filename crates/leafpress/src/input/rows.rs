@@ -1,0 +1,148 @@
+//! What inputs of typed rows have in common: JSON, Arrow and Parquet, the
+//! tables of another database, iterators.
+//!
+//! ```text
+//! RowSource ──open──► RowReader ──claim──► raw ──RowDecoder::decode──► RowBatch
+//!                     (one at a time, in order)  (any thread)          (values by row and column)
+//! ```
+//!
+//! CSV, the input that is loaded most, has a path of its own: its fields go
+//! into records with no value in between.
+//!
+//! Must never: know what becomes of the rows.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use leafpress_format::Value;
+
+use crate::error::{BadRow, Error, Result};
+
+/// A column as its source knows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SourceColumn {
+    /// Its name.
+    pub name: String,
+    /// The storage class of all its values but NULL, where the source says so;
+    /// `None` where the values themselves must be looked at.
+    pub declared: Option<SourceType>,
+}
+
+/// What a source says of all values of a column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SourceType {
+    /// 64-bit integers.
+    Integer,
+    /// 64-bit floats.
+    Real,
+    /// Text in UTF-8.
+    Text,
+    /// Bytes.
+    Blob,
+}
+
+/// An input of typed rows, which can be opened more than once.
+pub trait RowSource {
+    /// Reads it in order.
+    type Reader: RowReader;
+    /// Takes apart what was read.
+    type Decoder: RowDecoder<Raw = <Self::Reader as RowReader>::Raw>;
+
+    /// The path, or what stands for it in messages.
+    fn name(&self) -> &str;
+
+    /// The columns; known from the source's making on.
+    fn columns(&self) -> &[SourceColumn];
+
+    /// Opens it at its start. `bytes_read` counts from 0 what is read of it.
+    ///
+    /// # Errors
+    /// Where the input cannot be opened (again) or has changed in between.
+    fn open(&mut self, bytes_read: &Arc<AtomicU64>) -> Result<(Self::Reader, Self::Decoder)>;
+
+    /// Reads all of the input to find columns that its beginning did not show.
+    /// Called when a decoder met one ([`DecodeHalt::NewColumn`]).
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    fn discover_columns(&mut self, bytes_read: &Arc<AtomicU64>) -> Result<()>;
+}
+
+/// Reads an opened input in order, under a lock: it does as little as it can.
+pub trait RowReader: Send {
+    /// A piece of the input, not yet taken apart.
+    type Raw: Send + Default;
+
+    /// Reads the next piece; false at the input's end.
+    ///
+    /// # Errors
+    /// Where the input cannot be read.
+    fn claim(&mut self, raw: &mut Self::Raw) -> Result<bool>;
+
+    /// The size of the input as it is read, if known.
+    fn bytes_total(&self) -> Option<u64>;
+}
+
+/// Takes pieces apart, on any thread.
+pub trait RowDecoder: Sync {
+    /// A piece of the input.
+    type Raw: Send + Default;
+    /// Its rows.
+    type Batch: RowBatch;
+
+    /// Fills the batch, which may hold an earlier piece's rows, with those of a piece.
+    ///
+    /// # Errors
+    /// A column that nobody knew, or an input that is damaged.
+    fn decode(&self, raw: &mut Self::Raw, batch: &mut Self::Batch) -> Result<(), DecodeHalt>;
+}
+
+/// Why a piece could not be taken apart.
+#[derive(Debug)]
+pub enum DecodeHalt {
+    /// A column that the source has not named so far.
+    NewColumn,
+    /// The input is damaged.
+    Failed(Error),
+}
+
+impl From<Error> for DecodeHalt {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+/// Rows whose values can be had by row and column.
+pub trait RowBatch: Send + Sync + Default {
+    /// How many good rows there are.
+    fn rows(&self) -> usize;
+
+    /// The value of a column, by its place in [`RowSource::columns`].
+    fn value(&self, row: usize, column: usize) -> Value<'_>;
+
+    /// Upper bound for the bytes of text and blob content in a row.
+    fn content_bytes(&self, row: usize) -> usize;
+
+    /// The row's line in the input, or its number from 1 where there are no lines.
+    fn line(&self, row: usize) -> u64;
+
+    /// The row as a person would look it up in the input, shortened where long.
+    fn excerpt(&self, row: usize) -> String;
+
+    /// The row as it stood in the input, for a file of rejected rows.
+    fn original(&self, row: usize) -> Vec<u8>;
+
+    /// Rows that could not be taken apart, in order.
+    fn bad_rows(&self) -> &[BadInputRow];
+}
+
+/// A row that could not be taken apart.
+#[derive(Debug, Clone)]
+pub struct BadInputRow {
+    /// How many good rows of the batch come before it.
+    pub good_rows_before: usize,
+    /// What is wrong with it.
+    pub bad_row: BadRow,
+    /// The row as it stood in the input.
+    pub original: Vec<u8>,
+}

@@ -1,0 +1,101 @@
+//! A table as SQLite understands its declaration.
+//!
+//! SQLite itself runs the statements (`load` sees to that) and tells what it
+//! made of them; this is the answer, in the words of the file format: which
+//! B-trees there are, and which columns stand in their records, in which order.
+//!
+//! Must never: read SQL. What a statement means is SQLite's to say.
+
+use leafpress_format::{Affinity, KeyColumn};
+
+/// A declared table and its indexes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TableShape {
+    /// Its name.
+    pub name: String,
+    /// The statement that declares it, as the schema table holds it.
+    pub sql: String,
+    /// Its columns, in the order of their declaration, generated ones too.
+    pub columns: Vec<ShapeColumn>,
+    /// Index of the column that is the rowid (`INTEGER PRIMARY KEY`).
+    pub rowid_column: Option<usize>,
+    /// Whether rowids are never used again, so that a row of `sqlite_sequence` keeps the last.
+    pub autoincrement: bool,
+    /// Whether a value of another class than its column's is refused.
+    pub strict: bool,
+    /// For a WITHOUT ROWID table, its B-tree: all columns, those of the key first.
+    pub key: Option<EntryShape>,
+    /// Its indexes, in the order in which SQLite makes them, automatic ones too.
+    pub indexes: Vec<IndexShape>,
+    /// What SQLite must see to, row by row, so that it must be given the rows:
+    /// a CHECK, a generated column, a trigger; `None` if there is nothing.
+    pub through_sql: Option<String>,
+}
+
+/// One column.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ShapeColumn {
+    /// Its name.
+    pub name: String,
+    /// Its declared type, as written; empty if there is none.
+    pub declared_type: String,
+    /// The affinity that follows from it.
+    pub affinity: Affinity,
+    /// Whether NULL is refused.
+    pub not_null: bool,
+    /// The value of rows that give none, where it is the same for all of them.
+    pub default: Option<OwnedValue>,
+    /// Whether it is computed from others; such a column takes no value.
+    pub generated: bool,
+}
+
+/// A value that owns its text.
+#[derive(Debug, Clone, PartialEq)]
+pub enum OwnedValue {
+    /// No value.
+    Null,
+    /// An integer.
+    Integer(i64),
+    /// A float.
+    Real(f64),
+    /// Text.
+    Text(String),
+    /// Bytes.
+    Blob(Vec<u8>),
+}
+
+/// One index.
+#[derive(Debug, Clone, PartialEq)]
+pub struct IndexShape {
+    /// Its name.
+    pub name: String,
+    /// The statement that made it; `None` if it is the automatic one of a constraint.
+    pub sql: Option<String>,
+    /// Its B-tree.
+    pub entry: EntryShape,
+    /// Whether entries differ in their first columns ([`EntryShape::unique_columns`]),
+    /// unless there is a NULL among them.
+    pub unique: bool,
+    /// Why SQLite must build it (a partial index, an expression); `None` if it can be pressed.
+    pub through_sql: Option<String>,
+}
+
+/// What stands in the records of an index or a WITHOUT ROWID table.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EntryShape {
+    /// The table's columns that each record holds, in order.
+    pub columns: Vec<EntryColumn>,
+    /// How records are ordered: by as many first columns as there are here.
+    pub order: Vec<KeyColumn>,
+    /// How many first columns make up what the user declared as the key.
+    pub unique_columns: usize,
+}
+
+/// Where a column of an index's or a WITHOUT ROWID table's record comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EntryColumn {
+    /// The table's column of that index.
+    Column(usize),
+    /// The row's rowid; also in place of its alias.
+    Rowid,
+}
