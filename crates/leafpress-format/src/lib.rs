@@ -13,6 +13,7 @@
 //! |---|---|
 //! | [`Value`] → [`affinity`] | what SQLite would store in a column |
 //! | [`RecordWriter`] | the row's record, written downwards into its page |
+//! | [`Projection`], [`compare_records`], [`key_prefix`] | records made into an index's, and their order |
 //! | [`LeafRun`] | table leaves and overflow pages, filled on any thread |
 //! | [`TableBuilder`] | joins runs under one root |
 //! | [`IndexBuilder`] | the same for an index or a WITHOUT ROWID table |
@@ -25,6 +26,7 @@
 pub mod affinity;
 mod cells;
 mod decimal;
+mod entry;
 mod error;
 mod finished;
 mod header;
@@ -34,6 +36,7 @@ mod layout;
 mod leaf;
 pub mod number;
 mod numbers;
+mod prefix;
 mod record;
 mod schema;
 mod spine;
@@ -42,6 +45,7 @@ mod value;
 mod varint;
 
 pub use affinity::Affinity;
+pub use entry::{EntryColumn, Projection, RecordColumns, compare_records, key_has_null};
 pub use error::{FormatError, PAGE_NUMBER_MAX, RECORD_BYTES_MAX};
 pub use finished::FinishedPages;
 pub use index::IndexBuilder;
@@ -50,6 +54,7 @@ pub use layout::PageLayout;
 pub use leaf::LeafRun;
 pub use number::{Number, NumberText};
 pub use numbers::{PageNumbers, PageRange};
+pub use prefix::key_prefix;
 pub use record::{
     COLUMN_OVERHEAD_BYTES_MAX, HEADER_LENGTH_BYTES_MAX, RecordWriter, SerialTypes,
     WRITE_SLACK_BYTES, record_bytes_max,

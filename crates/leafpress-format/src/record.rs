@@ -280,7 +280,7 @@ impl<'a> RecordWriter<'a> {
 
 /// The header length: it counts itself.
 #[inline]
-const fn header_bytes(serial_types_bytes: usize) -> usize {
+pub(crate) const fn header_bytes(serial_types_bytes: usize) -> usize {
     let guess = serial_types_bytes + 1;
     if guess < 0x80 {
         return guess;

@@ -6,6 +6,7 @@
 //!
 //! Must never: read SQL. What a statement means is SQLite's to say.
 
+pub use leafpress_format::EntryColumn;
 use leafpress_format::{Affinity, KeyColumn};
 
 /// A declared table and its indexes.
@@ -89,13 +90,4 @@ pub struct EntryShape {
     pub order: Vec<KeyColumn>,
     /// How many first columns make up what the user declared as the key.
     pub unique_columns: usize,
-}
-
-/// Where a column of an index's or a WITHOUT ROWID table's record comes from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum EntryColumn {
-    /// The table's column of that index.
-    Column(usize),
-    /// The row's rowid; also in place of its alias.
-    Rowid,
 }

@@ -1,0 +1,282 @@
+//! The first sixteen bytes of a key, so that comparing two numbers decides the
+//! order of most records without looking at them.
+//!
+//! What it is for: a sort that touches only its index. 128 bits of random keys
+//! hardly ever tie, and what ties is compared as records are.
+//!
+//! What it must never do: order two keys otherwise than
+//! [`compare_records`](crate::compare_records) does. Equal prefixes decide nothing.
+//!
+//! # The bytes
+//!
+//! Each column is written so that bytes compare as its values do, until 16 bytes
+//! are full; a descending column's bytes are inverted.
+//!
+//! | value | code | then |
+//! |---|---|---|
+//! | NULL | 0x48 | |
+//! | number below −2^63 | 0x50 | the double's 8 bytes, inverted |
+//! | integral part −(256^n) and above, below −(256^(n−1)) | 0x60 − n | its low n bytes |
+//! | integral part below 256^n | 0x61 + n | its n bytes |
+//! | 2^63 and above | 0x70 | the double's 8 bytes |
+//! | (after the integral part, if there is a fraction) | 0xc0 to 0xff | with the fraction's 62 bits |
+//! | text, as its collation sees it | 0x80 | its bytes, 0x00 as 0x00 0xff, and a 0x00 |
+//! | blob | 0x88 | the same |
+//! | no more columns | 0x80 | |
+//!
+//! # Invariants
+//!
+//! 1. Codes, inverted or not, are 0x40 to 0xbf. So whatever follows a number is
+//!    below the mark of a fraction if it ascends, above it if it descends; and
+//!    what follows the end of a text is below the 0xff of an escaped zero.
+//! 2. The integral part is the floor, so a fraction always makes a number larger.
+//! 3. Where bytes would not be exact, they are the last: zeros follow, and equal
+//!    bytes before them mean that the other key ends there as well.
+
+use crate::entry::{Field, Walk};
+use crate::key::{Collation, KeyColumn, SortOrder};
+use crate::value::Value;
+
+const BITS: u32 = u128::BITS;
+const CODE_BITS: u32 = 8;
+/// Bytes of text or blob that fit behind the code.
+const CONTENT_BYTES_MAX: usize = (BITS - CODE_BITS) as usize / 8;
+
+const NULL: u8 = 0x48;
+const BELOW_INTEGERS: u8 = 0x50;
+const NEGATIVE: u8 = 0x60;
+const POSITIVE: u8 = 0x61;
+const ABOVE_INTEGERS: u8 = 0x70;
+const TEXT: u8 = 0x80;
+const BLOB: u8 = 0x88;
+const END: u8 = 0x80;
+/// The two highest bits of a fraction's mark; its own bits follow.
+const FRACTION: u64 = 0b11 << FRACTION_BITS;
+const FRACTION_BITS: u32 = 62;
+const ESCAPE: u8 = 0xff;
+
+const TWO_TO_62: f64 = 4_611_686_018_427_387_904.0;
+const TWO_TO_63: f64 = 9_223_372_036_854_775_808.0;
+
+/// The first sixteen bytes of a record's key, which is its first
+/// `columns.len()` columns.
+///
+/// `key_prefix(a) < key_prefix(b)` means that a comes before b; equal prefixes
+/// decide nothing.
+///
+/// ```
+/// use leafpress_format::{KeyColumn, key_prefix};
+/// let columns = [KeyColumn::default()];
+/// assert!(key_prefix(&[2, 1, 7], &columns) < key_prefix(&[2, 15, b'7'], &columns));
+/// ```
+#[inline]
+pub fn key_prefix(record: &[u8], columns: &[KeyColumn]) -> u128 {
+    let mut walk = Walk::new(record);
+    let mut prefix = Prefix { bits: 0, used: 0, flip: 0 };
+    for column in columns {
+        prefix.flip = match column.order {
+            SortOrder::Ascending => 0,
+            SortOrder::Descending => u128::MAX,
+        };
+        let goes_on = match walk.next() {
+            None => prefix.push_code(NULL),
+            Some(field) => prefix.push_field(record, &field, column.collation),
+        };
+        if !goes_on {
+            return prefix.bits;
+        }
+    }
+    prefix.flip = 0;
+    prefix.push_code(END);
+    prefix.bits
+}
+
+/// A prefix in the making. Every `push` says whether there can be more.
+struct Prefix {
+    bits: u128,
+    /// How many of them are taken, from the highest; below [`BITS`] before a push.
+    used: u32,
+    /// All ones in a descending column.
+    flip: u128,
+}
+
+impl Prefix {
+    /// Appends the `count` highest bits of `bits`, at least one and at most all.
+    #[inline]
+    fn push(&mut self, bits: u128, count: u32) -> bool {
+        let taken = !(u128::MAX.checked_shr(count).unwrap_or(0));
+        self.bits |= ((bits ^ self.flip) & taken) >> self.used;
+        self.used += count;
+        self.used < BITS
+    }
+
+    #[inline]
+    fn push_code(&mut self, code: u8) -> bool {
+        self.push(high(code), CODE_BITS)
+    }
+
+    #[inline]
+    fn push_field(&mut self, record: &[u8], field: &Field, collation: Collation) -> bool {
+        match field.serial_type {
+            1..=9 => match field.value(record) {
+                Value::Integer(integer) => self.push_integer(integer),
+                Value::Real(real) => self.push_real(real),
+                _ => self.push_code(NULL),
+            },
+            0..12 => self.push_code(NULL),
+            text if text & 1 == 1 => self.push_text(record, field, collation),
+            _ => self.push_content(BLOB, content(record, field.at, field.bytes), || {
+                &record[field.at..field.at + field.bytes]
+            }),
+        }
+    }
+
+    #[inline]
+    fn push_integer(&mut self, integer: i64) -> bool {
+        // The sign is in the code, so the bytes without it will do.
+        let bits = 64 - (integer ^ integer >> 63).leading_zeros();
+        let bytes = bits.div_ceil(8);
+        let code = if integer < 0 { NEGATIVE - bytes as u8 } else { POSITIVE + bytes as u8 };
+        let low = (integer as u64 as u128).checked_shl(BITS - 8 * bytes).unwrap_or(0);
+        self.push(high(code) | low >> CODE_BITS, CODE_BITS + 8 * bytes)
+    }
+
+    #[inline]
+    fn push_real(&mut self, real: f64) -> bool {
+        if real >= TWO_TO_63 {
+            return self.push_double(ABOVE_INTEGERS, real.to_bits());
+        }
+        if real < -TWO_TO_63 {
+            return self.push_double(BELOW_INTEGERS, !real.to_bits());
+        }
+        let floor = real.floor();
+        if !self.push_integer(floor as i64) {
+            return false;
+        }
+        let fraction = real - floor;
+        if fraction > 0.0 {
+            // Just below an integer, the difference may have been rounded to 1.
+            let fraction = ((fraction * TWO_TO_62) as u64).min(!FRACTION);
+            self.push(u128::from(FRACTION | fraction) << 64, u64::BITS);
+            return false;
+        }
+        true
+    }
+
+    #[inline(never)]
+    fn push_double(&mut self, code: u8, bits: u64) -> bool {
+        self.push(high(code) | u128::from(bits) << 56, CODE_BITS + u64::BITS)
+    }
+
+    #[inline]
+    fn push_text(&mut self, record: &[u8], field: &Field, collation: Collation) -> bool {
+        let whole = || &record[field.at..field.at + field.bytes];
+        match collation {
+            Collation::Binary => {
+                self.push_content(TEXT, content(record, field.at, field.bytes), whole)
+            }
+            Collation::NoCase => {
+                let (bits, bytes) = content(record, field.at, field.bytes);
+                if has_zero(bits, bytes) {
+                    return self.push_until_zero(whole());
+                }
+                self.push_content(TEXT, (lower_case(bits), bytes), whole)
+            }
+            Collation::RTrim => {
+                let text = whole();
+                let bytes = text.iter().rposition(|&byte| byte != b' ').map_or(0, |last| last + 1);
+                self.push_content(TEXT, content(record, field.at, bytes), || &text[..bytes])
+            }
+        }
+    }
+
+    /// Text or a blob, by its first bytes and their number; `whole` gives all
+    /// of it where there are zeros among them.
+    #[inline]
+    fn push_content<'r>(
+        &mut self,
+        code: u8,
+        (bits, bytes): (u128, usize),
+        whole: impl FnOnce() -> &'r [u8],
+    ) -> bool {
+        if has_zero(bits, bytes) {
+            return self.push_escaped(code, whole());
+        }
+        // Bits beyond the content are zero, and so is the byte that ends it.
+        let count = CODE_BITS + 8 * bytes as u32 + 8;
+        self.push(high(code) | bits >> CODE_BITS, count.min(BITS))
+    }
+
+    #[inline(never)]
+    fn push_escaped(&mut self, code: u8, content: &[u8]) -> bool {
+        let mut goes_on = self.push_code(code);
+        for &byte in content {
+            goes_on = goes_on && self.push_code(byte);
+            if byte == 0 {
+                goes_on = goes_on && self.push_code(ESCAPE);
+            }
+            if !goes_on {
+                return false;
+            }
+        }
+        goes_on && self.push_code(0)
+    }
+
+    /// NOCASE text with a NUL. Of two such texts that are the same before it,
+    /// only the sizes count: nothing that would help is lost by stopping.
+    #[inline(never)]
+    fn push_until_zero(&mut self, text: &[u8]) -> bool {
+        let before = text.iter().take_while(|&&byte| byte != 0);
+        let _ = self.push_code(TEXT)
+            && before.into_iter().all(|byte| self.push_code(byte.to_ascii_lowercase()))
+            && self.push_code(0)
+            && self.push_code(ESCAPE);
+        false
+    }
+}
+
+/// `byte` as the highest of a prefix.
+#[inline]
+fn high(byte: u8) -> u128 {
+    u128::from(byte) << (BITS - CODE_BITS)
+}
+
+/// The first bytes of a content of `bytes` bytes, from the highest, and how
+/// many they are: no more than fit behind a code.
+#[inline]
+fn content(record: &[u8], at: usize, bytes: usize) -> (u128, usize) {
+    let bytes = bytes.min(CONTENT_BYTES_MAX);
+    let word = record.get(at..).and_then(|rest| rest.first_chunk::<16>()).copied();
+    let word = word.unwrap_or_else(|| {
+        let mut word = [0; 16];
+        word[..bytes].copy_from_slice(&record[at..at + bytes]);
+        word
+    });
+    let word = u128::from_be_bytes(word);
+    (word & !(u128::MAX >> (8 * bytes)), bytes)
+}
+
+/// Each byte of a word the same.
+const fn all(byte: u8) -> u128 {
+    u128::from_be_bytes([byte; 16])
+}
+
+/// Whether any of the `bytes` highest bytes is zero; there are at most 15.
+#[inline]
+fn has_zero(bits: u128, bytes: usize) -> bool {
+    let filled = bits | u128::MAX >> (8 * bytes);
+    // Subtracting borrows into the high bit of a zero byte; that a borrow may
+    // go on into the next does no harm, there is a zero then.
+    filled.wrapping_sub(all(1)) & !filled & all(0x80) != 0
+}
+
+/// The letters of ASCII in lower case, sixteen bytes at once.
+#[inline]
+fn lower_case(bits: u128) -> u128 {
+    let low = bits & all(0x7f);
+    let from_a = low + all(0x80 - b'A');
+    let beyond_z = low + all(0x7f - b'Z');
+    let upper = from_a & !beyond_z & !bits & all(0x80);
+    // From the high bit to the one that makes a letter small, 0x20.
+    bits | upper >> 2
+}
