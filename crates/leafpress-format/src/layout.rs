@@ -177,6 +177,24 @@ mod tests {
         assert!(PageLayout::with_reserved(512, 33).is_err());
     }
 
+    /// What index trees are built on: a full leaf can give two cells away.
+    #[test]
+    fn three_index_cells_fit_any_page() {
+        for shift in 0..8 {
+            for reserved_bytes in 0..=255 {
+                let Ok(layout) = PageLayout::with_reserved(512 << shift, reserved_bytes) else {
+                    continue;
+                };
+                let payload_bytes_max = layout.local_bytes_max(PageKind::IndexInterior);
+                let length_bytes_max = 5;
+                let cell_bytes_max =
+                    PAGE_NUMBER_BYTES + length_bytes_max + payload_bytes_max + PAGE_NUMBER_BYTES;
+                let page_bytes = offset::INTERIOR_END + 3 * (POINTER_BYTES + cell_bytes_max);
+                assert!(page_bytes <= layout.usable(), "{layout:?}");
+            }
+        }
+    }
+
     #[test]
     fn thresholds_of_the_default_page() {
         let layout = PageLayout::new(4096).unwrap();

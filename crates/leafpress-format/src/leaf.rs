@@ -8,13 +8,13 @@
 //! Invariants:
 //! 1. Rowids ascend within a run.
 //! 2. While a page is open, its pointers end at or before its content start.
-//! 3. Every overflow pointer is listed in `links` until it is final.
 
 use crate::cells::{space, write_page_header};
 use crate::error::{FormatError, RECORD_BYTES_MAX};
 use crate::layout::{PAGE_NUMBER_BYTES, POINTER_BYTES, PageKind, PageLayout};
 use crate::numbers::{PageNumbers, PageRange};
 use crate::record::{RecordWriter, SerialTypes, WRITE_SLACK_BYTES, record_bytes_max};
+use crate::run_pages::RunPages;
 use crate::value::Value;
 use crate::varint::{
     VARINT_BYTES_MAX, put_varint_before, put_varint_with_slack_before, varint_len,
@@ -29,9 +29,8 @@ const ROW_OVERHEAD_BYTES_MAX: usize = 2 * VARINT_BYTES_MAX + POINTER_BYTES;
 #[derive(Debug)]
 pub struct LeafRun {
     layout: PageLayout,
-    pages: Vec<u8>,
+    pages: RunPages,
     leaves: Vec<Leaf>,
-    links: Vec<Link>,
     open: Option<OpenLeaf>,
     first_rowid: Option<i64>,
     last_rowid: Option<i64>,
@@ -45,13 +44,6 @@ pub struct LeafRun {
 pub(crate) struct Leaf {
     pub page_index: u32,
     pub last_rowid: i64,
-}
-
-/// A place where the number of the page at `target_index` belongs.
-#[derive(Debug, Clone, Copy)]
-struct Link {
-    at: usize,
-    target_index: u32,
 }
 
 /// The leaf being filled. Offsets are from its page's start.
@@ -79,9 +71,8 @@ impl LeafRun {
     pub fn new(layout: PageLayout, columns: usize) -> Self {
         Self {
             layout,
-            pages: Vec::new(),
+            pages: RunPages::new(layout),
             leaves: Vec::new(),
-            links: Vec::new(),
             open: None,
             first_rowid: None,
             last_rowid: None,
@@ -116,7 +107,7 @@ impl LeafRun {
         let open = self.open.filter(|open| room <= open.free_bytes());
         let (buf, end) = if let Some(open) = open {
             let page_end = open.page_at + self.layout.page_bytes();
-            (&mut self.pages[open.page_at..page_end], open.content_at)
+            (&mut self.pages.bytes[open.page_at..page_end], open.content_at)
         } else {
             if self.scratch.len() < room {
                 self.scratch.resize(room, 0);
@@ -181,7 +172,7 @@ impl LeafRun {
         let cell_bytes = prefix_bytes + local_bytes + if spills { PAGE_NUMBER_BYTES } else { 0 };
         let mut open = self.page_with_room(cell_bytes);
 
-        let page = &mut self.pages[open.page_at..][..self.layout.page_bytes()];
+        let page = &mut self.pages.bytes[open.page_at..][..self.layout.page_bytes()];
         let cell_at = open.content_at - space(cell_bytes) + POINTER_BYTES;
         let local_at = cell_at + prefix_bytes;
         page[local_at..local_at + local_bytes].copy_from_slice(&payload[..local_bytes]);
@@ -195,8 +186,8 @@ impl LeafRun {
         debug_assert!(open.pointers_end() <= open.content_at, "invariant 2");
         self.open = Some(open);
         if spills {
-            let link_at = open.page_at + local_at + local_bytes;
-            self.push_overflow(link_at, &payload[local_bytes..]);
+            let first_index = self.pages.add_overflow(&payload[local_bytes..]);
+            self.pages.link(open.page_at + local_at + local_bytes, first_index);
         }
         Ok(())
     }
@@ -207,41 +198,18 @@ impl LeafRun {
             Some(open) if space(cell_bytes) <= open.free_bytes() => open,
             _ => {
                 self.close_page();
-                OpenLeaf { page_at: self.add_page(), content_at: self.layout.usable(), cells: 0 }
+                OpenLeaf { page_at: self.pages.add(), content_at: self.layout.usable(), cells: 0 }
             }
         }
     }
 
-    fn add_page(&mut self) -> usize {
-        let at = self.pages.len();
-        self.pages.resize(at + self.layout.page_bytes(), 0);
-        at
-    }
-
-    /// Chains the rest of a payload through overflow pages behind the leaf.
-    fn push_overflow(&mut self, first_link_at: usize, rest: &[u8]) {
-        let mut link_at = first_link_at;
-        for content in rest.chunks(self.layout.overflow_bytes()) {
-            let page_at = self.add_page();
-            let target_index = self.page_index(page_at);
-            self.links.push(Link { at: link_at, target_index });
-            let content_at = page_at + PAGE_NUMBER_BYTES;
-            self.pages[content_at..content_at + content.len()].copy_from_slice(content);
-            link_at = page_at;
-        }
-    }
-
-    fn page_index(&self, page_at: usize) -> u32 {
-        (page_at / self.layout.page_bytes()) as u32
-    }
-
     fn close_page(&mut self) {
         let (Some(open), Some(last_rowid)) = (self.open.take(), self.last_rowid) else { return };
-        let page = &mut self.pages[open.page_at..][..self.layout.page_bytes()];
+        let page = &mut self.pages.bytes[open.page_at..][..self.layout.page_bytes()];
         // Records are written in words that may reach into the gap.
         page[open.pointers_end()..open.content_at].fill(0);
         write_page_header(page, KIND, open.cells, open.content_at);
-        let page_index = self.page_index(open.page_at);
+        let page_index = self.pages.index(open.page_at);
         self.leaves.push(Leaf { page_index, last_rowid });
     }
 
@@ -267,7 +235,7 @@ impl LeafRun {
 
     /// Memory that the pages take so far.
     pub fn bytes(&self) -> usize {
-        self.pages.len()
+        self.pages.bytes.len()
     }
 
     pub(crate) fn leaves(&self) -> &[Leaf] {
@@ -285,23 +253,18 @@ impl LeafRun {
     /// If the run is not closed: its last leaf would be lost without a word.
     pub fn take_numbers(&self, numbers: &mut PageNumbers) -> Result<PageRange, FormatError> {
         assert!(self.open.is_none(), "the run is not closed");
-        numbers.take_range(self.page_index(self.pages.len()))
+        self.pages.take_numbers(numbers)
     }
 
     /// Makes the page numbers final and returns the pages, ready to be written.
     pub fn number(&mut self, range: &PageRange) -> &[u8] {
-        for link in self.links.drain(..) {
-            self.pages[link.at..link.at + PAGE_NUMBER_BYTES]
-                .copy_from_slice(&range.number(link.target_index).to_be_bytes());
-        }
-        &self.pages
+        self.pages.number(range)
     }
 
     /// Empties the run for the next stretch, keeping the memory.
     pub fn clear(&mut self) {
         self.pages.clear();
         self.leaves.clear();
-        self.links.clear();
         self.open = None;
         self.first_rowid = None;
         self.last_rowid = None;

@@ -16,7 +16,7 @@
 //! | [`Projection`], [`compare_records`], [`key_prefix`] | records made into an index's, and their order |
 //! | [`LeafRun`] | table leaves and overflow pages, filled on any thread |
 //! | [`TableBuilder`] | joins runs under one root |
-//! | [`IndexBuilder`] | the same for an index or a WITHOUT ROWID table |
+//! | [`IndexRun`], [`IndexTree`] | the same for an index or a WITHOUT ROWID table |
 //! | [`finish_database`] | the schema table and the header: page 1, last |
 //!
 //! [`PageNumbers`] numbers the pages and skips the lock-byte page; the bytes
@@ -31,13 +31,16 @@ mod error;
 mod finished;
 mod header;
 mod index;
+mod index_run;
 pub mod key;
 mod layout;
 mod leaf;
+mod loose;
 pub mod number;
 mod numbers;
 mod prefix;
 mod record;
+mod run_pages;
 mod schema;
 mod spine;
 mod table;
@@ -48,7 +51,8 @@ pub use affinity::Affinity;
 pub use entry::{EntryColumn, Projection, RecordColumns, compare_records, key_has_null};
 pub use error::{FormatError, PAGE_NUMBER_MAX, RECORD_BYTES_MAX};
 pub use finished::FinishedPages;
-pub use index::IndexBuilder;
+pub use index::IndexTree;
+pub use index_run::IndexRun;
 pub use key::{Collation, KeyColumn, SortOrder, compare_keys, compare_values};
 pub use layout::PageLayout;
 pub use leaf::LeafRun;
@@ -57,7 +61,7 @@ pub use numbers::{PageNumbers, PageRange};
 pub use prefix::key_prefix;
 pub use record::{
     COLUMN_OVERHEAD_BYTES_MAX, HEADER_LENGTH_BYTES_MAX, RecordWriter, SerialTypes,
-    WRITE_SLACK_BYTES, record_bytes_max,
+    WRITE_SLACK_BYTES, record, record_bytes_max,
 };
 pub use schema::{SchemaEntry, SchemaKind, finish_database};
 pub use table::{PlacedLeaves, TableBuilder};

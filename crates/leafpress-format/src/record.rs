@@ -304,7 +304,7 @@ pub fn record_bytes_max(values: &[Value<'_>]) -> usize {
 }
 
 /// The record of these values, by itself.
-pub(crate) fn record(values: &[Value<'_>]) -> Vec<u8> {
+pub fn record(values: &[Value<'_>]) -> Vec<u8> {
     let mut serials = SerialTypes::new(values.len());
     let mut buf = vec![0; record_bytes_max(values) + WRITE_SLACK_BYTES];
     let end = buf.len();

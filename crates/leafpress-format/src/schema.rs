@@ -7,7 +7,6 @@ use crate::cells::{CellPage, space};
 use crate::error::FormatError;
 use crate::finished::FinishedPages;
 use crate::header::write_database_header;
-use crate::index::finish_overflow;
 use crate::layout::{DATABASE_HEADER_BYTES, PAGE_NUMBER_BYTES, PageKind, PageLayout};
 use crate::leaf::LeafRun;
 use crate::numbers::PageNumbers;
@@ -138,4 +137,22 @@ fn table_cell(
         cell.extend_from_slice(&first.to_be_bytes());
     }
     Ok(cell)
+}
+
+/// Puts the rest of a payload on a chain of overflow pages; returns the first.
+fn finish_overflow(
+    rest: &[u8],
+    layout: PageLayout,
+    numbers: &mut PageNumbers,
+    finished: &mut FinishedPages,
+) -> Result<u32, FormatError> {
+    let pages = rest.len().div_ceil(layout.overflow_bytes()) as u32;
+    let range = numbers.take_range(pages)?;
+    for (index, content) in (0..pages).zip(rest.chunks(layout.overflow_bytes())) {
+        let next = if index + 1 < pages { range.number(index + 1) } else { 0 };
+        let page = finished.add(range.number(index));
+        page[..PAGE_NUMBER_BYTES].copy_from_slice(&next.to_be_bytes());
+        page[PAGE_NUMBER_BYTES..PAGE_NUMBER_BYTES + content.len()].copy_from_slice(content);
+    }
+    Ok(range.number(0))
 }

@@ -87,6 +87,22 @@ fn put_long_varint_before(buf: &mut [u8], end: usize, mut value: u64) -> usize {
     at
 }
 
+/// The varint at the front of `bytes` and its length; none if it has no end.
+#[inline]
+pub(crate) fn read_varint(bytes: &[u8]) -> Option<(u64, usize)> {
+    let mut value = 0;
+    for (index, &byte) in bytes.iter().take(VARINT_BYTES_MAX).enumerate() {
+        if index == VARINT_BYTES_MAX - 1 {
+            return Some((value << 8 | u64::from(byte), VARINT_BYTES_MAX));
+        }
+        value = value << 7 | u64::from(byte & 0x7f);
+        if byte < 0x80 {
+            return Some((value, index + 1));
+        }
+    }
+    None
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -112,6 +128,8 @@ mod tests {
         let at = put_varint_before(&mut buf, 11, value);
         assert_eq!(11 - at, varint_len(value), "{value:#x}");
         assert_eq!(read(&buf[at..11]), (value, varint_len(value)));
+        assert_eq!(read_varint(&buf[at..]), Some((value, varint_len(value))));
+        assert_eq!(read_varint(&buf[at..10]), None);
         assert_eq!(buf[11], 0xee);
         let mut slack = [0xee; 12];
         assert_eq!(put_varint_with_slack_before(&mut slack, 11, value), at);

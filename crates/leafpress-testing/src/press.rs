@@ -5,7 +5,8 @@ use crate::pressed_file::PressedFile;
 use crate::schema::{Affinity, Case, Index, Row, Table, TableKind};
 use crate::value::OwnedValue;
 use leafpress_format::{
-    IndexBuilder, LeafRun, PageLayout, RecordWriter, TableBuilder, Value, record_bytes_max,
+    LeafRun, PageLayout, RecordWriter, SerialTypes, TableBuilder, Value, WRITE_SLACK_BYTES,
+    record_bytes_max,
 };
 use std::io::{Seek, Write};
 
@@ -30,11 +31,11 @@ pub fn press_to<W: Write + Seek>(case: &Case, file: &mut PressedFile<W>) {
         let root = if table.has_rowid() {
             press_rowid_table(case.layout, table, file)
         } else {
-            press_keyed_table(case.layout, table, file)
+            press_keyed_table(table, file)
         };
         file.add_table(&table.name, &table.create_sql(), root);
         for index in &table.indexes {
-            let root = press_index(case.layout, table, index, file);
+            let root = press_index(table, index, file);
             file.add_index(&index.name, &table.name, &table.create_index_sql(index), root);
         }
     }
@@ -96,49 +97,47 @@ fn push_row(run: &mut LeafRun, table: &Table, row: &Row) {
     run.push(row.rowid, bytes_max(&record), |writer| write_record(writer, &record)).expect("push");
 }
 
-fn press_keyed_table<W: Write + Seek>(
-    layout: PageLayout,
-    table: &Table,
-    file: &mut PressedFile<W>,
-) -> u32 {
-    let mut builder = IndexBuilder::new(layout, table.columns.len());
-    for row in &table.rows {
-        let record: Vec<Stored<'_>> =
-            table.record_columns().into_iter().map(|column| stored(table, row, column)).collect();
-        push_entry(file, &mut builder, &record);
-    }
-    file.finish_index(builder)
+fn press_keyed_table<W: Write + Seek>(table: &Table, file: &mut PressedFile<W>) -> u32 {
+    let records = table.rows.iter().map(|row| {
+        let columns = table.record_columns();
+        record(&columns.into_iter().map(|column| stored(table, row, column)).collect::<Vec<_>>())
+    });
+    file.index(run_entries(table), records)
 }
 
-fn press_index<W: Write + Seek>(
-    layout: PageLayout,
-    table: &Table,
-    index: &Index,
-    file: &mut PressedFile<W>,
-) -> u32 {
+fn press_index<W: Write + Seek>(table: &Table, index: &Index, file: &mut PressedFile<W>) -> u32 {
     let columns = table.entry_columns(index);
     let mut rows: Vec<&Row> = table.rows.iter().collect();
     // Stable: equal keys stay in the order of rowids.
     rows.sort_by(|left, right| compare_keys(&columns, left, right));
-    let mut builder = IndexBuilder::new(layout, columns.len() + 1);
-    for row in rows {
+    let records = rows.into_iter().map(|row| {
         let rowid = OwnedValue::Integer(row.rowid);
-        let mut record: Vec<Stored<'_>> =
+        let mut entry: Vec<Stored<'_>> =
             columns.iter().map(|part| stored(table, row, part.column_index)).collect();
         if table.has_rowid() {
-            record.push(Stored { affinity: Affinity::Integer, value: &rowid });
+            entry.push(Stored { affinity: Affinity::Integer, value: &rowid });
         }
-        push_entry(file, &mut builder, &record);
-    }
-    file.finish_index(builder)
+        record(&entry)
+    });
+    file.index(run_entries(table), records)
 }
 
-fn push_entry<W: Write + Seek>(
-    file: &mut PressedFile<W>,
-    builder: &mut IndexBuilder,
-    record: &[Stored<'_>],
-) {
-    file.push_entry(builder, |builder, numbers, finished| {
-        builder.push(bytes_max(record), |writer| write_record(writer, record), numbers, finished)
-    });
+/// Runs of all lengths, for one more than the table has itself: none to three
+/// entries as often as some hundred.
+fn run_entries(table: &Table) -> impl Iterator<Item = usize> {
+    let seed = table.rows.len() + table.comment_bytes;
+    (1..=table.runs).map(move |run| {
+        let number = (seed + run).wrapping_mul(2_654_435_761) >> 7;
+        if number.is_multiple_of(2) { number % 8 / 2 } else { number % 500 }
+    })
+}
+
+fn record(stored: &[Stored<'_>]) -> Vec<u8> {
+    let mut buf = vec![0; bytes_max(stored) + WRITE_SLACK_BYTES];
+    let end = buf.len();
+    let mut serials = SerialTypes::new(stored.len());
+    let mut writer = RecordWriter::new(&mut buf, end, &mut serials);
+    write_record(&mut writer, stored);
+    let at = writer.finish();
+    buf.split_off(at)
 }

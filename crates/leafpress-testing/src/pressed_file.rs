@@ -5,7 +5,7 @@
 //! 2. None comes twice and none is missing but the lock-byte page.
 
 use leafpress_format::{
-    FinishedPages, IndexBuilder, LeafRun, PageLayout, PageNumbers, SchemaEntry, SchemaKind,
+    FinishedPages, IndexRun, IndexTree, LeafRun, PageLayout, PageNumbers, SchemaEntry, SchemaKind,
     TableBuilder, finish_database,
 };
 use std::io::{Seek, SeekFrom, Write};
@@ -146,25 +146,19 @@ impl<W: Write + Seek> PressedFile<W> {
         self.finish_table(table)
     }
 
-    /// Hands out an index's builder with what it needs, and writes what it
-    /// has finished so far.
+    /// Appends a run to an index and writes its pages.
     ///
     /// # Panics
     ///
-    /// If `push` refuses, or pages come out of order.
-    pub fn push_entry(
-        &mut self,
-        index: &mut IndexBuilder,
-        push: impl FnOnce(
-            &mut IndexBuilder,
-            &mut PageNumbers,
-            &mut FinishedPages,
-        ) -> Result<(), leafpress_format::FormatError>,
-    ) {
-        push(index, &mut self.numbers, &mut self.finished).expect("push");
-        if self.finished.bytes_waiting() > 1 << 20 {
-            self.write_finished();
+    /// If the tree refuses it, or pages come out of order.
+    pub fn append_entries(&mut self, tree: &mut IndexTree, run: &mut IndexRun) {
+        run.close();
+        let range = tree.append(run, &mut self.numbers, &mut self.finished).expect("append");
+        let layout = self.layout;
+        for (first, bytes) in range.pieces(run.number(&range), layout) {
+            self.write(first, bytes);
         }
+        self.write_finished();
     }
 
     /// Ends an index or WITHOUT ROWID table and returns its root page.
@@ -172,29 +166,34 @@ impl<W: Write + Seek> PressedFile<W> {
     /// # Panics
     ///
     /// As [`append`](Self::append).
-    pub fn finish_index(&mut self, index: IndexBuilder) -> u32 {
-        let root = index.finish(&mut self.numbers, &mut self.finished).expect("finish");
+    pub fn finish_index(&mut self, tree: IndexTree) -> u32 {
+        let root = tree.finish(&mut self.numbers, &mut self.finished).expect("finish");
         self.write_finished();
         root
     }
 
-    /// Presses an index or WITHOUT ROWID table from records in key order.
+    /// Presses an index or WITHOUT ROWID table from records in key order, in
+    /// runs of `run_entries`, the last of which gets the rest.
     ///
     /// # Panics
     ///
     /// As [`append`](Self::append).
-    pub fn index<'v, V: AsRef<[leafpress_format::Value<'v>]>>(
+    pub fn index<R: AsRef<[u8]>>(
         &mut self,
-        columns: usize,
-        records: impl IntoIterator<Item = V>,
+        run_entries: impl IntoIterator<Item = usize>,
+        records: impl IntoIterator<Item = R>,
     ) -> u32 {
-        let mut index = IndexBuilder::new(self.layout, columns);
-        for values in records {
-            self.push_entry(&mut index, |index, numbers, finished| {
-                index.push_values(values.as_ref(), numbers, finished)
-            });
+        let mut tree = IndexTree::new(self.layout);
+        let mut run = IndexRun::new(self.layout);
+        let mut records = records.into_iter();
+        for entries in run_entries.into_iter().chain([usize::MAX]) {
+            run.clear();
+            for record in records.by_ref().take(entries) {
+                run.push(record.as_ref()).expect("push");
+            }
+            self.append_entries(&mut tree, &mut run);
         }
-        self.finish_index(index)
+        self.finish_index(tree)
     }
 
     /// Adds a table to the schema.

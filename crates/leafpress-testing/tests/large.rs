@@ -4,7 +4,7 @@
 //! Each file is judged by `integrity_check`, which complains of a used
 //! lock-byte page and of every page that is lost, and by its rows.
 
-use leafpress_format::{LeafRun, PageLayout, TableBuilder, Value};
+use leafpress_format::{LeafRun, PageLayout, TableBuilder, Value, record};
 use leafpress_testing::{PressedFile, assert_integrity};
 use rusqlite::Connection;
 use std::fs::File;
@@ -131,7 +131,8 @@ fn an_index_meets_the_lock_byte_page() {
             65536,
             |file, layout| {
                 fill(file, layout, pages_left);
-                let root = file.index(1, keys.iter().map(|key| [Value::from(key.as_str())]));
+                let root = file
+                    .index([0, 7, 1], keys.iter().map(|key| record(&[Value::from(key.as_str())])));
                 let sql = "CREATE TABLE w(k PRIMARY KEY) WITHOUT ROWID";
                 file.add_table("w", sql, root);
             },
@@ -194,9 +195,10 @@ fn ordinary_rows_in_many_runs() {
             file.add_table("p", sql, root);
             let by_age = (0..100).flat_map(|age| {
                 let first = if age == 0 { 100 } else { age };
-                (first..=ORDINARY_ROWS).step_by(100).map(move |rowid| [age.into(), rowid.into()])
+                let rowids = (first..=ORDINARY_ROWS).step_by(100);
+                rowids.map(move |rowid| record(&[age.into(), rowid.into()]))
             });
-            let root = file.index(2, by_age);
+            let root = file.index([300_000; 13], by_age);
             file.add_index("p_age", "p", "CREATE INDEX p_age ON p(age)", root);
         },
         |db| {

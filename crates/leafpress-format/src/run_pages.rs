@@ -1,0 +1,113 @@
+//! The pages of a run: a stretch of a B-tree that does not know yet where in
+//! the file it will lie.
+//!
+//! Runs are filled on any thread, so a page's number is not known when another
+//! page has to name it. Until [`RunPages::number`] says so, pages go by their
+//! index within the run, and each place where a number belongs is listed.
+//!
+//! Invariant: every slot for a page number is in `links` until it is final.
+
+use crate::error::FormatError;
+use crate::layout::{PAGE_NUMBER_BYTES, PageLayout};
+use crate::numbers::{PageNumbers, PageRange};
+
+/// Pages that will be neighbours, and what links them.
+#[derive(Debug)]
+pub(crate) struct RunPages {
+    layout: PageLayout,
+    /// Whole pages, one after the other.
+    pub bytes: Vec<u8>,
+    links: Vec<Link>,
+}
+
+/// A place where the number of the page at `target_index` belongs.
+#[derive(Debug, Clone, Copy)]
+struct Link {
+    at: usize,
+    target_index: u32,
+}
+
+impl RunPages {
+    pub fn new(layout: PageLayout) -> Self {
+        Self { layout, bytes: Vec::new(), links: Vec::new() }
+    }
+
+    /// Adds a zeroed page and returns where it begins.
+    pub fn add(&mut self) -> usize {
+        let at = self.bytes.len();
+        self.bytes.resize(at + self.layout.page_bytes(), 0);
+        at
+    }
+
+    /// The index of the page that begins at `page_at`.
+    pub fn index(&self, page_at: usize) -> u32 {
+        (page_at / self.layout.page_bytes()) as u32
+    }
+
+    /// Notes that the number of a page belongs at `at`.
+    pub fn link(&mut self, at: usize, target_index: u32) {
+        self.links.push(Link { at, target_index });
+    }
+
+    /// Adds overflow pages for the rest of a payload, chained, and returns the
+    /// index of the first.
+    pub fn add_overflow(&mut self, rest: &[u8]) -> u32 {
+        let first_index = self.index(self.bytes.len());
+        let mut previous_at = None;
+        for content in rest.chunks(self.layout.overflow_bytes()) {
+            let page_at = self.add();
+            let content_at = page_at + PAGE_NUMBER_BYTES;
+            self.bytes[content_at..content_at + content.len()].copy_from_slice(content);
+            if let Some(link_at) = previous_at.replace(page_at) {
+                self.link(link_at, self.index(page_at));
+            }
+        }
+        first_index
+    }
+
+    /// Takes a page out: those behind it move up. Returns its bytes, and its
+    /// links as (offset in the page, index of their target by then).
+    pub fn remove(&mut self, index: u32) -> (Vec<u8>, Vec<(usize, u32)>) {
+        let page_bytes = self.layout.page_bytes();
+        let from = index as usize * page_bytes;
+        let page = self.bytes.drain(from..from + page_bytes).collect();
+        let mut links = Vec::new();
+        self.links.retain_mut(|link| {
+            debug_assert!(link.target_index != index, "a leaf is no overflow page");
+            shift_index(&mut link.target_index, index);
+            let inside = (from..from + page_bytes).contains(&link.at);
+            if inside {
+                links.push((link.at - from, link.target_index));
+            } else if link.at > from {
+                link.at -= page_bytes;
+            }
+            !inside
+        });
+        (page, links)
+    }
+
+    /// Takes page numbers for all pages.
+    pub fn take_numbers(&self, numbers: &mut PageNumbers) -> Result<PageRange, FormatError> {
+        numbers.take_range(self.index(self.bytes.len()))
+    }
+
+    /// Makes the page numbers final and returns the pages.
+    pub fn number(&mut self, range: &PageRange) -> &[u8] {
+        for link in self.links.drain(..) {
+            self.bytes[link.at..link.at + PAGE_NUMBER_BYTES]
+                .copy_from_slice(&range.number(link.target_index).to_be_bytes());
+        }
+        &self.bytes
+    }
+
+    /// Forgets the pages, keeping the memory.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.links.clear();
+    }
+}
+
+/// What the index of a page becomes when the one at `removed` is taken out.
+pub(crate) fn shift_index(index: &mut u32, removed: u32) {
+    *index -= u32::from(*index > removed);
+}
