@@ -209,8 +209,8 @@ impl IndexRun {
         let mut tail = LooseCells::default();
         while kept < self.leaves.len() {
             let page_index = self.leaves.remove(kept);
+            // What is in the tail by now overflows to pages before this one.
             separators.shift(page_index);
-            tail.shift(page_index);
             self.loosen(page_index, &mut tail);
             if separators.len() > 0 {
                 separators.move_first(&mut tail);
