@@ -6,7 +6,7 @@
 //! byte 9      xxxxxxxx  all eight bits, if the first eight did not suffice
 //! ```
 //!
-//! Pages fill from their end downwards, and so do records (see [`crate::record`]):
+//! Pages fill from their end downwards, and so do records (see `record.rs`):
 //! whatever precedes a thing is written after it, when its size is known.
 
 /// The longest varint, in bytes.
