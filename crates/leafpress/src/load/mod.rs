@@ -23,6 +23,7 @@
 //! 3. The file does not depend on the number of threads.
 
 mod csv;
+mod describe;
 mod fields;
 mod insert;
 mod monitor;
@@ -37,6 +38,7 @@ mod rejects;
 mod report;
 mod rows;
 mod sink;
+mod sql_words;
 mod sqlite;
 mod survey;
 mod turns;

@@ -28,9 +28,15 @@ pub struct TableShape {
     pub key: Option<EntryShape>,
     /// Its indexes, in the order in which SQLite makes them, automatic ones too.
     pub indexes: Vec<IndexShape>,
+    /// Whether it refers to other tables. Neither pressing nor SQLite by its own
+    /// default sees to that.
+    pub has_foreign_keys: bool,
     /// What SQLite must see to, row by row, so that it must be given the rows:
     /// a CHECK, a generated column, a trigger; `None` if there is nothing.
     pub through_sql: Option<String>,
+    /// The statements of all else that was declared with it, in order: triggers,
+    /// views, other tables and their indexes.
+    pub beside: Vec<String>,
 }
 
 /// One column.
@@ -44,7 +50,8 @@ pub struct ShapeColumn {
     pub affinity: Affinity,
     /// Whether NULL is refused.
     pub not_null: bool,
-    /// The value of rows that give none, where it is the same for all of them.
+    /// The value of rows that give none, as the column stores it (NULL without a
+    /// DEFAULT); `None` where SQLite makes another for each row, or refuses it.
     pub default: Option<OwnedValue>,
     /// Whether it is computed from others; such a column takes no value.
     pub generated: bool,

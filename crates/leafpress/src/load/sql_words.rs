@@ -1,0 +1,109 @@
+//! SQL cut into words, for what SQLite has no pragma for.
+//!
+//! SQLite judges every statement before it comes here, so this need not tell
+//! good SQL from bad: only what is a bare word from what is quoted or a
+//! comment. Whoever asks must ask such that a wrong yes costs speed only.
+//!
+//! Must never: decide what a statement means.
+
+/// A piece of SQL that is neither space nor comment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SqlWord<'s> {
+    /// A keyword, a name or a number that is not quoted.
+    Bare(&'s str),
+    /// What stands between quotes of that kind: `'`, `"`, `` ` `` or `[`.
+    Quoted(char, &'s str),
+    /// Any other character.
+    Symbol(char),
+}
+
+impl SqlWord<'_> {
+    /// Whether it is that keyword.
+    pub fn is(self, keyword: &str) -> bool {
+        matches!(self, Self::Bare(word) if word.eq_ignore_ascii_case(keyword))
+    }
+}
+
+/// The words of some SQL.
+pub fn sql_words(mut sql: &str) -> Vec<SqlWord<'_>> {
+    let mut words = Vec::new();
+    while let Some(first) = sql.chars().next() {
+        let bytes = match first {
+            '\'' | '"' | '`' | '[' => {
+                let bytes = quoted_bytes(sql, first);
+                let content = sql.get(1..bytes - 1).unwrap_or_default();
+                words.push(SqlWord::Quoted(first, content));
+                bytes
+            }
+            '-' if sql.starts_with("--") => sql.find('\n').unwrap_or(sql.len()),
+            '/' if sql.starts_with("/*") => sql[2..].find("*/").map_or(sql.len(), |at| at + 4),
+            _ if is_word_character(first) => {
+                let bytes = sql.find(|c| !is_word_character(c)).unwrap_or(sql.len());
+                words.push(SqlWord::Bare(&sql[..bytes]));
+                bytes
+            }
+            _ => {
+                if !first.is_ascii_whitespace() {
+                    words.push(SqlWord::Symbol(first));
+                }
+                first.len_utf8()
+            }
+        };
+        sql = &sql[bytes..];
+    }
+    words
+}
+
+/// As in SQLite, everything beyond ASCII may stand in a name.
+fn is_word_character(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '_' || c == '$' || !c.is_ascii()
+}
+
+/// Length of the quoted word at the start, both quotes included. A quote is
+/// doubled within a word, but for brackets, which cannot stand in one.
+fn quoted_bytes(sql: &str, quote: char) -> usize {
+    let end = if quote == '[' { b']' } else { quote as u8 };
+    let bytes = sql.as_bytes();
+    let mut at = 1;
+    while at < bytes.len() {
+        if bytes[at] == end {
+            if quote == '[' || bytes.get(at + 1) != Some(&end) {
+                return at + 1;
+            }
+            at += 1;
+        }
+        at += 1;
+    }
+    bytes.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::SqlWord::{Bare, Quoted, Symbol};
+    use super::*;
+
+    #[test]
+    fn quotes_and_comments_hide_words() {
+        let sql = "a/* CHECK */(\"che\"\"ck\" -- CHECK\n,[a]]'it''s' `x` é_1";
+        let expected = [
+            Bare("a"),
+            Symbol('('),
+            Quoted('"', "che\"\"ck"),
+            Symbol(','),
+            Quoted('[', "a"),
+            Symbol(']'),
+            Quoted('\'', "it''s"),
+            Quoted('`', "x"),
+            Bare("é_1"),
+        ];
+        assert_eq!(sql_words(sql), expected);
+        assert!(Bare("Check").is("CHECK") && !Quoted('"', "CHECK").is("CHECK"));
+    }
+
+    #[test]
+    fn what_does_not_end_ends_at_the_end() {
+        for sql in ["'", "'é", "[é", "/* é", "-- é", "\"a\"\"", ""] {
+            assert!(sql_words(sql).len() <= 1, "{sql}");
+        }
+    }
+}
