@@ -42,6 +42,7 @@ mod sql_words;
 mod sqlite;
 mod survey;
 mod turns;
+mod uuid7;
 
 use std::io::Read;
 use std::path::{Path, PathBuf};

@@ -3,6 +3,7 @@
 //! Between the input (fields) and the load (records); knows neither files nor
 //! SQLite.
 
+pub mod ddl;
 mod detect;
 mod exact;
 pub mod shape;
