@@ -70,7 +70,7 @@ fn load_facts(report: &Report, rejects: Option<&Path>) -> Vec<[String; 3]> {
                 human::bytes((report.bytes_read as f64 / seconds) as u64)
             ),
         ],
-        ["path".to_owned(), report.path.to_owned(), String::new()],
+        ["path".to_owned(), report.path.clone(), String::new()],
     ]
 }
 
@@ -123,7 +123,7 @@ fn columns(columns: &[ColumnReport], listed_max: usize, width: usize) -> String 
         listed.iter().map(|column| human::cut(&column.name, NAME_WIDTH_MAX)).collect();
     let name_width = human::widest(names.iter().map(String::as_str).chain(["column"]));
     let type_width =
-        human::widest(listed.iter().map(|column| column.declared_type).chain(["type"]));
+        human::widest(listed.iter().map(|column| &column.declared_type[..]).chain(["type"]));
     let heading = format!(
         "{}  {}  decided by",
         human::left("column", name_width),
@@ -133,7 +133,7 @@ fn columns(columns: &[ColumnReport], listed_max: usize, width: usize) -> String 
     let reason_width = width.saturating_sub(INDENT.len() + name_width + type_width + 4);
     for (column, name) in listed.iter().zip(&names) {
         let name = human::left(name, name_width);
-        let declared_type = human::left(column.declared_type, type_width);
+        let declared_type = human::left(&column.declared_type, type_width);
         let line = format!("{name}  {declared_type}  {}", decision(column, reason_width));
         text += &format!("{INDENT}{}\n", line.trim_end());
     }
@@ -167,7 +167,7 @@ pub fn of_dry_run(dry: &DryRun) -> String {
     text += &facts(&[
         ["would read".to_owned(), human::counted(dry.rows_read, "row", "rows"), String::new()],
         ["would reject".to_owned(), human::counted(dry.would_reject, "row", "rows"), String::new()],
-        ["path".to_owned(), dry.path.to_owned(), String::new()],
+        ["path".to_owned(), dry.path.clone(), String::new()],
     ]);
     if !dry.rejects.is_empty() {
         text.push('\n');

@@ -392,6 +392,24 @@ pub fn compare_records(left: &[u8], right: &[u8], columns: &[KeyColumn]) -> Orde
     Ordering::Equal
 }
 
+/// How many of the first `columns.len()` columns of two records are equal,
+/// before the first that is not. NULL equals NULL here.
+///
+/// ```
+/// use leafpress_format::{KeyColumn, equal_columns};
+/// let columns = [KeyColumn::default(); 2];
+/// assert_eq!(equal_columns(&[3, 1, 1, 7, 5], &[3, 1, 1, 7, 6], &columns), 1);
+/// ```
+#[inline]
+pub fn equal_columns(left: &[u8], right: &[u8], columns: &[KeyColumn]) -> usize {
+    let (mut left, mut right) = (Walk::new(left), Walk::new(right));
+    let is_equal = |column: &KeyColumn| {
+        compare_values(&left.next_value(), &right.next_value(), column.collation).is_eq()
+    };
+    let unequal = columns.iter().map(is_equal).position(|is_equal| !is_equal);
+    unequal.unwrap_or(columns.len())
+}
+
 /// Whether any of a record's first `columns` columns is NULL: such a key is
 /// never a duplicate of another.
 #[inline]

@@ -153,6 +153,24 @@ impl LeafRun {
         })
     }
 
+    /// Adds a row whose record is there already.
+    ///
+    /// # Errors
+    ///
+    /// As [`push`](Self::push).
+    pub fn push_record(&mut self, rowid: i64, record: &[u8]) -> Result<(), FormatError> {
+        if let Some(previous) = self.last_rowid
+            && rowid <= previous
+        {
+            return Err(FormatError::NotAscending { previous, rowid });
+        }
+        self.push_payload(rowid, record)?;
+        self.first_rowid.get_or_insert(rowid);
+        self.last_rowid = Some(rowid);
+        self.rows += 1;
+        Ok(())
+    }
+
     /// Adds the record that ends the scratch buffer.
     #[inline(never)]
     fn push_scratch(&mut self, rowid: i64, payload_at: usize) -> Result<(), FormatError> {

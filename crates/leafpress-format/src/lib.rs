@@ -50,7 +50,9 @@ mod value;
 mod varint;
 
 pub use affinity::Affinity;
-pub use entry::{EntryColumn, Projection, RecordColumns, compare_records, key_has_null};
+pub use entry::{
+    EntryColumn, Projection, RecordColumns, compare_records, equal_columns, key_has_null,
+};
 pub use error::{FormatError, PAGE_NUMBER_MAX, RECORD_BYTES_MAX};
 pub use finished::FinishedPages;
 pub use index::IndexTree;

@@ -10,7 +10,9 @@
 //! Source: file format, sections 1.5 and 1.6; the bytes are drawn in `layout.rs`.
 
 use crate::error::FormatError;
-use crate::layout::{PAGE_NUMBER_BYTES, POINTER_BYTES, PageKind, PageLayout, offset};
+use crate::layout::{
+    DATABASE_HEADER_BYTES, PAGE_NUMBER_BYTES, POINTER_BYTES, PageKind, PageLayout, offset,
+};
 use crate::varint::VARINT_BYTES_MAX;
 
 /// A page number that stands in a page.
@@ -32,7 +34,8 @@ pub struct TreePage {
 }
 
 /// Puts `renumber` of each page number that a B-tree page holds in its place,
-/// in the order of the cells, the right-most child last.
+/// in the order of the cells, the right-most child last. The page is called
+/// `number` in its file: on the first page the database header comes before.
 ///
 /// # Errors
 ///
@@ -40,16 +43,18 @@ pub struct TreePage {
 /// some numbers may have been changed then.
 pub fn relocate_tree_page(
     page: &mut [u8],
+    number: u32,
     layout: PageLayout,
     mut renumber: impl FnMut(PagePointer) -> u32,
 ) -> Result<TreePage, FormatError> {
-    let tree_page = TreePage::read(page, layout)?;
+    let header_at = if number == 1 { DATABASE_HEADER_BYTES } else { 0 };
+    let tree_page = TreePage::read(page, header_at, layout)?;
     let kind = tree_page.kind;
     let is_interior = matches!(kind, PageKind::TableInterior | PageKind::IndexInterior);
-    let header_bytes = kind.header_bytes();
-    let content_min = header_bytes + tree_page.cells as usize * POINTER_BYTES;
+    let pointers_at = header_at + kind.header_bytes();
+    let content_min = pointers_at + tree_page.cells as usize * POINTER_BYTES;
     for index in 0..tree_page.cells as usize {
-        let pointer_at = header_bytes + index * POINTER_BYTES;
+        let pointer_at = pointers_at + index * POINTER_BYTES;
         let mut at = usize::from(u16::from_be_bytes([page[pointer_at], page[pointer_at + 1]]));
         if at < content_min {
             return Err(FormatError::MalformedPage);
@@ -67,7 +72,7 @@ pub fn relocate_tree_page(
         }
     }
     if is_interior {
-        put_renumbered(page, layout, offset::RIGHT_CHILD, |child| {
+        put_renumbered(page, layout, header_at + offset::RIGHT_CHILD, |child| {
             renumber(PagePointer::Child(child))
         })?;
     }
@@ -92,20 +97,20 @@ pub fn relocate_overflow_page(
 }
 
 impl TreePage {
-    /// Reads the header of a page, which is not a database's first one.
-    fn read(page: &[u8], layout: PageLayout) -> Result<Self, FormatError> {
+    fn read(page: &[u8], header_at: usize, layout: PageLayout) -> Result<Self, FormatError> {
         if page.len() != layout.page_bytes() {
             return Err(FormatError::MalformedPage);
         }
-        let kind = match page[offset::KIND] {
+        let kind = match page[header_at + offset::KIND] {
             2 => PageKind::IndexInterior,
             5 => PageKind::TableInterior,
             10 => PageKind::IndexLeaf,
             13 => PageKind::TableLeaf,
             _ => return Err(FormatError::MalformedPage),
         };
-        let cells = u16::from_be_bytes([page[offset::CELL_COUNT], page[offset::CELL_COUNT + 1]]);
-        if kind.header_bytes() + usize::from(cells) * POINTER_BYTES > layout.usable() {
+        let cells_at = header_at + offset::CELL_COUNT;
+        let cells = u16::from_be_bytes([page[cells_at], page[cells_at + 1]]);
+        if header_at + kind.header_bytes() + usize::from(cells) * POINTER_BYTES > layout.usable() {
             return Err(FormatError::MalformedPage);
         }
         Ok(Self { kind, cells: cells.into() })
@@ -304,7 +309,7 @@ mod tests {
         let overflow_at = 306 + layout.local_bytes(PageKind::IndexInterior, 600);
         page[overflow_at..overflow_at + 4].copy_from_slice(&8_u32.to_be_bytes());
         let mut seen = Vec::new();
-        let tree_page = relocate_tree_page(&mut page, layout, |pointer| {
+        let tree_page = relocate_tree_page(&mut page, 2, layout, |pointer| {
             seen.push(pointer);
             100
         });
@@ -329,12 +334,17 @@ mod tests {
                 })
                 .collect();
             page[0] = [2, 5, 10, 13, 0][round % 5];
-            page[3] = 0;
-            page[4] %= 8;
-            refused += usize::from(relocate_tree_page(&mut page, layout, |_| 1).is_err());
+            for at in [3, 103] {
+                page[at] = 0;
+                page[at + 1] %= 8;
+            }
+            page[100] = page[0];
+            refused += usize::from(
+                relocate_tree_page(&mut page, round as u32 % 2 + 1, layout, |_| 1).is_err(),
+            );
         }
         assert!(refused > 4000, "{refused}");
-        assert!(relocate_tree_page(&mut [13; 100], layout, |_| 1).is_err());
+        assert!(relocate_tree_page(&mut [13; 100], 2, layout, |_| 1).is_err());
         assert!(relocate_overflow_page(&mut [], layout, |_| 1).is_err());
     }
 }

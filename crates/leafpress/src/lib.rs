@@ -31,6 +31,7 @@ pub mod fuzzing;
 mod input;
 pub mod load;
 mod schema;
+mod sort;
 pub mod verify;
 
 pub use error::{BadRow, Error, ErrorKind, Result};

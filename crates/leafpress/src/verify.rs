@@ -334,6 +334,14 @@ fn what_else(sample: &[u8], length_bytes: u64) -> String {
     "is not a database: it does not begin with \"SQLite format 3\"".to_owned()
 }
 
+/// Says what a file is that SQLite does not take for a database; `None` if it
+/// begins like one, or cannot be read.
+pub(crate) fn what_a_file_is(path: &Path) -> Option<String> {
+    let sample = read_sample(path).ok()?;
+    let length_bytes = length_bytes(path)?;
+    (!sample.starts_with(DATABASE_MAGIC)).then(|| what_else(&sample, length_bytes))
+}
+
 /// Whether the bytes are spread as evenly as those of a cipher.
 ///
 /// Compares the sum of squared counts with what chance gives, n + n²/256;
@@ -352,7 +360,7 @@ fn looks_random(sample: &[u8]) -> bool {
 }
 
 /// A `file:` URI, so that SQLite takes parameters; every byte of the path survives.
-fn uri(path: &Path, parameters: &str) -> String {
+pub(crate) fn uri(path: &Path, parameters: &str) -> String {
     use std::fmt::Write as _;
 
     let bytes = path.as_os_str().as_encoded_bytes();
@@ -542,7 +550,7 @@ fn count(connection: &Connection, sql: &str) -> Option<u64> {
 }
 
 /// SQLite's own sentence, without the wrapper's.
-fn sqlite_says(error: &rusqlite::Error) -> String {
+pub(crate) fn sqlite_says(error: &rusqlite::Error) -> String {
     match error {
         rusqlite::Error::SqliteFailure(_, Some(message)) => message.clone(),
         rusqlite::Error::SqlInputError { msg, .. } => msg.clone(),

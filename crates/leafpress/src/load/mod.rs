@@ -22,16 +22,23 @@
 //!    INSERTs of the same rows.
 //! 3. The file does not depend on the number of threads.
 
+mod analyze;
+mod build;
 mod csv;
+mod csv_input;
 mod describe;
+mod existing;
 mod fields;
-mod insert;
+mod flow;
+mod locate;
+mod memory;
 mod monitor;
 mod options;
 mod output;
 mod pages;
 mod parts;
 mod pass;
+mod plan;
 mod press;
 mod publish;
 mod rejects;
@@ -41,60 +48,92 @@ mod sink;
 mod sql_words;
 mod sqlite;
 mod survey;
+mod target;
 mod turns;
+mod type_rules;
 mod uuid7;
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use leafpress_format::PageLayout;
-
-pub use self::options::{CancelToken, CsvOptions, OnError, Progress, Ragged};
+pub use self::build::OnConflict;
+pub use self::fields::{TimestampForm, Uuid7Form};
+pub use self::options::{CancelToken, CsvOptions, IntoTable, OnError, Progress, Ragged};
 pub use self::report::{ColumnReport, DecidedBy, DryRun, Report, Stage};
 pub use self::rows::{Field, Row, TypedRecord};
 pub use crate::schema::{Column, ColumnType};
 pub use leafpress_format::Value;
 
-use self::csv::CsvLoad;
+use self::csv::CsvFeed;
+use self::fields::FieldRule;
 use self::monitor::Monitor;
+use self::parts::PartsFeed;
 use crate::error::{Error, ErrorKind, Result};
 use crate::input::source::Source;
 
 type ProgressCallback = Box<dyn Fn(&Progress) + Send + Sync>;
 
-/// Loads one input into one table of a new database.
+/// Loads inputs into one table of a database, new or existing.
 pub struct Loader {
     database: PathBuf,
     table: Option<String>,
     page_bytes: u32,
     threads: usize,
+    memory_bytes: usize,
+    tmpdir: Option<PathBuf>,
     strict: bool,
-    primary_key: Option<String>,
-    types: Vec<(String, ColumnType)>,
+    primary_key: Vec<String>,
+    without_rowid: bool,
+    not_null: Vec<String>,
+    uuid7: Option<(String, Uuid7Form)>,
+    indexes: Vec<(String, bool)>,
+    declaration: Option<String>,
+    types: Vec<(String, FieldRule)>,
     all_text: bool,
+    selects: Vec<String>,
+    renames: Vec<(String, String)>,
+    drops: Vec<String>,
     null_markers: Vec<Vec<u8>>,
     empty_null: bool,
+    trim: bool,
     csv: CsvOptions,
+    into: Option<IntoTable>,
+    on_conflict: OnConflict,
+    analyze: bool,
     on_error: OnError,
     progress: Option<ProgressCallback>,
     cancel: CancelToken,
 }
 
 impl Loader {
-    /// A loader into the database at this path, which must not exist yet.
+    /// A loader into the database at this path, which is made if it does not exist.
     pub fn new(database: impl Into<PathBuf>) -> Self {
         Self {
             database: database.into(),
             table: None,
             page_bytes: 4096,
             threads: std::thread::available_parallelism().map_or(1, Into::into),
+            memory_bytes: memory::default_bytes(),
+            tmpdir: None,
             strict: false,
-            primary_key: None,
+            primary_key: Vec::new(),
+            without_rowid: false,
+            not_null: Vec::new(),
+            uuid7: None,
+            indexes: Vec::new(),
+            declaration: None,
             types: Vec::new(),
             all_text: false,
+            selects: Vec::new(),
+            renames: Vec::new(),
+            drops: Vec::new(),
             null_markers: Vec::new(),
             empty_null: false,
+            trim: false,
             csv: CsvOptions::default(),
+            into: None,
+            on_conflict: OnConflict::Abort,
+            analyze: false,
             on_error: OnError::Stop,
             progress: None,
             cancel: CancelToken::new(),
@@ -130,10 +169,123 @@ impl Loader {
         self
     }
 
-    /// The column that becomes the INTEGER PRIMARY KEY.
+    /// How much memory sorting may take, in bytes; by default a quarter of what
+    /// the machine has, at most 1 GiB. What does not fit is sorted in runs, in
+    /// temporary files.
+    #[must_use]
+    pub fn memory(mut self, bytes: usize) -> Self {
+        self.memory_bytes = bytes;
+        self
+    }
+
+    /// The folder for temporary files; by default the database's own.
+    #[must_use]
+    pub fn tmpdir(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.tmpdir = Some(folder.into());
+        self
+    }
+
+    /// A column of the primary key; may be called again for a compound one. A
+    /// single INTEGER column becomes the rowid.
     #[must_use]
     pub fn primary_key(mut self, column: impl Into<String>) -> Self {
-        self.primary_key = Some(column.into());
+        self.primary_key.push(column.into());
+        self
+    }
+
+    /// Whether the table is one B-tree in the order of its primary key, without rowids.
+    #[must_use]
+    pub fn without_rowid(mut self, without_rowid: bool) -> Self {
+        self.without_rowid = without_rowid;
+        self
+    }
+
+    /// Adds a column of made keys, which ascend with time (UUID version 7). It
+    /// is the primary key unless another one is named.
+    #[must_use]
+    pub fn uuid7(mut self, column: impl Into<String>, form: Uuid7Form) -> Self {
+        self.uuid7 = Some((column.into(), form));
+        self
+    }
+
+    /// A column that refuses NULL: such a row is a bad row.
+    #[must_use]
+    pub fn not_null(mut self, column: impl Into<String>) -> Self {
+        self.not_null.push(column.into());
+        self
+    }
+
+    /// An index over columns, separated by commas, each of which may be
+    /// followed by NOCASE or RTRIM and by DESC: `"name NOCASE, year DESC"`.
+    #[must_use]
+    pub fn index(mut self, columns: impl Into<String>) -> Self {
+        self.indexes.push((columns.into(), false));
+        self
+    }
+
+    /// As [`index`](Self::index), over columns in which no two rows are the same.
+    #[must_use]
+    pub fn unique(mut self, columns: impl Into<String>) -> Self {
+        self.indexes.push((columns.into(), true));
+        self
+    }
+
+    /// Declares the table, in SQL: a `CREATE TABLE` and, if wanted, its
+    /// `CREATE INDEX` and others. Columns are found in the input by their names.
+    #[must_use]
+    pub fn declaration(mut self, sql: impl Into<String>) -> Self {
+        self.declaration = Some(sql.into());
+        self
+    }
+
+    /// A column of the input that is wanted; the others are left out, and the
+    /// table's columns stand in the order of the calls.
+    #[must_use]
+    pub fn select(mut self, column: impl Into<String>) -> Self {
+        self.selects.push(column.into());
+        self
+    }
+
+    /// Gives a column of the input another name.
+    #[must_use]
+    pub fn rename(mut self, column: impl Into<String>, name: impl Into<String>) -> Self {
+        self.renames.push((column.into(), name.into()));
+        self
+    }
+
+    /// Leaves out a column of the input.
+    #[must_use]
+    pub fn drop_column(mut self, column: impl Into<String>) -> Self {
+        self.drops.push(column.into());
+        self
+    }
+
+    /// Whether spaces and tabs around a field are no part of it.
+    #[must_use]
+    pub fn trim(mut self, trim: bool) -> Self {
+        self.trim = trim;
+        self
+    }
+
+    /// How rows get into a table that is there already; without this, such a
+    /// table is an error.
+    #[must_use]
+    pub fn into_table(mut self, into: IntoTable) -> Self {
+        self.into = Some(into);
+        self
+    }
+
+    /// What becomes of rows with the same key.
+    #[must_use]
+    pub fn on_conflict(mut self, on_conflict: OnConflict) -> Self {
+        self.on_conflict = on_conflict;
+        self
+    }
+
+    /// Whether `sqlite_stat1` is filled, as ANALYZE would.
+    #[must_use]
+    pub fn analyze(mut self, analyze: bool) -> Self {
+        self.analyze = analyze;
         self
     }
 
@@ -141,7 +293,14 @@ impl Loader {
     /// converted by SQLite's affinity; one that does not fit makes a bad row.
     #[must_use]
     pub fn column_type(mut self, column: impl Into<String>, column_type: ColumnType) -> Self {
-        self.types.push((column.into(), column_type));
+        self.types.push((column.into(), FieldRule::Given(column_type)));
+        self
+    }
+
+    /// Declares a column to hold dates and times, which are stored as numbers.
+    #[must_use]
+    pub fn timestamp(mut self, column: impl Into<String>, form: TimestampForm) -> Self {
+        self.types.push((column.into(), FieldRule::Timestamp(form)));
         self
     }
 
@@ -198,31 +357,59 @@ impl Loader {
     ///
     /// # Errors
     ///
-    /// A bad row (unless they are skipped), a destination that exists, an
-    /// input that cannot be read, a full disk, a cancelled token: whatever it
-    /// is, nothing stands at the destination then.
+    /// A bad row (unless they are skipped), a table that exists (unless it is
+    /// said what becomes of it), an input that cannot be read, a full disk, a
+    /// cancelled token: whatever it is, the database is as it was then.
     pub fn load_file(self, path: impl AsRef<Path>) -> Result<Report> {
-        publish::refuse_if_taken(&self.database)?;
-        let spool = publish::folder_of(&self.database);
-        let source = Source::file(path.as_ref(), Some(&spool)).map_err(|e| self.unharmed(e))?;
-        self.load_source(source)
+        self.load_files(&[path])
+    }
+
+    /// Loads several CSV files, one after the other, into the same table.
+    /// Columns are matched by name.
+    ///
+    /// # Errors
+    ///
+    /// As [`load_file`](Self::load_file); also files with other columns than
+    /// the first.
+    pub fn load_files<P: AsRef<Path>>(self, paths: &[P]) -> Result<Report> {
+        let sources = self.sources(paths)?;
+        self.load_sources(sources)
     }
 
     /// Loads CSV from a reader. `name` stands for it in messages and, without
     /// its endings, names the table.
     ///
     /// What is read is kept in an anonymous temporary file beside the
-    /// database until the types are certain, as a reader reads only once.
+    /// database until it is certain that it need not be read again.
     ///
     /// # Errors
     ///
     /// As [`load_file`](Self::load_file).
     pub fn load_reader(self, name: &str, reader: impl Read + Send) -> Result<Report> {
-        publish::refuse_if_taken(&self.database)?;
-        let spool = publish::folder_of(&self.database);
-        let keep = (!self.all_text || self.primary_key.is_some()).then_some(spool.as_path());
+        let spool = self.spool();
+        let keep = self.may_read_again().then_some(spool.as_path());
         let source = Source::reader(name, reader, keep);
-        self.load_source(source)
+        self.load_sources(vec![source])
+    }
+
+    /// Whether there may be a second pass over the input.
+    fn may_read_again(&self) -> bool {
+        !self.all_text
+            || !self.primary_key.is_empty()
+            || self.declaration.is_some()
+            || self.into.is_some()
+            || self.indexes.iter().any(|(_, unique)| *unique)
+    }
+
+    /// Where a pipe is copied to.
+    fn spool(&self) -> PathBuf {
+        self.tmpdir.clone().unwrap_or_else(|| publish::folder_of(&self.database))
+    }
+
+    fn sources<'s, P: AsRef<Path>>(&self, paths: &[P]) -> Result<Vec<Source<'s>>> {
+        let spool = self.spool();
+        let sources = paths.iter().map(|path| Source::file(path.as_ref(), Some(&spool)));
+        sources.collect::<Result<Vec<_>>>().map_err(|error| self.unharmed(error))
     }
 
     /// Looks at a CSV file and says what a load would do; writes nothing.
@@ -231,8 +418,17 @@ impl Loader {
     ///
     /// An input that cannot be read, a usage error, a cancelled token.
     pub fn dry_run_file(self, path: impl AsRef<Path>) -> Result<DryRun> {
-        let source = Source::file(path.as_ref(), None).map_err(|e| self.unharmed(e))?;
-        self.dry_run_source(source)
+        self.dry_run_files(&[path])
+    }
+
+    /// As [`dry_run_file`](Self::dry_run_file), for several files.
+    ///
+    /// # Errors
+    ///
+    /// As [`dry_run_file`](Self::dry_run_file).
+    pub fn dry_run_files<P: AsRef<Path>>(self, paths: &[P]) -> Result<DryRun> {
+        let sources = self.sources(paths)?;
+        self.dry_run_sources(sources)
     }
 
     /// As [`dry_run_file`](Self::dry_run_file), from a reader.
@@ -241,8 +437,9 @@ impl Loader {
     ///
     /// As [`dry_run_file`](Self::dry_run_file).
     pub fn dry_run_reader(self, name: &str, reader: impl Read + Send) -> Result<DryRun> {
-        let source = Source::reader(name, reader, None);
-        self.dry_run_source(source)
+        let spool = self.spool();
+        let source = Source::reader(name, reader, Some(&spool));
+        self.dry_run_sources(vec![source])
     }
 
     /// Loads rows made in memory, in ascending order of the primary key if
@@ -300,19 +497,34 @@ impl Loader {
     {
         let monitor = Monitor::default();
         monitor.set_total(None);
-        let load = || parts::load(&self, columns, parts, &monitor);
+        let load = || {
+            let table = self.table_name("rows")?;
+            flow::load(&self, &table, &monitor, |declared, _| {
+                PartsFeed::new(&self, columns, parts, declared, &table, &monitor)
+            })
+        };
         monitor.watch(self.progress.as_deref(), load).map_err(|error| self.unharmed(error))
     }
 
-    fn load_source(&self, source: Source<'_>) -> Result<Report> {
+    fn load_sources(&self, sources: Vec<Source<'_>>) -> Result<Report> {
         let monitor = Monitor::default();
-        let load = || CsvLoad::new(self, source, &monitor)?.load();
+        let load = || {
+            let table = self.table_name(sources.first().map_or("", Source::name))?;
+            flow::load(self, &table, &monitor, |declared, page_bytes| {
+                CsvFeed::new(self, sources, declared, &table, page_bytes, &monitor)
+            })
+        };
         monitor.watch(self.progress.as_deref(), load).map_err(|error| self.unharmed(error))
     }
 
-    fn dry_run_source(&self, source: Source<'_>) -> Result<DryRun> {
+    fn dry_run_sources(&self, sources: Vec<Source<'_>>) -> Result<DryRun> {
         let monitor = Monitor::default();
-        let look = || CsvLoad::new(self, source, &monitor)?.dry_run();
+        let look = || {
+            let table = self.table_name(sources.first().map_or("", Source::name))?;
+            flow::dry_run(self, &table, &monitor, |declared, page_bytes| {
+                CsvFeed::new(self, sources, declared, &table, page_bytes, &monitor)
+            })
+        };
         monitor.watch(self.progress.as_deref(), look).map_err(|error| self.unharmed(error))
     }
 
@@ -326,10 +538,6 @@ impl Loader {
             _ => error,
         };
         error.on_disk(format!("nothing was written to {}", self.database.display()))
-    }
-
-    fn layout(&self) -> Result<PageLayout> {
-        PageLayout::new(self.page_bytes).map_err(|error| Error::usage(error.to_string()))
     }
 
     /// The table's name: given, or made of the input's.

@@ -16,7 +16,7 @@ pub struct Monitor {
     /// Bytes of the input read in the current pass.
     pub bytes_read: Arc<AtomicU64>,
     /// Rows done in the current pass.
-    pub rows: AtomicU64,
+    pub rows: Arc<AtomicU64>,
     bytes_total: AtomicU64,
     stage: Mutex<&'static str>,
     done: AtomicBool,

@@ -52,6 +52,19 @@ pub enum Ragged {
     Truncate,
 }
 
+/// How rows get into a table that exists already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IntoTable {
+    /// They are added; a key that is there already ends the load.
+    Append,
+    /// They take the place of all rows that are there.
+    Replace,
+    /// They are added, but for those whose key is there already.
+    Ignore,
+    /// They are added, or change the row whose key is there already.
+    Upsert,
+}
+
 /// What becomes of bad rows.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum OnError {
@@ -99,6 +112,7 @@ pub struct Progress {
     pub bytes_total: Option<u64>,
     /// Rows done in this stage.
     pub rows: u64,
-    /// What is being done: "detecting types", "pressing", "inserting", "syncing".
+    /// What is being done: "detecting types", "pressing", "sorting", "inserting",
+    /// "moving in", "syncing".
     pub stage: &'static str,
 }

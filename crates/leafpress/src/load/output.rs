@@ -91,8 +91,11 @@ impl Output {
         }
     }
 
-    /// Runs `work` while what it writes is already being made durable.
-    pub fn flushing<R>(&self, work: impl FnOnce() -> R) -> R {
+    /// Runs `work` while what it writes is already being made durable, if it is to be.
+    pub fn flushing<R>(&self, is_durable: bool, work: impl FnOnce() -> R) -> R {
+        if !is_durable {
+            return work();
+        }
         std::thread::scope(|scope| {
             let (stop, stopped) = mpsc::channel::<()>();
             scope.spawn(move || {
@@ -116,12 +119,16 @@ impl Output {
         }
     }
 
-    /// Cuts the file to its length and makes its content durable.
-    pub fn finish(&self, len: u64) -> io::Result<()> {
+    /// Cuts the file to its length.
+    pub fn set_len(&self, len: u64) -> io::Result<()> {
+        self.file.set_len(len)
+    }
+
+    /// Makes the file's content durable.
+    pub fn sync(&self) -> io::Result<()> {
         if let Some(error) = lock(&self.flush_error).take() {
             return Err(error);
         }
-        self.file.set_len(len)?;
         self.file.sync_all()
     }
 }

@@ -7,22 +7,20 @@ use std::path::Path;
 use std::time::Duration;
 
 use leafpress_format::{
-    FinishedPages, FormatError, LeafRun, PageLayout, PageNumbers, PageRange, PlacedLeaves,
-    SchemaEntry, SchemaKind, TableBuilder, finish_database,
+    FinishedPages, FormatError, IndexRun, IndexTree, LeafRun, PageLayout, PageNumbers, PageRange,
+    PlacedLeaves, SchemaEntry, TableBuilder, finish_database,
 };
 
 use super::output::Output;
 use crate::error::{Error, ErrorKind, Result};
-use crate::schema::TableSchema;
 
 /// Interior pages are few; they are written whenever so many bytes wait.
 const FINISHED_BYTES_MAX: usize = 1 << 20;
 
-/// One table's pages on their way to the file.
+/// The pages of a database on their way to the file.
 #[derive(Debug)]
-pub struct TablePages {
+pub struct Pages {
     layout: PageLayout,
-    table: TableBuilder,
     numbers: PageNumbers,
     finished: FinishedPages,
 }
@@ -38,19 +36,31 @@ pub struct FileSize {
     pub sync: Duration,
 }
 
-impl TablePages {
+impl Pages {
     pub fn new(layout: PageLayout) -> Self {
         Self {
             layout,
-            table: TableBuilder::new(layout),
             numbers: PageNumbers::new(layout),
             finished: FinishedPages::new(layout),
         }
     }
 
-    /// Gives the next run of the table its page numbers.
-    pub fn append(&mut self, run: &LeafRun) -> Result<PageRange, FormatError> {
-        self.table.append(run, &mut self.numbers, &mut self.finished)
+    /// Gives the next run of a table its page numbers.
+    pub fn append(
+        &mut self,
+        table: &mut TableBuilder,
+        run: &LeafRun,
+    ) -> Result<PageRange, FormatError> {
+        table.append(run, &mut self.numbers, &mut self.finished)
+    }
+
+    /// Gives the next run of an index or a WITHOUT ROWID table its page numbers.
+    pub fn append_entries(
+        &mut self,
+        tree: &mut IndexTree,
+        run: &mut IndexRun,
+    ) -> Result<PageRange, FormatError> {
+        tree.append(run, &mut self.numbers, &mut self.finished)
     }
 
     /// Gives a run page numbers at once and notes where its leaves lie, to be
@@ -66,8 +76,22 @@ impl TablePages {
     }
 
     /// Joins leaves that were placed before.
-    pub fn join(&mut self, leaves: &PlacedLeaves) -> Result<(), FormatError> {
-        self.table.join(leaves, &mut self.numbers, &mut self.finished)
+    pub fn join(
+        &mut self,
+        table: &mut TableBuilder,
+        leaves: &PlacedLeaves,
+    ) -> Result<(), FormatError> {
+        table.join(leaves, &mut self.numbers, &mut self.finished)
+    }
+
+    /// Ends a table; its root page.
+    pub fn end_table(&mut self, table: TableBuilder) -> Result<u32, FormatError> {
+        table.finish(&mut self.numbers, &mut self.finished)
+    }
+
+    /// Ends an index or a WITHOUT ROWID table; its root page.
+    pub fn end_index(&mut self, tree: IndexTree) -> Result<u32, FormatError> {
+        tree.finish(&mut self.numbers, &mut self.finished)
     }
 
     /// Writes the interior pages that wait, if they are many.
@@ -86,31 +110,20 @@ impl TablePages {
         Ok(())
     }
 
-    /// Ends the table and the file, and syncs it.
+    /// Writes the schema and page 1, and cuts the file to its length.
     pub fn finish(
         mut self,
-        schema: &TableSchema,
+        entries: &[SchemaEntry],
         output: &Output,
         path: &Path,
     ) -> Result<FileSize> {
-        let table = std::mem::replace(&mut self.table, TableBuilder::new(self.layout));
-        let root_page =
-            table.finish(&mut self.numbers, &mut self.finished).map_err(|e| refused(e, path))?;
-        let entry = SchemaEntry {
-            kind: SchemaKind::Table,
-            name: schema.table.clone(),
-            table_name: schema.table.clone(),
-            root_page,
-            sql: Some(schema.create_sql()),
-        };
-        finish_database(self.layout, &[entry], &mut self.numbers, &mut self.finished)
+        finish_database(self.layout, entries, &mut self.numbers, &mut self.finished)
             .map_err(|error| refused(error, path))?;
         self.write_finished(output, path)?;
         let pages = u64::from(self.numbers.page_count());
         let bytes = pages * self.layout.page_bytes() as u64;
-        let started = std::time::Instant::now();
-        output.finish(bytes).map_err(|source| Error::io("sync", path, source))?;
-        Ok(FileSize { pages, bytes, sync: started.elapsed() })
+        output.set_len(bytes).map_err(|source| Error::io("write", path, source))?;
+        Ok(FileSize { pages, bytes, sync: Duration::ZERO })
     }
 }
 
@@ -122,7 +135,18 @@ pub fn write_run(
     output: &Output,
     path: &Path,
 ) -> Result<()> {
-    for (first, bytes) in range.pieces(run.number(range), layout) {
+    write_pieces(run.number(range), range, layout, output, path)
+}
+
+/// Writes numbered pages where they belong.
+pub fn write_pieces(
+    pages: &[u8],
+    range: &PageRange,
+    layout: PageLayout,
+    output: &Output,
+    path: &Path,
+) -> Result<()> {
+    for (first, bytes) in range.pieces(pages, layout) {
         write_pages(output, path, layout, first, bytes)?;
     }
     Ok(())

@@ -1,28 +1,33 @@
-//! Typed rows to a table: one iterator, or several pressed side by side.
+//! Typed rows to a table: one iterator, or several side by side.
 //!
-//! Each part is a stretch of the table. A thread encodes it run by run, takes
-//! page numbers for the run and writes it; where its leaves came to lie is
-//! noted, and when all parts are done they are joined in order under one root.
-//! The notes take 16 bytes a leaf: 4 MB for a gigabyte of 4 KiB pages.
+//! Each part is a stretch of the table. Where rows come in order and there is
+//! nothing else to build, a thread presses its part run by run, takes page
+//! numbers for the run and writes it; where its leaves came to lie is noted,
+//! and when all parts are done they are joined in order under one root. The
+//! notes take 16 bytes a leaf: 4 MB for a gigabyte of 4 KiB pages. Otherwise
+//! each thread encodes its part and the rows are sorted.
 
-use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use leafpress_format::{FormatError, LeafRun, NumberText, PageLayout, PlacedLeaves, Value};
+use leafpress_format::{FormatError, LeafRun, NumberText, PlacedLeaves, RecordWriter, Value};
 
 use super::Loader;
+use super::build::{AddHalt, Build, Encoder, Joined, RowOrder};
+use super::flow::Feed;
+use super::locate::{Found, Wanted};
 use super::monitor::Monitor;
-use super::output::Output;
-use super::pages::{FileSize, TablePages, refused, write_run};
-use super::publish::Destination;
-use super::report::{ColumnReport, Report, Stage};
+use super::pages::{refused, write_run};
+use super::pass::{Clock, Halt};
+use super::plan::{Plan, made_table};
+use super::rejects::Rejects;
+use super::report::ColumnReport;
 use super::rows::{Row, TypedRecord, record_bytes_max};
-use super::sqlite::{check_schema, check_with_sqlite};
 use super::turns::lock;
 use crate::error::{BadRow, Error, ErrorKind, Result};
-use crate::schema::{Column, ColumnType, TableSchema};
+use crate::schema::shape::TableShape;
+use crate::schema::{Column, ColumnType};
 
 /// A run is written when it has grown to this.
 const RUN_BYTES: usize = 1 << 20;
@@ -32,6 +37,12 @@ const RUN_PAGES_MIN: usize = 32;
 /// The longest number as text: `-2.2250738585072014e-308`.
 const NUMBER_TEXT_BYTES_MAX: usize = 24;
 
+/// A row's sequence is its part's number and its place there.
+const PLACE_BITS: u32 = 44;
+
+/// How often a thread looks whether it is to stop.
+const ROWS_BETWEEN_LOOKS: u64 = 4096;
+
 /// A part on its way: its number, its first rowid without a key, its rows.
 struct Part<I> {
     number: usize,
@@ -39,17 +50,161 @@ struct Part<I> {
     rows: I,
 }
 
+/// Rows made in memory, as the flow drives them. They can be had only once.
+pub struct PartsFeed<'l, I> {
+    loader: &'l Loader,
+    monitor: &'l Monitor,
+    parts: Vec<Part<I>>,
+    columns: Vec<Column>,
+    plan: Plan,
+    rows: u64,
+    clock: Clock,
+}
+
+impl<'l, I: Iterator<Item: Row> + Send> PartsFeed<'l, I> {
+    pub fn new(
+        loader: &'l Loader,
+        columns: &[Column],
+        parts: Vec<(I, Option<u64>)>,
+        declared: Option<&TableShape>,
+        table: &str,
+        monitor: &'l Monitor,
+    ) -> Result<Self> {
+        let shape = match declared {
+            Some(_) => {
+                return Err(Error::usage("rows made in memory declare their own columns"));
+            }
+            None => {
+                let columns = columns.iter();
+                let columns = columns.map(|c| (c.name.clone(), c.column_type.name().to_owned()));
+                made_table(loader, table, columns.collect())?
+            }
+        };
+        let is_plain = shape.key.is_none() && shape.indexes.is_empty();
+        let order = if is_plain { RowOrder::Ascending } else { RowOrder::Unsorted };
+        let needs_rowids = shape.key.is_none() && shape.rowid_column.is_none();
+        let given = vec![true; columns.len()];
+        Ok(Self {
+            loader,
+            monitor,
+            parts: numbered(parts, needs_rowids)?,
+            columns: columns.to_vec(),
+            plan: Plan { shape, given, order },
+            rows: 0,
+            clock: Clock::default(),
+        })
+    }
+}
+
+/// Gives each part its number and, where rows bring none, its first rowid.
+fn numbered<I>(parts: Vec<(I, Option<u64>)>, needs_rowids: bool) -> Result<Vec<Part<I>>> {
+    let mut next_rowid = Some(1);
+    let parts = parts.into_iter().enumerate().map(|(number, (rows, len))| {
+        let first_rowid = next_rowid.filter(|_| needs_rowids);
+        if first_rowid.is_none() && needs_rowids {
+            let message = "several parts without a primary key must know their lengths";
+            return Err(Error::usage(message));
+        }
+        next_rowid = next_rowid.zip(len).map(|(next, len)| next + len as i64);
+        Ok(Part { number, first_rowid, rows })
+    });
+    parts.collect()
+}
+
+impl<I: Iterator<Item: Row> + Send> Feed for PartsFeed<'_, I> {
+    fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    fn encode(
+        &mut self,
+        build: &Build<'_>,
+        mut joined: Joined,
+        _rejects: &Mutex<Rejects>,
+    ) -> Result<(Joined, u64), Halt> {
+        let parts = std::mem::take(&mut self.parts);
+        if parts.is_empty() && self.rows > 0 {
+            return Err(Error::usage("rows made in memory cannot be had a second time").into());
+        }
+        let shape = &self.plan.shape;
+        let types: Vec<_> = self.columns.iter().map(|column| column.column_type).collect();
+        let texts = types.iter().filter(|column_type| **column_type == ColumnType::Text).count();
+        let is_plain = self.plan.order == RowOrder::Ascending;
+        let pressing = Pressing {
+            loader: self.loader,
+            columns: &self.columns,
+            key: shape.rowid_column,
+            types,
+            number_text_bytes_max: texts * NUMBER_TEXT_BYTES_MAX,
+            build,
+            monitor: self.monitor,
+        };
+        if is_plain {
+            let shared = Mutex::new(joined);
+            let pressed = pressing.on_all_cores(parts, |part, failed| {
+                pressing.press(part, failed, &shared)
+            })?;
+            joined = shared.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+            self.rows = pressed.iter().map(|part| part.rows).sum();
+            self.clock.write += pressed.iter().map(|part| part.write).sum::<Duration>();
+            pressing.join(&pressed, &mut joined)?;
+        } else {
+            let encoded = pressing.on_all_cores(parts, |part, failed| {
+                pressing.encode(part, failed)
+            })?;
+            self.rows = encoded.iter().sum();
+        }
+        Ok((joined, self.rows))
+    }
+
+    fn survey(&mut self, _rejects: &Mutex<Rejects>) -> Result<u64> {
+        Ok(self.rows)
+    }
+
+    fn discover_columns(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    fn locate(&mut self, wanted: &[Wanted], found: &mut Found<'_>) -> Result<()> {
+        for Wanted { sequence, reason, .. } in wanted {
+            let part = (sequence >> PLACE_BITS) as usize;
+            let index = sequence & ((1 << PLACE_BITS) - 1);
+            found(*sequence, bad_row(part, index, reason.clone()), &[])?;
+        }
+        Ok(())
+    }
+
+    fn columns(&self) -> Vec<ColumnReport> {
+        let column = |column: &Column| ColumnReport {
+            name: column.name.clone(),
+            declared_type: column.column_type.name().to_owned(),
+            decided_by: None,
+        };
+        self.columns.iter().map(column).collect()
+    }
+
+    fn notes(&mut self) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn clock(&self) -> Clock {
+        self.clock
+    }
+
+    fn bytes_read(&self) -> u64 {
+        0
+    }
+}
+
 /// What all threads need.
 struct Pressing<'p> {
     loader: &'p Loader,
-    schema: &'p TableSchema,
+    columns: &'p [Column],
+    key: Option<usize>,
     types: Vec<ColumnType>,
     /// Upper bound for what numbers take as the texts of TEXT columns.
     number_text_bytes_max: usize,
-    layout: PageLayout,
-    pages: Mutex<TablePages>,
-    output: Output,
-    path: &'p Path,
+    build: &'p Build<'p>,
     monitor: &'p Monitor,
 }
 
@@ -60,90 +215,20 @@ struct Pressed {
     write: Duration,
 }
 
-/// Loads parts in order of their keys; see [`Loader::load_parts`].
-pub fn load<I>(
-    loader: &Loader,
-    columns: &[Column],
-    parts: Vec<(I, Option<u64>)>,
-    monitor: &Monitor,
-) -> Result<Report>
-where
-    I: Iterator<Item: Row> + Send,
-{
-    let started = Instant::now();
-    let schema = schema(loader, columns)?;
-    let layout = loader.layout()?;
-    let destination = Destination::create(&loader.database)?;
-    let path = destination.temporary();
-    let types: Vec<_> = schema.columns.iter().map(|column| column.column_type).collect();
-    let text_columns = types.iter().filter(|column_type| **column_type == ColumnType::Text).count();
-    let pressing = Pressing {
-        loader,
-        schema: &schema,
-        types,
-        number_text_bytes_max: text_columns * NUMBER_TEXT_BYTES_MAX,
-        layout,
-        pages: Mutex::new(TablePages::new(layout)),
-        output: Output::new(destination.file()?),
-        path,
-        monitor,
-    };
-    monitor.enter("pressing");
-    let parts = numbered(parts, schema.primary_key.is_some())?;
-    let pressed = pressing.output.flushing(|| pressing.press_all(parts))?;
-    monitor.enter("syncing");
-    let (rows, write) =
-        pressed.iter().fold((0, Duration::ZERO), |sum, p| (sum.0 + p.rows, sum.1 + p.write));
-    let size = pressing.finish(&pressed)?;
-    check_with_sqlite(path, &schema)?;
-    destination.publish()?;
-    Ok(report(loader, &schema, rows, write, size, started))
-}
-
-fn schema(loader: &Loader, columns: &[Column]) -> Result<TableSchema> {
-    let mut schema = TableSchema {
-        table: loader.table_name("rows")?,
-        columns: columns.to_vec(),
-        primary_key: None,
-        strict: loader.strict,
-    };
-    if let Some(key) = &loader.primary_key {
-        let index = schema
-            .column_index(key)
-            .ok_or_else(|| Error::usage(format!("there is no column '{key}'")))?;
-        if columns[index].column_type != ColumnType::Integer {
-            return Err(Error::usage(format!("the primary key '{key}' must be INTEGER for now")));
-        }
-        schema.primary_key = Some(index);
-    }
-    check_schema(&schema)?;
-    Ok(schema)
-}
-
-/// Gives each part its number and, without a key, its first rowid.
-fn numbered<I>(parts: Vec<(I, Option<u64>)>, has_key: bool) -> Result<Vec<Part<I>>> {
-    let mut next_rowid = Some(1);
-    let parts = parts.into_iter().enumerate().map(|(number, (rows, len))| {
-        let first_rowid = next_rowid.filter(|_| !has_key);
-        if first_rowid.is_none() && !has_key {
-            let message = "several parts without a primary key must know their lengths";
-            return Err(Error::usage(message));
-        }
-        next_rowid = next_rowid.zip(len).map(|(next, len)| next + len as i64);
-        Ok(Part { number, first_rowid, rows })
-    });
-    parts.collect()
-}
-
 impl Pressing<'_> {
-    /// Presses the parts on as many threads as there may be.
-    fn press_all<I>(&self, parts: Vec<Part<I>>) -> Result<Vec<Pressed>>
+    /// Does the parts on as many threads as there may be, and the first error
+    /// in their order.
+    fn on_all_cores<I, R: Send>(
+        &self,
+        parts: Vec<Part<I>>,
+        work: impl Fn(Part<I>, &AtomicUsize) -> Result<R> + Sync,
+    ) -> Result<Vec<R>>
     where
         I: Iterator<Item: Row> + Send,
     {
         let threads = self.loader.threads.min(parts.len());
         let failed = AtomicUsize::new(usize::MAX);
-        let outcomes: Mutex<Vec<(usize, Result<Pressed>)>> = Mutex::default();
+        let outcomes: Mutex<Vec<(usize, Result<R>)>> = Mutex::default();
         let waiting = Mutex::new(parts.into_iter());
         std::thread::scope(|scope| {
             for _ in 0..threads {
@@ -154,7 +239,7 @@ impl Pressing<'_> {
                         if number > failed.load(Ordering::Relaxed) {
                             break;
                         }
-                        let outcome = self.press(part, &failed);
+                        let outcome = work(part, &failed);
                         if outcome.is_err() {
                             failed.fetch_min(number, Ordering::Relaxed);
                         }
@@ -168,13 +253,27 @@ impl Pressing<'_> {
         outcomes.into_iter().map(|(_, outcome)| outcome).collect()
     }
 
-    fn press<I>(&self, part: Part<I>, failed: &AtomicUsize) -> Result<Pressed>
+    /// Whether a thread is to give up its part.
+    fn is_over(&self, part: usize, failed: &AtomicUsize) -> Result<bool> {
+        if self.loader.cancel.is_cancelled() {
+            return Err(ErrorKind::Cancelled.into());
+        }
+        Ok(failed.load(Ordering::Relaxed) < part)
+    }
+
+    /// Presses a part whose rows come in order.
+    fn press<I>(
+        &self,
+        part: Part<I>,
+        failed: &AtomicUsize,
+        joined: &Mutex<Joined>,
+    ) -> Result<Pressed>
     where
         I: Iterator<Item: Row>,
     {
-        let columns = self.types.len();
-        let run_bytes = RUN_BYTES.max(RUN_PAGES_MIN * self.layout.page_bytes());
-        let mut run = LeafRun::new(self.layout, columns);
+        let layout = self.build.options.layout;
+        let run_bytes = RUN_BYTES.max(RUN_PAGES_MIN * layout.page_bytes());
+        let mut run = LeafRun::new(layout, self.types.len());
         let mut number = NumberText::new();
         let mut pressed =
             Pressed { leaves: PlacedLeaves::default(), rows: 0, write: Duration::ZERO };
@@ -184,20 +283,92 @@ impl Pressing<'_> {
                 None => self.key(&row, part.number, pressed.rows)?,
             };
             let pushed = self.push(&mut run, rowid, &row, &mut number);
-            pushed.map_err(|reason| bad_row(part.number, pressed.rows, reason))?;
+            pushed.map_err(|reason| bad_part_row(part.number, pressed.rows, reason))?;
             pressed.rows += 1;
             if run.bytes() >= run_bytes {
-                if self.loader.cancel.is_cancelled() {
-                    return Err(ErrorKind::Cancelled.into());
-                }
-                if failed.load(Ordering::Relaxed) < part.number {
+                if self.is_over(part.number, failed)? {
                     break;
                 }
-                self.flush(&mut run, &mut pressed)?;
+                self.flush(&mut run, &mut pressed, joined)?;
             }
         }
-        self.flush(&mut run, &mut pressed)?;
+        self.flush(&mut run, &mut pressed, joined)?;
         Ok(pressed)
+    }
+
+    /// Encodes a part whose rows are to be sorted; how many there were.
+    fn encode<I>(&self, part: Part<I>, failed: &AtomicUsize) -> Result<u64>
+    where
+        I: Iterator<Item: Row>,
+    {
+        let mut encoder = Encoder::new(self.build);
+        let mut number = NumberText::new();
+        let base = (part.number as u64) << PLACE_BITS;
+        let mut rows = 0_u64;
+        for row in part.rows {
+            let rowid = match (part.first_rowid, self.key) {
+                (Some(first), _) => first + rows as i64,
+                (None, Some(_)) => self.key(&row, part.number, rows)?,
+                (None, None) => 0,
+            };
+            self.check_columns(&row).map_err(|reason| bad_part_row(part.number, rows, reason))?;
+            let mut misfit = None;
+            encoder.encode(self.bytes_max(&row), |record| {
+                misfit = self.write(&row, record, &mut number);
+            });
+            if let Some(column) = misfit {
+                return Err(bad_part_row(part.number, rows, self.no_fit(column)));
+            }
+            encoder.add(base + rows, rowid).map_err(|halt| match halt {
+                AddHalt::Failed(error) => error,
+                AddHalt::TooLong(reason) => bad_part_row(part.number, rows, reason),
+                AddHalt::Unsorted => {
+                    bad_part_row(part.number, rows, "the key does not ascend".to_owned())
+                }
+            })?;
+            rows += 1;
+            if rows.is_multiple_of(ROWS_BETWEEN_LOOKS) {
+                self.monitor.rows.fetch_add(ROWS_BETWEEN_LOOKS, Ordering::Relaxed);
+                if self.is_over(part.number, failed)? {
+                    break;
+                }
+            }
+        }
+        encoder.end()?;
+        Ok(rows)
+    }
+
+    fn check_columns(&self, row: &impl Row) -> Result<(), String> {
+        let columns = self.types.len();
+        if row.columns() == columns {
+            return Ok(());
+        }
+        Err(format!("the row has {} values, the table {columns}", row.columns()))
+    }
+
+    #[inline(always)]
+    fn bytes_max(&self, row: &impl Row) -> usize {
+        record_bytes_max(row, self.types.len()) + self.number_text_bytes_max
+    }
+
+    /// Writes a row's record; the column that does not fit its type, if one does not.
+    #[inline(always)]
+    fn write(
+        &self,
+        row: &impl Row,
+        record: &mut RecordWriter<'_>,
+        number: &mut NumberText,
+    ) -> Option<usize> {
+        let mut typed = TypedRecord {
+            types: &self.types,
+            key: self.key,
+            strict: self.loader.strict,
+            record,
+            number,
+            misfit: None,
+        };
+        row.write(&mut typed);
+        typed.misfit
     }
 
     /// Presses one row; says why if it cannot.
@@ -209,113 +380,80 @@ impl Pressing<'_> {
         row: &impl Row,
         number: &mut NumberText,
     ) -> Result<(), String> {
-        let columns = self.types.len();
-        if row.columns() != columns {
-            return Err(format!("the row has {} values, the table {columns}", row.columns()));
-        }
+        self.check_columns(row)?;
         let mut misfit = None;
-        let bytes_max = record_bytes_max(row, columns) + self.number_text_bytes_max;
-        let pushed = run.push(rowid, bytes_max, |record| {
-            let mut typed = TypedRecord {
-                types: &self.types,
-                key: self.schema.primary_key,
-                strict: self.schema.strict,
-                record,
-                number,
-                misfit: None,
-            };
-            row.write(&mut typed);
-            misfit = typed.misfit;
+        let pushed = run.push(rowid, self.bytes_max(row), |record| {
+            misfit = self.write(row, record, number);
         });
         if let Some(column) = misfit {
-            let Column { name, column_type } = &self.schema.columns[column];
-            return Err(format!("column {name:?}: the value is no {}", column_type.name()));
+            return Err(self.no_fit(column));
         }
         pushed.map_err(|error| error.to_string())
     }
 
+    fn no_fit(&self, column: usize) -> String {
+        let Column { name, column_type } = &self.columns[column];
+        format!("column {name:?}: the value is no {}", column_type.name())
+    }
+
     fn key(&self, row: &impl Row, part: usize, index: u64) -> Result<i64> {
-        match self.schema.primary_key.map(|column| row.value(column)) {
+        match self.key.map(|column| row.value(column)) {
             Some(Value::Integer(rowid)) => Ok(rowid),
-            _ => Err(bad_row(part, index, "the primary key is no integer".to_owned())),
+            _ => Err(bad_part_row(part, index, "the primary key is no integer".to_owned())),
         }
     }
 
     /// Numbers and writes a run.
-    fn flush(&self, run: &mut LeafRun, pressed: &mut Pressed) -> Result<()> {
+    fn flush(
+        &self,
+        run: &mut LeafRun,
+        pressed: &mut Pressed,
+        joined: &Mutex<Joined>,
+    ) -> Result<()> {
         run.close();
         let started = Instant::now();
-        let range = lock(&self.pages)
+        let super::build::BuildOptions { layout, output, path, .. } = *self.build.options;
+        let range = lock(joined)
+            .pages
             .place(run, &mut pressed.leaves)
-            .map_err(|error| refused(error, self.path))?;
-        write_run(run, &range, self.layout, &self.output, self.path)?;
+            .map_err(|error| refused(error, path))?;
+        write_run(run, &range, layout, output, path)?;
         self.monitor.rows.fetch_add(run.rows(), Ordering::Relaxed);
         run.clear();
         pressed.write += started.elapsed();
         Ok(())
     }
 
-    /// Joins the parts, and ends the file.
-    fn finish(self, pressed: &[Pressed]) -> Result<FileSize> {
-        let mut pages = self.pages.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    /// Joins the parts under one root.
+    fn join(&self, pressed: &[Pressed], joined: &mut Joined) -> Result<()> {
         for (part, pressed) in pressed.iter().enumerate() {
-            pages.join(&pressed.leaves).map_err(|error| match error {
+            let placed = self.build.join_placed(joined, &pressed.leaves, pressed.rows);
+            placed.map_err(|error| match error {
                 FormatError::NotAscending { previous, rowid } => Error::usage(format!(
                     "part {} begins with key {rowid}, not after the part before it, which ends \
                      with key {previous}",
                     part + 1
                 )),
-                error => refused(error, self.path),
+                error => refused(error, self.build.options.path),
             })?;
-            pages.write_waiting(&self.output, self.path)?;
         }
-        pages.finish(self.schema, &self.output, self.path)
+        Ok(())
     }
 }
 
 /// A row that cannot be pressed; it has no file, so its part stands for it.
-#[cold]
-fn bad_row(part: usize, index: u64, reason: String) -> Error {
-    let bad = BadRow {
+fn bad_row(part: usize, index: u64, reason: String) -> BadRow {
+    BadRow {
         file: format!("<rows of part {}>", part + 1),
         line: index + 1,
         column: 1,
         reason,
         row: format!("row {} of its part", index + 1),
-    };
-    Error::from(bad).to_do("rows must come in ascending order of the primary key, and fit it")
+    }
 }
 
-fn report(
-    loader: &Loader,
-    schema: &TableSchema,
-    rows: u64,
-    write: Duration,
-    size: FileSize,
-    started: Instant,
-) -> Report {
-    let column = |column: &Column| ColumnReport {
-        name: column.name.clone(),
-        declared_type: column.column_type.name(),
-        decided_by: None,
-    };
-    Report {
-        table: schema.table.clone(),
-        database: loader.database.clone(),
-        create_sql: schema.create_sql(),
-        rows_read: rows,
-        rows_loaded: rows,
-        rows_rejected: 0,
-        bytes_read: 0,
-        bytes_written: size.bytes,
-        pages: size.pages,
-        elapsed: started.elapsed(),
-        stages: vec![
-            Stage { name: "write", seconds: write.as_secs_f64() },
-            Stage { name: "sync", seconds: size.sync.as_secs_f64() },
-        ],
-        columns: schema.columns.iter().map(column).collect(),
-        notes: Vec::new(),
-        path: "pressed",
-    }
+#[cold]
+fn bad_part_row(part: usize, index: u64, reason: String) -> Error {
+    Error::from(bad_row(part, index, reason))
+        .to_do("rows must come in ascending order of the primary key, and fit it")
 }

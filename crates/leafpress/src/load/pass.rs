@@ -50,6 +50,12 @@ pub trait Work: Sync {
 
     /// Ends with the block; on any thread, in any order.
     fn finish(&self, ticket: Self::Ticket, made: &mut Self::Made) -> Result<(), Halt>;
+
+    /// Ends a worker, after its last block.
+    fn end(&self, made: Self::Made) -> Result<(), Halt> {
+        drop(made);
+        Ok(())
+    }
 }
 
 /// Why a pass ended early.
@@ -57,6 +63,8 @@ pub trait Work: Sync {
 pub enum Halt {
     /// A detected type is wrong: the whole input must be looked at.
     Refuted,
+    /// The input has a column that nobody knew of.
+    NewColumn,
     /// The primary key does not ascend: the rows must be sorted.
     Unsorted,
     /// It failed.
@@ -152,6 +160,8 @@ pub struct Pass<'p, 's> {
     /// Whether the first record is the header.
     pub header: bool,
     pub record_bytes_max: u64,
+    /// Good rows of the inputs before this one.
+    pub rows_before: u64,
     pub reader: Mutex<Reader<'s>>,
 }
 
@@ -233,13 +243,14 @@ impl<'s> Pass<'_, 's> {
             carry: Carry::new(self.rules.dialect, self.file, self.record_bytes_max),
             header_seen: !self.header,
             rows_read: 0,
-            rows_good: 0,
+            rows_good: self.rows_before,
             stray_quotes: 0,
             first_stray_line: None,
             rejects,
         });
         let join = Turns::new(Joining { joined, halt: None });
         let clock = Mutex::new(Clock::default());
+        let ended: Mutex<Result<(), Halt>> = Mutex::new(Ok(()));
         std::thread::scope(|scope| {
             for _ in 0..self.threads.max(1) {
                 scope.spawn(|| {
@@ -247,6 +258,9 @@ impl<'s> Pass<'_, 's> {
                     let mut worker = self.worker(work);
                     while self.step(work, &mut worker, &settle, &join) {}
                     lock(&clock).add(worker.clock);
+                    if let Err(halt) = work.end(worker.made) {
+                        *lock(&ended) = Err(halt);
+                    }
                 });
             }
         });
@@ -258,11 +272,12 @@ impl<'s> Pass<'_, 's> {
         if self.cancel.is_cancelled() {
             return Err(Error::from(ErrorKind::Cancelled).into());
         }
+        ended.into_inner().unwrap_or_else(PoisonError::into_inner)?;
         settled.end(self)?;
         let clock = clock.into_inner().unwrap_or_else(PoisonError::into_inner);
         let summary = PassSummary {
             rows_read: settled.rows_read,
-            rows_good: settled.rows_good,
+            rows_good: settled.rows_good - self.rows_before,
             stray_quotes: settled.stray_quotes,
             first_stray_line: settled.first_stray_line,
             clock,

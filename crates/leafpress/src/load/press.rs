@@ -1,97 +1,113 @@
-//! The press pass: good rows to table leaves, leaves to the file.
+//! The pass that encodes: good rows of a CSV input to records, and on to the build.
 
-use std::path::Path;
+use leafpress_format::{FormatError, PageRange};
 
-use leafpress_format::{FormatError, LeafRun, PageLayout, PageRange};
-
+use super::build::{AddHalt, Build, Encoder, Joined};
 use super::fields::{FieldRule, Misfit, RowRules, Scratch, Written, check_utf8};
-use super::output::Output;
-use super::pages::{TablePages, refused, write_run};
 use super::pass::{BlockRows, Halt, Work};
 use crate::input::csv::RecordSpan;
 use crate::schema::RealForms;
 
-/// What the press needs besides the rows.
-pub struct Press<'p> {
+/// What the pass needs besides the rows.
+pub struct Press<'p, 'b> {
     pub file: &'p str,
     pub rules: &'p RowRules,
-    pub layout: PageLayout,
-    pub output: &'p Output,
-    pub path: &'p Path,
+    pub build: &'b Build<'b>,
+    /// Whether the type of the rowid's column was detected, so that a value
+    /// that does not fit refutes it.
+    pub key_is_detected: bool,
 }
 
-/// A block's leaves, and what its values say about REAL columns.
-pub struct PressedBlock {
-    run: LeafRun,
+/// A block's rows, and what its values say about REAL columns.
+pub struct PressedBlock<'b> {
+    encoder: Encoder<'b>,
     forms: Vec<RealForms>,
     scratch: Scratch,
 }
 
 /// The table so far.
 pub struct PressedTable {
-    pub pages: TablePages,
+    pub joined: Joined,
     forms: Vec<RealForms>,
 }
 
 impl PressedTable {
-    pub fn new(layout: PageLayout, columns: usize) -> Self {
-        Self { pages: TablePages::new(layout), forms: vec![RealForms::default(); columns] }
+    pub fn new(joined: Joined, columns: usize) -> Self {
+        Self { joined, forms: vec![RealForms::default(); columns] }
     }
 }
 
-impl Work for Press<'_> {
-    type Made = PressedBlock;
+impl<'b> Work for Press<'_, 'b> {
+    type Made = PressedBlock<'b>;
     type Joined = PressedTable;
-    type Ticket = PageRange;
+    type Ticket = Option<PageRange>;
 
-    fn start(&self) -> PressedBlock {
-        let columns = self.rules.rules.len();
+    fn start(&self) -> PressedBlock<'b> {
         PressedBlock {
-            run: LeafRun::new(self.layout, columns),
-            forms: vec![RealForms::default(); columns],
+            encoder: Encoder::new(self.build),
+            forms: vec![RealForms::default(); self.rules.rules.len()],
             scratch: Scratch::new(),
         }
     }
 
-    fn rows(&self, rows: &BlockRows<'_>, made: &mut PressedBlock) -> Result<(), Halt> {
-        made.run.clear();
+    fn rows(&self, rows: &BlockRows<'_>, made: &mut PressedBlock<'b>) -> Result<(), Halt> {
+        made.encoder.clear();
         made.forms.fill(RealForms::default());
         let is_utf8 = simdutf8::basic::from_utf8(rows.block.data()).is_ok();
+        let is_straight = self.rules.is_straight();
+        let is_plain = is_straight && made.encoder.is_plain();
         let mut next_rowid = rows.before as i64 + 1;
-        for span in rows.records() {
-            let rowid = match self.row(rows.bytes, &span, is_utf8, next_rowid, made) {
-                Ok(rowid) => rowid,
+        for (sequence, span) in (rows.before..).zip(rows.records()) {
+            let row = Row { bytes: rows.bytes, span: &span, is_utf8, sequence };
+            let pressed = if is_plain {
+                self.press(&row, next_rowid, made)
+            } else if is_straight {
+                self.encode::<true>(&row, made).map(|()| 0)
+            } else {
+                self.encode::<false>(&row, made).map(|()| 0)
+            };
+            match pressed {
+                Ok(rowid) => next_rowid = rowid.wrapping_add(1),
                 Err(Stop::Bad(misfit)) => {
                     return Err(Halt::Failed(rows.bad_row(self.file, misfit, &span).into()));
                 }
                 Err(Stop::Halt(halt)) => return Err(halt),
-            };
-            next_rowid = rowid.wrapping_add(1);
+            }
         }
-        made.run.close();
+        made.encoder.close();
         Ok(())
     }
 
-    fn join(&self, made: &mut PressedBlock, joined: &mut PressedTable) -> Result<PageRange, Halt> {
-        let forms = joined.forms.iter_mut().zip(&made.forms);
+    fn join(
+        &self,
+        made: &mut PressedBlock<'b>,
+        table: &mut PressedTable,
+    ) -> Result<Option<PageRange>, Halt> {
+        let forms = table.forms.iter_mut().zip(&made.forms);
         for ((so_far, forms), rule) in forms.zip(&self.rules.rules) {
             // A column that is REAL by the caller's word may have any forms.
             if !so_far.merge(*forms) && *rule == FieldRule::Real {
                 return Err(Halt::Refuted);
             }
         }
-        let range = joined.pages.append(&made.run).map_err(|error| match error {
-            FormatError::NotAscending { .. } => Halt::Unsorted,
-            error => Halt::Failed(refused(error, self.path)),
-        })?;
-        joined.pages.write_waiting(self.output, self.path)?;
-        Ok(range)
+        self.build.join(&mut made.encoder, &mut table.joined)
     }
 
-    fn finish(&self, range: PageRange, made: &mut PressedBlock) -> Result<(), Halt> {
-        write_run(&mut made.run, &range, self.layout, self.output, self.path)?;
-        Ok(())
+    fn finish(&self, range: Option<PageRange>, made: &mut PressedBlock<'b>) -> Result<(), Halt> {
+        Ok(self.build.write(range, &mut made.encoder)?)
     }
+
+    fn end(&self, made: PressedBlock<'b>) -> Result<(), Halt> {
+        Ok(made.encoder.end()?)
+    }
+}
+
+/// One row of a block.
+struct Row<'r, 'i> {
+    bytes: &'r [u8],
+    span: &'r RecordSpan<'i>,
+    is_utf8: bool,
+    sequence: u64,
 }
 
 /// Why a row ended the block.
@@ -106,39 +122,90 @@ impl From<Misfit> for Stop {
     }
 }
 
-impl Press<'_> {
-    /// Presses one row; returns its rowid.
+impl From<Halt> for Stop {
+    fn from(halt: Halt) -> Self {
+        Self::Halt(halt)
+    }
+}
+
+impl<'b> Press<'_, 'b> {
+    /// Presses one row into a leaf; returns its rowid.
     #[inline(always)]
-    fn row(
+    fn press(
         &self,
-        bytes: &[u8],
-        span: &RecordSpan<'_>,
-        is_utf8: bool,
+        row: &Row<'_, '_>,
         next_rowid: i64,
-        made: &mut PressedBlock,
+        made: &mut PressedBlock<'b>,
     ) -> Result<i64, Stop> {
-        if !is_utf8 {
-            check_utf8(bytes, span)?;
-        }
-        self.rules.check_shape(span)?;
-        let rowid = match self.rules.primary_key {
-            None => next_rowid,
-            Some(_) => self.rules.rowid(bytes, span, &mut made.scratch)?.unwrap_or(next_rowid),
-        };
-        let PressedBlock { run, forms, scratch } = made;
+        let rowid = self.check(row, next_rowid, &mut made.scratch)?;
+        let Row { bytes, span, sequence, .. } = *row;
+        let PressedBlock { encoder, forms, scratch } = made;
         let mut written = Written::Whole;
-        let pushed = run.push(rowid, self.rules.record_bytes_max(span), |record| {
-            written = self.rules.write(bytes, span, record, forms, scratch);
+        let pushed = encoder.leaves.push(rowid, self.rules.record_bytes_max(span), |record| {
+            written = self.rules.write::<true>(bytes, span, sequence, record, forms, scratch);
         });
-        match written {
-            Written::Whole => {}
-            Written::Bad => return Err(Stop::Bad(self.rules.misfit_of(bytes, span, scratch))),
-            Written::Refuted => return Err(Stop::Halt(Halt::Refuted)),
-        }
+        self.whole(written, row, scratch)?;
         match pushed {
             Ok(()) => Ok(rowid),
-            Err(FormatError::NotAscending { .. }) => Err(Stop::Halt(Halt::Unsorted)),
-            Err(error) => Err(Stop::Bad(Misfit { at: span.start, reason: error.to_string() })),
+            Err(FormatError::NotAscending { .. }) => Err(Halt::Unsorted.into()),
+            Err(error) => Err(Misfit { at: span.start, reason: error.to_string() }.into()),
+        }
+    }
+
+    /// Encodes one row and passes it on to all B-trees that it belongs to.
+    fn encode<const STRAIGHT: bool>(
+        &self,
+        row: &Row<'_, '_>,
+        made: &mut PressedBlock<'b>,
+    ) -> Result<(), Stop> {
+        let Row { bytes, span, sequence, .. } = *row;
+        let rowid = self.check(row, self.build.rowid(sequence), &mut made.scratch)?;
+        let PressedBlock { encoder, forms, scratch } = made;
+        let mut written = Written::Whole;
+        encoder.encode(self.rules.record_bytes_max(span), |record| {
+            written = self.rules.write::<STRAIGHT>(bytes, span, sequence, record, forms, scratch);
+        });
+        self.whole(written, row, scratch)?;
+        encoder.add(sequence, rowid).map_err(|halt| match halt {
+            AddHalt::Unsorted => Stop::Halt(Halt::Unsorted),
+            AddHalt::TooLong(reason) => Stop::Bad(Misfit { at: span.start, reason }),
+            AddHalt::Failed(error) => Stop::Halt(error.into()),
+        })
+    }
+
+    /// Checks what must be right before a row is written; returns its rowid.
+    #[inline(always)]
+    fn check(
+        &self,
+        row: &Row<'_, '_>,
+        next_rowid: i64,
+        scratch: &mut Scratch,
+    ) -> Result<i64, Stop> {
+        if !row.is_utf8 {
+            check_utf8(row.bytes, row.span)?;
+        }
+        self.rules.check_shape(row.span)?;
+        match self.rules.primary_key {
+            None => Ok(next_rowid),
+            Some(_) => match self.rules.rowid(row.bytes, row.span, scratch) {
+                Ok(rowid) => Ok(rowid.unwrap_or(next_rowid)),
+                Err(_) if self.key_is_detected => Err(Halt::Refuted.into()),
+                Err(misfit) => Err(misfit.into()),
+            },
+        }
+    }
+
+    #[inline(always)]
+    fn whole(
+        &self,
+        written: Written,
+        row: &Row<'_, '_>,
+        scratch: &mut Scratch,
+    ) -> Result<(), Stop> {
+        match written {
+            Written::Whole => Ok(()),
+            Written::Bad => Err(self.rules.misfit_of(row.bytes, row.span, scratch).into()),
+            Written::Refuted => Err(Halt::Refuted.into()),
         }
     }
 }

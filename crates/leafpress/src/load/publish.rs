@@ -34,9 +34,16 @@ pub struct Destination {
 }
 
 impl Destination {
-    /// Makes the temporary file beside `path`, after removing leftovers.
+    /// Makes the temporary file beside `path`, where nothing must stand, after
+    /// removing leftovers.
     pub fn create(path: &Path) -> Result<Self> {
         refuse_if_taken(path)?;
+        Self::staged(path)
+    }
+
+    /// Makes the temporary file beside `path`, which may stand there and which
+    /// it is never to replace.
+    pub fn staged(path: &Path) -> Result<Self> {
         let Some(name) = path.file_name() else {
             return Err(Error::usage(format!("{} is not a file name", path.display())));
         };

@@ -111,14 +111,13 @@ impl Rejects {
     pub fn release(&mut self) -> Result<()> {
         let Some(mut held) = self.held.take() else { return Ok(()) };
         held.sort_by_key(|(bad, _)| (bad.line, bad.column));
-        let added = held.drain(..).try_for_each(|(bad, row)| self.add(bad, &row));
-        self.held = Some(held);
-        added
+        held.drain(..).try_for_each(|(bad, row)| self.add(bad, &row))
     }
 
     /// Forgets all rows, as the input is read anew.
     pub fn restart(&mut self) -> Result<()> {
         self.count = 0;
+        self.held = None;
         self.files.as_mut().map_or(Ok(()), Files::restart)
     }
 

@@ -22,12 +22,16 @@ pub struct Report {
     pub rows_loaded: u64,
     /// Bad rows that were left out.
     pub rows_rejected: u64,
+    /// Rows left out as another one has their key.
+    pub rows_ignored: u64,
     /// Size of the input (compressed, where it is).
     pub bytes_read: u64,
     /// Size of the database.
     pub bytes_written: u64,
     /// Pages of the database.
     pub pages: u64,
+    /// What sorting wrote to temporary files.
+    pub spilled_bytes: u64,
     /// From the call to the synced database.
     #[serde(rename = "elapsed_s", serialize_with = "as_seconds")]
     pub elapsed: Duration,
@@ -37,8 +41,8 @@ pub struct Report {
     pub columns: Vec<ColumnReport>,
     /// What a careful person would want to know.
     pub notes: Vec<String>,
-    /// How the rows went in: "pressed", or "SQL: " and why.
-    pub path: &'static str,
+    /// How the rows went in: "pressed" and what was done besides, or "SQL: " and why.
+    pub path: String,
 }
 
 fn as_seconds<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
@@ -60,7 +64,7 @@ pub struct ColumnReport {
     /// Its name.
     pub name: String,
     /// Its declared type.
-    pub declared_type: &'static str,
+    pub declared_type: String,
     /// The value that ruled a narrower type out, if one did.
     pub decided_by: Option<DecidedBy>,
 }
@@ -94,5 +98,5 @@ pub struct DryRun {
     /// What a careful person would want to know.
     pub notes: Vec<String>,
     /// How the rows would go in.
-    pub path: &'static str,
+    pub path: String,
 }

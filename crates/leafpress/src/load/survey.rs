@@ -51,15 +51,17 @@ impl Work for Survey<'_> {
         let is_utf8 = self.screen && simdutf8::basic::from_utf8(rows.block.data()).is_ok();
         evidence.clear();
         evidence.resize(self.rules.rules.len(), ColumnEvidence::default());
-        let detected: Vec<usize> =
-            (0..evidence.len()).filter(|&c| self.rules.rules[c] == FieldRule::Empty).collect();
+        let detected: Vec<(usize, usize)> = (0..evidence.len())
+            .filter(|&column| self.rules.rules[column] == FieldRule::Empty)
+            .filter_map(|column| Some((column, self.rules.field_of(column)?)))
+            .collect();
         for span in rows.records() {
             if self.screen && self.rules.check(rows.bytes, &span, is_utf8, scratch).is_err() {
                 // Bad rows have no say in the types; the press pass will name them.
                 continue;
             }
-            for &column in &detected {
-                let found = self.rules.field_at(rows.bytes, &span, column, (value, unescaped));
+            for &(column, field) in &detected {
+                let found = self.rules.field_at(rows.bytes, &span, field, (value, unescaped));
                 if found.is_empty() || self.rules.is_null_marker(found) {
                     continue;
                 }

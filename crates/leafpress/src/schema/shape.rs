@@ -10,7 +10,7 @@ pub use leafpress_format::EntryColumn;
 use leafpress_format::{Affinity, KeyColumn};
 
 /// A declared table and its indexes.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct TableShape {
     /// Its name.
     pub name: String,

@@ -57,7 +57,7 @@ impl Case {
             loader = loader.null_marker(marker);
         }
         if let Some(name) = &self.primary_key {
-            loader = loader.primary_key(name);
+            loader = loader.primary_key(name).column_type(name, ColumnType::Integer);
         }
         loader
     }

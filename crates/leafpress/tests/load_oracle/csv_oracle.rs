@@ -104,8 +104,8 @@ fn first_bad(expected: &Expected) -> Option<BadPlace> {
     expected.bad.first().or(expected.repeated.first()).copied()
 }
 
-fn declared(columns: &[leafpress::load::ColumnReport]) -> Vec<(&str, &'static str)> {
-    columns.iter().map(|column| (&column.name[..], column.declared_type)).collect()
+fn declared(columns: &[leafpress::load::ColumnReport]) -> Vec<(&str, &str)> {
+    columns.iter().map(|column| (&column.name[..], &column.declared_type[..])).collect()
 }
 
 fn declared_types(expected: &Expected) -> Vec<(&str, &'static str)> {

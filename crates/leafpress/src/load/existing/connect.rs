@@ -1,0 +1,169 @@
+//! Connections to the destination, and what SQLite's refusals mean.
+//!
+//! One place for both, so that each way in opens the file in the same way and
+//! says the same of a database that is locked, read-only or damaged.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
+
+use super::Settings;
+use crate::error::{Error, ErrorKind, Result};
+use crate::load::options::CancelToken;
+use crate::load::report::Stage;
+use crate::verify::{sqlite_says, uri};
+
+/// What stands in every error of this module.
+pub const UNCHANGED: &str = "the database is as it was";
+/// Steps of SQLite's machine between two looks at the wish to stop.
+const STEPS_BETWEEN_LOOKS: i32 = 10_000;
+/// SQLite keeps this much however little memory is given.
+const CACHE_BYTES_MIN: u64 = 2 << 20;
+
+/// The destination's name, and how its errors are told.
+#[derive(Debug, Clone)]
+pub struct Target {
+    /// As the caller named it.
+    pub named: PathBuf,
+    /// Absolute, links resolved.
+    pub path: PathBuf,
+}
+
+impl Target {
+    /// Opens the database for reading and writing; it must exist.
+    ///
+    /// Whatever the program's other connections do, this one commits
+    /// durably: with a rollback journal that takes EXTRA, as below it the
+    /// journal's removal is not synced and a power cut can bring it back.
+    pub fn open(&self, busy_timeout: Duration) -> Result<Connection> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+            | OpenFlags::SQLITE_OPEN_URI
+            | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let open = || {
+            let connection = Connection::open_with_flags(uri(&self.path, "mode=rw"), flags)?;
+            connection.busy_timeout(busy_timeout)?;
+            connection.execute_batch(
+                "PRAGMA synchronous=EXTRA; PRAGMA cell_size_check=ON; PRAGMA foreign_keys=ON",
+            )?;
+            Ok(connection)
+        };
+        open().map_err(|error| self.refused("open the database", error))
+    }
+
+    /// Opens it for a change, which ends when the caller wishes so.
+    pub fn open_to_change(&self, settings: &Settings) -> Result<Connection> {
+        let mut connection = self.open(settings.busy_timeout)?;
+        let cache_kib = settings.memory_bytes.max(CACHE_BYTES_MIN) / 1024;
+        let cancel = settings.cancel.clone();
+        connection
+            .execute_batch(&format!("PRAGMA cache_size=-{cache_kib}"))
+            .and_then(|()| {
+                connection
+                    .progress_handler(STEPS_BETWEEN_LOOKS, Some(move || cancel.is_cancelled()))
+            })
+            .map_err(|error| self.refused("open the database", error))?;
+        Ok(connection)
+    }
+
+    /// Begins the transaction. Rolls back when it is dropped.
+    pub fn begin<'c>(&self, connection: &'c mut Connection) -> Result<Transaction<'c>> {
+        connection
+            .transaction_with_behavior(TransactionBehavior::Immediate)
+            .map_err(|error| self.refused("begin a transaction", error))
+    }
+
+    /// Ends it: the one moment at which the new state becomes the state.
+    pub fn commit(&self, transaction: Transaction<'_>, cancel: &CancelToken) -> Result<()> {
+        if cancel.is_cancelled() {
+            return Err(ErrorKind::Cancelled.into());
+        }
+        transaction.commit().map_err(|error| self.refused("commit", error))
+    }
+
+    /// A refusal that is not SQLite's.
+    pub fn refusal(&self, reason: impl Into<String>) -> Error {
+        let kind = ErrorKind::Destination { path: self.named.clone(), reason: reason.into() };
+        Error::from(kind).on_disk(UNCHANGED)
+    }
+
+    /// What SQLite's answer means for whoever wants to write here.
+    pub fn refused(&self, action: &'static str, error: rusqlite::Error) -> Error {
+        let says = sqlite_says(&error);
+        match error.sqlite_error_code() {
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => self
+                .refusal(
+                    "it is locked by another program that writes it, or that reads it for a \
+                     long time",
+                )
+                .to_do("try again when that is done, or wait for it longer"),
+            Some(ErrorCode::FileLockingProtocolFailed) => self
+                .refusal(format!(
+                    "it cannot be locked: {says}; the file system (a network share?) has no \
+                     locks that SQLite can use"
+                ))
+                .to_do("load on the machine that has the disk"),
+            Some(ErrorCode::ReadOnly) => self
+                .refusal(format!("it cannot be written: {says}"))
+                .to_do("make the file, its folder and its file system writable"),
+            Some(ErrorCode::CannotOpen) => self
+                .refusal(format!(
+                    "{says}: SQLite keeps a journal (or -wal and -shm files) beside the \
+                     database and cannot do so here"
+                ))
+                .to_do("see that the file can be opened and its folder be written to"),
+            Some(ErrorCode::NotADatabase) => self.refusal(self.what_it_is()),
+            Some(ErrorCode::DatabaseCorrupt) => self
+                .refusal(format!("it is damaged: {says}"))
+                .to_do("see what leafpress verify says, and restore or recover it first"),
+            Some(ErrorCode::DiskFull) => Error::sqlite(action, error).on_disk(UNCHANGED).to_do(
+                "free some space; a load needs as much as the new rows, and twice that in WAL mode",
+            ),
+            Some(ErrorCode::OperationInterrupted) => {
+                Error::from(ErrorKind::Cancelled).on_disk(UNCHANGED)
+            }
+            _ => Error::sqlite(action, error).on_disk(UNCHANGED),
+        }
+    }
+
+    /// SQLite has said that this is no database, so nobody can have it open
+    /// and it may be looked at past SQLite.
+    fn what_it_is(&self) -> String {
+        crate::verify::what_a_file_is(&self.path).unwrap_or_else(|| {
+            "it is not a database that can be read: damaged, or encrypted".to_owned()
+        })
+    }
+}
+
+/// Notes how long each step took.
+#[derive(Debug)]
+pub struct Steps {
+    since: Instant,
+    pub stages: Vec<Stage>,
+}
+
+impl Steps {
+    pub fn start() -> Self {
+        Self { since: Instant::now(), stages: Vec::new() }
+    }
+
+    /// Ends the step that began with the end of the one before.
+    pub fn end(&mut self, name: &'static str) {
+        let seconds = self.since.elapsed().as_secs_f64();
+        tracing::debug!(name, seconds, "existing database");
+        self.stages.push(Stage { name, seconds });
+        self.since = Instant::now();
+    }
+}
+
+/// The first column of a query's first row.
+pub fn ask<T: rusqlite::types::FromSql>(connection: &Connection, sql: &str) -> rusqlite::Result<T> {
+    connection.query_row(sql, [], |row| row.get(0))
+}
+
+/// The absolute path of a file that exists, links resolved.
+pub fn resolve(named: &Path) -> Result<Target> {
+    let path = std::fs::canonicalize(named)
+        .map_err(|source| Error::io("open", named, source).on_disk("nothing was changed"))?;
+    Ok(Target { named: named.to_owned(), path })
+}

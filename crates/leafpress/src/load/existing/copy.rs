@@ -1,0 +1,134 @@
+//! A new table whose pages cannot be moved in: its rows are copied by SQLite.
+//!
+//! Where the staged file can be attached, INSERT … SELECT from a table of the
+//! same declaration copies whole records, and the indexes' entries in their
+//! order. Only a destination in UTF-16 takes its rows one by one.
+
+use rusqlite::Transaction;
+
+use super::connect::{Steps, Target, ask};
+use super::declared::{ColumnList, DeclaredTable};
+use super::inspect::{Existing, TextEncoding};
+use super::pages::{check_foreign_keys, refuse_if_taken, remember, tidy_log};
+use super::rows::{RowsEnd, insert_rows};
+use super::staged::{StagedTable, attachable, count_rows, open};
+use super::{Outcome, Settings, Staged};
+use crate::error::Result;
+use crate::schema::quote_identifier;
+
+/// Under which name the staged file is attached.
+pub const STAGED: &str = "\"leafpress staged\"";
+
+/// Makes the table in the destination; `reason` says why its pages are not moved.
+pub(super) fn copy_table(
+    existing: &Existing,
+    staged: &Staged<'_>,
+    table: &StagedTable,
+    reason: &str,
+    settings: &Settings,
+) -> Result<Outcome> {
+    let mut steps = Steps::start();
+    let target = &existing.target;
+    let refused = |error| target.refused("copy the table", error);
+    let mut connection = target.open_to_change(settings)?;
+    // Checked for all rows at once, as the copy of whole records goes without.
+    connection.execute_batch("PRAGMA foreign_keys=OFF").map_err(refused)?;
+    let attached = existing.encoding == TextEncoding::Utf8;
+    if attached {
+        let sql = format!("ATTACH ?1 AS {STAGED}");
+        connection.execute(&sql, [attachable(staged)]).map_err(refused)?;
+    }
+    let transaction = target.begin(&mut connection)?;
+    steps.end("waiting for the lock");
+
+    refuse_if_taken(&transaction, target, &table.table.name)?;
+    let rows = if attached {
+        copy_attached(&transaction, table).map_err(refused)?
+    } else {
+        copy_one_by_one(&transaction, target, staged, table, settings)?
+    };
+    steps.end("copying rows");
+    remember(&transaction, table).map_err(refused)?;
+    check_foreign_keys(&transaction, target, &table.table.name)?;
+    let pages: i64 = ask(&transaction, "PRAGMA main.page_count").map_err(refused)?;
+    steps.end("checking");
+    target.commit(transaction, &settings.cancel)?;
+    steps.end("committing");
+    tidy_log(&connection, existing);
+    steps.end("checkpointing");
+    Ok(Outcome {
+        rows_inserted: rows,
+        pages: pages.unsigned_abs(),
+        path: format!("pressed, then copied by SQLite: {reason}"),
+        stages: steps.stages,
+        ..Outcome::default()
+    })
+}
+
+fn copy_attached(transaction: &Transaction<'_>, table: &StagedTable) -> rusqlite::Result<u64> {
+    transaction.execute_batch(table.table.sql.as_deref().unwrap_or_default())?;
+    let declared = DeclaredTable::read(transaction, &table.table.name)?;
+    let name = quote_identifier(&table.table.name);
+    let from = format!("{STAGED}.{name}");
+    let make_indexes = || {
+        let sql = table.indexes.iter().filter_map(|it| it.sql.as_deref());
+        sql.into_iter().try_for_each(|sql| transaction.execute_batch(sql))
+    };
+    // Whole records, and no sorting for the indexes; but without an index or
+    // a key SQLite numbers the rows anew then, and generated columns have no
+    // value to insert.
+    let is_plain = declared.columns.iter().all(|it| !it.generated);
+    let keeps_rowids = declared.without_rowid
+        || declared.rowid_alias.is_some()
+        || !table.indexes.is_empty()
+        || rowids_are_ordinals(transaction, &from, &declared)?;
+    if is_plain && keeps_rowids {
+        make_indexes()?;
+        return transaction
+            .execute(&format!("INSERT INTO main.{name} SELECT * FROM {from}"), [])
+            .map(|it| it as u64);
+    }
+    let columns = declared.columns_with_rowid();
+    let columns = columns.sql;
+    let sql = format!("INSERT INTO main.{name}({columns}) SELECT {columns} FROM {from}");
+    let rows = transaction.execute(&sql, [])?;
+    make_indexes()?;
+    Ok(rows as u64)
+}
+
+fn rowids_are_ordinals(
+    transaction: &Transaction<'_>,
+    from: &str,
+    declared: &DeclaredTable,
+) -> rusqlite::Result<bool> {
+    let Some(rowid) = declared.rowid_name() else { return Ok(true) };
+    let last: Option<i64> = ask(transaction, &format!("SELECT max({rowid}) FROM {from}"))?;
+    Ok(last.unwrap_or_default().unsigned_abs() == count_rows(transaction, from)?)
+}
+
+fn copy_one_by_one(
+    transaction: &Transaction<'_>,
+    target: &Target,
+    staged: &Staged<'_>,
+    table: &StagedTable,
+    settings: &Settings,
+) -> Result<u64> {
+    let refused = |error| target.refused("copy the table", error);
+    let source = open(staged).map_err(refused)?;
+    transaction.execute_batch(table.table.sql.as_deref().unwrap_or_default()).map_err(refused)?;
+    let declared = DeclaredTable::read(transaction, &table.table.name).map_err(refused)?;
+    let name = quote_identifier(&table.table.name);
+    let ColumnList { sql: columns, count } = declared.columns_with_rowid();
+    let select = format!("SELECT {columns} FROM main.{name}");
+    let marks = vec!["?"; count].join(",");
+    let insert = format!("INSERT INTO main.{name}({columns}) VALUES ({marks})");
+    let rows =
+        match insert_rows(&source, &select, transaction, &insert, settings).map_err(refused)? {
+            RowsEnd::Inserted(rows) => rows,
+            RowsEnd::Refused(row) => return Err(refused(row.error)),
+        };
+    for sql in table.indexes.iter().filter_map(|it| it.sql.as_deref()) {
+        transaction.execute_batch(sql).map_err(refused)?;
+    }
+    Ok(rows)
+}

@@ -1,0 +1,205 @@
+//! A table of the destination as SQLite's pragmas tell of it, as far as it
+//! matters to an insert.
+
+use rusqlite::{Connection, OptionalExtension as _};
+
+use crate::schema::quote_identifier;
+
+/// A table's declaration.
+#[derive(Debug, Clone, Default)]
+pub struct DeclaredTable {
+    /// Its name, as declared.
+    pub name: String,
+    /// Whether it is a virtual one.
+    pub is_virtual: bool,
+    /// Whether it is one B-tree in the order of its key.
+    pub without_rowid: bool,
+    /// Its columns in order.
+    pub columns: Vec<DeclaredColumn>,
+    /// The column that is the rowid.
+    pub rowid_alias: Option<String>,
+    /// Its indexes, automatic ones too.
+    pub indexes: Vec<DeclaredIndex>,
+    /// Names of its triggers.
+    pub triggers: Vec<String>,
+    /// Whether its rows refer to others.
+    pub is_child: bool,
+    /// Foreign keys of other tables that refer to its rows: table, and what
+    /// becomes of the rows there when one here goes.
+    pub referring: Vec<(String, String)>,
+}
+
+/// A column.
+#[derive(Debug, Clone)]
+pub struct DeclaredColumn {
+    /// Its name.
+    pub name: String,
+    /// Computed from others.
+    pub generated: bool,
+    /// Its place in the primary key, from 1; 0 if it is not part of it.
+    pub key_place: u32,
+}
+
+/// An index.
+#[derive(Debug, Clone)]
+pub struct DeclaredIndex {
+    /// Its name.
+    pub name: String,
+    /// Whether its keys differ.
+    pub unique: bool,
+    /// `c` for CREATE INDEX, `u` for a UNIQUE constraint, `pk` for a primary key.
+    pub origin: String,
+    /// Whether it has only some of the rows.
+    pub partial: bool,
+    /// Its columns; `None` where it has an expression.
+    pub columns: Vec<Option<OrderColumn>>,
+}
+
+/// A column of an order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OrderColumn {
+    /// Its name.
+    pub name: String,
+    /// How its texts compare.
+    pub collation: String,
+    /// Whether it descends.
+    pub descending: bool,
+}
+
+/// Columns as SQL lists them.
+#[derive(Debug, Clone)]
+pub struct ColumnList {
+    /// The names, quoted, with commas.
+    pub sql: String,
+    /// How many there are.
+    pub count: usize,
+}
+
+impl ColumnList {
+    /// Lists names.
+    pub fn new<'n>(names: impl Iterator<Item = &'n str>) -> Self {
+        let names: Vec<String> = names.map(quote_identifier).collect();
+        Self { count: names.len(), sql: names.join(", ") }
+    }
+}
+
+impl DeclaredTable {
+    /// Reads the declaration of a table of the main database. SQLite takes
+    /// its name in any case.
+    pub fn read(connection: &Connection, table: &str) -> rusqlite::Result<Self> {
+        let sql = "SELECT name, type, wr FROM pragma_table_list WHERE schema = 'main' AND name = ?1 COLLATE NOCASE";
+        let mut declared = connection.query_row(sql, [table], |row| {
+            let kind: String = row.get(1)?;
+            Ok(Self {
+                name: row.get(0)?,
+                is_virtual: kind == "virtual",
+                without_rowid: row.get::<_, i64>(2)? != 0,
+                ..Self::default()
+            })
+        })?;
+        declared.columns = columns(connection, table)?;
+        declared.indexes = indexes(connection, table)?;
+        declared.rowid_alias = declared.rowid_alias(connection)?;
+        let sql = "SELECT name FROM main.sqlite_schema WHERE type = 'trigger' AND tbl_name = ?1 COLLATE NOCASE
+                   UNION ALL
+                   SELECT name FROM temp.sqlite_schema WHERE type = 'trigger' AND tbl_name = ?1 COLLATE NOCASE";
+        declared.triggers = connection
+            .prepare(sql)?
+            .query_map([table], |row| row.get(0))?
+            .collect::<rusqlite::Result<_>>()?;
+        declared.is_child =
+            connection.prepare("SELECT 1 FROM pragma_foreign_key_list(?1)")?.exists([table])?;
+        let sql = "SELECT DISTINCT it.name, key.on_delete
+                   FROM main.sqlite_schema AS it, pragma_foreign_key_list(it.name) AS key
+                   WHERE it.type = 'table' AND key.\"table\" = ?1 COLLATE NOCASE";
+        declared.referring = connection
+            .prepare(sql)?
+            .query_map([table], |row| Ok((row.get(0)?, row.get(1)?)))?
+            .collect::<rusqlite::Result<_>>()?;
+        Ok(declared)
+    }
+
+    /// A single INTEGER PRIMARY KEY column has no index of its own.
+    fn rowid_alias(&self, connection: &Connection) -> rusqlite::Result<Option<String>> {
+        let key: Vec<&DeclaredColumn> = self.columns.iter().filter(|it| it.key_place > 0).collect();
+        let has_index = self.indexes.iter().any(|it| it.origin == "pk");
+        let [column] = key[..] else { return Ok(None) };
+        if self.without_rowid || self.is_virtual || has_index {
+            return Ok(None);
+        }
+        let sql = "SELECT type FROM pragma_table_xinfo(?1) WHERE name = ?2";
+        let declared_type: Option<String> =
+            connection.query_row(sql, [&self.name, &column.name], |row| row.get(0)).optional()?;
+        let is_integer = declared_type.is_some_and(|it| it.eq_ignore_ascii_case("INTEGER"));
+        Ok(is_integer.then(|| column.name.clone()))
+    }
+
+    /// A name under which SQL reaches the rowid; none if columns hide it.
+    pub fn rowid_name(&self) -> Option<&'static str> {
+        let is_hidden = |name: &&str| self.column(name).is_some();
+        let mut names = ["rowid", "_rowid_", "oid"].into_iter();
+        names.find(|name| !is_hidden(name)).filter(|_| !self.without_rowid)
+    }
+
+    /// A column by its name, in any case.
+    pub fn column(&self, name: &str) -> Option<&DeclaredColumn> {
+        self.columns.iter().find(|it| it.name.eq_ignore_ascii_case(name))
+    }
+
+    /// The columns that take a value, and the rowid if none of them is it.
+    pub fn columns_with_rowid(&self) -> ColumnList {
+        let rowid = self.rowid_name().filter(|_| self.rowid_alias.is_none());
+        let columns = self.columns.iter().filter(|it| !it.generated).map(|it| it.name.as_str());
+        ColumnList::new(rowid.into_iter().chain(columns))
+    }
+
+    /// The columns of the primary key, in its order; empty if there is none.
+    pub fn primary_key(&self) -> Vec<&str> {
+        let mut key: Vec<&DeclaredColumn> =
+            self.columns.iter().filter(|it| it.key_place > 0).collect();
+        key.sort_by_key(|it| it.key_place);
+        key.into_iter().map(|it| it.name.as_str()).collect()
+    }
+}
+
+fn columns(connection: &Connection, table: &str) -> rusqlite::Result<Vec<DeclaredColumn>> {
+    connection
+        .prepare(
+            "SELECT name, hidden, pk FROM pragma_table_xinfo(?1) WHERE hidden <> 1 ORDER BY cid",
+        )?
+        .query_map([table], |row| {
+            let hidden: i64 = row.get(1)?;
+            Ok(DeclaredColumn { name: row.get(0)?, generated: hidden > 1, key_place: row.get(2)? })
+        })?
+        .collect()
+}
+
+fn indexes(connection: &Connection, table: &str) -> rusqlite::Result<Vec<DeclaredIndex>> {
+    let mut indexes = connection
+        .prepare(
+            "SELECT name, \"unique\", origin, partial FROM pragma_index_list(?1) ORDER BY seq DESC",
+        )?
+        .query_map([table], |row| {
+            Ok(DeclaredIndex {
+                name: row.get(0)?,
+                unique: row.get(1)?,
+                origin: row.get(2)?,
+                partial: row.get(3)?,
+                columns: Vec::new(),
+            })
+        })?
+        .collect::<rusqlite::Result<Vec<_>>>()?;
+    let mut statement = connection.prepare(
+        "SELECT name, coll, \"desc\" FROM pragma_index_xinfo(?1) WHERE key ORDER BY seqno",
+    )?;
+    for index in &mut indexes {
+        let read = |row: &rusqlite::Row<'_>| {
+            let name: Option<String> = row.get(0)?;
+            let (collation, descending) = (row.get(1)?, row.get(2)?);
+            Ok(name.map(|name| OrderColumn { name, collation, descending }))
+        };
+        index.columns =
+            statement.query_map([&index.name], read)?.collect::<rusqlite::Result<_>>()?;
+    }
+    Ok(indexes)
+}

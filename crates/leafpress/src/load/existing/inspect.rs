@@ -1,0 +1,217 @@
+//! What a destination is like, found before anything is pressed for it.
+//!
+//! Reads only; where a program died while it was writing, SQLite recovers the
+//! database from its journal as it always does. All refusals that can come
+//! early come from here: missing, locked, encrypted, damaged, no database.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::Connection;
+
+use super::connect::{Target, UNCHANGED, ask, resolve};
+use crate::error::Result;
+
+/// An inspected destination: how it was at that moment.
+#[derive(Debug, Clone)]
+pub(in crate::load) struct Existing {
+    /// As the caller named it.
+    pub database: PathBuf,
+    /// Bytes in a page; press for the same.
+    pub page_bytes: u32,
+    /// Bytes at the end of each page that are not SQLite's; press for the
+    /// same. 0 where they cannot be known.
+    pub reserved_bytes: u8,
+    /// How its texts are encoded.
+    pub encoding: TextEncoding,
+    /// Whether it gives free pages back.
+    pub auto_vacuum: AutoVacuum,
+    /// `wal`, or `delete` for each of the rollback modes: other than WAL they
+    /// belong to a connection.
+    pub journal_mode: String,
+    /// Pages in the file.
+    pub pages: u64,
+    /// Tables, indexes, views and triggers, without SQLite's own.
+    pub objects: Vec<SchemaObject>,
+    /// Why pages cannot be moved in, whatever the table; `None` if they can.
+    pub(super) why_not_moved: Option<&'static str>,
+    pub(super) target: Target,
+}
+
+/// A row of the schema table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::load) struct SchemaObject {
+    /// `table`, `index`, `view` or `trigger`.
+    pub kind: String,
+    /// Its name.
+    pub name: String,
+    /// The table that it belongs to.
+    pub table: String,
+    /// The statement that made it; none for automatic indexes.
+    pub sql: Option<String>,
+}
+
+/// How texts are encoded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::load) enum TextEncoding {
+    /// The usual one, and the only one that is pressed.
+    Utf8,
+    /// Either order of bytes.
+    Utf16,
+}
+
+/// Whether free pages are given back to the file system.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::load) enum AutoVacuum {
+    /// They stay in the file.
+    None,
+    /// With each commit.
+    Full,
+    /// When asked.
+    Incremental,
+}
+
+impl Existing {
+    /// The table, view, index or trigger of that name, in any case, as SQLite
+    /// looks it up.
+    pub fn object(&self, name: &str) -> Option<&SchemaObject> {
+        self.objects.iter().find(|it| it.kind != "trigger" && it.name.eq_ignore_ascii_case(name))
+    }
+
+    /// Whether there is a table of that name.
+    pub fn has_table(&self, name: &str) -> bool {
+        self.object(name).is_some_and(|it| it.kind == "table")
+    }
+
+    /// Refuses a destination that cannot be written now, before work is done
+    /// for it. A journal may appear for a moment; the database stays as it is.
+    pub fn refuse_unless_writable(&self, busy_timeout: Duration) -> Result<()> {
+        let target = &self.target;
+        let mut connection = target.open(busy_timeout)?;
+        let refused = |error| target.refused("write the database", error);
+        if connection.is_readonly("main").map_err(refused)? {
+            return Err(target
+                .refusal("it is read-only")
+                .to_do("make the file, its folder and its file system writable"));
+        }
+        let transaction = target.begin(&mut connection)?;
+        // The same value again: enough for a journal, which the rollback removes.
+        let version: i64 = ask(&transaction, "PRAGMA user_version").map_err(refused)?;
+        transaction.execute_batch(&format!("PRAGMA user_version={version}")).map_err(refused)?;
+        transaction.rollback().map_err(refused)
+    }
+
+    /// Refuses a name that something has already.
+    pub fn refuse_if_named(&self, name: &str) -> Result<()> {
+        match self.object(name) {
+            None => Ok(()),
+            Some(object) => Err(taken(&self.target, object)),
+        }
+    }
+}
+
+fn taken(target: &Target, object: &SchemaObject) -> crate::error::Error {
+    let article = if object.kind == "index" { "an" } else { "a" };
+    let refusal =
+        target.refusal(format!("there is {article} {} {} already", object.kind, object.name));
+    if object.kind == "table" {
+        refusal.to_do(
+            "give the table another name with --table, or load into it with --append, \
+             --replace, --ignore or --upsert",
+        )
+    } else {
+        refusal.to_do("give the table another name with --table")
+    }
+}
+
+/// Looks at a database that exists. An empty file is one, as for SQLite.
+///
+/// Waits up to `busy_timeout` for a program that holds it alone.
+pub(in crate::load) fn inspect(database: &Path, busy_timeout: Duration) -> Result<Existing> {
+    let target = resolve(database)?;
+    if !target.path.is_file() {
+        return Err(target.refusal("it is not a regular file, so it cannot be a database"));
+    }
+    let mut connection = target.open(busy_timeout)?;
+    let refused = |error| target.refused("read the database", error).on_disk(UNCHANGED);
+    // One moment for all questions.
+    let transaction = connection.transaction().map_err(refused)?;
+    look_around(&transaction, &target).map_err(refused)
+}
+
+fn look_around(connection: &Connection, target: &Target) -> rusqlite::Result<Existing> {
+    let objects = read_objects(connection)?;
+    let pages: i64 = ask(connection, "PRAGMA page_count")?;
+    let encoding: String = ask(connection, "PRAGMA encoding")?;
+    let auto_vacuum: i64 = ask(connection, "PRAGMA auto_vacuum")?;
+    let header = read_header(connection)?;
+    let mut existing = Existing {
+        database: target.named.clone(),
+        page_bytes: ask(connection, "PRAGMA page_size")?,
+        reserved_bytes: header.as_ref().map_or(0, |it| it.reserved_bytes),
+        encoding: if encoding == "UTF-8" { TextEncoding::Utf8 } else { TextEncoding::Utf16 },
+        auto_vacuum: match auto_vacuum {
+            0 => AutoVacuum::None,
+            1 => AutoVacuum::Full,
+            _ => AutoVacuum::Incremental,
+        },
+        journal_mode: ask(connection, "PRAGMA journal_mode")?,
+        pages: pages.unsigned_abs(),
+        objects,
+        why_not_moved: None,
+        target: target.clone(),
+    };
+    existing.why_not_moved = why_not_moved(&existing, header.as_ref());
+    Ok(existing)
+}
+
+fn why_not_moved(existing: &Existing, header: Option<&Header>) -> Option<&'static str> {
+    let Some(header) = header else {
+        return Some("this SQLite is built without SQLITE_ENABLE_DBPAGE_VTAB");
+    };
+    if existing.encoding != TextEncoding::Utf8 {
+        return Some("the database's texts are UTF-16");
+    }
+    // 0: it has no table yet, and takes the newest format.
+    if !matches!(header.schema_format, 0 | 4) {
+        return Some("the database has an old schema format");
+    }
+    None
+}
+
+/// What only the header knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Header {
+    pub reserved_bytes: u8,
+    pub schema_format: u32,
+}
+
+/// Reads page 1 through SQLite; `None` where it cannot reach single pages.
+/// A file of 0 bytes has no page yet.
+pub(super) fn read_header(connection: &Connection) -> rusqlite::Result<Option<Header>> {
+    let sql = "SELECT data FROM sqlite_dbpage WHERE pgno = 1";
+    let Ok(mut statement) = connection.prepare(sql) else { return Ok(None) };
+    let mut rows = statement.query([])?;
+    let Some(row) = rows.next()? else {
+        return Ok(Some(Header { reserved_bytes: 0, schema_format: 0 }));
+    };
+    let page: Vec<u8> = row.get(0)?;
+    let schema_format = page.get(44..48).and_then(|it| it.try_into().ok()).map(u32::from_be_bytes);
+    Ok(Some(Header {
+        reserved_bytes: page.get(20).copied().unwrap_or_default(),
+        schema_format: schema_format.unwrap_or_default(),
+    }))
+}
+
+fn read_objects(connection: &Connection) -> rusqlite::Result<Vec<SchemaObject>> {
+    connection
+        .prepare(
+            "SELECT type, name, tbl_name, sql FROM sqlite_schema
+             WHERE name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY rowid",
+        )?
+        .query_map([], |row| {
+            let [kind, name, table] = [row.get(0)?, row.get(1)?, row.get(2)?];
+            Ok(SchemaObject { kind, name, table, sql: row.get(3)? })
+        })?
+        .collect()
+}

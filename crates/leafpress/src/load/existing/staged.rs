@@ -1,0 +1,191 @@
+//! What the staged file holds: the table's declaration, its indexes and their
+//! roots, and which pages are theirs.
+
+use std::fs::File;
+use std::io::Read as _;
+
+use leafpress_format::PageLayout;
+use rusqlite::{Connection, OpenFlags, OptionalExtension as _};
+
+use super::Staged;
+use super::connect::ask;
+use super::walk::PageSource;
+use crate::error::{Error, ErrorKind, Result};
+use crate::verify::uri;
+
+/// The staged table, as its file declares it.
+#[derive(Debug)]
+pub struct StagedTable {
+    /// Its row of the schema table.
+    pub table: StagedTree,
+    /// Its indexes, in the order in which they were made.
+    pub indexes: Vec<StagedTree>,
+    /// The last rowid that was given, if the table remembers it.
+    pub sequence: Option<i64>,
+    /// Its rows of `sqlite_stat1`: index and statistics.
+    pub statistics: Vec<(Option<String>, String)>,
+    /// How the file's pages are laid out.
+    pub layout: PageLayout,
+    /// Pages of the file.
+    pub page_count: u32,
+    first_free_trunk: u32,
+    /// Roots of the trees that are not the table's: `sqlite_sequence` and such.
+    other_roots: Vec<u32>,
+}
+
+/// A table or an index.
+#[derive(Debug, Clone)]
+pub struct StagedTree {
+    /// Its name.
+    pub name: String,
+    /// The statement that made it; none for automatic indexes.
+    pub sql: Option<String>,
+    /// Its root page.
+    pub root: u32,
+}
+
+impl StagedTable {
+    /// Reads the declaration.
+    pub fn read(staged: &Staged<'_>) -> Result<Self> {
+        let header = read_header(staged)?;
+        let refused = |source| Error::sqlite("read the temporary database", source);
+        let connection = open(staged).map_err(refused)?;
+        Self::from_schema(&connection, staged.table, header)
+            .map_err(refused)?
+            .ok_or_else(|| not_staged(staged, "the table is not in it"))
+    }
+
+    fn from_schema(
+        connection: &Connection,
+        table: &str,
+        header: StagedHeader,
+    ) -> rusqlite::Result<Option<Self>> {
+        let sql = "SELECT name, sql, rootpage FROM sqlite_schema WHERE type = ?1 AND tbl_name = ?2
+                   ORDER BY rowid";
+        let mut statement = connection.prepare(sql)?;
+        let mut trees = |kind: &str| {
+            let read = |row: &rusqlite::Row<'_>| {
+                Ok(StagedTree { name: row.get(0)?, sql: row.get(1)?, root: row.get(2)? })
+            };
+            statement.query_map([kind, table], read)?.collect::<rusqlite::Result<Vec<_>>>()
+        };
+        let (tables, indexes) = (trees("table")?, trees("index")?);
+        let Some(table) = tables.into_iter().next() else { return Ok(None) };
+        let others = "SELECT rootpage FROM sqlite_schema WHERE rootpage > 0 AND tbl_name <> ?1";
+        let other_roots = connection
+            .prepare(others)?
+            .query_map([&table.name], |row| row.get(0))?
+            .collect::<rusqlite::Result<_>>()?;
+        Ok(Some(Self {
+            sequence: sequence(connection, &table.name)?,
+            statistics: statistics(connection, &table.name)?,
+            table,
+            indexes,
+            layout: header.layout,
+            page_count: header.page_count,
+            first_free_trunk: header.first_free_trunk,
+            other_roots,
+        }))
+    }
+
+    /// The numbers of all pages that are not moved as they are: page 1, the
+    /// table's roots, which get a place of their own, other tables' pages,
+    /// the freelist and the lock-byte page. Ascending.
+    pub fn left_out(&self, source: &mut PageSource) -> Result<Vec<u32>> {
+        let mut pages = Vec::new();
+        pages.extend(self.trees().map(|it| it.root));
+        if self.layout.lock_byte_page() <= self.page_count {
+            pages.push(self.layout.lock_byte_page());
+        }
+        // Page 1 is the root of the schema table.
+        for &root in self.other_roots.iter().chain(&[1]) {
+            source.walk(root, Ok, |visit, _| {
+                pages.push(visit.page);
+                Ok(())
+            })?;
+        }
+        source.freelist(self.first_free_trunk, &mut pages)?;
+        pages.sort_unstable();
+        pages.dedup();
+        Ok(pages)
+    }
+
+    /// The table, then its indexes.
+    pub fn trees(&self) -> impl Iterator<Item = &StagedTree> {
+        std::iter::once(&self.table).chain(&self.indexes)
+    }
+}
+
+/// Opens the staged file, which nobody changes, without locks.
+pub fn open(staged: &Staged<'_>) -> rusqlite::Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
+        | OpenFlags::SQLITE_OPEN_URI
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    Connection::open_with_flags(attachable(staged), flags)
+}
+
+/// The staged file's name, for opening and for ATTACH.
+pub fn attachable(staged: &Staged<'_>) -> String {
+    let path = std::path::absolute(staged.file).unwrap_or_else(|_| staged.file.to_owned());
+    uri(&path, "mode=ro&immutable=1")
+}
+
+fn sequence(connection: &Connection, table: &str) -> rusqlite::Result<Option<i64>> {
+    if !has_table(connection, "sqlite_sequence")? {
+        return Ok(None);
+    }
+    let sql = "SELECT seq FROM sqlite_sequence WHERE name = ?1";
+    connection.query_row(sql, [table], |row| row.get(0)).optional()
+}
+
+fn statistics(
+    connection: &Connection,
+    table: &str,
+) -> rusqlite::Result<Vec<(Option<String>, String)>> {
+    if !has_table(connection, "sqlite_stat1")? {
+        return Ok(Vec::new());
+    }
+    connection
+        .prepare("SELECT idx, stat FROM sqlite_stat1 WHERE tbl = ?1 ORDER BY rowid")?
+        .query_map([table], |row| Ok((row.get(0)?, row.get(1)?)))?
+        .collect()
+}
+
+/// Whether the main database has a table of that name.
+pub fn has_table(connection: &Connection, name: &str) -> rusqlite::Result<bool> {
+    let sql = "SELECT count(*) FROM main.sqlite_schema WHERE type = 'table' AND name = ?1";
+    connection.query_row(sql, [name], |row| row.get::<_, i64>(0)).map(|count| count > 0)
+}
+
+struct StagedHeader {
+    layout: PageLayout,
+    page_count: u32,
+    first_free_trunk: u32,
+}
+
+/// Reads the header past SQLite: the file is ours, and nobody has locks on it.
+fn read_header(staged: &Staged<'_>) -> Result<StagedHeader> {
+    let failed = |source| Error::io("read", staged.file, source);
+    let mut header = [0; 100];
+    File::open(staged.file).and_then(|mut file| file.read_exact(&mut header)).map_err(failed)?;
+    let be32 = |at: usize| u32::from_be_bytes([0, 1, 2, 3].map(|index| header[at + index]));
+    let page_bytes = match u16::from_be_bytes([header[16], header[17]]) {
+        1 => 65536,
+        bytes => u32::from(bytes),
+    };
+    let layout = PageLayout::with_reserved(page_bytes, header[20])
+        .map_err(|error| not_staged(staged, &error.to_string()))?;
+    Ok(StagedHeader { layout, page_count: be32(28), first_free_trunk: be32(32) })
+}
+
+fn not_staged(staged: &Staged<'_>, reason: &str) -> Error {
+    let kind =
+        ErrorKind::Input { file: staged.file.display().to_string(), reason: reason.to_owned() };
+    kind.into()
+}
+
+/// Rows of the staged table.
+pub fn count_rows(connection: &Connection, table: &str) -> rusqlite::Result<u64> {
+    let sql = format!("SELECT count(*) FROM {table}");
+    ask::<i64>(connection, &sql).map(i64::unsigned_abs)
+}

@@ -1,0 +1,187 @@
+//! What is wrong with a row, and where; and the one value that must be known
+//! before the others: the rowid.
+
+use leafpress_format::{Affinity, Value};
+
+use super::convert::{convert, not_a};
+use super::{FieldAt, FieldRule, RowRules, Scratch, ValueSource, shown};
+use crate::input::csv::scan::RecordSpan;
+use crate::load::options::Ragged;
+use crate::schema::shape::OwnedValue;
+use crate::schema::{ColumnType, exact_integer};
+
+/// What is wrong with a row: the reason, and where in the block.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Misfit {
+    /// Offset of the field at fault, or of the record.
+    pub at: usize,
+    /// What is wrong with it.
+    pub reason: String,
+}
+
+impl FieldRule {
+    /// Whether there are fields that make a bad row.
+    fn is_picky(self) -> bool {
+        match self {
+            Self::Given(column_type) => column_type != ColumnType::Text,
+            Self::Timestamp(_) => true,
+            _ => false,
+        }
+    }
+}
+
+impl RowRules {
+    /// Whether the row has the right number of fields, by the caller's rule.
+    #[inline(always)]
+    pub fn check_shape(&self, span: &RecordSpan<'_>) -> Result<(), Misfit> {
+        let (found, expected) = (span.field_ends.len(), self.fields);
+        if found == expected
+            || (found < expected && self.ragged == Ragged::Pad)
+            || (found > expected && self.ragged == Ragged::Truncate)
+        {
+            return Ok(());
+        }
+        Err(self.ragged_row(span))
+    }
+
+    #[cold]
+    fn ragged_row(&self, span: &RecordSpan<'_>) -> Misfit {
+        let (found, expected) = (span.field_ends.len(), self.fields);
+        let fields = if found == 1 { "field" } else { "fields" };
+        let columns = if self.rules.len() == expected {
+            format!("the table {expected} columns")
+        } else {
+            // The table has others besides, or not all of them.
+            format!("the input {expected} columns")
+        };
+        Misfit { at: span.start, reason: format!("the row has {found} {fields}, {columns}") }
+    }
+
+    /// The rowid of a record, if a column says it.
+    pub fn rowid(
+        &self,
+        bytes: &[u8],
+        span: &RecordSpan<'_>,
+        scratch: &mut Scratch,
+    ) -> Result<Option<i64>, Misfit> {
+        let Some(column) = self.primary_key else { return Ok(None) };
+        let field = match &self.sources[column] {
+            ValueSource::Field(field) => *field,
+            ValueSource::Constant(OwnedValue::Integer(rowid)) => return Ok(Some(*rowid)),
+            _ => return Ok(None),
+        };
+        let Scratch { value, unescaped, number, .. } = scratch;
+        let found = self.field_at(bytes, span, field, (value, unescaped));
+        if let Some(rowid) = exact_integer(found.source, found.start, found.end) {
+            return Ok(Some(rowid));
+        }
+        if found.is_empty() || self.is_null_marker(found) {
+            return Err(self.misfit(span, column, "the primary key is empty"));
+        }
+        match Affinity::Integer.apply(Value::Text(found.bytes()), number) {
+            Value::Integer(rowid) => Ok(Some(rowid)),
+            _ => Err(self.misfit(span, column, not_a(found, "INTEGER"))),
+        }
+    }
+
+    /// Where the key's field starts, or the record without one.
+    pub fn key_start(&self, span: &RecordSpan<'_>) -> usize {
+        self.primary_key.map_or(span.start, |column| self.column_start(span, column))
+    }
+
+    /// Where the field of a column starts, or the record if there is none.
+    pub fn column_start(&self, span: &RecordSpan<'_>, column: usize) -> usize {
+        self.field_of(column).map_or(span.start, |field| Self::start_of(span, field))
+    }
+
+    /// Whether a row is good, whatever becomes of detected types.
+    pub fn check(
+        &self,
+        bytes: &[u8],
+        span: &RecordSpan<'_>,
+        is_utf8: bool,
+        scratch: &mut Scratch,
+    ) -> Result<(), Misfit> {
+        if !is_utf8 {
+            check_utf8(bytes, span)?;
+        }
+        self.check_shape(span)?;
+        match self.rowid(bytes, span, scratch) {
+            // What is no integer refutes the detection; it makes no bad row.
+            Err(misfit) if !self.key_is_detected || misfit.reason.ends_with("is empty") => {
+                return Err(misfit);
+            }
+            _ => {}
+        }
+        for column in 0..self.rules.len() {
+            let rule = self.rules[column];
+            if rule.is_picky() || self.refuses_null(column) {
+                self.check_column((bytes, span), column, rule, scratch)
+                    .map_err(|fault| self.misfit(span, column, fault))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Says what is wrong with a column's value.
+    fn check_column(
+        &self,
+        (bytes, span): (&[u8], &RecordSpan<'_>),
+        column: usize,
+        rule: FieldRule,
+        scratch: &mut Scratch,
+    ) -> Result<(), String> {
+        let field = match &self.sources[column] {
+            ValueSource::Field(field) => *field,
+            ValueSource::Constant(OwnedValue::Null) if self.refuses_null(column) => {
+                return Err("is NOT NULL, and nothing gives it a value".to_owned());
+            }
+            _ => return Ok(()),
+        };
+        let Scratch { value, unescaped, number, .. } = scratch;
+        let found = self.field_at(bytes, span, field, (value, unescaped));
+        if found.is_empty() || self.is_null_marker(found) {
+            let is_null = !(rule.is_text() && found.is_empty() && !self.empty_is_null);
+            if is_null && self.refuses_null(column) {
+                return Err(null_refused(found, field >= span.field_ends.len()));
+            }
+            return Ok(());
+        }
+        if rule.is_picky() {
+            convert(rule, found, number)?;
+        }
+        Ok(())
+    }
+
+    /// What is wrong with a row that is bad: the first of its faults, whichever
+    /// column was written first.
+    #[cold]
+    pub fn misfit_of(&self, bytes: &[u8], span: &RecordSpan<'_>, scratch: &mut Scratch) -> Misfit {
+        let unknown = || Misfit { at: span.start, reason: "the row is bad".to_owned() };
+        self.check(bytes, span, true, scratch).err().unwrap_or_else(unknown)
+    }
+
+    /// A fault of a column's field, with the column's name.
+    fn misfit(&self, span: &RecordSpan<'_>, column: usize, reason: impl AsRef<str>) -> Misfit {
+        let reason = format!("column {:?}: {}", self.names[column], reason.as_ref());
+        Misfit { at: self.column_start(span, column), reason }
+    }
+}
+
+fn null_refused(found: FieldAt<'_>, is_missing: bool) -> String {
+    let what = match found.is_empty() {
+        true if is_missing => "the field is missing".to_owned(),
+        true => "the field is empty".to_owned(),
+        false => format!("'{}' stands for NULL", shown(found.bytes())),
+    };
+    format!("is NOT NULL, and {what}")
+}
+
+/// Says where a row's bytes are no UTF-8.
+pub fn check_utf8(bytes: &[u8], span: &RecordSpan<'_>) -> Result<(), Misfit> {
+    let end = span.field_ends.last().map_or(span.start, |&end| end as usize);
+    let Err(error) = std::str::from_utf8(&bytes[span.start..end]) else { return Ok(()) };
+    let at = span.start + error.valid_up_to();
+    let reason = format!("invalid UTF-8: byte 0x{:02x}", bytes[at]);
+    Err(Misfit { at, reason })
+}

@@ -1,0 +1,105 @@
+//! Fields that do not convert the plainest way.
+//!
+//! Must never: know the record, so that the hot loop may keep it in registers.
+
+use leafpress_format::number::{integral, text_to_number};
+use leafpress_format::{Number, NumberText, Value};
+
+use super::timestamp::{DateText, Timestamp};
+use super::{FieldAt, FieldRule};
+use crate::schema::{ColumnType, exact_real, stored_real};
+
+/// What a field is stored as where it does not convert the plainest way.
+pub(super) enum Converted {
+    Number(Number),
+    AsItIs,
+    Text(DateText),
+    Blob(Vec<u8>),
+    Refuted,
+}
+
+/// Converts a field whose type the caller gave, or says why that type cannot
+/// be; a detected type is refuted.
+#[inline(never)]
+pub(super) fn convert(
+    rule: FieldRule,
+    found: FieldAt<'_>,
+    number: &mut NumberText,
+) -> Result<Converted, String> {
+    match rule {
+        FieldRule::Given(column_type) => given(column_type, found, number),
+        FieldRule::Timestamp(form) => {
+            let time = Timestamp::parse(found.bytes())
+                .ok_or_else(|| not_a(found, "date or time as in 2026-01-31 23:59:59+01:00"))?;
+            Ok(time.stored(form))
+        }
+        FieldRule::Numeric => Ok(numeric(found)),
+        _ => Ok(Converted::Refuted),
+    }
+}
+
+/// A type by SQLite's affinity.
+fn given(
+    column_type: ColumnType,
+    found: FieldAt<'_>,
+    number: &mut NumberText,
+) -> Result<Converted, String> {
+    if column_type == ColumnType::Blob {
+        let blob = hex(found.bytes()).ok_or_else(|| not_a(found, "BLOB in hexadecimal digits"));
+        return blob.map(Converted::Blob);
+    }
+    let text = Value::Text(found.bytes());
+    match (column_type, column_type.affinity().apply(text, number)) {
+        (ColumnType::Integer, Value::Integer(integer)) => {
+            Ok(Converted::Number(Number::Integer(integer)))
+        }
+        (ColumnType::Real, Value::Real(real)) => Ok(Converted::Number(stored_real(real))),
+        _ => Err(not_a(found, column_type.name())),
+    }
+}
+
+/// NUMERIC affinity.
+fn numeric(found: FieldAt<'_>) -> Converted {
+    let FieldAt { source, start, end } = found;
+    // The quick way, for most of what is no integer.
+    if let Some(real) = exact_real(source, start, end, 0) {
+        let number = integral(real.value).map_or(Number::Real(real.value), Number::Integer);
+        return Converted::Number(number);
+    }
+    text_to_number(found.bytes()).map_or(Converted::AsItIs, Converted::Number)
+}
+
+pub(super) fn not_a(found: FieldAt<'_>, what: &str) -> String {
+    let article = if what.starts_with('I') { "an" } else { "a" };
+    format!("'{}' is not {article} {what}", shown(found.bytes()))
+}
+
+/// A value as a message shows it.
+pub fn shown(value: &[u8]) -> String {
+    crate::input::csv::locate::excerpt(value, 0, value.len(), 60)
+}
+
+/// Pairs of hexadecimal digits, with or without `0x` or `\x` in front.
+fn hex(text: &[u8]) -> Option<Vec<u8>> {
+    let digits = text.strip_prefix(b"0x").or(text.strip_prefix(b"\\x")).unwrap_or(text);
+    let digit = |byte: u8| (byte as char).to_digit(16).map(|digit| digit as u8);
+    if !digits.len().is_multiple_of(2) {
+        return None;
+    }
+    digits.chunks_exact(2).map(|pair| Some(digit(pair[0])? << 4 | digit(pair[1])?)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blobs_are_hexadecimal() {
+        assert_eq!(hex(b"00fFA0"), Some(vec![0, 255, 160]));
+        assert_eq!(hex(b"0x01"), Some(vec![1]));
+        assert_eq!(hex(b"\\x01"), Some(vec![1]));
+        assert_eq!(hex(b""), Some(vec![]));
+        assert_eq!(hex(b"0"), None);
+        assert_eq!(hex(b"0g"), None);
+    }
+}

@@ -1,0 +1,159 @@
+//! A field of the input: where it stands, and what its value is.
+//!
+//! Must never: copy a field that need not change.
+
+use leafpress_format::NumberText;
+
+use super::RowRules;
+use crate::input::csv::field::{field, record_last_field_end};
+use crate::input::csv::scan::RecordSpan;
+use crate::schema::HEADROOM_BYTES;
+
+/// Memory that rows share.
+#[derive(Debug, Default)]
+pub struct Scratch {
+    pub(super) value: Vec<u8>,
+    pub(super) unescaped: Vec<u8>,
+    pub(super) number: NumberText,
+}
+
+impl Scratch {
+    pub fn new() -> Self {
+        Self::default()
+    }
+}
+
+/// A value's bytes: `start..end` of `source`, with headroom in front.
+#[derive(Clone, Copy)]
+pub struct FieldAt<'a> {
+    pub source: &'a [u8],
+    pub start: usize,
+    pub end: usize,
+}
+
+impl<'a> FieldAt<'a> {
+    #[inline]
+    pub fn bytes(self) -> &'a [u8] {
+        &self.source[self.start..self.end]
+    }
+
+    #[inline]
+    pub fn is_empty(self) -> bool {
+        self.start == self.end
+    }
+
+    /// Without the spaces and tabs around it.
+    fn trimmed(self) -> Self {
+        let Self { source, mut start, mut end } = self;
+        while start < end && is_blank(source[start]) {
+            start += 1;
+        }
+        while start < end && is_blank(source[end - 1]) {
+            end -= 1;
+        }
+        Self { source, start, end }
+    }
+}
+
+const fn is_blank(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t')
+}
+
+impl RowRules {
+    /// Where a field starts; the record's start if it has no such field.
+    #[inline(always)]
+    pub(super) fn start_of(span: &RecordSpan<'_>, field: usize) -> usize {
+        match field {
+            0 => span.start,
+            _ if field < span.field_ends.len() => span.field_ends[field - 1] as usize + 1,
+            _ => span.start,
+        }
+    }
+
+    /// The bounds of a field as it stands in the input.
+    #[inline(always)]
+    fn bounds(&self, bytes: &[u8], span: &RecordSpan<'_>, field: usize) -> (usize, usize) {
+        let start = Self::start_of(span, field);
+        let end = span.field_ends[field] as usize;
+        if field + 1 == span.field_ends.len() {
+            return (start, record_last_field_end(bytes, start, end, self.dialect));
+        }
+        (start, end)
+    }
+
+    /// Whether a field's value is its text as it stands.
+    ///
+    /// The byte at `end` ends the field, so there is one at `start` even if
+    /// the field is empty; it is no quote then.
+    #[inline(always)]
+    pub(super) fn is_plain(&self, bytes: &[u8], start: usize) -> bool {
+        self.dialect.escape().is_none() && Some(bytes[start]) != self.dialect.quote()
+    }
+
+    /// The value of a field: quotes, escapes and what is trimmed taken away.
+    #[inline]
+    pub fn field_at<'a>(
+        &self,
+        bytes: &'a [u8],
+        span: &RecordSpan<'_>,
+        field: usize,
+        scratch: (&'a mut Vec<u8>, &mut Vec<u8>),
+    ) -> FieldAt<'a> {
+        if field >= span.field_ends.len() {
+            // A short row, padded: the missing field is empty.
+            return FieldAt { source: bytes, start: span.start, end: span.start };
+        }
+        let (start, end) = self.bounds(bytes, span, field);
+        let mut found = FieldAt { source: bytes, start, end };
+        if !self.is_plain(bytes, start) {
+            found = self.quoted_field_at(bytes, start, end, scratch);
+        }
+        if self.trim { found.trimmed() } else { found }
+    }
+
+    #[inline(never)]
+    pub(super) fn quoted_field_at<'a>(
+        &self,
+        bytes: &'a [u8],
+        start: usize,
+        end: usize,
+        (value, unescaped): (&'a mut Vec<u8>, &mut Vec<u8>),
+    ) -> FieldAt<'a> {
+        let raw = &bytes[start..end];
+        if self.dialect.escape().is_some() {
+            let as_it_stands = FieldAt { source: bytes, start, end };
+            let bare = if self.trim { as_it_stands.trimmed() } else { as_it_stands };
+            if self.is_null_marker(bare) {
+                // As in `\N`: the marker itself is written with the escape byte.
+                return as_it_stands;
+            }
+        }
+        if let (None, Some(quote), [_, inner @ .., last]) =
+            (self.dialect.escape(), self.dialect.quote(), raw)
+            && *last == quote
+            && memchr::memchr(quote, inner).is_none()
+        {
+            return FieldAt { source: bytes, start: start + 1, end: end - 1 };
+        }
+        value.clear();
+        value.resize(HEADROOM_BYTES, 0);
+        value.extend_from_slice(field(raw, self.dialect, unescaped));
+        FieldAt { source: value, start: HEADROOM_BYTES, end: value.len() }
+    }
+
+    #[inline(never)]
+    pub fn is_null_marker(&self, value: FieldAt<'_>) -> bool {
+        self.null_markers.iter().any(|marker| marker == value.bytes())
+    }
+
+    /// A record's values as they are.
+    pub fn values(&self, bytes: &[u8], span: &RecordSpan<'_>) -> Vec<Vec<u8>> {
+        let (mut value, mut unescaped) = (Vec::new(), Vec::new());
+        let fields = 0..span.field_ends.len();
+        fields
+            .map(|field| {
+                self.field_at(bytes, span, field, (&mut value, &mut unescaped)).bytes().to_vec()
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,278 @@
+//! From an input's columns to a table's: which go where, and what is declared.
+//!
+//! Knows names and types, and no rows. A table is declared by hand (or stands
+//! in the database already) or made up from the input's columns; either way
+//! SQLite says what the declaration means ([`describe`]).
+
+use leafpress_format::Value;
+
+use super::Loader;
+use super::build::RowOrder;
+use super::describe::describe;
+use super::fields::{FieldRule, ValueSource};
+use crate::error::{Error, Result};
+use crate::schema::ddl::{ColumnRequest, IndexRequest, TableRequest};
+use crate::schema::shape::{OwnedValue, TableShape};
+
+/// A table that is to be built.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    pub shape: TableShape,
+    /// Which columns rows bring or are given a value for; the others are SQLite's to fill.
+    pub given: Vec<bool>,
+    pub order: RowOrder,
+}
+
+impl Plan {
+    /// The names of the columns that get values.
+    pub fn given_names(&self) -> Vec<String> {
+        let columns = self.shape.columns.iter().zip(&self.given);
+        columns.filter(|(_, given)| **given).map(|(column, _)| column.name.clone()).collect()
+    }
+}
+
+/// The table's columns, and where their values come from.
+#[derive(Debug, Clone)]
+pub struct ColumnMap {
+    pub names: Vec<String>,
+    pub sources: Vec<ValueSource>,
+    pub given: Vec<bool>,
+}
+
+/// The input's columns that are wanted, under their new names.
+fn wanted_columns(loader: &Loader, input: &[String]) -> Result<Vec<(usize, String)>> {
+    let find = |names: &[(usize, String)], name: &str| {
+        names.iter().position(|(_, n)| n.eq_ignore_ascii_case(name)).ok_or_else(|| {
+            let all: Vec<_> = names.iter().map(|(_, n)| n.as_str()).collect();
+            Error::usage(format!("there is no column '{name}'"))
+                .to_do(format!("the columns are: {}", all.join(", ")))
+        })
+    };
+    let mut columns: Vec<(usize, String)> = input.iter().cloned().enumerate().collect();
+    let originals = columns.clone();
+    for (old, new) in &loader.renames {
+        let at = find(&originals, old)?;
+        columns[at].1.clone_from(new);
+    }
+    for name in &loader.drops {
+        let at = find(&columns, name)?;
+        columns.remove(at);
+    }
+    if loader.selects.is_empty() {
+        return Ok(columns);
+    }
+    loader.selects.iter().map(|name| Ok(columns[find(&columns, name)?].clone())).collect()
+}
+
+impl ColumnMap {
+    /// The columns of a table that is made for the input.
+    pub fn of_input(loader: &Loader, input: &[String]) -> Result<Self> {
+        let wanted = wanted_columns(loader, input)?;
+        if wanted.is_empty() {
+            return Err(Error::usage("no column is left to load"));
+        }
+        let (mut names, mut sources) = (Vec::new(), Vec::new());
+        if let Some((name, form)) = &loader.uuid7 {
+            if wanted.iter().any(|(_, n)| n.eq_ignore_ascii_case(name)) {
+                return Err(Error::usage(format!("the input has a column '{name}' already"))
+                    .to_do("give --uuid7 another name, or leave that column out with --drop"));
+            }
+            names.push(name.clone());
+            sources.push(ValueSource::Uuid7(*form));
+        }
+        for (field, name) in wanted {
+            if names.iter().any(|n| n.eq_ignore_ascii_case(&name)) {
+                return Err(Error::usage(format!("two columns would be called '{name}'")));
+            }
+            names.push(name);
+            sources.push(ValueSource::Field(field));
+        }
+        let given = vec![true; names.len()];
+        Ok(Self { names, sources, given })
+    }
+
+    /// The columns of a declared table, found in the input by their names.
+    pub fn of_table(
+        loader: &Loader,
+        input_name: &str,
+        input: &[String],
+        shape: &TableShape,
+    ) -> Result<Self> {
+        let wanted = wanted_columns(loader, input)?;
+        let mut unused: Vec<&str> = Vec::new();
+        for (_, name) in &wanted {
+            let column = shape.columns.iter().find(|c| c.name.eq_ignore_ascii_case(name));
+            if column.is_none_or(|column| column.generated) {
+                unused.push(name);
+            }
+        }
+        let mut missing: Vec<&str> = Vec::new();
+        let (mut sources, mut given) = (Vec::new(), Vec::new());
+        for (index, column) in shape.columns.iter().enumerate() {
+            let field = wanted.iter().find(|(_, n)| n.eq_ignore_ascii_case(&column.name));
+            let uuid7 = loader.uuid7.as_ref().filter(|(n, _)| n.eq_ignore_ascii_case(&column.name));
+            let (source, is_given) = match (field, uuid7, &column.default) {
+                _ if column.generated => (ValueSource::Constant(OwnedValue::Null), false),
+                (_, Some((_, form)), _) => (ValueSource::Uuid7(*form), true),
+                (Some((field, _)), None, _) => (ValueSource::Field(*field), true),
+                (None, None, _) if shape.rowid_column == Some(index) => {
+                    (ValueSource::Constant(OwnedValue::Null), false)
+                }
+                (None, None, Some(default)) => {
+                    if *default == OwnedValue::Null && column.not_null {
+                        missing.push(&column.name);
+                    }
+                    (ValueSource::Constant(default.clone()), false)
+                }
+                (None, None, None) => {
+                    if column.not_null && shape.through_sql.is_none() {
+                        missing.push(&column.name);
+                    }
+                    (ValueSource::Constant(OwnedValue::Null), false)
+                }
+            };
+            sources.push(source);
+            given.push(is_given);
+        }
+        if !unused.is_empty() || !missing.is_empty() {
+            return Err(mismatch(input_name, &shape.name, &unused, &missing));
+        }
+        let names = shape.columns.iter().map(|column| column.name.clone()).collect();
+        Ok(Self { names, sources, given })
+    }
+
+    /// The sources of the columns in another input's order.
+    pub fn in_order_of(&self, names: &[String]) -> Vec<ValueSource> {
+        let at = |name: &String| self.names.iter().position(|n| n.eq_ignore_ascii_case(name));
+        names.iter().filter_map(at).map(|at| self.sources[at].clone()).collect()
+    }
+
+    /// The rules for the columns of a table that was declared by hand.
+    pub fn declared_rules(shape: &TableShape) -> Vec<FieldRule> {
+        let columns = shape.columns.iter().enumerate();
+        columns
+            .map(|(index, column)| {
+                if shape.rowid_column == Some(index) {
+                    FieldRule::Rowid
+                } else {
+                    FieldRule::for_column(column, shape.strict)
+                }
+            })
+            .collect()
+    }
+}
+
+/// Columns that have no counterpart.
+fn mismatch(input: &str, table: &str, unused: &[&str], missing: &[&str]) -> Error {
+    let mut reason = format!("the columns of {input} are not those of table '{table}'");
+    if !unused.is_empty() {
+        reason.push_str(&format!("; only in the input: {}", unused.join(", ")));
+    }
+    if !missing.is_empty() {
+        reason.push_str(&format!("; NOT NULL and missing in the input: {}", missing.join(", ")));
+    }
+    Error::usage(reason)
+        .to_do("choose columns with --select or --drop, or rename them with --rename OLD=NEW")
+}
+
+/// Two inputs whose columns are not the same.
+pub fn inputs_differ(first: &str, first_names: &[String], other: &str, names: &[String]) -> Error {
+    let without = |these: &[String], those: &[String]| {
+        let only = these.iter().filter(|name| !those.iter().any(|n| n.eq_ignore_ascii_case(name)));
+        only.cloned().collect::<Vec<_>>().join(", ")
+    };
+    let mut reason = format!("the columns of {other} are not those of {first}");
+    for (file, only) in [(first, without(first_names, names)), (other, without(names, first_names))]
+    {
+        if !only.is_empty() {
+            reason.push_str(&format!("; only in {file}: {only}"));
+        }
+    }
+    Error::usage(reason).to_do("load such files into tables of their own, one after the other")
+}
+
+/// The shape of a table that is made for an input: its columns with their declared types.
+pub fn made_table(
+    loader: &Loader,
+    table: &str,
+    columns: Vec<(String, String)>,
+) -> Result<TableShape> {
+    let names: Vec<&str> = columns.iter().map(|(name, _)| name.as_str()).collect();
+    let mut primary_key = Vec::new();
+    for key in &loader.primary_key {
+        let found = names.iter().find(|name| name.eq_ignore_ascii_case(key)).ok_or_else(|| {
+            Error::usage(format!("there is no column '{key}' to be the primary key"))
+                .to_do(format!("the columns are: {}", names.join(", ")))
+        })?;
+        primary_key.push((*found).to_owned());
+    }
+    if primary_key.is_empty() {
+        primary_key.extend(loader.uuid7.iter().map(|(name, _)| name.clone()));
+    }
+    if loader.without_rowid && primary_key.is_empty() {
+        return Err(Error::usage("a WITHOUT ROWID table needs a primary key")
+            .to_do("name its columns with --pk"));
+    }
+    let indexes = index_requests(loader, &names)?;
+    let not_null = |name: &str| loader.not_null.iter().any(|n| n.eq_ignore_ascii_case(name));
+    let columns = columns.iter().map(|(name, declared_type)| ColumnRequest {
+        name: name.clone(),
+        declared_type: declared_type.clone(),
+        not_null: not_null(name),
+    });
+    let request = TableRequest {
+        table: table.to_owned(),
+        columns: columns.collect(),
+        primary_key,
+        without_rowid: loader.without_rowid,
+        strict: loader.strict,
+        autoincrement: false,
+        indexes,
+    };
+    let statements = request.statements();
+    describe(&statements, Some(table)).map_err(|error| {
+        error.to_do("name the table with --table and the columns with --columns or --rename")
+    })
+}
+
+fn index_requests(loader: &Loader, names: &[&str]) -> Result<Vec<IndexRequest>> {
+    let requests = loader.indexes.iter();
+    requests.map(|(text, unique)| IndexRequest::parse(text, *unique, names)).collect()
+}
+
+/// A declared table with the indexes that are asked for besides.
+pub fn with_indexes(loader: &Loader, shape: TableShape) -> Result<TableShape> {
+    let names: Vec<&str> = shape.columns.iter().map(|column| column.name.as_str()).collect();
+    let mut taken: Vec<String> = shape.indexes.iter().map(|index| index.name.clone()).collect();
+    let mut statements = vec![shape.create_sql()];
+    for request in index_requests(loader, &names)? {
+        let is_taken = |name: &str| taken.iter().any(|t| t.eq_ignore_ascii_case(name));
+        let name = request.name(&shape.name, is_taken);
+        statements.push(request.create_sql(&name, &shape.name));
+        taken.push(name);
+    }
+    if statements.len() == 1 { Ok(shape) } else { describe(&statements, Some(&shape.name)) }
+}
+
+/// A table as the caller declared it, with the indexes asked for.
+pub fn declared_table(loader: &Loader, sql: &str) -> Result<TableShape> {
+    with_indexes(loader, describe(&[sql.to_owned()], loader.table.as_deref())?)
+}
+
+/// In which order rows are expected.
+pub fn expected_order(shape: &TableShape) -> RowOrder {
+    if shape.through_sql.is_some() { RowOrder::ThroughSql } else { RowOrder::Ascending }
+}
+
+impl OwnedValue {
+    /// The value, borrowed.
+    pub fn value(&self) -> Value<'_> {
+        match self {
+            Self::Null => Value::Null,
+            Self::Integer(integer) => Value::Integer(*integer),
+            Self::Real(real) => Value::Real(*real),
+            Self::Text(text) => Value::Text(text.as_bytes()),
+            Self::Blob(blob) => Value::Blob(blob),
+        }
+    }
+}

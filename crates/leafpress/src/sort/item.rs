@@ -1,0 +1,179 @@
+//! The bytes of an item, the same in memory and in a spilled run.
+//!
+//! ```text
+//! lengths │ record's length │ sequence │ rowid − sequence │ record
+//!  1 byte │ 1, 2, 4 or 8    │ 1 to 8   │ 0 to 6, or 8     │
+//! ```
+//!
+//! | bits of `lengths` | say |
+//! |---|---|
+//! | 0, 1 | how long the record's length is, as a power of two |
+//! | 2 to 4 | how long the sequence is, less one |
+//! | 5 to 7 | how long the difference is; 7 is 8 |
+//!
+//! All numbers are little-endian; the difference has its sign in its lowest
+//! bit. Where rowids count the rows it takes a byte or none.
+//!
+//! Must never: panic at bytes that are no item. They may come from a disk.
+
+/// No header is longer; that many bytes behind an item may be scribbled over.
+pub const HEADER_BYTES_MAX: usize = 1 + 8 + 8 + 8;
+
+/// An item found in some bytes.
+#[derive(Debug, Clone, Copy)]
+pub struct Item<'b> {
+    pub sequence: u64,
+    pub rowid: i64,
+    pub record: &'b [u8],
+}
+
+/// Where an item's record lies, relative to the bytes it was found in.
+struct Header {
+    sequence: u64,
+    rowid: i64,
+    record_at: usize,
+    record_bytes: usize,
+}
+
+/// How many bytes to make room for.
+pub fn bytes_max(record: &[u8]) -> usize {
+    HEADER_BYTES_MAX + record.len()
+}
+
+/// Writes an item at `at` and returns where it ends. There is room for [`bytes_max`].
+#[inline]
+pub fn write(buf: &mut [u8], at: usize, sequence: u64, rowid: i64, record: &[u8]) -> usize {
+    let buf = &mut buf[at..at + bytes_max(record)];
+    let difference = rowid.wrapping_sub(sequence as i64);
+    let difference = (difference << 1 ^ difference >> 63) as u64;
+    let length = record.len() as u64;
+    let length_power = match length {
+        0..0x100 => 0,
+        0x100..0x1_0000 => 1,
+        0x1_0000..0x1_0000_0000 => 2,
+        _ => 3,
+    };
+    let sequence_bytes = bytes_of(sequence | 1);
+    let difference_code = bytes_of(difference).min(7);
+    buf[0] = length_power | (sequence_bytes as u8 - 1) << 2 | (difference_code as u8) << 5;
+    // Whole words: what is too much is overwritten by what comes next.
+    let mut end = 1;
+    put(buf, end, length);
+    end += 1 << length_power;
+    put(buf, end, sequence);
+    end += sequence_bytes;
+    put(buf, end, difference);
+    end += difference_bytes(difference_code);
+    buf[end..end + record.len()].copy_from_slice(record);
+    at + end + record.len()
+}
+
+/// The item at the start of `bytes`, and how long it is; `None` if there is
+/// none, or not all of it.
+#[inline]
+pub fn read(bytes: &[u8]) -> Option<(Item<'_>, usize)> {
+    let header = header(bytes)?;
+    let end = header.record_at.checked_add(header.record_bytes)?;
+    let record = bytes.get(header.record_at..end)?;
+    Some((Item { sequence: header.sequence, rowid: header.rowid, record }, end))
+}
+
+/// How long the item at the start of `bytes` is, also if not all of it is there.
+pub fn length(bytes: &[u8]) -> Option<u64> {
+    let header = header(bytes)?;
+    (header.record_at as u64).checked_add(header.record_bytes as u64)
+}
+
+#[inline]
+fn header(bytes: &[u8]) -> Option<Header> {
+    let lengths = usize::from(*bytes.first()?);
+    let length_bytes = 1 << (lengths & 3);
+    let sequence_bytes = (lengths >> 2 & 7) + 1;
+    let rowid_bytes = difference_bytes(lengths >> 5);
+    let length = get(bytes, 1, length_bytes)?;
+    let sequence = get(bytes, 1 + length_bytes, sequence_bytes)?;
+    let difference = get(bytes, 1 + length_bytes + sequence_bytes, rowid_bytes)?;
+    let difference = (difference >> 1) as i64 ^ -((difference & 1) as i64);
+    Some(Header {
+        sequence,
+        rowid: difference.wrapping_add(sequence as i64),
+        record_at: 1 + length_bytes + sequence_bytes + rowid_bytes,
+        record_bytes: usize::try_from(length).ok()?,
+    })
+}
+
+const fn bytes_of(value: u64) -> usize {
+    (64 - value.leading_zeros()).div_ceil(8) as usize
+}
+
+const fn difference_bytes(code: usize) -> usize {
+    if code == 7 { 8 } else { code }
+}
+
+#[inline]
+fn put(buf: &mut [u8], at: usize, value: u64) {
+    buf[at..at + 8].copy_from_slice(&value.to_le_bytes());
+}
+
+/// The `count` bytes at `at`, 0 to 8.
+#[inline]
+fn get(bytes: &[u8], at: usize, count: usize) -> Option<u64> {
+    if count == 0 {
+        return Some(0);
+    }
+    if let Some(word) = bytes.get(at..at + 8).and_then(|rest| rest.first_chunk::<8>()) {
+        return Some(u64::from_le_bytes(*word) & u64::MAX >> (64 - 8 * count));
+    }
+    let rest = bytes.get(at..at + count)?;
+    Some(rest.iter().rev().fold(0, |value, &byte| value << 8 | u64::from(byte)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn check(sequence: u64, rowid: i64, record: &[u8]) {
+        let mut buf = vec![0xee; 3 + bytes_max(record)];
+        let end = write(&mut buf, 3, sequence, rowid, record);
+        for slack in [0, 1, 8] {
+            let some = &buf[3..(end + slack).min(buf.len())];
+            let (item, length_read) = read(some).unwrap();
+            assert_eq!(length_read, end - 3);
+            assert_eq!(length(some), Some(end as u64 - 3));
+            assert_eq!((item.sequence, item.rowid, item.record), (sequence, rowid, record));
+        }
+        assert!(read(&buf[3..end - 1]).is_none() || record.is_empty());
+    }
+
+    #[test]
+    fn items_at_the_edges_come_back() {
+        for sequence in [0, 1, 255, 256, u64::from(u32::MAX), i64::MAX as u64, u64::MAX] {
+            for rowid in [0, 1, -1, 255, 256, 1 << 40, i64::MIN, i64::MAX] {
+                for record_bytes in [0, 1, 7, 8, 255, 256, 65_535, 65_536] {
+                    check(sequence, rowid, &vec![7; record_bytes]);
+                }
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn items_come_back(
+            sequence: u64, shift in 0..64, rowid: i64, near: bool, off in -300..300_i64,
+            record in prop::collection::vec(any::<u8>(), 0..300),
+        ) {
+            let sequence = sequence >> shift;
+            let rowid = if near { (sequence as i64).wrapping_add(off) } else { rowid >> shift };
+            check(sequence, rowid, &record);
+        }
+
+        #[test]
+        fn any_bytes_are_an_item_or_none(bytes in prop::collection::vec(any::<u8>(), 0..40)) {
+            if let Some((item, length_read)) = read(&bytes) {
+                prop_assert!(length_read <= bytes.len() && item.record.len() < length_read);
+            }
+            let _ = length(&bytes);
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! How a sorter divides its memory.
+//!
+//! | part | is for |
+//! |---|---|
+//! | 7/8 | buffers: those that threads fill, sealed runs, samples of spilled ones |
+//! | 1/8 | what a spill or a partition in memory needs: slots to merge, write buffers |
+//! | 1/2 | partitions read from disk; runs in memory have gone there by then, but for the other half |
+
+use super::order::SLOT_BYTES;
+
+/// Runs are not larger than this: sorting stays near the cache.
+const RUN_BYTES_MAX: usize = 32 << 20;
+
+/// A thread has memory for so many runs: one to fill, others to merge.
+const RUNS_PER_THREAD: usize = 4;
+
+/// A partition's size, where memory allows: its slots fit the cache.
+const PARTITION_BYTES: u64 = 6 << 20;
+
+/// A partition should have so much of each spilled run, or reads become small.
+const STRETCH_BYTES_MIN: u64 = 64 << 10;
+
+/// A merge sorts slots and needs as much again at worst.
+const MERGE_BYTES_PER_ITEM: u64 = 2 * SLOT_BYTES as u64;
+
+/// Writes larger than this were measured to be slower.
+const WRITE_BYTES_MAX: usize = 1 << 20;
+
+/// The sizes that follow from the memory given and the number of threads.
+#[derive(Debug, Clone)]
+pub struct Limits {
+    /// A buffer: items and their slots.
+    pub run_bytes: usize,
+    /// All buffers and samples.
+    pub runs_bytes: usize,
+    /// How much of them may stay while partitions are read from disk.
+    pub runs_bytes_beside_partitions: usize,
+    /// How much a thread spills at once.
+    pub spill_bytes: usize,
+    /// One write.
+    pub write_bytes: usize,
+    /// What the keys may take that a spill's parts are chosen from.
+    pub spill_candidates_bytes: usize,
+    /// What the keys may take that partitions are chosen from, before any is loaded.
+    pub candidates_bytes: usize,
+    /// How many samples of spilled runs there should be; twice as many data make
+    /// fewer than that many more.
+    pub samples_max: u64,
+    /// What a merge may take in a thread.
+    merge_bytes: u64,
+    /// What a partition read from disk may take in a thread.
+    spilled_partition_bytes: u64,
+}
+
+impl Limits {
+    pub fn new(memory_bytes: usize, threads: usize) -> Self {
+        let threads = threads.max(1);
+        let eighth = memory_bytes / 8;
+        let runs_bytes = memory_bytes - eighth;
+        let write_bytes = (eighth / threads / 2).clamp(1, WRITE_BYTES_MAX);
+        Self {
+            run_bytes: (runs_bytes / (RUNS_PER_THREAD * threads)).clamp(1, RUN_BYTES_MAX),
+            runs_bytes,
+            runs_bytes_beside_partitions: memory_bytes / 2,
+            spill_bytes: runs_bytes / threads,
+            write_bytes,
+            spill_candidates_bytes: eighth / 4 / threads,
+            candidates_bytes: memory_bytes / 4,
+            samples_max: (eighth / 4 / SLOT_BYTES).max(1) as u64,
+            merge_bytes: (eighth / threads / 2) as u64,
+            spilled_partition_bytes: (memory_bytes / 2 / threads) as u64,
+        }
+    }
+
+    /// The size of partitions of runs in memory, `items` of `bytes` in all.
+    pub fn partition_bytes_of(&self, bytes: u64, items: u64) -> u64 {
+        let bytes_per_item = bytes / items.max(1) + 1;
+        let items_max = self.merge_bytes / MERGE_BYTES_PER_ITEM;
+        PARTITION_BYTES.min(items_max * bytes_per_item).max(bytes_per_item)
+    }
+
+    /// The same if some, `runs` of them, are on disk.
+    pub fn spilled_partition_bytes_of(&self, bytes: u64, items: u64, runs: u64) -> u64 {
+        let bytes_per_item = bytes / items.max(1) + 1;
+        // Half as much again, as samples do not divide evenly.
+        let room_per_item = (bytes_per_item + MERGE_BYTES_PER_ITEM) * 3 / 2;
+        let items_max = self.spilled_partition_bytes / room_per_item;
+        let wanted = PARTITION_BYTES.max(runs * STRETCH_BYTES_MIN);
+        wanted.min(items_max * bytes_per_item).max(bytes_per_item)
+    }
+}

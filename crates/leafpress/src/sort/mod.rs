@@ -1,0 +1,183 @@
+//! Sorting: items go in from several threads in any order, and come out by key.
+//!
+//! What it is for: pressing a table or an index needs its rows in key order.
+//! What fits the memory that is given stays there; the rest goes to a temporary
+//! file, once.
+//!
+//! What it must never do: know what the records are for. It compares them by
+//! their columns, with the format crate, and hands them out as they came in.
+//!
+//! Where it stands: between the rows made of an input and the pages pressed
+//! from them; only `load` uses it.
+//!
+//! # The way of an item
+//!
+//! ```text
+//!  push ─► run being filled ─► sealed: slots sorted ─┬────────────────► partition ─► entries
+//!          (one per thread)    (in memory)           └─► merged, on disk ──┘
+//! ```
+//!
+//! | | |
+//! |---|---|
+//! | `item.rs` | an item's bytes |
+//! | `order.rs` | slots, and the order they are sorted in |
+//! | `run.rs` | a run in memory |
+//! | `pool.rs`, `limits.rs` | who may use how much memory, and what goes to disk |
+//! | `spill.rs` | runs on disk |
+//! | `plan.rs` | which keys divide all runs into partitions |
+//! | `sorted.rs`, `partition.rs` | partitions, merged from all runs |
+//!
+//! # Invariants
+//!
+//! 1. Entries come by key, and by sequence where keys are equal, whatever
+//!    thread pushed them and wherever they lay.
+//! 2. Equal keys are never in two partitions. So one key with many items must
+//!    fit the memory, the one thing that exceeds what was allowed.
+//! 3. Buffers, slots, samples and partitions together take no more than
+//!    `memory_bytes` (but for 2, an item that is larger by itself, and what a
+//!    partition exceeds its planned size by).
+
+mod item;
+mod limits;
+mod order;
+mod partition;
+mod plan;
+mod pool;
+mod run;
+mod sorted;
+mod spill;
+#[cfg(test)]
+mod tests;
+
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use leafpress_format::KeyColumn;
+
+pub use partition::{Entry, Partition};
+pub use sorted::Sorted;
+
+use crate::error::Result;
+use item::Item;
+use limits::Limits;
+use order::Order;
+use pool::Pool;
+use run::RunBuffer;
+
+/// With less memory than this it does not work well: it is what is used then.
+pub const MEMORY_BYTES_MIN: usize = 8 << 20;
+
+/// What a sorter may use.
+#[derive(Debug, Clone)]
+pub struct SortOptions {
+    /// Memory, at least [`MEMORY_BYTES_MIN`].
+    pub memory_bytes: usize,
+    /// How many threads will push, and load partitions.
+    pub threads: usize,
+    /// Where a temporary file may be made for what exceeds the memory.
+    pub folder: PathBuf,
+}
+
+/// What items are sorted by.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SortKey {
+    /// The rowid.
+    Rowid,
+    /// The record's first columns, as many as there are here.
+    Columns(Vec<KeyColumn>),
+}
+
+/// Takes items in any order.
+///
+/// Each thread pushes through a [`RunBuilder`] of its own.
+#[derive(Debug)]
+pub struct Sorter {
+    pool: Pool,
+}
+
+impl Sorter {
+    /// A sorter of nothing yet.
+    pub fn new(options: SortOptions, key: SortKey) -> Self {
+        let memory_bytes = options.memory_bytes.max(MEMORY_BYTES_MIN);
+        Self::with_memory(options, key, memory_bytes)
+    }
+
+    /// The same without a minimum.
+    fn with_memory(options: SortOptions, key: SortKey, memory_bytes: usize) -> Self {
+        let limits = Limits::new(memory_bytes, options.threads);
+        Self { pool: Pool::new(options, limits, Order::new(key)) }
+    }
+
+    /// Where one thread pushes its items.
+    pub fn run(&self) -> RunBuilder<'_> {
+        RunBuilder { pool: &self.pool, buffer: None }
+    }
+
+    /// Divides what all threads have pushed, and finished, into partitions.
+    ///
+    /// # Errors
+    /// Where the temporary file cannot be read.
+    pub fn finish(self) -> Result<Sorted> {
+        Sorted::new(self.pool)
+    }
+}
+
+/// Where a thread pushes its items.
+///
+/// What was pushed counts when [`finish`](Self::finish) has been called: without
+/// that, the last of it is left out.
+#[derive(Debug)]
+pub struct RunBuilder<'s> {
+    pool: &'s Pool,
+    /// The run being filled; nothing before the first item.
+    buffer: Option<RunBuffer>,
+}
+
+impl RunBuilder<'_> {
+    /// Adds an item. Of items with equal keys, the one with the smaller
+    /// `sequence` will come first; no two have the same.
+    ///
+    /// # Errors
+    /// Where the memory is used up and the temporary file cannot be written. The
+    /// sorter is of no use then.
+    #[inline]
+    pub fn push(&mut self, sequence: u64, rowid: i64, record: &[u8]) -> Result<()> {
+        let item = Item { sequence, rowid, record };
+        if let Some(buffer) = &mut self.buffer
+            && buffer.push(&self.pool.order, &item)
+        {
+            return Ok(());
+        }
+        self.push_to_next(&item)
+    }
+
+    /// Adds an item for which there is no room in the run.
+    #[cold]
+    #[inline(never)]
+    fn push_to_next(&mut self, item: &Item<'_>) -> Result<()> {
+        if let Some(full) = self.buffer.take() {
+            self.pool.seal(full);
+        }
+        let mut buffer = self.pool.buffer(RunBuffer::bytes_for(item.record))?;
+        let has_room = buffer.push(&self.pool.order, item);
+        debug_assert!(has_room, "a buffer of that size was asked for");
+        self.buffer = Some(buffer);
+        Ok(())
+    }
+
+    /// Ends what this thread pushes.
+    ///
+    /// # Errors
+    /// As for [`push`](Self::push).
+    pub fn finish(self) -> Result<()> {
+        if let Some(buffer) = self.buffer {
+            self.pool.seal(buffer);
+        }
+        self.pool.settle()
+    }
+}
+
+/// A panic elsewhere leaves nothing half done here.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,186 @@
+//! The order that items are sorted in.
+//!
+//! Items come in the order of their keys, those of one key in the order of
+//! their sequences. A [`Slot`] stands for an item: its key's prefix decides most
+//! comparisons, and where its bytes lie the rest.
+//!
+//! # Invariants
+//!
+//! 1. Of two slots with different prefixes, the smaller prefix has the smaller
+//!    key. By rowid, the prefix is the key with the sequence behind it.
+
+use std::cmp::Ordering;
+
+use leafpress_format::{EntryColumn, Projection, compare_records, key_prefix};
+
+use super::SortKey;
+use super::item::Item;
+
+/// Bits of a rowid's prefix that hold the sequence.
+const SEQUENCE_BITS: u32 = 64;
+
+/// One item, as it is sorted.
+///
+/// The prefix in two halves: a `u128` would be aligned to 16 bytes, and a slot
+/// be a third larger.
+#[derive(Debug, Clone, Copy)]
+pub struct Slot {
+    high: u64,
+    low: u64,
+    /// Where the item's bytes lie; what that means is for the slot's holder to say.
+    pub place: u64,
+}
+
+/// What one slot takes.
+pub const SLOT_BYTES: usize = size_of::<Slot>();
+
+impl Slot {
+    #[inline]
+    pub fn new(prefix: u128, place: u64) -> Self {
+        Self { high: (prefix >> 64) as u64, low: prefix as u64, place }
+    }
+
+    /// The same item, its place put in other words.
+    #[inline]
+    pub fn at(self, place: u64) -> Self {
+        Self { place, ..self }
+    }
+
+    #[inline]
+    pub fn prefix(&self) -> u128 {
+        u128::from(self.high) << 64 | u128::from(self.low)
+    }
+}
+
+/// The order, made of what is to be sorted by.
+#[derive(Debug, Clone)]
+pub struct Order {
+    key: SortKey,
+}
+
+impl Order {
+    pub fn new(key: SortKey) -> Self {
+        Self { key }
+    }
+
+    /// The prefix of an item (invariant 1).
+    #[inline]
+    pub fn prefix(&self, item: &Item<'_>) -> u128 {
+        match &self.key {
+            SortKey::Rowid => rowid_prefix(item.rowid) | u128::from(item.sequence),
+            SortKey::Columns(columns) => key_prefix(item.record, columns),
+        }
+    }
+
+    /// Compares two items of the same prefix by what it leaves open: the rest
+    /// of the key, then the sequence.
+    pub fn compare_rest(&self, left: &Item<'_>, right: &Item<'_>) -> Ordering {
+        self.compare_rest_of_key(left.record, right.record)
+            .then_with(|| left.sequence.cmp(&right.sequence))
+    }
+
+    #[inline]
+    fn compare_rest_of_key(&self, left: &[u8], right: &[u8]) -> Ordering {
+        match &self.key {
+            SortKey::Rowid => Ordering::Equal,
+            SortKey::Columns(columns) => compare_records(left, right, columns),
+        }
+    }
+
+    /// Whether two items that follow one another have the same key.
+    #[inline]
+    pub fn is_same_key(&self, left: (u128, &[u8]), right: (u128, &[u8])) -> bool {
+        match &self.key {
+            SortKey::Rowid => left.0 >> SEQUENCE_BITS == right.0 >> SEQUENCE_BITS,
+            SortKey::Columns(_) => {
+                left.0 == right.0 && self.compare_rest_of_key(left.1, right.1).is_eq()
+            }
+        }
+    }
+
+    /// The key of an item alone, to divide others by.
+    pub fn divider(&self, prefix: u128, record: &[u8]) -> Divider {
+        match &self.key {
+            SortKey::Rowid => {
+                let prefix = prefix >> SEQUENCE_BITS << SEQUENCE_BITS;
+                Divider { prefix, record: Vec::new() }
+            }
+            SortKey::Columns(columns) => {
+                let columns = (0..columns.len()).map(EntryColumn::Column).collect();
+                let mut key = Vec::new();
+                Projection::new(columns).append(record, 0, &mut key);
+                Divider { prefix, record: key }
+            }
+        }
+    }
+
+    /// Compares two dividers.
+    pub fn compare_dividers(&self, left: &Divider, right: &Divider) -> Ordering {
+        left.prefix
+            .cmp(&right.prefix)
+            .then_with(|| self.compare_rest_of_key(&left.record, &right.record))
+    }
+
+    /// Whether an item's key comes before `divider`.
+    #[inline]
+    pub fn is_before(&self, prefix: u128, record: &[u8], divider: &Divider) -> bool {
+        match prefix.cmp(&divider.prefix) {
+            Ordering::Less => true,
+            Ordering::Greater => false,
+            Ordering::Equal => self.compare_rest_of_key(record, &divider.record).is_lt(),
+        }
+    }
+}
+
+/// A key that divides items: those of smaller keys from all others.
+#[derive(Debug, Clone)]
+pub struct Divider {
+    pub prefix: u128,
+    /// The key's columns; nothing if the order is by rowid.
+    record: Vec<u8>,
+}
+
+impl Divider {
+    /// The memory it takes.
+    pub fn bytes(&self) -> usize {
+        size_of::<Self>() + self.record.len()
+    }
+}
+
+/// The keys of a partition: from `lower` on, and before `upper`.
+#[derive(Debug, Clone, Copy)]
+pub struct Between<'d> {
+    pub order: &'d Order,
+    pub lower: Option<&'d Divider>,
+    pub upper: Option<&'d Divider>,
+}
+
+impl Between<'_> {
+    /// Whether a key is before all of them.
+    #[inline]
+    pub fn is_before(&self, prefix: u128, record: &[u8]) -> bool {
+        self.lower.is_some_and(|lower| self.order.is_before(prefix, record, lower))
+    }
+
+    /// Whether a key is behind all of them.
+    #[inline]
+    pub fn is_behind(&self, prefix: u128, record: &[u8]) -> bool {
+        self.upper.is_some_and(|upper| !self.order.is_before(prefix, record, upper))
+    }
+}
+
+#[inline]
+fn rowid_prefix(rowid: i64) -> u128 {
+    u128::from(rowid as u64 ^ 1 << 63) << SEQUENCE_BITS
+}
+
+/// Sorts slots whose items `item_of` finds by their places.
+///
+/// Stretches that are sorted already cost little: a partition is made of them.
+pub fn sort_slots<'i>(order: &Order, slots: &mut [Slot], item_of: &impl Fn(u64) -> Item<'i>) {
+    slots.sort_by(|left, right| {
+        left.prefix()
+            .cmp(&right.prefix())
+            .then_with(|| order.compare_rest(&item_of(left.place), &item_of(right.place)))
+    });
+}

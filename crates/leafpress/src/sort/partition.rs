@@ -1,0 +1,218 @@
+//! Partitions: what lies between two dividers in all runs, merged.
+//!
+//! The slots of a partition are gathered from all runs, in stretches that are in
+//! order already, and sorted. Items in memory stay where they are, items on disk
+//! are read into the partition's buffer.
+//!
+//! Items are then visited in an order that is random in memory. A visit would
+//! wait for each in turn, so some are touched together before they are due.
+
+use std::sync::Arc;
+
+use super::item::{self, Item};
+use super::order::{Between, Divider, Slot, sort_slots};
+use super::run::{MemoryRun, item_at};
+use super::sorted::Contents;
+use super::spill::{SpillFile, SpilledRun};
+use crate::error::Result;
+
+/// Of a place in a partition: which run, above where in it.
+const OFFSET_BITS: u32 = 40;
+
+/// The run that stands for the partition's buffer.
+const BUFFER_RUN: u64 = u64::MAX >> OFFSET_BITS;
+
+/// How many items are touched together.
+const TOUCHED_ITEMS: usize = 16;
+
+/// A cache line.
+const LINE_BYTES: usize = 64;
+
+fn place(run: u64, offset: u64) -> u64 {
+    run << OFFSET_BITS | offset
+}
+
+fn run_and_offset(place: u64) -> (u64, u64) {
+    (place >> OFFSET_BITS, place & ((1 << OFFSET_BITS) - 1))
+}
+
+/// Appends to `slots` those of the items in memory between two keys.
+fn gather(between: &Between<'_>, runs: &[MemoryRun], slots: &mut Vec<Slot>) {
+    for (run, number) in runs.iter().zip(0..) {
+        let found = run.slots_between(between);
+        slots.extend(found.iter().map(|slot| slot.at(place(number, slot.place))));
+    }
+}
+
+/// The bytes that hold a slot's item, and where it begins in them.
+#[inline]
+fn locate<'b>(runs: &'b [MemoryRun], buffer: &'b [u8], place: u64) -> (&'b [u8], usize) {
+    let (run, offset) = run_and_offset(place);
+    (runs.get(run as usize).map_or(buffer, MemoryRun::bytes), offset as usize)
+}
+
+/// Fills `slots` with those of the items between two keys, in order.
+pub fn merge_runs(between: &Between<'_>, runs: &[MemoryRun], slots: &mut Vec<Slot>) {
+    slots.clear();
+    gather(between, runs, slots);
+    sort_slots(between.order, slots, &|place| {
+        let (bytes, at) = locate(runs, &[], place);
+        item_at(bytes, at as u64)
+    });
+}
+
+/// Calls `visit` with the prefix and the bytes of each item.
+pub fn for_each_merged<E>(
+    runs: &[MemoryRun],
+    slots: &[Slot],
+    mut visit: impl FnMut(u128, &[u8]) -> std::result::Result<(), E>,
+) -> std::result::Result<(), E> {
+    for batch in slots.chunks(TOUCHED_ITEMS) {
+        touch(runs, &[], batch);
+        for slot in batch {
+            let (bytes, at) = locate(runs, &[], slot.place);
+            let rest = &bytes[at..];
+            let length = item::read(rest).map_or(0, |(_, length)| length);
+            visit(slot.prefix(), &rest[..length])?;
+        }
+    }
+    Ok(())
+}
+
+/// Has the first lines of some items fetched, all at once.
+#[inline]
+fn touch(runs: &[MemoryRun], buffer: &[u8], slots: &[Slot]) {
+    let mut sum = 0_u8;
+    for slot in slots {
+        let (bytes, at) = locate(runs, buffer, slot.place);
+        for line in 0..3 {
+            sum ^= bytes.get(at + line * LINE_BYTES).copied().unwrap_or(0);
+        }
+    }
+    std::hint::black_box(sum);
+}
+
+/// An item of a partition, in key order.
+#[derive(Debug, Clone, Copy)]
+pub struct Entry<'e> {
+    /// The ordinal that it was pushed with.
+    pub sequence: u64,
+    /// The rowid that it was pushed with.
+    pub rowid: i64,
+    /// Its record.
+    pub record: &'e [u8],
+    /// Whether its key is that of the entry before it. Entries of one key are in
+    /// the order of their sequences, and never in two partitions.
+    pub repeats_key: bool,
+}
+
+/// The items between two keys, to use again for another partition.
+#[derive(Debug, Default)]
+pub struct Partition {
+    slots: Vec<Slot>,
+    /// What was read from disk; longer than that.
+    buffer: Vec<u8>,
+    /// What the slots belong to; nothing before the first load.
+    contents: Option<Arc<Contents>>,
+}
+
+impl Partition {
+    /// An empty one.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// How many entries it has.
+    pub fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Whether it has no entries.
+    pub fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    /// The entries, in key order.
+    pub fn entries(&self) -> impl Iterator<Item = Entry<'_>> {
+        let contents = self.contents.as_deref();
+        contents.into_iter().flat_map(|contents| Entries {
+            contents,
+            buffer: &self.buffer,
+            slots: &self.slots,
+            next: 0,
+            previous: None,
+        })
+    }
+
+    /// Fills it with the items between two keys.
+    ///
+    /// After an error it is empty.
+    pub(super) fn fill(
+        &mut self,
+        contents: &Arc<Contents>,
+        lower: Option<&Divider>,
+        upper: Option<&Divider>,
+    ) -> Result<()> {
+        self.slots.clear();
+        self.contents = None;
+        let (order, runs) = (&contents.order, contents.runs.as_slice());
+        let between = Between { order, lower, upper };
+        gather(&between, runs, &mut self.slots);
+        if let Some(file) = &contents.file {
+            let outcome = self.read(file, &contents.spilled, &between);
+            outcome.inspect_err(|_| self.slots.clear())?;
+        }
+        let buffer = self.buffer.as_slice();
+        sort_slots(order, &mut self.slots, &|place| {
+            let (bytes, at) = locate(runs, buffer, place);
+            item_at(bytes, at as u64)
+        });
+        self.contents = Some(Arc::clone(contents));
+        Ok(())
+    }
+
+    /// Reads what is on disk.
+    fn read(&mut self, file: &SpillFile, runs: &[SpilledRun], between: &Between<'_>) -> Result<()> {
+        let Self { slots, buffer, .. } = self;
+        let mut filled = 0;
+        for run in runs {
+            let stretch = run.stretch(file, between)?;
+            filled = file.read_stretch(stretch, buffer, filled, between, |prefix, at| {
+                slots.push(Slot::new(prefix, place(BUFFER_RUN, at as u64)));
+            })?;
+        }
+        Ok(())
+    }
+}
+
+/// The entries of a partition.
+struct Entries<'p> {
+    contents: &'p Contents,
+    buffer: &'p [u8],
+    slots: &'p [Slot],
+    next: usize,
+    previous: Option<(u128, &'p [u8])>,
+}
+
+impl<'p> Iterator for Entries<'p> {
+    type Item = Entry<'p>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Entry<'p>> {
+        let slot = self.slots.get(self.next)?;
+        let runs = self.contents.runs.as_slice();
+        if self.next.is_multiple_of(TOUCHED_ITEMS) {
+            let end = self.slots.len().min(self.next + TOUCHED_ITEMS);
+            touch(runs, self.buffer, &self.slots[self.next..end]);
+        }
+        self.next += 1;
+        let (bytes, at) = locate(runs, self.buffer, slot.place);
+        let Item { sequence, rowid, record } = item_at(bytes, at as u64);
+        let current = (slot.prefix(), record);
+        let order = &self.contents.order;
+        let repeats_key =
+            self.previous.is_some_and(|previous| order.is_same_key(previous, current));
+        self.previous = Some(current);
+        Some(Entry { sequence, rowid, record, repeats_key })
+    }
+}

@@ -1,0 +1,120 @@
+//! Where partitions begin: keys that divide the items of all runs into parts of
+//! about the same size.
+//!
+//! Chosen from a sample of all runs, so that it does not matter how keys are
+//! spread. A partition holds all items of its keys, so one key with many items
+//! makes one large partition.
+
+use super::order::{Divider, Order};
+use super::run::MemoryRun;
+use super::spill::{SpillFile, SpilledRun};
+use crate::error::Result;
+
+/// How many candidates there are for a partition, if memory allows.
+const CANDIDATES_PER_PARTITION: u64 = 16;
+
+/// A key that may become a divider, and the bytes that it stands for.
+struct Candidate {
+    divider: Divider,
+    bytes: u64,
+}
+
+/// What is to be divided.
+pub struct Planner<'r> {
+    pub order: &'r Order,
+    pub runs: &'r [MemoryRun],
+    pub spilled: &'r [SpilledRun],
+    pub file: Option<&'r SpillFile>,
+    /// What candidates may take in memory.
+    pub candidates_bytes_max: usize,
+}
+
+impl Planner<'_> {
+    /// Keys, ascending, that divide into parts of about `partition_bytes`.
+    pub fn dividers(&self, mut partition_bytes: u64) -> Result<Vec<Divider>> {
+        let mut per_partition = CANDIDATES_PER_PARTITION;
+        let mut candidates = loop {
+            if let Some(candidates) = self.candidates((partition_bytes / per_partition).max(1))? {
+                break candidates;
+            }
+            // Fewer make partitions less even; when that does not help, keys are
+            // so long that there must be fewer partitions.
+            if per_partition > 1 {
+                per_partition /= 2;
+            } else {
+                partition_bytes = partition_bytes.saturating_mul(2);
+            }
+        };
+        candidates.sort_unstable_by(|left, right| {
+            self.order.compare_dividers(&left.divider, &right.divider)
+        });
+        let mut dividers: Vec<Divider> = Vec::new();
+        let mut bytes_since_last = 0;
+        for candidate in candidates {
+            let is_new = dividers
+                .last()
+                .is_none_or(|last| self.order.compare_dividers(last, &candidate.divider).is_lt());
+            if bytes_since_last >= partition_bytes && is_new {
+                dividers.push(candidate.divider);
+                bytes_since_last = 0;
+            }
+            bytes_since_last += candidate.bytes;
+        }
+        Ok(dividers)
+    }
+
+    /// One candidate for about each `step_bytes`; `None` if they take too much memory.
+    fn candidates(&self, step_bytes: u64) -> Result<Option<Vec<Candidate>>> {
+        let mut candidates = Candidates::new(self.candidates_bytes_max);
+        // Bytes that no candidate stands for yet.
+        let mut carried = 0;
+        for run in self.runs {
+            carried += run.used_bytes() as u64;
+            let slots = run.slots();
+            let count = (carried / step_bytes).min(slots.len() as u64);
+            for number in 0..count {
+                let slot = &slots[(number * slots.len() as u64 / count) as usize];
+                let divider = self.order.divider(slot.prefix(), run.item(slot.place).record);
+                if !candidates.push(divider, carried / count) {
+                    return Ok(None);
+                }
+            }
+            carried = if count == 0 { carried } else { carried % count };
+        }
+        let mut buffer = Vec::new();
+        for (run, file) in self.spilled.iter().zip(std::iter::repeat(self.file)) {
+            let Some(file) = file else { break };
+            for (sample, bytes) in run.samples() {
+                carried += bytes;
+                if carried < step_bytes {
+                    continue;
+                }
+                let record = file.peek(sample, &mut buffer)?;
+                if !candidates.push(self.order.divider(sample.prefix(), record), carried) {
+                    return Ok(None);
+                }
+                carried = 0;
+            }
+        }
+        Ok(Some(candidates.list))
+    }
+}
+
+struct Candidates {
+    list: Vec<Candidate>,
+    bytes: usize,
+    bytes_max: usize,
+}
+
+impl Candidates {
+    fn new(bytes_max: usize) -> Self {
+        Self { list: Vec::new(), bytes: 0, bytes_max }
+    }
+
+    /// Whether there was room for it.
+    fn push(&mut self, divider: Divider, bytes: u64) -> bool {
+        self.bytes += divider.bytes();
+        self.list.push(Candidate { divider, bytes });
+        self.bytes <= self.bytes_max
+    }
+}

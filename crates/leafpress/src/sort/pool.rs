@@ -1,0 +1,214 @@
+//! The memory of a sorter, and what becomes of runs when it is used up.
+//!
+//! Threads fill buffers of one size. A sealed run stays in memory as long as
+//! there is memory; when a thread needs a buffer and there is none, it takes
+//! some of the sealed runs, its own or others', merges them into one run on disk
+//! and so frees their buffers. The other threads go on with what is left.
+//!
+//! # Invariants
+//!
+//! 1. `held_bytes` counts every buffer that exists, and all samples. It exceeds
+//!    the limit only by what cannot be avoided: an item larger than that, or
+//!    more threads than were announced.
+//! 2. A thread waits for memory only while another is spilling, which will
+//!    free some or fail; so nobody waits for ever.
+
+use std::sync::{Arc, Condvar, Mutex};
+
+use super::limits::Limits;
+use super::order::{Between, Order, SLOT_BYTES};
+use super::partition::{for_each_merged, merge_runs};
+use super::plan::Planner;
+use super::run::{MemoryRun, RunBuffer};
+use super::spill::{RunWriter, SpillFile, SpilledRun};
+use super::{SortOptions, lock};
+use crate::error::Result;
+
+/// What all threads share.
+#[derive(Debug)]
+pub struct Pool {
+    pub options: SortOptions,
+    pub limits: Limits,
+    pub order: Order,
+    state: Mutex<State>,
+    /// Told of each end of a spill.
+    freed: Condvar,
+}
+
+/// Everything that changes.
+#[derive(Debug, Default)]
+pub struct State {
+    held_bytes: usize,
+    pub sealed: Vec<MemoryRun>,
+    /// Buffers that nobody uses at the moment.
+    spare: Vec<RunBuffer>,
+    pub spilled: Vec<SpilledRun>,
+    pub file: Option<Arc<SpillFile>>,
+    /// How many threads are spilling right now.
+    spilling: usize,
+    pub rows: u64,
+}
+
+impl Pool {
+    pub fn new(options: SortOptions, limits: Limits, order: Order) -> Self {
+        let (state, freed) = (Mutex::default(), Condvar::new());
+        Self { options, limits, order, state, freed }
+    }
+
+    /// A buffer for runs, of at least `bytes`.
+    pub fn buffer(&self, bytes: usize) -> Result<RunBuffer> {
+        let bytes = bytes.max(self.limits.run_bytes);
+        let is_usual = bytes == self.limits.run_bytes;
+        let mut state = lock(&self.state);
+        loop {
+            if let Some(spare) = state.spare.pop() {
+                if is_usual {
+                    return Ok(spare);
+                }
+                state.held_bytes -= spare.limit_bytes();
+                continue;
+            }
+            let has_room = state.held_bytes + bytes <= self.limits.runs_bytes;
+            // What nobody can free must be exceeded (invariant 1).
+            if has_room || (state.sealed.is_empty() && state.spilling == 0) {
+                state.held_bytes += bytes;
+                drop(state);
+                return Ok(RunBuffer::new(bytes));
+            }
+            if state.sealed.is_empty() {
+                state = self.freed.wait(state).unwrap_or_else(std::sync::PoisonError::into_inner);
+                continue;
+            }
+            drop(state);
+            self.spill_share(bytes)?;
+            state = lock(&self.state);
+        }
+    }
+
+    /// Takes back a buffer that was filled, or not.
+    pub fn seal(&self, buffer: RunBuffer) {
+        if buffer.is_empty() {
+            let mut state = lock(&self.state);
+            if buffer.limit_bytes() == self.limits.run_bytes {
+                state.spare.push(buffer);
+            } else {
+                state.held_bytes -= buffer.limit_bytes();
+            }
+            return;
+        }
+        let run = buffer.seal(&self.order);
+        let mut state = lock(&self.state);
+        state.rows += run.slots().len() as u64;
+        state.sealed.push(run);
+    }
+
+    /// When a thread has nothing more to push: makes room for partitions, if
+    /// something has gone to disk and these will need it.
+    pub fn settle(&self) -> Result<()> {
+        loop {
+            let state = lock(&self.state);
+            let sealed_bytes: usize = state.sealed.iter().map(MemoryRun::limit_bytes).sum();
+            if state.file.is_none() || sealed_bytes <= self.limits.runs_bytes_beside_partitions {
+                return Ok(());
+            }
+            drop(state);
+            self.spill_share(0)?;
+        }
+    }
+
+    /// Has everything written to `file` instead of one of its own.
+    #[cfg(test)]
+    pub fn spill_to(&self, file: SpillFile) {
+        lock(&self.state).file = Some(Arc::new(file));
+    }
+
+    /// Everything, when all threads are done.
+    pub fn into_state(self) -> State {
+        let mut state = self.state.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+        state.spare = Vec::new();
+        state
+    }
+
+    /// Merges a thread's share of the sealed runs, and `bytes` of them at
+    /// least, into one on disk.
+    fn spill_share(&self, bytes: usize) -> Result<()> {
+        let (spilling, file, runs, sample_step) = {
+            let mut state = lock(&self.state);
+            let mut taken_bytes = 0;
+            let wanted_bytes = self.limits.spill_bytes.max(bytes).max(1);
+            let taken = state.sealed.iter().take_while(|run| {
+                let goes_on = taken_bytes < wanted_bytes;
+                taken_bytes += run.limit_bytes();
+                goes_on
+            });
+            let taken = taken.count();
+            if taken == 0 {
+                return Ok(());
+            }
+            let file = match &state.file {
+                Some(file) => Arc::clone(file),
+                None => Arc::new(SpillFile::new(&self.options.folder)?),
+            };
+            state.file = Some(Arc::clone(&file));
+            let runs: Vec<MemoryRun> = state.sealed.drain(..taken).collect();
+            let sample_step = file.bytes() / self.limits.samples_max;
+            state.spilling += 1;
+            (Spilling(self), file, runs, sample_step)
+        };
+        let run = self.write(&file, &runs, sample_step)?;
+        let mut state = lock(&self.state);
+        state.held_bytes += run.sample_bytes();
+        state.spilled.push(run);
+        for run in runs {
+            let mut buffer = run.into_buffer();
+            if buffer.limit_bytes() == self.limits.run_bytes {
+                buffer.clear();
+                state.spare.push(buffer);
+            } else {
+                state.held_bytes -= buffer.limit_bytes();
+            }
+        }
+        drop(state);
+        drop(spilling);
+        Ok(())
+    }
+
+    /// Writes the items of `runs` in their order, part by part, so that the
+    /// merge stays in the processor's cache.
+    fn write(&self, file: &SpillFile, runs: &[MemoryRun], sample_step: u64) -> Result<SpilledRun> {
+        let planner = Planner {
+            order: &self.order,
+            runs,
+            spilled: &[],
+            file: None,
+            candidates_bytes_max: self.limits.spill_candidates_bytes,
+        };
+        let used_bytes: usize = runs.iter().map(MemoryRun::used_bytes).sum();
+        let items: usize = runs.iter().map(|run| run.slots().len()).sum();
+        let part_bytes = self.limits.partition_bytes_of(used_bytes as u64, items as u64);
+        let dividers = planner.dividers(part_bytes)?;
+        let run_bytes: usize = runs.iter().map(|run| run.bytes().len()).sum();
+        let mut writer =
+            RunWriter::new(file, run_bytes as u64, self.limits.write_bytes, sample_step);
+        let mut slots = Vec::with_capacity(part_bytes as usize / (2 * SLOT_BYTES));
+        let mut lower = None;
+        for upper in dividers.iter().map(Some).chain([None]) {
+            slots.clear();
+            let between = Between { order: &self.order, lower, upper };
+            merge_runs(&between, runs, &mut slots);
+            for_each_merged(runs, &slots, |prefix, bytes| writer.push(prefix, bytes))?;
+            lower = upper;
+        }
+        writer.finish()
+    }
+}
+
+/// A spill that goes on; its end is told also if it fails (invariant 2).
+struct Spilling<'p>(&'p Pool);
+
+impl Drop for Spilling<'_> {
+    fn drop(&mut self) {
+        lock(&self.0.state).spilling -= 1;
+        self.0.freed.notify_all();
+    }
+}

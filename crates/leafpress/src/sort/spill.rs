@@ -1,0 +1,298 @@
+//! Runs on disk: one temporary file without a name, written and read by position.
+//!
+//! A spilled run is its items in order, one after the other, and a sparse
+//! sample of where which key stands. The file goes away by itself, whatever
+//! happens to the process.
+
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering as Atomic};
+
+use super::item;
+use super::order::{Between, Divider, Order, Slot};
+use crate::error::{Error, Result};
+
+/// A sample stands at least this far from the one before: what is read in vain
+/// at each end of a partition's stretch of a run.
+const SAMPLE_STEP_BYTES_MIN: u64 = 4 << 10;
+
+/// How much of an item is read to see its key.
+const PEEK_BYTES: usize = 4 << 10;
+
+/// The temporary file of one sorter.
+#[derive(Debug)]
+pub struct SpillFile {
+    file: File,
+    folder: PathBuf,
+    end: AtomicU64,
+    #[cfg(not(unix))]
+    position: std::sync::Mutex<()>,
+}
+
+impl SpillFile {
+    /// Makes one in `folder`.
+    pub fn new(folder: &Path) -> Result<Self> {
+        let file = tempfile::tempfile_in(folder)
+            .map_err(|source| failed("create a temporary file in", folder, source))?;
+        Ok(Self::of(file, folder))
+    }
+
+    /// An empty file, which messages say is in `folder`.
+    pub fn of(file: File, folder: &Path) -> Self {
+        Self {
+            file,
+            folder: folder.to_owned(),
+            end: AtomicU64::new(0),
+            #[cfg(not(unix))]
+            position: std::sync::Mutex::new(()),
+        }
+    }
+
+    /// How much has been claimed so far.
+    pub fn bytes(&self) -> u64 {
+        self.end.load(Atomic::Relaxed)
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
+        self.write_all(bytes, offset).map_err(|source| {
+            failed("write sorted rows to a temporary file in", &self.folder, source)
+        })
+    }
+
+    fn read_at(&self, bytes: &mut [u8], offset: u64) -> Result<()> {
+        self.read_exact(bytes, offset).map_err(|source| self.unreadable(source))
+    }
+
+    fn unreadable(&self, source: io::Error) -> Error {
+        failed("read sorted rows from a temporary file in", &self.folder, source)
+    }
+
+    fn damaged(&self) -> Error {
+        self.unreadable(io::Error::new(io::ErrorKind::InvalidData, "they are not what was written"))
+    }
+
+    #[cfg(unix)]
+    fn write_all(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        std::os::unix::fs::FileExt::write_all_at(&self.file, bytes, offset)
+    }
+
+    #[cfg(unix)]
+    fn read_exact(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
+        std::os::unix::fs::FileExt::read_exact_at(&self.file, bytes, offset)
+    }
+
+    #[cfg(not(unix))]
+    fn write_all(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        use std::io::{Seek, Write};
+        let _alone = super::lock(&self.position);
+        (&self.file).seek(io::SeekFrom::Start(offset))?;
+        (&self.file).write_all(bytes)
+    }
+
+    #[cfg(not(unix))]
+    fn read_exact(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
+        use std::io::{Read, Seek};
+        let _alone = super::lock(&self.position);
+        (&self.file).seek(io::SeekFrom::Start(offset))?;
+        (&self.file).read_exact(bytes)
+    }
+}
+
+/// What to say of a temporary file that does not do its service.
+fn failed(action: &'static str, folder: &Path, source: io::Error) -> Error {
+    Error::io(action, folder, source).to_do(
+        "give it a folder with more space with --tmpdir, or more memory with --memory, so that \
+         less or nothing has to go to disk; the temporary file is gone",
+    )
+}
+
+/// Where an item begins, and its key's prefix: the place of a slot is an
+/// offset in the file.
+pub type Sample = Slot;
+
+/// A run on disk.
+#[derive(Debug)]
+pub struct SpilledRun {
+    /// In order; the first is the run's first item.
+    samples: Vec<Sample>,
+    end: u64,
+}
+
+/// Writes a run.
+pub struct RunWriter<'f> {
+    file: &'f SpillFile,
+    buffer: Vec<u8>,
+    /// Where the buffer's first byte goes.
+    at: u64,
+    /// Where the run ends.
+    end: u64,
+    samples: Vec<Sample>,
+    sample_step_bytes: u64,
+    next_sample_at: u64,
+}
+
+impl<'f> RunWriter<'f> {
+    /// A writer of a run of `run_bytes` in writes of `write_bytes`, which keeps
+    /// no more than one sample for `sample_step_bytes`.
+    pub fn new(file: &'f SpillFile, run_bytes: u64, write_bytes: usize, sample_step: u64) -> Self {
+        let at = file.end.fetch_add(run_bytes, Atomic::Relaxed);
+        Self {
+            file,
+            buffer: Vec::with_capacity(write_bytes),
+            at,
+            end: at + run_bytes,
+            samples: Vec::new(),
+            sample_step_bytes: sample_step.max(SAMPLE_STEP_BYTES_MIN),
+            next_sample_at: at,
+        }
+    }
+
+    /// Appends an item's bytes.
+    #[inline]
+    pub fn push(&mut self, prefix: u128, mut bytes: &[u8]) -> Result<()> {
+        let at = self.at + self.buffer.len() as u64;
+        if at >= self.next_sample_at {
+            self.samples.push(Sample::new(prefix, at));
+            self.next_sample_at = at + self.sample_step_bytes;
+        }
+        loop {
+            let room = self.buffer.capacity() - self.buffer.len();
+            if bytes.len() <= room {
+                self.buffer.extend_from_slice(bytes);
+                return Ok(());
+            }
+            let (now, later) = bytes.split_at(room);
+            self.buffer.extend_from_slice(now);
+            self.flush()?;
+            bytes = later;
+        }
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        self.file.write_at(&self.buffer, self.at)?;
+        self.at += self.buffer.len() as u64;
+        self.buffer.clear();
+        Ok(())
+    }
+
+    /// Writes what is left.
+    pub fn finish(mut self) -> Result<SpilledRun> {
+        self.flush()?;
+        debug_assert_eq!(self.at, self.end, "a run is as long as it was said to be");
+        self.samples.shrink_to_fit();
+        Ok(SpilledRun { samples: self.samples, end: self.at })
+    }
+}
+
+impl SpilledRun {
+    /// Samples, in order, each with the bytes from it to the next.
+    pub fn samples(&self) -> impl Iterator<Item = (&Sample, u64)> {
+        let ends = self.samples.iter().skip(1).map(|next| next.place).chain([self.end]);
+        self.samples.iter().zip(ends).map(|(sample, end)| (sample, end - sample.place))
+    }
+
+    /// The memory that the samples take.
+    pub fn sample_bytes(&self) -> usize {
+        self.samples.len() * size_of::<Sample>()
+    }
+
+    /// Where the items between two keys lie in the file. At both ends a few may
+    /// be others'.
+    pub fn stretch(&self, file: &SpillFile, between: &Between<'_>) -> Result<Range<u64>> {
+        let order = between.order;
+        let run_start = self.samples.first().map_or(self.end, |first| first.place);
+        let start = match between.lower {
+            None => run_start,
+            Some(divider) => {
+                let first_not_before = self.first_not_before(file, order, divider)?;
+                self.samples[..first_not_before].last().map_or(run_start, |last| last.place)
+            }
+        };
+        let end = match between.upper {
+            None => self.end,
+            Some(divider) => {
+                let first_not_before = self.first_not_before(file, order, divider)?;
+                self.samples.get(first_not_before).map_or(self.end, |first| first.place)
+            }
+        };
+        Ok(start..end.max(start))
+    }
+
+    /// The first sample whose key is not before `divider`. Only where prefixes
+    /// are the same must the file be asked.
+    fn first_not_before(
+        &self,
+        file: &SpillFile,
+        order: &Order,
+        divider: &Divider,
+    ) -> Result<usize> {
+        let mut low = self.samples.partition_point(|sample| sample.prefix() < divider.prefix);
+        let mut high = self.samples.partition_point(|sample| sample.prefix() <= divider.prefix);
+        let mut bytes = Vec::new();
+        while low < high {
+            let middle = low.midpoint(high);
+            let record = file.peek(&self.samples[middle], &mut bytes)?;
+            if order.is_before(divider.prefix, record, divider) {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        Ok(low)
+    }
+}
+
+impl SpillFile {
+    /// The record of the item at a sample.
+    pub fn peek<'b>(&self, sample: &Sample, bytes: &'b mut Vec<u8>) -> Result<&'b [u8]> {
+        let available = self.bytes() - sample.place;
+        bytes.resize(available.min(PEEK_BYTES as u64) as usize, 0);
+        self.read_at(bytes, sample.place)?;
+        let length = item::length(bytes).filter(|&length| length <= available);
+        let length = length.ok_or_else(|| self.damaged())? as usize;
+        if length > bytes.len() {
+            bytes.resize(length, 0);
+            self.read_at(bytes, sample.place)?;
+        }
+        let (item, _) = item::read(bytes).ok_or_else(|| self.damaged())?;
+        Ok(item.record)
+    }
+
+    /// Reads the items between two keys from a stretch of a run and puts them
+    /// behind the first `filled` bytes of `bytes`, which only grow. Calls `take`
+    /// with each and where it begins, and returns how much is filled then.
+    pub fn read_stretch(
+        &self,
+        stretch: Range<u64>,
+        bytes: &mut Vec<u8>,
+        filled: usize,
+        between: &Between<'_>,
+        mut take: impl FnMut(u128, usize),
+    ) -> Result<usize> {
+        let end = filled + (stretch.end - stretch.start) as usize;
+        if bytes.len() < end {
+            bytes.resize(end, 0);
+        }
+        self.read_at(&mut bytes[filled..end], stretch.start)?;
+        // Others' items, at both ends.
+        let mut start = None;
+        let mut at = filled;
+        while at < end {
+            let (item, length) = item::read(&bytes[at..end]).ok_or_else(|| self.damaged())?;
+            let prefix = between.order.prefix(&item);
+            if start.is_some() || !between.is_before(prefix, item.record) {
+                if between.is_behind(prefix, item.record) {
+                    break;
+                }
+                let start = *start.get_or_insert(at);
+                take(prefix, at - start + filled);
+            }
+            at += length;
+        }
+        let start = start.unwrap_or(at);
+        bytes.copy_within(start..at, filled);
+        Ok(filled + at - start)
+    }
+}
