@@ -121,13 +121,18 @@ impl Order {
             .then_with(|| self.compare_rest_of_key(&left.record, &right.record))
     }
 
-    /// Whether an item's key comes before `divider`.
+    /// Whether an item's key comes before `divider`. Its record is seldom asked for.
     #[inline]
-    pub fn is_before(&self, prefix: u128, record: &[u8], divider: &Divider) -> bool {
+    pub fn is_before<'r>(
+        &self,
+        prefix: u128,
+        record: impl FnOnce() -> &'r [u8],
+        divider: &Divider,
+    ) -> bool {
         match prefix.cmp(&divider.prefix) {
             Ordering::Less => true,
             Ordering::Greater => false,
-            Ordering::Equal => self.compare_rest_of_key(record, &divider.record).is_lt(),
+            Ordering::Equal => self.compare_rest_of_key(record(), &divider.record).is_lt(),
         }
     }
 }
@@ -158,13 +163,13 @@ pub struct Between<'d> {
 impl Between<'_> {
     /// Whether a key is before all of them.
     #[inline]
-    pub fn is_before(&self, prefix: u128, record: &[u8]) -> bool {
+    pub fn is_before<'r>(&self, prefix: u128, record: impl FnOnce() -> &'r [u8]) -> bool {
         self.lower.is_some_and(|lower| self.order.is_before(prefix, record, lower))
     }
 
     /// Whether a key is behind all of them.
     #[inline]
-    pub fn is_behind(&self, prefix: u128, record: &[u8]) -> bool {
+    pub fn is_behind<'r>(&self, prefix: u128, record: impl FnOnce() -> &'r [u8]) -> bool {
         self.upper.is_some_and(|upper| !self.order.is_before(prefix, record, upper))
     }
 }

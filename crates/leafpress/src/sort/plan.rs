@@ -68,12 +68,14 @@ impl Planner<'_> {
         let mut candidates = Candidates::new(self.candidates_bytes_max);
         // Bytes that no candidate stands for yet.
         let mut carried = 0;
-        for run in self.runs {
+        for (run, ordinal) in self.runs.iter().zip(0..) {
             carried += run.used_bytes() as u64;
             let slots = run.slots();
             let count = (carried / step_bytes).min(slots.len() as u64);
+            let step = slots.len() as f64 / count as f64;
             for number in 0..count {
-                let slot = &slots[(number * slots.len() as u64 / count) as usize];
+                let index = ((number as f64 + spread(ordinal)) * step) as usize;
+                let slot = &slots[index.min(slots.len() - 1)];
                 let divider = self.order.divider(slot.prefix(), run.item(slot.place).record);
                 if !candidates.push(divider, carried / count) {
                     return Ok(None);
@@ -98,6 +100,14 @@ impl Planner<'_> {
         }
         Ok(Some(candidates.list))
     }
+}
+
+/// A number from 0 up to 1, evenly spread: where in its first step a run is
+/// sampled first. If all began at the same place, the candidates of all runs
+/// would be the same few keys.
+pub fn spread(ordinal: u64) -> f64 {
+    const GOLDEN_RATIO: u64 = 0x9e37_79b9_7f4a_7c15;
+    (ordinal.wrapping_mul(GOLDEN_RATIO) >> 32) as f64 / (1_u64 << 32) as f64
 }
 
 struct Candidates {

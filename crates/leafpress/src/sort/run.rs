@@ -108,10 +108,13 @@ impl MemoryRun {
     /// The slots of the items between two keys.
     pub fn slots_between(&self, between: &Between<'_>) -> &[Slot] {
         let slots = self.slots();
-        let record = |slot: &Slot| self.item(slot.place).record;
-        let start = slots.partition_point(|slot| between.is_before(slot.prefix(), record(slot)));
+        let start = slots.partition_point(|slot| {
+            between.is_before(slot.prefix(), || self.item(slot.place).record)
+        });
         let rest = &slots[start..];
-        let count = rest.partition_point(|slot| !between.is_behind(slot.prefix(), record(slot)));
+        let count = rest.partition_point(|slot| {
+            !between.is_behind(slot.prefix(), || self.item(slot.place).record)
+        });
         &rest[..count]
     }
 }

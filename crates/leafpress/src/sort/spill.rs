@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering as Atomic};
 
 use super::item;
 use super::order::{Between, Divider, Order, Slot};
+use super::plan::spread;
 use crate::error::{Error, Result};
 
 /// A sample stands at least this far from the one before: what is read in vain
@@ -115,8 +116,9 @@ pub type Sample = Slot;
 /// A run on disk.
 #[derive(Debug)]
 pub struct SpilledRun {
-    /// In order; the first is the run's first item.
+    /// In order.
     samples: Vec<Sample>,
+    start: u64,
     end: u64,
 }
 
@@ -126,7 +128,8 @@ pub struct RunWriter<'f> {
     buffer: Vec<u8>,
     /// Where the buffer's first byte goes.
     at: u64,
-    /// Where the run ends.
+    /// Where the run begins, and where it ends.
+    start: u64,
     end: u64,
     samples: Vec<Sample>,
     sample_step_bytes: u64,
@@ -138,14 +141,16 @@ impl<'f> RunWriter<'f> {
     /// no more than one sample for `sample_step_bytes`.
     pub fn new(file: &'f SpillFile, run_bytes: u64, write_bytes: usize, sample_step: u64) -> Self {
         let at = file.end.fetch_add(run_bytes, Atomic::Relaxed);
+        let sample_step = sample_step.max(SAMPLE_STEP_BYTES_MIN);
         Self {
             file,
             buffer: Vec::with_capacity(write_bytes),
             at,
+            start: at,
             end: at + run_bytes,
             samples: Vec::new(),
-            sample_step_bytes: sample_step.max(SAMPLE_STEP_BYTES_MIN),
-            next_sample_at: at,
+            sample_step_bytes: sample_step,
+            next_sample_at: at + (spread(at) * sample_step as f64) as u64,
         }
     }
 
@@ -182,7 +187,7 @@ impl<'f> RunWriter<'f> {
         self.flush()?;
         debug_assert_eq!(self.at, self.end, "a run is as long as it was said to be");
         self.samples.shrink_to_fit();
-        Ok(SpilledRun { samples: self.samples, end: self.at })
+        Ok(SpilledRun { samples: self.samples, start: self.start, end: self.at })
     }
 }
 
@@ -202,12 +207,11 @@ impl SpilledRun {
     /// be others'.
     pub fn stretch(&self, file: &SpillFile, between: &Between<'_>) -> Result<Range<u64>> {
         let order = between.order;
-        let run_start = self.samples.first().map_or(self.end, |first| first.place);
         let start = match between.lower {
-            None => run_start,
+            None => self.start,
             Some(divider) => {
                 let first_not_before = self.first_not_before(file, order, divider)?;
-                self.samples[..first_not_before].last().map_or(run_start, |last| last.place)
+                self.samples[..first_not_before].last().map_or(self.start, |last| last.place)
             }
         };
         let end = match between.upper {
@@ -234,7 +238,7 @@ impl SpilledRun {
         while low < high {
             let middle = low.midpoint(high);
             let record = file.peek(&self.samples[middle], &mut bytes)?;
-            if order.is_before(divider.prefix, record, divider) {
+            if order.is_before(divider.prefix, || record, divider) {
                 low = middle + 1;
             } else {
                 high = middle;
@@ -282,8 +286,8 @@ impl SpillFile {
         while at < end {
             let (item, length) = item::read(&bytes[at..end]).ok_or_else(|| self.damaged())?;
             let prefix = between.order.prefix(&item);
-            if start.is_some() || !between.is_before(prefix, item.record) {
-                if between.is_behind(prefix, item.record) {
+            if start.is_some() || !between.is_before(prefix, || item.record) {
+                if between.is_behind(prefix, || item.record) {
                     break;
                 }
                 let start = *start.get_or_insert(at);
