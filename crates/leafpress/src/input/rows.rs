@@ -120,6 +120,16 @@ pub trait RowBatch: Send + Sync + Default {
     /// The value of a column, by its place in [`RowSource::columns`].
     fn value(&self, row: usize, column: usize) -> Value<'_>;
 
+    /// The value's own text, for a column that turns out to be TEXT: the text of
+    /// [`Value::Text`], and a number or boolean as the input spells it. `None`
+    /// where it is no text there.
+    fn text(&self, row: usize, column: usize) -> Option<&[u8]> {
+        match self.value(row, column) {
+            Value::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
     /// Upper bound for the bytes of text and blob content in a row.
     fn content_bytes(&self, row: usize) -> usize;
 

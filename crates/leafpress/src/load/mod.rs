@@ -45,12 +45,14 @@ mod rejects;
 mod report;
 mod rows;
 mod sink;
+mod sources;
 mod sql_words;
 mod sqlite;
 mod survey;
 mod target;
 mod turns;
 mod type_rules;
+mod typed;
 mod uuid7;
 
 use std::io::Read;

@@ -14,6 +14,8 @@ pub trait RecordSink {
     fn real(&mut self, value: f64);
     /// Text of no length.
     fn empty_text(&mut self);
+    /// Text.
+    fn text(&mut self, text: &[u8]);
     /// A part of a larger buffer, as text.
     fn text_within(&mut self, source: &[u8], start: usize, end: usize);
     /// A blob.
@@ -39,6 +41,11 @@ impl RecordSink for RecordWriter<'_> {
     #[inline(always)]
     fn empty_text(&mut self) {
         RecordWriter::empty_text(self);
+    }
+
+    #[inline(always)]
+    fn text(&mut self, text: &[u8]) {
+        RecordWriter::text(self, text);
     }
 
     #[inline(always)]
@@ -73,10 +80,13 @@ impl RecordSink for Values {
         self.0.push(String::new().into());
     }
 
-    fn text_within(&mut self, source: &[u8], start: usize, end: usize) {
+    fn text(&mut self, text: &[u8]) {
         // Rows reach this point only if they are UTF-8.
-        let text = String::from_utf8_lossy(&source[start..end]);
-        self.0.push(text.into_owned().into());
+        self.0.push(String::from_utf8_lossy(text).into_owned().into());
+    }
+
+    fn text_within(&mut self, source: &[u8], start: usize, end: usize) {
+        self.text(&source[start..end]);
     }
 
     fn blob(&mut self, blob: &[u8]) {

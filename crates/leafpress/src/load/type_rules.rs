@@ -1,4 +1,5 @@
-//! The rule for the fields of a column that is declared by hand.
+//! The rule for a column that is declared by hand: for fields of text, and for
+//! typed values.
 //!
 //! Stands between the table's shape, which SQLite tells, and the rules of a
 //! load's rows.
@@ -6,6 +7,7 @@
 use leafpress_format::Affinity;
 
 use super::fields::FieldRule;
+use super::typed::TypeRule;
 use crate::schema::ColumnType;
 use crate::schema::shape::ShapeColumn;
 
@@ -31,22 +33,50 @@ impl FieldRule {
     }
 }
 
+impl TypeRule {
+    /// The rule for a column that is declared by hand, in a table that is
+    /// STRICT or not. As for fields of text, what ends as something else in an
+    /// INTEGER or REAL column makes a bad row also where SQLite would store it.
+    ///
+    /// `has_blobs` says whether the input can hold blobs. JSON cannot, so a
+    /// column declared BLOB takes their digits from there, as from CSV.
+    pub fn for_column(column: &ShapeColumn, strict: bool, has_blobs: bool) -> Self {
+        if strict && column.declared_type.eq_ignore_ascii_case("ANY") {
+            return Self::Affinity(Affinity::Blob);
+        }
+        match column.affinity {
+            Affinity::Blob if !has_blobs && !column.declared_type.is_empty() => Self::Hex,
+            Affinity::Integer => Self::Given(ColumnType::Integer),
+            Affinity::Real => Self::Given(ColumnType::Real),
+            Affinity::Text if strict => Self::Given(ColumnType::Text),
+            Affinity::Blob if strict => Self::Given(ColumnType::Blob),
+            affinity => Self::Affinity(affinity),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn column(declared_type: &str, strict: bool) -> ShapeColumn {
+        let is_any = strict && declared_type.eq_ignore_ascii_case("any");
+        let affinity =
+            if is_any { Affinity::Blob } else { Affinity::of_declared_type(declared_type) };
+        ShapeColumn {
+            name: "x".to_owned(),
+            declared_type: declared_type.to_owned(),
+            affinity,
+            not_null: false,
+            default: None,
+            generated: false,
+        }
+    }
+
     #[test]
     fn rules_follow_the_affinity() {
         let rule = |declared_type: &str, strict| {
-            let column = ShapeColumn {
-                name: "x".to_owned(),
-                declared_type: declared_type.to_owned(),
-                affinity: Affinity::of_declared_type(declared_type),
-                not_null: false,
-                default: None,
-                generated: false,
-            };
-            FieldRule::for_column(&column, strict)
+            FieldRule::for_column(&column(declared_type, strict), strict)
         };
         assert_eq!(rule("BIGINT", false), FieldRule::Given(ColumnType::Integer));
         assert_eq!(rule("double precision", false), FieldRule::Given(ColumnType::Real));
@@ -57,5 +87,23 @@ mod tests {
         assert_eq!(rule("any", true), FieldRule::Any);
         assert_eq!(rule("ANY", false), FieldRule::Numeric);
         assert_eq!(rule("INT", true), FieldRule::Given(ColumnType::Integer));
+    }
+
+    #[test]
+    fn rules_of_typed_values_do_too() {
+        let rule = |declared_type: &str, strict, has_blobs| {
+            TypeRule::for_column(&column(declared_type, strict), strict, has_blobs)
+        };
+        assert_eq!(rule("BIGINT", false, true), TypeRule::Given(ColumnType::Integer));
+        assert_eq!(rule("REAL", true, true), TypeRule::Given(ColumnType::Real));
+        assert_eq!(rule("TEXT", false, true), TypeRule::Affinity(Affinity::Text));
+        assert_eq!(rule("TEXT", true, true), TypeRule::Given(ColumnType::Text));
+        assert_eq!(rule("DECIMAL", false, false), TypeRule::Affinity(Affinity::Numeric));
+        assert_eq!(rule("", false, false), TypeRule::Affinity(Affinity::Blob));
+        assert_eq!(rule("ANY", true, false), TypeRule::Affinity(Affinity::Blob));
+        assert_eq!(rule("BLOB", false, true), TypeRule::Affinity(Affinity::Blob));
+        assert_eq!(rule("BLOB", true, true), TypeRule::Given(ColumnType::Blob));
+        assert_eq!(rule("BLOB", false, false), TypeRule::Hex);
+        assert_eq!(rule("BLOB", true, false), TypeRule::Hex);
     }
 }

@@ -9,8 +9,12 @@ use super::timestamp::{DateText, Timestamp};
 use super::{FieldAt, FieldRule};
 use crate::schema::{ColumnType, exact_real, stored_real};
 
+/// What messages say of a text that was to be a timestamp, or a blob.
+pub const NOT_A_TIMESTAMP: &str = "date or time as in 2026-01-31 23:59:59+01:00";
+pub const NOT_A_HEX_BLOB: &str = "BLOB in hexadecimal digits";
+
 /// What a field is stored as where it does not convert the plainest way.
-pub(super) enum Converted {
+pub enum Converted {
     Number(Number),
     AsItIs,
     Text(DateText),
@@ -29,8 +33,8 @@ pub(super) fn convert(
     match rule {
         FieldRule::Given(column_type) => given(column_type, found, number),
         FieldRule::Timestamp(form) => {
-            let time = Timestamp::parse(found.bytes())
-                .ok_or_else(|| not_a(found, "date or time as in 2026-01-31 23:59:59+01:00"))?;
+            let time =
+                Timestamp::parse(found.bytes()).ok_or_else(|| not_a(found, NOT_A_TIMESTAMP))?;
             Ok(time.stored(form))
         }
         FieldRule::Numeric => Ok(numeric(found)),
@@ -45,7 +49,7 @@ fn given(
     number: &mut NumberText,
 ) -> Result<Converted, String> {
     if column_type == ColumnType::Blob {
-        let blob = hex(found.bytes()).ok_or_else(|| not_a(found, "BLOB in hexadecimal digits"));
+        let blob = hex(found.bytes()).ok_or_else(|| not_a(found, NOT_A_HEX_BLOB));
         return blob.map(Converted::Blob);
     }
     let text = Value::Text(found.bytes());
@@ -80,7 +84,7 @@ pub fn shown(value: &[u8]) -> String {
 }
 
 /// Pairs of hexadecimal digits, with or without `0x` or `\x` in front.
-fn hex(text: &[u8]) -> Option<Vec<u8>> {
+pub fn hex(text: &[u8]) -> Option<Vec<u8>> {
     let digits = text.strip_prefix(b"0x").or(text.strip_prefix(b"\\x")).unwrap_or(text);
     let digit = |byte: u8| (byte as char).to_digit(16).map(|digit| digit as u8);
     if !digits.len().is_multiple_of(2) {

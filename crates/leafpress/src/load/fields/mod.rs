@@ -27,19 +27,21 @@ mod timestamp;
 use leafpress_format::{COLUMN_OVERHEAD_BYTES_MAX, HEADER_LENGTH_BYTES_MAX, Number, NumberText};
 
 pub use self::check::{Misfit, check_utf8};
-pub use self::convert::shown;
+pub use self::convert::{Converted, NOT_A_HEX_BLOB, NOT_A_TIMESTAMP, hex, shown};
 pub use self::take::{FieldAt, Scratch};
-pub use self::timestamp::TimestampForm;
+pub use self::timestamp::{DateText, Timestamp, TimestampForm};
+pub use super::sources::{Uuid7Form, ValueSource};
 
-use self::convert::{Converted, convert};
+use self::convert::convert;
 use super::options::Ragged;
 use super::sink::RecordSink;
-use super::uuid7::{self, Uuid7Range};
+use super::sources::{self, write_constant, write_uuid7};
+use super::uuid7::Uuid7Range;
 use crate::input::csv::dialect::Dialect;
 use crate::input::csv::field::record_last_field_end;
 use crate::input::csv::scan::RecordSpan;
 use crate::schema::shape::OwnedValue;
-use crate::schema::{ColumnType, RealForms, exact_integer, exact_real, stored_real};
+use crate::schema::{ColumnType, RealForms, exact_integer, exact_real};
 
 /// How a column's fields are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,65 +86,15 @@ impl FieldRule {
         }
     }
 
+    fn is_real(self) -> bool {
+        matches!(self, Self::Real | Self::Given(ColumnType::Real))
+    }
+
     /// Upper bound for the bytes that a value may be longer than its field.
     fn surplus_bytes_max(self) -> usize {
         match self {
             Self::Timestamp(form) => form.content_bytes_max(),
             _ => 0,
-        }
-    }
-}
-
-/// Where a column's values come from.
-#[derive(Debug, Clone, PartialEq)]
-pub enum ValueSource {
-    /// A field of the input, by its place.
-    Field(usize),
-    /// The same value in every row; the column's affinity has been applied.
-    Constant(OwnedValue),
-    /// A key made for the row.
-    Uuid7(Uuid7Form),
-}
-
-impl ValueSource {
-    /// The sources of a table that has the input's fields as its columns.
-    pub fn straight(fields: usize) -> Vec<Self> {
-        (0..fields).map(Self::Field).collect()
-    }
-
-    /// Upper bound for the bytes that no field accounts for.
-    fn content_bytes_max(&self) -> usize {
-        match self {
-            Self::Constant(OwnedValue::Text(text)) => text.len(),
-            Self::Constant(OwnedValue::Blob(blob)) => blob.len(),
-            Self::Uuid7(form) => form.bytes(),
-            Self::Field(_) | Self::Constant(_) => 0,
-        }
-    }
-}
-
-/// How a made key is stored.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Uuid7Form {
-    /// 16 bytes.
-    Blob,
-    /// 36 characters.
-    Text,
-}
-
-impl Uuid7Form {
-    /// The type of its column.
-    pub fn declared_type(self) -> &'static str {
-        match self {
-            Self::Blob => "BLOB",
-            Self::Text => "TEXT",
-        }
-    }
-
-    fn bytes(self) -> usize {
-        match self {
-            Self::Blob => 16,
-            Self::Text => uuid7::TEXT_BYTES,
         }
     }
 }
@@ -203,12 +155,6 @@ impl RowRules {
     ) -> Self {
         let extra = sources.iter().map(ValueSource::content_bytes_max).sum::<usize>()
             + rules.iter().map(|rule| rule.surplus_bytes_max()).sum::<usize>();
-        let mut uses = vec![0; fields];
-        for source in &sources {
-            if let ValueSource::Field(field) = source {
-                uses[*field] += 1;
-            }
-        }
         let mut made = Self {
             names,
             rules,
@@ -224,7 +170,7 @@ impl RowRules {
             key_is_detected: false,
             is_straight: false,
             overhead_bytes_max: 0,
-            uses_max: uses.into_iter().max().unwrap_or(0),
+            uses_max: sources::uses_max(&sources),
             sources,
         };
         made.overhead_bytes_max =
@@ -296,10 +242,7 @@ impl RowRules {
 
     /// The field that a column comes from; `None` if it comes from elsewhere.
     pub fn field_of(&self, column: usize) -> Option<usize> {
-        match self.sources[column] {
-            ValueSource::Field(field) => Some(field),
-            _ => None,
-        }
+        self.sources[column].field()
     }
 
     /// Whether column i is field i, and nothing is trimmed.
@@ -409,14 +352,14 @@ impl RowRules {
                     self.write_field((column, rule), found, forms, number, record)
                 }
                 ValueSource::Constant(value) => {
-                    write_constant(rule, value, record);
+                    write_constant(rule.is_real(), value, record);
                     match value {
                         OwnedValue::Null if self.refuses_null(column) => Written::Bad,
                         _ => Written::Whole,
                     }
                 }
                 ValueSource::Uuid7(form) => {
-                    self.write_uuid7(*form, sequence, record);
+                    write_uuid7(self.uuid7.as_ref(), *form, sequence, record);
                     Written::Whole
                 }
             };
@@ -470,7 +413,7 @@ impl RowRules {
                     return Written::Whole;
                 }
                 Ok(Converted::Text(text)) => {
-                    record.text_within(text.as_bytes(), 0, text.as_bytes().len());
+                    record.text(text.as_bytes());
                     return Written::Whole;
                 }
                 Ok(Converted::Blob(blob)) => {
@@ -506,33 +449,5 @@ impl RowRules {
             record.null();
         }
         Written::Whole
-    }
-
-    /// The key of a row.
-    #[inline(always)]
-    fn write_uuid7(&self, form: Uuid7Form, sequence: u64, record: &mut impl RecordSink) {
-        let Some(keys) = &self.uuid7 else { return record.null() };
-        match form {
-            Uuid7Form::Blob => record.blob(&keys.at(sequence)),
-            Uuid7Form::Text => {
-                record.text_within(&keys.text_at(sequence), 0, uuid7::TEXT_BYTES);
-            }
-        }
-    }
-}
-
-#[inline(always)]
-fn write_constant(rule: FieldRule, value: &OwnedValue, record: &mut impl RecordSink) {
-    let is_real = matches!(rule, FieldRule::Real | FieldRule::Given(ColumnType::Real));
-    match value {
-        OwnedValue::Null => record.null(),
-        OwnedValue::Integer(integer) => record.integer(*integer),
-        OwnedValue::Real(real) if is_real => match stored_real(*real) {
-            Number::Integer(integer) => record.integer(integer),
-            Number::Real(real) => record.real(real),
-        },
-        OwnedValue::Real(real) => record.real(*real),
-        OwnedValue::Text(text) => record.text_within(text.as_bytes(), 0, text.len()),
-        OwnedValue::Blob(blob) => record.blob(blob),
     }
 }

@@ -52,7 +52,7 @@ impl TimestampForm {
     }
 
     /// Upper bound for the bytes of its content.
-    pub(super) const fn content_bytes_max(self) -> usize {
+    pub const fn content_bytes_max(self) -> usize {
         match self {
             Self::Seconds | Self::Milliseconds => 0,
             Self::Date | Self::DateTime => TEXT_BYTES_MAX,
@@ -85,11 +85,11 @@ const TEXT_BYTES_MAX: usize = 20;
 const INPUT_BYTES_MAX: usize = 64;
 
 /// A date and time in UTC.
-pub(super) struct Timestamp(DateTime);
+pub struct Timestamp(DateTime);
 
 impl Timestamp {
     /// Reads a date, with or without a time, with or without an offset.
-    pub(super) fn parse(text: &[u8]) -> Option<Self> {
+    pub fn parse(text: &[u8]) -> Option<Self> {
         if !is_extended_form(text) || text.len() > INPUT_BYTES_MAX {
             return None;
         }
@@ -104,7 +104,7 @@ impl Timestamp {
         local.checked_sub(ahead).ok().map(Self)
     }
 
-    pub(super) fn stored(&self, form: TimestampForm) -> Converted {
+    pub fn stored(&self, form: TimestampForm) -> Converted {
         match form {
             TimestampForm::Seconds => Converted::Number(Number::Integer(self.seconds())),
             TimestampForm::Milliseconds => {
@@ -153,7 +153,7 @@ fn without_blank_before_zone<'t>(
 }
 
 /// A date, with or without the time, as SQLite writes it.
-pub(super) struct DateText {
+pub struct DateText {
     bytes: [u8; TEXT_BYTES_MAX],
     len: usize,
 }
@@ -190,7 +190,7 @@ impl DateText {
         self.push(b'0' + number % 10);
     }
 
-    pub(super) fn as_bytes(&self) -> &[u8] {
+    pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..self.len]
     }
 }

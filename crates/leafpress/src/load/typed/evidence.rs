@@ -1,0 +1,127 @@
+//! What the values of a typed column say about its type.
+//!
+//! | values | declared | what becomes of them |
+//! |---|---|---|
+//! | none | TEXT | |
+//! | integers | INTEGER | |
+//! | reals, and integers that a double holds exactly | REAL | integers become reals of the same value |
+//! | other numbers | NUMERIC | all keep their value; integral reals become integers |
+//! | text, perhaps with numbers | TEXT | numbers become text, as the input spells them |
+//! | blobs | BLOB | |
+//! | blobs and others | none | all stay as they are |
+//!
+//! STRICT tables know no NUMERIC and no column without a type: ANY stands for
+//! both, and all values stay as they are.
+//!
+//! Evidence of stretches of the input is merged in order, so that stretches
+//! can be looked at on many threads with the same outcome.
+
+use leafpress_format::{Affinity, Value};
+
+use super::{TypeRule, is_exact_in_double};
+use crate::schema::Witness;
+
+/// What is known of one column after some values: the first of each class.
+#[derive(Debug, Clone, Default)]
+pub struct TypedEvidence {
+    integer: Option<Witness>,
+    /// An integer that no double is.
+    wide_integer: Option<Witness>,
+    real: Option<Witness>,
+    text: Option<Witness>,
+    blob: Option<Witness>,
+    /// Whether the very first value was a blob.
+    begins_with_blob: bool,
+}
+
+/// The type that the values leave, and the value that decided.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TypedVerdict {
+    /// The type to declare; empty for none.
+    pub declared_type: &'static str,
+    /// How values are stored.
+    pub rule: TypeRule,
+    /// The first value that ruled a narrower type out.
+    pub decided_by: Option<Witness>,
+    /// Why, in words.
+    pub reason: &'static str,
+}
+
+impl TypedEvidence {
+    /// Adds a value; `witness` says where it stands, and is called for few values.
+    #[inline]
+    pub fn add(&mut self, value: Value<'_>, witness: impl Fn() -> Witness) {
+        let first = match value {
+            Value::Null => return,
+            Value::Integer(integer) => {
+                if self.wide_integer.is_none() && !is_exact_in_double(integer) {
+                    self.wide_integer = Some(witness());
+                }
+                &mut self.integer
+            }
+            // Stored as NULL.
+            Value::Real(real) if real.is_nan() => return,
+            Value::Real(_) => &mut self.real,
+            Value::Text(_) => &mut self.text,
+            Value::Blob(_) => &mut self.blob,
+        };
+        if first.is_some() {
+            return;
+        }
+        *first = Some(witness());
+        let is_blob = matches!(value, Value::Blob(_));
+        self.begins_with_blob |= is_blob && !self.has_other_than_blob();
+    }
+
+    fn has_other_than_blob(&self) -> bool {
+        self.integer.is_some() || self.real.is_some() || self.text.is_some()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.blob.is_none() && !self.has_other_than_blob()
+    }
+
+    /// Adds what is known of a later stretch.
+    pub fn merge(&mut self, later: Self) {
+        if self.is_empty() {
+            *self = later;
+            return;
+        }
+        self.integer = self.integer.take().or(later.integer);
+        self.wide_integer = self.wide_integer.take().or(later.wide_integer);
+        self.real = self.real.take().or(later.real);
+        self.text = self.text.take().or(later.text);
+        self.blob = self.blob.take().or(later.blob);
+    }
+
+    /// The type that is left, for a table that is STRICT or not.
+    pub fn verdict(&self, strict: bool) -> TypedVerdict {
+        let as_they_are = TypeRule::Affinity(Affinity::Blob);
+        let untyped = if strict { "ANY" } else { "" };
+        let (declared_type, rule, decided_by, reason) = if self.is_empty() {
+            ("TEXT", TypeRule::Empty, None, "no value: all are null")
+        } else if self.blob.is_some() {
+            if !self.has_other_than_blob() {
+                ("BLOB", TypeRule::Blob, None, "every value is a blob")
+            } else if self.begins_with_blob {
+                let others = [&self.integer, &self.real, &self.text].into_iter().flatten();
+                let other = others.min_by_key(|witness| witness.line).cloned();
+                (untyped, as_they_are, other, "is no blob, as others are")
+            } else {
+                (untyped, as_they_are, self.blob.clone(), "is a blob, and others are not")
+            }
+        } else if self.text.is_some() {
+            ("TEXT", TypeRule::Text, self.text.clone(), "is text")
+        } else if self.real.is_none() {
+            ("INTEGER", TypeRule::Integer, None, "every value is a whole number")
+        } else if self.wide_integer.is_none() {
+            ("REAL", TypeRule::Real, self.real.clone(), "is a real number")
+        } else {
+            let reason = "is too large an integer for REAL, as other values are";
+            let (declared, rule) =
+                if strict { (untyped, as_they_are) } else { ("NUMERIC", TypeRule::Number) };
+            (declared, rule, self.wide_integer.clone(), reason)
+        };
+        TypedVerdict { declared_type, rule, decided_by, reason }
+    }
+}

@@ -1,0 +1,516 @@
+//! One row of typed values to one record of SQLite's: rows of JSON, Arrow and
+//! Parquet, other databases, iterators.
+//!
+//! Knows a rule and a source for each column of the table, and nothing of
+//! where the rows come from. What is stored is what SQLite would hold after an
+//! INSERT of the same value into that column, with one addition: a number that
+//! becomes text keeps the spelling that it has in the input, where it has one.
+//!
+//! `fields` is the same for inputs of text.
+
+mod evidence;
+#[cfg(test)]
+mod tests;
+
+use leafpress_format::number::integral;
+use leafpress_format::{
+    Affinity, COLUMN_OVERHEAD_BYTES_MAX, HEADER_LENGTH_BYTES_MAX, Number, NumberText, Value,
+};
+
+pub use self::evidence::{TypedEvidence, TypedVerdict};
+
+use super::fields::{
+    Converted, DateText, NOT_A_HEX_BLOB, NOT_A_TIMESTAMP, Timestamp, TimestampForm, hex, shown,
+};
+use super::sink::RecordSink;
+use super::sources::{ValueSource, uses_max, write_constant, write_uuid7};
+use super::uuid7::Uuid7Range;
+use crate::input::rows::{RowBatch, SourceType};
+use crate::schema::shape::OwnedValue;
+use crate::schema::{ColumnType, Witness, stored_real};
+
+/// How a column's values are stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TypeRule {
+    /// INTEGER by detection: what is no integer refutes it.
+    Integer,
+    /// REAL by detection: reals, and integers that a double holds exactly.
+    Real,
+    /// NUMERIC by detection: numbers of both kinds.
+    Number,
+    /// TEXT by detection: text, and numbers as text; a blob refutes it.
+    Text,
+    /// BLOB by detection: what is no blob refutes it.
+    Blob,
+    /// TEXT for want of any value: a value refutes it.
+    Empty,
+    /// A type by the caller's word: what does not become that type by its
+    /// affinity makes a bad row.
+    Given(ColumnType),
+    /// What the affinity makes of the value, whatever that is.
+    Affinity(Affinity),
+    /// BLOB by the caller's word, for inputs that have none: text is taken as
+    /// hexadecimal digits, and what is neither makes a bad row.
+    Hex,
+    /// A date and time by the caller's word; text that is none, and what is no
+    /// text, makes a bad row.
+    Timestamp(TimestampForm),
+    /// The INTEGER PRIMARY KEY, stored as the rowid and NULL in the record.
+    Rowid,
+}
+
+impl TypeRule {
+    /// The rule for a column whose source says what its values are.
+    pub fn for_source(source_type: SourceType) -> Self {
+        match source_type {
+            SourceType::Integer => Self::Integer,
+            SourceType::Real => Self::Real,
+            SourceType::Text => Self::Text,
+            SourceType::Blob => Self::Blob,
+        }
+    }
+
+    fn is_real(self) -> bool {
+        matches!(self, Self::Real | Self::Given(ColumnType::Real) | Self::Affinity(Affinity::Real))
+    }
+
+    /// The class of value that is stored as it is; nearly all values are of it.
+    fn direct(self) -> Direct {
+        match self {
+            Self::Integer
+            | Self::Number
+            | Self::Given(ColumnType::Integer)
+            | Self::Affinity(Affinity::Integer | Affinity::Numeric) => Direct::Integer,
+            Self::Real | Self::Given(ColumnType::Real) | Self::Affinity(Affinity::Real) => {
+                Direct::Real
+            }
+            Self::Text
+            | Self::Given(ColumnType::Text)
+            | Self::Affinity(Affinity::Text | Affinity::Blob) => Direct::Text,
+            Self::Blob | Self::Given(ColumnType::Blob) | Self::Hex => Direct::Blob,
+            Self::Rowid => Direct::Rowid,
+            Self::Empty | Self::Timestamp(_) => Direct::Nothing,
+        }
+    }
+
+    /// Whether there are values that make a bad row.
+    fn is_picky(self) -> bool {
+        matches!(self, Self::Given(_) | Self::Hex | Self::Timestamp(_))
+    }
+
+    /// Upper bound for the bytes that the input's content does not account for.
+    fn surplus_bytes_max(self) -> usize {
+        match self {
+            Self::Text | Self::Given(ColumnType::Text) | Self::Affinity(Affinity::Text) => {
+                NUMBER_TEXT_BYTES_MAX
+            }
+            Self::Timestamp(form) => form.content_bytes_max(),
+            _ => 0,
+        }
+    }
+}
+
+/// What is stored without a question.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Direct {
+    Integer,
+    Real,
+    Text,
+    Blob,
+    Rowid,
+    Nothing,
+}
+
+/// What became of a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub enum TypedWritten {
+    /// All of it is there.
+    Whole,
+    /// The detected type of a column is wrong.
+    Refuted,
+    /// The row is bad: the value of that column, the last one that is, does
+    /// not fit. [`TypedRules::check`] says what is wrong.
+    Bad(usize),
+}
+
+/// All that is needed to turn a row's values into a record.
+#[derive(Debug, Clone)]
+pub struct TypedRules {
+    /// The columns' names, for messages.
+    pub names: Vec<String>,
+    /// Index of the rowid's column.
+    pub rowid_column: Option<usize>,
+    rules: Vec<TypeRule>,
+    direct: Vec<Direct>,
+    sources: Vec<ValueSource>,
+    /// Which columns refuse NULL; empty if none does.
+    not_null: Vec<bool>,
+    uuid7: Option<Uuid7Range>,
+    /// What a record may take besides the content of the input's values.
+    overhead_bytes_max: usize,
+    /// How often a value of the input may be in a record.
+    uses_max: usize,
+}
+
+/// The longest number as text: `-2.2250738585072014e-308`.
+const NUMBER_TEXT_BYTES_MAX: usize = 24;
+
+impl TypedRules {
+    /// Rules for columns of a table, of which each has a name, a rule and a source.
+    pub fn new(
+        names: Vec<String>,
+        rules: Vec<TypeRule>,
+        sources: Vec<ValueSource>,
+        rowid_column: Option<usize>,
+    ) -> Self {
+        let mut made = Self {
+            names,
+            rowid_column,
+            rules: Vec::new(),
+            direct: Vec::new(),
+            not_null: Vec::new(),
+            uuid7: None,
+            overhead_bytes_max: 0,
+            uses_max: uses_max(&sources),
+            sources,
+        };
+        made.set_rules(rules);
+        made
+    }
+
+    /// Which columns refuse NULL, one for each; the rowid's column always does.
+    #[must_use]
+    pub fn not_null(mut self, mut not_null: Vec<bool>) -> Self {
+        if let Some(refuses) = self.rowid_column.and_then(|key| not_null.get_mut(key)) {
+            *refuses = false;
+        }
+        self.not_null = if not_null.contains(&true) { not_null } else { Vec::new() };
+        self
+    }
+
+    /// What [`ValueSource::Uuid7`] takes its keys from.
+    #[must_use]
+    pub fn uuid7(mut self, keys: Uuid7Range) -> Self {
+        self.uuid7 = Some(keys);
+        self
+    }
+
+    /// The columns' rules.
+    pub fn rules(&self) -> &[TypeRule] {
+        &self.rules
+    }
+
+    /// Other rules for the same columns: types that are known better now.
+    pub fn set_rules(&mut self, rules: Vec<TypeRule>) {
+        let made = self.sources.iter().map(ValueSource::content_bytes_max).sum::<usize>();
+        let surplus = rules.iter().map(|rule| rule.surplus_bytes_max()).sum::<usize>();
+        let columns = rules.len() * COLUMN_OVERHEAD_BYTES_MAX;
+        self.overhead_bytes_max = HEADER_LENGTH_BYTES_MAX + columns + made + surplus;
+        self.direct = rules.iter().map(|rule| rule.direct()).collect();
+        self.rules = rules;
+    }
+
+    /// The input's column that a column comes from; `None` if it comes from elsewhere.
+    pub fn field_of(&self, column: usize) -> Option<usize> {
+        self.sources[column].field()
+    }
+
+    #[inline(always)]
+    fn refuses_null(&self, column: usize) -> bool {
+        self.not_null.get(column).copied().unwrap_or(false)
+    }
+
+    /// Upper bound for the length of a record made of this row.
+    #[inline]
+    pub fn record_bytes_max<B: RowBatch>(&self, batch: &B, row: usize) -> usize {
+        self.overhead_bytes_max + batch.content_bytes(row) * self.uses_max
+    }
+
+    /// Writes a row's values, last column first; the row is the `sequence`th
+    /// good one, from 0. Unless the record is whole, what was written must be
+    /// thrown away.
+    #[inline(always)]
+    pub fn write<B: RowBatch>(
+        &self,
+        batch: &B,
+        row: usize,
+        sequence: u64,
+        record: &mut impl RecordSink,
+        number: &mut NumberText,
+    ) -> TypedWritten {
+        for (column, source) in self.sources.iter().enumerate().rev() {
+            let written = match source {
+                ValueSource::Field(field) => {
+                    let value = batch.value(row, *field);
+                    self.write_value(column, value, || batch.text(row, *field), record, number)
+                }
+                ValueSource::Constant(OwnedValue::Null) if self.refuses_null(column) => {
+                    TypedWritten::Bad(column)
+                }
+                ValueSource::Constant(value) => {
+                    write_constant(self.rules[column].is_real(), value, record);
+                    TypedWritten::Whole
+                }
+                ValueSource::Uuid7(form) => {
+                    write_uuid7(self.uuid7.as_ref(), *form, sequence, record);
+                    TypedWritten::Whole
+                }
+            };
+            if written != TypedWritten::Whole {
+                return written;
+            }
+        }
+        TypedWritten::Whole
+    }
+
+    /// Writes the value of one column; `text` is how the input spells it.
+    #[inline(always)]
+    pub fn write_value<'v>(
+        &self,
+        column: usize,
+        value: Value<'v>,
+        text: impl FnOnce() -> Option<&'v [u8]>,
+        record: &mut impl RecordSink,
+        number: &'v mut NumberText,
+    ) -> TypedWritten {
+        match (self.direct[column], value) {
+            (Direct::Integer, Value::Integer(integer)) => record.integer(integer),
+            (Direct::Real, Value::Real(real)) if !real.is_nan() => write_real(real, record),
+            (Direct::Text, Value::Text(text)) => record.text(text),
+            (Direct::Blob, Value::Blob(blob)) => record.blob(blob),
+            (Direct::Rowid, _) => record.null(),
+            (_, Value::Null) if !self.refuses_null(column) => record.null(),
+            (_, value) => {
+                // Without the record, so that it may live in registers.
+                let spelled = || text().map(Value::Text);
+                match convert(self.rules[column], value, spelled, number) {
+                    Stored::Value(Value::Null) if self.refuses_null(column) => {
+                        return TypedWritten::Bad(column);
+                    }
+                    Stored::Value(Value::Null) => record.null(),
+                    Stored::Value(Value::Integer(integer)) => record.integer(integer),
+                    Stored::Value(Value::Real(real)) => record.real(real),
+                    Stored::Value(Value::Text(text)) => record.text(text),
+                    Stored::Value(Value::Blob(blob)) => record.blob(blob),
+                    Stored::RealColumn(real) => write_real(real, record),
+                    Stored::Date(text) => record.text(text.as_bytes()),
+                    Stored::Bytes(bytes) => record.blob(&bytes),
+                    Stored::Refuted => return TypedWritten::Refuted,
+                    Stored::Misfit => return TypedWritten::Bad(column),
+                }
+            }
+        }
+        TypedWritten::Whole
+    }
+
+    /// The rowid of a row, if a column says it; or why it has none.
+    pub fn rowid<B: RowBatch>(&self, batch: &B, row: usize) -> Result<Option<i64>, String> {
+        let Some(column) = self.rowid_column else { return Ok(None) };
+        match &self.sources[column] {
+            ValueSource::Field(field) => self.rowid_of(column, batch.value(row, *field)).map(Some),
+            ValueSource::Constant(OwnedValue::Integer(rowid)) => Ok(Some(*rowid)),
+            _ => Ok(None),
+        }
+    }
+
+    /// The rowid that a value is.
+    #[inline]
+    pub fn rowid_of(&self, column: usize, value: Value<'_>) -> Result<i64, String> {
+        match value {
+            Value::Integer(rowid) => Ok(rowid),
+            Value::Null => Err(self.fault(column, "the primary key is empty")),
+            value => match Affinity::Integer.apply(value, &mut NumberText::new()) {
+                Value::Integer(rowid) => Ok(rowid),
+                _ => Err(self.fault(column, &not_a(value, ColumnType::Integer.name()))),
+            },
+        }
+    }
+
+    /// Whether a row is good, whatever becomes of detected types; the first of
+    /// its faults, whichever column is written first.
+    pub fn check<B: RowBatch>(&self, batch: &B, row: usize) -> Result<(), String> {
+        self.rowid(batch, row)?;
+        for column in 0..self.rules.len() {
+            let rule = self.rules[column];
+            if !self.refuses_null(column) && !rule.is_picky() {
+                continue;
+            }
+            match &self.sources[column] {
+                ValueSource::Field(field) => {
+                    self.check_value(column, rule, batch.value(row, *field))?;
+                }
+                ValueSource::Constant(OwnedValue::Null) if self.refuses_null(column) => {
+                    let reason = "is NOT NULL, and nothing gives it a value";
+                    return Err(self.fault(column, reason));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn check_value(&self, column: usize, rule: TypeRule, value: Value<'_>) -> Result<(), String> {
+        let is_null = match value {
+            Value::Null => true,
+            Value::Real(real) => real.is_nan(),
+            _ => false,
+        };
+        if is_null && self.refuses_null(column) {
+            let what =
+                if value == Value::Null { "the value is NULL" } else { "NaN stands for NULL" };
+            return Err(self.fault(column, &format!("is NOT NULL, and {what}")));
+        }
+        if !matches!(convert(rule, value, || None, &mut NumberText::new()), Stored::Misfit) {
+            return Ok(());
+        }
+        let wanted = match rule {
+            TypeRule::Given(column_type) => column_type.name(),
+            TypeRule::Timestamp(_) => NOT_A_TIMESTAMP,
+            _ => NOT_A_HEX_BLOB,
+        };
+        Err(self.fault(column, &not_a(value, wanted)))
+    }
+
+    fn fault(&self, column: usize, reason: &str) -> String {
+        format!("column {:?}: {reason}", self.names[column])
+    }
+
+    /// Adds what a row says of the columns whose type is open
+    /// ([`TypeRule::Empty`]); one evidence a column.
+    pub fn observe<B: RowBatch>(&self, batch: &B, row: usize, evidence: &mut [TypedEvidence]) {
+        for (column, evidence) in evidence.iter_mut().enumerate() {
+            if let (TypeRule::Empty, Some(field)) = (self.rules[column], self.field_of(column)) {
+                let value = batch.value(row, field);
+                let witness = || Witness {
+                    line: batch.line(row),
+                    value: batch.text(row, field).map_or_else(|| shown_value(value), shown),
+                };
+                evidence.add(value, witness);
+            }
+        }
+    }
+}
+
+#[inline(always)]
+fn write_real(real: f64, record: &mut impl RecordSink) {
+    match stored_real(real) {
+        Number::Integer(integer) => record.integer(integer),
+        Number::Real(real) => record.real(real),
+    }
+}
+
+/// What a value is stored as where that is not the plainest way.
+enum Stored<'v> {
+    Value(Value<'v>),
+    /// In a REAL column, where integral values are stored as integers.
+    RealColumn(f64),
+    Date(DateText),
+    Bytes(Vec<u8>),
+    Refuted,
+    Misfit,
+}
+
+/// Converts a value by a column's rule; `spelled` is a number's text in the input.
+#[inline(never)]
+fn convert<'v>(
+    rule: TypeRule,
+    value: Value<'v>,
+    spelled: impl FnOnce() -> Option<Value<'v>>,
+    number: &'v mut NumberText,
+) -> Stored<'v> {
+    if matches!(value, Value::Null) || matches!(value, Value::Real(real) if real.is_nan()) {
+        return Stored::Value(Value::Null);
+    }
+    let is_number = matches!(value, Value::Integer(_) | Value::Real(_));
+    let value = match rule {
+        TypeRule::Text | TypeRule::Given(ColumnType::Text) | TypeRule::Affinity(Affinity::Text)
+            if is_number =>
+        {
+            spelled().unwrap_or(value)
+        }
+        _ => value,
+    };
+    match (rule, value) {
+        (TypeRule::Affinity(affinity), value) => affine(affinity, value, number),
+        (TypeRule::Given(column_type), value) => given(column_type, value, number),
+        (TypeRule::Integer | TypeRule::Number, Value::Integer(_))
+        | (TypeRule::Text, Value::Text(_))
+        | (TypeRule::Blob, Value::Blob(_)) => Stored::Value(value),
+        (TypeRule::Text, Value::Integer(_) | Value::Real(_)) => {
+            Stored::Value(Affinity::Text.apply(value, number))
+        }
+        (TypeRule::Number, Value::Real(real)) => {
+            Stored::Value(integral(real).map_or(value, Value::Integer))
+        }
+        (TypeRule::Real, Value::Real(real)) => Stored::RealColumn(real),
+        (TypeRule::Real, Value::Integer(integer)) if is_exact_in_double(integer) => {
+            Stored::RealColumn(integer as f64)
+        }
+        (TypeRule::Rowid, _) => Stored::Value(Value::Null),
+        (TypeRule::Hex, Value::Blob(_)) => Stored::Value(value),
+        (TypeRule::Hex, Value::Text(digits)) => hex(digits).map_or(Stored::Misfit, Stored::Bytes),
+        (TypeRule::Timestamp(form), Value::Text(text)) => timestamp(form, text),
+        (TypeRule::Hex | TypeRule::Timestamp(_), _) => Stored::Misfit,
+        _ => Stored::Refuted,
+    }
+}
+
+fn affine<'v>(affinity: Affinity, value: Value<'v>, number: &'v mut NumberText) -> Stored<'v> {
+    match (affinity, affinity.apply(value, number)) {
+        (Affinity::Real, Value::Real(real)) => Stored::RealColumn(real),
+        (_, value) => Stored::Value(value),
+    }
+}
+
+fn given<'v>(column_type: ColumnType, value: Value<'v>, number: &'v mut NumberText) -> Stored<'v> {
+    match (column_type, column_type.affinity().apply(value, number)) {
+        (ColumnType::Real, Value::Real(real)) => Stored::RealColumn(real),
+        (ColumnType::Integer, value @ Value::Integer(_))
+        | (ColumnType::Text, value @ Value::Text(_))
+        | (ColumnType::Blob, value @ Value::Blob(_)) => Stored::Value(value),
+        _ => Stored::Misfit,
+    }
+}
+
+fn timestamp<'v>(form: TimestampForm, text: &[u8]) -> Stored<'v> {
+    match Timestamp::parse(text).map(|time| time.stored(form)) {
+        Some(Converted::Number(number)) => Stored::Value(number.into()),
+        Some(Converted::Text(text)) => Stored::Date(text),
+        _ => Stored::Misfit,
+    }
+}
+
+/// Whether a REAL column gives back this very integer.
+fn is_exact_in_double(integer: i64) -> bool {
+    i128::from(integer) == integer as f64 as i128
+}
+
+fn not_a(value: Value<'_>, wanted: &str) -> String {
+    let article = if wanted.starts_with('I') { "an" } else { "a" };
+    format!("{} is not {article} {wanted}", shown_value(value))
+}
+
+/// A value as a message shows it: numbers bare, text and blobs as in SQL.
+pub fn shown_value(value: Value<'_>) -> String {
+    /// Bytes of a blob that are shown.
+    const BLOB_BYTES_MAX: usize = 16;
+    let mut number = NumberText::new();
+    match value {
+        Value::Null => "NULL".to_owned(),
+        Value::Text(text) => format!("'{}'", shown(text)),
+        Value::Blob(blob) => {
+            use std::fmt::Write as _;
+            let mut text = String::from("x'");
+            for byte in blob.iter().take(BLOB_BYTES_MAX) {
+                let _ = write!(text, "{byte:02x}");
+            }
+            text.push_str(if blob.len() > BLOB_BYTES_MAX { "…'" } else { "'" });
+            text
+        }
+        Value::Integer(integer) => {
+            String::from_utf8_lossy(number.render_integer(integer)).into_owned()
+        }
+        Value::Real(real) => String::from_utf8_lossy(number.render_real(real)).into_owned(),
+    }
+}
