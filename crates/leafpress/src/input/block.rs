@@ -12,8 +12,8 @@
 //!
 //! # Invariants
 //! 1. The data of a block that was read are not empty, begin at
-//!    [`BLOCK_HEADROOM`] and end with `\n`, which is added where the input
-//!    lacks its last one.
+//!    [`BLOCK_HEADROOM`] and end where its [`Cut`] says, for lines with `\n`;
+//!    a last `\n` is added where the input lacks it.
 //! 2. The blocks' data in their order are the input, as UTF-8 and without its
 //!    byte order mark.
 //!
@@ -98,7 +98,7 @@ impl Block {
         }
     }
 
-    fn push(&mut self, bytes: &[u8]) {
+    pub(super) fn push(&mut self, bytes: &[u8]) {
         let end = self.end + bytes.len();
         self.grow(end);
         self.buffer[self.end..end].copy_from_slice(bytes);
@@ -141,10 +141,33 @@ impl Default for BlockOptions {
     }
 }
 
+/// Where blocks may end. It is shown each byte of the input once, in order.
+pub trait Cut {
+    /// The last place in `fresh`, bytes that follow those seen before, where a
+    /// block may end: how many bytes of `fresh` come before it.
+    fn last_cut(&mut self, fresh: &[u8]) -> Option<usize>;
+
+    /// What does not fit a block that ends nowhere, for a message.
+    fn piece(&self) -> &'static str;
+}
+
+/// Cuts after newlines.
+struct Lines;
+
+impl Cut for Lines {
+    fn last_cut(&mut self, fresh: &[u8]) -> Option<usize> {
+        memrchr(b'\n', fresh).map(|at| at + 1)
+    }
+
+    fn piece(&self) -> &'static str {
+        "line"
+    }
+}
+
 /// Cuts an input into blocks.
 pub struct BlockReader<'a> {
     source: Opened<'a>,
-    /// What was read beyond the last block's end; holds no newline.
+    /// What was read beyond the last block's end; may not be cut.
     rest: Vec<u8>,
     block_bytes: usize,
     record_bytes_max: u64,
@@ -176,6 +199,15 @@ impl<'a> BlockReader<'a> {
     /// Where the input cannot be read, is damaged, or has too long a line. No
     /// further block can be read then.
     pub fn next(&mut self, block: &mut Block) -> Result<bool> {
+        self.next_cut(block, &mut Lines)
+    }
+
+    /// As [`next`](Self::next), cut elsewhere than after lines. From the first
+    /// to the last block it must be the same `cut`.
+    ///
+    /// # Errors
+    /// As [`next`](Self::next).
+    pub fn next_cut(&mut self, block: &mut Block, cut: &mut impl Cut) -> Result<bool> {
         block.clear();
         if self.is_ended {
             return Ok(false);
@@ -183,7 +215,7 @@ impl<'a> BlockReader<'a> {
         self.shrink(block);
         block.push(&self.rest);
         self.rest.clear();
-        if !self.fill_lines(block)? {
+        if !self.fill_whole(block, cut)? {
             return Ok(false);
         }
         block.first_line = self.next_line;
@@ -191,26 +223,37 @@ impl<'a> BlockReader<'a> {
         Ok(true)
     }
 
-    /// Fills `block` up to its size, or further up to the first newline.
-    fn fill_lines(&mut self, block: &mut Block) -> Result<bool> {
+    /// The newlines in the blocks so far.
+    pub fn lines_read(&self) -> u64 {
+        self.next_line - 1
+    }
+
+    /// The size of the input in its compressed form, if known.
+    pub fn bytes_total(&self) -> Option<u64> {
+        self.source.bytes_total()
+    }
+
+    /// Fills `block` up to its size, or further up to the first cut.
+    fn fill_whole(&mut self, block: &mut Block, cut: &mut impl Cut) -> Result<bool> {
         let mut searched = block.end;
         let mut target = block.end + self.block_bytes.saturating_sub(block.data().len()).max(1);
         loop {
             self.fill(block, target)?;
+            let found = cut.last_cut(&block.buffer[searched..block.end]);
             if self.is_ended {
                 if block.data().last().is_some_and(|&last| last != b'\n') {
                     block.push(b"\n");
                 }
                 return Ok(!block.data().is_empty());
             }
-            if let Some(at) = memrchr(b'\n', &block.buffer[searched..block.end]) {
-                let cut = searched + at + 1;
+            if let Some(at) = found {
+                let cut = searched + at;
                 self.rest.extend_from_slice(&block.buffer[cut..block.end]);
                 block.end = cut;
                 return Ok(true);
             }
             if block.data().len() as u64 > self.record_bytes_max {
-                return Err(self.long_line());
+                return Err(self.too_long(cut.piece()));
             }
             searched = block.end;
             target = block.end + self.block_bytes;
@@ -243,10 +286,10 @@ impl<'a> BlockReader<'a> {
         }
     }
 
-    fn long_line(&mut self) -> Error {
+    fn too_long(&mut self, piece: &str) -> Error {
         self.is_ended = true;
         let reason =
-            format!("line {} is longer than {} bytes", self.next_line, self.record_bytes_max);
+            format!("{piece} {} is longer than {} bytes", self.next_line, self.record_bytes_max);
         ErrorKind::Input { file: self.source.name().to_owned(), reason }.into()
     }
 }

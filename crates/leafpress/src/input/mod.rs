@@ -5,6 +5,7 @@
 //! encoding.rs other encodings to UTF-8, byte order marks
 //! block.rs    whole lines, a megabyte or two at a time
 //! csv/        one block to field and record ends, and to values
+//! json/       objects to typed rows, from lines or from an array
 //! rows.rs     what inputs of typed rows have in common
 //! ```
 //!
@@ -14,6 +15,7 @@
 pub mod block;
 pub mod csv;
 mod encoding;
+pub mod json;
 pub mod rows;
 pub mod source;
 

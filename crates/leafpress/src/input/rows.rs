@@ -54,6 +54,11 @@ pub trait RowSource {
     /// The columns; known from the source's making on.
     fn columns(&self) -> &[SourceColumn];
 
+    /// Whether one opening must have been read to its end before the next one.
+    fn is_stream(&self) -> bool {
+        false
+    }
+
     /// Opens it at its start. `bytes_read` counts from 0 what is read of it.
     ///
     /// # Errors

@@ -519,7 +519,8 @@ fn push_stray_closings(after: u64, position: usize, bytes: &[u8], index: &mut Fi
     }
 }
 
-fn set_bits(mut bits: u64) -> impl Iterator<Item = u32> {
+/// The places of the set bits, the lowest first.
+pub(in crate::input) fn set_bits(mut bits: u64) -> impl Iterator<Item = u32> {
     std::iter::from_fn(move || {
         let bit = bits.trailing_zeros();
         bits &= bits.wrapping_sub(1);
@@ -529,7 +530,7 @@ fn set_bits(mut bits: u64) -> impl Iterator<Item = u32> {
 
 /// Each bit becomes the exclusive or of itself and all lower ones.
 #[inline]
-fn prefix_xor(mut bits: u64) -> u64 {
+pub(in crate::input) fn prefix_xor(mut bits: u64) -> u64 {
     for shift in [1, 2, 4, 8, 16, 32] {
         bits ^= bits << shift;
     }

@@ -1,0 +1,197 @@
+//! Where rows end, in JSON that is not a row a line: brackets are counted, 64
+//! bytes at a time, and nothing else is looked at.
+//!
+//! Stands in the reader, under its lock, between the source and the blocks;
+//! what stands between the cuts is parsed later, on any thread. The state goes
+//! on from call to call, so no byte is looked at twice.
+//!
+//! # Invariants
+//! 1. A scan that is cut in two at any byte ends in the same state, and finds
+//!    the same ends, as one in one go.
+//! 2. No newline is inside a string: JSON has none there. So a quote that is
+//!    missing confuses one line, not the rest of the input.
+//!
+//! Must never: judge. Whether it is JSON, the parser says.
+
+use wide::u8x16;
+
+use crate::input::block::Cut;
+use crate::input::csv::scan::{prefix_xor, set_bits};
+
+/// Bytes looked at together: one bit of a mask each.
+const CHUNK_BYTES: usize = 64;
+
+/// Counts brackets.
+#[derive(Debug, Clone, Default)]
+pub struct Nesting {
+    depth: u64,
+    in_string: bool,
+    is_escaped: bool,
+}
+
+/// What the bytes of a chunk are.
+#[derive(Debug, Default)]
+struct Masks {
+    quotes: u64,
+    backslashes: u64,
+    newlines: u64,
+    opening: u64,
+    closing: u64,
+}
+
+impl Masks {
+    #[inline(always)]
+    fn of(chunk: &[u8; CHUNK_BYTES]) -> Self {
+        let mut masks = Self::default();
+        let (parts, _) = chunk.as_chunks::<16>();
+        for (part, shift) in parts.iter().zip([0, 16, 32, 48]) {
+            let bytes = u8x16::new(*part);
+            // Braces differ from square brackets in this bit only, and nothing
+            // else becomes a brace by it.
+            let folded = bytes | u8x16::splat(0x20);
+            let find = |mask: u8x16| u64::from(mask.to_bitmask()) << shift;
+            masks.quotes |= find(bytes.simd_eq(u8x16::splat(b'"')));
+            masks.backslashes |= find(bytes.simd_eq(u8x16::splat(b'\\')));
+            masks.newlines |= find(bytes.simd_eq(u8x16::splat(b'\n')));
+            masks.opening |= find(folded.simd_eq(u8x16::splat(b'{')));
+            masks.closing |= find(folded.simd_eq(u8x16::splat(b'}')));
+        }
+        masks
+    }
+}
+
+impl Nesting {
+    /// Counts on over `fresh`. Calls `at_end` with the new depth and the offset
+    /// behind each bracket that closes.
+    #[inline]
+    pub fn scan(&mut self, fresh: &[u8], mut at_end: impl FnMut(u64, usize)) {
+        let (chunks, rest) = fresh.as_chunks::<CHUNK_BYTES>();
+        let mut base = 0;
+        for chunk in chunks {
+            if !self.scan_chunk(chunk, base, &mut at_end) {
+                self.walk(chunk, base, &mut at_end);
+            }
+            base += CHUNK_BYTES;
+        }
+        self.walk(rest, base, &mut at_end);
+    }
+
+    /// Counts on over a chunk; false, and nothing has changed, where it must be
+    /// walked as a line ends within a string.
+    #[inline(always)]
+    fn scan_chunk(
+        &mut self,
+        chunk: &[u8; CHUNK_BYTES],
+        base: usize,
+        at_end: &mut impl FnMut(u64, usize),
+    ) -> bool {
+        let masks = Masks::of(chunk);
+        let (escaped, next_is_escaped) = escaped_bytes(masks.backslashes, self.is_escaped);
+        let inside =
+            prefix_xor(masks.quotes & !escaped) ^ 0_u64.wrapping_sub(self.in_string.into());
+        if inside & masks.newlines != 0 {
+            return false;
+        }
+        self.in_string = inside >> 63 != 0;
+        self.is_escaped = next_is_escaped;
+        let outside = !(inside | escaped);
+        let closing = masks.closing & outside;
+        for bit in set_bits((masks.opening & outside) | closing) {
+            if closing >> bit & 1 == 0 {
+                self.depth += 1;
+            } else {
+                self.close(base + bit as usize, at_end);
+            }
+        }
+        true
+    }
+
+    /// The rules, byte by byte.
+    fn walk(&mut self, bytes: &[u8], base: usize, at_end: &mut impl FnMut(u64, usize)) {
+        for (&byte, at) in bytes.iter().zip(base..) {
+            if byte == b'\n' {
+                (self.in_string, self.is_escaped) = (false, false);
+            } else if self.is_escaped {
+                self.is_escaped = false;
+            } else {
+                match byte {
+                    b'\\' => self.is_escaped = true,
+                    b'"' => self.in_string = !self.in_string,
+                    _ if self.in_string => {}
+                    b'{' | b'[' => self.depth += 1,
+                    b'}' | b']' => self.close(at, at_end),
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn close(&mut self, at: usize, at_end: &mut impl FnMut(u64, usize)) {
+        self.depth = self.depth.saturating_sub(1);
+        at_end(self.depth, at + 1);
+    }
+}
+
+/// Which bytes a backslash stands before that is not itself escaped, and
+/// whether that is so of the byte after the chunk.
+#[inline(always)]
+fn escaped_bytes(backslashes: u64, first_is_escaped: bool) -> (u64, bool) {
+    let mut escaped = u64::from(first_is_escaped);
+    let mut escaping = backslashes & !escaped;
+    let mut next_is_escaped = false;
+    while escaping != 0 {
+        let lowest = escaping & escaping.wrapping_neg();
+        next_is_escaped = lowest >> 63 != 0;
+        escaped |= lowest << 1;
+        escaping &= !(lowest | lowest << 1);
+    }
+    (escaped, next_is_escaped)
+}
+
+/// Cuts between the elements of an array.
+#[derive(Debug, Default)]
+pub struct Elements {
+    nesting: Nesting,
+    /// Whether the array has ended.
+    pub is_closed: bool,
+}
+
+impl Cut for Elements {
+    fn last_cut(&mut self, fresh: &[u8]) -> Option<usize> {
+        let (mut last, mut is_closed) = (None, self.is_closed);
+        self.nesting.scan(fresh, |depth, end| match depth {
+            0 => is_closed = true,
+            1 => last = Some(end),
+            _ => {}
+        });
+        self.is_closed = is_closed;
+        if is_closed { Some(fresh.len()) } else { last }
+    }
+
+    fn piece(&self) -> &'static str {
+        "the row that begins in or after line"
+    }
+}
+
+/// Cuts between objects that follow one another.
+#[derive(Debug, Default)]
+pub struct Objects {
+    nesting: Nesting,
+}
+
+impl Cut for Objects {
+    fn last_cut(&mut self, fresh: &[u8]) -> Option<usize> {
+        let mut last = None;
+        self.nesting.scan(fresh, |depth, end| {
+            if depth == 0 {
+                last = Some(end);
+            }
+        });
+        last
+    }
+
+    fn piece(&self) -> &'static str {
+        "the row that begins in or after line"
+    }
+}

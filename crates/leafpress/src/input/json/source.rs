@@ -1,0 +1,357 @@
+//! An input of JSON: how its rows are laid out, and which columns it has.
+//!
+//! Both are read from its first megabyte. Where that does not say all (a key
+//! that comes late) the decoder notices, and the whole input is looked at.
+//!
+//! Must never: guess silently. What is no input of objects is an error that
+//! says what it is.
+
+use std::io::{Cursor, Read};
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::batch::{JsonBatch, JsonPiece};
+use super::decode::{Form, JsonDecoder, NewKeys, decode};
+use super::keys::Keys;
+use super::nesting::{Elements, Objects};
+use super::reader::JsonReader;
+use super::text::skip_blank;
+use crate::input::block::{BLOCK_BYTES_DEFAULT, BlockOptions, BlockReader, record_bytes_limit};
+use crate::input::csv::header::Header;
+use crate::input::encoding;
+use crate::input::rows::{DecodeHalt, RowReader, RowSource, SourceColumn};
+use crate::input::source::{Opened, Source};
+use crate::{Error, ErrorKind, Result};
+
+/// How an input of JSON is read.
+#[derive(Debug, Clone)]
+pub struct JsonOptions {
+    /// Whether it is objects one after the other (yes) or one array of them
+    /// (no); `None` decides by the first byte.
+    pub lines: Option<bool>,
+    /// No row may be longer.
+    pub record_bytes_max: u64,
+    /// The label of the input's encoding; UTF-8 where there is none.
+    pub encoding: Option<String>,
+    /// The size of a piece to aim at, and of the beginning that is looked at.
+    pub block_bytes: usize,
+}
+
+impl Default for JsonOptions {
+    fn default() -> Self {
+        let BlockOptions { record_bytes_max, .. } = BlockOptions::default();
+        Self { lines: None, record_bytes_max, encoding: None, block_bytes: BLOCK_BYTES_DEFAULT }
+    }
+}
+
+impl JsonOptions {
+    fn block_options(&self, encoding: Option<String>) -> BlockOptions {
+        let Self { block_bytes, record_bytes_max, .. } = *self;
+        BlockOptions { block_bytes, record_bytes_max, encoding }
+    }
+}
+
+/// An input of JSON.
+pub struct JsonSource<'a> {
+    source: Source<'a>,
+    options: JsonOptions,
+    form: Form,
+    keys: Arc<Keys>,
+    columns: Vec<SourceColumn>,
+    notes: Vec<String>,
+    /// The first opening, of which only the beginning was looked at.
+    first: Option<Opened<'a>>,
+}
+
+impl<'a> JsonSource<'a> {
+    /// Opens the input and looks at its beginning. The first
+    /// [`open`](RowSource::open) goes on with this opening, so it must be given
+    /// the same `bytes_read`.
+    ///
+    /// # Errors
+    /// Where the input cannot be opened, is not text, or holds something else
+    /// than objects.
+    pub fn new(
+        mut source: Source<'a>,
+        options: JsonOptions,
+        bytes_read: &Arc<AtomicU64>,
+    ) -> Result<Self> {
+        let mut opened = source.open(bytes_read)?;
+        encoding::prepare(&mut opened, options.encoding.as_deref())?;
+        let name = source.name().to_owned();
+        let mut beginning = Beginning::new(&name, &options);
+        let trial = loop {
+            beginning.read_on(&mut opened)?;
+            if let Some(trial) = beginning.judge()? {
+                break trial;
+            }
+        };
+        let bytes = beginning.bytes;
+        opened.wrap(|reader| Box::new(Cursor::new(bytes).chain(reader)));
+        let mut json = Self {
+            source,
+            options,
+            form: trial.form,
+            keys: Arc::default(),
+            columns: Vec::new(),
+            notes: Vec::new(),
+            first: Some(opened),
+        };
+        json.set_keys(trial.batch.found);
+        Ok(json)
+    }
+
+    /// How the rows are laid out.
+    pub fn form(&self) -> Form {
+        self.form
+    }
+
+    /// What had to be changed about the keys to make column names of them, one
+    /// line for each change.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    fn set_keys(&mut self, keys: Keys) {
+        let names = keys.names().iter().map(|name| String::from_utf8_lossy(name));
+        let header = Header::from_names(names);
+        let column = |name| SourceColumn { name, declared: None };
+        self.columns = header.names.into_iter().map(column).collect();
+        self.notes = header.notes;
+        self.keys = Arc::new(keys);
+    }
+
+    fn blocks(&mut self, bytes_read: &Arc<AtomicU64>) -> Result<BlockReader<'a>> {
+        match self.first.take() {
+            // The encoding was seen to already.
+            Some(opened) => {
+                BlockReader::new(opened, &self.options.block_options(Some("utf-8".to_owned())))
+            }
+            None => {
+                let options = self.options.block_options(self.options.encoding.clone());
+                BlockReader::new(self.source.open(bytes_read)?, &options)
+            }
+        }
+    }
+}
+
+impl<'a> RowSource for JsonSource<'a> {
+    type Reader = JsonReader<'a>;
+    type Decoder = JsonDecoder;
+
+    fn name(&self) -> &str {
+        self.source.name()
+    }
+
+    fn columns(&self) -> &[SourceColumn] {
+        &self.columns
+    }
+
+    fn is_stream(&self) -> bool {
+        self.source.is_stream()
+    }
+
+    fn open(&mut self, bytes_read: &Arc<AtomicU64>) -> Result<(JsonReader<'a>, JsonDecoder)> {
+        let blocks = self.blocks(bytes_read)?;
+        let decoder = JsonDecoder {
+            file: self.source.name().into(),
+            form: self.form,
+            keys: Arc::clone(&self.keys),
+        };
+        Ok((JsonReader::new(self.source.name(), blocks, self.form), decoder))
+    }
+
+    fn discover_columns(&mut self, bytes_read: &Arc<AtomicU64>) -> Result<()> {
+        let (reader, decoder) = self.open(bytes_read)?;
+        let survey = Survey { reader: Mutex::new((0, reader)), decoder };
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        let mut outcomes = Vec::new();
+        std::thread::scope(|scope| {
+            let workers: Vec<_> =
+                (0..threads).map(|_| scope.spawn(|| survey.collect_keys())).collect();
+            for worker in workers {
+                match worker.join() {
+                    Ok(outcome) => outcomes.push(outcome),
+                    Err(panic) => std::panic::resume_unwind(panic),
+                }
+            }
+        });
+        let mut found = Vec::new();
+        for outcome in outcomes {
+            found.extend(outcome?);
+        }
+        found.sort_by_key(|&(piece, _)| piece);
+        let mut keys = (*self.keys).clone();
+        for key in found.iter().flat_map(|(_, found)| found.names()) {
+            keys.add(key);
+        }
+        self.set_keys(keys);
+        Ok(())
+    }
+}
+
+/// A look at all keys of an input, side by side.
+struct Survey<'a> {
+    /// The reader, and how many pieces it has given.
+    reader: Mutex<(u64, JsonReader<'a>)>,
+    decoder: JsonDecoder,
+}
+
+impl Survey<'_> {
+    /// Looks at pieces until there is none left. Returns for each what it has
+    /// of keys that this thread did not know before: pieces come in rising
+    /// order, so a key's first appearance is among those of all threads.
+    fn collect_keys(&self) -> Result<Vec<(u64, Keys)>> {
+        let JsonDecoder { file, form, keys } = &self.decoder;
+        let mut keys = (**keys).clone();
+        let (mut piece, mut batch) = (JsonPiece::default(), JsonBatch::default());
+        let mut found = Vec::new();
+        while let Some(number) = self.claim(&mut piece)? {
+            match decode(file, *form, &keys, NewKeys::Collect, &mut piece, &mut batch) {
+                Ok(()) | Err(DecodeHalt::NewColumn) => {}
+                Err(DecodeHalt::Failed(error)) => return Err(error),
+            }
+            let new = std::mem::take(&mut batch.found);
+            if new.len() > 0 {
+                new.names().iter().for_each(|key| {
+                    keys.add(key);
+                });
+                found.push((number, new));
+            }
+        }
+        Ok(found)
+    }
+
+    fn claim(&self, piece: &mut JsonPiece) -> Result<Option<u64>> {
+        let mut guard = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
+        let (claimed, reader) = &mut *guard;
+        *claimed += 1;
+        Ok(reader.claim(piece)?.then_some(*claimed))
+    }
+}
+
+/// The beginning of an input.
+struct Beginning<'o> {
+    name: &'o str,
+    options: &'o JsonOptions,
+    bytes: Vec<u8>,
+    is_all: bool,
+}
+
+/// A beginning, read in one form.
+struct Trial {
+    form: Form,
+    batch: JsonBatch,
+}
+
+impl Trial {
+    /// The fewer bad rows, and then the more good ones, the better.
+    fn is_better_than(&self, other: &Self) -> bool {
+        let rank = |trial: &Self| (trial.batch.bad_rows.len(), usize::MAX - trial.batch.rows.len());
+        rank(self) < rank(other)
+    }
+
+    fn has_rows(&self) -> bool {
+        !self.batch.rows.is_empty() || !self.batch.bad_rows.is_empty()
+    }
+}
+
+impl<'o> Beginning<'o> {
+    fn new(name: &'o str, options: &'o JsonOptions) -> Self {
+        Self { name, options, bytes: Vec::new(), is_all: false }
+    }
+
+    /// Reads as much again, or a first block.
+    fn read_on(&mut self, opened: &mut Opened<'_>) -> Result<()> {
+        let wanted = self.bytes.len().max(self.options.block_bytes).max(1);
+        let read = opened.by_ref().take(wanted as u64).read_to_end(&mut self.bytes);
+        self.is_all = read.map_err(|error| opened.describe(error))? < wanted;
+        Ok(())
+    }
+
+    /// How the rows are laid out; `None` if more must be read to tell.
+    fn judge(&self) -> Result<Option<Trial>> {
+        let at = skip_blank(&self.bytes, 0);
+        let first = self.bytes.get(at).copied();
+        let is_array = match (first, self.options.lines) {
+            (None, _) => self.options.lines == Some(false),
+            (Some(b'['), None) | (Some(_), Some(false)) => true,
+            _ => false,
+        };
+        let trial = match (is_array, first) {
+            (true, Some(byte)) if byte != b'[' => {
+                return Err(self.not_objects("it does not begin with '['"));
+            }
+            (true, _) => self.read_as(Form::Array)?,
+            (false, _) => self.read_as_objects()?,
+        };
+        let Some(trial) = trial.filter(|trial| trial.has_rows() || self.is_enough()) else {
+            return Ok(if self.is_enough() { Some(self.nothing(is_array)) } else { None });
+        };
+        match trial.batch.bad_rows.first() {
+            Some(bad) if trial.batch.rows.is_empty() && first != Some(b'{') => {
+                let at = format!("line {}: {}", bad.bad_row.line, bad.bad_row.reason);
+                Err(self.not_objects(&at))
+            }
+            _ => Ok(Some(trial)),
+        }
+    }
+
+    /// Whether no more can, or need, be read.
+    fn is_enough(&self) -> bool {
+        self.is_all || self.bytes.len() as u64 > record_bytes_limit(self.options.record_bytes_max)
+    }
+
+    fn nothing(&self, is_array: bool) -> Trial {
+        let form = if is_array { Form::Array } else { Form::Lines };
+        Trial { form, batch: JsonBatch::default() }
+    }
+
+    /// As lines, or else as objects on any lines, whichever fits better.
+    fn read_as_objects(&self) -> Result<Option<Trial>> {
+        let lines = self.read_as(Form::Lines)?;
+        if lines.as_ref().is_some_and(|lines| lines.has_rows() && lines.batch.bad_rows.is_empty()) {
+            return Ok(lines);
+        }
+        let objects = self.read_as(Form::Objects)?;
+        Ok(match (lines, objects) {
+            (Some(lines), Some(objects)) if objects.is_better_than(&lines) => Some(objects),
+            (Some(lines), _) => Some(lines),
+            (None, objects) => objects,
+        })
+    }
+
+    /// The whole rows, read in one form; `None` if there are none.
+    fn read_as(&self, form: Form) -> Result<Option<Trial>> {
+        use crate::input::block::Cut;
+        let end = match form {
+            _ if self.is_all => Some(self.bytes.len()),
+            Form::Lines => memchr::memrchr(b'\n', &self.bytes).map(|newline| newline + 1),
+            Form::Objects => Objects::default().last_cut(&self.bytes),
+            Form::Array => Elements::default().last_cut(&self.bytes),
+        };
+        let Some(end) = end else { return Ok(None) };
+        let mut piece = JsonPiece { is_first: true, ..JsonPiece::default() };
+        piece.block.push(&self.bytes[..end]);
+        let mut batch = JsonBatch::default();
+        let keys = Keys::default();
+        if form == Form::Array && skip_blank(&self.bytes, 0) == self.bytes.len() {
+            return Ok(None);
+        }
+        match decode(self.name, form, &keys, NewKeys::Collect, &mut piece, &mut batch) {
+            Ok(()) | Err(DecodeHalt::NewColumn) => Ok(Some(Trial { form, batch })),
+            Err(DecodeHalt::Failed(error)) => Err(error),
+        }
+    }
+
+    fn not_objects(&self, found: &str) -> Error {
+        let wanted = match self.options.lines {
+            Some(true) => "objects, one a line",
+            Some(false) => "one array of objects",
+            None => "objects, one a line, or one array of objects",
+        };
+        let reason = format!("JSON to load must be {wanted}, but {found}");
+        Error::from(ErrorKind::Input { file: self.name.to_owned(), reason })
+            .to_do("rows look like {\"name\": \"Ada\", \"age\": 36}, with the column names as keys")
+    }
+}
