@@ -345,10 +345,15 @@ impl Decoding<'_> {
         Ok(())
     }
 
-    /// Where a fault at or after the counted place is.
+    /// Where a fault at or after the counted place is. What lacks at the end
+    /// lacks behind the last byte that is no blank.
     fn place_of(&self, fault: Fault) -> Place {
         let mut place = self.place;
-        place.advance(self.bytes, fault.at.clamp(place.at, self.bytes.len()));
+        let mut at = fault.at.min(self.bytes.len());
+        if at == self.bytes.len() {
+            at = self.bytes.trim_ascii_end().len();
+        }
+        place.advance(self.bytes, at.max(place.at));
         place
     }
 
@@ -385,6 +390,7 @@ fn not_an_object(first: u8) -> What {
         b'"' => What::NotAnObject("a string"),
         b'-' | b'0'..=b'9' => What::NotAnObject("a number"),
         b'n' | b't' | b'f' => What::NotAnObject("a plain word"),
+        b',' => What::Trailing(b','),
         byte => What::Expected("an object in braces", Some(byte)),
     }
 }

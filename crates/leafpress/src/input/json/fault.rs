@@ -55,6 +55,15 @@ impl Fault {
         Self { at, what }
     }
 
+    /// A number that begins at `at` is none.
+    #[cold]
+    pub fn in_number(self, bytes: &[u8], at: usize) -> Self {
+        match Self::expected("a number", bytes, at) {
+            word @ Self { what: What::NotInJson(_), .. } => word,
+            _ => self,
+        }
+    }
+
     /// Something else should stand at `at`.
     #[cold]
     pub fn expected(wanted: &'static str, bytes: &[u8], at: usize) -> Self {
@@ -73,7 +82,7 @@ impl fmt::Display for What {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self::Expected(wanted, None | Some(b'\n')) => {
-                write!(f, "the line ends where {wanted} is expected")
+                write!(f, "the row ends where {wanted} is expected")
             }
             Self::Expected(wanted, Some(byte)) => {
                 write!(f, "expected {wanted}, found {}", Shown(byte))
@@ -94,7 +103,9 @@ impl fmt::Display for What {
             Self::NotUtf8 => f.write_str("this is not UTF-8"),
             Self::TooDeep => write!(f, "values are nested more than {DEPTH_MAX} deep"),
             Self::NotAnObject(found) => write!(f, "a row must be an object, this is {found}"),
-            Self::Trailing(b',') => f.write_str("a comma follows the row: in lines there is none"),
+            Self::Trailing(b',') => {
+                f.write_str("a comma follows the row: only in an array one may")
+            }
             Self::Trailing(byte) => write!(f, "{} follows the row on its line", Shown(byte)),
             Self::AfterArray => f.write_str("something follows the end of the array"),
         }

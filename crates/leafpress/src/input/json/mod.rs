@@ -42,6 +42,8 @@ mod source;
 mod text;
 
 #[cfg(test)]
+mod properties;
+#[cfg(test)]
 mod tests;
 
 pub use batch::{JsonBatch, JsonPiece};

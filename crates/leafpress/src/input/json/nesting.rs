@@ -195,3 +195,51 @@ impl Cut for Objects {
         "the row that begins in or after line"
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+    use proptest::sample::select;
+
+    /// The rules, said plainly.
+    fn ends_by_rule(bytes: &[u8]) -> Vec<(u64, usize)> {
+        let mut nesting = Nesting::default();
+        let mut ends = Vec::new();
+        nesting.walk(bytes, 0, &mut |depth, end| ends.push((depth, end)));
+        ends
+    }
+
+    #[test]
+    fn brackets_in_strings_do_not_count() {
+        let bytes = br#"{"a}":[1,"\\\"]"]}{ }"#;
+        assert_eq!(ends_by_rule(bytes), [(1, 17), (0, 18), (0, 21)]);
+        assert_eq!(ends_by_rule(b"]{"), [(0, 1)], "depth never falls below zero");
+        assert_eq!(ends_by_rule(b"{\"\n}"), [(0, 4)], "a string ends with its line");
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2048))]
+
+        #[test]
+        fn chunks_are_as_the_rules_and_cuts_change_nothing(
+            bytes in vec(
+                prop_oneof![
+                    4 => Just(b'a'),
+                    2 => select(b"{}[]\"\\".to_vec()),
+                    1 => select(b"\n\r \xfb\x02\x3b".to_vec()),
+                ],
+                0..400,
+            ),
+            cut in 0..400_usize,
+        ) {
+            let (first, second) = bytes.split_at(cut.min(bytes.len()));
+            let mut nesting = Nesting::default();
+            let mut ends = Vec::new();
+            nesting.scan(first, |depth, end| ends.push((depth, end)));
+            nesting.scan(second, |depth, end| ends.push((depth, first.len() + end)));
+            prop_assert_eq!(ends, ends_by_rule(&bytes));
+        }
+    }
+}

@@ -211,7 +211,7 @@ impl Parser<'_> {
         match bytes.get(at) {
             Some(b'"') => self.string(at + 1),
             Some(b'-' | b'0'..=b'9') => {
-                let (value, end) = number(bytes, at)?;
+                let (value, end) = number(bytes, at).map_err(|fault| fault.in_number(bytes, at))?;
                 let cell = match value {
                     number::Number::Integer(integer) => {
                         Cell::new(Kind::Integer, integer as u64, at, end)

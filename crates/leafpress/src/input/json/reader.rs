@@ -43,7 +43,7 @@ impl<'a> JsonReader<'a> {
 
     /// The lines of the pieces so far; at the end, of the input.
     pub fn lines_total(&self) -> u64 {
-        self.blocks.lines_read()
+        self.blocks.lines_read() + u64::from(self.bytes_before > 0)
     }
 
     fn next_block(&mut self, piece: &mut JsonPiece) -> Result<bool> {

@@ -33,14 +33,22 @@ pub struct JsonOptions {
     pub record_bytes_max: u64,
     /// The label of the input's encoding; UTF-8 where there is none.
     pub encoding: Option<String>,
-    /// The size of a piece to aim at, and of the beginning that is looked at.
+    /// The size of a piece to aim at.
     pub block_bytes: usize,
+    /// How much is looked at for the form and the columns, at first.
+    pub beginning_bytes: usize,
 }
 
 impl Default for JsonOptions {
     fn default() -> Self {
         let BlockOptions { record_bytes_max, .. } = BlockOptions::default();
-        Self { lines: None, record_bytes_max, encoding: None, block_bytes: BLOCK_BYTES_DEFAULT }
+        Self {
+            lines: None,
+            record_bytes_max,
+            encoding: None,
+            block_bytes: BLOCK_BYTES_DEFAULT,
+            beginning_bytes: BLOCK_BYTES_DEFAULT,
+        }
     }
 }
 
@@ -245,10 +253,12 @@ struct Trial {
 }
 
 impl Trial {
-    /// The fewer bad rows, and then the more good ones, the better.
-    fn is_better_than(&self, other: &Self) -> bool {
-        let rank = |trial: &Self| (trial.batch.bad_rows.len(), usize::MAX - trial.batch.rows.len());
-        rank(self) < rank(other)
+    /// Whether a reading as objects on any lines explains more than `lines`
+    /// does, the same beginning read line by line.
+    fn is_better_than(&self, lines: &Self) -> bool {
+        let (bad, lines_bad) = (self.batch.bad_rows.len(), lines.batch.bad_rows.len());
+        let is_first_good = lines.batch.rows.is_empty() && !self.batch.rows.is_empty();
+        is_first_good || bad < lines_bad
     }
 
     fn has_rows(&self) -> bool {
@@ -263,7 +273,7 @@ impl<'o> Beginning<'o> {
 
     /// Reads as much again, or a first block.
     fn read_on(&mut self, opened: &mut Opened<'_>) -> Result<()> {
-        let wanted = self.bytes.len().max(self.options.block_bytes).max(1);
+        let wanted = self.bytes.len().max(self.options.beginning_bytes).max(1);
         let read = opened.by_ref().take(wanted as u64).read_to_end(&mut self.bytes);
         self.is_all = read.map_err(|error| opened.describe(error))? < wanted;
         Ok(())
@@ -274,7 +284,6 @@ impl<'o> Beginning<'o> {
         let at = skip_blank(&self.bytes, 0);
         let first = self.bytes.get(at).copied();
         let is_array = match (first, self.options.lines) {
-            (None, _) => self.options.lines == Some(false),
             (Some(b'['), None) | (Some(_), Some(false)) => true,
             _ => false,
         };
@@ -310,12 +319,15 @@ impl<'o> Beginning<'o> {
     /// As lines, or else as objects on any lines, whichever fits better.
     fn read_as_objects(&self) -> Result<Option<Trial>> {
         let lines = self.read_as(Form::Lines)?;
-        if lines.as_ref().is_some_and(|lines| lines.has_rows() && lines.batch.bad_rows.is_empty()) {
+        let is_good = |trial: &Trial| !trial.batch.rows.is_empty();
+        if lines.as_ref().is_some_and(|lines| is_good(lines) && lines.batch.bad_rows.is_empty()) {
             return Ok(lines);
         }
         let objects = self.read_as(Form::Objects)?;
         Ok(match (lines, objects) {
             (Some(lines), Some(objects)) if objects.is_better_than(&lines) => Some(objects),
+            // It may be the beginning of an object.
+            (Some(lines), None) if !is_good(&lines) => None,
             (Some(lines), _) => Some(lines),
             (None, objects) => objects,
         })
@@ -335,9 +347,6 @@ impl<'o> Beginning<'o> {
         piece.block.push(&self.bytes[..end]);
         let mut batch = JsonBatch::default();
         let keys = Keys::default();
-        if form == Form::Array && skip_blank(&self.bytes, 0) == self.bytes.len() {
-            return Ok(None);
-        }
         match decode(self.name, form, &keys, NewKeys::Collect, &mut piece, &mut batch) {
             Ok(()) | Err(DecodeHalt::NewColumn) => Ok(Some(Trial { form, batch })),
             Err(DecodeHalt::Failed(error)) => Err(error),
