@@ -87,7 +87,7 @@ ci: lint test ## What must pass before a merge
 # --- fast ---
 
 bench: release ## Measure loads beside the best that SQL can do
-	$(LEAFPRESS) bench load --dir $(BENCH_DIR) --json bench-load.json $(BENCH_FLAGS)
+	$(LEAFPRESS) bench load presort --dir $(BENCH_DIR) --json bench-load.json $(BENCH_FLAGS)
 
 bench-billion: release ## Load a billion rows made in memory (20 GB of disk)
 	$(LEAFPRESS) bench load --dir $(BENCH_DIR) --only billion --repeats 3 \

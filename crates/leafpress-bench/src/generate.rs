@@ -12,9 +12,12 @@
 //! 2,7,291038471123,15.05,47.100000,"somari, delu",2019-11-30,São Paulo
 //! ```
 //!
+//! The same rows can be written as NDJSON, one object a line.
+//!
 //! Rows made in memory are `user(id INTEGER PRIMARY KEY, area TEXT, age INTEGER,
 //! active INTEGER)`, as in the open challenge to put a billion of them in SQLite
 //! within a minute: the area is six digits, or NULL in every other row.
+//! Rows with random keys are made by [`crate::events`].
 
 use std::fs::File;
 use std::io::Write as _;
@@ -49,6 +52,28 @@ pub const CSV_COLUMNS: [(&str, ColumnKind); 8] = [
     ("city", ColumnKind::Text),
 ];
 
+/// The column that gets an index where one is measured: text of which nearly
+/// every value is another, in no order.
+pub const INDEXED_COLUMN: &str = "description";
+
+/// How the rows are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TextFormat {
+    /// With a header; quotes only where they are needed.
+    Csv,
+    /// One JSON object a line.
+    Ndjson,
+}
+
+/// Where the file ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FileSize {
+    /// With the row in which it reaches so many bytes.
+    Bytes(u64),
+    /// With so many rows.
+    Rows(u64),
+}
+
 /// Rows that one thread makes at a time: about 1.5 MB of CSV.
 const BLOCK_ROWS: u64 = 16_384;
 
@@ -79,9 +104,9 @@ const SYLLABLES: [&str; 32] = [
     "sto", "tre", "vla",
 ];
 
-/// A CSV file that was written.
+/// A file that was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CsvFile {
+pub struct TableFile {
     /// Its size.
     pub bytes: u64,
     /// Its rows, without the header.
@@ -89,49 +114,74 @@ pub struct CsvFile {
 }
 
 /// Mixes the bits of `state` so that neighbours have nothing in common.
-fn hash(state: u64) -> u64 {
+#[inline]
+pub(crate) fn hash(state: u64) -> u64 {
     let mut bits = state.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     bits = (bits ^ (bits >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     bits = (bits ^ (bits >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
     bits ^ (bits >> 31)
 }
 
-/// Writes a CSV file that ends with the row in which it reaches `bytes_min`, on
-/// all cores, and syncs it, so that its writing disturbs nothing later.
-/// `progress` is told the bytes written so far.
+/// Writes a file of the rows of [`CSV_COLUMNS`] on all cores, and syncs it, so
+/// that its writing disturbs nothing later. `progress` is told the bytes written
+/// so far.
 ///
 /// # Errors
 /// If the file cannot be written; it may then be there, cut short.
-pub fn write_csv(path: &Path, bytes_min: u64, progress: &mut dyn FnMut(u64)) -> Result<CsvFile> {
+pub fn write_table(
+    path: &Path,
+    format: TextFormat,
+    size: FileSize,
+    progress: &mut dyn FnMut(u64),
+) -> Result<TableFile> {
     let threads_count = thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    write_csv_with(path, bytes_min, threads_count, progress)
+    write_table_with(path, format, size, threads_count, progress)
 }
 
-fn write_csv_with(
+fn write_table_with(
     path: &Path,
-    bytes_min: u64,
+    format: TextFormat,
+    size: FileSize,
     threads_count: usize,
     progress: &mut dyn FnMut(u64),
-) -> Result<CsvFile> {
+) -> Result<TableFile> {
     let mut file = File::create(path).map_err(Error::io("create", path))?;
-    let names: Vec<&str> = CSV_COLUMNS.iter().map(|(name, _)| *name).collect();
-    let mut header = names.join(",").into_bytes();
-    header.push(b'\n');
+    let header = format.header();
     file.write_all(&header).map_err(Error::io("write", path))?;
-    let mut written = CsvFile { bytes: header.len() as u64, rows: 0 };
+    let mut written = TableFile { bytes: header.len() as u64, rows: 0 };
     let mut blocks: Vec<Block> = (0..threads_count.max(1)).map(|_| Block::default()).collect();
-    while written.bytes < bytes_min {
-        fill_blocks(&mut blocks, written.rows);
+    while size.rest(written) > 0 {
+        fill_blocks(&mut blocks, format, written.rows);
         for block in &blocks {
-            let (size, rows) = block.cut(bytes_min.saturating_sub(written.bytes));
-            file.write_all(&block.text[..size]).map_err(Error::io("write", path))?;
-            written.bytes += size as u64;
+            let (bytes, rows) = block.cut(size, written);
+            file.write_all(&block.text[..bytes]).map_err(Error::io("write", path))?;
+            written.bytes += bytes as u64;
             written.rows += rows;
         }
         progress(written.bytes);
     }
     file.sync_all().map_err(Error::io("sync", path))?;
     Ok(written)
+}
+
+impl TextFormat {
+    fn header(self) -> Vec<u8> {
+        let names: Vec<&str> = CSV_COLUMNS.iter().map(|(name, _)| *name).collect();
+        match self {
+            Self::Csv => format!("{}\n", names.join(",")).into_bytes(),
+            Self::Ndjson => Vec::new(),
+        }
+    }
+}
+
+impl FileSize {
+    /// What is still to be written, in its own unit.
+    fn rest(self, written: TableFile) -> u64 {
+        match self {
+            Self::Bytes(bytes) => bytes.saturating_sub(written.bytes),
+            Self::Rows(rows) => rows.saturating_sub(written.rows),
+        }
+    }
 }
 
 /// Some rows as text, and where each ends.
@@ -142,55 +192,89 @@ struct Block {
 }
 
 impl Block {
-    /// Size and number of the rows up to the one that reaches `bytes_wanted`.
-    fn cut(&self, bytes_wanted: u64) -> (usize, u64) {
-        if bytes_wanted == 0 {
-            return (0, 0);
-        }
-        let rows = self.ends.partition_point(|end| (*end as u64) < bytes_wanted);
-        let rows = (rows + 1).min(self.ends.len());
+    /// Bytes and rows of this block that the file still needs.
+    fn cut(&self, size: FileSize, written: TableFile) -> (usize, u64) {
+        let rest = size.rest(written);
+        let rows = match size {
+            _ if rest == 0 => 0,
+            // Up to the row that reaches the size.
+            FileSize::Bytes(_) => self.ends.partition_point(|end| (*end as u64) < rest) + 1,
+            FileSize::Rows(_) => usize::try_from(rest).unwrap_or(usize::MAX),
+        };
+        let rows = rows.min(self.ends.len());
         (self.ends[..rows].last().copied().unwrap_or(0), rows as u64)
     }
 
-    fn fill(&mut self, rows: Range<u64>) {
+    fn fill(&mut self, format: TextFormat, rows: Range<u64>) {
         self.text.clear();
         self.ends.clear();
         for row in rows {
-            push_row(&mut self.text, row);
+            match format {
+                TextFormat::Csv => push_csv_row(&mut self.text, row),
+                TextFormat::Ndjson => push_ndjson_row(&mut self.text, row),
+            }
             self.ends.push(self.text.len());
         }
     }
 }
 
 /// Fills the blocks with consecutive rows from `first_row` on, a thread for each.
-fn fill_blocks(blocks: &mut [Block], first_row: u64) {
+fn fill_blocks(blocks: &mut [Block], format: TextFormat, first_row: u64) {
     thread::scope(|scope| {
         for (index, block) in blocks.iter_mut().enumerate() {
             let start = first_row + index as u64 * BLOCK_ROWS;
-            scope.spawn(move || block.fill(start..start + BLOCK_ROWS));
+            scope.spawn(move || block.fill(format, start..start + BLOCK_ROWS));
         }
     });
 }
 
-fn push_row(text: &mut Vec<u8>, row: u64) {
-    let base = hash(row).wrapping_mul(8);
-    let column = |index: u64| hash(base.wrapping_add(index));
-    push_number(text, row + 1);
-    text.push(b',');
-    push_number(text, column(1) % 1000);
-    text.push(b',');
-    push_number(text, column(2) % 5_000_000_000_000);
-    text.push(b',');
-    push_decimal(text, column(3) % 1_000_000, 2);
-    text.push(b',');
-    push_latitude(text, column(4));
-    text.push(b',');
-    push_description(text, column(5));
-    text.push(b',');
-    push_day(text, column(6));
-    text.push(b',');
-    text.extend_from_slice(CITIES[(column(7) % CITIES.len() as u64) as usize].as_bytes());
+fn push_csv_row(text: &mut Vec<u8>, row: u64) {
+    for column in 0..CSV_COLUMNS.len() {
+        if column > 0 {
+            text.push(b',');
+        }
+        let start = text.len();
+        push_value(text, row, column);
+        if text[start..].contains(&b',') {
+            text.insert(start, b'"');
+            text.push(b'"');
+        }
+    }
     text.push(b'\n');
+}
+
+/// No text of ours has a quote, a backslash or a control character, so nothing
+/// needs an escape.
+fn push_ndjson_row(text: &mut Vec<u8>, row: u64) {
+    for (column, (name, kind)) in CSV_COLUMNS.iter().enumerate() {
+        text.push(if column == 0 { b'{' } else { b',' });
+        text.push(b'"');
+        text.extend_from_slice(name.as_bytes());
+        text.extend_from_slice(b"\":");
+        if *kind == ColumnKind::Text {
+            text.push(b'"');
+        }
+        push_value(text, row, column);
+        if *kind == ColumnKind::Text {
+            text.push(b'"');
+        }
+    }
+    text.extend_from_slice(b"}\n");
+}
+
+/// The value of a column of [`CSV_COLUMNS`], without quotes.
+fn push_value(text: &mut Vec<u8>, row: u64, column: usize) {
+    let bits = hash(hash(row).wrapping_mul(8).wrapping_add(column as u64));
+    match column {
+        0 => push_number(text, row + 1),
+        1 => push_number(text, bits % 1000),
+        2 => push_number(text, bits % 5_000_000_000_000),
+        3 => push_decimal(text, bits % 1_000_000, 2),
+        4 => push_latitude(text, bits),
+        5 => push_description(text, bits),
+        6 => push_day(text, bits),
+        _ => text.extend_from_slice(CITIES[(bits % CITIES.len() as u64) as usize].as_bytes()),
+    }
 }
 
 fn push_number(text: &mut Vec<u8>, number: u64) {
@@ -228,14 +312,11 @@ fn push_latitude(text: &mut Vec<u8>, bits: u64) {
 }
 
 /// A made-up word or two, 5 to 20 characters; one in twenty has a comma, and
-/// therefore quotes.
+/// therefore quotes in CSV.
 fn push_description(text: &mut Vec<u8>, mut bits: u64) {
     let has_comma = bits.is_multiple_of(20);
     let length_min = 5 + (bits >> 8) % 11;
     bits >>= 16;
-    if has_comma {
-        text.push(b'"');
-    }
     let start = text.len();
     let mut comma_wanted = has_comma;
     while text.len() - start < length_min as usize {
@@ -245,9 +326,6 @@ fn push_description(text: &mut Vec<u8>, mut bits: u64) {
             text.extend_from_slice(b", ");
             comma_wanted = false;
         }
-    }
-    if has_comma {
-        text.push(b'"');
     }
 }
 
@@ -340,12 +418,51 @@ mod tests {
 
     use super::*;
 
-    fn csv_of(bytes: u64, threads_count: usize) -> (CsvFile, Vec<u8>) {
+    fn written(format: TextFormat, size: FileSize, threads_count: usize) -> (TableFile, Vec<u8>) {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let path = folder.path().join("a.csv");
-        let written =
-            write_csv_with(&path, bytes, threads_count, &mut |_| ()).expect("it can be written");
+        let path = folder.path().join("a");
+        let written = write_table_with(&path, format, size, threads_count, &mut |_| ());
+        let written = written.expect("it can be written");
         (written, fs::read(&path).expect("it can be read"))
+    }
+
+    fn csv_of(bytes: u64, threads_count: usize) -> (TableFile, Vec<u8>) {
+        written(TextFormat::Csv, FileSize::Bytes(bytes), threads_count)
+    }
+
+    #[test]
+    fn a_file_can_have_a_number_of_rows() {
+        for rows in [1, 1000, BLOCK_ROWS, 3 * BLOCK_ROWS + 7] {
+            let (file, text) = written(TextFormat::Csv, FileSize::Rows(rows), 2);
+            assert_eq!((file.rows, file.bytes), (rows, text.len() as u64));
+            let lines = String::from_utf8_lossy(&text).lines().count() as u64;
+            assert_eq!(lines, rows + 1);
+        }
+    }
+
+    #[test]
+    fn ndjson_holds_the_rows_of_the_csv_file() {
+        let (_, csv_text) = written(TextFormat::Csv, FileSize::Rows(2000), 2);
+        let (file, json_text) = written(TextFormat::Ndjson, FileSize::Rows(2000), 3);
+        assert_eq!((file.rows, file.bytes), (2000, json_text.len() as u64));
+        let json_text = String::from_utf8(json_text).expect("it is UTF-8");
+        let mut lines = json_text.lines();
+        let mut reader = csv::Reader::from_reader(csv_text.as_slice());
+        for record in reader.records() {
+            let record = record.expect("it is CSV");
+            let object: serde_json::Value =
+                serde_json::from_str(lines.next().expect("as many lines")).expect("it is JSON");
+            assert_eq!(object.as_object().map(serde_json::Map::len), Some(CSV_COLUMNS.len()));
+            for (field, (name, kind)) in record.iter().zip(CSV_COLUMNS) {
+                let same = match kind {
+                    ColumnKind::Integer => object[name].as_i64() == field.parse().ok(),
+                    ColumnKind::Real => object[name].as_f64() == field.parse().ok(),
+                    ColumnKind::Text => object[name].as_str() == Some(field),
+                };
+                assert!(same, "{name}: {field:?} and {}", object[name]);
+            }
+        }
+        assert_eq!(lines.next(), None);
     }
 
     #[test]

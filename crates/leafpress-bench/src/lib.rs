@@ -5,8 +5,11 @@
 //!
 //! | module | does |
 //! |---|---|
-//! | [`generate`] | the inputs: a CSV file, rows made in memory |
-//! | [`load`] | plans the experiment "load", interleaves its rungs, checks, sums up |
+//! | [`generate`], [`events`] | the inputs: files, rows made in memory, rows with random keys |
+//! | [`experiment`] | what was asked for: makes the inputs, runs the plan, writes the report |
+//! | `plan` | which rungs are compared with which |
+//! | `fixture` | the databases that stand beforehand |
+//! | `group` | rungs interleaved, checked, and summed up |
 //! | [`rung`] | one rung, in a process of its own: the work, timed |
 //! | `ours`, `sql` | the work by Leafpress, and by the best SQL |
 //! | `usage` | processor seconds, peak memory and I/O of this process |
@@ -19,10 +22,14 @@
 
 mod check;
 mod error;
+pub mod events;
+pub mod experiment;
+mod fixture;
 pub mod generate;
-pub mod load;
+mod group;
 mod machine;
 mod ours;
+mod plan;
 pub mod report;
 pub mod rung;
 mod sql;
@@ -30,3 +37,4 @@ pub mod statistics;
 mod usage;
 
 pub use error::{Error, Result};
+pub use plan::BILLION;

@@ -12,6 +12,7 @@
 //! of what both rivals are given.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -29,13 +30,23 @@ use crate::{ours, sql};
 /// The hidden flag of `leafpress bench` that makes it a rung's process.
 pub const RUNG_FLAG: &str = "--rung";
 
-/// What there is to load: decides the table, and who can be compared with whom.
+/// What there is to do: decides what is left, and who can be compared with whom.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Work {
-    /// The CSV file.
+    /// The CSV file to a new database.
     Csv,
-    /// Users made in memory.
+    /// The same, and an index on one of its columns.
+    CsvIndex,
+    /// Users made in memory to a new database.
     Users,
+    /// The same to a database that exists, in WAL mode.
+    Attach,
+    /// Rows with random keys to a new database.
+    Keys,
+    /// More of them to a table that has ten times as many, in WAL mode.
+    Append,
+    /// An index on the CSV file's table, which is there already.
+    Index,
 }
 
 /// Which work, by whom.
@@ -50,19 +61,57 @@ pub enum RungKind {
     CsvLeafpress,
     /// The CSV file by Leafpress, types given.
     CsvTypedLeafpress,
+    /// The CSV file by tuned SQL, 20 rows a statement, then a tuned CREATE INDEX.
+    CsvIndexSql,
+    /// The CSV file and its index by Leafpress in one run, types detected.
+    CsvIndexLeafpress,
     /// Users by tuned SQL, 50 rows a statement.
     UsersSql,
     /// Users by Leafpress, in parts on all cores.
     UsersLeafpress,
     /// Users by Leafpress, from a single iterator.
     UsersIteratorLeafpress,
+    /// Users to a new table of an existing database by SQL, one row a statement.
+    AttachSql,
+    /// The same, 50 rows a statement.
+    AttachBatchedSql,
+    /// Users to a new table of an existing database by Leafpress.
+    AttachLeafpress,
+    /// Random keys by tuned SQL as they come, 50 rows a statement.
+    KeysSql,
+    /// Random keys by tuned SQL, sorted beforehand, 50 rows a statement.
+    KeysPresortedSql,
+    /// Random keys by tuned SQL, a million rows sorted at a time.
+    KeysBatchedSql,
+    /// Random keys by Leafpress, in parts on all cores.
+    KeysLeafpress,
+    /// The same with so little memory that it has to spill.
+    KeysSpilledLeafpress,
+    /// Random keys to a table that has rows by SQL, one row a statement.
+    AppendSql,
+    /// The same by Leafpress.
+    AppendLeafpress,
+    /// An index by SQLite's CREATE INDEX, tuned.
+    IndexSql,
+    /// The same with a journal and with syncs.
+    IndexDurableSql,
+    /// An index by Leafpress.
+    IndexLeafpress,
 }
 
 impl RungKind {
     /// What is left after a crash right after the work.
     pub(crate) fn safety(self) -> Safety {
         match self {
-            Self::CsvSql | Self::CsvBatchedSql | Self::UsersSql => Safety::Rebuildable,
+            Self::CsvSql
+            | Self::CsvBatchedSql
+            | Self::CsvIndexSql
+            | Self::UsersSql
+            | Self::KeysSql
+            | Self::KeysPresortedSql
+            | Self::KeysBatchedSql
+            | Self::IndexSql => Safety::Rebuildable,
+            Self::IndexDurableSql => Safety::Rollback,
             _ => Safety::Durable,
         }
     }
@@ -74,9 +123,24 @@ impl RungKind {
             Self::CsvBatchedSql => "csv, SQL, types known, 20 rows a statement",
             Self::CsvLeafpress => "csv, leafpress, types detected",
             Self::CsvTypedLeafpress => "csv, leafpress, types given",
+            Self::CsvIndexSql => "csv and index, SQL, 20 rows a statement",
+            Self::CsvIndexLeafpress => "csv and index, leafpress",
             Self::UsersSql => "rows, SQL, 50 rows a statement",
             Self::UsersLeafpress => "rows, leafpress, in parts",
             Self::UsersIteratorLeafpress => "rows, leafpress, one iterator",
+            Self::AttachSql => "attach, SQL, one row a statement",
+            Self::AttachBatchedSql => "attach, SQL, 50 rows a statement",
+            Self::AttachLeafpress => "attach, leafpress",
+            Self::KeysSql => "keys, SQL, unsorted",
+            Self::KeysPresortedSql => "keys, SQL, presorted",
+            Self::KeysBatchedSql => "keys, SQL, batches presorted",
+            Self::KeysLeafpress => "keys, leafpress",
+            Self::KeysSpilledLeafpress => "keys, leafpress, spilled",
+            Self::AppendSql => "append, SQL, one row a statement",
+            Self::AppendLeafpress => "append, leafpress",
+            Self::IndexSql => "index, SQL",
+            Self::IndexDurableSql => "index, SQL, durable",
+            Self::IndexLeafpress => "index, leafpress",
         }
     }
 }
@@ -86,14 +150,28 @@ impl RungKind {
 pub struct RungRequest {
     /// Which work, by whom.
     pub kind: RungKind,
-    /// The database to make; must not exist.
+    /// The database to make; must not exist, except where the work says so.
     pub database: PathBuf,
     /// The CSV file, where one is loaded.
     #[serde(default)]
     pub csv: PathBuf,
-    /// Users to make, where they are made in memory.
+    /// Rows to make, where they are made in memory; rows of the table, where it
+    /// gets an index.
     #[serde(default)]
     pub rows: u64,
+    /// The number of the first row to make.
+    #[serde(default)]
+    pub first_row: u64,
+    /// What a sort may take; without it the defaults hold.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_bytes: Option<u64>,
+}
+
+impl RungRequest {
+    /// The numbers of the rows to make.
+    fn row_numbers(&self) -> Range<u64> {
+        self.first_row..self.first_row.saturating_add(self.rows)
+    }
 }
 
 /// What a rung's process answers.
@@ -154,29 +232,81 @@ pub fn run_rung(request: &RungRequest) -> Result<RungResult> {
     })
 }
 
+/// A rung's work, ready to begin.
+type Prepared<'r> = Box<dyn FnOnce() -> Result<Done> + 'r>;
+
 /// The work, with all made that belongs to neither rival and is not to be timed.
-fn prepare(request: &RungRequest) -> Box<dyn FnOnce() -> Result<Done> + '_> {
-    let RungRequest { kind, database, csv, rows } = request;
-    match kind {
-        RungKind::CsvSql => Box::new(|| Ok(sql::load_csv(csv, database, 1)?.into())),
-        RungKind::CsvBatchedSql => {
-            Box::new(|| Ok(sql::load_csv(csv, database, sql::CSV_STATEMENT_ROWS)?.into()))
-        }
-        RungKind::CsvLeafpress => Box::new(|| Ok(ours::load_csv(csv, database, false)?.into())),
-        RungKind::CsvTypedLeafpress => Box::new(|| Ok(ours::load_csv(csv, database, true)?.into())),
-        RungKind::UsersSql => {
-            let areas = Areas::new();
-            Box::new(move || Ok(sql::load_users(&areas, *rows, database)?.into()))
-        }
-        RungKind::UsersLeafpress => {
-            let areas = Areas::new();
-            Box::new(move || Ok(ours::load_user_parts(&areas, *rows, database)?.into()))
-        }
-        RungKind::UsersIteratorLeafpress => {
-            let areas = Areas::new();
-            Box::new(move || Ok(ours::load_user_rows(&areas, *rows, database)?.into()))
-        }
+fn prepare(request: &RungRequest) -> Prepared<'_> {
+    match request.kind {
+        RungKind::UsersSql
+        | RungKind::UsersLeafpress
+        | RungKind::UsersIteratorLeafpress
+        | RungKind::AttachSql
+        | RungKind::AttachBatchedSql
+        | RungKind::AttachLeafpress => prepare_users(request),
+        RungKind::KeysSql
+        | RungKind::KeysPresortedSql
+        | RungKind::KeysBatchedSql
+        | RungKind::KeysLeafpress
+        | RungKind::KeysSpilledLeafpress
+        | RungKind::AppendSql
+        | RungKind::AppendLeafpress => Box::new(|| do_keys(request)),
+        _ => Box::new(|| do_table(request)),
     }
+}
+
+fn prepare_users(request: &RungRequest) -> Prepared<'_> {
+    let RungRequest { kind, database, rows, .. } = request;
+    let areas = Areas::new();
+    Box::new(move || {
+        Ok(match kind {
+            RungKind::UsersSql => sql::load_users(&areas, *rows, database)?.into(),
+            RungKind::UsersLeafpress => ours::load_user_parts(&areas, *rows, database)?.into(),
+            RungKind::AttachSql => sql::attach_users(&areas, *rows, database, 1)?.into(),
+            RungKind::AttachBatchedSql => {
+                sql::attach_users(&areas, *rows, database, sql::STATEMENT_ROWS)?.into()
+            }
+            RungKind::AttachLeafpress => ours::attach_users(&areas, *rows, database)?.into(),
+            _ => ours::load_user_rows(&areas, *rows, database)?.into(),
+        })
+    })
+}
+
+fn do_keys(request: &RungRequest) -> Result<Done> {
+    let RungRequest { kind, database, memory_bytes, .. } = request;
+    let rows = request.row_numbers();
+    Ok(match kind {
+        RungKind::KeysSql => sql::load_keys_unsorted(rows, database)?.into(),
+        RungKind::KeysPresortedSql => sql::load_keys_presorted(rows, database)?.into(),
+        RungKind::KeysBatchedSql => sql::load_keys_in_batches(rows, database)?.into(),
+        RungKind::AppendSql => sql::append_keys(rows, database)?.into(),
+        RungKind::AppendLeafpress => ours::append_keys(&rows, database)?.into(),
+        _ => ours::load_keys(&rows, database, *memory_bytes)?.into(),
+    })
+}
+
+fn do_table(request: &RungRequest) -> Result<Done> {
+    let RungRequest { kind, database, csv, rows, .. } = request;
+    Ok(match kind {
+        RungKind::CsvSql => sql::load_csv(csv, database, 1)?.into(),
+        RungKind::CsvBatchedSql => sql::load_csv(csv, database, sql::CSV_STATEMENT_ROWS)?.into(),
+        RungKind::CsvLeafpress => ours::load_csv(csv, database, false)?.into(),
+        RungKind::CsvIndexSql => sql::load_csv_with_index(csv, database)?.into(),
+        RungKind::CsvIndexLeafpress => ours::load_csv_with_index(csv, database)?.into(),
+        RungKind::IndexSql => {
+            sql::create_index(database, sql::PRAGMAS)?;
+            (*rows).into()
+        }
+        RungKind::IndexDurableSql => {
+            sql::create_index(database, sql::DURABLE_PRAGMAS)?;
+            (*rows).into()
+        }
+        RungKind::IndexLeafpress => {
+            ours::create_index(database)?;
+            (*rows).into()
+        }
+        _ => ours::load_csv(csv, database, true)?.into(),
+    })
 }
 
 /// What any rival's work says about itself.
@@ -215,9 +345,12 @@ pub(crate) fn run_in_child(request: &RungRequest) -> Result<RungResult> {
     let failed = |reason: String| Error::Rung { name: request.kind.name().to_owned(), reason };
     let text = serde_json::to_string(request).map_err(|error| failed(error.to_string()))?;
     let program = std::env::current_exe().map_err(Error::io("find", Path::new("this program")))?;
+    let folder = request.database.parent().unwrap_or(Path::new("."));
     let_the_disk_rest();
     let output = Command::new(&program)
         .args(["bench", RUNG_FLAG, &text])
+        // SQLite's sorter writes to the disk that is measured, as ours does.
+        .env("SQLITE_TMPDIR", folder)
         .output()
         .map_err(Error::io("start", &program))?;
     if !output.status.success() {

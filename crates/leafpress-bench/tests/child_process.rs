@@ -1,11 +1,12 @@
-//! The experiment "load" as people run it: every rung in a process of its own.
+//! The experiments as people run them: every rung in a process of its own.
 //!
 //! The runner starts its own executable again, so this test has no harness:
 //! started as `bench --rung REQUEST` it is the rung, else it is the test.
 
 use std::path::Path;
 
-use leafpress_bench::load::{LoadOptions, run};
+use leafpress_bench::experiment::{BenchOptions, run};
+use leafpress_bench::generate::{FileSize, TextFormat, write_table};
 use leafpress_bench::report::{ExperimentReport, Safety};
 use leafpress_bench::rung::{RUNG_FLAG, run_rung_line};
 
@@ -16,6 +17,7 @@ fn main() {
         [_, flags @ ..] if flags.contains(&"--list") => {}
         _ => {
             a_quick_run_compares_everything();
+            a_child_does_every_rivals_rung();
             only_one_ratio_runs_only_its_rungs();
             a_folder_that_is_not_there_is_said();
         }
@@ -32,8 +34,8 @@ fn play_rung(request: &str) {
     }
 }
 
-fn quick(dir: &Path) -> LoadOptions {
-    LoadOptions { dir: dir.to_owned(), quick: true, ..LoadOptions::default() }
+fn quick(dir: &Path) -> BenchOptions {
+    BenchOptions { dir: dir.to_owned(), quick: true, ..BenchOptions::default() }
 }
 
 fn names_in(dir: &Path) -> Vec<String> {
@@ -41,10 +43,48 @@ fn names_in(dir: &Path) -> Vec<String> {
     entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
 }
 
+const LOADS: [&str; 4] = ["csv_vs_sql", "csv_typed_vs_sql", "rows_vs_sql", "rows_iterator_vs_sql"];
+
+/// The work that sorts, as its rivals do it, in the order in which each finds what
+/// it needs: a database of its own, or what one before it left.
+fn a_child_does_every_rivals_rung() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let rung = |kind: &str, database: &str, first_row: u64| {
+        let database = folder.path().join(database);
+        let csv = folder.path().join("a.csv");
+        let request = serde_json::json!({
+            "kind": kind, "database": database, "csv": csv, "rows": 1000, "first_row": first_row
+        });
+        let program = std::env::current_exe().expect("this program");
+        let output = std::process::Command::new(program)
+            .args(["bench", RUNG_FLAG, &request.to_string()])
+            .output()
+            .expect("it starts");
+        assert!(output.status.success(), "{kind}: {}", String::from_utf8_lossy(&output.stderr));
+        let result: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        assert_eq!(result["rows"], 1000, "{kind}: {result}");
+        assert!(result["wall_s"].as_f64().is_some_and(|wall_s| wall_s > 0.0), "{kind}: {result}");
+    };
+    let csv = folder.path().join("a.csv");
+    write_table(&csv, TextFormat::Csv, FileSize::Rows(1000), &mut |_| ()).expect("a CSV file");
+    rung("keys_sql", "unsorted.db", 0);
+    rung("keys_presorted_sql", "presorted.db", 0);
+    rung("keys_batched_sql", "batches.db", 0);
+    rung("append_sql", "batches.db", 1000);
+    rung("attach_sql", "unsorted.db", 0);
+    rung("attach_batched_sql", "presorted.db", 0);
+    rung("csv_index_sql", "index.db", 0);
+    rung("csv_sql", "data.db", 0);
+    rung("index_sql", "data.db", 0);
+    rung("csv_batched_sql", "more.db", 0);
+    rung("index_durable_sql", "more.db", 0);
+}
+
 fn a_quick_run_compares_everything() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let json = folder.path().join("report.json");
-    let options = LoadOptions { json: Some(json.clone()), ..quick(folder.path()) };
+    let only = LOADS.map(str::to_owned).to_vec();
+    let options = BenchOptions { json: Some(json.clone()), only, ..quick(folder.path()) };
     let mut events_count = 0;
     let report = run(&options, &mut |_| events_count += 1).expect("the experiment runs");
     assert!(events_count > report.rungs.len());
@@ -52,7 +92,7 @@ fn a_quick_run_compares_everything() {
     let text = std::fs::read_to_string(json).expect("the report is there");
     let written: ExperimentReport = serde_json::from_str(&text).expect("it has the shape");
     assert_eq!(written.rungs.len(), report.rungs.len());
-    for name in ["csv_vs_sql", "csv_typed_vs_sql", "rows_vs_sql", "rows_iterator_vs_sql"] {
+    for name in LOADS {
         let ratio = report.ratios.get(name).expect(name);
         assert!(ratio.min <= ratio.value && ratio.value <= ratio.max, "{name} {ratio:?}");
     }
@@ -68,7 +108,7 @@ fn a_quick_run_compares_everything() {
 fn only_one_ratio_runs_only_its_rungs() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let only = vec!["csv_typed_vs_sql".to_owned()];
-    let report = run(&LoadOptions { only, ..quick(folder.path()) }, &mut |_| ())
+    let report = run(&BenchOptions { only, ..quick(folder.path()) }, &mut |_| ())
         .expect("the experiment runs");
     assert_eq!(report.ratios.keys().collect::<Vec<_>>(), ["csv_typed_vs_sql"]);
     let names: Vec<&str> = report.rungs.iter().map(|rung| rung.name.as_str()).collect();

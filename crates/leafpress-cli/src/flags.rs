@@ -16,6 +16,9 @@ use clap::error::ErrorKind;
 use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum, ValueHint};
 use leafpress::load::ColumnType;
 
+mod bench;
+pub use bench::{BenchExperimentFlag, BenchFlags, BenchGenerateFlags, BenchPart, TextFormatFlag};
+
 /// The write path for SQLite: loads that finish at the speed of the disk, and
 /// are all there or not at all.
 #[derive(Debug, Parser)]
@@ -46,7 +49,7 @@ pub fn usage_error(command_name: &str, message: &str) -> clap::Error {
 pub enum Command {
     Load(Box<LoadFlags>),
     Verify(VerifyFlags),
-    Bench(BenchFlags),
+    Bench(Box<BenchFlags>),
     /// Print completions for a shell
     #[command(after_help = COMPLETIONS_EXAMPLES)]
     Completions(CompletionsFlags),
@@ -276,88 +279,6 @@ pub struct VerifyFlags {
     /// Print the result, or the error, as one JSON object on stdout
     #[arg(long)]
     pub json: bool,
-}
-
-/// Measure loads on this machine's own disk, beside the best that SQL can do
-///
-/// Every kind of work (a rung) runs in a process of its own, in turn with its rivals, and what
-/// it left is compared with what they left.
-#[derive(Debug, Args)]
-#[command(arg_required_else_help = true, args_conflicts_with_subcommands = true)]
-pub struct BenchFlags {
-    /// The experiment.
-    #[command(subcommand)]
-    pub experiment: Option<Experiment>,
-
-    /// Do one rung in this process (for the experiments themselves).
-    #[arg(long, value_name = "REQUEST", hide = true)]
-    pub rung: Option<String>,
-}
-
-/// What can be measured.
-#[derive(Debug, Subcommand)]
-pub enum Experiment {
-    Load(BenchLoadFlags),
-    /// Write the CSV file of the experiments (for other tools)
-    #[command(hide = true)]
-    Generate(BenchGenerateFlags),
-}
-
-/// Measure loads of a CSV file, and of rows made in memory
-///
-/// With the defaults this takes some minutes, more than 1 GB of memory (SQL's cache) and 5 GB of
-/// disk. Temporary files are removed at the end, also after ctrl-C.
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  leafpress bench load --quick
-  leafpress bench load --dir /mnt/disk --json report.json
-  leafpress bench load --only csv_vs_sql --bytes 100M --repeats 3
-
-Exit status: 0 all done, 2 the command line makes no sense, 3 failed or stopped,
-and no report was written.")]
-pub struct BenchLoadFlags {
-    /// Size of the CSV file: bytes, or as in 50M, 1G [default: 1G]
-    #[arg(long, value_name = "N", value_parser = parse_amount)]
-    pub bytes: Option<u64>,
-
-    /// How many rows to make in memory; repeatable [default: 10M,100M]
-    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = parse_amount)]
-    pub rows: Vec<u64>,
-
-    /// How often each rung runs [default: 5]
-    #[arg(long, value_name = "N", value_parser = parse_repeats)]
-    pub repeats: Option<usize>,
-
-    /// A folder on the disk to be measured
-    #[arg(long, value_name = "DIR", default_value = ".", value_hint = ValueHint::DirPath)]
-    pub dir: PathBuf,
-
-    /// Only what gives this ratio, such as csv_vs_sql; repeatable
-    ///
-    /// 'billion' loads a billion rows (20 GB of disk), which runs only if it is named.
-    #[arg(long, value_name = "NAME", value_delimiter = ',')]
-    pub only: Vec<String>,
-
-    /// Small inputs and two rounds, to see that it works; its figures mean nothing
-    #[arg(long)]
-    pub quick: bool,
-
-    /// Write the report as one JSON object to FILE; '-' is stdout, instead of the tables
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub json: Option<PathBuf>,
-}
-
-/// Write the CSV file of the experiments.
-#[derive(Debug, Args)]
-pub struct BenchGenerateFlags {
-    /// Size of the file
-    #[arg(long, value_name = "N", value_parser = parse_amount)]
-    pub bytes: u64,
-
-    /// The file to make; it must not exist yet
-    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub file: PathBuf,
 }
 
 /// Print completions for a shell.

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 use leafpress::load::Progress;
-use leafpress_bench::load::ProgressEvent;
+use leafpress_bench::experiment::ProgressEvent;
 
 use crate::human;
 use crate::output;
@@ -129,6 +129,10 @@ impl BenchProgress {
                     self.bar.set_prefix("making the CSV file");
                 }
                 self.bar.set_position(*bytes);
+            }
+            ProgressEvent::Preparing { name } => {
+                self.bar.set_style(style(WAITING));
+                self.bar.set_prefix(format!("preparing: {name}"));
             }
             ProgressEvent::Running { name, round, rounds_count } => {
                 self.bar.set_style(style(WAITING));

@@ -17,7 +17,9 @@ fn names_in(folder: &Path) -> Vec<String> {
 #[test]
 fn a_quick_run_prints_rungs_and_ratios_and_writes_its_report() {
     let folder = TempDir::new().unwrap();
-    let arguments = ["bench", "load", "--quick", "--rows", "5k", "--json", "report.json"];
+    let only = "csv_vs_sql,rows_vs_sql";
+    let arguments =
+        ["bench", "load", "--quick", "--rows", "5k", "--only", only, "--json", "report.json"];
     let outcome = run(folder.path(), &arguments).expect_status(0);
     for expected in ["csv, leafpress, types detected", "durable:", "rebuildable:", "csv_vs_sql"] {
         assert!(outcome.stdout.contains(expected), "{expected}: {}", outcome.stdout);
@@ -50,6 +52,11 @@ fn what_makes_no_sense_is_refused_before_anything_is_measured() {
     let folder = TempDir::new().unwrap();
     let cases: &[(&[&str], &str)] = &[
         (&["--only", "nonsense"], "csv_vs_sql"),
+        (&["--only", "keys_vs_sql"], "no keys_vs_sql in the experiment load"),
+        (&["presort", "--only", "nonsense"], "csv_vs_sql"),
+        (&["presort", "--only", "nonsense"], "keys_vs_sql"),
+        (&["presort", "nonsense"], "presort"),
+        (&["--keys", "0"], "from 1 up"),
         (&["--json", "missing/report.json"], "no such folder"),
         (&["--json", "."], "a folder"),
         (&["--bytes", "0"], "from 1 up"),
@@ -68,7 +75,7 @@ fn what_makes_no_sense_is_refused_before_anything_is_measured() {
 }
 
 #[test]
-fn generate_makes_the_csv_file_and_overwrites_nothing() {
+fn generate_makes_the_table_and_overwrites_nothing() {
     let folder = TempDir::new().unwrap();
     let arguments = ["bench", "generate", "--bytes", "100k", "data.csv"];
     run(folder.path(), &arguments).expect_status(0);
@@ -77,6 +84,14 @@ fn generate_makes_the_csv_file_and_overwrites_nothing() {
     let outcome = run(folder.path(), &arguments).expect_status(3);
     assert!(outcome.stderr.contains("exists already"), "{}", outcome.stderr);
     assert_eq!(fs::read_to_string(folder.path().join("data.csv")).unwrap(), text);
+    let rows = ["--rows", "2k", "--format", "ndjson", "data.ndjson"];
+    run(folder.path(), &[&["bench", "generate"], &rows[..]].concat()).expect_status(0);
+    let text = fs::read_to_string(folder.path().join("data.ndjson")).unwrap();
+    assert!(text.starts_with("{\"id\":1,\"quantity\":"), "{}", &text[..60]);
+    assert_eq!(text.lines().count(), 2000);
+    run(folder.path(), &["bench", "generate", "more.csv"]).expect_status(2);
+    let both = ["bench", "generate", "--rows", "1", "--bytes", "1", "more.csv"];
+    run(folder.path(), &both).expect_status(2);
 }
 
 #[test]

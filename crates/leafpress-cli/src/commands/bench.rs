@@ -1,7 +1,7 @@
 //! `leafpress bench`: runs an experiment and prints what came out.
 //!
 //! The same executable is also the child that does one rung (`bench --rung`,
-//! hidden) and the maker of the input (`bench generate`, hidden).
+//! hidden) and the maker of the inputs (`bench generate`, hidden).
 //!
 //! Must never: measure anything itself, or handle ctrl-C in a rung's process:
 //! a terminal sends it to parent and child alike, and the child has to die of
@@ -11,16 +11,19 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use leafpress_bench::load::{self, LoadOptions};
-use leafpress_bench::{Error, generate, rung};
+use leafpress_bench::experiment::{self, BenchOptions, Experiment};
+use leafpress_bench::generate::{self, FileSize, TextFormat};
+use leafpress_bench::{Error, rung};
 use serde_json::json;
 
 use crate::exit::Status;
-use crate::flags::{BenchFlags, BenchGenerateFlags, BenchLoadFlags, Experiment};
+use crate::flags::{
+    BenchExperimentFlag, BenchFlags, BenchGenerateFlags, BenchPart, TextFormatFlag,
+};
 use crate::progress::{self, BenchProgress};
 use crate::{human, interrupt, output, summary};
 
-/// Runs one experiment, or a part of one.
+/// Runs experiments, or a part of one.
 pub fn run(flags: &BenchFlags) -> Status {
     if let Some(request) = &flags.rung {
         return match rung::run_rung_line(request) {
@@ -28,25 +31,24 @@ pub fn run(flags: &BenchFlags) -> Status {
             Err(error) => fail(&error, false),
         };
     }
-    match &flags.experiment {
-        Some(Experiment::Load(flags)) => run_load(flags),
-        Some(Experiment::Generate(flags)) => run_generate(flags),
-        None => Status::Usage,
+    match &flags.part {
+        Some(BenchPart::Generate(flags)) => run_generate(flags),
+        None => run_experiments(flags),
     }
 }
 
-fn run_load(flags: &BenchLoadFlags) -> Status {
+fn run_experiments(flags: &BenchFlags) -> Status {
     let to_stdout = is_stdout(flags.json.as_deref());
     let json = flags.json.clone().filter(|_| !to_stdout);
     if let Err(error) = check_report_path(json.as_deref()) {
         return fail(&error, to_stdout);
     }
-    let options = load_options(flags, json);
+    let options = bench_options(flags, json);
     let cancel = Arc::clone(&options.cancel);
     interrupt::on_interrupt(move || cancel.store(true, Ordering::Relaxed));
 
     let mut shown = BenchProgress::new(progress::is_wanted(false));
-    let outcome = load::run(&options, &mut |event| shown.update(&event));
+    let outcome = experiment::run(&options, &mut |event| shown.update(&event));
     drop(shown);
     match outcome {
         Ok(report) if to_stdout => output::print_json(&report),
@@ -56,11 +58,17 @@ fn run_load(flags: &BenchLoadFlags) -> Status {
     Status::Done
 }
 
-fn load_options(flags: &BenchLoadFlags, json: Option<PathBuf>) -> LoadOptions {
-    let defaults = LoadOptions::default();
-    LoadOptions {
+fn bench_options(flags: &BenchFlags, json: Option<PathBuf>) -> BenchOptions {
+    let defaults = BenchOptions::default();
+    let experiment = |flag: &BenchExperimentFlag| match flag {
+        BenchExperimentFlag::Load => Experiment::Load,
+        BenchExperimentFlag::Presort => Experiment::Presort,
+    };
+    BenchOptions {
+        experiments: flags.experiments.iter().map(experiment).collect(),
         bytes: flags.bytes.unwrap_or(defaults.bytes),
         rows: if flags.rows.is_empty() { defaults.rows } else { flags.rows.clone() },
+        keys: flags.keys.unwrap_or(defaults.keys),
         repeats: flags.repeats.unwrap_or(defaults.repeats),
         dir: flags.dir.clone(),
         only: flags.only.clone(),
@@ -76,7 +84,14 @@ fn run_generate(flags: &BenchGenerateFlags) -> Status {
         output::print_error(&format!("{} exists already; nothing was written", path.display()));
         return Status::Failed;
     }
-    match generate::write_csv(path, flags.bytes, &mut |_| ()) {
+    let format = match flags.format {
+        TextFormatFlag::Csv => TextFormat::Csv,
+        TextFormatFlag::Ndjson => TextFormat::Ndjson,
+    };
+    // One of both is there: clap sees to that.
+    let size = flags.rows.map(FileSize::Rows);
+    let size = size.unwrap_or(FileSize::Bytes(flags.bytes.unwrap_or_default()));
+    match generate::write_table(path, format, size, &mut |_| ()) {
         Ok(_) => Status::Done,
         Err(error) => {
             // Not there is fine too: then it could not even be made.

@@ -1,0 +1,123 @@
+//! The flags of `leafpress bench`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum, ValueHint};
+
+use super::{parse_amount, parse_repeats};
+
+/// Measure loads on this machine's own disk, beside the best that SQL can do
+///
+/// Each piece of work runs in a process of its own, in turns with its rival; what they left is
+/// compared. With the defaults an experiment takes many minutes, more than 1 GB of memory (SQL's
+/// cache) and up to 20 GB of disk. Temporary files are removed at the end, also after ctrl-C.
+#[derive(Debug, Args)]
+#[command(arg_required_else_help = true)]
+#[command(subcommand_negates_reqs = true, args_conflicts_with_subcommands = true)]
+#[command(after_help = "\
+Examples:
+  leafpress bench load --quick
+  leafpress bench load presort --dir /mnt/disk --json report.json
+  leafpress bench load --only csv_vs_sql --bytes 100M --repeats 3
+  leafpress bench presort --only keys_vs_sql,spill_vs_batches --keys 1M
+
+Exit status: 0 all done, 2 the command line makes no sense, 3 failed or stopped,
+and no report was written.")]
+pub struct BenchFlags {
+    /// What to measure; several make one report
+    #[arg(value_name = "EXPERIMENT", required_unless_present = "rung")]
+    pub experiments: Vec<BenchExperimentFlag>,
+
+    /// Size of the CSV file: bytes, or as in 50M, 1G [default: 1G]
+    #[arg(long, value_name = "N", value_parser = parse_amount)]
+    pub bytes: Option<u64>,
+
+    /// How many rows to make in memory; repeatable [default: 10M,100M]
+    ///
+    /// The smallest number is also what a new table in an existing database gets.
+    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = parse_amount)]
+    pub rows: Vec<u64>,
+
+    /// How many rows with random keys to make [default: 10M]
+    ///
+    /// The rows that spill are five times as many (in 512 MiB by default, and less as they are
+    /// less), the rows of the indexed table a tenth more, the appended rows a tenth.
+    #[arg(long, value_name = "N", value_parser = parse_amount)]
+    pub keys: Option<u64>,
+
+    /// How often each rung runs [default: 5]
+    #[arg(long, value_name = "N", value_parser = parse_repeats)]
+    pub repeats: Option<usize>,
+
+    /// A folder on the disk to be measured
+    #[arg(long, value_name = "DIR", default_value = ".", value_hint = ValueHint::DirPath)]
+    pub dir: PathBuf,
+
+    /// Only what gives this ratio, such as csv_vs_sql; repeatable
+    ///
+    /// 'billion' loads a billion rows (20 GB of disk), which runs only if it is named.
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub only: Vec<String>,
+
+    /// Small inputs and two rounds, to see that it works; its figures mean nothing
+    #[arg(long)]
+    pub quick: bool,
+
+    /// Write the report as one JSON object to FILE; '-' is stdout, instead of the tables
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub json: Option<PathBuf>,
+
+    /// Do one rung in this process (for the experiments themselves).
+    #[arg(long, value_name = "REQUEST", hide = true)]
+    pub rung: Option<String>,
+
+    /// Something else than an experiment.
+    #[command(subcommand)]
+    pub part: Option<BenchPart>,
+}
+
+/// What can be measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum BenchExperimentFlag {
+    /// CSV files, with an index too; rows in order; a new table in an existing database
+    Load,
+    /// Rows in no order: sorted, spilled, appended, indexed
+    Presort,
+}
+
+/// Parts of experiments.
+#[derive(Debug, Subcommand)]
+pub enum BenchPart {
+    /// Write the table of the experiments to a file (for other tools)
+    #[command(hide = true)]
+    Generate(BenchGenerateFlags),
+}
+
+/// Write the table of the experiments to a file.
+#[derive(Debug, Args)]
+pub struct BenchGenerateFlags {
+    /// Size of the file
+    #[arg(long, value_name = "N", value_parser = parse_amount, required_unless_present = "rows")]
+    pub bytes: Option<u64>,
+
+    /// Rows of the file
+    #[arg(long, value_name = "N", value_parser = parse_amount, conflicts_with = "bytes")]
+    pub rows: Option<u64>,
+
+    /// How the rows are written
+    #[arg(long, value_name = "FORMAT", default_value = "csv")]
+    pub format: TextFormatFlag,
+
+    /// The file to make; it must not exist yet
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub file: PathBuf,
+}
+
+/// `--format`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum TextFormatFlag {
+    /// A header and a line for each row
+    Csv,
+    /// A JSON object for each row
+    Ndjson,
+}
