@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The same CSV file loaded by Leafpress and by other tools, side by side.
+"""The same table loaded by Leafpress and by other tools, side by side: from CSV,
+with an index, from NDJSON, from Parquet.
 
 Writes the JSON of every Leafpress experiment: machine, settings, rungs, ratios
 ("how many times faster than the rival", median of interleaved pairs). What
@@ -17,6 +18,7 @@ requirements.txt) are taken from the interpreter that runs this script.
 from __future__ import annotations
 
 import argparse
+import functools
 import importlib.util
 import json
 import math
@@ -33,7 +35,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 TABLE = "data"
@@ -43,6 +45,13 @@ TABLE = "data"
 SUMS = f"""SELECT count(*), total(id), total(quantity), total(account), total(price),
     total(latitude), sum(length(description)), sum(length(day)), min(day), max(day),
     sum(length(city)) FROM {TABLE}"""
+
+# The column that gets an index: text of which nearly every value is another.
+INDEXED_COLUMN = "description"
+
+INDEX_NAME = f"""SELECT list.name FROM pragma_index_list('{TABLE}') list
+    JOIN pragma_index_info(list.name) info WHERE NOT list.partial
+    GROUP BY list.name HAVING count(*) = 1 AND max(info.name) = '{INDEXED_COLUMN}'"""
 
 # Sums of reals may be made from texts or in another order.
 RELATIVE_TOLERANCE = 1e-9
@@ -80,6 +89,37 @@ row = connection.execute(
 print(json.dumps([value if isinstance(value, str) else float(value) for value in row]))
 """
 
+# A block of the CSV file becomes a row group, so blocks are large.
+MAKE_PARQUET = """
+import sys
+from pyarrow import csv, parquet
+source, target = sys.argv[1:]
+with csv.open_csv(source, read_options=csv.ReadOptions(block_size=1 << 26)) as reader:
+    with parquet.ParquetWriter(target, reader.schema) as writer:
+        for batch in reader:
+            writer.write_batch(batch)
+"""
+
+# One transaction, and no journal and no sync, as for the best SQL.
+ADBC_SQLITE = """
+import sys
+import adbc_driver_sqlite.dbapi, pyarrow
+from pyarrow import parquet
+source, database = sys.argv[1:]
+file = parquet.ParquetFile(source)
+rows = pyarrow.RecordBatchReader.from_batches(file.schema_arrow, file.iter_batches(65536))
+with adbc_driver_sqlite.dbapi.connect(database, autocommit=True) as connection:
+    with connection.cursor() as cursor:
+        for pragma in ("journal_mode = OFF", "synchronous = OFF", "locking_mode = EXCLUSIVE"):
+            cursor.execute(f"PRAGMA {pragma}")
+            cursor.fetchall()
+        connection.adbc_connection.set_autocommit(False)
+        cursor.adbc_ingest("data", rows, mode="create")
+    # The connection's own commit() does nothing: it was opened for autocommit,
+    # as there is no other way to set the pragmas.
+    connection.adbc_connection.commit()
+"""
+
 
 class BenchError(Exception):
     """The benchmark came to no result; the message says why."""
@@ -98,6 +138,15 @@ class Run:
     peak_mb: float
 
 
+@dataclass(frozen=True)
+class Input:
+    """A generated file."""
+
+    path: Path
+    bytes: int
+    rows: int
+
+
 @dataclass
 class Rung:
     """One tool at one piece of work."""
@@ -107,9 +156,11 @@ class Rung:
     command: Callable[[Path, Path], list[str]]
     sums: Callable[[Path], list] = field(default=lambda path: sqlite_sums(path))
     is_sqlite: bool = True
+    has_index: bool = False
+    data: Input | None = None
     runs: list[Run] = field(default_factory=list)
 
-    def result(self, rows: int) -> dict:
+    def result(self) -> dict:
         """The rung as the report has it."""
         median_s = statistics.median(run.wall_s for run in self.runs)
         return {
@@ -117,20 +168,11 @@ class Rung:
             "safety": self.safety,
             "median_s": median_s,
             "runs_s": [run.wall_s for run in self.runs],
-            "per_second": rows / median_s,
-            "rows": rows,
+            "per_second": self.data.rows / median_s,
+            "rows": self.data.rows,
             "cpu_s": statistics.median(run.cpu_s for run in self.runs),
             "peak_mb": max(run.peak_mb for run in self.runs),
         }
-
-
-@dataclass
-class Input:
-    """A generated CSV file."""
-
-    path: Path
-    bytes: int
-    rows: int
 
 
 # --- running and checking -----------------------------------------------------------------
@@ -195,74 +237,137 @@ def agree(found: list, expected: list) -> bool:
     return all(same)
 
 
-def run_interleaved(rungs: list[Rung], data: Input, repeats: int, folder: Path) -> None:
+def check_index(rung: Rung, database: Path) -> None:
+    """Fails unless the index is there, whatever its name, with an entry for each row."""
+    with closing(sqlite3.connect(f"{database.as_uri()}?mode=ro", uri=True)) as connection:
+        found = connection.execute(INDEX_NAME).fetchone()
+        if found is None:
+            raise BenchError(f"{rung.name} left no index on {INDEXED_COLUMN}")
+        index = '"' + found[0].replace('"', '""') + '"'
+        query = f"SELECT count(*) FROM {TABLE} INDEXED BY {index}"
+        entries = connection.execute(query).fetchone()[0]
+    if entries != rung.data.rows:
+        raise BenchError(f"{rung.name} left an index of {entries} entries, not {rung.data.rows}")
+
+
+def remove_database(folder: Path) -> None:
+    """Removes the database and what may be beside it."""
+    for leftover in folder.glob("new.db*"):
+        leftover.unlink()
+
+
+def check(rung: Rung, database: Path, expected: dict[Input, list]) -> None:
+    """Fails unless the rung left what the first rung with its input left, and all its rows.
+
+    Ids go from 1 up, so their sum is known.
+    """
+    found = rung.sums(database)
+    rows = rung.data.rows
+    wanted = expected.setdefault(rung.data, found)
+    if found[0] != rows or found[1] != rows * (rows + 1) / 2 or not agree(found, wanted):
+        raise BenchError(f"{rung.name} left {found}, expected {wanted}, {rows} rows")
+    if rung.has_index:
+        check_index(rung, database)
+
+
+def run_interleaved(rungs: list[Rung], repeats: int, folder: Path) -> None:
     """Runs the rungs A B C A B C …, and checks after each what it left."""
-    with data.path.open("rb") as file:
-        while file.read(1 << 20):
-            pass
-    expected: list | None = None
+    expected: dict[Input, list] = {}
+    for data in {rung.data for rung in rungs}:
+        with data.path.open("rb") as file:
+            while file.read(1 << 20):
+                pass
+    database = folder / "new.db"
+    check_part(rungs, database, expected)
     for round_index in range(repeats):
         for rung in rungs:
-            database = folder / "new.db"
-            run = run_process(rung.command(data.path, database))
+            os.sync()
+            run = run_process(rung.command(rung.data.path, database))
             rung.runs.append(run)
             say(f"{rung.name}: {run.wall_s:.2f} s (round {round_index + 1} of {repeats})")
-            found = rung.sums(database)
-            expected = expected or found
-            if found[0] != data.rows or not agree(found, expected):
-                raise BenchError(f"{rung.name} left {found}, expected {expected}, {data.rows} rows")
+            check(rung, database, expected)
             if round_index == 0 and rung.is_sqlite:
                 check_integrity(rung, database)
-            for leftover in folder.glob("new.db*"):
-                leftover.unlink()
+            remove_database(folder)
+
+
+def check_part(rungs: list[Rung], database: Path, expected: dict[Input, list]) -> None:
+    """Where a rival gets only a part, has ours load that part too, not timed: else nothing
+    would tell whether both make the same rows of it."""
+    ours, *rivals = rungs
+    for part in {rival.data for rival in rivals} - {ours.data}:
+        on_part = replace(ours, data=part, runs=[])
+        run_process(on_part.command(part.path, database))
+        check(on_part, database, expected)
+        remove_database(database.parent)
 
 
 def ratio(ours: Rung, rival: Rung) -> dict:
-    """How many times faster we are: the median of the pairs of one round."""
-    pairs = [b.wall_s / a.wall_s for a, b in zip(ours.runs, rival.runs, strict=True)]
+    """How many times faster we are, row by row: the median of the pairs of one round."""
+    share = ours.data.rows / rival.data.rows
+    pairs = [b.wall_s * share / a.wall_s for a, b in zip(ours.runs, rival.runs, strict=True)]
     return {"value": statistics.median(pairs), "min": min(pairs), "max": max(pairs)}
 
 
 # --- the tools ------------------------------------------------------------------------------
 
 
-def leafpress_rung(leafpress: str) -> Rung:
+def leafpress_rung(leafpress: str, work: str, has_index: bool = False) -> Rung:
     """Leafpress as people run it: types detected, everything synced."""
+    index = ["--index", INDEXED_COLUMN] if has_index else []
 
-    def command(csv: Path, database: Path) -> list[str]:
-        return [leafpress, "load", str(database), str(csv), "--table", TABLE]
+    def command(source: Path, database: Path) -> list[str]:
+        return [leafpress, "load", str(database), str(source), "--table", TABLE, *index]
 
-    return Rung("leafpress load", "durable", command)
+    return Rung(f"leafpress load{work}", "durable", command, has_index=has_index)
 
 
-def import_rung() -> Rung:
-    """The sqlite3 shell's .import with its default settings."""
+def import_rung(has_index: bool = False) -> Rung:
+    """The sqlite3 shell's .import with its default settings, then perhaps an index."""
     shell = shutil.which("sqlite3")
     if shell is None:
         raise Unavailable("there is no sqlite3 command on this machine")
+    create = f"CREATE INDEX {TABLE}_{INDEXED_COLUMN} ON {TABLE}({INDEXED_COLUMN})"
+    index = [create] if has_index else []
 
     def command(csv: Path, database: Path) -> list[str]:
-        return [shell, str(database), "-cmd", ".mode csv", f'.import "{csv}" {TABLE}']
+        return [shell, str(database), "-cmd", ".mode csv", f'.import "{csv}" {TABLE}', *index]
 
-    return Rung("sqlite3 .import", "rollback", command)
+    name = "sqlite3 .import, CREATE INDEX" if has_index else "sqlite3 .import"
+    return Rung(name, "rollback", command, has_index=has_index)
 
 
-def sqlite_utils_rung() -> Rung:
+def need(module: str, package: str) -> None:
+    """Fails unless a package is installed."""
+    if importlib.util.find_spec(module) is None:
+        raise Unavailable(f"{package} is not installed; see rivals/requirements.txt")
+
+
+def sqlite_utils_rung(format_flag: str = "--csv") -> Rung:
     """sqlite-utils insert; it detects types by default since version 4."""
-    if importlib.util.find_spec("sqlite_utils") is None:
-        raise Unavailable("sqlite-utils is not installed; see rivals/requirements.txt")
+    need("sqlite_utils", "sqlite-utils")
 
-    def command(csv: Path, database: Path) -> list[str]:
+    def command(source: Path, database: Path) -> list[str]:
         tool = [sys.executable, "-m", "sqlite_utils"]
-        return [*tool, "insert", str(database), TABLE, str(csv), "--csv"]
+        return [*tool, "insert", str(database), TABLE, str(source), format_flag]
 
-    return Rung("sqlite-utils insert --csv", "rollback", command)
+    return Rung(f"sqlite-utils insert {format_flag}", "rollback", command)
+
+
+def adbc_rung() -> Rung:
+    """pyarrow reads Parquet, and the ADBC driver for SQLite inserts, at its best."""
+    need("pyarrow", "pyarrow")
+    need("adbc_driver_sqlite", "adbc-driver-sqlite")
+
+    def command(source: Path, database: Path) -> list[str]:
+        return [sys.executable, "-c", ADBC_SQLITE, str(source), str(database)]
+
+    return Rung("pyarrow and ADBC", "rebuildable", command)
 
 
 def duckdb_version() -> str:
     """DuckDB's version."""
-    if importlib.util.find_spec("duckdb") is None:
-        raise Unavailable("DuckDB is not installed; see rivals/requirements.txt")
+    need("duckdb", "DuckDB")
     from importlib.metadata import version
 
     return version("duckdb")
@@ -297,15 +402,103 @@ def duckdb_native_rung() -> Rung:
     return Rung(name, "durable", command, duckdb_sums, is_sqlite=False)
 
 
-RIVALS: dict[str, Callable[[], Rung]] = {
-    "csv_vs_import": import_rung,
-    "csv_vs_duckdb": duckdb_sqlite_rung,
-    "csv_vs_duckdb_native": duckdb_native_rung,
-    "csv_vs_sqlite_utils": sqlite_utils_rung,
-}
+# --- the work -------------------------------------------------------------------------------
 
-# Too slow for the big file within a sensible time.
-SMALL_RATIOS = {"csv_vs_sqlite_utils"}
+
+@dataclass
+class Group:
+    """Rungs that do the same work: ours, and the rivals by the names of their ratios."""
+
+    ours: Callable[[str], Rung]
+    rivals: dict[str, Callable[[], Rung]]
+    # Makes what ours and what the rivals get: the same, or a part of it.
+    make_inputs: Callable[[argparse.Namespace, Path], tuple[Input, Input]]
+
+
+def generate(leafpress: str, path: Path, size: list[str]) -> Input:
+    """Has a file of `leafpress bench` made, and counts its rows."""
+    say(f"making {path.name}, {' '.join(size)}")
+    is_csv = path.suffix == ".csv"
+    file_format = "csv" if is_csv else "ndjson"
+    run_process([leafpress, "bench", "generate", *size, "--format", file_format, str(path)])
+    with path.open("rb") as file:
+        lines = sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))
+    return Input(path, path.stat().st_size, lines - is_csv)
+
+
+def make_csv(options: argparse.Namespace, folder: Path) -> tuple[Input, Input]:
+    """The CSV file, for all."""
+    size = ["--bytes", str(options.bytes)]
+    data = generate(options.leafpress, folder / "data.csv", size)
+    return data, data
+
+
+def make_small_csv(options: argparse.Namespace, folder: Path) -> tuple[Input, Input]:
+    """A CSV file for a rival that is too slow for the big one."""
+    size = ["--bytes", str(options.small_bytes)]
+    data = generate(options.leafpress, folder / "data.csv", size)
+    return data, data
+
+
+def make_ndjson(options: argparse.Namespace, folder: Path) -> tuple[Input, Input]:
+    """The rows of the CSV file as NDJSON, and a part of them for a slow rival."""
+    csv, _ = make_csv(options, folder)
+    csv.path.unlink()
+    part_rows = max(1, csv.rows * min(options.small_bytes, options.bytes) // options.bytes)
+    make = functools.partial(generate, options.leafpress)
+    data = make(folder / "data.ndjson", ["--rows", str(csv.rows)])
+    return data, make(folder / "part.ndjson", ["--rows", str(part_rows)])
+
+
+def make_parquet(options: argparse.Namespace, folder: Path) -> tuple[Input, Input]:
+    """The rows of the CSV file as Parquet, with the types that pyarrow finds."""
+    csv, _ = make_csv(options, folder)
+    path = folder / "data.parquet"
+    say(f"making {path.name}, --rows {csv.rows}")
+    run_process([sys.executable, "-c", MAKE_PARQUET, str(csv.path), str(path)])
+    csv.path.unlink()
+    data = Input(path, path.stat().st_size, csv.rows)
+    return data, data
+
+
+def size_name(data: Input) -> str:
+    """What of: "1000 MB"."""
+    return f"{data.bytes / 1e6:.0f} MB" if data.bytes >= 1e7 else f"{data.bytes / 1e6:.1f} MB"
+
+
+GROUPS = [
+    Group(
+        lambda leafpress: leafpress_rung(leafpress, ""),
+        {
+            "csv_vs_import": import_rung,
+            "csv_vs_duckdb": duckdb_sqlite_rung,
+            "csv_vs_duckdb_native": duckdb_native_rung,
+        },
+        make_csv,
+    ),
+    Group(
+        lambda leafpress: leafpress_rung(leafpress, ""),
+        {"csv_vs_sqlite_utils": sqlite_utils_rung},
+        make_small_csv,
+    ),
+    Group(
+        lambda leafpress: leafpress_rung(leafpress, " --index", has_index=True),
+        {"csv_index_vs_import": lambda: import_rung(has_index=True)},
+        make_csv,
+    ),
+    Group(
+        lambda leafpress: leafpress_rung(leafpress, ", NDJSON"),
+        {"ndjson_vs_sqlite_utils": lambda: sqlite_utils_rung("--nl")},
+        make_ndjson,
+    ),
+    Group(
+        lambda leafpress: leafpress_rung(leafpress, ", Parquet"),
+        {"parquet_vs_adbc": adbc_rung},
+        make_parquet,
+    ),
+]
+
+RATIOS = [name for group in GROUPS for name in group.rivals]
 
 
 # --- the report ---------------------------------------------------------------------------------
@@ -360,7 +553,7 @@ def versions() -> Iterator[tuple[str, str]]:
         yield "sqlite3", done.stdout.split(" ")[0]
     from importlib.metadata import PackageNotFoundError, version
 
-    for name in ("sqlite-utils", "duckdb"):
+    for name in ("sqlite-utils", "duckdb", "pyarrow", "adbc-driver-sqlite"):
         try:
             yield name, version(name)
         except PackageNotFoundError:
@@ -375,41 +568,34 @@ def say(message: str) -> None:
 # --- the run ------------------------------------------------------------------------------------
 
 
-def generate(leafpress: str, size_bytes: int, path: Path) -> Input:
-    """Has the CSV file of `leafpress bench` made."""
-    say(f"making {size_bytes / 1e6:g} MB of CSV")
-    run_process([leafpress, "bench", "generate", "--bytes", str(size_bytes), str(path)])
-    with path.open("rb") as file:
-        rows = sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b"")) - 1
-    return Input(path, path.stat().st_size, rows)
-
-
-def run_group(names: list[str], size_bytes: int, options, folder: Path, report: dict) -> None:
-    """Runs ourselves and the rivals of these ratios on one file, and adds what came out."""
+def run_group(group: Group, wanted: list[str], options, folder: Path, report: dict) -> None:
+    """Runs ourselves and the wanted rivals of a group, and adds what came out."""
     rivals: dict[str, Rung] = {}
-    for name in names:
+    for name in (name for name in group.rivals if name in wanted):
         try:
-            rivals[name] = RIVALS[name]()
+            rivals[name] = group.rivals[name]()
         except Unavailable as reason:
             report["unavailable"][name] = str(reason)
             say(f"{name}: unavailable, {reason}")
     if not rivals:
         return
-    data = generate(options.leafpress, size_bytes, folder / "data.csv")
-    ours = leafpress_rung(options.leafpress)
-    run_interleaved([ours, *rivals.values()], data, options.repeats, folder)
-    data.path.unlink()
-    size = f"{size_bytes / 1e6:g} MB"
-    for rung in (ours, *rivals.values()):
-        rung.name = f"{rung.name}, {size}"
-        report["rungs"].append(rung.result(data.rows))
+    ours = group.ours(options.leafpress)
+    ours.data, rivals_data = group.make_inputs(options, folder)
+    for rival in rivals.values():
+        rival.data = rivals_data
+    rungs = [ours, *rivals.values()]
+    run_interleaved(rungs, options.repeats, folder)
+    for rung in rungs:
+        rung.data.path.unlink(missing_ok=True)
+        rung.name = f"{rung.name}, {size_name(rung.data)}"
+        report["rungs"].append(rung.result())
     for name, rival in rivals.items():
         report["ratios"][name] = ratio(ours, rival)
 
 
 def run_all(options) -> dict:
     """The whole experiment."""
-    wanted = options.only or list(RIVALS)
+    wanted = options.only or RATIOS
     report = {
         "experiment": "rivals",
         "version": 1,
@@ -418,14 +604,16 @@ def run_all(options) -> dict:
             "repeats": options.repeats,
             "bytes": options.bytes,
             "small_bytes": options.small_bytes,
-            "small_for": sorted(SMALL_RATIOS),
+            "small_for": ["csv_vs_sqlite_utils", "ndjson_vs_sqlite_utils (the rival only)"],
+            "indexed_column": INDEXED_COLUMN,
             "quick": options.quick,
             "order": "interleaved: each round runs every tool once",
-            "page_cache": "warm: the CSV file was read once before",
+            "page_cache": "warm: each input was read once before",
+            "between_runs": "everything is synced",
             "time": "of the whole process, from its start to its end",
             # A process starts as a copy of this one, and its peak counts from there.
             "peak_mb_floor": peak_mb(resource.getrusage(resource.RUSAGE_SELF)),
-            "tools": "each with its default settings, as people run it",
+            "tools": "each with its default settings, as people run it, but ADBC at its best",
             "versions": dict(versions()),
         },
         "rungs": [],
@@ -434,10 +622,8 @@ def run_all(options) -> dict:
     }
     with tempfile.TemporaryDirectory(prefix="leafpress-rivals-", dir=options.dir) as name:
         folder = Path(name).resolve()
-        big = [ratio for ratio in wanted if ratio not in SMALL_RATIOS]
-        small = [ratio for ratio in wanted if ratio in SMALL_RATIOS]
-        run_group(big, options.bytes, options, folder, report)
-        run_group(small, options.small_bytes, options, folder, report)
+        for group in GROUPS:
+            run_group(group, wanted, options, folder, report)
     if not report["unavailable"]:
         del report["unavailable"]
     return report
@@ -452,7 +638,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--bytes", type=int, default=1_000_000_000, help="size of the CSV file")
     parser.add_argument("--small-bytes", type=int, default=50_000_000, help="for slow rivals")
     parser.add_argument("--repeats", type=int, default=5, help="rounds")
-    parser.add_argument("--only", action="append", choices=list(RIVALS), help="only this ratio")
+    parser.add_argument("--only", action="append", choices=RATIOS, help="only this ratio")
     parser.add_argument("--quick", action="store_true", help="see that it works, in seconds")
     options = parser.parse_args()
     if options.quick:
