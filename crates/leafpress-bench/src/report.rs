@@ -23,7 +23,7 @@ pub const REPORT_VERSION: u32 = 1;
 /// One experiment's result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ExperimentReport {
-    /// Which experiment: "load".
+    /// Which experiment: "load"; several are named one after the other.
     pub experiment: String,
     /// The version of this shape, [`REPORT_VERSION`].
     pub version: u32,

@@ -10,7 +10,7 @@ use super::{parse_amount, parse_repeats};
 ///
 /// Each piece of work runs in a process of its own, in turns with its rival; what they left is
 /// compared. With the defaults an experiment takes many minutes, more than 1 GB of memory (SQL's
-/// cache) and up to 20 GB of disk. Temporary files are removed at the end, also after ctrl-C.
+/// cache) and up to 16 GB of disk. Temporary files are removed at the end, also after ctrl-C.
 #[derive(Debug, Args)]
 #[command(arg_required_else_help = true)]
 #[command(subcommand_negates_reqs = true, args_conflicts_with_subcommands = true)]
