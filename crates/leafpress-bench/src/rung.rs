@@ -14,7 +14,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, ExitStatus};
 use std::time::Duration;
 use std::time::Instant;
 
@@ -353,9 +353,28 @@ pub(crate) fn run_in_child(request: &RungRequest) -> Result<RungResult> {
         .env("SQLITE_TMPDIR", folder)
         .output()
         .map_err(Error::io("start", &program))?;
+    if was_interrupted(output.status) {
+        // Ctrl-C goes to both, and the child may be gone before our own handler has run.
+        return Err(Error::Cancelled);
+    }
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
         return Err(failed(format!("{}\n{}", output.status, said.trim_end())));
     }
     serde_json::from_slice(&output.stdout).map_err(|error| failed(error.to_string()))
+}
+
+/// Whether a process died of ctrl-C.
+#[cfg(unix)]
+fn was_interrupted(status: ExitStatus) -> bool {
+    use std::os::unix::process::ExitStatusExt as _;
+    // The number of SIGINT, which POSIX gives.
+    const INTERRUPT: i32 = 2;
+    status.signal() == Some(INTERRUPT)
+}
+
+/// Whether a process died of ctrl-C: its status does not tell here.
+#[cfg(not(unix))]
+fn was_interrupted(_status: ExitStatus) -> bool {
+    false
 }
