@@ -148,7 +148,9 @@ pub fn run(
     options: &BenchOptions,
     progress: &mut dyn FnMut(ProgressEvent<'_>),
 ) -> Result<ExperimentReport> {
-    run_with(options, &mut run_in_child, progress)
+    // A quick run's figures mean nothing anyway.
+    let rests = !options.quick;
+    run_with(options, &mut |request| run_in_child(request, rests), progress)
 }
 
 fn run_with(
@@ -273,11 +275,13 @@ fn settings(
     groups: &[Group],
     csv: Option<&CsvInput>,
 ) -> BTreeMap<String, serde_json::Value> {
+    let between_runs =
+        if options.quick { "nothing" } else { "everything is synced, then half a second of rest" };
     let mut settings = BTreeMap::from([
         ("repeats", json!(options.repeats)),
         ("order", json!("interleaved: each round runs every rung of a group once")),
         ("quick", json!(options.quick)),
-        ("between_runs", json!("everything is synced, then half a second of rest")),
+        ("between_runs", json!(between_runs)),
         ("leafpress", json!(env!("CARGO_PKG_VERSION"))),
         ("rival_sqlite", json!(rusqlite::version())),
         ("rival_pragmas", json!(sql::PRAGMAS)),

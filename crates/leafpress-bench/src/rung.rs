@@ -341,12 +341,15 @@ fn let_the_disk_rest() {
 const REST: Duration = Duration::from_millis(500);
 
 /// Runs a rung in a process of its own: this executable, as `bench --rung …`.
-pub(crate) fn run_in_child(request: &RungRequest) -> Result<RungResult> {
+/// `rests` lets the disk come to rest before.
+pub(crate) fn run_in_child(request: &RungRequest, rests: bool) -> Result<RungResult> {
     let failed = |reason: String| Error::Rung { name: request.kind.name().to_owned(), reason };
     let text = serde_json::to_string(request).map_err(|error| failed(error.to_string()))?;
     let program = std::env::current_exe().map_err(Error::io("find", Path::new("this program")))?;
     let folder = request.database.parent().unwrap_or(Path::new("."));
-    let_the_disk_rest();
+    if rests {
+        let_the_disk_rest();
+    }
     let output = Command::new(&program)
         .args(["bench", RUNG_FLAG, &text])
         // SQLite's sorter writes to the disk that is measured, as ours does.
