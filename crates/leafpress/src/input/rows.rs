@@ -26,6 +26,8 @@ pub struct SourceColumn {
     /// The storage class of all its values but NULL, where the source says so;
     /// `None` where the values themselves must be looked at.
     pub declared: Option<SourceType>,
+    /// Its declaration in SQL, where the source is a database.
+    pub declared_sql: Option<String>,
 }
 
 /// What a source says of all values of a column.
@@ -48,8 +50,23 @@ pub trait RowSource {
     /// Takes apart what was read.
     type Decoder: RowDecoder<Raw = <Self::Reader as RowReader>::Raw>;
 
+    /// Whether a column may be missing in an input without being an error.
+    const HAS_OPTIONAL_COLUMNS: bool = false;
+    /// Whether there can be blobs among the values.
+    const HAS_BLOBS: bool = true;
+
     /// The path, or what stands for it in messages.
     fn name(&self) -> &str;
+
+    /// What a careful person would want to know of the columns.
+    fn notes(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Whether a second opening takes a first one that was read to its end.
+    fn reads_once(&self) -> bool {
+        false
+    }
 
     /// The columns; known from the source's making on.
     fn columns(&self) -> &[SourceColumn];

@@ -53,6 +53,9 @@ mod target;
 mod turns;
 mod type_rules;
 mod typed;
+mod typed_feed;
+mod typed_pass;
+mod typed_work;
 mod uuid7;
 
 use std::io::Read;

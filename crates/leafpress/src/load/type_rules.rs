@@ -34,6 +34,23 @@ impl FieldRule {
 }
 
 impl TypeRule {
+    /// The type of the column, as it stands in a declaration.
+    pub fn declared_type(self, strict: bool) -> &'static str {
+        match self {
+            Self::Integer | Self::Rowid => "INTEGER",
+            Self::Real => "REAL",
+            Self::Number | Self::Affinity(Affinity::Numeric) => "NUMERIC",
+            Self::Text | Self::Empty | Self::Affinity(Affinity::Text) => "TEXT",
+            Self::Blob | Self::Hex => "BLOB",
+            Self::Given(column_type) => column_type.name(),
+            Self::Timestamp(form) => form.column_type().name(),
+            Self::Affinity(Affinity::Integer) => "INTEGER",
+            Self::Affinity(Affinity::Real) => "REAL",
+            Self::Affinity(Affinity::Blob) if strict => "ANY",
+            Self::Affinity(Affinity::Blob) => "",
+        }
+    }
+
     /// The rule for a column that is declared by hand, in a table that is
     /// STRICT or not. As for fields of text, what ends as something else in an
     /// INTEGER or REAL column makes a bad row also where SQLite would store it.

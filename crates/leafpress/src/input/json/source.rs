@@ -123,7 +123,7 @@ impl<'a> JsonSource<'a> {
     fn set_keys(&mut self, keys: Keys) {
         let names = keys.names().iter().map(|name| String::from_utf8_lossy(name));
         let header = Header::from_names(names);
-        let column = |name| SourceColumn { name, declared: None };
+        let column = |name| SourceColumn { name, declared: None, declared_sql: None };
         self.columns = header.names.into_iter().map(column).collect();
         self.notes = header.notes;
         self.keys = Arc::new(keys);

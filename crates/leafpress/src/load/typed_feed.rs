@@ -1,0 +1,500 @@
+//! Inputs of typed rows, as the flow drives them.
+//!
+//! Columns whose type their source does not tell are detected as for CSV: the
+//! first batch gives a guess, every value checks it, and only a guess that is
+//! refuted costs a look at all values.
+
+use std::sync::Mutex;
+use std::sync::atomic::Ordering;
+
+use super::build::{Build, Joined, RowOrder};
+use super::fields::FieldRule;
+use super::flow::{Feed, halted};
+use super::locate::{Found, Wanted};
+use super::monitor::Monitor;
+use super::pass::{Clock, Halt};
+use super::plan::{ColumnMap, Plan, expected_order, inputs_differ, made_table};
+use super::rejects::Rejects;
+use super::report::{ColumnReport, DecidedBy};
+use super::sources::ValueSource;
+use super::typed::{TypeRule, TypedEvidence, TypedRules};
+use super::typed_pass::{BatchWork, Claims, TypedPass, TypedSummary};
+use super::typed_work::{EncodeBatches, LocateBatches, SurveyBatches};
+use super::uuid7::Uuid7Range;
+use super::{Loader, OnError};
+use crate::error::{Error, ErrorKind, Result};
+use crate::input::rows::{RowDecoder, RowReader, RowSource};
+use crate::schema::ColumnType;
+use crate::schema::shape::{OwnedValue, TableShape};
+
+/// Inputs of one kind.
+pub struct TypedFeed<'l, S: RowSource> {
+    loader: &'l Loader,
+    monitor: &'l Monitor,
+    inputs: Vec<Input<S>>,
+    table: String,
+    declared: Option<TableShape>,
+    names: Vec<String>,
+    given: Vec<bool>,
+    rules: Vec<TypeRule>,
+    /// What the sources say of the columns' declaration.
+    source_types: Vec<Option<String>>,
+    evidence: Vec<TypedEvidence>,
+    /// The primary key, if it is one column that may become the rowid.
+    key: Option<usize>,
+    uuid7: Option<Uuid7Range>,
+    plan: Plan,
+    clock: Clock,
+    notes: Vec<String>,
+    bytes_read: u64,
+}
+
+struct Input<S: RowSource> {
+    source: S,
+    sources: Vec<ValueSource>,
+    /// The first opening, with the batch that was looked at.
+    first: Option<Opened<S>>,
+}
+
+struct Opened<S: RowSource> {
+    reader: S::Reader,
+    decoder: S::Decoder,
+    batch: Option<<S::Decoder as RowDecoder>::Batch>,
+}
+
+impl<'l, S: RowSource> TypedFeed<'l, S> {
+    /// Looks at the inputs' columns and plans the table: as it is declared, or
+    /// else made for them.
+    pub fn new(
+        loader: &'l Loader,
+        sources: Vec<S>,
+        declared: Option<&TableShape>,
+        table: &str,
+        monitor: &'l Monitor,
+    ) -> Result<Self> {
+        let inputs = sources.into_iter();
+        let inputs = inputs.map(|source| Input { source, sources: Vec::new(), first: None });
+        let mut feed = Self {
+            loader,
+            monitor,
+            inputs: inputs.collect(),
+            table: table.to_owned(),
+            declared: declared.cloned(),
+            names: Vec::new(),
+            given: Vec::new(),
+            rules: Vec::new(),
+            source_types: Vec::new(),
+            evidence: Vec::new(),
+            key: None,
+            uuid7: loader.uuid7.as_ref().map(|_| Uuid7Range::now()),
+            plan: Plan {
+                shape: TableShape::default(),
+                given: Vec::new(),
+                order: RowOrder::Ascending,
+            },
+            clock: Clock::default(),
+            notes: Vec::new(),
+            bytes_read: 0,
+        };
+        feed.map_columns()?;
+        feed.take_sample()?;
+        Ok(feed)
+    }
+
+    /// Finds the table's columns in the inputs.
+    fn map_columns(&mut self) -> Result<()> {
+        let mut names: Vec<String> = Vec::new();
+        let mut first: Option<(String, ColumnMap)> = None;
+        let mut source_types: Vec<Option<String>> = Vec::new();
+        self.notes.clear();
+        for input in &mut self.inputs {
+            self.notes.extend(input.source.notes());
+            let columns = input.source.columns();
+            let own: Vec<String> = columns.iter().map(|column| column.name.clone()).collect();
+            let map = match &self.declared {
+                Some(shape) => {
+                    ColumnMap::of_table(self.loader, input.source.name(), &own, shape)?
+                }
+                None => ColumnMap::of_input(self.loader, &own)?,
+            };
+            let declared_sql = |source: &ValueSource| {
+                let column = columns.get(source.field()?)?;
+                column.declared_sql.clone()
+            };
+            let Some((first_name, first_map)) = &mut first else {
+                source_types = map.sources.iter().map(declared_sql).collect();
+                input.sources.clone_from(&map.sources);
+                names = own;
+                first = Some((input.source.name().to_owned(), map));
+                continue;
+            };
+            let in_first = |name: &String| {
+                first_map.names.iter().any(|n| n.eq_ignore_ascii_case(name))
+            };
+            let new: Vec<String> = map.names.iter().filter(|n| !in_first(n)).cloned().collect();
+            let is_short = map.names.len() - new.len() < first_map.names.len();
+            if self.declared.is_none() && (!new.is_empty() || is_short) {
+                if !S::HAS_OPTIONAL_COLUMNS {
+                    return Err(inputs_differ(first_name, &names, input.source.name(), &own));
+                }
+                for name in new {
+                    first_map.names.push(name);
+                    first_map.given.push(true);
+                    source_types.push(None);
+                }
+            }
+            input.sources = map.in_order_of(&first_map.names);
+        }
+        let Some((_, map)) = first else {
+            return Err(Error::usage("there is no input to load"));
+        };
+        for input in &mut self.inputs {
+            // Columns that only other inputs have are NULL here.
+            input.sources.resize(map.names.len(), ValueSource::Constant(OwnedValue::Null));
+        }
+        self.evidence = vec![TypedEvidence::default(); map.names.len()];
+        self.source_types = source_types;
+        self.names = map.names;
+        self.given = map.given;
+        self.first_rules()
+    }
+
+    /// The rules that are known before any value was looked at.
+    fn first_rules(&mut self) -> Result<()> {
+        if let Some(shape) = &self.declared {
+            let columns = shape.columns.iter().enumerate();
+            self.rules = columns
+                .map(|(at, column)| {
+                    if shape.rowid_column == Some(at) {
+                        TypeRule::Rowid
+                    } else {
+                        TypeRule::for_column(column, shape.strict, S::HAS_BLOBS)
+                    }
+                })
+                .collect();
+            let order = expected_order(shape);
+            self.plan = Plan { shape: shape.clone(), given: self.given.clone(), order };
+        } else {
+            self.rules = (0..self.names.len()).map(|column| self.source_rule(column)).collect();
+        }
+        if let ([key], false, None) =
+            (&self.loader.primary_key[..], self.loader.without_rowid, &self.declared)
+        {
+            self.key = Some(self.column(key)?);
+        }
+        for (name, given) in &self.loader.types {
+            let at = self.column(name)?;
+            if self.rules[at] != TypeRule::Rowid {
+                self.rules[at] = type_rule(*given, S::HAS_BLOBS);
+            }
+        }
+        if let Some(key) = self.key
+            && self.rules[key] == TypeRule::Given(ColumnType::Integer)
+        {
+            self.rules[key] = TypeRule::Rowid;
+        }
+        Ok(())
+    }
+
+    /// What the sources say of a column.
+    fn source_rule(&self, column: usize) -> TypeRule {
+        if self.loader.all_text && self.key != Some(column) {
+            return TypeRule::Affinity(leafpress_format::Affinity::Text);
+        }
+        let mut rule = None;
+        for input in &self.inputs {
+            let Some(field) = input.sources[column].field() else { continue };
+            let declared = input.source.columns()[field].declared.map(TypeRule::for_source);
+            match (rule, declared) {
+                (None, Some(declared)) => rule = Some(declared),
+                (Some(rule), Some(declared)) if rule == declared => {}
+                _ => return TypeRule::Empty,
+            }
+        }
+        rule.unwrap_or(TypeRule::Empty)
+    }
+
+    fn column(&self, name: &str) -> Result<usize> {
+        self.names.iter().position(|n| n.eq_ignore_ascii_case(name)).ok_or_else(|| {
+            Error::usage(format!("there is no column '{name}'"))
+                .to_do(format!("the columns are: {}", self.names.join(", ")))
+        })
+    }
+
+    /// The types that the first batch suggests.
+    fn take_sample(&mut self) -> Result<()> {
+        if self.declared.is_some() {
+            return Ok(());
+        }
+        let mut opened = self.open(0)?;
+        if self.rules.contains(&TypeRule::Empty) {
+            let mut raw = <S::Reader as RowReader>::Raw::default();
+            if opened.reader.claim(&mut raw)? {
+                let mut batch = <S::Decoder as RowDecoder>::Batch::default();
+                if opened.decoder.decode(&mut raw, &mut batch).is_ok() {
+                    let rules = self.rules_of(0);
+                    self.evidence = SurveyBatches { rules: &rules }.sample(&batch);
+                    opened.batch = Some(batch);
+                } else {
+                    // The pass will meet the same and say what it is.
+                    return self.decide();
+                }
+            }
+        }
+        self.inputs[0].first = Some(opened);
+        self.decide()
+    }
+
+    /// The rules for the rows of an input.
+    fn rules_of(&self, input: usize) -> TypedRules {
+        let columns = &self.plan.shape.columns;
+        let not_null = columns.iter().map(|column| column.not_null && !column.generated);
+        let rowid = self.rules.iter().position(|rule| *rule == TypeRule::Rowid);
+        let sources = self.inputs[input].sources.clone();
+        let rowid = rowid.filter(|column| matches!(sources[*column], ValueSource::Field(_)));
+        let rules = TypedRules::new(self.names.clone(), self.rules.clone(), sources, rowid)
+            .not_null(not_null.collect());
+        match &self.uuid7 {
+            Some(range) => rules.uuid7(range.clone()),
+            None => rules,
+        }
+    }
+
+    /// Whether the rowid is one by detection only.
+    fn key_is_detected(&self) -> bool {
+        self.key.is_some_and(|key| {
+            let name = &self.names[key];
+            !self.loader.types.iter().any(|(n, _)| n.eq_ignore_ascii_case(name))
+        })
+    }
+
+    /// Turns the evidence into rules and a declaration.
+    fn decide(&mut self) -> Result<()> {
+        let strict = self.loader.strict;
+        for (column, evidence) in self.evidence.iter().enumerate() {
+            if self.rules[column] == TypeRule::Empty {
+                self.rules[column] = evidence.verdict(strict).rule;
+            }
+        }
+        if let Some(key) = self.key
+            && matches!(self.rules[key], TypeRule::Integer | TypeRule::Empty)
+        {
+            self.rules[key] = TypeRule::Rowid;
+        }
+        if self.declared.is_some() {
+            return Ok(());
+        }
+        let columns = (0..self.names.len())
+            .map(|column| (self.names[column].clone(), self.declared_type(column)));
+        let shape = made_table(self.loader, &self.table, columns.collect())?;
+        let order = expected_order(&shape);
+        self.plan = Plan { shape, given: self.given.clone(), order };
+        Ok(())
+    }
+
+    /// A column's type in the declaration that is made.
+    fn declared_type(&self, column: usize) -> String {
+        if let (ValueSource::Uuid7(form), _) = (&self.inputs[0].sources[column], ()) {
+            return form.declared_type().to_owned();
+        }
+        if let Some(declared) = &self.source_types[column]
+            && self.rules[column] != TypeRule::Rowid
+            && !self.loader.strict
+            && self.loader.types.iter().all(|(n, _)| !n.eq_ignore_ascii_case(&self.names[column]))
+        {
+            return declared.clone();
+        }
+        self.rules[column].declared_type(self.loader.strict).to_owned()
+    }
+
+    fn open(&mut self, input: usize) -> Result<Opened<S>> {
+        let input = &mut self.inputs[input];
+        if let Some(opened) = input.first.take() {
+            return Ok(opened);
+        }
+        let (reader, decoder) = input.source.open(&self.monitor.bytes_read)?;
+        self.monitor.set_total(reader.bytes_total());
+        Ok(Opened { reader, decoder, batch: None })
+    }
+
+    /// One pass over one input.
+    fn pass<W: BatchWork<<S::Decoder as RowDecoder>::Batch>>(
+        &self,
+        input: usize,
+        opened: Opened<S>,
+        rows_before: u64,
+        with: &With<'_, W>,
+        joined: W::Joined,
+    ) -> Result<(W::Joined, TypedSummary), Halt> {
+        let source = &self.inputs[input].source;
+        let Opened { reader, decoder, batch } = opened;
+        let pass = TypedPass {
+            file: source.name(),
+            rules: with.rules,
+            decoder,
+            threads: self.loader.threads,
+            cancel: &self.loader.cancel,
+            rows_done: &self.monitor.rows,
+            screen: with.screen,
+            rows_before,
+            reader: Mutex::new(Claims { first: batch, reader, claimed: 0 }),
+        };
+        let result = pass.run(with.work, joined, with.rejects);
+        if let Err(Halt::Refuted | Halt::Unsorted | Halt::NewColumn) = result
+            && source.reads_once()
+        {
+            // What is copied aside is whole only when all of it was read.
+            let mut reader = pass.into_reader();
+            let mut raw = <S::Reader as RowReader>::Raw::default();
+            while reader.claim(&mut raw)? {
+                if self.loader.cancel.is_cancelled() {
+                    return Err(Error::from(ErrorKind::Cancelled).into());
+                }
+            }
+        }
+        result
+    }
+
+    fn screens(&self) -> bool {
+        self.loader.on_error != OnError::Stop
+    }
+
+    fn begin(&mut self) {
+        self.bytes_read = 0;
+        self.monitor.rows.store(0, Ordering::Relaxed);
+    }
+
+    fn count(&mut self, summary: &TypedSummary) {
+        self.clock.add(summary.clock);
+        self.bytes_read += self.monitor.bytes_read.load(Ordering::Relaxed);
+    }
+}
+
+/// What a pass is run with.
+struct With<'w, W> {
+    rules: &'w TypedRules,
+    work: &'w W,
+    rejects: &'w Mutex<Rejects>,
+    screen: bool,
+}
+
+/// The rule for typed values that a caller's word for text stands for.
+fn type_rule(given: FieldRule, has_blobs: bool) -> TypeRule {
+    match given {
+        FieldRule::Given(ColumnType::Blob) if !has_blobs => TypeRule::Hex,
+        FieldRule::Given(column_type) => TypeRule::Given(column_type),
+        FieldRule::Timestamp(form) => TypeRule::Timestamp(form),
+        FieldRule::Numeric => TypeRule::Affinity(leafpress_format::Affinity::Numeric),
+        _ => TypeRule::Affinity(leafpress_format::Affinity::Blob),
+    }
+}
+
+impl<S: RowSource> Feed for TypedFeed<'_, S> {
+    fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    fn encode(
+        &mut self,
+        build: &Build<'_>,
+        mut joined: Joined,
+        rejects: &Mutex<Rejects>,
+    ) -> Result<(Joined, u64), Halt> {
+        self.begin();
+        let (mut rows_before, mut rows_read) = (0, 0);
+        for input in 0..self.inputs.len() {
+            let rules = self.rules_of(input);
+            let opened = self.open(input)?;
+            let key_is_detected = self.key_is_detected();
+            let work = EncodeBatches { rules: &rules, build, key_is_detected };
+            let with = With { rules: &rules, work: &work, rejects, screen: self.screens() };
+            let (made, summary) = self.pass(input, opened, rows_before, &with, joined)?;
+            joined = made;
+            rows_before += summary.rows_good;
+            rows_read += summary.rows_read;
+            self.count(&summary);
+        }
+        Ok((joined, rows_read))
+    }
+
+    fn survey(&mut self, rejects: &Mutex<Rejects>) -> Result<u64> {
+        self.begin();
+        self.first_rules()?;
+        let mut evidence = vec![TypedEvidence::default(); self.rules.len()];
+        let mut rows_read = 0;
+        for input in 0..self.inputs.len() {
+            let rules = self.rules_of(input);
+            let opened = self.open(input)?;
+            let work = SurveyBatches { rules: &rules };
+            let with = With { rules: &rules, work: &work, rejects, screen: true };
+            let surveyed = self.pass(input, opened, 0, &with, evidence);
+            let (joined, summary) = match surveyed {
+                Err(Halt::NewColumn) => {
+                    self.discover_columns()?;
+                    return self.survey(rejects);
+                }
+                surveyed => surveyed.map_err(halted)?,
+            };
+            evidence = joined;
+            rows_read += summary.rows_read;
+            self.count(&summary);
+        }
+        self.evidence = evidence;
+        self.decide()?;
+        Ok(rows_read)
+    }
+
+    fn discover_columns(&mut self) -> Result<()> {
+        for input in &mut self.inputs {
+            input.first = None;
+            input.source.discover_columns(&self.monitor.bytes_read)?;
+        }
+        self.map_columns()
+    }
+
+    fn locate(&mut self, wanted: &[Wanted], found: &mut Found<'_>) -> Result<()> {
+        let rejects = Mutex::new(Rejects::only_shown(0));
+        let mut rows_before = 0;
+        for input in 0..self.inputs.len() {
+            let rules = self.rules_of(input);
+            let opened = self.open(input)?;
+            let work = LocateBatches { wanted, found: Mutex::new(found) };
+            let screen = self.screens();
+            let with = With { rules: &rules, work: &work, rejects: &rejects, screen };
+            let (_, summary) = self.pass(input, opened, rows_before, &with, ()).map_err(halted)?;
+            rows_before += summary.rows_good;
+        }
+        Ok(())
+    }
+
+    fn columns(&self) -> Vec<ColumnReport> {
+        let columns = self.names.iter().zip(&self.evidence).enumerate();
+        columns
+            .map(|(at, (name, evidence))| {
+                let verdict = evidence.verdict(self.loader.strict);
+                let declared = self.plan.shape.columns.get(at);
+                ColumnReport {
+                    name: name.clone(),
+                    declared_type: declared.map_or(String::new(), |c| c.declared_type.clone()),
+                    decided_by: verdict.decided_by.map(|witness| DecidedBy {
+                        line: witness.line,
+                        value: witness.value,
+                        reason: verdict.reason.to_owned(),
+                    }),
+                }
+            })
+            .collect()
+    }
+
+    fn notes(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.notes)
+    }
+
+    fn clock(&self) -> Clock {
+        self.clock
+    }
+
+    fn bytes_read(&self) -> u64 {
+        self.bytes_read
+    }
+}

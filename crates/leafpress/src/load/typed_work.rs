@@ -1,0 +1,178 @@
+//! What passes over typed rows do: encode them, look at their types, find rows again.
+
+use std::sync::Mutex;
+
+use leafpress_format::{NumberText, PageRange};
+
+use super::build::{AddHalt, Build, Encoder, Joined};
+use super::locate::{Found, Wanted};
+use super::pass::Halt;
+use super::turns::lock;
+use super::typed::{TypedEvidence, TypedRules, TypedWritten};
+use super::typed_pass::{BatchRows, BatchWork};
+use crate::error::BadRow;
+use crate::input::rows::RowBatch;
+
+/// Encodes rows.
+pub struct EncodeBatches<'p, 'b> {
+    pub rules: &'p TypedRules,
+    pub build: &'b Build<'b>,
+    /// Whether the type of the rowid's column was detected, so that a value
+    /// that does not fit refutes it.
+    pub key_is_detected: bool,
+}
+
+impl<'b> EncodeBatches<'_, 'b> {
+    fn encode<B: RowBatch>(
+        &self,
+        rows: &BatchRows<'_, B>,
+        row: usize,
+        sequence: u64,
+        (encoder, number): &mut (Encoder<'b>, NumberText),
+    ) -> Result<(), Halt> {
+        let bad = |reason| Halt::Failed(rows.bad_row(row, reason).into());
+        let rowid = match self.rules.rowid(rows.batch, row) {
+            Ok(rowid) => rowid.unwrap_or_else(|| self.build.rowid(sequence)),
+            Err(_) if self.key_is_detected => return Err(Halt::Refuted),
+            Err(reason) => return Err(bad(reason)),
+        };
+        let mut written = TypedWritten::Whole;
+        encoder.encode(self.rules.record_bytes_max(rows.batch, row), |record| {
+            written = self.rules.write(rows.batch, row, sequence, record, number);
+        });
+        match written {
+            TypedWritten::Whole => {}
+            TypedWritten::Refuted => return Err(Halt::Refuted),
+            TypedWritten::Bad(_) => {
+                let reason = self.rules.check(rows.batch, row).err();
+                return Err(bad(reason.unwrap_or_else(|| "the row is bad".to_owned())));
+            }
+        }
+        encoder.add(sequence, rowid).map_err(|halt| match halt {
+            AddHalt::Unsorted => Halt::Unsorted,
+            AddHalt::TooLong(reason) => bad(reason),
+            AddHalt::Failed(error) => error.into(),
+        })
+    }
+}
+
+impl<'b, B: RowBatch> BatchWork<B> for EncodeBatches<'_, 'b> {
+    type Made = (Encoder<'b>, NumberText);
+    type Joined = Joined;
+    type Ticket = Option<PageRange>;
+
+    fn start(&self) -> Self::Made {
+        (Encoder::new(self.build), NumberText::new())
+    }
+
+    fn rows(&self, rows: &BatchRows<'_, B>, made: &mut Self::Made) -> Result<(), Halt> {
+        made.0.clear();
+        for (sequence, row) in (rows.before..).zip(rows.places()) {
+            self.encode(rows, row, sequence, made)?;
+        }
+        made.0.close();
+        Ok(())
+    }
+
+    fn join(&self, made: &mut Self::Made, joined: &mut Joined) -> Result<Option<PageRange>, Halt> {
+        self.build.join(&mut made.0, joined)
+    }
+
+    fn finish(&self, range: Option<PageRange>, made: &mut Self::Made) -> Result<(), Halt> {
+        Ok(self.build.write(range, &mut made.0)?)
+    }
+
+    fn end(&self, made: Self::Made) -> Result<(), Halt> {
+        Ok(made.0.end()?)
+    }
+}
+
+/// Looks at the values of columns whose type is open.
+pub struct SurveyBatches<'p> {
+    pub rules: &'p TypedRules,
+}
+
+impl SurveyBatches<'_> {
+    /// The evidence of a single batch.
+    pub fn sample<B: RowBatch>(&self, batch: &B) -> Vec<TypedEvidence> {
+        let mut evidence = vec![TypedEvidence::default(); self.rules.rules().len()];
+        for row in 0..batch.rows() {
+            if self.rules.check(batch, row).is_ok() {
+                self.rules.observe(batch, row, &mut evidence);
+            }
+        }
+        evidence
+    }
+}
+
+impl<B: RowBatch> BatchWork<B> for SurveyBatches<'_> {
+    type Made = Vec<TypedEvidence>;
+    type Joined = Vec<TypedEvidence>;
+    type Ticket = ();
+
+    fn start(&self) -> Self::Made {
+        Vec::new()
+    }
+
+    fn rows(&self, rows: &BatchRows<'_, B>, made: &mut Self::Made) -> Result<(), Halt> {
+        made.clear();
+        made.resize(self.rules.rules().len(), TypedEvidence::default());
+        for row in rows.places() {
+            self.rules.observe(rows.batch, row, made);
+        }
+        Ok(())
+    }
+
+    fn join(&self, made: &mut Self::Made, joined: &mut Self::Joined) -> Result<(), Halt> {
+        for (so_far, evidence) in joined.iter_mut().zip(made.drain(..)) {
+            so_far.merge(evidence);
+        }
+        Ok(())
+    }
+
+    fn finish(&self, (): (), _made: &mut Self::Made) -> Result<(), Halt> {
+        Ok(())
+    }
+}
+
+/// Finds rows again, whose sequences ascend.
+pub struct LocateBatches<'p, 'f> {
+    pub wanted: &'p [Wanted],
+    pub found: Mutex<&'p mut Found<'f>>,
+}
+
+impl<B: RowBatch> BatchWork<B> for LocateBatches<'_, '_> {
+    type Made = Vec<(u64, BadRow, Vec<u8>)>;
+    type Joined = ();
+    type Ticket = ();
+
+    fn start(&self) -> Self::Made {
+        Vec::new()
+    }
+
+    fn rows(&self, rows: &BatchRows<'_, B>, made: &mut Self::Made) -> Result<(), Halt> {
+        made.clear();
+        let from = self.wanted.partition_point(|wanted| wanted.sequence < rows.before);
+        let mut wanted = self.wanted[from..].iter().peekable();
+        for (sequence, row) in (rows.before..).zip(rows.places()) {
+            let Some(next) = wanted.next_if(|next| next.sequence == sequence) else {
+                continue;
+            };
+            let bad_row = rows.bad_row(row, next.reason.clone());
+            made.push((sequence, bad_row, rows.batch.original(row)));
+        }
+        Ok(())
+    }
+
+    fn join(&self, made: &mut Self::Made, _joined: &mut ()) -> Result<(), Halt> {
+        let mut found = lock(&self.found);
+        for (sequence, bad_row, bytes) in made.drain(..) {
+            found(sequence, bad_row, &bytes)?;
+        }
+        Ok(())
+    }
+
+    fn finish(&self, (): (), _made: &mut Self::Made) -> Result<(), Halt> {
+        Ok(())
+    }
+}
