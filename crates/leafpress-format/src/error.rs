@@ -29,8 +29,6 @@ pub enum FormatError {
         /// What was asked for.
         bytes: u32,
     },
-    /// A page that was read is not one of a B-tree of that layout.
-    MalformedPage,
 }
 
 impl fmt::Display for FormatError {
@@ -51,7 +49,6 @@ impl fmt::Display for FormatError {
             Self::PageSize { bytes } => {
                 write!(f, "{bytes} is not a page size: it takes a power of two from 512 to 65536")
             }
-            Self::MalformedPage => write!(f, "a page is not what SQLite's format says"),
         }
     }
 }

@@ -18,7 +18,6 @@
 //! | [`TableBuilder`] | joins runs under one root |
 //! | [`IndexRun`], [`IndexTree`] | the same for an index or a WITHOUT ROWID table |
 //! | [`finish_database`] | the schema table and the header: page 1, last |
-//! | [`relocate_tree_page`], [`NewPages`] | finished pages, for a place in another file |
 //!
 //! [`PageNumbers`] numbers the pages and skips the lock-byte page; the bytes
 //! are drawn in `layout.rs`, `record.rs`, `varint.rs` and `header.rs`.
@@ -42,7 +41,6 @@ mod numbers;
 mod prefix;
 mod record;
 mod run_pages;
-mod relocate;
 mod schema;
 mod spine;
 mod table;
@@ -58,7 +56,7 @@ pub use finished::FinishedPages;
 pub use index::IndexTree;
 pub use index_run::IndexRun;
 pub use key::{Collation, KeyColumn, SortOrder, compare_keys, compare_values};
-pub use layout::{PageKind, PageLayout};
+pub use layout::PageLayout;
 pub use leaf::LeafRun;
 pub use number::{Number, NumberText};
 pub use numbers::{PageNumbers, PageRange};
@@ -66,10 +64,6 @@ pub use prefix::key_prefix;
 pub use record::{
     COLUMN_OVERHEAD_BYTES_MAX, HEADER_LENGTH_BYTES_MAX, RecordWriter, SerialTypes,
     WRITE_SLACK_BYTES, record, record_bytes_max,
-};
-pub use relocate::{
-    MAP_ENTRY_BYTES, NewPages, PagePointer, TreePage, entries_per_map_page, relocate_overflow_page,
-    relocate_tree_page,
 };
 pub use schema::{SchemaEntry, SchemaKind, finish_database};
 pub use table::{PlacedLeaves, TableBuilder};
