@@ -27,7 +27,7 @@ mod value;
 pub use check::{check_case, check_usable};
 pub use oracle::{
     assert_integrity, assert_same_database, assert_same_index, assert_same_records,
-    assert_same_rows, assert_same_schema, insert_by_sqlite, open, serialized,
+    assert_same_rows, assert_same_schema, empty_database, insert_by_sqlite, open, serialized,
 };
 pub use order::compare_keys;
 pub use press::{press, press_to};

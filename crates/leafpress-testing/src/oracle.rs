@@ -2,6 +2,7 @@
 
 use crate::reader::{Entry, StoredColumn, TreeReader};
 use crate::schema::{Case, Table, TableKind};
+use leafpress_format::PageLayout;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Row, ToSql, params_from_iter};
 
@@ -25,15 +26,36 @@ pub fn serialized(db: &mut Connection) -> Vec<u8> {
     db.serialize("main").expect("serialize").to_vec()
 }
 
+/// An empty database in memory that SQLite has laid out itself.
+///
+/// # Panics
+///
+/// If SQLite refuses it.
+pub fn empty_database(layout: PageLayout) -> Connection {
+    let mut db = Connection::open_in_memory().expect("open");
+    let page_bytes = layout.page_bytes();
+    // Setting anything writes page 1.
+    let sql = format!("PRAGMA page_size={page_bytes}; PRAGMA user_version=0");
+    db.execute_batch(&sql).expect("page size");
+    if layout.reserved_bytes() == 0 {
+        return db;
+    }
+    // Only SQLite's C interface reserves bytes: say so in the header, and let
+    // the empty schema table's content start where the usable page ends.
+    let mut bytes = serialized(&mut db);
+    bytes[20] = layout.reserved_bytes();
+    bytes[105..107].copy_from_slice(&(layout.usable() as u16).to_be_bytes());
+    open(&bytes)
+}
+
 /// A database in memory with a case's tables, indexes and rows, by INSERTs.
 ///
 /// # Panics
 ///
 /// If SQLite refuses a statement.
 pub fn insert_by_sqlite(case: &Case) -> Connection {
-    let db = Connection::open_in_memory().expect("open");
-    let page_bytes = case.layout.page_bytes();
-    db.execute_batch(&format!("PRAGMA page_size={page_bytes}; BEGIN")).expect("page size");
+    let db = empty_database(case.layout);
+    db.execute_batch("BEGIN").expect("BEGIN");
     for table in &case.tables {
         db.execute_batch(&table.create_sql()).expect("CREATE TABLE");
         insert_rows(&db, table);

@@ -10,6 +10,8 @@
 pub struct Recipe {
     /// 512 shifted by this, modulo 8.
     pub page_size_shift: u8,
+    /// Bytes at the end of each page that are not ours, modulo what the page size allows.
+    pub reserved_bytes: u8,
     /// The tables.
     pub tables: Vec<TableRecipe>,
 }

@@ -26,7 +26,10 @@ impl Recipe {
     /// Never: every recipe stands for one.
     pub fn resolve(&self) -> Case {
         let page_bytes = 512 << (self.page_size_shift % 8);
-        let layout = PageLayout::new(page_bytes).expect("a power of two");
+        // SQLite opens no file whose pages have less than 480 bytes left.
+        let reserved_bytes = u32::from(self.reserved_bytes) % (page_bytes - 480 + 1);
+        let layout =
+            PageLayout::with_reserved(page_bytes, reserved_bytes as u8).expect("a page size");
         let mut budget_bytes = CONTENT_BYTES_MAX;
         let tables = self.tables.iter().take(TABLES_MAX).enumerate();
         let tables =
@@ -391,6 +394,7 @@ mod tests {
                     StretchRecipe { column: 0, tree: 0, from_least, overflow_pages, delta };
                 let recipe = Recipe {
                     page_size_shift: shift,
+                    reserved_bytes: 0,
                     tables: vec![TableRecipe {
                         affinities: vec![3, 1],
                         kind: KindRecipe::Rowid,

@@ -13,8 +13,14 @@ use proptest::prelude::*;
 
 /// Whole files: one to three tables with rows and indexes.
 pub fn recipes() -> impl Strategy<Value = Recipe> {
-    (page_size_shifts(), vec(tables(), 1..4))
-        .prop_map(|(page_size_shift, tables)| Recipe { page_size_shift, tables })
+    let reserved_bytes = prop_oneof![3 => Just(0_u8), 1 => any::<u8>()];
+    (page_size_shifts(), reserved_bytes, vec(tables(), 1..4)).prop_map(
+        |(page_size_shift, reserved_bytes, tables)| Recipe {
+            page_size_shift,
+            reserved_bytes,
+            tables,
+        },
+    )
 }
 
 /// Page sizes as shifts of 512; small ones, whose trees are deep, come often.

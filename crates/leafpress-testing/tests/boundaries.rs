@@ -5,7 +5,7 @@
 use leafpress_format::{PageLayout, SchemaKind, Value};
 use leafpress_testing::{
     Affinity, Case, Collation, Column, Index, KeyColumn, OwnedValue, PressedFile, Row, Table,
-    TableKind, assert_integrity, check_case, open,
+    TableKind, assert_integrity, check_case, check_usable, insert_by_sqlite, open, serialized,
 };
 
 const KEY: KeyColumn =
@@ -70,6 +70,30 @@ fn record_lengths_around_every_threshold_of_all_pages() {
             let lengths = base - 12..base + 3;
             let tables = lengths.flat_map(|bytes| three_trees(bytes, 4, bytes)).collect();
             check_case(&Case { layout, tables });
+        }
+    }
+}
+
+/// Reserved bytes move every threshold, and SQLite keeps them when it goes on.
+#[test]
+fn record_lengths_around_every_threshold_with_reserved_bytes() {
+    for (page_bytes, reserved_bytes) in [(512, 1), (512, 32), (1024, 255), (4096, 8), (65536, 255)]
+    {
+        let layout = PageLayout::with_reserved(page_bytes, reserved_bytes).expect("a page size");
+        let usable = layout.usable();
+        let least = (usable - 12) * 32 / 255 - 23;
+        let index_most = (usable - 12) * 64 / 255 - 23;
+        for base in [least, index_most, usable - 35, least + usable - 4, usable - 39 + usable] {
+            let lengths = base - 12..base + 3;
+            let tables = lengths.flat_map(|bytes| three_trees(bytes, 4, bytes)).collect();
+            let case = Case { layout, tables };
+            let bytes = check_case(&case);
+            let stock = serialized(&mut insert_by_sqlite(&case));
+            assert_eq!((bytes[20], stock[20]), (reserved_bytes, reserved_bytes));
+            for page in bytes.chunks_exact(layout.page_bytes()) {
+                assert!(page[usable..].iter().all(|&byte| byte == 0), "reserved bytes are used");
+            }
+            check_usable(&case, base as u64);
         }
     }
 }

@@ -75,7 +75,10 @@ fn check(layout: PageLayout, keys: &[Vec<u8>], runs: &[usize]) {
 
 fn layouts() -> impl Strategy<Value = PageLayout> {
     let shifts = prop_oneof![4 => Just(0_u32), 1 => Just(3), 1 => Just(7), 1 => 0_u32..8];
-    shifts.prop_map(|shift| PageLayout::new(512 << shift).expect("a page size"))
+    let reserved_bytes = prop_oneof![3 => Just(0_u8), 1 => 0_u8..=32];
+    (shifts, reserved_bytes).prop_map(|(shift, reserved_bytes)| {
+        PageLayout::with_reserved(512 << shift, reserved_bytes).expect("a page size")
+    })
 }
 
 /// Record lengths as shares of the page's thresholds, or short.
