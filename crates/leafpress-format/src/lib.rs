@@ -18,6 +18,7 @@
 //! | [`TableBuilder`] | joins runs under one root |
 //! | [`IndexRun`], [`IndexTree`] | the same for an index or a WITHOUT ROWID table |
 //! | [`finish_database`] | the schema table and the header: page 1, last |
+//! | [`relocate`](fn@relocate) | such trees moved into another file |
 //!
 //! [`PageNumbers`] numbers the pages and skips the lock-byte page; the bytes
 //! are drawn in `layout.rs`, `record.rs`, `varint.rs` and `header.rs`.
@@ -40,6 +41,7 @@ pub mod number;
 mod numbers;
 mod prefix;
 mod record;
+mod relocate;
 mod run_pages;
 mod schema;
 mod spine;
@@ -65,6 +67,7 @@ pub use record::{
     COLUMN_OVERHEAD_BYTES_MAX, HEADER_LENGTH_BYTES_MAX, RecordWriter, SerialTypes,
     WRITE_SLACK_BYTES, record, record_bytes_max,
 };
+pub use relocate::{PageMover, PageOwner, RelocateError, relocate};
 pub use schema::{SchemaEntry, SchemaKind, finish_database};
 pub use table::{PlacedLeaves, TableBuilder};
 pub use value::Value;

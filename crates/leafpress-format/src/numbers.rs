@@ -92,6 +92,25 @@ impl PageRange {
         number + u32::from(beyond)
     }
 
+    /// The index in the buffer of the page with this number, which is one of
+    /// the range: the reverse of [`number`](Self::number).
+    ///
+    /// ```
+    /// # use leafpress_format::{PageLayout, PageNumbers};
+    /// # let layout = PageLayout::new(4096)?;
+    /// // Pages from 2 on move behind the 900 pages of another file.
+    /// let from = PageNumbers::new(layout).take_range(100)?;
+    /// let to = PageNumbers::starting_at(layout, 901).take_range(100)?;
+    /// let new_number = |page| to.number(from.index(page));
+    /// assert_eq!(new_number(7), 906);
+    /// # Ok::<(), leafpress_format::FormatError>(())
+    /// ```
+    #[inline]
+    pub fn index(&self, number: u32) -> u32 {
+        let index = number.saturating_sub(self.first);
+        index - u32::from(self.first < self.lock_byte_page && number > self.lock_byte_page)
+    }
+
     /// The buffer as pieces that are contiguous in the file: one, or two
     /// around the lock-byte page.
     pub fn pieces<'b>(
@@ -125,6 +144,7 @@ mod tests {
         let range = numbers.take_range(4).unwrap();
         let taken: Vec<u32> = (0..4).map(|i| range.number(i)).collect();
         assert_eq!(taken, [lock - 2, lock - 1, lock + 1, lock + 2]);
+        assert!((0..4).eq(taken.iter().map(|&number| range.index(number))));
         let bytes = vec![0; 4 * 65536];
         let pieces: Vec<(u32, usize)> =
             range.pieces(&bytes, layout()).map(|(n, b)| (n, b.len())).collect();
