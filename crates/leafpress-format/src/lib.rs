@@ -39,6 +39,7 @@ mod leaf;
 mod loose;
 pub mod number;
 mod numbers;
+mod pointer_map;
 mod prefix;
 mod record;
 mod relocate;
@@ -62,6 +63,7 @@ pub use layout::PageLayout;
 pub use leaf::LeafRun;
 pub use number::{Number, NumberText};
 pub use numbers::{PageNumbers, PageRange};
+pub use pointer_map::{MappedRange, POINTER_MAP_ENTRY_BYTES, PointerMap};
 pub use prefix::key_prefix;
 pub use record::{
     COLUMN_OVERHEAD_BYTES_MAX, HEADER_LENGTH_BYTES_MAX, RecordWriter, SerialTypes,

@@ -5,14 +5,16 @@
 //! permutation they come back byte for byte; whatever is broken in a file
 //! gives an error or a move in which no page is written twice.
 
-use leafpress_format::{PageLayout, PageMover, PageOwner, RelocateError, relocate};
+use leafpress_format::{
+    POINTER_MAP_ENTRY_BYTES, PageLayout, PageMover, PageOwner, PointerMap, RelocateError, relocate,
+};
 use leafpress_testing::{
     Case, OwnedValue, Recipe, assert_integrity, assert_same_index, assert_same_rows,
     empty_database, insert_by_sqlite, open, press, serialized, strategy,
 };
 use proptest::prelude::*;
 use rusqlite::Connection;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Moves pages between files in memory; a broken promise is a panic.
 struct Mover<'f> {
@@ -23,14 +25,15 @@ struct Mover<'f> {
     new_numbers: Vec<u32>,
     /// Old numbers in the order of their writing.
     written: Vec<u32>,
+    seen: BTreeSet<u32>,
     owners: BTreeMap<u32, PageOwner>,
     last_read: u32,
 }
 
 impl<'f> Mover<'f> {
     fn new(layout: PageLayout, from: &'f [u8], to: Vec<u8>, new_numbers: Vec<u32>) -> Self {
-        let (written, owners) = (Vec::new(), BTreeMap::new());
-        Self { layout, from, to, new_numbers, written, owners, last_read: 0 }
+        let (written, seen, owners) = (Vec::new(), BTreeSet::new(), BTreeMap::new());
+        Self { layout, from, to, new_numbers, written, seen, owners, last_read: 0 }
     }
 }
 
@@ -51,7 +54,7 @@ impl PageMover for Mover<'_> {
 
     fn write(&mut self, new_number: u32, bytes: &[u8]) -> Result<(), Self::Error> {
         assert_eq!(self.new_number(self.last_read), new_number);
-        assert!(!self.written.contains(&self.last_read), "page {} twice", self.last_read);
+        assert!(self.seen.insert(self.last_read), "page {} twice", self.last_read);
         self.written.push(self.last_read);
         let at = (new_number as usize - 1) * self.layout.page_bytes();
         if self.to.len() < at + bytes.len() {
@@ -173,6 +176,61 @@ fn check_moved_in(case: &Case, filler_bytes: u32, skipped_tables: usize) {
     assert_integrity(&db);
 }
 
+/// Moves the trees of a case to an auto-vacuum database, onto the roots that
+/// its CREATE statements made there.
+fn check_moved_into_auto_vacuum(case: &Case, filler_bytes: u32) {
+    let layout = case.layout;
+    let pressed = press(case);
+    let trees = trees(&open(&pressed));
+    let count = page_count(layout, &pressed);
+    let mut found = Mover::new(layout, &pressed, Vec::new(), identity(layout, &pressed));
+    relocate(layout, count, &roots(&trees), &mut found).expect("a walk");
+
+    let mut db = empty_database(layout);
+    db.execute_batch("PRAGMA auto_vacuum=FULL; VACUUM; CREATE TABLE filler(b)").expect("filler");
+    db.execute("INSERT INTO filler VALUES(zeroblob(?))", [filler_bytes]).expect("INSERT");
+    for tree in &trees {
+        db.execute_batch(tree.sql.as_deref().expect("SQL")).expect("CREATE");
+    }
+    let new_roots = self::trees(&db).into_iter().map(|tree| (tree.name, tree.root));
+    let new_roots: BTreeMap<String, u32> = new_roots.collect();
+    let into = serialized(&mut db);
+
+    let map = PointerMap::new(layout);
+    let first = page_count(layout, &into) + 1;
+    let range = map.take_range(first, count).expect("numbers");
+    let mut new_numbers = vec![0; count as usize + 1];
+    for tree in &trees {
+        new_numbers[tree.root as usize] = new_roots[&tree.name];
+    }
+    let mut index = 0;
+    for old in found.written {
+        if new_numbers[old as usize] == 0 {
+            new_numbers[old as usize] = range.number(index);
+            index += 1;
+        }
+    }
+    let mut into = Mover::new(layout, &pressed, into, new_numbers);
+    relocate(layout, count, &roots(&trees), &mut into).expect("a move");
+    let Mover { to: mut file, owners, .. } = into;
+    for (page, owner) in owners {
+        let (map_page, at) = map.place(page).expect("a page of a tree");
+        let at = (map_page as usize - 1) * layout.page_bytes() + at;
+        file[at..at + POINTER_MAP_ENTRY_BYTES].copy_from_slice(&owner.pointer_map_entry());
+    }
+    set_page_count(layout, &mut file);
+
+    let (db, stock) = (open(&file), insert_by_sqlite(case));
+    let mode: i64 = db.query_row("PRAGMA auto_vacuum", [], |row| row.get(0)).expect("mode");
+    assert_eq!(mode, 1, "auto_vacuum");
+    assert_integrity(&db);
+    assert_same_trees(&db, &stock, &trees);
+    // SQLite moves the last pages to the places that become free.
+    db.execute_batch("DROP TABLE filler").expect("DROP");
+    assert_integrity(&db);
+    assert_same_trees(&db, &stock, &trees);
+}
+
 /// A permutation that `seed` stands for.
 fn shuffle(pages: &mut [u32], mut seed: u64) {
     for at in (1..pages.len()).rev() {
@@ -226,13 +284,20 @@ fn config(one_in: u32) -> ProptestConfig {
 }
 
 proptest! {
-    #![proptest_config(config(2))]
+    #![proptest_config(config(4))]
 
     #[test]
     fn trees_move_into_a_database(
         recipe in strategy::recipes(), filler_bytes in 0_u32..5000, skipped_tables in 0_usize..3
     ) {
         check_moved_in(&recipe.resolve(), filler_bytes, skipped_tables);
+    }
+
+    #[test]
+    fn trees_move_into_an_auto_vacuum_database(
+        recipe in strategy::recipes(), filler_bytes in 0_u32..99_999
+    ) {
+        check_moved_into_auto_vacuum(&recipe.resolve(), filler_bytes);
     }
 
     #[test]
