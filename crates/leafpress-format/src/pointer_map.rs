@@ -58,7 +58,7 @@ impl PointerMap {
         Some((map, (page - map - 1) as usize * POINTER_MAP_ENTRY_BYTES))
     }
 
-    fn map_of(&self, page: u32) -> u32 {
+    fn map_of(self, page: u32) -> u32 {
         let map = (page - 2) / self.period * self.period + 2;
         map + u32::from(map == self.lock_byte_page)
     }
@@ -77,7 +77,7 @@ impl PointerMap {
     }
 
     /// Maps and lock-byte page among the pages up to one.
-    fn skipped_up_to(&self, page: u64) -> u64 {
+    fn skipped_up_to(self, page: u64) -> u64 {
         let (period, lock) = (u64::from(self.period), u64::from(self.lock_byte_page));
         let maps = if page < 2 { 0 } else { (page - 2) / period + 1 };
         let map_is_put_off = page == lock && (lock - 2).is_multiple_of(period);
@@ -135,8 +135,8 @@ mod tests {
         let period = layout.usable() as u32 / 5 + 1;
         let lock = layout.lock_byte_page();
         (first..).filter(move |&page| {
-            let map_here = (page - 2) % period == 0 && page != lock;
-            let map_put_off = page == lock + 1 && (lock - 2) % period == 0;
+            let map_here = (page - 2).is_multiple_of(period) && page != lock;
+            let map_put_off = page == lock + 1 && (lock - 2).is_multiple_of(period);
             page != lock && !map_here && !map_put_off
         })
     }
