@@ -22,7 +22,7 @@
 
 use crate::cells::{space, write_page_header};
 use crate::error::{FormatError, RECORD_BYTES_MAX};
-use crate::layout::{PAGE_NUMBER_BYTES, POINTER_BYTES, PageKind, PageLayout};
+use crate::layout::{PAGE_NUMBER_BYTES, POINTER_BYTES, PageKind, PageLayout, offset};
 use crate::loose::LooseCells;
 use crate::numbers::{PageNumbers, PageRange};
 use crate::run_pages::{RunPages, shift_index};
@@ -40,7 +40,7 @@ pub struct IndexRun {
     /// Page indices of the leaves.
     leaves: Vec<u32>,
     separators: LooseCells,
-    /// What stands before the first leaf; empty but for [`loosen_first_leaf`](Self::loosen_first_leaf).
+    /// What stands before the first leaf: nothing, unless that was loosened.
     head: LooseCells,
     tail: LooseCells,
     open: Option<OpenLeaf>,
@@ -231,7 +231,8 @@ impl IndexRun {
         self.tail.shift(page_index);
         // Both in the order of the cells.
         let mut overflow_indices = links.into_iter().map(|(_, target_index)| target_index);
-        let count = usize::from(u16::from_be_bytes([page[3], page[4]]));
+        let count = [page[offset::CELL_COUNT], page[offset::CELL_COUNT + 1]];
+        let count = usize::from(u16::from_be_bytes(count));
         for pointer in page[KIND.header_bytes()..].chunks_exact(POINTER_BYTES).take(count) {
             let cell = &page[usize::from(u16::from_be_bytes([pointer[0], pointer[1]]))..];
             let (payload_bytes, prefix_bytes) = read_varint(cell).unwrap_or_default();

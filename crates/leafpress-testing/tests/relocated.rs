@@ -2,9 +2,9 @@
 //!
 //! Checked: moved into a database that SQLite made, they pass
 //! `integrity_check`, hold the same rows and can be changed, also where SQLite
-//! keeps a pointer map (auto-vacuum); under any
-//! permutation they come back byte for byte; whatever is broken in a file
-//! gives an error or a move in which no page is written twice.
+//! keeps a pointer map (auto-vacuum); under any permutation they come back
+//! byte for byte; whatever is broken in a file gives an error or a move in
+//! which no page is written twice.
 
 use leafpress_format::{
     POINTER_MAP_ENTRY_BYTES, PageLayout, PageMover, PageOwner, PointerMap, RelocateError, relocate,
