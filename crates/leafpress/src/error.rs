@@ -78,6 +78,18 @@ pub enum ErrorKind {
         /// Why it is in the way.
         reason: String,
     },
+    /// A row breaks a rule of the table that it should go into.
+    #[error("{table}: {reason}{}", refused_row(*row, values.as_deref()))]
+    Constraint {
+        /// The table.
+        table: String,
+        /// Which rule, in SQLite's words.
+        reason: String,
+        /// Which row it was, from 1, in the order in which the rows went in.
+        row: Option<u64>,
+        /// Its values, as SQL would write them, cut where long.
+        values: Option<String>,
+    },
     /// The operating system refused an operation.
     #[error("cannot {action} {}: {source}", path.display())]
     Io {
@@ -99,6 +111,11 @@ pub enum ErrorKind {
     /// The caller asked to stop.
     #[error("stopped before the end, as asked")]
     Cancelled,
+}
+
+fn refused_row(row: Option<u64>, values: Option<&str>) -> String {
+    let number = row.map_or_else(String::new, |row| format!("\n  row {row}"));
+    number + &values.map_or_else(String::new, |values| format!(": {values}"))
 }
 
 /// A failure, with the state of the disk after it and the way out.

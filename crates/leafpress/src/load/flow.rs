@@ -127,7 +127,7 @@ pub fn dry_run<F: Feed>(
     monitor.enter("detecting types");
     let rows_read = feed.survey(&rejects)?;
     let mut rejects = rejects.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let Plan { shape, order, .. } = feed.plan().clone();
+    let (shape, order) = target.to_build(feed.plan())?;
     Ok(DryRun {
         create_sql: target.create_sql().unwrap_or_else(|| shape.create_sql()),
         table: target.table().to_owned(),
@@ -146,9 +146,9 @@ impl Flow<'_> {
         let mut order = None;
         let mut dropped = Dropped::default();
         for _ in 0..ATTEMPTS_MAX {
-            let shape = self.feed.plan().shape.clone();
+            let (shape, expected) = self.target.to_build(self.feed.plan())?;
             let given = self.feed.plan().given.clone();
-            let order_now = order.unwrap_or(self.feed.plan().order);
+            let order_now = order.unwrap_or(expected);
             let layout = self.target.layout(self.loader)?;
             let options = BuildOptions {
                 layout,
@@ -319,9 +319,10 @@ impl Flow<'_> {
         // While it can still fail with nothing changed.
         rejects.flush()?;
         let given = self.feed.plan().given_names();
-        let published = self.target.publish(self.loader, staged, &given, self.monitor)?;
-        rejects.keep();
         let Outcome { built, shape, order, rows_read } = outcome;
+        let rows = (built.rows, order);
+        let published = self.target.publish(self.loader, staged, rows, &given, self.monitor)?;
+        rejects.keep();
         // Those that are bad rows have been counted as such.
         let rows_ignored =
             if self.rejects_repeats() { 0 } else { built.dropped.rows().len() as u64 };
@@ -379,7 +380,7 @@ fn path(shape: &TableShape, order: RowOrder, published: Option<&str>) -> String 
         (RowOrder::ThroughSql, Some(why)) => format!("SQL: {why}"),
         (RowOrder::ThroughSql, None) => "SQL".to_owned(),
         (RowOrder::Ascending, _) => "pressed".to_owned(),
-        (RowOrder::Unsorted | RowOrder::Renumbered(_), _) => "sorted and pressed".to_owned(),
+        (RowOrder::Unsorted | RowOrder::Renumbered, _) => "sorted and pressed".to_owned(),
     };
     let by_sql = shape.indexes.iter().filter(|index| index.through_sql.is_some());
     if order != RowOrder::ThroughSql {

@@ -60,6 +60,7 @@ mod uuid7;
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 pub use self::build::OnConflict;
 pub use self::fields::{TimestampForm, Uuid7Form};
@@ -75,6 +76,9 @@ use self::monitor::Monitor;
 use self::parts::PartsFeed;
 use crate::error::{Error, ErrorKind, Result};
 use crate::input::source::Source;
+
+/// How long a load waits for others that write the database.
+const BUSY_TIMEOUT_DEFAULT: Duration = Duration::from_secs(5);
 
 type ProgressCallback = Box<dyn Fn(&Progress) + Send + Sync>;
 
@@ -103,6 +107,7 @@ pub struct Loader {
     trim: bool,
     csv: CsvOptions,
     into: Option<IntoTable>,
+    busy_timeout: Duration,
     on_conflict: OnConflict,
     analyze: bool,
     on_error: OnError,
@@ -137,6 +142,7 @@ impl Loader {
             trim: false,
             csv: CsvOptions::default(),
             into: None,
+            busy_timeout: BUSY_TIMEOUT_DEFAULT,
             on_conflict: OnConflict::Abort,
             analyze: false,
             on_error: OnError::Stop,
@@ -277,6 +283,13 @@ impl Loader {
     #[must_use]
     pub fn into_table(mut self, into: IntoTable) -> Self {
         self.into = Some(into);
+        self
+    }
+
+    /// How long to wait for others that write an existing database; 5 seconds by default.
+    #[must_use]
+    pub fn busy_timeout(mut self, timeout: Duration) -> Self {
+        self.busy_timeout = timeout;
         self
     }
 

@@ -1,24 +1,50 @@
 //! Where the rows go: a new database, a new table in an existing one, or an
 //! existing table.
 //!
-//! Whichever it is, the rows are first built into a hidden file beside it.
+//! Whichever it is, the rows are first built into a hidden file beside it:
+//!
+//! | destination | then |
+//! |---|---|
+//! | no file | the built file gets its name |
+//! | a database without the table | the built table is moved in |
+//! | a database with the table | the rows, sorted by its key, are inserted from the built file |
 
-use std::time::Duration;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use leafpress_format::PageLayout;
+use leafpress_format::{Collation, EntryColumn, KeyColumn, PageLayout, SortOrder};
 
-use super::Loader;
+use super::build::{OnConflict, RowOrder};
+use super::existing::{
+    BestOrder, Existing, InsertMode, OrderColumn, Settings, Staged, best_order, describe_table,
+    insert, inspect, move_in,
+};
 use super::monitor::Monitor;
-use super::plan::declared_table;
+use super::options::IntoTable;
+use super::plan::{Plan, declared_table};
 use super::publish::{Destination, refuse_if_taken};
+use super::Loader;
 use crate::error::{Error, Result};
-use crate::schema::shape::TableShape;
+use crate::schema::quote_identifier;
+use crate::schema::shape::{EntryShape, ShapeColumn, TableShape};
 
 /// The destination of a load.
 pub struct Target {
     table: String,
-    /// As it was declared by hand.
+    /// The table to be built, if it is declared already: by hand, or as rows
+    /// for the table that is there.
     declared: Option<TableShape>,
+    place: Place,
+}
+
+enum Place {
+    /// The built file becomes the database.
+    New,
+    /// The built table becomes one of the database's.
+    NewTable(Box<Existing>),
+    /// The built rows go into the database's table, which is declared so.
+    Table(Box<Existing>, InsertMode, String),
 }
 
 /// What publishing changed.
@@ -37,21 +63,77 @@ pub struct Published {
 impl Target {
     /// Looks at the destination, before any work is done.
     pub fn open(loader: &Loader, table: &str) -> Result<Self> {
-        refuse_if_taken(&loader.database)?;
-        Self::look(loader, table)
+        let target = Self::look(loader, table)?;
+        match &target.place {
+            Place::New => refuse_if_taken(&loader.database)?,
+            Place::NewTable(existing) | Place::Table(existing, ..) => {
+                existing.refuse_unless_writable(loader.busy_timeout)?;
+            }
+        }
+        Ok(target)
     }
 
-    /// The same for a dry run, which a destination that is there does not stop.
+    /// The same without a try to write, for a dry run.
     pub fn look(loader: &Loader, table: &str) -> Result<Self> {
         let declared =
             loader.declaration.as_deref().map(|sql| declared_table(loader, sql)).transpose()?;
         let table = declared.as_ref().map_or(table, |shape| &shape.name).to_owned();
-        Ok(Self { table, declared })
+        if !exists(&loader.database) {
+            return match loader.into {
+                Some(into) if into != IntoTable::Replace && into != IntoTable::Append => {
+                    Err(Error::usage(format!("there is no database {}", loader.database.display()))
+                        .to_do("rows are ignored or changed only in a table that is there"))
+                }
+                _ => Ok(Self { table, declared, place: Place::New }),
+            };
+        }
+        let existing = inspect(&loader.database, loader.busy_timeout)?;
+        let place = match (existing.has_table(&table), insert_mode(loader)) {
+            (true, Some(mode)) => return Self::of_table(loader, existing, &table, mode, declared),
+            (false, Some(InsertMode::Ignore | InsertMode::Upsert)) => {
+                return Err(Error::usage(format!(
+                    "there is no table '{table}' in {}",
+                    loader.database.display()
+                )));
+            }
+            (true, None) | (false, _) => {
+                existing.refuse_if_named(&table)?;
+                Place::NewTable(Box::new(existing))
+            }
+        };
+        Ok(Self { table, declared, place })
+    }
+
+    /// Rows for a table that is there: staged as a plain table of its columns.
+    fn of_table(
+        loader: &Loader,
+        existing: Existing,
+        table: &str,
+        mode: InsertMode,
+        declared: Option<TableShape>,
+    ) -> Result<Self> {
+        let makes_table = declared.is_some()
+            || !loader.primary_key.is_empty()
+            || !loader.indexes.is_empty()
+            || loader.without_rowid;
+        if makes_table {
+            return Err(Error::usage(format!("the table '{table}' is there, with its own declaration"))
+                .to_do("leave out --create, --schema, --pk, --without-rowid, --index and --unique"));
+        }
+        let there = describe_table(&existing, table)?;
+        let columns = there.columns.iter().filter(|column| !column.generated);
+        let columns: Vec<ShapeColumn> = columns.cloned().collect();
+        let staged = staged_shape(table, columns, None);
+        let place = Place::Table(Box::new(existing), mode, there.sql);
+        Ok(Self { table: there.name, declared: Some(staged), place })
     }
 
     /// The hidden file that is built.
     pub fn stage(&self, loader: &Loader) -> Result<Destination> {
-        Destination::create(&loader.database)
+        match self.place {
+            Place::New => Destination::create(&loader.database),
+            Place::NewTable(_) | Place::Table(..) => Destination::staged(&loader.database),
+        }
     }
 
     pub fn table(&self) -> &str {
@@ -65,33 +147,158 @@ impl Target {
 
     /// Whether the built file is to be the database.
     pub fn is_new(&self) -> bool {
-        true
-    }
-
-    /// The layout of the pages.
-    pub fn layout(&self, loader: &Loader) -> Result<PageLayout> {
-        PageLayout::new(loader.page_bytes).map_err(|error| Error::usage(error.to_string()))
+        matches!(self.place, Place::New)
     }
 
     /// Whether rows with the same key all go on, as the table they go to decides.
     pub fn keeps_repeats(&self) -> bool {
-        false
+        matches!(self.place, Place::Table(..))
     }
 
     /// The declaration of the table that the rows go to, if it is not the built one.
     pub fn create_sql(&self) -> Option<String> {
-        None
+        match &self.place {
+            Place::Table(_, _, sql) => Some(sql.clone()),
+            Place::New | Place::NewTable(_) => None,
+        }
+    }
+
+    /// The layout of the pages.
+    pub fn layout(&self, loader: &Loader) -> Result<PageLayout> {
+        let (bytes, reserved) = match &self.place {
+            Place::New => (loader.page_bytes, 0),
+            Place::NewTable(existing) | Place::Table(existing, ..) => {
+                (existing.page_bytes, existing.reserved_bytes)
+            }
+        };
+        PageLayout::with_reserved(bytes, reserved).map_err(|error| Error::usage(error.to_string()))
+    }
+
+    /// What is built, and in which order: rows for a table that is there are
+    /// sorted as it takes them best.
+    pub fn to_build(&self, plan: &Plan) -> Result<(TableShape, RowOrder)> {
+        let Place::Table(existing, ..) = &self.place else {
+            return Ok((plan.shape.clone(), plan.order));
+        };
+        let columns = plan.shape.columns.clone();
+        let order = match best_order(existing, &self.table, &plan.given_names())? {
+            BestOrder::Any => return Ok((plan.shape.clone(), RowOrder::Ascending)),
+            BestOrder::Rowid(name) => vec![(name, KeyColumn::default())],
+            BestOrder::Columns(columns) => columns.iter().map_while(key_column).collect(),
+        };
+        let order: Vec<(usize, KeyColumn)> = order
+            .iter()
+            .filter_map(|(name, key)| {
+                let at = columns.iter().position(|c| c.name.eq_ignore_ascii_case(name))?;
+                Some((at, *key))
+            })
+            .collect();
+        if order.is_empty() {
+            return Ok((plan.shape.clone(), RowOrder::Ascending));
+        }
+        Ok((staged_shape(&plan.shape.name, columns, Some(&order)), RowOrder::Renumbered))
     }
 
     /// Brings the built file to its place.
     pub fn publish(
         &self,
-        _loader: &Loader,
+        loader: &Loader,
         staged: Destination,
-        _given: &[String],
-        _monitor: &Monitor,
+        (rows, order): (u64, RowOrder),
+        given: &[String],
+        monitor: &Monitor,
     ) -> Result<Published> {
-        staged.publish()?;
-        Ok(Published::default())
+        let started = Instant::now();
+        let settings = Settings {
+            busy_timeout: loader.busy_timeout,
+            memory_bytes: loader.memory_bytes as u64,
+            cancel: loader.cancel.clone(),
+            rows_done: Arc::clone(&monitor.rows),
+        };
+        let outcome = match &self.place {
+            Place::New => {
+                staged.publish()?;
+                return Ok(Published::default());
+            }
+            Place::NewTable(existing) => {
+                monitor.enter("moving in");
+                let from = Staged { file: staged.temporary(), table: &self.table, rows };
+                move_in(existing, &from, &settings)?
+            }
+            Place::Table(existing, mode, _) => {
+                monitor.enter("inserting");
+                let table = self.declared.as_ref().map_or(&self.table, |shape| &shape.name);
+                let from = Staged { file: staged.temporary(), table, rows };
+                let sorted = order == RowOrder::Renumbered;
+                insert(existing, &from, &self.table, given, *mode, sorted, &settings)?
+            }
+        };
+        let bytes = std::fs::metadata(&loader.database).map(|metadata| metadata.len()).ok();
+        Ok(Published {
+            rows: Some(outcome.rows_inserted + outcome.rows_updated),
+            rows_ignored: outcome.rows_ignored,
+            bytes,
+            pages: Some(outcome.pages),
+            path: Some(outcome.path),
+            notes: outcome.notes,
+            elapsed: started.elapsed(),
+        })
+    }
+}
+
+/// Whether there is something at the path that may be a database.
+fn exists(path: &Path) -> bool {
+    path.symlink_metadata().is_ok()
+}
+
+fn insert_mode(loader: &Loader) -> Option<InsertMode> {
+    Some(match (loader.into?, loader.on_conflict) {
+        (IntoTable::Append, OnConflict::Ignore) | (IntoTable::Ignore, _) => InsertMode::Ignore,
+        (IntoTable::Append, OnConflict::Replace) | (IntoTable::Upsert, _) => InsertMode::Upsert,
+        (IntoTable::Append, OnConflict::Abort) => InsertMode::Append,
+        (IntoTable::Replace, _) => InsertMode::Replace,
+    })
+}
+
+fn key_column(column: &OrderColumn) -> Option<(String, KeyColumn)> {
+    let collation = match column.collation.to_ascii_uppercase().as_str() {
+        "BINARY" => Collation::Binary,
+        "NOCASE" => Collation::NoCase,
+        "RTRIM" => Collation::RTrim,
+        // SQLite alone knows how such texts compare.
+        _ => return None,
+    };
+    let order = if column.descending { SortOrder::Descending } else { SortOrder::Ascending };
+    Some((column.name.clone(), KeyColumn { collation, order }))
+}
+
+/// A table without keys that holds rows for another one, with the columns that
+/// they are sorted by in front.
+fn staged_shape(
+    table: &str,
+    columns: Vec<ShapeColumn>,
+    order: Option<&[(usize, KeyColumn)]>,
+) -> TableShape {
+    let first: Vec<usize> = order.into_iter().flatten().map(|(at, _)| *at).collect();
+    let rest = (0..columns.len()).filter(|at| !first.contains(at));
+    let stored: Vec<usize> = first.iter().copied().chain(rest).collect();
+    let declarations: Vec<String> = stored
+        .iter()
+        .map(|&at| {
+            let ShapeColumn { name, declared_type, .. } = &columns[at];
+            format!("{} {}", quote_identifier(name), declared_type).trim_end().to_owned()
+        })
+        .collect();
+    let key = order.map(|order| EntryShape {
+        columns: stored.iter().map(|&at| EntryColumn::Column(at)).collect(),
+        order: order.iter().map(|(_, key)| *key).collect(),
+        unique_columns: 0,
+    });
+    TableShape {
+        name: table.to_owned(),
+        sql: format!("CREATE TABLE {} ({})", quote_identifier(table), declarations.join(", ")),
+        columns,
+        key,
+        ..TableShape::default()
     }
 }

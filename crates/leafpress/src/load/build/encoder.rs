@@ -172,7 +172,7 @@ impl<'b> Encoder<'b> {
                     std::mem::swap(&mut self.entry, &mut self.last_entry);
                 }
             },
-            RowOrder::Unsorted | RowOrder::Renumbered(_) => {
+            RowOrder::Unsorted | RowOrder::Renumbered => {
                 let Some(run) = &mut self.table_run else { return Ok(()) };
                 match &mut self.table_projection {
                     None => run.push(sequence, rowid, record)?,

@@ -25,7 +25,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
 use leafpress_format::{
-    FormatError, IndexTree, KeyColumn, LeafRun, PageLayout, PageRange, PlacedLeaves, SchemaEntry,
+    FormatError, IndexTree, LeafRun, PageLayout, PageRange, PlacedLeaves, SchemaEntry,
     SchemaKind, TableBuilder, Value, compare_records,
 };
 
@@ -70,8 +70,9 @@ pub enum RowOrder {
     Ascending,
     /// In no order: they are sorted.
     Unsorted,
-    /// They are sorted by so many of the table's first columns, and numbered anew.
-    Renumbered(usize),
+    /// They are sorted by the columns of [`TableShape::key`] and numbered anew,
+    /// in a table that has rowids.
+    Renumbered,
     /// SQLite is given them as they come.
     ThroughSql,
 }
@@ -150,7 +151,7 @@ impl<'b> Build<'b> {
         given: Vec<bool>,
         dropped: Dropped,
     ) -> Self {
-        let sorts_table = matches!(order, RowOrder::Unsorted | RowOrder::Renumbered(_));
+        let sorts_table = matches!(order, RowOrder::Unsorted | RowOrder::Renumbered);
         let by_sql = order == RowOrder::ThroughSql;
         let pressed = shape.indexes.iter().filter(|i| !by_sql && i.through_sql.is_none());
         let pressed: Vec<_> = pressed.collect();
@@ -165,12 +166,9 @@ impl<'b> Build<'b> {
             };
             Sorter::new(sort, key)
         };
-        let key = match (order, &shape.key) {
-            (RowOrder::Renumbered(columns), _) => {
-                SortKey::Columns(vec![KeyColumn::default(); columns])
-            }
-            (_, Some(key)) => SortKey::Columns(key.order.clone()),
-            (_, None) => SortKey::Rowid,
+        let key = match &shape.key {
+            Some(key) => SortKey::Columns(key.order.clone()),
+            None => SortKey::Rowid,
         };
         let table = sorts_table.then(|| sorter(3 * share, key));
         let indexes = pressed
@@ -426,7 +424,7 @@ impl Finish<'_, '_> {
             return Err(Error::usage("a table without rows to press").into());
         };
         let (target, repeats) = match (self.order, &self.shape.key) {
-            (RowOrder::Renumbered(_), _) => (Target::Renumbered, Repeats::Allowed),
+            (RowOrder::Renumbered, _) => (Target::Renumbered, Repeats::Allowed),
             // Ignored rows take no rowid; those of an INTEGER PRIMARY KEY are given.
             (_, None)
                 if self.shape.rowid_column.is_none()

@@ -74,11 +74,30 @@ impl Target {
     }
 
     /// Ends it: the one moment at which the new state becomes the state.
-    pub fn commit(&self, transaction: Transaction<'_>, cancel: &CancelToken) -> Result<()> {
+    pub fn commit(&self, transaction: &Transaction<'_>, cancel: &CancelToken) -> Result<()> {
         if cancel.is_cancelled() {
-            return Err(ErrorKind::Cancelled.into());
+            return Err(Error::from(ErrorKind::Cancelled).on_disk(UNCHANGED));
         }
-        transaction.commit().map_err(|error| self.refused("commit", error))
+        // Not the guard's own way, which would roll back before it can be asked why.
+        transaction.execute_batch("COMMIT").map_err(|error| {
+            if error.sqlite_error_code() == Some(ErrorCode::ConstraintViolation) {
+                return self.broken_reference(transaction, &error);
+            }
+            self.refused("commit", error)
+        })
+    }
+
+    /// A deferred foreign key does not hold.
+    fn broken_reference(&self, transaction: &Transaction<'_>, error: &rusqlite::Error) -> Error {
+        let sql = "SELECT \"table\", parent FROM pragma_foreign_key_check LIMIT 1";
+        let broken = transaction
+            .query_row(sql, [], |row| Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?)));
+        match broken {
+            Ok((child, parent)) => self.refusal(format!(
+                "a row of {child} would refer to a row of {parent} that is not there"
+            )),
+            Err(_) => self.refusal(sqlite_says(error)),
+        }
     }
 
     /// A refusal that is not SQLite's.

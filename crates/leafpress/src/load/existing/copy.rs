@@ -52,7 +52,8 @@ pub(super) fn copy_table(
     check_foreign_keys(&transaction, target, &table.table.name)?;
     let pages: i64 = ask(&transaction, "PRAGMA main.page_count").map_err(refused)?;
     steps.end("checking");
-    target.commit(transaction, &settings.cancel)?;
+    target.commit(&transaction, &settings.cancel)?;
+    drop(transaction);
     steps.end("committing");
     tidy_log(&connection, existing);
     steps.end("checkpointing");

@@ -9,8 +9,10 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 
+use super::super::describe::describe_existing;
 use super::connect::{Target, UNCHANGED, ask, resolve};
 use crate::error::Result;
+use crate::schema::shape::TableShape;
 
 /// An inspected destination: how it was at that moment.
 #[derive(Debug, Clone)]
@@ -124,6 +126,12 @@ fn taken(target: &Target, object: &SchemaObject) -> crate::error::Error {
     }
 }
 
+/// A table of the destination, as it is declared there.
+pub(in crate::load) fn describe_table(existing: &Existing, table: &str) -> Result<TableShape> {
+    let connection = existing.target.open(Duration::ZERO)?;
+    describe_existing(&connection, "main", table)
+}
+
 /// Looks at a database that exists. An empty file is one, as for SQLite.
 ///
 /// Waits up to `busy_timeout` for a program that holds it alone.
@@ -161,7 +169,11 @@ fn look_around(connection: &Connection, target: &Target) -> rusqlite::Result<Exi
         why_not_moved: None,
         target: target.clone(),
     };
-    existing.why_not_moved = why_not_moved(&existing, header.as_ref());
+    existing.why_not_moved = if connection.prepare("SELECT pageno FROM dbstat").is_ok() {
+        why_not_moved(&existing, header.as_ref())
+    } else {
+        Some("this SQLite is built without SQLITE_ENABLE_DBSTAT_VTAB")
+    };
     Ok(existing)
 }
 

@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! inspect ──► what the destination is like, or a clear refusal, before any work
-//! move_in ──► a new table: its pages are moved in (`pages.rs`, `walk.rs`),
+//! move_in ──► a new table: its pages are moved in (`pages.rs`, `carry.rs`),
 //!             or, where that cannot be, its rows copied (`copy.rs`); the report says why
 //! insert  ──► an existing table: INSERT … SELECT from the attached file (`insert.rs`)
 //! ```
@@ -22,9 +22,12 @@
 //! while it may be in use. On Unix the latter drops the locks that this
 //! process holds on it.
 
+mod carry;
 mod connect;
 mod copy;
 mod declared;
+mod indexes;
+mod insert;
 mod inspect;
 mod move_in;
 mod pages;
@@ -32,16 +35,18 @@ mod rows;
 mod staged;
 #[cfg(test)]
 mod tests;
-mod walk;
 
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
+pub(in crate::load) use self::declared::OrderColumn;
+pub(in crate::load) use self::insert::{BestOrder, InsertMode, best_order, insert};
 pub(in crate::load) use self::inspect::{
     AutoVacuum, Existing, SchemaObject, TextEncoding, inspect,
 };
+pub(in crate::load) use self::inspect::describe_table;
 pub(in crate::load) use self::move_in::move_in;
 
 use super::options::CancelToken;
@@ -54,6 +59,8 @@ pub(in crate::load) struct Staged<'s> {
     pub file: &'s Path,
     /// The name of its table there; for a new table, also in the destination.
     pub table: &'s str,
+    /// Rows in it.
+    pub rows: u64,
 }
 
 /// What a caller may ask of a move or an insert.

@@ -21,24 +21,26 @@
 //! 3. No other database is attached: a write through `sqlite_dbpage` would
 //!    begin a write transaction on it too.
 
+use std::cell::Cell;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, sync_channel};
 
-use leafpress_format::{FormatError, MAP_ENTRY_BYTES, NewPages, PageLayout, entries_per_map_page};
+use leafpress_format::{
+    POINTER_MAP_ENTRY_BYTES, PageLayout, PageNumbers, PointerMap, RelocateError, relocate,
+};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, Transaction, params};
 
-use super::connect::{Steps, Target, ask};
+use super::carry::{Batch, Carrier, MapEntries, NewPages, PageSource, Renumbering, damaged};
+use super::connect::{Steps, Target, UNCHANGED, ask};
 use super::declared::DeclaredTable;
 use super::inspect::{Existing, read_header};
-use super::staged::{StagedTable, has_table};
-use super::walk::{PageSource, Role, Visit};
+use super::staged::{StagedTable, StagedTree, has_table};
 use super::{Outcome, Settings, Staged};
 use crate::error::{Error, ErrorKind, Result};
 use crate::schema::quote_identifier;
 
-/// Pages travel from the thread that reads them in pieces of this size, a few at a time.
-const BATCH_BYTES: usize = 256 << 10;
+/// Batches between the thread that reads and the one that writes.
 const BATCHES_WAITING: usize = 4;
 /// Where page 1 holds the number of pages.
 const PAGE_COUNT_AT: usize = 28;
@@ -66,7 +68,7 @@ pub(super) fn move_pages(
 
     refuse_if_changed(&transaction, target, table)?;
     declare(&transaction, table).map_err(refused)?;
-    let moved = Move::prepare(&transaction, target, staged, table, settings)?.run()?;
+    let moved = Move { transaction: &transaction, target, staged, table, settings }.run()?;
     steps.end("moving pages");
 
     remember(&transaction, table).map_err(refused)?;
@@ -77,14 +79,15 @@ pub(super) fn move_pages(
     check_foreign_keys(&transaction, target, &table.table.name)?;
     let pages: i64 = ask(&transaction, "PRAGMA page_count").map_err(refused)?;
     steps.end("checking");
-    target.commit(transaction, &settings.cancel)?;
+    target.commit(&transaction, &settings.cancel)?;
+    drop(transaction);
     steps.end("committing");
     tidy_log(&connection, existing);
     steps.end("checkpointing");
     Ok(Outcome {
-        rows_inserted: moved.rows,
+        rows_inserted: staged.rows,
         pages: pages.unsigned_abs(),
-        path: format!("pressed, then moved in: {} pages, one transaction", moved.pages),
+        path: format!("pressed, then moved in: {moved} pages, one transaction"),
         stages: steps.stages,
         ..Outcome::default()
     })
@@ -141,269 +144,135 @@ fn declare(transaction: &Transaction<'_>, table: &StagedTable) -> rusqlite::Resu
         .try_for_each(|sql| transaction.execute_batch(sql))
 }
 
-/// What was moved.
-struct Moved {
-    pages: u32,
-    rows: u64,
-}
-
-/// One move: everything is known but the pages.
+/// Moves the pages, and returns how many.
 struct Move<'m> {
     transaction: &'m Transaction<'m>,
     target: &'m Target,
+    staged: &'m Staged<'m>,
+    table: &'m StagedTable,
     settings: &'m Settings,
-    source: PageSource,
-    numbers: Renumbering,
-    /// Staged roots and theirs, the table's first.
-    roots: Vec<(u32, u32)>,
-    layout: PageLayout,
-    map: Option<Vec<[u8; MAP_ENTRY_BYTES]>>,
 }
 
-/// Which number a staged page gets.
-#[derive(Debug, Clone)]
-struct Renumbering {
-    roots: Vec<(u32, u32)>,
-    /// Staged pages that do not move, ascending.
-    left_out: Vec<u32>,
-    new_pages: NewPages,
+/// Where the pages go.
+struct Numbers {
+    renumbering: Renumbering,
+    /// Pages besides the roots.
+    new_pages: u32,
+    /// The first that the destination does not have yet.
+    first: u32,
+    map: Option<PointerMap>,
 }
 
-impl Renumbering {
-    fn number(&self, staged: u32) -> Result<u32, FormatError> {
-        match self.left_out.binary_search(&staged) {
-            // A root has a place; nothing else that is left out may be named.
-            Ok(_) => {
-                let root = self.roots.iter().find(|(from, _)| *from == staged);
-                root.map(|&(_, to)| to).ok_or(FormatError::MalformedPage)
-            }
-            Err(left_out_before) => self.new_pages.number(staged - 1 - left_out_before as u32),
+impl Move<'_> {
+    fn run(&self) -> Result<u32> {
+        let refused = |error| self.target.refused("move the table in", error);
+        let numbers = self.numbers()?;
+        let (new_pages, first, map) = (numbers.new_pages, numbers.first, numbers.map);
+        let last = new_pages.checked_sub(1).map(|last| numbers.renumbering.new_pages.number(last));
+        self.transaction.execute_batch("SAVEPOINT leafpress").map_err(refused)?;
+        let (written, handed_on) = self.carry(numbers)?;
+        let expected = new_pages + self.table.trees().count() as u32;
+        if written != expected || handed_on.numbers.is_broken.get() {
+            let problem = format!("its trees have {written} pages, and {expected} would be all");
+            return Err(damaged(self.staged.file, &problem).on_disk(UNCHANGED));
         }
+        if let (Some(map), Some(entries)) = (map, &handed_on.map) {
+            write_map(self.transaction, map, entries, first - 1, self.table.layout)
+                .map_err(refused)?;
+        }
+        if let Some(last) = last {
+            let mut page_1 = read_page(self.transaction, 1).map_err(refused)?;
+            page_1[PAGE_COUNT_AT..PAGE_COUNT_AT + 4].copy_from_slice(&last.to_be_bytes());
+            write_page(self.transaction, 1, &page_1).map_err(refused)?;
+        }
+        self.transaction.execute_batch("RELEASE leafpress").map_err(refused)?;
+        Ok(written)
     }
 
-    /// Its place among the new pages; a root has none.
-    fn rank(&self, staged: u32) -> Option<usize> {
-        let left_out_before = self.left_out.binary_search(&staged).err()?;
-        Some(staged as usize - 1 - left_out_before)
-    }
-}
-
-/// Pages ready to be written.
-#[derive(Default)]
-struct Batch {
-    places: Vec<Place>,
-    bytes: Vec<u8>,
-    rows: u64,
-}
-
-struct Place {
-    number: u32,
-    /// Its place in the pointer map and what stands there.
-    map_entry: Option<(usize, [u8; MAP_ENTRY_BYTES])>,
-}
-
-impl<'m> Move<'m> {
-    fn prepare(
-        transaction: &'m Transaction<'m>,
-        target: &'m Target,
-        staged: &Staged<'_>,
-        table: &StagedTable,
-        settings: &'m Settings,
-    ) -> Result<Self> {
-        let refused = |error| target.refused("move the table in", error);
-        let mut source = PageSource::open(staged.file, table.layout, table.page_count)?;
-        let roots = table
-            .trees()
-            .map(|tree| {
-                let sql =
-                    "SELECT rootpage FROM sqlite_schema WHERE name = ?1 AND type <> 'trigger'";
-                Ok((tree.root, transaction.query_row(sql, [&tree.name], |row| row.get(0))?))
-            })
-            .collect::<rusqlite::Result<Vec<_>>>()
-            .map_err(refused)?;
+    fn numbers(&self) -> Result<Numbers> {
+        let (transaction, table) = (self.transaction, self.table);
+        let refused = |error| self.target.refused("move the table in", error);
+        let sql = "SELECT rootpage FROM sqlite_schema WHERE name = ?1 AND type <> 'trigger'";
+        let root = |tree: &StagedTree| {
+            Ok((tree.root, transaction.query_row(sql, [&tree.name], |row| row.get(0))?))
+        };
+        let roots =
+            table.trees().map(root).collect::<rusqlite::Result<Vec<_>>>().map_err(refused)?;
         let pages: u32 = ask(transaction, "PRAGMA page_count").map_err(refused)?;
         let has_map = ask::<i64>(transaction, "PRAGMA auto_vacuum").map_err(refused)? != 0;
-        let numbers = Renumbering {
-            roots: roots.clone(),
-            left_out: table.left_out(&mut source)?,
-            new_pages: NewPages::after(table.layout, pages, has_map),
+        let left_out = table.left_out(self.staged)?;
+        let new_pages = (table.page_count as usize).saturating_sub(left_out.len()) as u32;
+        let map = has_map.then(|| PointerMap::new(table.layout));
+        let first = pages + 1;
+        let range = match &map {
+            Some(map) => map.take_range(first, new_pages).map(NewPages::Mapped),
+            None => PageNumbers::starting_at(table.layout, first)
+                .take_range(new_pages)
+                .map(NewPages::Plain),
         };
-        let map = has_map.then(Vec::new);
-        Ok(Self {
-            transaction,
-            target,
-            settings,
-            source,
-            numbers,
-            roots,
-            layout: table.layout,
-            map,
-        })
+        let range = range.map_err(|error| self.target.refusal(error.to_string()))?;
+        let renumbering =
+            Renumbering { roots, left_out, new_pages: range, is_broken: Cell::new(false) };
+        Ok(Numbers { renumbering, new_pages, first, map })
     }
 
-    /// Writes all pages; one thread reads and renumbers, this one writes.
-    fn run(mut self) -> Result<Moved> {
-        let page_count = self.source_pages();
+    /// Writes all pages; another thread reads and renumbers.
+    fn carry(&self, numbers: Numbers) -> Result<(u32, Carrier)> {
+        let (layout, page_count) = (self.table.layout, self.table.page_count);
         let (sender, receiver) = sync_channel(BATCHES_WAITING);
-        let refused = |error| self.target.refused("move the table in", error);
-        self.transaction.execute_batch("SAVEPOINT leafpress").map_err(refused)?;
-        let (numbers, roots, layout) = (self.numbers.clone(), self.roots.clone(), self.layout);
-        let has_map = self.map.is_some();
-        let source = &mut self.source;
-        let (transaction, settings, map) = (self.transaction, self.settings, &mut self.map);
-        let (read, written) = std::thread::scope(|scope| {
-            let reader = scope.spawn(move || {
-                Reader { numbers: &numbers, layout, has_map, sender, batch: Batch::default() }
-                    .read(source, &roots)
+        let entries = MapEntries { first: numbers.first, entries: Vec::new() };
+        let mut carrier = Carrier {
+            source: PageSource::open(self.staged.file, layout, page_count)?,
+            numbers: numbers.renumbering,
+            map: numbers.map.map(|_| entries),
+            sender: Some(sender),
+            batch: Batch::default(),
+        };
+        let roots: Vec<u32> = self.table.trees().map(|it| it.root).collect();
+        let (handed_on, written) = std::thread::scope(|scope| {
+            let carry = scope.spawn(move || {
+                let handed_on = relocate(layout, page_count, &roots, &mut carrier);
+                let sent = handed_on.map(|_| carrier.send());
+                // Lets the writer end.
+                carrier.sender = None;
+                (sent, carrier)
             });
-            let written = write_batches(transaction, &receiver, layout, settings, map);
-            // Before the join: a reader that cannot send any more ends.
+            let written = self.write_batches(&receiver);
+            // Before the join: a carrier that cannot hand on any more ends.
             drop(receiver);
-            (reader.join(), written)
+            (carry.join(), written)
         });
-        let moved = written.map_err(refused)?;
-        read.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
-        if moved.pages != page_count {
-            return Err(self.target.refusal(format!(
-                "{} of the {page_count} pages of the temporary database are in no tree of the table",
-                page_count.abs_diff(moved.pages)
-            )));
-        }
-        self.finish(moved.pages).map_err(|error| match error {
-            Unfinished::Sqlite(error) => refused(error),
-            Unfinished::Format(error) => self.target.refusal(error.to_string()),
-        })?;
-        self.transaction.execute_batch("RELEASE leafpress").map_err(refused)?;
-        Ok(moved)
-    }
-
-    /// Pages that the staged trees must have, the roots included.
-    fn source_pages(&self) -> u32 {
-        self.source.page_count() - self.numbers.left_out.len() as u32 + self.roots.len() as u32
-    }
-
-    /// The pointer map, and the new page count.
-    fn finish(&mut self, moved_pages: u32) -> Result<(), Unfinished> {
-        let new_pages = moved_pages - self.roots.len() as u32;
-        if new_pages == 0 {
-            return Ok(());
-        }
-        let numbers = &self.numbers.new_pages;
-        if let Some(map) = &self.map {
-            write_map(self.transaction, numbers, map, self.layout)?;
-        }
-        let last = numbers.number(new_pages - 1)?;
-        let mut page_1 = read_page(self.transaction, 1)?;
-        page_1[PAGE_COUNT_AT..PAGE_COUNT_AT + 4].copy_from_slice(&last.to_be_bytes());
-        Ok(write_page(self.transaction, 1, &page_1)?)
-    }
-}
-
-enum Unfinished {
-    Sqlite(rusqlite::Error),
-    Format(FormatError),
-}
-
-impl From<rusqlite::Error> for Unfinished {
-    fn from(error: rusqlite::Error) -> Self {
-        Self::Sqlite(error)
-    }
-}
-
-impl From<FormatError> for Unfinished {
-    fn from(error: FormatError) -> Self {
-        Self::Format(error)
-    }
-}
-
-/// The thread that reads and renumbers.
-struct Reader<'r> {
-    numbers: &'r Renumbering,
-    layout: PageLayout,
-    has_map: bool,
-    sender: SyncSender<Batch>,
-    batch: Batch,
-}
-
-impl Reader<'_> {
-    fn read(mut self, source: &mut PageSource, roots: &[(u32, u32)]) -> Result<()> {
-        for (index, &(root, _)) in roots.iter().enumerate() {
-            let numbers = self.numbers;
-            source.walk(
-                root,
-                |page| numbers.number(page),
-                |visit, page| self.add(visit, page, index == 0),
-            )?;
-        }
-        self.send()
-    }
-
-    fn add(&mut self, visit: Visit, page: &[u8], is_table: bool) -> Result<()> {
-        let too_many = |error: FormatError| Error::usage(error.to_string());
-        let number = self.numbers.number(visit.page).map_err(too_many)?;
-        let parent = self.numbers.number(visit.parent).map_err(too_many)?;
-        let rank = self.numbers.rank(visit.page).filter(|_| self.has_map);
-        let map_entry = rank.map(|rank| (rank, map_entry(visit.role, parent)));
-        self.batch.places.push(Place { number, map_entry });
-        self.batch.bytes.extend_from_slice(page);
-        self.batch.rows += if is_table { u64::from(visit.entries) } else { 0 };
-        if self.batch.bytes.len() + self.layout.page_bytes() > BATCH_BYTES {
-            self.send()
-        } else {
-            Ok(())
-        }
-    }
-
-    /// Fails only if the writer has failed, whose error is the one to tell.
-    fn send(&mut self) -> Result<()> {
-        let mut empty = Batch::default();
-        empty.bytes.reserve(BATCH_BYTES);
-        let full = std::mem::replace(&mut self.batch, empty);
-        self.sender.send(full).map_err(|_| ErrorKind::Cancelled.into())
-    }
-}
-
-/// File format, section 1.8: 1 is a root, which SQLite enters itself.
-fn map_entry(role: Role, parent: u32) -> [u8; MAP_ENTRY_BYTES] {
-    let kind = match role {
-        Role::Root => 1,
-        Role::FirstOverflow => 3,
-        Role::NextOverflow => 4,
-        Role::Tree => 5,
-    };
-    let [a, b, c, d] = parent.to_be_bytes();
-    [kind, a, b, c, d]
-}
-
-fn write_batches(
-    transaction: &Transaction<'_>,
-    batches: &Receiver<Batch>,
-    layout: PageLayout,
-    settings: &Settings,
-    map: &mut Option<Vec<[u8; MAP_ENTRY_BYTES]>>,
-) -> rusqlite::Result<Moved> {
-    let mut moved = Moved { pages: 0, rows: 0 };
-    let mut statement = transaction.prepare(WRITE_PAGE)?;
-    for batch in batches {
-        if settings.cancel.is_cancelled() {
-            let interrupted = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_INTERRUPT);
-            return Err(rusqlite::Error::SqliteFailure(interrupted, None));
-        }
-        let pages = batch.bytes.chunks_exact(layout.page_bytes());
-        for (place, page) in batch.places.iter().zip(pages) {
-            statement.execute(params![place.number, page])?;
-            if let (Some(map), Some((rank, entry))) = (map.as_mut(), place.map_entry) {
-                if map.len() <= rank {
-                    map.resize(rank + 1, [0; MAP_ENTRY_BYTES]);
-                }
-                map[rank] = entry;
+        let (sent, carrier) = handed_on.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        let written = written?;
+        match sent {
+            Ok(sent) => sent?,
+            Err(RelocateError::Mover(error)) => return Err(error),
+            Err(other) => {
+                return Err(damaged(self.staged.file, &other.to_string()).on_disk(UNCHANGED));
             }
         }
-        moved.pages += batch.places.len() as u32;
-        moved.rows += batch.rows;
-        settings.rows_done.fetch_add(batch.rows, Ordering::Relaxed);
+        Ok((written, carrier))
     }
-    Ok(moved)
+
+    fn write_batches(&self, batches: &Receiver<Batch>) -> Result<u32> {
+        let refused = |error| self.target.refused("move the table in", error);
+        let mut statement = self.transaction.prepare(WRITE_PAGE).map_err(refused)?;
+        let (mut written, mut rows_told) = (0, 0);
+        for batch in batches {
+            if self.settings.cancel.is_cancelled() {
+                return Err(Error::from(ErrorKind::Cancelled).on_disk(UNCHANGED));
+            }
+            let pages = batch.bytes.chunks_exact(self.table.layout.page_bytes());
+            for (number, page) in batch.numbers.iter().zip(pages) {
+                statement.execute(params![number, page]).map_err(refused)?;
+            }
+            written += batch.numbers.len() as u32;
+            let rows = self.staged.rows * u64::from(written) / u64::from(self.table.page_count);
+            self.settings.rows_done.fetch_add(rows - rows_told, Ordering::Relaxed);
+            rows_told = rows;
+        }
+        Ok(written)
+    }
 }
 
 const WRITE_PAGE: &str = "INSERT INTO sqlite_dbpage(pgno, data) VALUES (?1, ?2)";
@@ -421,15 +290,14 @@ fn read_page(transaction: &Transaction<'_>, number: u32) -> rusqlite::Result<Vec
 /// room for some of them.
 fn write_map(
     transaction: &Transaction<'_>,
-    numbers: &NewPages,
-    map: &[[u8; MAP_ENTRY_BYTES]],
+    map: PointerMap,
+    new: &MapEntries,
+    pages_before: u32,
     layout: PageLayout,
-) -> Result<(), Unfinished> {
-    let pages_before: u32 = ask(transaction, "PRAGMA page_count")?;
+) -> rusqlite::Result<()> {
     let mut open: Option<(u32, Vec<u8>)> = None;
-    for (rank, entry) in map.iter().enumerate() {
-        let number = numbers.number(rank as u32)?;
-        let Some(map_page) = numbers.map_page_of(number) else { continue };
+    for (number, entry) in (new.first..).zip(&new.entries) {
+        let Some((map_page, at)) = map.place(number) else { continue };
         if open.as_ref().is_none_or(|(open, _)| *open != map_page) {
             if let Some((number, page)) = open.take() {
                 write_page(transaction, number, &page)?;
@@ -442,17 +310,11 @@ fn write_map(
             };
             open = Some((map_page, page));
         }
-        if let Some((map_page, page)) = &mut open {
-            let index = number - *map_page - 1;
-            debug_assert!(index < entries_per_map_page(layout), "invariant 1");
-            let at = index as usize * MAP_ENTRY_BYTES;
-            page[at..at + MAP_ENTRY_BYTES].copy_from_slice(entry);
+        if let Some((_, page)) = &mut open {
+            page[at..at + POINTER_MAP_ENTRY_BYTES].copy_from_slice(entry);
         }
     }
-    if let Some((number, page)) = open {
-        write_page(transaction, number, &page)?;
-    }
-    Ok(())
+    open.map_or(Ok(()), |(number, page)| write_page(transaction, number, &page))
 }
 
 /// The rows about the table that stand in SQLite's own tables.

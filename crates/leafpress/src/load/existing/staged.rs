@@ -9,7 +9,6 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension as _};
 
 use super::Staged;
 use super::connect::ask;
-use super::walk::PageSource;
 use crate::error::{Error, ErrorKind, Result};
 use crate::verify::uri;
 
@@ -29,8 +28,8 @@ pub struct StagedTable {
     /// Pages of the file.
     pub page_count: u32,
     first_free_trunk: u32,
-    /// Roots of the trees that are not the table's: `sqlite_sequence` and such.
-    other_roots: Vec<u32>,
+    /// Trees that are not the table's: `sqlite_sequence` and such.
+    others: Vec<String>,
 }
 
 /// A table or an index.
@@ -50,7 +49,7 @@ impl StagedTable {
         let header = read_header(staged)?;
         let refused = |source| Error::sqlite("read the temporary database", source);
         let connection = open(staged).map_err(refused)?;
-        Self::from_schema(&connection, staged.table, header)
+        Self::from_schema(&connection, staged.table, &header)
             .map_err(refused)?
             .ok_or_else(|| not_staged(staged, "the table is not in it"))
     }
@@ -58,7 +57,7 @@ impl StagedTable {
     fn from_schema(
         connection: &Connection,
         table: &str,
-        header: StagedHeader,
+        header: &StagedHeader,
     ) -> rusqlite::Result<Option<Self>> {
         let sql = "SELECT name, sql, rootpage FROM sqlite_schema WHERE type = ?1 AND tbl_name = ?2
                    ORDER BY rowid";
@@ -71,8 +70,8 @@ impl StagedTable {
         };
         let (tables, indexes) = (trees("table")?, trees("index")?);
         let Some(table) = tables.into_iter().next() else { return Ok(None) };
-        let others = "SELECT rootpage FROM sqlite_schema WHERE rootpage > 0 AND tbl_name <> ?1";
-        let other_roots = connection
+        let others = "SELECT name FROM sqlite_schema WHERE rootpage > 0 AND tbl_name <> ?1";
+        let others = connection
             .prepare(others)?
             .query_map([&table.name], |row| row.get(0))?
             .collect::<rusqlite::Result<_>>()?;
@@ -84,27 +83,29 @@ impl StagedTable {
             layout: header.layout,
             page_count: header.page_count,
             first_free_trunk: header.first_free_trunk,
-            other_roots,
+            others,
         }))
     }
 
     /// The numbers of all pages that are not moved as they are: page 1, the
     /// table's roots, which get a place of their own, other tables' pages,
     /// the freelist and the lock-byte page. Ascending.
-    pub fn left_out(&self, source: &mut PageSource) -> Result<Vec<u32>> {
-        let mut pages = Vec::new();
-        pages.extend(self.trees().map(|it| it.root));
+    pub fn left_out(&self, staged: &Staged<'_>) -> Result<Vec<u32>> {
+        let refused = |source| Error::sqlite("read the temporary database", source);
+        let connection = open(staged).map_err(refused)?;
+        let mut pages: Vec<u32> = self.trees().map(|it| it.root).collect();
         if self.layout.lock_byte_page() <= self.page_count {
             pages.push(self.layout.lock_byte_page());
         }
-        // Page 1 is the root of the schema table.
-        for &root in self.other_roots.iter().chain(&[1]) {
-            source.walk(root, Ok, |visit, _| {
-                pages.push(visit.page);
-                Ok(())
-            })?;
+        for other in ["sqlite_schema"].into_iter().chain(self.others.iter().map(String::as_str)) {
+            let sql = "SELECT pageno FROM dbstat WHERE name = ?1";
+            let mut statement = connection.prepare(sql).map_err(refused)?;
+            let found = statement.query_map([other], |row| row.get(0)).map_err(refused)?;
+            for page in found {
+                pages.push(page.map_err(refused)?);
+            }
         }
-        source.freelist(self.first_free_trunk, &mut pages)?;
+        free_pages(&connection, self.first_free_trunk, &mut pages).map_err(refused)?;
         pages.sort_unstable();
         pages.dedup();
         Ok(pages)
@@ -149,6 +150,26 @@ fn statistics(
         .prepare("SELECT idx, stat FROM sqlite_stat1 WHERE tbl = ?1 ORDER BY rowid")?
         .query_map([table], |row| Ok((row.get(0)?, row.get(1)?)))?
         .collect()
+}
+
+/// The pages of the freelist: its trunks, and what they list.
+fn free_pages(connection: &Connection, first: u32, pages: &mut Vec<u32>) -> rusqlite::Result<()> {
+    let mut statement = connection.prepare("SELECT data FROM sqlite_dbpage WHERE pgno = ?1")?;
+    let mut trunk = first;
+    // A loop of trunks is longer than any list.
+    let free: u32 = ask(connection, "PRAGMA freelist_count")?;
+    let pages_max = pages.len() + free as usize;
+    while trunk != 0 && pages.len() < pages_max {
+        let page: Vec<u8> = statement.query_row([trunk], |row| row.get(0))?;
+        let mut words = page
+            .chunks_exact(4)
+            .map(|it| it.iter().fold(0, |word, &byte| word << 8 | u32::from(byte)));
+        pages.push(trunk);
+        trunk = words.next().unwrap_or_default();
+        let listed = words.next().unwrap_or_default() as usize;
+        pages.extend(words.take(listed));
+    }
+    Ok(())
 }
 
 /// Whether the main database has a table of that name.

@@ -1,0 +1,516 @@
+//! Rows into a table that exists: append, replace, ignore, upsert.
+//!
+//! The staged file is attached, read-only, and one INSERT … SELECT takes all
+//! of its rows, in its own order: the caller sees to it that this is the order
+//! of the table's key ([`best_order`]), or has SQLite sort. Triggers run and
+//! foreign keys hold, as with any INSERT.
+//!
+//! Must never: leave out a row without counting it, or take out rows of other
+//! tables that a foreign key ties to replaced ones.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rusqlite::hooks::Action;
+use rusqlite::{Connection, Transaction};
+
+use super::connect::{Steps, Target, ask};
+use super::copy::STAGED;
+use super::declared::{ColumnList, DeclaredIndex, DeclaredTable, OrderColumn};
+use super::indexes::SetAside;
+use super::inspect::{Existing, TextEncoding};
+use super::pages::tidy_log;
+use super::rows::{RefusedRow, RowsEnd, insert_rows, is_refusal};
+use super::staged::{attachable, count_rows, open};
+use super::{Outcome, Settings, Staged};
+use crate::error::{Error, ErrorKind, Result};
+use crate::schema::quote_identifier;
+use crate::verify::sqlite_says;
+
+/// What becomes of the rows that are there, and of new ones with their keys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::load) enum InsertMode {
+    /// All new rows are added; one with a key that is there is an error.
+    Append,
+    /// The new rows take the place of all rows that are there.
+    Replace,
+    /// New rows with a key that is there are left out.
+    Ignore,
+    /// New rows with a key that is there give the old row their values.
+    Upsert,
+}
+
+/// In which order a table takes new rows best.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::load) enum BestOrder {
+    /// By the column that is the rowid.
+    Rowid(String),
+    /// By these columns: the key of a WITHOUT ROWID table, or an index's.
+    Columns(Vec<OrderColumn>),
+    /// None is better than another.
+    Any,
+}
+
+/// The order of the largest search that each new row costs: the table's own
+/// key, else its first unique index, else its first index, as far as the
+/// input has the columns.
+pub(in crate::load) fn best_order(
+    existing: &Existing,
+    table: &str,
+    columns: &[String],
+) -> Result<BestOrder> {
+    let target = &existing.target;
+    let connection = target.open(std::time::Duration::ZERO)?;
+    let refused = |error| target.refused("read the table's declaration", error);
+    let declared = DeclaredTable::read(&connection, table).map_err(refused)?;
+    Ok(order_of(&declared, columns))
+}
+
+fn order_of(declared: &DeclaredTable, columns: &[String]) -> BestOrder {
+    let is_given = |name: &str| columns.iter().any(|it| it.eq_ignore_ascii_case(name));
+    if let Some(alias) = declared.rowid_alias.as_ref().filter(|it| is_given(it)) {
+        return BestOrder::Rowid(alias.clone());
+    }
+    let order = |index: &DeclaredIndex| {
+        let columns: Option<Vec<OrderColumn>> = index.columns.iter().cloned().collect();
+        columns.filter(|it| !index.partial && it.iter().all(|column| is_given(&column.name)))
+    };
+    let of_key =
+        |origin: &str| declared.indexes.iter().filter(|it| it.origin == origin).find_map(order);
+    let unique = || declared.indexes.iter().filter(|it| it.unique).find_map(order);
+    let any = || declared.indexes.iter().find_map(order);
+    // Without a key among the given columns rows go to the table's end, and
+    // only the indexes are searched.
+    of_key("pk").or_else(unique).or_else(any).map_or(BestOrder::Any, BestOrder::Columns)
+}
+
+/// Takes the staged rows into a table of the destination, in one transaction.
+///
+/// `columns` are named alike here and there; those that are not given take
+/// their defaults. `sorted` says that the staged rows are in [`best_order`].
+///
+/// After an error the destination is as it was.
+pub(in crate::load) fn insert(
+    existing: &Existing,
+    staged: &Staged<'_>,
+    table: &str,
+    columns: &[String],
+    mode: InsertMode,
+    sorted: bool,
+    settings: &Settings,
+) -> Result<Outcome> {
+    let target = &existing.target;
+    let refused = |error| target.refused("insert the rows", error);
+    let mut connection = target.open_to_change(settings)?;
+    let attached = existing.encoding == TextEncoding::Utf8;
+    if attached {
+        connection
+            .execute(&format!("ATTACH ?1 AS {STAGED}"), [attachable(staged)])
+            .map_err(refused)?;
+    }
+    let counts = Counts::watch(&mut connection, table, settings).map_err(refused)?;
+    let mut steps = Steps::start();
+    let transaction = target.begin(&mut connection)?;
+    steps.end("waiting for the lock");
+
+    let declared = read_declaration(&transaction, target, table)?;
+    let insert = Insert {
+        transaction: &transaction,
+        target,
+        staged,
+        declared,
+        columns,
+        mode,
+        sorted,
+        settings,
+    };
+    insert.check()?;
+    let mut outcome = insert.run(attached, &counts, &mut steps)?;
+    drop(insert);
+    outcome.pages =
+        ask::<i64>(&transaction, "PRAGMA main.page_count").map_err(refused)?.unsigned_abs();
+    target.commit(&transaction, &settings.cancel)?;
+    drop(transaction);
+    steps.end("committing");
+    tidy_log(&connection, existing);
+    steps.end("checkpointing");
+    outcome.stages = steps.stages;
+    Ok(outcome)
+}
+
+fn read_declaration(
+    connection: &Connection,
+    target: &Target,
+    table: &str,
+) -> Result<DeclaredTable> {
+    let refused = |error| target.refused("read the table's declaration", error);
+    let sql = "SELECT type FROM main.sqlite_schema WHERE name = ?1 COLLATE NOCASE AND type IN ('table', 'view')";
+    let mut statement = connection.prepare(sql).map_err(refused)?;
+    let mut rows = statement.query([table]).map_err(refused)?;
+    let kind = rows.next().map_err(refused)?.map(|row| row.get::<_, String>(0));
+    match kind.transpose().map_err(refused)?.as_deref() {
+        Some("table") => DeclaredTable::read(connection, table).map_err(refused),
+        Some(_) => Err(target.refusal(format!("{table} is a view, and rows go into tables"))),
+        None => Err(target
+            .refusal(format!("there is no table {table}"))
+            .to_do("name one that is there, or leave out --append and its like to make a new one")),
+    }
+}
+
+/// Counts what SQLite does to the table, row by row.
+#[derive(Debug, Default)]
+struct Counts {
+    inserted: Arc<AtomicU64>,
+}
+
+impl Counts {
+    /// SQLite tells of no rows of a WITHOUT ROWID table.
+    fn watch(
+        connection: &mut Connection,
+        table: &str,
+        settings: &Settings,
+    ) -> rusqlite::Result<Self> {
+        let counts = Self::default();
+        let (inserted, done) = (Arc::clone(&counts.inserted), Arc::clone(&settings.rows_done));
+        let table = table.to_owned();
+        let hook = move |action: Action, database: &str, of: &str, _rowid: i64| {
+            if database == "main" && of.eq_ignore_ascii_case(&table) {
+                if action == Action::SQLITE_INSERT {
+                    inserted.fetch_add(1, Ordering::Relaxed);
+                }
+                if action != Action::SQLITE_DELETE {
+                    done.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+        };
+        connection.update_hook(Some(hook))?;
+        Ok(counts)
+    }
+}
+
+/// One insert, with all that decides how it is done.
+struct Insert<'i> {
+    transaction: &'i Transaction<'i>,
+    target: &'i Target,
+    staged: &'i Staged<'i>,
+    declared: DeclaredTable,
+    columns: &'i [String],
+    mode: InsertMode,
+    sorted: bool,
+    settings: &'i Settings,
+}
+
+impl Insert<'_> {
+    /// Refuses what cannot work before anything is done.
+    fn check(&self) -> Result<()> {
+        let declared = &self.declared;
+        let table = &declared.name;
+        let unknown: Vec<&str> = self
+            .columns
+            .iter()
+            .filter(|it| declared.column(it).is_none())
+            .map(String::as_str)
+            .collect();
+        if !unknown.is_empty() {
+            let known: Vec<&str> = declared.columns.iter().map(|it| it.name.as_str()).collect();
+            return Err(self
+                .target
+                .refusal(format!(
+                    "the table {table} has no column {}; its columns are {}",
+                    unknown.join(", "),
+                    known.join(", ")
+                ))
+                .to_do("leave the column out with --drop, rename it with --rename, or add it to the table"));
+        }
+        if let Some(column) =
+            self.columns.iter().find(|it| declared.column(it).is_some_and(|it| it.generated))
+        {
+            return Err(self
+                .target
+                .refusal(format!("the column {column} of {table} is generated and takes no value"))
+                .to_do("leave the column out with --drop"));
+        }
+        if declared.is_virtual && matches!(self.mode, InsertMode::Ignore | InsertMode::Upsert) {
+            return Err(self
+                .target
+                .refusal(format!("{table} is a virtual table, whose keys SQLite does not know")));
+        }
+        if self.mode == InsertMode::Replace { self.check_replace() } else { Ok(()) }
+    }
+
+    /// Rows of other tables must not go or change because rows here are exchanged.
+    fn check_replace(&self) -> Result<()> {
+        let table = &self.declared.name;
+        for (child, on_delete) in &self.declared.referring {
+            let is_own = child.eq_ignore_ascii_case(table);
+            if is_own || on_delete == "NO ACTION" {
+                continue;
+            }
+            let sql = format!("SELECT 1 FROM main.{} LIMIT 1", quote_identifier(child));
+            let refused = |error| self.target.refused("read the tables that refer to it", error);
+            let has_rows =
+                self.transaction.prepare(&sql).and_then(|mut it| it.exists([])).map_err(refused)?;
+            if has_rows {
+                return Err(self
+                    .target
+                    .refusal(format!(
+                        "{child} refers to {table} with ON DELETE {on_delete}: replacing the rows \
+                         would touch those of {child}"
+                    ))
+                    .to_do("load with --upsert, which leaves rows where they are"));
+            }
+        }
+        Ok(())
+    }
+
+    fn run(&self, attached: bool, counts: &Counts, steps: &mut Steps) -> Result<Outcome> {
+        let refused = |error| self.target.refused("insert the rows", error);
+        let mut outcome = Outcome::default();
+        if self.mode == InsertMode::Replace {
+            outcome.rows_removed = self.empty_table().map_err(refused)?;
+            steps.end("removing the old rows");
+        }
+        let before = self.count_unless_told().map_err(refused)?;
+        let inserted_before = counts.inserted.load(Ordering::Relaxed);
+        let set_aside =
+            SetAside::choose(self.transaction, self.staged, &self.declared, self.mode, attached)
+                .map_err(refused)?;
+        set_aside.drop_indexes(self.transaction).map_err(refused)?;
+        let changed = if attached { self.insert_attached()? } else { self.insert_one_by_one()? };
+        steps.end("inserting");
+        if set_aside.is_any() {
+            set_aside.build_indexes(self.transaction).map_err(refused)?;
+            steps.end("building indexes");
+        }
+        outcome.rows_inserted = match (self.mode, before) {
+            (InsertMode::Upsert, Some(before)) => {
+                self.count().map_err(refused)?.saturating_sub(before).min(changed)
+            }
+            (InsertMode::Upsert, None) => {
+                (counts.inserted.load(Ordering::Relaxed) - inserted_before).min(changed)
+            }
+            _ => changed,
+        };
+        outcome.rows_updated = changed - outcome.rows_inserted;
+        if self.mode == InsertMode::Ignore {
+            outcome.rows_ignored = self.staged.rows.saturating_sub(changed);
+        }
+        outcome.path = self.path(attached, &set_aside);
+        outcome.notes = self.notes();
+        Ok(outcome)
+    }
+
+    /// Rows may refer to one another and to those that come; what must hold
+    /// in the end is looked at in the end.
+    fn empty_table(&self) -> rusqlite::Result<u64> {
+        self.transaction.execute_batch("PRAGMA defer_foreign_keys=ON")?;
+        let sql = format!("DELETE FROM main.{}", quote_identifier(&self.declared.name));
+        self.transaction.execute(&sql, []).map(|rows| rows as u64)
+    }
+
+    /// Rows before an upsert, where SQLite does not tell which are new.
+    fn count_unless_told(&self) -> rusqlite::Result<Option<u64>> {
+        let is_needed = self.mode == InsertMode::Upsert && self.declared.without_rowid;
+        if is_needed { self.count().map(Some) } else { Ok(None) }
+    }
+
+    fn count(&self) -> rusqlite::Result<u64> {
+        count_rows(self.transaction, &format!("main.{}", quote_identifier(&self.declared.name)))
+    }
+
+    fn insert_attached(&self) -> Result<u64> {
+        let (columns, on_conflict) = (self.column_list(), self.on_conflict()?);
+        let (name, from) =
+            (quote_identifier(&self.declared.name), quote_identifier(self.staged.table));
+        let sql = format!(
+            "{} INTO main.{name}({columns}) SELECT {columns} FROM {STAGED}.{from} WHERE true{}{on_conflict}",
+            self.verb(),
+            self.order()
+        );
+        match self.transaction.execute(&sql, []) {
+            Ok(rows) => Ok(rows as u64),
+            Err(error) if is_refusal(&error) => Err(self.find_refused(&error)),
+            Err(error) => Err(self.target.refused("insert the rows", error)),
+        }
+    }
+
+    /// With OR FAIL SQLite need not keep a copy of each page for undoing this
+    /// statement alone; the transaction is rolled back as a whole. Triggers
+    /// would inherit it for their own statements.
+    fn verb(&self) -> &'static str {
+        if self.declared.triggers.is_empty() { "INSERT OR FAIL" } else { "INSERT" }
+    }
+
+    fn insert_one_by_one(&self) -> Result<u64> {
+        match self.try_one_by_one()? {
+            RowsEnd::Inserted(rows) => Ok(rows),
+            RowsEnd::Refused(row) => Err(self.refused_row(&row)),
+        }
+    }
+
+    fn try_one_by_one(&self) -> Result<RowsEnd> {
+        let refused = |error| self.target.refused("insert the rows", error);
+        let source = open(self.staged).map_err(refused)?;
+        let columns = self.column_list();
+        let from = quote_identifier(self.staged.table);
+        let select = format!("SELECT {columns} FROM main.{from}{}", self.order());
+        let marks = vec!["?"; self.columns.len()].join(",");
+        let insert = format!(
+            "INSERT INTO main.{}({columns}) VALUES ({marks}){}",
+            quote_identifier(&self.declared.name),
+            self.on_conflict()?
+        );
+        insert_rows(&source, &select, self.transaction, &insert, self.settings).map_err(refused)
+    }
+
+    fn column_list(&self) -> String {
+        ColumnList::new(self.columns.iter().map(String::as_str)).sql
+    }
+
+    fn order(&self) -> String {
+        if self.sorted {
+            return String::new();
+        }
+        match order_of(&self.declared, self.columns) {
+            BestOrder::Any => String::new(),
+            BestOrder::Rowid(column) => format!(" ORDER BY {}", quote_identifier(&column)),
+            BestOrder::Columns(columns) => {
+                let terms = columns.iter().map(|it| {
+                    let direction = if it.descending { " DESC" } else { "" };
+                    let (column, collation) =
+                        (quote_identifier(&it.name), quote_identifier(&it.collation));
+                    format!("{column} COLLATE {collation}{direction}")
+                });
+                format!(" ORDER BY {}", terms.collect::<Vec<_>>().join(", "))
+            }
+        }
+    }
+
+    fn on_conflict(&self) -> Result<String> {
+        match self.mode {
+            InsertMode::Append | InsertMode::Replace => Ok(String::new()),
+            // Not OR IGNORE, which would leave out rows for a NULL or a CHECK too.
+            InsertMode::Ignore => Ok(" ON CONFLICT DO NOTHING".to_owned()),
+            InsertMode::Upsert => self.upsert_clause(),
+        }
+    }
+
+    fn upsert_clause(&self) -> Result<String> {
+        let key = self.upsert_key()?;
+        let is_key = |name: &str| key.iter().any(|it| it.eq_ignore_ascii_case(name));
+        let missing: Vec<&str> = key
+            .iter()
+            .filter(|it| !self.columns.iter().any(|given| given.eq_ignore_ascii_case(it)))
+            .map(String::as_str)
+            .collect();
+        if !missing.is_empty() {
+            return Err(self.target.refusal(format!(
+                "the input has no column {}, which is part of the key of {}",
+                missing.join(", "),
+                self.declared.name
+            )));
+        }
+        let assignments: Vec<String> = self
+            .columns
+            .iter()
+            .filter(|it| !is_key(it))
+            .map(|it| format!("{0} = excluded.{0}", quote_identifier(it)))
+            .collect();
+        let key = ColumnList::new(key.iter().map(String::as_str)).sql;
+        Ok(if assignments.is_empty() {
+            format!(" ON CONFLICT ({key}) DO NOTHING")
+        } else {
+            format!(" ON CONFLICT ({key}) DO UPDATE SET {}", assignments.join(", "))
+        })
+    }
+
+    /// The primary key, else the only unique index.
+    fn upsert_key(&self) -> Result<Vec<String>> {
+        let key = self.declared.primary_key();
+        if !key.is_empty() {
+            return Ok(key.into_iter().map(str::to_owned).collect());
+        }
+        let table = &self.declared.name;
+        let unique = self.declared.indexes.iter().filter(|it| it.unique && !it.partial);
+        let mut keys: Vec<Vec<String>> = unique
+            .filter_map(|it| {
+                it.columns.iter().map(|it| it.as_ref().map(|it| it.name.clone())).collect()
+            })
+            .collect();
+        if keys.len() > 1 {
+            return Err(self.target.refusal(format!(
+                "{table} has no primary key and {} unique indexes, so it is open which rows are the same",
+                keys.len()
+            )));
+        }
+        keys.pop().ok_or_else(|| {
+            self.target
+                .refusal(format!(
+                    "{table} has no primary key and no unique index, so no two rows are the same"
+                ))
+                .to_do("load with --append, or make a unique index")
+        })
+    }
+
+    /// Which row it was, found by inserting them once more, one by one, in the
+    /// transaction that is rolled back anyway.
+    fn find_refused(&self, error: &rusqlite::Error) -> Error {
+        let begin_anew = "ROLLBACK; BEGIN IMMEDIATE";
+        let found = self.transaction.execute_batch(begin_anew).map_err(|_| ()).and_then(|()| {
+            if self.mode == InsertMode::Replace {
+                self.empty_table().map_err(|_| ())?;
+            }
+            self.try_one_by_one().map_err(|_| ())
+        });
+        match found {
+            Ok(RowsEnd::Refused(row)) => self.refused_row(&row),
+            _ => self.constraint(sqlite_says(error), None),
+        }
+    }
+
+    fn refused_row(&self, row: &RefusedRow) -> Error {
+        self.constraint(sqlite_says(&row.error), Some((row.number, row.values.clone())))
+    }
+
+    fn constraint(&self, reason: String, row: Option<(u64, String)>) -> Error {
+        let (row, values) = row.unzip();
+        let error = Error::from(ErrorKind::Constraint {
+            table: self.declared.name.clone(),
+            reason,
+            row,
+            values,
+        });
+        let error = error.on_disk(super::connect::UNCHANGED);
+        match self.mode {
+            InsertMode::Append => error.to_do(
+                "mend the row; or leave rows whose key is there out with --ignore, or give them \
+                 the new values with --upsert",
+            ),
+            _ => error.to_do("mend the row"),
+        }
+    }
+
+    fn path(&self, attached: bool, set_aside: &SetAside) -> String {
+        let way = match (attached, self.sorted) {
+            (true, true) => "SQL: INSERT … SELECT of presorted rows, one transaction",
+            (true, false) => "SQL: INSERT … SELECT, one transaction",
+            (false, _) => "SQL: row by row, as the database's texts are UTF-16, one transaction",
+        };
+        format!("{way}{}", set_aside.said())
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        let table = &self.declared.name;
+        if !self.declared.triggers.is_empty() {
+            notes.push(format!(
+                "the triggers of {table} ran: {}",
+                self.declared.triggers.join(", ")
+            ));
+        }
+        if self.declared.is_child || !self.declared.referring.is_empty() {
+            notes.push(format!("the foreign keys of {table} were enforced"));
+        }
+        notes
+    }
+}

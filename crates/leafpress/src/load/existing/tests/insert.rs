@@ -1,0 +1,313 @@
+//! Rows into tables that exist. The model: what SQLite does when it is given
+//! the same rows one by one.
+
+use super::*;
+use crate::error::ErrorKind;
+
+/// Keys 1 to 300 are there; the staged rows have 201 to 500.
+const KEYED: [&str; 4] = [
+    "CREATE TABLE t(k INTEGER PRIMARY KEY, v, w); CREATE INDEX t_v ON t(v)",
+    "CREATE TABLE t(k TEXT PRIMARY KEY, v, w)",
+    "CREATE TABLE t(k TEXT PRIMARY KEY, v, w) WITHOUT ROWID; CREATE INDEX t_v ON t(v)",
+    "CREATE TABLE t(k TEXT, v, w); CREATE UNIQUE INDEX t_k ON t(k COLLATE NOCASE)",
+];
+const STAGE: &str =
+    "CREATE TABLE s(k, v); INSERT INTO s SELECT value, 'new' || value FROM series(500)
+    WHERE value > 200";
+const FILL: &str = "; INSERT INTO t SELECT value, 'old' || value, 'kept' FROM series(300);";
+
+fn columns(names: &[&str]) -> Vec<String> {
+    names.iter().map(|&it| it.to_owned()).collect()
+}
+
+impl Place {
+    fn insert(&self, names: &[&str], mode: InsertMode) -> Result<Outcome> {
+        let existing = inspect(&self.database, WAIT)?;
+        insert(&existing, &self.staged("s"), "t", &columns(names), mode, false, &settings())
+    }
+
+    /// Inserts, and looks that nothing changed if it failed.
+    fn expect_refused(&self, names: &[&str], mode: InsertMode) -> crate::Error {
+        let before = (facts(&self.database), content(&open(&self.database), "t"));
+        let error = self.insert(names, mode).unwrap_err();
+        assert_eq!((facts(&self.database), content(&open(&self.database), "t")), before);
+        assert_eq!(error.state_on_disk(), Some("the database is as it was"), "{error}");
+        assert_sound(&self.database);
+        error
+    }
+}
+
+/// The same by a person, row by row.
+fn model(place: &Place, on_conflict: &str) -> Vec<Vec<rusqlite::types::Value>> {
+    let model = place.database.with_extension("model");
+    std::fs::copy(&place.database, &model).unwrap();
+    let connection = open(&model);
+    let staged = open(&place.staged);
+    let mut rows = staged.prepare("SELECT k, v FROM s ORDER BY rowid").unwrap();
+    let mut rows = rows.query([]).unwrap();
+    connection.execute_batch("BEGIN").unwrap();
+    while let Some(row) = rows.next().unwrap() {
+        let (k, v): (rusqlite::types::Value, rusqlite::types::Value) =
+            (row.get(0).unwrap(), row.get(1).unwrap());
+        let sql = format!("INSERT INTO t(k, v) VALUES (?1, ?2) {on_conflict}");
+        connection.execute(&sql, rusqlite::params![k, v]).unwrap();
+    }
+    connection.execute_batch("COMMIT").unwrap();
+    content(&connection, "t")
+}
+
+/// Rowids of rows without a key of their own depend on the order.
+fn sorted_by_key(mut rows: Vec<Vec<rusqlite::types::Value>>, table: &str) -> Vec<String> {
+    if table.contains("TEXT") && !table.contains("WITHOUT") {
+        for row in &mut rows {
+            row.remove(0);
+        }
+    }
+    let mut rows: Vec<String> = rows.iter().map(|row| format!("{row:?}")).collect();
+    rows.sort();
+    rows
+}
+
+#[test]
+fn inserts_equal_those_of_a_person() {
+    let cases = [
+        (InsertMode::Ignore, "ON CONFLICT DO NOTHING", [200, 100, 0]),
+        (InsertMode::Upsert, "ON CONFLICT(k) DO UPDATE SET v = excluded.v", [200, 0, 100]),
+    ];
+    for table in KEYED {
+        for setup in
+            ["PRAGMA journal_mode=WAL", "", "PRAGMA encoding='UTF-16'; PRAGMA auto_vacuum=FULL"]
+        {
+            for (mode, on_conflict, counts) in cases {
+                let place = Place::new(&format!("{setup}; {OLD} {table} {FILL}")).stage(STAGE);
+                let collated = table.contains("COLLATE");
+                let on_conflict = if collated {
+                    on_conflict.replace("(k)", "(k COLLATE NOCASE)")
+                } else {
+                    on_conflict.to_owned()
+                };
+                let expected = model(&place, &on_conflict);
+                let before = facts(&place.database);
+                let outcome = place.insert(&["K", "v"], mode).unwrap();
+                let changed = [outcome.rows_inserted, outcome.rows_ignored, outcome.rows_updated];
+                assert_eq!(changed, counts, "{table} {setup} {mode:?}");
+                assert_eq!(facts(&place.database), before);
+                assert_sound(&place.database);
+                let found = content(&open(&place.database), "t");
+                assert_eq!(sorted_by_key(found, table), sorted_by_key(expected, table));
+            }
+        }
+    }
+}
+
+#[test]
+fn appended_rows_take_defaults_and_affinity() {
+    let setup = "PRAGMA journal_mode=WAL; CREATE TABLE t(k INTEGER PRIMARY KEY, v TEXT, w DEFAULT 'd', x AS (v || w))";
+    let place =
+        Place::new(setup).stage("CREATE TABLE s(v); INSERT INTO s SELECT value FROM series(50)");
+    let outcome = place.insert(&["v"], InsertMode::Append).unwrap();
+    assert_eq!((outcome.rows_inserted, outcome.rows_updated), (50, 0));
+    let sql = "SELECT count(*) FROM t WHERE k = CAST(v AS INTEGER) AND typeof(v) = 'text' AND x = v || 'd'";
+    assert_eq!(ask::<i64>(&open(&place.database), sql), 50);
+    assert!(outcome.path.starts_with("SQL: INSERT"), "{}", outcome.path);
+}
+
+#[test]
+fn replaced_rows_are_gone_and_the_declaration_stays() {
+    let setup = "CREATE TABLE log(x); CREATE TABLE t(k INTEGER PRIMARY KEY AUTOINCREMENT, v UNIQUE);
+        CREATE INDEX t_v ON t(v); CREATE TRIGGER tr AFTER INSERT ON t BEGIN INSERT INTO log VALUES (new.v); END;
+        INSERT INTO t(v) SELECT 'old' || value FROM series(1000); DELETE FROM log;";
+    for journal in JOURNALS {
+        let place = Place::new(&format!("PRAGMA journal_mode={journal}; {setup}")).stage(STAGE);
+        let declared = declarations(&open(&place.database), "t");
+        let outcome = place.insert(&["v"], InsertMode::Replace).unwrap();
+        assert_eq!((outcome.rows_inserted, outcome.rows_removed), (300, 1000));
+        assert_eq!(outcome.notes, ["the triggers of t ran: tr"]);
+        let connection = open(&place.database);
+        assert_eq!(declarations(&connection, "t"), declared);
+        assert_eq!(ask::<i64>(&connection, "SELECT count(*) FROM log JOIN t ON v = x"), 300);
+        assert_sound(&place.database);
+    }
+}
+
+#[test]
+fn a_refused_row_is_named_and_nothing_changes() {
+    let cases = [
+        ("CREATE TABLE t(k INTEGER PRIMARY KEY, v, w)", "UNIQUE constraint failed: t.k", 1),
+        (
+            "CREATE TABLE t(k, v UNIQUE, w); INSERT INTO t(v) VALUES ('new444')",
+            "UNIQUE constraint failed: t.v",
+            244,
+        ),
+        (
+            "CREATE TABLE t(k, v CHECK (v <> 'new333'), w)",
+            "CHECK constraint failed: v <> 'new333'",
+            133,
+        ),
+        ("CREATE TABLE t(k, v, w NOT NULL)", "NOT NULL constraint failed: t.w", 1),
+        (
+            "CREATE TABLE t(k ANY, v INTEGER, w ANY) STRICT",
+            "cannot store TEXT value in INTEGER column t.v",
+            1,
+        ),
+        (
+            "CREATE TABLE t(k, v, w); CREATE TRIGGER tr BEFORE INSERT ON t WHEN new.k = 300
+          BEGIN SELECT raise(ABORT, 'not 300'); END",
+            "not 300",
+            100,
+        ),
+        (
+            "CREATE TABLE p(k INTEGER PRIMARY KEY); INSERT INTO p SELECT value FROM series(400);
+          CREATE TABLE t(k REFERENCES p, v, w)",
+            "FOREIGN KEY constraint failed",
+            201,
+        ),
+    ];
+    for (table, reason, number) in cases {
+        let fill = if table.contains("STRICT") || table.contains("NOT NULL") { ";" } else { FILL };
+        for encoding in ["UTF-8", "UTF-16"] {
+            let fill = if table.contains("PRIMARY KEY, v") { fill } else { ";" };
+            let setup =
+                format!("PRAGMA encoding='{encoding}'; PRAGMA journal_mode=WAL; {table} {fill}");
+            let place = Place::new(&setup).stage(STAGE);
+            let error = place.expect_refused(&["k", "v"], InsertMode::Append);
+            let ErrorKind::Constraint { table, reason: found, row, values } = error.kind() else {
+                panic!("{error}");
+            };
+            assert_eq!(
+                (table.as_str(), found.as_str(), *row),
+                ("t", reason, Some(number)),
+                "{error}"
+            );
+            assert_eq!(values.as_deref(), Some(format!("{0}, 'new{0}'", number + 200).as_str()));
+            // The old rows survive a replacement that fails.
+            if !reason.contains("UNIQUE") {
+                place.expect_refused(&["k", "v"], InsertMode::Replace);
+            }
+        }
+    }
+}
+
+#[test]
+fn replacing_does_not_touch_other_tables() {
+    let setup = |action: &str| {
+        format!(
+            "CREATE TABLE t(k INTEGER PRIMARY KEY, v);
+             CREATE TABLE c(k REFERENCES t {action}); INSERT INTO t SELECT value, value FROM series(300);
+             INSERT INTO c VALUES (250), (7);"
+        )
+    };
+    let place = Place::new(&setup("ON DELETE CASCADE")).stage(STAGE);
+    let error = place.expect_refused(&["k", "v"], InsertMode::Replace);
+    assert!(error.to_string().contains("c refers to t with ON DELETE CASCADE"), "{error}");
+    let place = Place::new(&setup("")).stage(STAGE);
+    let error = place.expect_refused(&["k", "v"], InsertMode::Replace);
+    assert!(
+        error.to_string().contains("a row of c would refer to a row of t that is not there"),
+        "{error}"
+    );
+    open(&place.database).execute_batch("DELETE FROM c WHERE k = 7").unwrap();
+    let outcome = place.insert(&["k", "v"], InsertMode::Replace).unwrap();
+    assert_eq!((outcome.rows_inserted, outcome.rows_removed), (300, 300));
+    assert_eq!(outcome.notes, ["the foreign keys of t were enforced"]);
+}
+
+#[test]
+fn what_cannot_be_inserted_is_refused_before() {
+    let cases: [(&str, &[&str], InsertMode, &str); 7] = [
+        (
+            "CREATE TABLE t(k, v)",
+            &["k", "z"],
+            InsertMode::Append,
+            "the table t has no column z; its columns are k, v",
+        ),
+        (
+            "CREATE TABLE t(k, v AS (k))",
+            &["k", "v"],
+            InsertMode::Append,
+            "the column v of t is generated",
+        ),
+        (
+            "CREATE TABLE t(k, v)",
+            &["k", "v"],
+            InsertMode::Upsert,
+            "t has no primary key and no unique index",
+        ),
+        ("CREATE TABLE t(k UNIQUE, v UNIQUE)", &["k", "v"], InsertMode::Upsert, "2 unique indexes"),
+        (
+            "CREATE TABLE t(k, v, w PRIMARY KEY)",
+            &["k", "v"],
+            InsertMode::Upsert,
+            "the input has no column w",
+        ),
+        (
+            "CREATE VIRTUAL TABLE t USING fts5(k, v)",
+            &["k", "v"],
+            InsertMode::Ignore,
+            "t is a virtual table",
+        ),
+        (
+            "CREATE TABLE x(a); CREATE VIEW t AS SELECT a AS k, a AS v FROM x",
+            &["k", "v"],
+            InsertMode::Append,
+            "t is a view",
+        ),
+    ];
+    for (table, names, mode, reason) in cases {
+        let place = Place::new(table).stage(STAGE);
+        let error = place.insert(names, mode).unwrap_err();
+        assert!(error.to_string().contains(reason), "{error}");
+        assert_sound(&place.database);
+    }
+    let place = Place::new("").stage(STAGE);
+    let error = place.insert(&["k"], InsertMode::Append).unwrap_err();
+    assert!(error.to_string().contains("there is no table t"), "{error}");
+}
+
+#[test]
+fn virtual_tables_take_rows() {
+    let place = Place::new("CREATE VIRTUAL TABLE t USING fts5(k, v)").stage(STAGE);
+    assert_eq!(place.insert(&["k", "v"], InsertMode::Append).unwrap().rows_inserted, 300);
+    let found: i64 = ask(&open(&place.database), "SELECT count(*) FROM t WHERE t MATCH 'new300'");
+    assert_eq!(found, 1);
+}
+
+#[test]
+fn the_best_order_is_that_of_the_largest_search() {
+    let cases = [
+        (KEYED[0], "Rowid(\"k\")"),
+        (KEYED[1], "Columns([k BINARY])"),
+        (
+            "CREATE TABLE t(k, v, w, PRIMARY KEY(w DESC, k COLLATE NOCASE)) WITHOUT ROWID",
+            "Columns([w BINARY DESC, k NOCASE])",
+        ),
+        (KEYED[3], "Columns([k NOCASE])"),
+        ("CREATE TABLE t(k INTEGER PRIMARY KEY, v, w); CREATE INDEX i ON t(v)", "Rowid(\"k\")"),
+        (
+            "CREATE TABLE t(id INTEGER PRIMARY KEY, k, v, w); CREATE INDEX i ON t(v)",
+            "Columns([v BINARY])",
+        ),
+        ("CREATE TABLE t(k, v); CREATE INDEX i ON t(lower(v))", "Any"),
+        ("CREATE TABLE t(k, z UNIQUE); CREATE INDEX i ON t(k) WHERE k > 1", "Any"),
+    ];
+    for (table, expected) in cases {
+        let place = Place::new(table);
+        let existing = inspect(&place.database, WAIT).unwrap();
+        let order = best_order(&existing, "T", &columns(&["K", "v", "w"])).unwrap();
+        let said = match order {
+            BestOrder::Columns(columns) => {
+                let columns = columns.iter().map(|it| {
+                    format!(
+                        "{} {}{}",
+                        it.name,
+                        it.collation,
+                        if it.descending { " DESC" } else { "" }
+                    )
+                });
+                format!("Columns([{}])", columns.collect::<Vec<_>>().join(", "))
+            }
+            other => format!("{other:?}"),
+        };
+        assert_eq!(said, expected, "{table}");
+    }
+}

@@ -1,0 +1,145 @@
+//! New tables, moved in or copied.
+
+use super::*;
+
+#[test]
+fn pressed_tables_move_into_databases_of_every_kind() {
+    for journal in JOURNALS {
+        for page_bytes in [512, 1024, 4096, 65536] {
+            let place = Place::new(&format!(
+                "PRAGMA page_size={page_bytes}; PRAGMA journal_mode={journal}; {OLD}"
+            ))
+            .press(page_bytes, 300);
+            let outcome = place.expect_moved("new");
+            assert!(outcome.path.contains("moved in"), "{}", outcome.path);
+        }
+    }
+}
+
+#[test]
+fn indexes_sequences_and_statistics_move_too() {
+    for journal in JOURNALS {
+        for page_bytes in [512, 4096] {
+            for mode in ["NONE", "FULL", "INCREMENTAL"] {
+                let setup = format!(
+                    "PRAGMA page_size={page_bytes}; PRAGMA auto_vacuum={mode};
+                     PRAGMA journal_mode={journal}; {OLD}"
+                );
+                let stage = format!("PRAGMA page_size={page_bytes}; {RICH}");
+                let place = Place::new(&setup).stage(&stage);
+                let outcome = place.expect_moved("new");
+                assert!(outcome.path.contains("moved in"), "{}", outcome.path);
+                let connection = open(&place.database);
+                let staged = open(&place.staged);
+                for sql in [
+                    "SELECT seq FROM sqlite_sequence WHERE name = 'new'",
+                    "SELECT group_concat(idx || stat) FROM (SELECT * FROM sqlite_stat1 WHERE tbl = 'new' ORDER BY idx)",
+                ] {
+                    assert_eq!(
+                        ask::<String>(&connection, &format!("SELECT CAST(({sql}) AS TEXT)")),
+                        ask::<String>(&staged, &format!("SELECT CAST(({sql}) AS TEXT)"))
+                    );
+                }
+                // What is allocated next must not be one of the new pages.
+                let more = "INSERT INTO old SELECT value, randomblob(500) FROM series(400);
+                    DELETE FROM \"new\" WHERE id % 3 = 0; DROP TABLE old; PRAGMA incremental_vacuum;";
+                connection.execute_batch(&with_series(more)).unwrap();
+                drop(connection);
+                assert_sound(&place.database);
+            }
+        }
+    }
+}
+
+#[test]
+fn without_rowid_tables_move() {
+    let stage = "CREATE TABLE \"new\"(a, b TEXT COLLATE NOCASE, c, PRIMARY KEY(b DESC, a)) WITHOUT ROWID;
+        CREATE INDEX c ON \"new\"(c);
+        INSERT INTO \"new\" SELECT value, hex(randomblob(abs(random()) % 4000)), value FROM series(700);";
+    for mode in ["NONE", "FULL"] {
+        let place = Place::new(&format!("PRAGMA auto_vacuum={mode}; {OLD}")).stage(stage);
+        assert!(place.expect_moved("new").path.contains("moved in"));
+    }
+}
+
+#[test]
+fn free_pages_stay_for_later() {
+    for mode in ["NONE", "INCREMENTAL"] {
+        let setup = format!(
+            "PRAGMA auto_vacuum={mode}; PRAGMA journal_mode=WAL; {OLD}
+             CREATE TABLE gone AS SELECT randomblob(3000) FROM series(300); DROP TABLE gone;"
+        );
+        let place = Place::new(&setup).stage(RICH);
+        place.expect_moved("new");
+        open(&place.database).execute_batch("PRAGMA incremental_vacuum; VACUUM").unwrap();
+        assert_sound(&place.database);
+    }
+}
+
+#[test]
+fn empty_tables_and_empty_databases() {
+    let place = Place::new("").stage("CREATE TABLE \"new\"(a); CREATE INDEX i ON \"new\"(a)");
+    assert_eq!(std::fs::metadata(&place.database).unwrap().len(), 0);
+    assert_eq!(place.expect_moved("new").rows_inserted, 0);
+    let place = Place::new("").stage(RICH);
+    place.expect_moved("new");
+}
+
+#[test]
+fn what_cannot_be_moved_is_copied_and_says_why() {
+    let cases = [
+        ("PRAGMA encoding='UTF-16'", "the database's texts are UTF-16"),
+        ("PRAGMA encoding='UTF-16be'; PRAGMA auto_vacuum=FULL", "the database's texts are UTF-16"),
+        ("PRAGMA page_size=1024", "its pages have 1024 bytes and the pressed ones 4096"),
+        ("", "the database has an old schema format"),
+    ];
+    for journal in ["WAL", "DELETE"] {
+        for (setup, reason) in cases {
+            for table in [
+                RICH,
+                "CREATE TABLE \"new\"(a PRIMARY KEY, b AS (a || 'x'), c) WITHOUT ROWID;
+                 INSERT INTO \"new\" SELECT hex(value), value FROM series(300); CREATE INDEX i ON \"new\"(b)",
+                "CREATE TABLE \"new\"(rowid, oid); INSERT INTO \"new\"(_rowid_, oid)
+                 SELECT value * 3, value FROM series(300)",
+                "CREATE TABLE \"new\"(a, b); INSERT INTO \"new\" SELECT value, value FROM series(300)",
+            ] {
+                let place = Place::new("");
+                let connection = open(&place.database);
+                connection.set_db_config(LEGACY, reason.contains("old schema")).unwrap();
+                let setup = format!("{setup}; PRAGMA journal_mode={journal}; {OLD}");
+                connection.execute_batch(&with_series(&setup)).unwrap();
+                drop(connection);
+                let outcome = place.stage(table).expect_moved("new");
+                assert!(outcome.path.ends_with(reason), "{setup} {table}: {}", outcome.path);
+            }
+        }
+    }
+}
+
+const LEGACY: rusqlite::config::DbConfig =
+    rusqlite::config::DbConfig::SQLITE_DBCONFIG_LEGACY_FILE_FORMAT;
+
+#[test]
+fn reserved_bytes_are_kept() {
+    for (reserved, path) in
+        [(0_u8, "moved in"), (32, "its pages have 32 reserved bytes and the pressed ones 0")]
+    {
+        let place = Place::new("PRAGMA user_version=7");
+        let mut bytes = std::fs::read(&place.database).unwrap();
+        bytes[20] = reserved;
+        bytes[105..107].copy_from_slice(&(4096 - u16::from(reserved)).to_be_bytes());
+        std::fs::write(&place.database, bytes).unwrap();
+        open(&place.database).execute_batch(&with_series(OLD)).unwrap();
+        let place = place.stage(RICH);
+        let existing = inspect(&place.database, WAIT).unwrap();
+        assert_eq!(existing.reserved_bytes, reserved);
+        let outcome = place.expect_moved("new");
+        assert!(outcome.path.contains(path), "{}", outcome.path);
+        // Staged for the same layout, it can be moved.
+        if reserved > 0 {
+            std::fs::copy(&place.database, &place.staged).unwrap();
+            open(&place.database).execute_batch("DROP TABLE \"new\"").unwrap();
+            assert!(place.expect_moved("new").path.contains("moved in"));
+        }
+    }
+}
