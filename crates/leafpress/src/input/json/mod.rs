@@ -46,7 +46,4 @@ mod properties;
 #[cfg(test)]
 mod tests;
 
-pub use batch::{JsonBatch, JsonPiece};
-pub use decode::{Form, JsonDecoder};
-pub use reader::JsonReader;
 pub use source::{JsonOptions, JsonSource};

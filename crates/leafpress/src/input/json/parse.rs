@@ -4,9 +4,9 @@
 //! loader wants without a detour: numbers with both their value and their text,
 //! nested values as text, strings as offsets into the block, the place of an
 //! error, and all of it without an allocation or a second look at the bytes.
-//! (serde_json parses a raw value twice; jiter and sonic-rs come near, and
+//! (`serde_json` parses a raw value twice; jiter and sonic-rs come near, and
 //! bring much `unsafe`; simd-json writes into its input.) What such a parser
-//! must know is little: it is tested against serde_json with random input.
+//! must know is little: it is tested against `serde_json` with random input.
 //!
 //! Stands between the decoder, which finds rows, and [`text`](super::text) and
 //! [`number`](super::number), which read values.

@@ -16,7 +16,9 @@ use super::keys::Keys;
 use super::nesting::{Elements, Objects};
 use super::reader::JsonReader;
 use super::text::skip_blank;
-use crate::input::block::{BLOCK_BYTES_DEFAULT, BlockOptions, BlockReader, record_bytes_limit};
+use crate::input::block::{
+    BLOCK_BYTES_DEFAULT, BlockOptions, BlockReader, Cut, record_bytes_limit,
+};
 use crate::input::csv::header::Header;
 use crate::input::encoding;
 use crate::input::rows::{DecodeHalt, RowReader, RowSource, SourceColumn};
@@ -130,16 +132,13 @@ impl<'a> JsonSource<'a> {
     }
 
     fn blocks(&mut self, bytes_read: &Arc<AtomicU64>) -> Result<BlockReader<'a>> {
-        match self.first.take() {
+        if let Some(opened) = self.first.take() {
             // The encoding was seen to already.
-            Some(opened) => {
-                BlockReader::new(opened, &self.options.block_options(Some("utf-8".to_owned())))
-            }
-            None => {
-                let options = self.options.block_options(self.options.encoding.clone());
-                BlockReader::new(self.source.open(bytes_read)?, &options)
-            }
+            let options = self.options.block_options(Some("utf-8".to_owned()));
+            return BlockReader::new(opened, &options);
         }
+        let options = self.options.block_options(self.options.encoding.clone());
+        BlockReader::new(self.source.open(bytes_read)?, &options)
     }
 }
 
@@ -253,6 +252,12 @@ struct Trial {
 }
 
 impl Trial {
+    /// The reading of a beginning without rows.
+    fn empty(is_array: bool) -> Self {
+        let form = if is_array { Form::Array } else { Form::Lines };
+        Self { form, batch: JsonBatch::default() }
+    }
+
     /// Whether a reading as objects on any lines explains more than `lines`
     /// does, the same beginning read line by line.
     fn is_better_than(&self, lines: &Self) -> bool {
@@ -283,10 +288,8 @@ impl<'o> Beginning<'o> {
     fn judge(&self) -> Result<Option<Trial>> {
         let at = skip_blank(&self.bytes, 0);
         let first = self.bytes.get(at).copied();
-        let is_array = match (first, self.options.lines) {
-            (Some(b'['), None) | (Some(_), Some(false)) => true,
-            _ => false,
-        };
+        let is_array =
+            matches!((first, self.options.lines), (Some(b'['), None) | (Some(_), Some(false)));
         let trial = match (is_array, first) {
             (true, Some(byte)) if byte != b'[' => {
                 return Err(self.not_objects("it does not begin with '['"));
@@ -295,7 +298,7 @@ impl<'o> Beginning<'o> {
             (false, _) => self.read_as_objects()?,
         };
         let Some(trial) = trial.filter(|trial| trial.has_rows() || self.is_enough()) else {
-            return Ok(if self.is_enough() { Some(self.nothing(is_array)) } else { None });
+            return Ok(self.is_enough().then(|| Trial::empty(is_array)));
         };
         match trial.batch.bad_rows.first() {
             Some(bad) if trial.batch.rows.is_empty() && first != Some(b'{') => {
@@ -309,11 +312,6 @@ impl<'o> Beginning<'o> {
     /// Whether no more can, or need, be read.
     fn is_enough(&self) -> bool {
         self.is_all || self.bytes.len() as u64 > record_bytes_limit(self.options.record_bytes_max)
-    }
-
-    fn nothing(&self, is_array: bool) -> Trial {
-        let form = if is_array { Form::Array } else { Form::Lines };
-        Trial { form, batch: JsonBatch::default() }
     }
 
     /// As lines, or else as objects on any lines, whichever fits better.
@@ -335,7 +333,6 @@ impl<'o> Beginning<'o> {
 
     /// The whole rows, read in one form; `None` if there are none.
     fn read_as(&self, form: Form) -> Result<Option<Trial>> {
-        use crate::input::block::Cut;
         let end = match form {
             _ if self.is_all => Some(self.bytes.len()),
             Form::Lines => memchr::memrchr(b'\n', &self.bytes).map(|newline| newline + 1),

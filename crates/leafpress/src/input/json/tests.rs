@@ -5,13 +5,16 @@
 //! out. Beside that: damaged inputs are told of and never panic, and a row's
 //! line is its line.
 
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use leafpress_format::Value;
 
-use super::{Form, JsonBatch, JsonOptions, JsonPiece, JsonSource};
+use super::batch::{JsonBatch, JsonPiece};
+use super::decode::Form;
+use super::{JsonOptions, JsonSource};
 use crate::input::rows::{DecodeHalt, RowBatch, RowDecoder, RowReader, RowSource};
 use crate::input::source::Source;
 use crate::{ErrorKind, Result};
@@ -368,7 +371,7 @@ fn a_broken_array_says_where() {
 fn places_in_one_long_line_are_counted_over_blocks() {
     let mut input = "[".to_owned();
     for number in 0..50 {
-        input += &format!("{{\"a\":{number}}},");
+        write!(input, "{{\"a\":{number}}},").unwrap();
     }
     let column = input.len() + 7;
     input += "{\"a\": 7x}]";
@@ -388,7 +391,7 @@ fn late_keys_become_columns_in_a_second_pass() {
             150 => ",\"Later\":[1, {}],\"late\":null",
             _ => "",
         };
-        input += &format!("{{\"id\":{number}{late}}}\n");
+        writeln!(input, "{{\"id\":{number}{late}}}").unwrap();
     }
     let whole = read(input.as_bytes(), 1 << 20).unwrap();
     assert_eq!(
