@@ -12,7 +12,7 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -264,9 +264,15 @@ fn make_csv(
     let file = generate::write_table(&path, TextFormat::Csv, size, &mut |bytes| {
         progress(ProgressEvent::Generating { bytes, bytes_total });
     })?;
-    let mut reader = File::open(&path).map_err(Error::io("open", &path))?;
-    io::copy(&mut reader, &mut io::sink()).map_err(Error::io("read", &path))?;
+    warm(&path)?;
     Ok(Some(CsvInput { path, file }))
+}
+
+/// Reads a file once, so that the next reader finds it in the page cache.
+pub(crate) fn warm(path: &Path) -> Result<()> {
+    let mut reader = File::open(path).map_err(Error::io("open", path))?;
+    io::copy(&mut reader, &mut io::sink()).map_err(Error::io("read", path))?;
+    Ok(())
 }
 
 /// What a reader of the report must know to judge the figures.
@@ -329,7 +335,6 @@ fn settings(
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::path::Path;
     use std::sync::atomic::Ordering;
 
     use super::*;

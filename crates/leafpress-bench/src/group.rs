@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 
 use crate::check::{self, Sums};
 use crate::error::{Error, Result};
-use crate::experiment::{BenchOptions, CsvInput, ProgressEvent, Runner};
+use crate::experiment::{BenchOptions, CsvInput, ProgressEvent, Runner, warm};
 use crate::plan::Group;
 use crate::report::{ExperimentReport, Rung};
 use crate::rung::{RungKind, RungRequest, RungResult, Work};
@@ -78,6 +78,8 @@ impl<'a> GroupRun<'a> {
                 let round = round_index + 1;
                 if let Some(fixture) = self.fixture {
                     fs::copy(fixture, &self.database).map_err(Error::io("copy", fixture))?;
+                    // A copy may share the disk's blocks without being in memory.
+                    warm(&self.database)?;
                 }
                 progress(ProgressEvent::Running { name, round, rounds_count });
                 stop_if_asked()?;
