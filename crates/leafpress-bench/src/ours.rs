@@ -7,10 +7,11 @@ use std::ops::Range;
 use std::path::Path;
 use std::thread;
 
-use leafpress::load::{Column, ColumnType, Loader, Report};
+use leafpress::load::{Column, ColumnType, IntoTable, Loader, Report, Row, Value};
 
 use crate::error::{Error, Result};
-use crate::generate::{Areas, CSV_COLUMNS, ColumnKind, Users};
+use crate::events::{Event, Events, KEY_BYTES, PAYLOAD_BYTES};
+use crate::generate::{Areas, CSV_COLUMNS, ColumnKind, INDEXED_COLUMN, Users};
 
 /// Loads the CSV file of [`crate::generate`]; `typed` gives the types instead of
 /// having them detected.
@@ -43,8 +44,7 @@ fn user_columns() -> [Column; 4] {
 
 /// Loads `rows_count` users made in memory, on all cores.
 pub(crate) fn load_user_parts(areas: &Areas, rows_count: u64, database: &Path) -> Result<Report> {
-    let cores_count = thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let parts = Users::parts(areas, rows_count, cores_count as u64);
+    let parts = Users::parts(areas, rows_count, cores_count());
     let loader = Loader::new(database).table("user").primary_key("id");
     Ok(loader.load_parts(&user_columns(), parts)?)
 }
@@ -56,35 +56,64 @@ pub(crate) fn load_user_rows(areas: &Areas, rows_count: u64, database: &Path) ->
 }
 
 /// Loads the CSV file, types detected, and its index in the same run.
-pub(crate) fn load_csv_with_index(_csv_path: &Path, _database: &Path) -> Result<Report> {
-    not_available("an index in the same run")
+pub(crate) fn load_csv_with_index(csv_path: &Path, database: &Path) -> Result<Report> {
+    Ok(Loader::new(database).table("data").index(INDEXED_COLUMN).load_file(csv_path)?)
 }
 
-/// Loads rows with random keys, on all cores, with as much memory as is given.
+impl Row for Event {
+    #[inline]
+    fn columns(&self) -> usize {
+        2
+    }
+
+    #[inline]
+    fn value(&self, column: usize) -> Value<'_> {
+        Value::Blob(if column == 0 { self.key() } else { self.payload() })
+    }
+
+    #[inline]
+    fn content_bytes(&self) -> usize {
+        KEY_BYTES + PAYLOAD_BYTES
+    }
+}
+
+fn event_columns() -> [Column; 2] {
+    [Column::new("key", ColumnType::Blob), Column::new("payload", ColumnType::Blob)]
+}
+
+/// Loads rows with random keys, on all cores; `memory_bytes` limits the sort.
 pub(crate) fn load_keys(
-    _rows: &Range<u64>,
-    _database: &Path,
-    _memory_bytes: Option<u64>,
+    rows: &Range<u64>,
+    database: &Path,
+    memory_bytes: Option<u64>,
 ) -> Result<Report> {
-    not_available("keys in no order")
+    let mut loader = Loader::new(database).table("event").primary_key("key").without_rowid(true);
+    if let Some(bytes) = memory_bytes {
+        loader = loader.memory(usize::try_from(bytes).unwrap_or(usize::MAX));
+    }
+    Ok(loader.load_parts(&event_columns(), Events::parts(rows, cores_count()))?)
 }
 
 /// Appends rows with random keys to the table that is there.
-pub(crate) fn append_keys(_rows: &Range<u64>, _database: &Path) -> Result<Report> {
-    not_available("rows for a table that exists")
+pub(crate) fn append_keys(rows: &Range<u64>, database: &Path) -> Result<Report> {
+    let loader = Loader::new(database).table("event").into_table(IntoTable::Append);
+    Ok(loader.load_parts(&event_columns(), Events::parts(rows, cores_count()))?)
 }
 
 /// Loads users to a new table of the database that is there.
-pub(crate) fn attach_users(_areas: &Areas, _rows_count: u64, _database: &Path) -> Result<Report> {
-    not_available("a new table in a database that exists")
+pub(crate) fn attach_users(areas: &Areas, rows_count: u64, database: &Path) -> Result<Report> {
+    // The loader sees for itself that the database exists.
+    load_user_parts(areas, rows_count, database)
 }
 
 /// Makes the index of the CSV file's table.
-pub(crate) fn create_index(_database: &Path) -> Result<()> {
-    not_available("an index on a table that exists")
+pub(crate) fn create_index(database: &Path) -> Result<()> {
+    Err(Error::Usage(format!(
+        "not available: this build of leafpress cannot make an index in {}",
+        database.display()
+    )))
 }
 
-/// What this build's loader cannot do yet.
-fn not_available<T>(work: &str) -> Result<T> {
-    Err(Error::Usage(format!("not available: this build of leafpress cannot make {work}")))
+fn cores_count() -> u64 {
+    thread::available_parallelism().map_or(1, std::num::NonZero::get) as u64
 }
