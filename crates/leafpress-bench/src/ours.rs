@@ -7,9 +7,9 @@ use std::ops::Range;
 use std::path::Path;
 use std::thread;
 
-use leafpress::load::{Column, ColumnType, IntoTable, Loader, Report, Row, Value};
+use leafpress::load::{Column, ColumnType, IndexOptions, IntoTable, Loader, Report, Row, Value};
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::events::{Event, Events, KEY_BYTES, PAYLOAD_BYTES};
 use crate::generate::{Areas, CSV_COLUMNS, ColumnKind, INDEXED_COLUMN, Users};
 
@@ -108,10 +108,8 @@ pub(crate) fn attach_users(areas: &Areas, rows_count: u64, database: &Path) -> R
 
 /// Makes the index of the CSV file's table.
 pub(crate) fn create_index(database: &Path) -> Result<()> {
-    Err(Error::Usage(format!(
-        "not available: this build of leafpress cannot make an index in {}",
-        database.display()
-    )))
+    leafpress::load::index(database, "data", INDEXED_COLUMN, &IndexOptions::default())?;
+    Ok(())
 }
 
 fn cores_count() -> u64 {

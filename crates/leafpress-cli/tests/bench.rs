@@ -17,11 +17,13 @@ fn names_in(folder: &Path) -> Vec<String> {
 #[test]
 fn a_quick_run_prints_rungs_and_ratios_and_writes_its_report() {
     let folder = TempDir::new().unwrap();
-    let only = "csv_vs_sql,rows_vs_sql";
+    let sizes = ["--quick", "--rows", "5k", "--keys", "2k"];
     let arguments =
-        ["bench", "load", "--quick", "--rows", "5k", "--only", only, "--json", "report.json"];
+        [&["bench", "load", "presort"], &sizes[..], &["--json", "report.json"]].concat();
     let outcome = run(folder.path(), &arguments).expect_status(0);
-    for expected in ["csv, leafpress, types detected", "durable:", "rebuildable:", "csv_vs_sql"] {
+    for expected in
+        ["csv, leafpress, types detected", "durable:", "rebuildable:", "csv_vs_sql", "keys_vs_sql"]
+    {
         assert!(outcome.stdout.contains(expected), "{expected}: {}", outcome.stdout);
     }
     for line in outcome.stdout.lines() {
@@ -30,7 +32,7 @@ fn a_quick_run_prints_rungs_and_ratios_and_writes_its_report() {
     assert_eq!(outcome.stderr, "", "quiet where nobody watches");
     let report = fs::read_to_string(folder.path().join("report.json")).unwrap();
     let report: serde_json::Value = serde_json::from_str(&report).unwrap();
-    assert_eq!(report["experiment"], "load");
+    assert_eq!(report["experiment"], "load presort");
     assert!(report["ratios"]["rows_vs_sql"]["value"].as_f64().unwrap() > 0.0);
     assert_eq!(names_in(folder.path()), ["report.json"], "nothing else is left");
 }
