@@ -7,17 +7,25 @@
 //! csv/        one block to field and record ends, and to values
 //! json/       objects to typed rows, from lines or from an array
 //! rows.rs     what inputs of typed rows have in common
+//! kind.rs     formats that are not text, by their first bytes
+//! stored.rs   a file that is read at any place
+//! arrow/      Parquet, Arrow files and streams, record batches
 //! ```
 //!
 //! Must never: know SQLite, column types or what becomes of a row. Only `load`
 //! joins this stage with the others.
 
+#[cfg(feature = "arrow")]
+pub mod arrow;
 pub mod block;
 pub mod csv;
 mod encoding;
 pub mod json;
+pub mod kind;
 pub mod rows;
 pub mod source;
+#[cfg(feature = "arrow")]
+pub mod stored;
 
 #[cfg(test)]
 mod tests;

@@ -18,6 +18,9 @@ use std::time::SystemTime;
 
 use flate2::bufread::MultiGzDecoder;
 
+use super::kind::{KIND_BYTES, Kind, kind_of};
+#[cfg(feature = "arrow")]
+use super::stored::Stored;
 use crate::{Error, ErrorKind, Result};
 
 /// Compressed bytes that are read at once.
@@ -38,14 +41,21 @@ enum Origin<'a> {
 
 /// A file whose two passes differ in this has changed.
 #[derive(Debug, PartialEq, Eq, Clone)]
-struct Fingerprint {
-    bytes: u64,
+pub(super) struct Fingerprint {
+    pub(super) bytes: u64,
     modified: Option<SystemTime>,
 }
 
 impl Fingerprint {
-    fn of(metadata: &Metadata) -> Self {
+    pub(super) fn of(metadata: &Metadata) -> Self {
         Self { bytes: metadata.len(), modified: metadata.modified().ok() }
+    }
+
+    /// The error where two differ.
+    pub(super) fn changed(name: &str) -> Error {
+        let reason = "has changed while it was read".to_owned();
+        Error::from(ErrorKind::Input { file: name.to_owned(), reason })
+            .to_do("load it again once nothing writes to it any more")
     }
 }
 
@@ -110,6 +120,54 @@ impl<'a> Source<'a> {
     /// Where the input cannot be opened (again), has changed in between, or is
     /// in a format that is not text.
     pub fn open(&mut self, bytes_read: &Arc<AtomicU64>) -> Result<Opened<'a>> {
+        self.open_any(bytes_read)?.refuse_foreign()
+    }
+
+    /// What stands in the input, if it is not text: looked at after
+    /// decompression, and without taking anything from it.
+    ///
+    /// # Errors
+    /// Where the input cannot be read.
+    pub fn kind(&mut self) -> Result<Option<Kind>> {
+        if let Origin::Stream { reader, .. } = &mut self.origin {
+            let Some(mut stream) = reader.take() else { return Err(read_once(&self.name)) };
+            let first = read_first(&mut stream);
+            let first = first.map_err(|error| Error::io("read", Path::new(&self.name), error))?;
+            *reader = Some(Box::new(Cursor::new(first.clone()).chain(stream)));
+            let mut copy = Self::reader(self.name.clone(), Cursor::new(first), None);
+            return copy.open_any(&Arc::default()).map(Opened::first_kind);
+        }
+        self.open_any(&Arc::default()).map(Opened::first_kind)
+    }
+
+    /// The input as a file to be read at any place: itself, or a copy of what
+    /// is in it in the folder `spool`.
+    ///
+    /// # Errors
+    /// Where it cannot be read, or not be copied.
+    #[cfg(feature = "arrow")]
+    pub(super) fn stored(&mut self, spool: &Path) -> Result<Stored> {
+        let mut opened = self.open_any(&Arc::default())?;
+        if let Origin::File { path, .. } = &self.origin
+            && matches!(opened.format, Format::Plain | Format::Foreign(_))
+        {
+            let file = File::open(path).map_err(|error| Error::io("open", path, error))?;
+            return Stored::new(&self.name, file);
+        }
+        let failed = |error| Error::io("write a temporary file in", spool, error);
+        let mut copy = tempfile::tempfile_in(spool).map_err(failed)?;
+        let mut buffer = vec![0; COMPRESSED_BUFFER_BYTES];
+        loop {
+            let count = opened.read(&mut buffer).map_err(|error| opened.describe(error))?;
+            if count == 0 {
+                return Stored::new(&self.name, copy);
+            }
+            copy.write_all(&buffer[..count]).map_err(failed)?;
+        }
+    }
+
+    /// Opens the input, whatever its format.
+    fn open_any(&mut self, bytes_read: &Arc<AtomicU64>) -> Result<Opened<'a>> {
         bytes_read.store(0, Ordering::Relaxed);
         let (raw, bytes_total) = match &mut self.origin {
             Origin::File { path, seen } => open_file(&self.name, path, seen)?,
@@ -132,9 +190,7 @@ fn open_file<'a>(
     let now = Fingerprint::of(&file.metadata().map_err(failed)?);
     let bytes = now.bytes;
     if seen.get_or_insert_with(|| now.clone()) != &now {
-        let reason = "has changed while it was read".to_owned();
-        return Err(Error::from(ErrorKind::Input { file: name.to_owned(), reason })
-            .to_do("load it again once nothing writes to it any more"));
+        return Err(Fingerprint::changed(name));
     }
     Ok((Box::new(file), Some(bytes)))
 }
@@ -168,6 +224,16 @@ fn open_stream<'a>(
 fn read_once(name: &str) -> Error {
     let reason = "cannot be read a second time".to_owned();
     ErrorKind::Input { file: name.to_owned(), reason }.into()
+}
+
+/// As much of a stream as is needed to see what is in it: a block, if it is compressed.
+fn read_first(reader: &mut impl Read) -> io::Result<Vec<u8>> {
+    let mut first = Vec::new();
+    reader.by_ref().take(KIND_BYTES.max(MAGIC_BYTES_MAX) as u64).read_to_end(&mut first)?;
+    if matches!(Format::of(&first), Format::Gzip | Format::Zstandard) {
+        reader.take(COMPRESSED_BUFFER_BYTES as u64).read_to_end(&mut first)?;
+    }
+    Ok(first)
 }
 
 /// Copies what is read.
@@ -261,18 +327,39 @@ impl<'a> Opened<'a> {
         let whole: Chain<Cursor<Vec<u8>>, Counted<'a>> = Cursor::new(first).chain(raw);
         let buffered = |whole| BufReader::with_capacity(COMPRESSED_BUFFER_BYTES, whole);
         let reader: Raw<'a> = match format {
-            Format::Plain => Box::new(whole),
+            Format::Plain | Format::Foreign(_) => Box::new(whole),
             Format::Gzip => Box::new(MultiGzDecoder::new(buffered(whole))),
             Format::Zstandard => {
                 let decoder = zstd::Decoder::with_buffer(buffered(whole));
                 Box::new(decoder.map_err(|error| Error::io("read", Path::new(&name), error))?)
             }
-            Format::Foreign(what) => {
-                let reason = format!("is {what}");
-                return Err(ErrorKind::Input { file: name, reason }.into());
-            }
         };
         Ok(Self { name, reader, format, bytes_total, bytes_read })
+    }
+
+    fn refuse_foreign(self) -> Result<Self> {
+        let Format::Foreign(what) = self.format else { return Ok(self) };
+        let reason = format!("is {what}");
+        Err(ErrorKind::Input { file: self.name, reason }.into())
+    }
+
+    /// The kind of what is in it, by as much of its beginning as can be read.
+    fn first_kind(mut self) -> Option<Kind> {
+        let mut first = [0; KIND_BYTES];
+        let mut length = 0;
+        while length < first.len() {
+            match self.reader.read(&mut first[length..]) {
+                Ok(0) | Err(_) => break,
+                Ok(count) => length += count,
+            }
+        }
+        kind_of(&first[..length])
+    }
+
+    /// Whether the input is compressed as a whole.
+    #[cfg(feature = "arrow")]
+    pub(super) fn is_compressed(&self) -> bool {
+        matches!(self.format, Format::Gzip | Format::Zstandard)
     }
 
     /// The input's name, for messages.

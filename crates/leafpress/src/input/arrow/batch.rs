@@ -1,0 +1,96 @@
+//! The rows of a batch, for whoever loads them.
+//!
+//! Must never: hold on to more of the input than its own rows need.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use leafpress_format::Value;
+
+use super::column::Column;
+use super::nested;
+use crate::input::rows::{BadInputRow, RowBatch};
+
+/// A row in a message is cut after so many characters.
+const EXCERPT_CHARACTERS_MAX: usize = 200;
+
+/// Rows of an Arrow or Parquet input.
+#[derive(Debug, Default)]
+pub struct ArrowBatch {
+    names: Arc<[String]>,
+    columns: Vec<Column>,
+    /// Those columns that may hold text or blobs.
+    content: Vec<usize>,
+    rows: usize,
+    first_line: u64,
+}
+
+impl ArrowBatch {
+    /// Takes some rows of a record batch apart; the first is the input's row
+    /// `first_line`, counted from 1.
+    ///
+    /// # Errors
+    /// Where an array is of no type that we know, or contradicts itself.
+    pub(super) fn new(
+        names: &Arc<[String]>,
+        batch: &RecordBatch,
+        rows: Range<usize>,
+        first_line: u64,
+    ) -> Result<Self, String> {
+        let column = |(name, array): (&String, &arrow_array::ArrayRef)| {
+            let array = array.slice(rows.start, rows.len());
+            Column::new(&array).map_err(|reason| format!("column \"{name}\": {reason}"))
+        };
+        if batch.num_columns() != names.len() {
+            let (found, wanted) = (batch.num_columns(), names.len());
+            return Err(format!("it has {found} columns and not {wanted} as the schema says"));
+        }
+        let columns =
+            names.iter().zip(batch.columns()).map(column).collect::<Result<Vec<_>, String>>()?;
+        let content = (0..columns.len()).filter(|index| columns[*index].has_content()).collect();
+        Ok(Self { names: Arc::clone(names), columns, content, rows: rows.len(), first_line })
+    }
+}
+
+impl RowBatch for ArrowBatch {
+    fn rows(&self) -> usize {
+        self.rows
+    }
+
+    #[inline]
+    fn value(&self, row: usize, column: usize) -> Value<'_> {
+        self.columns[column].value(row)
+    }
+
+    fn content_bytes(&self, row: usize) -> usize {
+        let bytes_of = |column: &usize| match self.columns[*column].value(row) {
+            Value::Text(bytes) | Value::Blob(bytes) => bytes.len(),
+            _ => 0,
+        };
+        self.content.iter().map(bytes_of).sum()
+    }
+
+    fn line(&self, row: usize) -> u64 {
+        self.first_line + row as u64
+    }
+
+    fn excerpt(&self, row: usize) -> String {
+        let text = String::from_utf8_lossy(&self.original(row)).into_owned();
+        match text.char_indices().nth(EXCERPT_CHARACTERS_MAX) {
+            Some((cut, _)) => format!("{}…", &text[..cut]),
+            None => text,
+        }
+    }
+
+    /// The row as a JSON object, as the input has no lines to show.
+    fn original(&self, row: usize) -> Vec<u8> {
+        let mut out = Vec::new();
+        nested::write_row(&self.names, &self.columns, row, &mut out);
+        out
+    }
+
+    fn bad_rows(&self) -> &[BadInputRow] {
+        &[]
+    }
+}

@@ -1,0 +1,338 @@
+//! One column of a batch in a form whose values can be had one by one, fast.
+//!
+//! Arrow has some fifty types; here they are a dozen. What has the bytes that
+//! SQLite wants is kept as it is, without a copy; narrow numbers are widened;
+//! what must be written out as text is written when the batch is taken apart,
+//! side by side with other batches. A dictionary is never unpacked: its values
+//! are a column themselves, and each row says which.
+//!
+//! Must never: panic once made, whatever row below its length is asked for.
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{
+    ArrowPrimitiveType, Decimal32Type, Decimal64Type, Decimal128Type, Decimal256Type, DecimalType,
+    Float16Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type,
+    RunEndIndexType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+};
+use arrow_array::{
+    Array, ArrayRef, ArrowNativeTypeOp, BinaryArray, BinaryViewArray, FixedSizeBinaryArray,
+    LargeBinaryArray, LargeStringArray, StringArray, StringViewArray,
+};
+use arrow_buffer::{ArrowNativeType, BooleanBuffer, NullBuffer, ScalarBuffer};
+use arrow_schema::DataType;
+use leafpress_format::Value;
+
+use super::nested;
+use super::text::write_decimal;
+use super::times;
+use super::types::DIGITS_OF_64_BITS;
+
+/// A column, ready to be read by row.
+#[derive(Debug)]
+pub(super) struct Column {
+    nulls: Option<NullBuffer>,
+    values: Values,
+}
+
+/// The values of a column; what they are where the column is NULL is of no
+/// meaning.
+#[derive(Debug)]
+enum Values {
+    /// NULL throughout.
+    Null,
+    Boolean(BooleanBuffer),
+    Integer(ScalarBuffer<i64>),
+    Real(ScalarBuffer<f64>),
+    /// Integers, but for those beyond 64 bits, which are written out.
+    Wide(ScalarBuffer<i64>, Written),
+    Text(StringArray),
+    LargeText(LargeStringArray),
+    TextView(StringViewArray),
+    Blob(BinaryArray),
+    LargeBlob(LargeBinaryArray),
+    BlobView(BinaryViewArray),
+    FixedBlob(FixedSizeBinaryArray),
+    Written(Written, Form),
+    /// Which of another column's values each row has.
+    Chosen(Vec<u32>, Box<Column>),
+}
+
+/// What text that was written here stands for, for whoever writes JSON of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    /// Text.
+    Text,
+    /// A number with more digits than a float holds.
+    Number,
+    /// JSON.
+    Json,
+}
+
+/// Text that was written out for a column, row by row.
+#[derive(Debug, Default)]
+pub(super) struct Written {
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl Written {
+    /// Writes each row that is not NULL; `write` appends a row's text.
+    pub fn each(
+        rows: usize,
+        nulls: Option<&NullBuffer>,
+        mut write: impl FnMut(usize, &mut Vec<u8>),
+    ) -> Self {
+        let mut written = Self { bytes: Vec::new(), ends: Vec::with_capacity(rows) };
+        for row in 0..rows {
+            if nulls.is_none_or(|nulls| nulls.is_valid(row)) {
+                write(row, &mut written.bytes);
+            }
+            written.ends.push(written.bytes.len());
+        }
+        written
+    }
+
+    fn get(&self, row: usize) -> &[u8] {
+        let start = if row == 0 { 0 } else { self.ends[row - 1] };
+        &self.bytes[start..self.ends[row]]
+    }
+}
+
+/// A value, and what it is beyond its storage class.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Detailed<'a> {
+    /// Nothing more.
+    Plain(Value<'a>),
+    Boolean(bool),
+    /// A number, in digits.
+    Number(&'a [u8]),
+    Json(&'a [u8]),
+}
+
+impl Column {
+    /// Takes an array apart.
+    ///
+    /// # Errors
+    /// Where the array is of no type that we know, or contradicts itself.
+    pub fn new(array: &ArrayRef) -> Result<Self, String> {
+        let nulls = array.nulls().cloned();
+        let values = Values::new(array, nulls.as_ref())?;
+        let nulls = nulls.filter(|nulls| nulls.null_count() > 0);
+        Ok(Self { nulls, values })
+    }
+
+    /// The value of a row.
+    pub fn value(&self, row: usize) -> Value<'_> {
+        if self.nulls.as_ref().is_some_and(|nulls| nulls.is_null(row)) {
+            return Value::Null;
+        }
+        match &self.values {
+            Values::Null => Value::Null,
+            Values::Boolean(bits) => Value::Integer(i64::from(bits.value(row))),
+            Values::Integer(integers) => Value::Integer(integers[row]),
+            Values::Real(reals) => real(reals[row]),
+            Values::Wide(integers, written) => match written.get(row) {
+                b"" => Value::Integer(integers[row]),
+                digits => Value::Text(digits),
+            },
+            Values::Text(texts) => Value::Text(texts.value(row).as_bytes()),
+            Values::LargeText(texts) => Value::Text(texts.value(row).as_bytes()),
+            Values::TextView(texts) => Value::Text(texts.value(row).as_bytes()),
+            Values::Blob(blobs) => Value::Blob(blobs.value(row)),
+            Values::LargeBlob(blobs) => Value::Blob(blobs.value(row)),
+            Values::BlobView(blobs) => Value::Blob(blobs.value(row)),
+            Values::FixedBlob(blobs) => Value::Blob(blobs.value(row)),
+            Values::Written(written, _) => Value::Text(written.get(row)),
+            Values::Chosen(choices, values) => values.value(choices[row] as usize),
+        }
+    }
+
+    /// The value of a row, with what JSON distinguishes and SQLite does not.
+    pub fn detailed(&self, row: usize) -> Detailed<'_> {
+        let value = self.value(row);
+        match (&self.values, value) {
+            (_, Value::Null) => Detailed::Plain(value),
+            (Values::Chosen(choices, values), _) => values.detailed(choices[row] as usize),
+            (Values::Boolean(bits), _) => Detailed::Boolean(bits.value(row)),
+            (Values::Wide(..) | Values::Written(_, Form::Number), Value::Text(digits)) => {
+                Detailed::Number(digits)
+            }
+            (Values::Written(_, Form::Json), Value::Text(json)) => Detailed::Json(json),
+            _ => Detailed::Plain(value),
+        }
+    }
+
+    /// Whether values may be text or blobs.
+    pub fn has_content(&self) -> bool {
+        match &self.values {
+            Values::Null | Values::Boolean(_) | Values::Integer(_) | Values::Real(_) => false,
+            Values::Chosen(_, values) => values.has_content(),
+            _ => true,
+        }
+    }
+}
+
+/// SQLite has no NaN.
+fn real(real: f64) -> Value<'static> {
+    if real.is_nan() { Value::Null } else { Value::Real(real) }
+}
+
+impl Values {
+    fn new(array: &ArrayRef, nulls: Option<&NullBuffer>) -> Result<Self, String> {
+        Ok(match array.data_type() {
+            DataType::Null => Self::Null,
+            DataType::Boolean => Self::Boolean(array.as_boolean().values().clone()),
+            DataType::Int8 => integers::<Int8Type>(array),
+            DataType::Int16 => integers::<Int16Type>(array),
+            DataType::Int32 => integers::<Int32Type>(array),
+            DataType::Int64 => Self::Integer(array.as_primitive::<Int64Type>().values().clone()),
+            DataType::UInt8 => integers::<UInt8Type>(array),
+            DataType::UInt16 => integers::<UInt16Type>(array),
+            DataType::UInt32 => integers::<UInt32Type>(array),
+            DataType::UInt64 => unsigned(array, nulls),
+            DataType::Float16 => {
+                reals(array.as_primitive::<Float16Type>().values(), |half| half.to_f64())
+            }
+            DataType::Float32 => {
+                reals(array.as_primitive::<Float32Type>().values(), |single| f64::from(*single))
+            }
+            DataType::Float64 => Self::Real(array.as_primitive::<Float64Type>().values().clone()),
+            DataType::Utf8 => Self::Text(array.as_string().clone()),
+            DataType::LargeUtf8 => Self::LargeText(array.as_string().clone()),
+            DataType::Utf8View => Self::TextView(array.as_string_view().clone()),
+            DataType::Binary => Self::Blob(array.as_binary().clone()),
+            DataType::LargeBinary => Self::LargeBlob(array.as_binary().clone()),
+            DataType::BinaryView => Self::BlobView(array.as_binary_view().clone()),
+            DataType::FixedSizeBinary(_) => Self::FixedBlob(array.as_fixed_size_binary().clone()),
+            DataType::Decimal32(digits, scale) => {
+                decimals::<Decimal32Type>(array, *digits, *scale, nulls)
+            }
+            DataType::Decimal64(digits, scale) => {
+                decimals::<Decimal64Type>(array, *digits, *scale, nulls)
+            }
+            DataType::Decimal128(digits, scale) => {
+                decimals::<Decimal128Type>(array, *digits, *scale, nulls)
+            }
+            DataType::Decimal256(digits, scale) => {
+                decimals::<Decimal256Type>(array, *digits, *scale, nulls)
+            }
+            DataType::Duration(unit) => Self::Integer(times::counts_of_duration(array, *unit)),
+            DataType::Dictionary(..) => dictionary(array)?,
+            DataType::RunEndEncoded(ends, _) => runs(array, ends.data_type())?,
+            data_type if times::is_time(data_type) => {
+                Self::Written(times::write(array, nulls)?, Form::Text)
+            }
+            _ => Self::Written(nested::write(array, nulls)?, Form::Json),
+        })
+    }
+}
+
+fn integers<T: ArrowPrimitiveType<Native: Into<i64>>>(array: &ArrayRef) -> Values {
+    let narrow = array.as_primitive::<T>().values();
+    Values::Integer(narrow.iter().map(|integer| (*integer).into()).collect::<Vec<i64>>().into())
+}
+
+fn reals<T: ArrowNativeType>(narrow: &ScalarBuffer<T>, widen: impl Fn(&T) -> f64) -> Values {
+    Values::Real(narrow.iter().map(widen).collect::<Vec<f64>>().into())
+}
+
+/// Unsigned integers: above 2⁶³ they are negative when read as signed ones.
+fn unsigned(array: &ArrayRef, nulls: Option<&NullBuffer>) -> Values {
+    let unsigned = array.as_primitive::<UInt64Type>().values();
+    let signed = ScalarBuffer::<i64>::new(unsigned.inner().clone(), 0, unsigned.len());
+    if signed.iter().all(|integer| *integer >= 0) {
+        return Values::Integer(signed);
+    }
+    let written = Written::each(array.len(), nulls, |row, out| {
+        if signed[row] < 0 {
+            out.extend_from_slice(unsigned[row].to_string().as_bytes());
+        }
+    });
+    Values::Wide(signed, written)
+}
+
+fn decimals<T: DecimalType>(
+    array: &ArrayRef,
+    digits: u8,
+    scale: i8,
+    nulls: Option<&NullBuffer>,
+) -> Values
+where
+    T::Native: ArrowNativeTypeOp + std::fmt::Display,
+{
+    let unscaled = array.as_primitive::<T>().values();
+    if scale != 0 {
+        let written = Written::each(array.len(), nulls, |row, out| {
+            write_decimal(&unscaled[row].to_string(), scale, out);
+        });
+        return Values::Written(written, Form::Number);
+    }
+    // What 64 bits do not hold is written out. With few digits there is no
+    // such value, unless the file breaks its own word.
+    let mut integers = vec![0; array.len()];
+    let written = Written::each(array.len(), nulls, |row, out| {
+        let text = unscaled[row].to_string();
+        match text.parse() {
+            Ok(integer) => integers[row] = integer,
+            Err(_) => out.extend_from_slice(text.as_bytes()),
+        }
+    });
+    if digits <= DIGITS_OF_64_BITS || written.bytes.is_empty() {
+        return Values::Integer(integers.into());
+    }
+    Values::Wide(integers.into(), written)
+}
+
+fn dictionary(array: &ArrayRef) -> Result<Values, String> {
+    let dictionary = array.as_any_dictionary();
+    let values = dictionary.values();
+    let keys = dictionary.keys();
+    let choices: Vec<u32> = if values.is_empty() {
+        // All rows are NULL.
+        vec![0; array.len()]
+    } else {
+        dictionary.normalized_keys().into_iter().map(|key| key as u32).collect()
+    };
+    chosen(choices, values, keys.nulls())
+}
+
+/// The choices are checked, as a damaged file may choose what is not there.
+fn chosen(
+    choices: Vec<u32>,
+    values: &ArrayRef,
+    nulls: Option<&NullBuffer>,
+) -> Result<Values, String> {
+    if u32::try_from(values.len()).is_err() {
+        return Err("a dictionary has more than 2³² values".to_owned());
+    }
+    let is_there = |(row, choice): (usize, &u32)| {
+        (*choice as usize) < values.len() || nulls.is_some_and(|nulls| nulls.is_null(row))
+    };
+    if !choices.iter().enumerate().all(is_there) {
+        return Err("a dictionary has fewer values than its keys say".to_owned());
+    }
+    Ok(Values::Chosen(choices, Box::new(Column::new(values)?)))
+}
+
+fn runs(array: &ArrayRef, ends: &DataType) -> Result<Values, String> {
+    match ends {
+        DataType::Int16 => runs_of::<Int16Type>(array),
+        DataType::Int32 => runs_of::<Int32Type>(array),
+        DataType::Int64 => runs_of::<Int64Type>(array),
+        other => Err(format!("run ends of type {other} are unknown")),
+    }
+}
+
+fn runs_of<T: RunEndIndexType>(array: &ArrayRef) -> Result<Values, String> {
+    let runs = array.as_run::<T>();
+    let ends = runs.run_ends();
+    let mut run = runs.get_start_physical_index();
+    let mut choices = Vec::with_capacity(array.len());
+    for row in ends.offset()..ends.offset() + array.len() {
+        while ends.values().get(run).is_some_and(|end| end.as_usize() <= row) {
+            run += 1;
+        }
+        choices.push(run as u32);
+    }
+    chosen(choices, runs.values(), None)
+}

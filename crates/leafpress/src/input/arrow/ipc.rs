@@ -1,0 +1,212 @@
+//! Arrow IPC files and streams, read in order.
+//!
+//! What is read here are the bytes of messages, and dictionaries; the record
+//! batches are taken apart by the decoders.
+//!
+//! Must never: take a stream that ends within a message for a whole one. (That
+//! one ends *between* messages without the mark of its end is allowed by the
+//! format.)
+
+use std::io::Read;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use arrow_ipc::convert::try_fb_to_schema;
+use arrow_ipc::{Block, Endianness, MessageHeader, root_as_footer};
+use arrow_schema::SchemaRef;
+
+use super::guard::guarded;
+use super::message::{Dictionaries, Pending, RawMessage};
+use crate::Result;
+use crate::input::source::Opened;
+use crate::input::stored::{Stored, damaged};
+
+/// What stands at both ends of a file; at the end after the footer's length.
+const MAGIC: &[u8; 6] = b"ARROW1";
+const TRAILER_BYTES: usize = 4 + MAGIC.len();
+
+/// A stream that is open, its schema read.
+pub(super) struct Stream<'a> {
+    input: Opened<'a>,
+    schema: SchemaRef,
+    dictionaries: Arc<Dictionaries>,
+    /// What `input` counts in.
+    taken_bytes: Arc<AtomicU64>,
+    /// What the caller wants to see counted.
+    bytes_read: Arc<AtomicU64>,
+    batches: u64,
+}
+
+impl<'a> Stream<'a> {
+    /// Reads the schema. `taken_bytes` is what the input counts in.
+    ///
+    /// # Errors
+    /// Where the input cannot be read or is no Arrow stream.
+    pub fn new(mut input: Opened<'a>, taken_bytes: &Arc<AtomicU64>) -> Result<Self> {
+        let message = RawMessage::read(&mut input).map_err(|error| describe(&input, error, 0))?;
+        let wrong = |reason: String| damaged(input.name(), "the schema", reason);
+        let message = message.ok_or_else(|| wrong("there is none".to_owned()))?;
+        let header = message.header().map_err(wrong)?;
+        let schema = header.header_as_schema();
+        let schema = schema.ok_or_else(|| wrong("something else comes first".to_owned()))?;
+        let schema = Arc::new(read_schema(schema).map_err(wrong)?);
+        let (taken_bytes, bytes_read) = (Arc::clone(taken_bytes), Arc::default());
+        Ok(Self {
+            input,
+            schema,
+            dictionaries: Arc::default(),
+            taken_bytes,
+            bytes_read,
+            batches: 0,
+        })
+    }
+
+    /// The columns.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// The size of the input, if known.
+    pub fn bytes_total(&self) -> Option<u64> {
+        self.input.bytes_total()
+    }
+
+    /// From now on `bytes_read` counts.
+    pub fn count_in(&mut self, bytes_read: &Arc<AtomicU64>) {
+        self.bytes_read = Arc::clone(bytes_read);
+    }
+
+    /// The next record batch; `None` at the end.
+    ///
+    /// # Errors
+    /// Where the input cannot be read or is damaged.
+    pub fn next(&mut self) -> Result<Option<Pending>> {
+        loop {
+            let number = self.batches + 1;
+            let read = RawMessage::read(&mut self.input);
+            self.bytes_read.store(self.taken_bytes.load(Ordering::Relaxed), Ordering::Relaxed);
+            let message = read.map_err(|error| describe(&self.input, error, number))?;
+            let Some(message) = message else {
+                self.expect_end(number)?;
+                return Ok(None);
+            };
+            let wrong = |reason| damaged(self.input.name(), &batch_name(number), reason);
+            if message.header().map_err(wrong)?.header_type() == MessageHeader::DictionaryBatch {
+                let dictionaries = Arc::make_mut(&mut self.dictionaries);
+                message.add_dictionary(&self.schema, dictionaries).map_err(wrong)?;
+                continue;
+            }
+            self.batches = number;
+            let pending = Pending::new(message, &self.schema, &self.dictionaries, number);
+            return pending.map(Some).map_err(wrong);
+        }
+    }
+
+    /// Reads on to the input's end, so that its checksum is looked at.
+    fn expect_end(&mut self, number: u64) -> Result<()> {
+        match self.input.read(&mut [0; 1]) {
+            Ok(0) => Ok(()),
+            Ok(_) => Err(damaged(self.input.name(), "the end", "something follows it")),
+            Err(error) => Err(describe(&self.input, error, number)),
+        }
+    }
+}
+
+/// What a record batch is called in messages.
+pub(super) fn batch_name(number: u64) -> String {
+    format!("record batch {number}")
+}
+
+fn describe(input: &Opened<'_>, error: std::io::Error, number: u64) -> crate::Error {
+    match error.kind() {
+        std::io::ErrorKind::UnexpectedEof if !input.is_compressed() => {
+            let part = if number == 0 { "the schema".to_owned() } else { batch_name(number) };
+            damaged(input.name(), &part, "the stream ends within it")
+        }
+        std::io::ErrorKind::InvalidData if !input.is_compressed() => {
+            damaged(input.name(), &batch_name(number), error)
+        }
+        _ => input.describe(error),
+    }
+}
+
+fn read_schema(schema: arrow_ipc::Schema<'_>) -> Result<arrow_schema::Schema, String> {
+    if schema.endianness() != Endianness::Little {
+        return Err("its numbers are big-endian, which is not supported".to_owned());
+    }
+    guarded(|| try_fb_to_schema(schema))
+}
+
+/// A file's table of contents.
+#[derive(Debug)]
+pub(super) struct IpcFile {
+    file: Arc<Stored>,
+    schema: SchemaRef,
+    dictionaries: Arc<Dictionaries>,
+    blocks: Vec<Block>,
+}
+
+impl IpcFile {
+    /// Reads the footer and all dictionaries.
+    ///
+    /// # Errors
+    /// Where the file is damaged or cut short.
+    pub fn new(file: Stored) -> Result<Self> {
+        let file = Arc::new(file);
+        let wrong = |reason: String| file.damaged("the footer", reason);
+        let unread = |error| file.describe(error, "the footer");
+        let start = file.bytes().saturating_sub(TRAILER_BYTES as u64);
+        let trailer = file.read_at(start, TRAILER_BYTES).map_err(unread)?;
+        let (length, magic) = trailer.split_at(4);
+        if magic != MAGIC {
+            return Err(wrong("the file has been cut short".to_owned()));
+        }
+        let length = u32::from_le_bytes([length[0], length[1], length[2], length[3]]);
+        let start = start.checked_sub(u64::from(length));
+        let start = start.ok_or_else(|| wrong("it is longer than the file".to_owned()))?;
+        let footer = file.read_at(start, length as usize).map_err(unread)?;
+        let footer = root_as_footer(&footer).map_err(|error| wrong(error.to_string()))?;
+        let schema = footer.schema().ok_or_else(|| wrong("it has no schema".to_owned()))?;
+        let schema = Arc::new(read_schema(schema).map_err(wrong)?);
+        let mut dictionaries = Dictionaries::new();
+        for block in footer.dictionaries().into_iter().flatten() {
+            let added = message_at(&file, block)
+                .and_then(|message| message.add_dictionary(&schema, &mut dictionaries));
+            added.map_err(|reason| file.damaged("a dictionary", reason))?;
+        }
+        let blocks = footer.recordBatches().into_iter().flatten().copied().collect();
+        let dictionaries = Arc::new(dictionaries);
+        Ok(Self { file, schema, dictionaries, blocks })
+    }
+
+    /// The columns.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// The file itself.
+    pub fn file(&self) -> &Stored {
+        &self.file
+    }
+
+    /// A record batch, counted from 0; `None` after the last.
+    ///
+    /// # Errors
+    /// Where it cannot be read or is damaged.
+    pub fn batch(&self, index: usize) -> Result<Option<Pending>> {
+        let Some(block) = self.blocks.get(index) else { return Ok(None) };
+        let number = index as u64 + 1;
+        message_at(&self.file, block)
+            .and_then(|message| Pending::new(message, &self.schema, &self.dictionaries, number))
+            .map(Some)
+            .map_err(|reason| self.file.damaged(&batch_name(number), reason))
+    }
+}
+
+fn message_at(file: &Arc<Stored>, block: &Block) -> Result<RawMessage, String> {
+    let size = |length: i64| usize::try_from(length).map_err(|_| "a length is negative");
+    let offset = u64::try_from(block.offset()).map_err(|_| "an offset is negative")?;
+    let metadata_length = size(i64::from(block.metaDataLength()))?;
+    let body_length = size(block.bodyLength())?;
+    RawMessage::stored(file, offset, metadata_length, body_length).map_err(|e| e.to_string())
+}

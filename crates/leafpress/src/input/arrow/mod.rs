@@ -1,0 +1,259 @@
+//! Arrow and Parquet: typed columns instead of lines.
+//!
+//! ```text
+//! parquet.rs            row groups ─┐                      types.rs   what Arrow's types become
+//! ipc.rs, message.rs    messages ──┐│                      column.rs  one column, read by row
+//! a RecordBatchReader   batches ──►├┴► pieces ─► batch.rs  times.rs, text.rs  dates and the like
+//!                       pieces.rs ─┘                       nested.rs  lists and the like, as JSON
+//!                                                          guard.rs   panics of others
+//! ```
+//!
+//! Claims take numbers or packed bytes; whatever costs time is done by the
+//! decoder on any thread. Nothing is converted that need not be.
+//!
+//! Must never: lose a digit, or panic whatever the bytes.
+
+mod batch;
+mod column;
+mod guard;
+mod ipc;
+mod message;
+mod nested;
+#[cfg(feature = "parquet")]
+mod parquet;
+mod pieces;
+mod text;
+mod times;
+mod types;
+
+#[cfg(test)]
+mod tests;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use arrow_array::RecordBatchReader;
+use arrow_schema::SchemaRef;
+
+pub use self::batch::ArrowBatch;
+
+use self::ipc::{IpcFile, Stream};
+#[cfg(feature = "parquet")]
+use self::parquet::{ParquetFile, ParquetPiece, ParquetReader};
+use self::pieces::{Batches, Piece, PieceReader};
+use super::kind::Kind;
+use super::rows::{DecodeHalt, RowDecoder, RowReader, RowSource, SourceColumn};
+use super::source::Source;
+use crate::{Error, ErrorKind, Result};
+
+/// A Parquet file, an Arrow file or stream, or any reader of record batches.
+pub struct ArrowSource<'a> {
+    name: String,
+    columns: Vec<SourceColumn>,
+    names: Arc<[String]>,
+    schema: SchemaRef,
+    origin: Origin<'a>,
+}
+
+enum Origin<'a> {
+    #[cfg(feature = "parquet")]
+    Parquet(Arc<ParquetFile>),
+    File(Arc<IpcFile>),
+    /// With the stream as it was opened to see its columns, until it is read.
+    Stream {
+        source: Box<Source<'a>>,
+        opened: Option<Box<Stream<'a>>>,
+    },
+    Reader(Option<Box<dyn RecordBatchReader + Send + 'a>>),
+}
+
+impl<'a> ArrowSource<'a> {
+    /// An input that is of this kind, as [`Source::kind`] says. What is not a
+    /// plain file but must be read from its end is copied to `folder` first.
+    ///
+    /// # Errors
+    /// Where the input cannot be read, or is not what it should be.
+    pub fn new(mut source: Source<'a>, kind: Kind, folder: &Path) -> Result<Self> {
+        match kind {
+            #[cfg(feature = "parquet")]
+            Kind::Parquet => {
+                let file = Arc::new(ParquetFile::new(source.stored(folder)?)?);
+                Ok(Self::of(source.name(), file.schema(), Origin::Parquet(Arc::clone(&file))))
+            }
+            Kind::ArrowFile => {
+                let file = Arc::new(IpcFile::new(source.stored(folder)?)?);
+                Ok(Self::of(source.name(), file.schema(), Origin::File(Arc::clone(&file))))
+            }
+            Kind::ArrowStream => {
+                let stream = open_stream(&mut source)?;
+                let (name, schema) = (source.name().to_owned(), Arc::clone(stream.schema()));
+                let (source, opened) = (Box::new(source), Some(stream));
+                Ok(Self::of(&name, &schema, Origin::Stream { source, opened }))
+            }
+            other => {
+                let reason = format!("is of a kind ({other:?}) that cannot be read as Arrow here");
+                Err(ErrorKind::Input { file: source.name().to_owned(), reason }.into())
+            }
+        }
+    }
+
+    /// Any reader of record batches, named `name` in messages.
+    ///
+    /// It can be opened once: a second pass over it, which types that must be
+    /// looked at ([`SourceColumn::declared`] is `None`) may need, is an error.
+    pub fn from_reader(
+        name: impl Into<String>,
+        reader: impl RecordBatchReader + Send + 'a,
+    ) -> Self {
+        let schema = reader.schema();
+        Self::of(&name.into(), &schema, Origin::Reader(Some(Box::new(reader))))
+    }
+
+    fn of(name: &str, schema: &SchemaRef, origin: Origin<'a>) -> Self {
+        let columns = types::columns_of(schema.fields());
+        let names = columns.iter().map(|column| column.name.clone()).collect();
+        Self { name: name.to_owned(), columns, names, schema: Arc::clone(schema), origin }
+    }
+}
+
+fn open_stream<'a>(source: &mut Source<'a>) -> Result<Box<Stream<'a>>> {
+    let taken_bytes = Arc::new(AtomicU64::new(0));
+    Ok(Box::new(Stream::new(source.open(&taken_bytes)?, &taken_bytes)?))
+}
+
+impl<'a> RowSource for ArrowSource<'a> {
+    type Reader = ArrowReader<'a>;
+    type Decoder = ArrowDecoder;
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn columns(&self) -> &[SourceColumn] {
+        &self.columns
+    }
+
+    fn open(&mut self, bytes_read: &Arc<AtomicU64>) -> Result<(ArrowReader<'a>, ArrowDecoder)> {
+        bytes_read.store(0, Ordering::Relaxed);
+        let mut decoder = ArrowDecoder {
+            name: self.name.clone(),
+            names: Arc::clone(&self.names),
+            #[cfg(feature = "parquet")]
+            parquet: None,
+        };
+        let pieces = |batches| Pieces::Batches(PieceReader::new(&self.name, &self.schema, batches));
+        let (pieces, bytes_total) = match &mut self.origin {
+            #[cfg(feature = "parquet")]
+            Origin::Parquet(file) => {
+                file.file().check_unchanged()?;
+                decoder.parquet = Some(Arc::clone(file));
+                let reader = ParquetReader::new(file, bytes_read);
+                (Pieces::Parquet(reader), Some(file.file().bytes()))
+            }
+            Origin::File(file) => {
+                file.file().check_unchanged()?;
+                let batches = Batches::File(Arc::clone(file), 0, Arc::clone(bytes_read));
+                (pieces(batches), Some(file.file().bytes()))
+            }
+            Origin::Stream { source, opened } => {
+                let mut stream = opened.take().map_or_else(|| open_stream(source), Ok)?;
+                if stream.schema() != &self.schema {
+                    return Err(super::source::Fingerprint::changed(&self.name));
+                }
+                stream.count_in(bytes_read);
+                let bytes_total = stream.bytes_total();
+                (pieces(Batches::Stream(stream)), bytes_total)
+            }
+            Origin::Reader(reader) => {
+                let reader = reader.take().ok_or_else(|| read_once(&self.name))?;
+                (pieces(Batches::Reader(reader, 0, Arc::clone(bytes_read))), None)
+            }
+        };
+        Ok((ArrowReader { pieces, bytes_total }, decoder))
+    }
+
+    /// All columns are known from the schema.
+    fn discover_columns(&mut self, _bytes_read: &Arc<AtomicU64>) -> Result<()> {
+        Ok(())
+    }
+}
+
+fn read_once(name: &str) -> Error {
+    let reason = "cannot be read a second time".to_owned();
+    Error::from(ErrorKind::Input { file: name.to_owned(), reason })
+        .to_do("name the types of its columns, so that one pass is enough")
+}
+
+/// Claims pieces of an Arrow or Parquet input.
+pub struct ArrowReader<'a> {
+    pieces: Pieces<'a>,
+    bytes_total: Option<u64>,
+}
+
+enum Pieces<'a> {
+    #[cfg(feature = "parquet")]
+    Parquet(ParquetReader),
+    Batches(PieceReader<'a>),
+}
+
+/// A piece of an Arrow or Parquet input, not yet taken apart.
+#[derive(Debug, Default)]
+pub struct ArrowPiece(PieceKind);
+
+#[derive(Debug, Default)]
+enum PieceKind {
+    #[default]
+    Empty,
+    #[cfg(feature = "parquet")]
+    Parquet(ParquetPiece),
+    Batches(Piece),
+}
+
+impl RowReader for ArrowReader<'_> {
+    type Raw = ArrowPiece;
+
+    fn claim(&mut self, raw: &mut ArrowPiece) -> Result<bool> {
+        let piece = match &mut self.pieces {
+            #[cfg(feature = "parquet")]
+            Pieces::Parquet(reader) => reader.claim()?.map(PieceKind::Parquet),
+            Pieces::Batches(reader) => reader.claim()?.map(PieceKind::Batches),
+        };
+        let is_there = piece.is_some();
+        raw.0 = piece.unwrap_or_default();
+        Ok(is_there)
+    }
+
+    fn bytes_total(&self) -> Option<u64> {
+        self.bytes_total
+    }
+}
+
+/// Takes pieces of an Arrow or Parquet input apart.
+pub struct ArrowDecoder {
+    name: String,
+    names: Arc<[String]>,
+    #[cfg(feature = "parquet")]
+    parquet: Option<Arc<ParquetFile>>,
+}
+
+impl RowDecoder for ArrowDecoder {
+    type Raw = ArrowPiece;
+    type Batch = ArrowBatch;
+
+    fn decode(&self, raw: &mut ArrowPiece, batch: &mut ArrowBatch) -> Result<(), DecodeHalt> {
+        // What the batch holds is let go first: it may be large.
+        *batch = ArrowBatch::default();
+        match std::mem::take(&mut raw.0) {
+            PieceKind::Empty => {}
+            #[cfg(feature = "parquet")]
+            PieceKind::Parquet(piece) => {
+                if let Some(file) = &self.parquet {
+                    *batch = file.decode(&piece, &self.names)?;
+                }
+            }
+            PieceKind::Batches(piece) => *batch = piece.decode(&self.name, &self.names)?,
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,230 @@
+//! Record batches of any size, in pieces of a handy size.
+//!
+//! Small batches are joined, as each piece costs the loader some work; large
+//! ones are cut, so that several threads have something to do and none holds
+//! too much. Batches of IPC are unpacked by the first thread that needs one.
+//!
+//! Must never: unpack anything while pieces are claimed.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use arrow_array::{RecordBatch, RecordBatchReader};
+use arrow_schema::{DataType, SchemaRef};
+use arrow_select::concat::concat_batches;
+
+use super::batch::ArrowBatch;
+use super::guard::guarded;
+use super::ipc::{IpcFile, Stream, batch_name};
+use super::message::Pending;
+use super::types::has_any;
+use crate::input::stored::damaged;
+use crate::{ErrorKind, Result};
+
+/// Rows of a piece at most.
+const PIECE_ROWS_MAX: usize = 128 << 10;
+/// And at least, be they as long as they may.
+const PIECE_ROWS_MIN: usize = 1 << 10;
+/// Bytes of a piece, roughly.
+const PIECE_BYTES: u64 = 16 << 20;
+
+/// Batches smaller than this in rows and in bytes are joined.
+const JOINED_ROWS_MIN: usize = 16 << 10;
+const JOINED_BYTES_MIN: usize = 1 << 20;
+
+/// How many rows to take at a time of so many with so many bytes, in parts of
+/// about the same size.
+pub(super) fn rows_of_piece(rows: usize, bytes: u64) -> usize {
+    let by_bytes = bytes / PIECE_BYTES + 1;
+    let by_rows = (rows / PIECE_ROWS_MAX) as u64 + 1;
+    let pieces = usize::try_from(by_bytes.max(by_rows)).unwrap_or(usize::MAX);
+    rows.div_ceil(pieces).max(PIECE_ROWS_MIN)
+}
+
+/// A record batch, unpacked or not.
+#[derive(Debug, Clone)]
+pub(super) enum Part {
+    Pending(Arc<Pending>),
+    /// And its number, from 1.
+    Ready(RecordBatch, u64),
+}
+
+impl Part {
+    fn rows(&self) -> usize {
+        match self {
+            Self::Pending(pending) => pending.rows(),
+            Self::Ready(batch, _) => batch.num_rows(),
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Pending(pending) => pending.bytes(),
+            Self::Ready(batch, _) => batch.get_array_memory_size(),
+        }
+    }
+
+    fn number(&self) -> u64 {
+        match self {
+            Self::Pending(pending) => pending.number(),
+            Self::Ready(_, number) => *number,
+        }
+    }
+
+    fn unpack(&self) -> Result<&RecordBatch, String> {
+        match self {
+            Self::Pending(pending) => pending.unpack(),
+            Self::Ready(batch, _) => Ok(batch),
+        }
+    }
+}
+
+/// Some record batches, or rows of one.
+#[derive(Debug)]
+pub(super) struct Piece {
+    /// One, or several small ones.
+    parts: Vec<Part>,
+    /// Which rows of it, if it is one.
+    rows: Range<usize>,
+    /// The first row's number in the input, from 1.
+    first_line: u64,
+}
+
+impl Piece {
+    /// Takes the rows apart.
+    ///
+    /// # Errors
+    /// Where the input, which is called `name`, is damaged.
+    pub fn decode(self, name: &str, names: &Arc<[String]>) -> Result<ArrowBatch> {
+        let number = self.parts[0].number();
+        self.decode_parts(names)
+            .map_err(|(index, reason)| damaged(name, &batch_name(number + index), reason))
+    }
+
+    fn decode_parts(&self, names: &Arc<[String]>) -> Result<ArrowBatch, (u64, String)> {
+        let unpack = |(index, part): (usize, &Part)| {
+            part.unpack().cloned().map_err(|reason| (index as u64, reason))
+        };
+        let batches = self.parts.iter().enumerate().map(unpack).collect::<Result<Vec<_>, _>>()?;
+        let (batch, rows) = if let [batch] = batches.as_slice() {
+            (batch.clone(), self.rows.clone())
+        } else {
+            let joined = guarded(|| concat_batches(&batches[0].schema(), &batches));
+            let joined = joined.map_err(|reason| (0, reason))?;
+            let rows = 0..joined.num_rows();
+            (joined, rows)
+        };
+        guarded(|| ArrowBatch::new(names, &batch, rows, self.first_line))
+            .map_err(|reason| (0, reason))
+    }
+}
+
+/// Where record batches come from.
+pub(super) enum Batches<'a> {
+    Stream(Box<Stream<'a>>),
+    /// With the next block, and what to count in.
+    File(Arc<IpcFile>, usize, Arc<AtomicU64>),
+    /// With the number of batches so far, and what to count in.
+    Reader(Box<dyn RecordBatchReader + Send + 'a>, u64, Arc<AtomicU64>),
+}
+
+impl Batches<'_> {
+    fn next(&mut self, name: &str) -> Result<Option<Part>> {
+        let pending = |pending: Option<Pending>| pending.map(|it| Part::Pending(Arc::new(it)));
+        match self {
+            Self::Stream(stream) => stream.next().map(pending),
+            Self::File(file, next, bytes_read) => {
+                let batch = file.batch(*next)?;
+                let bytes = batch.as_ref().map_or(0, Pending::bytes) as u64;
+                bytes_read.fetch_add(bytes, Ordering::Relaxed);
+                *next += 1;
+                Ok(pending(batch))
+            }
+            Self::Reader(reader, batches, bytes_read) => {
+                let Some(batch) = reader.next() else { return Ok(None) };
+                *batches += 1;
+                let batch = batch.map_err(|error| {
+                    let reason = format!("{} cannot be read: {error}", batch_name(*batches));
+                    ErrorKind::Input { file: name.to_owned(), reason }
+                })?;
+                let bytes = batch.get_array_memory_size() as u64;
+                bytes_read.fetch_add(bytes, Ordering::Relaxed);
+                Ok(Some(Part::Ready(batch, *batches)))
+            }
+        }
+    }
+}
+
+/// Reads record batches in pieces.
+pub(super) struct PieceReader<'a> {
+    batches: Batches<'a>,
+    name: String,
+    joins: bool,
+    /// A batch of which rows are left, and the first of them.
+    left: Option<(Part, usize)>,
+    next_line: u64,
+}
+
+impl<'a> PieceReader<'a> {
+    /// Reads from the start.
+    pub fn new(name: &str, schema: &SchemaRef, batches: Batches<'a>) -> Self {
+        // What would have to be rewritten if it were joined.
+        let is_encoded = |data_type: &DataType| {
+            matches!(data_type, DataType::Dictionary(..) | DataType::RunEndEncoded(..))
+        };
+        let joins = !schema.fields().iter().any(|field| has_any(field.data_type(), &is_encoded));
+        Self { batches, name: name.to_owned(), joins, left: None, next_line: 1 }
+    }
+
+    /// The next piece; `None` at the end.
+    ///
+    /// # Errors
+    /// Where the input cannot be read or is damaged.
+    pub fn claim(&mut self) -> Result<Option<Piece>> {
+        let Some((part, start)) = self.next_left()? else { return Ok(None) };
+        let piece_rows = rows_of_piece(part.rows(), part.bytes() as u64);
+        let end = part.rows().min(start.saturating_add(piece_rows));
+        let first_line = self.next_line;
+        let mut piece = Piece { parts: vec![part], rows: start..end, first_line };
+        let mut rows = end - start;
+        if end < piece.parts[0].rows() {
+            self.left = Some((piece.parts[0].clone(), end));
+        } else if start == 0 && self.joins {
+            rows = self.join(&mut piece)?;
+        }
+        let next_line = self.next_line.checked_add(rows as u64);
+        self.next_line =
+            next_line.ok_or_else(|| damaged(&self.name, "the input", "it has too many rows"))?;
+        Ok(Some(piece))
+    }
+
+    fn next_left(&mut self) -> Result<Option<(Part, usize)>> {
+        if let Some(left) = self.left.take() {
+            return Ok(Some(left));
+        }
+        while let Some(part) = self.batches.next(&self.name)? {
+            if part.rows() > 0 {
+                return Ok(Some((part, 0)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Adds batches to a small one; how many rows they all have.
+    fn join(&mut self, piece: &mut Piece) -> Result<usize> {
+        let is_small = |rows, bytes| rows < JOINED_ROWS_MIN && bytes < JOINED_BYTES_MIN;
+        let (mut rows, mut bytes) = (piece.rows.len(), piece.parts[0].bytes());
+        while is_small(rows, bytes) {
+            let Some((part, start)) = self.next_left()? else { break };
+            if !is_small(part.rows(), part.bytes()) {
+                self.left = Some((part, start));
+                break;
+            }
+            rows += part.rows();
+            bytes += part.bytes();
+            piece.parts.push(part);
+        }
+        Ok(rows)
+    }
+}

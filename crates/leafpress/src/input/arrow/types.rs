@@ -1,0 +1,103 @@
+//! What Arrow's types become in SQLite.
+//!
+//! | Arrow | SQLite |
+//! |---|---|
+//! | bool, int8 to int64, uint8 to uint32, duration | INTEGER; true is 1; durations are counts in their unit |
+//! | uint64, decimal without fraction | INTEGER where all values fit, else TEXT (looked at) |
+//! | float16 to float64 | REAL, exactly; NaN is NULL |
+//! | decimal with fraction | TEXT, every digit of its scale |
+//! | date, time, timestamp, interval | TEXT, see `text.rs` |
+//! | strings | TEXT |
+//! | binary of any kind | BLOB |
+//! | list, struct, map, union | TEXT, JSON; see `nested.rs` |
+//! | dictionary, run-end encoded | what their values are |
+//! | null | NULL (looked at, in vain) |
+//!
+//! Must never: promise a type that a value could break.
+
+use arrow_schema::{DataType, Fields};
+
+use crate::input::rows::{SourceColumn, SourceType};
+
+/// All decimals of so many digits fit 64 bits.
+pub(super) const DIGITS_OF_64_BITS: u8 = 18;
+
+/// The columns of a schema, by their names as they are.
+pub(super) fn columns_of(fields: &Fields) -> Vec<SourceColumn> {
+    let column = |field: &arrow_schema::FieldRef| SourceColumn {
+        name: field.name().clone(),
+        declared: declared_type(field.data_type()),
+        declared_sql: None,
+    };
+    fields.iter().map(column).collect()
+}
+
+/// What all values of an Arrow type are; `None` where they must be looked at.
+pub(super) fn declared_type(data_type: &DataType) -> Option<SourceType> {
+    match data_type {
+        DataType::Boolean
+        | DataType::Int8
+        | DataType::Int16
+        | DataType::Int32
+        | DataType::Int64
+        | DataType::UInt8
+        | DataType::UInt16
+        | DataType::UInt32
+        | DataType::Duration(_) => Some(SourceType::Integer),
+        DataType::Float16 | DataType::Float32 | DataType::Float64 => Some(SourceType::Real),
+        DataType::Null | DataType::UInt64 => None,
+        DataType::Decimal32(digits, scale)
+        | DataType::Decimal64(digits, scale)
+        | DataType::Decimal128(digits, scale)
+        | DataType::Decimal256(digits, scale) => match (*scale, *digits) {
+            (0, ..=DIGITS_OF_64_BITS) => Some(SourceType::Integer),
+            (0, _) => None,
+            _ => Some(SourceType::Text),
+        },
+        DataType::Binary
+        | DataType::LargeBinary
+        | DataType::BinaryView
+        | DataType::FixedSizeBinary(_) => Some(SourceType::Blob),
+        DataType::Dictionary(_, values) => declared_type(values),
+        DataType::RunEndEncoded(_, values) => declared_type(values.data_type()),
+        DataType::Utf8
+        | DataType::LargeUtf8
+        | DataType::Utf8View
+        | DataType::Date32
+        | DataType::Date64
+        | DataType::Time32(_)
+        | DataType::Time64(_)
+        | DataType::Timestamp(..)
+        | DataType::Interval(_)
+        | DataType::List(_)
+        | DataType::LargeList(_)
+        | DataType::FixedSizeList(..)
+        | DataType::ListView(_)
+        | DataType::LargeListView(_)
+        | DataType::Struct(_)
+        | DataType::Map(..)
+        | DataType::Union(..) => Some(SourceType::Text),
+    }
+}
+
+/// Whether a type, or one within it, is such a one.
+pub(super) fn has_any(data_type: &DataType, wanted: &impl Fn(&DataType) -> bool) -> bool {
+    wanted(data_type)
+        || match data_type {
+            DataType::List(child)
+            | DataType::LargeList(child)
+            | DataType::ListView(child)
+            | DataType::LargeListView(child)
+            | DataType::FixedSizeList(child, _)
+            | DataType::Map(child, _) => has_any(child.data_type(), wanted),
+            DataType::Struct(children) => {
+                children.iter().any(|child| has_any(child.data_type(), wanted))
+            }
+            DataType::Union(children, _) => {
+                children.iter().any(|(_, child)| has_any(child.data_type(), wanted))
+            }
+            DataType::Dictionary(_, values) => has_any(values, wanted),
+            DataType::RunEndEncoded(_, values) => has_any(values.data_type(), wanted),
+            _ => false,
+        }
+}
