@@ -63,11 +63,6 @@ pub trait RowSource {
         Vec::new()
     }
 
-    /// Whether a second opening takes a first one that was read to its end.
-    fn reads_once(&self) -> bool {
-        false
-    }
-
     /// The columns; known from the source's making on.
     fn columns(&self) -> &[SourceColumn];
 

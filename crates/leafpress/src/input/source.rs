@@ -123,21 +123,29 @@ impl<'a> Source<'a> {
         self.open_any(bytes_read)?.refuse_foreign()
     }
 
-    /// What stands in the input, if it is not text: looked at after
-    /// decompression, and without taking anything from it.
+    /// What stands in the input, if it is not text.
     ///
     /// # Errors
     /// Where the input cannot be read.
     pub fn kind(&mut self) -> Result<Option<Kind>> {
+        self.beginning().map(|first| kind_of(&first))
+    }
+
+    /// The input's first bytes, looked at after decompression and without
+    /// taking anything from it.
+    ///
+    /// # Errors
+    /// Where the input cannot be read.
+    pub fn beginning(&mut self) -> Result<Vec<u8>> {
         if let Origin::Stream { reader, .. } = &mut self.origin {
             let Some(mut stream) = reader.take() else { return Err(read_once(&self.name)) };
             let first = read_first(&mut stream);
             let first = first.map_err(|error| Error::io("read", Path::new(&self.name), error))?;
             *reader = Some(Box::new(Cursor::new(first.clone()).chain(stream)));
             let mut copy = Self::reader(self.name.clone(), Cursor::new(first), None);
-            return copy.open_any(&Arc::default()).map(Opened::first_kind);
+            return copy.open_any(&Arc::default()).map(Opened::first_bytes);
         }
-        self.open_any(&Arc::default()).map(Opened::first_kind)
+        self.open_any(&Arc::default()).map(Opened::first_bytes)
     }
 
     /// The input as a file to be read at any place: itself, or a copy of what
@@ -343,8 +351,8 @@ impl<'a> Opened<'a> {
         Err(ErrorKind::Input { file: self.name, reason }.into())
     }
 
-    /// The kind of what is in it, by as much of its beginning as can be read.
-    fn first_kind(mut self) -> Option<Kind> {
+    /// As much of its beginning as tells what it is, and can be read.
+    fn first_bytes(mut self) -> Vec<u8> {
         let mut first = [0; KIND_BYTES];
         let mut length = 0;
         while length < first.len() {
@@ -353,7 +361,7 @@ impl<'a> Opened<'a> {
                 Ok(count) => length += count,
             }
         }
-        kind_of(&first[..length])
+        first[..length].to_vec()
     }
 
     /// Whether the input is compressed as a whole.

@@ -30,6 +30,7 @@ mod describe;
 mod existing;
 mod fields;
 mod flow;
+mod inputs;
 mod locate;
 mod memory;
 mod monitor;
@@ -64,14 +65,16 @@ use std::time::Duration;
 
 pub use self::build::OnConflict;
 pub use self::fields::{TimestampForm, Uuid7Form};
-pub use self::options::{CancelToken, CsvOptions, IntoTable, OnError, Progress, Ragged};
+pub use self::options::{
+    CancelToken, CsvOptions, InputFormat, IntoTable, OnError, Progress, Ragged,
+};
 pub use self::report::{ColumnReport, DecidedBy, DryRun, Report, Stage};
 pub use self::rows::{Field, Row, TypedRecord};
 pub use crate::schema::{Column, ColumnType};
 pub use leafpress_format::Value;
 
-use self::csv::CsvFeed;
 use self::fields::FieldRule;
+use self::inputs::{Goal, Inputs, ToLoad, ToLook};
 use self::monitor::Monitor;
 use self::parts::PartsFeed;
 use crate::error::{Error, ErrorKind, Result};
@@ -105,6 +108,7 @@ pub struct Loader {
     null_markers: Vec<Vec<u8>>,
     empty_null: bool,
     trim: bool,
+    format: Option<InputFormat>,
     csv: CsvOptions,
     into: Option<IntoTable>,
     busy_timeout: Duration,
@@ -140,6 +144,7 @@ impl Loader {
             null_markers: Vec::new(),
             empty_null: false,
             trim: false,
+            format: None,
             csv: CsvOptions::default(),
             into: None,
             busy_timeout: BUSY_TIMEOUT_DEFAULT,
@@ -343,6 +348,15 @@ impl Loader {
         self
     }
 
+    /// Which text the inputs are; by default their names' endings and first
+    /// characters tell. Formats that are not text are always known by their
+    /// first bytes.
+    #[must_use]
+    pub fn format(mut self, format: InputFormat) -> Self {
+        self.format = Some(format);
+        self
+    }
+
     /// How the CSV input is written.
     #[must_use]
     pub fn csv(mut self, options: CsvOptions) -> Self {
@@ -371,7 +385,7 @@ impl Loader {
         self
     }
 
-    /// Loads a CSV file, plain or compressed by gzip or zstd.
+    /// Loads a file: CSV, JSON, Parquet or Arrow, plain or compressed by gzip or zstd.
     ///
     /// # Errors
     ///
@@ -382,7 +396,7 @@ impl Loader {
         self.load_files(&[path])
     }
 
-    /// Loads several CSV files, one after the other, into the same table.
+    /// Loads several files, one after the other, into the same table.
     /// Columns are matched by name.
     ///
     /// # Errors
@@ -394,7 +408,7 @@ impl Loader {
         self.load_sources(sources)
     }
 
-    /// Loads CSV from a reader. `name` stands for it in messages and, without
+    /// Loads what a reader gives. `name` stands for it in messages and, without
     /// its endings, names the table.
     ///
     /// What is read is kept in an anonymous temporary file beside the
@@ -525,25 +539,17 @@ impl Loader {
     }
 
     fn load_sources(&self, sources: Vec<Source<'_>>) -> Result<Report> {
-        let monitor = Monitor::default();
-        let load = || {
-            let table = self.table_name(sources.first().map_or("", Source::name))?;
-            flow::load(self, &table, &monitor, |declared, page_bytes| {
-                CsvFeed::new(self, sources, declared, &table, page_bytes, &monitor)
-            })
-        };
-        monitor.watch(self.progress.as_deref(), load).map_err(|error| self.unharmed(error))
+        self.run::<ToLoad>(sources)
     }
 
     fn dry_run_sources(&self, sources: Vec<Source<'_>>) -> Result<DryRun> {
+        self.run::<ToLook>(sources)
+    }
+
+    fn run<G: Goal>(&self, sources: Vec<Source<'_>>) -> Result<G::Outcome> {
         let monitor = Monitor::default();
-        let look = || {
-            let table = self.table_name(sources.first().map_or("", Source::name))?;
-            flow::dry_run(self, &table, &monitor, |declared, page_bytes| {
-                CsvFeed::new(self, sources, declared, &table, page_bytes, &monitor)
-            })
-        };
-        monitor.watch(self.progress.as_deref(), look).map_err(|error| self.unharmed(error))
+        let run = || Inputs::of(self, sources)?.run::<G>(self, &monitor);
+        monitor.watch(self.progress.as_deref(), run).map_err(|error| self.unharmed(error))
     }
 
     /// Adds to an error that nothing was written, which is so until the rename.

@@ -52,6 +52,15 @@ pub enum Ragged {
     Truncate,
 }
 
+/// Which text an input is, where its name and its beginning do not tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InputFormat {
+    /// Comma-separated values, or separated by anything else.
+    Csv,
+    /// JSON: objects one after the other, or an array of them.
+    Json,
+}
+
 /// How rows get into a table that exists already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IntoTable {

@@ -341,7 +341,7 @@ impl<'l, S: RowSource> TypedFeed<'l, S> {
         };
         let result = pass.run(with.work, joined, with.rejects);
         if let Err(Halt::Refuted | Halt::Unsorted | Halt::NewColumn) = result
-            && source.reads_once()
+            && source.is_stream()
         {
             // What is copied aside is whole only when all of it was read.
             let mut reader = pass.into_reader();

@@ -146,12 +146,19 @@ impl<'a> RowSource for JsonSource<'a> {
     type Reader = JsonReader<'a>;
     type Decoder = JsonDecoder;
 
+    const HAS_OPTIONAL_COLUMNS: bool = true;
+    const HAS_BLOBS: bool = false;
+
     fn name(&self) -> &str {
         self.source.name()
     }
 
     fn columns(&self) -> &[SourceColumn] {
         &self.columns
+    }
+
+    fn notes(&self) -> Vec<String> {
+        self.notes.clone()
     }
 
     fn is_stream(&self) -> bool {
