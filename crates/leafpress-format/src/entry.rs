@@ -392,6 +392,30 @@ pub fn compare_records(left: &[u8], right: &[u8], columns: &[KeyColumn]) -> Orde
     Ordering::Equal
 }
 
+/// Whether the first columns of a record are there, as far as it was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FirstColumns {
+    /// All of them.
+    Whole,
+    /// The record ends before: it was written when the table had fewer columns.
+    Absent,
+    /// What there is of the record ends before, or is malformed.
+    Cut,
+}
+
+impl FirstColumns {
+    /// Looks for the first `columns` columns of a record, or of its beginning.
+    pub fn look(beginning: &[u8], columns: usize) -> Self {
+        let mut walk = Walk::new(beginning);
+        let found = (0..columns).take_while(|_| walk.next().is_some()).count();
+        match found {
+            _ if found == columns => Self::Whole,
+            _ if walk.is_sound() => Self::Absent,
+            _ => Self::Cut,
+        }
+    }
+}
+
 /// How many of the first `columns.len()` columns of two records are equal,
 /// before the first that is not. NULL equals NULL here.
 ///

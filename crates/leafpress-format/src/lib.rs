@@ -41,6 +41,7 @@ pub mod number;
 mod numbers;
 mod pointer_map;
 mod prefix;
+mod read;
 mod record;
 mod relocate;
 mod run_pages;
@@ -52,7 +53,8 @@ mod varint;
 
 pub use affinity::Affinity;
 pub use entry::{
-    EntryColumn, Projection, RecordColumns, compare_records, equal_columns, key_has_null,
+    EntryColumn, FirstColumns, Projection, RecordColumns, compare_records, equal_columns,
+    key_has_null,
 };
 pub use error::{FormatError, PAGE_NUMBER_MAX, RECORD_BYTES_MAX};
 pub use finished::FinishedPages;
@@ -65,6 +67,7 @@ pub use number::{Number, NumberText};
 pub use numbers::{PageNumbers, PageRange};
 pub use pointer_map::{MappedRange, POINTER_MAP_ENTRY_BYTES, PointerMap};
 pub use prefix::key_prefix;
+pub use read::{TableLeaf, TablePage, TableRow, read_overflow_page};
 pub use record::{
     COLUMN_OVERHEAD_BYTES_MAX, HEADER_LENGTH_BYTES_MAX, RecordWriter, SerialTypes,
     WRITE_SLACK_BYTES, record, record_bytes_max,
