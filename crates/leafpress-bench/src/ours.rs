@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::thread;
 
-use leafpress::load::{Column, ColumnType, IndexOptions, IntoTable, Loader, Report, Row, Value};
+use leafpress::load::{Column, ColumnType, Indexer, IntoTable, Loader, Report, Row, Value};
 
 use crate::error::Result;
 use crate::events::{Event, Events, KEY_BYTES, PAYLOAD_BYTES};
@@ -108,7 +108,7 @@ pub(crate) fn attach_users(areas: &Areas, rows_count: u64, database: &Path) -> R
 
 /// Makes the index of the CSV file's table.
 pub(crate) fn create_index(database: &Path) -> Result<()> {
-    leafpress::load::index(database, "data", INDEXED_COLUMN, &IndexOptions::default())?;
+    Indexer::new(database, "data").build(INDEXED_COLUMN)?;
     Ok(())
 }
 

@@ -29,6 +29,8 @@ pub enum FormatError {
         /// What was asked for.
         bytes: u32,
     },
+    /// A page that was read is not one of a B-tree of that layout.
+    MalformedPage,
 }
 
 impl fmt::Display for FormatError {
@@ -49,6 +51,7 @@ impl fmt::Display for FormatError {
             Self::PageSize { bytes } => {
                 write!(f, "{bytes} is not a page size: it takes a power of two from 512 to 65536")
             }
+            Self::MalformedPage => write!(f, "a page is not what SQLite's format says"),
         }
     }
 }

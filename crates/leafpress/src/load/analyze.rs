@@ -13,13 +13,17 @@
 
 use std::fmt::Write as _;
 
-use leafpress_format::{KeyColumn, equal_columns};
+use leafpress_format::{KeyColumn, SortOrder, equal_columns, key_has_null};
+
+use crate::schema::shape::EntryShape;
 
 /// The statistics of one index, or of a WITHOUT ROWID table's key.
 #[derive(Debug, Clone)]
 pub struct StatCounter {
     /// The columns that the user declared, which the statistics are of.
     key: Vec<KeyColumn>,
+    /// Whether ANALYZE takes each NULL for another value, once it has met a value.
+    nulls_differ: bool,
     entries: u64,
     /// Of so many columns and one: how many different beginnings there are.
     beginnings: Vec<u64>,
@@ -28,11 +32,17 @@ pub struct StatCounter {
 }
 
 impl StatCounter {
-    /// A counter for an index of these key columns, without those that SQLite
-    /// adds at the end.
-    pub fn new(key: Vec<KeyColumn>) -> Self {
+    /// A counter for an index, or a WITHOUT ROWID table, of these entries;
+    /// `unique` if they are.
+    pub fn new(entry: &EntryShape, unique: bool) -> Self {
+        let key = entry.order[..entry.unique_columns].to_vec();
+        // ANALYZE compares no more entries of a unique index of one column once
+        // it has met a value. In ascending order no NULL comes then.
+        let nulls_differ = unique
+            && entry.columns.len() == 2
+            && matches!(key.as_slice(), [one] if one.order == SortOrder::Descending);
         let beginnings = vec![0; key.len()];
-        Self { key, entries: 0, beginnings, first: Vec::new(), last: Vec::new() }
+        Self { key, nulls_differ, entries: 0, beginnings, first: Vec::new(), last: Vec::new() }
     }
 
     /// Adds the next entry's record.
@@ -88,7 +98,9 @@ impl StatCounter {
             return None;
         }
         let mut stat = self.entries.to_string();
+        let all_differ = self.nulls_differ && !key_has_null(&self.first, 1);
         for &beginnings in &self.beginnings {
+            let beginnings = if all_differ { self.entries } else { beginnings };
             let _ = write!(stat, " {}", average(self.entries, beginnings));
         }
         Some(stat)
@@ -116,17 +128,19 @@ mod tests {
         connection.execute_batch("ANALYZE").expect("ANALYZE");
         let shape = describe_existing(connection, "main", "t").expect("a shape");
         let file = serialized(connection);
-        let table_key = shape.key.iter().map(|key| ("t".to_owned(), key));
-        let indexes = shape.indexes.iter().map(|index| (index.name.clone(), &index.entry));
-        for (name, entry) in table_key.chain(indexes) {
+        let table_key = shape.key.iter().map(|key| ("t".to_owned(), key, true));
+        let indexes =
+            shape.indexes.iter().map(|index| (index.name.clone(), &index.entry, index.unique));
+        for (name, entry, unique) in table_key.chain(indexes) {
             let root = "SELECT rootpage FROM sqlite_schema WHERE name = ?1";
             let root = connection.query_row(root, [&name], |row| row.get(0)).expect("a root");
             let entries = TreeReader::new(&file).entries(root);
-            let key = entry.order[..entry.unique_columns].to_vec();
             let (first, second) = entries.split_at(entries.len() * cut_percent / 100);
             let [mut counter, later] = [first, second].map(|part| {
-                let mut counter = StatCounter::new(key.clone());
-                part.iter().for_each(|entry| counter.add(&entry.payload));
+                let mut counter = StatCounter::new(entry, unique);
+                for entry in part {
+                    counter.add(&entry.payload);
+                }
                 counter
             });
             counter.merge(later);
@@ -169,7 +183,8 @@ mod tests {
             let ending = if without_rowid { "WITHOUT ROWID" } else { "" };
             let sql = format!(
                 "CREATE TABLE t(a NOT NULL, b COLLATE NOCASE NOT NULL, c, d UNIQUE, PRIMARY KEY(a, b, c)) {ending};
-                 CREATE INDEX i ON t(b, a DESC); CREATE INDEX j ON t(c, c); CREATE UNIQUE INDEX k ON t(c, d);"
+                 CREATE INDEX i ON t(b, a DESC); CREATE INDEX j ON t(c, c); CREATE UNIQUE INDEX k ON t(c, d);
+                 CREATE UNIQUE INDEX l ON t(d DESC);"
             );
             connection.execute_batch(&sql).expect("a table");
             for (a, b, c) in rows {

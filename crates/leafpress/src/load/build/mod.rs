@@ -394,7 +394,7 @@ impl Finish<'_, '_> {
                 Repeats::Allowed
             };
             let mut press = self.press(sorted, Target::Entries, repeats);
-            press.stat = self.options.analyze.then(|| StatCounter::new(index.entry.order[..index.entry.unique_columns].to_vec()));
+            press.stat = self.options.analyze.then(|| StatCounter::new(&index.entry, index.unique));
             let pressed = press.run(&mut pages)?;
             groups.push(pressed.groups);
             stats.extend(pressed.stat.map(|stat| (index.name.clone(), stat)));
@@ -437,7 +437,7 @@ impl Finish<'_, '_> {
         };
         let mut press = self.press(sorted, target, repeats);
         let key = self.shape.key.as_ref().filter(|_| self.options.analyze);
-        press.stat = key.map(|key| StatCounter::new(key.order[..key.unique_columns].to_vec()));
+        press.stat = key.map(|key| StatCounter::new(key, true));
         let pressed = press.run(pages)?;
         self.rows = pressed.rows;
         groups.push(pressed.groups);

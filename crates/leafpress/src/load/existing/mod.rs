@@ -28,6 +28,7 @@ mod copy;
 mod declared;
 mod indexes;
 mod insert;
+mod index;
 mod inspect;
 mod move_in;
 mod pages;
@@ -43,6 +44,7 @@ use std::time::Duration;
 
 pub(in crate::load) use self::declared::OrderColumn;
 pub(in crate::load) use self::insert::{BestOrder, InsertMode, best_order, insert};
+pub use self::index::{IndexReport, Indexer};
 pub(in crate::load) use self::inspect::{
     AutoVacuum, Existing, SchemaObject, TextEncoding, inspect,
 };

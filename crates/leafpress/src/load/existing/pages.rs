@@ -43,7 +43,7 @@ use crate::schema::quote_identifier;
 /// Batches between the thread that reads and the one that writes.
 const BATCHES_WAITING: usize = 4;
 /// Where page 1 holds the number of pages.
-const PAGE_COUNT_AT: usize = 28;
+pub(super) const PAGE_COUNT_AT: usize = 28;
 /// More than a few pages in the cache win nothing: each is written once.
 const CACHE_BYTES_MAX: u64 = 16 << 20;
 
@@ -275,13 +275,17 @@ impl Move<'_> {
     }
 }
 
-const WRITE_PAGE: &str = "INSERT INTO sqlite_dbpage(pgno, data) VALUES (?1, ?2)";
+pub(super) const WRITE_PAGE: &str = "INSERT INTO sqlite_dbpage(pgno, data) VALUES (?1, ?2)";
 
-fn write_page(transaction: &Transaction<'_>, number: u32, page: &[u8]) -> rusqlite::Result<()> {
+pub(super) fn write_page(
+    transaction: &Transaction<'_>,
+    number: u32,
+    page: &[u8],
+) -> rusqlite::Result<()> {
     transaction.prepare_cached(WRITE_PAGE)?.execute(params![number, page]).map(|_| ())
 }
 
-fn read_page(transaction: &Transaction<'_>, number: u32) -> rusqlite::Result<Vec<u8>> {
+pub(super) fn read_page(transaction: &Transaction<'_>, number: u32) -> rusqlite::Result<Vec<u8>> {
     let sql = "SELECT data FROM sqlite_dbpage WHERE pgno = ?1";
     transaction.prepare_cached(sql)?.query_row([number], |row| row.get(0))
 }

@@ -1,0 +1,495 @@
+//! `leafpress index`: an index on a table that exists.
+//!
+//! ```text
+//! table's leaves ──► entries ──► sorted ──► index pages ──► behind the last page,
+//!  (`scan.rs`)      (workers)               (`build.rs`)     through sqlite_dbpage
+//! ```
+//!
+//! All of it happens in one transaction that holds the write lock from its
+//! start, so nothing is written between the scan and the commit. Pages are read
+//! and written through SQLite: its locks, its journal and its WAL protect them,
+//! and no file is opened past it. The schema row is the last to be written, and
+//! SQLite looks at both ends of the index before the commit.
+//!
+//! Invariants:
+//! 1. After an error the database is as it was.
+//! 2. The index holds what CREATE INDEX would have put into it, in its order.
+//!
+//! What cannot be pressed, SQLite indexes itself, and the report says why.
+
+mod build;
+mod scan;
+#[cfg(test)]
+mod tests;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use leafpress_format::PageLayout;
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, Transaction, params};
+
+use self::build::{Built, Press, Presser};
+use self::scan::{Scan, ScanEnd};
+use super::Settings;
+use super::connect::{Steps, Target, UNCHANGED, ask};
+use super::inspect::{Existing, inspect, read_header};
+use super::pages::{WRITE_PAGE, tidy_log};
+use crate::error::{Error, Result};
+use crate::load::describe::{describe, describe_existing};
+use crate::load::options::CancelToken;
+use crate::load::report::Stage;
+use crate::schema::ddl::IndexRequest;
+use crate::schema::quote_identifier;
+use crate::schema::shape::{EntryColumn, IndexShape, OwnedValue, TableShape};
+use crate::sort::SortOptions;
+
+/// Pages are used once here: a larger cache wins nothing.
+const CACHE_BYTES: u64 = 16 << 20;
+/// What an index takes where nobody says how much it may.
+const MEMORY_BYTES: usize = 1 << 30;
+
+/// Makes an index on a table of a database that exists.
+///
+/// ```no_run
+/// let report = leafpress::load::Indexer::new("people.db", "person")
+///     .build("family_name NOCASE, born DESC")?;
+/// println!("{}: {} entries in {:?}", report.index, report.entries, report.elapsed);
+/// # Ok::<(), leafpress::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Indexer {
+    database: PathBuf,
+    table: String,
+    name: Option<String>,
+    unique: bool,
+    analyze: bool,
+    threads: usize,
+    memory_bytes: usize,
+    folder: Option<PathBuf>,
+    busy_timeout: Duration,
+    cancel: CancelToken,
+}
+
+/// An index that was made.
+#[derive(Debug, Clone, serde::Serialize)]
+pub struct IndexReport {
+    /// The database.
+    pub database: PathBuf,
+    /// The table's name.
+    pub table: String,
+    /// The index's name.
+    pub index: String,
+    /// The statement that declares it.
+    pub create_sql: String,
+    /// Its entries: the table's rows.
+    pub entries: u64,
+    /// Pages by which the database grew.
+    pub pages: u64,
+    /// How it was made: "pressed", or "SQL: " and why.
+    pub path: String,
+    /// From the call to the commit.
+    #[serde(rename = "elapsed_s", serialize_with = "crate::load::report::as_seconds")]
+    pub elapsed: Duration,
+    /// Where the time went.
+    pub stages: Vec<Stage>,
+}
+
+impl Indexer {
+    /// An index on that table.
+    pub fn new(database: impl Into<PathBuf>, table: impl Into<String>) -> Self {
+        Self {
+            database: database.into(),
+            table: table.into(),
+            name: None,
+            unique: false,
+            analyze: false,
+            threads: std::thread::available_parallelism().map_or(1, Into::into),
+            memory_bytes: MEMORY_BYTES,
+            folder: None,
+            busy_timeout: Duration::from_secs(5),
+            cancel: CancelToken::new(),
+        }
+    }
+
+    /// Its name; by default made of the table's and the columns'.
+    #[must_use]
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// Whether no two rows may have the same values there.
+    #[must_use]
+    pub fn unique(mut self, unique: bool) -> Self {
+        self.unique = unique;
+        self
+    }
+
+    /// Whether `sqlite_stat1` is told of the index, as by ANALYZE.
+    #[must_use]
+    pub fn analyze(mut self, analyze: bool) -> Self {
+        self.analyze = analyze;
+        self
+    }
+
+    /// How many threads work; by default as many as there are cores.
+    #[must_use]
+    pub fn threads(mut self, threads: usize) -> Self {
+        self.threads = threads.max(1);
+        self
+    }
+
+    /// Memory for the sort; what exceeds it goes to a temporary file.
+    #[must_use]
+    pub fn memory(mut self, bytes: usize) -> Self {
+        self.memory_bytes = bytes;
+        self
+    }
+
+    /// Where a temporary file may be made; by default beside the database.
+    #[must_use]
+    pub fn temporary_folder(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.folder = Some(folder.into());
+        self
+    }
+
+    /// How long to wait for other programs that write; five seconds by default.
+    #[must_use]
+    pub fn busy_timeout(mut self, timeout: Duration) -> Self {
+        self.busy_timeout = timeout;
+        self
+    }
+
+    /// Lets somebody else stop it.
+    #[must_use]
+    pub fn cancel(mut self, token: CancelToken) -> Self {
+        self.cancel = token;
+        self
+    }
+
+    /// Makes the index of these columns: names between commas, each with a
+    /// collation and a direction if it wants (`name NOCASE DESC`).
+    ///
+    /// # Errors
+    ///
+    /// An unknown table or column, rows that are not unique but should be, a
+    /// database that is locked, read-only or damaged, a full disk: the
+    /// database is as it was then.
+    pub fn build(self, columns: &str) -> Result<IndexReport> {
+        let since = Instant::now();
+        let existing = inspect(&self.database, self.busy_timeout)?;
+        let report = self.build_in(&existing, columns).map_err(|error| error.on_disk(UNCHANGED))?;
+        Ok(IndexReport { elapsed: since.elapsed(), ..report })
+    }
+
+    fn build_in(&self, existing: &Existing, columns: &str) -> Result<IndexReport> {
+        let mut steps = Steps::start();
+        let target = &existing.target;
+        let settings = self.settings();
+        let mut connection = target.open_to_change(&settings)?;
+        let refused = |error| target.refused("make the index", error);
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, false).map_err(refused)?;
+        let transaction = target.begin(&mut connection)?;
+        steps.end("waiting for the lock");
+        let pages_before: u32 = ask(&transaction, "PRAGMA page_count").map_err(refused)?;
+        let plan = Plan::make(self, existing, &transaction, columns)?;
+        let job =
+            Job { indexer: self, target, transaction: &transaction, plan: &plan, pages_before };
+        let made = job.run(&mut steps)?;
+        if self.analyze {
+            job.analyze(made.statistics.as_deref()).map_err(refused)?;
+        }
+        let pages: u32 = ask(&transaction, "PRAGMA page_count").map_err(refused)?;
+        target.commit(&transaction, &self.cancel)?;
+        drop(transaction);
+        steps.end("committing");
+        tidy_log(&connection, existing);
+        steps.end("checkpointing");
+        Ok(IndexReport {
+            database: self.database.clone(),
+            table: plan.table,
+            index: plan.name,
+            create_sql: plan.sql,
+            entries: made.entries,
+            pages: u64::from(pages - pages_before),
+            path: made.path,
+            elapsed: Duration::ZERO,
+            stages: steps.stages,
+        })
+    }
+
+    fn settings(&self) -> Settings {
+        Settings {
+            busy_timeout: self.busy_timeout,
+            memory_bytes: CACHE_BYTES,
+            cancel: self.cancel.clone(),
+            rows_done: Arc::default(),
+        }
+    }
+
+    fn sort_options(&self, target: &Target) -> SortOptions {
+        let beside = || target.path.parent().unwrap_or_else(|| Path::new(".")).to_owned();
+        SortOptions {
+            memory_bytes: self.memory_bytes,
+            threads: self.threads,
+            folder: self.folder.clone().unwrap_or_else(beside),
+        }
+    }
+}
+
+/// What is to be made, and how.
+struct Plan {
+    table: String,
+    name: String,
+    sql: String,
+    manner: Manner,
+}
+
+/// The two ways.
+enum Manner {
+    Pressed(Box<PressPlan>),
+    /// And why.
+    ThroughSql(String),
+}
+
+/// All that pressing needs to know.
+struct PressPlan {
+    index: IndexShape,
+    layout: PageLayout,
+    /// Where the table's tree begins.
+    table_root: u32,
+    /// How many first columns of a record must be looked at, and whether rows
+    /// that lack some of them have NULL there.
+    columns_needed: usize,
+    absent_is_null: bool,
+}
+
+impl Plan {
+    fn make(
+        indexer: &Indexer,
+        existing: &Existing,
+        transaction: &Transaction<'_>,
+        columns: &str,
+    ) -> Result<Self> {
+        let table = describe_existing(transaction, "main", &indexer.table)?;
+        let names: Vec<&str> = table.columns.iter().map(|column| column.name.as_str()).collect();
+        let request = IndexRequest::parse(columns, indexer.unique, &names)?;
+        let taken = existing.target.names(transaction)?;
+        let is_taken = |name: &str| taken.iter().any(|taken| taken.eq_ignore_ascii_case(name));
+        let name = match &indexer.name {
+            Some(name) if is_taken(name) => {
+                let refusal = format!("there is something called {name} already");
+                return Err(existing
+                    .target
+                    .refusal(refusal)
+                    .to_do("choose another name with --name"));
+            }
+            Some(name) => name.clone(),
+            None => request.name(&table.name, is_taken),
+        };
+        let sql = request.create_sql(&name, &table.name);
+        let manner = manner(existing, transaction, &table, &name, &sql)?;
+        Ok(Self { table: table.name, name, sql, manner })
+    }
+}
+
+impl Target {
+    /// All names of the schema.
+    fn names(&self, transaction: &Transaction<'_>) -> Result<Vec<String>> {
+        let read = || {
+            transaction
+                .prepare("SELECT name FROM main.sqlite_schema")?
+                .query_map([], |row| row.get(0))?
+                .collect::<rusqlite::Result<_>>()
+        };
+        read().map_err(|error| self.refused("read the schema", error))
+    }
+}
+
+/// Whether it can be pressed. What SQLite would index is learnt by letting it
+/// declare the same index on an empty copy of the table.
+fn manner(
+    existing: &Existing,
+    transaction: &Transaction<'_>,
+    table: &TableShape,
+    name: &str,
+    sql: &str,
+) -> Result<Manner> {
+    let through_sql = |reason: &str| Ok(Manner::ThroughSql(reason.to_owned()));
+    if let Some(reason) = existing.why_not_moved {
+        return through_sql(reason);
+    }
+    let refused = |error| existing.target.refused("read the database", error);
+    if ask::<i64>(transaction, "PRAGMA auto_vacuum").map_err(refused)? != 0 {
+        return through_sql("the database gives free pages back (auto_vacuum)");
+    }
+    if table.key.is_some() {
+        return through_sql("the table is WITHOUT ROWID");
+    }
+    if table.columns.iter().any(|column| column.generated) {
+        return through_sql("the table has a generated column");
+    }
+    let statements = [table.sql.clone(), sql.to_owned()];
+    let Some(index) = describe(&statements, Some(&table.name))
+        .ok()
+        .and_then(|copy| copy.indexes.into_iter().find(|index| index.name == name))
+    else {
+        return through_sql("the table cannot be declared anew");
+    };
+    if let Some(reason) = index.through_sql {
+        return Ok(Manner::ThroughSql(reason));
+    }
+    let Some(layout) = layout(transaction).map_err(refused)? else {
+        return through_sql("the size of its pages is unknown");
+    };
+    let columns = index.entry.columns.iter().filter_map(|column| match column {
+        EntryColumn::Column(column) => Some(*column),
+        EntryColumn::Rowid => None,
+    });
+    let root = "SELECT rootpage FROM main.sqlite_schema WHERE type = 'table' AND name = ?1";
+    Ok(Manner::Pressed(Box::new(PressPlan {
+        layout,
+        table_root: transaction
+            .query_row(root, [&table.name], |row| row.get(0))
+            .map_err(refused)?,
+        columns_needed: columns.clone().max().map_or(0, |last| last + 1),
+        absent_is_null: columns
+            .clone()
+            .all(|column| table.columns[column].default == Some(OwnedValue::Null)),
+        index,
+    })))
+}
+
+/// Asked with the lock held: another program may have changed it just before.
+fn layout(connection: &Connection) -> rusqlite::Result<Option<PageLayout>> {
+    let page_bytes: u32 = ask(connection, "PRAGMA page_size")?;
+    let Some(header) = read_header(connection)? else { return Ok(None) };
+    Ok(PageLayout::with_reserved(page_bytes, header.reserved_bytes).ok())
+}
+
+/// What came of it.
+struct Made {
+    entries: u64,
+    path: String,
+    statistics: Option<String>,
+}
+
+/// The work within the transaction.
+struct Job<'j> {
+    indexer: &'j Indexer,
+    target: &'j Target,
+    transaction: &'j Transaction<'j>,
+    plan: &'j Plan,
+    pages_before: u32,
+}
+
+impl Job<'_> {
+    fn run(&self, steps: &mut Steps) -> Result<Made> {
+        let press = match &self.plan.manner {
+            Manner::Pressed(press) => press,
+            Manner::ThroughSql(reason) => return self.through_sql(reason, steps),
+        };
+        let scan = Scan {
+            transaction: self.transaction,
+            target: self.target,
+            cancel: &self.indexer.cancel,
+            plan: press,
+            threads: self.indexer.threads,
+            pages: self.pages_before,
+        };
+        let sorted = match scan.run(self.indexer.sort_options(self.target))? {
+            ScanEnd::Sorted(sorted) => sorted,
+            ScanEnd::AbsentColumn => {
+                let reason = "some rows are older than a column of the index";
+                return self.through_sql(reason, steps);
+            }
+        };
+        steps.end("reading the table");
+        let built = Press {
+            transaction: self.transaction,
+            cancel: &self.indexer.cancel,
+            threads: self.indexer.threads,
+            of: Presser {
+                target: self.target,
+                index: &press.index,
+                layout: press.layout,
+                analyze: self.indexer.analyze,
+            },
+        }
+        .run(&sorted, self.pages_before)?;
+        steps.end("pressing");
+        let refused = |error| self.target.refused("make the index", error);
+        self.declare(&built).map_err(refused)?;
+        self.look_at(&press.index).map_err(refused)?;
+        steps.end("checking");
+        Ok(Made {
+            entries: built.entries,
+            path: "pressed".into(),
+            statistics: built.statistics.and_then(|statistics| statistics.stat()),
+        })
+    }
+
+    /// Enters the tree into the schema, and has SQLite read that anew.
+    fn declare(&self, built: &Built) -> rusqlite::Result<()> {
+        let version: i64 = ask(self.transaction, "PRAGMA main.schema_version")?;
+        self.transaction.execute_batch("PRAGMA writable_schema=ON")?;
+        let row = "INSERT INTO main.sqlite_schema(type, name, tbl_name, rootpage, sql)
+                   VALUES ('index', ?1, ?2, ?3, ?4)";
+        let Plan { table, name, sql, .. } = self.plan;
+        self.transaction.execute(row, params![name, table, built.root, sql])?;
+        let version = version.wrapping_add(1) as i32;
+        self.transaction.execute_batch(&format!(
+            "PRAGMA main.schema_version={version}; PRAGMA writable_schema=RESET"
+        ))
+    }
+
+    /// Reads an entry from each end: the last look before the commit.
+    fn look_at(&self, index: &IndexShape) -> rusqlite::Result<()> {
+        let (table, name) = (quote_identifier(&self.plan.table), quote_identifier(&index.name));
+        let columns = "SELECT name FROM pragma_index_info(?1) WHERE seqno = 0";
+        let column: String =
+            self.transaction.query_row(columns, [&index.name], |row| row.get(0))?;
+        let column = quote_identifier(&column);
+        for end in ["ASC", "DESC"] {
+            let sql = format!(
+                "SELECT {column} FROM main.{table} INDEXED BY {name} ORDER BY {column} {end} LIMIT 1"
+            );
+            self.transaction.prepare(&sql)?.query([])?.next()?;
+        }
+        Ok(())
+    }
+
+    /// SQLite makes the index, with settings that were measured to be its best.
+    fn through_sql(&self, reason: &str, steps: &mut Steps) -> Result<Made> {
+        let threads = self.indexer.threads.saturating_sub(1);
+        let settings = format!("PRAGMA cache_size=-2000; PRAGMA threads={threads}");
+        let entries = || {
+            self.transaction.execute_batch(&settings)?;
+            self.transaction.execute_batch(&self.plan.sql)?;
+            let table = quote_identifier(&self.plan.table);
+            ask::<i64>(self.transaction, &format!("SELECT count(*) FROM main.{table}"))
+        };
+        let entries = entries().map_err(|error| self.target.refused("make the index", error))?;
+        steps.end("SQL");
+        let path = format!("SQL: {reason}");
+        Ok(Made { entries: entries.unsigned_abs(), path, statistics: None })
+    }
+
+    /// Tells the planner of the index: what was counted, or what SQLite counts.
+    fn analyze(&self, statistics: Option<&str>) -> rusqlite::Result<()> {
+        let Plan { table, name, .. } = self.plan;
+        let Some(statistics) = statistics else {
+            return self
+                .transaction
+                .execute_batch(&format!("ANALYZE main.{}", quote_identifier(name)));
+        };
+        // Makes the table where there is none, and gathers nothing.
+        self.transaction.execute_batch("ANALYZE main.sqlite_schema")?;
+        let remove = "DELETE FROM main.sqlite_stat1 WHERE tbl = ?1 AND (idx = ?2 OR idx IS NULL)";
+        self.transaction.execute(remove, [table, name])?;
+        let add = "INSERT INTO main.sqlite_stat1(tbl, idx, stat) VALUES (?1, ?2, ?3)";
+        self.transaction.execute(add, params![table, name, statistics]).map(|_| ())
+    }
+}

@@ -1,0 +1,300 @@
+//! Indexes that were pressed, against those that SQLite makes.
+
+use leafpress_testing::{Entry, TreeReader};
+use proptest::prelude::*;
+use rusqlite::types::Value as SqlValue;
+use tempfile::TempDir;
+
+use super::*;
+use crate::error::ErrorKind;
+
+/// A folder with a database that was made by that SQL.
+fn database(sql: &str) -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("some.db");
+    let connection = Connection::open(&path).expect("a database");
+    connection.execute_batch(sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
+    (folder, path)
+}
+
+fn open(path: &Path) -> Connection {
+    Connection::open(path).expect("a database")
+}
+
+/// What is in the index's tree, record by record.
+fn entries(path: &Path, index: &str) -> Vec<Entry> {
+    let connection = open(path);
+    // The file holds all of it after this.
+    connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).expect("checkpoint");
+    let sql = "SELECT rootpage FROM sqlite_schema WHERE name = ?1";
+    let root = connection.query_row(sql, [index], |row| row.get(0)).expect("a root page");
+    let file = std::fs::read(path).expect("the file");
+    TreeReader::new(&file).entries(root)
+}
+
+fn assert_sound(path: &Path) {
+    let said: String =
+        open(path).query_row("PRAGMA integrity_check", [], |row| row.get(0)).expect("a verdict");
+    assert_eq!(said, "ok");
+}
+
+/// Builds the index twice, by us and by SQLite on a copy; both must be the same.
+fn compare(path: &Path, indexer: Indexer, columns: &str) -> IndexReport {
+    let copy = path.with_extension("copy");
+    let _ = std::fs::remove_file(&copy);
+    open(path).execute("VACUUM INTO ?1", [copy.to_str()]).expect("a copy");
+    let report = indexer.threads(3).analyze(true).build(columns).unwrap_or_else(|e| panic!("{e}"));
+    let connection = open(&copy);
+    connection.execute_batch(&report.create_sql).expect("CREATE INDEX");
+    connection.execute_batch(&format!("ANALYZE \"{}\"", report.index)).expect("ANALYZE");
+    assert_eq!(statistics(path, &report.index), statistics(&copy, &report.index));
+    drop(connection);
+    assert_sound(path);
+    assert_eq!(entries(path, &report.index), entries(&copy, &report.index));
+    let sql = "SELECT sql FROM sqlite_schema WHERE name = ?1";
+    let declared = |path: &Path| -> String {
+        open(path).query_row(sql, [&report.index], |row| row.get(0)).expect("a statement")
+    };
+    assert_eq!(declared(path), declared(&copy));
+    assert_eq!(declared(path), report.create_sql);
+    report
+}
+
+fn statistics(path: &Path, index: &str) -> Option<String> {
+    let sql = "SELECT stat FROM sqlite_stat1 WHERE idx = ?1";
+    open(path).query_row(sql, [index], |row| row.get(0)).ok()
+}
+
+const NUMBERS: &str = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ";
+
+#[test]
+fn a_large_index_in_each_journal_mode_equals_sqlites() {
+    for (mode, page_bytes) in [("delete", 4096), ("wal", 512), ("persist", 1024), ("wal", 65536)] {
+        let (_folder, path) = database(&format!(
+            "PRAGMA page_size={page_bytes}; PRAGMA journal_mode={mode};
+             CREATE TABLE gone(a); INSERT INTO gone {NUMBERS} 500) SELECT hex(randomblob(200)) FROM n;
+             CREATE TABLE t(id INTEGER PRIMARY KEY, a, b TEXT, c REAL);
+             INSERT INTO t {NUMBERS} 20000) SELECT i * 3 - 30000, i * 7919 % 1000, hex(i % 77), i / 4.0 FROM n;
+             DROP TABLE gone;"
+        ));
+        let report = compare(&path, Indexer::new(&path, "T"), "b NOCASE DESC, a, id, c");
+        assert_eq!((report.path.as_str(), report.entries), ("pressed", 20_000));
+        assert_eq!(report.index, "t_b_a_id_c");
+        assert!(report.pages > 0);
+        let mode_after: String =
+            open(&path).query_row("PRAGMA journal_mode", [], |row| row.get(0)).expect("a mode");
+        assert_eq!(mode_after == "wal", mode == "wal");
+        // What the file had free is still free, and is used again.
+        open(&path)
+            .execute_batch(&format!("INSERT INTO t {NUMBERS} 3000) SELECT NULL, i, i, i FROM n"))
+            .expect("more rows");
+        assert_sound(&path);
+    }
+}
+
+#[test]
+fn rows_on_overflow_pages_are_indexed() {
+    let (_folder, path) = database(&format!(
+        "PRAGMA page_size=512;
+         CREATE TABLE t(a, long TEXT, b, c);
+         INSERT INTO t {NUMBERS} 300)
+             SELECT i % 50, replace(hex(zeroblob(i % 40 * 40)), '0', char(65 + i % 26)), 1000 - i, i FROM n;"
+    ));
+    for columns in ["a", "b", "long", "c DESC, long"] {
+        let report = compare(&path, Indexer::new(&path, "t"), columns);
+        assert_eq!(report.path, "pressed", "{columns}");
+    }
+}
+
+#[test]
+fn rows_older_than_a_column_have_its_default() {
+    let (_folder, path) = database(
+        "CREATE TABLE t(a); INSERT INTO t VALUES (1), (2);
+         ALTER TABLE t ADD COLUMN b; ALTER TABLE t ADD COLUMN c DEFAULT 'x'; INSERT INTO t VALUES (3, 4, 5);",
+    );
+    assert_eq!(compare(&path, Indexer::new(&path, "t"), "b,a").path, "pressed");
+    let report = compare(&path, Indexer::new(&path, "t"), "c");
+    assert_eq!(report.path, "SQL: some rows are older than a column of the index");
+    open(&path).execute_batch("UPDATE t SET a = a").expect("new rows");
+    let report = compare(&path, Indexer::new(&path, "t").name("again"), "c");
+    assert_eq!(report.path, "pressed");
+}
+
+#[test]
+fn small_tables_are_no_exception() {
+    for rows in 0..4 {
+        let (_folder, path) = database(&format!(
+            "CREATE TABLE t(a); INSERT INTO t {NUMBERS} {rows}) SELECT -i FROM n LIMIT {rows};"
+        ));
+        let report = compare(&path, Indexer::new(&path, "t").unique(true), "a");
+        assert_eq!((report.path.as_str(), report.entries), ("pressed", rows));
+    }
+}
+
+#[test]
+fn what_cannot_be_pressed_goes_through_sql() {
+    for (sql, reason) in [
+        ("PRAGMA auto_vacuum=FULL; CREATE TABLE t(a)", "auto_vacuum"),
+        ("PRAGMA encoding='UTF-16'; CREATE TABLE t(a)", "UTF-16"),
+        ("CREATE TABLE t(b PRIMARY KEY, a) WITHOUT ROWID", "WITHOUT ROWID"),
+        ("CREATE TABLE t(b AS (a) VIRTUAL, a)", "generated"),
+    ] {
+        let (_folder, path) = database(&format!("{sql}; INSERT INTO t(a) SELECT 1 WHERE 0"));
+        let report = compare(&path, Indexer::new(&path, "t"), "a");
+        assert!(report.path.starts_with("SQL: "), "{}", report.path);
+        assert!(report.path.contains(reason), "{}", report.path);
+    }
+}
+
+#[test]
+fn rows_that_are_not_unique_are_named_and_nothing_changes() {
+    let (_folder, path) = database(&format!(
+        "CREATE TABLE t(a TEXT COLLATE NOCASE, b);
+         INSERT INTO t {NUMBERS} 3000) SELECT 'x' || i, i % 5 FROM n;
+         INSERT INTO t VALUES (NULL, 1), (NULL, 1), ('X77', 2);"
+    ));
+    let before = std::fs::read(&path).expect("the file");
+    let error = Indexer::new(&path, "t").unique(true).build("a, b").expect_err("not unique");
+    assert!(matches!(error.kind(), ErrorKind::Destination { .. }), "{error}");
+    let text = error.to_string();
+    assert!(text.contains("rows 77 and 3003 have the same key: 'X77', 2"), "{text}");
+    assert_eq!(error.state_on_disk(), Some(UNCHANGED));
+    assert_eq!(std::fs::read(&path).expect("the file"), before);
+    open(&path).execute("DELETE FROM t WHERE rowid = 77", []).expect("a deletion");
+    compare(&path, Indexer::new(&path, "t").unique(true), "a, b");
+}
+
+#[test]
+fn refusals_say_what_to_do() {
+    let (_folder, path) =
+        database("CREATE TABLE t(a); CREATE INDEX t_a ON t(a); CREATE VIEW v AS SELECT 1");
+    let said = |indexer: Indexer, columns: &str| {
+        indexer.build(columns).expect_err("a refusal").to_string()
+    };
+    assert!(said(Indexer::new(&path, "u"), "a").contains("no table 'u'; tables: t"));
+    assert!(said(Indexer::new(&path, "v"), "a").contains("'v' is a view"));
+    assert!(said(Indexer::new(&path, "t"), "b").contains("no column 'b'; columns: a"));
+    assert!(said(Indexer::new(&path, "t").name("T_A"), "a").contains("called T_A already"));
+    let report = Indexer::new(&path, "t").build("a").expect("another name");
+    assert_eq!(report.index, "t_a_2");
+    let writer = open(&path);
+    writer.execute_batch("BEGIN IMMEDIATE").expect("a lock");
+    let locked = Indexer::new(&path, "t").busy_timeout(Duration::from_millis(10));
+    assert!(said(locked, "a").contains("locked"));
+    let cancelled = CancelToken::new();
+    cancelled.cancel();
+    writer.execute_batch("COMMIT").expect("no lock");
+    let error = Indexer::new(&path, "t").cancel(cancelled).build("a").expect_err("cancelled");
+    assert!(matches!(error.kind(), ErrorKind::Cancelled), "{error}");
+}
+
+#[test]
+fn a_reader_sees_the_old_state_or_the_new() {
+    for mode in ["wal", "delete"] {
+        let (_folder, path) = database(&format!(
+            "PRAGMA journal_mode={mode}; CREATE TABLE t(a);
+             INSERT INTO t {NUMBERS} 5000) SELECT i * 37 % 1000 FROM n;"
+        ));
+        let reader = open(&path);
+        let count = "SELECT count(*) FROM t WHERE a = 74";
+        let mut statement = reader.prepare(count).expect("a query");
+        assert_eq!(statement.query_row([], |row| row.get::<_, i64>(0)), Ok(5));
+        let plan = || -> String {
+            let sql = format!("EXPLAIN QUERY PLAN {count}");
+            reader.query_row(&sql, [], |row| row.get(3)).expect("a plan")
+        };
+        assert!(plan().starts_with("SCAN"), "{}", plan());
+        if mode == "wal" {
+            reader.execute_batch("BEGIN; SELECT * FROM t LIMIT 1").expect("a snapshot");
+        }
+        Indexer::new(&path, "t").build("a").expect("an index");
+        if mode == "wal" {
+            assert!(plan().starts_with("SCAN"), "{}", plan());
+            reader.execute_batch("COMMIT").expect("the end of the snapshot");
+        }
+        // A statement that runs makes the reader look at the schema again.
+        assert_eq!(statement.query_row([], |row| row.get::<_, i64>(0)), Ok(5));
+        assert!(plan().contains("USING COVERING INDEX t_a"), "{}", plan());
+    }
+}
+
+#[test]
+fn a_sort_that_spills_makes_the_same_index() {
+    let (folder, path) = database(&format!(
+        "CREATE TABLE t(a, b); INSERT INTO t {NUMBERS} 150000) SELECT hex(i * 7919 % 150000), i FROM n;"
+    ));
+    let indexer = Indexer::new(&path, "t").memory(1).temporary_folder(folder.path());
+    let report = compare(&path, indexer, "a DESC");
+    assert_eq!(report.path, "pressed");
+}
+
+fn value_strategy() -> impl Strategy<Value = SqlValue> {
+    prop_oneof![
+        Just(SqlValue::Null),
+        (-3..3_i64).prop_map(SqlValue::Integer),
+        any::<i64>().prop_map(SqlValue::Integer),
+        (-4..4_i8).prop_map(|half| SqlValue::Real(f64::from(half) / 2.0)),
+        "[aAbB ]{0,4}".prop_map(SqlValue::Text),
+        (0..1500_usize, "[ab]").prop_map(|(length, text)| SqlValue::Text(text.repeat(length))),
+        prop::collection::vec(0..3_u8, 0..4).prop_map(SqlValue::Blob),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
+
+    /// Any rows, any columns, any page size, UNIQUE or not.
+    #[test]
+    fn the_index_is_the_one_that_sqlite_makes(
+        rows in prop::collection::vec(
+            (prop::option::of(any::<i64>()), prop::collection::vec(value_strategy(), 3)), 0..60),
+        columns in prop::collection::vec((0..4_u8, 0..4_u8, any::<bool>()), 1..4),
+        page_shift in 0..8_u32,
+        unique: bool,
+        wal: bool,
+    ) {
+        let mode = if wal { "wal" } else { "truncate" };
+        let (_folder, path) = database(&format!(
+            "PRAGMA page_size={}; PRAGMA journal_mode={mode}; PRAGMA synchronous=OFF;
+             CREATE TABLE t(a TEXT COLLATE RTRIM, id INTEGER PRIMARY KEY, b REAL, c)",
+            512 << page_shift
+        ));
+        let connection = open(&path);
+        connection.execute_batch("PRAGMA synchronous=OFF; BEGIN").expect("a transaction");
+        for (rowid, values) in &rows {
+            let sql = "INSERT OR IGNORE INTO t(id, a, b, c) VALUES (?1, ?2, ?3, ?4)";
+            connection.execute(sql, params![rowid, values[0], values[1], values[2]]).expect("a row");
+        }
+        connection.execute_batch("COMMIT").expect("a commit");
+        drop(connection);
+        let names = ["a", "id", "b", "c"];
+        let collations = ["", " BINARY", " NOCASE", " RTRIM"];
+        let part = |&(column, collation, descending): &(u8, u8, bool)| {
+            let order = if descending { " DESC" } else { "" };
+            format!("{}{}{order}", names[usize::from(column)], collations[usize::from(collation)])
+        };
+        let columns: Vec<String> = columns.iter().map(part).collect();
+        let indexer = Indexer::new(&path, "t").name("i");
+        let columns = columns.join(",");
+        let is_unique = unique && {
+            // SQLite's word for whether the rows are unique.
+            let sql = indexer_sql(&columns);
+            let connection = open(&path);
+            connection.execute_batch("BEGIN").expect("a transaction");
+            connection.execute_batch(&sql).is_ok()
+        };
+        if unique && !is_unique {
+            let error = indexer.unique(true).build(&columns).expect_err("not unique").to_string();
+            prop_assert!(error.contains("have the same key"), "{}", error);
+        } else {
+            let report = compare(&path, indexer.unique(is_unique), &columns);
+            prop_assert_eq!(report.path, "pressed");
+        }
+    }
+}
+
+fn indexer_sql(columns: &str) -> String {
+    let request =
+        IndexRequest::parse(columns, true, &["a", "id", "b", "c"]).expect("columns of the table");
+    request.create_sql("i", "t")
+}
