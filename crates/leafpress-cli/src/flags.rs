@@ -48,6 +48,7 @@ pub fn usage_error(command_name: &str, message: &str) -> clap::Error {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     Load(Box<LoadFlags>),
+    Index(IndexFlags),
     Verify(VerifyFlags),
     Bench(Box<BenchFlags>),
     /// Print completions for a shell
@@ -255,6 +256,75 @@ pub struct RunFlags {
     pub json: bool,
 }
 
+/// Make an index on a table of a database, with the database in use
+///
+/// The rows are read from the table's pages, sorted on all cores, and the index's pages are
+/// written in one transaction, which other programs see done or not at all. What SQLite must
+/// index itself is left to it; the result says why.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  leafpress index shop.db orders customer
+  leafpress index shop.db people 'family_name NOCASE, born DESC' --analyze
+  leafpress index shop.db people email --unique
+
+Exit status: 0 made, 2 the command line makes no sense, 3 failed and nothing
+changed.")]
+pub struct IndexFlags {
+    /// The database
+    #[arg(value_name = "DB", value_hint = ValueHint::FilePath)]
+    pub database: PathBuf,
+
+    /// The table
+    #[arg(value_name = "TABLE")]
+    pub table: String,
+
+    /// Its columns, with commas; each may be followed by a collation and ASC or DESC
+    ///
+    /// The collations are NOCASE, RTRIM and BINARY. A name with commas or quotes can stand in
+    /// double quotes.
+    #[arg(value_name = "COLS")]
+    pub columns: String,
+
+    /// Refuse rows that have the same values there, now and later
+    #[arg(long)]
+    pub unique: bool,
+
+    /// Name of the index [default: the table's and the columns']
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
+
+    /// Tell SQLite's planner of it, as ANALYZE would
+    #[arg(long)]
+    pub analyze: bool,
+
+    /// Memory for the sort, such as 512M or 2G [default: 1G]
+    ///
+    /// What exceeds it goes to a temporary file.
+    #[arg(long, value_name = "BYTES", value_parser = parse_memory)]
+    pub memory: Option<usize>,
+
+    /// Folder for a temporary file [default: that of DB]
+    #[arg(long = "tmpdir", value_name = "FOLDER", value_hint = ValueHint::DirPath)]
+    pub temporary_folder: Option<PathBuf>,
+
+    /// Seconds to wait for other programs that write
+    #[arg(long, value_name = "S", default_value = "5")]
+    pub busy_timeout: u64,
+
+    /// Number of threads [default: one per core]
+    #[arg(long, short = 'j', value_name = "N", value_parser = parse_threads)]
+    pub threads: Option<usize>,
+
+    /// Print nothing but errors
+    #[arg(long, short, conflicts_with = "json")]
+    pub quiet: bool,
+
+    /// Print the result, or the error, as one JSON object on stdout
+    #[arg(long)]
+    pub json: bool,
+}
+
 /// Check that a database is sound, without changing it
 ///
 /// Runs the integrity_check and foreign_key_check of the SQLite that is built in. Nothing is
@@ -382,6 +452,21 @@ fn parse_threads(text: &str) -> Result<usize, String> {
         Ok(0) | Err(_) => Err("name a number from 1 up, or leave the flag out".to_owned()),
         Ok(threads) => Ok(threads),
     }
+}
+
+/// A size in bytes, with an optional `K`, `M` or `G` for powers of 1024.
+fn parse_memory(text: &str) -> Result<usize, String> {
+    let wrong = || "name a size such as 512M or 2G".to_owned();
+    let number_end = text.find(|it: char| !it.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(number_end);
+    let factor = match unit.to_ascii_uppercase().as_str() {
+        "" => 1,
+        "K" | "KB" | "KIB" => 1 << 10,
+        "M" | "MB" | "MIB" => 1 << 20,
+        "G" | "GB" | "GIB" => 1 << 30,
+        _ => return Err(wrong()),
+    };
+    number.parse::<usize>().ok().and_then(|it| it.checked_mul(factor)).ok_or_else(wrong)
 }
 
 /// A number from 1 up, with an optional `k`, `M` or `G` for thousands, millions, billions.

@@ -40,6 +40,7 @@ fn run(command: &Command) -> Result<Status, clap::Error> {
     match command {
         Command::Load(flags) => commands::load::run(flags),
         Command::Bench(flags) => Ok(commands::bench::run(flags)),
+        Command::Index(flags) => Ok(commands::index::run(flags)),
         Command::Verify(flags) => Ok(commands::verify::run(flags)),
         Command::Completions(flags) => Ok(commands::completions::run(flags)),
         Command::Man(flags) => Ok(commands::man::run(flags)),

@@ -8,7 +8,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use leafpress::load::{ColumnReport, DryRun, Report, Stage};
+use leafpress::load::{ColumnReport, DryRun, IndexReport, Report, Stage};
 use leafpress::verify::VerifyReport;
 use leafpress_bench::report::{ExperimentReport, Ratio, Rung, Safety};
 
@@ -186,6 +186,33 @@ pub fn of_dry_run(dry: &DryRun) -> String {
     }
     text += &notes(&dry.notes);
     text += "\nnothing was written\n";
+    text
+}
+
+/// The summary of an index that is made.
+pub fn of_index(report: &IndexReport) -> String {
+    let mut text = format!(
+        "{} {} on table {} of {}\n\n",
+        verdict(true, "made index"),
+        styled(STRONG, &human::printable(&report.index)),
+        styled(STRONG, &human::printable(&report.table)),
+        styled(STRONG, &human::printable(&report.database.display().to_string())),
+    );
+    let seconds = report.elapsed.as_secs_f64().max(1e-9);
+    text += &facts(&[
+        [
+            "entries".to_owned(),
+            human::counted(report.entries, "row", "rows"),
+            format!("{} more", human::counted(report.pages, "page", "pages")),
+        ],
+        [
+            "time".to_owned(),
+            human::duration(report.elapsed),
+            format!("{} rows/s", human::rate(report.entries as f64 / seconds)),
+        ],
+        ["path".to_owned(), report.path.clone(), String::new()],
+    ]);
+    text += &stages(&report.stages);
     text
 }
 

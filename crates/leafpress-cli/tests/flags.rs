@@ -46,6 +46,7 @@ fn every_flag_is_documented() {
     let commands = [
         (&["load"][..], "--dry-run", "loading.md"),
         (&["verify"], "--quick", "loading.md"),
+        (&["index"], "--unique", "loading.md"),
         (&["bench", "load"], "--repeats", "benchmarks.md"),
     ];
     for (command, known, document) in commands {

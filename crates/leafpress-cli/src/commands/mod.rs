@@ -4,6 +4,7 @@
 
 pub mod bench;
 pub mod completions;
+pub mod index;
 pub mod load;
 pub mod man;
 pub mod verify;

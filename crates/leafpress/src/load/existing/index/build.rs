@@ -75,7 +75,7 @@ impl Press<'_> {
             let (empty_runs, empty) = channel();
             let (pieces, done) = channel();
             // One more for each worker than it fills, so that it need not wait.
-            for _ in 0..2 * self.threads + 1 {
+            for _ in 0..=2 * self.threads {
                 let _ = empty_runs.send(IndexRun::new(self.of.layout));
             }
             let empty = std::sync::Arc::new(Mutex::new(empty));
@@ -96,6 +96,7 @@ impl Press<'_> {
     }
 
     /// Joins the pieces in order and writes them; also tells the number of pages.
+    #[expect(clippy::needless_pass_by_value, reason = "workers end when it is dropped")]
     fn join(
         &self,
         sorted: &Sorted,
@@ -261,8 +262,10 @@ fn shown(value: Value<'_>) -> String {
         Value::Real(real) => format!("{real:?}"),
         Value::Text(text) => cut(format!("'{}'", String::from_utf8_lossy(text))),
         Value::Blob(blob) => {
+            let digit = |half: u8| char::from(b"0123456789abcdef"[usize::from(half)]);
+            let shown = blob.iter().take(SHOWN_CHARACTERS_MAX);
             let digits: String =
-                blob.iter().take(SHOWN_CHARACTERS_MAX).map(|byte| format!("{byte:02x}")).collect();
+                shown.flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect();
             cut(format!("x'{digits}'"))
         }
     }

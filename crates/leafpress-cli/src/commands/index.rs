@@ -1,0 +1,57 @@
+//! `leafpress index`: an index on a table of a database that exists.
+//!
+//! Must never: know how it is made; see `leafpress::load::Indexer`.
+
+use std::time::Duration;
+
+use leafpress::load::{CancelToken, Indexer};
+
+use crate::exit::Status;
+use crate::flags::IndexFlags;
+use crate::progress::{self, Spinner};
+use crate::{interrupt, output, summary};
+
+/// Makes one index.
+pub fn run(flags: &IndexFlags) -> Status {
+    let token = CancelToken::new();
+    let stop = token.clone();
+    interrupt::on_interrupt(move || stop.cancel());
+
+    let doing = format!("indexing {} of {}", flags.table, flags.database.display());
+    let is_silent = flags.json || flags.quiet;
+    let spinner = Spinner::start(progress::is_wanted(is_silent), doing);
+    let outcome = indexer(flags).cancel(token).build(&flags.columns);
+    drop(spinner);
+
+    match outcome {
+        Ok(report) => {
+            if flags.json {
+                output::print_json(&report);
+            } else if !flags.quiet {
+                output::print_report(&summary::of_index(&report));
+            }
+            Status::Done
+        }
+        Err(error) => output::print_failure(&error, flags.json),
+    }
+}
+
+fn indexer(flags: &IndexFlags) -> Indexer {
+    let mut indexer = Indexer::new(&flags.database, &flags.table)
+        .unique(flags.unique)
+        .analyze(flags.analyze)
+        .busy_timeout(Duration::from_secs(flags.busy_timeout));
+    if let Some(name) = &flags.name {
+        indexer = indexer.name(name);
+    }
+    if let Some(threads) = flags.threads {
+        indexer = indexer.threads(threads);
+    }
+    if let Some(bytes) = flags.memory {
+        indexer = indexer.memory(bytes);
+    }
+    if let Some(folder) = &flags.temporary_folder {
+        indexer = indexer.temporary_folder(folder);
+    }
+    indexer
+}
