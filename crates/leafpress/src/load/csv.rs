@@ -6,8 +6,8 @@
 //!    value. That is the only pass over nearly all inputs.
 //! 3. If a value refutes the guess, a **survey** pass looks at all values.
 
-use std::sync::atomic::Ordering;
 use std::sync::Mutex;
+use std::sync::atomic::Ordering;
 
 use super::build::{Build, Joined, RowOrder};
 use super::csv_input::{CsvInput, Opened, Opening};
@@ -98,7 +98,11 @@ impl<'l, 's> CsvFeed<'l, 's> {
             key: None,
             uuid7: loader.uuid7.as_ref().map(|_| Uuid7Range::now()),
             is_declared: declared.is_some(),
-            plan: Plan { shape: TableShape::default(), given: map.given.clone(), order: RowOrder::Ascending },
+            plan: Plan {
+                shape: TableShape::default(),
+                given: map.given.clone(),
+                order: RowOrder::Ascending,
+            },
             names: map.names,
             given: map.given,
             clock: Clock::default(),
@@ -255,9 +259,7 @@ impl<'l, 's> CsvFeed<'l, 's> {
         let input = &mut self.inputs[input];
         match input.first.take() {
             Some(opened) => Ok(opened),
-            None => {
-                Opening { loader, page_bytes, monitor }.open(&mut input.source, input.dialect)
-            }
+            None => Opening { loader, page_bytes, monitor }.open(&mut input.source, input.dialect),
         }
     }
 
@@ -325,7 +327,6 @@ impl<'l, 's> CsvFeed<'l, 's> {
              file escapes quotes with a backslash, load it with --escape '\\'"
         ));
     }
-
 }
 
 /// What a pass is run with.
@@ -355,8 +356,12 @@ impl Feed for CsvFeed<'_, '_> {
             let rules = self.rules_of(input);
             let opened = self.open(input)?;
             let file = self.inputs[input].source.name().to_owned();
-            let work =
-                Press { file: &file, rules: &rules, build, key_is_detected: self.key_is_detected() };
+            let work = Press {
+                file: &file,
+                rules: &rules,
+                build,
+                key_is_detected: self.key_is_detected(),
+            };
             let with = With { rules: &rules, work: &work, rejects, screen: self.screens() };
             let (joined, summary) = self.pass(input, opened, rows_before, &with, table)?;
             table = joined;
@@ -379,8 +384,7 @@ impl Feed for CsvFeed<'_, '_> {
             let opened = self.open(input)?;
             let work = Survey { rules: &rules, screen: false };
             let with = With { rules: &rules, work: &work, rejects, screen: true };
-            let (joined, summary) =
-                self.pass(input, opened, 0, &with, evidence).map_err(halted)?;
+            let (joined, summary) = self.pass(input, opened, 0, &with, evidence).map_err(halted)?;
             evidence = joined;
             rows_read += summary.rows_read;
             self.count(&summary);
@@ -406,7 +410,8 @@ impl Feed for CsvFeed<'_, '_> {
             let opened = self.open(input)?;
             let file = self.inputs[input].source.name().to_owned();
             let work = Locate { file: &file, rules: &rules, wanted, found: Mutex::new(found) };
-            let with = With { rules: &rules, work: &work, rejects: &rejects, screen: self.screens() };
+            let with =
+                With { rules: &rules, work: &work, rejects: &rejects, screen: self.screens() };
             let (_, summary) = self.pass(input, opened, rows_before, &with, ()).map_err(halted)?;
             rows_before += summary.rows_good;
         }

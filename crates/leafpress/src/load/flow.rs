@@ -170,9 +170,8 @@ impl Flow<'_> {
             let build = Build::new(&shape, &options, order_now, given, dropped.clone());
             self.monitor.enter(stage_of(order_now));
             let joined = build.start()?;
-            let encoded = output.flushing(self.target.is_new(), || {
-                self.feed.encode(&build, joined, &self.rejects)
-            });
+            let encoded = output
+                .flushing(self.target.is_new(), || self.feed.encode(&build, joined, &self.rejects));
             let (joined, rows_read) = match encoded {
                 Ok(encoded) => encoded,
                 Err(Halt::Failed(error)) => return Err(error),
@@ -310,11 +309,15 @@ impl Flow<'_> {
     }
 
     /// Gives the finished file its name, or its rows their place in the database.
-    fn publish(mut self, staged: Destination, outcome: Outcome, started: Instant) -> Result<Report> {
-        let mut rejects =
-            std::mem::replace(&mut self.rejects, Mutex::new(Rejects::only_shown(0)))
-                .into_inner()
-                .unwrap_or_else(PoisonError::into_inner);
+    fn publish(
+        mut self,
+        staged: Destination,
+        outcome: Outcome,
+        started: Instant,
+    ) -> Result<Report> {
+        let mut rejects = std::mem::replace(&mut self.rejects, Mutex::new(Rejects::only_shown(0)))
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner);
         let rows_rejected = rejects.count();
         // While it can still fail with nothing changed.
         rejects.flush()?;

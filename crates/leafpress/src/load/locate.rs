@@ -51,7 +51,8 @@ impl Work for Locate<'_, '_> {
                 }
                 continue;
             };
-            let at = next.column.map_or(span.start, |column| self.rules.column_start(&span, column));
+            let at =
+                next.column.map_or(span.start, |column| self.rules.column_start(&span, column));
             let misfit = Misfit { at, reason: next.reason.clone() };
             let bytes = rows.row_bytes(&span).to_vec();
             made.push((sequence, rows.bad_row(self.file, misfit, &span), bytes));

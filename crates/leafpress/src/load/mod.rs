@@ -64,11 +64,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub use self::build::OnConflict;
+pub use self::existing::{IndexReport, Indexer};
 pub use self::fields::{TimestampForm, Uuid7Form};
 pub use self::options::{
     CancelToken, CsvOptions, InputFormat, IntoTable, OnError, Progress, Ragged,
 };
-pub use self::existing::{IndexReport, Indexer};
 pub use self::report::{ColumnReport, DecidedBy, DryRun, Report, Stage};
 pub use self::rows::{Field, Row, TypedRecord};
 pub use crate::schema::{Column, ColumnType};

@@ -38,11 +38,7 @@ pub struct FileSize {
 
 impl Pages {
     pub fn new(layout: PageLayout) -> Self {
-        Self {
-            layout,
-            numbers: PageNumbers::new(layout),
-            finished: FinishedPages::new(layout),
-        }
+        Self { layout, numbers: PageNumbers::new(layout), finished: FinishedPages::new(layout) }
     }
 
     /// Gives the next run of a table its page numbers.

@@ -141,17 +141,15 @@ impl<I: Iterator<Item: Row> + Send> Feed for PartsFeed<'_, I> {
         };
         if is_plain {
             let shared = Mutex::new(joined);
-            let pressed = pressing.on_all_cores(parts, |part, failed| {
-                pressing.press(part, failed, &shared)
-            })?;
+            let pressed = pressing
+                .on_all_cores(parts, |part, failed| pressing.press(part, failed, &shared))?;
             joined = shared.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
             self.rows = pressed.iter().map(|part| part.rows).sum();
             self.clock.write += pressed.iter().map(|part| part.write).sum::<Duration>();
             pressing.join(&pressed, &mut joined)?;
         } else {
-            let encoded = pressing.on_all_cores(parts, |part, failed| {
-                pressing.encode(part, failed)
-            })?;
+            let encoded =
+                pressing.on_all_cores(parts, |part, failed| pressing.encode(part, failed))?;
             self.rows = encoded.iter().sum();
         }
         Ok((joined, self.rows))

@@ -46,8 +46,7 @@ pub fn check_with_sqlite(database: &Path, shape: &TableShape) -> Result<()> {
     // A column of that name hides the rowid, and would have to be sorted.
     let has_rowid = shape.key.is_none()
         && !shape.columns.iter().any(|column| column.name.eq_ignore_ascii_case("rowid"));
-    let orders =
-        if has_rowid { &["ORDER BY rowid ASC", "ORDER BY rowid DESC"][..] } else { &[""] };
+    let orders = if has_rowid { &["ORDER BY rowid ASC", "ORDER BY rowid DESC"][..] } else { &[""] };
     for order in orders {
         let sql = format!("SELECT * FROM {table} {order} LIMIT 1");
         let mut statement = connection.prepare(&sql).map_err(refused)?;

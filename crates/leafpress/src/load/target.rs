@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use leafpress_format::{Collation, EntryColumn, KeyColumn, PageLayout, SortOrder};
 
+use super::Loader;
 use super::build::{OnConflict, RowOrder};
 use super::existing::{
     BestOrder, Existing, InsertMode, OrderColumn, Settings, Staged, best_order, describe_table,
@@ -24,7 +25,6 @@ use super::monitor::Monitor;
 use super::options::IntoTable;
 use super::plan::{Plan, declared_table};
 use super::publish::{Destination, refuse_if_taken};
-use super::Loader;
 use crate::error::{Error, Result};
 use crate::schema::quote_identifier;
 use crate::schema::shape::{EntryShape, ShapeColumn, TableShape};
@@ -117,8 +117,10 @@ impl Target {
             || !loader.indexes.is_empty()
             || loader.without_rowid;
         if makes_table {
-            return Err(Error::usage(format!("the table '{table}' is there, with its own declaration"))
-                .to_do("leave out --create, --schema, --pk, --without-rowid, --index and --unique"));
+            return Err(Error::usage(format!(
+                "the table '{table}' is there, with its own declaration"
+            ))
+            .to_do("leave out --create, --schema, --pk, --without-rowid, --index and --unique"));
         }
         let there = describe_table(&existing, table)?;
         let columns = there.columns.iter().filter(|column| !column.generated);

@@ -112,9 +112,7 @@ impl<'l, S: RowSource> TypedFeed<'l, S> {
             let columns = input.source.columns();
             let own: Vec<String> = columns.iter().map(|column| column.name.clone()).collect();
             let map = match &self.declared {
-                Some(shape) => {
-                    ColumnMap::of_table(self.loader, input.source.name(), &own, shape)?
-                }
+                Some(shape) => ColumnMap::of_table(self.loader, input.source.name(), &own, shape)?,
                 None => ColumnMap::of_input(self.loader, &own)?,
             };
             let declared_sql = |source: &ValueSource| {
@@ -128,9 +126,8 @@ impl<'l, S: RowSource> TypedFeed<'l, S> {
                 first = Some((input.source.name().to_owned(), map));
                 continue;
             };
-            let in_first = |name: &String| {
-                first_map.names.iter().any(|n| n.eq_ignore_ascii_case(name))
-            };
+            let in_first =
+                |name: &String| first_map.names.iter().any(|n| n.eq_ignore_ascii_case(name));
             let new: Vec<String> = map.names.iter().filter(|n| !in_first(n)).cloned().collect();
             let is_short = map.names.len() - new.len() < first_map.names.len();
             if self.declared.is_none() && (!new.is_empty() || is_short) {

@@ -234,10 +234,7 @@ where
     }
 
     /// Claims a piece and takes it apart: its number, and whether there was one.
-    fn decode<M>(
-        &self,
-        worker: &mut Worker<R::Raw, D::Batch, M>,
-    ) -> (u64, Result<bool, Halt>) {
+    fn decode<M>(&self, worker: &mut Worker<R::Raw, D::Batch, M>) -> (u64, Result<bool, Halt>) {
         let started = Instant::now();
         let (turn, claimed) = {
             let mut claims = lock(&self.reader);

@@ -66,8 +66,7 @@ type BadCase = (&'static [u8], fn(Loader) -> Loader, (u64, u64), &'static str);
 fn the_place_and_the_reason_are_named_and_nothing_is_left() {
     let integer = |loader: Loader| loader.column_type("b", ColumnType::Integer);
     let as_it_is = |loader: Loader| loader;
-    let key =
-        |loader: Loader| loader.primary_key("b").column_type("b", ColumnType::Integer);
+    let key = |loader: Loader| loader.primary_key("b").column_type("b", ColumnType::Integer);
     let cases: [BadCase; 10] = [
         (
             b"a,b\n1,2\n\n\"x\ny\",2,3\n",
@@ -82,12 +81,7 @@ fn the_place_and_the_reason_are_named_and_nothing_is_left() {
         (b"a,b\r\n1,1.5\r\n", integer, (2, 3), "column \"b\": '1.5' is not an INTEGER"),
         (b"a,b\n1,\n", key, (2, 3), "column \"b\": the primary key is empty"),
         (b"a,b\n1,x\n", key, (2, 3), "column \"b\": 'x' is not an INTEGER"),
-        (
-            b"a,b\n1,7\n\n2,7\n",
-            key,
-            (4, 3),
-            "column \"b\": line 2 has its primary key already",
-        ),
+        (b"a,b\n1,7\n\n2,7\n", key, (4, 3), "column \"b\": line 2 has its primary key already"),
         // A guess that is refuted first must not change what is said.
         (b"a,b\nx,1\n1,y,z\n", as_it_is, (3, 1), "the row has 3 fields, the table 2 columns"),
     ];

@@ -124,7 +124,8 @@ type Membership = (u64, Vec<usize>);
 /// The rows in ascending order, each with its groups; and each group's constraint.
 fn memberships(constraints: &[Vec<Vec<u64>>]) -> (Vec<Membership>, Vec<usize>) {
     let groups = constraints.iter().enumerate();
-    let groups = groups.flat_map(|(constraint, groups)| groups.iter().map(move |g| (constraint, g)));
+    let groups =
+        groups.flat_map(|(constraint, groups)| groups.iter().map(move |g| (constraint, g)));
     let groups: Vec<(usize, &Vec<u64>)> = groups.collect();
     let mut pairs: Vec<(u64, usize)> = groups
         .iter()

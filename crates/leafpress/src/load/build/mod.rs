@@ -25,8 +25,8 @@ use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
 use leafpress_format::{
-    FormatError, IndexTree, LeafRun, PageLayout, PageRange, PlacedLeaves, SchemaEntry,
-    SchemaKind, TableBuilder, Value, compare_records,
+    FormatError, IndexTree, LeafRun, PageLayout, PageRange, PlacedLeaves, SchemaEntry, SchemaKind,
+    TableBuilder, Value, compare_records,
 };
 
 pub use self::conflicts::{Conflict, Dropped, OnConflict};
@@ -231,9 +231,8 @@ impl<'b> Build<'b> {
             }
             Tree::Later => None,
             Tree::Sql(table) => {
-                encoder.drain_rows(|sequence, rowid, record| {
-                    table.insert(sequence, rowid, record)
-                })?;
+                encoder
+                    .drain_rows(|sequence, rowid, record| table.insert(sequence, rowid, record))?;
                 None
             }
         };

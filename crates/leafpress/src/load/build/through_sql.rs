@@ -116,10 +116,8 @@ impl SqlTable {
         }
         last.push_str("COMMIT");
         self.connection.execute_batch(&last).map_err(failed)?;
-        let pages: u32 = self
-            .connection
-            .query_row("PRAGMA page_count", [], |row| row.get(0))
-            .map_err(failed)?;
+        let pages: u32 =
+            self.connection.query_row("PRAGMA page_count", [], |row| row.get(0)).map_err(failed)?;
         let count = format!("SELECT count(*) FROM {}", self.table);
         let rows: i64 = self.connection.query_row(&count, [], |row| row.get(0)).map_err(failed)?;
         self.connection.close().map_err(|(_, source)| failed(source))?;

@@ -26,9 +26,9 @@ mod carry;
 mod connect;
 mod copy;
 mod declared;
+mod index;
 mod indexes;
 mod insert;
-mod index;
 mod inspect;
 mod move_in;
 mod pages;
@@ -43,12 +43,12 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 pub(in crate::load) use self::declared::OrderColumn;
-pub(in crate::load) use self::insert::{BestOrder, InsertMode, best_order, insert};
 pub use self::index::{IndexReport, Indexer};
+pub(in crate::load) use self::insert::{BestOrder, InsertMode, best_order, insert};
+pub(in crate::load) use self::inspect::describe_table;
 pub(in crate::load) use self::inspect::{
     AutoVacuum, Existing, SchemaObject, TextEncoding, inspect,
 };
-pub(in crate::load) use self::inspect::describe_table;
 pub(in crate::load) use self::move_in::move_in;
 
 use super::options::CancelToken;
