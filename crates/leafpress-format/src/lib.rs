@@ -66,7 +66,7 @@ pub use leaf::LeafRun;
 pub use number::{Number, NumberText};
 pub use numbers::{PageNumbers, PageRange};
 pub use pointer_map::{MappedRange, POINTER_MAP_ENTRY_BYTES, PointerMap};
-pub use prefix::key_prefix;
+pub use prefix::{key_prefix, key_prefix_part};
 pub use read::{TableLeaf, TablePage, TableRow, read_overflow_page};
 pub use record::{
     COLUMN_OVERHEAD_BYTES_MAX, HEADER_LENGTH_BYTES_MAX, RecordWriter, SerialTypes,

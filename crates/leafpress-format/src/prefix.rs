@@ -71,8 +71,31 @@ const TWO_TO_63: f64 = 9_223_372_036_854_775_808.0;
 /// ```
 #[inline]
 pub fn key_prefix(record: &[u8], columns: &[KeyColumn]) -> u128 {
+    prefix_behind(record, columns, 0)
+}
+
+/// The next sixteen bytes of a record's key, as if its prefix went on: `part`
+/// times sixteen bytes are left out.
+///
+/// Of keys whose parts up to this one are equal, the one with the smaller part
+/// comes first; equal parts decide nothing. A key that has ended goes on with zeros.
+///
+/// ```
+/// use leafpress_format::{KeyColumn, key_prefix, key_prefix_part};
+/// let columns = [KeyColumn::default()];
+/// let (left, right) = (b"\x02\x3dhttps://www.sqlite.org/a", b"\x02\x3dhttps://www.sqlite.org/b");
+/// assert_eq!(key_prefix(left, &columns), key_prefix(right, &columns));
+/// assert!(key_prefix_part(left, &columns, 1) < key_prefix_part(right, &columns, 1));
+/// ```
+pub fn key_prefix_part(record: &[u8], columns: &[KeyColumn], part: usize) -> u128 {
+    prefix_behind(record, columns, part.saturating_mul(BITS as usize))
+}
+
+/// What stands behind the first `skip` bits.
+#[inline(always)]
+fn prefix_behind(record: &[u8], columns: &[KeyColumn], skip: usize) -> u128 {
     let mut walk = Walk::new(record);
-    let mut prefix = Prefix { bits: 0, used: 0, flip: 0 };
+    let mut prefix = Prefix { bits: 0, used: 0, flip: 0, skip };
     for column in columns {
         prefix.flip = match column.order {
             SortOrder::Ascending => 0,
@@ -98,16 +121,33 @@ struct Prefix {
     used: u32,
     /// All ones in a descending column.
     flip: u128,
+    /// How many bits are still to be left out, instead of taken.
+    skip: usize,
 }
 
 impl Prefix {
     /// Appends the `count` highest bits of `bits`, at least one and at most all.
     #[inline]
     fn push(&mut self, bits: u128, count: u32) -> bool {
+        if self.skip > 0 {
+            return self.push_behind(bits, count);
+        }
         let taken = !(u128::MAX.checked_shr(count).unwrap_or(0));
         self.bits |= ((bits ^ self.flip) & taken) >> self.used;
         self.used += count;
         self.used < BITS
+    }
+
+    /// The same where some bits are still to be left out.
+    #[inline(never)]
+    fn push_behind(&mut self, bits: u128, count: u32) -> bool {
+        if self.skip >= count as usize {
+            self.skip -= count as usize;
+            return true;
+        }
+        let left_out = self.skip as u32;
+        self.skip = 0;
+        self.push(bits << left_out, count - left_out)
     }
 
     #[inline]
@@ -177,8 +217,8 @@ impl Prefix {
             }
             Collation::NoCase => {
                 let (bits, bytes) = content(record, field.at, field.bytes);
-                if has_zero(bits, bytes) {
-                    return self.push_until_zero(whole());
+                if self.skip > 0 || has_zero(bits, bytes) {
+                    return self.push_folded(whole());
                 }
                 self.push_content(TEXT, (lower_case(bits), bytes), whole)
             }
@@ -191,7 +231,7 @@ impl Prefix {
     }
 
     /// Text or a blob, by its first bytes and their number; `whole` gives all
-    /// of it where there are zeros among them.
+    /// of it where there are zeros among them, or more is needed.
     #[inline]
     fn push_content<'r>(
         &mut self,
@@ -199,7 +239,7 @@ impl Prefix {
         (bits, bytes): (u128, usize),
         whole: impl FnOnce() -> &'r [u8],
     ) -> bool {
-        if has_zero(bits, bytes) {
+        if self.skip > 0 || has_zero(bits, bytes) {
             return self.push_escaped(code, whole());
         }
         // Bits beyond the content are zero, and so is the byte that ends it.
@@ -222,16 +262,22 @@ impl Prefix {
         goes_on && self.push_code(0)
     }
 
-    /// NOCASE text with a NUL. Of two such texts that are the same before it,
-    /// only the sizes count: nothing that would help is lost by stopping.
+    /// NOCASE text, byte by byte. Of two texts that are the same up to a NUL,
+    /// only the sizes count: nothing that would help is lost by stopping there.
     #[inline(never)]
-    fn push_until_zero(&mut self, text: &[u8]) -> bool {
-        let before = text.iter().take_while(|&&byte| byte != 0);
-        let _ = self.push_code(TEXT)
-            && before.into_iter().all(|byte| self.push_code(byte.to_ascii_lowercase()))
-            && self.push_code(0)
-            && self.push_code(ESCAPE);
-        false
+    fn push_folded(&mut self, text: &[u8]) -> bool {
+        let mut goes_on = self.push_code(TEXT);
+        for &byte in text {
+            goes_on = goes_on && self.push_code(byte.to_ascii_lowercase());
+            if byte == 0 {
+                let _ = goes_on && self.push_code(ESCAPE);
+                return false;
+            }
+            if !goes_on {
+                return false;
+            }
+        }
+        goes_on && self.push_code(0)
     }
 }
 

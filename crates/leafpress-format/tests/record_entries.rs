@@ -2,7 +2,7 @@
 //!
 //! Checked here:
 //! 1. records compare as `compare_keys` compares their values;
-//! 2. of two prefixes that differ, the smaller belongs to the smaller key;
+//! 2. of two prefixes that differ, be it in a later part, the smaller belongs to the smaller key;
 //! 3. a projection is the record that the values of its columns make;
 //! 4. the columns of a record are the values that it was made of;
 //! 5. no bytes, record or not, bring about a panic or an order that contradicts itself.
@@ -12,7 +12,7 @@ use std::cmp::Ordering;
 use leafpress_format::{
     Collation, EntryColumn, KeyColumn, Projection, RecordColumns, RecordWriter, SerialTypes,
     SortOrder, Value, WRITE_SLACK_BYTES, compare_keys, compare_records, key_has_null, key_prefix,
-    record_bytes_max,
+    key_prefix_part, record_bytes_max,
 };
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -147,7 +147,9 @@ fn records_compare_as_their_values_do_and_prefixes_never_contradict() {
         let (left, right) = (record_of(&left), record_of(&right));
         assert_eq!(compare_records(&left, &right, &key), expected);
         assert_eq!(compare_records(&right, &left, &key), expected.reverse());
-        let prefixes = key_prefix(&left, &key).cmp(&key_prefix(&right, &key));
+        let parts = |record: &[u8]| [0, 1, 2].map(|part| key_prefix_part(record, &key, part));
+        assert_eq!(parts(&left)[0], key_prefix(&left, &key));
+        let prefixes = parts(&left).cmp(&parts(&right));
         assert!(prefixes == expected || prefixes == Ordering::Equal, "{prefixes:?} {expected:?}");
     });
 }
@@ -177,6 +179,12 @@ fn keys_that_differ_early_have_prefixes_that_differ() {
             assert!(decided(&[descending], &[half], &[left]));
         }
     }
+    (low[14], low[18]) = (2, 1);
+    let (left, right) = (record(&[Value::Blob(&low)]), record(&[Value::Blob(&high)]));
+    assert_eq!(key_prefix(&left, &[ascending]), key_prefix(&right, &[ascending]));
+    let part = |record: &[u8]| key_prefix_part(record, &[ascending], 1);
+    assert!(part(&left) < part(&right));
+    assert_eq!(key_prefix_part(&left, &[ascending], 2), 0);
     let three = |first: i64, second: &'static str, third: f64| {
         [Value::Integer(first), Value::from(second), Value::Real(third)]
     };

@@ -37,6 +37,7 @@
 //!    `memory_bytes` (but for 2, an item that is larger by itself, and what a
 //!    partition exceeds its planned size by).
 
+mod arena;
 mod item;
 mod limits;
 mod order;

@@ -11,7 +11,7 @@
 
 use std::cmp::Ordering;
 
-use leafpress_format::{EntryColumn, Projection, compare_records, key_prefix};
+use leafpress_format::{EntryColumn, Projection, compare_records, key_prefix, key_prefix_part};
 
 use super::SortKey;
 use super::item::Item;
@@ -69,6 +69,15 @@ impl Order {
         match &self.key {
             SortKey::Rowid => rowid_prefix(item.rowid) | u128::from(item.sequence),
             SortKey::Columns(columns) => key_prefix(item.record, columns),
+        }
+    }
+
+    /// The bytes of the key that follow its prefix, as if that went on; the
+    /// prefix itself is part 0.
+    fn prefix_part(&self, item: &Item<'_>, part: usize) -> u128 {
+        match &self.key {
+            SortKey::Rowid => 0,
+            SortKey::Columns(columns) => key_prefix_part(item.record, columns, part),
         }
     }
 
@@ -179,13 +188,66 @@ fn rowid_prefix(rowid: i64) -> u128 {
     u128::from(rowid as u64 ^ 1 << 63) << SEQUENCE_BITS
 }
 
+/// Groups of equal prefixes up to this are compared by their records at once.
+const COMPARED_ITEMS_MAX: usize = 6;
+
+/// After so many parts of a prefix records are compared: the key is long, and
+/// each part would have to look for its place in it again.
+const PARTS_MAX: usize = 8;
+
+/// How many items are looked at together, so that the memory has them all on
+/// their way at once.
+const TOUCHED_ITEMS: usize = 16;
+
 /// Sorts slots whose items `item_of` finds by their places.
 ///
 /// Stretches that are sorted already cost little: a partition is made of them.
+/// Items are looked at only where prefixes are equal. Where many are, as with
+/// keys that all begin alike, the next part of the prefix is sorted by in its
+/// place: once for each item instead of twice for each comparison.
 pub fn sort_slots<'i>(order: &Order, slots: &mut [Slot], item_of: &impl Fn(u64) -> Item<'i>) {
-    slots.sort_by(|left, right| {
-        left.prefix()
-            .cmp(&right.prefix())
-            .then_with(|| order.compare_rest(&item_of(left.place), &item_of(right.place)))
-    });
+    slots.sort_by_key(Slot::prefix);
+    sort_groups(order, slots, 1, item_of);
+}
+
+/// Sorts each group of slots with equal prefixes by the `part` that follows.
+fn sort_groups<'i>(
+    order: &Order,
+    slots: &mut [Slot],
+    part: usize,
+    item_of: &impl Fn(u64) -> Item<'i>,
+) {
+    for group in slots.chunk_by_mut(|left, right| left.prefix() == right.prefix()) {
+        if group.len() > 1 {
+            sort_group(order, group, part, item_of);
+        }
+    }
+}
+
+fn sort_group<'i>(
+    order: &Order,
+    group: &mut [Slot],
+    part: usize,
+    item_of: &impl Fn(u64) -> Item<'i>,
+) {
+    let prefix = group[0].prefix();
+    // Where a part is all zeros the key has ended, or its prefix.
+    let goes_on = part < PARTS_MAX && (prefix != 0 || part == 1);
+    if group.len() <= COMPARED_ITEMS_MAX || !goes_on {
+        group
+            .sort_by(|left, right| order.compare_rest(&item_of(left.place), &item_of(right.place)));
+        return;
+    }
+    for slots in group.chunks_mut(TOUCHED_ITEMS) {
+        let touched = slots.iter().map(|slot| item_of(slot.place).record.first());
+        std::hint::black_box(touched.flatten().fold(0, |sum, byte| sum ^ byte));
+        for slot in slots {
+            *slot = Slot::new(order.prefix_part(&item_of(slot.place), part), slot.place);
+        }
+    }
+    group.sort_by_key(Slot::prefix);
+    sort_groups(order, group, part + 1, item_of);
+    for slot in group {
+        *slot = Slot::new(prefix, slot.place);
+    }
 }

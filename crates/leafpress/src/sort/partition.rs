@@ -134,14 +134,13 @@ impl Partition {
 
     /// The entries, in key order.
     pub fn entries(&self) -> impl Iterator<Item = Entry<'_>> {
-        let contents = self.contents.as_deref();
-        contents.into_iter().flat_map(|contents| Entries {
-            contents,
+        Entries {
+            contents: self.contents.as_deref(),
             buffer: &self.buffer,
             slots: &self.slots,
             next: 0,
             previous: None,
-        })
+        }
     }
 
     /// Fills it with the items between two keys.
@@ -187,7 +186,7 @@ impl Partition {
 
 /// The entries of a partition.
 struct Entries<'p> {
-    contents: &'p Contents,
+    contents: Option<&'p Contents>,
     buffer: &'p [u8],
     slots: &'p [Slot],
     next: usize,
@@ -200,7 +199,7 @@ impl<'p> Iterator for Entries<'p> {
     #[inline]
     fn next(&mut self) -> Option<Entry<'p>> {
         let slot = self.slots.get(self.next)?;
-        let runs = self.contents.runs.as_slice();
+        let Contents { order, runs, .. } = self.contents?;
         if self.next.is_multiple_of(TOUCHED_ITEMS) {
             let end = self.slots.len().min(self.next + TOUCHED_ITEMS);
             touch(runs, self.buffer, &self.slots[self.next..end]);
@@ -209,7 +208,6 @@ impl<'p> Iterator for Entries<'p> {
         let (bytes, at) = locate(runs, self.buffer, slot.place);
         let Item { sequence, rowid, record } = item_at(bytes, at as u64);
         let current = (slot.prefix(), record);
-        let order = &self.contents.order;
         let repeats_key =
             self.previous.is_some_and(|previous| order.is_same_key(previous, current));
         self.previous = Some(current);

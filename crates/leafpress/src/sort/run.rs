@@ -3,15 +3,14 @@
 //! A run is filled by one thread, sealed, which sorts its slots and leaves the
 //! items where they are, and then only read.
 
+use super::arena::Arena;
 use super::item::{self, Item};
 use super::order::{Between, Order, SLOT_BYTES, Slot, sort_slots};
 
 /// Memory for a run, used again for the next when what it held is on disk.
 #[derive(Debug)]
 pub struct RunBuffer {
-    /// As long as it will ever be: zeros that no page stands behind until they
-    /// are written.
-    bytes: Vec<u8>,
+    bytes: Arena,
     used: usize,
     slots: Vec<Slot>,
     /// What items and slots may take together.
@@ -21,7 +20,7 @@ pub struct RunBuffer {
 impl RunBuffer {
     /// Room for `limit_bytes` of items and their slots.
     pub fn new(limit_bytes: usize) -> Self {
-        Self { bytes: vec![0; limit_bytes], used: 0, slots: Vec::new(), limit_bytes }
+        Self { bytes: Arena::new(limit_bytes), used: 0, slots: Vec::new(), limit_bytes }
     }
 
     /// The memory that counts for it.
