@@ -3,7 +3,7 @@
 //! | part | is for |
 //! |---|---|
 //! | 7/8 | buffers: those that threads fill, sealed runs, samples of spilled ones |
-//! | 1/8 | what a spill or a partition in memory needs: slots to merge, write buffers |
+//! | 1/8 | what a spill or a partition in memory needs: slots to merge, keys to divide by, write buffers |
 //! | 1/2 | partitions read from disk; runs in memory have gone there by then, but for the other half |
 
 use super::order::SLOT_BYTES;
@@ -57,14 +57,14 @@ impl Limits {
         let threads = threads.max(1);
         let eighth = memory_bytes / 8;
         let runs_bytes = memory_bytes - eighth;
-        let write_bytes = (eighth / threads / 2).clamp(1, WRITE_BYTES_MAX);
+        let write_bytes = (eighth / threads / 4).clamp(1, WRITE_BYTES_MAX);
         Self {
             run_bytes: (runs_bytes / (RUNS_PER_THREAD * threads)).clamp(1, RUN_BYTES_MAX),
             runs_bytes,
             runs_bytes_beside_partitions: memory_bytes / 2,
             spill_bytes: runs_bytes / threads,
             write_bytes,
-            spill_candidates_bytes: eighth / 4 / threads,
+            spill_candidates_bytes: eighth / threads / 4,
             candidates_bytes: memory_bytes / 4,
             samples_max: (eighth / 4 / SLOT_BYTES).max(1) as u64,
             merge_bytes: (eighth / threads / 2) as u64,
@@ -87,5 +87,46 @@ impl Limits {
         let items_max = self.spilled_partition_bytes / room_per_item;
         let wanted = PARTITION_BYTES.max(runs * STRETCH_BYTES_MIN);
         wanted.min(items_max * bytes_per_item).max(bytes_per_item)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_parts_are_no_more_than_the_whole() {
+        for memory_bytes in [8 << 20, 100 << 20, 512 << 20, 64 << 30] {
+            for threads in [1, 2, 7, 64, 500] {
+                let limits = Limits::new(memory_bytes, threads);
+                let at_work = limits.merge_bytes as usize
+                    + limits.write_bytes
+                    + limits.spill_candidates_bytes;
+                assert!(limits.runs_bytes + threads * at_work <= memory_bytes);
+                assert!(RUNS_PER_THREAD * threads * limits.run_bytes <= limits.runs_bytes);
+                let partitions = threads * limits.spilled_partition_bytes as usize;
+                assert!(limits.runs_bytes_beside_partitions + partitions <= memory_bytes);
+            }
+        }
+    }
+
+    #[test]
+    fn partitions_and_their_slots_fit() {
+        for (bytes, items) in [(1_u64 << 30, 8_u64 << 20), (1 << 40, 1 << 35), (1 << 30, 10)] {
+            for memory_bytes in [8 << 20, 512 << 20] {
+                let limits = Limits::new(memory_bytes, 2);
+                let bytes_per_item = bytes / items + 1;
+                let in_memory = limits.partition_bytes_of(bytes, items);
+                let slots = in_memory / bytes_per_item * MERGE_BYTES_PER_ITEM;
+                assert!(in_memory == bytes_per_item || slots <= limits.merge_bytes);
+                let spilled = limits.spilled_partition_bytes_of(bytes, items, 1000);
+                let slots = spilled / bytes_per_item * MERGE_BYTES_PER_ITEM;
+                let room = limits.spilled_partition_bytes;
+                assert!(spilled == bytes_per_item || spilled + slots <= room);
+                // A few spilled runs do not make small partitions larger than need be.
+                assert!(limits.spilled_partition_bytes_of(bytes, items, 3) <= spilled);
+            }
+        }
+        assert!(Limits::new(0, 0).partition_bytes_of(0, 0) > 0);
     }
 }

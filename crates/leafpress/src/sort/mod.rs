@@ -21,7 +21,7 @@
 //! |---|---|
 //! | `item.rs` | an item's bytes |
 //! | `order.rs` | slots, and the order they are sorted in |
-//! | `run.rs` | a run in memory |
+//! | `run.rs`, `arena.rs` | a run in memory |
 //! | `pool.rs`, `limits.rs` | who may use how much memory, and what goes to disk |
 //! | `spill.rs` | runs on disk |
 //! | `plan.rs` | which keys divide all runs into partitions |

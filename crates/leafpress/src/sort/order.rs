@@ -197,7 +197,7 @@ const PARTS_MAX: usize = 8;
 
 /// How many items are looked at together, so that the memory has them all on
 /// their way at once.
-const TOUCHED_ITEMS: usize = 16;
+pub const TOUCHED_ITEMS: usize = 16;
 
 /// Sorts slots whose items `item_of` finds by their places.
 ///

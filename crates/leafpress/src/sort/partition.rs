@@ -10,7 +10,7 @@
 use std::sync::Arc;
 
 use super::item::{self, Item};
-use super::order::{Between, Divider, Slot, sort_slots};
+use super::order::{Between, Divider, Slot, TOUCHED_ITEMS, sort_slots};
 use super::run::{MemoryRun, item_at};
 use super::sorted::Contents;
 use super::spill::{SpillFile, SpilledRun};
@@ -21,9 +21,6 @@ const OFFSET_BITS: u32 = 40;
 
 /// The run that stands for the partition's buffer.
 const BUFFER_RUN: u64 = u64::MAX >> OFFSET_BITS;
-
-/// How many items are touched together.
-const TOUCHED_ITEMS: usize = 16;
 
 /// A cache line.
 const LINE_BYTES: usize = 64;

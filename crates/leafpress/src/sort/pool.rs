@@ -88,18 +88,24 @@ impl Pool {
     /// Takes back a buffer that was filled, or not.
     pub fn seal(&self, buffer: RunBuffer) {
         if buffer.is_empty() {
-            let mut state = lock(&self.state);
-            if buffer.limit_bytes() == self.limits.run_bytes {
-                state.spare.push(buffer);
-            } else {
-                state.held_bytes -= buffer.limit_bytes();
-            }
+            self.give_back(&mut lock(&self.state), buffer);
             return;
         }
         let run = buffer.seal(&self.order);
         let mut state = lock(&self.state);
         state.rows += run.slots().len() as u64;
         state.sealed.push(run);
+    }
+
+    /// Keeps a buffer for another run, or frees it: samples may have taken its place.
+    fn give_back(&self, state: &mut State, mut buffer: RunBuffer) {
+        let is_usual = buffer.limit_bytes() == self.limits.run_bytes;
+        if is_usual && state.held_bytes <= self.limits.runs_bytes {
+            buffer.clear();
+            state.spare.push(buffer);
+        } else {
+            state.held_bytes -= buffer.limit_bytes();
+        }
     }
 
     /// When a thread has nothing more to push: makes room for partitions, if
@@ -120,6 +126,12 @@ impl Pool {
     #[cfg(test)]
     pub fn spill_to(&self, file: SpillFile) {
         lock(&self.state).file = Some(Arc::new(file));
+    }
+
+    /// The memory that counts at the moment.
+    #[cfg(test)]
+    pub fn held_bytes(&self) -> usize {
+        lock(&self.state).held_bytes
     }
 
     /// Everything, when all threads are done.
@@ -160,13 +172,7 @@ impl Pool {
         state.held_bytes += run.sample_bytes();
         state.spilled.push(run);
         for run in runs {
-            let mut buffer = run.into_buffer();
-            if buffer.limit_bytes() == self.limits.run_bytes {
-                buffer.clear();
-                state.spare.push(buffer);
-            } else {
-                state.held_bytes -= buffer.limit_bytes();
-            }
+            self.give_back(&mut state, run.into_buffer());
         }
         drop(state);
         drop(spilling);

@@ -68,12 +68,26 @@ fn compare_in_model(key: &SortKey, left: &Row, right: &Row) -> Ordering {
     }
 }
 
+/// Sorts `rows`, dealt out to `threads`, with `memory_bytes`. No row is so large
+/// that more than that has to be used.
+fn sort_within(rows: &[Row], key: &SortKey, memory_bytes: usize, threads: usize) -> Sorted {
+    let sorter = Sorter::with_memory(options(threads), key.clone(), memory_bytes);
+    push_all(&sorter, rows, threads);
+    let (held, limit) = (sorter.pool.held_bytes(), sorter.pool.limits.runs_bytes);
+    assert!(held <= limit, "{held} of {limit}");
+    sorter.finish().unwrap()
+}
+
 /// Sorts `rows`, dealt out to `threads`, with `memory_bytes`.
 fn sort(rows: &[Row], key: &SortKey, memory_bytes: usize, threads: usize) -> Sorted {
     let sorter = Sorter::with_memory(options(threads), key.clone(), memory_bytes);
+    push_all(&sorter, rows, threads);
+    sorter.finish().unwrap()
+}
+
+fn push_all(sorter: &Sorter, rows: &[Row], threads: usize) {
     std::thread::scope(|scope| {
         for thread in 0..threads {
-            let sorter = &sorter;
             scope.spawn(move || {
                 let mut run = sorter.run();
                 for row in rows.iter().skip(thread).step_by(threads) {
@@ -83,7 +97,6 @@ fn sort(rows: &[Row], key: &SortKey, memory_bytes: usize, threads: usize) -> Sor
             });
         }
     });
-    sorter.finish().unwrap()
 }
 
 /// The rows of a partition, each with `repeats_key`.
@@ -222,11 +235,11 @@ fn many_rows_make_many_partitions_in_memory_and_on_disk() {
     let rows = random_rows(60_000, 20);
     for key in [by_first(1), SortKey::Rowid] {
         // All of it takes about 3.5 MB.
-        let in_memory = sort(&rows, &key, 64 << 20, 2);
+        let in_memory = sort_within(&rows, &key, 64 << 20, 2);
         assert_eq!(in_memory.spilled_bytes(), 0);
         check(&rows, &key, 64 << 20, 2);
         for memory_bytes in [256 << 10, 1 << 20] {
-            let spilled = sort(&rows, &key, memory_bytes, 2);
+            let spilled = sort_within(&rows, &key, memory_bytes, 2);
             assert!(spilled.spilled_bytes() > 1 << 20, "{}", spilled.spilled_bytes());
             let largest = (0..spilled.partitions())
                 .map(|partition| rows_of(&spilled, partition, &mut Partition::new()).len())
