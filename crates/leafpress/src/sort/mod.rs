@@ -55,7 +55,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use leafpress_format::KeyColumn;
 
-pub use partition::{Entry, Partition};
+pub use partition::Partition;
 pub use sorted::Sorted;
 
 use crate::error::Result;
