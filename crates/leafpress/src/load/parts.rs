@@ -23,19 +23,18 @@ use super::pass::{Clock, Halt};
 use super::plan::{Plan, made_table};
 use super::rejects::Rejects;
 use super::report::ColumnReport;
-use super::rows::{Row, TypedRecord, record_bytes_max};
+use super::rows::{Row, TypedRecord};
+use super::sources::ValueSource;
 use super::turns::lock;
+use super::typed::{TypeRule, TypedRules};
 use crate::error::{BadRow, Error, ErrorKind, Result};
 use crate::schema::shape::TableShape;
-use crate::schema::{Column, ColumnType};
+use crate::schema::Column;
 
 /// A run is written when it has grown to this.
 const RUN_BYTES: usize = 1 << 20;
 /// Large pages make larger runs, as each ends with a page partly empty.
 const RUN_PAGES_MIN: usize = 32;
-
-/// The longest number as text: `-2.2250738585072014e-308`.
-const NUMBER_TEXT_BYTES_MAX: usize = 24;
 
 /// A row's sequence is its part's number and its place there.
 const PLACE_BITS: u32 = 44;
@@ -96,6 +95,20 @@ impl<'l, I: Iterator<Item: Row> + Send> PartsFeed<'l, I> {
     }
 }
 
+/// Any value may stand in any column, unless the table is STRICT.
+fn rules(columns: &[Column], shape: &TableShape) -> TypedRules {
+    let rule = |(index, column): (usize, &Column)| match column.column_type {
+        _ if shape.rowid_column == Some(index) => TypeRule::Rowid,
+        column_type if shape.strict => TypeRule::Given(column_type),
+        column_type => TypeRule::Affinity(column_type.affinity()),
+    };
+    let names = columns.iter().map(|column| column.name.clone()).collect();
+    let rules = columns.iter().enumerate().map(rule).collect();
+    let sources = ValueSource::straight(columns.len());
+    let not_null = shape.columns.iter().map(|column| column.not_null).collect();
+    TypedRules::new(names, rules, sources, shape.rowid_column).not_null(not_null)
+}
+
 /// Gives each part its number and, where rows bring none, its first rowid.
 fn numbered<I>(parts: Vec<(I, Option<u64>)>, needs_rowids: bool) -> Result<Vec<Part<I>>> {
     let mut next_rowid = Some(1);
@@ -127,15 +140,12 @@ impl<I: Iterator<Item: Row> + Send> Feed for PartsFeed<'_, I> {
             return Err(Error::usage("rows made in memory cannot be had a second time").into());
         }
         let shape = &self.plan.shape;
-        let types: Vec<_> = self.columns.iter().map(|column| column.column_type).collect();
-        let texts = types.iter().filter(|column_type| **column_type == ColumnType::Text).count();
         let is_plain = self.plan.order == RowOrder::Ascending;
         let pressing = Pressing {
             loader: self.loader,
             columns: &self.columns,
             key: shape.rowid_column,
-            types,
-            number_text_bytes_max: texts * NUMBER_TEXT_BYTES_MAX,
+            rules: rules(&self.columns, shape),
             build,
             monitor: self.monitor,
         };
@@ -199,9 +209,7 @@ struct Pressing<'p> {
     loader: &'p Loader,
     columns: &'p [Column],
     key: Option<usize>,
-    types: Vec<ColumnType>,
-    /// Upper bound for what numbers take as the texts of TEXT columns.
-    number_text_bytes_max: usize,
+    rules: TypedRules,
     build: &'p Build<'p>,
     monitor: &'p Monitor,
 }
@@ -271,7 +279,7 @@ impl Pressing<'_> {
     {
         let layout = self.build.options.layout;
         let run_bytes = RUN_BYTES.max(RUN_PAGES_MIN * layout.page_bytes());
-        let mut run = LeafRun::new(layout, self.types.len());
+        let mut run = LeafRun::new(layout, self.columns.len());
         let mut number = NumberText::new();
         let mut pressed =
             Pressed { leaves: PlacedLeaves::default(), rows: 0, write: Duration::ZERO };
@@ -315,7 +323,7 @@ impl Pressing<'_> {
                 misfit = self.write(&row, record, &mut number);
             });
             if let Some(column) = misfit {
-                return Err(bad_part_row(part.number, rows, self.no_fit(column)));
+                return Err(bad_part_row(part.number, rows, self.no_fit(&row, column)));
             }
             encoder.add(base + rows, rowid).map_err(|halt| match halt {
                 AddHalt::Failed(error) => error,
@@ -337,7 +345,7 @@ impl Pressing<'_> {
     }
 
     fn check_columns(&self, row: &impl Row) -> Result<(), String> {
-        let columns = self.types.len();
+        let columns = self.columns.len();
         if row.columns() == columns {
             return Ok(());
         }
@@ -346,7 +354,7 @@ impl Pressing<'_> {
 
     #[inline(always)]
     fn bytes_max(&self, row: &impl Row) -> usize {
-        record_bytes_max(row, self.types.len()) + self.number_text_bytes_max
+        self.rules.bytes_max(row.content_bytes())
     }
 
     /// Writes a row's record; the column that does not fit its type, if one does not.
@@ -357,14 +365,7 @@ impl Pressing<'_> {
         record: &mut RecordWriter<'_>,
         number: &mut NumberText,
     ) -> Option<usize> {
-        let mut typed = TypedRecord {
-            types: &self.types,
-            key: self.key,
-            strict: self.loader.strict,
-            record,
-            number,
-            misfit: None,
-        };
+        let mut typed = TypedRecord { rules: &self.rules, record, number, misfit: None };
         row.write(&mut typed);
         typed.misfit
     }
@@ -384,14 +385,16 @@ impl Pressing<'_> {
             misfit = self.write(row, record, number);
         });
         if let Some(column) = misfit {
-            return Err(self.no_fit(column));
+            return Err(self.no_fit(row, column));
         }
         pushed.map_err(|error| error.to_string())
     }
 
-    fn no_fit(&self, column: usize) -> String {
-        let Column { name, column_type } = &self.columns[column];
-        format!("column {name:?}: the value is no {}", column_type.name())
+    /// What is wrong with a row whose value of a column does not fit.
+    #[cold]
+    fn no_fit(&self, row: &impl Row, column: usize) -> String {
+        let fault = self.rules.fault_of(column, row.value(column));
+        fault.unwrap_or_else(|| format!("column {:?}: a bad value", self.columns[column].name))
     }
 
     fn key(&self, row: &impl Row, part: usize, index: u64) -> Result<i64> {

@@ -1,10 +1,8 @@
 //! Rows made in memory: tuples, slices of values, anything that implements [`Row`].
 
-use leafpress_format::{
-    COLUMN_OVERHEAD_BYTES_MAX, HEADER_LENGTH_BYTES_MAX, NumberText, RecordWriter, Value,
-};
+use leafpress_format::{NumberText, RecordWriter, Value};
 
-use crate::schema::ColumnType;
+use super::typed::{TypedRules, TypedWritten};
 
 /// A row of typed values.
 ///
@@ -28,18 +26,10 @@ pub trait Row {
     }
 }
 
-/// Upper bound for the length of a row's record.
-#[inline(always)]
-pub fn record_bytes_max(row: &impl Row, columns: usize) -> usize {
-    HEADER_LENGTH_BYTES_MAX + columns * COLUMN_OVERHEAD_BYTES_MAX + row.content_bytes()
-}
-
 /// A record whose columns have types: values are converted by SQLite's affinity.
 #[derive(Debug)]
 pub struct TypedRecord<'t, 'r> {
-    pub(super) types: &'t [ColumnType],
-    pub(super) key: Option<usize>,
-    pub(super) strict: bool,
+    pub(super) rules: &'t TypedRules,
     pub(super) record: &'t mut RecordWriter<'r>,
     pub(super) number: &'t mut NumberText,
     /// The last column (the first one written) that does not fit its type.
@@ -50,50 +40,11 @@ impl TypedRecord<'_, '_> {
     /// Writes the value of a column; columns come in descending order.
     #[inline(always)]
     pub fn put(&mut self, column: usize, value: Value<'_>) {
-        if self.key == Some(column) {
-            // The rowid is the key; the record holds NULL in its place.
-            return self.record.null();
-        }
-        match (self.types[column], value) {
-            (_, Value::Null) => self.record.null(),
-            (ColumnType::Integer, Value::Integer(integer)) => self.record.integer(integer),
-            (ColumnType::Real, Value::Real(real)) => self.record.real_column(real),
-            (ColumnType::Text, Value::Text(text)) => self.record.text(text),
-            (column_type, value) => {
-                let (stored, fits) = convert(column_type, value, self.number);
-                if self.strict && !fits {
-                    self.misfit.get_or_insert(column);
-                }
-                match stored {
-                    Value::Real(real) if column_type == ColumnType::Real => {
-                        self.record.real_column(real);
-                    }
-                    stored => self.record.value(stored),
-                }
-            }
+        let Self { rules, record, number, misfit } = self;
+        if rules.write_value(column, value, || None, *record, number) != TypedWritten::Whole {
+            misfit.get_or_insert(column);
         }
     }
-}
-
-/// What SQLite's affinity makes of a value, and whether a STRICT table takes it.
-///
-/// Not inlined and without the record, so that the record may live in registers.
-#[inline(never)]
-fn convert<'v>(
-    column_type: ColumnType,
-    value: Value<'v>,
-    number: &'v mut NumberText,
-) -> (Value<'v>, bool) {
-    let stored = column_type.affinity().apply(value, number);
-    let fits = matches!(
-        (column_type, stored),
-        (_, Value::Null)
-            | (ColumnType::Integer, Value::Integer(_))
-            | (ColumnType::Real, Value::Real(_))
-            | (ColumnType::Text, Value::Text(_))
-            | (ColumnType::Blob, Value::Blob(_))
-    );
-    (stored, fits)
 }
 
 /// One value of a tuple.

@@ -224,7 +224,13 @@ impl TypedRules {
     /// Upper bound for the length of a record made of this row.
     #[inline]
     pub fn record_bytes_max<B: RowBatch>(&self, batch: &B, row: usize) -> usize {
-        self.overhead_bytes_max + batch.content_bytes(row) * self.uses_max
+        self.bytes_max(batch.content_bytes(row))
+    }
+
+    /// Upper bound for the length of a record made of so much text and blob content.
+    #[inline(always)]
+    pub fn bytes_max(&self, content_bytes: usize) -> usize {
+        self.overhead_bytes_max + content_bytes * self.uses_max
     }
 
     /// Writes a row's values, last column first; the row is the `sequence`th
@@ -348,6 +354,11 @@ impl TypedRules {
             }
         }
         Ok(())
+    }
+
+    /// What is wrong with the value of a column, if something is.
+    pub fn fault_of(&self, column: usize, value: Value<'_>) -> Option<String> {
+        self.check_value(column, self.rules[column], value).err()
     }
 
     fn check_value(&self, column: usize, rule: TypeRule, value: Value<'_>) -> Result<(), String> {
