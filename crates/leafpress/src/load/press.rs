@@ -53,26 +53,12 @@ impl<'b> Work for Press<'_, 'b> {
     fn rows(&self, rows: &BlockRows<'_>, made: &mut PressedBlock<'b>) -> Result<(), Halt> {
         made.encoder.clear();
         made.forms.fill(RealForms::default());
-        let is_utf8 = simdutf8::basic::from_utf8(rows.block.data()).is_ok();
-        let is_straight = self.rules.is_straight();
-        let is_plain = is_straight && made.encoder.is_plain();
-        let mut next_rowid = rows.before as i64 + 1;
-        for (sequence, span) in (rows.before..).zip(rows.records()) {
-            let row = Row { bytes: rows.bytes, span: &span, is_utf8, sequence };
-            let pressed = if is_plain {
-                self.press(&row, next_rowid, made)
-            } else if is_straight {
-                self.encode::<true>(&row, made).map(|()| 0)
-            } else {
-                self.encode::<false>(&row, made).map(|()| 0)
-            };
-            match pressed {
-                Ok(rowid) => next_rowid = rowid.wrapping_add(1),
-                Err(Stop::Bad(misfit)) => {
-                    return Err(Halt::Failed(rows.bad_row(self.file, misfit, &span).into()));
-                }
-                Err(Stop::Halt(halt)) => return Err(halt),
-            }
+        if !self.rules.is_straight() {
+            self.each_row(rows, made, |row, _, made| self.encode::<false>(row, made))?;
+        } else if made.encoder.is_plain() {
+            self.each_row(rows, made, |row, next_rowid, made| self.press(row, next_rowid, made))?;
+        } else {
+            self.each_row(rows, made, |row, _, made| self.encode::<true>(row, made))?;
         }
         made.encoder.close();
         Ok(())
@@ -129,6 +115,34 @@ impl From<Halt> for Stop {
 }
 
 impl<'b> Press<'_, 'b> {
+    /// Takes the rows of a block one by one, each with the rowid after the one
+    /// before. A loop of its own for each way to take them: in one for all, the
+    /// registers do not suffice.
+    #[inline(never)]
+    #[expect(clippy::explicit_counter_loop, reason = "`zip` is not inlined here: 10 % of a load")]
+    fn each_row(
+        &self,
+        rows: &BlockRows<'_>,
+        made: &mut PressedBlock<'b>,
+        take: impl Fn(&Row<'_, '_>, i64, &mut PressedBlock<'b>) -> Result<i64, Stop>,
+    ) -> Result<(), Halt> {
+        let is_utf8 = simdutf8::basic::from_utf8(rows.block.data()).is_ok();
+        let mut next_rowid = rows.before as i64 + 1;
+        let mut sequence = rows.before;
+        for span in rows.records() {
+            let row = Row { bytes: rows.bytes, span: &span, is_utf8, sequence };
+            match take(&row, next_rowid, made) {
+                Ok(rowid) => next_rowid = rowid.wrapping_add(1),
+                Err(Stop::Bad(misfit)) => {
+                    return Err(Halt::Failed(rows.bad_row(self.file, misfit, &span).into()));
+                }
+                Err(Stop::Halt(halt)) => return Err(halt),
+            }
+            sequence += 1;
+        }
+        Ok(())
+    }
+
     /// Presses one row into a leaf; returns its rowid.
     #[inline(always)]
     fn press(
@@ -157,7 +171,7 @@ impl<'b> Press<'_, 'b> {
         &self,
         row: &Row<'_, '_>,
         made: &mut PressedBlock<'b>,
-    ) -> Result<(), Stop> {
+    ) -> Result<i64, Stop> {
         let Row { bytes, span, sequence, .. } = *row;
         let rowid = self.check(row, self.build.rowid(sequence), &mut made.scratch)?;
         let PressedBlock { encoder, forms, scratch } = made;
@@ -170,7 +184,8 @@ impl<'b> Press<'_, 'b> {
             AddHalt::Unsorted => Stop::Halt(Halt::Unsorted),
             AddHalt::TooLong(reason) => Stop::Bad(Misfit { at: span.start, reason }),
             AddHalt::Failed(error) => Stop::Halt(error.into()),
-        })
+        })?;
+        Ok(rowid)
     }
 
     /// Checks what must be right before a row is written; returns its rowid.
