@@ -270,6 +270,7 @@ Examples:
 
 Exit status: 0 made, 2 the command line makes no sense, 3 failed and nothing
 changed.")]
+#[expect(clippy::struct_excessive_bools, reason = "flags are")]
 pub struct IndexFlags {
     /// The database
     #[arg(value_name = "DB", value_hint = ValueHint::FilePath)]

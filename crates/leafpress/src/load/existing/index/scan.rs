@@ -91,9 +91,12 @@ impl Scan<'_> {
         let leaves = self.leaves(&mut pages)?;
         let first_rowid = self.first_rowid(&mut pages, &leaves)?;
         let entry = &self.plan.index.entry;
-        // Equal keys come by rowid, as the index has them.
-        let key = SortKey::Columns(entry.order[..entry.unique_columns].to_vec());
-        let sorter = Sorter::new(options, key);
+        // Equal keys come by rowid either way, as the index has them. Where many
+        // are equal it is quicker to compare rowids as columns; where none
+        // should be, those that are must meet.
+        let columns =
+            if self.plan.index.unique { entry.unique_columns } else { entry.order.len() };
+        let sorter = Sorter::new(options, SortKey::Columns(entry.order[..columns].to_vec()));
         std::thread::scope(|scope| {
             let (batches, receiver) = sync_channel::<Vec<u8>>(2 * self.threads);
             let (long_rows, long_receiver) = channel();
