@@ -17,7 +17,7 @@ use rusqlite::{Connection, Transaction};
 use super::connect::{Steps, Target, ask};
 use super::copy::STAGED;
 use super::declared::{ColumnList, DeclaredIndex, DeclaredTable, OrderColumn};
-use super::indexes::SetAside;
+use super::indexes::{SetAside, rows_about};
 use super::inspect::{Existing, TextEncoding};
 use super::pages::tidy_log;
 use super::rows::{RefusedRow, RowsEnd, insert_rows, is_refusal};
@@ -266,16 +266,14 @@ impl Insert<'_> {
     fn run(&self, attached: bool, counts: &Counts, steps: &mut Steps) -> Result<Outcome> {
         let refused = |error| self.target.refused("insert the rows", error);
         let mut outcome = Outcome::default();
+        let set_aside = self.set_aside().map_err(refused)?;
+        set_aside.drop_indexes(self.transaction).map_err(refused)?;
         if self.mode == InsertMode::Replace {
             outcome.rows_removed = self.empty_table().map_err(refused)?;
             steps.end("removing the old rows");
         }
         let before = self.count_unless_told().map_err(refused)?;
         let inserted_before = counts.inserted.load(Ordering::Relaxed);
-        let set_aside =
-            SetAside::choose(self.transaction, self.staged, &self.declared, self.mode, attached)
-                .map_err(refused)?;
-        set_aside.drop_indexes(self.transaction).map_err(refused)?;
         let changed = if attached { self.insert_attached()? } else { self.insert_one_by_one()? };
         steps.end("inserting");
         if set_aside.is_any() {
@@ -298,6 +296,15 @@ impl Insert<'_> {
         outcome.path = self.path(attached, &set_aside);
         outcome.notes = self.notes();
         Ok(outcome)
+    }
+
+    fn set_aside(&self) -> rusqlite::Result<SetAside> {
+        let rows_there = match self.mode {
+            // None that stays.
+            InsertMode::Replace => 0,
+            _ => rows_about(self.transaction, &self.declared)?,
+        };
+        SetAside::choose(self.transaction, &self.declared, self.staged.rows, rows_there)
     }
 
     /// Rows may refer to one another and to those that come; what must hold

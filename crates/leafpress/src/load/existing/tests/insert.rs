@@ -311,3 +311,41 @@ fn the_best_order_is_that_of_the_largest_search() {
         assert_eq!(said, expected, "{table}");
     }
 }
+
+#[test]
+fn large_inserts_build_indexes_anew() {
+    let setup = "PRAGMA journal_mode=WAL; CREATE TABLE t(k INTEGER PRIMARY KEY, v UNIQUE, w);
+        CREATE INDEX \"t'v\" ON t(v COLLATE NOCASE DESC); CREATE INDEX t_x ON t(length(v)) WHERE k > 5;
+        INSERT INTO t SELECT value, 'old' || value, 1 FROM series(5000); ANALYZE;";
+    let stage = "CREATE TABLE s(k, v); INSERT INTO s SELECT value + 4000, 'new' || value FROM series(12000)";
+    let cases = [
+        (InsertMode::Replace, [12000, 0, 0, 5000]),
+        (InsertMode::Ignore, [11000, 1000, 0, 0]),
+        (InsertMode::Upsert, [11000, 0, 1000, 0]),
+    ];
+    for (mode, expected) in cases {
+        let place = Place::new(setup).stage(stage);
+        let declared = |path: &Path| {
+            let mut declared = declarations(&open(path), "t");
+            declared.sort();
+            declared
+        };
+        let statistics = |path: &Path| {
+            let sql =
+                "SELECT group_concat(idx || stat) FROM (SELECT * FROM sqlite_stat1 ORDER BY idx)";
+            ask::<String>(&open(path), sql)
+        };
+        let before = (declared(&place.database), statistics(&place.database));
+        let outcome = place.insert(&["k", "v"], mode).unwrap();
+        assert!(outcome.path.ends_with("2 indexes built anew"), "{}", outcome.path);
+        let Outcome { rows_inserted, rows_ignored, rows_updated, rows_removed, .. } = outcome;
+        assert_eq!([rows_inserted, rows_ignored, rows_updated, rows_removed], expected);
+        assert_eq!((declared(&place.database), statistics(&place.database)), before);
+        assert_sound(&place.database);
+    }
+    // A failure brings back what was dropped.
+    let place = Place::new(setup).stage(stage);
+    let error = place.expect_refused(&["k", "v"], InsertMode::Append);
+    assert!(matches!(error.kind(), ErrorKind::Constraint { row: Some(1), .. }), "{error}");
+    assert_eq!(declarations(&open(&place.database), "t").len(), 4);
+}
