@@ -67,7 +67,7 @@ impl Target {
         match &target.place {
             Place::New => refuse_if_taken(&loader.database)?,
             Place::NewTable(existing) | Place::Table(existing, ..) => {
-                existing.refuse_unless_writable(loader.busy_timeout)?;
+                existing.refuse_unless_writable()?;
             }
         }
         Ok(target)

@@ -151,10 +151,10 @@ mod tests {
         connection.execute_batch("CREATE TABLE t(seq, a UNIQUE, b UNIQUE)").unwrap();
         for (sequence, (a, b)) in rows.iter().enumerate() {
             let sql = format!("INSERT OR {or} INTO t VALUES (?, ?, ?)");
-            connection.execute(&sql, (sequence, a, b)).unwrap();
+            connection.execute(&sql, (sequence as i64, a, b)).unwrap();
         }
         let mut statement = connection.prepare("SELECT seq FROM t ORDER BY seq").unwrap();
-        let rows = statement.query_map([], |row| row.get(0)).unwrap();
+        let rows = statement.query_map([], |row| row.get::<_, i64>(0).map(i64::unsigned_abs)).unwrap();
         rows.collect::<Result<_, _>>().unwrap()
     }
 

@@ -60,7 +60,7 @@ pub(in crate::load) fn best_order(
     columns: &[String],
 ) -> Result<BestOrder> {
     let target = &existing.target;
-    let connection = target.open(std::time::Duration::ZERO)?;
+    let connection = target.open(existing.busy_timeout)?;
     let refused = |error| target.refused("read the table's declaration", error);
     let declared = DeclaredTable::read(&connection, table).map_err(refused)?;
     Ok(order_of(&declared, columns))

@@ -4,7 +4,7 @@
 //! database from its journal as it always does. All refusals that can come
 //! early come from here: missing, locked, encrypted, damaged, no database.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use rusqlite::Connection;
@@ -17,8 +17,6 @@ use crate::schema::shape::TableShape;
 /// An inspected destination: how it was at that moment.
 #[derive(Debug, Clone)]
 pub(in crate::load) struct Existing {
-    /// As the caller named it.
-    pub database: PathBuf,
     /// Bytes in a page; press for the same.
     pub page_bytes: u32,
     /// Bytes at the end of each page that are not SQLite's; press for the
@@ -26,18 +24,15 @@ pub(in crate::load) struct Existing {
     pub reserved_bytes: u8,
     /// How its texts are encoded.
     pub encoding: TextEncoding,
-    /// Whether it gives free pages back.
-    pub auto_vacuum: AutoVacuum,
     /// `wal`, or `delete` for each of the rollback modes: other than WAL they
     /// belong to a connection.
     pub journal_mode: String,
-    /// Pages in the file.
-    pub pages: u64,
     /// Tables, indexes, views and triggers, without SQLite's own.
     pub objects: Vec<SchemaObject>,
     /// Why pages cannot be moved in, whatever the table; `None` if they can.
     pub(super) why_not_moved: Option<&'static str>,
     pub(super) target: Target,
+    pub(super) busy_timeout: Duration,
 }
 
 /// A row of the schema table.
@@ -62,17 +57,6 @@ pub(in crate::load) enum TextEncoding {
     Utf16,
 }
 
-/// Whether free pages are given back to the file system.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::load) enum AutoVacuum {
-    /// They stay in the file.
-    None,
-    /// With each commit.
-    Full,
-    /// When asked.
-    Incremental,
-}
-
 impl Existing {
     /// The table, view, index or trigger of that name, in any case, as SQLite
     /// looks it up.
@@ -87,9 +71,9 @@ impl Existing {
 
     /// Refuses a destination that cannot be written now, before work is done
     /// for it. A journal may appear for a moment; the database stays as it is.
-    pub fn refuse_unless_writable(&self, busy_timeout: Duration) -> Result<()> {
+    pub fn refuse_unless_writable(&self) -> Result<()> {
         let target = &self.target;
-        let mut connection = target.open(busy_timeout)?;
+        let mut connection = target.open(self.busy_timeout)?;
         let refused = |error| target.refused("write the database", error);
         if connection.is_readonly("main").map_err(refused)? {
             return Err(target
@@ -128,7 +112,7 @@ fn taken(target: &Target, object: &SchemaObject) -> crate::error::Error {
 
 /// A table of the destination, as it is declared there.
 pub(in crate::load) fn describe_table(existing: &Existing, table: &str) -> Result<TableShape> {
-    let connection = existing.target.open(Duration::ZERO)?;
+    let connection = existing.target.open(existing.busy_timeout)?;
     describe_existing(&connection, "main", table)
 }
 
@@ -144,30 +128,26 @@ pub(in crate::load) fn inspect(database: &Path, busy_timeout: Duration) -> Resul
     let refused = |error| target.refused("read the database", error).on_disk(UNCHANGED);
     // One moment for all questions.
     let transaction = connection.transaction().map_err(refused)?;
-    look_around(&transaction, &target).map_err(refused)
+    look_around(&transaction, &target, busy_timeout).map_err(refused)
 }
 
-fn look_around(connection: &Connection, target: &Target) -> rusqlite::Result<Existing> {
+fn look_around(
+    connection: &Connection,
+    target: &Target,
+    busy_timeout: Duration,
+) -> rusqlite::Result<Existing> {
     let objects = read_objects(connection)?;
-    let pages: i64 = ask(connection, "PRAGMA page_count")?;
     let encoding: String = ask(connection, "PRAGMA encoding")?;
-    let auto_vacuum: i64 = ask(connection, "PRAGMA auto_vacuum")?;
     let header = read_header(connection)?;
     let mut existing = Existing {
-        database: target.named.clone(),
         page_bytes: ask(connection, "PRAGMA page_size")?,
         reserved_bytes: header.as_ref().map_or(0, |it| it.reserved_bytes),
         encoding: if encoding == "UTF-8" { TextEncoding::Utf8 } else { TextEncoding::Utf16 },
-        auto_vacuum: match auto_vacuum {
-            0 => AutoVacuum::None,
-            1 => AutoVacuum::Full,
-            _ => AutoVacuum::Incremental,
-        },
         journal_mode: ask(connection, "PRAGMA journal_mode")?,
-        pages: pages.unsigned_abs(),
         objects,
         why_not_moved: None,
         target: target.clone(),
+        busy_timeout,
     };
     existing.why_not_moved = if connection.prepare("SELECT pageno FROM dbstat").is_ok() {
         why_not_moved(&existing, header.as_ref())

@@ -45,10 +45,7 @@ use std::time::Duration;
 pub(in crate::load) use self::declared::OrderColumn;
 pub use self::index::{IndexReport, Indexer};
 pub(in crate::load) use self::insert::{BestOrder, InsertMode, best_order, insert};
-pub(in crate::load) use self::inspect::describe_table;
-pub(in crate::load) use self::inspect::{
-    AutoVacuum, Existing, SchemaObject, TextEncoding, inspect,
-};
+pub(in crate::load) use self::inspect::{Existing, describe_table, inspect};
 pub(in crate::load) use self::move_in::move_in;
 
 use super::options::CancelToken;

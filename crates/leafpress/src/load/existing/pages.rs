@@ -267,7 +267,8 @@ impl Move<'_> {
                 statement.execute(params![number, page]).map_err(refused)?;
             }
             written += batch.numbers.len() as u32;
-            let rows = self.staged.rows * u64::from(written) / u64::from(self.table.page_count);
+            let rows =
+                self.staged.rows * u64::from(written) / u64::from(self.table.page_count.max(1));
             self.settings.rows_done.fetch_add(rows - rows_told, Ordering::Relaxed);
             rows_told = rows;
         }
@@ -358,10 +359,13 @@ fn look_at(transaction: &Transaction<'_>, table: &StagedTable) -> rusqlite::Resu
     // A partial index, or one on an expression, cannot answer this.
     for index in declared.indexes.iter().filter(|it| !it.partial && it.origin == "c") {
         let Some(Some(column)) = index.columns.first() else { continue };
-        let (index, column) = (quote_identifier(&index.name), quote_identifier(&column.name));
+        let index = quote_identifier(&index.name);
+        let (column, collation) =
+            (quote_identifier(&column.name), quote_identifier(&column.collation));
         for end in ["ASC", "DESC"] {
             read(&format!(
-                "SELECT {column} FROM main.{name} INDEXED BY {index} ORDER BY {column} {end} LIMIT 1"
+                "SELECT {column} FROM main.{name} INDEXED BY {index}
+                 ORDER BY {column} COLLATE {collation} {end} LIMIT 1"
             ))?;
         }
     }

@@ -3,7 +3,7 @@
 use super::*;
 
 fn inspect_error(path: &Path) -> String {
-    inspect(path, WAIT).and_then(|it| it.refuse_unless_writable(WAIT)).unwrap_err().to_string()
+    inspect(path, WAIT).and_then(|it| it.refuse_unless_writable()).unwrap_err().to_string()
 }
 
 #[test]
@@ -25,7 +25,7 @@ fn what_is_no_database_is_refused() {
     assert!(inspect_error(&path).contains("looks encrypted"), "{}", inspect_error(&path));
     std::fs::write(&path, "").unwrap();
     let empty = inspect(&path, WAIT).unwrap();
-    assert!(empty.objects.is_empty() && empty.refuse_unless_writable(WAIT).is_ok());
+    assert!(empty.objects.is_empty() && empty.refuse_unless_writable().is_ok());
 }
 
 #[test]
@@ -47,7 +47,7 @@ fn a_locked_database_is_refused_after_the_wait() {
         writer.execute_batch("BEGIN IMMEDIATE; UPDATE old SET a = 1").unwrap();
         let existing = inspect(&place.database, WAIT).unwrap();
         for error in [
-            existing.refuse_unless_writable(WAIT).unwrap_err(),
+            existing.refuse_unless_writable().unwrap_err(),
             move_in(&existing, &place.staged("new"), &settings()).unwrap_err(),
         ] {
             assert!(error.to_string().contains("locked by another program"), "{error}");
@@ -175,4 +175,60 @@ fn a_read_only_file_is_refused() {
         return;
     }
     assert!(inspect_error(&place.database).contains("read-only"));
+}
+
+/// A file system of its own, for those who may mount one.
+struct Mount(PathBuf);
+
+impl Mount {
+    fn new(path: &Path, options: &str) -> Option<Self> {
+        let mounted = std::process::Command::new("mount")
+            .args(["-t", "tmpfs", "-o", options, "none"])
+            .arg(path)
+            .stderr(std::process::Stdio::null())
+            .status();
+        mounted.is_ok_and(|status| status.success()).then(|| Self(path.to_owned()))
+    }
+
+    fn remount(&self, options: &str) {
+        let status = std::process::Command::new("mount")
+            .args(["-o", &format!("remount,{options}")])
+            .arg(&self.0)
+            .status();
+        assert!(status.unwrap().success());
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        let _ = std::process::Command::new("umount").arg(&self.0).status();
+    }
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn read_only_and_full_file_systems_are_refused() {
+    let folder = TempDir::new().unwrap();
+    let Some(mount) = Mount::new(folder.path(), "size=1m") else {
+        println!("skipped: no file system can be mounted here");
+        return;
+    };
+    for journal in ["WAL", "DELETE"] {
+        let place = Place::new("").press(4096, 900);
+        let database = folder.path().join(format!("{journal}.db"));
+        let setup = format!("PRAGMA journal_mode={journal}; {OLD}");
+        open(&database).execute_batch(&with_series(&setup)).unwrap();
+        let place = Place { database, ..place };
+        let before = std::fs::read(&place.database).unwrap();
+        let error = place.move_in("new").unwrap_err();
+        assert!(error.to_string().contains("database or disk is full"), "{error}");
+        assert_eq!(error.state_on_disk(), Some("the database is as it was"));
+        assert_sound(&place.database);
+        assert_eq!(std::fs::read(&place.database).unwrap().len(), before.len());
+        mount.remount("ro,size=1m");
+        let error = inspect_error(&place.database);
+        let reason = if journal == "WAL" { "cannot do so here" } else { "read-only" };
+        assert!(error.contains(reason), "{error}");
+        mount.remount("rw,size=1m");
+    }
 }
