@@ -3,9 +3,11 @@
 
 mod common;
 
+use std::fs;
 use std::path::Path;
+use std::time::Instant;
 
-use common::run;
+use common::{command, run};
 use rusqlite::Connection;
 use tempfile::TempDir;
 
@@ -68,4 +70,60 @@ fn failures_change_nothing_and_say_what_to_do() {
         .query_row("SELECT count(*) FROM sqlite_schema WHERE type = 'index'", [], |row| row.get(0))
         .unwrap();
     assert_eq!(indexes, 0);
+}
+
+/// Kills spread over the run's time, in each journal mode.
+const KILLS: u32 = 40;
+
+/// Makes a database of that mode with some more rows than fit SQLite's cache.
+fn make_large_database(path: &Path, mode: &str) {
+    let connection = Connection::open(path).unwrap();
+    connection
+        .execute_batch(&format!(
+            "PRAGMA page_size=1024; PRAGMA journal_mode={mode}; PRAGMA synchronous=OFF;
+             CREATE TABLE t(a INT, b TEXT);
+             WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 60000)
+             INSERT INTO t SELECT i * 7919 % 60000, printf('%040d', i % 100) FROM n;"
+        ))
+        .unwrap();
+}
+
+fn has_index(connection: &Connection) -> bool {
+    let sql = "SELECT count(*) FROM sqlite_schema WHERE name = 't_b_a'";
+    connection.query_row(sql, [], |row| row.get::<_, i64>(0)).unwrap() == 1
+}
+
+#[test]
+fn a_killed_index_is_there_whole_or_not_at_all() {
+    for mode in ["wal", "delete"] {
+        let folder = TempDir::new().unwrap();
+        let [base, database] = ["base.db", "app.db"].map(|name| folder.path().join(name));
+        make_large_database(&base, mode);
+        let arguments = ["index", "app.db", "t", "b,a", "-q"];
+        fs::copy(&base, &database).unwrap();
+        let since = Instant::now();
+        run(folder.path(), &arguments).expect_status(0);
+        let whole_run = since.elapsed();
+        let mut absent = 0;
+        for kill in 0..KILLS {
+            for ending in ["app.db", "app.db-wal", "app.db-shm", "app.db-journal"] {
+                let _ = fs::remove_file(folder.path().join(ending));
+            }
+            fs::copy(&base, &database).unwrap();
+            let reader = Connection::open(&database).unwrap();
+            assert!(!has_index(&reader));
+            let mut child = command(folder.path(), &arguments).spawn().unwrap();
+            std::thread::sleep(whole_run * kill / KILLS);
+            let _ = child.kill();
+            child.wait().unwrap();
+            absent += u32::from(!has_index(&reader));
+            let said: String =
+                reader.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+            assert_eq!(said, "ok", "{mode}, kill {kill}");
+            let rows: i64 =
+                reader.query_row("SELECT count(*) FROM t", [], |row| row.get(0)).unwrap();
+            assert_eq!(rows, 60_000);
+        }
+        assert!(absent > 0, "{mode}: no run was killed in time");
+    }
 }

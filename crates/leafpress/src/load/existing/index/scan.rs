@@ -94,8 +94,7 @@ impl Scan<'_> {
         // Equal keys come by rowid either way, as the index has them. Where many
         // are equal it is quicker to compare rowids as columns; where none
         // should be, those that are must meet.
-        let columns =
-            if self.plan.index.unique { entry.unique_columns } else { entry.order.len() };
+        let columns = if self.plan.index.unique { entry.unique_columns } else { entry.order.len() };
         let sorter = Sorter::new(options, SortKey::Columns(entry.order[..columns].to_vec()));
         std::thread::scope(|scope| {
             let (batches, receiver) = sync_channel::<Vec<u8>>(2 * self.threads);
