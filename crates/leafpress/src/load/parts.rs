@@ -28,8 +28,8 @@ use super::sources::ValueSource;
 use super::turns::lock;
 use super::typed::{TypeRule, TypedRules};
 use crate::error::{BadRow, Error, ErrorKind, Result};
-use crate::schema::shape::TableShape;
 use crate::schema::Column;
+use crate::schema::shape::TableShape;
 
 /// A run is written when it has grown to this.
 const RUN_BYTES: usize = 1 << 20;

@@ -154,8 +154,8 @@ mod tests {
             connection.execute(&sql, (sequence as i64, a, b)).unwrap();
         }
         let mut statement = connection.prepare("SELECT seq FROM t ORDER BY seq").unwrap();
-        let rows = statement.query_map([], |row| row.get::<_, i64>(0).map(i64::unsigned_abs)).unwrap();
-        rows.collect::<Result<_, _>>().unwrap()
+        let rows = statement.query_map([], |row| row.get::<_, i64>(0)).unwrap();
+        rows.map(|sequence| sequence.unwrap() as u64).collect()
     }
 
     fn groups_by(rows: &[(u8, u8)], key: impl Fn(&(u8, u8)) -> u8) -> Vec<Vec<u64>> {
