@@ -136,18 +136,20 @@ impl<'a> RowSource for ArrowSource<'a> {
 
     fn open(&mut self, bytes_read: &Arc<AtomicU64>) -> Result<(ArrowReader<'a>, ArrowDecoder)> {
         bytes_read.store(0, Ordering::Relaxed);
-        let mut decoder = ArrowDecoder {
+        let decoder = ArrowDecoder {
             name: self.name.clone(),
             names: Arc::clone(&self.names),
             #[cfg(feature = "parquet")]
-            parquet: None,
+            parquet: match &self.origin {
+                Origin::Parquet(file) => Some(Arc::clone(file)),
+                _ => None,
+            },
         };
         let pieces = |batches| Pieces::Batches(PieceReader::new(&self.name, &self.schema, batches));
         let (pieces, bytes_total) = match &mut self.origin {
             #[cfg(feature = "parquet")]
             Origin::Parquet(file) => {
                 file.file().check_unchanged()?;
-                decoder.parquet = Some(Arc::clone(file));
                 let reader = ParquetReader::new(file, bytes_read);
                 (Pieces::Parquet(reader), Some(file.file().bytes()))
             }

@@ -35,14 +35,14 @@ fn files() -> Vec<(Kind, Vec<u8>)> {
 fn make_files() -> Vec<(Kind, Vec<u8>)> {
     let batches = [batch().slice(0, 20), batch().slice(20, 30)];
     let packed = |kind| IpcWriteOptions::default().try_with_compression(Some(kind)).unwrap();
-    let mut files = vec![
+    let files = vec![
         (Kind::ArrowStream, stream_of(&batches, IpcWriteOptions::default())),
         (Kind::ArrowStream, stream_of(&batches, packed(CompressionType::LZ4_FRAME))),
         (Kind::ArrowFile, file_of(&[batch()], IpcWriteOptions::default())),
         (Kind::ArrowFile, file_of(&[batch()], packed(CompressionType::ZSTD))),
     ];
     #[cfg(feature = "parquet")]
-    files.extend(parquet_files(&batches));
+    let files = [files, parquet_files(&batches)].concat();
     files
 }
 
