@@ -168,10 +168,14 @@ fn check_sizes(body: &[u8], batch: arrow_ipc::RecordBatch<'_>) -> Result<(), Str
         return Ok(());
     }
     for buffer in batch.buffers().into_iter().flatten() {
+        let packed_bytes = u64::try_from(buffer.length()).unwrap_or(0).min(body.len() as u64);
         let start = usize::try_from(buffer.offset()).unwrap_or(usize::MAX);
         let Some(size) = body.get(start..).and_then(<[u8]>::first_chunk) else { continue };
+        // An empty buffer has no size in front.
+        if packed_bytes < size.len() as u64 {
+            continue;
+        }
         let size = i64::from_le_bytes(*size);
-        let packed_bytes = u64::try_from(buffer.length()).unwrap_or(0).min(body.len() as u64);
         // No size, or the mark of a buffer that is not compressed.
         if size > 0 && size.unsigned_abs() / COMPRESSION_FACTOR_MAX > packed_bytes {
             return Err(format!("{packed_bytes} compressed bytes cannot hold {size}"));

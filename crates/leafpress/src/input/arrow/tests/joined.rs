@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use arrow_array::{Int64Array, RecordBatch, RecordBatchIterator};
+use arrow_ipc::CompressionType;
 use arrow_ipc::writer::IpcWriteOptions;
 
 use super::{ArrowSource, Owned, batch_of, file_of, piped, read, stored, stream_of};
@@ -50,6 +51,21 @@ fn batches_of_any_size_come_in_pieces() {
         let schema = batches[0].schema();
         let reader = RecordBatchIterator::new(batches.into_iter().map(Ok), schema);
         assert!(read(&mut ArrowSource::from_reader("rows", reader)).unwrap() == wanted);
+    }
+}
+
+/// Columns without NULLs have a buffer of no bytes, not even of its size.
+#[test]
+fn packed_batches_read_as_plain_ones() {
+    let numbers = numbers(0, 100_000);
+    let same = Arc::new(Int64Array::from_iter_values(std::iter::repeat_n(7, 100_000)));
+    let batch = batch_of(vec![same, Arc::clone(numbers.column(0))]);
+    for kind in [CompressionType::LZ4_FRAME, CompressionType::ZSTD] {
+        let options = IpcWriteOptions::default().try_with_compression(Some(kind)).unwrap();
+        let stream = stream_of(std::slice::from_ref(&batch), options);
+        let (rows, _) = read(&mut piped(stream, Kind::ArrowStream).unwrap()).unwrap();
+        let wanted = (0..100_000).map(|row| vec![Owned::Integer(7), Owned::Integer(row)]);
+        assert!(rows.into_iter().eq(wanted), "{kind:?}");
     }
 }
 
