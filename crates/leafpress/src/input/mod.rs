@@ -9,6 +9,7 @@
 //! rows.rs     what inputs of typed rows have in common
 //! kind.rs     formats that are not text, by their first bytes
 //! stored.rs   a file that is read at any place
+//! as_json.rs  values and rows as JSON
 //! arrow/      Parquet, Arrow files and streams, record batches
 //! ```
 //!
@@ -17,6 +18,7 @@
 
 #[cfg(feature = "arrow")]
 pub mod arrow;
+pub mod as_json;
 pub mod block;
 pub mod csv;
 mod encoding;

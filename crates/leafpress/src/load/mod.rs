@@ -49,6 +49,7 @@ mod sink;
 mod sources;
 mod sql_words;
 mod sqlite;
+mod sqlite_source;
 mod survey;
 mod target;
 mod turns;

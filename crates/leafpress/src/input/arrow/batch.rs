@@ -10,10 +10,8 @@ use leafpress_format::Value;
 
 use super::column::Column;
 use super::nested;
+use crate::input::as_json::excerpt;
 use crate::input::rows::{BadInputRow, RowBatch};
-
-/// A row in a message is cut after so many characters.
-const EXCERPT_CHARACTERS_MAX: usize = 200;
 
 /// Rows of an Arrow or Parquet input.
 #[derive(Debug, Default)]
@@ -76,11 +74,7 @@ impl RowBatch for ArrowBatch {
     }
 
     fn excerpt(&self, row: usize) -> String {
-        let text = String::from_utf8_lossy(&self.original(row)).into_owned();
-        match text.char_indices().nth(EXCERPT_CHARACTERS_MAX) {
-            Some((cut, _)) => format!("{}…", &text[..cut]),
-            None => text,
-        }
+        excerpt(&self.original(row))
     }
 
     /// The row as a JSON object, as the input has no lines to show.

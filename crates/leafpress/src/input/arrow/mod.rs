@@ -175,6 +175,10 @@ impl<'a> RowSource for ArrowSource<'a> {
         Ok((ArrowReader { pieces, bytes_total }, decoder))
     }
 
+    fn is_stream(&self) -> bool {
+        matches!(&self.origin, Origin::Stream { source, .. } if source.is_stream())
+    }
+
     /// All columns are known from the schema.
     fn discover_columns(&mut self, _bytes_read: &Arc<AtomicU64>) -> Result<()> {
         Ok(())

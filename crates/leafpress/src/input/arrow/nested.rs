@@ -5,22 +5,19 @@
 //! struct   {"a":1,"b":"x"}
 //! map      {"key":1}            keys that are no text are written as text
 //! union    what its value is
-//! blob     "00ff"               hexadecimal digits
-//! float    1.5, null for NaN, 9e999 for infinity, as SQLite's JSON has it
 //! decimal  12.50                as a number, with all its digits
 //! ```
+//! and the others as `as_json.rs` has them.
 //!
 //! Must never: write what is not JSON.
-
-use std::io::Write;
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef};
 use arrow_buffer::{ArrowNativeType, NullBuffer};
 use arrow_schema::DataType;
-use leafpress_format::Value;
 
 use super::column::{Column, Detailed, Written};
+use crate::input::as_json::{separated, write_text, write_value};
 
 /// An array as a tree, its children downcast once and for all.
 struct Node {
@@ -112,7 +109,7 @@ impl Node {
             return;
         }
         match &self.shape {
-            Shape::Scalar(column) => write_value(column.detailed(row), out),
+            Shape::Scalar(column) => write_detailed(column.detailed(row), out),
             Shape::List(ranges, child) => {
                 let (start, end) = ranges[row];
                 separated(b'[', b']', start..end, out, |element, out| child.write(element, out));
@@ -191,85 +188,21 @@ fn union(array: &ArrayRef) -> Result<Shape, String> {
     Ok(Shape::Union(choices, children.collect::<Result<_, String>>()?))
 }
 
-/// Writes elements with commas between them.
-fn separated<T>(
-    open: u8,
-    close: u8,
-    elements: impl IntoIterator<Item = T>,
-    out: &mut Vec<u8>,
-    mut write: impl FnMut(T, &mut Vec<u8>),
-) {
-    out.push(open);
-    for (index, element) in elements.into_iter().enumerate() {
-        if index > 0 {
-            out.push(b',');
-        }
-        write(element, out);
-    }
-    out.push(close);
-}
-
 /// Writes a row as a JSON object.
 pub(super) fn write_row(names: &[String], columns: &[Column], row: usize, out: &mut Vec<u8>) {
     separated(b'{', b'}', names.iter().zip(columns), out, |(name, column), out| {
         write_text(name.as_bytes(), out);
         out.push(b':');
-        write_value(column.detailed(row), out);
+        write_detailed(column.detailed(row), out);
     });
 }
 
-fn write_value(value: Detailed<'_>, out: &mut Vec<u8>) {
+fn write_detailed(value: Detailed<'_>, out: &mut Vec<u8>) {
     match value {
         Detailed::Boolean(is_true) => {
             out.extend_from_slice(if is_true { b"true" } else { b"false" });
         }
         Detailed::Number(json) | Detailed::Json(json) => out.extend_from_slice(json),
-        Detailed::Plain(Value::Null) => out.extend_from_slice(b"null"),
-        Detailed::Plain(Value::Integer(integer)) => {
-            // Writing to memory does not fail.
-            let _ = write!(out, "{integer}");
-        }
-        Detailed::Plain(Value::Real(real)) => write_real(real, out),
-        Detailed::Plain(Value::Text(text)) => write_text(text, out),
-        Detailed::Plain(Value::Blob(blob)) => {
-            const DIGITS: &[u8; 16] = b"0123456789abcdef";
-            out.push(b'"');
-            for byte in blob {
-                out.push(DIGITS[usize::from(byte >> 4)]);
-                out.push(DIGITS[usize::from(byte & 15)]);
-            }
-            out.push(b'"');
-        }
+        Detailed::Plain(value) => write_value(value, out),
     }
-}
-
-fn write_real(real: f64, out: &mut Vec<u8>) {
-    let text: &[u8] = match real {
-        _ if real.is_nan() => b"null",
-        f64::INFINITY => b"9e999",
-        f64::NEG_INFINITY => b"-9e999",
-        _ => {
-            out.extend_from_slice(zmij::Buffer::new().format_finite(real).as_bytes());
-            return;
-        }
-    };
-    out.extend_from_slice(text);
-}
-
-fn write_text(text: &[u8], out: &mut Vec<u8>) {
-    out.push(b'"');
-    for byte in text {
-        match byte {
-            b'"' | b'\\' => out.extend_from_slice(&[b'\\', *byte]),
-            b'\n' => out.extend_from_slice(b"\\n"),
-            b'\r' => out.extend_from_slice(b"\\r"),
-            b'\t' => out.extend_from_slice(b"\\t"),
-            0..=31 => {
-                // Writing to memory does not fail.
-                let _ = write!(out, "\\u{byte:04x}");
-            }
-            _ => out.push(*byte),
-        }
-    }
-    out.push(b'"');
 }

@@ -1,0 +1,513 @@
+//! The rows of a table or view of another SQLite database, as an input.
+//!
+//! ```text
+//! a thread of its own: connection, one read transaction ──batches──► claim ──► decode (nothing left to do)
+//! ```
+//!
+//! SQLite gives one row after the other, and its statements cannot move
+//! between threads while they run: so a thread keeps connection and statement
+//! and sends batches, two at most ahead. All passes are within one read
+//! transaction, so that they see the same rows, whoever writes meanwhile; it
+//! ends when the source is dropped. With a rollback journal that keeps others
+//! from committing until then.
+//!
+//! Values come as they are stored, whatever the column's type says: text that
+//! is not UTF-8, text among integers. Generated columns are values like
+//! others; hidden columns of virtual tables are left out, and so is a rowid
+//! that is no column.
+//!
+//! Must never: write to the other database.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use leafpress_format::Value;
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, ErrorCode, InterruptHandle, OpenFlags, Row};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::input::as_json::{excerpt, separated, write_text, write_value};
+use crate::input::rows::{
+    BadInputRow, DecodeHalt, RowBatch, RowDecoder, RowReader, RowSource, SourceColumn,
+};
+use crate::schema::quote_identifier;
+use crate::verify::uri;
+
+/// Rows of a batch, at most.
+const BATCH_ROWS_MAX: usize = 16 << 10;
+/// A batch ends with the row that makes its text and blobs larger than this.
+const BATCH_BYTES: usize = 4 << 20;
+/// Batches that wait to be claimed.
+const BATCHES_AHEAD: usize = 2;
+
+/// Splits `other.db::table`; without a table where a file has the whole name.
+pub fn split_table(input: &str) -> (&str, Option<&str>) {
+    match input.rsplit_once("::") {
+        Some((path, table)) if !table.is_empty() && !Path::new(input).exists() => {
+            (path, Some(table))
+        }
+        _ => (input, None),
+    }
+}
+
+/// A table or view of an SQLite database.
+pub struct SqliteSource {
+    name: String,
+    columns: Vec<SourceColumn>,
+    passes: Option<Sender<Pass>>,
+    /// What the pass that runs sends to.
+    running: Batches,
+    interrupt: InterruptHandle,
+    thread: Option<JoinHandle<()>>,
+    spent: Spent,
+}
+
+/// The receiving end of a pass, until the source takes it away.
+type Batches = Arc<Mutex<Option<Receiver<rusqlite::Result<SqliteBatch>>>>>;
+
+/// What the thread is asked for: all rows, from the first.
+struct Pass {
+    batches: SyncSender<rusqlite::Result<SqliteBatch>>,
+}
+
+/// Batches whose memory can be used again.
+type Spent = Arc<Mutex<Vec<SqliteBatch>>>;
+
+impl SqliteSource {
+    /// A table or view of the database at `path`; without a name, its only table.
+    ///
+    /// # Errors
+    /// Where there is no such database or table, or more than one table and
+    /// none is named, or SQLite cannot read it.
+    pub fn new(path: impl Into<PathBuf>, table: Option<&str>) -> Result<Self> {
+        let path = path.into();
+        let metadata = std::fs::metadata(&path).map_err(|error| Error::io("open", &path, error))?;
+        let file = path.display().to_string();
+        if metadata.is_dir() {
+            let reason = "is a folder, not a database".to_owned();
+            return Err(ErrorKind::Input { file, reason }.into());
+        }
+        let absolute = std::path::absolute(&path).map_err(|e| Error::io("open", &path, e))?;
+        let connection = open(&absolute).map_err(|error| unreadable(&file, &error))?;
+        let tables = tables_of(&connection).map_err(|error| unreadable(&file, &error))?;
+        let table = chosen(&file, &tables, table)?;
+        let name = format!("{file}::{}", table.name);
+        let found = columns_of(&connection, table).map_err(|error| unreadable(&name, &error))?;
+        if found.is_empty() {
+            let reason = "has no columns that can be read".to_owned();
+            return Err(ErrorKind::Input { file: name, reason }.into());
+        }
+        let sql = select(table, &found);
+        let names: Arc<[String]> = found.iter().map(|column| column.name.clone()).collect();
+        let spent = Spent::default();
+        let (passes, asked) = channel();
+        let interrupt = connection.get_interrupt_handle();
+        let worker = Worker { names: Arc::clone(&names), sql, spent: Arc::clone(&spent) };
+        let thread = std::thread::Builder::new()
+            .name("leafpress-source".to_owned())
+            .spawn(move || worker.serve(&connection, &asked))
+            .map_err(|error| Error::io("start a thread to read", &path, error))?;
+        let (passes, thread, running) = (Some(passes), Some(thread), Batches::default());
+        Ok(Self { name, columns: found, passes, running, interrupt, thread, spent })
+    }
+
+    /// Ends the pass that runs, if one does: its reader has no more rows.
+    fn end_pass(&mut self) {
+        let running = std::mem::take(&mut self.running);
+        // Whatever the thread is at, computing or sending, it fails now.
+        self.interrupt.interrupt();
+        *lock(&running) = None;
+    }
+}
+
+impl Drop for SqliteSource {
+    /// Ends the thread, and with it the transaction.
+    fn drop(&mut self) {
+        self.passes = None;
+        self.end_pass();
+        if let Some(thread) = self.thread.take() {
+            // A panic there has shown itself as an error of the pass.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Opens the database and begins the transaction in which all is read.
+fn open(path: &Path) -> rusqlite::Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
+        | OpenFlags::SQLITE_OPEN_URI
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(uri(path, "mode=ro"), flags)?;
+    // The database is somebody else's: its views and generated columns may
+    // call nothing that does more than compute.
+    connection.execute_batch("PRAGMA trusted_schema=OFF; PRAGMA query_only=ON; BEGIN")?;
+    // The transaction begins with the first row that is read.
+    connection.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))?;
+    Ok(connection)
+}
+
+/// A table, as SQLite lists it.
+struct Table {
+    name: String,
+    kind: String,
+}
+
+impl Table {
+    fn is_view(&self) -> bool {
+        self.kind == "view"
+    }
+
+    /// Whether it is one that a person made to hold rows.
+    fn holds_rows(&self) -> bool {
+        let is_table = self.kind == "table" || self.kind == "virtual";
+        is_table && !self.is_internal()
+    }
+
+    fn is_internal(&self) -> bool {
+        self.name.get(..7).is_some_and(|start| start.eq_ignore_ascii_case("sqlite_"))
+    }
+}
+
+fn tables_of(connection: &Connection) -> rusqlite::Result<Vec<Table>> {
+    let sql = "SELECT name, type FROM pragma_table_list WHERE schema = 'main' ORDER BY name";
+    let mut statement = connection.prepare(sql)?;
+    let table = |row: &Row<'_>| Ok(Table { name: row.get(0)?, kind: row.get(1)? });
+    statement.query_map([], table)?.collect()
+}
+
+fn chosen<'t>(file: &str, tables: &'t [Table], wanted: Option<&str>) -> Result<&'t Table> {
+    let refusal = |reason: String| {
+        let shown = tables.iter().filter(|table| table.holds_rows() || table.is_view());
+        let shown: Vec<&str> = shown.map(|table| table.name.as_str()).collect();
+        let error = Error::from(ErrorKind::Input { file: file.to_owned(), reason });
+        if shown.is_empty() {
+            return error;
+        }
+        error.to_do(format!("name one as {file}::TABLE; there are: {}", shown.join(", ")))
+    };
+    if let Some(wanted) = wanted {
+        let found = tables.iter().find(|table| table.name.eq_ignore_ascii_case(wanted));
+        return found.ok_or_else(|| refusal(format!("has no table \"{wanted}\"")));
+    }
+    let mut with_rows = tables.iter().filter(|table| table.holds_rows());
+    match (with_rows.next(), with_rows.count()) {
+        (Some(only), 0) => Ok(only),
+        (Some(_), others) => Err(refusal(format!("has {} tables", others + 1))),
+        (None, _) => Err(refusal("has no tables".to_owned())),
+    }
+}
+
+fn columns_of(connection: &Connection, table: &Table) -> rusqlite::Result<Vec<SourceColumn>> {
+    // 1 are hidden columns of virtual tables; 2 and 3 are generated ones.
+    let sql = "SELECT name, type FROM pragma_table_xinfo(?1) WHERE hidden <> 1 ORDER BY cid";
+    let mut statement = connection.prepare(sql)?;
+    let column = |row: &Row<'_>| {
+        let declared: String = row.get(1)?;
+        let is_kept = is_plain_type(&declared) && !(table.is_view() && declared.is_empty());
+        let declared_sql = is_kept.then_some(declared);
+        Ok(SourceColumn { name: row.get(0)?, declared: None, declared_sql })
+    };
+    statement.query_map([&table.name], column)?.collect()
+}
+
+/// Whether a declared type can be written into a declaration as it is. A type
+/// may be any words; a table's column may have none, which means something.
+fn is_plain_type(declared: &str) -> bool {
+    declared.chars().all(|c| c.is_ascii_alphanumeric() || " _(),.+-".contains(c))
+        && !declared.to_ascii_uppercase().contains("GENERATED")
+        && declared.matches('(').count() == declared.matches(')').count()
+}
+
+/// Rows in the table's own order: an index that holds all columns would be
+/// shorter to read, and give another order.
+fn select(table: &Table, columns: &[SourceColumn]) -> String {
+    let names: Vec<String> = columns.iter().map(|column| quote_identifier(&column.name)).collect();
+    let by_table = if table.kind == "table" { " NOT INDEXED" } else { "" };
+    format!("SELECT {} FROM main.{}{by_table}", names.join(", "), quote_identifier(&table.name))
+}
+
+fn unreadable(file: &str, error: &rusqlite::Error) -> Error {
+    let code = error.sqlite_error_code();
+    let reason = match code {
+        Some(ErrorCode::NotADatabase) => "is no SQLite database, or an encrypted one".to_owned(),
+        Some(ErrorCode::DatabaseCorrupt) => format!("is damaged ({error})"),
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
+            "is locked by another program".to_owned()
+        }
+        _ => format!("cannot be read by SQLite: {error}"),
+    };
+    let refusal = Error::from(ErrorKind::Input { file: file.to_owned(), reason });
+    match code {
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
+            refusal.to_do("load it again when that has ended")
+        }
+        Some(ErrorCode::DatabaseCorrupt) => {
+            refusal.to_do("save what can be saved with: sqlite3 FILE .recover")
+        }
+        Some(ErrorCode::CannotOpen) => refusal.to_do(
+            "a database in WAL mode can be read only where files can be made beside it, \
+             unless another program has it open",
+        ),
+        _ => refusal,
+    }
+}
+
+/// What runs in the thread.
+struct Worker {
+    names: Arc<[String]>,
+    sql: String,
+    spent: Spent,
+}
+
+impl Worker {
+    /// Does one pass after the other until the source is dropped.
+    fn serve(&self, connection: &Connection, asked: &Receiver<Pass>) {
+        while let Ok(pass) = asked.recv() {
+            if let Err(error) = self.read(connection, &pass) {
+                // Whoever asked may have gone.
+                let _ = pass.batches.send(Err(error));
+            }
+        }
+    }
+
+    /// Sends all rows, or stops when nobody takes them any more.
+    fn read(&self, connection: &Connection, pass: &Pass) -> rusqlite::Result<()> {
+        let mut statement = connection.prepare(&self.sql)?;
+        let mut rows = statement.query([])?;
+        let mut first_line = 1;
+        loop {
+            let mut batch = lock(&self.spent).pop().unwrap_or_default();
+            batch.begin(&self.names, first_line);
+            let mut is_end = false;
+            while batch.rows() < BATCH_ROWS_MAX && batch.content.len() < BATCH_BYTES {
+                let Some(row) = rows.next()? else {
+                    is_end = true;
+                    break;
+                };
+                batch.push(row)?;
+            }
+            first_line += batch.rows() as u64;
+            if is_end {
+                // The last one, be it empty, says that nothing was left out.
+                batch.is_last = true;
+                let _ = pass.batches.send(Ok(batch));
+                return Ok(());
+            }
+            if pass.batches.send(Ok(batch)).is_err() {
+                return Ok(());
+            }
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl RowSource for SqliteSource {
+    type Reader = SqliteReader;
+    type Decoder = SqliteDecoder;
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn columns(&self) -> &[SourceColumn] {
+        &self.columns
+    }
+
+    fn open(&mut self, bytes_read: &Arc<AtomicU64>) -> Result<(SqliteReader, SqliteDecoder)> {
+        bytes_read.store(0, Ordering::Relaxed);
+        self.end_pass();
+        let (sender, batches) = sync_channel(BATCHES_AHEAD);
+        self.running = Arc::new(Mutex::new(Some(batches)));
+        let asked =
+            self.passes.as_ref().is_some_and(|it| it.send(Pass { batches: sender }).is_ok());
+        if !asked {
+            return Err(broken_off(&self.name));
+        }
+        let reader = SqliteReader {
+            name: self.name.clone(),
+            batches: Arc::clone(&self.running),
+            bytes_read: Arc::clone(bytes_read),
+            spent: Arc::clone(&self.spent),
+            is_done: false,
+        };
+        Ok((reader, SqliteDecoder))
+    }
+
+    /// All columns are known from the table.
+    fn discover_columns(&mut self, _bytes_read: &Arc<AtomicU64>) -> Result<()> {
+        Ok(())
+    }
+}
+
+fn broken_off(name: &str) -> Error {
+    let reason = "is not read any more: another pass has begun, or its thread ended".to_owned();
+    ErrorKind::Input { file: name.to_owned(), reason }.into()
+}
+
+/// Takes the batches that the thread sends.
+pub struct SqliteReader {
+    name: String,
+    batches: Batches,
+    bytes_read: Arc<AtomicU64>,
+    spent: Spent,
+    is_done: bool,
+}
+
+impl RowReader for SqliteReader {
+    type Raw = SqliteBatch;
+
+    fn claim(&mut self, raw: &mut SqliteBatch) -> Result<bool> {
+        if self.is_done {
+            return Ok(false);
+        }
+        let received = lock(&self.batches).as_ref().and_then(|batches| batches.recv().ok());
+        let received = received.ok_or_else(|| broken_off(&self.name))?;
+        let batch = received.map_err(|error| unreadable(&self.name, &error))?;
+        self.is_done = batch.is_last;
+        let bytes = batch.content.len() + std::mem::size_of_val(batch.cells.as_slice());
+        self.bytes_read.fetch_add(bytes as u64, Ordering::Relaxed);
+        let is_there = batch.rows() > 0;
+        let before = std::mem::replace(raw, batch);
+        let mut spent = lock(&self.spent);
+        if spent.len() < BATCHES_AHEAD {
+            spent.push(before);
+        }
+        Ok(is_there)
+    }
+
+    /// Nobody knows how much of the file is the table's.
+    fn bytes_total(&self) -> Option<u64> {
+        None
+    }
+}
+
+/// Hands batches on: they are ready.
+pub struct SqliteDecoder;
+
+impl RowDecoder for SqliteDecoder {
+    type Raw = SqliteBatch;
+    type Batch = SqliteBatch;
+
+    fn decode(&self, raw: &mut SqliteBatch, batch: &mut SqliteBatch) -> Result<(), DecodeHalt> {
+        std::mem::swap(raw, batch);
+        Ok(())
+    }
+}
+
+/// Some rows of a table.
+#[derive(Debug, Default)]
+pub struct SqliteBatch {
+    names: Arc<[String]>,
+    /// Row by row.
+    cells: Vec<Cell>,
+    /// The bytes of all text and blobs, in the order of the cells.
+    content: Vec<u8>,
+    /// Where each row's content ends.
+    content_ends: Vec<usize>,
+    first_line: u64,
+    is_last: bool,
+}
+
+/// A value; where its bytes are, if it has some.
+#[derive(Debug, Clone, Copy)]
+enum Cell {
+    Null,
+    Integer(i64),
+    Real(f64),
+    Text { start: usize, length: u32 },
+    Blob { start: usize, length: u32 },
+}
+
+impl SqliteBatch {
+    fn begin(&mut self, names: &Arc<[String]>, first_line: u64) {
+        self.names = Arc::clone(names);
+        self.cells.clear();
+        self.content.clear();
+        self.content_ends.clear();
+        self.first_line = first_line;
+        self.is_last = false;
+    }
+
+    fn push(&mut self, row: &Row<'_>) -> rusqlite::Result<()> {
+        for column in 0..self.names.len() {
+            let cell = match row.get_ref(column)? {
+                ValueRef::Null => Cell::Null,
+                ValueRef::Integer(integer) => Cell::Integer(integer),
+                ValueRef::Real(real) => Cell::Real(real),
+                ValueRef::Text(text) => {
+                    let (start, length) = self.keep(text);
+                    Cell::Text { start, length }
+                }
+                ValueRef::Blob(blob) => {
+                    let (start, length) = self.keep(blob);
+                    Cell::Blob { start, length }
+                }
+            };
+            self.cells.push(cell);
+        }
+        self.content_ends.push(self.content.len());
+        Ok(())
+    }
+
+    /// SQLite's values are shorter than 2³¹ bytes.
+    fn keep(&mut self, bytes: &[u8]) -> (usize, u32) {
+        let start = self.content.len();
+        self.content.extend_from_slice(bytes);
+        (start, bytes.len() as u32)
+    }
+}
+
+impl RowBatch for SqliteBatch {
+    fn rows(&self) -> usize {
+        self.content_ends.len()
+    }
+
+    #[inline]
+    fn value(&self, row: usize, column: usize) -> Value<'_> {
+        let bytes = |start: usize, length: u32| &self.content[start..start + length as usize];
+        match self.cells[row * self.names.len() + column] {
+            Cell::Null => Value::Null,
+            Cell::Integer(integer) => Value::Integer(integer),
+            Cell::Real(real) => Value::Real(real),
+            Cell::Text { start, length } => Value::Text(bytes(start, length)),
+            Cell::Blob { start, length } => Value::Blob(bytes(start, length)),
+        }
+    }
+
+    fn content_bytes(&self, row: usize) -> usize {
+        let start = if row == 0 { 0 } else { self.content_ends[row - 1] };
+        self.content_ends[row] - start
+    }
+
+    fn line(&self, row: usize) -> u64 {
+        self.first_line + row as u64
+    }
+
+    fn excerpt(&self, row: usize) -> String {
+        excerpt(&self.original(row))
+    }
+
+    /// The row as a JSON object, as a table has no lines to show.
+    fn original(&self, row: usize) -> Vec<u8> {
+        let mut out = Vec::new();
+        separated(b'{', b'}', self.names.iter().enumerate(), &mut out, |(column, name), out| {
+            write_text(name.as_bytes(), out);
+            out.push(b':');
+            write_value(self.value(row, column), out);
+        });
+        out
+    }
+
+    fn bad_rows(&self) -> &[BadInputRow] {
+        &[]
+    }
+}
+
+#[cfg(test)]
+mod tests;
