@@ -10,7 +10,9 @@ use super::monitor::Monitor;
 use super::options::InputFormat;
 use super::report::{DryRun, Report};
 use super::typed_feed::TypedFeed;
-use crate::error::{Error, ErrorKind, Result};
+#[cfg(not(feature = "arrow"))]
+use crate::error::ErrorKind;
+use crate::error::{Error, Result};
 use crate::input::json::{JsonOptions, JsonSource};
 use crate::input::kind::{Kind, kind_of};
 use crate::input::rows::RowSource;

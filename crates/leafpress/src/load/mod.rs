@@ -76,9 +76,10 @@ pub use crate::schema::{Column, ColumnType};
 pub use leafpress_format::Value;
 
 use self::fields::FieldRule;
-use self::inputs::{Goal, Inputs, ToLoad, ToLook};
+use self::inputs::{Goal, Inputs, ToLoad, ToLook, run_typed};
 use self::monitor::Monitor;
 use self::parts::PartsFeed;
+use self::sqlite_source::SqliteSource;
 use crate::error::{Error, ErrorKind, Result};
 use crate::input::source::Source;
 
@@ -387,7 +388,8 @@ impl Loader {
         self
     }
 
-    /// Loads a file: CSV, JSON, Parquet or Arrow, plain or compressed by gzip or zstd.
+    /// Loads a file: CSV, JSON, Parquet or Arrow, plain or compressed by gzip or
+    /// zstd; or a table of another SQLite database, as `other.db::table`.
     ///
     /// # Errors
     ///
@@ -406,8 +408,7 @@ impl Loader {
     /// As [`load_file`](Self::load_file); also files with other columns than
     /// the first.
     pub fn load_files<P: AsRef<Path>>(self, paths: &[P]) -> Result<Report> {
-        let sources = self.sources(paths)?;
-        self.load_sources(sources)
+        self.run_paths::<ToLoad, _>(paths)
     }
 
     /// Loads what a reader gives. `name` stands for it in messages and, without
@@ -423,7 +424,7 @@ impl Loader {
         let spool = self.spool();
         let keep = self.may_read_again().then_some(spool.as_path());
         let source = Source::reader(name, reader, keep);
-        self.load_sources(vec![source])
+        self.run::<ToLoad>(vec![source])
     }
 
     /// Whether there may be a second pass over the input.
@@ -461,8 +462,7 @@ impl Loader {
     ///
     /// As [`dry_run_file`](Self::dry_run_file).
     pub fn dry_run_files<P: AsRef<Path>>(self, paths: &[P]) -> Result<DryRun> {
-        let sources = self.sources(paths)?;
-        self.dry_run_sources(sources)
+        self.run_paths::<ToLook, _>(paths)
     }
 
     /// As [`dry_run_file`](Self::dry_run_file), from a reader.
@@ -473,7 +473,7 @@ impl Loader {
     pub fn dry_run_reader(self, name: &str, reader: impl Read + Send) -> Result<DryRun> {
         let spool = self.spool();
         let source = Source::reader(name, reader, Some(&spool));
-        self.dry_run_sources(vec![source])
+        self.run::<ToLook>(vec![source])
     }
 
     /// Loads rows made in memory, in ascending order of the primary key if
@@ -540,12 +540,38 @@ impl Loader {
         monitor.watch(self.progress.as_deref(), load).map_err(|error| self.unharmed(error))
     }
 
-    fn load_sources(&self, sources: Vec<Source<'_>>) -> Result<Report> {
-        self.run::<ToLoad>(sources)
+    fn run_paths<G: Goal, P: AsRef<Path>>(&self, paths: &[P]) -> Result<G::Outcome> {
+        let monitor = Monitor::default();
+        if let Some(tables) = sqlite_source::tables_of_inputs(paths) {
+            let open = |(path, table): (PathBuf, Option<String>)| {
+                SqliteSource::new(path, table.as_deref())
+            };
+            let run = || run_typed::<G, _, _>(self, &monitor, tables?, open);
+            return monitor
+                .watch(self.progress.as_deref(), run)
+                .map_err(|error| self.unharmed(error));
+        }
+        self.run::<G>(self.sources(paths)?)
     }
 
-    fn dry_run_sources(&self, sources: Vec<Source<'_>>) -> Result<DryRun> {
-        self.run::<ToLook>(sources)
+    /// Loads record batches of Arrow. `name` stands for them in messages and
+    /// names the table. They can be had only once: a column of a type whose
+    /// values must be looked at first (unsigned 64-bit integers, decimals
+    /// without decimals) may make that an error.
+    ///
+    /// # Errors
+    ///
+    /// As [`load_file`](Self::load_file).
+    #[cfg(feature = "arrow")]
+    pub fn load_record_batches(
+        self,
+        name: &str,
+        reader: impl arrow_array::RecordBatchReader + Send,
+    ) -> Result<Report> {
+        let monitor = Monitor::default();
+        let open = |reader| Ok(crate::input::arrow::ArrowSource::from_reader(name, reader));
+        let run = || run_typed::<ToLoad, _, _>(&self, &monitor, vec![reader], open);
+        monitor.watch(self.progress.as_deref(), run).map_err(|error| self.unharmed(error))
     }
 
     fn run<G: Goal>(&self, sources: Vec<Source<'_>>) -> Result<G::Outcome> {
@@ -570,6 +596,9 @@ impl Loader {
     fn table_name(&self, input: &str) -> Result<String> {
         if let Some(name) = &self.table {
             return Ok(name.clone());
+        }
+        if let Some((_, table)) = input.rsplit_once("::") {
+            return Ok(table.to_owned());
         }
         let name = Path::new(input).file_name().unwrap_or_default().to_string_lossy();
         let stem = name.trim_matches(['<', '>']).split('.').find(|part| !part.is_empty());

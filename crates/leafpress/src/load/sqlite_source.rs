@@ -30,6 +30,7 @@ use rusqlite::{Connection, ErrorCode, InterruptHandle, OpenFlags, Row};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::input::as_json::{excerpt, separated, write_text, write_value};
+use crate::input::kind::{Kind, kind_of};
 use crate::input::rows::{
     BadInputRow, DecodeHalt, RowBatch, RowDecoder, RowReader, RowSource, SourceColumn,
 };
@@ -51,6 +52,38 @@ pub fn split_table(input: &str) -> (&str, Option<&str>) {
         }
         _ => (input, None),
     }
+}
+
+/// What the inputs are if they are tables of databases: files and tables.
+/// `None` if none is.
+pub fn tables_of_inputs<P: AsRef<Path>>(
+    inputs: &[P],
+) -> Option<Result<Vec<(PathBuf, Option<String>)>>> {
+    let tables = inputs.iter().map(|input| {
+        let input = input.as_ref();
+        let text = input.to_string_lossy();
+        match split_table(&text) {
+            (path, Some(table)) => Some((PathBuf::from(path), Some(table.to_owned()))),
+            (_, None) => is_database(input).then(|| (input.to_owned(), None)),
+        }
+    });
+    let tables: Vec<_> = tables.collect();
+    let count = tables.iter().flatten().count();
+    match count {
+        0 => None,
+        _ if count == tables.len() => Some(Ok(tables.into_iter().flatten().collect())),
+        _ => Some(Err(Error::usage("some inputs are databases and others are not")
+            .to_do("load those of each kind by themselves, the later ones with --append"))),
+    }
+}
+
+/// Whether a regular file begins as databases do.
+fn is_database(path: &Path) -> bool {
+    use std::io::Read as _;
+    let mut first = [0; 16];
+    path.is_file()
+        && std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut first)).is_ok()
+        && kind_of(&first) == Some(Kind::Sqlite)
 }
 
 /// A table or view of an SQLite database.
