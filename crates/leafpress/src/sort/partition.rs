@@ -119,16 +119,6 @@ impl Partition {
         Self::default()
     }
 
-    /// How many entries it has.
-    pub fn len(&self) -> usize {
-        self.slots.len()
-    }
-
-    /// Whether it has no entries.
-    pub fn is_empty(&self) -> bool {
-        self.slots.is_empty()
-    }
-
     /// The entries, in key order.
     pub fn entries(&self) -> impl Iterator<Item = Entry<'_>> {
         Entries {
