@@ -1,4 +1,4 @@
-//! Where a record's values go: into a page, or into an INSERT.
+//! Where a record's values go: into a page, or (in tests) into a list.
 //!
 //! Values come last column first, as [`RecordWriter`] takes them.
 
@@ -59,10 +59,12 @@ impl RecordSink for RecordWriter<'_> {
     }
 }
 
-/// Values for an INSERT, in reverse.
+/// Values as SQLite would be given them, in reverse.
+#[cfg(test)]
 #[derive(Debug, Default)]
 pub struct Values(pub Vec<rusqlite::types::Value>);
 
+#[cfg(test)]
 impl RecordSink for Values {
     fn null(&mut self) {
         self.0.push(rusqlite::types::Value::Null);

@@ -37,15 +37,13 @@ impl TypeRule {
     /// The type of the column, as it stands in a declaration.
     pub fn declared_type(self, strict: bool) -> &'static str {
         match self {
-            Self::Integer | Self::Rowid => "INTEGER",
-            Self::Real => "REAL",
+            Self::Integer | Self::Rowid | Self::Affinity(Affinity::Integer) => "INTEGER",
+            Self::Real | Self::Affinity(Affinity::Real) => "REAL",
             Self::Number | Self::Affinity(Affinity::Numeric) => "NUMERIC",
             Self::Text | Self::Empty | Self::Affinity(Affinity::Text) => "TEXT",
             Self::Blob | Self::Hex => "BLOB",
             Self::Given(column_type) => column_type.name(),
             Self::Timestamp(form) => form.column_type().name(),
-            Self::Affinity(Affinity::Integer) => "INTEGER",
-            Self::Affinity(Affinity::Real) => "REAL",
             Self::Affinity(Affinity::Blob) if strict => "ANY",
             Self::Affinity(Affinity::Blob) => "",
         }

@@ -84,9 +84,14 @@ impl RowRules {
         }
     }
 
-    /// Where the key's field starts, or the record without one.
-    pub fn key_start(&self, span: &RecordSpan<'_>) -> usize {
-        self.primary_key.map_or(span.start, |column| self.column_start(span, column))
+    /// Whether the field of the rowid's column is empty or a NULL marker.
+    fn key_is_null(&self, bytes: &[u8], span: &RecordSpan<'_>, scratch: &mut Scratch) -> bool {
+        let Some(field) = self.primary_key.and_then(|column| self.field_of(column)) else {
+            return true;
+        };
+        let Scratch { value, unescaped, .. } = scratch;
+        let found = self.field_at(bytes, span, field, (value, unescaped));
+        found.is_empty() || self.is_null_marker(found)
     }
 
     /// Where the field of a column starts, or the record if there is none.
@@ -106,12 +111,11 @@ impl RowRules {
             check_utf8(bytes, span)?;
         }
         self.check_shape(span)?;
-        match self.rowid(bytes, span, scratch) {
+        if let Err(misfit) = self.rowid(bytes, span, scratch)
             // What is no integer refutes the detection; it makes no bad row.
-            Err(misfit) if !self.key_is_detected || misfit.reason.ends_with("is empty") => {
-                return Err(misfit);
-            }
-            _ => {}
+            && (!self.key_is_detected || self.key_is_null(bytes, span, scratch))
+        {
+            return Err(misfit);
         }
         for column in 0..self.rules.len() {
             let rule = self.rules[column];

@@ -204,8 +204,25 @@ fn a_made_up_or_missing_rowid_is_null_in_the_record() {
     let reason = "column \"id\": 'x' is not an INTEGER".to_owned();
     assert_eq!(rowid(&last, "abc,x"), Err((at(4), reason)));
     let input = Input::new("abc,7", last.dialect);
-    assert_eq!(last.key_start(&input.span()), at(4));
-    assert_eq!(none.key_start(&input.span()), at(0));
+    assert_eq!(last.column_start(&input.span(), 0), at(4));
+    assert_eq!(none.column_start(&input.span(), 0), at(0));
+}
+
+#[test]
+fn a_detected_key_is_bad_only_where_it_is_empty() {
+    let names = vec!["id".to_owned(), "name".to_owned()];
+    let all = vec![FieldRule::Rowid, FieldRule::Text];
+    let straight = ValueSource::straight(2);
+    let rules = RowRules::new(names, all, straight, 2, Some(0), Dialect::default())
+        .null_markers(vec![b"NA".to_vec()]);
+    let check = |rules: &RowRules, line: &str| {
+        let input = Input::new(line, rules.dialect);
+        rules.check(&input.bytes, &input.span(), true, &mut Scratch::new()).is_ok()
+    };
+    let lines = ["7,a", "x is empty,a", ",a", "NA,a"];
+    assert_eq!(lines.map(|line| check(&rules, line)), [true, false, false, false]);
+    let detected = rules.key_is_detected(true);
+    assert_eq!(lines.map(|line| check(&detected, line)), [true, true, false, false]);
 }
 
 #[test]

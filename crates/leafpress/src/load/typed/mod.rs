@@ -17,7 +17,7 @@ use leafpress_format::{
     Affinity, COLUMN_OVERHEAD_BYTES_MAX, HEADER_LENGTH_BYTES_MAX, Number, NumberText, Value,
 };
 
-pub use self::evidence::{TypedEvidence, TypedVerdict};
+pub use self::evidence::TypedEvidence;
 
 use super::fields::{
     Converted, DateText, NOT_A_HEX_BLOB, NOT_A_TIMESTAMP, Timestamp, TimestampForm, hex, shown,
@@ -447,7 +447,7 @@ fn convert<'v>(
         (TypeRule::Given(column_type), value) => given(column_type, value, number),
         (TypeRule::Integer | TypeRule::Number, Value::Integer(_))
         | (TypeRule::Text, Value::Text(_))
-        | (TypeRule::Blob, Value::Blob(_)) => Stored::Value(value),
+        | (TypeRule::Blob | TypeRule::Hex, Value::Blob(_)) => Stored::Value(value),
         (TypeRule::Text, Value::Integer(_) | Value::Real(_)) => {
             Stored::Value(Affinity::Text.apply(value, number))
         }
@@ -459,7 +459,6 @@ fn convert<'v>(
             Stored::RealColumn(integer as f64)
         }
         (TypeRule::Rowid, _) => Stored::Value(Value::Null),
-        (TypeRule::Hex, Value::Blob(_)) => Stored::Value(value),
         (TypeRule::Hex, Value::Text(digits)) => hex(digits).map_or(Stored::Misfit, Stored::Bytes),
         (TypeRule::Timestamp(form), Value::Text(text)) => timestamp(form, text),
         (TypeRule::Hex | TypeRule::Timestamp(_), _) => Stored::Misfit,
