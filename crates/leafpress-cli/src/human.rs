@@ -103,6 +103,27 @@ pub fn cut(text: &str, width_max: usize) -> String {
     short
 }
 
+/// The text in lines of at most `width` columns, where its words are no longer;
+/// the second and later lines begin with `indent` blanks.
+pub fn wrapped(text: &str, width: usize, indent: usize) -> String {
+    let mut lines = String::with_capacity(text.len());
+    let mut used = 0;
+    for word in text.split_whitespace() {
+        let word_width = word.width();
+        if used > 0 && used + 1 + word_width > width {
+            lines.push('\n');
+            lines.push_str(&" ".repeat(indent));
+            used = 0;
+        } else if used > 0 {
+            lines.push(' ');
+            used += 1;
+        }
+        lines.push_str(word);
+        used += word_width;
+    }
+    lines
+}
+
 /// The text filled with blanks on the right.
 pub fn left(text: &str, width: usize) -> String {
     format!("{text}{}", " ".repeat(width.saturating_sub(text.width())))
@@ -155,6 +176,14 @@ mod tests {
     fn text_of_an_input_cannot_steer_the_terminal() {
         assert_eq!(printable("a\x1b[2Jb\r\n"), "a\\u{1b}[2Jb\\r\n");
         assert_eq!(cut("two\nlines", 20), "two\\nlines");
+    }
+
+    #[test]
+    fn sentences_break_between_words() {
+        assert_eq!(wrapped("one two three", 7, 2), "one two\n  three");
+        assert_eq!(wrapped("incomprehensible", 7, 2), "incomprehensible");
+        assert_eq!(wrapped("a  b", 7, 2), "a b", "one blank is as good as two");
+        assert_eq!(wrapped("", 7, 2), "");
     }
 
     #[test]

@@ -155,6 +155,7 @@ fn kind_name(kind: &ErrorKind) -> &'static str {
         ErrorKind::Usage(_) => "usage",
         ErrorKind::Input { .. } => "input",
         ErrorKind::Destination { .. } => "destination",
+        ErrorKind::Constraint { .. } => "constraint",
         ErrorKind::Io { .. } => "io",
         ErrorKind::Sqlite { .. } => "sqlite",
         ErrorKind::Cancelled => "cancelled",

@@ -6,7 +6,7 @@
 //! Must never: write a byte where nobody watches.
 
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
@@ -28,13 +28,19 @@ const WAITING: &str = "{spinner} {prefix} {time}";
 pub struct LoadBar {
     started: Instant,
     last_update_ms: AtomicU64,
+    is_reading: AtomicBool,
     bar: OnceLock<ProgressBar>,
 }
 
 impl LoadBar {
     /// A bar that is yet to be seen.
     pub fn new() -> Self {
-        Self { started: Instant::now(), last_update_ms: AtomicU64::new(0), bar: OnceLock::new() }
+        Self {
+            started: Instant::now(),
+            last_update_ms: AtomicU64::new(0),
+            is_reading: AtomicBool::new(true),
+            bar: OnceLock::new(),
+        }
     }
 
     /// Takes in how far the load is.
@@ -48,9 +54,15 @@ impl LoadBar {
         self.last_update_ms.store(now_ms, Ordering::Relaxed);
         let bar = self.bar.get_or_init(|| new_bar(progress.bytes_total, now));
         bar.set_prefix(progress.stage);
-        bar.set_position(progress.bytes_read);
-        if progress.rows > 0 {
-            bar.set_message(format!(", {}", human::counted(progress.rows, "row", "rows")));
+        let is_reading = is_reading(progress);
+        if self.is_reading.swap(is_reading, Ordering::Relaxed) != is_reading {
+            bar.set_style(style(template(progress.bytes_total, is_reading)));
+        }
+        if is_reading {
+            bar.set_position(progress.bytes_read);
+            if progress.rows > 0 {
+                bar.set_message(format!(", {}", human::counted(progress.rows, "row", "rows")));
+            }
         }
     }
 
@@ -62,13 +74,27 @@ impl LoadBar {
     }
 }
 
+/// Whether the input is being read: what follows its end does not know how far it is.
+fn is_reading(progress: &Progress) -> bool {
+    !matches!(progress.stage, "sorting" | "moving in" | "syncing")
+        && progress.bytes_total.is_none_or(|total| progress.bytes_read < total)
+}
+
+fn template(bytes_total: Option<u64>, is_reading: bool) -> &'static str {
+    match (is_reading, bytes_total) {
+        (false, _) => WAITING,
+        (true, Some(_)) => WITH_END,
+        (true, None) => WITHOUT_END,
+    }
+}
+
 fn new_bar(bytes_total: Option<u64>, elapsed: Duration) -> ProgressBar {
-    let (bar, template) = match bytes_total {
-        Some(bytes_total) => (ProgressBar::new(bytes_total), WITH_END),
-        None => (ProgressBar::new_spinner(), WITHOUT_END),
+    let bar = match bytes_total {
+        Some(bytes_total) => ProgressBar::new(bytes_total),
+        None => ProgressBar::new_spinner(),
     };
     let bar = bar.with_elapsed(elapsed);
-    bar.set_style(style(template));
+    bar.set_style(style(template(bytes_total, true)));
     bar.enable_steady_tick(BETWEEN_TICKS);
     bar
 }
@@ -205,6 +231,17 @@ mod tests {
         for template in [WITH_END, WITHOUT_END, WAITING] {
             assert!(ProgressStyle::with_template(template).is_ok(), "{template}");
         }
+    }
+
+    #[test]
+    fn the_bar_ends_with_the_input() {
+        let progress = |stage, bytes_read, bytes_total| {
+            is_reading(&Progress { bytes_read, bytes_total, rows: 0, stage })
+        };
+        assert!(progress("pressing", 3, Some(4)) && progress("inserting", 3, None));
+        assert!(!progress("inserting", 4, Some(4)) && !progress("sorting", 3, Some(4)));
+        assert_eq!(template(None, true), WITHOUT_END);
+        assert_eq!([template(Some(4), true), template(Some(4), false)], [WITH_END, WAITING]);
     }
 
     #[test]

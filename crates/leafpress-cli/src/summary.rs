@@ -49,29 +49,27 @@ fn load_facts(report: &Report, rejects: Option<&Path>) -> Vec<[String; 3]> {
         // "row " as wide as "rows", so that the numbers stand below one another.
         [name.to_owned(), human::counted(rows, "row ", "rows"), rest]
     };
-    vec![
+    let mut facts = vec![
         row("read", report.rows_read, human::bytes(report.bytes_read)),
-        row(
-            "loaded",
-            report.rows_loaded,
-            format!(
-                "{} in {}",
-                human::bytes(report.bytes_written),
-                human::counted(report.pages, "page", "pages")
-            ),
-        ),
-        row("rejected", report.rows_rejected, rejected_to),
-        [
-            "time".to_owned(),
-            human::duration(report.elapsed),
-            format!(
-                "{} rows/s, {}/s",
-                human::rate(report.rows_read as f64 / seconds),
-                human::bytes((report.bytes_read as f64 / seconds) as u64)
-            ),
-        ],
-        ["path".to_owned(), report.path.clone(), String::new()],
-    ]
+        row("loaded", report.rows_loaded, String::new()),
+    ];
+    if report.rows_ignored > 0 {
+        facts.push(row("ignored", report.rows_ignored, "others have their keys".to_owned()));
+    }
+    facts.push(row("rejected", report.rows_rejected, rejected_to));
+    let size = human::bytes(report.bytes_written);
+    let pages = human::counted(report.pages, "page", "pages");
+    facts.push(["database".to_owned(), size, pages]);
+    if report.spilled_bytes > 0 {
+        let spilled = human::bytes(report.spilled_bytes);
+        facts.push(["spilled".to_owned(), spilled, "to temporary files, to sort".to_owned()]);
+    }
+    let rows_rate = human::rate(report.rows_read as f64 / seconds);
+    let bytes_rate = human::bytes((report.bytes_read as f64 / seconds) as u64);
+    let rates = format!("{rows_rate} rows/s, {bytes_rate}/s");
+    facts.push(["time".to_owned(), human::duration(report.elapsed), rates]);
+    facts.push(["path".to_owned(), report.path.clone(), String::new()]);
+    facts
 }
 
 /// Lines of a name, a number set right, and what else there is to say.
@@ -84,8 +82,13 @@ fn facts(rows: &[[String; 3]]) -> String {
     for [name, number, rest] in rows {
         let name = styled(FAINT, &human::left(name, name_width));
         let is_number = number.starts_with(|it: char| it.is_ascii_digit());
-        let number =
-            if is_number { human::right(number, number_width) } else { human::printable(number) };
+        let number = if is_number {
+            human::right(number, number_width)
+        } else {
+            // Behind the indent, the name and two blanks.
+            let indent = INDENT.len() + name_width + 2;
+            human::wrapped(&human::printable(number), WIDTH - indent, indent)
+        };
         let parts = [name, number, human::printable(rest)];
         let parts: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
         text += &format!("{INDENT}{}\n", parts.join("  ").trim_end());
@@ -94,7 +97,10 @@ fn facts(rows: &[[String; 3]]) -> String {
 }
 
 /// Where the time went. Stages run at the same time, so their sum is that of all threads.
+/// Those that took no time that can be shown are left out.
 fn stages(stages: &[Stage]) -> String {
+    const SECONDS_MIN: f64 = 0.000_05;
+    let stages: Vec<&Stage> = stages.iter().filter(|stage| stage.seconds >= SECONDS_MIN).collect();
     let total_seconds: f64 = stages.iter().map(|stage| stage.seconds).sum();
     if total_seconds <= 0.0 {
         return String::new();

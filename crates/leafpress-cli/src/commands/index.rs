@@ -2,8 +2,6 @@
 //!
 //! Must never: know how it is made; see `leafpress::load::Indexer`.
 
-use std::time::Duration;
-
 use leafpress::load::{CancelToken, Indexer};
 
 use crate::exit::Status;
@@ -40,7 +38,7 @@ fn indexer(flags: &IndexFlags) -> Indexer {
     let mut indexer = Indexer::new(&flags.database, &flags.table)
         .unique(flags.unique)
         .analyze(flags.analyze)
-        .busy_timeout(Duration::from_secs(flags.busy_timeout));
+        .busy_timeout(flags.busy_timeout);
     if let Some(name) = &flags.name {
         indexer = indexer.name(name);
     }

@@ -2,39 +2,46 @@
 //!
 //! Must never: read or write a row itself, or begin a load whose flags contradict.
 
+use std::fs;
 use std::io::{self, IsTerminal as _};
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use leafpress::load::{CancelToken, CsvOptions, DryRun, Loader, OnError, Ragged, Report};
+use leafpress::load::{
+    CancelToken, CsvOptions, DryRun, InputFormat, Loader, OnError, Ragged, Report,
+};
 use leafpress::{Error, ErrorKind};
 
+use self::check::{all_names, check, is_stdin};
 use crate::exit::Status;
-use crate::flags::{LoadFlags, NamedType, OnErrorFlag, RaggedFlag, usage_error};
+use crate::flags::{FormatFlag, LoadFlags, NamedType, Names, OnErrorFlag, RaggedFlag, usage_error};
 use crate::progress::{self, LoadBar};
 use crate::stdin::{InterruptibleStdin, STDIN_NAME};
 use crate::{interrupt, output, summary};
 
-/// Endings of files that are read, not made: a hint that DB and INPUT are swapped.
-const INPUT_ENDINGS: [&str; 8] = ["csv", "tsv", "tab", "txt", "gz", "zst", "json", "parquet"];
+mod check;
+mod paths;
 
-/// Loads one input into a new database.
+/// Loads the inputs into one table.
 ///
 /// # Errors
 /// Where the flags contradict one another.
 pub fn run(flags: &LoadFlags) -> Result<Status, clap::Error> {
-    let input = check(flags).map_err(|message| usage_error("load", &message))?;
+    let as_usage_error = |message: String| usage_error("load", &message);
+    let inputs = paths::expand(&flags.inputs).map_err(as_usage_error)?;
+    check(flags, &inputs).map_err(as_usage_error)?;
     let token = CancelToken::new();
     let stop = token.clone();
     interrupt::on_interrupt(move || stop.cancel());
 
     let bar = Arc::new(LoadBar::new());
-    let loader = loader(flags, input, &token, &bar);
-    let outcome = if flags.run.dry_run {
-        dry_run(loader, input, &token).map(Outcome::Dry)
-    } else {
-        load(loader, input, &token).map(Outcome::Loaded)
-    };
+    let outcome = loader(flags, &inputs, &token, &bar).and_then(|loader| {
+        if flags.run.dry_run {
+            dry_run(loader, &inputs, &token).map(Outcome::Dry)
+        } else {
+            load(loader, &inputs, &token).map(Outcome::Loaded)
+        }
+    });
     bar.clear();
     Ok(match outcome {
         Ok(outcome) => report(&outcome, flags),
@@ -47,19 +54,17 @@ enum Outcome {
     Dry(DryRun),
 }
 
-fn load(loader: Loader, input: &Path, token: &CancelToken) -> Result<Report, Error> {
-    if is_stdin(input) {
-        loader.load_reader(STDIN_NAME, stdin(token)?)
-    } else {
-        loader.load_file(input)
+fn load(loader: Loader, inputs: &[PathBuf], token: &CancelToken) -> Result<Report, Error> {
+    match inputs {
+        [input] if is_stdin(input) => loader.load_reader(STDIN_NAME, stdin(token)?),
+        inputs => loader.load_files(inputs),
     }
 }
 
-fn dry_run(loader: Loader, input: &Path, token: &CancelToken) -> Result<DryRun, Error> {
-    if is_stdin(input) {
-        loader.dry_run_reader(STDIN_NAME, stdin(token)?)
-    } else {
-        loader.dry_run_file(input)
+fn dry_run(loader: Loader, inputs: &[PathBuf], token: &CancelToken) -> Result<DryRun, Error> {
+    match inputs {
+        [input] if is_stdin(input) => loader.dry_run_reader(STDIN_NAME, stdin(token)?),
+        inputs => loader.dry_run_files(inputs),
     }
 }
 
@@ -71,10 +76,6 @@ fn stdin(token: &CancelToken) -> Result<InterruptibleStdin, Error> {
         .map_err(|source| ErrorKind::Io { action: "read", path: STDIN_NAME.into(), source }.into())
 }
 
-fn is_stdin(path: &Path) -> bool {
-    path.as_os_str() == "-"
-}
-
 /// Standard input that is left because of ctrl-C fails as a read, which is
 /// not what the user should hear.
 fn as_stop(error: Error, token: &CancelToken) -> Error {
@@ -82,52 +83,134 @@ fn as_stop(error: Error, token: &CancelToken) -> Error {
     if is_read && token.is_cancelled() { ErrorKind::Cancelled.into() } else { error }
 }
 
-fn loader(flags: &LoadFlags, input: &Path, token: &CancelToken, bar: &Arc<LoadBar>) -> Loader {
+/// A loader that is told all that the flags say.
+fn loader(
+    flags: &LoadFlags,
+    inputs: &[PathBuf],
+    token: &CancelToken,
+    bar: &Arc<LoadBar>,
+) -> Result<Loader, Error> {
     let mut loader = Loader::new(&flags.database)
-        .page_size(flags.table.page_size)
-        .strict(flags.table.strict)
-        .all_text(flags.table.all_text)
-        .empty_null(flags.input.empty_null)
-        .csv(csv_options(flags))
         .on_error(on_error(flags))
+        .busy_timeout(flags.existing.busy_timeout)
         .cancel(token.clone());
-    if let Some(table) = &flags.table.table {
-        loader = loader.table(table);
-    } else if is_stdin(input) {
-        loader = loader.table("stdin");
-    }
-    if let Some(column) = &flags.table.pk {
-        loader = loader.primary_key(column);
-    }
-    for (column, named_type) in &flags.table.types {
-        loader = loader.column_type(column, (*named_type).into());
-    }
-    for marker in &flags.input.null {
-        loader = loader.null_marker(marker);
+    loader = with_table(loader, flags, inputs)?;
+    loader = with_columns(loader, flags);
+    loader = with_keys(loader, flags);
+    loader = with_input(loader, flags);
+    if let Some((into, _)) = flags.existing.into_table() {
+        loader = loader.into_table(into);
     }
     if let Some(threads) = flags.run.threads {
         loader = loader.threads(threads);
+    }
+    if let Some(bytes) = flags.run.memory {
+        loader = loader.memory(bytes);
+    }
+    if let Some(folder) = &flags.run.tmpdir {
+        loader = loader.tmpdir(folder);
     }
     let is_silent = flags.run.quiet || flags.run.json || flags.run.no_progress;
     if progress::is_wanted(is_silent) {
         let bar = Arc::clone(bar);
         loader = loader.progress(move |progress| bar.update(progress));
     }
+    Ok(loader)
+}
+
+fn with_table(mut loader: Loader, flags: &LoadFlags, inputs: &[PathBuf]) -> Result<Loader, Error> {
+    let table = &flags.table;
+    loader = loader.strict(table.strict);
+    if let Some(bytes) = table.page_size {
+        loader = loader.page_size(bytes);
+    }
+    if let Some(sql) = &table.create {
+        loader = loader.declaration(sql);
+    } else if let Some(path) = &table.schema {
+        let read = fs::read_to_string(path);
+        let failed = |source| ErrorKind::Io { action: "read", path: path.clone(), source };
+        loader = loader.declaration(read.map_err(failed)?);
+    }
+    Ok(match &table.table {
+        Some(name) => loader.table(name),
+        // The declaration names it.
+        None if table.create.is_some() || table.schema.is_some() => loader,
+        None if inputs.iter().any(|input| is_stdin(input)) => loader.table("stdin"),
+        None => loader,
+    })
+}
+
+fn with_columns(mut loader: Loader, flags: &LoadFlags) -> Loader {
+    let columns = &flags.columns;
+    loader = loader.all_text(columns.all_text);
+    for (old, new) in &columns.rename {
+        loader = loader.rename(old, new);
+    }
+    for column in all_names(&columns.select) {
+        loader = loader.select(column);
+    }
+    for column in all_names(&columns.drop) {
+        loader = loader.drop_column(column);
+    }
+    for column in all_names(&columns.not_null) {
+        loader = loader.not_null(column);
+    }
+    for (column, named_type) in &columns.types {
+        loader = match *named_type {
+            NamedType::Column(column_type) => loader.column_type(column, column_type),
+            NamedType::Timestamp(form) => loader.timestamp(column, form),
+        };
+    }
     loader
+}
+
+fn with_keys(mut loader: Loader, flags: &LoadFlags) -> Loader {
+    let keys = &flags.keys;
+    loader = loader.without_rowid(keys.without_rowid).analyze(keys.analyze);
+    for column in all_names(&keys.pk) {
+        loader = loader.primary_key(column);
+    }
+    for columns in &keys.index {
+        loader = loader.index(columns);
+    }
+    for columns in &keys.unique {
+        loader = loader.unique(columns);
+    }
+    if let Some((column, form)) = &keys.uuid7 {
+        loader = loader.uuid7(column, *form);
+    }
+    match keys.on_conflict {
+        Some(on_conflict) => loader.on_conflict(on_conflict.into()),
+        None => loader,
+    }
+}
+
+fn with_input(mut loader: Loader, flags: &LoadFlags) -> Loader {
+    let input = &flags.input;
+    loader = loader.csv(csv_options(flags)).trim(input.trim).empty_null(input.empty_null);
+    for marker in &input.null {
+        loader = loader.null_marker(marker);
+    }
+    match input.format {
+        Some(FormatFlag::Json) => loader.format(InputFormat::Json),
+        Some(FormatFlag::Csv | FormatFlag::Tsv) => loader.format(InputFormat::Csv),
+        None if input.tsv => loader.format(InputFormat::Csv),
+        None => loader,
+    }
 }
 
 fn csv_options(flags: &LoadFlags) -> CsvOptions {
     let input = &flags.input;
     CsvOptions {
-        delimiter: if input.tsv { Some(b'\t') } else { input.delimiter },
-        quote: input.quote.0,
+        delimiter: if input.is_tsv() { Some(b'\t') } else { input.delimiter },
+        quote: input.quote_byte(),
         escape: input.escape,
         header: !input.no_header,
-        columns: input.columns.clone(),
+        columns: input.columns.as_ref().map(|Names(names)| names.clone()),
         ragged: match input.ragged {
-            RaggedFlag::Reject => Ragged::Reject,
-            RaggedFlag::Pad => Ragged::Pad,
-            RaggedFlag::Truncate => Ragged::Truncate,
+            None | Some(RaggedFlag::Reject) => Ragged::Reject,
+            Some(RaggedFlag::Pad) => Ragged::Pad,
+            Some(RaggedFlag::Truncate) => Ragged::Truncate,
         },
         encoding: input.encoding.clone(),
         ..CsvOptions::default()
@@ -160,90 +243,4 @@ fn report(outcome: &Outcome, flags: &LoadFlags) -> Status {
         Outcome::Dry(dry) => output::print_report(&summary::of_dry_run(dry)),
     }
     if rows_rejected == 0 { Status::Done } else { Status::DoneWithProblems }
-}
-
-/// Finds what contradicts, and gives the one input.
-fn check(flags: &LoadFlags) -> Result<&Path, String> {
-    let [input] = flags.inputs.as_slice() else {
-        return Err(format!(
-            "one INPUT per load for now, and {} are named: load each into its own database",
-            flags.inputs.len()
-        ));
-    };
-    check_files(flags, input)?;
-    check_bytes(flags)?;
-    check_columns(flags)?;
-    if flags.bad_rows.on_error == OnErrorFlag::Stop {
-        let given = [
-            ("--rejects", flags.bad_rows.rejects.is_some()),
-            ("--max-rejects", flags.bad_rows.max_rejects.is_some()),
-        ];
-        if let Some((name, _)) = given.iter().find(|(_, is_given)| *is_given) {
-            return Err(format!(
-                "{name} is for bad rows that are skipped, and the load stops at the first one: \
-                 add --on-error skip"
-            ));
-        }
-    }
-    Ok(input)
-}
-
-fn check_files(flags: &LoadFlags, input: &Path) -> Result<(), String> {
-    let database = &flags.database;
-    if is_stdin(database) {
-        return Err("the database must be a file; '-' is for the input".to_owned());
-    }
-    let (first, second) = (database.display(), input.display());
-    if looks_like_input(database) && !looks_like_input(input) && !is_stdin(input) {
-        return Err(format!(
-            "the database comes first, then the input: leafpress load {second} {first}"
-        ));
-    }
-    if database == input {
-        return Err(format!("the database and the input are the same file, {first}"));
-    }
-    match &flags.bad_rows.rejects {
-        Some(rejects) if rejects == database || rejects == input => Err(format!(
-            "--rejects {} would overwrite {}",
-            rejects.display(),
-            if rejects == database { "the database" } else { "the input" }
-        )),
-        _ => Ok(()),
-    }
-}
-
-fn looks_like_input(path: &Path) -> bool {
-    let ending = path.extension().and_then(|ending| ending.to_str());
-    ending.is_some_and(|ending| INPUT_ENDINGS.iter().any(|it| it.eq_ignore_ascii_case(ending)))
-}
-
-fn check_bytes(flags: &LoadFlags) -> Result<(), String> {
-    let input = &flags.input;
-    let delimiter = if input.tsv { Some(b'\t') } else { input.delimiter };
-    let named =
-        [("--delimiter", delimiter), ("--quote", input.quote.0), ("--escape", input.escape)];
-    for (index, (name, byte)) in named.iter().enumerate() {
-        let twin = named[index + 1..].iter().find(|(_, other)| byte.is_some() && other == byte);
-        if let Some((twin_name, _)) = twin {
-            return Err(format!("{name} and {twin_name} are the same character"));
-        }
-    }
-    Ok(())
-}
-
-fn check_columns(flags: &LoadFlags) -> Result<(), String> {
-    let types = &flags.table.types;
-    for (index, (column, named_type)) in types.iter().enumerate() {
-        let before = types[..index].iter().find(|(other, _)| other.eq_ignore_ascii_case(column));
-        if before.is_some_and(|(_, other)| other != named_type) {
-            return Err(format!("--type names two types for the column '{column}'"));
-        }
-        let is_key = flags.table.pk.as_ref().is_some_and(|pk| pk.eq_ignore_ascii_case(column));
-        if is_key && *named_type != NamedType::Integer {
-            return Err(format!(
-                "--pk {column} makes an INTEGER PRIMARY KEY, and --type says otherwise"
-            ));
-        }
-    }
-    Ok(())
 }

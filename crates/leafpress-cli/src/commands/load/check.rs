@@ -1,0 +1,195 @@
+//! Flags that contradict one another, and inputs that cannot be meant.
+//!
+//! Must never: open a file. What only reading can tell is the library's to say.
+
+use std::path::{Path, PathBuf};
+
+use crate::flags::{FormatFlag, LoadFlags, NamedType, Names, OnErrorFlag};
+
+/// Endings of files that are read, not made: a hint that DB and INPUT are swapped.
+const INPUT_ENDINGS: [&str; 13] = [
+    "csv", "tsv", "tab", "txt", "gz", "zst", "json", "jsonl", "ndjson", "parquet", "arrow",
+    "arrows", "feather",
+];
+/// Of these, endings that say that an input is no CSV.
+const OTHER_ENDINGS: [&str; 7] =
+    ["json", "jsonl", "ndjson", "parquet", "arrow", "arrows", "feather"];
+
+/// Finds what contradicts. `inputs` are those of the flags, with patterns expanded.
+///
+/// # Errors
+/// The contradiction, in words.
+pub fn check(flags: &LoadFlags, inputs: &[PathBuf]) -> Result<(), String> {
+    check_files(flags, inputs)?;
+    check_bytes(flags)?;
+    check_format(flags, inputs)?;
+    check_types(flags)?;
+    check_declaration(flags)?;
+    check_conflicts(flags)?;
+    check_bad_rows(flags)
+}
+
+/// Whether the path stands for standard input.
+pub fn is_stdin(path: &Path) -> bool {
+    path.as_os_str() == "-"
+}
+
+fn check_files(flags: &LoadFlags, inputs: &[PathBuf]) -> Result<(), String> {
+    let database = &flags.database;
+    if is_stdin(database) {
+        return Err("the database must be a file; '-' is for the input".to_owned());
+    }
+    if inputs.len() > 1 && inputs.iter().any(|input| is_stdin(input)) {
+        return Err("'-' is standard input, which is loaded by itself".to_owned());
+    }
+    let is_input = |path: &Path| has_ending(path, &INPUT_ENDINGS) || is_stdin(path);
+    if has_ending(database, &INPUT_ENDINGS)
+        && let Some(other) = inputs.iter().find(|input| !is_input(input) && !is_table(input))
+    {
+        let (first, second) = (database.display(), other.display());
+        return Err(format!(
+            "the database comes first, then the input: leafpress load {second} {first}"
+        ));
+    }
+    if inputs.contains(database) {
+        let name = database.display();
+        return Err(format!("the database and the input are the same file, {name}"));
+    }
+    let Some(rejects) = &flags.bad_rows.rejects else { return Ok(()) };
+    let overwritten = if rejects == database {
+        "the database"
+    } else if inputs.contains(rejects) {
+        "the input"
+    } else {
+        return Ok(());
+    };
+    Err(format!("--rejects {} would overwrite {overwritten}", rejects.display()))
+}
+
+fn has_ending(path: &Path, endings: &[&str]) -> bool {
+    let ending = path.extension().and_then(|ending| ending.to_str());
+    ending.is_some_and(|ending| endings.iter().any(|it| it.eq_ignore_ascii_case(ending)))
+}
+
+/// Whether an input is a table of another database.
+fn is_table(path: &Path) -> bool {
+    path.to_str().is_some_and(|text| text.contains("::"))
+}
+
+fn check_bytes(flags: &LoadFlags) -> Result<(), String> {
+    let input = &flags.input;
+    let delimiter = if input.is_tsv() { Some(b'\t') } else { input.delimiter };
+    let named =
+        [("--delimiter", delimiter), ("--quote", input.quote_byte()), ("--escape", input.escape)];
+    for (index, (name, byte)) in named.iter().enumerate() {
+        let twin = named[index + 1..].iter().find(|(_, other)| byte.is_some() && other == byte);
+        if let Some((twin_name, _)) = twin {
+            return Err(format!("{name} and {twin_name} are the same character"));
+        }
+    }
+    Ok(())
+}
+
+/// Flags of CSV beside inputs of another format would do nothing.
+fn check_format(flags: &LoadFlags, inputs: &[PathBuf]) -> Result<(), String> {
+    let input = &flags.input;
+    let of_csv = [
+        ("--delimiter", input.delimiter.is_some()),
+        ("--tsv", input.tsv),
+        ("--quote", input.quote.is_some()),
+        ("--escape", input.escape.is_some()),
+        ("--no-header", input.no_header),
+        ("--columns", input.columns.is_some()),
+        ("--ragged", input.ragged.is_some()),
+    ];
+    let Some((name, _)) = of_csv.iter().find(|(_, is_given)| *is_given) else { return Ok(()) };
+    match input.format {
+        Some(FormatFlag::Json) => Err(format!("{name} is for CSV, and --format says json")),
+        Some(FormatFlag::Tsv) if *name == "--delimiter" => {
+            Err("--delimiter and --format tsv contradict; say --format csv".to_owned())
+        }
+        Some(FormatFlag::Csv | FormatFlag::Tsv) => Ok(()),
+        None => match inputs.iter().find(|input| has_ending(input, &OTHER_ENDINGS)) {
+            Some(other) => Err(format!(
+                "{name} is for CSV, and {} seems to be none; if it is, add --format csv",
+                other.display()
+            )),
+            None => Ok(()),
+        },
+    }
+}
+
+fn check_types(flags: &LoadFlags) -> Result<(), String> {
+    let types = &flags.columns.types;
+    for (index, (column, named_type)) in types.iter().enumerate() {
+        let before = types[..index].iter().find(|(other, _)| other.eq_ignore_ascii_case(column));
+        if before.is_some_and(|(_, other)| other != named_type) {
+            return Err(format!("--type names two types for the column '{column}'"));
+        }
+    }
+    Ok(())
+}
+
+/// A table that is declared by hand is declared there and nowhere else.
+fn check_declaration(flags: &LoadFlags) -> Result<(), String> {
+    let by_hand = match (&flags.table.create, &flags.table.schema) {
+        (Some(_), _) => "--create",
+        (None, Some(_)) => "--schema",
+        (None, None) => return Ok(()),
+    };
+    let (columns, keys) = (&flags.columns, &flags.keys);
+    let given = [
+        ("--strict", flags.table.strict),
+        ("--pk", !keys.pk.is_empty()),
+        ("--without-rowid", keys.without_rowid),
+        ("--not-null", !columns.not_null.is_empty()),
+        ("--all-text", columns.all_text),
+    ];
+    if let Some((name, _)) = given.iter().find(|(_, is_given)| *is_given) {
+        return Err(format!(
+            "{by_hand} declares the table: leave out {name} and say it in the SQL"
+        ));
+    }
+    let is_date = |named: &NamedType| matches!(named, NamedType::Timestamp(_));
+    match columns.types.iter().find(|(_, named)| !is_date(named)) {
+        Some((column, _)) => Err(format!(
+            "{by_hand} declares the type of the column '{column}': leave out its --type, which \
+             here is for dates only"
+        )),
+        None => Ok(()),
+    }
+}
+
+fn check_conflicts(flags: &LoadFlags) -> Result<(), String> {
+    if flags.keys.on_conflict.is_none() {
+        return Ok(());
+    }
+    match flags.existing.into_table() {
+        Some((_, name @ ("--ignore" | "--upsert"))) => Err(format!(
+            "{name} says what becomes of rows that share a key: leave out --on-conflict"
+        )),
+        _ => Ok(()),
+    }
+}
+
+fn check_bad_rows(flags: &LoadFlags) -> Result<(), String> {
+    if flags.bad_rows.on_error == OnErrorFlag::Skip {
+        return Ok(());
+    }
+    let given = [
+        ("--rejects", flags.bad_rows.rejects.is_some()),
+        ("--max-rejects", flags.bad_rows.max_rejects.is_some()),
+    ];
+    match given.iter().find(|(_, is_given)| *is_given) {
+        Some((name, _)) => Err(format!(
+            "{name} is for bad rows that are skipped, and the load stops at the first one: add \
+             --on-error skip"
+        )),
+        None => Ok(()),
+    }
+}
+
+/// All names of a flag that may be repeated.
+pub fn all_names(lists: &[Names]) -> impl Iterator<Item = &String> {
+    lists.iter().flat_map(|Names(names)| names)
+}

@@ -1,0 +1,300 @@
+//! The values that flags take, from their words.
+//!
+//! Must never: look at anything but the words.
+
+use std::time::Duration;
+
+use leafpress::load::{ColumnType, TimestampForm, Uuid7Form};
+
+/// Names between commas.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Names(pub Vec<String>);
+
+/// A byte that can be switched off. (A bare `Option` means "not given" to clap.)
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ByteOrNone(pub Option<u8>);
+
+/// A column type, comparable: two equal ones for one column are no contradiction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NamedType {
+    /// A type of SQLite's.
+    Column(ColumnType),
+    /// Dates and times, stored in that form.
+    Timestamp(TimestampForm),
+}
+
+/// Names between commas; one that holds a comma stands in double quotes.
+pub fn parse_names(text: &str) -> Result<Names, String> {
+    let mut names = Vec::new();
+    let mut rest = text;
+    loop {
+        let (name, after) = first_name(rest)?;
+        if name.is_empty() {
+            return Err("a name is missing; write them as A,B,C".to_owned());
+        }
+        names.push(name);
+        match after {
+            Some(after) => rest = after,
+            None => return Ok(Names(names)),
+        }
+    }
+}
+
+/// The first name, and what stands behind its comma.
+fn first_name(text: &str) -> Result<(String, Option<&str>), String> {
+    let Some(content) = text.strip_prefix('"') else {
+        return Ok(match text.split_once(',') {
+            Some((name, after)) => (name.to_owned(), Some(after)),
+            None => (text.to_owned(), None),
+        });
+    };
+    let mut from = 0;
+    while let Some(at) = content[from..].find('"') {
+        let end = from + at;
+        let after = &content[end + 1..];
+        if after.starts_with('"') {
+            from = end + 2;
+            continue;
+        }
+        let name = content[..end].replace("\"\"", "\"");
+        return match after.strip_prefix(',') {
+            Some(after) => Ok((name, Some(after))),
+            None if after.is_empty() => Ok((name, None)),
+            None => Err(format!("a comma is missing before '{after}'")),
+        };
+    }
+    Err(format!("a closing quote is missing: {text}"))
+}
+
+/// `OLD=NEW`. A name on the left may hold an equals sign.
+pub fn parse_rename(text: &str) -> Result<(String, String), String> {
+    match text.rsplit_once('=') {
+        Some((old, new)) if !old.is_empty() && !new.is_empty() => {
+            Ok((old.to_owned(), new.to_owned()))
+        }
+        _ => Err("write it as OLD=NEW".to_owned()),
+    }
+}
+
+/// `COL` or `COL=blob` or `COL=text`.
+pub fn parse_uuid7(text: &str) -> Result<(String, Uuid7Form), String> {
+    let (column, form) = match text.rsplit_once('=') {
+        None => (text, Uuid7Form::Blob),
+        Some((column, form)) if form.eq_ignore_ascii_case("blob") => (column, Uuid7Form::Blob),
+        Some((column, form)) if form.eq_ignore_ascii_case("text") => (column, Uuid7Form::Text),
+        Some(_) => return Err("write it as COLUMN, COLUMN=blob or COLUMN=text".to_owned()),
+    };
+    if column.is_empty() {
+        return Err("the column's name is missing".to_owned());
+    }
+    Ok((column.to_owned(), form))
+}
+
+/// `COL=T`. A name may hold an equals sign.
+pub fn parse_column_type(text: &str) -> Result<(String, NamedType), String> {
+    let (column, type_name) =
+        text.rsplit_once('=').ok_or("write it as COLUMN=TYPE, as in --type zip=text")?;
+    if column.is_empty() {
+        return Err("the column's name is missing before '='".to_owned());
+    }
+    let lower = type_name.to_ascii_lowercase();
+    let named = match lower.as_str() {
+        "integer" => NamedType::Column(ColumnType::Integer),
+        "real" => NamedType::Column(ColumnType::Real),
+        "text" => NamedType::Column(ColumnType::Text),
+        "blob" => NamedType::Column(ColumnType::Blob),
+        other => match other.parse::<TimestampForm>() {
+            Ok(form) => NamedType::Timestamp(form),
+            Err(_) => return Err(unknown_type(other)),
+        },
+    };
+    Ok((column.to_owned(), named))
+}
+
+fn unknown_type(type_name: &str) -> String {
+    let hint = match type_name {
+        "int" | "bigint" | "bool" | "boolean" => ", here perhaps integer",
+        "float" | "double" | "numeric" | "decimal" => ", here perhaps real",
+        "str" | "string" | "varchar" => ", here perhaps text",
+        "timestamp" | "time" => ", here perhaps datetime or unixepoch",
+        _ => "",
+    };
+    format!(
+        "a type is integer, real, text or blob, or for dates unixepoch, unixepoch-ms, date or \
+         datetime{hint}"
+    )
+}
+
+/// One of SQLite's page sizes.
+pub fn parse_page_size(text: &str) -> Result<u32, String> {
+    match text.parse::<u32>() {
+        Ok(bytes) if (512..=65536).contains(&bytes) && bytes.is_power_of_two() => Ok(bytes),
+        _ => Err("SQLite's page sizes are 512, 1024, 2048, 4096, 8192, 16384, 32768 and 65536"
+            .to_owned()),
+    }
+}
+
+/// A number of threads.
+pub fn parse_threads(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) | Err(_) => Err("name a number from 1 up, or leave the flag out".to_owned()),
+        Ok(threads) => Ok(threads),
+    }
+}
+
+/// A waiting time in milliseconds, the unit of `sqlite3`'s `.timeout`.
+pub fn parse_milliseconds(text: &str) -> Result<Duration, String> {
+    let milliseconds = text.parse::<u32>();
+    milliseconds
+        .map(|milliseconds| Duration::from_millis(milliseconds.into()))
+        .map_err(|_| "name a number of milliseconds, such as 5000".to_owned())
+}
+
+/// A size in bytes, with an optional `K`, `M` or `G` for powers of 1024.
+pub fn parse_memory(text: &str) -> Result<usize, String> {
+    let wrong = || "name a size such as 512M or 2G".to_owned();
+    let number_end = text.find(|it: char| !it.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(number_end);
+    let factor = match unit.to_ascii_uppercase().as_str() {
+        "" => 1,
+        "K" | "KB" | "KIB" => 1 << 10,
+        "M" | "MB" | "MIB" => 1 << 20,
+        "G" | "GB" | "GIB" => 1 << 30,
+        _ => return Err(wrong()),
+    };
+    number.parse::<usize>().ok().and_then(|it| it.checked_mul(factor)).ok_or_else(wrong)
+}
+
+/// A number from 1 up, with an optional `k`, `M` or `G` for thousands, millions, billions.
+pub fn parse_amount(text: &str) -> Result<u64, String> {
+    let wrong = || "name a number from 1 up, such as 1000000, 50M or 1G".to_owned();
+    let number_end = text.find(|it: char| !it.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(number_end);
+    let factor = match unit {
+        "" => 1,
+        "k" | "K" => 1_000,
+        "M" => 1_000_000,
+        "G" => 1_000_000_000,
+        _ => return Err(wrong()),
+    };
+    let amount = number.parse::<u64>().ok().and_then(|number| number.checked_mul(factor));
+    amount.filter(|amount| *amount > 0).ok_or_else(wrong)
+}
+
+/// How often something is done.
+pub fn parse_repeats(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) | Err(_) => Err("name a number from 1 up".to_owned()),
+        Ok(repeats) => Ok(repeats),
+    }
+}
+
+/// The byte between fields.
+pub fn parse_delimiter(text: &str) -> Result<u8, String> {
+    if text.eq_ignore_ascii_case("tab") { Ok(b'\t') } else { parse_byte(text) }
+}
+
+/// The byte around fields, or none.
+pub fn parse_quote(text: &str) -> Result<ByteOrNone, String> {
+    if text.is_empty() || text.eq_ignore_ascii_case("none") {
+        return Ok(ByteOrNone(None));
+    }
+    parse_byte(text).map(|byte| ByteOrNone(Some(byte)))
+}
+
+/// A byte, as it is or as `\t`.
+pub fn parse_byte(text: &str) -> Result<u8, String> {
+    match text.as_bytes() {
+        b"\\t" => Ok(b'\t'),
+        [b'\n' | b'\r'] => Err("a line end cannot stand for anything else".to_owned()),
+        [byte] => Ok(*byte),
+        [] => Err("it is empty; name one character".to_owned()),
+        bytes => Err(format!("it has {} bytes and must have one", bytes.len())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_column_name_may_hold_an_equals_sign() {
+        assert_eq!(
+            parse_column_type("a=b=REAL"),
+            Ok(("a=b".to_owned(), NamedType::Column(ColumnType::Real)))
+        );
+        assert!(parse_column_type("=text").is_err());
+        assert!(parse_column_type("zip").is_err());
+        assert!(parse_column_type("n=int").is_err_and(|it| it.contains("perhaps integer")));
+        assert_eq!(parse_rename("a=b=c"), Ok(("a=b".to_owned(), "c".to_owned())));
+        for bad in ["a", "=a", "a="] {
+            assert!(parse_rename(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn dates_are_types_too() {
+        let form = NamedType::Timestamp(TimestampForm::Milliseconds);
+        assert_eq!(parse_column_type("at=UnixEpoch-ms"), Ok(("at".to_owned(), form)));
+        assert!(parse_column_type("at=timestamp").is_err_and(|it| it.contains("or unixepoch")));
+    }
+
+    #[test]
+    fn names_stand_between_commas_or_in_quotes() {
+        let names = |text| parse_names(text).map(|names| names.0);
+        assert_eq!(names("a,b c"), Ok(vec!["a".to_owned(), "b c".to_owned()]));
+        assert_eq!(names(r#""a,b","say ""x""",c"#), {
+            Ok(["a,b", "say \"x\"", "c"].map(str::to_owned).to_vec())
+        });
+        for bad in ["", "a,", ",a", "a,,b", "\"a", "\"a\"b", "\"\""] {
+            assert!(names(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_made_key_has_a_form() {
+        assert_eq!(parse_uuid7("id"), Ok(("id".to_owned(), Uuid7Form::Blob)));
+        assert_eq!(parse_uuid7("id=TEXT"), Ok(("id".to_owned(), Uuid7Form::Text)));
+        for bad in ["", "=text", "id=uuid"] {
+            assert!(parse_uuid7(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn sizes_and_times_take_their_units() {
+        assert_eq!(
+            ["7", "2K", "512MiB", "1g"].map(parse_memory),
+            [7, 2 << 10, 512 << 20, 1 << 30].map(Ok)
+        );
+        for bad in ["", "M", "1.5G", "-1", "1T", "99999999999999999999"] {
+            assert!(parse_memory(bad).is_err(), "{bad}");
+        }
+        assert_eq!(parse_milliseconds("250"), Ok(Duration::from_millis(250)));
+        assert!(parse_milliseconds("5s").is_err_and(|it| it.contains("milliseconds")));
+    }
+
+    #[test]
+    fn amounts_take_a_unit() {
+        assert_eq!(
+            ["7", "10k", "50M", "1G"].map(parse_amount),
+            [7, 10_000, 50_000_000, 1_000_000_000].map(Ok)
+        );
+        for bad in ["", "0", "M", "1.5G", "-1", "1GB", "18446744073709551615G"] {
+            assert!(parse_amount(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn bytes_are_single_and_no_line_ends() {
+        assert_eq!(parse_delimiter(r"\t"), Ok(b'\t'));
+        assert_eq!(parse_delimiter("TAB"), Ok(b'\t'));
+        assert_eq!(parse_delimiter("\u{1f}"), Ok(0x1f));
+        assert_eq!(parse_quote(""), Ok(ByteOrNone(None)));
+        assert_eq!(parse_quote("none"), Ok(ByteOrNone(None)));
+        assert_eq!(parse_quote("'"), Ok(ByteOrNone(Some(b'\''))));
+        assert_eq!(parse_byte("\\"), Ok(b'\\'));
+        for bad in ["", "\n", "||", "€"] {
+            assert!(parse_byte(bad).is_err(), "{bad:?}");
+        }
+    }
+}

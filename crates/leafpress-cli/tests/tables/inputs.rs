@@ -1,0 +1,88 @@
+//! Several inputs, patterns, `--format`, and formats that tell themselves.
+
+use std::fs;
+
+use super::{folder_with, load, load_with, refused, rows};
+
+#[test]
+fn several_files_go_into_one_table_by_the_names_of_their_columns() {
+    let folder = folder_with(&[
+        ("b.csv", "id,name\n1,one\n"),
+        ("c.csv", "NAME,id\ntwo,2\n"),
+        ("a.csv", "id,name\nx,three\n"),
+    ]);
+    let report = load(&folder, "a.db b.csv c.csv --json").expect_status(0).json();
+    assert_eq!((&report["table"], &report["rows_loaded"]), (&"b".into(), &2.into()));
+    assert_eq!(rows(&folder, "a.db", "SELECT * FROM b"), ["1|'one'", "2|'two'"]);
+
+    load(&folder, "b.db ?.csv --table all_of_them").expect_status(0);
+    let sql = "SELECT * FROM all_of_them";
+    assert_eq!(rows(&folder, "b.db", sql), ["'x'|'three'", "'1'|'one'", "'2'|'two'"]);
+    refused(&folder, "c.db [x-z].csv", 2, "no file fits [x-z].csv");
+    refused(&folder, "c.db b.csv *.json", 2, "no file fits *.json");
+}
+
+#[test]
+fn json_is_read_in_lines_and_in_arrays() {
+    let lines = "{\"a\":1,\"b\":[1, 2]}\n{\"a\":null,\"c\":true}\n";
+    let array = "[{\"a\": 1, \"b\": [1, 2]},\n {\"a\": null, \"c\": true}]";
+    let folder = folder_with(&[("l.ndjson", lines), ("a.json", array), ("odd.csv", lines)]);
+    for (database, words) in [
+        ("l.db", "l.ndjson"),
+        ("a.db", "a.json"),
+        ("o.db", "odd.csv"),
+        ("f.db", "odd.csv --format jsonl"),
+    ] {
+        load(&folder, &format!("{database} {words} --table t")).expect_status(0);
+        assert_eq!(
+            rows(&folder, database, "SELECT a, b, c FROM t"),
+            ["1|'[1,2]'|NULL", "NULL|NULL|1"],
+            "{words}"
+        );
+    }
+    load(&folder, "c.db odd.csv --format csv --quote none --no-header --ragged pad")
+        .expect_status(3);
+    refused(&folder, "c.db l.ndjson a.json --delimiter ;", 2, "--delimiter is for CSV");
+}
+
+#[test]
+fn tabs_are_said_in_three_ways() {
+    let folder = folder_with(&[("t.txt", "a\tb\n1\tx\n"), ("t.tsv", "a\tb\n1\tx\n")]);
+    for (index, words) in
+        ["t.txt --tsv", "t.txt --format tsv", "t.txt --delimiter tab", "t.tsv"].iter().enumerate()
+    {
+        load(&folder, &format!("{index}.db {words}")).expect_status(0);
+        assert_eq!(rows(&folder, &format!("{index}.db"), "SELECT b FROM t"), ["'x'"], "{words}");
+    }
+    refused(&folder, "x.db t.txt --format tsv --delimiter ;", 2, "contradict");
+    refused(&folder, "x.db t.txt --format tsv --tsv", 2, "cannot be used with");
+}
+
+#[test]
+fn the_dry_run_of_many_flags_shows_all_of_the_schema() {
+    let folder = folder_with(&[("p.csv", "id,name\n2,b\n1,a\nx,c\n")]);
+    let words = "a.db p.csv --dry-run --type id=integer --pk id --on-error skip --index";
+    let text = load_with(&folder, words, "name NOCASE").expect_status(1).stdout;
+    for expected in ["INTEGER PRIMARY KEY", "CREATE INDEX", "COLLATE NOCASE", "p.csv:4:1", "path"] {
+        assert!(text.contains(expected), "{expected}: {text}");
+    }
+    assert!(!folder.path().join("a.db").exists());
+    fs::remove_file(folder.path().join("p.csv")).unwrap();
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "nothing was written");
+}
+
+#[test]
+#[cfg(unix)]
+fn standard_input_is_loaded_by_itself() {
+    use std::io::Write as _;
+    use std::process::Stdio;
+
+    let folder = folder_with(&[("a.csv", "a\n1\n")]);
+    refused(&folder, "x.db a.csv -", 2, "'-' is standard input");
+    let arguments = ["load", "a.db", "-", "--format", "json", "--pk", "k", "--table", "t", "-q"];
+    let mut child =
+        super::common::command(folder.path(), &arguments).stdin(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(b"{\"k\":2}\n{\"k\":1}\n").unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert_eq!(rows(&folder, "a.db", "SELECT k FROM t"), ["1", "2"]);
+}
