@@ -121,7 +121,9 @@ impl<'l, 's> CsvFeed<'l, 's> {
         self.rules = ColumnMap::declared_rules(shape);
         for (name, given) in &self.loader.types {
             let at = self.column(name)?;
-            if self.rules[at] != FieldRule::Rowid {
+            let is_rowid = self.rules[at] == FieldRule::Rowid;
+            given.refuse_unless_fits(&shape.columns[at], is_rowid, shape.strict)?;
+            if !is_rowid {
                 self.rules[at] = *given;
             }
         }

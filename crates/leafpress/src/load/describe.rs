@@ -92,7 +92,7 @@ fn declare(statements: &[String]) -> Result<Connection> {
         let mut batch = Batch::new(&connection, &text);
         while let Some(mut statement) = batch.next().map_err(refused_statement)? {
             check_create(&statement.expanded_sql().unwrap_or_default())?;
-            statement.raw_execute().map_err(refused)?;
+            statement.raw_execute().map_err(refused_statement)?;
         }
     }
     connection.authorizer(None::<fn(AuthContext<'_>) -> Authorization>).map_err(refused)?;
@@ -105,7 +105,7 @@ const CREATE_ONLY: &str = "leave nothing in the schema but CREATE TABLE, CREATE 
 fn refused_statement(source: rusqlite::Error) -> Error {
     let is_forbidden =
         source.sqlite_error_code() == Some(rusqlite::ErrorCode::AuthorizationForStatementDenied);
-    let error = Error::sqlite("read the schema", source);
+    let error = Error::usage(format!("SQLite refuses the declaration: {source}"));
     if is_forbidden { error.to_do(CREATE_ONLY) } else { error }
 }
 

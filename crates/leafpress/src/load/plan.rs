@@ -198,13 +198,19 @@ pub fn made_table(
     columns: Vec<(String, String)>,
 ) -> Result<TableShape> {
     let names: Vec<&str> = columns.iter().map(|(name, _)| name.as_str()).collect();
+    let find = |wanted: &String, to_be: &str| {
+        let found = names.iter().find(|name| name.eq_ignore_ascii_case(wanted));
+        found.map(|name| (*name).to_owned()).ok_or_else(|| {
+            Error::usage(format!("there is no column '{wanted}' to be {to_be}"))
+                .to_do(format!("the columns are: {}", names.join(", ")))
+        })
+    };
     let mut primary_key = Vec::new();
     for key in &loader.primary_key {
-        let found = names.iter().find(|name| name.eq_ignore_ascii_case(key)).ok_or_else(|| {
-            Error::usage(format!("there is no column '{key}' to be the primary key"))
-                .to_do(format!("the columns are: {}", names.join(", ")))
-        })?;
-        primary_key.push((*found).to_owned());
+        primary_key.push(find(key, "the primary key")?);
+    }
+    for name in &loader.not_null {
+        find(name, "NOT NULL")?;
     }
     if primary_key.is_empty() {
         primary_key.extend(loader.uuid7.iter().map(|(name, _)| name.clone()));

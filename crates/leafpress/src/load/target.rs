@@ -115,12 +115,18 @@ impl Target {
         let makes_table = declared.is_some()
             || !loader.primary_key.is_empty()
             || !loader.indexes.is_empty()
-            || loader.without_rowid;
+            || !loader.not_null.is_empty()
+            || loader.without_rowid
+            || loader.strict
+            || loader.all_text;
         if makes_table {
             return Err(Error::usage(format!(
                 "the table '{table}' is there, with its own declaration"
             ))
-            .to_do("leave out --create, --schema, --pk, --without-rowid, --index and --unique"));
+            .to_do(
+                "leave out --create, --schema, --strict, --all-text, --not-null, --pk, \
+                     --without-rowid, --index and --unique",
+            ));
         }
         let there = describe_table(&existing, table)?;
         let columns = there.columns.iter().filter(|column| !column.generated);

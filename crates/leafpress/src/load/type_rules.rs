@@ -8,6 +8,7 @@ use leafpress_format::Affinity;
 
 use super::fields::FieldRule;
 use super::typed::TypeRule;
+use crate::error::{Error, Result};
 use crate::schema::ColumnType;
 use crate::schema::shape::ShapeColumn;
 
@@ -30,6 +31,39 @@ impl FieldRule {
             Affinity::Blob if column.declared_type.is_empty() => Self::Any,
             Affinity::Blob => Self::Given(ColumnType::Blob),
         }
+    }
+
+    /// Refuses a rule by which a column that is declared so would hold what
+    /// SQLite would not store there.
+    pub fn refuse_unless_fits(
+        self,
+        column: &ShapeColumn,
+        is_rowid: bool,
+        strict: bool,
+    ) -> Result<()> {
+        let affinity = column.affinity;
+        let is_loose = affinity == Affinity::Blob
+            && (!strict || column.declared_type.eq_ignore_ascii_case("ANY"));
+        let fits = match self {
+            Self::Given(given) => {
+                is_loose
+                    || given.affinity() == affinity && (!is_rowid || given == ColumnType::Integer)
+            }
+            // The conversion would be left out.
+            Self::Timestamp(_) if is_rowid => false,
+            Self::Timestamp(form) if form.column_type() == ColumnType::Integer => {
+                is_loose || matches!(affinity, Affinity::Integer | Affinity::Numeric)
+            }
+            // Such a text is no number and stays what it is.
+            Self::Timestamp(_) => is_loose || !strict || affinity == Affinity::Text,
+            _ => true,
+        };
+        if fits {
+            return Ok(());
+        }
+        let ShapeColumn { name, declared_type, .. } = column;
+        Err(Error::usage(format!("the column '{name}' is declared {declared_type}"))
+            .to_do("leave out its --type, or change the declaration"))
     }
 }
 

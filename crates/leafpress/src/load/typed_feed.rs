@@ -181,7 +181,11 @@ impl<'l, S: RowSource> TypedFeed<'l, S> {
         }
         for (name, given) in &self.loader.types {
             let at = self.column(name)?;
-            if self.rules[at] != TypeRule::Rowid {
+            let is_rowid = self.rules[at] == TypeRule::Rowid;
+            if let Some(shape) = &self.declared {
+                given.refuse_unless_fits(&shape.columns[at], is_rowid, shape.strict)?;
+            }
+            if !is_rowid {
                 self.rules[at] = type_rule(*given, S::HAS_BLOBS);
             }
         }
