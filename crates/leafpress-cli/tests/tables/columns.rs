@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use super::{declared, folder_with, inputs_in, load, refused, rows};
+use super::{declared, files_in, folder_with, load, refused, rows};
 
 const VISITS: &str = "page,at,zip,ms\n/,2026-01-31T23:59:59+01:00,00501,12\n/a,2026-02-01,,7\n";
 
@@ -98,5 +98,5 @@ fn a_refusal_makes_nothing() {
     refused(&folder, "a.db v.csv w.csv", 2, "only in v.csv: zip, ms");
     refused(&folder, "a.db v.csv none.csv", 3, "none.csv");
     refused(&folder, "a.db v*.csv --pk nope", 2, "there is no column 'nope'");
-    assert_eq!(inputs_in(folder.path()), 2);
+    assert_eq!(files_in(folder.path()), 2);
 }

@@ -80,7 +80,7 @@ fn rows_are_appended_ignored_or_change_those_that_are_there() {
     refused(&folder, "app.db both.csv --table people --append", 3, "people");
     assert_eq!(rows(&folder, "app.db", ALL), BEFORE);
     let outcome = load(&folder, "app.db both.csv --table people --ignore").expect_status(0);
-    assert!(outcome.stdout.contains("ignored     1 row "), "{}", outcome.stdout);
+    assert!(outcome.stdout.contains("ignored    1 row "), "{}", outcome.stdout);
     assert_eq!(rows(&folder, "app.db", ALL)[1..], ["2|'Bob'|2", "3|'Carl'|7"]);
     load(&folder, "app.db both.csv --table people --upsert").expect_status(0);
     assert_eq!(rows(&folder, "app.db", ALL)[1..], ["2|'Beth'|2", "3|'Carl'|7"]);

@@ -40,8 +40,7 @@ fn json_is_read_in_lines_and_in_arrays() {
             "{words}"
         );
     }
-    load(&folder, "c.db odd.csv --format csv --quote none --no-header --ragged pad")
-        .expect_status(3);
+    load(&folder, "c.db odd.csv --format csv --quote none").expect_status(3);
     refused(&folder, "c.db l.ndjson a.json --delimiter ;", 2, "--delimiter is for CSV");
 }
 

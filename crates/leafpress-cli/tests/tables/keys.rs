@@ -73,7 +73,7 @@ fn rows_with_one_key_are_an_error_or_the_first_or_the_last() {
     load(&folder, "b.db t.csv --pk id --on-conflict replace").expect_status(0);
     assert_eq!(rows(&folder, "b.db", names), ["1|'last'", "2|'other'"]);
     let outcome = load(&folder, "c.db t.csv --unique id --on-conflict ignore").expect_status(0);
-    assert!(outcome.stdout.contains("ignored     1 row   others have"), "{}", outcome.stdout);
+    assert!(outcome.stdout.contains("ignored    1 row   others have"), "{}", outcome.stdout);
     assert_eq!(rows(&folder, "c.db", names), ["1|'first'", "2|'other'"]);
 
     let words = "d.db t.csv --pk id --on-error skip --rejects bad.csv --json";
@@ -102,22 +102,23 @@ fn made_keys_ascend_and_have_the_form_that_is_asked_for() {
 #[test]
 fn sorting_beyond_memory_spills_into_the_folder_that_is_named() {
     let mut input = "key,text\n".to_owned();
-    for row in 0..30_000_u64 {
+    // More than the least that sorting takes, which is 8 MiB.
+    for row in 0..40_000_u64 {
         let key = row.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        writeln!(input, "{key:016x},text of row number {row}").unwrap();
+        writeln!(input, "{key:016x},{row:0300}").unwrap();
     }
     let folder = folder_with(&[("k.csv", &input)]);
     fs::create_dir(folder.path().join("tmp")).unwrap();
     let words = "a.db k.csv --pk key --without-rowid --json";
     let whole = load(&folder, words).expect_status(0).json();
     assert_eq!(whole["spilled_bytes"], 0);
-    let words = "b.db k.csv --pk key --without-rowid --memory 64K --tmpdir tmp --json";
+    let words = "b.db k.csv --pk key --without-rowid --memory 8M --tmpdir tmp --json";
     let spilled = load(&folder, words).expect_status(0).json();
-    assert!(spilled["spilled_bytes"].as_u64().unwrap() > 100_000, "{spilled}");
+    assert!(spilled["spilled_bytes"].as_u64().unwrap() > 1_000_000, "{spilled}");
     let sum = "SELECT count(*), sum(length(key) + length(text)), min(key), max(key) FROM k";
     assert_eq!(rows(&folder, "a.db", sum), rows(&folder, "b.db", sum));
     assert_eq!(fs::read_dir(folder.path().join("tmp")).unwrap().count(), 0);
-    let outcome = load(&folder, "c.db k.csv --pk key --memory 64K --tmpdir none").expect_status(3);
+    let outcome = load(&folder, "c.db k.csv --pk key --memory 8M --tmpdir none").expect_status(3);
     assert!(outcome.stderr.contains("none"), "{}", outcome.stderr);
     assert!(!folder.path().join("c.db").exists());
 }

@@ -88,7 +88,7 @@ fn declared(folder: &TempDir, database: &str, name: &str) -> String {
     sql.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// The files of a folder, without databases.
-fn inputs_in(folder: &Path) -> usize {
+/// How many files a folder holds.
+fn files_in(folder: &Path) -> usize {
     fs::read_dir(folder).unwrap().count()
 }

@@ -75,9 +75,37 @@ fn values_must_fit_the_declared_types() {
 }
 
 #[test]
-fn dates_are_converted_into_declared_columns() {
-    let folder = folder_with(&[("p.csv", "at\n2026-01-31\n")]);
-    let sql = "CREATE TABLE p (at INTEGER)";
-    load_with(&folder, "a.db p.csv --type at=unixepoch --create", sql).expect_status(0);
-    assert_eq!(rows(&folder, "a.db", "SELECT * FROM p"), ["1769817600"]);
+fn dates_are_converted_into_declared_columns_that_can_hold_them() {
+    let folder = folder_with(&[
+        ("p.csv", "at,n\n2026-01-31,1\n"),
+        ("p.json", "{\"at\":\"2026-01-31\",\"n\":1}"),
+    ]);
+    let cases: &[(&str, &str, &str)] = &[
+        ("at=unixepoch", "at INTEGER, n", "1769817600"),
+        ("at=unixepoch-ms", "at DATETIME, n", "1769817600000"),
+        ("at=date", "at DATE, n", "'2026-01-31'"),
+        ("at=datetime", "at, n INT", "'2026-01-31 00:00:00'"),
+        ("n=real", "at, n", "'2026-01-31'"),
+    ];
+    for (index, (given, columns, expected)) in cases.iter().enumerate() {
+        for input in ["p.csv", "p.json"] {
+            let database = format!("{input}{index}.db");
+            let words = format!("{database} {input} --type {given} --create");
+            load_with(&folder, &words, &format!("CREATE TABLE p ({columns})")).expect_status(0);
+            assert_eq!(rows(&folder, &database, "SELECT at FROM p"), [*expected], "{words}");
+        }
+    }
+    for (given, columns) in [
+        ("at=unixepoch", "at TEXT, n"),
+        ("n=text", "at, n INT"),
+        ("n=real", "at, n NUMERIC"),
+        ("n=unixepoch", "at, n INTEGER PRIMARY KEY"),
+    ] {
+        for input in ["p.csv", "p.json"] {
+            let words = format!("x.db {input} --type {given} --create");
+            let outcome = load_with(&folder, &words, &format!("CREATE TABLE p ({columns})"));
+            let stderr = outcome.expect_status(2).stderr;
+            assert!(stderr.contains("is declared"), "{words}: {stderr}");
+        }
+    }
 }

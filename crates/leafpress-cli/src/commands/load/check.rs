@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::flags::{FormatFlag, LoadFlags, NamedType, Names, OnErrorFlag};
+use crate::flags::{FormatFlag, LoadFlags, Names, OnErrorFlag};
 
 /// Endings of files that are read, not made: a hint that DB and INPUT are swapped.
 const INPUT_ENDINGS: [&str; 13] = [
@@ -150,14 +150,7 @@ fn check_declaration(flags: &LoadFlags) -> Result<(), String> {
             "{by_hand} declares the table: leave out {name} and say it in the SQL"
         ));
     }
-    let is_date = |named: &NamedType| matches!(named, NamedType::Timestamp(_));
-    match columns.types.iter().find(|(_, named)| !is_date(named)) {
-        Some((column, _)) => Err(format!(
-            "{by_hand} declares the type of the column '{column}': leave out its --type, which \
-             here is for dates only"
-        )),
-        None => Ok(()),
-    }
+    Ok(())
 }
 
 fn check_conflicts(flags: &LoadFlags) -> Result<(), String> {
