@@ -247,8 +247,9 @@ impl<'c> TableReader<'c> {
                 continue;
             }
             let index_sql = self.statement("index", &line.name)?;
-            // An automatic index is there as soon as the table is.
-            if index_sql.is_none() && through_sql.is_none() {
+            // An automatic index is there as soon as the table is, and one that
+            // is unique decides row by row what becomes of them.
+            if (index_sql.is_none() || line.unique) && through_sql.is_none() {
                 through_sql.clone_from(&reason);
             }
             indexes.push(IndexShape {

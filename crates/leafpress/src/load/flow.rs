@@ -102,7 +102,7 @@ pub fn load<F: Feed>(
     let output = Output::new(staged.file()?);
     let mut outcome = flow.build(&output, staged.temporary())?;
     let is_new = flow.target.is_new();
-    complete_by_sql(staged.temporary(), &outcome.shape, outcome.order)?;
+    complete_by_sql(staged.temporary(), &outcome.shape, outcome.order, loader.analyze)?;
     check_with_sqlite(staged.temporary(), &outcome.shape)?;
     flow.reject_refused(&mut outcome)?;
     let syncing = Instant::now();
@@ -155,7 +155,7 @@ impl Flow<'_> {
                 threads: self.loader.threads,
                 memory_bytes: self.loader.memory_bytes,
                 tmpdir: self.tmpdir(path),
-                on_conflict: self.on_conflict(),
+                on_conflict: self.on_conflict(order_now),
                 analyze: self.loader.analyze,
                 cancel: &self.loader.cancel,
                 rows_done: &self.monitor.rows,
@@ -229,8 +229,10 @@ impl Flow<'_> {
         self.loader.on_conflict == OnConflict::Abort && self.loader.on_error != OnError::Stop
     }
 
-    fn on_conflict(&self) -> OnConflict {
-        if self.target.keeps_repeats() || self.rejects_repeats() {
+    fn on_conflict(&self, order: RowOrder) -> OnConflict {
+        // SQLite itself refuses such rows, and says so of each.
+        let rejects_here = self.rejects_repeats() && order != RowOrder::ThroughSql;
+        if self.target.keeps_repeats() || rejects_here {
             OnConflict::Ignore
         } else {
             self.loader.on_conflict
@@ -328,7 +330,7 @@ impl Flow<'_> {
         rejects.keep();
         // Those that are bad rows have been counted as such.
         let rows_ignored =
-            if self.rejects_repeats() { 0 } else { built.dropped.rows().len() as u64 };
+            if self.rejects_repeats() { 0 } else { built.dropped.rows().len() as u64 + built.ignored };
         let mut notes = self.feed.notes();
         notes.extend(published.notes);
         Ok(Report {
@@ -426,6 +428,11 @@ impl TableShape {
         self.rowid_column.is_some()
             || self.key.is_some()
             || self.indexes.iter().any(|index| index.unique)
+    }
+
+    /// Whether no index is left to SQLite.
+    pub fn is_pressed_whole(&self) -> bool {
+        self.indexes.iter().all(|index| index.through_sql.is_none())
     }
 
     /// The columns of a constraint: 0 is the table's own key, then its indexes.

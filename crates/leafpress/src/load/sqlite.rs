@@ -12,7 +12,12 @@ use crate::schema::shape::TableShape;
 /// Lets SQLite add what was declared and cannot be pressed: partial indexes
 /// and those over expressions, views, other tables. Nobody else knows the file
 /// yet, so that neither journal nor sync is needed.
-pub fn complete_by_sql(database: &Path, shape: &TableShape, order: RowOrder) -> Result<()> {
+pub fn complete_by_sql(
+    database: &Path,
+    shape: &TableShape,
+    order: RowOrder,
+    analyze: bool,
+) -> Result<()> {
     if order == RowOrder::ThroughSql {
         return Ok(());
     }
@@ -24,9 +29,11 @@ pub fn complete_by_sql(database: &Path, shape: &TableShape, order: RowOrder) -> 
     }
     let refused = |source| Error::sqlite("complete the database", source);
     let connection = Connection::open(database).map_err(refused)?;
+    // Else the statistics were counted while pressing.
+    let analyze = if analyze && !shape.is_pressed_whole() { "ANALYZE" } else { "" };
     let sql = format!(
-        "PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; BEGIN; {}; COMMIT",
-        statements.join(";")
+        "PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; BEGIN; {}; COMMIT; {analyze}",
+        statements.join(";\n")
     );
     connection.execute_batch(&sql).map_err(refused)?;
     connection.close().map_err(|(_, source)| refused(source))

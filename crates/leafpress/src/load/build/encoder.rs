@@ -11,6 +11,7 @@ use leafpress_format::{
 
 use super::{Build, RowOrder, projection};
 use crate::error::{Error, Result};
+use crate::load::analyze::StatCounter;
 use crate::sort::RunBuilder;
 
 /// Encodes rows and passes them on; one for each worker.
@@ -34,6 +35,8 @@ pub struct Encoder<'b> {
     records: Vec<u8>,
     rows_count: u64,
     last_rowid: i64,
+    /// Of a block's entries, if they come in order and somebody wants to know.
+    pub stat: Option<StatCounter>,
 }
 
 /// Why a row was not added.
@@ -78,6 +81,7 @@ impl<'b> Encoder<'b> {
             records: Vec::new(),
             rows_count: 0,
             last_rowid: 0,
+            stat: None,
         }
     }
 
@@ -90,6 +94,7 @@ impl<'b> Encoder<'b> {
         self.rows.clear();
         self.records.clear();
         self.rows_count = 0;
+        self.stat = self.build.key_stat();
     }
 
     /// Ends a block.
@@ -169,6 +174,9 @@ impl<'b> Encoder<'b> {
                     self.entries
                         .push(&self.entry)
                         .map_err(|error| AddHalt::TooLong(error.to_string()))?;
+                    if let Some(stat) = &mut self.stat {
+                        stat.add(&self.entry);
+                    }
                     std::mem::swap(&mut self.entry, &mut self.last_entry);
                 }
             },

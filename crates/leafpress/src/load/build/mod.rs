@@ -98,6 +98,8 @@ pub struct Joined {
     last_entry: Vec<u8>,
     rows: u64,
     last_rowid: i64,
+    /// Of a WITHOUT ROWID table's key, if its rows come in order.
+    stat: Option<StatCounter>,
 }
 
 enum Tree {
@@ -120,6 +122,8 @@ pub struct Built {
     pub refused: Vec<Refused>,
     /// Rows left out as others have their keys.
     pub dropped: Dropped,
+    /// Rows that SQLite passed over as others have their keys.
+    pub ignored: u64,
     /// What was spilled to temporary files while sorting.
     pub spilled_bytes: u64,
     /// From the end of the input to the last page.
@@ -197,7 +201,8 @@ impl<'b> Build<'b> {
             _ => Tree::Later,
         };
         let pages = Pages::new(layout);
-        Ok(Joined { tree, pages, last_entry: Vec::new(), rows: 0, last_rowid: 0 })
+        let stat = self.key_stat();
+        Ok(Joined { tree, pages, last_entry: Vec::new(), rows: 0, last_rowid: 0, stat })
     }
 
     /// Joins a block's rows to those before it, in the blocks' order.
@@ -206,7 +211,7 @@ impl<'b> Build<'b> {
         encoder: &mut Encoder<'_>,
         joined: &mut Joined,
     ) -> Result<Option<PageRange>, Halt> {
-        let Joined { tree, pages, last_entry, rows, last_rowid } = joined;
+        let Joined { tree, pages, last_entry, rows, last_rowid, stat } = joined;
         *rows += encoder.rows();
         *last_rowid = (*last_rowid).max(encoder.last_rowid());
         let range = match tree {
@@ -225,6 +230,9 @@ impl<'b> Build<'b> {
                     }
                     last_entry.clear();
                     last_entry.extend_from_slice(last);
+                }
+                if let (Some(so_far), Some(block)) = (stat, encoder.stat.take()) {
+                    so_far.merge(block);
                 }
                 let appended = pages.append_entries(entries, &mut encoder.entries);
                 Some(appended.map_err(|error| refused(error, self.options.path))?)
@@ -265,6 +273,13 @@ impl<'b> Build<'b> {
         write_pieces(pages, &range, layout, output, path)
     }
 
+    /// A counter for the key of a WITHOUT ROWID table whose rows come in order.
+    fn key_stat(&self) -> Option<StatCounter> {
+        let counts = self.order == RowOrder::Ascending && counts_stats(self.options, self.shape);
+        let key = self.shape.key.as_ref().filter(|_| counts)?;
+        Some(StatCounter::new(key, true))
+    }
+
     fn key(&self) -> &EntryShape {
         // Asked for only where there is one.
         static NONE: EntryShape =
@@ -276,9 +291,9 @@ impl<'b> Build<'b> {
     pub fn complete(self, joined: Joined) -> Result<Built, BuildHalt> {
         let started = Instant::now();
         let Self { shape, options, order, table, indexes, dropped, .. } = self;
-        let Joined { tree, pages, rows, last_rowid, .. } = joined;
+        let Joined { tree, pages, rows, last_rowid, stat, .. } = joined;
         let tree = match tree {
-            Tree::Sql(table) => return table.finish(options.path, started).map_err(Into::into),
+            Tree::Sql(table) => return table.finish(options, started).map_err(Into::into),
             tree => tree,
         };
         let sorted_table = table.map(Sorter::finish).transpose()?;
@@ -297,6 +312,7 @@ impl<'b> Build<'b> {
             dropped,
             rows,
             last_rowid,
+            stat,
         };
         let size = match tree {
             Tree::Later => finish.until_whole()?,
@@ -310,7 +326,7 @@ impl<'b> Build<'b> {
         };
         let (rows, dropped) = (finish.rows, finish.dropped);
         let sort = started.elapsed();
-        Ok(Built { size, rows, refused: Vec::new(), dropped, spilled_bytes, sort })
+        Ok(Built { size, rows, refused: Vec::new(), dropped, ignored: 0, spilled_bytes, sort })
     }
 }
 
@@ -324,6 +340,8 @@ struct Finish<'f, 'b> {
     dropped: Dropped,
     rows: u64,
     last_rowid: i64,
+    /// Of the key of a table that is pressed already.
+    stat: Option<StatCounter>,
 }
 
 /// Groups of rows with the same key, for each constraint: the table's own key,
@@ -372,6 +390,7 @@ impl Finish<'_, '_> {
         let mut stats = Vec::new();
         if !matches!(tree, Tree::Later) {
             groups.push(Vec::new());
+            stats.extend(self.stat.take().map(|stat| (self.shape.name.clone(), stat)));
         }
         let root_page = match tree {
             Tree::Table(table) => pages.end_table(table).map_err(|e| self.refused(e))?,
@@ -393,7 +412,10 @@ impl Finish<'_, '_> {
                 Repeats::Allowed
             };
             let mut press = self.press(sorted, Target::Entries, repeats);
-            press.stat = self.options.analyze.then(|| StatCounter::new(&index.entry, index.unique));
+            if self.sorted_table.is_some() && self.renumbers() {
+                press.renumbered_columns = index.entry.columns.len();
+            }
+            press.stat = self.counts_stats().then(|| StatCounter::new(&index.entry, index.unique));
             let pressed = press.run(&mut pages)?;
             groups.push(pressed.groups);
             stats.extend(pressed.stat.map(|stat| (index.name.clone(), stat)));
@@ -424,24 +446,30 @@ impl Finish<'_, '_> {
         };
         let (target, repeats) = match (self.order, &self.shape.key) {
             (RowOrder::Renumbered, _) => (Target::Renumbered, Repeats::Allowed),
-            // Ignored rows take no rowid; those of an INTEGER PRIMARY KEY are given.
-            (_, None)
-                if self.shape.rowid_column.is_none()
-                    && self.options.on_conflict != OnConflict::Replace =>
-            {
-                (Target::Renumbered, Repeats::Allowed)
-            }
+            (_, None) if self.renumbers() => (Target::Renumbered, Repeats::Allowed),
             (_, None) => (Target::Rows, Repeats::Key),
             (_, Some(_)) => (Target::Entries, Repeats::Key),
         };
         let mut press = self.press(sorted, target, repeats);
-        let key = self.shape.key.as_ref().filter(|_| self.options.analyze);
+        let key = self.shape.key.as_ref().filter(|_| self.counts_stats());
         press.stat = key.map(|key| StatCounter::new(key, true));
         let pressed = press.run(pages)?;
         self.rows = pressed.rows;
         groups.push(pressed.groups);
         stats.extend(pressed.stat.map(|stat| (self.shape.name.clone(), stat)));
         Ok(pressed.root_page)
+    }
+
+    /// Whether rows that are left out leave no gap: ignored ones take no rowid,
+    /// replaced ones have taken theirs, and an INTEGER PRIMARY KEY is given.
+    fn renumbers(&self) -> bool {
+        self.shape.key.is_none()
+            && self.shape.rowid_column.is_none()
+            && self.options.on_conflict != OnConflict::Replace
+    }
+
+    fn counts_stats(&self) -> bool {
+        counts_stats(self.options, self.shape)
     }
 
     fn press<'s>(
@@ -462,6 +490,7 @@ impl Finish<'_, '_> {
             output: self.options.output,
             path: self.options.path,
             stat: None,
+            renumbered_columns: 0,
         }
     }
 
@@ -479,7 +508,7 @@ impl Finish<'_, '_> {
             let sql = "CREATE TABLE sqlite_sequence(name,seq)";
             entries.push(self.side_table(pages, "sqlite_sequence", sql, &rows)?);
         }
-        if self.options.analyze {
+        if self.counts_stats() {
             let texts: Vec<_> =
                 stats.iter().filter_map(|(name, stat)| Some((name, stat.stat()?))).collect();
             let mut rows: Vec<Vec<Value<'_>>> = texts
@@ -527,6 +556,12 @@ impl Finish<'_, '_> {
     fn refused(&self, error: FormatError) -> Error {
         refused(error, self.options.path)
     }
+}
+
+/// Whether the statistics are counted here. Where SQLite builds an index
+/// afterwards it runs ANALYZE as well.
+fn counts_stats(options: &BuildOptions<'_>, shape: &TableShape) -> bool {
+    options.analyze && shape.is_pressed_whole()
 }
 
 /// What a worker needs to take a table's records apart into those of a B-tree.

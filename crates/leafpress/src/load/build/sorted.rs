@@ -9,8 +9,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use leafpress_format::{
-    FormatError, IndexRun, IndexTree, KeyColumn, LeafRun, PageLayout, PageRange, TableBuilder,
-    compare_records, key_has_null,
+    EntryColumn, FormatError, IndexRun, IndexTree, KeyColumn, LeafRun, PageLayout, PageRange,
+    Projection, TableBuilder, compare_records, key_has_null,
 };
 
 use super::super::turns::{Turns, lock};
@@ -58,6 +58,9 @@ pub struct SortedPress<'p> {
     pub path: &'p Path,
     /// Counts distinct keys, if somebody wants to know.
     pub stat: Option<StatCounter>,
+    /// How many columns an index's records have that end with the rowid of a
+    /// row that is renumbered, as others are left out; 0 for all others.
+    pub renumbered_columns: usize,
 }
 
 /// A finished B-tree.
@@ -99,6 +102,9 @@ struct Worker {
     last: Vec<u8>,
     last_sequence: u64,
     kept: u64,
+    /// Puts a row's new rowid into its entry.
+    renumbering: Option<Projection>,
+    renumbered: Vec<u8>,
 }
 
 impl SortedPress<'_> {
@@ -173,6 +179,8 @@ impl SortedPress<'_> {
             last: Vec::new(),
             last_sequence: 0,
             kept: 0,
+            renumbering: self.renumbering(),
+            renumbered: Vec::new(),
         }
     }
 
@@ -211,6 +219,14 @@ impl SortedPress<'_> {
         Ok(true)
     }
 
+    /// An entry as it is, but for its rowid. Rowids are in the order of the
+    /// sequences, before and after: so entries stay in theirs.
+    fn renumbering(&self) -> Option<Projection> {
+        let rest = self.renumbered_columns.checked_sub(1).filter(|_| !self.dropped.is_empty())?;
+        let columns = (0..rest).map(EntryColumn::Column).chain([EntryColumn::Rowid]);
+        Some(Projection::new(columns.collect()))
+    }
+
     fn kept(&self, partition: &Partition) -> u64 {
         let entries = partition.entries();
         entries.filter(|entry| !self.dropped.contains(entry.sequence)).count() as u64
@@ -218,7 +234,9 @@ impl SortedPress<'_> {
 
     /// The partition's records to a run.
     fn fill(&self, base: u64, worker: &mut Worker) -> Result<()> {
-        let Worker { partition, leaves, entries, groups, stat, .. } = worker;
+        let Worker {
+            partition, leaves, entries, groups, stat, renumbering, renumbered, ..
+        } = worker;
         leaves.clear();
         entries.clear();
         groups.clear();
@@ -226,12 +244,17 @@ impl SortedPress<'_> {
         let mut kept = 0_u64;
         let mut last: Option<(u64, &[u8])> = None;
         let mut first: Option<(u64, &[u8])> = None;
+        // Whether a new key began since the last row that stays: it may have
+        // begun with one that is left out.
+        let mut is_new_key = true;
         for entry in partition.entries() {
+            is_new_key |= !entry.repeats_key;
             if self.dropped.contains(entry.sequence) {
                 continue;
             }
+            let repeats_key = !std::mem::replace(&mut is_new_key, false);
             if let Some((last_sequence, last)) = last
-                && self.repeats(last, entry.record, entry.repeats_key)
+                && self.repeats(last, entry.record, repeats_key)
             {
                 groups.push(vec![last_sequence, entry.sequence]);
             } else {
@@ -240,7 +263,15 @@ impl SortedPress<'_> {
                     Target::Renumbered => {
                         leaves.push_record((base + kept) as i64 + 1, entry.record)
                     }
-                    Target::Entries => entries.push(entry.record),
+                    Target::Entries => match renumbering {
+                        None => entries.push(entry.record),
+                        Some(renumbering) => {
+                            let rowid = entry.rowid - self.dropped.before(entry.sequence) as i64;
+                            renumbered.clear();
+                            renumbering.append(entry.record, rowid, renumbered);
+                            entries.push(renumbered)
+                        }
+                    },
                 };
                 pushed.map_err(|error| self.refused(error))?;
                 kept += 1;

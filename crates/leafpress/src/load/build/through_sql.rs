@@ -5,7 +5,6 @@
 //! journal and sync are off while it grows, and it is synced as a whole before
 //! it gets its name. The rows are the same records that would be pressed.
 
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use leafpress_format::{RecordColumns, Value};
@@ -34,6 +33,7 @@ pub struct SqlTable {
     rowid_column: Option<usize>,
     record: RecordColumns,
     refused: Vec<Refused>,
+    ignored: u64,
     /// Indexes to be made when all rows are there.
     after: Vec<String>,
     table: String,
@@ -78,6 +78,7 @@ impl SqlTable {
             rowid_column: shape.rowid_column,
             record: RecordColumns::new(),
             refused: Vec::new(),
+            ignored: 0,
             after: late.into_iter().map(|(_, sql)| sql).collect(),
             table: quote_identifier(&shape.name),
         })
@@ -96,7 +97,10 @@ impl SqlTable {
             }
         });
         match statement.execute(rusqlite::params_from_iter(values)) {
-            Ok(_) => Ok(()),
+            Ok(changed) => {
+                self.ignored += u64::from(changed == 0);
+                Ok(())
+            }
             Err(error) if error.sqlite_error_code() == Some(ErrorCode::ConstraintViolation) => {
                 let reason = reason(&error);
                 self.refused.push(Refused { sequence, reason });
@@ -107,14 +111,16 @@ impl SqlTable {
     }
 
     /// Builds the indexes, commits and closes.
-    pub fn finish(self, path: &Path, started: Instant) -> Result<Built> {
+    pub fn finish(self, options: &BuildOptions<'_>, started: Instant) -> Result<Built> {
+        let BuildOptions { path, analyze, .. } = *options;
         let failed = |source| Error::sqlite("finish the table", source);
         let mut last = String::new();
         for sql in &self.after {
             last.push_str(sql);
             last.push(';');
         }
-        last.push_str("COMMIT");
+        last.push_str("COMMIT;");
+        last.push_str(if analyze { "ANALYZE" } else { "" });
         self.connection.execute_batch(&last).map_err(failed)?;
         let pages: u32 =
             self.connection.query_row("PRAGMA page_count", [], |row| row.get(0)).map_err(failed)?;
@@ -128,6 +134,7 @@ impl SqlTable {
             rows: rows as u64,
             refused: self.refused,
             dropped: Dropped::default(),
+            ignored: self.ignored,
             spilled_bytes: 0,
             sort: started.elapsed(),
         })
