@@ -30,8 +30,10 @@
 //!    below the mark of a fraction if it ascends, above it if it descends; and
 //!    what follows the end of a text is below the 0xff of an escaped zero.
 //! 2. The integral part is the floor, so a fraction always makes a number larger.
-//! 3. Where bytes would not be exact, they are the last: zeros follow, and equal
-//!    bytes before them mean that the other key ends there as well.
+//! 3. Where bytes would not be exact, they are the last. Behind a fraction follow
+//!    ones, as the number is above the one with just its bits; behind anything
+//!    else zeros, and equal bytes before them mean that the other key ends there
+//!    as well.
 
 use crate::entry::{Field, Walk};
 use crate::key::{Collation, KeyColumn, SortOrder};
@@ -181,6 +183,7 @@ impl Prefix {
         self.push(high(code) | low >> CODE_BITS, CODE_BITS + 8 * bytes)
     }
 
+    #[expect(clippy::float_cmp, reason = "exact is what it asks for")]
     #[inline]
     fn push_real(&mut self, real: f64) -> bool {
         if real >= TWO_TO_63 {
@@ -195,12 +198,29 @@ impl Prefix {
         }
         let fraction = real - floor;
         if fraction > 0.0 {
-            // Just below an integer, the difference may have been rounded to 1.
-            let fraction = ((fraction * TWO_TO_62) as u64).min(!FRACTION);
-            self.push(u128::from(FRACTION | fraction) << 64, u64::BITS);
-            return false;
+            // Between −1 and 0 the difference may have been rounded, the sum is exact.
+            let back = floor + fraction;
+            let fraction = if back > real { fraction.next_down() } else { fraction };
+            return self.push_fraction(fraction, back == real);
         }
         true
+    }
+
+    /// A fraction below 1; unless `exact`, the number's own is a little larger.
+    #[expect(clippy::float_cmp, reason = "exact is what it asks for")]
+    #[inline]
+    fn push_fraction(&mut self, fraction: f64, exact: bool) -> bool {
+        let scaled = fraction * TWO_TO_62;
+        let bits = scaled as u64;
+        let mut goes_on = self.push(u128::from(FRACTION | bits) << 64, u64::BITS);
+        if exact && bits as f64 == scaled {
+            return goes_on;
+        }
+        // Invariant 3: this number is above the one that has just these bits.
+        while goes_on {
+            goes_on = self.push(u128::MAX, BITS);
+        }
+        false
     }
 
     #[inline(never)]

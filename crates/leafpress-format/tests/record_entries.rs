@@ -154,6 +154,44 @@ fn records_compare_as_their_values_do_and_prefixes_never_contradict() {
     });
 }
 
+/// A fraction ends a prefix only where its bits are not all of it: then, what
+/// stands behind must not decide.
+#[test]
+fn fractions_that_nearly_agree_are_told_apart_before_what_follows() {
+    let near = (
+        prop_oneof![Just(0.0), Just(1.0), -1.0..1.0_f64, -300.0..300.0_f64, any::<f64>()],
+        prop_oneof![Just(0), -3..=3_i64],
+        -70..=0_i32,
+    );
+    let row = |real: f64, off: i64, shift: i32| {
+        let small = real * f64::from(shift).exp2();
+        f64::from_bits(small.to_bits().wrapping_add_signed(off))
+    };
+    let rows = (near, any::<bool>(), -3..=3_i64, numbers(), numbers(), key_columns(2));
+    check_many(20_000, rows, |((real, off, shift), is_shifted, other_off, left, right, key)| {
+        let shift = if is_shifted { shift } else { 0 };
+        let left = [Owned::Real(row(real, off, shift)), left];
+        let right = [Owned::Real(row(real, other_off, shift)), right];
+        let values = |row: &'_ [Owned; 2]| -> [Value<'static>; 2] {
+            [0, 1].map(|at| match row[at] {
+                Owned::Integer(integer) => Value::Integer(integer),
+                Owned::Real(real) => Value::Real(real),
+                _ => Value::Null,
+            })
+        };
+        let expected = compare_keys(&values(&left), &values(&right), &key);
+        let (left, right) = (record_of(&left), record_of(&right));
+        for part in 1..=2 {
+            let parts = |record: &[u8]| -> Vec<u128> {
+                (0..=part).map(|part| key_prefix_part(record, &key, part)).collect()
+            };
+            let prefixes = parts(&left).cmp(&parts(&right));
+            let is_right = prefixes == expected || prefixes == Ordering::Equal;
+            assert!(is_right, "{prefixes:?} {expected:?}");
+        }
+    });
+}
+
 /// Whatever decides nothing has to be looked at again: so this must be rare.
 #[test]
 fn keys_that_differ_early_have_prefixes_that_differ() {
@@ -192,6 +230,9 @@ fn keys_that_differ_early_have_prefixes_that_differ() {
     assert!(decided(&columns, &three(1, "ABC", 0.5), &three(1, "abd", 0.5)));
     assert!(decided(&columns, &three(1, "AB", 0.5), &three(1, "abc", 9.5)));
     assert!(decided(&columns, &three(1, "ABC", 0.75), &three(1, "abc", 0.5)));
+    let price = |rowid: i64| [Value::Real(12.34), Value::Integer(rowid)];
+    assert!(decided(&[ascending; 2], &price(1000), &price(1001)));
+    assert!(decided(&[descending, ascending], &price(1000), &price(1001)));
 }
 
 #[test]
