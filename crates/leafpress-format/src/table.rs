@@ -75,6 +75,13 @@ impl PlacedLeaves {
     }
 }
 
+impl PlacedLeaves {
+    /// The numbers of the leaves' pages, in the order of their rows.
+    pub fn pages(&self) -> impl Iterator<Item = u32> {
+        self.leaves.iter().map(|leaf| leaf.page)
+    }
+}
+
 impl TableBuilder {
     /// An empty table.
     pub fn new(layout: PageLayout) -> Self {

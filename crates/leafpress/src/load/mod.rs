@@ -43,6 +43,7 @@ mod plan;
 mod press;
 mod publish;
 mod rejects;
+mod replay;
 mod report;
 mod rows;
 mod sink;
@@ -476,8 +477,7 @@ impl Loader {
         self.run::<ToLook>(vec![source])
     }
 
-    /// Loads rows made in memory, in ascending order of the primary key if
-    /// there is one.
+    /// Loads rows made in memory, in any order; fastest in that of the primary key.
     ///
     /// ```
     /// use leafpress::load::{Column, ColumnType, Loader};
@@ -497,25 +497,25 @@ impl Loader {
     ///
     /// # Errors
     ///
-    /// As [`load_file`](Self::load_file); also keys that do not ascend.
+    /// As [`load_file`](Self::load_file).
     pub fn load_rows<I>(self, columns: &[Column], rows: I) -> Result<Report>
     where
-        I: IntoIterator<Item: Row, IntoIter: Send>,
+        I: IntoIterator<Item: Row + Send, IntoIter: Send>,
     {
         self.load_iterators(columns, vec![(rows.into_iter(), None)])
     }
 
-    /// Loads rows made in memory on several threads at once. The parts follow
-    /// one another in the table; with a primary key, its values ascend over
-    /// all of them. Unlike other loads, where a page lies in the file depends
-    /// on the course of the threads.
+    /// Loads rows made in memory on several threads at once. Without a
+    /// primary key the parts follow one another in the table. Unlike other
+    /// loads, where a page lies in the file may depend on the course of the
+    /// threads.
     ///
     /// # Errors
     ///
     /// As [`load_rows`](Self::load_rows).
     pub fn load_parts<I>(self, columns: &[Column], parts: Vec<I>) -> Result<Report>
     where
-        I: IntoIterator<Item: Row, IntoIter: Send>,
+        I: IntoIterator<Item: Row + Send, IntoIter: Send>,
     {
         let parts = parts.into_iter().map(|part| {
             let rows = part.into_iter();
@@ -527,7 +527,7 @@ impl Loader {
 
     fn load_iterators<I>(self, columns: &[Column], parts: Vec<(I, Option<u64>)>) -> Result<Report>
     where
-        I: Iterator<Item: Row> + Send,
+        I: Iterator<Item: Row + Send> + Send,
     {
         let monitor = Monitor::default();
         monitor.set_total(None);

@@ -5,10 +5,11 @@
 //! numbers for the run and writes it; where its leaves came to lie is noted,
 //! and when all parts are done they are joined in order under one root. The
 //! notes take 16 bytes a leaf: 4 MB for a gigabyte of 4 KiB pages. Otherwise
-//! each thread encodes its part and the rows are sorted.
+//! each thread encodes its part and the rows are sorted; those that were
+//! pressed before one came out of order are read again from their pages.
 
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use leafpress_format::{FormatError, LeafRun, NumberText, PlacedLeaves, RecordWriter, Value};
@@ -22,6 +23,7 @@ use super::pages::{refused, write_run};
 use super::pass::{Clock, Halt};
 use super::plan::{Plan, made_table};
 use super::rejects::Rejects;
+use super::replay::replay;
 use super::report::ColumnReport;
 use super::rows::{Row, TypedRecord};
 use super::sources::ValueSource;
@@ -43,14 +45,20 @@ const PLACE_BITS: u32 = 44;
 const ROWS_BETWEEN_LOOKS: u64 = 4096;
 
 /// A part on its way: its number, its first rowid without a key, its rows.
-struct Part<I> {
+struct Part<I: Iterator> {
     number: usize,
     first_rowid: Option<i64>,
     rows: I,
+    /// The row that came out of order, and ended the pressing.
+    pending: Option<I::Item>,
+    /// Where the rows before it were pressed.
+    leaves: PlacedLeaves,
+    rows_pressed: u64,
+    write: Duration,
 }
 
 /// Rows made in memory, as the flow drives them. They can be had only once.
-pub struct PartsFeed<'l, I> {
+pub struct PartsFeed<'l, I: Iterator> {
     loader: &'l Loader,
     monitor: &'l Monitor,
     parts: Vec<Part<I>>,
@@ -60,7 +68,7 @@ pub struct PartsFeed<'l, I> {
     clock: Clock,
 }
 
-impl<'l, I: Iterator<Item: Row> + Send> PartsFeed<'l, I> {
+impl<'l, I: Iterator<Item: Row + Send> + Send> PartsFeed<'l, I> {
     pub fn new(
         loader: &'l Loader,
         columns: &[Column],
@@ -110,7 +118,10 @@ fn rules(columns: &[Column], shape: &TableShape) -> TypedRules {
 }
 
 /// Gives each part its number and, where rows bring none, its first rowid.
-fn numbered<I>(parts: Vec<(I, Option<u64>)>, needs_rowids: bool) -> Result<Vec<Part<I>>> {
+fn numbered<I: Iterator>(
+    parts: Vec<(I, Option<u64>)>,
+    needs_rowids: bool,
+) -> Result<Vec<Part<I>>> {
     let mut next_rowid = Some(1);
     let parts = parts.into_iter().enumerate().map(|(number, (rows, len))| {
         let first_rowid = next_rowid.filter(|_| needs_rowids);
@@ -119,12 +130,20 @@ fn numbered<I>(parts: Vec<(I, Option<u64>)>, needs_rowids: bool) -> Result<Vec<P
             return Err(Error::usage(message));
         }
         next_rowid = next_rowid.zip(len).map(|(next, len)| next + len as i64);
-        Ok(Part { number, first_rowid, rows })
+        Ok(Part {
+            number,
+            first_rowid,
+            rows,
+            pending: None,
+            leaves: PlacedLeaves::default(),
+            rows_pressed: 0,
+            write: Duration::ZERO,
+        })
     });
     parts.collect()
 }
 
-impl<I: Iterator<Item: Row> + Send> Feed for PartsFeed<'_, I> {
+impl<I: Iterator<Item: Row + Send> + Send> Feed for PartsFeed<'_, I> {
     fn plan(&self) -> &Plan {
         &self.plan
     }
@@ -135,12 +154,7 @@ impl<I: Iterator<Item: Row> + Send> Feed for PartsFeed<'_, I> {
         mut joined: Joined,
         _rejects: &Mutex<Rejects>,
     ) -> Result<(Joined, u64), Halt> {
-        let parts = std::mem::take(&mut self.parts);
-        if parts.is_empty() && self.rows > 0 {
-            return Err(Error::usage("rows made in memory cannot be had a second time").into());
-        }
         let shape = &self.plan.shape;
-        let is_plain = self.plan.order == RowOrder::Ascending;
         let pressing = Pressing {
             loader: self.loader,
             columns: &self.columns,
@@ -148,20 +162,31 @@ impl<I: Iterator<Item: Row> + Send> Feed for PartsFeed<'_, I> {
             rules: rules(&self.columns, shape),
             build,
             monitor: self.monitor,
+            is_unsorted: AtomicBool::new(false),
         };
-        if is_plain {
-            let shared = Mutex::new(joined);
-            let pressed = pressing
-                .on_all_cores(parts, |part, failed| pressing.press(part, failed, &shared))?;
-            joined = shared.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-            self.rows = pressed.iter().map(|part| part.rows).sum();
-            self.clock.write += pressed.iter().map(|part| part.write).sum::<Duration>();
-            pressing.join(&pressed, &mut joined)?;
-        } else {
+        if build.order != RowOrder::Ascending {
             let encoded =
-                pressing.on_all_cores(parts, |part, failed| pressing.encode(part, failed))?;
-            self.rows = encoded.iter().sum();
+                pressing.on_all_cores(&mut self.parts, |part, failed| pressing.encode(part, failed));
+            self.rows = encoded?.iter().sum();
+            return Ok((joined, self.rows));
         }
+        let shared = Mutex::new(joined);
+        pressing.on_all_cores(&mut self.parts, |part, failed| {
+            pressing.press(part, failed, &shared)
+        })?;
+        joined = shared.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+        self.clock.write += self.parts.iter().map(|part| part.write).sum::<Duration>();
+        if pressing.is_unsorted.into_inner() {
+            return Err(Halt::Unsorted);
+        }
+        for part in &self.parts {
+            match build.join_placed(&mut joined, &part.leaves, part.rows_pressed) {
+                Ok(()) => {}
+                Err(FormatError::NotAscending { .. }) => return Err(Halt::Unsorted),
+                Err(error) => return Err(refused(error, build.options.path).into()),
+            }
+        }
+        self.rows = self.parts.iter().map(|part| part.rows_pressed).sum();
         Ok((joined, self.rows))
     }
 
@@ -212,13 +237,20 @@ struct Pressing<'p> {
     rules: TypedRules,
     build: &'p Build<'p>,
     monitor: &'p Monitor,
+    /// Whether a row came out of order, so that pressing is of no use.
+    is_unsorted: AtomicBool,
 }
 
-/// One part's outcome.
-struct Pressed {
-    leaves: PlacedLeaves,
-    rows: u64,
-    write: Duration,
+/// Why a row was not pressed.
+enum PushHalt {
+    Unsorted,
+    Bad(String),
+}
+
+impl From<String> for PushHalt {
+    fn from(reason: String) -> Self {
+        Self::Bad(reason)
+    }
 }
 
 impl Pressing<'_> {
@@ -226,16 +258,16 @@ impl Pressing<'_> {
     /// in their order.
     fn on_all_cores<I, R: Send>(
         &self,
-        parts: Vec<Part<I>>,
-        work: impl Fn(Part<I>, &AtomicUsize) -> Result<R> + Sync,
+        parts: &mut [Part<I>],
+        work: impl Fn(&mut Part<I>, &AtomicUsize) -> Result<R> + Sync,
     ) -> Result<Vec<R>>
     where
-        I: Iterator<Item: Row> + Send,
+        I: Iterator<Item: Row + Send> + Send,
     {
         let threads = self.loader.threads.min(parts.len());
         let failed = AtomicUsize::new(usize::MAX);
         let outcomes: Mutex<Vec<(usize, Result<R>)>> = Mutex::default();
-        let waiting = Mutex::new(parts.into_iter());
+        let waiting = Mutex::new(parts.iter_mut());
         std::thread::scope(|scope| {
             for _ in 0..threads {
                 scope.spawn(|| {
@@ -267,13 +299,13 @@ impl Pressing<'_> {
         Ok(failed.load(Ordering::Relaxed) < part)
     }
 
-    /// Presses a part whose rows come in order.
+    /// Presses a part as long as its rows come in order.
     fn press<I>(
         &self,
-        part: Part<I>,
+        part: &mut Part<I>,
         failed: &AtomicUsize,
         joined: &Mutex<Joined>,
-    ) -> Result<Pressed>
+    ) -> Result<()>
     where
         I: Iterator<Item: Row>,
     {
@@ -281,37 +313,53 @@ impl Pressing<'_> {
         let run_bytes = RUN_BYTES.max(RUN_PAGES_MIN * layout.page_bytes());
         let mut run = LeafRun::new(layout, self.columns.len());
         let mut number = NumberText::new();
-        let mut pressed =
-            Pressed { leaves: PlacedLeaves::default(), rows: 0, write: Duration::ZERO };
-        for row in part.rows {
+        let mut last_rowid = i64::MIN;
+        let mut rows = 0_u64;
+        // By reference: what is not pressed stays where it is.
+        for row in part.rows.by_ref() {
             let rowid = match part.first_rowid {
-                Some(first) => first + pressed.rows as i64,
-                None => self.key(&row, part.number, pressed.rows)?,
+                Some(first) => first + rows as i64,
+                None => self.key(&row, part.number, rows)?,
             };
-            let pushed = self.push(&mut run, rowid, &row, &mut number);
-            pushed.map_err(|reason| bad_part_row(part.number, pressed.rows, reason))?;
-            pressed.rows += 1;
-            if run.bytes() >= run_bytes {
-                if self.is_over(part.number, failed)? {
+            // A new run knows nothing of the one before it.
+            let follows = rowid > last_rowid || rows == 0;
+            let pushed = match follows {
+                true => self.push(&mut run, rowid, &row, &mut number),
+                false => Err(PushHalt::Unsorted),
+            };
+            match pushed {
+                Ok(()) => {}
+                Err(PushHalt::Unsorted) => {
+                    part.pending = Some(row);
+                    self.is_unsorted.store(true, Ordering::Relaxed);
                     break;
                 }
-                self.flush(&mut run, &mut pressed, joined)?;
+                Err(PushHalt::Bad(reason)) => return Err(bad_part_row(part.number, rows, reason)),
+            }
+            rows += 1;
+            last_rowid = rowid;
+            if run.bytes() >= run_bytes {
+                self.flush(&mut run, (&mut part.leaves, &mut part.write), joined)?;
+                if self.is_over(part.number, failed)? || self.is_unsorted.load(Ordering::Relaxed) {
+                    break;
+                }
             }
         }
-        self.flush(&mut run, &mut pressed, joined)?;
-        Ok(pressed)
+        self.flush(&mut run, (&mut part.leaves, &mut part.write), joined)?;
+        part.rows_pressed = rows;
+        Ok(())
     }
 
     /// Encodes a part whose rows are to be sorted; how many there were.
-    fn encode<I>(&self, part: Part<I>, failed: &AtomicUsize) -> Result<u64>
+    fn encode<I>(&self, part: &mut Part<I>, failed: &AtomicUsize) -> Result<u64>
     where
         I: Iterator<Item: Row>,
     {
         let mut encoder = Encoder::new(self.build);
         let mut number = NumberText::new();
         let base = (part.number as u64) << PLACE_BITS;
-        let mut rows = 0_u64;
-        for row in part.rows {
+        let mut rows = self.encode_pressed(part, base, &mut encoder)?;
+        for row in part.pending.take().into_iter().chain(part.rows.by_ref()) {
             let rowid = match (part.first_rowid, self.key) {
                 (Some(first), _) => first + rows as i64,
                 (None, Some(_)) => self.key(&row, part.number, rows)?,
@@ -325,13 +373,8 @@ impl Pressing<'_> {
             if let Some(column) = misfit {
                 return Err(bad_part_row(part.number, rows, self.no_fit(&row, column)));
             }
-            encoder.add(base + rows, rowid).map_err(|halt| match halt {
-                AddHalt::Failed(error) => error,
-                AddHalt::TooLong(reason) => bad_part_row(part.number, rows, reason),
-                AddHalt::Unsorted => {
-                    bad_part_row(part.number, rows, "the key does not ascend".to_owned())
-                }
-            })?;
+            let added = encoder.add(base + rows, rowid);
+            added.map_err(|halt| not_added(halt, part.number, rows))?;
             rows += 1;
             if rows.is_multiple_of(ROWS_BETWEEN_LOOKS) {
                 self.monitor.rows.fetch_add(ROWS_BETWEEN_LOOKS, Ordering::Relaxed);
@@ -341,6 +384,24 @@ impl Pressing<'_> {
             }
         }
         encoder.end()?;
+        Ok(rows)
+    }
+
+    /// Encodes the rows that were pressed before; how many there are.
+    fn encode_pressed<I: Iterator>(
+        &self,
+        part: &Part<I>,
+        base: u64,
+        encoder: &mut Encoder<'_>,
+    ) -> Result<u64> {
+        let super::build::BuildOptions { layout, path, .. } = *self.build.options;
+        let mut rows = 0;
+        replay(path, layout, &part.leaves, |rowid, record| {
+            encoder.take(record);
+            let added = encoder.add(base + rows, rowid);
+            rows += 1;
+            added.map_err(|halt| not_added(halt, part.number, rows - 1))
+        })?;
         Ok(rows)
     }
 
@@ -378,16 +439,19 @@ impl Pressing<'_> {
         rowid: i64,
         row: &impl Row,
         number: &mut NumberText,
-    ) -> Result<(), String> {
+    ) -> Result<(), PushHalt> {
         self.check_columns(row)?;
         let mut misfit = None;
         let pushed = run.push(rowid, self.bytes_max(row), |record| {
             misfit = self.write(row, record, number);
         });
         if let Some(column) = misfit {
-            return Err(self.no_fit(row, column));
+            return Err(self.no_fit(row, column).into());
         }
-        pushed.map_err(|error| error.to_string())
+        pushed.map_err(|error| match error {
+            FormatError::NotAscending { .. } => PushHalt::Unsorted,
+            error => PushHalt::Bad(error.to_string()),
+        })
     }
 
     /// What is wrong with a row whose value of a column does not fit.
@@ -408,7 +472,7 @@ impl Pressing<'_> {
     fn flush(
         &self,
         run: &mut LeafRun,
-        pressed: &mut Pressed,
+        (leaves, write): (&mut PlacedLeaves, &mut Duration),
         joined: &Mutex<Joined>,
     ) -> Result<()> {
         run.close();
@@ -416,29 +480,21 @@ impl Pressing<'_> {
         let super::build::BuildOptions { layout, output, path, .. } = *self.build.options;
         let range = lock(joined)
             .pages
-            .place(run, &mut pressed.leaves)
+            .place(run, leaves)
             .map_err(|error| refused(error, path))?;
         write_run(run, &range, layout, output, path)?;
         self.monitor.rows.fetch_add(run.rows(), Ordering::Relaxed);
         run.clear();
-        pressed.write += started.elapsed();
+        *write += started.elapsed();
         Ok(())
     }
+}
 
-    /// Joins the parts under one root.
-    fn join(&self, pressed: &[Pressed], joined: &mut Joined) -> Result<()> {
-        for (part, pressed) in pressed.iter().enumerate() {
-            let placed = self.build.join_placed(joined, &pressed.leaves, pressed.rows);
-            placed.map_err(|error| match error {
-                FormatError::NotAscending { previous, rowid } => Error::usage(format!(
-                    "part {} begins with key {rowid}, not after the part before it, which ends \
-                     with key {previous}",
-                    part + 1
-                )),
-                error => refused(error, self.build.options.path),
-            })?;
-        }
-        Ok(())
+fn not_added(halt: AddHalt, part: usize, index: u64) -> Error {
+    match halt {
+        AddHalt::Failed(error) => error,
+        AddHalt::TooLong(reason) => bad_part_row(part, index, reason),
+        AddHalt::Unsorted => bad_part_row(part, index, "the key does not ascend".to_owned()),
     }
 }
 
@@ -456,5 +512,5 @@ fn bad_row(part: usize, index: u64, reason: String) -> BadRow {
 #[cold]
 fn bad_part_row(part: usize, index: u64, reason: String) -> Error {
     Error::from(bad_row(part, index, reason))
-        .to_do("rows must come in ascending order of the primary key, and fit it")
+        .to_do("each row needs a value for each column, and one that fits it")
 }

@@ -170,19 +170,38 @@ fn tuples_of_every_type_are_rows() {
 }
 
 #[test]
-fn keys_must_ascend_over_all_parts_and_be_integers() {
+fn keys_come_in_any_order_but_differ_and_are_integers() {
     let columns = [Column::new("id", ColumnType::Integer), Column::new("x", ColumnType::Text)];
     let folder = tempdir().unwrap();
-    let loader = || Loader::new(folder.path().join("a.db")).table("t").primary_key("id");
+    let database = folder.path().join("a.db");
+    let loader = || Loader::new(&database).table("t").primary_key("id");
     let rows = |keys: &[i64]| keys.iter().map(|key| (*key, "x")).collect::<Vec<_>>();
-    for keys in [&[1, 1][..], &[2, 1], &[1, 2, 3, -1]] {
+    for keys in [&[1, 1][..], &[2, 1, 3, 2], &[1, 2, 3, -1, 3]] {
         let error = loader().load_rows(&columns, rows(keys)).unwrap_err();
         let ErrorKind::BadRow(bad) = error.kind() else { panic!("{error}") };
         assert_eq!(bad.line, keys.len() as u64, "{error}");
     }
-    for parts in [[rows(&[1, 2]), rows(&[2, 3])], [rows(&[5]), rows(&[-5])]] {
-        let error = loader().load_parts(&columns, parts.to_vec()).unwrap_err();
-        assert!(error.to_string().contains("part 2 begins with key"), "{error}");
+    let error = loader().load_parts(&columns, vec![rows(&[1, 2]), rows(&[2, 3])]).unwrap_err();
+    assert!(error.to_string().contains("<rows of part 2>:1"), "{error}");
+    // The pressed rows are read again, those with overflow pages too.
+    let long = "long ".repeat(5000);
+    let wide = |keys: std::ops::Range<i64>| keys.map(|key| (key, long.as_str()));
+    for parts in [
+        vec![wide(1000..1900).collect::<Vec<_>>(), wide(0..700).collect()],
+        vec![wide(0..800).chain(wide(-5..-1)).chain(wide(900..1200)).collect(), rows(&[850])],
+    ] {
+        let mut expected: Vec<_> =
+            parts.iter().flatten().map(|(key, text)| format!("{key} {}", text.len())).collect();
+        expected.sort_by_key(|row| row.split(' ').next().unwrap().parse::<i64>().unwrap());
+        loader().load_parts(&columns, parts).unwrap();
+        let connection = Connection::open(&database).unwrap();
+        let mut statement = connection.prepare("SELECT id || ' ' || length(x) FROM t").unwrap();
+        let found = statement.query_map([], |row| row.get::<_, String>(0)).unwrap();
+        assert_eq!(found.collect::<Result<Vec<_>, _>>().unwrap(), expected);
+        let check: String =
+            connection.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+        assert_eq!(check, "ok");
+        fs::remove_file(&database).unwrap();
     }
     let no_key: [(Option<i64>, &str); 2] = [(Some(1), "x"), (None, "y")];
     let error = loader().load_rows(&columns, no_key).unwrap_err();

@@ -141,6 +141,15 @@ impl<'b> Encoder<'b> {
         self.payload_at = writer.finish();
     }
 
+    /// Takes a record that is encoded already.
+    pub fn take(&mut self, record: &[u8]) {
+        if self.scratch.len() < record.len() {
+            self.scratch.resize(record.len(), 0);
+        }
+        self.payload_at = self.scratch.len() - record.len();
+        self.scratch[self.payload_at..].copy_from_slice(record);
+    }
+
     /// Adds the encoded row to the table and its indexes.
     pub fn add(&mut self, sequence: u64, rowid: i64) -> Result<(), AddHalt> {
         let record = &self.scratch[self.payload_at..];
