@@ -1,12 +1,14 @@
-"""Real files, loaded by the binary, against what Python's csv module reads.
+"""Real files, loaded by the binary, against what Python's csv and json modules read.
 
-Needs Python 3 and nothing else. Run by `make test-python`, or
+Needs Python 3 and nothing else; with pyarrow every value of the Arrow and
+Parquet files is compared, too. Run by `make test-python`, or
 by hand: LEAFPRESS=target/release/leafpress python3 tests/python/test_real_files.py
 The files are looked for in LEAFPRESS_DATA, else beside the repository; where
 they are not, the tests say so and pass.
 """
 
 import csv
+import datetime
 import json
 import os
 import sqlite3
@@ -14,6 +16,13 @@ import subprocess
 import sys
 import tempfile
 import unittest
+
+try:
+    import pyarrow
+    import pyarrow.ipc
+    import pyarrow.parquet
+except ImportError:
+    pyarrow = None
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 BESIDE = os.path.join(HERE, "..", "..", "..", "shared", "data")
@@ -45,6 +54,39 @@ FILES = {
     "birdstrikes.csv": ([], "TEXT " * 10 + "INTEGER INTEGER INTEGER INTEGER"),
 }
 
+MOVIE_TYPES = {
+    "US Gross": "INTEGER",
+    "Worldwide Gross": "INTEGER",
+    "US DVD Sales": "INTEGER",
+    "Production Budget": "INTEGER",
+    "Running Time min": "INTEGER",
+    "Rotten Tomatoes Rating": "INTEGER",
+    "IMDB Rating": "REAL",
+    "IMDB Votes": "INTEGER",
+}
+
+# Column, type, and what pyarrow read: distinct values, the least, the greatest.
+FLIGHTS = (
+    ("delay", "INTEGER", 471, -86, 1444),
+    ("distance", "INTEGER", 1079, 30, 4962),
+    # A float of 32 bits.
+    ("time", "REAL", 1311, 0.0, 23.983333587646484),
+)
+OIL_AND_GAS = (
+    ("Reporting Year", "INTEGER", 31, 1985, 2015),
+    ("Gas Produced, MCF", "REAL", 16828, 0.0, 6474551.0),
+    ("Water Produced, bbl", "REAL", 1730, 0.0, 1467482.0),
+    ("Oil Produced, bbl", "REAL", 910, 0.0, 8645.0),
+    ("Surface Longitude", "REAL", 13469, -79.7616, 0.0),
+    ("Surface Latitude", "REAL", 11930, 0.0, 43.56255),
+    ("Well Name", "TEXT", 14228, None, None),
+    ("Well Type", "TEXT", 17, "Brine", "Stratigraphic"),
+    # As SQLite's datetime() writes it.
+    ("Date Well Completed", "TEXT", 8125, "1881-08-01 00:00:00", "2016-06-07 00:00:00"),
+    ("Well Status", "TEXT", 15, "Active", "Voided Permit"),
+    ("__index_level_0__", "INTEGER", 260374, 0, 260373),
+)
+
 
 def plain(real):
     """The shortest decimal form without an exponent."""
@@ -66,7 +108,7 @@ class RealFiles(unittest.TestCase):
         self.folder = tempfile.TemporaryDirectory()
         self.addCleanup(self.folder.cleanup)
 
-    def load(self, path, *options):
+    def load(self, path, *options, order="rowid"):
         name = f"{len(os.listdir(self.folder.name))}.db"
         database = os.path.join(self.folder.name, name)
         command = [LEAFPRESS, "load", database, path, "--table", "t", "--json", *options]
@@ -77,7 +119,7 @@ class RealFiles(unittest.TestCase):
         self.addCleanup(connection.close)
         check = connection.execute("PRAGMA integrity_check").fetchone()[0]
         self.assertEqual(check, "ok")
-        rows = connection.execute("SELECT * FROM t ORDER BY rowid").fetchall()
+        rows = connection.execute(f"SELECT * FROM t ORDER BY {order}").fetchall()
         self.assertEqual(report["rows_loaded"], len(rows))
         return report, rows
 
@@ -129,6 +171,97 @@ class RealFiles(unittest.TestCase):
                 path = os.path.join(DATA, name)
                 found = self.compare(path, null, options, **dialect)
                 self.assertEqual(found, types.split())
+
+    def data_file(self, name):
+        path = os.path.join(DATA, name)
+        if os.path.isfile(path):
+            return path
+        print(f"skipped: there is no {path}; set LEAFPRESS_DATA")
+        return None
+
+    def test_json(self):
+        path = self.data_file("movies.json")
+        if path is None:
+            return
+        with open(path, encoding="utf-8") as file:
+            movies = json.load(file)
+        report, rows = self.load(path)
+        names = [column["name"] for column in report["columns"]]
+        self.assertEqual(names, list(movies[0]))
+        self.assertEqual(len(rows), len(movies))
+        for column in report["columns"]:
+            name = column["name"]
+            self.assertEqual(column["declared_type"], MOVIE_TYPES.get(name, "TEXT"), name)
+        for row, movie in zip(rows, movies):
+            for name, value in zip(names, row):
+                self.compare_value(name, value, movie[name])
+
+        # Dates like these are no ISO 8601, so they stay as they are.
+        self.assertEqual(rows[0][names.index("Release Date")], "Jun 12 1998")
+        # The same as lines, with a key and an index, in a table without rowids.
+        lines = os.path.join(self.folder.name, "movies.ndjson")
+        with open(lines, "w", encoding="utf-8") as file:
+            for number, movie in enumerate(movies):
+                file.write(json.dumps({"number": number, **movie}) + "\n")
+        options = ("--pk", "number", "--without-rowid", "--index", "Major Genre")
+        _, again = self.load(lines, *options, order="number")
+        self.assertEqual([row[1:] for row in again], rows)
+
+    def compare_value(self, name, value, wanted):
+        """A title that is a number in the file is a text beside other texts."""
+        if name not in MOVIE_TYPES and wanted is not None:
+            wanted = wanted if isinstance(wanted, str) else json.dumps(wanted)
+        self.assertEqual(value, wanted, name)
+        if MOVIE_TYPES.get(name) == "INTEGER" and value is not None:
+            self.assertIsInstance(value, int, name)
+
+    def test_arrow_and_parquet(self):
+        files = (
+            ("flights-200k.arrow", 200_000, FLIGHTS),
+            ("oil-and-gas.parquet", 260_374, OIL_AND_GAS),
+        )
+        for name, count, wanted in files:
+            path = self.data_file(name)
+            if path is None:
+                continue
+            with self.subTest(name):
+                report, rows = self.load(path)
+                self.assertEqual(len(rows), count)
+                names = [column["name"] for column in report["columns"]]
+                types = [column["declared_type"] for column in report["columns"]]
+                self.assertEqual(names, [column[0] for column in wanted])
+                self.assertEqual(types, [column[1] for column in wanted])
+                for index, (column, _, distinct, least, greatest) in enumerate(wanted):
+                    values = [row[index] for row in rows]
+                    self.assertEqual(len(set(values)), distinct, column)
+                    if least is not None:
+                        self.assertEqual((min(values), max(values)), (least, greatest), column)
+                self.compare_with_pyarrow(path, rows)
+
+    def compare_with_pyarrow(self, path, rows):
+        if pyarrow is None:
+            return
+        if path.endswith(".parquet"):
+            table = pyarrow.parquet.read_table(path)
+        else:
+            table = pyarrow.ipc.open_file(path).read_all()
+        for index, column in enumerate(table.columns):
+            wanted = column.to_pylist()
+            if isinstance(wanted[0], datetime.datetime):
+                wanted = [value.strftime("%Y-%m-%d %H:%M:%S") for value in wanted]
+            self.assertEqual([row[index] for row in rows], wanted, table.column_names[index])
+
+    def test_formats_agree(self):
+        """The same rows by way of another database, and of CSV, give the same table."""
+        path = self.data_file("zipcodes.csv")
+        if path is None:
+            return
+        report, rows = self.load(path)
+        source = f"{report['database']}::t"
+        copied, again = self.load(source)
+        self.assertEqual(again, rows)
+        types = [[column["declared_type"] for column in each["columns"]] for each in (report, copied)]
+        self.assertEqual(*types)
 
     def test_spectrum(self):
         folder = os.path.join(DATA, "csv-spectrum")
