@@ -19,14 +19,14 @@
 //! Must never: write to the other database.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use leafpress_format::Value;
 use rusqlite::types::ValueRef;
-use rusqlite::{Connection, ErrorCode, InterruptHandle, OpenFlags, Row};
+use rusqlite::{Connection, ErrorCode, OpenFlags, Row};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::input::as_json::{excerpt, separated, write_text, write_value};
@@ -43,6 +43,9 @@ const BATCH_ROWS_MAX: usize = 16 << 10;
 const BATCH_BYTES: usize = 4 << 20;
 /// Batches that wait to be claimed.
 const BATCHES_AHEAD: usize = 2;
+
+/// Steps of SQLite's machine between two looks whether the pass is over.
+const STEPS_BETWEEN_LOOKS: i32 = 10_000;
 
 /// Splits `other.db::table`; without a table where a file has the whole name.
 pub fn split_table(input: &str) -> (&str, Option<&str>) {
@@ -91,19 +94,24 @@ pub struct SqliteSource {
     name: String,
     columns: Vec<SourceColumn>,
     passes: Option<Sender<Pass>>,
-    /// What the pass that runs sends to.
-    running: Batches,
-    interrupt: InterruptHandle,
+    running: Running,
     thread: Option<JoinHandle<()>>,
     spent: Spent,
 }
 
-/// The receiving end of a pass, until the source takes it away.
-type Batches = Arc<Mutex<Option<Receiver<rusqlite::Result<SqliteBatch>>>>>;
+/// A pass, as seen by whoever asked for it.
+#[derive(Clone, Default)]
+struct Running {
+    /// The receiving end, until the source takes it away.
+    batches: Arc<Mutex<Option<Receiver<rusqlite::Result<SqliteBatch>>>>>,
+    is_over: Arc<AtomicBool>,
+}
 
 /// What the thread is asked for: all rows, from the first.
 struct Pass {
     batches: SyncSender<rusqlite::Result<SqliteBatch>>,
+    /// Whether nobody wants them any more.
+    is_over: Arc<AtomicBool>,
 }
 
 /// Batches whose memory can be used again.
@@ -124,7 +132,7 @@ impl SqliteSource {
             return Err(ErrorKind::Input { file, reason }.into());
         }
         let absolute = std::path::absolute(&path).map_err(|e| Error::io("open", &path, e))?;
-        let connection = open(&absolute).map_err(|error| unreadable(&file, &error))?;
+        let mut connection = open(&absolute).map_err(|error| unreadable(&file, &error))?;
         let tables = tables_of(&connection).map_err(|error| unreadable(&file, &error))?;
         let table = chosen(&file, &tables, table)?;
         let name = format!("{file}::{}", table.name);
@@ -137,22 +145,21 @@ impl SqliteSource {
         let names: Arc<[String]> = found.iter().map(|column| column.name.clone()).collect();
         let spent = Spent::default();
         let (passes, asked) = channel();
-        let interrupt = connection.get_interrupt_handle();
         let worker = Worker { names: Arc::clone(&names), sql, spent: Arc::clone(&spent) };
         let thread = std::thread::Builder::new()
             .name("leafpress-source".to_owned())
-            .spawn(move || worker.serve(&connection, &asked))
+            .spawn(move || worker.serve(&mut connection, &asked))
             .map_err(|error| Error::io("start a thread to read", &path, error))?;
-        let (passes, thread, running) = (Some(passes), Some(thread), Batches::default());
-        Ok(Self { name, columns: found, passes, running, interrupt, thread, spent })
+        let (passes, thread, running) = (Some(passes), Some(thread), Running::default());
+        Ok(Self { name, columns: found, passes, running, thread, spent })
     }
 
     /// Ends the pass that runs, if one does: its reader has no more rows.
     fn end_pass(&mut self) {
         let running = std::mem::take(&mut self.running);
-        // Whatever the thread is at, computing or sending, it fails now.
-        self.interrupt.interrupt();
-        *lock(&running) = None;
+        // Whatever the thread is at, computing or sending, it stops now.
+        running.is_over.store(true, Ordering::Relaxed);
+        *lock(&running.batches) = None;
     }
 }
 
@@ -249,9 +256,15 @@ fn columns_of(connection: &Connection, table: &Table) -> rusqlite::Result<Vec<So
 /// Whether a declared type can be written into a declaration as it is. A type
 /// may be any words; a table's column may have none, which means something.
 fn is_plain_type(declared: &str) -> bool {
-    declared.chars().all(|c| c.is_ascii_alphanumeric() || " _(),.+-".contains(c))
-        && !declared.to_ascii_uppercase().contains("GENERATED")
-        && declared.matches('(').count() == declared.matches(')').count()
+    let (words, size) = match declared.split_once('(') {
+        Some((words, size)) => (words, size.strip_suffix(')')),
+        None => (declared, Some("")),
+    };
+    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ' ';
+    let is_size = |c: char| c.is_ascii_digit() || " ,.+-".contains(c);
+    words.chars().all(is_word)
+        && size.is_some_and(|size| size.chars().all(is_size))
+        && !words.to_ascii_uppercase().contains("GENERATED")
 }
 
 /// Rows in the table's own order: an index that holds all columns would be
@@ -297,7 +310,7 @@ struct Worker {
 
 impl Worker {
     /// Does one pass after the other until the source is dropped.
-    fn serve(&self, connection: &Connection, asked: &Receiver<Pass>) {
+    fn serve(&self, connection: &mut Connection, asked: &Receiver<Pass>) {
         while let Ok(pass) = asked.recv() {
             if let Err(error) = self.read(connection, &pass) {
                 // Whoever asked may have gone.
@@ -307,7 +320,10 @@ impl Worker {
     }
 
     /// Sends all rows, or stops when nobody takes them any more.
-    fn read(&self, connection: &Connection, pass: &Pass) -> rusqlite::Result<()> {
+    fn read(&self, connection: &mut Connection, pass: &Pass) -> rusqlite::Result<()> {
+        let is_over = Arc::clone(&pass.is_over);
+        let look = move || is_over.load(Ordering::Relaxed);
+        connection.progress_handler(STEPS_BETWEEN_LOOKS, Some(look))?;
         let mut statement = connection.prepare(&self.sql)?;
         let mut rows = statement.query([])?;
         let mut first_line = 1;
@@ -356,15 +372,15 @@ impl RowSource for SqliteSource {
         bytes_read.store(0, Ordering::Relaxed);
         self.end_pass();
         let (sender, batches) = sync_channel(BATCHES_AHEAD);
-        self.running = Arc::new(Mutex::new(Some(batches)));
-        let asked =
-            self.passes.as_ref().is_some_and(|it| it.send(Pass { batches: sender }).is_ok());
+        *lock(&self.running.batches) = Some(batches);
+        let pass = Pass { batches: sender, is_over: Arc::clone(&self.running.is_over) };
+        let asked = self.passes.as_ref().is_some_and(|it| it.send(pass).is_ok());
         if !asked {
             return Err(broken_off(&self.name));
         }
         let reader = SqliteReader {
             name: self.name.clone(),
-            batches: Arc::clone(&self.running),
+            running: self.running.clone(),
             bytes_read: Arc::clone(bytes_read),
             spent: Arc::clone(&self.spent),
             is_done: false,
@@ -386,7 +402,7 @@ fn broken_off(name: &str) -> Error {
 /// Takes the batches that the thread sends.
 pub struct SqliteReader {
     name: String,
-    batches: Batches,
+    running: Running,
     bytes_read: Arc<AtomicU64>,
     spent: Spent,
     is_done: bool,
@@ -399,11 +415,11 @@ impl RowReader for SqliteReader {
         if self.is_done {
             return Ok(false);
         }
-        let received = lock(&self.batches).as_ref().and_then(|batches| batches.recv().ok());
+        let received = lock(&self.running.batches).as_ref().and_then(|batches| batches.recv().ok());
         let received = received.ok_or_else(|| broken_off(&self.name))?;
         let batch = received.map_err(|error| unreadable(&self.name, &error))?;
         self.is_done = batch.is_last;
-        let bytes = batch.content.len() + std::mem::size_of_val(batch.cells.as_slice());
+        let bytes = batch.content.len() + size_of_val(batch.cells.as_slice());
         self.bytes_read.fetch_add(bytes as u64, Ordering::Relaxed);
         let is_there = batch.rows() > 0;
         let before = std::mem::replace(raw, batch);

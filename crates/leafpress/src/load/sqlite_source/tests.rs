@@ -94,7 +94,7 @@ fn values_come_as_they_are_stored() {
         vec![Integer(-1), text("ü"), text("text"), Real(2.5), text("ü!"), Real(3.0)],
         vec![Integer(2), Null, Real(1.5), Integer(7), Null, Real(7.5)],
         vec![Integer(5), text("x"), Integer(1), text("word"), text("x!"), Real(0.5)],
-        vec![Integer(9), text(""), Blob(vec![0, 255]), Blob(vec![1]), text("!"), Real(1.5)],
+        vec![Integer(9), text(""), Blob(vec![0, 255]), Blob(vec![1]), text("!"), Real(0.5)],
         vec![Integer(10), Owned::Text(vec![255]), Null, Null, Owned::Text(vec![255, b'!']), Null],
     ];
     assert_eq!(rows_of(&mut source), expected);
