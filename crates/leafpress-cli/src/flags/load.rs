@@ -229,7 +229,7 @@ pub struct ExistingFlags {
 
 impl ExistingFlags {
     /// The one that is set, and its name.
-    pub fn into_table(&self) -> Option<(IntoTable, &'static str)> {
+    pub fn way(&self) -> Option<(IntoTable, &'static str)> {
         let all = [
             (self.append, IntoTable::Append, "--append"),
             (self.replace, IntoTable::Replace, "--replace"),

@@ -87,6 +87,7 @@ impl StatCounter {
     }
 
     /// How many entries there were.
+    #[cfg(test)]
     pub fn entries(&self) -> u64 {
         self.entries
     }

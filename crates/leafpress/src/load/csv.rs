@@ -150,7 +150,7 @@ impl<'l, 's> CsvFeed<'l, 's> {
         {
             self.rules[key] = FieldRule::Rowid;
         }
-        self.plan.shape.name = table.to_owned();
+        table.clone_into(&mut self.plan.shape.name);
         let rules = self.rules_of(0);
         if let Some(Opened { first: Some(block), index, .. }) = &self.inputs[0].first {
             let survey = Survey { rules: &rules, screen: true };
@@ -228,7 +228,7 @@ impl<'l, 's> CsvFeed<'l, 's> {
             };
             (name.clone(), declared.to_owned())
         });
-        let shape = made_table(self.loader, &self.plan.shape.name, columns.collect())?;
+        let shape = made_table(self.loader, &self.plan.shape.name, &columns.collect::<Vec<_>>())?;
         let order = expected_order(&shape);
         self.plan = Plan { shape, given: self.given.clone(), order };
         Ok(())
@@ -372,7 +372,9 @@ impl Feed for CsvFeed<'_, '_> {
             self.count(&summary);
             strays.push(summary);
         }
-        strays.iter().for_each(|summary| self.note_strays(summary));
+        for summary in &strays {
+            self.note_strays(summary);
+        }
         Ok((table.joined, rows_read))
     }
 
@@ -414,7 +416,7 @@ impl Feed for CsvFeed<'_, '_> {
             let work = Locate { file: &file, rules: &rules, wanted, found: Mutex::new(found) };
             let with =
                 With { rules: &rules, work: &work, rejects: &rejects, screen: self.screens() };
-            let (_, summary) = self.pass(input, opened, rows_before, &with, ()).map_err(halted)?;
+            let ((), summary) = self.pass(input, opened, rows_before, &with, ()).map_err(halted)?;
             rows_before += summary.rows_good;
         }
         Ok(())

@@ -102,6 +102,7 @@ fn declare(statements: &[String]) -> Result<Connection> {
 const CREATE_ONLY: &str = "leave nothing in the schema but CREATE TABLE, CREATE INDEX, \
                            CREATE TRIGGER and CREATE VIEW, each without AS SELECT for tables";
 
+#[allow(clippy::needless_pass_by_value, reason = "as map_err wants it")]
 fn refused_statement(source: rusqlite::Error) -> Error {
     let is_forbidden =
         source.sqlite_error_code() == Some(rusqlite::ErrorCode::AuthorizationForStatementDenied);

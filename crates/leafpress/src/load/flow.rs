@@ -10,6 +10,7 @@
 //! The first guess is the likely one and nearly always right; every turn back
 //! costs one more pass over the input.
 
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -167,11 +168,11 @@ impl Flow<'_> {
                 // order, all of them wait.
                 lock(&self.rejects).hold();
             }
-            let build = Build::new(&shape, &options, order_now, given, dropped.clone());
+            let in_work = Build::new(&shape, &options, order_now, given, dropped.clone());
             self.monitor.enter(stage_of(order_now));
-            let joined = build.start()?;
+            let joined = in_work.start()?;
             let encoded = output
-                .flushing(self.target.is_new(), || self.feed.encode(&build, joined, &self.rejects));
+                .flushing(self.target.is_new(), || self.feed.encode(&in_work, joined, &self.rejects));
             let (joined, rows_read) = match encoded {
                 Ok(encoded) => encoded,
                 Err(Halt::Failed(error)) => return Err(error),
@@ -185,7 +186,7 @@ impl Flow<'_> {
             if !shape.indexes.is_empty() || order_now == RowOrder::Unsorted {
                 self.monitor.enter("sorting");
             }
-            let completed = output.flushing(self.target.is_new(), || build.complete(joined));
+            let completed = output.flushing(self.target.is_new(), || in_work.complete(joined));
             match completed {
                 Ok(built) => {
                     if self.rejects_repeats() {
@@ -391,7 +392,7 @@ fn path(shape: &TableShape, order: RowOrder, published: Option<&str>) -> String 
     if order != RowOrder::ThroughSql {
         for index in by_sql {
             let why = index.through_sql.as_deref().unwrap_or_default();
-            path.push_str(&format!(", index {} through SQL: {why}", index.name));
+            let _ = write!(path, ", index {} through SQL: {why}", index.name);
         }
     }
     if let Some(published) = published {

@@ -88,9 +88,8 @@ impl<'s> Inputs<'s> {
             match (kind_of(&beginning), loader.format) {
                 (Some(kind), _) => arrow.push((source, kind)),
                 (None, Some(InputFormat::Json)) => json.push(source),
-                (None, Some(InputFormat::Csv)) => csv.push(source),
                 (None, None) if is_json(source.name(), &beginning) => json.push(source),
-                (None, None) => csv.push(source),
+                (None, _) => csv.push(source),
             }
         }
         match (csv.is_empty(), json.is_empty(), arrow.is_empty()) {

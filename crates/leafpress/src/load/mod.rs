@@ -90,6 +90,7 @@ const BUSY_TIMEOUT_DEFAULT: Duration = Duration::from_secs(5);
 type ProgressCallback = Box<dyn Fn(&Progress) + Send + Sync>;
 
 /// Loads inputs into one table of a database, new or existing.
+#[allow(clippy::struct_excessive_bools, reason = "each is a wish of its own")]
 pub struct Loader {
     database: PathBuf,
     table: Option<String>,

@@ -77,16 +77,14 @@ impl<'l, I: Iterator<Item: Row + Send> + Send> PartsFeed<'l, I> {
         table: &str,
         monitor: &'l Monitor,
     ) -> Result<Self> {
-        let shape = match declared {
-            Some(_) => {
-                return Err(Error::usage("rows made in memory declare their own columns"));
-            }
-            None => {
-                let columns = columns.iter();
-                let columns = columns.map(|c| (c.name.clone(), c.column_type.name().to_owned()));
-                made_table(loader, table, columns.collect())?
-            }
-        };
+        if declared.is_some() {
+            return Err(Error::usage("rows made in memory declare their own columns"));
+        }
+        let declarations = columns.iter();
+        let declarations: Vec<_> = declarations
+            .map(|column| (column.name.clone(), column.column_type.name().to_owned()))
+            .collect();
+        let shape = made_table(loader, table, &declarations)?;
         let is_plain = shape.key.is_none() && shape.indexes.is_empty();
         let order = if is_plain { RowOrder::Ascending } else { RowOrder::Unsorted };
         let needs_rowids = shape.key.is_none() && shape.rowid_column.is_none();
@@ -323,10 +321,7 @@ impl Pressing<'_> {
             };
             // A new run knows nothing of the one before it.
             let follows = rowid > last_rowid || rows == 0;
-            let pushed = match follows {
-                true => self.push(&mut run, rowid, &row, &mut number),
-                false => Err(PushHalt::Unsorted),
-            };
+            let pushed = if follows { self.push(&mut run, rowid, &row, &mut number) } else { Err(PushHalt::Unsorted) };
             match pushed {
                 Ok(()) => {}
                 Err(PushHalt::Unsorted) => {

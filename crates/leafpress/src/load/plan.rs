@@ -4,7 +4,7 @@
 //! in the database already) or made up from the input's columns; either way
 //! SQLite says what the declaration means ([`describe`]).
 
-use leafpress_format::Value;
+use std::fmt::Write as _;
 
 use super::Loader;
 use super::build::RowOrder;
@@ -166,10 +166,10 @@ impl ColumnMap {
 fn mismatch(input: &str, table: &str, unused: &[&str], missing: &[&str]) -> Error {
     let mut reason = format!("the columns of {input} are not those of table '{table}'");
     if !unused.is_empty() {
-        reason.push_str(&format!("; only in the input: {}", unused.join(", ")));
+        let _ = write!(reason, "; only in the input: {}", unused.join(", "));
     }
     if !missing.is_empty() {
-        reason.push_str(&format!("; NOT NULL and missing in the input: {}", missing.join(", ")));
+        let _ = write!(reason, "; NOT NULL and missing in the input: {}", missing.join(", "));
     }
     Error::usage(reason)
         .to_do("choose columns with --select or --drop, or rename them with --rename OLD=NEW")
@@ -185,7 +185,7 @@ pub fn inputs_differ(first: &str, first_names: &[String], other: &str, names: &[
     for (file, only) in [(first, without(first_names, names)), (other, without(names, first_names))]
     {
         if !only.is_empty() {
-            reason.push_str(&format!("; only in {file}: {only}"));
+            let _ = write!(reason, "; only in {file}: {only}");
         }
     }
     Error::usage(reason).to_do("load such files into tables of their own, one after the other")
@@ -195,7 +195,7 @@ pub fn inputs_differ(first: &str, first_names: &[String], other: &str, names: &[
 pub fn made_table(
     loader: &Loader,
     table: &str,
-    columns: Vec<(String, String)>,
+    columns: &[(String, String)],
 ) -> Result<TableShape> {
     let names: Vec<&str> = columns.iter().map(|(name, _)| name.as_str()).collect();
     let find = |wanted: &String, to_be: &str| {
@@ -268,17 +268,4 @@ pub fn declared_table(loader: &Loader, sql: &str) -> Result<TableShape> {
 /// In which order rows are expected.
 pub fn expected_order(shape: &TableShape) -> RowOrder {
     if shape.through_sql.is_some() { RowOrder::ThroughSql } else { RowOrder::Ascending }
-}
-
-impl OwnedValue {
-    /// The value, borrowed.
-    pub fn value(&self) -> Value<'_> {
-        match self {
-            Self::Null => Value::Null,
-            Self::Integer(integer) => Value::Integer(*integer),
-            Self::Real(real) => Value::Real(*real),
-            Self::Text(text) => Value::Text(text.as_bytes()),
-            Self::Blob(blob) => Value::Blob(blob),
-        }
-    }
 }

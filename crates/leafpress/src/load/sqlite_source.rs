@@ -57,11 +57,12 @@ pub fn split_table(input: &str) -> (&str, Option<&str>) {
     }
 }
 
+/// A database's file, and a table of it if one is named.
+pub type InputTable = (PathBuf, Option<String>);
+
 /// What the inputs are if they are tables of databases: files and tables.
 /// `None` if none is.
-pub fn tables_of_inputs<P: AsRef<Path>>(
-    inputs: &[P],
-) -> Option<Result<Vec<(PathBuf, Option<String>)>>> {
+pub fn tables_of_inputs<P: AsRef<Path>>(inputs: &[P]) -> Option<Result<Vec<InputTable>>> {
     let tables = inputs.iter().map(|input| {
         let input = input.as_ref();
         let text = input.to_string_lossy();

@@ -89,7 +89,7 @@ impl Target {
         }
         let existing = inspect(&loader.database, loader.busy_timeout)?;
         let place = match (existing.has_table(&table), insert_mode(loader)) {
-            (true, Some(mode)) => return Self::of_table(loader, existing, &table, mode, declared),
+            (true, Some(mode)) => return Self::of_table(loader, existing, &table, mode, declared.is_some()),
             (false, Some(InsertMode::Ignore | InsertMode::Upsert)) => {
                 return Err(Error::usage(format!(
                     "there is no table '{table}' in {}",
@@ -110,9 +110,9 @@ impl Target {
         existing: Existing,
         table: &str,
         mode: InsertMode,
-        declared: Option<TableShape>,
+        is_declared: bool,
     ) -> Result<Self> {
-        let makes_table = declared.is_some()
+        let makes_table = is_declared
             || !loader.primary_key.is_empty()
             || !loader.indexes.is_empty()
             || !loader.not_null.is_empty()

@@ -287,7 +287,7 @@ impl<'l, S: RowSource> TypedFeed<'l, S> {
         }
         let columns = (0..self.names.len())
             .map(|column| (self.names[column].clone(), self.declared_type(column)));
-        let shape = made_table(self.loader, &self.table, columns.collect())?;
+        let shape = made_table(self.loader, &self.table, &columns.collect::<Vec<_>>())?;
         let order = expected_order(&shape);
         self.plan = Plan { shape, given: self.given.clone(), order };
         Ok(())
@@ -295,7 +295,7 @@ impl<'l, S: RowSource> TypedFeed<'l, S> {
 
     /// A column's type in the declaration that is made.
     fn declared_type(&self, column: usize) -> String {
-        if let (ValueSource::Uuid7(form), _) = (&self.inputs[0].sources[column], ()) {
+        if let (ValueSource::Uuid7(form), ()) = (&self.inputs[0].sources[column], ()) {
             return form.declared_type().to_owned();
         }
         if let Some(declared) = &self.source_types[column]
@@ -462,7 +462,7 @@ impl<S: RowSource> Feed for TypedFeed<'_, S> {
             let work = LocateBatches { wanted, found: Mutex::new(found) };
             let screen = self.screens();
             let with = With { rules: &rules, work: &work, rejects: &rejects, screen };
-            let (_, summary) = self.pass(input, opened, rows_before, &with, ()).map_err(halted)?;
+            let ((), summary) = self.pass(input, opened, rows_before, &with, ()).map_err(halted)?;
             rows_before += summary.rows_good;
         }
         Ok(())

@@ -174,24 +174,6 @@ impl IndexColumn {
     }
 }
 
-/// Reads names of columns between commas, as in `--pk a,b`.
-///
-/// # Errors
-///
-/// As [`IndexRequest::parse`]; also a collation or a direction.
-pub fn parse_names(text: &str, columns: &[&str]) -> Result<Vec<String>> {
-    let parsed = parse_columns(text, columns)?;
-    let is_plain =
-        |column: &IndexColumn| column.collation.is_none() && column.order == SortOrder::Ascending;
-    match parsed.iter().find(|column| !is_plain(column)) {
-        Some(column) => Err(Error::usage(format!(
-            "'{text}': neither a collation nor a direction can stand after column '{}' here",
-            column.name
-        ))),
-        None => Ok(parsed.into_iter().map(|column| column.name).collect()),
-    }
-}
-
 fn parse_columns(text: &str, columns: &[&str]) -> Result<Vec<IndexColumn>> {
     let mut parsed = Vec::new();
     let mut rest = text;
@@ -291,7 +273,6 @@ fn collation(name: &str) -> Option<Collation> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::table::{Column, ColumnType, TableSchema};
     use super::*;
 
     fn request(types: &[(&str, &str)], primary_key: &[&str]) -> TableRequest {
@@ -310,20 +291,16 @@ mod tests {
 
     #[test]
     fn simple_tables_are_declared_as_ever() {
-        for (primary_key, strict) in [(None, false), (Some(0), false), (Some(0), true)] {
-            let schema = TableSchema {
-                table: "t \"1\"".into(),
-                columns: vec![
-                    Column::new("id", ColumnType::Integer),
-                    Column::new("x y", ColumnType::Text),
-                ],
-                primary_key,
-                strict,
-            };
-            let key: &[&str] = if primary_key.is_some() { &["ID"] } else { &[] };
+        for (primary_key, strict) in [(false, false), (true, false), (true, true)] {
+            let key: &[&str] = if primary_key { &["ID"] } else { &[] };
             let mut request = request(&[("id", "INTEGER"), ("x y", "TEXT")], key);
             request.strict = strict;
-            assert_eq!(request.statements(), [schema.create_sql()]);
+            let key = if primary_key { " PRIMARY KEY" } else { "" };
+            let end = if strict { " STRICT" } else { "" };
+            let expected = format!(
+                "CREATE TABLE \"t \"\"1\"\"\" (\n  \"id\" INTEGER{key},\n  \"x y\" TEXT\n){end}"
+            );
+            assert_eq!(request.statements(), [expected]);
         }
     }
 
@@ -412,12 +389,5 @@ mod tests {
             let error = parsed(text).expect_err(text);
             assert!(error.contains(part), "{text}: {error}");
         }
-    }
-
-    #[test]
-    fn a_key_is_names_only() {
-        assert_eq!(parse_names("a, \"b c\"", &["a", "b c"]).expect("names"), ["a", "b c"]);
-        let error = parse_names("a DESC", &["a"]).expect_err("a direction").to_string();
-        assert!(error.contains("after column 'a'"), "{error}");
     }
 }

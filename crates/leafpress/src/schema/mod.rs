@@ -11,4 +11,4 @@ mod table;
 
 pub use detect::{ColumnEvidence, RealForms, Verdict, Witness};
 pub use exact::{HEADROOM_BYTES, exact_integer, exact_real, stored_real};
-pub use table::{Column, ColumnType, TableSchema, quote_identifier};
+pub use table::{Column, ColumnType, quote_identifier};

@@ -1,6 +1,5 @@
-//! A table's columns and the `CREATE TABLE` that declares them.
+//! Columns and their types, and names as they stand in SQL.
 
-use std::fmt::Write as _;
 use std::str::FromStr;
 
 use leafpress_format::affinity::Affinity;
@@ -70,39 +69,6 @@ impl Column {
     }
 }
 
-/// All that `CREATE TABLE` says.
-#[derive(Debug, Clone)]
-pub struct TableSchema {
-    /// The table's name.
-    pub table: String,
-    /// Its columns.
-    pub columns: Vec<Column>,
-    /// Index of the column that is the rowid (`INTEGER PRIMARY KEY`).
-    pub primary_key: Option<usize>,
-    /// Whether it is a STRICT table.
-    pub strict: bool,
-}
-
-impl TableSchema {
-    /// The statement, as it goes into the schema table.
-    pub fn create_sql(&self) -> String {
-        let mut sql = format!("CREATE TABLE {} (", quote_identifier(&self.table));
-        for (index, column) in self.columns.iter().enumerate() {
-            let comma = if index == 0 { "" } else { "," };
-            let key = if self.primary_key == Some(index) { " PRIMARY KEY" } else { "" };
-            let name = quote_identifier(&column.name);
-            let _ = write!(sql, "{comma}\n  {name} {}{key}", column.column_type.name());
-        }
-        sql.push_str(if self.strict { "\n) STRICT" } else { "\n)" });
-        sql
-    }
-
-    /// The column of that name, compared as SQLite compares names.
-    pub fn column_index(&self, name: &str) -> Option<usize> {
-        self.columns.iter().position(|column| column.name.eq_ignore_ascii_case(name))
-    }
-}
-
 /// A name as it must stand in SQL.
 pub fn quote_identifier(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
@@ -114,20 +80,7 @@ mod tests {
 
     #[test]
     fn names_are_quoted() {
-        let schema = TableSchema {
-            table: "a \"b\"".into(),
-            columns: vec![
-                Column::new("id", ColumnType::Integer),
-                Column::new("x y", ColumnType::Text),
-            ],
-            primary_key: Some(0),
-            strict: true,
-        };
-        assert_eq!(
-            schema.create_sql(),
-            "CREATE TABLE \"a \"\"b\"\"\" (\n  \"id\" INTEGER PRIMARY KEY,\n  \"x y\" TEXT\n) STRICT"
-        );
-        assert_eq!(schema.column_index("X Y"), Some(1));
+        assert_eq!(quote_identifier("a \"b\""), "\"a \"\"b\"\"\"");
     }
 
     #[test]

@@ -112,14 +112,9 @@ impl<'a> JsonSource<'a> {
     }
 
     /// How the rows are laid out.
+    #[cfg(test)]
     pub fn form(&self) -> Form {
         self.form
-    }
-
-    /// What had to be changed about the keys to make column names of them, one
-    /// line for each change.
-    pub fn notes(&self) -> &[String] {
-        &self.notes
     }
 
     fn set_keys(&mut self, keys: Keys) {

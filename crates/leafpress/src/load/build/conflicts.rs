@@ -89,7 +89,9 @@ impl Dropped {
             if let Some((group, holder)) = held {
                 rows.push(DroppedRow { sequence, holder, constraint: constraints[group] });
             } else {
-                groups.iter().for_each(|&group| holders[group] = Some(sequence));
+                for group in groups {
+                    holders[group] = Some(sequence);
+                }
             }
         }
         Self { rows }
@@ -110,7 +112,9 @@ impl Dropped {
                     holders[freed] = None;
                 }
             }
-            groups.iter().for_each(|&group| holders[group] = Some(sequence));
+            for &group in &groups {
+                holders[group] = Some(sequence);
+            }
             held.insert(sequence, groups);
         }
         rows.sort_unstable_by_key(|row| row.sequence);

@@ -161,10 +161,10 @@ impl<'b> Build<'b> {
         let pressed: Vec<_> = pressed.collect();
         // A table's records are as long as many entries.
         let shares = pressed.len() + if sorts_table { 3 } else { 0 };
-        let share = options.memory_bytes / shares.max(1);
-        let sorter = |share: usize, key| {
+        let share_bytes = options.memory_bytes / shares.max(1);
+        let sorter = |memory_bytes: usize, key| {
             let sort = SortOptions {
-                memory_bytes: share,
+                memory_bytes,
                 threads: options.threads,
                 folder: options.tmpdir.clone(),
             };
@@ -174,10 +174,10 @@ impl<'b> Build<'b> {
             Some(key) => SortKey::Columns(key.order.clone()),
             None => SortKey::Rowid,
         };
-        let table = sorts_table.then(|| sorter(3 * share, key));
+        let table = sorts_table.then(|| sorter(3 * share_bytes, key));
         let indexes = pressed
             .into_iter()
-            .map(|index| (index, sorter(share, SortKey::Columns(index.entry.order.clone()))));
+            .map(|index| (index, sorter(share_bytes, SortKey::Columns(index.entry.order.clone()))));
         Self { shape, options, order, table, indexes: indexes.collect(), dropped, given }
     }
 

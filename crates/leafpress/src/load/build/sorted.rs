@@ -357,7 +357,9 @@ fn merged(pairs: Vec<Vec<u64>>) -> Vec<Vec<u64>> {
     }
     // An index's entries with the same key come by rowid, which need not be
     // the order of the input.
-    groups.iter_mut().for_each(|group| group.sort_unstable());
+    for group in &mut groups {
+        group.sort_unstable();
+    }
     groups
 }
 

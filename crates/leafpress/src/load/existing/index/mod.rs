@@ -36,7 +36,7 @@ use super::Settings;
 use super::connect::{Steps, Target, UNCHANGED, ask};
 use super::inspect::{Existing, inspect, read_header};
 use super::pages::{WRITE_PAGE, tidy_log};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::load::describe::{describe, describe_existing};
 use crate::load::options::CancelToken;
 use crate::load::report::Stage;
