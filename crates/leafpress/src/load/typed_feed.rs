@@ -7,6 +7,8 @@
 use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 
+use leafpress_format::Affinity;
+
 use super::build::{Build, Joined, RowOrder};
 use super::fields::FieldRule;
 use super::flow::{Feed, halted};
@@ -23,7 +25,7 @@ use super::typed_work::{EncodeBatches, LocateBatches, SurveyBatches};
 use super::uuid7::Uuid7Range;
 use super::{Loader, OnError};
 use crate::error::{Error, ErrorKind, Result};
-use crate::input::rows::{RowDecoder, RowReader, RowSource};
+use crate::input::rows::{RowDecoder, RowReader, RowSource, SourceColumn};
 use crate::schema::ColumnType;
 use crate::schema::shape::{OwnedValue, TableShape};
 
@@ -177,7 +179,12 @@ impl<'l, S: RowSource> TypedFeed<'l, S> {
         if let ([key], false, None) =
             (&self.loader.primary_key[..], self.loader.without_rowid, &self.declared)
         {
-            self.key = Some(self.column(key)?);
+            let key = self.column(key)?;
+            self.key = Some(key);
+            if self.rules[key] == TypeRule::Affinity(Affinity::Integer) {
+                // The rowid must be an integer: its values are looked at.
+                self.rules[key] = TypeRule::Empty;
+            }
         }
         for (name, given) in &self.loader.types {
             let at = self.column(name)?;
@@ -200,12 +207,12 @@ impl<'l, S: RowSource> TypedFeed<'l, S> {
     /// What the sources say of a column.
     fn source_rule(&self, column: usize) -> TypeRule {
         if self.loader.all_text && self.key != Some(column) {
-            return TypeRule::Affinity(leafpress_format::Affinity::Text);
+            return TypeRule::Affinity(Affinity::Text);
         }
         let mut rule = None;
         for input in &self.inputs {
             let Some(field) = input.sources[column].field() else { continue };
-            let declared = input.source.columns()[field].declared.map(TypeRule::for_source);
+            let declared = self.rule_of(&input.source.columns()[field]);
             match (rule, declared) {
                 (None, Some(declared)) => rule = Some(declared),
                 (Some(rule), Some(declared)) if rule == declared => {}
@@ -213,6 +220,18 @@ impl<'l, S: RowSource> TypedFeed<'l, S> {
             }
         }
         rule.unwrap_or(TypeRule::Empty)
+    }
+
+    /// What a source says of a column. The table of another database may hold
+    /// any value in any column, and the column made for it keeps its
+    /// declaration: so its values stay what they are.
+    fn rule_of(&self, column: &SourceColumn) -> Option<TypeRule> {
+        match &column.declared_sql {
+            Some(sql) if !self.loader.strict => {
+                Some(TypeRule::Affinity(Affinity::of_declared_type(sql)))
+            }
+            _ => column.declared.map(TypeRule::for_source),
+        }
     }
 
     fn column(&self, name: &str) -> Result<usize> {
@@ -385,8 +404,8 @@ fn type_rule(given: FieldRule, has_blobs: bool) -> TypeRule {
         FieldRule::Given(ColumnType::Blob) if !has_blobs => TypeRule::Hex,
         FieldRule::Given(column_type) => TypeRule::Given(column_type),
         FieldRule::Timestamp(form) => TypeRule::Timestamp(form),
-        FieldRule::Numeric => TypeRule::Affinity(leafpress_format::Affinity::Numeric),
-        _ => TypeRule::Affinity(leafpress_format::Affinity::Blob),
+        FieldRule::Numeric => TypeRule::Affinity(Affinity::Numeric),
+        _ => TypeRule::Affinity(Affinity::Blob),
     }
 }
 

@@ -283,3 +283,32 @@ fn a_table_is_named_after_two_colons() {
     assert_eq!(split_table("a::b.db::t"), ("a::b.db", Some("t")));
     assert_eq!(split_table("a.db::"), ("a.db::", None));
 }
+
+/// Loaded, the table holds the same values, whatever its columns' types say.
+#[test]
+fn a_table_is_loaded_as_it_is() {
+    let (folder, path) = database(
+        "CREATE TABLE t(id INTEGER PRIMARY KEY, a, b VARCHAR(10), c INT, d REAL, e NUMERIC, f BLOB);
+         INSERT INTO t VALUES (1, 1, 'x', 5, 1.0, 1.5, 1), (2, '1', '1', 'word', 2.5, 'n', '2'),
+         (5, x'00ff', x'01', 2.5, 'r', 7, x'03'), (6, NULL, NULL, NULL, NULL, NULL, NULL),
+         (7, 1.5, 'y', 9, 3, 1e300, 2.5);",
+    );
+    for keyed in [false, true] {
+        let destination = folder.path().join(format!("{keyed}.db"));
+        let mut loader = crate::load::Loader::new(&destination).table("t");
+        if keyed {
+            loader = loader.primary_key("id");
+        }
+        let report = loader.load_file(format!("{}::t", path.display())).unwrap();
+        assert_eq!((report.rows_loaded, report.rows_rejected), (5, 0));
+        let loaded = Connection::open(&destination).unwrap();
+        loaded.execute("ATTACH ?1 AS other", [path.to_str().unwrap()]).unwrap();
+        let shown = "SELECT id, quote(a), quote(b), quote(c), quote(d), quote(e), quote(f)";
+        let differing =
+            format!("SELECT count(*) FROM ({shown} FROM t EXCEPT {shown} FROM other.t)");
+        assert_eq!(loaded.query_row(&differing, [], |row| row.get(0)), Ok(0), "{keyed}");
+        let types = "SELECT group_concat(type, ',') FROM pragma_table_info('t')";
+        let types: String = loaded.query_row(types, [], |row| row.get(0)).unwrap();
+        assert_eq!(types, "INTEGER,,VARCHAR(10),INT,REAL,NUMERIC,BLOB");
+    }
+}
