@@ -18,7 +18,7 @@ use std::time::SystemTime;
 
 use flate2::bufread::MultiGzDecoder;
 
-use super::kind::{KIND_BYTES, Kind, kind_of};
+use super::kind::KIND_BYTES;
 #[cfg(feature = "arrow")]
 use super::stored::Stored;
 use crate::{Error, ErrorKind, Result};
@@ -121,14 +121,6 @@ impl<'a> Source<'a> {
     /// in a format that is not text.
     pub fn open(&mut self, bytes_read: &Arc<AtomicU64>) -> Result<Opened<'a>> {
         self.open_any(bytes_read)?.refuse_foreign()
-    }
-
-    /// What stands in the input, if it is not text.
-    ///
-    /// # Errors
-    /// Where the input cannot be read.
-    pub fn kind(&mut self) -> Result<Option<Kind>> {
-        self.beginning().map(|first| kind_of(&first))
     }
 
     /// The input's first bytes, looked at after decompression and without

@@ -69,7 +69,7 @@ enum Origin<'a> {
 }
 
 impl<'a> ArrowSource<'a> {
-    /// An input that is of this kind, as [`Source::kind`] says. What is not a
+    /// An input that is of this kind, as [`kind_of`](super::kind::kind_of) says. What is not a
     /// plain file but must be read from its end is copied to `folder` first.
     ///
     /// # Errors

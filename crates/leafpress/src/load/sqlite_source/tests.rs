@@ -301,14 +301,14 @@ fn a_table_is_loaded_as_it_is() {
         }
         let report = loader.load_file(format!("{}::t", path.display())).unwrap();
         assert_eq!((report.rows_loaded, report.rows_rejected), (5, 0));
-        let loaded = Connection::open(&destination).unwrap();
-        loaded.execute("ATTACH ?1 AS other", [path.to_str().unwrap()]).unwrap();
+        let made = Connection::open(&destination).unwrap();
+        made.execute("ATTACH ?1 AS other", [path.to_str().unwrap()]).unwrap();
         let shown = "SELECT id, quote(a), quote(b), quote(c), quote(d), quote(e), quote(f)";
         let differing =
             format!("SELECT count(*) FROM ({shown} FROM t EXCEPT {shown} FROM other.t)");
-        assert_eq!(loaded.query_row(&differing, [], |row| row.get(0)), Ok(0), "{keyed}");
+        assert_eq!(made.query_row(&differing, [], |row| row.get(0)), Ok(0), "{keyed}");
         let types = "SELECT group_concat(type, ',') FROM pragma_table_info('t')";
-        let types: String = loaded.query_row(types, [], |row| row.get(0)).unwrap();
+        let types: String = made.query_row(types, [], |row| row.get(0)).unwrap();
         assert_eq!(types, "INTEGER,,VARCHAR(10),INT,REAL,NUMERIC,BLOB");
     }
 }

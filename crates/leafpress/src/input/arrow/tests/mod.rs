@@ -21,7 +21,7 @@ use leafpress_format::Value;
 
 use super::{ArrowBatch, ArrowSource};
 use crate::Result;
-use crate::input::kind::Kind;
+use crate::input::kind::{Kind, kind_of};
 use crate::input::rows::{DecodeHalt, RowBatch, RowDecoder, RowReader, RowSource};
 use crate::input::source::Source;
 
@@ -108,7 +108,7 @@ pub(super) fn file_of(batches: &[RecordBatch], options: IpcWriteOptions) -> Vec<
 pub(super) fn piped(bytes: Vec<u8>, kind: Kind) -> Result<ArrowSource<'static>> {
     let folder = std::env::temp_dir();
     let mut source = Source::reader("<stdin>", Cursor::new(bytes), Some(&folder));
-    assert_eq!(source.kind()?, Some(kind));
+    assert_eq!(kind_of(&source.beginning()?), Some(kind));
     ArrowSource::new(source, kind, &folder)
 }
 
@@ -134,7 +134,7 @@ impl Stored {
 /// A source of what stands in a file.
 pub(super) fn open_file(path: &Path, folder: &Path) -> Result<ArrowSource<'static>> {
     let mut source = Source::file(path, Some(folder))?;
-    let kind = source.kind()?.expect("a kind that is known");
+    let kind = kind_of(&source.beginning()?).expect("a kind that is known");
     ArrowSource::new(source, kind, folder)
 }
 
