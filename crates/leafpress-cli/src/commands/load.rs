@@ -98,7 +98,7 @@ fn loader(
     loader = with_columns(loader, flags);
     loader = with_keys(loader, flags);
     loader = with_input(loader, flags);
-    if let Some((into, _)) = flags.existing.into_table() {
+    if let Some((into, _)) = flags.existing.way() {
         loader = loader.into_table(into);
     }
     if let Some(threads) = flags.run.threads {

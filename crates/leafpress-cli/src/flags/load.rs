@@ -243,6 +243,7 @@ impl ExistingFlags {
 /// How bytes become fields and fields become values.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "The input")]
+#[allow(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub struct InputFlags {
     /// Which text the inputs are [default: their names and beginnings tell]
     ///

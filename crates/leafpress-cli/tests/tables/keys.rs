@@ -118,7 +118,8 @@ fn sorting_beyond_memory_spills_into_the_folder_that_is_named() {
     let sum = "SELECT count(*), sum(length(key) + length(text)), min(key), max(key) FROM k";
     assert_eq!(rows(&folder, "a.db", sum), rows(&folder, "b.db", sum));
     assert_eq!(fs::read_dir(folder.path().join("tmp")).unwrap().count(), 0);
-    let outcome = load(&folder, "c.db k.csv --pk key --without-rowid --memory 8M --tmpdir none").expect_status(3);
+    let outcome = load(&folder, "c.db k.csv --pk key --without-rowid --memory 8M --tmpdir none")
+        .expect_status(3);
     assert!(outcome.stderr.contains("none"), "{}", outcome.stderr);
     assert!(!folder.path().join("c.db").exists());
 }

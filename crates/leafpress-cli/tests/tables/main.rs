@@ -66,7 +66,8 @@ fn show(value: ValueRef<'_>) -> String {
         ValueRef::Real(real) => format!("{real:?}"),
         ValueRef::Text(text) => format!("'{}'", String::from_utf8_lossy(text)),
         ValueRef::Blob(blob) => {
-            format!("x'{}'", blob.iter().map(|b| format!("{b:02x}")).collect::<String>())
+            let digits: Vec<_> = blob.iter().map(|byte| format!("{byte:02x}")).collect();
+            format!("x'{}'", digits.concat())
         }
     }
 }

@@ -137,8 +137,48 @@ pub fn dry_run<F: Feed>(
         would_reject: rejects.count(),
         rejects: rejects.take_shown(),
         notes: feed.notes(),
-        path: path(&shape, order, None),
+        path: path(&shape, order, target.path_ahead()),
+        plan: plan_ahead(loader, &shape, order, feed.bytes_read()),
     })
+}
+
+/// What a load would take, as far as it can be known before.
+fn plan_ahead(
+    loader: &Loader,
+    shape: &TableShape,
+    order: RowOrder,
+    input_bytes: u64,
+) -> Vec<String> {
+    let mebibytes = |bytes: u64| bytes.div_ceil(1 << 20);
+    let folder = super::publish::folder_of(&loader.database);
+    let tmpdir = loader.tmpdir.clone().unwrap_or_else(|| folder.clone());
+    let has_key = shape.key.is_some() || shape.rowid_column.is_some();
+    let mut plan = Vec::new();
+    let sorts = match order {
+        RowOrder::ThroughSql => None,
+        RowOrder::Unsorted | RowOrder::Renumbered => Some("the rows are sorted"),
+        RowOrder::Ascending if has_key => Some("the rows are sorted if they are not in key order"),
+        RowOrder::Ascending if shape.indexes.is_empty() => None,
+        RowOrder::Ascending => Some("the indexes are sorted"),
+    };
+    if let Some(sorts) = sorts {
+        plan.push(format!(
+            "{sorts}, in up to {} MiB of memory; what exceeds that goes to temporary files in {}",
+            mebibytes(loader.memory_bytes as u64),
+            tmpdir.display()
+        ));
+    }
+    // The file is about as large as the text, an index a third of it.
+    let indexes = shape.indexes.len() as u64;
+    let needed = input_bytes + input_bytes / 3 * indexes;
+    let free = super::memory::free_disk_bytes(&folder);
+    let free = free.map_or(String::new(), |free| format!(", {} MiB are free", mebibytes(free)));
+    plan.push(format!(
+        "about {} MiB are needed in {}{free}; as much again if temporary files are needed",
+        mebibytes(needed),
+        folder.display()
+    ));
+    plan
 }
 
 impl Flow<'_> {
@@ -171,8 +211,9 @@ impl Flow<'_> {
             let in_work = Build::new(&shape, &options, order_now, given, dropped.clone());
             self.monitor.enter(stage_of(order_now));
             let joined = in_work.start()?;
-            let encoded = output
-                .flushing(self.target.is_new(), || self.feed.encode(&in_work, joined, &self.rejects));
+            let encoded = output.flushing(self.target.is_new(), || {
+                self.feed.encode(&in_work, joined, &self.rejects)
+            });
             let (joined, rows_read) = match encoded {
                 Ok(encoded) => encoded,
                 Err(Halt::Failed(error)) => return Err(error),
@@ -330,8 +371,11 @@ impl Flow<'_> {
         let published = self.target.publish(self.loader, staged, rows, &given, self.monitor)?;
         rejects.keep();
         // Those that are bad rows have been counted as such.
-        let rows_ignored =
-            if self.rejects_repeats() { 0 } else { built.dropped.rows().len() as u64 + built.ignored };
+        let rows_ignored = if self.rejects_repeats() {
+            0
+        } else {
+            built.dropped.rows().len() as u64 + built.ignored
+        };
         let mut notes = self.feed.notes();
         notes.extend(published.notes);
         Ok(Report {

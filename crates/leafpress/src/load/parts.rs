@@ -116,10 +116,7 @@ fn rules(columns: &[Column], shape: &TableShape) -> TypedRules {
 }
 
 /// Gives each part its number and, where rows bring none, its first rowid.
-fn numbered<I: Iterator>(
-    parts: Vec<(I, Option<u64>)>,
-    needs_rowids: bool,
-) -> Result<Vec<Part<I>>> {
+fn numbered<I: Iterator>(parts: Vec<(I, Option<u64>)>, needs_rowids: bool) -> Result<Vec<Part<I>>> {
     let mut next_rowid = Some(1);
     let parts = parts.into_iter().enumerate().map(|(number, (rows, len))| {
         let first_rowid = next_rowid.filter(|_| needs_rowids);
@@ -163,22 +160,21 @@ impl<I: Iterator<Item: Row + Send> + Send> Feed for PartsFeed<'_, I> {
             is_unsorted: AtomicBool::new(false),
         };
         if build.order != RowOrder::Ascending {
-            let encoded =
-                pressing.on_all_cores(&mut self.parts, |part, failed| pressing.encode(part, failed));
+            let encoded = pressing
+                .on_all_cores(&mut self.parts, |part, failed| pressing.encode(part, failed));
             self.rows = encoded?.iter().sum();
             return Ok((joined, self.rows));
         }
         let shared = Mutex::new(joined);
-        pressing.on_all_cores(&mut self.parts, |part, failed| {
-            pressing.press(part, failed, &shared)
-        })?;
+        pressing
+            .on_all_cores(&mut self.parts, |part, failed| pressing.press(part, failed, &shared))?;
         joined = shared.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
         self.clock.write += self.parts.iter().map(|part| part.write).sum::<Duration>();
         if pressing.is_unsorted.into_inner() {
             return Err(Halt::Unsorted);
         }
         for part in &self.parts {
-            match build.join_placed(&mut joined, &part.leaves, part.rows_pressed) {
+            match Build::join_placed(&mut joined, &part.leaves, part.rows_pressed) {
                 Ok(()) => {}
                 Err(FormatError::NotAscending { .. }) => return Err(Halt::Unsorted),
                 Err(error) => return Err(refused(error, build.options.path).into()),
@@ -321,7 +317,11 @@ impl Pressing<'_> {
             };
             // A new run knows nothing of the one before it.
             let follows = rowid > last_rowid || rows == 0;
-            let pushed = if follows { self.push(&mut run, rowid, &row, &mut number) } else { Err(PushHalt::Unsorted) };
+            let pushed = if follows {
+                self.push(&mut run, rowid, &row, &mut number)
+            } else {
+                Err(PushHalt::Unsorted)
+            };
             match pushed {
                 Ok(()) => {}
                 Err(PushHalt::Unsorted) => {
@@ -473,10 +473,7 @@ impl Pressing<'_> {
         run.close();
         let started = Instant::now();
         let super::build::BuildOptions { layout, output, path, .. } = *self.build.options;
-        let range = lock(joined)
-            .pages
-            .place(run, leaves)
-            .map_err(|error| refused(error, path))?;
+        let range = lock(joined).pages.place(run, leaves).map_err(|error| refused(error, path))?;
         write_run(run, &range, layout, output, path)?;
         self.monitor.rows.fetch_add(run.rows(), Ordering::Relaxed);
         run.clear();

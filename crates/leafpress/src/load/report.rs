@@ -102,4 +102,6 @@ pub struct DryRun {
     pub notes: Vec<String>,
     /// How the rows would go in.
     pub path: String,
+    /// What it would take: sorting, memory, disk.
+    pub plan: Vec<String>,
 }

@@ -89,7 +89,9 @@ impl Target {
         }
         let existing = inspect(&loader.database, loader.busy_timeout)?;
         let place = match (existing.has_table(&table), insert_mode(loader)) {
-            (true, Some(mode)) => return Self::of_table(loader, existing, &table, mode, declared.is_some()),
+            (true, Some(mode)) => {
+                return Self::of_table(loader, existing, &table, mode, declared.is_some());
+            }
             (false, Some(InsertMode::Ignore | InsertMode::Upsert)) => {
                 return Err(Error::usage(format!(
                     "there is no table '{table}' in {}",
@@ -134,6 +136,15 @@ impl Target {
         let staged = staged_shape(table, columns, None);
         let place = Place::Table(Box::new(existing), mode, there.sql);
         Ok(Self { table: there.name, declared: Some(staged), place })
+    }
+
+    /// How the built table would get to its place, if that takes more than a name.
+    pub fn path_ahead(&self) -> Option<&'static str> {
+        match &self.place {
+            Place::New => None,
+            Place::NewTable(_) => Some("then moved into the database in one transaction"),
+            Place::Table(..) => Some("then inserted into the table in one transaction"),
+        }
     }
 
     /// The hidden file that is built.

@@ -157,7 +157,7 @@ fn check_conflicts(flags: &LoadFlags) -> Result<(), String> {
     if flags.keys.on_conflict.is_none() {
         return Ok(());
     }
-    match flags.existing.into_table() {
+    match flags.existing.way() {
         Some((_, name @ ("--ignore" | "--upsert"))) => Err(format!(
             "{name} says what becomes of rows that share a key: leave out --on-conflict"
         )),

@@ -250,7 +250,6 @@ impl<'b> Build<'b> {
 
     /// Joins leaves that were placed and written before.
     pub fn join_placed(
-        &self,
         joined: &mut Joined,
         leaves: &PlacedLeaves,
         rows: u64,

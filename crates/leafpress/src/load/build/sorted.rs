@@ -234,9 +234,8 @@ impl SortedPress<'_> {
 
     /// The partition's records to a run.
     fn fill(&self, base: u64, worker: &mut Worker) -> Result<()> {
-        let Worker {
-            partition, leaves, entries, groups, stat, renumbering, renumbered, ..
-        } = worker;
+        let Worker { partition, leaves, entries, groups, stat, renumbering, renumbered, .. } =
+            worker;
         leaves.clear();
         entries.clear();
         groups.clear();

@@ -72,6 +72,7 @@ fn refusal(path: &Path, table: Option<&str>) -> String {
 
 #[test]
 fn values_come_as_they_are_stored() {
+    use Owned::{Blob, Integer, Null, Real};
     let (_folder, path) = database(
         "CREATE TABLE t(id INTEGER PRIMARY KEY, a VARCHAR(10), b, c INT, \
          d AS (a || '!'), e REAL AS (c + 0.5) STORED);
@@ -89,7 +90,6 @@ fn values_come_as_they_are_stored() {
         ("e", Some("REAL")),
     ];
     assert_eq!(declared(&source), expected);
-    use Owned::{Blob, Integer, Null, Real};
     let expected = vec![
         vec![Integer(-1), text("ü"), text("text"), Real(2.5), text("ü!"), Real(3.0)],
         vec![Integer(2), Null, Real(1.5), Integer(7), Null, Real(7.5)],
