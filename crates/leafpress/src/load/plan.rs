@@ -141,10 +141,15 @@ impl ColumnMap {
         Ok(Self { names, sources, given })
     }
 
-    /// The sources of the columns in another input's order.
+    /// The sources of the columns in another input's order; those that are not
+    /// here are NULL.
     pub fn in_order_of(&self, names: &[String]) -> Vec<ValueSource> {
         let at = |name: &String| self.names.iter().position(|n| n.eq_ignore_ascii_case(name));
-        names.iter().filter_map(at).map(|at| self.sources[at].clone()).collect()
+        let source = |at: Option<usize>| match at {
+            Some(at) => self.sources[at].clone(),
+            None => ValueSource::Constant(OwnedValue::Null),
+        };
+        names.iter().map(|name| source(at(name))).collect()
     }
 
     /// The rules for the columns of a table that was declared by hand.
