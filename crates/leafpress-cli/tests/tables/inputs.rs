@@ -45,6 +45,31 @@ fn json_is_read_in_lines_and_in_arrays() {
 }
 
 #[test]
+fn keys_that_only_some_json_files_have_are_null_in_the_others() {
+    let folder = folder_with(&[
+        ("1.json", "{\"a\":1}"),
+        ("2.json", "{\"b\":2}"),
+        ("3.json", "{\"c\":3,\"A\":4}"),
+    ]);
+    load(&folder, "a.db 1.json 2.json 3.json --table t").expect_status(0);
+    let expected = ["1|NULL|NULL", "NULL|2|NULL", "4|NULL|3"];
+    assert_eq!(rows(&folder, "a.db", "SELECT a, b, c FROM t"), expected);
+}
+
+#[test]
+fn a_table_of_another_database_is_an_input() {
+    let folder = folder_with(&[("p.csv", "id,zip\n2,00501\n1,10001\n")]);
+    load(&folder, "old.db p.csv").expect_status(0);
+    let report = load(&folder, "new.db old.db::p --pk id --json").expect_status(0).json();
+    assert_eq!((&report["table"], &report["rows_loaded"]), (&"p".into(), &2.into()));
+    assert_eq!(rows(&folder, "new.db", "SELECT * FROM p"), ["1|'10001'", "2|'00501'"]);
+    load(&folder, "old.db new.db::p --table p2 --index zip").expect_status(0);
+    assert_eq!(rows(&folder, "old.db", "SELECT zip FROM p2 ORDER BY id"), ["'10001'", "'00501'"]);
+    refused(&folder, "x.db old.db::none", 2, "none");
+    refused(&folder, "x.db p.csv old.db::p", 2, "load those of each kind by themselves");
+}
+
+#[test]
 fn tabs_are_said_in_three_ways() {
     let folder = folder_with(&[("t.txt", "a\tb\n1\tx\n"), ("t.tsv", "a\tb\n1\tx\n")]);
     for (index, words) in

@@ -101,6 +101,9 @@ fn check_format(flags: &LoadFlags, inputs: &[PathBuf]) -> Result<(), String> {
         ("--no-header", input.no_header),
         ("--columns", input.columns.is_some()),
         ("--ragged", input.ragged.is_some()),
+        ("--trim", input.trim),
+        ("--null", !input.null.is_empty()),
+        ("--empty-null", input.empty_null),
     ];
     let Some((name, _)) = of_csv.iter().find(|(_, is_given)| *is_given) else { return Ok(()) };
     match input.format {
