@@ -170,11 +170,15 @@ pub fn of_dry_run(dry: &DryRun) -> String {
     let mut text = format!("{};\n", human::printable(dry.create_sql.trim_end_matches(';')));
     text += &columns(&dry.columns, usize::MAX, usize::MAX);
     text.push('\n');
-    text += &facts(&[
-        ["would read".to_owned(), human::counted(dry.rows_read, "row", "rows"), String::new()],
-        ["would reject".to_owned(), human::counted(dry.would_reject, "row", "rows"), String::new()],
-        ["path".to_owned(), dry.path.clone(), String::new()],
-    ]);
+    let line = |name: &str, says: String| [name.to_owned(), says, String::new()];
+    let mut lines = vec![
+        line("would read", human::counted(dry.rows_read, "row", "rows")),
+        line("would reject", human::counted(dry.would_reject, "row", "rows")),
+        line("path", dry.path.clone()),
+    ];
+    let plan = dry.plan.iter().enumerate();
+    lines.extend(plan.map(|(at, says)| line(if at == 0 { "plan" } else { "" }, says.clone())));
+    text += &facts(&lines);
     if !dry.rejects.is_empty() {
         text.push('\n');
     }

@@ -36,7 +36,7 @@ fn a_new_table_is_moved_in_while_others_have_the_database_open() {
     reader.execute_batch("BEGIN; SELECT * FROM people").unwrap();
     let report =
         load(&folder, "app.db new.csv --pk id --index name --json").expect_status(0).json();
-    assert!(report["path"].as_str().unwrap().contains("moved in"), "{report}");
+    assert!(report["path"].as_str().unwrap().contains("pressed, then moved in: "), "{report}");
     assert_eq!((&report["table"], &report["rows_loaded"]), (&"new".into(), &2.into()));
     reader.execute_batch("COMMIT").unwrap();
     let sql = "SELECT name FROM new INDEXED BY new_name ORDER BY name";
@@ -149,6 +149,11 @@ fn a_dry_run_leaves_the_database_as_it_is() {
     let text = load(&folder, "app.db both.csv --table people --upsert --dry-run").expect_status(0);
     assert!(text.stdout.contains("CREATE TABLE people"), "{}", text.stdout);
     assert!(text.stdout.contains("nothing was written"), "{}", text.stdout);
+    assert!(text.stdout.contains("then inserted into the table"), "{}", text.stdout);
+    let text = load(&folder, "app.db new.csv --dry-run --pk id").expect_status(0).stdout;
+    assert!(text.contains("pressed, then moved into the database"), "{text}");
+    assert!(text.contains("are sorted if they are not in key order"), "{text}");
+    assert!(text.contains("are needed in"), "{text}");
     assert_eq!(fs::read(folder.path().join("app.db")).unwrap(), before);
     assert_eq!(rows(&folder, "app.db", ALL), BEFORE);
 }

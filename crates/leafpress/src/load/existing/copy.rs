@@ -60,7 +60,7 @@ pub(super) fn copy_table(
     Ok(Outcome {
         rows_inserted: rows,
         pages: pages.unsigned_abs(),
-        path: format!("pressed, then copied by SQLite: {reason}"),
+        path: format!("then copied by SQLite: {reason}"),
         stages: steps.stages,
         ..Outcome::default()
     })

@@ -87,7 +87,7 @@ pub(super) fn move_pages(
     Ok(Outcome {
         rows_inserted: staged.rows,
         pages: pages.unsigned_abs(),
-        path: format!("pressed, then moved in: {moved} pages, one transaction"),
+        path: format!("then moved in: {moved} pages, one transaction"),
         stages: steps.stages,
         ..Outcome::default()
     })
