@@ -100,6 +100,7 @@ impl Target {
             }
             (true, None) | (false, _) => {
                 existing.refuse_if_named(&table)?;
+                declared.as_ref().map_or(Ok(()), refuse_others)?;
                 Place::NewTable(Box::new(existing))
             }
         };
@@ -132,7 +133,13 @@ impl Target {
         }
         let there = describe_table(&existing, table)?;
         let columns = there.columns.iter().filter(|column| !column.generated);
-        let columns: Vec<ShapeColumn> = columns.cloned().collect();
+        let mut columns: Vec<ShapeColumn> = columns.cloned().collect();
+        for column in &mut columns {
+            // What is kept as it is has no type where there is no STRICT.
+            if there.strict && column.declared_type.eq_ignore_ascii_case("ANY") {
+                column.declared_type.clear();
+            }
+        }
         let staged = staged_shape(table, columns, None);
         let place = Place::Table(Box::new(existing), mode, there.sql);
         Ok(Self { table: there.name, declared: Some(staged), place })
@@ -205,13 +212,18 @@ impl Target {
             BestOrder::Rowid(name) => vec![(name, KeyColumn::default())],
             BestOrder::Columns(columns) => columns.iter().map_while(key_column).collect(),
         };
-        let order: Vec<(usize, KeyColumn)> = order
-            .iter()
-            .filter_map(|(name, key)| {
-                let at = columns.iter().position(|c| c.name.eq_ignore_ascii_case(name))?;
-                Some((at, *key))
-            })
-            .collect();
+        let columns_of_order = order.iter().filter_map(|(name, key)| {
+            let at = columns.iter().position(|c| c.name.eq_ignore_ascii_case(name))?;
+            Some((at, *key))
+        });
+        let mut order: Vec<(usize, KeyColumn)> = Vec::new();
+        for (at, key) in columns_of_order {
+            // An index may have a column twice, by another collation.
+            if order.iter().any(|(before, _)| *before == at) {
+                break;
+            }
+            order.push((at, key));
+        }
         if order.is_empty() {
             return Ok((plan.shape.clone(), RowOrder::Ascending));
         }
@@ -268,6 +280,22 @@ impl Target {
 /// Whether there is something at the path that may be a database.
 fn exists(path: &Path) -> bool {
     path.symlink_metadata().is_ok()
+}
+
+/// Refuses a declaration of more than a table and its indexes, as nothing else
+/// is moved into a database that is there.
+fn refuse_others(declared: &TableShape) -> Result<()> {
+    if declared.beside.is_empty() {
+        return Ok(());
+    }
+    let first = declared.beside[0].lines().next().unwrap_or_default();
+    Err(Error::usage(format!(
+        "the schema declares more than the table '{}' and its indexes, which is all that can be \
+         moved into a database that is there: {first} …",
+        declared.name
+    ))
+    .to_do("run the other statements in the database itself; for a trigger that must see the \
+            rows, declare all of it there and load with --append"))
 }
 
 fn insert_mode(loader: &Loader) -> Option<InsertMode> {

@@ -290,7 +290,8 @@ impl Insert<'_> {
             _ => changed,
         };
         outcome.rows_updated = changed - outcome.rows_inserted;
-        if self.mode == InsertMode::Ignore {
+        // An upsert of nothing but keys has nothing to change.
+        if matches!(self.mode, InsertMode::Ignore | InsertMode::Upsert) {
             outcome.rows_ignored = self.staged.rows.saturating_sub(changed);
         }
         outcome.path = self.path(attached, &set_aside);
