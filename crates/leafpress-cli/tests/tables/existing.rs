@@ -101,8 +101,18 @@ fn rows_are_replaced_all_or_not_at_all() {
     let folder = people();
     refused(&folder, "app.db bad.csv --table people --replace", 3, "bad.csv:3:1");
     assert_eq!(rows(&folder, "app.db", ALL), BEFORE);
+    let both = "app.db new.csv --table people --replace --on-conflict ignore";
+    refused(&folder, both, 2, "leave out --on-conflict");
     load(&folder, "app.db new.csv --table people --replace").expect_status(0);
     assert_eq!(rows(&folder, "app.db", ALL), ["3|'Carl'|7", "4|'Dora'|7"]);
+}
+
+#[test]
+fn an_append_can_bring_the_statistics_up_to_date() {
+    let folder = people();
+    load(&folder, "app.db new.csv --table people --append --analyze").expect_status(0);
+    let sql = "SELECT idx, stat FROM sqlite_stat1 WHERE tbl = 'people'";
+    assert_eq!(rows(&folder, "app.db", sql), ["'sqlite_autoindex_people_1'|'4 1'"]);
 }
 
 #[test]

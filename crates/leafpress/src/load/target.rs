@@ -131,6 +131,10 @@ impl Target {
                      --without-rowid, --index and --unique",
             ));
         }
+        if mode == InsertMode::Replace && loader.on_conflict != OnConflict::Abort {
+            return Err(Error::usage("rows that replace a table's rows must differ in their keys")
+                .to_do("leave out --on-conflict, or load with --upsert"));
+        }
         let there = describe_table(&existing, table)?;
         let columns = there.columns.iter().filter(|column| !column.generated);
         let mut columns: Vec<ShapeColumn> = columns.cloned().collect();
@@ -245,6 +249,7 @@ impl Target {
             memory_bytes: loader.memory_bytes as u64,
             cancel: loader.cancel.clone(),
             rows_done: Arc::clone(&monitor.rows),
+            analyze: loader.analyze,
         };
         let outcome = match &self.place {
             Place::New => {

@@ -289,6 +289,11 @@ impl Insert<'_> {
             }
             _ => changed,
         };
+        if self.settings.analyze {
+            let sql = format!("ANALYZE main.{}", quote_identifier(&self.declared.name));
+            self.transaction.execute_batch(&sql).map_err(refused)?;
+            steps.end("analysing");
+        }
         outcome.rows_updated = changed - outcome.rows_inserted;
         // An upsert of nothing but keys has nothing to change.
         if matches!(self.mode, InsertMode::Ignore | InsertMode::Upsert) {

@@ -73,6 +73,9 @@ pub(in crate::load) struct Settings {
     pub cancel: CancelToken,
     /// Bumped as rows (or, where pages are moved, the rows on them) go in.
     pub rows_done: Arc<AtomicU64>,
+    /// Whether rows that are inserted are to be told of in `sqlite_stat1`; a
+    /// new table brings its statistics with it.
+    pub analyze: bool,
 }
 
 /// What a move or an insert did.

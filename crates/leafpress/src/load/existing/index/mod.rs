@@ -226,6 +226,7 @@ impl Indexer {
             memory_bytes: CACHE_BYTES,
             cancel: self.cancel.clone(),
             rows_done: Arc::default(),
+            analyze: false,
         }
     }
 

@@ -27,6 +27,7 @@ fn settings() -> Settings {
         memory_bytes: 4 << 20,
         cancel: CancelToken::new(),
         rows_done: Arc::default(),
+        analyze: false,
     }
 }
 
