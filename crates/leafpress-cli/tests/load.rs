@@ -81,6 +81,26 @@ fn json_is_one_object_and_quiet_is_silence() {
 }
 
 #[test]
+fn the_object_has_the_fields_that_are_documented() {
+    let folder = folder_with("people.csv", PEOPLE);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/loading.md");
+    let docs = fs::read_to_string(path).unwrap();
+    let section = docs.split("### JSON output").nth(1).unwrap().split("###").next().unwrap();
+    for (words, paragraph) in [
+        (&["a.db", "people.csv"][..], "After a load:"),
+        (&["people.db", "people.csv", "--dry-run"], "After a dry run:"),
+    ] {
+        let text = section.split(paragraph).nth(1).unwrap().split("\n- ").next().unwrap();
+        let mut documented: Vec<_> = text.split('`').skip(1).step_by(2).collect();
+        documented.sort_unstable();
+        let object = run(folder.path(), &[&["load", "--json"], words].concat()).json();
+        let mut fields: Vec<_> = object.as_object().unwrap().keys().cloned().collect();
+        fields.sort_unstable();
+        assert_eq!(fields, documented, "{paragraph}");
+    }
+}
+
+#[test]
 fn a_bad_row_stops_the_load_and_leaves_nothing() {
     let folder = folder_with("people.csv", PEOPLE_WITH_BAD_ROWS);
     let outcome = run(folder.path(), &["load", "app.db", "people.csv"]).expect_status(3);
