@@ -81,17 +81,20 @@ fn event_columns() -> [Column; 2] {
     [Column::new("key", ColumnType::Blob), Column::new("payload", ColumnType::Blob)]
 }
 
+/// For the sort where nothing limits it: SQL's cache and its sorted keys take
+/// as much.
+const SORT_MEMORY_BYTES: usize = 2 << 30;
+
 /// Loads rows with random keys, on all cores; `memory_bytes` limits the sort.
 pub(crate) fn load_keys(
     rows: &Range<u64>,
     database: &Path,
     memory_bytes: Option<u64>,
 ) -> Result<Report> {
-    let mut loader = Loader::new(database).table("event").primary_key("key").without_rowid(true);
-    if let Some(bytes) = memory_bytes {
-        loader = loader.memory(usize::try_from(bytes).unwrap_or(usize::MAX));
-    }
-    Ok(loader.load_parts(&event_columns(), Events::parts(rows, cores_count()))?)
+    let memory = memory_bytes
+        .map_or(SORT_MEMORY_BYTES, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
+    let loader = Loader::new(database).table("event").primary_key("key").without_rowid(true);
+    Ok(loader.memory(memory).load_parts(&event_columns(), Events::parts(rows, cores_count()))?)
 }
 
 /// Appends rows with random keys to the table that is there.

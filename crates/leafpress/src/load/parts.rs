@@ -27,6 +27,7 @@ use super::replay::replay;
 use super::report::ColumnReport;
 use super::rows::{Row, TypedRecord};
 use super::sources::ValueSource;
+use super::target::staged_shape;
 use super::turns::lock;
 use super::typed::{TypeRule, TypedRules};
 use crate::error::{BadRow, Error, ErrorKind, Result};
@@ -77,14 +78,19 @@ impl<'l, I: Iterator<Item: Row + Send> + Send> PartsFeed<'l, I> {
         table: &str,
         monitor: &'l Monitor,
     ) -> Result<Self> {
-        if declared.is_some() {
-            return Err(Error::usage("rows made in memory declare their own columns"));
-        }
-        let declarations = columns.iter();
-        let declarations: Vec<_> = declarations
-            .map(|column| (column.name.clone(), column.column_type.name().to_owned()))
-            .collect();
-        let shape = made_table(loader, table, &declarations)?;
+        let shape = match declared {
+            Some(_) if loader.declaration.is_some() => {
+                return Err(Error::usage("rows made in memory declare their own columns"));
+            }
+            Some(there) => rows_for(there, columns)?,
+            None => {
+                let declarations = columns.iter();
+                let declarations: Vec<_> = declarations
+                    .map(|column| (column.name.clone(), column.column_type.name().to_owned()))
+                    .collect();
+                made_table(loader, table, &declarations)?
+            }
+        };
         let is_plain = shape.key.is_none() && shape.indexes.is_empty();
         let order = if is_plain { RowOrder::Ascending } else { RowOrder::Unsorted };
         let needs_rowids = shape.key.is_none() && shape.rowid_column.is_none();
@@ -99,6 +105,19 @@ impl<'l, I: Iterator<Item: Row + Send> + Send> PartsFeed<'l, I> {
             clock: Clock::default(),
         })
     }
+}
+
+/// The rows' columns in a table that is there, in the rows' order.
+fn rows_for(there: &TableShape, columns: &[Column]) -> Result<TableShape> {
+    let found = columns.iter().map(|column| {
+        let found = there.columns.iter().find(|c| c.name.eq_ignore_ascii_case(&column.name));
+        found.cloned().ok_or_else(|| {
+            let names: Vec<_> = there.columns.iter().map(|c| c.name.as_str()).collect();
+            Error::usage(format!("table '{}' has no column '{}'", there.name, column.name))
+                .to_do(format!("its columns are: {}", names.join(", ")))
+        })
+    });
+    Ok(staged_shape(&there.name, found.collect::<Result<_>>()?, None))
 }
 
 /// Any value may stand in any column, unless the table is STRICT.

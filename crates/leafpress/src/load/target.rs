@@ -299,8 +299,10 @@ fn refuse_others(declared: &TableShape) -> Result<()> {
          moved into a database that is there: {first} …",
         declared.name
     ))
-    .to_do("run the other statements in the database itself; for a trigger that must see the \
-            rows, declare all of it there and load with --append"))
+    .to_do(
+        "run the other statements in the database itself; for a trigger that must see the \
+            rows, declare all of it there and load with --append",
+    ))
 }
 
 fn insert_mode(loader: &Loader) -> Option<InsertMode> {
@@ -326,7 +328,7 @@ fn key_column(column: &OrderColumn) -> Option<(String, KeyColumn)> {
 
 /// A table without keys that holds rows for another one, with the columns that
 /// they are sorted by in front.
-fn staged_shape(
+pub fn staged_shape(
     table: &str,
     columns: Vec<ShapeColumn>,
     order: Option<&[(usize, KeyColumn)]>,

@@ -3,7 +3,7 @@
 use std::fs;
 
 use leafpress::ErrorKind;
-use leafpress::load::{Column, ColumnType, Loader, Value};
+use leafpress::load::{Column, ColumnType, IntoTable, Loader, Value};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use rusqlite::types::{ToSql, ToSqlOutput, ValueRef};
@@ -215,6 +215,29 @@ fn keys_come_in_any_order_but_differ_and_are_integers() {
     let none = Loader::new(folder.path().join("b.db")).table("t");
     let empty: Vec<Vec<(i64, &str)>> = Vec::new();
     assert_eq!(none.load_parts(&columns, empty).unwrap().rows_loaded, 0);
+}
+
+#[test]
+fn rows_are_appended_to_a_table_that_is_there() {
+    let folder = tempdir().unwrap();
+    let database = folder.path().join("a.db");
+    let connection = Connection::open(&database).unwrap();
+    connection
+        .execute_batch(
+            "CREATE TABLE t(a TEXT, id INTEGER PRIMARY KEY, d DEFAULT 7);
+             INSERT INTO t VALUES ('x', 5, 0)",
+        )
+        .unwrap();
+    let columns = [Column::new("ID", ColumnType::Integer), Column::new("a", ColumnType::Integer)];
+    let loader = || Loader::new(&database).table("t").into_table(IntoTable::Append);
+    let report = loader().load_rows(&columns, [(9_i64, 1_i64), (2, 22), (7, 333)]).unwrap();
+    assert_eq!(report.rows_loaded, 3);
+    let sql = "SELECT group_concat(id || quote(a) || d) FROM t";
+    let rows: String = connection.query_row(sql, [], |row| row.get(0)).unwrap();
+    assert_eq!(rows, "2'22'7,5'x'0,7'333'7,9'1'7");
+    let unknown = [Column::new("b", ColumnType::Integer)];
+    let error = loader().load_rows(&unknown, [(1_i64,)]).unwrap_err();
+    assert!(error.to_string().contains("no column 'b'"), "{error}");
 }
 
 #[test]

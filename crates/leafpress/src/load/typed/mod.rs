@@ -84,9 +84,10 @@ impl TypeRule {
             Self::Real | Self::Given(ColumnType::Real) | Self::Affinity(Affinity::Real) => {
                 Direct::Real
             }
-            Self::Text
-            | Self::Given(ColumnType::Text)
-            | Self::Affinity(Affinity::Text | Affinity::Blob) => Direct::Text,
+            Self::Text | Self::Given(ColumnType::Text) | Self::Affinity(Affinity::Text) => {
+                Direct::Text
+            }
+            Self::Affinity(Affinity::Blob) => Direct::Content,
             Self::Blob | Self::Given(ColumnType::Blob) | Self::Hex => Direct::Blob,
             Self::Rowid => Direct::Rowid,
             Self::Empty | Self::Timestamp(_) => Direct::Nothing,
@@ -117,6 +118,8 @@ enum Direct {
     Real,
     Text,
     Blob,
+    /// Text and blobs.
+    Content,
     Rowid,
     Nothing,
 }
@@ -283,8 +286,8 @@ impl TypedRules {
         match (self.direct[column], value) {
             (Direct::Integer, Value::Integer(integer)) => record.integer(integer),
             (Direct::Real, Value::Real(real)) if !real.is_nan() => write_real(real, record),
-            (Direct::Text, Value::Text(text)) => record.text(text),
-            (Direct::Blob, Value::Blob(blob)) => record.blob(blob),
+            (Direct::Text | Direct::Content, Value::Text(text)) => record.text(text),
+            (Direct::Blob | Direct::Content, Value::Blob(blob)) => record.blob(blob),
             (Direct::Rowid, _) => record.null(),
             (_, Value::Null) if !self.refuses_null(column) => record.null(),
             (_, value) => {
