@@ -422,6 +422,10 @@ impl Feed for CsvFeed<'_, '_> {
         Ok(())
     }
 
+    fn input_names(&self) -> Vec<String> {
+        self.inputs.iter().map(|input| input.source.name().to_owned()).collect()
+    }
+
     fn columns(&self) -> Vec<ColumnReport> {
         let columns = self.names.iter().zip(&self.rules).zip(&self.evidence).enumerate();
         columns

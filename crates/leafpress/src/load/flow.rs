@@ -54,6 +54,9 @@ pub trait Feed {
     /// Finds rows again; their sequences ascend.
     fn locate(&mut self, wanted: &[Wanted], found: &mut Found<'_>) -> Result<()>;
 
+    /// The inputs' names, in their order.
+    fn input_names(&self) -> Vec<String>;
+
     /// The columns and how their types came about.
     fn columns(&self) -> Vec<ColumnReport>;
 
@@ -206,7 +209,7 @@ impl Flow<'_> {
             if shape.is_unique() || order_now == RowOrder::ThroughSql {
                 // Rows that share a key are known late: to bring the rejects in
                 // order, all of them wait.
-                lock(&self.rejects).hold();
+                lock(&self.rejects).hold(self.feed.input_names());
             }
             let in_work = Build::new(&shape, &options, order_now, given, dropped.clone());
             self.monitor.enter(stage_of(order_now));
@@ -321,12 +324,15 @@ impl Flow<'_> {
             lines.insert(sequence, (row.file, row.line));
             Ok(())
         })?;
+        let is_single = self.feed.input_names().len() <= 1;
         let rows = dropped.rows().iter().map(|row| {
             let (file, line) = lines.get(&row.holder).cloned().unwrap_or_default();
+            // The row itself is not found yet, and may be in another file.
+            let own_file = if is_single { file.as_str() } else { "" };
             Wanted {
                 sequence: row.sequence,
                 column: shape.constraint_columns(row.constraint).first().copied(),
-                reason: repeated(shape, row.constraint, &file, line, &file),
+                reason: repeated(shape, row.constraint, &file, line, own_file),
             }
         });
         self.reject(&rows.collect::<Vec<_>>())

@@ -220,6 +220,10 @@ impl<I: Iterator<Item: Row + Send> + Send> Feed for PartsFeed<'_, I> {
         Ok(())
     }
 
+    fn input_names(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     fn columns(&self) -> Vec<ColumnReport> {
         let column = |column: &Column| ColumnReport {
             name: column.name.clone(),

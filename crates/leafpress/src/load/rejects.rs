@@ -19,6 +19,8 @@ pub struct Rejects {
     stops: bool,
     /// Rows that wait for [`Rejects::release`], if they come out of order.
     held: Option<Vec<(BadRow, Vec<u8>)>>,
+    /// The names of the inputs, in their order.
+    inputs: Vec<String>,
     files: Option<Files>,
     keep: bool,
     /// The first few, if a dry run wants to show them.
@@ -59,6 +61,7 @@ impl Rejects {
             limit,
             stops: false,
             held: None,
+            inputs: Vec::new(),
             files,
             keep: false,
             shown: Vec::new(),
@@ -102,15 +105,19 @@ impl Rejects {
         }
     }
 
-    /// From now on rows wait until they are released.
-    pub fn hold(&mut self) {
+    /// From now on rows of these inputs wait until they are released.
+    pub fn hold(&mut self, inputs: Vec<String>) {
         self.held = Some(Vec::new());
+        self.inputs = inputs;
     }
 
     /// Adds the rows that wait, in the input's order.
     pub fn release(&mut self) -> Result<()> {
         let Some(mut held) = self.held.take() else { return Ok(()) };
-        held.sort_by_key(|(bad, _)| (bad.line, bad.column));
+        let file = |bad: &BadRow| {
+            self.inputs.iter().position(|name| *name == bad.file).unwrap_or(usize::MAX)
+        };
+        held.sort_by_cached_key(|(bad, _)| (file(bad), bad.line, bad.column));
         held.drain(..).try_for_each(|(bad, row)| self.add(bad, &row))
     }
 

@@ -487,6 +487,10 @@ impl<S: RowSource> Feed for TypedFeed<'_, S> {
         Ok(())
     }
 
+    fn input_names(&self) -> Vec<String> {
+        self.inputs.iter().map(|input| input.source.name().to_owned()).collect()
+    }
+
     fn columns(&self) -> Vec<ColumnReport> {
         let columns = self.names.iter().zip(&self.evidence).enumerate();
         columns

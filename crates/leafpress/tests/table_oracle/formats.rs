@@ -79,7 +79,9 @@ impl<'c> Content<'c> {
         let mut rows: Vec<Vec<&Value>> = rows.iter().map(|row| row.iter().collect()).collect();
         if reversed {
             types.reverse();
-            rows.iter_mut().for_each(|row| row.reverse());
+            for row in &mut rows {
+                row.reverse();
+            }
         }
         Self { types, rows }
     }
@@ -154,22 +156,10 @@ impl<'c> Content<'c> {
         let columns = self.types.iter().enumerate().map(|(at, (name, of))| {
             let values = self.rows.iter().map(|row| row[at]);
             let array: ArrayRef = match of {
-                ColumnType::Integer => Arc::new(Int64Array::from_iter(values.map(|v| match v {
-                    Value::Integer(integer) => Some(*integer),
-                    _ => None,
-                }))),
-                ColumnType::Real => Arc::new(Float64Array::from_iter(values.map(|v| match v {
-                    Value::Real(real) => Some(*real),
-                    _ => None,
-                }))),
-                ColumnType::Text => Arc::new(StringArray::from_iter(values.map(|v| match v {
-                    Value::Text(text) => Some(text.as_str()),
-                    _ => None,
-                }))),
-                ColumnType::Blob => Arc::new(BinaryArray::from_iter(values.map(|v| match v {
-                    Value::Blob(blob) => Some(blob.as_slice()),
-                    _ => None,
-                }))),
+                ColumnType::Integer => Arc::new(values.map(as_integer).collect::<Int64Array>()),
+                ColumnType::Real => Arc::new(values.map(as_real).collect::<Float64Array>()),
+                ColumnType::Text => Arc::new(values.map(as_text).collect::<StringArray>()),
+                ColumnType::Blob => Arc::new(values.map(as_blob).collect::<BinaryArray>()),
             };
             (name.clone(), array, true)
         });
@@ -177,8 +167,25 @@ impl<'c> Content<'c> {
     }
 }
 
+fn as_integer(value: &Value) -> Option<i64> {
+    if let Value::Integer(integer) = value { Some(*integer) } else { None }
+}
+
+fn as_real(value: &Value) -> Option<f64> {
+    if let Value::Real(real) = value { Some(*real) } else { None }
+}
+
+fn as_text(value: &Value) -> Option<&str> {
+    if let Value::Text(text) = value { Some(text) } else { None }
+}
+
+fn as_blob(value: &Value) -> Option<&[u8]> {
+    if let Value::Blob(blob) = value { Some(blob) } else { None }
+}
+
 fn hex(blob: &[u8]) -> String {
-    blob.iter().map(|byte| format!("{byte:02x}")).collect()
+    let pairs: Vec<String> = blob.iter().map(|byte| format!("{byte:02x}")).collect();
+    pairs.concat()
 }
 
 fn packed(bytes: Vec<u8>, way: Way) -> Vec<u8> {

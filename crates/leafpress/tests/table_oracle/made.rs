@@ -1,5 +1,6 @@
 //! Tables that the loader declares, from flags, and rows made in memory.
 
+use std::fmt::Write as _;
 use std::fs;
 
 use leafpress::ErrorKind;
@@ -23,6 +24,7 @@ const TYPES: [(ColumnType, Kind); 4] = [
 
 /// What is asked for by flags.
 #[derive(Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "as many as the loader has")]
 pub struct Flags {
     pub types: Vec<(ColumnType, Kind)>,
     pub rows: Vec<Vec<Cell>>,
@@ -195,7 +197,7 @@ impl Flags {
             let unique = if *unique { "UNIQUE" } else { "" };
             let index =
                 index.replace(" NOCASE", " COLLATE NOCASE").replace(" RTRIM", " COLLATE RTRIM");
-            sql.push_str(&format!("; CREATE {unique} INDEX i{number} ON t ({index})"));
+            write!(sql, "; CREATE {unique} INDEX i{number} ON t ({index})").unwrap();
         }
         let columns = self.types.iter().enumerate();
         let columns = columns.map(|(at, (_, kind))| schema::Column { name: name(at), kind: *kind });

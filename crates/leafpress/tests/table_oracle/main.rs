@@ -5,12 +5,14 @@
 //! |---|---|
 //! | `schema.rs` | random declarations, and values that fit them |
 //! | `judge.rs` | the tables that SQLite makes of the same rows, and how two databases are compared |
+//! | `columns.rs` | columns that are chosen, renamed, left out and made; several files |
 //! | `declared.rs` | declared tables and CSV |
 //! | `made.rs` | tables that the loader declares; rows made in memory |
 //! | `formats.rs` | the same rows in every format |
 //! | `existing.rs` | databases that are there already |
 //! | `large.rs` | inputs of many blocks, which spill |
 
+mod columns;
 mod declared;
 mod existing;
 #[cfg(feature = "parquet")]

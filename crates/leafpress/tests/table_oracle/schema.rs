@@ -246,13 +246,19 @@ impl TableRecipe {
             4 => parts.push(format!("CHECK (length({}) < 4)", quoted(&columns[0].name))),
             _ => {}
         }
+        let sql = self.statements(&parts, &columns, without_rowid);
+        Table { sql, columns, rowid }
+    }
+
+    /// The table's statement of its parts, and all that is declared with it.
+    fn statements(&self, parts: &[String], columns: &[Column], without_rowid: bool) -> String {
         let options: Vec<&str> = [(self.strict, "STRICT"), (without_rowid, "WITHOUT ROWID")]
             .into_iter()
             .filter_map(|(is, word)| is.then_some(word))
             .collect();
         let mut sql = format!("CREATE TABLE t ({}) {}", parts.join(", "), options.join(", "));
         for (number, index) in self.indexes.iter().enumerate() {
-            write!(sql, ";\n{}", index.sql(number, &columns)).unwrap();
+            write!(sql, ";\n{}", index.sql(number, columns)).unwrap();
         }
         match self.extra {
             5 => sql.push_str(
@@ -260,11 +266,11 @@ impl TableRecipe {
                  INSERT INTO log VALUES ((SELECT count(*) FROM t)); END",
             ),
             6 => {
-                sql.push_str(";\nCREATE VIEW v AS SELECT * FROM t; CREATE TABLE beside (x UNIQUE)")
+                sql.push_str(";\nCREATE VIEW v AS SELECT * FROM t; CREATE TABLE beside (x UNIQUE)");
             }
             _ => {}
         }
-        Table { sql, columns, rowid }
+        sql
     }
 }
 
