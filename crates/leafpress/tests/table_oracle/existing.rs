@@ -323,3 +323,20 @@ proptest! {
         check_more(&more);
     }
 }
+
+/// A row that overflows, and statistics of more than one index, in a database
+/// whose pages are on a map.
+#[test]
+fn overflowing_rows_with_statistics_are_moved_into_an_auto_vacuum_database() {
+    let host = Host { journal: "WAL", auto_vacuum: 2, page_bytes: 4096, encoding: "UTF-8" };
+    for analyze in [false, true] {
+        let twins = Twins::create(host, |_| {});
+        let long = "long ".repeat(900);
+        fs::write(twins.folder.path().join("in.csv"), format!("a,b\n{long},1\n")).unwrap();
+        let sql = "CREATE TABLE t (a TEXT PRIMARY KEY, b INT); CREATE INDEX i ON t (b, a)";
+        let loader = Loader::new(twins.path()).declaration(sql).analyze(analyze);
+        let input = twins.folder.path().join("in.csv");
+        loader.load_file(input).unwrap_or_else(|error| panic!("{analyze} {error}"));
+        open_sound(&twins.path());
+    }
+}

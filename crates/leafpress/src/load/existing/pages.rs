@@ -71,10 +71,11 @@ pub(super) fn move_pages(
     let moved = Move { transaction: &transaction, target, staged, table, settings }.run()?;
     steps.end("moving pages");
 
-    remember(&transaction, table).map_err(refused)?;
-    // The empty roots are still in SQLite's cache as it parsed them.
+    // The empty roots are still in SQLite's cache as it parsed them. Where there
+    // is a map, making sqlite_stat1 may move a page away that a root refers to.
     transaction.cache_flush().map_err(refused)?;
     transaction.release_memory().map_err(refused)?;
+    remember(&transaction, table).map_err(refused)?;
     look_at(&transaction, table).map_err(refused)?;
     check_foreign_keys(&transaction, target, &table.table.name)?;
     let pages: i64 = ask(&transaction, "PRAGMA page_count").map_err(refused)?;
