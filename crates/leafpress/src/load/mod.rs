@@ -20,7 +20,8 @@
 //! 1. Whatever happens, the destination holds nothing or the whole database.
 //! 2. What is loaded equals, in value and type, what SQLite would hold after
 //!    INSERTs of the same rows.
-//! 3. The file does not depend on the number of threads.
+//! 3. What the file holds does not depend on the number of threads; where
+//!    nothing is sorted, neither do its bytes.
 
 mod analyze;
 mod build;
@@ -175,8 +176,8 @@ impl Loader {
         self
     }
 
-    /// How many threads work; by default as many as there are cores. The file
-    /// comes out the same.
+    /// How many threads work; by default as many as there are cores. The rows
+    /// come out the same.
     #[must_use]
     pub fn threads(mut self, threads: usize) -> Self {
         self.threads = threads.max(1);

@@ -113,6 +113,11 @@ impl<'l, S: RowSource> TypedFeed<'l, S> {
             self.notes.extend(input.source.notes());
             let columns = input.source.columns();
             let own: Vec<String> = columns.iter().map(|column| column.name.clone()).collect();
+            if own.is_empty() && self.declared.is_none() {
+                // Without a row nobody knows its columns; others may tell.
+                input.sources.clear();
+                continue;
+            }
             let map = match &self.declared {
                 Some(shape) => ColumnMap::of_table(self.loader, input.source.name(), &own, shape)?,
                 None => ColumnMap::of_input(self.loader, &own)?,
@@ -145,7 +150,10 @@ impl<'l, S: RowSource> TypedFeed<'l, S> {
             input.sources = map.in_order_of(&first_map.names);
         }
         let Some((_, map)) = first else {
-            return Err(Error::usage("there is no input to load"));
+            let file = self.inputs.first().map_or("", |input| input.source.name()).to_owned();
+            let reason = "there is no row in it, so nobody knows the columns".to_owned();
+            return Err(Error::from(ErrorKind::Input { file, reason })
+                .to_do("declare the table with --create to make an empty one"));
         };
         for input in &mut self.inputs {
             // Columns that only other inputs have are NULL here.

@@ -11,7 +11,8 @@
 //! in the table is known by its sequence.
 //!
 //! Invariants:
-//! 1. The file depends on the rows and their order only, not on threads.
+//! 1. What a B-tree holds depends on the rows and their order only, not on
+//!    threads; of a sorted one, where its pages begin may.
 //! 2. Which of several rows with the same key stays is decided by their
 //!    sequences, as if they had been inserted one by one.
 
