@@ -143,10 +143,7 @@ pub fn refuse_if_taken(path: &Path) -> Result<()> {
 fn taken(path: &Path, reason: &str) -> Error {
     Error::from(ErrorKind::Destination { path: path.to_owned(), reason: reason.to_owned() })
         .on_disk("it is as it was")
-        .to_do(
-            "choose another name or move it away; loading into an existing database will come \
-             with a later version",
-        )
+        .to_do("choose another name, or move it away")
 }
 
 /// A new, locked file; `None` if somebody else has that name or took it away.

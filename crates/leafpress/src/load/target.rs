@@ -9,7 +9,6 @@
 //! | a database without the table | the built table is moved in |
 //! | a database with the table | the rows, sorted by its key, are inserted from the built file |
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -78,7 +77,8 @@ impl Target {
         let declared =
             loader.declaration.as_deref().map(|sql| declared_table(loader, sql)).transpose()?;
         let table = declared.as_ref().map_or(table, |shape| &shape.name).to_owned();
-        if !exists(&loader.database) {
+        // A link that leads nowhere is refused where the new file would go.
+        if !loader.database.exists() {
             return match loader.into {
                 Some(into) if into != IntoTable::Replace && into != IntoTable::Append => {
                     Err(Error::usage(format!("there is no database {}", loader.database.display()))
@@ -280,11 +280,6 @@ impl Target {
             elapsed: started.elapsed(),
         })
     }
-}
-
-/// Whether there is something at the path that may be a database.
-fn exists(path: &Path) -> bool {
-    path.symlink_metadata().is_ok()
 }
 
 /// Refuses a declaration of more than a table and its indexes, as nothing else
