@@ -24,6 +24,7 @@
 #[doc = include_str!("../../../README.md")]
 struct ReadmeExamples;
 
+mod c_api;
 mod error;
 #[cfg(fuzzing)]
 #[doc(hidden)]
