@@ -34,5 +34,6 @@ pub mod load;
 mod schema;
 mod sort;
 pub mod verify;
+pub mod vfs;
 
 pub use error::{BadRow, Error, ErrorKind, Result};

@@ -3,10 +3,49 @@
 //! | | |
 //! |---|---|
 //! | `connection` | questions to an open connection: deferred keys, checkpoints, build options |
+//! | `registration` | a `Vfs` under a name: what SQLite calls with a path |
+//! | `file` | what SQLite calls with an open file of ours |
+//! | `platform` | the way out again: SQLite's own VFS as a `Vfs` |
+//! | `shared_memory`, `control` | what passes through without being looked into |
+//! | `beside` | what SQLite's calls carry and the traits have no room for |
 //!
 //! Everything that leaves this folder is safe to call with any argument. It must
 //! never hand out a pointer of SQLite's, and never let a panic unwind into C.
 #![allow(unsafe_code)]
 
+mod beside;
 #[allow(dead_code, reason = "the writer and the checkpointer, which use it, come later")]
 pub(crate) mod connection;
+pub(crate) mod control;
+mod file;
+pub(crate) mod platform;
+pub(crate) mod registration;
+pub(crate) mod shared_memory;
+
+use std::ffi::c_int;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use rusqlite::ffi;
+
+use crate::vfs::{VfsError, VfsResult};
+
+/// Runs what Rust does for a call from C and makes SQLite's code of the answer.
+///
+/// A panic ends here, as `SQLITE_IOERR`. Its payload is not dropped, since that may
+/// panic once more.
+fn guarded(call: impl FnOnce() -> VfsResult<()>) -> c_int {
+    match catch_unwind(AssertUnwindSafe(call)) {
+        Ok(Ok(())) => ffi::SQLITE_OK,
+        Ok(Err(VfsError(ffi::SQLITE_OK))) => ffi::SQLITE_IOERR,
+        Ok(Err(VfsError(code))) => code,
+        Err(payload) => {
+            std::mem::forget(payload);
+            ffi::SQLITE_IOERR
+        }
+    }
+}
+
+/// The other way: SQLite's code as a result.
+fn checked(code: c_int) -> VfsResult<()> {
+    if code == ffi::SQLITE_OK { Ok(()) } else { Err(VfsError(code)) }
+}

@@ -1,0 +1,48 @@
+//! What SQLite's calls carry and the traits have no room for.
+//!
+//! A URI's parameters (`psow=0`, `readonly_shm=1`) stand in memory behind the path of
+//! a database, where SQLite's own VFS looks for them, and its way to say "this path
+//! went through a symbolic link" is a second kind of success. Few implementations
+//! care, so the traits say `&str`; between the glue and `PlatformVfs`, which are on the
+//! same thread with decorators between them, these two ride beside the call.
+//!
+//! Must never outlive the call: both are reset by the glue, which sets them.
+
+use std::cell::{Cell, RefCell};
+use std::ffi::CString;
+
+thread_local! {
+    static URI_PARAMETERS: RefCell<Vec<CString>> = const { RefCell::new(Vec::new()) };
+    static FOLLOWED_LINK: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs `open` with the parameters of the database's URI: names and values in turn.
+pub(super) fn with_uri_parameters<T>(parameters: Vec<CString>, open: impl FnOnce() -> T) -> T {
+    /// Empties the list also when `open` panics.
+    struct Reset;
+    impl Drop for Reset {
+        fn drop(&mut self) {
+            URI_PARAMETERS.take();
+        }
+    }
+    URI_PARAMETERS.set(parameters);
+    let _reset = Reset;
+    open()
+}
+
+/// The parameters of the URI whose database is being opened on this thread.
+pub(super) fn uri_parameters() -> Vec<CString> {
+    URI_PARAMETERS.with_borrow(Clone::clone)
+}
+
+/// Notes that the platform went through a symbolic link to make a full path.
+pub(super) fn note_link() {
+    FOLLOWED_LINK.set(true);
+}
+
+/// Was that so, in what `make_path` did?
+pub(super) fn watch_links<T>(make_path: impl FnOnce() -> T) -> (T, bool) {
+    FOLLOWED_LINK.set(false);
+    let path = make_path();
+    (path, FOLLOWED_LINK.replace(false))
+}

@@ -1,0 +1,27 @@
+//! A file control on its way through: decorators see its number, and no more.
+
+use std::ffi::{c_int, c_void};
+use std::marker::PhantomData;
+
+/// A question or a hint of SQLite's or of the program's to an open file.
+///
+/// What it carries depends on the opcode and is a matter between SQLite and the
+/// platform's file, so only those two look inside.
+#[derive(Debug)]
+pub struct FileControl<'a> {
+    pub(super) opcode: c_int,
+    pub(super) argument: *mut c_void,
+    call: PhantomData<&'a mut ()>,
+}
+
+impl FileControl<'_> {
+    /// Made by the glue, for the time of one call.
+    pub(super) const fn new(opcode: c_int, argument: *mut c_void) -> Self {
+        Self { opcode, argument, call: PhantomData }
+    }
+
+    /// Which one it is: a number `SQLITE_FCNTL_…` of SQLite's.
+    pub const fn opcode(&self) -> i32 {
+        self.opcode
+    }
+}

@@ -1,0 +1,238 @@
+//! SQLite's virtual file system, in safe Rust.
+//!
+//! SQLite reaches the disk only through a VFS. This module lets one be written
+//! without `unsafe`: implement [`Vfs`] and [`VfsFile`], [`register`] it under a
+//! name, and open connections with that name. [`PlatformVfs`] is the platform's
+//! own, so that a *decorator*, which holds another VFS and hands on most calls,
+//! changes only what it wants to: [`SlowSync`] is the smallest example.
+//!
+//! ```text
+//! SQLite ──C──► c_api (glue) ──► your Vfs ──► PlatformVfs ──C──► SQLite's own VFS
+//! ```
+//!
+//! ```
+//! use std::time::Duration;
+//! use leafpress::vfs::{PlatformVfs, SlowSync, register};
+//! # let folder = tempfile::tempdir()?;
+//! # let path = folder.path().join("a.db");
+//!
+//! let slow = SlowSync::new(PlatformVfs::new(), Duration::from_millis(5));
+//! let registration = register("slow-disk", slow, false)?;
+//! let connection = rusqlite::Connection::open_with_flags_and_vfs(
+//!     path, rusqlite::OpenFlags::default(), registration.name(),
+//! )?;
+//! connection.execute_batch("CREATE TABLE t (x)")?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # What holds for every method
+//!
+//! - One file is used by one thread at a time, but not always by the same one.
+//! - A panic becomes `SQLITE_IOERR`; the file is used and closed afterwards all the same.
+//! - Randomness, sleeping, the time and extensions are always the platform's.
+//! - Memory-mapped I/O is not offered: `PRAGMA mmap_size` has no effect.
+//! - Paths are UTF-8. A database whose path is not cannot be opened.
+//!
+//! Must never: hold a promise about durability. What a sync means is up to the
+//! implementation, and is tested by the crash simulator.
+
+mod slow_sync;
+mod words;
+
+pub use crate::c_api::control::FileControl;
+pub use crate::c_api::platform::PlatformVfs;
+pub use crate::c_api::registration::{Registration, register};
+pub use crate::c_api::shared_memory::ShmRegion;
+pub use slow_sync::SlowSync;
+pub use words::{
+    Access, FileKind, LockLevel, OpenFlags, ShmLock, SyncKind, VfsError, VfsResult, characteristics,
+};
+
+use std::sync::Arc;
+
+/// A file that was opened, and how.
+pub struct Opened {
+    /// The file. Dropping it closes it and gives back its locks.
+    pub file: Box<dyn VfsFile>,
+    /// The flags asked for, changed where the file was opened in another way: with
+    /// `READ_ONLY` in the place of `READ_WRITE` and `CREATE`, for one.
+    pub flags: OpenFlags,
+}
+
+/// A file system, as SQLite sees it.
+pub trait Vfs: Send + Sync + 'static {
+    /// Opens a file.
+    ///
+    /// `path` is as [`full_path`](Self::full_path) made it, with `-journal`, `-wal` and
+    /// the like at its end; `None` asks for a temporary file, with a name of your choice
+    /// or none, that is gone when it is closed. [`OpenFlags::kind`] says what the file
+    /// is for. A file that is made here needs no sync to be there for other processes,
+    /// but its *name* must be safe from a power cut when the first
+    /// [`sync`](VfsFile::sync) of a journal, super-journal or WAL returns.
+    ///
+    /// # Errors
+    /// `CANNOT_OPEN` if it is not there and may not be made, or may not be opened.
+    fn open(&self, path: Option<&str>, flags: OpenFlags) -> VfsResult<Opened>;
+
+    /// Deletes a file; others that have it open may go on using it.
+    ///
+    /// With `sync_folder` the deletion must be safe from a power cut when this returns.
+    ///
+    /// # Errors
+    /// `IO_DELETE_NO_ENTRY` if it is not there, `IO_DELETE` if it cannot be deleted,
+    /// `IO_SYNC_FOLDER` if it was deleted and the folder could not be synced.
+    fn delete(&self, path: &str, sync_folder: bool) -> VfsResult<()>;
+
+    /// Is the file there, and may it be used so?
+    ///
+    /// SQLite looks for a journal in this way to know whether to roll back, so the
+    /// answer must be what *all* processes would be told now.
+    ///
+    /// # Errors
+    /// `IO_ACCESS` if it cannot be found out. That it is not there is no error.
+    fn exists(&self, path: &str, access: Access) -> VfsResult<bool>;
+
+    /// The one name by which all connections know the file, whatever their working
+    /// folder. It is made even if there is no file.
+    ///
+    /// # Errors
+    /// `CANNOT_OPEN` if there is none, or it is too long.
+    fn full_path(&self, path: &str) -> VfsResult<String>;
+}
+
+/// An open file.
+///
+/// Locks and shared memory matter for main databases only, and belong to this one
+/// opening of the file: two openings in one process keep each other out just as two
+/// processes do. Dropping the file gives back its locks.
+pub trait VfsFile: Send {
+    /// Reads from `offset` (in bytes) until `buffer` is full or the file ends, and says
+    /// how many bytes were read. The rest of the buffer is zeroed for you. What is in
+    /// `buffer` at first is unspecified.
+    ///
+    /// # Errors
+    /// `IO_READ`. The end of the file is no error.
+    fn read(&mut self, buffer: &mut [u8], offset: u64) -> VfsResult<usize>;
+
+    /// Writes all of `bytes` at `offset`; the file grows as needed, with zeros in a gap.
+    /// Every read of any connection after it must show them.
+    ///
+    /// # Errors
+    /// `FULL` or `IO_WRITE`. Some of the bytes may have been written then.
+    fn write(&mut self, bytes: &[u8], offset: u64) -> VfsResult<()>;
+
+    /// Sets the size of the file, in bytes; it may grow.
+    ///
+    /// # Errors
+    /// `IO_TRUNCATE`. The file has either size then.
+    fn truncate(&mut self, size: u64) -> VfsResult<()>;
+
+    /// Makes everything written and truncated so far safe from a power cut, and of a
+    /// new journal or WAL also its name.
+    ///
+    /// # Errors
+    /// `IO_SYNC`. Nothing may be assumed of what was written since the last sync, even
+    /// if a later sync succeeds.
+    fn sync(&mut self, kind: SyncKind) -> VfsResult<()>;
+
+    /// The size of the file, in bytes.
+    ///
+    /// # Errors
+    /// `IO_SIZE`.
+    fn size(&mut self) -> VfsResult<u64>;
+
+    /// Takes a lock higher than the one held: `Shared` from `None`, `Reserved` from
+    /// `Shared`, `Exclusive` from `Shared` or above. Must not wait.
+    ///
+    /// # Errors
+    /// `BUSY` if somebody else is in the way; the old lock is still held, or `Pending`
+    /// if `Exclusive` was asked for. `IO_LOCK` if it cannot be found out.
+    fn lock(&mut self, level: LockLevel) -> VfsResult<()>;
+
+    /// Falls back to `Shared` or `None`; nothing happens if no more is held.
+    ///
+    /// # Errors
+    /// `IO_UNLOCK`.
+    fn unlock(&mut self, level: LockLevel) -> VfsResult<()>;
+
+    /// Does anybody, this opening included, hold `Reserved` or more?
+    ///
+    /// # Errors
+    /// `IO_IS_RESERVED`.
+    fn is_reserved(&mut self) -> VfsResult<bool>;
+
+    /// A question or a hint outside of the usual; a decorator hands it on.
+    ///
+    /// # Errors
+    /// `NOT_FOUND` if it is not known, which SQLite takes well.
+    fn file_control(&mut self, control: FileControl<'_>) -> VfsResult<()> {
+        let _ = control;
+        Err(VfsError::NOT_FOUND)
+    }
+
+    /// The smallest number of bytes that a write can touch on the device.
+    fn sector_bytes(&self) -> u32 {
+        4096
+    }
+
+    /// What the device can be relied on for: bits of [`characteristics`].
+    fn device_characteristics(&self) -> i32 {
+        0
+    }
+
+    /// Can this file's connections share memory? If not, SQLite refuses WAL mode
+    /// except with `locking_mode = EXCLUSIVE`, and the four methods below are never
+    /// called. Asked once, when the file has been opened.
+    fn has_shared_memory(&self) -> bool {
+        true
+    }
+
+    /// The region with this number, each of `bytes` bytes, of the memory that all
+    /// openings of this database share. It is the same memory for all, zeroed when new.
+    ///
+    /// With `extend` the region is made if it is not there, else `None` says that it is
+    /// not. What was handed out stays in place until [`shm_unmap`](Self::shm_unmap).
+    ///
+    /// # Errors
+    /// `IO_SHM_OPEN`, `IO_SHM_SIZE`, `IO_SHM_MAP`.
+    fn shm_map(&mut self, region: u32, bytes: usize, extend: bool) -> VfsResult<Option<ShmRegion>>;
+
+    /// Takes or gives back `count` of the eight locks in shared memory, from `first`
+    /// on, all or none. Must not wait. They have nothing to do with [`lock`](Self::lock).
+    ///
+    /// # Errors
+    /// `BUSY` if somebody else is in the way, `IO_SHM_LOCK` if it cannot be found out.
+    fn shm_lock(&mut self, first: u32, count: u32, lock: ShmLock) -> VfsResult<()>;
+
+    /// Whatever this thread wrote to shared memory is seen by all before what it
+    /// writes after this call; a full memory fence does it.
+    fn shm_barrier(&mut self) {
+        std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
+    }
+
+    /// This opening needs the shared memory no longer, and gives back its locks there.
+    /// With `delete` the memory is thrown away, if nobody else uses it.
+    ///
+    /// # Errors
+    /// `IO_SHM_MAP`; SQLite does not mind.
+    fn shm_unmap(&mut self, delete: bool) -> VfsResult<()>;
+}
+
+/// A shared VFS: keep a clone to look at its numbers while it is registered.
+impl<V: Vfs + ?Sized> Vfs for Arc<V> {
+    fn open(&self, path: Option<&str>, flags: OpenFlags) -> VfsResult<Opened> {
+        (**self).open(path, flags)
+    }
+
+    fn delete(&self, path: &str, sync_folder: bool) -> VfsResult<()> {
+        (**self).delete(path, sync_folder)
+    }
+
+    fn exists(&self, path: &str, access: Access) -> VfsResult<bool> {
+        (**self).exists(path, access)
+    }
+
+    fn full_path(&self, path: &str) -> VfsResult<String> {
+        (**self).full_path(path)
+    }
+}
