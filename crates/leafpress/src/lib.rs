@@ -35,5 +35,6 @@ mod schema;
 mod sort;
 pub mod verify;
 pub mod vfs;
+pub mod writer;
 
 pub use error::{BadRow, Error, ErrorKind, Result};

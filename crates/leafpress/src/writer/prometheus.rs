@@ -1,0 +1,199 @@
+//! The Writer's numbers in Prometheus' text exposition format, version 0.0.4.
+//!
+//! Serve it as `text/plain; version=0.0.4`. Times are in seconds, as the
+//! format's users expect; counters end in `_total`; distributions are
+//! histograms, because those of several processes can be added up, which
+//! quantiles cannot.
+//!
+//! Must never: let a label's value, which may be a path or come from a user,
+//! break out of its quotes; or give a metric another name or unit than it had.
+
+use std::fmt::Write as _;
+
+use super::stats::{Bucket, WriterStats};
+
+const PREFIX: &str = "leafpress_writer";
+
+/// Labels that are ours on some metric; a caller's of the same name is
+/// renamed, as Prometheus itself does it.
+const OWN_LABELS: [&str; 2] = ["le", "reader"];
+
+impl WriterStats {
+    /// These numbers for Prometheus, each with `labels` (name, value).
+    ///
+    /// Values may be any text. In names, what the format does not allow becomes
+    /// `_`; `le` and `reader`, which are used here, become `exported_le` and
+    /// `exported_reader`; of two equal names the first counts.
+    ///
+    /// ```
+    /// let stats = leafpress::writer::WriterStats::default();
+    /// let text = stats.to_prometheus(&[("database", "app.db")]);
+    /// assert!(text.contains("leafpress_writer_commits_total{database=\"app.db\"} 0\n"));
+    /// ```
+    pub fn to_prometheus(&self, labels: &[(&str, &str)]) -> String {
+        let mut text = Exposition::new(labels);
+        self.add_counters(&mut text);
+        self.add_gauges(&mut text);
+        let size = &self.group_size;
+        text.histogram(
+            "group_size",
+            "Calls in a committed group.",
+            &Shown { buckets: &size.buckets, count: size.count, sum: size.sum, unit: 1.0 },
+        );
+        for (name, help, latency) in [
+            ("wait_seconds", "From the submit of a call to the begin of its group.", &self.wait),
+            ("commit_seconds", "The COMMIT of a group alone, with its sync.", &self.commit),
+            ("call_seconds", "From the submit of a call to its answer.", &self.total),
+        ] {
+            let (count, sum) = (latency.count, latency.sum_us);
+            text.histogram(name, help, &Shown { buckets: &latency.buckets, count, sum, unit: 1e6 });
+        }
+        text.text
+    }
+
+    fn add_counters(&self, text: &mut Exposition) {
+        for (name, help, value) in [
+            ("commits_total", "Groups that were committed.", self.commits),
+            ("calls_total", "Calls in committed groups, failed ones too.", self.calls),
+            ("calls_failed_total", "Calls that were answered with an error.", self.calls_failed),
+            (
+                "calls_cancelled_total",
+                "Calls that were taken back before they began.",
+                self.calls_cancelled,
+            ),
+            (
+                "queue_full_total",
+                "Calls that were sent away as the queue was full.",
+                self.queue_full,
+            ),
+            (
+                "groups_rolled_back_total",
+                "Groups that were lost as a whole.",
+                self.groups_rolled_back,
+            ),
+            (
+                "calls_replayed_total",
+                "Calls that ran again because their group was lost.",
+                self.calls_replayed,
+            ),
+            (
+                "busy_waits_total",
+                "Times that another connection was writing when a group should begin.",
+                self.busy_waits,
+            ),
+        ] {
+            text.describe(name, help, "counter");
+            text.sample(name, "", &[], value);
+        }
+    }
+
+    fn add_gauges(&self, text: &mut Exposition) {
+        for (name, help, value) in [
+            ("queue_depth", "Calls that wait in the queue.", self.queue_depth),
+            ("queue_depth_max", "The most calls that ever waited at once.", self.queue_depth_max),
+            ("wal_bytes", "Size of the write-ahead log after the last commit.", self.wal_bytes),
+            ("wal_bytes_max", "The largest the write-ahead log has been.", self.wal_bytes_max),
+        ] {
+            text.describe(name, help, "gauge");
+            text.sample(name, "", &[], value);
+        }
+        text.describe("open_seconds", "For how long the Writer has been open.", "gauge");
+        text.sample("open_seconds", "", &[], self.open_s);
+        if let Some(reader) = &self.oldest_reader {
+            let label = [("reader", reader.name.as_str())];
+            let name = "oldest_reader_seconds";
+            text.describe(name, "For how long the reader to look at first has been out.", "gauge");
+            text.sample(name, "", &label, reader.open_for.as_secs_f64());
+            let name = "oldest_reader_in_transaction";
+            text.describe(name, "1 if it was in a read transaction when last used.", "gauge");
+            text.sample(name, "", &label, u8::from(reader.in_transaction));
+        }
+    }
+}
+
+/// A histogram to be shown; values are divided by `unit`.
+struct Shown<'b> {
+    buckets: &'b [Bucket],
+    count: u64,
+    sum: u64,
+    unit: f64,
+}
+
+/// The text as it grows.
+struct Exposition {
+    text: String,
+    /// The caller's labels, as they are written, without braces.
+    labels: String,
+}
+
+impl Exposition {
+    fn new(labels: &[(&str, &str)]) -> Self {
+        let mut written: Vec<(String, &str)> = Vec::new();
+        for (name, value) in labels {
+            let name = label_name(name);
+            if written.iter().all(|(other, _)| *other != name) {
+                written.push((name, value));
+            }
+        }
+        let labels: Vec<String> = written.iter().map(|(name, value)| label(name, value)).collect();
+        Self { text: String::new(), labels: labels.join(",") }
+    }
+
+    fn describe(&mut self, name: &str, help: &str, kind: &str) {
+        let line = format!("# HELP {PREFIX}_{name} {help}\n# TYPE {PREFIX}_{name} {kind}\n");
+        self.text.push_str(&line);
+    }
+
+    fn sample(
+        &mut self,
+        name: &str,
+        suffix: &str,
+        own: &[(&str, &str)],
+        value: impl std::fmt::Display,
+    ) {
+        let mut labels = self.labels.clone();
+        for (name, value) in own {
+            if !labels.is_empty() {
+                labels.push(',');
+            }
+            labels.push_str(&label(name, value));
+        }
+        if !labels.is_empty() {
+            labels = format!("{{{labels}}}");
+        }
+        // Writing to a String cannot fail.
+        let _ = writeln!(self.text, "{PREFIX}_{name}{suffix}{labels} {value}");
+    }
+
+    fn histogram(&mut self, name: &str, help: &str, shown: &Shown<'_>) {
+        self.describe(name, help, "histogram");
+        for bucket in shown.buckets {
+            let bound = (bucket.at_most as f64 / shown.unit).to_string();
+            self.sample(name, "_bucket", &[("le", &bound)], bucket.count);
+        }
+        self.sample(name, "_bucket", &[("le", "+Inf")], shown.count);
+        self.sample(name, "_sum", &[], shown.sum as f64 / shown.unit);
+        self.sample(name, "_count", &[], shown.count);
+    }
+}
+
+fn label(name: &str, value: &str) -> String {
+    let value = value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+    format!("{name}=\"{value}\"")
+}
+
+/// A name that the format allows: `[a-zA-Z_][a-zA-Z0-9_]*`. Those that begin
+/// with `__` are Prometheus' own and would be dropped.
+fn label_name(name: &str) -> String {
+    let allowed = |it: char| if it.is_ascii_alphanumeric() { it } else { '_' };
+    let name: String = name.chars().map(allowed).collect();
+    let is_sound = name.starts_with(|it: char| !it.is_ascii_digit()) && !name.starts_with("__");
+    if is_sound && !OWN_LABELS.contains(&name.as_str()) {
+        name
+    } else {
+        format!("exported_{}", name.trim_start_matches('_'))
+    }
+}
+
+#[cfg(test)]
+mod tests;

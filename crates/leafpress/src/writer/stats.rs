@@ -1,0 +1,429 @@
+//! What the Writer did so far, in numbers.
+//!
+//! The writer's thread tells the [`Recorder`] once per group; whoever asks
+//! gets a [`WriterStats`], which is a copy and changes no more.
+//!
+//! ```text
+//! submit ──────── wait ────────► BEGIN … statements … COMMIT ──► answer
+//!   │                            │                    └commit┘     │
+//!   └──────────────────────── total ───────────────────────────────┘
+//! ```
+//!
+//! Invariants:
+//! 1. Every call that was in a committed group is counted once in `calls`, in
+//!    `wait` and in `total`; every group once in `commits`, in `commit` and in
+//!    `group_size`. So a replay counts nothing twice.
+//! 2. A snapshot is of one moment: its numbers belong together, but for those
+//!    of the queue, which moves on meanwhile.
+//!
+//! Must never: make the writer's thread wait for whoever reads the numbers
+//! longer than it takes to copy four histograms (under 20 µs), or lose a count
+//! because a time was out of range.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use hdrhistogram::Histogram;
+use serde::Serialize;
+
+use super::readers::OldestReader;
+
+/// Quantiles are exact to one part in a hundred: with a third digit each
+/// histogram takes 170 KiB in place of 25, and copying it makes commits wait.
+const DIGITS: u8 = 2;
+/// Longer times count as this. A commit of an hour has other problems.
+const LATENCY_US_MAX: u64 = 3_600_000_000;
+/// Larger groups count as this.
+const GROUP_SIZE_MAX: u64 = 1 << 24;
+/// Upper ends of the buckets that are shown, as Prometheus likes them: the
+/// same in all versions and few enough to be kept for years.
+const LATENCY_BOUNDS_US: [u64; 19] = [
+    10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000,
+    500_000, 1_000_000, 2_500_000, 5_000_000, 10_000_000,
+];
+const GROUP_SIZE_BOUNDS: [u64; 15] =
+    [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1_024, 2_048, 4_096, 8_192, 16_384];
+
+/// What a Writer did since it was opened. All counts only grow.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct WriterStats {
+    /// For how long the Writer has been open, in seconds.
+    pub open_s: f64,
+    /// Groups that were committed.
+    pub commits: u64,
+    /// Calls that were in them, failed ones too.
+    pub calls: u64,
+    /// Calls that were answered with an error, whatever became of their group.
+    pub calls_failed: u64,
+    /// Calls that were taken back before they began.
+    pub calls_cancelled: u64,
+    /// Calls that were sent away as the queue was full.
+    pub queue_full: u64,
+    /// Groups that were lost as a whole, because one of their calls (or the
+    /// disk) undid them; their other calls ran again.
+    pub groups_rolled_back: u64,
+    /// Calls that ran again because of that.
+    pub calls_replayed: u64,
+    /// How often another connection was writing when a group should begin.
+    pub busy_waits: u64,
+    /// Calls in a group.
+    pub group_size: GroupSizes,
+    /// From the submit of a call to the begin of its group.
+    pub wait: Latency,
+    /// The COMMIT alone, with its sync if the profile has one.
+    pub commit: Latency,
+    /// From the submit of a call to its answer.
+    pub total: Latency,
+    /// Calls that wait in the queue now.
+    pub queue_depth: u64,
+    /// The most that ever waited there at once.
+    pub queue_depth_max: u64,
+    /// Size of the write-ahead log after the last commit; 0 without one.
+    pub wal_bytes: u64,
+    /// The largest it has been after a commit.
+    pub wal_bytes_max: u64,
+    /// The reader to look at first, if any is out; see
+    /// [`OldestReader`] for how precise that is.
+    pub oldest_reader: Option<OldestReader>,
+}
+
+/// How long something took.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Latency {
+    /// How often it happened.
+    pub count: u64,
+    /// All of it together, in microseconds.
+    pub sum_us: u64,
+    /// The mean.
+    pub mean_us: f64,
+    /// Half were at most this; exact to 1 %, like the next two.
+    pub p50_us: u64,
+    /// 99 of 100 were at most this.
+    pub p99_us: u64,
+    /// 999 of 1,000 were at most this.
+    pub p999_us: u64,
+    /// The longest, exactly.
+    pub max_us: u64,
+    /// How many took at most how many microseconds.
+    pub buckets: Vec<Bucket>,
+}
+
+/// How many calls were committed at once.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct GroupSizes {
+    /// Groups.
+    pub count: u64,
+    /// Calls in all of them.
+    pub sum: u64,
+    /// The mean.
+    pub mean: f64,
+    /// Half of the groups had at most so many calls; exact to 1 %, like the next.
+    pub p50: u64,
+    /// 99 of 100 had at most so many.
+    pub p99: u64,
+    /// The largest, exactly.
+    pub max: u64,
+    /// How many groups had at most how many calls.
+    pub buckets: Vec<Bucket>,
+}
+
+/// A bucket of a histogram, as Prometheus counts: those below included. Those
+/// above the last bound are in the histogram's `count` alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Bucket {
+    /// The largest value in it (exact to 1 %).
+    pub at_most: u64,
+    /// How many values are not larger.
+    pub count: u64,
+}
+
+/// What a committed group tells.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct GroupDone {
+    /// Those of its calls that were answered with an error.
+    pub failed: u64,
+    /// When its BEGIN was about to run.
+    pub begun: Instant,
+    /// How long COMMIT took.
+    pub commit: Duration,
+    /// When its callers were answered, or about to be.
+    pub answered: Instant,
+    /// Size of the write-ahead log now; 0 without one.
+    pub wal_bytes: u64,
+}
+
+/// Takes the numbers as they come. The writer's thread tells it of groups,
+/// other threads of their queue.
+#[derive(Debug)]
+pub(crate) struct Recorder {
+    opened: Instant,
+    groups: Mutex<Groups>,
+    calls_cancelled: AtomicU64,
+    queue_full: AtomicU64,
+    queue_depth: AtomicU64,
+    queue_depth_max: AtomicU64,
+}
+
+/// What the writer's thread tells.
+#[derive(Debug, Clone)]
+struct Groups {
+    calls_failed: u64,
+    rolled_back: u64,
+    calls_replayed: u64,
+    busy_waits: u64,
+    wal_bytes: u64,
+    wal_bytes_max: u64,
+    size: Distribution,
+    wait: Distribution,
+    commit: Distribution,
+    total: Distribution,
+}
+
+impl Recorder {
+    /// A recorder of nothing yet.
+    pub fn new() -> Self {
+        Self {
+            opened: Instant::now(),
+            groups: Mutex::new(Groups {
+                calls_failed: 0,
+                rolled_back: 0,
+                calls_replayed: 0,
+                busy_waits: 0,
+                wal_bytes: 0,
+                wal_bytes_max: 0,
+                size: Distribution::new(GROUP_SIZE_MAX),
+                wait: Distribution::new(LATENCY_US_MAX),
+                commit: Distribution::new(LATENCY_US_MAX),
+                total: Distribution::new(LATENCY_US_MAX),
+            }),
+            calls_cancelled: AtomicU64::new(0),
+            queue_full: AtomicU64::new(0),
+            queue_depth: AtomicU64::new(0),
+            queue_depth_max: AtomicU64::new(0),
+        }
+    }
+
+    /// A group is committed; `submitted` tells of each of its calls when it was
+    /// submitted. Calls that failed by themselves belong to it.
+    pub fn group_committed(&self, group: &GroupDone, submitted: impl Iterator<Item = Instant>) {
+        let mut groups = self.groups();
+        let mut calls = 0;
+        for submitted in submitted {
+            calls += 1;
+            groups.wait.record(microseconds(group.begun.saturating_duration_since(submitted)));
+            groups.total.record(microseconds(group.answered.saturating_duration_since(submitted)));
+        }
+        groups.size.record(calls);
+        groups.commit.record(microseconds(group.commit));
+        groups.calls_failed += group.failed;
+        groups.wal_bytes = group.wal_bytes;
+        groups.wal_bytes_max = groups.wal_bytes_max.max(group.wal_bytes);
+    }
+
+    /// A group was lost; so many of its calls will run again.
+    pub fn group_rolled_back(&self, calls_replayed: u64) {
+        let mut groups = self.groups();
+        groups.rolled_back += 1;
+        groups.calls_replayed += calls_replayed;
+    }
+
+    /// Calls were answered with an error and are in no committed group.
+    pub fn calls_failed(&self, calls: u64) {
+        self.groups().calls_failed += calls;
+    }
+
+    /// Another connection was writing when a group should begin.
+    pub fn busy_wait(&self) {
+        self.groups().busy_waits += 1;
+    }
+
+    /// A call was taken back before it began.
+    pub fn call_cancelled(&self) {
+        self.calls_cancelled.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A call was sent away as the queue was full.
+    pub fn queue_full(&self) {
+        self.queue_full.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// So many calls wait now. Whoever changes the queue tells it while the
+    /// queue is still locked: then the last number told is the right one.
+    pub fn queue_depth(&self, calls: usize) {
+        let calls = calls as u64;
+        self.queue_depth.store(calls, Ordering::Relaxed);
+        if calls > self.queue_depth_max.load(Ordering::Relaxed) {
+            self.queue_depth_max.fetch_max(calls, Ordering::Relaxed);
+        }
+    }
+
+    /// The numbers of this moment. Readers are not its business: whoever has
+    /// the pool puts `oldest_reader` in.
+    pub fn snapshot(&self) -> WriterStats {
+        // Quantiles are looked for in a copy, while the next group goes on.
+        let groups = self.groups().clone();
+        let group_size = groups.size.group_sizes();
+        WriterStats {
+            open_s: self.opened.elapsed().as_secs_f64(),
+            commits: group_size.count,
+            calls: group_size.sum,
+            calls_failed: groups.calls_failed,
+            calls_cancelled: self.calls_cancelled.load(Ordering::Relaxed),
+            queue_full: self.queue_full.load(Ordering::Relaxed),
+            groups_rolled_back: groups.rolled_back,
+            calls_replayed: groups.calls_replayed,
+            busy_waits: groups.busy_waits,
+            group_size,
+            wait: groups.wait.latency(),
+            commit: groups.commit.latency(),
+            total: groups.total.latency(),
+            queue_depth: self.queue_depth.load(Ordering::Relaxed),
+            queue_depth_max: self.queue_depth_max.load(Ordering::Relaxed),
+            wal_bytes: groups.wal_bytes,
+            wal_bytes_max: groups.wal_bytes_max,
+            oldest_reader: None,
+        }
+    }
+
+    /// A panic while it was locked leaves at worst one group half counted.
+    fn groups(&self) -> MutexGuard<'_, Groups> {
+        self.groups.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn microseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}
+
+/// A histogram, and exactly what it can only tell about.
+#[derive(Debug, Clone)]
+struct Distribution {
+    values: Histogram<u64>,
+    sum: u64,
+    max: u64,
+}
+
+impl Distribution {
+    fn new(value_max: u64) -> Self {
+        let values = Histogram::new_with_max(value_max, DIGITS);
+        // The bounds are constants, and sound ones.
+        let values = values.expect("a histogram from 1 to more than 2, with 0 to 5 digits");
+        Self { values, sum: 0, max: 0 }
+    }
+
+    #[inline]
+    fn record(&mut self, value: u64) {
+        self.values.saturating_record(value);
+        self.sum = self.sum.saturating_add(value);
+        self.max = self.max.max(value);
+    }
+
+    fn mean(&self) -> f64 {
+        if self.values.is_empty() { 0.0 } else { self.sum as f64 / self.values.len() as f64 }
+    }
+
+    /// A histogram knows a value by its bucket's upper end, which nothing may have reached.
+    fn quantile(&self, quantile: f64) -> u64 {
+        self.values.value_at_quantile(quantile).min(self.max)
+    }
+
+    fn buckets(&self, bounds: &[u64]) -> Vec<Bucket> {
+        let mut recorded = self.values.iter_recorded().peekable();
+        let mut count = 0;
+        let buckets = bounds.iter().map(|&at_most| {
+            let is_below = |value: u64| self.values.lowest_equivalent(value) <= at_most;
+            while let Some(step) = recorded.next_if(|it| is_below(it.value_iterated_to())) {
+                count += step.count_at_value();
+            }
+            Bucket { at_most, count }
+        });
+        buckets.collect()
+    }
+
+    fn latency(&self) -> Latency {
+        Latency {
+            count: self.values.len(),
+            sum_us: self.sum,
+            mean_us: self.mean(),
+            p50_us: self.quantile(0.5),
+            p99_us: self.quantile(0.99),
+            p999_us: self.quantile(0.999),
+            max_us: self.max,
+            buckets: self.buckets(&LATENCY_BOUNDS_US),
+        }
+    }
+
+    fn group_sizes(&self) -> GroupSizes {
+        GroupSizes {
+            count: self.values.len(),
+            sum: self.sum,
+            mean: self.mean(),
+            p50: self.quantile(0.5),
+            p99: self.quantile(0.99),
+            max: self.max,
+            buckets: self.buckets(&GROUP_SIZE_BOUNDS),
+        }
+    }
+}
+
+/// A small table for people.
+impl fmt::Display for WriterStats {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let size = &self.group_size;
+        writeln!(f, "commits        {} in {:.1} s", self.commits, self.open_s)?;
+        writeln!(
+            f,
+            "calls          {}: {} failed, {} cancelled, {} sent away as the queue was full",
+            self.calls, self.calls_failed, self.calls_cancelled, self.queue_full
+        )?;
+        writeln!(
+            f,
+            "calls a commit {:.1} in the mean, half at most {}, 99 % at most {}, at most {}",
+            size.mean, size.p50, size.p99, size.max
+        )?;
+        writeln!(
+            f,
+            "rolled back    {} groups, {} calls ran again; {} waits for other writers",
+            self.groups_rolled_back, self.calls_replayed, self.busy_waits
+        )?;
+        writeln!(f, "queue          {} calls, at most {}", self.queue_depth, self.queue_depth_max)?;
+        writeln!(f, "WAL            {} bytes, at most {}", self.wal_bytes, self.wal_bytes_max)?;
+        if let Some(reader) = &self.oldest_reader {
+            writeln!(f, "oldest reader  {reader}")?;
+        }
+        write!(f, "               {}", columns(["p50", "p99", "p99.9", "max", "mean"]))?;
+        for (name, latency) in
+            [("wait", &self.wait), ("commit", &self.commit), ("total", &self.total)]
+        {
+            let mean_us = latency.mean_us.round() as u64;
+            let Latency { p50_us, p99_us, p999_us, max_us, .. } = *latency;
+            let shown = [p50_us, p99_us, p999_us, max_us, mean_us].map(shown_time);
+            write!(f, "\n{name:<15}{}", columns(shown.each_ref().map(String::as_str)))?;
+        }
+        Ok(())
+    }
+}
+
+fn columns(texts: [&str; 5]) -> String {
+    texts.map(|text| format!("{text:>10}")).concat()
+}
+
+/// Three digits are enough for people.
+fn shown_time(time_us: u64) -> String {
+    let time = time_us as f64;
+    match time_us {
+        0..1_000 => format!("{time_us} µs"),
+        1_000..10_000 => format!("{:.2} ms", time / 1e3),
+        10_000..100_000 => format!("{:.1} ms", time / 1e3),
+        100_000..1_000_000 => format!("{:.0} ms", time / 1e3),
+        _ => format!("{:.2} s", time / 1e6),
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests;
