@@ -7,5 +7,5 @@ mod prometheus;
 mod readers;
 mod stats;
 
-pub use self::readers::OldestReader;
+pub use self::readers::{OldestReader, Reader};
 pub use self::stats::{Bucket, GroupSizes, Latency, WriterStats};

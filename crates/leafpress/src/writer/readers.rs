@@ -1,20 +1,136 @@
 //! Read-only connections beside the Writer's own.
+//!
+//! ```text
+//! idle ──► get ──► Reader (a guard) ──► drop ──► reset ──► idle
+//!                                                  └──► closed, if it cannot be
+//! ```
+//!
+//! Each reader that is out has a name, and the pool knows for how long it has
+//! been out: a read transaction that is forgotten stops every checkpoint from
+//! finishing, and the write-ahead log then grows without end.
+//!
+//! Invariants:
+//! 1. No more than `size_max` connections are open, those being opened included.
+//! 2. A connection in `idle` is in no transaction, has no statement running,
+//!    reads nothing but its own database, and cannot write.
+//!
+//! Must never: touch a connection that is out from another thread. What is
+//! known of it is what it said itself ([`Activity`]).
 
+use std::collections::BTreeMap;
 use std::fmt;
-use std::time::Duration;
+use std::ops::Deref;
+use std::panic::Location;
+use std::path::PathBuf;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
+use rusqlite::{Connection, OpenFlags};
 use serde::{Serialize, Serializer};
 
+use self::activity::Activity;
+use crate::error::{Error, Result};
+
+mod activity;
+#[cfg(test)]
+mod tests;
+
+/// What a pool may use, and how long it waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ReaderLimits {
+    /// Connections that may be open at once. Each has a page cache of its own
+    /// (2 MB by SQLite's default) and file descriptors.
+    pub size_max: usize,
+    /// How long to wait for one to come back while all are out. Without an end
+    /// a thread that holds one and asks for another would wait for itself.
+    pub wait_max: Duration,
+}
+
+impl Default for ReaderLimits {
+    fn default() -> Self {
+        Self { size_max: 16, wait_max: Duration::from_secs(5) }
+    }
+}
+
+/// A pool of read-only connections.
+#[derive(Debug, Clone)]
+pub(crate) struct ReaderPool {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    path: PathBuf,
+    vfs: Option<String>,
+    limits: ReaderLimits,
+    state: Mutex<State>,
+    /// Rung when a reader comes back or the pool is closed.
+    returned: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    idle: Vec<Pooled>,
+    /// Those that are out or being opened, in the order in which they went.
+    out: BTreeMap<u64, Out>,
+    next: u64,
+    is_closed: bool,
+}
+
+/// A connection, and what it tells of itself.
+#[derive(Debug)]
+struct Pooled {
+    connection: Connection,
+    activity: Arc<Activity>,
+}
+
+#[derive(Debug)]
+struct Out {
+    name: String,
+    since: Instant,
+    activity: Arc<Activity>,
+}
+
+/// A read-only connection, lent until it is dropped.
+///
+/// Read from it as from any [`rusqlite::Connection`]. It sees what is committed
+/// when a statement or transaction of its own begins. One statement that is
+/// stepped through slowly, or one `BEGIN` that is never ended, holds that state
+/// for as long, and no checkpoint can go past it: so drop rows, statements and
+/// the reader itself as soon as they are done with.
+///
+/// When it is dropped, a transaction left open is rolled back, and another
+/// caller gets the connection with its prepared statements; settings made by
+/// PRAGMA stay too. A connection that has databases attached, that was made
+/// writable, or that cannot be brought to rest is closed instead.
+#[derive(Debug)]
+pub struct Reader {
+    /// There until drop takes it.
+    pooled: Option<Pooled>,
+    id: u64,
+    shared: Arc<Shared>,
+}
+
 /// A reader that is out.
+///
+/// Of all that are, the one to look at first: the one that has been out longest
+/// of those in a read transaction, else the one that has been out longest.
+///
+/// How precise that is: its statements tell when they begin and end, and
+/// whether `BEGIN` was among them is looked at each time that the reader is
+/// used. So a running statement is always seen, and a transaction from its
+/// `BEGIN` on, even if it has not read anything yet (and then holds nothing).
+/// One that is begun in another way than by a statement with that first word,
+/// such as a comment before it, is seen when the reader is used again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct OldestReader {
-    /// Its name, or the place in the program that asked for it, `file.rs:12`.
+    /// Its name, or the place in the program that asked for it, `src/file.rs:12`.
     pub name: String,
     /// How long it has been out; as JSON in seconds, `open_for_s`.
     #[serde(rename = "open_for_s", serialize_with = "as_seconds")]
     pub open_for: Duration,
-    /// Whether it was in a read transaction when its holder last used it.
+    /// Whether it is in a read transaction, which stops checkpoints.
     pub in_transaction: bool,
 }
 
@@ -28,3 +144,178 @@ impl fmt::Display for OldestReader {
 fn as_seconds<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_f64(duration.as_secs_f64())
 }
+
+impl ReaderPool {
+    /// A pool for the database at `path`, opened with the VFS of that name.
+    /// Nothing is opened before it is needed.
+    pub fn new(path: impl Into<PathBuf>, vfs: Option<String>, limits: ReaderLimits) -> Self {
+        let (path, state, returned) = (path.into(), Mutex::default(), Condvar::new());
+        Self { shared: Arc::new(Shared { path, vfs, limits, state, returned }) }
+    }
+
+    /// Lends a connection, by `name` or by the place that calls.
+    ///
+    /// # Errors
+    /// When `size_max` readers are out and none comes back within `wait_max`:
+    /// the error names those that are out. When a database cannot be opened for
+    /// reading, or the pool is closed. Nothing is changed by any of them.
+    #[track_caller]
+    pub fn get(&self, name: Option<&str>) -> Result<Reader> {
+        let place = Location::caller();
+        let name = name.map_or_else(|| format!("{}:{}", place.file(), place.line()), str::to_owned);
+        let (id, idle) = self.take_place(name)?;
+        let pooled = match idle {
+            Some(pooled) => pooled,
+            // The place is taken, so nobody waits while the file is opened.
+            None => self.shared.open().inspect_err(|_| self.shared.give_back(id, None))?,
+        };
+        if let Some(out) = self.shared.state().out.get_mut(&id) {
+            out.activity = Arc::clone(&pooled.activity);
+        }
+        Ok(Reader { pooled: Some(pooled), id, shared: Arc::clone(&self.shared) })
+    }
+
+    /// Enters the name among those that are out, and takes an idle connection if there is one.
+    fn take_place(&self, name: String) -> Result<(u64, Option<Pooled>)> {
+        let ReaderLimits { size_max, wait_max } = self.shared.limits;
+        let is_full = |state: &mut State| !state.is_closed && state.out.len() >= size_max.max(1);
+        let state = self.shared.state();
+        let waited = self.shared.returned.wait_timeout_while(state, wait_max, is_full);
+        let (mut state, waited) = waited.unwrap_or_else(PoisonError::into_inner);
+        if state.is_closed {
+            return Err(Error::usage("the Writer is closed, and its readers with it"));
+        }
+        if waited.timed_out() {
+            return Err(all_out(&state, wait_max));
+        }
+        let idle = state.idle.pop();
+        let activity = Arc::default();
+        let id = state.next;
+        state.next += 1;
+        state.out.insert(id, Out { name, since: Instant::now(), activity });
+        Ok((id, idle))
+    }
+
+    /// The reader to look at first, if one is out; [`OldestReader`] says which it is.
+    pub fn oldest(&self) -> Option<OldestReader> {
+        let state = self.shared.state();
+        let mut oldest: Option<OldestReader> = None;
+        for out in state.out.values() {
+            let it = out.shown();
+            if oldest.as_ref().is_none_or(|oldest| it.in_transaction && !oldest.in_transaction) {
+                oldest = Some(it);
+            }
+        }
+        oldest
+    }
+
+    /// Closes what is idle. Readers that are out go on, and are closed when
+    /// they come back; nobody gets another one.
+    pub fn close(&self) {
+        let idle = {
+            let mut state = self.shared.state();
+            state.is_closed = true;
+            std::mem::take(&mut state.idle)
+        };
+        self.shared.returned.notify_all();
+        drop(idle);
+    }
+}
+
+impl Out {
+    fn shown(&self) -> OldestReader {
+        OldestReader {
+            name: self.name.clone(),
+            open_for: self.since.elapsed(),
+            in_transaction: self.activity.in_transaction(),
+        }
+    }
+}
+
+fn all_out(state: &State, waited: Duration) -> Error {
+    let holders: Vec<String> = state.out.values().map(|it| it.shown().to_string()).collect();
+    let message = format!(
+        "no reader came back within {:.1} s; all {} are out:\n  {}",
+        waited.as_secs_f64(),
+        holders.len(),
+        holders.join("\n  ")
+    );
+    Error::usage(message).to_do("drop readers when they are done with, or allow more of them")
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn open(&self) -> Result<Pooled> {
+        let refused = |error| {
+            Error::sqlite("open the database for reading", error)
+                .to_do("see that the file is there and that it and its folder can be read")
+        };
+        let mut connection = self.connect().map_err(refused)?;
+        let activity = Activity::watch(&mut connection).map_err(refused)?;
+        Ok(Pooled { connection, activity })
+    }
+
+    fn connect(&self) -> rusqlite::Result<Connection> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = match &self.vfs {
+            Some(vfs) => Connection::open_with_flags_and_vfs(&self.path, flags, vfs.as_str())?,
+            None => Connection::open_with_flags(&self.path, flags)?,
+        };
+        connection.pragma_update(None, "query_only", true)?;
+        connection.pragma_update(None, "wal_autocheckpoint", 0)?;
+        Ok(connection)
+    }
+
+    /// Ends what went out as `id`; the connection is idle again if there is one.
+    fn give_back(&self, id: u64, pooled: Option<Pooled>) {
+        let mut state = self.state();
+        state.out.remove(&id);
+        let to_close = if state.is_closed {
+            pooled
+        } else {
+            state.idle.extend(pooled);
+            None
+        };
+        drop(state);
+        self.returned.notify_one();
+        // Closing may take a while, so not under the lock.
+        drop(to_close);
+    }
+}
+
+impl Deref for Reader {
+    type Target = Connection;
+
+    fn deref(&self) -> &Connection {
+        let pooled = self.pooled.as_ref().expect("a reader has its connection until it is dropped");
+        pooled.activity.used(&pooled.connection);
+        &pooled.connection
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        let pooled = self.pooled.take().filter(|it| bring_to_rest(&it.connection).unwrap_or(false));
+        self.shared.give_back(self.id, pooled);
+    }
+}
+
+/// Makes a connection one that nobody has used (invariant 2), and tells
+/// whether that worked.
+fn bring_to_rest(connection: &Connection) -> rusqlite::Result<bool> {
+    if !connection.is_autocommit() {
+        connection.execute_batch("ROLLBACK")?;
+    }
+    // A statement that was leaked, or an attached database (the third name).
+    if connection.is_busy() || connection.db_name(2).is_ok() {
+        return Ok(false);
+    }
+    connection.busy_timeout(BUSY_TIMEOUT)?;
+    connection.prepare_cached("PRAGMA query_only")?.query_row([], |row| row.get(0))
+}
+
+/// In WAL mode readers wait only for a recovery or an exclusive lock.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(5);

@@ -1,0 +1,87 @@
+//! What a connection says of itself while another thread holds it.
+//!
+//! SQLite calls back when a statement begins and when it ends, always on the
+//! thread that runs it; here that becomes a number that any thread can read.
+//! No connection is asked from a thread that does not hold it: ours are opened
+//! without a mutex.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use rusqlite::trace::{TraceEvent, TraceEventCodes};
+use rusqlite::{Connection, TransactionState};
+
+/// Whether a connection may be holding a snapshot.
+///
+/// Its numbers order nothing else, so that they are relaxed.
+#[derive(Debug, Default)]
+pub(super) struct Activity {
+    /// Statements that have begun and not ended.
+    running: AtomicU32,
+    /// Whether BEGIN or SAVEPOINT was last, and not their end.
+    is_explicit: AtomicBool,
+}
+
+impl Activity {
+    /// Watches all statements of a connection from now on.
+    pub fn watch(connection: &mut Connection) -> rusqlite::Result<Arc<Self>> {
+        let activity = Arc::new(Self::default());
+        let told = Arc::clone(&activity);
+        let codes = TraceEventCodes::SQLITE_TRACE_STMT | TraceEventCodes::SQLITE_TRACE_PROFILE;
+        connection.trace_v2(codes, Some(move |event: TraceEvent<'_>| told.hear(&event)))?;
+        Ok(activity)
+    }
+
+    fn hear(&self, event: &TraceEvent<'_>) {
+        match event {
+            TraceEvent::Stmt(_, sql) => {
+                self.running.fetch_add(1, Ordering::Relaxed);
+                if let Some(is_explicit) = transaction_word(sql) {
+                    self.is_explicit.store(is_explicit, Ordering::Relaxed);
+                }
+            }
+            TraceEvent::Profile(..) => {
+                // The end of one whose begin was not told counts for nothing.
+                let one_less = |running: u32| running.checked_sub(1);
+                let _ = self.running.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less);
+            }
+            _ => {}
+        }
+    }
+
+    /// Its holder uses the connection now, so that it can be asked itself. That
+    /// mends what a statement told wrongly: one that failed, or words that are
+    /// not at its begin.
+    pub fn used(&self, connection: &Connection) {
+        let is_explicit = !connection.is_autocommit();
+        self.is_explicit.store(is_explicit, Ordering::Relaxed);
+        if self.running.load(Ordering::Relaxed) > 0
+            && matches!(connection.transaction_state::<&str>(None), Ok(TransactionState::None))
+        {
+            self.running.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether the connection is in a read transaction, as far as is known.
+    pub fn in_transaction(&self) -> bool {
+        self.running.load(Ordering::Relaxed) > 0 || self.is_explicit.load(Ordering::Relaxed)
+    }
+}
+
+/// Whether a statement begins (`true`) or ends (`false`) a transaction.
+fn transaction_word(sql: &str) -> Option<bool> {
+    let mut words = sql.split(|it: char| !it.is_ascii_alphanumeric()).filter(|it| !it.is_empty());
+    let word = words.next()?;
+    let is = |name: &str| word.eq_ignore_ascii_case(name);
+    if is("BEGIN") || is("SAVEPOINT") {
+        Some(true)
+    } else if is("COMMIT") || is("END") {
+        Some(false)
+    } else if is("ROLLBACK") {
+        // ROLLBACK TO stays within.
+        let goes_on = words.any(|it| it.eq_ignore_ascii_case("TO"));
+        (!goes_on).then_some(false)
+    } else {
+        None
+    }
+}
