@@ -6,6 +6,8 @@
 //! | | |
 //! |---|---|
 //! | [`load`] | CSV files and rows made in memory to a table, in bulk: pressed B-tree pages |
+//! | [`profile`] | four ways to write a database, named by what survives a crash |
+//! | [`storage`] | what the disk under a path can do |
 //! | [`verify`] | is a database sound? |
 //! | [`Error`] | what happened, where, what is on disk now, what to do |
 //!
@@ -31,10 +33,13 @@ mod error;
 pub mod fuzzing;
 mod input;
 pub mod load;
+pub mod profile;
 mod schema;
 mod sort;
+pub mod storage;
 pub mod verify;
 pub mod vfs;
 pub mod writer;
 
 pub use error::{BadRow, Error, ErrorKind, Result};
+pub use profile::Profile;

@@ -1,0 +1,282 @@
+//! What is really in force on a connection, by asking it.
+//!
+//! Stands beside [`super::open`], which compares the answer with the profile,
+//! and serves whoever wants to look again later: a `PRAGMA` changes a
+//! connection's settings at any time, and in a rollback mode another program
+//! can change the journal mode of the database.
+//!
+//! Must never: report a setting that was not read from the connection.
+
+use std::fmt;
+use std::time::Duration;
+
+use rusqlite::Connection;
+use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ValueRef};
+use serde::Serialize;
+
+use super::Profile;
+use crate::error::{Error, ErrorKind, Result};
+
+/// How SQLite undoes what was half done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum JournalMode {
+    /// Old pages go to a file that is deleted at the commit.
+    Delete,
+    /// The same, and the file is cut to no bytes.
+    Truncate,
+    /// The same, and the file's header is overwritten.
+    Persist,
+    /// Old pages are kept in memory.
+    Memory,
+    /// New pages go to a write-ahead log.
+    Wal,
+    /// Nothing is kept: there is no way back.
+    Off,
+}
+
+/// When SQLite waits until the disk has what was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Synchronous {
+    /// Never.
+    Off,
+    /// At the moments without which a file could be damaged.
+    Normal,
+    /// At every commit.
+    Full,
+    /// At every commit, and for the folder after a journal is deleted.
+    Extra,
+}
+
+impl JournalMode {
+    /// All that SQLite knows.
+    pub const ALL: [Self; 6] =
+        [Self::Delete, Self::Truncate, Self::Persist, Self::Memory, Self::Wal, Self::Off];
+
+    /// The word of `PRAGMA journal_mode`, in lower case.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Delete => "delete",
+            Self::Truncate => "truncate",
+            Self::Persist => "persist",
+            Self::Memory => "memory",
+            Self::Wal => "wal",
+            Self::Off => "off",
+        }
+    }
+}
+
+impl Synchronous {
+    /// All, in the order of their numbers.
+    pub const ALL: [Self; 4] = [Self::Off, Self::Normal, Self::Full, Self::Extra];
+
+    /// The word of `PRAGMA synchronous`, in lower case.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Normal => "normal",
+            Self::Full => "full",
+            Self::Extra => "extra",
+        }
+    }
+}
+
+impl fmt::Display for JournalMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.name().to_ascii_uppercase())
+    }
+}
+
+impl fmt::Display for Synchronous {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.name().to_ascii_uppercase())
+    }
+}
+
+impl FromSql for JournalMode {
+    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
+        let word = value.as_str()?;
+        let found = Self::ALL.into_iter().find(|mode| mode.name().eq_ignore_ascii_case(word));
+        found.ok_or(FromSqlError::InvalidType)
+    }
+}
+
+impl FromSql for Synchronous {
+    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
+        let number = value.as_i64()?;
+        let found = usize::try_from(number).ok().and_then(|it| Self::ALL.get(it));
+        found.copied().ok_or(FromSqlError::OutOfRange(number))
+    }
+}
+
+/// The settings of one connection, as SQLite itself tells them.
+///
+/// `Display` says it in plain words, over some lines.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct InForce {
+    /// The profile that it was opened under.
+    pub profile: Profile,
+    /// What that profile promises.
+    pub promise: &'static str,
+    /// How half-done transactions are undone.
+    pub journal_mode: JournalMode,
+    /// When SQLite waits for the disk.
+    pub synchronous: Synchronous,
+    /// After how many pages in the log a commit of this connection makes a
+    /// checkpoint; 0 is never.
+    pub wal_autocheckpoint_pages: u32,
+    /// On macOS, whether a sync also empties the disk's own cache.
+    pub full_fsync: bool,
+    /// On macOS, whether the syncs of a checkpoint do.
+    pub checkpoint_full_fsync: bool,
+    /// Whether foreign keys are enforced on this connection.
+    pub foreign_keys: bool,
+    /// How long to wait for a lock, in milliseconds.
+    pub busy_timeout_ms: u64,
+    /// Bytes in a page.
+    pub page_size_bytes: u32,
+    /// The SQLite that is linked.
+    pub sqlite_version: &'static str,
+    /// Whether SQLite was compiled to sync data without the metadata nobody
+    /// reads, by `fdatasync`; `None` where that cannot be known. It costs time
+    /// only: either call makes the same promise.
+    pub uses_fdatasync: Option<bool>,
+}
+
+impl InForce {
+    /// Asks `connection`, which was opened under `profile`.
+    ///
+    /// Reads the database's header, and so waits if somebody holds it alone.
+    ///
+    /// # Errors
+    /// When SQLite does not answer. Nothing was changed.
+    pub fn read(connection: &Connection, profile: Profile) -> Result<Self> {
+        let unanswered = |source| Error::sqlite("tell its settings", source);
+        Ok(Self {
+            profile,
+            promise: profile.promise(),
+            journal_mode: ask(connection, "journal_mode").map_err(unanswered)?,
+            synchronous: ask(connection, "synchronous").map_err(unanswered)?,
+            wal_autocheckpoint_pages: pages(connection).map_err(unanswered)?,
+            full_fsync: ask(connection, "fullfsync").map_err(unanswered)?,
+            checkpoint_full_fsync: ask(connection, "checkpoint_fullfsync").map_err(unanswered)?,
+            foreign_keys: ask(connection, "foreign_keys").map_err(unanswered)?,
+            busy_timeout_ms: ask::<i64>(connection, "busy_timeout")
+                .map_err(unanswered)?
+                .unsigned_abs(),
+            page_size_bytes: ask(connection, "page_size").map_err(unanswered)?,
+            sqlite_version: rusqlite::version(),
+            uses_fdatasync: uses_fdatasync(),
+        })
+    }
+
+    /// Fails if a setting is not what the profile needs.
+    ///
+    /// To be asked again after foreign code had the connection, or, in a
+    /// rollback mode, after another program could have changed the database's
+    /// journal mode.
+    ///
+    /// # Errors
+    /// Names the first setting that is off. Nothing was changed.
+    pub fn check(&self) -> Result<()> {
+        let Self { profile, .. } = self;
+        let differs = |what: &str, is: &dyn fmt::Display, wanted: &dyn fmt::Display| {
+            let message =
+                format!("profile {profile} needs {what} = {wanted}, but {is} is in force");
+            Err(Error::from(ErrorKind::Usage(message)))
+        };
+        if self.journal_mode != profile.journal_mode() {
+            return differs("journal_mode", &self.journal_mode, &profile.journal_mode());
+        }
+        if self.synchronous != profile.synchronous() {
+            return differs("synchronous", &self.synchronous, &profile.synchronous());
+        }
+        if profile.is_wal() && self.wal_autocheckpoint_pages != 0 {
+            return differs("wal_autocheckpoint", &self.wal_autocheckpoint_pages, &0);
+        }
+        if needs_full_fsync(*profile) && !(self.full_fsync && self.checkpoint_full_fsync) {
+            return differs("fullfsync and checkpoint_fullfsync", &"OFF", &"ON");
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for InForce {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { profile, promise, journal_mode, synchronous, .. } = self;
+        writeln!(f, "profile {profile}: {promise}")?;
+        writeln!(f, "journal_mode {journal_mode}: {}", journal_in_words(*journal_mode))?;
+        writeln!(f, "synchronous {synchronous}: {}", synchronous_in_words(*synchronous))?;
+        if *journal_mode == JournalMode::Wal {
+            match self.wal_autocheckpoint_pages {
+                0 => writeln!(f, "checkpoints: never by a commit of this connection")?,
+                pages => writeln!(f, "checkpoints: by the commit that fills {pages} pages")?,
+            }
+        }
+        let how = match (cfg!(target_vendor = "apple") && self.full_fsync, self.uses_fdatasync) {
+            (true, _) => "F_FULLFSYNC, which empties the disk's cache too",
+            (_, Some(true)) => "fdatasync",
+            (_, Some(false)) => "fsync",
+            (_, None) => "fdatasync or fsync, which this build of SQLite does not tell",
+        };
+        let how = if *synchronous == Synchronous::Off { "none" } else { how };
+        writeln!(f, "sync call: {how}")?;
+        let keys = if self.foreign_keys { "enforced" } else { "not enforced" };
+        write!(
+            f,
+            "foreign keys: {keys}; pages of {} bytes; SQLite {}",
+            self.page_size_bytes, self.sqlite_version
+        )
+    }
+}
+
+fn journal_in_words(mode: JournalMode) -> &'static str {
+    match mode {
+        JournalMode::Wal => "new pages go to a log beside the database",
+        JournalMode::Delete => "old pages go to a file that is deleted at the commit",
+        JournalMode::Truncate => "old pages go to a file that is emptied at the commit",
+        JournalMode::Persist => "old pages go to a file that is marked as void at the commit",
+        JournalMode::Memory => "old pages are kept in memory, where a crash takes them",
+        JournalMode::Off => "old pages are not kept",
+    }
+}
+
+fn synchronous_in_words(synchronous: Synchronous) -> &'static str {
+    match synchronous {
+        Synchronous::Extra => "each commit waits for the disk, and for the folder as well",
+        Synchronous::Full => "each commit waits for the disk",
+        Synchronous::Normal => "only what keeps the file sound waits for the disk",
+        Synchronous::Off => "nothing waits for the disk",
+    }
+}
+
+/// Whether this system's plain sync leaves the bytes in the disk's own cache.
+pub(super) fn needs_full_fsync(profile: Profile) -> bool {
+    cfg!(target_vendor = "apple") && profile.synchronous() > Synchronous::Off
+}
+
+/// SQLite lists no compile option for it. Both crates are built in one
+/// environment, so that ours holds for the bundled library; a library that was
+/// built elsewhere tells nothing.
+fn uses_fdatasync() -> Option<bool> {
+    let is_foreign = option_env!("LIBSQLITE3_SYS_USE_PKG_CONFIG").is_some();
+    let flags = [option_env!("LIBSQLITE3_FLAGS"), option_env!("CFLAGS")];
+    let is_asked_for = flags.into_iter().flatten().any(|it| it.contains("HAVE_FDATASYNC"));
+    (!is_foreign).then_some(is_asked_for && !cfg!(target_vendor = "apple"))
+}
+
+pub(super) fn ask<T: FromSql>(connection: &Connection, pragma: &str) -> rusqlite::Result<T> {
+    connection.pragma_query_value(None, pragma, |row| row.get(0))
+}
+
+/// SQLite answers with a number below zero if it was set to one; both are never.
+fn pages(connection: &Connection) -> rusqlite::Result<u32> {
+    ask::<i64>(connection, "wal_autocheckpoint").map(|it| u32::try_from(it).unwrap_or(0))
+}
+
+/// The wait as SQLite takes it, in whole milliseconds, and never 0 by rounding.
+pub(super) fn whole_milliseconds(wait: Duration) -> i32 {
+    let rounded_up = wait.as_nanos().div_ceil(1_000_000);
+    i32::try_from(rounded_up).unwrap_or(i32::MAX)
+}

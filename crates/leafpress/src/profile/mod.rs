@@ -1,0 +1,216 @@
+//! Durability profiles: four ways to write a database, named by their promise.
+//!
+//! Every connection that Leafpress makes to somebody's database for writing
+//! small transactions is opened by [`open`], under one [`Profile`]. What
+//! SQLite then really does is read back and returned as [`InForce`]; where that
+//! is not what the profile needs, there is no connection but an error.
+//!
+//! | file | does |
+//! |---|---|
+//! | `mod.rs` | the profiles and their promises: the one table, docs are made from it |
+//! | `open.rs` | opens under a profile; all that is refused |
+//! | `in_force.rs` | asks a connection what is in force |
+//!
+//! Invariants:
+//! 1. A connection that [`open`] returns has every setting of its profile: each
+//!    was read back from that connection.
+//! 2. While the settings of a database are changed, every sync that SQLite
+//!    knows is on, whatever the profile: the way into a profile is as safe as
+//!    the safest of them.
+//! 3. The database is looked at through SQLite only. On Unix, closing a handle
+//!    of our own would drop the locks that this process holds on the file.
+//!
+//! Must never: open anything with weaker settings than were asked for because
+//! the stronger ones did not work.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Serialize, Serializer};
+
+use crate::error::{Error, Result};
+
+mod in_force;
+mod open;
+#[cfg(test)]
+mod tests;
+
+pub use in_force::{InForce, JournalMode, Synchronous};
+pub use open::{ProfileRequest, check_background_checkpoints, open, open_reader};
+
+/// How a database is written, named by what holds afterwards.
+///
+/// ```
+/// use leafpress::Profile;
+///
+/// let profile: Profile = "relaxed".parse()?;
+/// assert_eq!(profile, Profile::Relaxed);
+/// assert_eq!(Profile::default(), Profile::Durable);
+/// println!("{profile}: {}", profile.promise());
+/// # Ok::<(), leafpress::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Profile {
+    /// Write-ahead log, synced at every commit: what was acknowledged survives
+    /// a power cut.
+    #[default]
+    Durable,
+    /// Write-ahead log, synced at checkpoints only: a power cut may take the
+    /// last moments, but never the middle, and damages nothing.
+    Relaxed,
+    /// Rollback journal, synced with its folder at every commit: as durable,
+    /// with one file, and atomic over attached databases.
+    Rollback,
+    /// Journal in memory and no sync at all: any crash can destroy the file.
+    Rebuildable,
+}
+
+/// One row of the table of promises.
+struct Promise {
+    profile: Profile,
+    name: &'static str,
+    journal_mode: JournalMode,
+    synchronous: Synchronous,
+    /// The promise in one sentence.
+    in_short: &'static str,
+    /// What is left when the process is killed.
+    after_a_kill: &'static str,
+    /// What is left when the power is cut.
+    after_a_power_cut: &'static str,
+    /// Whether the file can be damaged.
+    damage: &'static str,
+    /// What it is for.
+    good_for: &'static str,
+}
+
+/// The one table of what each profile does and promises; docs/durability.md
+/// shows it as it stands here.
+const PROMISES: [Promise; 4] = [
+    Promise {
+        profile: Profile::Durable,
+        name: "durable",
+        journal_mode: JournalMode::Wal,
+        synchronous: Synchronous::Full,
+        in_short: "what was acknowledged survives a power cut",
+        after_a_kill: "everything acknowledged",
+        after_a_power_cut: "everything acknowledged",
+        damage: "never",
+        good_for: "almost everything; the default",
+    },
+    Promise {
+        profile: Profile::Relaxed,
+        name: "relaxed",
+        journal_mode: JournalMode::Wal,
+        synchronous: Synchronous::Normal,
+        in_short: "never damaged; a power cut may take the last moments, never the middle; \
+                  a killed process loses nothing",
+        after_a_kill: "everything acknowledged",
+        after_a_power_cut: "everything up to some moment shortly before",
+        damage: "never",
+        good_for: "rows that can be sent again: caches, logs, measurements",
+    },
+    Promise {
+        profile: Profile::Rollback,
+        name: "rollback",
+        journal_mode: JournalMode::Delete,
+        synchronous: Synchronous::Extra,
+        in_short: "what was acknowledged survives a power cut; one file; transactions over \
+                  attached databases are whole",
+        after_a_kill: "everything acknowledged",
+        after_a_power_cut: "everything acknowledged",
+        damage: "never",
+        good_for: "network folders, one file to copy, several databases in one transaction",
+    },
+    Promise {
+        profile: Profile::Rebuildable,
+        name: "rebuildable",
+        journal_mode: JournalMode::Memory,
+        synchronous: Synchronous::Off,
+        in_short: "none: any crash can destroy the file",
+        after_a_kill: "perhaps nothing",
+        after_a_power_cut: "perhaps nothing",
+        damage: "yes, by any crash",
+        good_for: "files that are made anew when something goes wrong",
+    },
+];
+
+impl Profile {
+    /// All of them, the default first.
+    pub const ALL: [Self; 4] = [Self::Durable, Self::Relaxed, Self::Rollback, Self::Rebuildable];
+
+    fn row(self) -> &'static Promise {
+        let row = &PROMISES[self as usize];
+        debug_assert_eq!(row.profile, self);
+        row
+    }
+
+    /// Its name: `durable`, `relaxed`, `rollback` or `rebuildable`.
+    pub fn name(self) -> &'static str {
+        self.row().name
+    }
+
+    /// What holds after a crash, in one sentence without a full stop.
+    pub fn promise(self) -> &'static str {
+        self.row().in_short
+    }
+
+    /// How a half-done transaction is undone.
+    pub fn journal_mode(self) -> JournalMode {
+        self.row().journal_mode
+    }
+
+    /// When SQLite waits for the disk.
+    pub fn synchronous(self) -> Synchronous {
+        self.row().synchronous
+    }
+
+    /// Whether it writes through a write-ahead log, which needs a checkpointer.
+    pub fn is_wal(self) -> bool {
+        self.journal_mode() == JournalMode::Wal
+    }
+
+    /// The table of promises, as docs/durability.md has it.
+    pub fn table_as_markdown() -> String {
+        let head = "| profile | settings | left when the process is killed | \
+                    left when the power is cut | is the file ever damaged? | good for |\n\
+                    |---|---|---|---|---|---|\n";
+        let rows = PROMISES.iter().map(|row| {
+            format!(
+                "| `{}` | {}, {} | {} | {} | {} | {} |\n",
+                row.name,
+                row.journal_mode,
+                row.synchronous,
+                row.after_a_kill,
+                row.after_a_power_cut,
+                row.damage,
+                row.good_for
+            )
+        });
+        std::iter::once(head.to_owned()).chain(rows).collect()
+    }
+}
+
+impl fmt::Display for Profile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Profile {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        let found = Self::ALL.into_iter().find(|it| it.name().eq_ignore_ascii_case(name.trim()));
+        found.ok_or_else(|| {
+            let names = Self::ALL.map(Self::name).join(", ");
+            Error::usage(format!("there is no profile '{name}'"))
+                .to_do(format!("choose one of {names}"))
+        })
+    }
+}
+
+impl Serialize for Profile {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}

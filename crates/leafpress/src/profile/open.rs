@@ -1,0 +1,528 @@
+//! Opens a database under a profile, or says why that cannot be.
+//!
+//! Stands under the Writer and everything else that writes to a database in
+//! use. The order matters, and works on new and on existing files:
+//!
+//! | step | why here |
+//! |---|---|
+//! | look at the path | what the file system says is clearer than SQLite's errors |
+//! | open, busy timeout | from here on others may hold locks |
+//! | read header and schema | a hot journal is rolled back; what is no database shows |
+//! | synchronous EXTRA | invariant 2: the next step writes |
+//! | page size, journal mode | the size first: a log fixes it |
+//! | the profile's own settings | they belong to the connection |
+//! | read everything back | invariant 1 |
+//!
+//! Must never: open the database file itself, follow a `file:` URI, or remove
+//! a file.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rusqlite::{Connection, ErrorCode, MAIN_DB, OpenFlags};
+
+use super::in_force::{InForce, JournalMode, ask, needs_full_fsync, whole_milliseconds};
+use super::{Profile, Synchronous};
+use crate::error::{Error, ErrorKind, Result};
+use crate::storage::FileSystem;
+use crate::verify::what_a_file_is;
+
+const AS_IT_WAS: &str = "the database is as it was";
+/// SQLite does not wait by itself where a journal mode is changed.
+const TRY_AGAIN_EVERY: Duration = Duration::from_millis(5);
+/// More links in a row than any system follows.
+const LINKS_MAX: usize = 40;
+
+/// How to open a database.
+#[derive(Debug, Clone)]
+pub struct ProfileRequest {
+    /// The promise to be kept.
+    pub profile: Profile,
+    /// The explicit word without which [`Profile::Rebuildable`] is refused:
+    /// the caller can make the file anew.
+    pub may_be_rebuilt: bool,
+    /// Name of a registered VFS to go through. What the file system could tell
+    /// is then not asked, since only the VFS knows where its files are.
+    pub vfs: Option<String>,
+    /// How long to wait for others' locks (5 s unless set).
+    pub busy_timeout: Duration,
+    /// Bytes in a page of a new database; one that exists keeps its own.
+    pub page_size: Option<u32>,
+    /// Whether foreign keys are enforced; `None` leaves SQLite's own default.
+    pub foreign_keys: Option<bool>,
+}
+
+impl Default for ProfileRequest {
+    fn default() -> Self {
+        Self {
+            profile: Profile::default(),
+            may_be_rebuilt: false,
+            vfs: None,
+            busy_timeout: Duration::from_secs(5),
+            page_size: None,
+            foreign_keys: None,
+        }
+    }
+}
+
+impl From<Profile> for ProfileRequest {
+    fn from(profile: Profile) -> Self {
+        Self { profile, ..Self::default() }
+    }
+}
+
+/// Opens a database for reading and writing under a profile, and makes it if
+/// it is missing.
+///
+/// A database that is there is turned to the profile's journal mode, which
+/// needs that nobody else is using it at that moment. All settings are read
+/// back; [`InForce`] says what they are.
+///
+/// ```
+/// use leafpress::profile::{self, ProfileRequest};
+/// use leafpress::Profile;
+///
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("app.db");
+/// let (connection, in_force) = profile::open(&path, &Profile::Durable.into())?;
+/// connection.execute_batch("CREATE TABLE events(at, what)").unwrap();
+/// println!("{in_force}");
+///
+/// let careless = ProfileRequest { profile: Profile::Rebuildable, ..Default::default() };
+/// assert!(profile::open(&path, &careless).is_err());
+/// # Ok::<(), leafpress::Error>(())
+/// ```
+///
+/// # Errors
+/// Refused are: [`Profile::Rebuildable`] without the word, what is no database,
+/// what can only be read, a write-ahead log where none can work (network file
+/// systems, a VFS without shared memory), a journal mode that others hold on
+/// to, and a log or journal whose database is gone. The contents of the
+/// database are as they were; its journal mode may have been changed already,
+/// and where there was no database an empty file may stand.
+pub fn open(path: impl AsRef<Path>, request: &ProfileRequest) -> Result<(Connection, InForce)> {
+    let path = path.as_ref();
+    check_request(request).map_err(|error| error.on_disk("nothing was changed"))?;
+    if request.vfs.is_none() {
+        let looked_at = look_at(path, request.profile);
+        looked_at.map_err(|error| error.on_disk("nothing was changed"))?;
+    }
+    let opening = Opening { path, request };
+    let connection = opening.connect().map_err(|error| error.on_disk(AS_IT_WAS))?;
+    opening.read_header(&connection).map_err(|error| error.on_disk(AS_IT_WAS))?;
+    opening.change_database(&connection).map_err(|error| error.on_disk(AS_IT_WAS))?;
+    let in_force = opening.settle(&connection).map_err(|error| {
+        error.on_disk("the database holds what it held; its journal mode may have been changed")
+    })?;
+    Ok((connection, in_force))
+}
+
+/// Opens a database for reading only.
+///
+/// The connection refuses to write (`query_only`), never makes a checkpoint,
+/// and keeps the 5 s for which SQLite waits for a lock here. In WAL mode the
+/// files `-wal` and `-shm` beside the database may be made.
+///
+/// # Errors
+/// When there is no database, or SQLite cannot read it. Nothing was changed.
+pub fn open_reader(path: impl AsRef<Path>, vfs: Option<&str>) -> Result<Connection> {
+    let path = path.as_ref();
+    if vfs.is_none() {
+        refuse_what_is_no_file(path).map_err(|error| error.on_disk(AS_IT_WAS))?;
+        if matches!(fs::metadata(path), Err(it) if it.kind() == io::ErrorKind::NotFound) {
+            let missing = io::Error::from(io::ErrorKind::NotFound);
+            return Err(Error::io("read", path, missing)
+                .on_disk("there is no database")
+                .to_do("check the name, or let a writer make it first"));
+        }
+    }
+    let request = ProfileRequest { vfs: vfs.map(str::to_owned), ..ProfileRequest::default() };
+    let opening = Opening { path, request: &request };
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = opening.connect_with(flags).map_err(|error| error.on_disk(AS_IT_WAS))?;
+    let prepare = || {
+        opening.read_header(&connection)?;
+        set(&connection, "query_only", true)?;
+        set(&connection, "wal_autocheckpoint", 0)
+    };
+    prepare().map_err(|error: Error| error.on_disk(AS_IT_WAS))?;
+    Ok(connection)
+}
+
+/// Fails if this SQLite can damage a database when one connection makes a
+/// checkpoint while another writes (the WAL-reset bug).
+///
+/// `version_number` is SQLite's own, such as 3051003; pass
+/// `rusqlite::version_number()`, which is that of the linked library.
+///
+/// # Errors
+/// For 3.7.0 to 3.51.2, except 3.50.7 and later of 3.50, and 3.44.6 and later
+/// of 3.44.
+pub fn check_background_checkpoints(version_number: i32) -> Result<()> {
+    let is_mended_branch = matches!(version_number, 3_050_007..=3_050_999 | 3_044_006..=3_044_999);
+    if !(3_007_000..=3_051_002).contains(&version_number) || is_mended_branch {
+        return Ok(());
+    }
+    let (major, minor, patch) =
+        (version_number / 1_000_000, version_number / 1000 % 1000, version_number % 1000);
+    Err(Error::usage(format!(
+        "the linked SQLite {major}.{minor}.{patch} can damage a database when one connection \
+         makes a checkpoint while another writes (the WAL-reset bug)"
+    ))
+    .on_disk("nothing was changed")
+    .to_do("link SQLite 3.51.3 or later (or 3.50.7, 3.44.6), or choose the profile rollback"))
+}
+
+fn check_request(request: &ProfileRequest) -> Result<()> {
+    if request.profile == Profile::Rebuildable && !request.may_be_rebuilt {
+        return Err(Error::usage(
+            "profile rebuildable promises nothing: any crash, also of this process alone, can \
+             destroy the whole database",
+        )
+        .to_do("say that the file can be made anew (rebuildable_ok), or choose another profile"));
+    }
+    match request.page_size {
+        Some(bytes) if !bytes.is_power_of_two() || !(512..=65536).contains(&bytes) => {
+            Err(Error::usage(format!("{bytes} is no page size"))
+                .to_do("page sizes are 512, 1024, 2048, 4096, 8192, 16384, 32768 and 65536"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// All that the file system alone can tell; changes nothing.
+fn look_at(path: &Path, profile: Profile) -> Result<()> {
+    refuse_what_is_no_file(path)?;
+    let target = follow_links(path)?;
+    let folder = folder_of(&target);
+    let folder_facts = fs::metadata(&folder);
+    let is_folder = folder_facts.map_err(|source| no_folder(&folder, source))?.is_dir();
+    if !is_folder {
+        return Err(no_folder(&folder, io::ErrorKind::NotADirectory.into()));
+    }
+    refuse_orphans(&target)?;
+    refuse_read_only_folder(&folder, &target, profile)?;
+    if profile.is_wal() {
+        refuse_far_folder(&folder, &target, profile)?;
+    }
+    Ok(())
+}
+
+fn refuse_what_is_no_file(path: &Path) -> Result<()> {
+    if path.as_os_str().is_empty() || path == Path::new(":memory:") {
+        return Err(Error::usage("a database in memory outlives nothing, so no profile fits it")
+            .to_do("name a file"));
+    }
+    let facts = match fs::metadata(path) {
+        Ok(facts) => facts,
+        Err(source) if source.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(source) => {
+            return Err(Error::io("open", path, source)
+                .to_do("check the path: each part of it must be a folder, or a link to one"));
+        }
+    };
+    if facts.is_dir() {
+        return Err(refusal(path, "is a directory, not a database").to_do("name a file in it"));
+    }
+    if !facts.is_file() {
+        return Err(refusal(path, "is not a regular file, so it cannot be a database"));
+    }
+    Ok(())
+}
+
+/// Where SQLite will find or make the file: it keeps its journal and log beside
+/// that, not beside the link.
+fn follow_links(path: &Path) -> Result<PathBuf> {
+    let mut target = path.to_owned();
+    for _ in 0..LINKS_MAX {
+        match fs::read_link(&target) {
+            Ok(next) => target = folder_of(&target).join(next),
+            Err(_) => return Ok(target),
+        }
+    }
+    Err(refusal(path, "is a link that leads back to itself").to_do("name the database itself"))
+}
+
+fn folder_of(path: &Path) -> PathBuf {
+    match path.parent() {
+        Some(folder) if folder != Path::new("") => folder.to_owned(),
+        _ => PathBuf::from("."),
+    }
+}
+
+fn no_folder(folder: &Path, source: io::Error) -> Error {
+    Error::io("make a database in", folder, source).to_do("make the folder first")
+}
+
+/// A log or journal without its database may hold the last of what it held,
+/// and SQLite would delete it. They are looked for first: a database that
+/// somebody makes meanwhile has its journal later than its file.
+fn refuse_orphans(target: &Path) -> Result<()> {
+    for suffix in ["-wal", "-journal"] {
+        let mut name = target.as_os_str().to_owned();
+        name.push(suffix);
+        let companion = PathBuf::from(name);
+        let has_bytes = fs::metadata(&companion).is_ok_and(|it| it.len() > 0);
+        if has_bytes && !target.try_exists().unwrap_or(true) {
+            let reason = format!(
+                "is the {} of a database that is not there, and SQLite would delete it",
+                if suffix == "-wal" { "write-ahead log" } else { "journal" }
+            );
+            return Err(refusal(&companion, &reason).to_do(format!(
+                "put {} back beside it if there is a copy; else move the {suffix} file away",
+                target.display()
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Every journal on disk needs a place beside the database.
+#[cfg(unix)]
+fn refuse_read_only_folder(folder: &Path, target: &Path, profile: Profile) -> Result<()> {
+    use rustix::fs::{Access, AtFlags, CWD, accessat};
+    use rustix::io::Errno;
+
+    let needs_folder =
+        profile.journal_mode() != JournalMode::Memory || !target.try_exists().unwrap_or(true);
+    let wish = Access::WRITE_OK | Access::EXEC_OK;
+    let why = match accessat(CWD, folder, wish, AtFlags::EACCESS) {
+        Err(Errno::ACCESS | Errno::PERM) => "you may not write to",
+        Err(Errno::ROFS) => "the file system is mounted read-only at",
+        _ => return Ok(()),
+    };
+    if !needs_folder {
+        return Ok(());
+    }
+    let beside = match profile.journal_mode() {
+        JournalMode::Wal => "the -wal and -shm files must be made there",
+        JournalMode::Memory => "the database must be made there",
+        _ => "the -journal file must be made there",
+    };
+    let reason = format!(
+        "cannot be written under profile {profile}: {why} {}, and {beside}",
+        folder.display()
+    );
+    Err(refusal(target, &reason).to_do(
+        "give yourself leave to write to the folder, or copy the database to one that you may \
+         write to",
+    ))
+}
+
+#[cfg(not(unix))]
+fn refuse_read_only_folder(_folder: &Path, _target: &Path, _profile: Profile) -> Result<()> {
+    // SQLite's own error must do: leave is not told by one question there.
+    Ok(())
+}
+
+fn refuse_far_folder(folder: &Path, target: &Path, profile: Profile) -> Result<()> {
+    match FileSystem::of(folder) {
+        Ok(found) if found.nature.refuses_wal() => {
+            let reason = format!(
+                "lies on {found}, which is on another machine, and profile {profile} needs a \
+                 write-ahead log: its index is memory that all programs share, and machines \
+                 share none"
+            );
+            Err(refusal(target, &reason).to_do(
+                "put the database on a disk of this machine, or choose the profile rollback",
+            ))
+        }
+        // What does not tell its type is not refused for that.
+        _ => Ok(()),
+    }
+}
+
+/// One try to open one database.
+struct Opening<'a> {
+    path: &'a Path,
+    request: &'a ProfileRequest,
+}
+
+impl Opening<'_> {
+    fn connect(&self) -> Result<Connection> {
+        self.connect_with(
+            OpenFlags::SQLITE_OPEN_READ_WRITE
+                | OpenFlags::SQLITE_OPEN_CREATE
+                | OpenFlags::SQLITE_OPEN_NO_MUTEX,
+        )
+    }
+
+    fn connect_with(&self, flags: OpenFlags) -> Result<Connection> {
+        let opened = match &self.request.vfs {
+            Some(vfs) => Connection::open_with_flags_and_vfs(self.path, flags, vfs.as_str()),
+            None => Connection::open_with_flags(self.path, flags),
+        };
+        let connection = opened.map_err(|source| self.not_opened(&source))?;
+        set(&connection, "busy_timeout", whole_milliseconds(self.request.busy_timeout))?;
+        Ok(connection)
+    }
+
+    fn not_opened(&self, source: &rusqlite::Error) -> Error {
+        let advice = match &self.request.vfs {
+            Some(vfs) => format!("check that the VFS '{vfs}' is registered and knows the file"),
+            None => "check the name and whether you may read and write there".to_owned(),
+        };
+        let reason = format!("cannot be opened: {source}");
+        refusal(self.path, &reason).to_do(advice)
+    }
+
+    /// The first look: SQLite takes the lock, recovers what a crash left, and
+    /// reads the schema.
+    fn read_header(&self, connection: &Connection) -> Result<()> {
+        let read = connection.query_row("SELECT count(*) FROM sqlite_master", [], |_| Ok(()));
+        read.map_err(|source| self.not_readable(source))
+    }
+
+    fn not_readable(&self, source: rusqlite::Error) -> Error {
+        match source.sqlite_error_code() {
+            Some(ErrorCode::NotADatabase) => {
+                // Nobody can hold a lock of SQLite on what is no database.
+                let what = what_a_file_is(self.path).filter(|_| self.request.vfs.is_none());
+                let unknown = || "is not a database, or it is encrypted".to_owned();
+                refusal(self.path, &what.unwrap_or_else(unknown)).to_do("name another file")
+            }
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => self.is_held(
+                "is locked by another connection",
+                "wait until it has finished, or end the program that holds it",
+            ),
+            Some(ErrorCode::DatabaseCorrupt) => {
+                let reason = format!("is damaged: {source}");
+                let advice = format!("see what is left: leafpress verify {}", self.path.display());
+                refusal(self.path, &reason).to_do(advice)
+            }
+            _ => Error::sqlite("read the database", source),
+        }
+    }
+
+    fn is_held(&self, how: &str, advice: &str) -> Error {
+        let waited = self.request.busy_timeout.as_secs_f64();
+        refusal(self.path, &format!("{how}, and still was after {waited} s")).to_do(advice)
+    }
+
+    /// What is written into the database: page size and journal mode.
+    fn change_database(&self, connection: &Connection) -> Result<()> {
+        let is_read_only = connection.is_readonly(MAIN_DB);
+        if is_read_only.map_err(|source| Error::sqlite("tell if it may write", source))? {
+            return Err(refusal(self.path, "can be read, but not be written by you").to_do(
+                "give yourself leave to write to the file; a newer SQLite may have made it",
+            ));
+        }
+        set(connection, "synchronous", Synchronous::Extra as u32)?;
+        if needs_full_fsync(self.request.profile) {
+            set(connection, "fullfsync", true)?;
+            set(connection, "checkpoint_fullfsync", true)?;
+        }
+        if let Some(bytes) = self.request.page_size {
+            let pages: rusqlite::Result<i64> = ask(connection, "page_count");
+            // Of an old one it would be changed by the next VACUUM of this connection.
+            if pages.map_err(|source| self.not_readable(source))? == 0 {
+                set(connection, "page_size", bytes)?;
+            }
+        }
+        let wanted = self.request.profile.journal_mode();
+        // By way of DELETE, so that the log of an older profile is gone for
+        // good before a journal in memory takes over.
+        if wanted == JournalMode::Memory {
+            self.change_journal(connection, JournalMode::Delete)?;
+        }
+        self.change_journal(connection, wanted)
+    }
+
+    fn change_journal(&self, connection: &Connection, wanted: JournalMode) -> Result<()> {
+        let started = Instant::now();
+        loop {
+            let answer: rusqlite::Result<JournalMode> =
+                connection
+                    .pragma_update_and_check(None, "journal_mode", wanted.name(), |row| row.get(0));
+            let source = match answer {
+                Ok(mode) if mode == wanted => return Ok(()),
+                Ok(mode) => return Err(self.stays(mode, wanted)),
+                Err(source) => source,
+            };
+            let code = source.sqlite_error_code();
+            if !matches!(code, Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked)) {
+                return Err(self.journal_not_changed(source, wanted));
+            }
+            if started.elapsed() >= self.request.busy_timeout {
+                let now = ask(connection, "journal_mode").unwrap_or(wanted);
+                return Err(self.others_hold(now, wanted));
+            }
+            thread::sleep(TRY_AGAIN_EVERY);
+        }
+    }
+
+    fn stays(&self, mode: JournalMode, wanted: JournalMode) -> Error {
+        let profile = self.request.profile;
+        if wanted != JournalMode::Wal {
+            let reason =
+                format!("stays in journal mode {mode}, and profile {profile} needs {wanted}");
+            return refusal(self.path, &reason);
+        }
+        let vfs = self.request.vfs.as_deref().map_or_else(String::new, |it| format!(" '{it}'"));
+        let reason = format!(
+            "stays in journal mode {mode}: the VFS{vfs} has no shared memory, without which there \
+             is no write-ahead log, and profile {profile} needs one"
+        );
+        refusal(self.path, &reason).to_do("choose the profile rollback, or another VFS")
+    }
+
+    fn others_hold(&self, now: JournalMode, wanted: JournalMode) -> Error {
+        let how = if wanted == JournalMode::Wal {
+            format!("is in use by other connections in journal mode {now}")
+        } else {
+            "is open in other connections in journal mode WAL".to_owned()
+        };
+        self.is_held(
+            &format!(
+                "{how}, so that it cannot be changed to {wanted}, which profile {} needs",
+                self.request.profile
+            ),
+            "end the other programs while it is changed, or choose a profile with their journal \
+             mode: durable and relaxed are WAL, rollback is DELETE",
+        )
+    }
+
+    fn journal_not_changed(&self, source: rusqlite::Error, wanted: JournalMode) -> Error {
+        match source.sqlite_error_code() {
+            Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly) => {
+                refusal(self.path, &format!("cannot be changed to journal mode {wanted}: {source}"))
+                    .to_do("check that you may make files in its folder")
+            }
+            Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => self.not_readable(source),
+            _ => Error::sqlite("change the journal mode", source),
+        }
+    }
+
+    /// What belongs to the connection, and the last look.
+    fn settle(&self, connection: &Connection) -> Result<InForce> {
+        let Self { request, .. } = self;
+        set(connection, "synchronous", request.profile.synchronous() as u32)?;
+        if request.profile.is_wal() {
+            set(connection, "wal_autocheckpoint", 0)?;
+        }
+        if let Some(wanted) = request.foreign_keys {
+            set(connection, "foreign_keys", wanted)?;
+        }
+        let in_force = InForce::read(connection, request.profile)?;
+        in_force.check()?;
+        match request.foreign_keys {
+            Some(wanted) if wanted != in_force.foreign_keys => Err(Error::usage(
+                "this build of SQLite cannot change whether foreign keys are enforced",
+            )),
+            _ => Ok(in_force),
+        }
+    }
+}
+
+fn set(connection: &Connection, pragma: &str, value: impl rusqlite::ToSql) -> Result<()> {
+    // Some answer with a row and some do not.
+    let changed = connection.pragma_update(None, pragma, value);
+    changed.map_err(|source| Error::sqlite("set up the connection", source))
+}
+
+fn refusal(path: &Path, reason: &str) -> Error {
+    ErrorKind::Destination { path: path.to_owned(), reason: reason.to_owned() }.into()
+}
