@@ -27,6 +27,8 @@
 struct ReadmeExamples;
 
 mod c_api;
+#[allow(dead_code, reason = "the Writer, which uses it, comes later")]
+pub mod checkpoint;
 mod error;
 #[cfg(fuzzing)]
 #[doc(hidden)]

@@ -1,0 +1,292 @@
+//! Where the writer's commit loop and the checkpointer meet.
+//!
+//! The writer passes the [`Gate`] before each group of transactions and tells it
+//! after each commit how long the WAL has become. The checkpointer sleeps at the
+//! gate until there is work, and closes it for the moments in which the WAL is to
+//! rewind: a writer that waits here goes on at once when the gate opens, whereas
+//! one that met SQLite's own lock would sleep in steps of milliseconds.
+//!
+//! The gate is manners, not safety: SQLite's locks keep the database right whether
+//! anybody passes the gate or not. So a writer waits here [`Gate::wait_max`] at
+//! most and goes on in any case, also if the checkpointer has died.
+//!
+//! Must never: know SQLite, or do anything that lasts while its mutex is held.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// A number of frames that no WAL reaches: "do not wake me for growth".
+pub(crate) const NEVER: u32 = u32::MAX;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Gate {
+    state: Mutex<State>,
+    /// Writers wait here until the gate opens.
+    opened: Condvar,
+    /// The checkpointer waits here for work, or for the last group to end.
+    called: Condvar,
+    /// Frames in the WAL after the last commit.
+    frames: AtomicU32,
+    /// Commits since the start.
+    commits: AtomicU64,
+    /// How often a commit found the WAL shorter than the one before.
+    rewinds: AtomicU32,
+    /// The commit that reaches so many frames wakes the checkpointer.
+    wake_at_frames: AtomicU32,
+    /// The commit that reaches so many frames closes the gate behind itself.
+    shut_at_frames: AtomicU32,
+    wait_max: Duration,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    closed: bool,
+    /// Groups between `begin_group` and the drop of their guard.
+    groups: u32,
+    /// Somebody called the checkpointer since it last slept.
+    called: bool,
+    stopping: bool,
+    held: Held,
+}
+
+/// How often and how long the writer had to wait at the gate.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Held {
+    /// Groups that found the gate closed.
+    pub(crate) groups: u64,
+    /// The longest wait.
+    pub(crate) longest: Duration,
+    /// All waits together.
+    pub(crate) total: Duration,
+    /// Waits that were broken off after [`Gate::wait_max`].
+    pub(crate) broken_off: u64,
+}
+
+/// What the gate knows at one moment.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Look {
+    /// Frames in the WAL after the last commit that passed here.
+    pub(crate) frames: u32,
+    /// Commits since the start.
+    pub(crate) commits: u64,
+    /// Times that the WAL was found rewound.
+    pub(crate) rewinds: u32,
+    /// The gate closed itself because the WAL reached its bound.
+    pub(crate) shut: bool,
+    /// [`Gate::stop`] was called.
+    pub(crate) stopping: bool,
+}
+
+impl Gate {
+    /// An open gate at which a writer waits `wait_max` at most.
+    pub(crate) fn new(wait_max: Duration) -> Self {
+        Self {
+            state: Mutex::default(),
+            opened: Condvar::new(),
+            called: Condvar::new(),
+            frames: AtomicU32::new(0),
+            commits: AtomicU64::new(0),
+            rewinds: AtomicU32::new(0),
+            wake_at_frames: AtomicU32::new(NEVER),
+            shut_at_frames: AtomicU32::new(NEVER),
+            wait_max,
+        }
+    }
+
+    /// The writer passes here before BEGIN and drops the guard after COMMIT or ROLLBACK.
+    ///
+    /// Returns at once unless the WAL is just being rewound; then it waits, at most
+    /// as long as the gate was told when it was made. The thread that holds a guard
+    /// must not ask for a second one.
+    pub(crate) fn begin_group(&self) -> GateGuard<'_> {
+        let mut state = self.lock();
+        if state.closed {
+            state = self.wait_until_open(state);
+        }
+        state.groups += 1;
+        GateGuard { gate: self }
+    }
+
+    fn wait_until_open<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        let since = Instant::now();
+        let (mut state, result) = self
+            .opened
+            .wait_timeout_while(state, self.wait_max, |state| state.closed)
+            .unwrap_or_else(PoisonError::into_inner);
+        let waited = since.elapsed();
+        state.held.groups += 1;
+        state.held.longest = state.held.longest.max(waited);
+        state.held.total += waited;
+        state.held.broken_off += u64::from(result.timed_out());
+        state
+    }
+
+    /// From the writer's WAL hook, after each commit: the frames now in the WAL.
+    pub(crate) fn committed(&self, wal_frames: u32) {
+        let before = self.frames.swap(wal_frames, SeqCst);
+        self.commits.fetch_add(1, SeqCst);
+        let rewound = wal_frames < before;
+        if rewound
+            || wal_frames >= self.wake_at_frames.load(SeqCst)
+            || wal_frames >= self.shut_at_frames.load(SeqCst)
+        {
+            self.call(wal_frames, rewound);
+        }
+    }
+
+    /// The rare half of [`committed`](Self::committed).
+    #[cold]
+    fn call(&self, wal_frames: u32, rewound: bool) {
+        if rewound {
+            self.rewinds.fetch_add(1, SeqCst);
+        }
+        self.wake_at_frames.store(NEVER, SeqCst);
+        let mut state = self.lock();
+        if wal_frames >= self.shut_at_frames.load(SeqCst) {
+            self.shut_at_frames.store(NEVER, SeqCst);
+            state.closed = true;
+        }
+        state.called = true;
+        drop(state);
+        self.called.notify_one();
+    }
+
+    /// What is known now.
+    pub(crate) fn look(&self) -> Look {
+        let state = self.lock();
+        Look {
+            frames: self.frames.load(SeqCst),
+            commits: self.commits.load(SeqCst),
+            rewinds: self.rewinds.load(SeqCst),
+            shut: state.closed,
+            stopping: state.stopping,
+        }
+    }
+
+    /// How the writer fared here so far.
+    pub(crate) fn held(&self) -> Held {
+        self.lock().held
+    }
+
+    /// From now on the commit that reaches so many frames closes the gate behind itself.
+    pub(super) fn shut_at(&self, frames: u32) {
+        self.shut_at_frames.store(frames, SeqCst);
+    }
+
+    /// The checkpointer sleeps until a commit brings the WAL to `wake_at_frames` or
+    /// rewinds it, `at_most` is over or it is to stop. `commits` is the number at its
+    /// last look. A gate that closed itself before that look opens first.
+    pub(super) fn sleep(&self, at_most: Option<Duration>, wake_at_frames: u32, commits: u64) {
+        self.wake_at_frames.store(wake_at_frames, SeqCst);
+        let mut state = self.lock();
+        let reached = self.frames.load(SeqCst) >= wake_at_frames;
+        if std::mem::take(&mut state.called) || reached && self.commits.load(SeqCst) != commits {
+            // Something is new since the last look; a gate that just closed itself stays so.
+            return;
+        }
+        if std::mem::take(&mut state.closed) {
+            self.opened.notify_all();
+        }
+        let nothing_to_do = |state: &mut State| !state.called && !state.stopping;
+        let mut state = match at_most {
+            Some(at_most) => {
+                self.called
+                    .wait_timeout_while(state, at_most, nothing_to_do)
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .0
+            }
+            None => {
+                self.called.wait_while(state, nothing_to_do).unwrap_or_else(PoisonError::into_inner)
+            }
+        };
+        state.called = false;
+    }
+
+    /// Closes the gate and waits until the group that is inside has ended.
+    ///
+    /// The writer loses nothing by that wait: it is at work. `None`: the checkpointer
+    /// is to stop; the gate is open then.
+    pub(super) fn close(&self) -> Option<ClosedGate<'_>> {
+        let mut state = self.lock();
+        state.closed = true;
+        let mut state = self
+            .called
+            .wait_while(state, |state| state.groups > 0 && !state.stopping)
+            .unwrap_or_else(PoisonError::into_inner);
+        let free = state.groups == 0;
+        state.called = false;
+        drop(state);
+        let closed = ClosedGate { gate: self };
+        free.then_some(closed)
+    }
+
+    /// Closes the gate if no group is inside and nothing was committed since `commits`.
+    pub(super) fn close_if_quiet(&self, commits: u64) -> Option<ClosedGate<'_>> {
+        let mut state = self.lock();
+        if state.groups > 0 || self.commits.load(SeqCst) != commits {
+            return None;
+        }
+        state.closed = true;
+        Some(ClosedGate { gate: self })
+    }
+
+    /// Tells the checkpointer to end; nobody waits at this gate any more.
+    pub(super) fn stop(&self) {
+        self.lock().stopping = true;
+        self.called.notify_one();
+    }
+
+    /// Opens the gate.
+    pub(super) fn open(&self) {
+        let mut state = self.lock();
+        if std::mem::take(&mut state.closed) {
+            drop(state);
+            self.opened.notify_all();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Each change of the state is whole, so a panic elsewhere breaks nothing.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A group of transactions under way; dropped after its end.
+#[derive(Debug)]
+#[must_use = "the checkpointer takes the group to have ended when this is dropped"]
+pub(crate) struct GateGuard<'a> {
+    gate: &'a Gate,
+}
+
+impl Drop for GateGuard<'_> {
+    fn drop(&mut self) {
+        let mut state = self.gate.lock();
+        state.groups -= 1;
+        let last_before_close = state.closed && state.groups == 0;
+        drop(state);
+        if last_before_close {
+            self.gate.called.notify_one();
+        }
+    }
+}
+
+/// No group begins as long as this lives.
+#[derive(Debug)]
+pub(super) struct ClosedGate<'a> {
+    gate: &'a Gate,
+}
+
+impl ClosedGate<'_> {
+    /// The WAL was emptied: what is known of its length is out of date.
+    pub(super) fn wal_is_empty(&self) {
+        self.gate.frames.store(0, SeqCst);
+    }
+}
+
+impl Drop for ClosedGate<'_> {
+    fn drop(&mut self) {
+        self.gate.open();
+    }
+}

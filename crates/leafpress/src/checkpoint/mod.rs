@@ -1,0 +1,468 @@
+//! The checkpointer: copies the WAL into the database off the writer's path.
+//!
+//! SQLite on its own makes the commit that crosses 1,000 pages pay for a checkpoint.
+//! Here no connection of ours does that (`wal_autocheckpoint = 0`); a thread with its
+//! own connection does, and meets the writer only at the [`Gate`]. It stands beside
+//! the writer: `gate` is where they meet, `policy` decides, this file carries out.
+//!
+//! What happens, and who waits:
+//!
+//! | step | when | the writer waits for |
+//! |---|---|---|
+//! | pass (`PASSIVE`) | each [`slice_frames`](CheckpointLimits::slice_frames) new frames, or a pause in the writing with a long WAL | nobody; the disk is shared |
+//! | catch-up (`RESTART`) | the WAL is near its bound | the rest's two syncs, readers [`catch_up_wait_max`](CheckpointLimits::catch_up_wait_max); then the next commit syncs the WAL's new header |
+//! | truncation | nothing was committed for [`idle_before_truncate`](CheckpointLimits::idle_before_truncate) | one `ftruncate` at most, if it commits in that moment |
+//!
+//! Why the writer must be held at all: a WAL rewinds only if, when a write begins, all
+//! its frames are in the database and nobody reads it. Against a writer without a
+//! pause a `PASSIVE` pass never gets there.
+//!
+//! Invariants, which `policy` keeps and its tests check:
+//!
+//! 1. (P1) The gate is closed between groups only, and always opened again: by a guard,
+//!    whatever happens. A writer waits there `gate_wait_max` at most.
+//! 2. (P2) The gate closes only if the WAL is near its bound, or nobody writes.
+//! 3. (P3) It does not close for a catch-up while a snapshot is known to stand in the way.
+//! 4. (P4) After a step that failed or was obstructed there is a pause, which doubles:
+//!    never a spin. A writer that was held in vain then goes free for 20 times as long.
+//! 5. (P5) While nobody stands in the way, the WAL does not outgrow
+//!    [`wal_bytes_max`](CheckpointLimits::wal_bytes_max) by more than one group.
+//! 6. (P6) Once nobody writes or reads, the WAL file comes down to zero bytes.
+//!
+//! Must never: write a row, wait for a reader with the writer held beyond the limits,
+//! or take an error for success. An error loses nothing: the frames stay in the WAL.
+
+mod gate;
+mod policy;
+mod stats;
+#[cfg(test)]
+mod tests;
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use rusqlite::{Connection, OpenFlags};
+
+pub(crate) use self::gate::Gate;
+use self::policy::{Outcome, Policy, Step, Thresholds};
+pub use self::stats::{CheckpointStats, StuckReader};
+use crate::{Error, ErrorKind, Result};
+
+/// When the checkpointer does what. Each limit names the failure that it prevents.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CheckpointLimits {
+    /// A pass each time the WAL has grown by so many frames (one frame is one page).
+    /// Fewer: more syncs, which compete with the writer's own. More: the disk gets
+    /// its writes in larger lumps, and readers' lookups in the WAL take longer.
+    pub slice_frames: u32,
+    /// The WAL does not outgrow this, plus one group, unless a reader holds an old
+    /// snapshot. Without a bound a WAL fills the disk and slows each reader.
+    pub wal_bytes_max: u64,
+    /// From here on a catch-up is prepared and made. The distance to `wal_bytes_max`
+    /// is for what the writer adds meanwhile; used up, the writer waits for the passes too.
+    pub catch_up_bytes: u64,
+    /// A WAL of this length is copied whole when the writing pauses for
+    /// `pause_before_pass`, so that it rewinds without anybody having been held.
+    /// A smaller one is left: each rewind costs the next commit the sync of a header.
+    pub pause_bytes: u64,
+    /// So long without a commit is a pause.
+    pub pause_before_pass: Duration,
+    /// So long without a commit, and the WAL file is cut to zero bytes. Shorter, and
+    /// a writer with rare commits pays for a new WAL each time.
+    pub idle_before_truncate: Duration,
+    /// A reader that keeps the WAL from shrinking for so long is reported by name.
+    pub stuck_reader_after: Duration,
+    /// The writer is held for readers of old snapshots so long at most (and for the
+    /// syncs of the disk in any case). Longer stalls commits; much shorter, and
+    /// readers of that length never let the WAL rewind.
+    pub catch_up_wait_max: Duration,
+    /// A writer that found the gate closed goes on after this whatever is under way:
+    /// no failure of the checkpointer or its disk stops the writing for longer.
+    pub gate_wait_max: Duration,
+    /// How long [`stop`](Checkpointer::stop) waits for readers before it leaves the
+    /// rest in the WAL.
+    pub stop_wait_max: Duration,
+}
+
+impl Default for CheckpointLimits {
+    fn default() -> Self {
+        Self {
+            slice_frames: 4_000,
+            wal_bytes_max: 64 << 20,
+            catch_up_bytes: 48 << 20,
+            pause_bytes: 16 << 20,
+            pause_before_pass: Duration::from_millis(20),
+            idle_before_truncate: Duration::from_secs(2),
+            stuck_reader_after: Duration::from_secs(10),
+            catch_up_wait_max: Duration::from_millis(15),
+            gate_wait_max: Duration::from_secs(1),
+            stop_wait_max: Duration::from_millis(500),
+        }
+    }
+}
+
+impl CheckpointLimits {
+    /// A gate at which writers wait as these limits say.
+    pub(crate) fn gate(&self) -> Arc<Gate> {
+        Arc::new(Gate::new(self.gate_wait_max))
+    }
+
+    fn thresholds(&self, page_size: u32) -> Thresholds {
+        let frame_bytes = u64::from(page_size) + stats::FRAME_HEADER_BYTES;
+        // One frame less than NEVER, so that an absurd limit is still a number of frames.
+        let frames = |bytes: u64| (bytes / frame_bytes).clamp(1, u64::from(gate::NEVER - 1)) as u32;
+        let bound_frames = frames(self.wal_bytes_max);
+        let catch_up_frames = frames(self.catch_up_bytes).min(bound_frames);
+        Thresholds {
+            slice_frames: self.slice_frames.max(1),
+            bound_frames,
+            catch_up_frames,
+            pause_frames: frames(self.pause_bytes).min(catch_up_frames),
+            pause: self.pause_before_pass,
+            idle: self.idle_before_truncate.max(self.pause_before_pass),
+            stuck_after: self.stuck_reader_after,
+        }
+    }
+}
+
+/// The checkpointer's thread, seen from its owner.
+///
+/// Dropped without [`stop`](Self::stop) the thread ends too, without a last checkpoint:
+/// what is in the WAL stays there, and counts.
+#[derive(Debug)]
+pub(crate) struct Checkpointer {
+    gate: Arc<Gate>,
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<Result<()>>>,
+}
+
+/// What the thread and its owner both see.
+#[derive(Debug, Default)]
+struct Shared {
+    stats: Mutex<CheckpointStats>,
+    /// `stop` was called, not only drop: make a last checkpoint.
+    finish: std::sync::atomic::AtomicBool,
+}
+
+impl Shared {
+    fn with_stats<T>(&self, change: impl FnOnce(&mut CheckpointStats) -> T) -> T {
+        change(&mut self.stats.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Checkpointer {
+    /// Opens the database `path`, which must be in WAL mode, and starts the thread.
+    ///
+    /// `oldest_reader` names the reader that has been open for longest; it is asked
+    /// only when one keeps the WAL from shrinking.
+    ///
+    /// # Errors
+    /// The database cannot be opened, or is not in WAL mode. Nothing was changed.
+    pub(crate) fn start(
+        path: &Path,
+        vfs: Option<&str>,
+        limits: &CheckpointLimits,
+        gate: Arc<Gate>,
+        oldest_reader: impl Fn() -> Option<String> + Send + 'static,
+    ) -> Result<Self> {
+        let deadline = Arc::new(Deadline::default());
+        let connection = open(path, vfs, &deadline)
+            .map_err(|error| Error::sqlite("open the checkpointer's connection", error))?;
+        let page_size = in_wal_mode(&connection, path)?;
+        let shared = Arc::new(Shared::default());
+        shared.with_stats(|stats| stats.page_size = page_size);
+        let policy = Policy::new(limits.thresholds(page_size));
+        // The bound holds before the thread has had its first turn.
+        gate.shut_at(policy.shut_at_frames(Duration::ZERO));
+        let worker = Worker {
+            path: path.to_owned(),
+            connection,
+            deadline,
+            limits: limits.clone(),
+            policy,
+            gate: Arc::clone(&gate),
+            shared: Arc::clone(&shared),
+            oldest_reader: Box::new(oldest_reader),
+            started: Instant::now(),
+            next_alarm: limits.stuck_reader_after,
+        };
+        let thread = std::thread::Builder::new()
+            .name("leafpress-checkpoint".to_owned())
+            .spawn(move || worker.run())
+            .map_err(|error| Error::io("start the checkpointer's thread for", path, error))?;
+        Ok(Self { gate, shared, thread: Some(thread) })
+    }
+
+    /// The numbers so far.
+    pub(crate) fn stats(&self) -> CheckpointStats {
+        let mut stats = self.shared.with_stats(|stats| stats.clone());
+        stats.add_gate(&self.gate.look(), self.gate.held());
+        stats
+    }
+
+    /// Makes a last checkpoint, cuts the WAL to nothing and ends the thread.
+    ///
+    /// The writer must have ended its last group. If readers are still open, what they
+    /// keep in the WAL stays there, and that is no error.
+    ///
+    /// # Errors
+    /// The last checkpoint failed: each commit is still in the WAL and counts, and
+    /// whoever opens the database next copies it.
+    pub(crate) fn stop(mut self) -> Result<()> {
+        self.shared.finish.store(true, std::sync::atomic::Ordering::SeqCst);
+        self.join()
+    }
+
+    fn join(&mut self) -> Result<()> {
+        let Some(thread) = self.thread.take() else { return Ok(()) };
+        self.gate.stop();
+        thread.join().unwrap_or_else(|_| {
+            let error = rusqlite::Error::UnwindingPanic;
+            Err(Error::sqlite("make the last checkpoint", error).on_disk(STILL_IN_THE_WAL))
+        })
+    }
+}
+
+impl Drop for Checkpointer {
+    fn drop(&mut self) {
+        if let Err(error) = self.join() {
+            tracing::warn!(%error, "the checkpointer ended with an error");
+        }
+    }
+}
+
+const STILL_IN_THE_WAL: &str =
+    "every commit is in the database or its -wal file, which belong together";
+
+/// Until when the busy handler of the checkpointer's connection keeps trying.
+#[derive(Debug, Default)]
+struct Deadline(Mutex<Option<Instant>>);
+
+impl Deadline {
+    /// How long to sleep between two tries: far below what a commit takes to notice.
+    const STEP: Duration = Duration::from_micros(200);
+
+    fn set(&self, wait_max: Duration) {
+        let at = Instant::now().checked_add(wait_max);
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = at;
+    }
+
+    fn sleep_and_try_again(&self) -> bool {
+        let deadline = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let again = deadline.is_some_and(|deadline| Instant::now() < deadline);
+        if again {
+            std::thread::sleep(Self::STEP);
+        }
+        again
+    }
+}
+
+fn open(path: &Path, vfs: Option<&str>, deadline: &Arc<Deadline>) -> rusqlite::Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let mut connection = match vfs {
+        Some(vfs) => Connection::open_with_flags_and_vfs(path, flags, vfs)?,
+        None => Connection::open_with_flags(path, flags)?,
+    };
+    // NORMAL and FULL sync alike in a checkpoint; OFF would break every promise.
+    connection.pragma_update(None, "synchronous", "NORMAL")?;
+    connection.pragma_update(None, "wal_autocheckpoint", 0)?;
+    let deadline = Arc::clone(deadline);
+    connection.busy_handler(Some(move |_| deadline.sleep_and_try_again()))?;
+    Ok(connection)
+}
+
+/// The page size of a database that is in WAL mode.
+fn in_wal_mode(connection: &Connection, path: &Path) -> Result<u32> {
+    let question = "read the journal mode for the checkpointer";
+    let mode: String = connection
+        .pragma_query_value(None, "journal_mode", |row| row.get(0))
+        .map_err(|error| Error::sqlite(question, error))?;
+    if mode != "wal" {
+        let reason = format!("a checkpointer needs journal mode WAL, and this is {mode}");
+        return Err(ErrorKind::Destination { path: path.to_owned(), reason }.into());
+    }
+    connection
+        .pragma_query_value(None, "page_size", |row| row.get(0))
+        .map_err(|error| Error::sqlite(question, error))
+}
+
+/// The thread: asks the policy, carries out, tells the policy.
+struct Worker {
+    path: PathBuf,
+    connection: Connection,
+    deadline: Arc<Deadline>,
+    limits: CheckpointLimits,
+    policy: Policy,
+    gate: Arc<Gate>,
+    shared: Arc<Shared>,
+    oldest_reader: Box<dyn Fn() -> Option<String> + Send>,
+    started: Instant,
+    /// The next warning is due when the WAL was kept from shrinking for so long.
+    next_alarm: Duration,
+}
+
+impl Worker {
+    fn run(mut self) -> Result<()> {
+        let _opened_at_the_end = OpenAtTheEnd(Arc::clone(&self.gate));
+        loop {
+            let look = self.gate.look();
+            if look.stopping {
+                break;
+            }
+            let now = self.started.elapsed();
+            let step = self.policy.decide(&look, now);
+            self.gate.shut_at(self.policy.shut_at_frames(now));
+            if let Step::Sleep { until, wake_at_frames } = step {
+                let at_most = until.map(|until| until.saturating_sub(self.started.elapsed()));
+                self.gate.sleep(at_most, wake_at_frames, look.commits);
+                continue;
+            }
+            let began = Instant::now();
+            let (outcome, held) = self.carry_out(step, look.commits);
+            let now = self.started.elapsed();
+            self.policy.after(step, outcome, held, now);
+            self.record(step, outcome, began.elapsed());
+            self.alarm(now);
+        }
+        if self.shared.finish.load(std::sync::atomic::Ordering::SeqCst) {
+            return self.finish();
+        }
+        Ok(())
+    }
+
+    /// The outcome, and for how long the gate was closed.
+    fn carry_out(&self, step: Step, commits: u64) -> (Outcome, Duration) {
+        match step {
+            Step::Sleep { .. } | Step::Pass => (self.checkpoint("PASSIVE"), Duration::ZERO),
+            Step::CatchUp { cut } => self.catch_up(cut),
+            Step::Truncate => self.truncate(commits),
+        }
+    }
+
+    fn catch_up(&self, cut: bool) -> (Outcome, Duration) {
+        let Some(closed) = self.gate.close() else { return (Outcome::Left, Duration::ZERO) };
+        let since = Instant::now();
+        self.deadline.set(self.limits.catch_up_wait_max);
+        let outcome = self.checkpoint(if cut { "TRUNCATE" } else { "RESTART" });
+        if matches!(outcome, Outcome::Done { busy: false, .. }) {
+            // The next commit begins at the WAL's start, and the bound holds from there,
+            // also if this thread does not get a turn for a while.
+            self.gate.shut_at(self.policy.bound_frames());
+            if cut {
+                closed.wal_is_empty();
+            }
+        }
+        drop(closed);
+        (outcome, since.elapsed())
+    }
+
+    fn truncate(&self, commits: u64) -> (Outcome, Duration) {
+        // The syncs come first, with the gate open.
+        let pass = self.checkpoint("PASSIVE");
+        let whole = matches!(
+            pass,
+            Outcome::Done { busy: false, frames: Some((frames, copied)) } if copied >= frames
+        );
+        if !whole {
+            return (pass, Duration::ZERO);
+        }
+        let Some(closed) = self.gate.close_if_quiet(commits) else {
+            return (Outcome::Left, Duration::ZERO);
+        };
+        let since = Instant::now();
+        self.deadline.set(Duration::ZERO);
+        let outcome = self.checkpoint("TRUNCATE");
+        if matches!(outcome, Outcome::Done { busy: false, .. }) {
+            closed.wal_is_empty();
+        }
+        drop(closed);
+        (outcome, since.elapsed())
+    }
+
+    fn checkpoint(&self, mode: &str) -> Outcome {
+        match checkpoint(&self.connection, mode) {
+            Ok(outcome) => outcome,
+            Err(error) => {
+                let path = self.path.display();
+                tracing::warn!(%error, %path, mode, "a checkpoint failed; it is tried again");
+                self.shared.with_stats(|stats| stats.note_error(&error));
+                Outcome::Failed
+            }
+        }
+    }
+
+    fn record(&self, step: Step, outcome: Outcome, took: Duration) {
+        let (frames, copied) = self.policy.frames();
+        tracing::debug!(?step, ?outcome, ?took, frames, copied, "checkpoint");
+        self.shared.with_stats(|stats| stats.record(step, outcome, frames, copied, took));
+    }
+
+    fn alarm(&mut self, now: Duration) {
+        let Some(lasted) = self.policy.alarm(now) else {
+            if self.shared.with_stats(|stats| stats.stuck_reader.take()).is_some() {
+                tracing::info!(path = %self.path.display(), "the WAL can shrink again");
+            }
+            self.next_alarm = self.limits.stuck_reader_after;
+            return;
+        };
+        let name = (self.oldest_reader)();
+        self.shared.with_stats(|stats| {
+            stats.stuck_reader = Some(StuckReader { name: name.clone(), stuck_for: lasted });
+        });
+        if lasted < self.next_alarm {
+            return;
+        }
+        self.next_alarm = lasted.saturating_mul(2);
+        let (frames, copied) = self.policy.frames();
+        tracing::warn!(
+            path = %self.path.display(),
+            oldest_reader = name.as_deref().unwrap_or("none of this process"),
+            stuck_for_s = lasted.as_secs_f64(),
+            wal_frames = frames,
+            copied_frames = copied,
+            "a reader keeps the WAL from shrinking: end its transaction"
+        );
+    }
+
+    /// The last checkpoint; readers may keep something in the WAL.
+    fn finish(self) -> Result<()> {
+        self.gate.open();
+        self.deadline.set(self.limits.stop_wait_max);
+        let began = Instant::now();
+        let outcome = checkpoint(&self.connection, "TRUNCATE").map_err(|error| {
+            self.shared.with_stats(|stats| stats.note_error(&error));
+            Error::sqlite("make the last checkpoint", error)
+                .on_disk(STILL_IN_THE_WAL)
+                .to_do("keep both files together; the next opening of the database copies the rest")
+        })?;
+        self.shared
+            .with_stats(|stats| stats.record(Step::Truncate, outcome, 0, 0, began.elapsed()));
+        if let Outcome::Done { busy: true, .. } = outcome {
+            let path = self.path.display();
+            tracing::info!(%path, "somebody still uses the database: its WAL stays");
+        }
+        Ok(())
+    }
+}
+
+/// Whatever ends the thread, a panic too: nobody waits for it any more.
+struct OpenAtTheEnd(Arc<Gate>);
+
+impl Drop for OpenAtTheEnd {
+    fn drop(&mut self) {
+        self.0.shut_at(gate::NEVER);
+        self.0.open();
+    }
+}
+
+fn checkpoint(connection: &Connection, mode: &str) -> rusqlite::Result<Outcome> {
+    let sql = format!("PRAGMA main.wal_checkpoint({mode})");
+    connection.prepare_cached(&sql)?.query_row((), |row| {
+        let (busy, log, copied): (bool, i64, i64) = (row.get(0)?, row.get(1)?, row.get(2)?);
+        let frames = u32::try_from(log).ok().zip(u32::try_from(copied).ok());
+        Ok(Outcome::Done { busy, frames })
+    })
+}

@@ -1,0 +1,374 @@
+//! What the checkpointer does next: numbers in, one step out.
+//!
+//! Knows neither SQLite nor threads nor the clock, so that every rule can be tested
+//! by giving it numbers. [`Policy::decide`] is asked before each step and
+//! [`Policy::after`] is told what became of it. The invariants P1 to P6 that both
+//! keep stand at the top of the [module](super).
+
+use std::time::Duration;
+
+use super::gate::{Look, NEVER};
+
+/// A rest that is copied with the writer held: two syncs cost more than so many pages.
+const SMALL_REST_FRAMES: u32 = 64;
+/// Passes beside the writer before it is held; each one halves the rest or is the last.
+const APPROACH_PASSES_MAX: u32 = 8;
+/// After a catch-up that failed the writer is let go for so many times as long as it was held.
+const FREE_PER_HELD: u32 = 20;
+/// First and longest pause after readers or another checkpointer stood in the way.
+const OBSTRUCTED_PAUSE: (Duration, Duration) =
+    (Duration::from_millis(2), Duration::from_millis(250));
+/// First and longest pause after a catch-up or a truncation that readers stopped.
+const GIVEN_UP_PAUSE: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(5));
+/// First and longest pause after an error.
+const FAILED_PAUSE: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(10));
+
+/// The limits, in frames and times.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Thresholds {
+    pub(super) slice_frames: u32,
+    pub(super) bound_frames: u32,
+    pub(super) catch_up_frames: u32,
+    pub(super) pause_frames: u32,
+    pub(super) pause: Duration,
+    pub(super) idle: Duration,
+    pub(super) stuck_after: Duration,
+}
+
+/// What to do now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Step {
+    /// Nothing, until that moment (`None`: no moment) or until the WAL is so long.
+    Sleep {
+        /// When to ask again.
+        until: Option<Duration>,
+        /// From which length on to ask again.
+        wake_at_frames: u32,
+    },
+    /// Copy what can be copied, beside the writer.
+    Pass,
+    /// Copy the rest with the gate closed and see that nobody reads the WAL, so that
+    /// the next commit rewinds it.
+    CatchUp {
+        /// The WAL has outgrown its bound: cut the file too.
+        cut: bool,
+    },
+    /// Nobody writes: copy the rest and cut the WAL to nothing, without waiting for anybody.
+    Truncate,
+}
+
+/// What a step came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// The three results of a checkpoint.
+    Done {
+        /// Somebody stood in the way.
+        busy: bool,
+        /// Frames in the WAL, and how many of them are copied; `None` if it was not to be known.
+        frames: Option<(u32, u32)>,
+    },
+    /// Somebody committed in the last moment, so it was left.
+    Left,
+    /// An error; nothing is lost, the frames stay in the WAL.
+    Failed,
+}
+
+/// Where a checkpoint ended before the WAL's end.
+///
+/// Once is nothing: the writer's own transaction is a reader of the snapshot before it.
+/// Twice at the same frame is a reader that stays.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Obstruction {
+    since: Duration,
+    /// The frame that the oldest snapshot ends with.
+    pinned_at: u32,
+    stays: bool,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Policy {
+    thresholds: Thresholds,
+    /// Frames in the WAL, as far as known.
+    frames: u32,
+    /// How many of them are copied, as far as known.
+    copied: u32,
+    /// The WAL's length was never looked at.
+    unknown: bool,
+    /// The WAL file holds nothing.
+    empty: bool,
+    commits: u64,
+    rewinds: u32,
+    /// When the last commit was noticed.
+    committed_at: Duration,
+    /// A snapshot stopped the copying.
+    held_back: Option<Obstruction>,
+    /// Catch-ups fail since then, whoever it is.
+    given_up_since: Option<Duration>,
+    /// A catch-up ended well with so many frames: the next commit must rewind.
+    rewind_due: Option<u32>,
+    approach: Option<Approach>,
+    pass_pause: Pause,
+    catch_up_pause: Pause,
+    truncate_pause: Pause,
+    failed_pause: Pause,
+}
+
+/// Passes beside the writer towards a small rest.
+#[derive(Debug, Clone, Copy)]
+struct Approach {
+    passes: u32,
+    rest_before: u32,
+}
+
+/// A pause that doubles with each failure in a row.
+#[derive(Debug)]
+struct Pause {
+    range: (Duration, Duration),
+    failures: u32,
+    over_at: Duration,
+}
+
+impl Pause {
+    fn new(range: (Duration, Duration)) -> Self {
+        Self { range, failures: 0, over_at: Duration::ZERO }
+    }
+
+    fn begin(&mut self, now: Duration, at_least: Duration) {
+        let doubled = self.range.0.saturating_mul(1 << self.failures.min(16));
+        self.over_at = now + doubled.min(self.range.1).max(at_least);
+        self.failures += 1;
+    }
+
+    fn end(&mut self) {
+        self.failures = 0;
+        self.over_at = Duration::ZERO;
+    }
+
+    fn is_over(&self, now: Duration) -> bool {
+        now >= self.over_at
+    }
+}
+
+impl Policy {
+    pub(super) fn new(thresholds: Thresholds) -> Self {
+        Self {
+            thresholds,
+            frames: 0,
+            copied: 0,
+            unknown: true,
+            empty: false,
+            commits: 0,
+            rewinds: 0,
+            committed_at: Duration::ZERO,
+            held_back: None,
+            given_up_since: None,
+            rewind_due: None,
+            approach: None,
+            pass_pause: Pause::new(OBSTRUCTED_PAUSE),
+            catch_up_pause: Pause::new(GIVEN_UP_PAUSE),
+            truncate_pause: Pause::new(GIVEN_UP_PAUSE),
+            failed_pause: Pause::new(FAILED_PAUSE),
+        }
+    }
+
+    /// Frames in the WAL and how many of them are copied, as far as known.
+    pub(super) fn frames(&self) -> (u32, u32) {
+        (self.frames, self.copied)
+    }
+
+    /// The bound in frames.
+    pub(super) fn bound_frames(&self) -> u32 {
+        self.thresholds.bound_frames
+    }
+
+    /// The length at which a commit should close the gate behind itself.
+    ///
+    /// [`NEVER`] while a catch-up would be in vain or a pause is on (P4), and beyond
+    /// the bound, where the way back begins with passes beside the writer.
+    pub(super) fn shut_at_frames(&self, now: Duration) -> u32 {
+        let in_vain = self.reader_stays().is_some()
+            || !self.failed_pause.is_over(now)
+            || !self.catch_up_pause.is_over(now)
+            || self.frames >= self.thresholds.bound_frames && self.frames > self.copied;
+        if in_vain { NEVER } else { self.thresholds.bound_frames }
+    }
+
+    /// Why the WAL has not been able to shrink for longer than the alarm allows.
+    pub(super) fn alarm(&self, now: Duration) -> Option<Duration> {
+        let worth_it =
+            self.frames >= self.thresholds.slice_frames.min(self.thresholds.bound_frames);
+        let reader = self.reader_stays().map(|held| held.since);
+        let since = reader.into_iter().chain(self.given_up_since);
+        let lasted = now.checked_sub(since.min()?)?;
+        (worth_it && lasted >= self.thresholds.stuck_after).then_some(lasted)
+    }
+
+    /// What to do, as the gate looks at the moment `now`.
+    pub(super) fn decide(&mut self, look: &Look, now: Duration) -> Step {
+        self.notice(look, now);
+        if !self.failed_pause.is_over(now) {
+            return Step::Sleep { until: Some(self.failed_pause.over_at), wake_at_frames: NEVER };
+        }
+        if self.unknown {
+            return Step::Pass;
+        }
+        let rest = self.frames - self.copied;
+        if let Some(step) = self.near_the_bound(rest, look.shut, now) {
+            return step;
+        }
+        let quiet = now.saturating_sub(self.committed_at);
+        let Thresholds { slice_frames, pause, pause_frames, idle, .. } = self.thresholds;
+        let pause_worth_it = quiet >= pause && self.frames >= pause_frames && rest > 0;
+        if (rest >= slice_frames || pause_worth_it) && self.pass_pause.is_over(now) {
+            return Step::Pass;
+        }
+        if quiet >= idle && !self.empty && self.truncate_pause.is_over(now) {
+            return Step::Truncate;
+        }
+        self.sleep(rest, now)
+    }
+
+    fn notice(&mut self, look: &Look, now: Duration) {
+        if look.commits != self.commits {
+            self.commits = look.commits;
+            self.frames = look.frames;
+            self.committed_at = now;
+            self.empty = false;
+            self.truncate_pause.end();
+        }
+        if look.rewinds != self.rewinds {
+            self.rewinds = look.rewinds;
+            self.copied = 0;
+            self.held_back = None;
+            self.approach = None;
+            self.rewind_due = None;
+        }
+        self.copied = self.copied.min(self.frames);
+        if self.rewind_due.is_some_and(|frames| self.frames > frames) {
+            // The catch-up was in vain: another process wrote or read in between.
+            self.rewind_due = None;
+            self.catch_up_pause.begin(now, Duration::ZERO);
+        }
+    }
+
+    /// The way to a catch-up: passes beside the writer while they help, then the gate.
+    fn near_the_bound(&mut self, rest: u32, shut: bool, now: Duration) -> Option<Step> {
+        let near = self.frames >= self.thresholds.catch_up_frames && rest > 0;
+        if !near || !self.catch_up_pause.is_over(now) {
+            self.approach = None;
+            return None;
+        }
+        if self.reader_stays().is_some() && rest > SMALL_REST_FRAMES {
+            // P3: not while a snapshot is known to be in the way.
+            return self.pass_pause.is_over(now).then_some(Step::Pass);
+        }
+        let helps = match self.approach {
+            None => true,
+            Some(Approach { passes, rest_before }) => {
+                passes < APPROACH_PASSES_MAX && rest <= rest_before / 2
+            }
+        };
+        if rest > SMALL_REST_FRAMES && helps && !shut {
+            let passes = self.approach.map_or(0, |approach| approach.passes) + 1;
+            self.approach = Some(Approach { passes, rest_before: rest });
+            return Some(Step::Pass);
+        }
+        self.approach = None;
+        let cut = self.frames > self.thresholds.bound_frames.saturating_mul(2);
+        Some(Step::CatchUp { cut })
+    }
+
+    fn sleep(&self, rest: u32, now: Duration) -> Step {
+        let Thresholds { slice_frames, catch_up_frames, pause, pause_frames, idle, .. } =
+            self.thresholds;
+        let mut wake_at_frames = self.copied.saturating_add(slice_frames);
+        if self.catch_up_pause.is_over(now) {
+            wake_at_frames = wake_at_frames.min(catch_up_frames.max(self.frames + 1));
+        }
+        if !self.pass_pause.is_over(now) {
+            wake_at_frames = NEVER;
+        }
+        let mut moments = Vec::with_capacity(4);
+        if rest >= slice_frames || self.reader_stays().is_some() {
+            moments.push(self.pass_pause.over_at);
+        }
+        if self.frames >= catch_up_frames && rest > 0 {
+            moments.push(self.catch_up_pause.over_at);
+        }
+        if self.frames >= pause_frames && rest > 0 {
+            moments.push((self.committed_at + pause).max(self.pass_pause.over_at));
+        }
+        if self.empty {
+            wake_at_frames = 1;
+        } else {
+            moments.push((self.committed_at + idle).max(self.truncate_pause.over_at));
+        }
+        let until = moments.into_iter().filter(|&moment| moment > now).min();
+        Step::Sleep { until, wake_at_frames }
+    }
+
+    /// What became of a step that began with `look` and held the writer for `held`.
+    pub(super) fn after(&mut self, step: Step, outcome: Outcome, held: Duration, now: Duration) {
+        self.unknown = false;
+        let (busy, frames) = match outcome {
+            Outcome::Failed => return self.failed_pause.begin(now, held * FREE_PER_HELD),
+            Outcome::Left => return self.truncate_pause.begin(now, Duration::ZERO),
+            Outcome::Done { busy, frames } => (busy, frames),
+        };
+        self.failed_pause.end();
+        let mut whole = false;
+        if let Some((frames, copied)) = frames {
+            (self.frames, self.copied) = (frames.max(copied), copied);
+            self.note_readers(frames, copied, now);
+            whole = !busy && copied >= frames;
+        } else {
+            self.pass_pause.begin(now, Duration::ZERO);
+        }
+        match step {
+            Step::Pass | Step::Sleep { .. } => {}
+            Step::CatchUp { cut } if whole => {
+                self.catch_up_pause.end();
+                self.given_up_since = None;
+                self.empty = cut;
+                self.rewind_due = (!cut).then_some(self.frames);
+            }
+            Step::CatchUp { .. } => {
+                self.given_up_since.get_or_insert(now);
+                self.catch_up_pause.begin(now, held * FREE_PER_HELD);
+            }
+            Step::Truncate if whole => {
+                (self.frames, self.copied, self.empty) = (0, 0, true);
+                self.given_up_since = None;
+                self.truncate_pause.end();
+                self.catch_up_pause.end();
+            }
+            Step::Truncate => {
+                self.given_up_since.get_or_insert(now);
+                self.truncate_pause.begin(now, Duration::ZERO);
+            }
+        }
+    }
+
+    fn note_readers(&mut self, frames: u32, copied: u32, now: Duration) {
+        if copied >= frames {
+            self.held_back = None;
+            self.pass_pause.end();
+            return;
+        }
+        match &mut self.held_back {
+            Some(held) if held.pinned_at == copied => {
+                held.stays = true;
+                self.pass_pause.begin(now, Duration::ZERO);
+            }
+            moved_on => {
+                *moved_on = Some(Obstruction { since: now, pinned_at: copied, stays: false });
+                self.pass_pause.end();
+            }
+        }
+    }
+
+    fn reader_stays(&self) -> Option<Obstruction> {
+        self.held_back.filter(|held| held.stays)
+    }
+}
