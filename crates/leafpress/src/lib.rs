@@ -9,6 +9,7 @@
 //! | [`profile`] | four ways to write a database, named by what survives a crash |
 //! | [`storage`] | what the disk under a path can do |
 //! | [`verify`] | is a database sound? |
+//! | [`vfs`] | what stands between SQLite and the disk, in safe Rust |
 //! | [`Error`] | what happened, where, what is on disk now, what to do |
 //!
 //! ```no_run

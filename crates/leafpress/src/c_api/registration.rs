@@ -63,9 +63,8 @@ pub fn register(name: &str, vfs: impl Vfs, default: bool) -> Result<Registration
 ///
 /// Dropping it withdraws the name: no new connection finds the VFS, and if it was the
 /// default, the one before is again. Connections that have files open through it go on
-/// undisturbed to their end; when the last of the files is closed, the `Vfs` is
-/// dropped. A connection that had none open (in memory) can open none any more.
-/// SQLite's own record of it, a few hundred bytes, is never freed.
+/// undisturbed to their end, journals included, but can attach no further database.
+/// When the last of the files is closed, the `Vfs` is dropped. SQLite's own record of it, a few hundred bytes, is never freed.
 pub struct Registration {
     name: &'static CStr,
     c_vfs: CVfs,

@@ -81,7 +81,11 @@ impl fmt::Debug for ShmRegion {
             Memory::Owned(_) => "this process",
             Memory::Platform { .. } => "the platform",
         };
-        f.debug_struct("ShmRegion").field("of", &owner).field("bytes", &self.bytes).finish()
+        f.debug_struct("ShmRegion")
+            .field("of", &owner)
+            .field("bytes", &self.bytes)
+            .field("read_only", &self.read_only)
+            .finish()
     }
 }
 

@@ -111,11 +111,11 @@ impl OpenFlags {
     pub const SUPER_JOURNAL: Self = Self(ffi::SQLITE_OPEN_SUPER_JOURNAL);
     /// A connection's temporary tables.
     pub const TEMP_DB: Self = Self(ffi::SQLITE_OPEN_TEMP_DB);
-    /// The journal of a temporary database.
+    /// The journal of a temporary database, and the runs of a sort.
     pub const TEMP_JOURNAL: Self = Self(ffi::SQLITE_OPEN_TEMP_JOURNAL);
-    /// A statement's journal.
+    /// The journal of a savepoint or a statement.
     pub const SUBJOURNAL: Self = Self(ffi::SQLITE_OPEN_SUBJOURNAL);
-    /// A table that lives as long as a statement, and the runs of a sort.
+    /// A table that lives as long as a statement.
     pub const TRANSIENT_DB: Self = Self(ffi::SQLITE_OPEN_TRANSIENT_DB);
 
     const KINDS: Self = Self(0x000f_ff00);
@@ -161,11 +161,11 @@ pub enum FileKind {
     SuperJournal,
     /// A connection's temporary tables.
     TempDb,
-    /// The journal of a temporary database.
+    /// The journal of a temporary database, and the runs of a sort.
     TempJournal,
-    /// A statement's journal.
+    /// The journal of a savepoint or a statement.
     Subjournal,
-    /// A table that lives as long as a statement, and the runs of a sort.
+    /// A table that lives as long as a statement.
     TransientDb,
 }
 
