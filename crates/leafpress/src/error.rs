@@ -16,6 +16,7 @@
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// The result of everything that can fail here.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -111,6 +112,47 @@ pub enum ErrorKind {
     /// The caller asked to stop.
     #[error("stopped before the end, as asked")]
     Cancelled,
+    /// The writer's queue has no room, and the call was not to wait for it.
+    #[error("the writer's queue is full: {capacity} calls wait already")]
+    QueueFull {
+        /// Calls that may wait.
+        capacity: usize,
+    },
+    /// Somebody else held the database for too long.
+    #[error("the database was held by somebody else for {:.1} s: {source}", waited.as_secs_f64())]
+    Busy {
+        /// How long it was waited for.
+        waited: Duration,
+        /// SQLite's answer.
+        source: rusqlite::Error,
+    },
+    /// The writer takes no calls any more.
+    #[error("the writer takes no calls any more: {reason}")]
+    Stopped {
+        /// Why.
+        reason: String,
+    },
+    /// A call may have been committed or not; only looking tells.
+    #[error("it is not known whether the call was committed: {reason}")]
+    OutcomeUnknown {
+        /// What went wrong.
+        reason: String,
+    },
+    /// The caller's closure panicked; its transaction was undone.
+    #[error("the closure of the call panicked: {message}")]
+    Panicked {
+        /// What the panic said.
+        message: String,
+    },
+    /// A statement that would touch other callers' transactions.
+    #[error("the writer refuses the statement: {reason}")]
+    Refused {
+        /// What it would do to others.
+        reason: String,
+    },
+    /// The caller's closure gave up, and its transaction was undone.
+    #[error("the call was given up: {0}")]
+    Aborted(Box<dyn std::error::Error + Send + Sync>),
 }
 
 fn refused_row(row: Option<u64>, values: Option<&str>) -> String {
@@ -143,6 +185,50 @@ impl Error {
     /// An error of SQLite.
     pub(crate) fn sqlite(action: &'static str, source: rusqlite::Error) -> Self {
         ErrorKind::Sqlite { action, source }.into()
+    }
+
+    /// The caller's own reason to give up a transaction; to be returned from
+    /// its closure.
+    pub fn aborted(reason: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        ErrorKind::Aborted(reason.into()).into()
+    }
+
+    /// The writer takes no calls any more.
+    pub(crate) fn stopped(reason: impl Into<String>) -> Self {
+        Self::from(ErrorKind::Stopped { reason: reason.into() })
+            .on_disk("nothing of this call")
+            .to_do("open the writer again")
+    }
+
+    /// Nobody knows whether a call was committed.
+    pub(crate) fn unknown_outcome(reason: impl Into<String>) -> Self {
+        Self::from(ErrorKind::OutcomeUnknown { reason: reason.into() })
+            .on_disk("all of this call or nothing of it")
+            .to_do("open the database again and look whether the call's changes are there")
+    }
+
+    /// The same error, for another caller who met it too.
+    pub(crate) fn again(&self) -> Self {
+        let copy = |source: &rusqlite::Error| match source {
+            rusqlite::Error::SqliteFailure(code, message) => {
+                rusqlite::Error::SqliteFailure(*code, message.clone())
+            }
+            other => rusqlite::Error::SqliteFailure(
+                rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_ERROR),
+                Some(other.to_string()),
+            ),
+        };
+        let kind = match self.kind() {
+            ErrorKind::Busy { waited, source } => {
+                ErrorKind::Busy { waited: *waited, source: copy(source) }
+            }
+            ErrorKind::Sqlite { action, source } => {
+                ErrorKind::Sqlite { action, source: copy(source) }
+            }
+            other => ErrorKind::Stopped { reason: other.to_string() },
+        };
+        let Inner { on_disk, to_do, .. } = &*self.0;
+        Self(Box::new(Inner { kind, on_disk: on_disk.clone(), to_do: to_do.clone() }))
     }
 
     /// Adds what is on disk now, unless a place nearer to the failure knew it.
@@ -179,6 +265,12 @@ impl Error {
 impl From<ErrorKind> for Error {
     fn from(kind: ErrorKind) -> Self {
         Self(Box::new(Inner { kind, on_disk: None, to_do: None }))
+    }
+}
+
+impl From<rusqlite::Error> for Error {
+    fn from(source: rusqlite::Error) -> Self {
+        Self::sqlite("carry out the call", source)
     }
 }
 

@@ -8,6 +8,8 @@
 //! | [`load`] | CSV files and rows made in memory to a table, in bulk: pressed B-tree pages |
 //! | [`profile`] | four ways to write a database, named by what survives a crash |
 //! | [`storage`] | what the disk under a path can do |
+//! | [`writer`] | many small transactions of many callers, grouped in few commits |
+//! | [`checkpoint`] | when the write-ahead log is copied into the database, and how large it may become |
 //! | [`verify`] | is a database sound? |
 //! | [`vfs`] | what stands between SQLite and the disk, in safe Rust |
 //! | [`Error`] | what happened, where, what is on disk now, what to do |
@@ -28,7 +30,6 @@
 struct ReadmeExamples;
 
 mod c_api;
-#[allow(dead_code, reason = "the Writer, which uses it, comes later")]
 pub mod checkpoint;
 mod error;
 #[cfg(fuzzing)]

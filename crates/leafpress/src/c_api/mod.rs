@@ -14,7 +14,7 @@
 #![allow(unsafe_code)]
 
 mod beside;
-#[allow(dead_code, reason = "the writer and the checkpointer, which use it, come later")]
+#[allow(dead_code, reason = "the checkpointer will use all of it")]
 pub(crate) mod connection;
 pub(crate) mod control;
 mod file;

@@ -29,6 +29,7 @@ use hdrhistogram::Histogram;
 use serde::Serialize;
 
 use super::readers::OldestReader;
+use crate::checkpoint::CheckpointStats;
 
 /// Quantiles are exact to one part in a hundred: with a third digit each
 /// histogram takes 170 KiB in place of 25, and copying it makes commits wait.
@@ -88,6 +89,9 @@ pub struct WriterStats {
     /// The reader to look at first, if any is out; see
     /// [`OldestReader`] for how precise that is.
     pub oldest_reader: Option<OldestReader>,
+    /// What the checkpointer did; none without a write-ahead log, or once the
+    /// Writer is closed.
+    pub checkpoints: Option<CheckpointStats>,
 }
 
 /// How long something took.
@@ -287,6 +291,7 @@ impl Recorder {
             wal_bytes: groups.wal_bytes,
             wal_bytes_max: groups.wal_bytes_max,
             oldest_reader: None,
+            checkpoints: None,
         }
     }
 

@@ -1,0 +1,192 @@
+//! How a writer is opened, and what may be asked of it.
+//!
+//! Every limit is documented with the failure that it prevents.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::local::LocalTarget;
+use super::queue::{CallQueue, Grouping};
+use super::readers::{ReaderLimits, ReaderPool};
+use super::stats::Recorder;
+use super::target::CommitTarget;
+use super::thread::{self, Parts};
+use super::{Local, Shared, Writer};
+use crate::checkpoint::{CheckpointLimits, Checkpointer};
+use crate::error::{Error, Result};
+use crate::profile::{self, Profile, ProfileRequest};
+
+/// Calls that may wait before `submit` waits too.
+const QUEUE_CAPACITY: usize = 8_192;
+/// Calls in one group.
+const GROUP_CALLS_MAX: usize = 8_192;
+
+/// Opens a [`Writer`].
+///
+/// ```
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("app.db");
+/// use leafpress::Profile;
+/// use leafpress::writer::Writer;
+///
+/// let writer = Writer::builder(&path).profile(Profile::Relaxed).max_group(1_000).open()?;
+/// writer.execute_batch("CREATE TABLE note(text)")?;
+/// writer.close()?;
+/// # Ok::<(), leafpress::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+#[must_use = "nothing is opened before `open`"]
+pub struct WriterBuilder {
+    path: PathBuf,
+    request: ProfileRequest,
+    queue_capacity: usize,
+    grouping: Grouping,
+    checkpoint_limits: CheckpointLimits,
+    reader_limits: ReaderLimits,
+}
+
+impl WriterBuilder {
+    pub(super) fn new(path: PathBuf) -> Self {
+        Self {
+            path,
+            request: ProfileRequest::default(),
+            queue_capacity: QUEUE_CAPACITY,
+            grouping: Grouping { calls_max: GROUP_CALLS_MAX, delay_max: Duration::ZERO },
+            checkpoint_limits: CheckpointLimits::default(),
+            reader_limits: ReaderLimits::default(),
+        }
+    }
+
+    /// The promise to be kept; [`Profile::Durable`] unless told otherwise.
+    pub fn profile(mut self, profile: Profile) -> Self {
+        self.request.profile = profile;
+        self
+    }
+
+    /// The explicit word for [`Profile::Rebuildable`]: the file can be made anew.
+    pub fn rebuildable_ok(mut self) -> Self {
+        self.request.may_be_rebuilt = true;
+        self
+    }
+
+    /// Whether foreign keys are enforced; SQLite's default is that they are not.
+    pub fn foreign_keys(mut self, enforced: bool) -> Self {
+        self.request.foreign_keys = Some(enforced);
+        self
+    }
+
+    /// Bytes in a page, if the database is a new one.
+    pub fn page_size(mut self, bytes: u32) -> Self {
+        self.request.page_size = Some(bytes);
+        self
+    }
+
+    /// The name of a registered VFS to go through.
+    pub fn vfs(mut self, name: impl Into<String>) -> Self {
+        self.request.vfs = Some(name.into());
+        self
+    }
+
+    /// How long another process's lock is waited for (5 s) before the calls of a
+    /// group are answered [`Busy`](crate::ErrorKind::Busy): else a neighbour that
+    /// never ends its transaction would stop all callers for ever.
+    pub fn busy_limit(mut self, limit: Duration) -> Self {
+        self.request.busy_timeout = limit;
+        self
+    }
+
+    /// Calls that may wait for their group (8,192): else callers that are faster
+    /// than the disk would fill the memory.
+    pub fn queue_capacity(mut self, calls: usize) -> Self {
+        self.queue_capacity = calls;
+        self
+    }
+
+    /// Calls in one group at most (8,192): one that fails late makes the others
+    /// wait for a replay of the group.
+    pub fn max_group(mut self, calls: usize) -> Self {
+        self.grouping.calls_max = calls.max(1);
+        self
+    }
+
+    /// How long the first call of a group waits for others (not at all): groups
+    /// form by themselves while the last one is being committed. A delay makes
+    /// fewer, larger commits, for disks that wear out.
+    pub fn max_delay(mut self, delay: Duration) -> Self {
+        self.grouping.delay_max = delay;
+        self
+    }
+
+    /// When the write-ahead log is copied into the database, and how large it
+    /// may become.
+    pub fn checkpoint_limits(mut self, limits: CheckpointLimits) -> Self {
+        self.checkpoint_limits = limits;
+        self
+    }
+
+    /// Readers that may be out at once (16), and how long
+    /// [`reader`](Writer::reader) waits for one to come back (5 s): else a leak
+    /// of readers would use up the process's files.
+    pub fn readers(mut self, size_max: usize, wait_max: Duration) -> Self {
+        self.reader_limits = ReaderLimits { size_max, wait_max };
+        self
+    }
+
+    /// Opens the database, and makes it if it is missing.
+    ///
+    /// # Errors
+    /// As [`profile::open`]; and if the linked SQLite cannot make checkpoints in
+    /// the background without danger, under a profile with a write-ahead log.
+    pub fn open(self) -> Result<Writer> {
+        if self.request.profile.is_wal() {
+            profile::check_background_checkpoints(rusqlite::version_number())?;
+        }
+        let (connection, in_force) = profile::open(&self.path, &self.request)?;
+        // Others, and later reads of the path, must not depend on the folder
+        // that the process happens to be in.
+        let path = self.path.canonicalize().unwrap_or_else(|_| self.path.clone());
+        let readers = ReaderPool::new(&path, self.request.vfs.clone(), self.reader_limits);
+        let is_wal = self.request.profile.is_wal();
+        let gate = self.checkpoint_limits.gate();
+        let checkpointer = if is_wal {
+            let pool = readers.clone();
+            let oldest = move || pool.oldest().map(|reader| reader.name);
+            let (vfs, limits) = (self.request.vfs.as_deref(), &self.checkpoint_limits);
+            Some(Checkpointer::start(&path, vfs, limits, Arc::clone(&gate), oldest)?)
+        } else {
+            None
+        };
+        let target = LocalTarget::new(
+            connection,
+            self.request.busy_timeout,
+            is_wal.then_some(gate),
+            in_force.page_size_bytes,
+        )
+        .map_err(|source| Error::sqlite("prepare the writer's connection", source))?;
+        let counts = target.counts();
+        let local = Local { in_force, readers, checkpointer: checkpointer.into(), counts };
+        Self::start(Box::new(target), self.queue_capacity, self.grouping, Some(local))
+    }
+
+    pub(super) fn start(
+        target: Box<dyn CommitTarget>,
+        queue_capacity: usize,
+        grouping: Grouping,
+        local: Option<Local>,
+    ) -> Result<Writer> {
+        let queue = Arc::new(CallQueue::new(queue_capacity));
+        let recorder = Arc::new(Recorder::new());
+        let parts = Parts {
+            target,
+            grouping,
+            queue: Arc::clone(&queue),
+            recorder: Arc::clone(&recorder),
+            counts: local.as_ref().map(|local| Arc::clone(&local.counts)),
+        };
+        let thread = thread::start(parts)?;
+        Ok(Writer {
+            shared: Arc::new(Shared { queue, recorder, local, thread: Some(thread).into() }),
+        })
+    }
+}

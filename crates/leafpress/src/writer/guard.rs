@@ -1,0 +1,180 @@
+//! What callers may not do on the connection that all of them share.
+//!
+//! SQLite asks the authorizer as it compiles a statement, so that what is
+//! compiled once costs nothing later. Should anything slip through all the
+//! same, the commit hook refuses each commit that is not the writer's own.
+//!
+//! 1. Only the writer begins, commits and rolls back.
+//! 2. No caller changes a setting that the next caller would meet.
+//!
+//! Must never: refuse what a transaction of the caller's own could do without
+//! being seen by others.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use rusqlite::Connection;
+use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
+
+use super::ticket::lock;
+
+/// Pragmas that only tell something, whatever their argument.
+const TELLING: [&str; 19] = [
+    "collation_list",
+    "compile_options",
+    "data_version",
+    "database_list",
+    "foreign_key_check",
+    "foreign_key_list",
+    "freelist_count",
+    "function_list",
+    "index_info",
+    "index_list",
+    "index_xinfo",
+    "integrity_check",
+    "module_list",
+    "page_count",
+    "pragma_list",
+    "quick_check",
+    "table_info",
+    "table_list",
+    "table_xinfo",
+];
+
+/// Pragmas whose effect is undone with the transaction, or ends with it.
+const TRANSACTIONAL: [&str; 5] =
+    ["application_id", "defer_foreign_keys", "incremental_vacuum", "optimize", "user_version"];
+
+/// Pragmas that tell a setting if they have no argument.
+const SETTINGS: [&str; 22] = [
+    "auto_vacuum",
+    "automatic_index",
+    "busy_timeout",
+    "cache_size",
+    "case_sensitive_like",
+    "cell_size_check",
+    "checkpoint_fullfsync",
+    "encoding",
+    "foreign_keys",
+    "fullfsync",
+    "ignore_check_constraints",
+    "journal_mode",
+    "journal_size_limit",
+    "locking_mode",
+    "max_page_count",
+    "page_size",
+    "query_only",
+    "recursive_triggers",
+    "schema_version",
+    "secure_delete",
+    "synchronous",
+    "wal_autocheckpoint",
+];
+
+/// Shared by the connection's hooks and the thread that uses it.
+#[derive(Debug, Default)]
+pub(super) struct Guard {
+    /// The writer itself speaks.
+    is_own: AtomicBool,
+    /// The next commit is the writer's.
+    may_commit: AtomicBool,
+    /// The last call compiled a PRAGMA.
+    used_pragma: AtomicBool,
+    /// The last call changed triggers.
+    changed_triggers: AtomicBool,
+    refusal: Mutex<Option<String>>,
+}
+
+impl Guard {
+    /// Watches over `connection` from now on.
+    pub(super) fn install(connection: &mut Connection) -> rusqlite::Result<Arc<Self>> {
+        let guard = Arc::new(Self::default());
+        let authorizer = Arc::clone(&guard);
+        connection.authorizer(Some(move |context: AuthContext<'_>| {
+            if authorizer.is_own.load(Ordering::Relaxed) {
+                return Authorization::Allow;
+            }
+            match authorizer.refusal_of(&context.action) {
+                None => Authorization::Allow,
+                Some(reason) => {
+                    *lock(&authorizer.refusal) = Some(reason);
+                    Authorization::Deny
+                }
+            }
+        }))?;
+        let commits = Arc::clone(&guard);
+        connection.commit_hook(Some(move || !commits.may_commit.load(Ordering::Relaxed)))?;
+        Ok(guard)
+    }
+
+    /// Lets the writer itself speak: BEGIN, SAVEPOINT and their kin.
+    pub(super) fn as_owner<T>(&self, run: impl FnOnce() -> T) -> T {
+        self.is_own.store(true, Ordering::Relaxed);
+        let outcome = run();
+        self.is_own.store(false, Ordering::Relaxed);
+        outcome
+    }
+
+    /// Lets the writer commit.
+    pub(super) fn as_committer<T>(&self, commit: impl FnOnce() -> T) -> T {
+        self.may_commit.store(true, Ordering::Relaxed);
+        let outcome = self.as_owner(commit);
+        self.may_commit.store(false, Ordering::Relaxed);
+        outcome
+    }
+
+    /// Why the last statement was refused, if it was.
+    pub(super) fn take_refusal(&self) -> Option<String> {
+        lock(&self.refusal).take()
+    }
+
+    /// Whether a PRAGMA was compiled since the last time.
+    pub(super) fn take_used_pragma(&self) -> bool {
+        self.used_pragma.swap(false, Ordering::Relaxed)
+    }
+
+    /// Whether triggers were made or dropped since the last time.
+    pub(super) fn take_changed_triggers(&self) -> bool {
+        self.changed_triggers.swap(false, Ordering::Relaxed)
+    }
+
+    fn refusal_of(&self, action: &AuthAction<'_>) -> Option<String> {
+        match action {
+            AuthAction::Transaction { .. } => Some(
+                "BEGIN, COMMIT, END and ROLLBACK are the writer's: each call is a transaction already"
+                    .to_owned(),
+            ),
+            AuthAction::Savepoint { .. } => {
+                Some("SAVEPOINT, RELEASE and ROLLBACK TO are the writer's".to_owned())
+            }
+            AuthAction::Attach { .. } | AuthAction::Detach { .. } => {
+                Some("other callers would find the databases attached or gone".to_owned())
+            }
+            AuthAction::CreateTempIndex { .. }
+            | AuthAction::CreateTempTable { .. }
+            | AuthAction::CreateTempTrigger { .. }
+            | AuthAction::CreateTempView { .. } => {
+                Some("other callers would find what is temporary on this connection".to_owned())
+            }
+            AuthAction::CreateTrigger { .. }
+            | AuthAction::DropTrigger { .. }
+            | AuthAction::DropTable { .. } => {
+                self.changed_triggers.store(true, Ordering::Relaxed);
+                None
+            }
+            AuthAction::Pragma { pragma_name, pragma_value } => {
+                self.used_pragma.store(true, Ordering::Relaxed);
+                let is_one_of = |names: &[&str]| {
+                    names.iter().any(|name| name.eq_ignore_ascii_case(pragma_name))
+                };
+                let is_harmless = is_one_of(&TELLING)
+                    || is_one_of(&TRANSACTIONAL)
+                    || (pragma_value.is_none() && is_one_of(&SETTINGS));
+                (!is_harmless).then(|| {
+                    format!("PRAGMA {pragma_name} would hold for other callers too")
+                })
+            }
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,549 @@
+//! The database in this process: one connection that carries out whole groups.
+//!
+//! 1. Each call has its whole effect or none: one statement by SQLite's own
+//!    atomicity, everything else by a savepoint.
+//! 2. If a call takes the group's transaction with it (OR ROLLBACK, a full disk,
+//!    an I/O error, an interrupt, a deferred foreign key left broken), it alone
+//!    fails. Those before it are carried out again and committed, and those
+//!    after it follow in a transaction of their own, so that the order holds.
+//! 3. A call has succeeded only once COMMIT has returned. If COMMIT itself fails
+//!    and nothing is known of the outcome, callers are told just that, and no
+//!    further group is begun.
+//! 4. Nothing of one call (pragmas, broken keys, open statements) is there when
+//!    the next one begins.
+//!
+//! Must never: commit outside of [`LocalTarget::commit`], or carry out a call
+//! twice whose first failure was its own.
+
+use std::any::Any;
+use std::ffi::c_int;
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use rusqlite::hooks::Wal;
+use rusqlite::{Connection, ErrorCode};
+
+use super::call::{Answer, BatchPart, Call, ClosureValue, Executed, Parameters, Statement};
+use super::guard::Guard;
+use super::insert_many;
+use super::target::{CommitTarget, Group};
+use super::transaction::Transaction;
+use crate::c_api::connection::unresolved_deferred_keys;
+use crate::checkpoint::Gate;
+use crate::error::{Error, ErrorKind, Result};
+
+/// Compiled statements that are kept for the next groups.
+const STATEMENTS_KEPT: usize = 128;
+
+/// How long the first waits for another process's lock are, and the later ones:
+/// short and even, so that a busy neighbour is met in one of its gaps.
+const FIRST_BUSY_WAIT: Duration = Duration::from_micros(200);
+const BUSY_WAIT: Duration = Duration::from_millis(1);
+
+/// What the target counts while it works.
+#[derive(Debug, Default)]
+pub(super) struct LocalCounts {
+    /// Times that somebody else's lock was waited for.
+    pub(super) busy_waits: AtomicU64,
+    /// Groups of which a part had to be carried out again.
+    pub(super) replays: AtomicU64,
+    /// Nanoseconds that COMMITs took since the last look.
+    pub(super) commit_ns: AtomicU64,
+    /// Size of the write-ahead log after the last commit.
+    pub(super) wal_bytes: AtomicU64,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct LocalTarget {
+    connection: Connection,
+    guard: Arc<Guard>,
+    busy: Arc<BusyClock>,
+    counts: Arc<LocalCounts>,
+    /// Where the checkpointer is met, if there is one.
+    gate: Option<Arc<Gate>>,
+    /// Whether a trigger may say RAISE(FAIL), which leaves half a statement.
+    triggers_may_fail: bool,
+    schema_version: Option<i64>,
+}
+
+/// How a call ended, within the open transaction.
+enum Ran {
+    Done(Answer),
+    /// It failed, and nothing of it is left.
+    Failed(Error),
+    /// It failed, and the transaction is gone.
+    Lost(Error),
+}
+
+/// How a range of a group ended.
+enum RangeEnd {
+    /// Every call in it is answered.
+    Answered,
+    /// The call at this index took the transaction with it.
+    LostAt(usize),
+    /// COMMIT was refused for reasons that may be those of a part.
+    NotCommitted(Error),
+    /// Nothing more can be committed.
+    Stop(String),
+}
+
+impl LocalTarget {
+    /// Takes over a connection that is open under its profile.
+    pub(super) fn new(
+        mut connection: Connection,
+        busy_limit: Duration,
+        gate: Option<Arc<Gate>>,
+        page_bytes: u32,
+    ) -> rusqlite::Result<Self> {
+        connection.set_prepared_statement_cache_capacity(STATEMENTS_KEPT);
+        let counts = Arc::new(LocalCounts::default());
+        let busy = Arc::new(BusyClock::new(busy_limit));
+        let (clock, waits) = (Arc::clone(&busy), Arc::clone(&counts));
+        connection.busy_handler(Some(move |attempt: i32| {
+            waits.busy_waits.fetch_add(1, Ordering::Relaxed);
+            clock.wait(attempt)
+        }))?;
+        if let Some(gate) = gate.clone() {
+            let counts = Arc::clone(&counts);
+            connection.wal_hook(Some(move |_: &mut Wal, frames: c_int| {
+                let frames = u32::try_from(frames).unwrap_or_default();
+                counts.wal_bytes.store(wal_bytes(frames, page_bytes), Ordering::Relaxed);
+                gate.committed(frames);
+                Ok(())
+            }))?;
+        }
+        let guard = Guard::install(&mut connection)?;
+        let (triggers_may_fail, schema_version) = (false, None);
+        Ok(Self { connection, guard, busy, counts, gate, triggers_may_fail, schema_version })
+    }
+
+    pub(super) fn counts(&self) -> Arc<LocalCounts> {
+        Arc::clone(&self.counts)
+    }
+
+    /// Runs one of the writer's own statements.
+    fn own(&self, sql: &str) -> rusqlite::Result<()> {
+        self.guard.as_owner(|| self.connection.prepare_cached(sql)?.raw_execute().map(drop))
+    }
+
+    /// Ends whatever transaction is open. Should that fail, SQLite has ended it.
+    fn roll_back(&self) {
+        if !self.connection.is_autocommit()
+            && let Err(error) = self.own("ROLLBACK")
+        {
+            tracing::debug!(%error, "ROLLBACK after a failure failed too");
+        }
+    }
+
+    fn begin(&mut self) -> Result<()> {
+        self.busy.restart();
+        self.own("BEGIN IMMEDIATE").map_err(|source| self.not_begun(source))?;
+        self.read_triggers().map_err(|source| {
+            self.roll_back();
+            self.not_begun(source)
+        })
+    }
+
+    fn not_begun(&self, source: rusqlite::Error) -> Error {
+        let error = match source.sqlite_error_code() {
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => self.busy.error(source),
+            _ => Error::sqlite("begin a transaction", source),
+        };
+        error.on_disk("nothing of this call")
+    }
+
+    /// Looks, where the schema may be another one, whether triggers may leave
+    /// half a statement behind.
+    fn read_triggers(&mut self) -> rusqlite::Result<()> {
+        let version = self.guard.as_owner(|| {
+            let mut statement = self.connection.prepare_cached("PRAGMA schema_version")?;
+            statement.query_row([], |row| row.get(0))
+        })?;
+        let changed = self.guard.take_changed_triggers();
+        if changed || self.schema_version != Some(version) {
+            self.schema_version = Some(version);
+            self.triggers_may_fail = self.guard.as_owner(|| {
+                self.connection.query_row(
+                    "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE type = 'trigger' AND sql LIKE '%fail%')",
+                    [],
+                    |row| row.get(0),
+                )
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Carries out a range of the group in one transaction.
+    fn commit_range(&mut self, group: &mut Group, range: &Range<usize>) -> RangeEnd {
+        if range.clone().all(|index| group.has_failed(index)) {
+            return RangeEnd::Answered;
+        }
+        if let Err(error) = self.begin() {
+            answer_all(group, range.clone(), &error);
+            return RangeEnd::Answered;
+        }
+        for index in range.clone() {
+            if group.has_failed(index) {
+                continue;
+            }
+            let answer = match self.run(group.call(index)) {
+                Ran::Done(answer) => Ok(answer),
+                Ran::Failed(error) => Err(error),
+                Ran::Lost(error) => {
+                    self.roll_back();
+                    group.answer(index, Err(error));
+                    return RangeEnd::LostAt(index);
+                }
+            };
+            group.answer(index, answer);
+        }
+        let began = Instant::now();
+        self.busy.restart();
+        let committed = self
+            .guard
+            .as_committer(|| self.connection.prepare_cached("COMMIT")?.raw_execute().map(drop));
+        let took_ns = began.elapsed().as_nanos() as u64;
+        self.counts.commit_ns.fetch_add(took_ns, Ordering::Relaxed);
+        match committed {
+            Ok(()) => RangeEnd::Answered,
+            Err(source) => self.not_committed(group, range, source),
+        }
+    }
+
+    /// COMMIT failed: rolls back, and finds out what that means for the calls.
+    fn not_committed(
+        &self,
+        group: &mut Group,
+        range: &Range<usize>,
+        source: rusqlite::Error,
+    ) -> RangeEnd {
+        self.roll_back();
+        match source.sqlite_error_code() {
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
+                let busy = self.busy.error(source).on_disk("nothing of this call");
+                answer_all(group, range.clone(), &busy);
+                RangeEnd::Answered
+            }
+            Some(
+                ErrorCode::DiskFull
+                | ErrorCode::ConstraintViolation
+                | ErrorCode::OperationInterrupted
+                | ErrorCode::OutOfMemory
+                | ErrorCode::TooBig,
+            ) => RangeEnd::NotCommitted(
+                Error::sqlite("commit", source).on_disk("nothing of this call"),
+            ),
+            _ => {
+                let reason =
+                    format!("a commit failed, and whether it is on disk is not known: {source}");
+                for index in range.clone() {
+                    if !group.has_failed(index) {
+                        group.answer(index, Err(Error::unknown_outcome(reason.clone())));
+                    }
+                }
+                RangeEnd::Stop(reason)
+            }
+        }
+    }
+
+    /// Carries out one call inside the open transaction.
+    fn run(&self, call: &mut Call) -> Ran {
+        let single = match call {
+            Call::Execute(statement) if !self.may_leave_half(&statement.sql) => {
+                Some(execute(&self.connection, statement).map(Answer::Executed))
+            }
+            _ => None,
+        };
+        let mut ran = match single {
+            Some(Ok(answer)) if unresolved_deferred_keys(&self.connection) => {
+                drop(answer);
+                Ran::Lost(broken_deferred_key())
+            }
+            Some(Ok(answer)) => Ran::Done(answer),
+            Some(Err(source)) => self.failed(refused(&self.guard, source)),
+            None => self.run_fenced(call),
+        };
+        if self.guard.take_used_pragma()
+            && !self.connection.is_autocommit()
+            && let Err(source) = self.own("PRAGMA defer_foreign_keys = OFF")
+        {
+            ran = Ran::Lost(Error::sqlite("end the call", source));
+        }
+        ran
+    }
+
+    /// A failed call, and whether the transaction has gone with it.
+    fn failed(&self, error: Error) -> Ran {
+        let error = error.on_disk("nothing of this call; other callers' are not touched");
+        if self.connection.is_autocommit() { Ran::Lost(error) } else { Ran::Failed(error) }
+    }
+
+    /// A statement that fails may leave what it did so far: OR FAIL, RAISE(FAIL).
+    fn may_leave_half(&self, sql: &str) -> bool {
+        self.triggers_may_fail || contains_word(sql, b"fail")
+    }
+
+    /// Carries out a call between SAVEPOINT and RELEASE.
+    fn run_fenced(&self, call: &mut Call) -> Ran {
+        if let Err(source) = self.own("SAVEPOINT leafpress_call") {
+            return lost("begin the call", source);
+        }
+        let outcome = self.run_whole(call).and_then(|answer| {
+            if unresolved_deferred_keys(&self.connection) {
+                return Err(broken_deferred_key());
+            }
+            Ok(answer)
+        });
+        if self.connection.is_autocommit() {
+            let error = outcome.err().unwrap_or_else(|| {
+                Error::usage(
+                    "SQLite rolled the transaction back, and the call went on all the same",
+                )
+            });
+            return self.failed(error);
+        }
+        match outcome {
+            Ok(answer) => match self.own("RELEASE leafpress_call") {
+                Ok(()) => Ran::Done(answer),
+                Err(source) => lost("end the call", source),
+            },
+            Err(error) => {
+                let undone = self
+                    .own("ROLLBACK TO leafpress_call")
+                    .and_then(|()| self.own("RELEASE leafpress_call"));
+                match undone {
+                    Ok(()) => self.failed(error),
+                    Err(_) => Ran::Lost(error.on_disk("nothing of this call")),
+                }
+            }
+        }
+    }
+
+    fn run_whole(&self, call: &mut Call) -> Result<Answer> {
+        match call {
+            Call::Execute(statement) => execute(&self.connection, statement)
+                .map(Answer::Executed)
+                .map_err(|source| refused(&self.guard, source)),
+            Call::Batch(batch) => {
+                for part in &batch.parts {
+                    match part {
+                        BatchPart::Statement(statement) => {
+                            execute(&self.connection, statement).map(drop)
+                        }
+                        BatchPart::Script(sql) => self.connection.execute_batch(sql),
+                    }
+                    .map_err(|source| refused(&self.guard, source))?;
+                    // What follows would be committed by itself.
+                    if self.connection.is_autocommit() {
+                        return Err(Error::usage("SQLite has rolled this transaction back"));
+                    }
+                }
+                Ok(Answer::Done)
+            }
+            Call::InsertMany(rows) => {
+                insert_many::insert_sorted(&self.connection, rows).map(Answer::Inserted)
+            }
+            Call::Closure(closure) => {
+                let transaction = Transaction::new(&self.connection, &self.guard);
+                let body = &mut closure.0;
+                match catch_unwind(AssertUnwindSafe(|| body(&transaction))) {
+                    Ok(outcome) => outcome.map(|value| Answer::Value(ClosureValue(value))),
+                    Err(panic) => Err(ErrorKind::Panicked { message: panic_text(&*panic) }.into()),
+                }
+            }
+        }
+    }
+}
+
+impl CommitTarget for LocalTarget {
+    fn commit(&mut self, group: &mut Group) -> Result<(), String> {
+        let gate = self.gate.clone();
+        let _held = gate.as_ref().map(|gate| gate.begin_group());
+        let whole = 0..group.len();
+        // The last is the next in order.
+        let mut ranges = vec![whole];
+        while let Some(range) = ranges.pop() {
+            match self.commit_range(group, &range) {
+                RangeEnd::Answered => {}
+                RangeEnd::LostAt(index) => {
+                    self.counts.replays.fetch_add(1, Ordering::Relaxed);
+                    ranges.push(index + 1..range.end);
+                    ranges.push(range.start..index);
+                }
+                RangeEnd::NotCommitted(error) if range.len() == 1 => {
+                    group.answer(range.start, Err(error));
+                }
+                RangeEnd::NotCommitted(_) => {
+                    // What fits is committed, and only what does not fit fails.
+                    self.counts.replays.fetch_add(1, Ordering::Relaxed);
+                    let middle = range.start + range.len() / 2;
+                    ranges.push(middle..range.end);
+                    ranges.push(range.start..middle);
+                }
+                RangeEnd::Stop(reason) => {
+                    for index in ranges.into_iter().flatten() {
+                        group.answer(index, Err(Error::stopped(reason.clone())));
+                    }
+                    return Err(reason);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Gives each call of the range that has not failed by itself this error.
+fn answer_all(group: &mut Group, range: Range<usize>, error: &Error) {
+    for index in range {
+        if !group.has_failed(index) {
+            group.answer(index, Err(error.again()));
+        }
+    }
+}
+
+fn lost(action: &'static str, source: rusqlite::Error) -> Ran {
+    Ran::Lost(Error::sqlite(action, source).on_disk("nothing of this call"))
+}
+
+fn broken_deferred_key() -> Error {
+    let source = rusqlite::Error::SqliteFailure(
+        rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CONSTRAINT_FOREIGNKEY),
+        Some(
+            "FOREIGN KEY constraint failed: a deferred one was still broken at the end of the call"
+                .to_owned(),
+        ),
+    );
+    Error::sqlite("carry out the call", source)
+        .on_disk("nothing of this call; other callers' are not touched")
+}
+
+fn panic_text(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+    text.unwrap_or_else(|| "a panic without a message".to_owned())
+}
+
+/// The error of a caller's statement, in the guard's words if it was refused.
+pub(super) fn refused(guard: &Guard, source: rusqlite::Error) -> Error {
+    if source.sqlite_error_code() == Some(ErrorCode::AuthorizationForStatementDenied)
+        && let Some(reason) = guard.take_refusal()
+    {
+        return Error::from(ErrorKind::Refused { reason });
+    }
+    Error::sqlite("carry out the call", source)
+}
+
+/// Carries out one statement, whatever it is; rows that it returns are dropped.
+pub(super) fn execute(
+    connection: &Connection,
+    statement: &Statement,
+) -> rusqlite::Result<Executed> {
+    let before = connection.total_changes();
+    prepare(connection, &statement.sql, |compiled| {
+        bind(compiled, &statement.parameters)?;
+        let mut rows = compiled.raw_query();
+        while rows.next()?.is_some() {}
+        Ok(())
+    })?;
+    let changed = connection.total_changes() != before;
+    Ok(Executed {
+        rows_changed: if changed { connection.changes() } else { 0 },
+        last_insert_rowid: connection.last_insert_rowid(),
+    })
+}
+
+/// Compiles a statement, or finds it compiled. Pragmas are always compiled
+/// anew, as only then the guard sees them.
+pub(super) fn prepare<T>(
+    connection: &Connection,
+    sql: &str,
+    run: impl FnOnce(&mut rusqlite::Statement<'_>) -> rusqlite::Result<T>,
+) -> rusqlite::Result<T> {
+    if contains_word(sql, b"pragma") {
+        run(&mut connection.prepare(sql)?)
+    } else {
+        run(&mut *connection.prepare_cached(sql)?)
+    }
+}
+
+fn bind(statement: &mut rusqlite::Statement<'_>, parameters: &Parameters) -> rusqlite::Result<()> {
+    match parameters {
+        Parameters::Positional(values) => {
+            let wanted = statement.parameter_count();
+            if values.len() != wanted {
+                return Err(rusqlite::Error::InvalidParameterCount(values.len(), wanted));
+            }
+            for (index, value) in values.iter().enumerate() {
+                statement.raw_bind_parameter(index + 1, value)?;
+            }
+        }
+        Parameters::Named(values) => {
+            for (name, value) in values {
+                let index = statement.parameter_index(name)?;
+                let index =
+                    index.ok_or_else(|| rusqlite::Error::InvalidParameterName(name.clone()))?;
+                statement.raw_bind_parameter(index, value)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether `sql` has these letters in it, in whatever case.
+fn contains_word(sql: &str, word: &[u8]) -> bool {
+    let (lower, upper) = (word[0], word[0].to_ascii_uppercase());
+    let bytes = sql.as_bytes();
+    memchr::memchr2_iter(lower, upper, bytes).any(|at| {
+        bytes.get(at..at + word.len()).is_some_and(|part| part.eq_ignore_ascii_case(word))
+    })
+}
+
+/// The size of a write-ahead log of so many frames: its header, and a header
+/// before each page.
+fn wal_bytes(frames: u32, page_bytes: u32) -> u64 {
+    if frames == 0 { 0 } else { 32 + u64::from(frames) * (24 + u64::from(page_bytes)) }
+}
+
+/// How long somebody else's lock is waited for.
+#[derive(Debug)]
+struct BusyClock {
+    limit: Duration,
+    epoch: Instant,
+    /// Nanoseconds after `epoch` at which the wait began.
+    began_ns: AtomicU64,
+}
+
+impl BusyClock {
+    fn new(limit: Duration) -> Self {
+        Self { limit, epoch: Instant::now(), began_ns: AtomicU64::new(0) }
+    }
+
+    fn restart(&self) {
+        self.began_ns.store(self.epoch.elapsed().as_nanos() as u64, Ordering::Relaxed);
+    }
+
+    fn waited(&self) -> Duration {
+        let began = Duration::from_nanos(self.began_ns.load(Ordering::Relaxed));
+        self.epoch.elapsed().saturating_sub(began)
+    }
+
+    /// Waits a little; false once the limit is reached.
+    fn wait(&self, attempt: i32) -> bool {
+        if self.waited() >= self.limit {
+            return false;
+        }
+        std::thread::sleep(if attempt < 10 { FIRST_BUSY_WAIT } else { BUSY_WAIT });
+        true
+    }
+
+    fn error(&self, source: rusqlite::Error) -> Error {
+        Error::from(ErrorKind::Busy { waited: self.waited(), source }).to_do(
+            "another process or connection holds the database: let it end its transaction, or \
+             allow a longer wait with busy_limit",
+        )
+    }
+}

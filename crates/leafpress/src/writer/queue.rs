@@ -1,0 +1,269 @@
+//! Calls that wait for their group, in the order in which they were made.
+//!
+//! Stands between the callers' threads, which push, and the writer's thread,
+//! which takes all that is there as the next group. Whatever arrived while the
+//! last group was being committed is the next one; nobody waits for a timer.
+//!
+//! 1. Calls leave in the order in which they came.
+//! 2. At most `capacity` calls wait; who comes then waits for room, or is told.
+//! 3. Once closed, nothing is accepted, and all that was accepted still leaves.
+//!
+//! Must never: run a caller's code under its lock.
+
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::call::Call;
+use super::ticket::{Entry, GroupEvent, Take, Ticket, lock};
+use crate::error::{Error, ErrorKind, Result};
+
+/// How groups are made of what waits.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Grouping {
+    /// Calls in one group at most.
+    pub(super) calls_max: usize,
+    /// How long the first call of a group waits for others to join it.
+    pub(super) delay_max: Duration,
+}
+
+/// The queue of one writer.
+#[derive(Debug)]
+pub(super) struct CallQueue {
+    state: Mutex<QueueState>,
+    /// The writer's thread waits here.
+    arrived: Condvar,
+    /// Callers wait here while the queue is full.
+    room: Condvar,
+    capacity: usize,
+}
+
+#[derive(Debug)]
+struct QueueState {
+    entries: Vec<Entry>,
+    /// What those who push now will wait on.
+    event: Arc<GroupEvent>,
+    /// Why nothing is accepted any more.
+    closed: Option<String>,
+    /// The writer's thread sleeps until so many calls wait.
+    wake_at: usize,
+    waiting_for_room: usize,
+    depth_max: usize,
+}
+
+impl CallQueue {
+    pub(super) fn new(capacity: usize) -> Self {
+        let state = QueueState {
+            entries: Vec::new(),
+            event: Arc::default(),
+            closed: None,
+            wake_at: 1,
+            waiting_for_room: 0,
+            depth_max: 0,
+        };
+        Self {
+            state: Mutex::new(state),
+            arrived: Condvar::new(),
+            room: Condvar::new(),
+            capacity: capacity.max(1),
+        }
+    }
+
+    /// Takes a call in; if the queue is full, waits for room.
+    ///
+    /// # Errors
+    /// If the queue is closed.
+    pub(super) fn push<T>(&self, call: Call, take: Take<T>) -> Result<Ticket<T>> {
+        let mut state = lock(&self.state);
+        while state.closed.is_none() && state.entries.len() >= self.capacity {
+            state.waiting_for_room += 1;
+            state = self.room.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state.waiting_for_room -= 1;
+        }
+        self.accept(&mut state, call, take)
+    }
+
+    /// Takes a call in, if there is room.
+    ///
+    /// # Errors
+    /// If the queue is full or closed.
+    pub(super) fn try_push<T>(&self, call: Call, take: Take<T>) -> Result<Ticket<T>> {
+        let mut state = lock(&self.state);
+        if state.closed.is_none() && state.entries.len() >= self.capacity {
+            return Err(Error::from(ErrorKind::QueueFull { capacity: self.capacity })
+                .on_disk("nothing of this call")
+                .to_do("wait for an earlier ticket and try again, or let the call wait for room"));
+        }
+        self.accept(&mut state, call, take)
+    }
+
+    fn accept<T>(&self, state: &mut QueueState, call: Call, take: Take<T>) -> Result<Ticket<T>> {
+        if let Some(reason) = &state.closed {
+            return Err(Error::stopped(reason.clone()));
+        }
+        let (entry, ticket) = Entry::new(call, Arc::clone(&state.event), take);
+        state.entries.push(entry);
+        state.depth_max = state.depth_max.max(state.entries.len());
+        if state.entries.len() == state.wake_at {
+            self.arrived.notify_one();
+        }
+        Ok(ticket)
+    }
+
+    /// Waits for calls and moves the next group to `group`. `expected` is how
+    /// many calls the last group had: as many may well be on their way again,
+    /// and are given `gather_max` to arrive. False once the queue is closed and
+    /// empty.
+    pub(super) fn take(
+        &self,
+        grouping: Grouping,
+        expected: usize,
+        gather_max: Duration,
+        group: &mut Vec<Entry>,
+    ) -> bool {
+        let mut state = lock(&self.state);
+        state.wake_at = 1;
+        while state.entries.is_empty() {
+            if state.closed.is_some() {
+                return false;
+            }
+            state = self.arrived.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        let (awaited, wait_max) = if grouping.delay_max.is_zero() {
+            (expected.min(grouping.calls_max), gather_max)
+        } else {
+            (grouping.calls_max, grouping.delay_max)
+        };
+        state.wake_at = awaited;
+        let deadline = Instant::now() + wait_max;
+        while state.entries.len() < awaited.min(self.capacity) && state.closed.is_none() {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            let woken = self.arrived.wait_timeout(state, left);
+            state = woken.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        // Nobody has to ring while a group is being committed.
+        state.wake_at = usize::MAX;
+        if state.entries.len() <= grouping.calls_max {
+            std::mem::swap(&mut state.entries, group);
+        } else {
+            group.extend(state.entries.drain(..grouping.calls_max));
+        }
+        state.event = Arc::default();
+        if state.waiting_for_room > 0 {
+            self.room.notify_all();
+        }
+        true
+    }
+
+    /// Accepts nothing from now on; `reason` is what callers are told.
+    pub(super) fn close(&self, reason: &str) {
+        let mut state = lock(&self.state);
+        state.closed.get_or_insert_with(|| reason.to_owned());
+        drop(state);
+        self.arrived.notify_all();
+        self.room.notify_all();
+    }
+
+    /// Accepts nothing from now on and answers all that wait that nothing of
+    /// them was done.
+    pub(super) fn stop(&self, reason: &str) {
+        self.close(reason);
+        let entries = std::mem::take(&mut lock(&self.state).entries);
+        for mut entry in entries {
+            if entry.begin() {
+                entry.answer(Err(Error::stopped(reason)));
+            }
+            entry.event().notify();
+        }
+    }
+
+    /// Calls that wait now, and the most that ever did.
+    pub(super) fn depth(&self) -> (usize, usize) {
+        let state = lock(&self.state);
+        (state.entries.len(), state.depth_max)
+    }
+
+    /// Why nothing is accepted any more.
+    pub(super) fn closed(&self) -> Option<String> {
+        lock(&self.state).closed.clone()
+    }
+}
+
+/// What arrives is in order; how a group is cut is the queue's only decision.
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::writer::call::{Answer, Batch};
+
+    fn done(answer: Answer) -> Result<()> {
+        matches!(answer, Answer::Done).then_some(()).ok_or_else(|| Error::usage("another answer"))
+    }
+
+    fn call(name: &str) -> Call {
+        Call::Batch(Batch::from(name))
+    }
+
+    const NATURAL: Grouping = Grouping { calls_max: 3, delay_max: Duration::ZERO };
+
+    #[test]
+    fn groups_are_what_waits_in_order_and_no_larger_than_allowed() {
+        let queue = CallQueue::new(10);
+        let tickets: Vec<_> =
+            (0..5).map(|n| queue.push(call(&n.to_string()), done).expect("room")).collect();
+        let mut group = Vec::new();
+        assert!(queue.take(NATURAL, 1, Duration::ZERO, &mut group));
+        let calls: Vec<_> =
+            group.iter_mut().map(|entry| format!("{:?}", entry.take_call())).collect();
+        assert_eq!(calls.len(), 3);
+        assert!(calls[0].contains("\"0\"") && calls[2].contains("\"2\""), "{calls:?}");
+        group.clear();
+        queue.close("closed");
+        assert!(queue.take(NATURAL, 1, Duration::ZERO, &mut group));
+        assert_eq!(group.len(), 2);
+        assert!(queue.push(call("late"), done).is_err());
+        group.clear();
+        assert!(!queue.take(NATURAL, 1, Duration::ZERO, &mut group));
+        // Entries that were dropped unanswered say so.
+        for ticket in tickets {
+            let error = ticket.wait().expect_err("nobody committed it");
+            assert!(matches!(error.kind(), ErrorKind::OutcomeUnknown { .. }), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_full_queue_says_so_and_a_cancelled_call_is_not_begun() {
+        let queue = CallQueue::new(1);
+        let ticket = queue.try_push(call("first"), done).expect("room");
+        let full = queue.try_push(call("second"), done).expect_err("no room");
+        assert!(matches!(full.kind(), ErrorKind::QueueFull { capacity: 1 }), "{full}");
+        assert!(ticket.cancel() && !ticket.cancel());
+        let mut group = Vec::new();
+        assert!(queue.take(NATURAL, 1, Duration::ZERO, &mut group));
+        assert!(!group[0].begin());
+        let error = ticket.wait().expect_err("it was cancelled");
+        assert!(matches!(error.kind(), ErrorKind::Cancelled), "{error}");
+    }
+
+    #[test]
+    fn who_waits_for_room_gets_it() {
+        let queue = Arc::new(CallQueue::new(1));
+        let first = queue.push(call("first"), done).expect("room");
+        let other = Arc::clone(&queue);
+        let waiting = std::thread::spawn(move || other.push(call("second"), done)?.wait());
+        let mut seen = 0;
+        let mut group = Vec::new();
+        while seen < 2 {
+            assert!(queue.take(NATURAL, 1, Duration::ZERO, &mut group));
+            for mut entry in group.drain(..) {
+                assert!(entry.begin());
+                entry.answer(Ok(Answer::Done));
+                entry.event().notify();
+                seen += 1;
+            }
+        }
+        first.wait().expect("an answer");
+        waiting.join().expect("no panic").expect("an answer");
+    }
+}

@@ -1,0 +1,256 @@
+//! A caller's place in the queue: where the answer to its call will be.
+//!
+//! A [`Ticket`] waits in a thread or as a `Future`, with no runtime of its own.
+//! All callers of one group wait on one [`GroupEvent`], so that a commit wakes
+//! hundreds of threads with one call into the system.
+//!
+//! Must never: answer a call twice, or leave one without an answer: whoever
+//! drops an [`Entry`] unanswered answers that its outcome is unknown.
+
+use std::future::Future;
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use super::call::{Answer, Batch, Call};
+use crate::error::{Error, ErrorKind, Result};
+
+/// Locks, whatever happened to others: no code of a caller's ever runs under
+/// these locks, so what they guard is whole.
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What the callers of one group wait on.
+#[derive(Debug, Default)]
+pub(super) struct GroupEvent {
+    gate: Mutex<()>,
+    answered: Condvar,
+}
+
+impl GroupEvent {
+    /// Wakes all who wait. Their answers must be there.
+    pub(super) fn notify(&self) {
+        // Who has seen no answer under this lock is waiting once it is free.
+        drop(lock(&self.gate));
+        self.answered.notify_all();
+    }
+
+    /// Waits until `is_answered`, or until `deadline`.
+    fn wait(&self, deadline: Option<Instant>, is_answered: impl Fn() -> bool) -> bool {
+        let mut gate = lock(&self.gate);
+        loop {
+            if is_answered() {
+                return true;
+            }
+            let Some(deadline) = deadline else {
+                gate = self.answered.wait(gate).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            };
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return false;
+            }
+            let woken = self.answered.wait_timeout(gate, left);
+            gate = woken.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}
+
+/// Where a call stands.
+#[derive(Debug)]
+enum State {
+    /// Nobody has begun with it.
+    Queued(Option<Waker>),
+    /// Its group is being committed.
+    Begun(Option<Waker>),
+    /// The caller has not fetched the answer yet.
+    Answered(Result<Answer>),
+    /// The answer is with the caller.
+    Fetched,
+}
+
+/// Shared by the caller's ticket and the entry in the queue.
+#[derive(Debug)]
+struct Slot {
+    state: Mutex<State>,
+    event: Arc<GroupEvent>,
+}
+
+impl Slot {
+    fn is_answered(&self) -> bool {
+        matches!(*lock(&self.state), State::Answered(_) | State::Fetched)
+    }
+
+    /// Leaves the answer, and gives whom to wake for it.
+    fn answer(&self, answer: Result<Answer>) -> Option<Waker> {
+        let mut state = lock(&self.state);
+        match std::mem::replace(&mut *state, State::Answered(answer)) {
+            State::Queued(waker) | State::Begun(waker) => waker,
+            // Cancelled: the first answer stays.
+            earlier => {
+                *state = earlier;
+                None
+            }
+        }
+    }
+
+    fn fetch(&self) -> Option<Result<Answer>> {
+        let mut state = lock(&self.state);
+        match std::mem::replace(&mut *state, State::Fetched) {
+            State::Answered(answer) => Some(answer),
+            earlier => {
+                *state = earlier;
+                None
+            }
+        }
+    }
+}
+
+/// A call on its way: in the queue, then in a group.
+#[derive(Debug)]
+pub(super) struct Entry {
+    call: Option<Call>,
+    pub(super) submitted: Instant,
+    slot: Arc<Slot>,
+    is_answered: bool,
+}
+
+impl Entry {
+    /// A call that waits on `event`, and the ticket for it.
+    pub(super) fn new<T>(call: Call, event: Arc<GroupEvent>, take: Take<T>) -> (Self, Ticket<T>) {
+        let slot = Arc::new(Slot { state: Mutex::new(State::Queued(None)), event });
+        let ticket = Ticket { slot: Arc::clone(&slot), take, value: PhantomData };
+        (Self { call: Some(call), submitted: Instant::now(), slot, is_answered: false }, ticket)
+    }
+
+    /// Whether the call is still wanted. From now on it cannot be cancelled.
+    pub(super) fn begin(&mut self) -> bool {
+        let mut state = lock(&self.slot.state);
+        if let State::Queued(waker) = &mut *state {
+            *state = State::Begun(waker.take());
+            return true;
+        }
+        drop(state);
+        self.is_answered = true;
+        false
+    }
+
+    /// What is to be done. It can be taken once.
+    pub(super) fn take_call(&mut self) -> Call {
+        self.call.take().unwrap_or_else(|| Call::Batch(Batch::new()))
+    }
+
+    /// Leaves the answer; threads that wait see it after [`Self::event`]'s
+    /// `notify`.
+    pub(super) fn answer(&mut self, answer: Result<Answer>) {
+        self.is_answered = true;
+        if let Some(waker) = self.slot.answer(answer) {
+            waker.wake();
+        }
+    }
+
+    /// What the caller waits on.
+    pub(super) fn event(&self) -> &Arc<GroupEvent> {
+        &self.slot.event
+    }
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        if !self.is_answered {
+            self.answer(Err(Error::unknown_outcome("the writer ended in the middle of it")));
+            self.slot.event.notify();
+        }
+    }
+}
+
+/// Makes the caller's value of an answer.
+pub(super) type Take<T> = fn(Answer) -> Result<T>;
+
+/// The answer to a call that was submitted: it can be waited for, here or as a
+/// `Future`.
+///
+/// A ticket that is dropped changes nothing: its call is committed all the
+/// same, and nobody learns how it went.
+#[must_use = "an error of the call is only told here"]
+#[derive(Debug)]
+pub struct Ticket<T> {
+    slot: Arc<Slot>,
+    take: Take<T>,
+    value: PhantomData<fn() -> T>,
+}
+
+impl<T> Ticket<T> {
+    /// Waits until the call's group is committed as the profile promises.
+    ///
+    /// # Errors
+    /// What went wrong with this call; nothing of it is in the database then,
+    /// unless the kind is [`OutcomeUnknown`](ErrorKind::OutcomeUnknown).
+    pub fn wait(self) -> Result<T> {
+        self.slot.event.wait(None, || self.slot.is_answered());
+        self.fetch().unwrap_or_else(|| Err(fetched_before()))
+    }
+
+    /// Waits so long at most.
+    ///
+    /// # Errors
+    /// The ticket again, if there is no answer yet. The call goes on.
+    pub fn wait_timeout(self, limit: Duration) -> Result<Result<T>, Self> {
+        let deadline = Instant::now().checked_add(limit);
+        if self.slot.event.wait(deadline, || self.slot.is_answered()) {
+            Ok(self.fetch().unwrap_or_else(|| Err(fetched_before())))
+        } else {
+            Err(self)
+        }
+    }
+
+    /// Whether the answer is there.
+    pub fn is_answered(&self) -> bool {
+        self.slot.is_answered()
+    }
+
+    /// Takes the call back, if nobody has begun with it: then nothing of it is
+    /// written, and the ticket answers [`Cancelled`](ErrorKind::Cancelled).
+    /// False if it is too late for that; the call then goes its way.
+    pub fn cancel(&self) -> bool {
+        let mut state = lock(&self.slot.state);
+        let State::Queued(waker) = &mut *state else { return false };
+        let waker = waker.take();
+        let cancelled = Error::from(ErrorKind::Cancelled).on_disk("nothing of this call");
+        *state = State::Answered(Err(cancelled));
+        drop(state);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+        true
+    }
+
+    fn fetch(&self) -> Option<Result<T>> {
+        Some(self.slot.fetch()?.and_then(self.take))
+    }
+}
+
+impl<T> Future for Ticket<T> {
+    type Output = Result<T>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        {
+            let mut state = lock(&self.slot.state);
+            if let State::Queued(waker) | State::Begun(waker) = &mut *state {
+                match waker {
+                    Some(waker) => waker.clone_from(context.waker()),
+                    None => *waker = Some(context.waker().clone()),
+                }
+                return Poll::Pending;
+            }
+        }
+        Poll::Ready(self.fetch().unwrap_or_else(|| Err(fetched_before())))
+    }
+}
+
+fn fetched_before() -> Error {
+    Error::usage("the answer of this ticket was fetched before")
+}

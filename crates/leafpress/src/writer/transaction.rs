@@ -1,0 +1,122 @@
+//! The transaction that a caller's closure is given.
+//!
+//! It is a part of the group's transaction, fenced by a savepoint. The closure
+//! sees what earlier calls did, and is answered only after all of it is
+//! committed.
+//!
+//! Must never: hand out the connection itself, or run a statement once SQLite
+//! has rolled the transaction back: it would be committed by itself.
+
+use std::sync::Arc;
+
+use rusqlite::{Connection, Params, Row};
+
+use super::call::{Executed, IntoParameters, Statement, insert_many_request};
+use super::guard::Guard;
+use super::insert_many;
+use super::local;
+use crate::error::{Error, Result};
+
+/// A transaction inside the writer's.
+#[derive(Debug)]
+pub struct Transaction<'c> {
+    connection: &'c Connection,
+    guard: Arc<Guard>,
+}
+
+impl<'c> Transaction<'c> {
+    pub(super) fn new(connection: &'c Connection, guard: &Arc<Guard>) -> Self {
+        Self { connection, guard: Arc::clone(guard) }
+    }
+
+    /// Runs one statement; rows that it returns are dropped.
+    ///
+    /// # Errors
+    /// If SQLite or the writer refuses it. The transaction goes on, unless
+    /// SQLite rolled it back (`OR ROLLBACK`, a full disk); return the error to
+    /// undo all that the closure did.
+    pub fn execute(&self, sql: &str, parameters: impl IntoParameters) -> Result<Executed> {
+        let statement =
+            Statement { sql: sql.to_owned(), parameters: parameters.into_parameters()? };
+        self.guarded(|connection| local::execute(connection, &statement))
+    }
+
+    /// Runs any number of statements without parameters.
+    ///
+    /// # Errors
+    /// As with [`execute`](Self::execute); those before the one that failed
+    /// have had their effect.
+    pub fn execute_script(&self, sql: &str) -> Result<()> {
+        self.guarded(|connection| connection.execute_batch(sql))
+    }
+
+    /// The first row of a query, or of a statement with RETURNING, if there is one.
+    ///
+    /// # Errors
+    /// As with [`execute`](Self::execute), or what `read` gives.
+    pub fn query_row<T>(
+        &self,
+        sql: &str,
+        parameters: impl Params,
+        read: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
+    ) -> Result<Option<T>> {
+        self.guarded(|connection| {
+            local::prepare(connection, sql, |statement| {
+                let mut rows = statement.query(parameters)?;
+                let first = rows.next()?.map(read).transpose()?;
+                // A statement with RETURNING must come to its end to be done.
+                while rows.next()?.is_some() {}
+                Ok(first)
+            })
+        })
+    }
+
+    /// All rows of a query, or of a statement with RETURNING.
+    ///
+    /// # Errors
+    /// As with [`execute`](Self::execute), or what `read` gives.
+    pub fn query_map<T>(
+        &self,
+        sql: &str,
+        parameters: impl Params,
+        read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+    ) -> Result<Vec<T>> {
+        self.guarded(|connection| {
+            local::prepare(connection, sql, |statement| {
+                statement.query_map(parameters, read)?.collect()
+            })
+        })
+    }
+
+    /// Inserts many rows, sorted by the table's key first.
+    ///
+    /// # Errors
+    /// As [`Writer::insert_many`](super::Writer::insert_many).
+    pub fn insert_many<R: IntoParameters>(
+        &self,
+        table: &str,
+        columns: &[&str],
+        rows: impl IntoIterator<Item = R>,
+    ) -> Result<u64> {
+        let request = insert_many_request(table, columns, rows)?;
+        self.still_open()?;
+        insert_many::insert_sorted(self.connection, &request)
+    }
+
+    /// The rowid that the last INSERT into a table with rowids gave.
+    pub fn last_insert_rowid(&self) -> i64 {
+        self.connection.last_insert_rowid()
+    }
+
+    fn guarded<T>(&self, run: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T> {
+        self.still_open()?;
+        run(self.connection).map_err(|source| local::refused(&self.guard, source))
+    }
+
+    fn still_open(&self) -> Result<()> {
+        if self.connection.is_autocommit() {
+            return Err(Error::usage("SQLite has rolled this transaction back"));
+        }
+        Ok(())
+    }
+}
