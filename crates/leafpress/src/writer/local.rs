@@ -26,9 +26,10 @@ use std::time::{Duration, Instant};
 use rusqlite::hooks::Wal;
 use rusqlite::{Connection, ErrorCode};
 
-use super::call::{Answer, BatchPart, Call, ClosureValue, Executed, Parameters, Statement};
+use super::call::{Answer, BatchPart, Call, ClosureValue};
 use super::guard::Guard;
 use super::insert_many;
+use super::statement::{LastStatement, execute};
 use super::target::{CommitTarget, Group};
 use super::transaction::Transaction;
 use crate::c_api::connection::unresolved_deferred_keys;
@@ -186,14 +187,16 @@ impl LocalTarget {
             answer_all(group, range.clone(), &error);
             return RangeEnd::Answered;
         }
+        let mut last = LastStatement::new(&self.connection);
         for index in range.clone() {
             if group.has_failed(index) {
                 continue;
             }
-            let answer = match self.run(group.call(index)) {
+            let answer = match self.run(group.call(index), &mut last) {
                 Ran::Done(answer) => Ok(answer),
                 Ran::Failed(error) => Err(error),
                 Ran::Lost(error) => {
+                    drop(last);
                     self.roll_back();
                     group.answer(index, Err(error));
                     return RangeEnd::LostAt(index);
@@ -201,6 +204,7 @@ impl LocalTarget {
             };
             group.answer(index, answer);
         }
+        drop(last);
         let began = Instant::now();
         self.busy.restart();
         let committed = self
@@ -251,10 +255,13 @@ impl LocalTarget {
     }
 
     /// Carries out one call inside the open transaction.
-    fn run(&self, call: &mut Call) -> Ran {
+    fn run(&self, call: &mut Call, last: &mut LastStatement<'_>) -> Ran {
         let single = match call {
-            Call::Execute(statement) if !self.may_leave_half(&statement.sql) => {
-                Some(execute(&self.connection, statement).map(Answer::Executed))
+            // A statement that fails may leave what it did so far: OR FAIL, RAISE(FAIL).
+            Call::Execute(statement)
+                if !self.triggers_may_fail && last.is_whole(&statement.sql) =>
+            {
+                Some(last.execute(&statement.parameters).map(Answer::Executed))
             }
             _ => None,
         };
@@ -280,11 +287,6 @@ impl LocalTarget {
     fn failed(&self, error: Error) -> Ran {
         let error = error.on_disk("nothing of this call; other callers' are not touched");
         if self.connection.is_autocommit() { Ran::Lost(error) } else { Ran::Failed(error) }
-    }
-
-    /// A statement that fails may leave what it did so far: OR FAIL, RAISE(FAIL).
-    fn may_leave_half(&self, sql: &str) -> bool {
-        self.triggers_may_fail || contains_word(sql, b"fail")
     }
 
     /// Carries out a call between SAVEPOINT and RELEASE.
@@ -435,71 +437,6 @@ pub(super) fn refused(guard: &Guard, source: rusqlite::Error) -> Error {
         return Error::from(ErrorKind::Refused { reason });
     }
     Error::sqlite("carry out the call", source)
-}
-
-/// Carries out one statement, whatever it is; rows that it returns are dropped.
-pub(super) fn execute(
-    connection: &Connection,
-    statement: &Statement,
-) -> rusqlite::Result<Executed> {
-    let before = connection.total_changes();
-    prepare(connection, &statement.sql, |compiled| {
-        bind(compiled, &statement.parameters)?;
-        let mut rows = compiled.raw_query();
-        while rows.next()?.is_some() {}
-        Ok(())
-    })?;
-    let changed = connection.total_changes() != before;
-    Ok(Executed {
-        rows_changed: if changed { connection.changes() } else { 0 },
-        last_insert_rowid: connection.last_insert_rowid(),
-    })
-}
-
-/// Compiles a statement, or finds it compiled. Pragmas are always compiled
-/// anew, as only then the guard sees them.
-pub(super) fn prepare<T>(
-    connection: &Connection,
-    sql: &str,
-    run: impl FnOnce(&mut rusqlite::Statement<'_>) -> rusqlite::Result<T>,
-) -> rusqlite::Result<T> {
-    if contains_word(sql, b"pragma") {
-        run(&mut connection.prepare(sql)?)
-    } else {
-        run(&mut *connection.prepare_cached(sql)?)
-    }
-}
-
-fn bind(statement: &mut rusqlite::Statement<'_>, parameters: &Parameters) -> rusqlite::Result<()> {
-    match parameters {
-        Parameters::Positional(values) => {
-            let wanted = statement.parameter_count();
-            if values.len() != wanted {
-                return Err(rusqlite::Error::InvalidParameterCount(values.len(), wanted));
-            }
-            for (index, value) in values.iter().enumerate() {
-                statement.raw_bind_parameter(index + 1, value)?;
-            }
-        }
-        Parameters::Named(values) => {
-            for (name, value) in values {
-                let index = statement.parameter_index(name)?;
-                let index =
-                    index.ok_or_else(|| rusqlite::Error::InvalidParameterName(name.clone()))?;
-                statement.raw_bind_parameter(index, value)?;
-            }
-        }
-    }
-    Ok(())
-}
-
-/// Whether `sql` has these letters in it, in whatever case.
-fn contains_word(sql: &str, word: &[u8]) -> bool {
-    let (lower, upper) = (word[0], word[0].to_ascii_uppercase());
-    let bytes = sql.as_bytes();
-    memchr::memchr2_iter(lower, upper, bytes).any(|at| {
-        bytes.get(at..at + word.len()).is_some_and(|part| part.eq_ignore_ascii_case(word))
-    })
 }
 
 /// The size of a write-ahead log of so many frames: its header, and a header

@@ -51,6 +51,7 @@ mod local;
 mod prometheus;
 mod queue;
 mod readers;
+mod statement;
 mod stats;
 mod target;
 mod thread;

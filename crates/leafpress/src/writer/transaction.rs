@@ -14,7 +14,7 @@ use rusqlite::{Connection, Params, Row};
 use super::call::{Executed, IntoParameters, Statement, insert_many_request};
 use super::guard::Guard;
 use super::insert_many;
-use super::local;
+use super::{local, statement};
 use crate::error::{Error, Result};
 
 /// A transaction inside the writer's.
@@ -36,9 +36,8 @@ impl<'c> Transaction<'c> {
     /// SQLite rolled it back (`OR ROLLBACK`, a full disk); return the error to
     /// undo all that the closure did.
     pub fn execute(&self, sql: &str, parameters: impl IntoParameters) -> Result<Executed> {
-        let statement =
-            Statement { sql: sql.to_owned(), parameters: parameters.into_parameters()? };
-        self.guarded(|connection| local::execute(connection, &statement))
+        let one = Statement { sql: sql.to_owned(), parameters: parameters.into_parameters()? };
+        self.guarded(|connection| statement::execute(connection, &one))
     }
 
     /// Runs any number of statements without parameters.
@@ -61,8 +60,8 @@ impl<'c> Transaction<'c> {
         read: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
     ) -> Result<Option<T>> {
         self.guarded(|connection| {
-            local::prepare(connection, sql, |statement| {
-                let mut rows = statement.query(parameters)?;
+            statement::prepare(connection, sql, |compiled| {
+                let mut rows = compiled.query(parameters)?;
                 let first = rows.next()?.map(read).transpose()?;
                 // A statement with RETURNING must come to its end to be done.
                 while rows.next()?.is_some() {}
@@ -82,8 +81,8 @@ impl<'c> Transaction<'c> {
         read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
     ) -> Result<Vec<T>> {
         self.guarded(|connection| {
-            local::prepare(connection, sql, |statement| {
-                statement.query_map(parameters, read)?.collect()
+            statement::prepare(connection, sql, |compiled| {
+                compiled.query_map(parameters, read)?.collect()
             })
         })
     }

@@ -1,0 +1,165 @@
+//! Single statements: compiled once, found again, carried out to their end.
+//!
+//! Callers mostly send one statement over and over. [`LastStatement`] keeps it at
+//! hand from call to call; others come from the connection's cache.
+//!
+//! Must never: keep a PRAGMA compiled, since only its compilation is seen by the
+//! guard.
+
+use rusqlite::{CachedStatement, Connection};
+
+use super::call::{Executed, Parameters, Statement};
+
+/// The statement of the last single call, for the next one.
+pub(super) struct LastStatement<'c> {
+    connection: &'c Connection,
+    sql: String,
+    is_whole: bool,
+    is_pragma: bool,
+    compiled: Option<CachedStatement<'c>>,
+}
+
+impl<'c> LastStatement<'c> {
+    /// None yet.
+    pub(super) fn new(connection: &'c Connection) -> Self {
+        let sql = String::new();
+        Self { connection, sql, is_whole: true, is_pragma: false, compiled: None }
+    }
+
+    /// Takes this statement as the last one. Whether SQLite's own atomicity is
+    /// enough for it: with OR FAIL, half of it would stay.
+    pub(super) fn is_whole(&mut self, sql: &str) -> bool {
+        if self.sql != sql {
+            self.compiled = None;
+            sql.clone_into(&mut self.sql);
+            self.is_whole = !contains_word(sql, b"fail");
+            self.is_pragma = contains_word(sql, b"pragma");
+        }
+        self.is_whole
+    }
+
+    /// Carries it out.
+    pub(super) fn execute(&mut self, parameters: &Parameters) -> rusqlite::Result<Executed> {
+        if self.is_pragma {
+            let mut compiled = self.connection.prepare(&self.sql)?;
+            return step_through(self.connection, &mut compiled, parameters);
+        }
+        let compiled = match &mut self.compiled {
+            Some(compiled) => compiled,
+            none => none.insert(self.connection.prepare_cached(&self.sql)?),
+        };
+        step_through(self.connection, compiled, parameters)
+    }
+}
+
+/// Carries out one statement, whatever it is; rows that it returns are dropped.
+pub(super) fn execute(
+    connection: &Connection,
+    statement: &Statement,
+) -> rusqlite::Result<Executed> {
+    prepare(connection, &statement.sql, |compiled| {
+        step_through(connection, compiled, &statement.parameters)
+    })
+}
+
+/// Compiles a statement, or finds it compiled.
+pub(super) fn prepare<T>(
+    connection: &Connection,
+    sql: &str,
+    run: impl FnOnce(&mut rusqlite::Statement<'_>) -> rusqlite::Result<T>,
+) -> rusqlite::Result<T> {
+    if contains_word(sql, b"pragma") {
+        run(&mut connection.prepare(sql)?)
+    } else {
+        run(&mut *connection.prepare_cached(sql)?)
+    }
+}
+
+/// Binds the parameters and takes all steps: one with RETURNING is done only
+/// after its last row.
+fn step_through(
+    connection: &Connection,
+    compiled: &mut rusqlite::Statement<'_>,
+    parameters: &Parameters,
+) -> rusqlite::Result<Executed> {
+    let before = connection.total_changes();
+    bind(compiled, parameters)?;
+    let mut rows = compiled.raw_query();
+    while rows.next()?.is_some() {}
+    drop(rows);
+    // SQLite tells the last statement's count again after one that counts nothing.
+    let changed = connection.total_changes() != before;
+    Ok(Executed {
+        rows_changed: if changed { connection.changes() } else { 0 },
+        last_insert_rowid: connection.last_insert_rowid(),
+    })
+}
+
+fn bind(compiled: &mut rusqlite::Statement<'_>, parameters: &Parameters) -> rusqlite::Result<()> {
+    match parameters {
+        Parameters::Positional(values) => {
+            let wanted = compiled.parameter_count();
+            if values.len() != wanted {
+                return Err(rusqlite::Error::InvalidParameterCount(values.len(), wanted));
+            }
+            for (index, value) in values.iter().enumerate() {
+                compiled.raw_bind_parameter(index + 1, value)?;
+            }
+        }
+        Parameters::Named(values) => {
+            // What is not named is NULL, not what the last call gave.
+            compiled.clear_bindings();
+            for (name, value) in values {
+                let index = compiled.parameter_index(name)?;
+                let index =
+                    index.ok_or_else(|| rusqlite::Error::InvalidParameterName(name.clone()))?;
+                compiled.raw_bind_parameter(index, value)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether `sql` has these letters in it, in whatever case.
+fn contains_word(sql: &str, word: &[u8]) -> bool {
+    let (lower, upper) = (word[0], word[0].to_ascii_uppercase());
+    let bytes = sql.as_bytes();
+    memchr::memchr2_iter(lower, upper, bytes).any(|at| {
+        bytes.get(at..at + word.len()).is_some_and(|part| part.eq_ignore_ascii_case(word))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_found_in_any_case_and_at_any_end() {
+        for sql in ["FAIL", "insert or Fail into t", "xfail", "f fa fai fail"] {
+            assert!(contains_word(sql, b"fail"), "{sql}");
+        }
+        for sql in ["", "fai", "f a i l", "INSERT OR ROLLBACK"] {
+            assert!(!contains_word(sql, b"fail"), "{sql}");
+        }
+    }
+
+    #[test]
+    fn a_statement_is_kept_and_counts_only_its_own_changes() {
+        let connection = Connection::open_in_memory().expect("a database");
+        connection.execute_batch("CREATE TABLE t(a)").expect("a table");
+        let mut last = LastStatement::new(&connection);
+        let values = |a: i64| Parameters::Positional(vec![a.into()]);
+        for a in 0..3 {
+            assert!(last.is_whole("INSERT INTO t VALUES (?1)"));
+            assert_eq!(last.execute(&values(a)).expect("it goes in").rows_changed, 1);
+        }
+        assert!(last.is_whole("CREATE TABLE u(b)"));
+        let none = Parameters::Positional(Vec::new());
+        assert_eq!(last.execute(&none).expect("a table").rows_changed, 0);
+        assert!(last.is_whole("UPDATE t SET a = a + 1 RETURNING a"));
+        assert_eq!(last.execute(&none).expect("all rows").rows_changed, 3);
+        assert!(!last.is_whole("INSERT OR FAIL INTO t VALUES (1)"));
+        let wrong = last.execute(&values(1)).expect_err("one value too many");
+        assert!(matches!(wrong, rusqlite::Error::InvalidParameterCount(1, 0)), "{wrong}");
+    }
+}
