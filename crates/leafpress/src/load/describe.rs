@@ -473,7 +473,8 @@ fn may_be_empty_type(before: SqlWord<'_>, word: SqlWord<'_>) -> bool {
     }
 }
 
-fn collation(name: &str) -> Option<Collation> {
+/// A collation that is SQLite's own.
+pub fn collation(name: &str) -> Option<Collation> {
     let known =
         [("BINARY", Collation::Binary), ("NOCASE", Collation::NoCase), ("RTRIM", Collation::RTrim)];
     known.into_iter().find(|known| known.0.eq_ignore_ascii_case(name)).map(|known| known.1)

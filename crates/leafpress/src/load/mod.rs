@@ -67,6 +67,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub use self::build::OnConflict;
+pub(crate) use self::existing::{
+    ColumnList, DeclaredColumn, DeclaredTable, OrderColumn, is_refusal, shown_value,
+};
 pub use self::existing::{IndexReport, Indexer};
 pub use self::fields::{TimestampForm, Uuid7Form};
 pub use self::options::{
@@ -76,6 +79,8 @@ pub use self::report::{ColumnReport, DecidedBy, DryRun, Report, Stage};
 pub use self::rows::{Field, Row, TypedRecord};
 pub use crate::schema::{Column, ColumnType};
 pub use leafpress_format::Value;
+
+pub(crate) use self::describe::collation;
 
 use self::fields::FieldRule;
 use self::inputs::{Goal, Inputs, ToLoad, ToLook, run_typed};

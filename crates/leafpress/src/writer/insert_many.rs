@@ -1,37 +1,193 @@
-//! Many rows for one table.
+//! Many rows into one table, in the order that its B-tree likes best.
 //!
-//! Stands between a call and the open transaction that it is carried out in.
+//! ```text
+//! request ──► plan (names checked, statements written; cached) ──► rows by key ──► INSERTs of many rows
+//!                                                                                    │ one is refused
+//!                       error that names the row ◄── rows as they came, one by one ◄─┘
+//! ```
+//!
+//! What is stored, and whether there is an error and which, is the same as if
+//! each row had been inserted by itself in the order given. Only rowids that
+//! SQLite chooses, in a table whose key is not its rowid, follow the key.
+//!
+//! Invariants:
+//! 1. Where the order of rows can matter to what is stored they are not
+//!    sorted, and go in by a statement each ([`Plan::keeps_order`]).
+//! 2. A wrong order costs speed only.
+//!
+//! Must never: begin, commit or roll back the transaction it runs in.
 
-use rusqlite::types::Value;
-use rusqlite::{Connection, params_from_iter};
+use rusqlite::types::{Value, ValueRef};
+use rusqlite::{CachedStatement, Connection};
 
-use crate::error::{Error, Result};
-use crate::schema::quote_identifier;
+use self::order::best_order;
+pub(super) use self::plan::InsertPlans;
+use self::plan::Plan;
+use crate::error::{Error, ErrorKind, Result};
+use crate::load::{is_refusal, shown_value};
+use crate::verify::sqlite_says;
 
-/// Rows for one table, as they wait for their group.
+mod order;
+mod plan;
+#[cfg(test)]
+mod tests;
+
+/// Rows for one table of the main database, as they wait for their group.
 #[derive(Debug, Clone, PartialEq)]
 pub struct InsertMany {
-    /// The table's name.
+    /// The table's name, in any case.
     pub table: String,
-    /// The columns that the values are for.
+    /// Which of its columns are given; the others take their defaults. The
+    /// rowid may be among them as `rowid`, `oid` or `_rowid_`.
     pub columns: Vec<String>,
-    /// As many values in each row as there are columns.
+    /// A value for each of those columns, for each row.
     pub rows: Vec<Vec<Value>>,
 }
 
-/// Inserts the rows inside the open transaction; how many.
-pub(super) fn insert_sorted(connection: &Connection, request: &InsertMany) -> Result<u64> {
-    let refused = |source| Error::sqlite("insert the rows", source);
-    let columns: Vec<_> = request.columns.iter().map(|name| quote_identifier(name)).collect();
-    let sql = format!(
-        "INSERT INTO {} ({}) VALUES ({})",
-        quote_identifier(&request.table),
-        columns.join(", "),
-        vec!["?"; columns.len()].join(", ")
-    );
-    let mut statement = connection.prepare_cached(&sql).map_err(refused)?;
-    for row in &request.rows {
-        statement.execute(params_from_iter(row)).map_err(refused)?;
+/// Inserts the rows, and returns how many there are now more.
+///
+/// Runs in a transaction that the caller owns. After an error none of the rows
+/// is in it, and it goes on, unless SQLite itself has ended it.
+///
+/// # Errors
+/// A table or column that is not there or takes no values, a row of another
+/// length, and whatever SQLite has against a row: that error has the row's
+/// number, from 1 as given, and its values. A full disk and the like end the
+/// whole transaction, as they always do.
+pub(super) fn insert_sorted(
+    connection: &Connection,
+    plans: &mut InsertPlans,
+    request: &InsertMany,
+) -> Result<u64> {
+    let plan = plans.plan(connection, request)?;
+    let columns = request.columns.len();
+    if let Some(at) = request.rows.iter().position(|row| row.len() != columns) {
+        return Err(Error::usage(format!(
+            "row {} has {} values for {columns} columns of {}",
+            at + 1,
+            request.rows[at].len(),
+            plan.table
+        )));
     }
-    Ok(request.rows.len() as u64)
+    let insertion = Insertion { connection, plan, rows: &request.rows };
+    let inserted = if request.rows.len() == 1 {
+        // A statement by itself is all or nothing.
+        insertion.one_by_one()
+    } else {
+        insertion.all_or_none()
+    };
+    inserted.map_err(|failure| match failure {
+        Failure::Row(at, source) => insertion.refused(at, &source),
+        Failure::Other(source) => Error::sqlite("insert the rows", source),
+    })
+}
+
+/// One run of a plan.
+struct Insertion<'i> {
+    connection: &'i Connection,
+    plan: &'i Plan,
+    rows: &'i [Vec<Value>],
+}
+
+/// Why rows could not be inserted.
+enum Failure {
+    /// The row at this place is to blame.
+    Row(usize, rusqlite::Error),
+    /// None of them.
+    Other(rusqlite::Error),
+}
+
+impl From<rusqlite::Error> for Failure {
+    fn from(source: rusqlite::Error) -> Self {
+        Self::Other(source)
+    }
+}
+
+impl Insertion<'_> {
+    fn all_or_none(&self) -> Result<u64, Failure> {
+        self.connection.execute_batch("SAVEPOINT leafpress_rows")?;
+        let inserted = if self.plan.keeps_order { self.one_by_one() } else { self.by_key() };
+        // Without a transaction there is no savepoint any more.
+        if inserted.is_err() && !self.connection.is_autocommit() {
+            self.connection.execute_batch("ROLLBACK TO leafpress_rows")?;
+        }
+        if !self.connection.is_autocommit() {
+            self.connection.execute_batch("RELEASE leafpress_rows")?;
+        }
+        inserted
+    }
+
+    fn by_key(&self) -> Result<u64, Failure> {
+        let inserted = match best_order(&self.plan.key, self.rows) {
+            Some(order) => self.in_order(order.iter().map(|&at| &self.rows[at])),
+            None if self.plan.rows_at_once == 1 => return self.one_by_one(),
+            None => self.in_order(self.rows.iter()),
+        };
+        match inserted {
+            // The first to be refused by key need not be the first as given.
+            Err(error) if is_refusal(&error) && !self.connection.is_autocommit() => {
+                self.connection.execute_batch("ROLLBACK TO leafpress_rows")?;
+                self.one_by_one()
+            }
+            inserted => Ok(inserted?),
+        }
+    }
+
+    /// As many as there are in statements of many rows, and the rest singly.
+    fn in_order<'r>(
+        &self,
+        mut rows: impl ExactSizeIterator<Item = &'r Vec<Value>>,
+    ) -> rusqlite::Result<u64> {
+        let mut inserted = 0;
+        let at_once = self.plan.rows_at_once;
+        if at_once > 1 && rows.len() >= at_once {
+            let mut statement = self.connection.prepare_cached(&self.plan.insert_many)?;
+            while rows.len() >= at_once {
+                let values = rows.by_ref().take(at_once).flatten();
+                inserted += run(&mut statement, values)?;
+            }
+        }
+        if rows.len() > 0 {
+            let mut statement = self.connection.prepare_cached(&self.plan.insert_one)?;
+            for row in rows {
+                inserted += run(&mut statement, row.iter())?;
+            }
+        }
+        Ok(inserted)
+    }
+
+    fn one_by_one(&self) -> Result<u64, Failure> {
+        let mut statement = self.connection.prepare_cached(&self.plan.insert_one)?;
+        let mut inserted = 0;
+        for (at, row) in self.rows.iter().enumerate() {
+            match run(&mut statement, row.iter()) {
+                Ok(rows) => inserted += rows,
+                Err(error) if is_refusal(&error) => return Err(Failure::Row(at, error)),
+                Err(error) => return Err(Failure::Other(error)),
+            }
+        }
+        Ok(inserted)
+    }
+
+    fn refused(&self, at: usize, error: &rusqlite::Error) -> Error {
+        let values: Vec<String> =
+            self.rows[at].iter().map(|value| shown_value(ValueRef::from(value))).collect();
+        Error::from(ErrorKind::Constraint {
+            table: self.plan.table.clone(),
+            reason: sqlite_says(error),
+            row: Some(at as u64 + 1),
+            values: Some(values.join(", ")),
+        })
+        .to_do("mend the row, or leave it out")
+    }
+}
+
+fn run<'v>(
+    statement: &mut CachedStatement<'_>,
+    values: impl Iterator<Item = &'v Value>,
+) -> rusqlite::Result<u64> {
+    for (at, value) in values.enumerate() {
+        statement.raw_bind_parameter(at + 1, value)?;
+    }
+    statement.raw_execute().map(|rows| rows as u64)
 }

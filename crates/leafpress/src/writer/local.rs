@@ -16,6 +16,7 @@
 //! twice whose first failure was its own.
 
 use std::any::Any;
+use std::cell::RefCell;
 use std::ffi::c_int;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -28,7 +29,7 @@ use rusqlite::{Connection, ErrorCode};
 
 use super::call::{Answer, BatchPart, Call, ClosureValue};
 use super::guard::Guard;
-use super::insert_many;
+use super::insert_many::{InsertPlans, insert_sorted};
 use super::statement::{LastStatement, execute};
 use super::target::{CommitTarget, Group};
 use super::transaction::Transaction;
@@ -68,6 +69,7 @@ pub(super) struct LocalTarget {
     gate: Option<Arc<Gate>>,
     /// Whether a trigger may say RAISE(FAIL), which leaves half a statement.
     triggers_may_fail: bool,
+    plans: RefCell<InsertPlans>,
     schema_version: Option<i64>,
 }
 
@@ -119,7 +121,8 @@ impl LocalTarget {
         }
         let guard = Guard::install(&mut connection)?;
         let (triggers_may_fail, schema_version) = (false, None);
-        Ok(Self { connection, guard, busy, counts, gate, triggers_may_fail, schema_version })
+        let plans = RefCell::default();
+        Ok(Self { connection, guard, busy, counts, gate, triggers_may_fail, plans, schema_version })
     }
 
     pub(super) fn counts(&self) -> Arc<LocalCounts> {
@@ -133,6 +136,7 @@ impl LocalTarget {
 
     /// Ends whatever transaction is open. Should that fail, SQLite has ended it.
     fn roll_back(&self) {
+        self.plans.borrow_mut().rolled_back();
         if !self.connection.is_autocommit()
             && let Err(error) = self.own("ROLLBACK")
         {
@@ -213,7 +217,10 @@ impl LocalTarget {
         let took_ns = began.elapsed().as_nanos() as u64;
         self.counts.commit_ns.fetch_add(took_ns, Ordering::Relaxed);
         match committed {
-            Ok(()) => RangeEnd::Answered,
+            Ok(()) => {
+                self.plans.borrow_mut().committed();
+                RangeEnd::Answered
+            }
             Err(source) => self.not_committed(group, range, source),
         }
     }
@@ -314,6 +321,7 @@ impl LocalTarget {
                 Err(source) => lost("end the call", source),
             },
             Err(error) => {
+                self.plans.borrow_mut().rolled_back();
                 let undone = self
                     .own("ROLLBACK TO leafpress_call")
                     .and_then(|()| self.own("RELEASE leafpress_call"));
@@ -347,10 +355,12 @@ impl LocalTarget {
                 Ok(Answer::Done)
             }
             Call::InsertMany(rows) => {
-                insert_many::insert_sorted(&self.connection, rows).map(Answer::Inserted)
+                let plans = &mut self.plans.borrow_mut();
+                let insert = || insert_sorted(&self.connection, plans, rows);
+                self.guard.as_owner(insert).map(Answer::Inserted)
             }
             Call::Closure(closure) => {
-                let transaction = Transaction::new(&self.connection, &self.guard);
+                let transaction = Transaction::new(&self.connection, &self.guard, &self.plans);
                 let body = &mut closure.0;
                 match catch_unwind(AssertUnwindSafe(|| body(&transaction))) {
                     Ok(outcome) => outcome.map(|value| Answer::Value(ClosureValue(value))),

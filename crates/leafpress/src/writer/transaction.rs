@@ -7,13 +7,14 @@
 //! Must never: hand out the connection itself, or run a statement once SQLite
 //! has rolled the transaction back: it would be committed by itself.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use rusqlite::{Connection, Params, Row};
 
 use super::call::{Executed, IntoParameters, Statement, insert_many_request};
 use super::guard::Guard;
-use super::insert_many;
+use super::insert_many::{InsertPlans, insert_sorted};
 use super::{local, statement};
 use crate::error::{Error, Result};
 
@@ -22,11 +23,16 @@ use crate::error::{Error, Result};
 pub struct Transaction<'c> {
     connection: &'c Connection,
     guard: Arc<Guard>,
+    plans: &'c RefCell<InsertPlans>,
 }
 
 impl<'c> Transaction<'c> {
-    pub(super) fn new(connection: &'c Connection, guard: &Arc<Guard>) -> Self {
-        Self { connection, guard: Arc::clone(guard) }
+    pub(super) fn new(
+        connection: &'c Connection,
+        guard: &Arc<Guard>,
+        plans: &'c RefCell<InsertPlans>,
+    ) -> Self {
+        Self { connection, guard: Arc::clone(guard), plans }
     }
 
     /// Runs one statement; rows that it returns are dropped.
@@ -90,7 +96,8 @@ impl<'c> Transaction<'c> {
     /// Inserts many rows, sorted by the table's key first.
     ///
     /// # Errors
-    /// As [`Writer::insert_many`](super::Writer::insert_many).
+    /// As [`Writer::insert_many`](super::Writer::insert_many). The transaction
+    /// goes on without any of the rows.
     pub fn insert_many<R: IntoParameters>(
         &self,
         table: &str,
@@ -99,7 +106,8 @@ impl<'c> Transaction<'c> {
     ) -> Result<u64> {
         let request = insert_many_request(table, columns, rows)?;
         self.still_open()?;
-        insert_many::insert_sorted(self.connection, &request)
+        let plans = &mut self.plans.borrow_mut();
+        self.guard.as_owner(|| insert_sorted(self.connection, plans, &request))
     }
 
     /// The rowid that the last INSERT into a table with rowids gave.

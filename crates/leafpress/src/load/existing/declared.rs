@@ -1,9 +1,14 @@
 //! A table of the destination as SQLite's pragmas tell of it, as far as it
 //! matters to an insert.
 
+use leafpress_format::Affinity;
 use rusqlite::{Connection, OptionalExtension as _};
 
+use super::super::sql_words::sql_words;
 use crate::schema::quote_identifier;
+
+/// Functions that may stand in a DEFAULT and tell of the row before.
+const FUNCTIONS_OF_ROWS_BEFORE: [&str; 3] = ["last_insert_rowid", "changes", "total_changes"];
 
 /// A table's declaration.
 #[derive(Debug, Clone, Default)]
@@ -14,6 +19,11 @@ pub struct DeclaredTable {
     pub is_virtual: bool,
     /// Whether it is one B-tree in the order of its key.
     pub without_rowid: bool,
+    /// Whether a value of another class than its column's is refused.
+    pub strict: bool,
+    /// Whether its declaration may make what is stored depend on the order of
+    /// the rows: an ON CONFLICT, or a DEFAULT that tells of the row before.
+    pub is_order_declared: bool,
     /// Its columns in order.
     pub columns: Vec<DeclaredColumn>,
     /// The column that is the rowid.
@@ -34,6 +44,8 @@ pub struct DeclaredTable {
 pub struct DeclaredColumn {
     /// Its name.
     pub name: String,
+    /// Its declared type, as written; empty if there is none.
+    pub declared_type: String,
     /// Computed from others.
     pub generated: bool,
     /// Its place in the primary key, from 1; 0 if it is not part of it.
@@ -87,19 +99,21 @@ impl DeclaredTable {
     /// Reads the declaration of a table of the main database. SQLite takes
     /// its name in any case.
     pub fn read(connection: &Connection, table: &str) -> rusqlite::Result<Self> {
-        let sql = "SELECT name, type, wr FROM pragma_table_list WHERE schema = 'main' AND name = ?1 COLLATE NOCASE";
+        let sql = "SELECT name, type, wr, strict FROM pragma_table_list WHERE schema = 'main' AND name = ?1 COLLATE NOCASE";
         let mut declared = connection.query_row(sql, [table], |row| {
             let kind: String = row.get(1)?;
             Ok(Self {
                 name: row.get(0)?,
                 is_virtual: kind == "virtual",
                 without_rowid: row.get::<_, i64>(2)? != 0,
+                strict: row.get(3)?,
                 ..Self::default()
             })
         })?;
         declared.columns = columns(connection, table)?;
         declared.indexes = indexes(connection, table)?;
-        declared.rowid_alias = declared.rowid_alias(connection)?;
+        declared.rowid_alias = declared.rowid_alias();
+        declared.is_order_declared = is_order_declared(connection, &declared.name)?;
         let sql = "SELECT name FROM main.sqlite_schema WHERE type = 'trigger' AND tbl_name = ?1 COLLATE NOCASE
                    UNION ALL
                    SELECT name FROM temp.sqlite_schema WHERE type = 'trigger' AND tbl_name = ?1 COLLATE NOCASE";
@@ -107,8 +121,9 @@ impl DeclaredTable {
             .prepare(sql)?
             .query_map([table], |row| row.get(0))?
             .collect::<rusqlite::Result<_>>()?;
-        declared.is_child =
-            connection.prepare("SELECT 1 FROM pragma_foreign_key_list(?1)")?.exists([table])?;
+        declared.is_child = connection
+            .prepare("SELECT 1 FROM pragma_foreign_key_list(?1, 'main')")?
+            .exists([table])?;
         let sql = "SELECT DISTINCT it.name, key.on_delete
                    FROM main.sqlite_schema AS it, pragma_foreign_key_list(it.name) AS key
                    WHERE it.type = 'table' AND key.\"table\" = ?1 COLLATE NOCASE";
@@ -120,18 +135,24 @@ impl DeclaredTable {
     }
 
     /// A single INTEGER PRIMARY KEY column has no index of its own.
-    fn rowid_alias(&self, connection: &Connection) -> rusqlite::Result<Option<String>> {
+    fn rowid_alias(&self) -> Option<String> {
         let key: Vec<&DeclaredColumn> = self.columns.iter().filter(|it| it.key_place > 0).collect();
         let has_index = self.indexes.iter().any(|it| it.origin == "pk");
-        let [column] = key[..] else { return Ok(None) };
+        let [column] = key[..] else { return None };
         if self.without_rowid || self.is_virtual || has_index {
-            return Ok(None);
+            return None;
         }
-        let sql = "SELECT type FROM pragma_table_xinfo(?1) WHERE name = ?2";
-        let declared_type: Option<String> =
-            connection.query_row(sql, [&self.name, &column.name], |row| row.get(0)).optional()?;
-        let is_integer = declared_type.is_some_and(|it| it.eq_ignore_ascii_case("INTEGER"));
-        Ok(is_integer.then(|| column.name.clone()))
+        let is_integer = column.declared_type.eq_ignore_ascii_case("INTEGER");
+        is_integer.then(|| column.name.clone())
+    }
+
+    /// What a column does to values stored in it.
+    pub fn affinity(&self, column: &DeclaredColumn) -> Affinity {
+        if self.strict && column.declared_type.eq_ignore_ascii_case("ANY") {
+            Affinity::Blob
+        } else {
+            Affinity::of_declared_type(&column.declared_type)
+        }
     }
 
     /// A name under which SQL reaches the rowid; none if columns hide it.
@@ -165,19 +186,38 @@ impl DeclaredTable {
 fn columns(connection: &Connection, table: &str) -> rusqlite::Result<Vec<DeclaredColumn>> {
     connection
         .prepare(
-            "SELECT name, hidden, pk FROM pragma_table_xinfo(?1) WHERE hidden <> 1 ORDER BY cid",
+            "SELECT name, hidden, pk, type FROM pragma_table_xinfo(?1, 'main')
+             WHERE hidden <> 1 ORDER BY cid",
         )?
         .query_map([table], |row| {
             let hidden: i64 = row.get(1)?;
-            Ok(DeclaredColumn { name: row.get(0)?, generated: hidden > 1, key_place: row.get(2)? })
+            Ok(DeclaredColumn {
+                name: row.get(0)?,
+                declared_type: row.get(3)?,
+                generated: hidden > 1,
+                key_place: row.get(2)?,
+            })
         })?
         .collect()
+}
+
+/// A name that only looks like it costs speed, no more.
+fn is_order_declared(connection: &Connection, table: &str) -> rusqlite::Result<bool> {
+    let sql = "SELECT sql FROM main.sqlite_schema WHERE type = 'table' AND name = ?1";
+    let sql: Option<Option<String>> =
+        connection.query_row(sql, [table], |row| row.get(0)).optional()?;
+    let sql = sql.flatten().unwrap_or_default();
+    let words = sql_words(&sql);
+    let has_clause = words.windows(2).any(|it| it[0].is("ON") && it[1].is("CONFLICT"));
+    let tells = |name: &&str| words.iter().any(|it| it.is(name));
+    Ok(has_clause || FUNCTIONS_OF_ROWS_BEFORE.iter().any(|name| tells(name)))
 }
 
 fn indexes(connection: &Connection, table: &str) -> rusqlite::Result<Vec<DeclaredIndex>> {
     let mut indexes = connection
         .prepare(
-            "SELECT name, \"unique\", origin, partial FROM pragma_index_list(?1) ORDER BY seq DESC",
+            "SELECT name, \"unique\", origin, partial FROM pragma_index_list(?1, 'main')
+             ORDER BY seq DESC",
         )?
         .query_map([table], |row| {
             Ok(DeclaredIndex {
@@ -190,7 +230,7 @@ fn indexes(connection: &Connection, table: &str) -> rusqlite::Result<Vec<Declare
         })?
         .collect::<rusqlite::Result<Vec<_>>>()?;
     let mut statement = connection.prepare(
-        "SELECT name, coll, \"desc\" FROM pragma_index_xinfo(?1) WHERE key ORDER BY seqno",
+        "SELECT name, coll, \"desc\" FROM pragma_index_xinfo(?1, 'main') WHERE key ORDER BY seqno",
     )?;
     for index in &mut indexes {
         let read = |row: &rusqlite::Row<'_>| {

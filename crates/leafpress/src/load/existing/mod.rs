@@ -42,11 +42,12 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-pub(in crate::load) use self::declared::OrderColumn;
+pub(crate) use self::declared::{ColumnList, DeclaredColumn, DeclaredTable, OrderColumn};
 pub use self::index::{IndexReport, Indexer};
 pub(in crate::load) use self::insert::{BestOrder, InsertMode, best_order, insert};
 pub(in crate::load) use self::inspect::{Existing, describe_table, inspect};
 pub(in crate::load) use self::move_in::move_in;
+pub(crate) use self::rows::{is_refusal, shown_value};
 
 use super::options::CancelToken;
 use super::report::Stage;

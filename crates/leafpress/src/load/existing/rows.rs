@@ -84,17 +84,24 @@ pub fn is_refusal(error: &rusqlite::Error) -> bool {
 /// The row's values as SQL would write them, cut where long.
 fn shown(row: &Row<'_>, columns: usize) -> String {
     let values = (0..columns).map(|column| match row.get_ref(column) {
-        Ok(ValueRef::Null) => "NULL".to_owned(),
-        Ok(ValueRef::Integer(value)) => value.to_string(),
-        Ok(ValueRef::Real(value)) => format!("{value:?}"),
-        Ok(ValueRef::Text(text)) => {
+        Ok(value) => shown_value(value),
+        Err(error) => error.to_string(),
+    });
+    values.collect::<Vec<_>>().join(", ")
+}
+
+/// A value as SQL would write it, cut where long.
+pub fn shown_value(value: ValueRef<'_>) -> String {
+    match value {
+        ValueRef::Null => "NULL".to_owned(),
+        ValueRef::Integer(value) => value.to_string(),
+        ValueRef::Real(value) => format!("{value:?}"),
+        ValueRef::Text(text) => {
             let text = String::from_utf8_lossy(text);
             let cut: String = text.chars().take(SHOWN_MAX).collect();
             let more = if cut.len() < text.len() { "…" } else { "" };
             format!("'{}{more}'", cut.replace('\'', "''"))
         }
-        Ok(ValueRef::Blob(bytes)) => format!("a blob of {} bytes", bytes.len()),
-        Err(error) => error.to_string(),
-    });
-    values.collect::<Vec<_>>().join(", ")
+        ValueRef::Blob(bytes) => format!("a blob of {} bytes", bytes.len()),
+    }
 }
