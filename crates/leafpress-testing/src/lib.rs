@@ -13,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 mod check;
+pub mod faults;
 mod oracle;
 mod order;
 mod press;
