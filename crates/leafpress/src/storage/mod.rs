@@ -1,13 +1,223 @@
-//! What the disk under a path can do, and what that means for a database.
+//! What the disk under a path can do, and which profile fits it.
 //!
-//! | | |
+//! A profile's promise is kept by the disk in the end: a commit is as durable
+//! as a sync is honest, and as fast as a sync is. [`measure`] asks the system
+//! what lies under a path, measures for two seconds, and says what that means.
+//!
+//! | file | does |
 //! |---|---|
-//! | `file_system` | which file system it is, and where its bytes are |
-//! | `mounts` | the table of mounts, as Linux tells it |
+//! | `file_system.rs` | which file system it is, and where its bytes are |
+//! | `mounts.rs` | the table of mounts, as Linux tells it |
+//! | `device.rs` | the disk, as Linux tells it |
+//! | `atomic.rs` | whether one write can be whole or not at all |
+//! | `probe.rs` | measures syncs and writes |
+//! | `verdict.rs` | from all that to a profile, in plain words |
 //!
-//! Must never: touch a database.
+//! Must never: touch a database, or leave a file behind.
 
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+
+use crate::error::{Error, ErrorKind, Result};
+
+mod atomic;
+mod device;
 mod file_system;
 mod mounts;
+mod probe;
+#[cfg(test)]
+mod tests;
+mod verdict;
 
+pub use atomic::{AtomicBy, AtomicWrites};
+pub use device::Device;
 pub use file_system::{FileSystem, Nature};
+pub use probe::{Latency, Measured, Throughput};
+pub use verdict::Verdict;
+
+const NOTHING_STAYED: &str = "nothing was left behind";
+/// Long enough for percentiles of a disk that needs 20 ms for a sync.
+const USUAL_TIME: Duration = Duration::from_secs(2);
+const QUICK_TIME: Duration = Duration::from_millis(400);
+/// More tells no more, and wears the disk.
+const TIME_MAX: Duration = Duration::from_secs(3600);
+
+/// How to measure.
+#[derive(Clone)]
+pub struct StorageOptions {
+    time: Duration,
+    stop: Arc<dyn Fn() -> bool + Send + Sync>,
+}
+
+impl Default for StorageOptions {
+    fn default() -> Self {
+        Self { time: USUAL_TIME, stop: Arc::new(|| false) }
+    }
+}
+
+impl StorageOptions {
+    /// About how long to measure (2 s unless set). A disk so slow that nothing
+    /// could be said by then takes longer.
+    #[must_use]
+    pub fn time(mut self, time: Duration) -> Self {
+        self.time = time.min(TIME_MAX);
+        self
+    }
+
+    /// Measures for a moment only: the order of magnitude.
+    #[must_use]
+    pub fn quick(self) -> Self {
+        self.time(QUICK_TIME)
+    }
+
+    /// Asks `stop` again and again; once it says true, [`measure`] ends with
+    /// [`ErrorKind::Cancelled`].
+    #[must_use]
+    pub fn stop_when(mut self, stop: impl Fn() -> bool + Send + Sync + 'static) -> Self {
+        self.stop = Arc::new(stop);
+        self
+    }
+}
+
+/// All that was found out about the storage under a path.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Findings {
+    /// The path that was asked about.
+    pub path: PathBuf,
+    /// The folder that was measured.
+    pub folder: PathBuf,
+    /// Its file system.
+    pub file_system: FileSystem,
+    /// The disk under it, where the system names one.
+    pub device: Option<Device>,
+    /// Bytes that you may still write there.
+    pub free_bytes: Option<u64>,
+    /// Which sizes can be written whole or not at all.
+    pub atomic_writes: AtomicWrites,
+    /// How this system makes a sync: `fdatasync`, `F_FULLFSYNC`, or another.
+    pub sync_call: &'static str,
+    /// A library that makes every sync do nothing is loaded.
+    pub syncs_are_disarmed: bool,
+    /// How fast it is.
+    pub measured: Measured,
+}
+
+/// What was found, and what that means. As JSON it is one object, in which
+/// the fields of `found` stand beside the others.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct StorageReport {
+    /// The facts.
+    #[serde(flatten)]
+    pub found: Findings,
+    /// What they mean.
+    pub verdict: Verdict,
+    /// How long measuring took, in seconds.
+    pub elapsed_s: f64,
+}
+
+/// Finds out what the storage under `path` can do: a folder, or a database,
+/// which need not be there yet and is not touched.
+///
+/// Writes up to 256 MiB (and at most a quarter of what is free) into a hidden
+/// file beside it, which is removed again.
+///
+/// ```
+/// use leafpress::storage::{StorageOptions, measure};
+///
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("app.db");
+/// let report = measure(&path, &StorageOptions::default().quick())?;
+/// println!("{}: {}", report.found.file_system, report.verdict.profile);
+/// for warning in &report.verdict.warnings {
+///     println!("mind: {warning}");
+/// }
+/// # Ok::<(), leafpress::Error>(())
+/// ```
+///
+/// # Errors
+/// When there is no such folder, it cannot be written to, it is full, or the
+/// caller stopped. The hidden file is gone then too, unless the error says
+/// that it could not be removed.
+pub fn measure(path: impl AsRef<Path>, options: &StorageOptions) -> Result<StorageReport> {
+    let path = path.as_ref();
+    measure_beside(path, options).map_err(|error| error.on_disk(NOTHING_STAYED))
+}
+
+fn measure_beside(path: &Path, options: &StorageOptions) -> Result<StorageReport> {
+    let started = Instant::now();
+    let folder = folder_to_measure(path)?;
+    let file_system =
+        FileSystem::of(&folder).map_err(|source| Error::io("look at", &folder, source))?;
+    let device = Device::under(&file_system);
+    let free_bytes = free_bytes(&folder);
+    let probe = probe::Probe::new(&folder, options.time, free_bytes, &*options.stop);
+    let (measured, atomic_writes) = probe.run(device.as_ref())?;
+    let found = Findings {
+        path: path.to_owned(),
+        folder,
+        file_system,
+        device,
+        free_bytes,
+        atomic_writes,
+        sync_call: sync_call(),
+        syncs_are_disarmed: syncs_are_disarmed(std::env::var_os("LD_PRELOAD").as_deref()),
+        measured,
+    };
+    let verdict = verdict::judge(&found);
+    Ok(StorageReport { found, verdict, elapsed_s: started.elapsed().as_secs_f64() })
+}
+
+/// The folder itself, or that of the database, to which links are followed.
+fn folder_to_measure(path: &Path) -> Result<PathBuf> {
+    let cannot = |source| Error::io("look at", path, source);
+    let target = match path.canonicalize() {
+        Ok(target) if target.is_dir() => return Ok(target),
+        Ok(target) => target,
+        // A database that is yet to be made.
+        Err(source) if source.kind() == io::ErrorKind::NotFound => path.to_owned(),
+        Err(source) => return Err(cannot(source)),
+    };
+    let folder = match target.parent() {
+        Some(folder) if folder != Path::new("") => folder,
+        _ if target.as_os_str().is_empty() => return Err(Error::usage("no path was named")),
+        _ => Path::new("."),
+    };
+    let found = folder.canonicalize();
+    let found = found.map_err(|source| cannot(source).to_do("name a folder that is there"))?;
+    let is_folder = fs::metadata(&found).map_err(cannot)?.is_dir();
+    let not_a_folder =
+        || ErrorKind::Destination { path: found.clone(), reason: "is not a folder".to_owned() };
+    if is_folder { Ok(found) } else { Err(not_a_folder().into()) }
+}
+
+/// What std's `File::sync_data` calls, and so what was measured.
+fn sync_call() -> &'static str {
+    if cfg!(target_vendor = "apple") {
+        "F_FULLFSYNC"
+    } else if cfg!(windows) {
+        "FlushFileBuffers"
+    } else {
+        "fdatasync"
+    }
+}
+
+fn syncs_are_disarmed(preloaded: Option<&OsStr>) -> bool {
+    preloaded.is_some_and(|it| it.to_string_lossy().contains("eatmydata"))
+}
+
+#[cfg(unix)]
+fn free_bytes(folder: &Path) -> Option<u64> {
+    let answer = rustix::fs::statvfs(folder).ok()?;
+    Some(answer.f_bavail.saturating_mul(answer.f_frsize))
+}
+
+#[cfg(not(unix))]
+fn free_bytes(_folder: &Path) -> Option<u64> {
+    None
+}

@@ -1,0 +1,381 @@
+//! Which profile fits a place, and why: from facts to plain words.
+//!
+//! Stands at the end of [`super::measure`]. A pure function of what was
+//! found, so that every kind of disk can be tested without having one.
+//!
+//! Must never: praise what was not measured, or hide a doubt. A disk that
+//! answers too fast may be excellent or may lie, and only its owner can know.
+
+use serde::Serialize;
+
+use super::Findings;
+use super::atomic::AtomicBy;
+use super::file_system::Nature;
+use crate::profile::Profile;
+
+/// No flash that really writes is faster; those with a cache that outlives a
+/// power cut can be.
+const FASTEST_FLASH_SYNC_US: f64 = 20.0;
+/// A platter turns 15,000 times a minute at best: half a turn is 2 ms.
+const FASTEST_PLATTER_SYNC_US: f64 = 1_500.0;
+/// From here on one caller alone makes fewer than 200 commits a second.
+const SLOW_SYNC_US: f64 = 5_000.0;
+/// The worst sync is so many times the usual one: a disk that stalls.
+const STALL_FACTOR: f64 = 50.0;
+const STALL_US: f64 = 100_000.0;
+const LITTLE_SPACE_BYTES: u64 = 1 << 30;
+
+/// What fits, and what to mind.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Verdict {
+    /// The profile that fits.
+    pub profile: Profile,
+    /// Why it fits, one sentence each.
+    pub why: Vec<String>,
+    /// What may break its promise here, one sentence each.
+    pub warnings: Vec<String>,
+    /// How many commits a second one caller alone can make under `durable`,
+    /// from the sync after an append.
+    pub durable_commits_alone_per_second: f64,
+}
+
+pub(super) fn judge(found: &Findings) -> Verdict {
+    let sync_us = found.measured.sync_after_append.p50_us.max(0.01);
+    let per_second = 1e6 / sync_us;
+    let profile = match found.file_system.nature {
+        Nature::Network | Nature::SharedByHost => Profile::Rollback,
+        Nature::Memory => Profile::Relaxed,
+        Nature::Local | Nature::Overlay | Nature::Unknown => Profile::Durable,
+    };
+    let mut why = vec![why_here(found.file_system.nature, &found.file_system.kind)];
+    if profile == Profile::Durable {
+        why.push(why_so_fast(sync_us, per_second));
+    }
+    why.extend(about_atomic_writes(found));
+    let warnings = [
+        about_mount(found),
+        about_nature(found),
+        about_sync_speed(found),
+        about_stalls(found),
+        about_space(found),
+    ];
+    Verdict {
+        profile,
+        why,
+        warnings: warnings.into_iter().flatten().collect(),
+        durable_commits_alone_per_second: per_second,
+    }
+}
+
+fn why_here(nature: Nature, kind: &str) -> String {
+    match nature {
+        Nature::Local => format!("{kind} on a disk of this machine: a write-ahead log works here"),
+        Nature::Overlay => {
+            format!("{kind} lies over a disk of this machine: a write-ahead log works here")
+        }
+        Nature::Unknown => format!(
+            "nothing is known against a write-ahead log on {kind}; its syncs were taken at their \
+             word"
+        ),
+        Nature::Memory => format!(
+            "{kind} is memory: after a power cut nothing is left, whatever the profile; relaxed \
+             still survives a killed process, and waits for no sync"
+        ),
+        Nature::Network => format!(
+            "{kind} is on a network: a write-ahead log needs memory that all programs share, and \
+             machines share none, so it is refused here"
+        ),
+        Nature::SharedByHost => format!(
+            "{kind} is a folder of this virtual machine's host: a write-ahead log needs memory \
+             that all programs share, host and guest share none, so it is refused here"
+        ),
+    }
+}
+
+fn why_so_fast(sync_us: f64, per_second: f64) -> String {
+    let pace = format!(
+        "one caller alone waits {} for a commit, which makes about {per_second:.0} a second",
+        in_words(sync_us)
+    );
+    if sync_us >= SLOW_SYNC_US {
+        format!(
+            "{pace}; many callers share one sync, so let them write at the same time, or choose \
+             relaxed if the last moments may be lost in a power cut"
+        )
+    } else {
+        format!("{pace}; many callers share one sync and make many times that")
+    }
+}
+
+fn in_words(us: f64) -> String {
+    if us >= 1000.0 { format!("{:.1} ms", us / 1000.0) } else { format!("{us:.0} µs") }
+}
+
+fn about_atomic_writes(found: &Findings) -> Option<String> {
+    let atomic = &found.atomic_writes;
+    let sizes = format!(
+        "{} to {} bytes",
+        atomic.unit_min_bytes.unwrap_or(0),
+        atomic.unit_max_bytes.unwrap_or(0)
+    );
+    match atomic.by {
+        AtomicBy::Hardware => {
+            Some(format!("the disk writes {sizes} whole or not at all, if asked to"))
+        }
+        AtomicBy::Software => {
+            Some(format!("the file system writes {sizes} whole or not at all, if asked to"))
+        }
+        AtomicBy::None | AtomicBy::Unknown => None,
+    }
+}
+
+/// Options under which a sync is no sync, or a lock no lock.
+fn about_mount(found: &Findings) -> Vec<String> {
+    let has = |name: &str| found.file_system.options.iter().any(|option| option == name);
+    let mut warnings = Vec::new();
+    for option in ["nobarrier", "barrier=0"] {
+        if has(option) {
+            warnings.push(format!(
+                "it is mounted with {option}: a sync does not empty the disk's own cache, and a \
+                 power cut may take what was acknowledged and damage the database"
+            ));
+        }
+    }
+    if has("volatile") {
+        warnings.push(
+            "it is mounted with volatile: a sync does nothing here, and a crash of the machine \
+             may damage the database"
+                .to_owned(),
+        );
+    }
+    if has("nolock") || has("local_lock=all") || has("local_lock=posix") {
+        warnings.push(
+            "its locks are not seen by other machines: let programs of one machine alone use the \
+             database, or it will be damaged"
+                .to_owned(),
+        );
+    }
+    if has("soft") || has("softerr") {
+        warnings.push(
+            "it is mounted with soft: a server that is slow makes a write fail, and whether a \
+             commit happened is then unknown"
+                .to_owned(),
+        );
+    }
+    if found.syncs_are_disarmed {
+        warnings.push(
+            "libeatmydata is loaded into this process: it makes every sync do nothing".to_owned(),
+        );
+    }
+    warnings
+}
+
+fn about_nature(found: &Findings) -> Vec<String> {
+    let kind = &found.file_system.kind;
+    let warning = match found.file_system.nature {
+        Nature::Network | Nature::SharedByHost => format!(
+            "every promise rests on the locks and syncs of {kind}, which only its server can \
+             keep; a disk of this machine is safer"
+        ),
+        Nature::Memory => "do not keep here what must survive a restart".to_owned(),
+        Nature::Overlay => format!(
+            "{kind} is often a container's own layer, which goes when the container goes: put the \
+             database on a volume"
+        ),
+        Nature::Unknown if kind.starts_with("fuse") => format!(
+            "{kind} is a program: whether a sync reaches a disk, and whether its locks and shared \
+             memory work, is up to it; if its files are on another machine, choose rollback"
+        ),
+        Nature::Local if ["vfat", "msdos", "exfat"].contains(&kind.as_str()) => format!(
+            "{kind} keeps no journal: a power cut can damage the file system itself, which no \
+             profile can prevent"
+        ),
+        Nature::Unknown | Nature::Local => return Vec::new(),
+    };
+    vec![warning]
+}
+
+/// A sync that is too fast to be one.
+fn about_sync_speed(found: &Findings) -> Vec<String> {
+    if matches!(found.file_system.nature, Nature::Memory) || found.syncs_are_disarmed {
+        return Vec::new();
+    }
+    let fastest_us = found.measured.sync_after_append.p50_us;
+    let fastest_us = fastest_us.min(found.measured.sync_after_overwrite.p50_us);
+    let device = found.device.as_ref();
+    let is_virtual = device.is_none_or(|it| it.is_virtual);
+    let is_platter = device.is_some_and(|it| it.rotational == Some(true) && !it.is_virtual);
+    let took = in_words(fastest_us);
+    if is_platter && fastest_us < FASTEST_PLATTER_SYNC_US {
+        return vec![format!(
+            "a sync took {took}, and no platter turns so fast: it is answered from a cache; \
+             durable holds only if that cache has a battery, else switch the disk's write cache \
+             off"
+        )];
+    }
+    if fastest_us >= FASTEST_FLASH_SYNC_US {
+        return Vec::new();
+    }
+    let who =
+        if is_virtual { "this virtual machine's host, or a layer below," } else { "the disk" };
+    vec![format!(
+        "a sync took {took}: either {who} keeps writes in a cache that outlives a power cut, or \
+         the sync is not carried out; in the second case durable is no better than relaxed, and \
+         only the owner of the hardware can tell"
+    )]
+}
+
+fn about_stalls(found: &Findings) -> Vec<String> {
+    let sync = &found.measured.sync_after_append;
+    if sync.max_us < STALL_US || sync.max_us < sync.p50_us * STALL_FACTOR {
+        return Vec::new();
+    }
+    vec![format!(
+        "one sync took {}, the usual one {}: the disk stalls now and then, or others were \
+         writing to it",
+        in_words(sync.max_us),
+        in_words(sync.p50_us)
+    )]
+}
+
+fn about_space(found: &Findings) -> Vec<String> {
+    match found.free_bytes {
+        Some(free) if free < LITTLE_SPACE_BYTES => vec![format!(
+            "only {} MB are free: a full disk makes every commit fail",
+            free / 1_000_000
+        )],
+        _ => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::findings;
+    use super::*;
+
+    fn warnings(change: impl FnOnce(&mut Findings)) -> String {
+        let mut found = findings();
+        change(&mut found);
+        judge(&found).warnings.join("\n")
+    }
+
+    #[test]
+    fn an_ordinary_disk_is_durable_without_a_doubt() {
+        let verdict = judge(&findings());
+        assert_eq!(verdict.profile, Profile::Durable);
+        assert!(verdict.warnings.is_empty(), "{:?}", verdict.warnings);
+        assert!((verdict.durable_commits_alone_per_second - 10_000.0).abs() < 1e-6);
+        assert!(verdict.why[1].contains("100 µs") && verdict.why[1].contains("10000 a second"));
+    }
+
+    #[test]
+    fn every_kind_of_place_has_its_profile_and_its_reason() {
+        for (nature, profile, reason, warning) in [
+            (Nature::Local, Profile::Durable, "a write-ahead log works here", ""),
+            (Nature::Overlay, Profile::Durable, "lies over a disk", "put the database on a volume"),
+            (Nature::Unknown, Profile::Durable, "nothing is known against", ""),
+            (Nature::Memory, Profile::Relaxed, "nothing is left", "must survive a restart"),
+            (Nature::Network, Profile::Rollback, "on a network", "rests on the locks and syncs"),
+            (Nature::SharedByHost, Profile::Rollback, "host", "rests on the locks and syncs"),
+        ] {
+            let mut found = findings();
+            found.file_system.nature = nature;
+            let verdict = judge(&found);
+            assert_eq!(verdict.profile, profile);
+            assert!(verdict.why[0].contains(reason), "{:?}", verdict.why);
+            let all = verdict.warnings.join("\n");
+            assert!(all.contains(warning) && all.is_empty() == warning.is_empty(), "{all}");
+            assert_eq!(nature.refuses_wal(), !profile.is_wal(), "as opening does");
+        }
+    }
+
+    #[test]
+    fn a_sync_that_is_too_fast_is_doubted() {
+        let fast =
+            |us: f64| move |found: &mut Findings| found.measured.sync_after_overwrite.p50_us = us;
+        assert!(warnings(fast(3.0)).contains("the disk keeps writes in a cache"));
+        assert_eq!(warnings(fast(21.0)), "");
+        let on_platter = |us: f64| {
+            move |found: &mut Findings| {
+                found.device.as_mut().unwrap().rotational = Some(true);
+                found.measured.sync_after_append.p50_us = us;
+                found.measured.sync_after_overwrite.p50_us = us;
+            }
+        };
+        assert!(warnings(on_platter(200.0)).contains("no platter turns so fast"));
+        assert_eq!(warnings(on_platter(8_000.0)), "");
+        assert!(
+            warnings(|found| {
+                // A virtual disk calls itself a platter, and is none.
+                found.device.as_mut().unwrap().is_virtual = true;
+                on_platter(10.0)(found);
+            })
+            .contains("virtual machine's host")
+        );
+        assert!(
+            !warnings(|found| {
+                found.file_system.nature = Nature::Memory;
+                fast(0.1)(found);
+            })
+            .contains("a sync took")
+        );
+    }
+
+    #[test]
+    fn a_slow_disk_is_told_what_helps() {
+        let mut found = findings();
+        found.measured.sync_after_append.p50_us = 20_000.0;
+        let verdict = judge(&found);
+        assert_eq!(verdict.profile, Profile::Durable);
+        assert!(verdict.why[1].contains("20.0 ms") && verdict.why[1].contains("choose relaxed"));
+        assert!(verdict.why[1].contains("about 50 a second"), "{}", verdict.why[1]);
+    }
+
+    #[test]
+    fn options_that_disarm_syncs_or_locks_are_named() {
+        for (option, expected) in [
+            ("nobarrier", "mounted with nobarrier"),
+            ("barrier=0", "mounted with barrier=0"),
+            ("volatile", "a sync does nothing"),
+            ("nolock", "not seen by other machines"),
+            ("local_lock=all", "not seen by other machines"),
+            ("soft", "unknown"),
+        ] {
+            let all = warnings(|found| found.file_system.options.push(option.to_owned()));
+            assert!(all.contains(expected), "{option}: {all}");
+        }
+        assert!(warnings(|it| it.syncs_are_disarmed = true).contains("libeatmydata"));
+        assert!(warnings(|it| it.file_system.kind = "exfat".into()).contains("keeps no journal"));
+        let all = warnings(|it| {
+            it.file_system.kind = "fuse.mine".into();
+            it.file_system.nature = Nature::Unknown;
+        });
+        assert!(all.contains("is a program"), "{all}");
+    }
+
+    #[test]
+    fn stalls_and_little_space_are_named() {
+        let all = warnings(|it| it.measured.sync_after_append.max_us = 400_000.0);
+        assert!(all.contains("one sync took 400.0 ms, the usual one 100 µs"), "{all}");
+        let all = warnings(|it| it.free_bytes = Some(300_000_000));
+        assert!(all.contains("only 300 MB are free"), "{all}");
+    }
+
+    #[test]
+    fn atomic_writes_are_said_only_where_they_are() {
+        for (by, expected) in [
+            (AtomicBy::Hardware, Some("the disk writes 4096 to 16384 bytes whole")),
+            (AtomicBy::Software, Some("the file system writes 4096 to 16384 bytes whole")),
+            (AtomicBy::None, None),
+            (AtomicBy::Unknown, None),
+        ] {
+            let mut found = findings();
+            found.atomic_writes.by = by;
+            found.atomic_writes.unit_min_bytes = Some(4096);
+            found.atomic_writes.unit_max_bytes = Some(16384);
+            let why = judge(&found).why.join("\n");
+            assert_eq!(why.contains("whole or not at all"), expected.is_some());
+            assert!(why.contains(expected.unwrap_or("")), "{why}");
+        }
+    }
+}
