@@ -45,11 +45,10 @@ impl AtomicWrites {
 
     fn from_answers(units: Option<(u32, u32)>, device_max_bytes: Option<u32>) -> Self {
         let by = match (units, device_max_bytes) {
-            (None, _) => AtomicBy::Unknown,
             (Some((_, 0)), _) => AtomicBy::None,
             (Some((_, max)), Some(device_max)) if max <= device_max => AtomicBy::Hardware,
             (Some(_), Some(_)) => AtomicBy::Software,
-            (Some(_), None) => AtomicBy::Unknown,
+            (None, _) | (Some(_), None) => AtomicBy::Unknown,
         };
         Self {
             by,
