@@ -14,6 +14,7 @@
 
 mod check;
 pub mod faults;
+pub mod crash;
 mod oracle;
 mod order;
 mod press;

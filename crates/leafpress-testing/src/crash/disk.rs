@@ -1,0 +1,168 @@
+//! What a disk surely holds at a point of a recording, and what is on its way.
+//!
+//! Walks the recording once, from its start: at each point every file has the
+//! content of its last sync and a list of the events since, and so has the
+//! folder. Images are made of that.
+//!
+//! Must never: go back (a new walk is needed), or look at a real disk.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::log::{Event, FileId, Mark, Recording};
+
+/// The disk at a point of a recording.
+#[derive(Debug)]
+pub struct Disk<'a> {
+    recording: &'a Recording,
+    point: usize,
+    files: Vec<Contents>,
+    names: BTreeMap<Arc<str>, FileId>,
+    names_pending: Vec<usize>,
+    acknowledged: Vec<Mark>,
+}
+
+/// One file: what is durable, and what is not yet.
+#[derive(Debug, Default)]
+pub(super) struct Contents {
+    pub durable: Vec<u8>,
+    /// Writes and truncates since, as indexes of events.
+    pub pending: Vec<usize>,
+}
+
+impl<'a> Disk<'a> {
+    /// The disk before the first event.
+    pub fn new(recording: &'a Recording) -> Self {
+        let mut disk = Self {
+            recording,
+            point: 0,
+            files: Vec::new(),
+            names: BTreeMap::new(),
+            names_pending: Vec::new(),
+            acknowledged: Vec::new(),
+        };
+        for (file, (name, bytes)) in recording.start.files.iter().enumerate() {
+            disk.files.push(Contents { durable: bytes.clone(), pending: Vec::new() });
+            disk.names.insert(name.as_str().into(), file as FileId);
+        }
+        disk
+    }
+
+    /// The disk at `point`.
+    pub fn at(recording: &'a Recording, point: usize) -> Self {
+        let mut disk = Self::new(recording);
+        while disk.point < point && disk.step().is_some() {}
+        disk
+    }
+
+    /// How many events have happened.
+    pub fn point(&self) -> usize {
+        self.point
+    }
+
+    /// Who was told so far that its transaction is durable.
+    pub fn acknowledged(&self) -> &[Mark] {
+        &self.acknowledged
+    }
+
+    /// Lets the next event happen, and hands it out; `None` at the end.
+    pub fn step(&mut self) -> Option<&'a Event> {
+        let event = self.recording.events.get(self.point)?;
+        let index = self.point;
+        self.point += 1;
+        match *event {
+            Event::Create { file, .. } => {
+                debug_assert_eq!(file as usize, self.files.len());
+                self.files.push(Contents::default());
+                self.names_pending.push(index);
+            }
+            Event::Delete { .. } | Event::Rename { .. } => self.names_pending.push(index),
+            Event::Write { file, .. } | Event::Truncate { file, .. } => {
+                self.files[file as usize].pending.push(index);
+            }
+            Event::SyncFile { file, covers } => {
+                let contents = &mut self.files[file as usize];
+                let covered = contents.pending.partition_point(|&index| index < covers);
+                for index in contents.pending.drain(..covered) {
+                    apply(&mut contents.durable, &self.recording.events[index]);
+                }
+            }
+            Event::SyncFolder { covers } => {
+                let covered = self.names_pending.partition_point(|&index| index < covers);
+                for index in self.names_pending.drain(..covered) {
+                    rename(&mut self.names, &self.recording.events[index]);
+                }
+            }
+            Event::Acknowledged(mark) => self.acknowledged.push(mark),
+        }
+        Some(event)
+    }
+
+    /// How many writes, truncates and changes of names are not durable yet,
+    /// those of files without a name left out.
+    pub fn unsynced(&self) -> usize {
+        self.names_pending.len()
+            + self
+                .names_after(self.names_pending.len())
+                .values()
+                .map(|&file| self.contents(file).pending.len())
+                .sum::<usize>()
+    }
+
+    /// The names, had `count` of the changes that are not durable survived.
+    pub(super) fn names_after(&self, count: usize) -> BTreeMap<Arc<str>, FileId> {
+        let mut names = self.names.clone();
+        for &index in &self.names_pending[..count] {
+            rename(&mut names, &self.recording.events[index]);
+        }
+        names
+    }
+
+    /// How many changes of names are not durable.
+    pub(super) fn names_unsynced(&self) -> usize {
+        self.names_pending.len()
+    }
+
+    pub(super) fn contents(&self, file: FileId) -> &Contents {
+        &self.files[file as usize]
+    }
+
+    pub(super) fn event(&self, index: usize) -> &'a Event {
+        &self.recording.events[index]
+    }
+}
+
+/// Writes bytes where they belong; what is skipped becomes zeros.
+pub(super) fn write_at(content: &mut Vec<u8>, offset: usize, bytes: &[u8]) {
+    let end = offset + bytes.len();
+    if content.len() < end {
+        content.resize(end, 0);
+    }
+    content[offset..end].copy_from_slice(bytes);
+}
+
+/// Does a write or a truncate.
+pub(super) fn apply(content: &mut Vec<u8>, event: &Event) {
+    match event {
+        Event::Write { offset, bytes, .. } => write_at(content, *offset as usize, bytes),
+        Event::Truncate { size, .. } => content.resize(*size as usize, 0),
+        _ => unreachable!("{event:?} does not change a file"),
+    }
+}
+
+fn rename(names: &mut BTreeMap<Arc<str>, FileId>, event: &Event) {
+    match event {
+        Event::Create { file, name } => {
+            names.insert(Arc::clone(name), *file);
+        }
+        Event::Delete { name } => {
+            names.remove(name);
+        }
+        Event::Rename { from, to } => {
+            if let Some(file) = names.remove(from) {
+                names.insert(Arc::clone(to), file);
+            }
+        }
+        _ => unreachable!("{event:?} does not change a name"),
+    }
+}

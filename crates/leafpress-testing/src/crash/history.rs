@@ -1,0 +1,123 @@
+//! What the content was after each transaction, and how to read it again.
+//!
+//! Content is compared by a digest: of all rows in order, all values with
+//! their types. The history knows the digest after each transaction in the
+//! order of commits; whatever is found after a crash is one of them or wrong.
+//!
+//! Must never: know two states of the same digest. A workload whose
+//! transactions change nothing cannot say how much was lost.
+
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hasher as _};
+
+use rusqlite::Connection;
+use rusqlite::types::{Value, ValueRef};
+
+use super::log::Mark;
+
+/// A digest of rows, in the order in which they are given.
+#[derive(Clone, Debug, Default)]
+pub struct Digest(DefaultHasher);
+
+impl Digest {
+    /// The digest of no rows.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes a value.
+    pub fn value(&mut self, value: ValueRef<'_>) {
+        let (kind, bytes): (u8, &[u8]) = match value {
+            ValueRef::Null => (0, &[]),
+            ValueRef::Integer(integer) => (1, &integer.to_le_bytes()),
+            ValueRef::Real(real) => (2, &real.to_bits().to_le_bytes()),
+            ValueRef::Text(text) => (3, text),
+            ValueRef::Blob(blob) => (4, blob),
+        };
+        self.0.write_u8(kind);
+        self.0.write_usize(bytes.len());
+        self.0.write(bytes);
+    }
+
+    /// Takes a row.
+    pub fn row(&mut self, row: &[Value]) {
+        row.iter().for_each(|value| self.value(value.into()));
+    }
+
+    /// Takes all rows of a query. Queries without an order get none.
+    ///
+    /// # Errors
+    /// As SQLite says.
+    pub fn query(&mut self, connection: &Connection, sql: &str) -> rusqlite::Result<()> {
+        let mut statement = connection.prepare(sql)?;
+        let columns = statement.column_count();
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            for column in 0..columns {
+                self.value(row.get_ref(column)?);
+            }
+        }
+        Ok(())
+    }
+
+    /// The digest of all that was taken so far; more may follow.
+    pub fn so_far(&self) -> u64 {
+        self.0.finish()
+    }
+}
+
+/// The states that a database went through: how many transactions had been
+/// committed, and the digest of the content then.
+#[derive(Clone, Debug, Default)]
+pub struct History {
+    states: HashMap<u64, usize>,
+    transactions: HashMap<Mark, usize>,
+    count: usize,
+}
+
+impl History {
+    /// A history that begins with this content, before any transaction.
+    pub fn new(start: &Digest) -> Self {
+        Self { states: HashMap::from([(start.so_far(), 0)]), ..Self::default() }
+    }
+
+    /// The next transaction in the order of commits, and the content after it.
+    ///
+    /// # Panics
+    /// If that content was there before, or the mark is known.
+    pub fn committed(&mut self, mark: Mark, content: &Digest) {
+        self.count += 1;
+        let before = self.states.insert(content.so_far(), self.count);
+        assert_eq!(before, None, "{mark:?} led back to the content after {before:?} transactions");
+        let known = self.transactions.insert(mark, self.count);
+        assert_eq!(known, None, "{mark:?} was committed twice");
+    }
+
+    /// How many transactions make a content of this digest.
+    pub fn transactions_in(&self, digest: u64) -> Option<usize> {
+        self.states.get(&digest).copied()
+    }
+
+    /// How many of the acknowledged transactions are beyond the first `kept`.
+    ///
+    /// # Panics
+    /// If one was acknowledged that never was committed.
+    pub fn lost(&self, acknowledged: &[Mark], kept: usize) -> usize {
+        let number = |mark| {
+            self.transactions.get(mark).unwrap_or_else(|| {
+                panic!("{mark:?} was acknowledged and is not in the database in the end")
+            })
+        };
+        acknowledged.iter().filter(|mark| *number(mark) > kept).count()
+    }
+
+    /// How many transactions there are.
+    pub fn len(&self) -> usize {
+        self.count
+    }
+
+    /// Whether nothing was ever committed.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+}

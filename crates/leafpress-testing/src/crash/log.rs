@@ -1,0 +1,265 @@
+//! What happened to a folder, in order: writes, truncates, syncs, changes of
+//! names, and what was acknowledged to whom.
+//!
+//! ```text
+//! recorder (decorates a Vfs) ──┐
+//! the loader's own file work ──┼──► Log ──finish──► Recording ──► disk, image
+//! callers: acknowledged(..)  ──┘
+//! ```
+//!
+//! Invariants:
+//! 1. A write is logged after the system took it, a sync after it returned:
+//!    what the log says has happened.
+//! 2. A sync covers what was logged before it *began*. A write that met a
+//!    running sync counts as not synced.
+//! 3. A file is known by a number that is never used again: a journal that is
+//!    deleted and made anew is two files, and the first may come back.
+//!
+//! Must never: be slow, as it stands between the writer and its disk.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// The number of a file; one name may be that of several files over time.
+pub type FileId = u32;
+
+/// Who was told that its transaction is durable: a caller and the number of
+/// that caller's transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Mark {
+    /// Who called.
+    pub caller: u64,
+    /// The caller's own number for what it asked.
+    pub number: u64,
+}
+
+/// One thing that happened.
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// A new, empty file got a name.
+    Create {
+        /// The new file.
+        file: FileId,
+        /// Its name in the folder.
+        name: Arc<str>,
+    },
+    /// Bytes were written.
+    Write {
+        /// Where to.
+        file: FileId,
+        /// The first byte's place.
+        offset: u64,
+        /// What was written.
+        bytes: Arc<[u8]>,
+    },
+    /// A file was cut, or made longer by zeros.
+    Truncate {
+        /// Which.
+        file: FileId,
+        /// Its bytes from now on.
+        size: u64,
+    },
+    /// A name was taken away.
+    Delete {
+        /// The name.
+        name: Arc<str>,
+    },
+    /// A name was changed; a file that had the new name lost it.
+    Rename {
+        /// The old name.
+        from: Arc<str>,
+        /// The new one.
+        to: Arc<str>,
+    },
+    /// The content of a file was made durable.
+    SyncFile {
+        /// Which.
+        file: FileId,
+        /// As many events had been logged as the sync began.
+        covers: usize,
+    },
+    /// The names of the folder were made durable.
+    SyncFolder {
+        /// As many events had been logged as the sync began.
+        covers: usize,
+    },
+    /// A caller was told that its transaction is durable.
+    Acknowledged(Mark),
+}
+
+/// The files of a folder before anything was recorded: all of it durable.
+#[derive(Clone, Debug, Default)]
+pub struct Snapshot {
+    /// Name and content of each file.
+    pub files: Vec<(String, Vec<u8>)>,
+}
+
+impl Snapshot {
+    /// What is in a folder now.
+    ///
+    /// No connection may be open on a file in it: on Unix, closing a file that
+    /// this reads would drop the locks that the process holds on it.
+    ///
+    /// # Panics
+    /// If the folder cannot be read.
+    pub fn of_folder(folder: &Path) -> Self {
+        let mut files: Vec<_> = std::fs::read_dir(folder)
+            .unwrap()
+            .map(|entry| entry.unwrap())
+            .filter(|entry| entry.file_type().unwrap().is_file())
+            .map(|entry| {
+                let name = entry.file_name().into_string().unwrap();
+                (name, std::fs::read(entry.path()).unwrap())
+            })
+            .collect();
+        files.sort();
+        Self { files }
+    }
+}
+
+/// What is being recorded about one folder.
+#[derive(Debug)]
+pub struct Log {
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+pub(super) struct State {
+    start: Snapshot,
+    names: BTreeMap<Arc<str>, FileId>,
+    files_known: FileId,
+    events: Vec<Event>,
+}
+
+impl Log {
+    /// A log of a folder that holds `start`.
+    pub fn new(start: Snapshot) -> Self {
+        let names: BTreeMap<Arc<str>, FileId> = start
+            .files
+            .iter()
+            .zip(0..)
+            .map(|((name, _), file)| (name.as_str().into(), file))
+            .collect();
+        let files_known = names.len() as FileId;
+        Self { state: Mutex::new(State { start, names, files_known, events: Vec::new() }) }
+    }
+
+    /// Keeps the log still for as long as the answer lives: for changes of
+    /// names, which must be logged in the order in which they happen.
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The file of that name now.
+    pub fn file(&self, name: &str) -> Option<FileId> {
+        self.lock().names.get(name).copied()
+    }
+
+    /// How much was logged: what a sync that begins now will cover.
+    pub fn position(&self) -> usize {
+        self.lock().events.len()
+    }
+
+    /// Bytes were written.
+    pub fn wrote(&self, file: FileId, offset: u64, bytes: &[u8]) {
+        let bytes = bytes.into();
+        self.lock().events.push(Event::Write { file, offset, bytes });
+    }
+
+    /// A file was given a size.
+    pub fn truncated(&self, file: FileId, size: u64) {
+        self.lock().events.push(Event::Truncate { file, size });
+    }
+
+    /// A sync of a file returned, which began at `covers` (a [`Log::position`]).
+    pub fn synced_file(&self, file: FileId, covers: usize) {
+        self.lock().events.push(Event::SyncFile { file, covers });
+    }
+
+    /// A sync of the folder returned, which began at `covers`.
+    pub fn synced_folder(&self, covers: usize) {
+        self.lock().events.push(Event::SyncFolder { covers });
+    }
+
+    /// A caller was told that its transaction is durable.
+    pub fn acknowledged(&self, caller: u64, number: u64) {
+        self.lock().events.push(Event::Acknowledged(Mark { caller, number }));
+    }
+
+    /// Ends the recording: what was logged so far. What comes later is lost.
+    pub fn finish(&self) -> Recording {
+        let state = &mut *self.lock();
+        Recording {
+            start: std::mem::take(&mut state.start),
+            events: std::mem::take(&mut state.events),
+        }
+    }
+}
+
+impl State {
+    /// The file of that name.
+    pub(super) fn file(&self, name: &str) -> Option<FileId> {
+        self.names.get(name).copied()
+    }
+
+    /// A new file got that name.
+    pub(super) fn created(&mut self, name: &str) -> FileId {
+        let (file, name) = (self.files_known, Arc::<str>::from(name));
+        self.files_known += 1;
+        self.names.insert(Arc::clone(&name), file);
+        self.events.push(Event::Create { file, name });
+        file
+    }
+
+    /// The name is gone.
+    pub(super) fn deleted(&mut self, name: &str) {
+        if self.names.remove(name).is_some() {
+            self.events.push(Event::Delete { name: name.into() });
+        }
+    }
+
+    /// The file of the first name has the second from now on.
+    pub(super) fn renamed(&mut self, from: &str, to: &str) {
+        if let Some(file) = self.names.remove(from) {
+            let (from, to) = (Arc::from(from), Arc::<str>::from(to));
+            self.names.insert(Arc::clone(&to), file);
+            self.events.push(Event::Rename { from, to });
+        }
+    }
+
+    /// How much was logged.
+    pub(super) fn position(&self) -> usize {
+        self.events.len()
+    }
+}
+
+/// A finished log. A *point* of it is a number of events: those have happened.
+#[derive(Clone, Debug, Default)]
+pub struct Recording {
+    /// The folder before the first event.
+    pub start: Snapshot,
+    /// What happened, in order.
+    pub events: Vec<Event>,
+}
+
+impl Recording {
+    /// How many events are of each kind, in a line: for reports.
+    pub fn describe(&self) -> String {
+        let mut counts = [0_usize; 5];
+        for event in &self.events {
+            counts[match event {
+                Event::Write { .. } | Event::Truncate { .. } => 0,
+                Event::SyncFile { .. } => 1,
+                Event::Create { .. } | Event::Delete { .. } | Event::Rename { .. } => 2,
+                Event::SyncFolder { .. } => 3,
+                Event::Acknowledged(_) => 4,
+            }] += 1;
+        }
+        let [writes, syncs, names, folder_syncs, acknowledged] = counts;
+        format!(
+            "{writes} writes, {syncs} syncs, {names} changes of names, {folder_syncs} syncs of \
+             the folder, {acknowledged} acknowledgements"
+        )
+    }
+}

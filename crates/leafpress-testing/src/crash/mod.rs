@@ -1,0 +1,28 @@
+//! The crash simulator: what was acknowledged, and what of it is there after
+//! the plug was pulled at any moment.
+//!
+//! ```text
+//! workload ──► recorder (a Vfs) ──► log ──► disk (walks the log) ──► image ─┐
+//!    └─► history: the content after each transaction                        │
+//!                             memory VFS ◄──────────────────────────────────┘
+//!                                 │ opened by unmodified SQLite; its recovery is recorded and
+//!                                 ▼ cut short as well
+//!                               check: integrity, content, promise ──► tally, failures
+//! ```
+//!
+//! A failure prints the seed, the run, the point of the log and the image's
+//! number; `LEAFPRESS_CRASH_SEED` repeats it.
+
+mod check;
+mod disk;
+mod history;
+mod image;
+mod log;
+mod random;
+
+pub use check::{Finding, Promise, Tally};
+pub use disk::Disk;
+pub use history::{Digest, History};
+pub use image::Image;
+pub use log::{Event, FileId, Log, Mark, Recording, Snapshot};
+pub use random::Random;
