@@ -15,10 +15,11 @@ BENCH_DIR ?= .
 BENCH_FLAGS ?=
 BENCH_RIVALS_FLAGS ?=
 FUZZ_SECONDS ?= 60
+CRASH_IMAGES ?= 1000000
 
 .DEFAULT_GOAL := help
 .PHONY: help build test test-rust test-python test-large lint ci \
-	bench bench-rivals bench-billion release fuzz clean
+	crash bench bench-rivals bench-billion release fuzz clean
 
 help: ## List these commands
 	@grep -E '^[a-z-]+:.*## ' $(firstword $(MAKEFILE_LIST)) \
@@ -64,6 +65,13 @@ endif
 
 test-large: ## Test files of more than 1 GiB (2 GB of disk)
 	$(CARGO) test --release --locked -p leafpress-testing --features large
+
+# A failure says by which LEAFPRESS_CRASH_SEED it is repeated.
+crash: ## Simulate a million power cuts and kills (5 minutes on two cores)
+	LEAFPRESS_CRASH_IMAGES=$(CRASH_IMAGES) $(CARGO) test --release --locked \
+		-p leafpress-testing $(patsubst %,--test %,$(CRASH_TESTS)) -- --nocapture --test-threads=1
+
+CRASH_TESTS := $(notdir $(basename $(wildcard crates/leafpress-testing/tests/crash_*.rs)))
 
 # Each target runs for a minute. The fuzz folder is a workspace of its own,
 # with a target folder of its own: its instrumented builds fit nothing else.

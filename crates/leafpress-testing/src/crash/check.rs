@@ -15,7 +15,6 @@ use std::fmt;
 use rusqlite::Connection;
 
 use super::history::{Digest, History};
-use super::log::Mark;
 
 /// What may be missing after a crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,17 +112,14 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Counts a finding, and says whether it keeps the promise.
-    pub fn count(
-        &mut self,
-        promise: Promise,
-        finding: &Finding,
-        history: &History,
-        acknowledged: &[Mark],
-    ) -> bool {
+    /// Counts a finding, and says whether it keeps the promise; `acknowledged` are
+    /// the numbers of transactions in the order of commits ([`History::number`]).
+    pub fn count(&mut self, promise: Promise, finding: &Finding, acknowledged: &[usize]) -> bool {
         self.images += 1;
         let lost = match finding {
-            Finding::State(kept) => history.lost(acknowledged, *kept) as u64,
+            Finding::State(kept) => {
+                acknowledged.iter().filter(|number| *number > kept).count() as u64
+            }
             Finding::NotAPrefix => {
                 self.not_a_prefix += 1;
                 return promise == Promise::Anything;
@@ -159,6 +155,7 @@ impl Tally {
 
 #[cfg(test)]
 mod tests {
+    use super::super::log::Mark;
     use super::*;
 
     fn history(transactions: i64) -> History {
@@ -175,7 +172,8 @@ mod tests {
     fn promises_are_kept_or_broken() {
         use Promise::{AllAcknowledged, Anything, AtMostOneLost, Prefix};
         let history = history(9);
-        let marks: Vec<_> = (0..5).map(|number| Mark { caller: 1, number }).collect();
+        let acknowledged: Vec<_> =
+            (0..5).map(|number| history.number(Mark { caller: 1, number })).collect();
         let corrupt = Finding::Corrupt("x".to_owned());
         let cases = [
             (Finding::State(9), vec![AllAcknowledged, AtMostOneLost, Prefix, Anything]),
@@ -189,7 +187,7 @@ mod tests {
         let mut tally = Tally::default();
         for (finding, kept) in &cases {
             for promise in [AllAcknowledged, AtMostOneLost, Prefix, Anything] {
-                let is_kept = tally.count(promise, finding, &history, &marks);
+                let is_kept = tally.count(promise, finding, &acknowledged);
                 assert_eq!(is_kept, kept.contains(&promise), "{finding} and {promise:?}");
             }
         }

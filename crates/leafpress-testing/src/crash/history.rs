@@ -98,17 +98,14 @@ impl History {
         self.states.get(&digest).copied()
     }
 
-    /// How many of the acknowledged transactions are beyond the first `kept`.
+    /// Which transaction in the order of commits that was, counted from 1.
     ///
     /// # Panics
-    /// If one was acknowledged that never was committed.
-    pub fn lost(&self, acknowledged: &[Mark], kept: usize) -> usize {
-        let number = |mark| {
-            self.transactions.get(mark).unwrap_or_else(|| {
-                panic!("{mark:?} was acknowledged and is not in the database in the end")
-            })
-        };
-        acknowledged.iter().filter(|mark| *number(mark) > kept).count()
+    /// If it never was committed, though somebody was told so.
+    pub fn number(&self, mark: Mark) -> usize {
+        *self.transactions.get(&mark).unwrap_or_else(|| {
+            panic!("{mark:?} was acknowledged and is not in the database in the end")
+        })
     }
 
     /// How many transactions there are.

@@ -228,9 +228,10 @@ impl State {
         }
     }
 
-    /// How much was logged.
-    pub(super) fn position(&self) -> usize {
-        self.events.len()
+    /// The folder was synced, and nothing was logged meanwhile.
+    pub(super) fn synced_folder(&mut self) {
+        let covers = self.events.len();
+        self.events.push(Event::SyncFolder { covers });
     }
 }
 

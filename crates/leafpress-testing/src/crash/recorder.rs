@@ -1,0 +1,210 @@
+//! A VFS that hands everything on and records what happens to some folders.
+//!
+//! Registered as the process's default VFS it sees every connection of the
+//! library. Folders that nobody watches cost nothing but a look-up at each
+//! opening, so tests with folders of their own may share one recorder.
+//!
+//! What the log is told beyond the calls themselves is what `SQLite`'s Unix VFS
+//! does inside of them (`os_unix.c`):
+//! - `delete` with `sync_folder` syncs the folder after the deletion;
+//! - the first sync of each opening of a main journal, super-journal or WAL that
+//!   was opened with `CREATE` syncs the folder as well, after the file, whether
+//!   or not the file was new. Nothing else syncs a folder, a new database neither.
+//!
+//! Must never: let a file of a watched folder pass unrecorded (it panics, which
+//! SQLite sees as an I/O error), or log what failed.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use leafpress::vfs::{
+    Access, FileControl, FileKind, LockLevel, OpenFlags, Opened, ShmLock, ShmRegion, SyncKind, Vfs,
+    VfsFile, VfsResult,
+};
+
+use super::log::{FileId, Log, Snapshot};
+
+/// A VFS over another that records; keep an `Arc` of it to ask it to watch.
+#[derive(Debug)]
+pub struct Recorder<V> {
+    inner: V,
+    folders: Mutex<BTreeMap<String, Arc<Log>>>,
+}
+
+impl<V: Vfs> Recorder<V> {
+    /// Watches nothing yet.
+    pub fn new(inner: V) -> Self {
+        Self { inner, folders: Mutex::default() }
+    }
+
+    /// What is below.
+    pub fn inner(&self) -> &V {
+        &self.inner
+    }
+
+    /// Records what happens to a folder of the platform's from now on. No
+    /// connection may be open on a file in it.
+    ///
+    /// # Panics
+    /// If the folder cannot be read.
+    pub fn watch(&self, folder: &Path) -> Arc<Log> {
+        let folder = folder.canonicalize().unwrap();
+        self.watch_from(folder.to_str().unwrap(), Snapshot::of_folder(&folder))
+    }
+
+    /// The same for a folder of any kind, known by the start of its files' paths.
+    pub fn watch_from(&self, folder: &str, start: Snapshot) -> Arc<Log> {
+        let log = Arc::new(Log::new(start));
+        self.folders().insert(folder.to_owned(), Arc::clone(&log));
+        log
+    }
+
+    /// Files that are opened from now on are not recorded.
+    pub fn unwatch(&self, folder: &str) {
+        self.folders().remove(folder);
+    }
+
+    fn folders(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Arc<Log>>> {
+        self.folders.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The log of the folder that `path` is in, and the name there.
+    fn watched<'p>(&self, path: &'p str) -> Option<(Arc<Log>, &'p str)> {
+        let (folder, name) = path.rsplit_once('/')?;
+        Some((Arc::clone(self.folders().get(folder)?), name))
+    }
+}
+
+/// The unix VFS syncs the folder with the first sync of such a file.
+fn syncs_folder(flags: OpenFlags) -> bool {
+    let is_journal =
+        matches!(flags.kind(), FileKind::MainJournal | FileKind::SuperJournal | FileKind::Wal);
+    is_journal && flags.contains(OpenFlags::CREATE)
+}
+
+impl<V: Vfs> Vfs for Recorder<V> {
+    fn open(&self, path: Option<&str>, flags: OpenFlags) -> VfsResult<Opened> {
+        let is_lasting = flags.kind().is_lasting() && !flags.contains(OpenFlags::DELETE_ON_CLOSE);
+        let watched = path.filter(|_| is_lasting).and_then(|path| self.watched(path));
+        let Some((log, name)) = watched else {
+            return self.inner.open(path, flags);
+        };
+        // Held over the call: the order of changes of names is that of the log.
+        let mut state = log.lock();
+        let opened = self.inner.open(path, flags)?;
+        let file = match state.file(name) {
+            Some(file) => file,
+            None if opened.flags.contains(OpenFlags::CREATE) => state.created(name),
+            None => panic!("{name} came into a watched folder unrecorded"),
+        };
+        drop(state);
+        let syncs_folder = syncs_folder(flags);
+        let file = RecordedFile { inner: opened.file, log, file, syncs_folder };
+        Ok(Opened { file: Box::new(file), flags: opened.flags })
+    }
+
+    fn delete(&self, path: &str, sync_folder: bool) -> VfsResult<()> {
+        let Some((log, name)) = self.watched(path) else {
+            return self.inner.delete(path, sync_folder);
+        };
+        let mut state = log.lock();
+        self.inner.delete(path, sync_folder)?;
+        state.deleted(name);
+        if sync_folder {
+            state.synced_folder();
+        }
+        Ok(())
+    }
+
+    fn exists(&self, path: &str, access: Access) -> VfsResult<bool> {
+        self.inner.exists(path, access)
+    }
+
+    fn full_path(&self, path: &str) -> VfsResult<String> {
+        self.inner.full_path(path)
+    }
+}
+
+struct RecordedFile {
+    inner: Box<dyn VfsFile>,
+    log: Arc<Log>,
+    file: FileId,
+    syncs_folder: bool,
+}
+
+impl VfsFile for RecordedFile {
+    fn read(&mut self, buffer: &mut [u8], offset: u64) -> VfsResult<usize> {
+        self.inner.read(buffer, offset)
+    }
+
+    fn write(&mut self, bytes: &[u8], offset: u64) -> VfsResult<()> {
+        self.inner.write(bytes, offset)?;
+        self.log.wrote(self.file, offset, bytes);
+        Ok(())
+    }
+
+    fn truncate(&mut self, size: u64) -> VfsResult<()> {
+        self.inner.truncate(size)?;
+        self.log.truncated(self.file, size);
+        Ok(())
+    }
+
+    fn sync(&mut self, kind: SyncKind) -> VfsResult<()> {
+        let covers = self.log.position();
+        self.inner.sync(kind)?;
+        self.log.synced_file(self.file, covers);
+        if std::mem::take(&mut self.syncs_folder) {
+            self.log.synced_folder(covers);
+        }
+        Ok(())
+    }
+
+    fn size(&mut self) -> VfsResult<u64> {
+        self.inner.size()
+    }
+
+    fn lock(&mut self, level: LockLevel) -> VfsResult<()> {
+        self.inner.lock(level)
+    }
+
+    fn unlock(&mut self, level: LockLevel) -> VfsResult<()> {
+        self.inner.unlock(level)
+    }
+
+    fn is_reserved(&mut self) -> VfsResult<bool> {
+        self.inner.is_reserved()
+    }
+
+    fn file_control(&mut self, control: FileControl<'_>) -> VfsResult<()> {
+        self.inner.file_control(control)
+    }
+
+    fn sector_bytes(&self) -> u32 {
+        self.inner.sector_bytes()
+    }
+
+    fn device_characteristics(&self) -> i32 {
+        self.inner.device_characteristics()
+    }
+
+    fn has_shared_memory(&self) -> bool {
+        self.inner.has_shared_memory()
+    }
+
+    fn shm_map(&mut self, region: u32, bytes: usize, extend: bool) -> VfsResult<Option<ShmRegion>> {
+        self.inner.shm_map(region, bytes, extend)
+    }
+
+    fn shm_lock(&mut self, first: u32, count: u32, lock: ShmLock) -> VfsResult<()> {
+        self.inner.shm_lock(first, count, lock)
+    }
+
+    fn shm_barrier(&mut self) {
+        self.inner.shm_barrier();
+    }
+
+    fn shm_unmap(&mut self, delete: bool) -> VfsResult<()> {
+        self.inner.shm_unmap(delete)
+    }
+}

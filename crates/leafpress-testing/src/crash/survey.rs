@@ -1,0 +1,143 @@
+//! Runs of one kind with ever new seeds, on all cores, until enough images
+//! were opened; and the table of what was found.
+//!
+//! | variable | |
+//! |---|---|
+//! | `LEAFPRESS_CRASH_SEED` | run this seed only, with more images at each point |
+//! | `LEAFPRESS_CRASH_IMAGES` | so many images in all, in the place of the bounded number of `make test` |
+//!
+//! The order in which seeds end is the machine's; what each finds is not.
+
+use std::fmt::Write as _;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::check::Tally;
+use super::simulate::{Effort, Outcome, Simulator};
+
+/// How long a survey may be silent, if it is one of those that report.
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
+
+/// How much is done, and from which seed on.
+#[derive(Clone, Copy, Debug)]
+pub struct Budget {
+    /// Images to open, at least.
+    pub images: u64,
+    seed: Option<u64>,
+    reports: bool,
+    effort: Effort,
+}
+
+impl Budget {
+    /// So many images, unless the environment says otherwise. `share` is this
+    /// survey's part, in thousandths, of what the environment asks for.
+    ///
+    /// # Panics
+    /// If the environment holds something else than numbers.
+    pub fn new(images: u64, share: u64) -> Self {
+        let number = |name: &str| {
+            let text = std::env::var(name).ok()?;
+            Some(text.parse::<u64>().unwrap_or_else(|_| panic!("{name}={text} is no number")))
+        };
+        let asked = number("LEAFPRESS_CRASH_IMAGES").map(|images| images * share / 1000);
+        let seed = number("LEAFPRESS_CRASH_SEED");
+        Self {
+            images: asked.unwrap_or(images),
+            seed,
+            reports: asked.is_some(),
+            effort: Effort {
+                images_per_point: match (seed, asked) {
+                    (Some(_), _) => 200,
+                    (None, Some(_)) => 30,
+                    (None, None) => 5,
+                },
+                recoveries_percent: 10,
+                images_per_recovery: 4,
+            },
+        }
+    }
+
+    /// Calls `run` with seed after seed until enough images were opened.
+    ///
+    /// # Panics
+    /// If `run` does.
+    pub fn survey(
+        &self,
+        name: &str,
+        run: impl Fn(&mut Simulator, u64, Effort) -> Outcome + Sync,
+    ) -> Outcome {
+        let started = Instant::now();
+        let next_seed = AtomicU64::new(self.seed.unwrap_or(1));
+        let whole = Mutex::new((Outcome::default(), Instant::now()));
+        let work = || {
+            let mut simulator = Simulator::new();
+            loop {
+                let seed = next_seed.fetch_add(1, Ordering::Relaxed);
+                if self.seed.is_some_and(|only| seed != only) {
+                    return;
+                }
+                let outcome = run(&mut simulator, seed, self.effort);
+                let (whole, reported) = &mut *whole.lock().unwrap_or_else(PoisonError::into_inner);
+                whole.add(outcome);
+                if self.reports && reported.elapsed() > PROGRESS_INTERVAL {
+                    *reported = Instant::now();
+                    report(name, whole, started.elapsed(), seed);
+                }
+                if whole.images() >= self.images {
+                    return;
+                }
+            }
+        };
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        std::thread::scope(|scope| {
+            (0..threads).for_each(|_| drop(scope.spawn(work)));
+        });
+        let (whole, _) = whole.into_inner().unwrap_or_else(PoisonError::into_inner);
+        if self.reports {
+            report(name, &whole, started.elapsed(), next_seed.into_inner() - 1);
+        }
+        whole
+    }
+}
+
+fn report(name: &str, whole: &Outcome, elapsed: Duration, seed: u64) {
+    let images = whole.images();
+    eprintln!(
+        "{name}: {images} images up to seed {seed}, {:.0} a second, {} broken promises",
+        images as f64 / elapsed.as_secs_f64(),
+        whole.failures_count
+    );
+}
+
+/// What was found, as a table in Markdown; a row for each name.
+pub fn table(rows: &[(String, Outcome)]) -> String {
+    let mut text = String::from(
+        "| | crash | images | acknowledged lost, in images | at most | not a prefix | corrupt | not to be opened |\n\
+         |---|---|---|---|---|---|---|---|\n",
+    );
+    for (name, outcome) in rows {
+        let mut row = |crash: &str, tally: Tally| {
+            let Tally { images, images_with_losses, lost_max, not_a_prefix, corrupt, unopened } =
+                tally;
+            let _ = writeln!(
+                text,
+                "| {name} | {crash} | {images} | {images_with_losses} | {lost_max} | \
+                 {not_a_prefix} | {corrupt}{} | {unopened} |",
+                percent(corrupt, images)
+            );
+        };
+        row("power cut", outcome.power_cut);
+        row("and again in the recovery", outcome.recovery);
+        row("process killed", outcome.killed);
+    }
+    text
+}
+
+fn percent(part: u64, whole: u64) -> String {
+    if part == 0 {
+        String::new()
+    } else {
+        format!(" ({:.1} %)", part as f64 / whole as f64 * 100.0)
+    }
+}
