@@ -54,6 +54,7 @@ fn crash(
             recording: &recording,
             history: &history,
             database: "a.db",
+            begins_absent: false,
             content: workload::content,
             power_cut,
             killed,

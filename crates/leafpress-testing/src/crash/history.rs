@@ -41,7 +41,9 @@ impl Digest {
 
     /// Takes a row.
     pub fn row(&mut self, row: &[Value]) {
-        row.iter().for_each(|value| self.value(value.into()));
+        for value in row {
+            self.value(value.into());
+        }
     }
 
     /// Takes all rows of a query. Queries without an order get none.
@@ -58,6 +60,21 @@ impl Digest {
             }
         }
         Ok(())
+    }
+
+    /// Takes all that a database holds: its schema, and the rows of each table.
+    ///
+    /// # Errors
+    /// As SQLite says.
+    pub fn whole(connection: &Connection) -> rusqlite::Result<Self> {
+        let mut digest = Self::new();
+        digest.query(connection, "SELECT name, tbl_name, sql FROM sqlite_schema ORDER BY 1, 2")?;
+        let sql = "SELECT format('SELECT * FROM \"%w\"', name) FROM sqlite_schema
+             WHERE type = 'table' ORDER BY name";
+        let mut statement = connection.prepare(sql)?;
+        let tables = statement.query_map([], |row| row.get::<_, String>(0))?;
+        tables.into_iter().try_for_each(|select| digest.query(connection, &select?))?;
+        Ok(digest)
     }
 
     /// The digest of all that was taken so far; more may follow.

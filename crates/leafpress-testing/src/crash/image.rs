@@ -16,11 +16,10 @@
 //! An image follows from the point and the numbers of its [`Random`] alone.
 
 use std::fmt;
-use std::path::Path;
 use std::sync::Arc;
 
 use super::disk::{Contents, Disk, apply, write_at};
-use super::log::Event;
+use super::log::{Event, Snapshot};
 use super::random::Random;
 
 /// The files of a folder after a crash. Buffers are used again.
@@ -168,13 +167,10 @@ impl Image {
         hasher.finish()
     }
 
-    /// Writes the files to a folder, for whoever wants to look at them.
-    ///
-    /// # Errors
-    /// If the folder cannot be made or written.
-    pub fn save(&self, folder: &Path) -> std::io::Result<()> {
-        std::fs::create_dir_all(folder)?;
-        self.files().try_for_each(|(name, content)| std::fs::write(folder.join(&**name), content))
+    /// A copy of the files.
+    pub fn snapshot(&self) -> Snapshot {
+        let files = self.files().map(|(name, content)| (name.to_string(), content.clone()));
+        Snapshot { files: files.collect() }
     }
 }
 
@@ -252,7 +248,7 @@ fn tear(
 mod tests {
     use std::collections::BTreeSet;
 
-    use super::super::log::{Log, Recording, Snapshot};
+    use super::super::log::{Log, Recording};
     use super::*;
 
     /// A synced file of ones; then twos over sectors 1 and 2, threes as sector

@@ -116,6 +116,15 @@ impl Snapshot {
         files.sort();
         Self { files }
     }
+
+    /// Writes the files to a folder, for whoever wants to look at them.
+    ///
+    /// # Errors
+    /// If the folder cannot be made or written.
+    pub fn save(&self, folder: &Path) -> std::io::Result<()> {
+        std::fs::create_dir_all(folder)?;
+        self.files.iter().try_for_each(|(name, content)| std::fs::write(folder.join(name), content))
+    }
 }
 
 /// What is being recorded about one folder.
@@ -245,6 +254,16 @@ pub struct Recording {
 }
 
 impl Recording {
+    /// Makes some syncs cover nothing, as if they had been forgotten: a
+    /// simulator that does not notice it is broken.
+    pub fn forge_syncs(&mut self, is_forged: fn(&Event) -> bool) {
+        for event in self.events.iter_mut().filter(|event| is_forged(event)) {
+            if let Event::SyncFile { covers, .. } | Event::SyncFolder { covers } = event {
+                *covers = 0;
+            }
+        }
+    }
+
     /// How many events are of each kind, in a line: for reports.
     pub fn describe(&self) -> String {
         let mut counts = [0_usize; 5];

@@ -67,6 +67,11 @@ impl MemoryVfs {
         }
     }
 
+    /// Is there such a file, be it empty?
+    pub fn has(&self, name: &str) -> bool {
+        self.files().contains_key(name)
+    }
+
     /// What the folder holds.
     pub fn snapshot(&self) -> Snapshot {
         let mut files: Vec<_> = self
@@ -272,7 +277,7 @@ impl VfsFile for MemoryFile {
         match change {
             ShmLock::LockShared if held.iter().any(|held| *held < 0) => return Err(VfsError::BUSY),
             ShmLock::LockShared if self.shm_shared & bits == 0 => {
-                held.iter_mut().for_each(|held| *held += 1);
+                held[0] += 1;
                 self.shm_shared |= bits;
             }
             ShmLock::LockExclusive if held.iter().any(|held| *held != 0) => {
@@ -283,7 +288,7 @@ impl VfsFile for MemoryFile {
                 self.shm_exclusive |= bits;
             }
             ShmLock::UnlockShared if self.shm_shared & bits != 0 => {
-                held.iter_mut().for_each(|held| *held -= 1);
+                held[0] -= 1;
                 self.shm_shared &= !bits;
             }
             ShmLock::UnlockExclusive if self.shm_exclusive & bits != 0 => {

@@ -33,5 +33,5 @@ pub use log::{Event, FileId, Log, Mark, Recording, Snapshot};
 pub use memory_vfs::{MEMORY_FOLDER, MemoryVfs};
 pub use random::Random;
 pub use recorder::Recorder;
-pub use simulate::{Effort, FAILURES_MAX, Outcome, ReadContent, Run, Simulator};
+pub use simulate::{Effort, FAILURES_MAX, Failure, Outcome, ReadContent, Run, Simulator};
 pub use survey::{Budget, table};

@@ -18,13 +18,13 @@ impl Random {
     pub fn of(parts: &[u64]) -> Self {
         let mut mixed = Self(0x5EED);
         for part in parts {
-            mixed.0 = mixed.next() ^ part;
+            mixed.0 = mixed.number() ^ part;
         }
-        Self(mixed.next())
+        Self(mixed.number())
     }
 
     /// The next number.
-    pub fn next(&mut self) -> u64 {
+    pub fn number(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -34,12 +34,12 @@ impl Random {
 
     /// A number from 0 up to, not including, `end`; 0 if `end` is 0.
     pub fn below(&mut self, end: usize) -> usize {
-        if end == 0 { 0 } else { (self.next() % end as u64) as usize }
+        if end == 0 { 0 } else { (self.number() % end as u64) as usize }
     }
 
     /// True in `percent` of 100 cases.
     pub fn percent(&mut self, percent: u32) -> bool {
-        self.next() % 100 < u64::from(percent)
+        self.number() % 100 < u64::from(percent)
     }
 
     /// One of the choices.
@@ -55,8 +55,8 @@ mod tests {
     #[test]
     fn the_stream_of_a_seed_never_changes() {
         let mut random = Random::new(1);
-        assert_eq!(random.next(), 0x910A_2DEC_8902_5CC1);
+        assert_eq!(random.number(), 0x910A_2DEC_8902_5CC1);
         let [mut first, mut second] = [[1, 2], [2, 1]].map(|parts| Random::of(&parts));
-        assert_ne!(first.next(), second.next());
+        assert_ne!(first.number(), second.number());
     }
 }

@@ -11,6 +11,9 @@
 //!   was opened with `CREATE` syncs the folder as well, after the file, whether
 //!   or not the file was new. Nothing else syncs a folder, a new database neither.
 //!
+//! The loader writes new databases without SQLite; it tells of its steps through
+//! `leafpress::load::disk`, and they go to the same logs.
+//!
 //! Must never: let a file of a watched folder pass unrecorded (it panics, which
 //! SQLite sees as an I/O error), or log what failed.
 
@@ -18,6 +21,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use leafpress::load::disk::Watcher;
 use leafpress::vfs::{
     Access, FileControl, FileKind, LockLevel, OpenFlags, Opened, ShmLock, ShmRegion, SyncKind, Vfs,
     VfsFile, VfsResult,
@@ -63,16 +67,6 @@ impl<V: Vfs> Recorder<V> {
     /// Files that are opened from now on are not recorded.
     pub fn unwatch(&self, folder: &str) {
         self.folders().remove(folder);
-    }
-
-    fn folders(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Arc<Log>>> {
-        self.folders.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The log of the folder that `path` is in, and the name there.
-    fn watched<'p>(&self, path: &'p str) -> Option<(Arc<Log>, &'p str)> {
-        let (folder, name) = path.rsplit_once('/')?;
-        Some((Arc::clone(self.folders().get(folder)?), name))
     }
 }
 
@@ -123,6 +117,76 @@ impl<V: Vfs> Vfs for Recorder<V> {
 
     fn full_path(&self, path: &str) -> VfsResult<String> {
         self.inner.full_path(path)
+    }
+}
+
+/// What the loader does by itself, in the order in which it tells of it.
+impl<V: Vfs> Watcher for Recorder<V> {
+    fn created(&self, path: &Path) {
+        self.tell(path, |log, name| {
+            log.lock().created(name);
+        });
+    }
+
+    fn wrote(&self, path: &Path, offset: u64, bytes: &[u8]) {
+        self.tell_of_file(path, |log, file| log.wrote(file, offset, bytes));
+    }
+
+    fn truncated(&self, path: &Path, bytes: u64) {
+        self.tell_of_file(path, |log, file| log.truncated(file, bytes));
+    }
+
+    fn sync_begins(&self, path: &Path) -> u64 {
+        let inside = self.watched(path.to_str().unwrap()).map(|(log, _)| log);
+        inside.or_else(|| self.log_of(path)).map_or(0, |log| log.position() as u64)
+    }
+
+    fn synced(&self, path: &Path, began: u64) {
+        self.tell_of_file(path, |log, file| log.synced_file(file, began as usize));
+    }
+
+    fn renamed(&self, from: &Path, to: &Path) {
+        let (_, to) = to.to_str().unwrap().rsplit_once('/').unwrap();
+        self.tell(from, |log, from| log.lock().renamed(from, to));
+    }
+
+    fn removed(&self, path: &Path) {
+        self.tell(path, |log, name| log.lock().deleted(name));
+    }
+
+    fn folder_synced(&self, folder: &Path, began: u64) {
+        if let Some(log) = self.log_of(folder) {
+            log.synced_folder(began as usize);
+        }
+    }
+}
+
+impl<V> Recorder<V> {
+    fn folders(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Arc<Log>>> {
+        self.folders.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The log of the folder that `path` is in, and the name there.
+    fn watched<'p>(&self, path: &'p str) -> Option<(Arc<Log>, &'p str)> {
+        let (folder, name) = path.rsplit_once('/')?;
+        Some((Arc::clone(self.folders().get(folder)?), name))
+    }
+
+    fn log_of(&self, folder: &Path) -> Option<Arc<Log>> {
+        self.folders().get(folder.to_str().unwrap()).cloned()
+    }
+
+    fn tell(&self, path: &Path, step: impl FnOnce(&Log, &str)) {
+        if let Some((log, name)) = self.watched(path.to_str().unwrap()) {
+            step(&log, name);
+        }
+    }
+
+    fn tell_of_file(&self, path: &Path, step: impl FnOnce(&Log, FileId)) {
+        self.tell(path, |log, name| {
+            let file = log.file(name).unwrap_or_else(|| panic!("{name} was never made"));
+            step(log, file);
+        });
     }
 }
 

@@ -13,7 +13,6 @@
 
 use std::collections::HashSet;
 use std::fmt;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -24,7 +23,7 @@ use super::check::{Finding, Promise, Tally};
 use super::disk::Disk;
 use super::history::{Digest, History};
 use super::image::Image;
-use super::log::Recording;
+use super::log::{Recording, Snapshot};
 use super::memory_vfs::{MEMORY_FOLDER, MemoryVfs};
 use super::random::Random;
 use super::recorder::Recorder;
@@ -44,6 +43,8 @@ pub struct Run<'a> {
     pub history: &'a History,
     /// The database's file name.
     pub database: &'a str,
+    /// Whether it was made by the first transaction, so that before it there is none.
+    pub begins_absent: bool,
     /// How its content is read.
     pub content: ReadContent,
     /// The promise for power cuts.
@@ -72,10 +73,19 @@ pub struct Outcome {
     pub recovery: Tally,
     /// After the process was killed.
     pub killed: Tally,
-    /// Broken promises, in words; no more than [`FAILURES_MAX`].
-    pub failures: Vec<String>,
+    /// Broken promises; no more than [`FAILURES_MAX`].
+    pub failures: Vec<Failure>,
     /// How many promises were broken.
     pub failures_count: u64,
+}
+
+/// A broken promise.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// What was found where, and how to repeat it.
+    pub text: String,
+    /// The files that the crash left.
+    pub files: Snapshot,
 }
 
 /// Failures that are kept; others only count.
@@ -98,14 +108,20 @@ impl Outcome {
     }
 
     /// # Panics
-    /// With the failures, if there are any.
+    /// With the failures, if there are any; the files that they left are kept.
     pub fn assert_kept(&self) {
-        assert!(
-            self.failures.is_empty(),
-            "{} broken promises, of which the first are:\n{}",
-            self.failures_count,
-            self.failures.join("\n")
-        );
+        let mut text = String::new();
+        for (failure, number) in self.failures.iter().zip(0..) {
+            let folder = format!("leafpress-crash-{}-{number}", std::process::id());
+            let folder = std::env::temp_dir().join(folder);
+            text += &failure.text;
+            text += &match failure.files.save(&folder) {
+                Ok(()) => format!("\n  the files are in {}\n", folder.display()),
+                Err(error) => format!("\n  the files could not be kept: {error}\n"),
+            };
+        }
+        let count = self.failures_count;
+        assert!(count == 0, "{count} broken promises, of which the first are:\n{text}");
     }
 }
 
@@ -272,6 +288,9 @@ impl Simulator {
     }
 
     fn find(&self, run: &Run<'_>) -> Finding {
+        if run.begins_absent && !self.vfs.inner().has(run.database) {
+            return Finding::State(0);
+        }
         Finding::of(
             run.history,
             || {
@@ -292,28 +311,13 @@ impl Outcome {
         if self.failures.len() == FAILURES_MAX {
             return;
         }
-        let folder = failure_folder(run, self.failures.len());
-        let saved = match image.save(&folder) {
-            Ok(()) => format!("the files are in {}", folder.display()),
-            Err(error) => {
-                format!("the files could not be written to {}: {error}", folder.display())
-            }
-        };
-        self.failures.push(format!(
-            "{}: {crash} left {finding}\n  the image: {}; {saved}\n  to repeat it: \
+        let text = format!(
+            "{}: {crash} left {finding}\n  the image: {}\n  to repeat it: \
              LEAFPRESS_CRASH_SEED={} with the same test",
             run.name,
             image.describe(),
             run.seed,
-        ));
+        );
+        self.failures.push(Failure { text, files: image.snapshot() });
     }
-}
-
-fn failure_folder(run: &Run<'_>, number: usize) -> PathBuf {
-    let name: String = run
-        .name
-        .chars()
-        .map(|letter| if letter.is_alphanumeric() { letter } else { '-' })
-        .collect();
-    std::env::temp_dir().join(format!("leafpress-crash-{name}-{}-{number}", run.seed))
 }

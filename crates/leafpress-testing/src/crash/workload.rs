@@ -171,7 +171,7 @@ fn payload(random: &mut Random) -> Vec<u8> {
     let length = random.choose(&[0, 10, 60, 60, 200, 700, 2500]);
     let mut bytes = Vec::with_capacity(length + 8);
     while bytes.len() < length {
-        bytes.extend_from_slice(&random.next().to_le_bytes());
+        bytes.extend_from_slice(&random.number().to_le_bytes());
     }
     bytes.truncate(length);
     bytes

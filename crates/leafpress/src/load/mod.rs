@@ -28,6 +28,8 @@ mod build;
 mod csv;
 mod csv_input;
 mod describe;
+#[doc(hidden)]
+pub mod disk;
 mod existing;
 mod fields;
 mod flow;

@@ -7,13 +7,13 @@
 //! Must never: write a page twice, or hand an error of the disk to anybody
 //! but the caller.
 
-use std::fs::File;
 use std::io;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
+use super::disk::DiskFile;
 use super::turns::lock;
 
 /// Space is asked for in steps of this: the file system then finds it in one
@@ -27,7 +27,7 @@ const FLUSH_INTERVAL: Duration = Duration::from_millis(50);
 /// A file written by position.
 #[derive(Debug)]
 pub struct Output {
-    file: File,
+    file: DiskFile,
     unsynced_bytes: AtomicU64,
     flush_error: Mutex<Option<io::Error>>,
     #[cfg(target_os = "linux")]
@@ -37,7 +37,7 @@ pub struct Output {
 }
 
 impl Output {
-    pub fn new(file: File) -> Self {
+    pub fn new(file: DiskFile) -> Self {
         Self {
             file,
             unsynced_bytes: AtomicU64::new(0),
@@ -54,15 +54,23 @@ impl Output {
         self.unsynced_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
         #[cfg(target_os = "linux")]
         self.allocate(offset + bytes.len() as u64);
-        #[cfg(unix)]
-        return std::os::unix::fs::FileExt::write_all_at(&self.file, bytes, offset);
-        #[cfg(not(unix))]
-        {
-            use std::io::{Seek, Write};
-            let _alone = lock(&self.position);
-            (&self.file).seek(io::SeekFrom::Start(offset))?;
-            (&self.file).write_all(bytes)
-        }
+        self.write_by_position(bytes, offset)?;
+        self.file.wrote(bytes, offset);
+        Ok(())
+    }
+
+    #[cfg(unix)]
+    fn write_by_position(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        std::os::unix::fs::FileExt::write_all_at(self.file.file(), bytes, offset)
+    }
+
+    #[cfg(not(unix))]
+    fn write_by_position(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        use std::io::{Seek, Write};
+        let _alone = lock(&self.position);
+        let mut file = self.file.file();
+        file.seek(io::SeekFrom::Start(offset))?;
+        file.write_all(bytes)
     }
 
     /// Asks for space ahead of `end`. A refusal is no error: the write itself
@@ -87,7 +95,7 @@ impl Output {
         );
         if claim.is_ok() {
             let flags = rustix::fs::FallocateFlags::empty();
-            let _ = rustix::fs::fallocate(&self.file, flags, allocated, next - allocated);
+            let _ = rustix::fs::fallocate(self.file.file(), flags, allocated, next - allocated);
         }
     }
 

@@ -11,10 +11,11 @@
 //! | before [`Destination::publish`] | nothing (killed: the hidden file) |
 //! | in it | nothing, or the whole database |
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::disk::{self, DiskFile};
 use crate::error::{Error, ErrorKind, Result};
 
 const NOTHING_WRITTEN: &str = "nothing was written";
@@ -29,7 +30,7 @@ pub struct Destination {
     path: PathBuf,
     temporary: PathBuf,
     /// Holds the lock that tells others that we are alive.
-    file: File,
+    file: DiskFile,
     published: bool,
 }
 
@@ -71,7 +72,7 @@ impl Destination {
     }
 
     /// The file to write.
-    pub fn file(&self) -> Result<File> {
+    pub fn file(&self) -> Result<DiskFile> {
         self.file.try_clone().map_err(|source| Error::io("write", &self.temporary, source))
     }
 
@@ -83,7 +84,7 @@ impl Destination {
     /// Gives the synced file its name, over nothing, and syncs the folder.
     pub fn publish(mut self) -> Result<()> {
         refuse_if_taken(&self.path)?;
-        rename_over_nothing(&self.temporary, &self.path).map_err(|source| {
+        disk::rename_over_nothing(&self.temporary, &self.path).map_err(|source| {
             if source.kind() == io::ErrorKind::AlreadyExists {
                 taken(&self.path, "it appeared while the load was running")
             } else {
@@ -91,7 +92,7 @@ impl Destination {
             }
         })?;
         self.published = true;
-        sync_folder(&folder_of(&self.path)).map_err(|source| {
+        disk::sync_folder(&folder_of(&self.path)).map_err(|source| {
             Error::io("sync the folder of", &self.path, source).on_disk(format!(
                 "{} is complete, but a power cut may take its name away",
                 self.path.display()
@@ -103,7 +104,7 @@ impl Destination {
 impl Drop for Destination {
     fn drop(&mut self) {
         if !self.published {
-            let _ = fs::remove_file(&self.temporary);
+            let _ = disk::remove(&self.temporary);
         }
     }
 }
@@ -147,15 +148,15 @@ fn taken(path: &Path, reason: &str) -> Error {
 }
 
 /// A new, locked file; `None` if somebody else has that name or took it away.
-fn claim(temporary: &Path) -> io::Result<Option<File>> {
-    let file = match OpenOptions::new().read(true).write(true).create_new(true).open(temporary) {
+fn claim(temporary: &Path) -> io::Result<Option<DiskFile>> {
+    let file = match DiskFile::create_new(temporary) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(None),
         Err(error) => return Err(error),
     };
     // Between the two calls another load may have taken it for a leftover.
     // Where the file system has no locks, leftovers are never removed either.
-    match file.try_lock() {
+    match file.file().try_lock() {
         Err(fs::TryLockError::WouldBlock) => Ok(None),
         _ if temporary.exists() => Ok(Some(file)),
         _ => Ok(None),
@@ -175,48 +176,9 @@ fn remove_leftovers(folder: &Path, prefix: &str) {
             && file.try_lock().is_ok()
         {
             tracing::info!(file = %entry.path().display(), "removed a leftover");
-            let _ = fs::remove_file(entry.path());
+            let _ = disk::remove(&entry.path());
         }
     }
-}
-
-#[cfg(target_os = "linux")]
-fn rename_over_nothing(from: &Path, to: &Path) -> io::Result<()> {
-    use rustix::fs::{CWD, RenameFlags, renameat_with};
-    match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
-        // Some file systems do not know the flag.
-        Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) => link_over_nothing(from, to),
-        result => Ok(result?),
-    }
-}
-
-#[cfg(not(target_os = "linux"))]
-fn rename_over_nothing(from: &Path, to: &Path) -> io::Result<()> {
-    link_over_nothing(from, to)
-}
-
-/// A hard link never replaces anything; without hard links a plain rename
-/// must do, just after a look that nothing is there.
-fn link_over_nothing(from: &Path, to: &Path) -> io::Result<()> {
-    match fs::hard_link(from, to) {
-        Ok(()) => fs::remove_file(from),
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(error),
-        Err(_) if to.symlink_metadata().is_ok() => {
-            Err(io::Error::from(io::ErrorKind::AlreadyExists))
-        }
-        Err(_) => fs::rename(from, to),
-    }
-}
-
-#[cfg(unix)]
-fn sync_folder(folder: &Path) -> io::Result<()> {
-    File::open(folder)?.sync_all()
-}
-
-/// Elsewhere a folder cannot be opened; the rename is as durable as it gets.
-#[cfg(not(unix))]
-fn sync_folder(_folder: &Path) -> io::Result<()> {
-    Ok(())
 }
 
 #[cfg(test)]

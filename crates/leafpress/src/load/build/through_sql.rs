@@ -13,6 +13,7 @@ use rusqlite::{Connection, ErrorCode, ToSql};
 
 use super::{Build, BuildOptions, Built, Dropped, OnConflict};
 use crate::error::{Error, Result};
+use crate::load::disk;
 use crate::load::pages::FileSize;
 use crate::schema::quote_identifier;
 
@@ -44,11 +45,7 @@ impl SqlTable {
     pub fn create(build: &Build<'_>, given: &[bool]) -> Result<Self> {
         let BuildOptions { path, layout, on_conflict, .. } = *build.options;
         let shape = build.shape;
-        std::fs::OpenOptions::new()
-            .write(true)
-            .truncate(true)
-            .open(path)
-            .map_err(|source| Error::io("write", path, source))?;
+        disk::empty(path).map_err(|source| Error::io("write", path, source))?;
         let refused = |source| Error::sqlite("create the table", source);
         let connection = Connection::open(path).map_err(refused)?;
         // Indexes that no constraint needs are quicker to build afterwards.

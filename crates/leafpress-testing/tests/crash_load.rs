@@ -1,0 +1,217 @@
+//! Loads under power cuts: the old state or the new one, whole, and the new one
+//! for sure as soon as the load has answered.
+//!
+//! 1. A load to a new file leaves no file or the whole database under its name.
+//! 2. A new table, appended, replaced and changed rows in a database that is
+//!    there come all or not at all, whatever its journal mode.
+//!
+//! New files are written without SQLite: the loader tells the recorder of its
+//! own steps. All else goes through the recorder as the default VFS.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+
+use leafpress::load::{IntoTable, Loader, OnConflict, disk};
+use leafpress::vfs::{PlatformVfs, Registration, register};
+use leafpress_testing::crash::{
+    Budget, Digest, Effort, Event, History, Log, Mark, Outcome, Promise, Random, Recorder, Run,
+    Simulator, table,
+};
+use rusqlite::{Connection, OpenFlags};
+
+const LOADS: u64 = 4;
+/// Of 1,000 images that `make crash` asks for: so many for each test.
+const SHARE: u64 = 30;
+const IMAGES: u64 = 3_000;
+
+fn recorder() -> &'static Arc<Recorder<PlatformVfs>> {
+    static RECORDER: OnceLock<(Arc<Recorder<PlatformVfs>>, Registration)> = OnceLock::new();
+    let (recorder, _) = RECORDER.get_or_init(|| {
+        let recorder = Arc::new(Recorder::new(PlatformVfs::new()));
+        let registration = register("crash-recorder", Arc::clone(&recorder), true).unwrap();
+        disk::watch(Arc::clone(&recorder) as _);
+        (recorder, registration)
+    });
+    recorder
+}
+
+fn csv(random: &mut Random) -> String {
+    let mut text = String::from("id,name,size\n");
+    let mut id = 0;
+    for _ in 0..random.choose(&[1, 5, 30]) {
+        id += 1 + random.below(3);
+        let name = "x".repeat(random.choose(&[0, 3, 20, 200]));
+        let (end, size) = (random.below(100), random.below(1_000_000));
+        writeln!(text, "{id},{name}{end},{size}").unwrap();
+    }
+    text
+}
+
+/// One load of some kind, the first of which makes the table `t`.
+fn load(path: &Path, first: bool, random: &mut Random) {
+    let loader = Loader::new(path).page_size(random.choose(&[512, 1024, 4096])).analyze(false);
+    let (into, on_conflict) = random.choose(&[
+        (IntoTable::Append, OnConflict::Ignore),
+        (IntoTable::Append, OnConflict::Replace),
+        (IntoTable::Replace, OnConflict::Abort),
+    ]);
+    let loader = match random.below(4) {
+        // Two tables of a name there cannot be; rowids tell those names apart.
+        0 if !first => loader.table(format!("t{}", random.number())).index("name"),
+        _ if first => loader.table("t").primary_key("id").index("size"),
+        _ => loader.table("t").into_table(into).on_conflict(on_conflict),
+    };
+    let text = csv(random);
+    loader.load_reader("rows.csv", text.as_bytes()).unwrap();
+}
+
+/// Numbers the state, as a load may change nothing.
+fn number_state(path: &Path, number: u64) {
+    let connection = Connection::open(path).unwrap();
+    connection.pragma_update(None, "synchronous", "EXTRA").unwrap();
+    connection.execute("UPDATE states SET number = ?", [number as i64]).unwrap();
+}
+
+/// Looks at the database beside the recorder, which would see this as an opening.
+fn content(path: &Path) -> Digest {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY;
+    Digest::whole(&Connection::open_with_flags(path, flags).unwrap()).unwrap()
+}
+
+fn commit(log: &Log, history: &mut History, number: u64, content: &Digest) {
+    log.acknowledged(0, number);
+    history.committed(Mark { caller: 0, number }, content);
+}
+
+/// Loads into a database of a journal mode, and crashes that.
+fn crash_existing(
+    simulator: &mut Simulator,
+    journal_mode: &str,
+    seed: u64,
+    effort: Effort,
+) -> Outcome {
+    let random = &mut Random::of(&[seed, 1]);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().canonicalize().unwrap().join("a.db");
+    let vacuum = random.choose(&["NONE", "FULL", "INCREMENTAL"]);
+    let page_bytes = random.choose(&[512, 1024, 4096]);
+    Connection::open(&path)
+        .unwrap()
+        .execute_batch(&format!(
+            "PRAGMA page_size = {page_bytes}; PRAGMA auto_vacuum = {vacuum};
+             PRAGMA journal_mode = {journal_mode}; CREATE TABLE states (number);
+             INSERT INTO states VALUES (-1);",
+        ))
+        .unwrap();
+    let log = recorder().watch(folder.path());
+    let mut history = History::new(&content(&path));
+    for number in 0..LOADS {
+        load(&path, number == 0, random);
+        commit(&log, &mut history, 2 * number, &content(&path));
+        number_state(&path, number);
+        commit(&log, &mut history, 2 * number + 1, &content(&path));
+    }
+    let name = format!("load into {journal_mode}");
+    finish(simulator, &name, seed, effort, &log, &history, (&path, |_| false))
+}
+
+/// Loads to a new file, and crashes that, with the syncs that are not `forged`.
+fn crash_new(
+    simulator: &mut Simulator,
+    seed: u64,
+    effort: Effort,
+    forged: fn(&Event) -> bool,
+) -> Outcome {
+    let random = &mut Random::of(&[seed, 2]);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().canonicalize().unwrap().join("a.db");
+    let log = recorder().watch(folder.path());
+    let mut history = History::new(&Digest::new());
+    let loader = Loader::new(&path).table("t").page_size(random.choose(&[512, 1024, 4096]));
+    let loader = match random.below(3) {
+        // SQLite itself must see these rows, and fills the hidden file.
+        0 => loader.declaration(
+            "CREATE TABLE t (id INTEGER PRIMARY KEY, name, size CHECK (size >= 0));
+             CREATE INDEX t_name ON t (name)",
+        ),
+        1 => loader.primary_key("id").index("name"),
+        _ => loader,
+    };
+    loader.load_reader("rows.csv", csv(random).as_bytes()).unwrap();
+    commit(&log, &mut history, 0, &content(&path));
+    finish(simulator, "load to a new file", seed, effort, &log, &history, (&path, forged))
+}
+
+fn finish(
+    simulator: &mut Simulator,
+    name: &str,
+    seed: u64,
+    effort: Effort,
+    log: &Log,
+    history: &History,
+    (path, forged): (&Path, fn(&Event) -> bool),
+) -> Outcome {
+    recorder().unwatch(path.parent().unwrap().to_str().unwrap());
+    let mut recording = log.finish();
+    recording.forge_syncs(forged);
+    let run = Run {
+        name,
+        seed,
+        recording: &recording,
+        history,
+        database: "a.db",
+        begins_absent: recording.start.files.is_empty(),
+        content: Digest::whole,
+        power_cut: Promise::AllAcknowledged,
+        killed: Promise::AllAcknowledged,
+    };
+    simulator.simulate(&run, effort)
+}
+
+fn survey(name: &str, run: impl Fn(&mut Simulator, u64, Effort) -> Outcome + Sync) {
+    let outcome = Budget::new(IMAGES, SHARE).survey(name, run);
+    println!("{}", table(&[(name.to_owned(), outcome.clone())]));
+    outcome.assert_kept();
+    assert!(outcome.power_cut.images > 0);
+}
+
+#[test]
+fn a_new_file_is_there_whole_or_not_at_all() {
+    survey("load to a new file", |simulator, seed, effort| {
+        crash_new(simulator, seed, effort, |_| false)
+    });
+}
+
+/// The simulator itself: a load that forgets to sync must not pass.
+#[test]
+fn a_load_that_forgets_a_sync_is_caught() {
+    let forgotten: [fn(&Event) -> bool; 2] = [
+        |event| matches!(event, Event::SyncFile { .. }),
+        |event| matches!(event, Event::SyncFolder { .. }),
+    ];
+    for (forged, number) in forgotten.into_iter().zip(0..) {
+        let outcome = Budget::new(500, 1).survey("forgotten syncs", |simulator, seed, effort| {
+            crash_new(simulator, seed, effort, forged)
+        });
+        let tally = outcome.power_cut;
+        let caught = if number == 0 { tally.corrupt } else { tally.images_with_losses };
+        assert!(caught > 0, "{number}: {tally:?}");
+    }
+}
+
+#[test]
+fn loads_into_wal_databases_come_whole_or_not_at_all() {
+    survey("load into WAL", |simulator, seed, effort| {
+        crash_existing(simulator, "WAL", seed, effort)
+    });
+}
+
+#[test]
+fn loads_into_databases_with_rollback_journals_come_whole_or_not_at_all() {
+    for journal_mode in ["DELETE", "TRUNCATE", "PERSIST"] {
+        survey(&format!("load into {journal_mode}"), |simulator, seed, effort| {
+            crash_existing(simulator, journal_mode, seed, effort)
+        });
+    }
+}

@@ -1,0 +1,168 @@
+//! The steps of a load that a power cut can undo, all in one place.
+//!
+//! A new database is not written by SQLite but by the loader itself: made,
+//! written by position, cut, synced, named, and its folder synced. Each of those
+//! steps goes through here, so that the crash simulator can watch them and
+//! try every way in which a power cut may undo what was not synced.
+//!
+//! Must never: do anything else than the plain call when nobody watches, or
+//! tell the watcher of a step that failed.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+/// A test that watches the steps. Each call comes after the step was done,
+/// except [`Watcher::sync_begins`].
+pub trait Watcher: Send + Sync {
+    /// A new, empty file is there.
+    fn created(&self, path: &Path);
+    /// Bytes were written.
+    fn wrote(&self, path: &Path, offset: u64, bytes: &[u8]);
+    /// The file was given a size.
+    fn truncated(&self, path: &Path, bytes: u64);
+    /// A sync of this file or folder is to begin; the answer is given back
+    /// when it is done.
+    fn sync_begins(&self, path: &Path) -> u64;
+    /// A sync of a file is done.
+    fn synced(&self, path: &Path, began: u64);
+    /// A file was given another name.
+    fn renamed(&self, from: &Path, to: &Path);
+    /// A name was taken away.
+    fn removed(&self, path: &Path);
+    /// A sync of a folder is done.
+    fn folder_synced(&self, folder: &Path, began: u64);
+}
+
+static WATCHER: OnceLock<Arc<dyn Watcher>> = OnceLock::new();
+
+/// Watches all loads of this process from now on, to its end.
+///
+/// # Panics
+/// If somebody watches already.
+pub fn watch(watcher: Arc<dyn Watcher>) {
+    assert!(WATCHER.set(watcher).is_ok(), "somebody watches already");
+}
+
+fn tell(step: impl FnOnce(&dyn Watcher)) {
+    if let Some(watcher) = WATCHER.get() {
+        step(&**watcher);
+    }
+}
+
+/// A file of the loader's own, written by position.
+#[derive(Debug)]
+pub(crate) struct DiskFile {
+    file: File,
+    path: PathBuf,
+}
+
+impl DiskFile {
+    /// Makes a file where none is.
+    pub(crate) fn create_new(path: &Path) -> io::Result<Self> {
+        let file = OpenOptions::new().read(true).write(true).create_new(true).open(path)?;
+        tell(|watcher| watcher.created(path));
+        Ok(Self { file, path: path.to_owned() })
+    }
+
+    /// Another handle of the same file.
+    pub(crate) fn try_clone(&self) -> io::Result<Self> {
+        Ok(Self { file: self.file.try_clone()?, path: self.path.clone() })
+    }
+
+    /// For what a power cut cannot undo: locks, and asking for space.
+    pub(crate) fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Tells of bytes that were written through [`DiskFile::file`].
+    pub(crate) fn wrote(&self, bytes: &[u8], offset: u64) {
+        tell(|watcher| watcher.wrote(&self.path, offset, bytes));
+    }
+
+    /// Cuts the file to its length, or makes it longer by zeros.
+    pub(crate) fn set_len(&self, bytes: u64) -> io::Result<()> {
+        self.file.set_len(bytes)?;
+        tell(|watcher| watcher.truncated(&self.path, bytes));
+        Ok(())
+    }
+
+    /// Makes the content durable, and its size, but not when it was changed.
+    pub(crate) fn sync_data(&self) -> io::Result<()> {
+        self.sync(File::sync_data)
+    }
+
+    /// Makes the content durable.
+    pub(crate) fn sync_all(&self) -> io::Result<()> {
+        self.sync(File::sync_all)
+    }
+
+    fn sync(&self, sync: impl FnOnce(&File) -> io::Result<()>) -> io::Result<()> {
+        let mut began = 0;
+        tell(|watcher| began = watcher.sync_begins(&self.path));
+        sync(&self.file)?;
+        tell(|watcher| watcher.synced(&self.path, began));
+        Ok(())
+    }
+}
+
+/// Empties a file.
+pub(crate) fn empty(path: &Path) -> io::Result<()> {
+    OpenOptions::new().write(true).truncate(true).open(path)?;
+    tell(|watcher| watcher.truncated(path, 0));
+    Ok(())
+}
+
+/// Takes a file away.
+pub(crate) fn remove(path: &Path) -> io::Result<()> {
+    fs::remove_file(path)?;
+    tell(|watcher| watcher.removed(path));
+    Ok(())
+}
+
+/// Gives a file another name, and never one that is taken.
+pub(crate) fn rename_over_nothing(from: &Path, to: &Path) -> io::Result<()> {
+    platform_rename(from, to)?;
+    tell(|watcher| watcher.renamed(from, to));
+    Ok(())
+}
+
+#[cfg(target_os = "linux")]
+fn platform_rename(from: &Path, to: &Path) -> io::Result<()> {
+    use rustix::fs::{CWD, RenameFlags, renameat_with};
+    match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+        // Some file systems do not know the flag.
+        Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) => link_over_nothing(from, to),
+        result => Ok(result?),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn platform_rename(from: &Path, to: &Path) -> io::Result<()> {
+    link_over_nothing(from, to)
+}
+
+/// A hard link never replaces anything; without hard links a plain rename
+/// must do, just after a look that nothing is there.
+fn link_over_nothing(from: &Path, to: &Path) -> io::Result<()> {
+    match fs::hard_link(from, to) {
+        Ok(()) => fs::remove_file(from),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(error),
+        Err(_) if to.symlink_metadata().is_ok() => {
+            Err(io::Error::from(io::ErrorKind::AlreadyExists))
+        }
+        Err(_) => fs::rename(from, to),
+    }
+}
+
+/// Makes the names in a folder durable. Where a folder cannot be opened, they
+/// are as durable as they get.
+pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
+    let mut began = 0;
+    tell(|watcher| began = watcher.sync_begins(folder));
+    #[cfg(unix)]
+    File::open(folder)?.sync_all()?;
+    tell(|watcher| watcher.folder_synced(folder, began));
+    Ok(())
+}
