@@ -5,12 +5,14 @@
 //! of each rung is also read value by value, with types, and put to
 //! `integrity_check`.
 
+use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hasher as _};
 use std::path::Path;
 
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _, Row};
 
+use crate::commits::Call;
 use crate::error::{Error, Result};
 use crate::generate::INDEXED_COLUMN;
 use crate::rung::Work;
@@ -43,6 +45,8 @@ const DATA_ROWS: &str = "SELECT * FROM data ORDER BY rowid";
 const USER_ROWS: &str = "SELECT * FROM user ORDER BY rowid";
 const EVENT_ROWS: &str = "SELECT * FROM event ORDER BY key";
 
+const CALL_ROWS: &str = "SELECT caller, n, text FROM call ORDER BY id";
+
 /// What sums up the work, the table that was made or changed first.
 const fn sums_queries(work: Work) -> &'static [&'static str] {
     match work {
@@ -51,6 +55,7 @@ const fn sums_queries(work: Work) -> &'static [&'static str] {
         Work::Attach => &[USER_SUMS, EVENT_SUMS, "PRAGMA journal_mode"],
         Work::Keys => &[EVENT_SUMS],
         Work::Append => &[EVENT_SUMS, "PRAGMA journal_mode"],
+        Work::Commits => &[],
     }
 }
 
@@ -61,6 +66,7 @@ const fn rows_queries(work: Work) -> &'static [&'static str] {
         Work::Users => &[USER_ROWS],
         Work::Attach => &[USER_ROWS, EVENT_ROWS],
         Work::Keys | Work::Append => &[EVENT_ROWS],
+        Work::Commits => &[CALL_ROWS],
     }
 }
 
@@ -133,6 +139,38 @@ pub(crate) fn digest(database: &Path, work: Work) -> Result<u64> {
     };
     read().map_err(Error::sqlite("read what the rung left"))?;
     Ok(digest.finish())
+}
+
+/// What the calls of a rung left: "7 rows, each call's own; wal; ok", with what
+/// `integrity_check` says, or the first row that is none of the calls made, or
+/// not the next of its caller.
+pub(crate) fn calls(database: &Path) -> Result<String> {
+    let connection = open(database)?;
+    let read = || -> rusqlite::Result<String> {
+        let mut next_of: HashMap<u32, u64> = HashMap::new();
+        let mut rows_count: u64 = 0;
+        let mut statement = connection.prepare(CALL_ROWS)?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            let (caller, n) = (row.get::<_, u32>(0)?, row.get::<_, i64>(1)?.cast_unsigned());
+            let next = next_of.entry(caller).or_default();
+            let text = row.get_ref(2)?;
+            let is_right = text.as_str().is_ok_and(|text| text == Call::new(caller, n).text());
+            if n != *next || !is_right {
+                return Ok(format!(
+                    "call {n} of caller {caller}, text {text:?}, after {rows_count} rows, \
+                     where call {next} was the next"
+                ));
+            }
+            *next += 1;
+            rows_count += 1;
+        }
+        let one = |sql: &str| connection.query_row(sql, [], |row| row.get::<_, String>(0));
+        let journal_mode = one("PRAGMA journal_mode")?;
+        let verdict = one("PRAGMA integrity_check(1)")?;
+        Ok(format!("{rows_count} rows, each call's own; {journal_mode}; {verdict}"))
+    };
+    read().map_err(Error::sqlite("read what the calls left"))
 }
 
 fn digest_query(

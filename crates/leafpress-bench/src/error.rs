@@ -34,7 +34,7 @@ pub enum Error {
         /// SQLite's answer.
         source: rusqlite::Error,
     },
-    /// The load that was to be timed failed.
+    /// What Leafpress was to do, and what was to be timed, failed.
     #[error(transparent)]
     Load(#[from] leafpress::Error),
     /// The generated CSV file does not read as what was generated.

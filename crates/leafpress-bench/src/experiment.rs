@@ -1,6 +1,7 @@
-//! The experiments of loading: "load", CSV files, rows made in memory and new
-//! tables in databases that exist, and "presort", rows whose keys come in no order,
-//! all by Leafpress and by the best that SQL can do.
+//! The experiments: of loading, "load", CSV files, rows made in memory and new
+//! tables in databases that exist, and "presort", rows whose keys come in no order;
+//! of many small transactions, "writer", how many, and "checkpoint", how long the
+//! slowest takes. All by Leafpress and by the best that SQL can do.
 //!
 //! Stands on top of everything else here: makes the inputs, runs the groups of
 //! the plan one after the other, and writes the report.
@@ -16,7 +17,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use serde_json::json;
 use tempfile::TempDir;
 
 use crate::error::{Error, Result};
@@ -25,8 +25,8 @@ use crate::generate::{self, FileSize, TableFile, TextFormat};
 use crate::group::GroupRun;
 use crate::plan::{Group, plan};
 use crate::report::{ExperimentReport, REPORT_VERSION, Ratio};
-use crate::rung::{RungRequest, RungResult, run_in_child};
-use crate::{machine, sql};
+use crate::rung::{RungRequest, RungResult, Work, run_in_child};
+use crate::{machine, settings};
 
 /// What can be measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -35,6 +35,10 @@ pub enum Experiment {
     Load,
     /// Rows that are sorted by key: tables, indexes, more rows for a table.
     Presort,
+    /// Many callers' one-row transactions: how many a second, under each profile.
+    Writer,
+    /// One-row transactions while checkpoints run: how long the slowest takes.
+    Checkpoint,
 }
 
 impl Experiment {
@@ -43,6 +47,8 @@ impl Experiment {
         match self {
             Self::Load => "load",
             Self::Presort => "presort",
+            Self::Writer => "writer",
+            Self::Checkpoint => "checkpoint",
         }
     }
 }
@@ -60,8 +66,11 @@ pub struct BenchOptions {
     /// Rows with random keys. The rows that spill are five times as many, the rows
     /// of the indexed table a tenth more, the appended rows a tenth.
     pub keys: u64,
-    /// Rounds of each group.
-    pub repeats: usize,
+    /// Commits of the experiment "checkpoint". With slow syncs a tenth of them, with
+    /// readers and without checkpoints a part too.
+    pub commits: u64,
+    /// Rounds of each group; without it five of loads, three of commits.
+    pub repeats: Option<usize>,
     /// Where the temporary folder is made: the disk to be measured.
     pub dir: PathBuf,
     /// Only the groups that give these ratios ("`csv_vs_sql`", "`keys_vs_sql`", …);
@@ -85,7 +94,8 @@ impl Default for BenchOptions {
             bytes: 1_000_000_000,
             rows: vec![10_000_000, 100_000_000],
             keys: 10_000_000,
-            repeats: 5,
+            commits: 1_000_000,
+            repeats: None,
             dir: PathBuf::from("."),
             only: Vec::new(),
             quick: false,
@@ -170,14 +180,14 @@ fn run_with(
         experiment: options.experiment_names(),
         version: REPORT_VERSION,
         machine: machine::describe(&options.dir),
-        settings: settings(&options, &groups, csv.as_ref()),
+        settings: settings::of(&options, &groups, csv.as_ref(), folder.path())?,
         rungs: Vec::new(),
         ratios: BTreeMap::new(),
         unavailable: BTreeMap::new(),
     };
     for group in &groups {
         if let Some(first) = group.kinds.first() {
-            progress(ProgressEvent::Preparing { name: first.name() });
+            progress(ProgressEvent::Preparing { name: &first.name() });
         }
         let fixture = Fixture::make(group, folder.path())?;
         let fixture_path = fixture.as_ref().map(Fixture::path);
@@ -193,18 +203,24 @@ fn run_with(
 }
 
 impl BenchOptions {
-    /// The options with what `quick` means applied, and at least one round.
+    /// The options with what `quick` means applied.
     fn effective(&self) -> Self {
         let mut options = self.clone();
-        options.repeats = options.repeats.max(1);
         if options.quick {
             options.bytes = options.bytes.min(2_000_000);
             options.rows = options.rows.iter().map(|rows| (*rows).min(100_000)).collect();
             options.rows.dedup();
             options.keys = options.keys.min(20_000);
-            options.repeats = options.repeats.min(2);
+            options.commits = options.commits.min(3_000);
+            options.repeats = Some(options.repeats.unwrap_or(2).min(2));
         }
         options
+    }
+
+    /// How often each rung of the group runs.
+    pub(crate) fn rounds(&self, group: &Group) -> usize {
+        let default = if group.work == Work::Commits { 3 } else { 5 };
+        self.repeats.unwrap_or(default).max(1)
     }
 
     /// The experiments, each once, in the order of their figures' meaning.
@@ -231,7 +247,7 @@ fn check_room(options: &BenchOptions, groups: &[Group]) -> Result<()> {
     let needed_mb = largest.room_mb(options.bytes) + csv_mb;
     match machine::free_mb(&options.dir) {
         Some(free_mb) if free_mb < needed_mb => Err(Error::Room {
-            experiment: largest.kinds.first().map_or("", |kind| kind.name()).to_owned(),
+            experiment: largest.kinds.first().map_or_else(String::new, |it| it.name().into_owned()),
             path: options.dir.clone(),
             needed_mb,
             free_mb,
@@ -275,72 +291,16 @@ pub(crate) fn warm(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// What a reader of the report must know to judge the figures.
-fn settings(
-    options: &BenchOptions,
-    groups: &[Group],
-    csv: Option<&CsvInput>,
-) -> BTreeMap<String, serde_json::Value> {
-    let between_runs =
-        if options.quick { "nothing" } else { "everything is synced, then half a second of rest" };
-    let mut settings = BTreeMap::from([
-        ("repeats", json!(options.repeats)),
-        ("order", json!("interleaved: each round runs every rung of a group once")),
-        ("quick", json!(options.quick)),
-        ("between_runs", json!(between_runs)),
-        ("leafpress", json!(env!("CARGO_PKG_VERSION"))),
-        ("rival_sqlite", json!(rusqlite::version())),
-        ("rival_pragmas", json!(sql::PRAGMAS)),
-        ("rival_index_pragmas", json!(sql::INDEX_PRAGMAS)),
-        ("rival_pragmas_in_existing_databases", json!(sql::DURABLE_PRAGMAS)),
-        (
-            "rival_ids",
-            json!("rows made in memory: SQLite gives the same ids itself, as that is the fastest"),
-        ),
-        (
-            "rival_sort",
-            json!(
-                "whole keys with the row's number, on all cores, within the time taken; the rows are made anew as they are inserted, which is faster than to fetch them from memory in the order of the keys"
-            ),
-        ),
-        (
-            "rival_durability",
-            json!("new databases: none, no journal, no sync; existing ones: WAL, FULL, as ours"),
-        ),
-        (
-            "leafpress_durability",
-            json!("full: file and folder are synced within the time taken, to our disadvantage"),
-        ),
-        (
-            "checked",
-            json!(
-                "each run: rows and sums, no file left; first run of a rung: integrity_check, and every value and type, and every index in its order"
-            ),
-        ),
-    ]);
-    if let Some(memory_bytes) = groups.iter().find_map(|group| group.memory_bytes) {
-        settings.insert("spill_memory_bytes", json!(memory_bytes));
-    }
-    if let Some(csv) = csv {
-        let columns: Vec<&str> = generate::CSV_COLUMNS.iter().map(|(name, _)| *name).collect();
-        settings.insert("csv_bytes", json!(csv.file.bytes));
-        settings.insert("csv_rows", json!(csv.file.rows));
-        settings.insert("csv_columns", json!(columns));
-        settings.insert("page_cache", json!("warm: the CSV file was read once before"));
-    }
-    settings.insert("indexed_column", json!(generate::INDEXED_COLUMN));
-    settings.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs;
     use std::sync::atomic::Ordering;
 
     use super::*;
-    use crate::check;
+    use crate::commits::{CommitRung, Committer};
     use crate::plan::billion_group;
-    use crate::rung::{RungKind, Work, run_rung};
+    use crate::rung::{RungKind, run_rung};
+    use crate::{check, sql};
 
     fn quick(dir: &Path, only: &[&str]) -> BenchOptions {
         let only = only.iter().map(|name| (*name).to_owned()).collect();
@@ -412,6 +372,9 @@ mod tests {
             RungKind::KeysSpilledLeafpress => RungKind::KeysBatchedSql,
             RungKind::AppendLeafpress => RungKind::AppendSql,
             RungKind::IndexLeafpress => RungKind::IndexSql,
+            RungKind::Commits(rung) if rung.by == Committer::Leafpress => {
+                RungKind::Commits(CommitRung { by: Committer::BareGroups, ..rung })
+            }
             kind => kind,
         };
         run_rung(&RungRequest { kind, ..request.clone() })
@@ -450,6 +413,9 @@ mod tests {
         assert!(is_empty(folder.path()));
     }
 
+    const ALL: [Experiment; 4] =
+        [Experiment::Load, Experiment::Presort, Experiment::Writer, Experiment::Checkpoint];
+
     /// What is done to a database after its rung.
     type Spoil<'a> = &'a dyn Fn(&Path);
 
@@ -464,7 +430,7 @@ mod tests {
             }
             Ok(result)
         };
-        let experiments = vec![Experiment::Load, Experiment::Presort];
+        let experiments = ALL.to_vec();
         let options = BenchOptions { experiments, ..quick(folder.path(), &[ratio]) };
         let error = run_with(&options, &mut spoiling, &mut |_| ()).expect_err(ratio);
         assert!(is_empty(folder.path()));
@@ -482,7 +448,7 @@ mod tests {
         let beside = |database: &Path| {
             fs::write(database.with_extension("spill"), "rows").expect("it can be written");
         };
-        let cases: [(&str, Spoil<'_>, &str); 6] = [
+        let cases: [(&str, Spoil<'_>, &str); 8] = [
             ("csv_index_vs_sql", &run("DROP INDEX data_description"), "no index on description"),
             ("index_vs_sql", &run("UPDATE data SET city = 'X' WHERE id = 5"), "sums"),
             (
@@ -493,12 +459,33 @@ mod tests {
             ("append_vs_insert", &run("UPDATE event SET payload = zeroblob(100)"), "sums"),
             ("attach_vs_insert", &run("PRAGMA journal_mode = DELETE"), "delete"),
             ("spill_vs_batches", &beside, "bench.spill"),
+            ("alone", &run("DELETE FROM call WHERE id = 7"), "where call 6 was the next"),
+            ("worst_commit", &run("PRAGMA journal_mode = DELETE"), "delete"),
         ];
         for (ratio, spoil, expected) in cases {
             let error = spoiled(ratio, spoil);
             assert!(matches!(error, Error::Unequal { .. }), "{ratio}: {error}");
             assert!(error.to_string().contains(expected), "{ratio}: {error}");
         }
+    }
+
+    #[test]
+    fn a_wal_beyond_its_bound_is_found_out_unless_a_reader_holds_it() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let mut growing = |request: &RungRequest| {
+            let result = run_by_rivals(request)?;
+            let grown = result.wal_bytes_max.map(|_| (64 << 20) + 1);
+            Ok(RungResult { wal_bytes_max: grown, ..result })
+        };
+        let mut run = |ratio: &str| {
+            let experiments = vec![Experiment::Checkpoint];
+            let options = BenchOptions { experiments, ..quick(folder.path(), &[ratio]) };
+            run_with(&options, &mut growing, &mut |_| ())
+        };
+        let error = run("p999_commit_short_readers").expect_err("the bound is broken");
+        assert!(error.to_string().contains("a WAL that grew to 67108865 bytes"), "{error}");
+        let report = run("p999_commit_long_reader").expect("nothing is promised");
+        assert!(report.rungs[1].wal_mb_max > Some(67.0), "{:?}", report.rungs[1]);
     }
 
     #[test]

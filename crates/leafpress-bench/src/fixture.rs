@@ -29,7 +29,9 @@ impl Fixture {
         let fixture = Self { path: folder.join("fixture.db") };
         let path = &fixture.path;
         match group.work {
-            Work::Csv | Work::CsvIndex | Work::Users | Work::Keys => return Ok(None),
+            Work::Csv | Work::CsvIndex | Work::Users | Work::Keys | Work::Commits => {
+                return Ok(None);
+            }
             Work::Index => press_data(path, group.rows, folder)?,
             Work::Attach => {
                 sql::load_keys_presorted(0..(group.rows / NEIGHBOUR_FRACTION).max(1), path)?;

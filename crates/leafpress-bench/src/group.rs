@@ -10,10 +10,11 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
 use crate::check::{self, Sums};
+use crate::commits::CommitRung;
 use crate::error::{Error, Result};
 use crate::experiment::{BenchOptions, CsvInput, ProgressEvent, Runner, warm};
-use crate::plan::Group;
-use crate::report::{ExperimentReport, Rung};
+use crate::plan::{Group, RatioPlan};
+use crate::report::{ExperimentReport, Latency, Rung, Safety};
 use crate::rung::{RungKind, RungRequest, RungResult, Work};
 use crate::statistics::{median, pairwise_ratio};
 
@@ -43,8 +44,8 @@ impl<'a> GroupRun<'a> {
         fixture: Option<&'a Path>,
     ) -> Self {
         let name = |kind: &RungKind| {
-            if group.reads_csv() {
-                kind.name().to_owned()
+            if group.reads_csv() || group.work == Work::Commits {
+                kind.name().into_owned()
             } else {
                 format!("{}, {}", kind.name(), size_name(group.rows))
             }
@@ -70,7 +71,7 @@ impl<'a> GroupRun<'a> {
         let stop_if_asked = || {
             if options.cancel.load(Ordering::Relaxed) { Err(Error::Cancelled) } else { Ok(()) }
         };
-        let rounds_count = options.repeats;
+        let rounds_count = options.rounds(self.group);
         let files_before = names_in(self.folder)?;
         for round_index in 0..rounds_count {
             for (kind_index, kind) in self.group.kinds.iter().enumerate() {
@@ -89,7 +90,7 @@ impl<'a> GroupRun<'a> {
                 let result = result?;
                 progress(ProgressEvent::Checking { name, wall_s: result.wall_s });
                 self.check_leftovers(kind_index, &files_before)?;
-                self.check(kind_index, result.rows, round_index == 0)?;
+                self.check(kind_index, &result, round_index == 0)?;
                 self.remove_database()?;
                 self.results[kind_index].push(result);
             }
@@ -114,7 +115,16 @@ impl<'a> GroupRun<'a> {
 
     /// Fails unless the rung left what it should: the rows that were made, and
     /// what the first rung of the group left.
-    fn check(&mut self, kind_index: usize, rows: u64, is_first_round: bool) -> Result<()> {
+    fn check(
+        &mut self,
+        kind_index: usize,
+        result: &RungResult,
+        is_first_round: bool,
+    ) -> Result<()> {
+        if let RungKind::Commits(rung) = self.group.kinds[kind_index] {
+            return self.check_commits(kind_index, &rung, result);
+        }
+        let rows = result.rows;
         let rows_done = self.csv.map_or(self.group.rows, |csv| csv.file.rows);
         let rows_expected = rows_done + self.group.rows_before();
         let sums = check::sums(&self.database, self.group.work)?;
@@ -145,6 +155,32 @@ impl<'a> GroupRun<'a> {
             Some(_) => {}
         }
         Ok(())
+    }
+
+    /// Fails unless every call that was acknowledged left its row, each caller's
+    /// in the order made, and nothing else; and the WAL was bounded where that is
+    /// promised.
+    fn check_commits(
+        &self,
+        kind_index: usize,
+        rung: &CommitRung,
+        result: &RungResult,
+    ) -> Result<()> {
+        let journal_mode =
+            if matches!(rung.safety, Safety::Durable | Safety::Relaxed) { "wal" } else { "delete" };
+        let expected = format!("{} rows, each call's own; {journal_mode}; ok", result.rows);
+        let found = check::calls(&self.database)?;
+        if found != expected {
+            return self.unequal(kind_index, found, expected);
+        }
+        match (rung.wal_bytes_max(), result.wal_bytes_max) {
+            (Some(promised), Some(found)) if found > promised => self.unequal(
+                kind_index,
+                format!("a WAL that grew to {found} bytes"),
+                format!("a WAL of at most {promised}"),
+            ),
+            _ => Ok(()),
+        }
     }
 
     /// Fails if the rung left more than its database: a spilled run, or a WAL whose
@@ -180,18 +216,18 @@ impl<'a> GroupRun<'a> {
         for (index, kind) in self.group.kinds.iter().enumerate() {
             report.rungs.extend(rung_of(&self.names[index], *kind, &self.results[index]));
         }
-        let walls = |index: usize| -> Vec<f64> {
-            self.results[index].iter().map(|result| result.wall_s).collect()
-        };
-        for (name, ours, rival) in &self.group.ratios {
-            let Some(ratio) = pairwise_ratio(&walls(*ours), &walls(*rival)) else { continue };
+        for RatioPlan { name, ours, rival, measure } in &self.group.ratios {
+            let figures = |index: usize| -> Vec<f64> {
+                self.results[index].iter().filter_map(|result| measure.of(result)).collect()
+            };
+            let Some(ratio) = pairwise_ratio(&figures(*ours), &figures(*rival)) else { continue };
             // Users come in several sizes.
             let sized = format!("{name}_{}", size_name(self.group.rows));
-            let shown = if self.group.work == Work::Users { &sized } else { *name };
+            let shown = if self.group.work == Work::Users { &sized } else { name };
             report.ratios.insert(shown.to_owned(), ratio);
             progress(ProgressEvent::Compared { name: shown, ratio });
             // The plain name holds for every size: it is the weakest of them.
-            let weakest = report.ratios.entry((*name).to_owned()).or_insert(ratio);
+            let weakest = report.ratios.entry(name.clone()).or_insert(ratio);
             if ratio.value < weakest.value {
                 *weakest = ratio;
             }
@@ -208,19 +244,41 @@ fn rung_of(name: &str, kind: RungKind, results: &[RungResult]) -> Option<Rung> {
     let runs_s: Vec<f64> = results.iter().map(|result| result.wall_s).collect();
     let last = results.last()?;
     let median_s = median(&runs_s)?;
+    // Where the time is up before the rows are done, each run has another number.
+    let rates: Vec<f64> = results.iter().map(|result| result.rows as f64 / result.wall_s).collect();
+    let rows: Vec<f64> = results.iter().map(|result| result.rows as f64).collect();
+    let wal_bytes_max = results.iter().filter_map(|result| result.wal_bytes_max).max();
     let cpus_s: Vec<f64> = results.iter().filter_map(|result| result.cpu_s).collect();
     Some(Rung {
         name: name.to_owned(),
         safety: kind.safety(),
         median_s,
-        per_second: last.rows as f64 / median_s,
+        per_second: median(&rates)?,
         runs_s,
-        rows: Some(last.rows),
+        rows: median(&rows).map(|rows| rows as u64),
         cpu_s: median(&cpus_s),
         peak_mb: results.iter().filter_map(|result| result.peak_mb).reduce(f64::max),
-        latency_us: None,
+        latency_us: latency_of(results),
+        worst_us: results.iter().filter_map(|it| Some(it.latency_us?.max)).collect(),
+        wal_mb_max: wal_bytes_max.map(|bytes| bytes as f64 / 1e6),
+        series: last.series.clone(),
         io: last.io,
         stages_s: last.stages_s.clone(),
+    })
+}
+
+/// Medians of the runs, and the slowest call of all.
+fn latency_of(results: &[RungResult]) -> Option<Latency> {
+    let runs: Vec<Latency> = results.iter().filter_map(|result| result.latency_us).collect();
+    let median_of = |figure: fn(&Latency) -> f64| {
+        let figures: Vec<f64> = runs.iter().map(figure).collect();
+        median(&figures)
+    };
+    Some(Latency {
+        p50: median_of(|latency| latency.p50)?,
+        p99: median_of(|latency| latency.p99)?,
+        p999: median_of(|latency| latency.p999)?,
+        max: runs.iter().map(|latency| latency.max).reduce(f64::max)?,
     })
 }
 

@@ -11,16 +11,18 @@
 //! | `fixture` | the databases that stand beforehand |
 //! | `group` | rungs interleaved, checked, and summed up |
 //! | [`rung`] | one rung, in a process of its own: the work, timed |
-//! | `ours`, `sql` | the work by Leafpress, and by the best SQL |
+//! | `ours`, `sql` | loads by Leafpress, and by the best SQL |
+//! | [`commits`] | the same for many small transactions: plan, callers, rivals, course over time |
 //! | `usage` | processor seconds, peak memory and I/O of this process |
 //! | `check` | that nobody won by doing less |
 //! | [`statistics`] | medians and pairwise ratios |
-//! | [`report`], `machine` | the JSON that every experiment writes |
+//! | [`report`], `machine`, `settings` | the JSON that every experiment writes |
 //!
 //! Must never: time anything but the work, compare rungs that did not leave the
 //! same rows, or leave files behind.
 
 mod check;
+pub mod commits;
 mod error;
 pub mod events;
 pub mod experiment;
@@ -32,6 +34,7 @@ mod ours;
 mod plan;
 pub mod report;
 pub mod rung;
+mod settings;
 mod sql;
 pub mod statistics;
 mod usage;

@@ -4,9 +4,10 @@
 //! Stands between what was asked for (`experiment.rs`) and what runs (`group.rs`).
 //! Does nothing itself.
 
+use crate::commits::plan::{checkpoint_groups, writer_groups};
 use crate::error::{Error, Result};
 use crate::experiment::{BenchOptions, Experiment};
-use crate::rung::{RungKind, Work};
+use crate::rung::{RungKind, RungResult, Work};
 
 /// What `only` can name, besides the ratios.
 pub const BILLION: &str = "billion";
@@ -35,8 +36,44 @@ pub(crate) struct Group {
     /// What the sort may take, where it is limited.
     pub(crate) memory_bytes: Option<u64>,
     pub(crate) kinds: Vec<RungKind>,
-    /// Name, our rung, the rival's rung; both as positions in `kinds`.
-    pub(crate) ratios: Vec<(&'static str, usize, usize)>,
+    pub(crate) ratios: Vec<RatioPlan>,
+}
+
+/// Two rungs of a group that are compared.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RatioPlan {
+    pub(crate) name: String,
+    /// Our rung, as its position in the group's `kinds`.
+    pub(crate) ours: usize,
+    /// The rival's.
+    pub(crate) rival: usize,
+    /// By what.
+    pub(crate) measure: Measure,
+}
+
+/// What is compared of two runs: the smaller, the better.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Measure {
+    /// The time for all the work, which is the same for both.
+    Wall,
+    /// The time for a row, where both may have done a different number.
+    Rate,
+    /// The slowest call.
+    Worst,
+    /// What 999 of 1000 calls did not exceed.
+    P999,
+}
+
+impl Measure {
+    /// The figure of a run; `None` where the work has none.
+    pub(crate) fn of(self, result: &RungResult) -> Option<f64> {
+        match self {
+            Self::Wall => Some(result.wall_s),
+            Self::Rate => (result.rows > 0).then(|| result.wall_s / result.rows as f64),
+            Self::Worst => result.latency_us.map(|latency| latency.max),
+            Self::P999 => result.latency_us.map(|latency| latency.p999),
+        }
+    }
 }
 
 fn group(
@@ -45,7 +82,14 @@ fn group(
     kinds: &[RungKind],
     ratios: &[(&'static str, usize, usize)],
 ) -> Group {
-    Group { work, rows, memory_bytes: None, kinds: kinds.to_vec(), ratios: ratios.to_vec() }
+    let ratio = |(name, ours, rival): &(&str, usize, usize)| RatioPlan {
+        name: (*name).to_owned(),
+        ours: *ours,
+        rival: *rival,
+        measure: Measure::Wall,
+    };
+    let ratios = ratios.iter().map(ratio).collect();
+    Group { work, rows, memory_bytes: None, kinds: kinds.to_vec(), ratios }
 }
 
 fn csv_group() -> Group {
@@ -124,6 +168,8 @@ fn groups_of(experiment: Experiment, options: &BenchOptions) -> Vec<Group> {
             index_group(keys.saturating_add(keys / 10)),
             append_group((keys / APPEND_FACTOR).max(1)),
         ],
+        Experiment::Writer => writer_groups(options.quick),
+        Experiment::Checkpoint => checkpoint_groups(options.commits),
     }
 }
 
@@ -132,14 +178,14 @@ pub(crate) fn plan(options: &BenchOptions) -> Result<Vec<Group>> {
     let experiments = options.distinct_experiments();
     let mut groups: Vec<Group> =
         experiments.iter().flat_map(|experiment| groups_of(*experiment, options)).collect();
-    let mut names: Vec<&str> =
-        groups.iter().flat_map(|group| group.ratios.iter().map(|ratio| ratio.0)).collect();
+    let ratios = groups.iter().flat_map(|group| &group.ratios);
+    let mut names: Vec<String> = ratios.map(|ratio| ratio.name.clone()).collect();
     if experiments.contains(&Experiment::Load) {
-        names.push(BILLION);
+        names.push(BILLION.to_owned());
     }
-    if let Some(unknown) = options.only.iter().find(|name| !names.contains(&name.as_str())) {
+    if let Some(unknown) = options.only.iter().find(|name| !names.contains(name)) {
         let mut seen = std::collections::BTreeSet::new();
-        names.retain(|name| seen.insert(*name));
+        names.retain(|name| seen.insert(name.clone()));
         return Err(Error::Usage(format!(
             "there is no {unknown} in the experiment {}; there are {}",
             options.experiment_names(),
@@ -159,15 +205,15 @@ impl Group {
     /// Drops the ratios that were not asked for, and the rungs that only they
     /// need; `false` if nothing is left.
     fn keep_only(&mut self, only: &[String]) -> bool {
-        self.ratios.retain(|(name, _, _)| only.iter().any(|wanted| wanted == name));
+        self.ratios.retain(|ratio| only.contains(&ratio.name));
         let needed = |index: usize| {
-            self.ratios.iter().any(|(_, ours, rival)| [*ours, *rival].contains(&index))
+            self.ratios.iter().any(|ratio| [ratio.ours, ratio.rival].contains(&index))
         };
         let kept: Vec<usize> = (0..self.kinds.len()).filter(|index| needed(*index)).collect();
         let moved = |old: usize| kept.iter().position(|index| *index == old).unwrap_or(old);
-        self.ratios.iter_mut().for_each(|(_, ours, rival)| {
-            (*ours, *rival) = (moved(*ours), moved(*rival));
-        });
+        for ratio in &mut self.ratios {
+            (ratio.ours, ratio.rival) = (moved(ratio.ours), moved(ratio.rival));
+        }
         self.kinds = kept.iter().map(|index| self.kinds[*index]).collect();
         !self.ratios.is_empty()
     }
@@ -190,6 +236,7 @@ impl Group {
     /// | keys | 130 in the table, 190 where SQL splits its pages, 130 spilled |
     /// | index | 90 of CSV, 75 in the table, twice; 30 in the index, as much in its sort |
     /// | append | 130 in the table, twice, ten times as many; a WAL of all its pages |
+    /// | commits | as each rung says |
     pub(crate) fn room_mb(&self, csv_bytes: u64) -> u64 {
         const ROUNDING_MB: u64 = 10;
         let (amount, room) = match self.work {
@@ -200,9 +247,15 @@ impl Group {
             Work::Keys => (self.rows, 300),
             Work::Index => (self.rows, 320),
             Work::Append => (self.rows_before(), 600),
+            Work::Commits => return self.kinds.iter().map(rung_room_mb).max().unwrap_or(0),
         };
         amount.saturating_mul(room) / 1_000_000 + ROUNDING_MB
     }
+}
+
+/// What a rung of commits takes on the disk at most.
+fn rung_room_mb(kind: &RungKind) -> u64 {
+    if let RungKind::Commits(rung) = kind { rung.room_mb() } else { 0 }
 }
 
 #[cfg(test)]
@@ -220,7 +273,9 @@ mod tests {
         let groups = only(&["rows_iterator_vs_sql"]).expect("it is known");
         assert_eq!(groups.len(), 2, "one for each number of rows");
         assert_eq!(groups[0].kinds, [RungKind::UsersSql, RungKind::UsersIteratorLeafpress]);
-        assert_eq!(groups[0].ratios, [("rows_iterator_vs_sql", 1, 0)]);
+        let ratio = &groups[0].ratios[0];
+        assert_eq!((ratio.name.as_str(), ratio.ours, ratio.rival), ("rows_iterator_vs_sql", 1, 0));
+        assert_eq!(groups[0].ratios.len(), 1);
         let billion = only(&[BILLION]).expect("it is known");
         assert_eq!(billion.len(), 1);
         assert_eq!(billion[0].kinds, [RungKind::UsersLeafpress]);
@@ -232,7 +287,7 @@ mod tests {
     fn the_sizes_are_those_of_the_ratios_meaning() {
         let groups = planned(&[Experiment::Load, Experiment::Presort], &[]).expect("a plan");
         let of = |name: &str| {
-            groups.iter().find(|group| group.ratios.iter().any(|it| it.0 == name)).expect(name)
+            groups.iter().find(|group| group.ratios.iter().any(|it| it.name == name)).expect(name)
         };
         assert_eq!(of("keys_vs_sql").rows, 10_000_000);
         assert_eq!(of("keys_vs_presorted"), of("keys_vs_sql"));
@@ -246,13 +301,56 @@ mod tests {
 
     #[test]
     fn every_ratio_compares_ours_with_a_rival() {
-        let groups = planned(&[Experiment::Load, Experiment::Presort], &[]).expect("a plan");
+        let groups = planned(&ALL, &[]).expect("a plan");
         for group in &groups {
-            for (name, ours, rival) in &group.ratios {
+            for RatioPlan { name, ours, rival, .. } in &group.ratios {
                 let names = [ours, rival].map(|index| group.kinds[*index].name());
                 assert!(names[0].contains("leafpress"), "{name}: {names:?}");
                 assert!(names[1].contains("SQL"), "{name}: {names:?}");
             }
         }
+    }
+
+    const ALL: [Experiment; 4] =
+        [Experiment::Load, Experiment::Presort, Experiment::Writer, Experiment::Checkpoint];
+
+    #[test]
+    fn no_two_rungs_of_commits_and_no_two_ratios_share_a_name() {
+        let groups = planned(&ALL[2..], &[]).expect("a plan");
+        let mut names = std::collections::BTreeSet::new();
+        for group in &groups {
+            for kind in &group.kinds {
+                assert!(names.insert(kind.name().into_owned()), "{}", kind.name());
+            }
+            for ratio in &group.ratios {
+                assert!(names.insert(ratio.name.clone()), "{}", ratio.name);
+            }
+        }
+        for name in [
+            "blocking64",
+            "pipelined512",
+            "pipelined_vs_one_transaction",
+            "alone",
+            "worst_commit",
+            "p999_commit",
+            "worst_commit_slow",
+        ] {
+            assert!(names.contains(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn only_ratios_of_commits_too() {
+        let groups = planned(&ALL[2..], &["blocking64", "worst_commit_slow"]).expect("a plan");
+        let names: Vec<_> = groups.iter().flat_map(|it| &it.kinds).map(|it| it.name()).collect();
+        assert_eq!(
+            names,
+            [
+                "durable, SQL, one commit a call",
+                "durable, leafpress, 64 blocking",
+                "slow syncs, SQL, autocheckpoint",
+                "slow syncs, leafpress, 1 blocking",
+            ]
+        );
     }
 }

@@ -61,7 +61,7 @@ pub struct Machine {
 }
 
 /// What would be left after a crash in the middle or right after the work.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Safety {
     /// What was acknowledged survives a power cut.
@@ -72,6 +72,18 @@ pub enum Safety {
     Rollback,
     /// No promise: a crash can destroy the file.
     Rebuildable,
+}
+
+impl Safety {
+    /// Its name, which is also the profile's that promises it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Durable => "durable",
+            Self::Relaxed => "relaxed",
+            Self::Rollback => "rollback",
+            Self::Rebuildable => "rebuildable",
+        }
+    }
 }
 
 /// One kind of work, over all its runs.
@@ -96,9 +108,19 @@ pub struct Rung {
     /// Peak resident memory, the largest of the runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peak_mb: Option<f64>,
-    /// Latency of single operations.
+    /// Latency of single operations: of each figure the median of the runs, of
+    /// the slowest operation the slowest run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency_us: Option<Latency>,
+    /// The slowest operation of each run, in the order that they were made.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub worst_us: Vec<f64>,
+    /// The largest size of the WAL file, over all runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wal_mb_max: Option<f64>,
+    /// The course over time, of the last run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub series: Option<Course>,
     /// What the process asked of the system, in the last run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub io: Option<Io>,
@@ -118,6 +140,21 @@ pub struct Latency {
     pub p999: f64,
     /// The slowest.
     pub max: f64,
+}
+
+/// How a run went from its begin to its end, in slots of the same length; each
+/// list has one value for each slot.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Course {
+    /// Length of a slot.
+    pub slot_ms: f64,
+    /// Of the operations that ended in the slot half took no longer; null where
+    /// none ended.
+    pub p50_us: Vec<Option<f64>>,
+    /// The slowest operation that ended in the slot.
+    pub max_us: Vec<Option<f64>>,
+    /// Size of the WAL file at the end of the slot.
+    pub wal_mb: Vec<f64>,
 }
 
 /// System calls for reading and writing, and the bytes that they moved.
@@ -169,6 +206,9 @@ mod tests {
         "rungs": [{"name": "a", "safety": "durable", "median_s": 1.5, "runs_s": [1.5],
             "per_second": 2.0, "cpu_s": 1.0, "peak_mb": 3.0,
             "latency_us": {"p50": 1.0, "p99": 2.0, "p999": 3.0, "max": 4.0},
+            "worst_us": [4.0], "wal_mb_max": 64.5,
+            "series": {"slot_ms": 2.0, "p50_us": [1.0, null], "max_us": [4.0, null],
+                "wal_mb": [4.0, 4.5]},
             "io": {"reads": 1, "writes": 2, "read_bytes": 3, "written_bytes": 4}}],
         "ratios": {"blocking64": {"value": 2.0, "min": 1.0, "max": 3.0}}}"#;
 
@@ -190,6 +230,9 @@ mod tests {
         report.rungs[0].cpu_s = None;
         report.rungs[0].peak_mb = None;
         report.rungs[0].latency_us = None;
+        report.rungs[0].worst_us = Vec::new();
+        report.rungs[0].wal_mb_max = None;
+        report.rungs[0].series = None;
         report.rungs[0].io = None;
         let value = value_of(&report);
         assert_eq!(value["machine"], serde_json::json!({}));

@@ -11,6 +11,7 @@
 //! line. Only the work is timed: not the start of the process, not the making
 //! of what both rivals are given.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -21,9 +22,10 @@ use std::time::Instant;
 use leafpress::load::Report;
 use serde::{Deserialize, Serialize};
 
+use crate::commits::{self, CommitRung};
 use crate::error::{Error, Result};
 use crate::generate::Areas;
-use crate::report::{Io, Safety};
+use crate::report::{Course, Io, Latency, Safety};
 use crate::usage::Usage;
 use crate::{ours, sql};
 
@@ -47,6 +49,9 @@ pub(crate) enum Work {
     Append,
     /// An index on the CSV file's table, which is there already.
     Index,
+    /// Rows by many small transactions to a new database. How many rows each rung
+    /// has it says itself.
+    Commits,
 }
 
 /// Which work, by whom.
@@ -97,6 +102,8 @@ pub enum RungKind {
     IndexDurableSql,
     /// An index by Leafpress.
     IndexLeafpress,
+    /// Many small transactions.
+    Commits(CommitRung),
 }
 
 impl RungKind {
@@ -112,13 +119,15 @@ impl RungKind {
             | Self::KeysBatchedSql
             | Self::IndexSql => Safety::Rebuildable,
             Self::IndexDurableSql => Safety::Rollback,
+            Self::Commits(rung) => rung.safety,
             _ => Safety::Durable,
         }
     }
 
     /// Its name in the report, without the size of the work.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
+    pub(crate) fn name(self) -> Cow<'static, str> {
+        let name = match self {
+            Self::Commits(rung) => return rung.name().into(),
             Self::CsvSql => "csv, SQL, types known, one row a statement",
             Self::CsvBatchedSql => "csv, SQL, types known, 20 rows a statement",
             Self::CsvLeafpress => "csv, leafpress, types detected",
@@ -141,7 +150,13 @@ impl RungKind {
             Self::IndexSql => "index, SQL",
             Self::IndexDurableSql => "index, SQL, durable",
             Self::IndexLeafpress => "index, leafpress",
-        }
+        };
+        name.into()
+    }
+
+    /// How long the disk rests before it: what commits leave behind is less.
+    fn rest(self) -> Duration {
+        Duration::from_millis(if matches!(self, Self::Commits(_)) { 100 } else { 500 })
     }
 }
 
@@ -193,6 +208,15 @@ pub struct RungResult {
     /// Seconds per stage, where the work reports them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub stages_s: BTreeMap<String, f64>,
+    /// What each call took, where there are calls.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency_us: Option<Latency>,
+    /// The largest size of the WAL that was seen, where it was watched.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wal_bytes_max: Option<u64>,
+    /// The course over time, where it is kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub series: Option<Course>,
 }
 
 /// Does what a rung's process is asked to do: takes [`RungRequest`] as JSON,
@@ -206,7 +230,7 @@ pub fn run_rung_line(request: &str) -> Result<String> {
         .map_err(|error| Error::Usage(format!("{RUNG_FLAG} {request}: {error}")))?;
     let result = run_rung(&request)?;
     serde_json::to_string(&result).map_err(|error| Error::Rung {
-        name: request.kind.name().to_owned(),
+        name: request.kind.name().into_owned(),
         reason: error.to_string(),
     })
 }
@@ -216,20 +240,44 @@ pub fn run_rung_line(request: &str) -> Result<String> {
 /// # Errors
 /// If the work fails; the database may then be there, half made.
 pub fn run_rung(request: &RungRequest) -> Result<RungResult> {
+    if let RungKind::Commits(rung) = request.kind {
+        return run_commits(commits::prepare(rung, &request.database)?);
+    }
     let work = prepare(request);
     let before = Usage::now();
     let start = Instant::now();
     let done = work()?;
     let wall_s = start.elapsed().as_secs_f64();
     let used = Usage::now().since(before);
+    Ok(RungResult { wall_s, rows: done.rows, stages_s: done.stages_s, ..RungResult::of(used) })
+}
+
+/// Makes the calls, which are timed from the first to the last answer, and closes
+/// the database, which is not.
+fn run_commits(calls: commits::Ready) -> Result<RungResult> {
+    let before = Usage::now();
+    let (committed, close) = calls()?;
+    let used = Usage::now().since(before);
+    close()?;
+    let mut stages_s = BTreeMap::new();
+    if !committed.readers_held.is_zero() {
+        stages_s.insert("snapshots held".to_owned(), committed.readers_held.as_secs_f64());
+    }
     Ok(RungResult {
-        wall_s,
-        rows: done.rows,
-        cpu_s: used.cpu_s,
-        peak_mb: used.peak_mb,
-        io: used.io,
-        stages_s: done.stages_s,
+        wall_s: committed.wall.as_secs_f64(),
+        rows: committed.calls,
+        stages_s,
+        latency_us: committed.latency,
+        wal_bytes_max: committed.wal_bytes_max,
+        series: committed.course,
+        ..RungResult::of(used)
     })
+}
+
+impl RungResult {
+    fn of(used: Usage) -> Self {
+        Self { cpu_s: used.cpu_s, peak_mb: used.peak_mb, io: used.io, ..Self::default() }
+    }
 }
 
 /// A rung's work, ready to begin.
@@ -331,24 +379,21 @@ impl From<Report> for Done {
 
 /// What the rung before left to be written or discarded must not slow down the
 /// next one: a rival that syncs nothing leaves a gigabyte.
-fn let_the_disk_rest() {
+fn let_the_disk_rest(rest: Duration) {
     #[cfg(target_os = "linux")]
     rustix::fs::sync();
-    std::thread::sleep(REST);
+    std::thread::sleep(rest);
 }
-
-/// How long the disk rests before a rung.
-const REST: Duration = Duration::from_millis(500);
 
 /// Runs a rung in a process of its own: this executable, as `bench --rung …`.
 /// `rests` lets the disk come to rest before.
 pub(crate) fn run_in_child(request: &RungRequest, rests: bool) -> Result<RungResult> {
-    let failed = |reason: String| Error::Rung { name: request.kind.name().to_owned(), reason };
+    let failed = |reason: String| Error::Rung { name: request.kind.name().into_owned(), reason };
     let text = serde_json::to_string(request).map_err(|error| failed(error.to_string()))?;
     let program = std::env::current_exe().map_err(Error::io("find", Path::new("this program")))?;
     let folder = request.database.parent().unwrap_or(Path::new("."));
     if rests {
-        let_the_disk_rest();
+        let_the_disk_rest(request.kind.rest());
     }
     let output = Command::new(&program)
         .args(["bench", RUNG_FLAG, &text])

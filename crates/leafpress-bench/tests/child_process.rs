@@ -19,6 +19,7 @@ fn main() {
             a_quick_run_compares_everything();
             a_child_does_every_rivals_rung();
             only_one_ratio_runs_only_its_rungs();
+            a_quick_run_of_commits_compares_everything();
             a_folder_that_is_not_there_is_said();
         }
     }
@@ -116,6 +117,49 @@ fn a_quick_run_compares_everything() {
             assert!(rung.peak_mb.is_some() && rung.cpu_s.is_some(), "{rung:?}");
         }
     }
+}
+
+/// Those that the issue names, and one of each other kind.
+const COMMIT_RATIOS: [&str; 13] = [
+    "alone",
+    "blocking64",
+    "pipelined512",
+    "pipelined_vs_one_transaction",
+    "blocking64_vs_mutex",
+    "pipelined512_vs_savepoints",
+    "relaxed_blocking64",
+    "rollback_alone",
+    "rebuildable_pipelined_vs_one_transaction",
+    "worst_commit",
+    "p999_commit",
+    "worst_commit_slow",
+    "worst_commit_long_reader",
+];
+
+fn a_quick_run_of_commits_compares_everything() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let experiments = vec![Experiment::Writer, Experiment::Checkpoint];
+    let options = BenchOptions { experiments, repeats: Some(1), ..quick(folder.path()) };
+    let report = run(&options, &mut |_| ()).expect("the experiments run");
+    assert_eq!(report.experiment, "writer checkpoint");
+    for name in COMMIT_RATIOS {
+        let ratio = report.ratios.get(name).expect(name);
+        assert!(ratio.value > 0.0 && ratio.min <= ratio.max, "{name} {ratio:?}");
+    }
+    for rung in &report.rungs {
+        assert!(rung.name.starts_with(rung.safety.name()) || rung.series.is_some(), "{rung:?}");
+        let is_whole = rung.name.contains("one transaction");
+        assert_eq!(rung.latency_us.is_none(), is_whole, "{rung:?}");
+        assert_eq!(rung.worst_us.len(), usize::from(!is_whole), "{rung:?}");
+        assert!(rung.rows > Some(0), "{rung:?}");
+        if let Some(course) = &rung.series {
+            assert!(rung.wal_mb_max > Some(0.0), "{}", rung.name);
+            assert!(course.max_us.iter().flatten().count() > 0, "{}", rung.name);
+            assert_eq!(course.max_us.len(), course.wal_mb.len(), "{}", rung.name);
+        }
+    }
+    assert!(report.settings["sync_us_median"].as_f64().is_some_and(|us| us > 0.0));
+    assert_eq!(names_in(folder.path()), [""; 0]);
 }
 
 fn only_one_ratio_runs_only_its_rungs() {

@@ -1,0 +1,222 @@
+//! Which rungs of commits are compared with which: the experiments "writer",
+//! where the rate matters, and "checkpoint", where the slowest commits do.
+//!
+//! Rungs run until their rows are there or their time is up, so that one round
+//! takes about as long on every disk; rates are compared, not times. Rivals that
+//! are compared with one another stand in one group, as near as may be.
+
+use super::{Calls, CommitRung, Committer, Scene};
+use crate::plan::{Group, Measure, RatioPlan};
+use crate::report::Safety;
+use crate::rung::{RungKind, Work};
+
+/// Rows of a rung that only its time ends.
+const ROWS_MAX: u64 = 1_000_000;
+
+/// Rows that are also put in one transaction, which nothing cuts.
+const TRANSACTION_ROWS: u64 = 500_000;
+
+/// How large the rungs of "writer" are.
+#[derive(Debug, Clone, Copy, Default)]
+struct Size {
+    rows_max: u64,
+    transaction_rows: u64,
+    milliseconds_max: u64,
+}
+
+/// A group that grows.
+struct Builder {
+    group: Group,
+    safety: Safety,
+    size: Size,
+}
+
+impl Builder {
+    fn new(safety: Safety, size: Size) -> Self {
+        let group = Group {
+            work: Work::Commits,
+            rows: 0,
+            memory_bytes: None,
+            kinds: Vec::new(),
+            ratios: Vec::new(),
+        };
+        Self { group, safety, size }
+    }
+
+    /// Adds a rung; where it stands.
+    fn add(&mut self, rung: CommitRung) -> usize {
+        self.group.kinds.push(RungKind::Commits(rung));
+        self.group.kinds.len() - 1
+    }
+
+    fn rate(&mut self, by: Committer, calls: Calls) -> usize {
+        let Size { rows_max, transaction_rows, milliseconds_max } = self.size;
+        let is_whole = by == Committer::OneTransaction || calls == Calls::InFlight(4096);
+        let rows = if is_whole { transaction_rows } else { rows_max };
+        let (safety, scene) = (self.safety, Scene::Rate);
+        self.add(CommitRung { by, safety, calls, scene, rows, milliseconds_max })
+    }
+
+    fn compare(&mut self, name: impl Into<String>, ours: usize, rival: usize, measure: Measure) {
+        self.group.ratios.push(RatioPlan { name: name.into(), ours, rival, measure });
+    }
+
+    fn compare_rates(&mut self, name: impl Into<String>, ours: usize, rival: usize) {
+        self.compare(name, ours, rival, Measure::Rate);
+    }
+}
+
+/// The groups of "writer".
+pub(crate) fn writer_groups(quick: bool) -> Vec<Group> {
+    let size = |milliseconds_max| {
+        if quick {
+            Size { rows_max: 300, transaction_rows: 300, milliseconds_max: 100 }
+        } else {
+            Size { rows_max: ROWS_MAX, transaction_rows: TRANSACTION_ROWS, milliseconds_max }
+        }
+    };
+    let durable = size(1500);
+    let other = size(400);
+    let mut groups =
+        vec![per_call_group(durable), transaction_group(durable), callers_group(durable)];
+    let others = [Safety::Relaxed, Safety::Rollback, Safety::Rebuildable];
+    groups.extend(others.map(|safety| profile_group(safety, other)));
+    groups
+}
+
+/// Durable, beside one commit per call and groups without isolation.
+fn per_call_group(size: Size) -> Group {
+    use Calls::{Blocking, InFlight};
+    use Committer::{BareGroups, Leafpress, Mutex, PerCall, SavepointGroups};
+    let mut group = Builder::new(Safety::Durable, size);
+    let per_call = group.rate(PerCall, Blocking(1));
+    let alone = group.rate(Leafpress, Blocking(1));
+    let blocking = group.rate(Leafpress, Blocking(64));
+    let pipelined = group.rate(Leafpress, InFlight(512));
+    let mutex = group.rate(Mutex, Blocking(64));
+    let bare_blocking = group.rate(BareGroups, Blocking(64));
+    let bare_pipelined = group.rate(BareGroups, InFlight(512));
+    let savepoints = group.rate(SavepointGroups, InFlight(512));
+    group.compare_rates("alone", alone, per_call);
+    group.compare_rates("blocking64", blocking, per_call);
+    group.compare_rates("pipelined512", pipelined, per_call);
+    group.compare_rates("blocking64_vs_mutex", blocking, mutex);
+    group.compare_rates("blocking64_vs_bare_groups", blocking, bare_blocking);
+    group.compare_rates("pipelined512_vs_bare_groups", pipelined, bare_pipelined);
+    group.compare_rates("pipelined512_vs_savepoints", pipelined, savepoints);
+    group.group
+}
+
+/// Durable, beside all rows in one transaction.
+fn transaction_group(size: Size) -> Group {
+    use Calls::{Blocking, InFlight};
+    use Committer::{BareGroups, Leafpress, OneTransaction, SavepointGroups};
+    let mut group = Builder::new(Safety::Durable, size);
+    let transaction = group.rate(OneTransaction, Blocking(1));
+    let pipelined = group.rate(Leafpress, InFlight(4096));
+    let bare = group.rate(BareGroups, InFlight(4096));
+    let savepoints = group.rate(SavepointGroups, InFlight(4096));
+    group.compare_rates("pipelined_vs_one_transaction", pipelined, transaction);
+    group.compare_rates("pipelined4096_vs_bare_groups", pipelined, bare);
+    group.compare_rates("pipelined4096_vs_savepoints", pipelined, savepoints);
+    group.group
+}
+
+/// Durable, the other numbers of callers.
+fn callers_group(size: Size) -> Group {
+    use Calls::{Blocking, InFlight};
+    use Committer::{Leafpress, Mutex};
+    let mut group = Builder::new(Safety::Durable, size);
+    for callers in [8, 512] {
+        let mutex = group.rate(Mutex, Blocking(callers));
+        let ours = group.rate(Leafpress, Blocking(callers));
+        group.compare_rates(format!("blocking{callers}_vs_mutex"), ours, mutex);
+    }
+    for calls in [1, 8, 64] {
+        group.rate(Leafpress, InFlight(calls));
+    }
+    group.group
+}
+
+/// Another profile.
+fn profile_group(safety: Safety, size: Size) -> Group {
+    use Calls::{Blocking, InFlight};
+    use Committer::{Leafpress, Mutex, OneTransaction, PerCall};
+    let mut group = Builder::new(safety, size);
+    let named = |name: &str| format!("{}_{name}", safety.name());
+    let per_call = group.rate(PerCall, Blocking(1));
+    let alone = group.rate(Leafpress, Blocking(1));
+    let blocking = group.rate(Leafpress, Blocking(64));
+    let pipelined = group.rate(Leafpress, InFlight(512));
+    let mutex = group.rate(Mutex, Blocking(64));
+    let transaction = group.rate(OneTransaction, Blocking(1));
+    let many = group.rate(Leafpress, InFlight(4096));
+    group.compare_rates(named("alone"), alone, per_call);
+    group.compare_rates(named("blocking64"), blocking, per_call);
+    group.compare_rates(named("pipelined512"), pipelined, per_call);
+    group.compare_rates(named("blocking64_vs_mutex"), blocking, mutex);
+    group.compare_rates(named("pipelined_vs_one_transaction"), many, transaction);
+    for callers in [8, 512] {
+        group.rate(Leafpress, Blocking(callers));
+    }
+    for calls in [1, 8, 64] {
+        group.rate(Leafpress, InFlight(calls));
+    }
+    group.group
+}
+
+/// Seconds after which a rung of "checkpoint" ends, whatever it has done: enough
+/// for a million commits, and on a slow disk a limit to patience.
+const COURSE_MILLISECONDS_MAX: u64 = 60_000;
+
+/// The same for the scenes beside it, which have fewer commits.
+const SCENE_MILLISECONDS_MAX: u64 = 20_000;
+
+/// The groups of "checkpoint", of so many commits each; the scenes have a part of
+/// them.
+pub(crate) fn checkpoint_groups(commits: u64) -> Vec<Group> {
+    vec![
+        course_group(commits),
+        scene_group(Scene::SlowSyncs, "slow", (commits / 10).max(1)),
+        scene_group(Scene::LongReader, "long_reader", (commits * 3 / 10).max(3)),
+        scene_group(Scene::ShortReaders, "short_readers", (commits / 5).max(1)),
+    ]
+}
+
+fn course(by: Committer, calls: Calls, scene: Scene, rows: u64) -> CommitRung {
+    let milliseconds_max =
+        if scene == Scene::Course { COURSE_MILLISECONDS_MAX } else { SCENE_MILLISECONDS_MAX };
+    CommitRung { by, safety: Safety::Relaxed, calls, scene, rows, milliseconds_max }
+}
+
+/// Commits one after the other, nothing else going on.
+fn course_group(commits: u64) -> Group {
+    use Calls::{Blocking, InFlight};
+    use Committer::{Leafpress, PerCall};
+    let mut group = Builder::new(Safety::Relaxed, Size::default());
+    let auto = group.add(course(PerCall, Blocking(1), Scene::Course, commits));
+    let alone = group.add(course(Leafpress, Blocking(1), Scene::Course, commits));
+    let pipelined = group.add(course(Leafpress, InFlight(64), Scene::Course, commits));
+    // Its WAL grows by more than 4 KB a commit.
+    let none = course(PerCall, Blocking(1), Scene::NoCheckpoints, (commits / 5).max(1));
+    let none = group.add(none);
+    group.compare("worst_commit", alone, auto, Measure::Worst);
+    group.compare("p999_commit", alone, auto, Measure::P999);
+    group.compare_rates("commits_a_second", alone, auto);
+    group.compare("worst_commit_pipelined", pipelined, auto, Measure::Worst);
+    group.compare("p999_commit_pipelined", pipelined, auto, Measure::P999);
+    group.compare("worst_commit_vs_none", alone, none, Measure::Worst);
+    group.group
+}
+
+/// Commits while something else goes on.
+fn scene_group(scene: Scene, name: &str, commits: u64) -> Group {
+    use Calls::Blocking;
+    use Committer::{Leafpress, PerCall};
+    let mut group = Builder::new(Safety::Relaxed, Size::default());
+    let auto = group.add(course(PerCall, Blocking(1), scene, commits));
+    let alone = group.add(course(Leafpress, Blocking(1), scene, commits));
+    group.compare(format!("worst_commit_{name}"), alone, auto, Measure::Worst);
+    group.compare(format!("p999_commit_{name}"), alone, auto, Measure::P999);
+    group.group
+}

@@ -1,0 +1,128 @@
+//! Rungs of commits in this process.
+
+use std::path::Path;
+
+use super::{Calls, CommitRung, Committer, Scene};
+use crate::check;
+use crate::report::Safety;
+use crate::rung::{RungKind, RungRequest, RungResult, run_rung};
+
+const PROFILES: [Safety; 4] =
+    [Safety::Durable, Safety::Relaxed, Safety::Rollback, Safety::Rebuildable];
+
+fn rung(by: Committer, safety: Safety, calls: Calls) -> CommitRung {
+    let scene = Scene::Rate;
+    CommitRung { by, safety, calls, scene, rows: 100, milliseconds_max: u64::from(u32::MAX) }
+}
+
+/// Runs the rung on a new database, and what the check finds.
+fn run(rung: CommitRung, folder: &Path) -> (RungResult, String) {
+    let database = folder.join("calls.db");
+    let request = serde_json::json!({ "kind": RungKind::Commits(rung), "database": database });
+    let request: RungRequest = serde_json::from_value(request).expect("the shape");
+    let result = run_rung(&request).unwrap_or_else(|error| panic!("{}: {error}", rung.name()));
+    let left: Vec<_> = std::fs::read_dir(folder).expect("a folder").flatten().collect();
+    assert_eq!(left.len(), 1, "{}: {left:?}", rung.name());
+    let found = check::calls(&database).expect("it can be read");
+    for entry in std::fs::read_dir(folder).expect("a folder").flatten() {
+        std::fs::remove_file(entry.path()).expect("it can be removed");
+    }
+    (result, found)
+}
+
+#[test]
+fn everybody_leaves_every_row_under_every_profile() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let work = [
+        (Committer::PerCall, Calls::Blocking(1)),
+        (Committer::Mutex, Calls::Blocking(3)),
+        (Committer::BareGroups, Calls::Blocking(3)),
+        (Committer::BareGroups, Calls::InFlight(16)),
+        (Committer::SavepointGroups, Calls::InFlight(16)),
+        (Committer::OneTransaction, Calls::Blocking(1)),
+        (Committer::Leafpress, Calls::Blocking(1)),
+        (Committer::Leafpress, Calls::Blocking(3)),
+        (Committer::Leafpress, Calls::InFlight(16)),
+    ];
+    for safety in PROFILES {
+        for (by, calls) in work {
+            let rung = rung(by, safety, calls);
+            let (result, found) = run(rung, folder.path());
+            let journal_mode = match safety {
+                Safety::Durable | Safety::Relaxed => "wal",
+                _ => "delete",
+            };
+            let expected = format!("100 rows, each call's own; {journal_mode}; ok");
+            assert_eq!(found, expected, "{}", rung.name());
+            assert_eq!(result.rows, 100, "{}", rung.name());
+            assert_eq!(result.latency_us.is_some(), by != Committer::OneTransaction);
+            assert!(result.series.is_none() && result.wall_s > 0.0, "{result:?}");
+        }
+    }
+}
+
+#[test]
+fn every_scene_keeps_its_course() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    for scene in [Scene::Course, Scene::NoCheckpoints, Scene::LongReader, Scene::ShortReaders] {
+        let rung = rung(Committer::PerCall, Safety::Relaxed, Calls::Blocking(1));
+        let rung = CommitRung { scene, rows: 1500, ..rung };
+        let (result, found) = run(rung, folder.path());
+        assert_eq!(found, "1500 rows, each call's own; wal; ok", "{scene:?}");
+        let course = result.series.expect("a course");
+        assert!(course.max_us.iter().flatten().count() > 0, "{scene:?}");
+        let wal_bytes_max = result.wal_bytes_max.expect("the WAL was watched");
+        assert!(wal_bytes_max > 4096, "{scene:?}: {wal_bytes_max}");
+        // 1,000 pages are the limit of the autocheckpoint.
+        let grows = scene == Scene::NoCheckpoints;
+        assert!(!grows || wal_bytes_max > 1500 * 4096, "{scene:?}: {wal_bytes_max}");
+    }
+}
+
+#[test]
+fn a_slow_sync_takes_its_time_for_the_rival_too() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let rung = rung(Committer::PerCall, Safety::Durable, Calls::Blocking(1));
+    let rung = CommitRung { scene: Scene::SlowSyncs, rows: 5, ..rung };
+    let (result, found) = run(rung, folder.path());
+    assert_eq!(found, "5 rows, each call's own; wal; ok");
+    let latency = result.latency_us.expect("calls");
+    // Never less than what is slept.
+    assert!(latency.p50 >= 20_000.0, "{latency:?}");
+}
+
+#[test]
+fn the_check_finds_what_is_missing_and_what_is_out_of_order() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let database = folder.path().join("calls.db");
+    let found_after = |sql: &str| {
+        let _ = std::fs::remove_file(&database);
+        let connection = rusqlite::Connection::open(&database).expect("it opens");
+        connection.execute_batch(super::TABLE).expect("a table");
+        let rows = [(0, 0), (1, 0), (0, 1), (1, 1), (0, 2)];
+        for (caller, n) in rows {
+            let call = super::Call::new(caller, n);
+            let row = rusqlite::params![caller, n as i64, call.text()];
+            connection.execute(super::INSERT, row).expect("a row");
+        }
+        connection.execute_batch(sql).expect("it is done");
+        drop(connection);
+        check::calls(&database).expect("it can be read")
+    };
+    assert_eq!(found_after(""), "5 rows, each call's own; delete; ok");
+    assert!(found_after("DELETE FROM call WHERE id = 3").starts_with("call 2 of caller 0"));
+    assert!(found_after("DELETE FROM call WHERE id = 5").starts_with("4 rows"));
+    assert!(found_after("UPDATE call SET text = 'x' WHERE id = 4").contains("caller 1"));
+    assert!(found_after("UPDATE call SET n = 1 WHERE id = 1").starts_with("call 1 of caller 0"));
+    let twice = "INSERT INTO call(caller, n, text) SELECT caller, n, text FROM call WHERE id = 5";
+    assert!(found_after(twice).starts_with("call 2 of caller 0"));
+}
+
+#[test]
+fn names_say_who_and_how() {
+    let name = |by, calls| rung(by, Safety::Durable, calls).name();
+    assert_eq!(name(Committer::Leafpress, Calls::Blocking(1)), "durable, leafpress, 1 blocking");
+    assert_eq!(name(Committer::PerCall, Calls::Blocking(1)), "durable, SQL, one commit a call");
+    let pipelined = name(Committer::BareGroups, Calls::InFlight(4096));
+    assert_eq!(pipelined, "durable, SQL, bare groups, 4096 in flight");
+}

@@ -1,0 +1,142 @@
+//! What a reader of a report must know to judge its figures: what was asked for,
+//! how it was measured, and what is for or against whom.
+//!
+//! Must never: claim anything that the experiments at hand do not do.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::commits::{self, WAL_BYTES_MAX};
+use crate::error::Result;
+use crate::experiment::{BenchOptions, CsvInput};
+use crate::plan::Group;
+use crate::report::Safety;
+use crate::rung::Work;
+use crate::{generate, sql};
+
+type Settings = BTreeMap<&'static str, Value>;
+
+/// The settings of these groups. Measures how fast `folder` syncs, where commits
+/// are measured.
+pub(crate) fn of(
+    options: &BenchOptions,
+    groups: &[Group],
+    csv: Option<&CsvInput>,
+    folder: &Path,
+) -> Result<BTreeMap<String, Value>> {
+    let mut settings = BTreeMap::from([
+        ("order", json!("interleaved: each round runs every rung of a group once")),
+        ("quick", json!(options.quick)),
+        ("leafpress", json!(env!("CARGO_PKG_VERSION"))),
+        ("rival_sqlite", json!(rusqlite::version())),
+    ]);
+    let (of_commits, of_loads): (Vec<&Group>, Vec<&Group>) =
+        groups.iter().partition(|group| group.work == Work::Commits);
+    if let Some(group) = of_loads.first() {
+        settings.insert("repeats", json!(options.rounds(group)));
+        add_loads(&mut settings, options, &of_loads, csv);
+    }
+    if let Some(group) = of_commits.first() {
+        let name = if of_loads.is_empty() { "repeats" } else { "repeats_of_commits" };
+        settings.insert(name, json!(options.rounds(group)));
+        add_commits(&mut settings, options, folder)?;
+    }
+    Ok(settings.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
+}
+
+fn add_loads(
+    settings: &mut Settings,
+    options: &BenchOptions,
+    groups: &[&Group],
+    csv: Option<&CsvInput>,
+) {
+    let between_runs =
+        if options.quick { "nothing" } else { "everything is synced, then half a second of rest" };
+    settings.extend([
+        ("between_runs", json!(between_runs)),
+        ("rival_pragmas", json!(sql::PRAGMAS)),
+        ("rival_index_pragmas", json!(sql::INDEX_PRAGMAS)),
+        ("rival_pragmas_in_existing_databases", json!(sql::DURABLE_PRAGMAS)),
+        (
+            "rival_ids",
+            json!("rows made in memory: SQLite gives the same ids itself, as that is the fastest"),
+        ),
+        (
+            "rival_sort",
+            json!(
+                "whole keys with the row's number, on all cores, within the time taken; the rows are made anew as they are inserted, which is faster than to fetch them from memory in the order of the keys"
+            ),
+        ),
+        (
+            "rival_durability",
+            json!("new databases: none, no journal, no sync; existing ones: WAL, FULL, as ours"),
+        ),
+        (
+            "leafpress_durability",
+            json!("full: file and folder are synced within the time taken, to our disadvantage"),
+        ),
+        (
+            "checked",
+            json!(
+                "each run: rows and sums, no file left; first run of a rung: integrity_check, and every value and type, and every index in its order"
+            ),
+        ),
+        ("indexed_column", json!(generate::INDEXED_COLUMN)),
+    ]);
+    if let Some(memory_bytes) = groups.iter().find_map(|group| group.memory_bytes) {
+        settings.insert("spill_memory_bytes", json!(memory_bytes));
+    }
+    if let Some(csv) = csv {
+        let columns: Vec<&str> = generate::CSV_COLUMNS.iter().map(|(name, _)| *name).collect();
+        settings.insert("csv_bytes", json!(csv.file.bytes));
+        settings.insert("csv_rows", json!(csv.file.rows));
+        settings.insert("csv_columns", json!(columns));
+        settings.insert("page_cache", json!("warm: the CSV file was read once before"));
+    }
+}
+
+fn add_commits(settings: &mut Settings, options: &BenchOptions, folder: &Path) -> Result<()> {
+    let between_runs = if options.quick {
+        "nothing"
+    } else {
+        "everything is synced, then a tenth of a second of rest"
+    };
+    let profiles = [Safety::Durable, Safety::Relaxed, Safety::Rollback, Safety::Rebuildable];
+    let pragmas: BTreeMap<&str, &str> =
+        profiles.iter().map(|safety| (safety.name(), commits::pragmas(*safety))).collect();
+    settings.extend([
+        ("between_runs_of_commits", json!(between_runs)),
+        ("commits", json!(options.commits)),
+        ("commit_table", json!(commits::TABLE)),
+        ("commit_pragmas", json!(pragmas)),
+        ("sync_us_median", json!(commits::sync_us_median(folder)?)),
+        ("wal_bytes_max", json!(WAL_BYTES_MAX)),
+        (
+            "commit_rows",
+            json!(
+                "a rung of \"writer\" ends when its time is up or its rows are done, so slow rivals have fewer rows: rows a second are compared; in \"checkpoint\" scenes beside the first have a part of the commits, slow syncs a tenth"
+            ),
+        ),
+        (
+            "commit_time",
+            json!(
+                "from the first call to the last acknowledgement; opening and closing, and so the last checkpoint, are outside of it for everybody"
+            ),
+        ),
+        (
+            "commit_latency",
+            json!(
+                "of each call, exact; with several in flight until its caller sees the answer, after those before it"
+            ),
+        ),
+        (
+            "commits_checked",
+            json!(
+                "each run: every acknowledged row is there with its text, each caller's in the order made, and no other; journal mode; integrity_check; the WAL's bound"
+            ),
+        ),
+    ]);
+    Ok(())
+}
