@@ -19,7 +19,7 @@ CRASH_IMAGES ?= 1000000
 
 .DEFAULT_GOAL := help
 .PHONY: help build test test-rust test-python test-large lint ci \
-	crash bench bench-rivals bench-billion release fuzz clean
+	crash bench bench-writer bench-rivals bench-billion release fuzz clean
 
 help: ## List these commands
 	@grep -E '^[a-z-]+:.*## ' $(firstword $(MAKEFILE_LIST)) \
@@ -96,6 +96,9 @@ ci: lint test ## What must pass before a merge
 
 bench: release ## Measure loads beside the best that SQL can do
 	$(LEAFPRESS) bench load presort --dir $(BENCH_DIR) --json bench-load.json $(BENCH_FLAGS)
+
+bench-writer: release ## Measure many small commits beside what SQLite does alone
+	$(LEAFPRESS) bench writer checkpoint --dir $(BENCH_DIR) --json bench-writer.json $(BENCH_FLAGS)
 
 bench-billion: release ## Load a billion rows made in memory (20 GB of disk)
 	$(LEAFPRESS) bench load --dir $(BENCH_DIR) --only billion --repeats 3 \

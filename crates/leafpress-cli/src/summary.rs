@@ -5,16 +5,18 @@
 
 #![expect(clippy::format_push_string, reason = "a summary has few lines")]
 
+mod bench;
+
+pub use self::bench::of_bench;
+
 use std::path::Path;
 use std::time::Duration;
 
 use leafpress::load::{ColumnReport, DryRun, IndexReport, Report, Stage};
 use leafpress::verify::VerifyReport;
-use leafpress_bench::report::{ExperimentReport, Ratio, Rung, Safety};
 
 use crate::human;
 use crate::output::{FAINT, STRONG, note, styled, verdict};
-use clap::builder::styling::Style;
 
 const WIDTH: usize = 80;
 const INDENT: &str = "  ";
@@ -266,73 +268,4 @@ fn verify_facts(report: &VerifyReport) -> Vec<[String; 3]> {
     let time = human::duration(Duration::from_secs_f64(report.elapsed_s));
     rows.push(["time", &time].map(String::from));
     rows.into_iter().map(|[name, text]| [name, String::new(), text]).collect()
-}
-
-/// What an experiment found: rungs by what they promise, then the ratios.
-pub fn of_bench(report: &ExperimentReport, written_to: Option<&Path>) -> String {
-    let promises = [
-        (Safety::Durable, "durable: synced, survives a power cut"),
-        (Safety::Relaxed, "relaxed: never corrupt, a power cut may take the last moments"),
-        (Safety::Rollback, "rollback: durable through a journal"),
-        (Safety::Rebuildable, "rebuildable: no promise, a crash can destroy the file"),
-    ];
-    let name_width = human::widest(report.rungs.iter().map(|rung| rung.name.as_str()));
-    let heading = ["median", "rows/s", "CPU", "peak"];
-    let mut text = bench_line("", name_width, &heading.map(str::to_owned), FAINT);
-    for (safety, promise) in promises {
-        let rungs = report.rungs.iter().filter(|rung| rung.safety == safety);
-        for (index, rung) in rungs.enumerate() {
-            if index == 0 {
-                text += &format!("{}\n", styled(STRONG, promise));
-            }
-            text += &bench_line(&rung.name, name_width, &rung_figures(rung), Style::new());
-        }
-    }
-    text += &ratios(report);
-    let unavailable = report.unavailable.iter();
-    text += &notes(&unavailable.map(|(name, why)| format!("{name}: {why}")).collect::<Vec<_>>());
-    if report.settings.get("quick").and_then(serde_json::Value::as_bool) == Some(true) {
-        text += &notes(&["a quick run: its figures mean nothing".to_owned()]);
-    }
-    if let Some(path) = written_to {
-        text += &format!("\nreport: {}\n", human::printable(&path.display().to_string()));
-    }
-    text
-}
-
-fn bench_line(name: &str, name_width: usize, figures: &[String; 4], style: Style) -> String {
-    const FIGURE_WIDTH: usize = 7;
-    let figures = figures.iter().map(|figure| format!(" {}", human::right(figure, FIGURE_WIDTH)));
-    let line = format!("{}{}", human::left(name, name_width), figures.collect::<String>());
-    format!("{INDENT}{}\n", styled(style, &line))
-}
-
-fn rung_figures(rung: &Rung) -> [String; 4] {
-    let time = |seconds: f64| human::duration(Duration::from_secs_f64(seconds.max(0.0)));
-    [
-        time(rung.median_s),
-        human::rate(rung.per_second),
-        rung.cpu_s.map(time).unwrap_or_default(),
-        rung.peak_mb.map(|peak_mb| format!("{peak_mb:.0} MB")).unwrap_or_default(),
-    ]
-}
-
-/// How many times faster than the rival; "worst" is the pair worst for us.
-fn ratios(report: &ExperimentReport) -> String {
-    if report.ratios.is_empty() {
-        return String::new();
-    }
-    let name_width =
-        human::widest(report.ratios.keys().map(String::as_str).chain(["times faster"]));
-    let line = |name: &str, figures: [String; 3]| {
-        let figures = figures.iter().map(|figure| human::right(figure, 8)).collect::<String>();
-        format!("{}{figures}", human::left(name, name_width))
-    };
-    let heading = line("times faster", ["worst", "median", "best"].map(str::to_owned));
-    let mut text = format!("\n{INDENT}{}\n", styled(FAINT, &heading));
-    for (name, Ratio { value, min, max }) in &report.ratios {
-        let figures = [min, value, max].map(|figure| format!("{figure:.1}"));
-        text += &format!("{INDENT}{}\n", line(name, figures));
-    }
-    text
 }

@@ -38,6 +38,39 @@ fn a_quick_run_prints_rungs_and_ratios_and_writes_its_report() {
 }
 
 #[test]
+fn a_quick_run_of_commits_prints_what_each_call_took() {
+    let folder = TempDir::new().unwrap();
+    let arguments = ["bench", "writer", "checkpoint", "--quick", "--repeats", "1"];
+    let only = ["--only", "blocking64,pipelined_vs_one_transaction,worst_commit"];
+    let arguments = [&arguments[..], &only, &["--commits", "2k", "--json", "r.json"]].concat();
+    let outcome = run(folder.path(), &arguments).expect_status(0);
+    for expected in [
+        "durable, leafpress, 64 blocking",
+        "durable, SQL, one transaction",
+        "relaxed: never corrupt",
+        "commits, SQL, autocheckpoint",
+        "p99.9",
+        "WAL",
+        "times better",
+        "pipelined_vs_one_transaction",
+        "its figures mean nothing",
+    ] {
+        assert!(outcome.stdout.contains(expected), "{expected}: {}", outcome.stdout);
+    }
+    for line in outcome.stdout.lines() {
+        assert!(line.chars().count() <= 80, "too wide: {line}");
+    }
+    let report = fs::read_to_string(folder.path().join("r.json")).unwrap();
+    let report: serde_json::Value = serde_json::from_str(&report).unwrap();
+    assert_eq!(report["settings"]["commits"], 2000);
+    assert_eq!(report["settings"]["repeats"], 1);
+    assert_eq!(report["ratios"].as_object().unwrap().len(), 3);
+    let slots = report["rungs"].as_array().unwrap().iter().filter(|it| it["series"].is_object());
+    assert_eq!(slots.count(), 2);
+    assert_eq!(names_in(folder.path()), ["r.json"], "nothing else is left");
+}
+
+#[test]
 fn json_on_stdout_is_one_object_and_nothing_else() {
     let folder = TempDir::new().unwrap();
     let arguments = ["bench", "load", "--quick", "--only", "csv_typed_vs_sql", "--json", "-"];
@@ -59,6 +92,9 @@ fn what_makes_no_sense_is_refused_before_anything_is_measured() {
         (&["presort", "--only", "nonsense"], "keys_vs_sql"),
         (&["presort", "nonsense"], "presort"),
         (&["--keys", "0"], "from 1 up"),
+        (&["--commits", "0"], "from 1 up"),
+        (&["writer", "--only", "nonsense"], "blocking64"),
+        (&["checkpoint", "--only", "alone"], "worst_commit_slow"),
         (&["--json", "missing/report.json"], "no such folder"),
         (&["--json", "."], "a folder"),
         (&["--bytes", "0"], "from 1 up"),

@@ -63,13 +63,16 @@ fn bench_options(flags: &BenchFlags, json: Option<PathBuf>) -> BenchOptions {
     let experiment = |flag: &BenchExperimentFlag| match flag {
         BenchExperimentFlag::Load => Experiment::Load,
         BenchExperimentFlag::Presort => Experiment::Presort,
+        BenchExperimentFlag::Writer => Experiment::Writer,
+        BenchExperimentFlag::Checkpoint => Experiment::Checkpoint,
     };
     BenchOptions {
         experiments: flags.experiments.iter().map(experiment).collect(),
         bytes: flags.bytes.unwrap_or(defaults.bytes),
         rows: if flags.rows.is_empty() { defaults.rows } else { flags.rows.clone() },
         keys: flags.keys.unwrap_or(defaults.keys),
-        repeats: flags.repeats.unwrap_or(defaults.repeats),
+        commits: flags.commits.unwrap_or(defaults.commits),
+        repeats: flags.repeats,
         dir: flags.dir.clone(),
         only: flags.only.clone(),
         quick: flags.quick,

@@ -6,11 +6,11 @@ use clap::{Args, Subcommand, ValueEnum, ValueHint};
 
 use super::{parse_amount, parse_repeats};
 
-/// Measure loads on this machine's own disk, beside the best that SQL can do
+/// Measure loads and commits on this machine's own disk, beside the best that SQL can do
 ///
 /// Each piece of work runs in a process of its own, in turns with its rival; what they left is
-/// compared. With the defaults an experiment takes many minutes, more than 1 GB of memory (SQL's
-/// cache) and up to 16 GB of disk. Temporary files are removed at the end, also after ctrl-C.
+/// compared. With the defaults an experiment with loads takes many minutes, more than 1 GB of memory
+/// (SQL's cache) and up to 16 GB of disk; one with commits some minutes and 1 GB of disk. Temporary files are removed at the end, also after ctrl-C.
 #[derive(Debug, Args)]
 #[command(arg_required_else_help = true)]
 #[command(subcommand_negates_reqs = true, args_conflicts_with_subcommands = true)]
@@ -20,6 +20,8 @@ Examples:
   leafpress bench load presort --dir /mnt/disk --json report.json
   leafpress bench load --only csv_vs_sql --bytes 100M --repeats 3
   leafpress bench presort --only keys_vs_sql,spill_vs_batches --keys 1M
+  leafpress bench writer checkpoint --json commits.json
+  leafpress bench writer --only blocking64,alone --repeats 5
 
 Exit status: 0 all done, 2 the command line makes no sense, 3 failed or stopped,
 and no report was written.")]
@@ -45,7 +47,14 @@ pub struct BenchFlags {
     #[arg(long, value_name = "N", value_parser = parse_amount)]
     pub keys: Option<u64>,
 
-    /// How often each rung runs [default: 5]
+    /// How many one-row commits 'checkpoint' makes [default: 1M]
+    ///
+    /// With slow syncs a tenth of them, with a long reader three tenths, with short readers and
+    /// without checkpoints a fifth.
+    #[arg(long, value_name = "N", value_parser = parse_amount)]
+    pub commits: Option<u64>,
+
+    /// How often each rung runs [default: 5, and 3 where commits are measured]
     #[arg(long, value_name = "N", value_parser = parse_repeats)]
     pub repeats: Option<usize>,
 
@@ -83,6 +92,10 @@ pub enum BenchExperimentFlag {
     Load,
     /// Rows in no order: sorted, spilled, appended, indexed
     Presort,
+    /// One-row transactions of many callers, under each profile: how many a second
+    Writer,
+    /// One-row transactions while checkpoints run: how long the slowest takes
+    Checkpoint,
 }
 
 /// Parts of experiments.

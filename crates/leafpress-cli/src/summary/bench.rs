@@ -1,0 +1,154 @@
+//! What an experiment found, as tables.
+//!
+//! Must never: leave out a rung, or a ratio that is bad for us.
+
+use std::path::Path;
+use std::time::Duration;
+
+use clap::builder::styling::Style;
+use leafpress_bench::report::{ExperimentReport, Ratio, Rung, Safety};
+
+use super::{INDENT, notes};
+use crate::human;
+use crate::output::{FAINT, STRONG, styled};
+
+/// A table of rungs: those that it takes, and what it shows of each.
+struct Table {
+    takes: fn(&Rung) -> bool,
+    headings: &'static [&'static str],
+    figures: fn(&Rung) -> Vec<String>,
+}
+
+/// Every rung is in one of them: what has a result as a whole; what answers each
+/// call; and that over time.
+const TABLES: [Table; 3] = [
+    Table {
+        takes: |rung| rung.latency_us.is_none(),
+        headings: &["median", "rows/s", "CPU", "peak"],
+        figures: whole_figures,
+    },
+    Table {
+        takes: |rung| rung.latency_us.is_some() && rung.wal_mb_max.is_none(),
+        headings: &["rows/s", "p50", "p99.9", "worst"],
+        figures: call_figures,
+    },
+    Table {
+        takes: |rung| rung.latency_us.is_some() && rung.wal_mb_max.is_some(),
+        headings: &["rows/s", "p50", "p99.9", "worst", "WAL"],
+        figures: |rung| {
+            let wal = rung.wal_mb_max.map(|wal_mb| format!("{wal_mb:.0} MB"));
+            call_figures(rung).into_iter().chain(wal).collect()
+        },
+    },
+];
+
+/// What an experiment found: rungs by what they promise, then the ratios.
+pub fn of_bench(report: &ExperimentReport, written_to: Option<&Path>) -> String {
+    let tables = TABLES.iter().filter_map(|table| {
+        let rungs: Vec<&Rung> = report.rungs.iter().filter(|rung| (table.takes)(rung)).collect();
+        (!rungs.is_empty()).then(|| table.print(&rungs))
+    });
+    let mut text = tables.collect::<Vec<_>>().join("\n");
+    text += &ratios(report);
+    let unavailable = report.unavailable.iter();
+    text += &notes(&unavailable.map(|(name, why)| format!("{name}: {why}")).collect::<Vec<_>>());
+    if report.settings.get("quick").and_then(serde_json::Value::as_bool) == Some(true) {
+        text += &notes(&["a quick run: its figures mean nothing".to_owned()]);
+    }
+    if let Some(path) = written_to {
+        text += &format!("\nreport: {}\n", human::printable(&path.display().to_string()));
+    }
+    text
+}
+
+impl Table {
+    fn print(&self, rungs: &[&Rung]) -> String {
+        let promises = [
+            (Safety::Durable, "durable: synced, survives a power cut"),
+            (Safety::Relaxed, "relaxed: never corrupt, a power cut may take the last moments"),
+            (Safety::Rollback, "rollback: durable through a journal"),
+            (Safety::Rebuildable, "rebuildable: no promise, a crash can destroy the file"),
+        ];
+        let name_width = human::widest(rungs.iter().map(|rung| rung.name.as_str()));
+        let headings: Vec<String> = self.headings.iter().map(|it| (*it).to_owned()).collect();
+        let mut text = line("", name_width, &headings, FAINT);
+        for (safety, promise) in promises {
+            let rungs = rungs.iter().filter(|rung| rung.safety == safety);
+            for (index, rung) in rungs.enumerate() {
+                if index == 0 {
+                    text += &format!("{}\n", styled(STRONG, promise));
+                }
+                text += &line(&rung.name, name_width, &(self.figures)(rung), Style::new());
+            }
+        }
+        text
+    }
+}
+
+fn line(name: &str, name_width: usize, figures: &[String], style: Style) -> String {
+    const FIGURE_WIDTH: usize = 7;
+    let figures = figures.iter().map(|figure| format!(" {}", human::right(figure, FIGURE_WIDTH)));
+    let line = format!("{}{}", human::left(name, name_width), figures.collect::<String>());
+    format!("{INDENT}{}\n", styled(style, &line))
+}
+
+fn whole_figures(rung: &Rung) -> Vec<String> {
+    let time = |seconds: f64| human::duration(Duration::from_secs_f64(seconds.max(0.0)));
+    vec![
+        time(rung.median_s),
+        human::rate(rung.per_second),
+        rung.cpu_s.map(time).unwrap_or_default(),
+        rung.peak_mb.map(|peak_mb| format!("{peak_mb:.0} MB")).unwrap_or_default(),
+    ]
+}
+
+fn call_figures(rung: &Rung) -> Vec<String> {
+    let latencies = rung.latency_us.map(|latency| [latency.p50, latency.p999, latency.max]);
+    let latencies = latencies.into_iter().flatten().map(latency);
+    [human::rate(rung.per_second)].into_iter().chain(latencies).collect()
+}
+
+/// What a single call took: `14 µs`, `1.2 ms`, `2.50 s`.
+fn latency(us: f64) -> String {
+    match us {
+        us if us < 999.5 => format!("{us:.0} µs"),
+        us if us < 9_950.0 => format!("{:.1} ms", us / 1e3),
+        us if us < 999_500.0 => format!("{:.0} ms", us / 1e3),
+        us => human::duration(Duration::from_secs_f64(us / 1e6)),
+    }
+}
+
+/// How many times better than the rival; "worst" is the pair worst for us.
+fn ratios(report: &ExperimentReport) -> String {
+    if report.ratios.is_empty() {
+        return String::new();
+    }
+    let has_calls = report.rungs.iter().any(|rung| rung.latency_us.is_some());
+    let heading = if has_calls { "times better" } else { "times faster" };
+    let name_width = human::widest(report.ratios.keys().map(String::as_str).chain([heading]));
+    let line = |name: &str, figures: [String; 3]| {
+        let figures = figures.iter().map(|figure| human::right(figure, 8)).collect::<String>();
+        format!("{}{figures}", human::left(name, name_width))
+    };
+    let heading = line(heading, ["worst", "median", "best"].map(str::to_owned));
+    let mut text = format!("\n{INDENT}{}\n", styled(FAINT, &heading));
+    for (name, Ratio { value, min, max }) in &report.ratios {
+        // Where ours is near the rival, or behind, the second digit matters.
+        let figures = [min, value, max].map(|figure| {
+            if *figure < 9.95 { format!("{figure:.2}") } else { format!("{figure:.1}") }
+        });
+        text += &format!("{INDENT}{}\n", line(name, figures));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_latency_has_the_unit_that_fits() {
+        let texts = [14.2, 999.6, 1234.0, 53_600.0, 2_500_000.0].map(latency);
+        assert_eq!(texts, ["14 µs", "1.0 ms", "1.2 ms", "54 ms", "2.50 s"]);
+    }
+}
