@@ -50,8 +50,10 @@ const BUSY_WAIT: Duration = Duration::from_millis(1);
 pub(super) struct LocalCounts {
     /// Times that somebody else's lock was waited for.
     pub(super) busy_waits: AtomicU64,
-    /// Groups of which a part had to be carried out again.
-    pub(super) replays: AtomicU64,
+    /// Transactions that were lost with calls in them.
+    pub(super) rolled_back: AtomicU64,
+    /// Calls that are carried out again because of that.
+    pub(super) calls_replayed: AtomicU64,
     /// Nanoseconds that COMMITs took since the last look.
     pub(super) commit_ns: AtomicU64,
     /// Size of the write-ahead log after the last commit.
@@ -107,7 +109,7 @@ impl LocalTarget {
         let busy = Arc::new(BusyClock::new(busy_limit));
         let (clock, waits) = (Arc::clone(&busy), Arc::clone(&counts));
         connection.busy_handler(Some(move |attempt: i32| {
-            waits.busy_waits.fetch_add(1, Ordering::Relaxed);
+            waits.busy_waits.fetch_add(u64::from(attempt == 0), Ordering::Relaxed);
             clock.wait(attempt)
         }))?;
         if let Some(gate) = gate.clone() {
@@ -142,6 +144,11 @@ impl LocalTarget {
         {
             tracing::debug!(%error, "ROLLBACK after a failure failed too");
         }
+    }
+
+    fn count_replay(&self, calls: usize) {
+        self.counts.rolled_back.fetch_add(1, Ordering::Relaxed);
+        self.counts.calls_replayed.fetch_add(calls as u64, Ordering::Relaxed);
     }
 
     fn begin(&mut self) -> Result<()> {
@@ -382,7 +389,7 @@ impl CommitTarget for LocalTarget {
             match self.commit_range(group, &range) {
                 RangeEnd::Answered => {}
                 RangeEnd::LostAt(index) => {
-                    self.counts.replays.fetch_add(1, Ordering::Relaxed);
+                    self.count_replay(index - range.start);
                     ranges.push(index + 1..range.end);
                     ranges.push(range.start..index);
                 }
@@ -391,7 +398,7 @@ impl CommitTarget for LocalTarget {
                 }
                 RangeEnd::NotCommitted(_) => {
                     // What fits is committed, and only what does not fit fails.
-                    self.counts.replays.fetch_add(1, Ordering::Relaxed);
+                    self.count_replay(range.len());
                     let middle = range.start + range.len() / 2;
                     ranges.push(middle..range.end);
                     ranges.push(range.start..middle);

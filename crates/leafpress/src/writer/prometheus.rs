@@ -11,6 +11,7 @@
 use std::fmt::Write as _;
 
 use super::stats::{Bucket, WriterStats};
+use crate::checkpoint::CheckpointStats;
 
 const PREFIX: &str = "leafpress_writer";
 
@@ -34,6 +35,9 @@ impl WriterStats {
         let mut text = Exposition::new(labels);
         self.add_counters(&mut text);
         self.add_gauges(&mut text);
+        if let Some(checkpoints) = &self.checkpoints {
+            add_checkpoints(checkpoints, &mut text);
+        }
         let size = &self.group_size;
         text.histogram(
             "group_size",
@@ -108,6 +112,44 @@ impl WriterStats {
             text.describe(name, "1 if it was in a read transaction when last used.", "gauge");
             text.sample(name, "", &label, u8::from(reader.in_transaction));
         }
+    }
+}
+
+fn add_checkpoints(checkpoints: &CheckpointStats, text: &mut Exposition) {
+    for (name, help, value) in [
+        ("checkpoint_passes_total", "Checkpoints beside the writer.", checkpoints.passes),
+        (
+            "checkpoint_catch_ups_total",
+            "Times that the writer was held so that the log could rewind.",
+            checkpoints.catch_ups,
+        ),
+        (
+            "checkpoint_catch_ups_given_up_total",
+            "Times that it was held in vain, because of readers or other processes.",
+            checkpoints.catch_ups_given_up,
+        ),
+        (
+            "checkpoint_truncations_total",
+            "Times that the log was cut to zero bytes.",
+            checkpoints.truncations,
+        ),
+        (
+            "checkpoint_errors_total",
+            "Checkpoints that ended with an error; each is tried again.",
+            checkpoints.errors,
+        ),
+    ] {
+        text.describe(name, help, "counter");
+        text.sample(name, "", &[], value);
+    }
+    let name = "checkpoint_held_seconds_max";
+    text.describe(name, "The longest that the writer was held for a checkpoint.", "gauge");
+    text.sample(name, "", &[], checkpoints.writer_held_us_max as f64 / 1e6);
+    if let Some(stuck) = &checkpoints.stuck_reader {
+        let label = [("reader", stuck.name.as_deref().unwrap_or("another process"))];
+        let name = "stuck_reader_seconds";
+        text.describe(name, "For how long a reader has kept the log from shrinking.", "gauge");
+        text.sample(name, "", &label, stuck.stuck_for.as_secs_f64());
     }
 }
 

@@ -14,7 +14,8 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::call::Call;
-use super::ticket::{Entry, GroupEvent, Take, Ticket, lock};
+use super::thread;
+use super::ticket::{Entry, GroupEvent, Take, Ticket, lock, waits_for_itself};
 use crate::error::{Error, ErrorKind, Result};
 
 /// How groups are made of what waits.
@@ -75,6 +76,9 @@ impl CallQueue {
     pub(super) fn push<T>(&self, call: Call, take: Take<T>) -> Result<Ticket<T>> {
         let mut state = lock(&self.state);
         while state.closed.is_none() && state.entries.len() >= self.capacity {
+            if thread::is_writer() {
+                return Err(waits_for_itself());
+            }
             state.waiting_for_room += 1;
             state = self.room.wait(state).unwrap_or_else(PoisonError::into_inner);
             state.waiting_for_room -= 1;
@@ -197,6 +201,7 @@ mod tests {
     use super::*;
     use crate::writer::call::{Answer, Batch};
 
+    #[expect(clippy::needless_pass_by_value, reason = "tickets take answers like that")]
     fn done(answer: Answer) -> Result<()> {
         matches!(answer, Answer::Done).then_some(()).ok_or_else(|| Error::usage("another answer"))
     }

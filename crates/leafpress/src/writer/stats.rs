@@ -159,6 +159,21 @@ pub(crate) struct GroupDone {
     pub answered: Instant,
     /// Size of the write-ahead log now; 0 without one.
     pub wal_bytes: u64,
+    /// What went wrong on the way to it.
+    pub detours: Detours,
+}
+
+/// What else happened while a group was made and committed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Detours {
+    /// Calls that were taken back before it began.
+    pub cancelled: u64,
+    /// Times that its transaction was lost.
+    pub rolled_back: u64,
+    /// Calls that ran again because of that.
+    pub calls_replayed: u64,
+    /// Times that another connection's lock was waited for.
+    pub busy_waits: u64,
 }
 
 /// Takes the numbers as they come. The writer's thread tells it of groups,
@@ -167,25 +182,29 @@ pub(crate) struct GroupDone {
 pub(crate) struct Recorder {
     opened: Instant,
     groups: Mutex<Groups>,
-    calls_cancelled: AtomicU64,
     queue_full: AtomicU64,
-    queue_depth: AtomicU64,
-    queue_depth_max: AtomicU64,
 }
 
 /// What the writer's thread tells.
 #[derive(Debug, Clone)]
 struct Groups {
     calls_failed: u64,
-    rolled_back: u64,
-    calls_replayed: u64,
-    busy_waits: u64,
+    detours: Detours,
     wal_bytes: u64,
     wal_bytes_max: u64,
     size: Distribution,
     wait: Distribution,
     commit: Distribution,
     total: Distribution,
+}
+
+impl Detours {
+    fn add(&mut self, more: &Self) {
+        self.cancelled += more.cancelled;
+        self.rolled_back += more.rolled_back;
+        self.calls_replayed += more.calls_replayed;
+        self.busy_waits += more.busy_waits;
+    }
 }
 
 impl Recorder {
@@ -195,9 +214,7 @@ impl Recorder {
             opened: Instant::now(),
             groups: Mutex::new(Groups {
                 calls_failed: 0,
-                rolled_back: 0,
-                calls_replayed: 0,
-                busy_waits: 0,
+                detours: Detours::default(),
                 wal_bytes: 0,
                 wal_bytes_max: 0,
                 size: Distribution::new(GROUP_SIZE_MAX),
@@ -205,10 +222,7 @@ impl Recorder {
                 commit: Distribution::new(LATENCY_US_MAX),
                 total: Distribution::new(LATENCY_US_MAX),
             }),
-            calls_cancelled: AtomicU64::new(0),
             queue_full: AtomicU64::new(0),
-            queue_depth: AtomicU64::new(0),
-            queue_depth_max: AtomicU64::new(0),
         }
     }
 
@@ -225,30 +239,9 @@ impl Recorder {
         groups.size.record(calls);
         groups.commit.record(microseconds(group.commit));
         groups.calls_failed += group.failed;
+        groups.detours.add(&group.detours);
         groups.wal_bytes = group.wal_bytes;
         groups.wal_bytes_max = groups.wal_bytes_max.max(group.wal_bytes);
-    }
-
-    /// A group was lost; so many of its calls will run again.
-    pub fn group_rolled_back(&self, calls_replayed: u64) {
-        let mut groups = self.groups();
-        groups.rolled_back += 1;
-        groups.calls_replayed += calls_replayed;
-    }
-
-    /// Calls were answered with an error and are in no committed group.
-    pub fn calls_failed(&self, calls: u64) {
-        self.groups().calls_failed += calls;
-    }
-
-    /// Another connection was writing when a group should begin.
-    pub fn busy_wait(&self) {
-        self.groups().busy_waits += 1;
-    }
-
-    /// A call was taken back before it began.
-    pub fn call_cancelled(&self) {
-        self.calls_cancelled.fetch_add(1, Ordering::Relaxed);
     }
 
     /// A call was sent away as the queue was full.
@@ -256,18 +249,8 @@ impl Recorder {
         self.queue_full.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// So many calls wait now. Whoever changes the queue tells it while the
-    /// queue is still locked: then the last number told is the right one.
-    pub fn queue_depth(&self, calls: usize) {
-        let calls = calls as u64;
-        self.queue_depth.store(calls, Ordering::Relaxed);
-        if calls > self.queue_depth_max.load(Ordering::Relaxed) {
-            self.queue_depth_max.fetch_max(calls, Ordering::Relaxed);
-        }
-    }
-
-    /// The numbers of this moment. Readers are not its business: whoever has
-    /// the pool puts `oldest_reader` in.
+    /// The numbers of this moment. The queue, the readers and the checkpointer
+    /// are not its business: whoever has them puts their numbers in.
     pub fn snapshot(&self) -> WriterStats {
         // Quantiles are looked for in a copy, while the next group goes on.
         let groups = self.groups().clone();
@@ -277,17 +260,17 @@ impl Recorder {
             commits: group_size.count,
             calls: group_size.sum,
             calls_failed: groups.calls_failed,
-            calls_cancelled: self.calls_cancelled.load(Ordering::Relaxed),
+            calls_cancelled: groups.detours.cancelled,
             queue_full: self.queue_full.load(Ordering::Relaxed),
-            groups_rolled_back: groups.rolled_back,
-            calls_replayed: groups.calls_replayed,
-            busy_waits: groups.busy_waits,
+            groups_rolled_back: groups.detours.rolled_back,
+            calls_replayed: groups.detours.calls_replayed,
+            busy_waits: groups.detours.busy_waits,
             group_size,
             wait: groups.wait.latency(),
             commit: groups.commit.latency(),
             total: groups.total.latency(),
-            queue_depth: self.queue_depth.load(Ordering::Relaxed),
-            queue_depth_max: self.queue_depth_max.load(Ordering::Relaxed),
+            queue_depth: 0,
+            queue_depth_max: 0,
             wal_bytes: groups.wal_bytes,
             wal_bytes_max: groups.wal_bytes_max,
             oldest_reader: None,
@@ -400,6 +383,17 @@ impl fmt::Display for WriterStats {
         writeln!(f, "WAL            {} bytes, at most {}", self.wal_bytes, self.wal_bytes_max)?;
         if let Some(reader) = &self.oldest_reader {
             writeln!(f, "oldest reader  {reader}")?;
+        }
+        if let Some(checkpoints) = &self.checkpoints {
+            writeln!(
+                f,
+                "checkpoints    {} passes, {} catch-ups, {} given up, {} truncations, {} errors",
+                checkpoints.passes,
+                checkpoints.catch_ups,
+                checkpoints.catch_ups_given_up,
+                checkpoints.truncations,
+                checkpoints.errors
+            )?;
         }
         write!(f, "               {}", columns(["p50", "p99", "p99.9", "max", "mean"]))?;
         for (name, latency) in

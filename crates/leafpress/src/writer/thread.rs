@@ -8,15 +8,16 @@
 //! Must never: hand out an answer before the target has returned, or end while
 //! somebody waits.
 
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
 use super::local::LocalCounts;
 use super::queue::{CallQueue, Grouping};
-use super::stats::{GroupDone, Recorder};
+use super::stats::{Detours, GroupDone, Recorder};
 use super::target::{CommitTarget, Group};
 use super::ticket::Entry;
 use crate::error::{Error, Result};
@@ -26,6 +27,16 @@ use crate::error::{Error, Result};
 /// commit would.
 const GATHER_PART: u32 = 4;
 const GATHER_MAX: Duration = Duration::from_millis(2);
+
+thread_local! {
+    static IS_WRITER: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether this is a writer's thread: what waits for an answer here, waits for
+/// ever.
+pub(super) fn is_writer() -> bool {
+    IS_WRITER.get()
+}
 
 /// What the thread works with.
 pub(super) struct Parts {
@@ -45,6 +56,7 @@ pub(super) fn start(parts: Parts) -> Result<JoinHandle<Result<()>>> {
 }
 
 fn run(mut parts: Parts) -> Result<()> {
+    IS_WRITER.set(true);
     let mut loop_state = Loop::default();
     let queue = Arc::clone(&parts.queue);
     let outcome = catch_unwind(AssertUnwindSafe(|| {
@@ -78,7 +90,7 @@ struct Loop {
     group: Group,
     expected: usize,
     gather_max: Duration,
-    replays: u64,
+    detours: Detours,
 }
 
 impl Loop {
@@ -86,8 +98,7 @@ impl Loop {
     fn commit(&mut self, parts: &mut Parts) -> Result<(), String> {
         let taken = self.entries.len();
         self.entries.retain_mut(Entry::begin);
-        let cancelled = taken - self.entries.len();
-        (0..cancelled).for_each(|_| parts.recorder.call_cancelled());
+        self.detours.cancelled += (taken - self.entries.len()) as u64;
         if self.entries.is_empty() {
             return Ok(());
         }
@@ -104,7 +115,8 @@ impl Loop {
         let failed = self.answer();
         let wal_bytes =
             parts.counts.as_ref().map_or(0, |counts| counts.wal_bytes.load(Ordering::Relaxed));
-        let done = GroupDone { failed, begun, commit, answered, wal_bytes };
+        let detours = std::mem::take(&mut self.detours);
+        let done = GroupDone { failed, begun, commit, answered, wal_bytes, detours };
         parts.recorder.group_committed(&done, self.submitted.iter().copied());
         tracing::trace!(calls = self.submitted.len(), failed, ?commit, "group committed");
         self.expected = self.submitted.len();
@@ -115,15 +127,11 @@ impl Loop {
     /// Takes over what the target counted; how long COMMIT took.
     fn count(&mut self, parts: &Parts, whole: Duration) -> Duration {
         let Some(counts) = &parts.counts else { return whole };
-        let replays = counts.replays.load(Ordering::Relaxed);
-        for _ in self.replays..replays {
-            parts.recorder.group_rolled_back(self.group.len() as u64);
-        }
-        self.replays = replays;
-        for _ in 0..counts.busy_waits.swap(0, Ordering::Relaxed) {
-            parts.recorder.busy_wait();
-        }
-        Duration::from_nanos(counts.commit_ns.swap(0, Ordering::Relaxed))
+        let take = |count: &AtomicU64| count.swap(0, Ordering::Relaxed);
+        self.detours.rolled_back += take(&counts.rolled_back);
+        self.detours.calls_replayed += take(&counts.calls_replayed);
+        self.detours.busy_waits += take(&counts.busy_waits);
+        Duration::from_nanos(take(&counts.commit_ns))
     }
 
     /// Hands out the answers, then wakes those who wait; how many failed.

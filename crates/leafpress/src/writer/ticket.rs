@@ -15,6 +15,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use super::call::{Answer, Batch, Call};
+use super::thread;
 use crate::error::{Error, ErrorKind, Result};
 
 /// Locks, whatever happened to others: no code of a caller's ever runs under
@@ -190,6 +191,9 @@ impl<T> Ticket<T> {
     /// What went wrong with this call; nothing of it is in the database then,
     /// unless the kind is [`OutcomeUnknown`](ErrorKind::OutcomeUnknown).
     pub fn wait(self) -> Result<T> {
+        if thread::is_writer() && !self.is_answered() {
+            return Err(waits_for_itself());
+        }
         self.slot.event.wait(None, || self.slot.is_answered());
         self.fetch().unwrap_or_else(|| Err(fetched_before()))
     }
@@ -199,6 +203,9 @@ impl<T> Ticket<T> {
     /// # Errors
     /// The ticket again, if there is no answer yet. The call goes on.
     pub fn wait_timeout(self, limit: Duration) -> Result<Result<T>, Self> {
+        if thread::is_writer() && !self.is_answered() {
+            return Ok(Err(waits_for_itself()));
+        }
         let deadline = Instant::now().checked_add(limit);
         if self.slot.event.wait(deadline, || self.slot.is_answered()) {
             Ok(self.fetch().unwrap_or_else(|| Err(fetched_before())))
@@ -249,6 +256,12 @@ impl<T> Future for Ticket<T> {
         }
         Poll::Ready(self.fetch().unwrap_or_else(|| Err(fetched_before())))
     }
+}
+
+/// A closure in a transaction that waits for a call of its own writer.
+pub(super) fn waits_for_itself() -> Error {
+    Error::usage("a closure inside a transaction cannot wait for a call to a writer: that is carried out after it")
+        .to_do("use the transaction that the closure was given")
 }
 
 fn fetched_before() -> Error {

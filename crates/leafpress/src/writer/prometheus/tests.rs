@@ -7,6 +7,7 @@ use proptest::prelude::*;
 
 use super::super::readers::OldestReader;
 use super::super::stats::{Bucket, GroupSizes, Latency, WriterStats};
+use crate::checkpoint::CheckpointStats;
 
 fn some_stats() -> WriterStats {
     let buckets = vec![Bucket { at_most: 1, count: 2 }, Bucket { at_most: 2, count: 3 }];
@@ -41,7 +42,12 @@ fn some_stats() -> WriterStats {
         wal_bytes: 4_152,
         wal_bytes_max: 4_194_304,
         oldest_reader: Some(oldest),
-        checkpoints: None,
+        checkpoints: Some(CheckpointStats {
+            passes: 9,
+            catch_ups: 3,
+            writer_held_us_max: 1_500,
+            ..CheckpointStats::default()
+        }),
     }
 }
 

@@ -11,8 +11,14 @@ pub(in crate::writer) fn record_all(recorder: &Recorder, latencies_us: &[u64]) {
         let duration = Duration::from_micros(latency_us);
         let submitted = Instant::now();
         let begun = submitted + duration;
-        let group =
-            GroupDone { failed: 0, begun, commit: duration, answered: begun, wal_bytes: 4_152 };
+        let group = GroupDone {
+            failed: 0,
+            begun,
+            commit: duration,
+            answered: begun,
+            wal_bytes: 4_152,
+            detours: Detours::default(),
+        };
         recorder.group_committed(&group, [submitted].into_iter());
     }
 }
@@ -29,19 +35,20 @@ fn a_group_counts_each_of_its_calls_once() {
         commit: Duration::from_micros(120),
         answered,
         wal_bytes: 8_192,
+        detours: Detours { cancelled: 1, rolled_back: 1, calls_replayed: 5, busy_waits: 1 },
     };
+    let plain = Detours::default();
     // One was submitted after BEGIN: it did not wait at all.
     let late = begun + Duration::from_micros(10);
     recorder.group_committed(&group, [submitted, submitted, late].into_iter());
-    recorder.group_rolled_back(5);
-    recorder.calls_failed(1);
-    recorder.busy_wait();
-    recorder.call_cancelled();
     recorder.queue_full();
-    recorder.group_committed(&GroupDone { wal_bytes: 4_096, ..group }, [late].into_iter());
+    recorder.group_committed(
+        &GroupDone { wal_bytes: 4_096, detours: plain, ..group },
+        [late].into_iter(),
+    );
 
     let stats = recorder.snapshot();
-    assert_eq!((stats.commits, stats.calls, stats.calls_failed), (2, 4, 5));
+    assert_eq!((stats.commits, stats.calls, stats.calls_failed), (2, 4, 4));
     assert_eq!((stats.groups_rolled_back, stats.calls_replayed), (1, 5));
     assert_eq!((stats.busy_waits, stats.calls_cancelled, stats.queue_full), (1, 1, 1));
     assert_eq!((stats.wal_bytes, stats.wal_bytes_max), (4_096, 8_192));
@@ -50,16 +57,6 @@ fn a_group_counts_each_of_its_calls_once() {
     assert_eq!((stats.commit.count, stats.commit.p50_us, stats.commit.max_us), (2, 120, 120));
     assert_eq!((stats.total.sum_us, stats.total.max_us), (250 + 250 + 140 + 140, 250));
     assert!((stats.total.mean_us - 195.0).abs() < 1e-9);
-}
-
-#[test]
-fn the_queue_is_as_deep_as_was_told_last() {
-    let recorder = Recorder::new();
-    for calls in [1, 7, 3] {
-        recorder.queue_depth(calls);
-    }
-    let stats = recorder.snapshot();
-    assert_eq!((stats.queue_depth, stats.queue_depth_max), (3, 7));
 }
 
 #[test]
