@@ -198,6 +198,10 @@ impl FaultControl {
             None => act(),
             Some(Fault::Error) => Err(error_of(io)),
             Some(Fault::ErrorAfter) => act().and(Err(error_of(io))),
+            // As SQLite's own VFS says it where the shared memory cannot grow.
+            Some(Fault::Full | Fault::ShortWrite) if io == IoKind::ShmMap => {
+                Err(VfsError::IO_SHM_SIZE)
+            }
             Some(Fault::Full | Fault::ShortWrite) => Err(VfsError::FULL),
             Some(Fault::Slow(duration)) => {
                 std::thread::sleep(duration);

@@ -1,0 +1,383 @@
+//! A writer on a disk that fails, at each of its I/Os and in each way.
+//!
+//! For each fault a session of its own: callers write while the fault is met; then the
+//! files are looked at as a killed process would leave them, and after the writer was
+//! closed, and a writer that is opened again goes on. See `workload` for what must hold.
+
+mod workload;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::mpsc;
+use std::time::Duration;
+
+use leafpress::vfs::{PlatformVfs, Registration, register};
+use leafpress::writer::Writer;
+use leafpress::{ErrorKind, Profile};
+use leafpress_testing::faults::{
+    Fault, FaultControl, FaultFile, FaultyVfs, IoCounts, IoKind, Lasting, Rule,
+};
+
+use workload::{
+    Outcome, assert_whole, busy_checkpoints, judge, make_database, parts_of, rows, start,
+};
+
+const CALLERS: i64 = 3;
+const CALLS_EACH: i64 = 6;
+/// So many I/Os of one kind on one kind of file are failed at, spread evenly.
+const PLACES_MAX: u64 = 64;
+/// A session takes milliseconds; this long only one that hangs.
+const SESSION_MAX: Duration = Duration::from_mins(5);
+
+struct Disk {
+    registration: Registration,
+    control: FaultControl,
+}
+
+impl Disk {
+    fn new(name: &str) -> Self {
+        let vfs = FaultyVfs::new(PlatformVfs::new()).skipping_syncs();
+        let control = vfs.control();
+        Self { registration: register(name, vfs, false).unwrap(), control }
+    }
+
+    fn open(&self, path: &Path, profile: Profile) -> leafpress::Result<Writer> {
+        Writer::builder(path)
+            .profile(profile)
+            .vfs(self.registration.name().to_str().unwrap())
+            .checkpoint_limits(busy_checkpoints())
+            .busy_limit(Duration::from_secs(20))
+            .open()
+    }
+}
+
+/// What a session came to.
+struct Session {
+    outcomes: BTreeMap<i64, Outcome>,
+    counts: IoCounts,
+    faults: u64,
+    stopped: Option<String>,
+}
+
+fn session(disk: &Disk, profile: Profile, rule: Option<Rule>) -> Session {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.db");
+    make_database(&path);
+    let writer = disk.open(&path, profile).unwrap();
+    disk.control.arm(rule);
+    let mut outcomes = run_callers(&writer, CALLERS, CALLS_EACH, 1);
+    let (counts, faults) = (disk.control.counts(), disk.control.faults());
+
+    let killed = folder.path().join("killed");
+    copy_as_if_killed(&path, &killed);
+    judge(&killed.join("a.db"), &outcomes, &(profile, rule, "killed"));
+
+    let lasts = rule.is_some_and(|rule| rule.lasting == Lasting::FromThenOn);
+    if !lasts {
+        disk.control.disarm();
+        goes_on_or_says_why(&writer, &mut outcomes);
+    }
+    let stopped = writer.stopped();
+    // A disk that fails for good fails here too: an error or not, but an end.
+    let closed = writer.close();
+    assert!(lasts || stopped.is_some() || closed.is_ok(), "{closed:?}, {rule:?}");
+    disk.control.disarm();
+    judge(&path, &outcomes, &(profile, rule, "closed"));
+    assert_eq!(disk.registration.open_files(), 0, "{rule:?}");
+
+    let again = disk.open(&path, profile).unwrap();
+    let outcome = start(&again, 1002)();
+    assert!(matches!(outcome, Outcome::Acknowledged), "{outcome:?}, {rule:?}");
+    again.close().unwrap();
+    outcomes.insert(1002, outcome);
+    judge(&path, &outcomes, &(profile, rule, "opened again"));
+    Session { outcomes, counts, faults, stopped }
+}
+
+/// Callers in threads of their own, each with two calls on their way at a time, and a
+/// reader beside them. `first` is the number of the first call.
+fn run_callers(
+    writer: &Writer,
+    callers: i64,
+    calls_each: i64,
+    first: i64,
+) -> BTreeMap<i64, Outcome> {
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..callers)
+            .map(|caller| {
+                scope.spawn(move || {
+                    let mut outcomes = Vec::new();
+                    let numbers = first + caller * calls_each..first + (caller + 1) * calls_each;
+                    for pair in numbers.collect::<Vec<_>>().chunks(2) {
+                        let begun: Vec<_> =
+                            pair.iter().map(|number| (*number, start(writer, *number))).collect();
+                        outcomes.extend(begun.into_iter().map(|(number, wait)| (number, wait())));
+                    }
+                    outcomes
+                })
+            })
+            .collect();
+        for _ in 0..3 {
+            // A reader may meet a fault too; what it sees is whole.
+            if let Ok(reader) = writer.reader()
+                && let Ok(found) = rows(&reader)
+            {
+                assert_whole(&found, &"what a reader sees");
+            }
+        }
+        threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+    })
+}
+
+/// Once the disk is well again, a writer takes calls, or has said that it does not.
+fn goes_on_or_says_why(writer: &Writer, outcomes: &mut BTreeMap<i64, Outcome>) {
+    let outcome = start(writer, 500)();
+    // Asked afterwards: callers of the last group are answered before it stops.
+    let stopped = writer.stopped();
+    match (&stopped, &outcome) {
+        (None, Outcome::Acknowledged) => {}
+        (Some(reason), Outcome::Refused(error)) => {
+            assert!(matches!(error.kind(), ErrorKind::Stopped { .. }), "{error}");
+            assert!(reason.contains("not known"), "it stops for one reason only: {reason}");
+        }
+        _ => panic!("stopped: {stopped:?}, and a call: {outcome:?}"),
+    }
+    outcomes.insert(500, outcome);
+}
+
+/// The files as they are, without what SQLite does when it closes them. The log goes
+/// first: what a checkpoint copies from it meanwhile is in it still.
+fn copy_as_if_killed(path: &Path, folder: &Path) {
+    std::fs::create_dir(folder).unwrap();
+    for end in ["-wal", "-journal", ""] {
+        let name = format!("{}{end}", path.file_name().unwrap().to_str().unwrap());
+        let from = path.with_file_name(&name);
+        if from.exists() {
+            std::fs::copy(from, folder.join(name)).unwrap();
+        }
+    }
+}
+
+/// Runs a session in a thread of its own, to notice one that hangs.
+fn watched<T: Send>(what: &impl std::fmt::Debug, run: impl FnOnce() -> T + Send) -> T {
+    std::thread::scope(|scope| {
+        let (sender, receiver) = mpsc::channel();
+        let thread = scope.spawn(move || {
+            let value = run();
+            let _ = sender.send(());
+            value
+        });
+        if receiver.recv_timeout(SESSION_MAX) == Err(mpsc::RecvTimeoutError::Timeout) {
+            // The thread cannot be ended, and would be waited for.
+            eprintln!("hangs: {what:?}");
+            std::process::abort();
+        }
+        thread.join().unwrap_or_else(|panic| {
+            eprintln!("in the session of {what:?}");
+            std::panic::resume_unwind(panic)
+        })
+    })
+}
+
+/// What can go wrong with an I/O of a kind.
+fn faults_of(io: IoKind) -> Vec<(Fault, Lasting)> {
+    let slow = Fault::Slow(Duration::from_millis(3));
+    let error = [(Fault::Error, Lasting::Once), (Fault::Error, Lasting::FromThenOn)];
+    let full = [(Fault::Full, Lasting::Once), (Fault::Full, Lasting::FromThenOn)];
+    let after = [(Fault::ErrorAfter, Lasting::Once)];
+    match io {
+        IoKind::Write => {
+            [&error[..], &full, &after, &[(Fault::ShortWrite, Lasting::Once)]].concat()
+        }
+        IoKind::Sync => [&error[..], &after, &[(slow, Lasting::FromThenOn)]].concat(),
+        IoKind::Truncate | IoKind::Delete => [&error[..], &after].concat(),
+        IoKind::ShmMap => [&error[..], &full].concat(),
+        _ => error.to_vec(),
+    }
+}
+
+fn rules_for(counts: &IoCounts) -> Vec<Rule> {
+    let mut rules = Vec::new();
+    for (&(io, file), &count) in counts {
+        let places = count.min(PLACES_MAX);
+        for place in 0..places {
+            let nth = 1 + place * count / places;
+            rules.extend(faults_of(io).into_iter().map(|(fault, lasting)| Rule {
+                io: Some(io),
+                file: Some(file),
+                nth,
+                fault,
+                lasting,
+            }));
+        }
+    }
+    rules
+}
+
+fn fail_everywhere(name: &str, profile: Profile) {
+    let disk = Disk::new(name);
+    let quiet = watched(&"no fault", || session(&disk, profile, None));
+    assert_eq!((quiet.faults, &quiet.stopped), (0, &None));
+    for (number, outcome) in &quiet.outcomes {
+        let is_well = matches!(outcome, Outcome::Acknowledged) == (parts_of(*number) > 0);
+        assert!(is_well, "call {number}: {outcome:?}");
+    }
+    let rules = rules_for(&quiet.counts);
+    let (mut met, mut refused, mut stopped) = (0, 0, 0);
+    for rule in &rules {
+        let session = watched(rule, || session(&disk, profile, Some(*rule)));
+        met += u32::from(session.faults > 0);
+        refused += u32::from(session.outcomes.iter().any(|(number, outcome)| {
+            parts_of(*number) > 0 && !matches!(outcome, Outcome::Acknowledged)
+        }));
+        stopped += u32::from(session.stopped.is_some());
+        assert_right_callers(&session, rule);
+    }
+    let all = rules.len() as u32;
+    println!(
+        "{profile}: {all} faults, {met} met, in {refused} a caller was told, {stopped} stopped"
+    );
+    // How often the checkpointer runs is a matter of time, so not each is met.
+    assert!(met > all / 2, "{met} of {all} faults were met");
+    assert!(refused > all / 10, "{refused} of {all} were told to a caller");
+    assert!(stopped > 0, "a commit whose outcome is unknown stops the writer");
+}
+
+/// Of one fault, at most one call is told as its own; slowness is told to nobody.
+fn assert_right_callers(session: &Session, rule: &Rule) {
+    if rule.lasting == Lasting::FromThenOn && !matches!(rule.fault, Fault::Slow(_)) {
+        return;
+    }
+    let own_failures = session.outcomes.iter().filter(|(number, outcome)| {
+        let Outcome::Refused(error) = outcome else { return false };
+        let whole_group = matches!(
+            error.kind(),
+            ErrorKind::Stopped { .. } | ErrorKind::Sqlite { action: "begin a transaction", .. }
+        );
+        parts_of(**number) > 0 && !whole_group
+    });
+    let own_failures: Vec<_> = own_failures.collect();
+    let allowed = usize::from(!matches!(rule.fault, Fault::Slow(_)));
+    assert!(own_failures.len() <= allowed, "{rule:?}: {own_failures:?}");
+}
+
+#[test]
+fn a_durable_writer() {
+    fail_everywhere("faults-durable", Profile::Durable);
+}
+
+#[test]
+fn a_relaxed_writer() {
+    fail_everywhere("faults-relaxed", Profile::Relaxed);
+}
+
+#[test]
+fn a_rollback_writer() {
+    fail_everywhere("faults-rollback", Profile::Rollback);
+}
+
+/// A writer that cannot be opened says so, and what was there stays.
+#[test]
+fn faults_while_it_is_opened() {
+    let disk = Disk::new("faults-opening");
+    for profile in [Profile::Durable, Profile::Rollback] {
+        let mut opened = 0;
+        let mut nth = 1;
+        loop {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("a.db");
+            make_database(&path);
+            let rule =
+                Rule { io: None, file: None, nth, fault: Fault::Error, lasting: Lasting::Once };
+            disk.control.arm([rule]);
+            let writer = watched(&rule, || disk.open(&path, profile));
+            let met = disk.control.faults() > 0;
+            disk.control.disarm();
+            let outcomes = match writer {
+                Ok(writer) => {
+                    opened += 1;
+                    let outcomes = run_callers(&writer, 1, 4, 1);
+                    writer.close().unwrap();
+                    outcomes
+                }
+                Err(_) => BTreeMap::new(),
+            };
+            judge(&path, &outcomes, &(profile, rule));
+            if !met {
+                break;
+            }
+            nth += 1;
+        }
+        assert!(nth > 10 && opened < nth, "{nth} I/Os, opened {opened} times");
+    }
+}
+
+/// What a full disk makes of the log: callers are told, and when there is room again
+/// the same writer goes on.
+#[test]
+fn a_disk_that_is_full_for_a_while() {
+    for (name, profile) in
+        [("full-relaxed", Profile::Relaxed), ("full-rollback", Profile::Rollback)]
+    {
+        let disk = Disk::new(name);
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.db");
+        make_database(&path);
+        let writer = disk.open(&path, profile).unwrap();
+        let mut outcomes = run_callers(&writer, CALLERS, CALLS_EACH, 1);
+        let file = if profile == Profile::Rollback { FaultFile::Journal } else { FaultFile::Wal };
+        let rule = Rule {
+            io: Some(IoKind::Write),
+            file: Some(file),
+            nth: 1,
+            fault: Fault::Full,
+            lasting: Lasting::FromThenOn,
+        };
+        disk.control.arm([rule]);
+        let during = run_callers(&writer, CALLERS, CALLS_EACH, 101);
+        for (number, outcome) in &during {
+            let Outcome::Refused(error) = outcome else { panic!("call {number}: {outcome:?}") };
+            if let ErrorKind::Sqlite { source, .. } = error.kind() {
+                let code = source.sqlite_error_code();
+                let is_full = code == Some(rusqlite::ErrorCode::DiskFull);
+                assert!(is_full || parts_of(*number) == 0, "call {number}: {error}");
+            }
+        }
+        assert_eq!(writer.stopped(), None, "{profile}");
+        disk.control.disarm();
+        let after = run_callers(&writer, CALLERS, CALLS_EACH, 201);
+        for (number, outcome) in &after {
+            assert_eq!(matches!(outcome, Outcome::Acknowledged), parts_of(*number) > 0);
+        }
+        writer.close().unwrap();
+        outcomes.extend(during.into_iter().chain(after));
+        judge(&path, &outcomes, &profile);
+    }
+}
+
+/// The judge itself: each way in which a promise can be broken is found.
+#[test]
+fn a_broken_promise_is_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.db");
+    make_database(&path);
+    let stock = rusqlite::Connection::open(&path).unwrap();
+    let is_found = |outcomes: BTreeMap<i64, Outcome>| {
+        let judged = || judge(&path, &outcomes, &"broken on purpose");
+        std::panic::catch_unwind(std::panic::AssertUnwindSafe(judged)).is_err()
+    };
+    let acknowledged = || BTreeMap::from([(1, Outcome::Acknowledged)]);
+    let refused = || {
+        let error = Writer::builder(folder.path()).open().unwrap_err();
+        BTreeMap::from([(1, Outcome::Refused(error))])
+    };
+    assert!(is_found(acknowledged()), "lost");
+    assert!(!is_found(refused()));
+    stock.execute_batch("INSERT INTO t VALUES (1, 0, NULL)").unwrap();
+    assert!(is_found(BTreeMap::from([(1, Outcome::Unknown)])), "half of a call");
+    stock.execute_batch("INSERT INTO t VALUES (1, 1, NULL)").unwrap();
+    assert!(!is_found(acknowledged()) && !is_found(BTreeMap::from([(1, Outcome::Unknown)])));
+    assert!(is_found(refused()), "there, though it was refused");
+    stock.execute_batch("DELETE FROM t WHERE number = 0").unwrap();
+    assert!(is_found(acknowledged()), "what was there before is gone");
+}
