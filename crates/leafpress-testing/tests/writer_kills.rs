@@ -135,7 +135,7 @@ fn killed_after(
 /// Another process sees whole calls, and all that were acknowledged.
 fn look_from_beside(path: &Path, acknowledged: &[i64]) {
     let reader = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap();
-    reader.busy_timeout(Duration::from_mins(1)).unwrap();
+    reader.busy_timeout(Duration::from_secs(60)).unwrap();
     let found = rows(&reader).unwrap();
     assert_whole(&found, &"from beside");
     for number in acknowledged {

@@ -20,7 +20,7 @@ use rusqlite::Connection;
 use rusqlite::types::Value;
 
 /// Nothing here takes a second; this long only a caller waits whom nobody answers.
-const ANSWER_WAIT_MAX: Duration = Duration::from_mins(2);
+const ANSWER_WAIT_MAX: Duration = Duration::from_secs(120);
 
 /// How a call ended for its caller.
 #[derive(Debug)]
@@ -32,15 +32,14 @@ pub enum Outcome {
 
 impl Outcome {
     fn of<T>(ticket: Result<Ticket<T>>) -> Self {
-        let answer = match ticket {
-            Ok(ticket) => match ticket.wait_timeout(ANSWER_WAIT_MAX) {
-                Ok(answer) => answer.map(drop),
-                Err(_) => panic!("a call was never answered"),
-            },
-            Err(error) => Err(error),
-        };
+        let answer = ticket.and_then(|ticket| {
+            let Ok(answer) = ticket.wait_timeout(ANSWER_WAIT_MAX) else {
+                panic!("a call was never answered");
+            };
+            answer
+        });
         match answer {
-            Ok(()) => Self::Acknowledged,
+            Ok(_) => Self::Acknowledged,
             Err(error) if matches!(error.kind(), ErrorKind::OutcomeUnknown { .. }) => Self::Unknown,
             Err(error) => Self::Refused(error),
         }

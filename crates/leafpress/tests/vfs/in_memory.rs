@@ -46,7 +46,7 @@ fn connections_share_a_database_and_wait_for_each_other() {
                 let registration = &registration;
                 scope.spawn(move || {
                     let connection = through(registration, "a.db");
-                    connection.busy_timeout(Duration::from_mins(1)).unwrap();
+                    connection.busy_timeout(Duration::from_secs(60)).unwrap();
                     for i in 0..200 {
                         let sql = format!(
                             "BEGIN IMMEDIATE; INSERT INTO t VALUES ({writer}, {i});
@@ -57,7 +57,7 @@ fn connections_share_a_database_and_wait_for_each_other() {
                 });
             }
             let reader = through(&registration, "a.db");
-            reader.busy_timeout(Duration::from_mins(1)).unwrap();
+            reader.busy_timeout(Duration::from_secs(60)).unwrap();
             loop {
                 let (t, u): (i64, i64) = reader
                     .query_row(
