@@ -18,12 +18,16 @@ use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueHint};
 
 mod bench;
 mod load;
+mod storage;
 mod values;
 pub use bench::{BenchExperimentFlag, BenchFlags, BenchGenerateFlags, BenchPart, TextFormatFlag};
 pub use load::{FormatFlag, LoadFlags, OnErrorFlag, RaggedFlag};
+pub use storage::StorageFlags;
 pub use values::{NamedType, Names};
 
-use self::values::{parse_amount, parse_memory, parse_milliseconds, parse_repeats, parse_threads};
+use self::values::{
+    parse_amount, parse_memory, parse_milliseconds, parse_repeats, parse_seconds, parse_threads,
+};
 
 /// The write path for SQLite: loads that finish at the speed of the disk, and
 /// are all there or not at all.
@@ -56,6 +60,7 @@ pub enum Command {
     Load(Box<LoadFlags>),
     Index(IndexFlags),
     Verify(VerifyFlags),
+    Storage(StorageFlags),
     Bench(Box<BenchFlags>),
     /// Print completions for a shell
     #[command(after_help = COMPLETIONS_EXAMPLES)]

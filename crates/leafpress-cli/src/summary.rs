@@ -6,8 +6,10 @@
 #![expect(clippy::format_push_string, reason = "a summary has few lines")]
 
 mod bench;
+mod storage;
 
 pub use self::bench::of_bench;
+pub use self::storage::of_storage;
 
 use std::path::Path;
 use std::time::Duration;

@@ -55,6 +55,7 @@ fn every_flag_is_documented() {
         (&["load"][..], "--dry-run", "loading.md"),
         (&["verify"], "--quick", "loading.md"),
         (&["index"], "--unique", "loading.md"),
+        (&["storage"], "--seconds", "durability.md"),
         (&["bench", "load"], "--repeats", "benchmarks.md"),
     ];
     for (command, known, document) in commands {

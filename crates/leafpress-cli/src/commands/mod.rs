@@ -7,4 +7,5 @@ pub mod completions;
 pub mod index;
 pub mod load;
 pub mod man;
+pub mod storage;
 pub mod verify;

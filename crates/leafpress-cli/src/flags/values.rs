@@ -181,6 +181,13 @@ pub fn parse_amount(text: &str) -> Result<u64, String> {
     amount.filter(|amount| *amount > 0).ok_or_else(wrong)
 }
 
+/// A time in seconds, which may have a fraction.
+pub fn parse_seconds(text: &str) -> Result<Duration, String> {
+    let wrong = || "name seconds, such as 10 or 0.5, up to 3600".to_owned();
+    let seconds = text.parse().ok().filter(|it| (0.001..=3600.0).contains(it));
+    seconds.map(Duration::from_secs_f64).ok_or_else(wrong)
+}
+
 /// How often something is done.
 pub fn parse_repeats(text: &str) -> Result<usize, String> {
     match text.parse() {

@@ -1,0 +1,49 @@
+//! `leafpress storage`: what the disk under a path can do, and which profile fits.
+//!
+//! Must never: touch a database; see `leafpress::storage`.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use leafpress::storage::{StorageOptions, measure};
+
+use crate::exit::Status;
+use crate::flags::StorageFlags;
+use crate::progress::{self, Spinner};
+use crate::{interrupt, output, summary};
+
+/// Measures one place.
+pub fn run(flags: &StorageFlags) -> Status {
+    let is_stopping = Arc::new(AtomicBool::new(false));
+    let stop = Arc::clone(&is_stopping);
+    interrupt::on_interrupt(move || stop.store(true, Ordering::Relaxed));
+
+    let doing = format!("measuring the storage of {}", flags.path.display());
+    let spinner = Spinner::start(progress::is_wanted(flags.json), doing);
+    let outcome = measure(&flags.path, &options(flags, is_stopping));
+    drop(spinner);
+
+    match outcome {
+        Ok(report) => {
+            if flags.json {
+                output::print_json(&report);
+            } else {
+                output::print_report(&summary::of_storage(&report));
+            }
+            Status::Done
+        }
+        Err(error) => output::print_failure(&error, flags.json),
+    }
+}
+
+fn options(flags: &StorageFlags, is_stopping: Arc<AtomicBool>) -> StorageOptions {
+    let mut options =
+        StorageOptions::default().stop_when(move || is_stopping.load(Ordering::Relaxed));
+    if flags.quick {
+        options = options.quick();
+    }
+    if let Some(time) = flags.seconds {
+        options = options.time(time);
+    }
+    options
+}

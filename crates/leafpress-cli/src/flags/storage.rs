@@ -1,0 +1,40 @@
+//! The flags of `leafpress storage`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueHint};
+
+use super::parse_seconds;
+
+/// Measure what a disk can do, and say which durability profile fits
+///
+/// How long a sync takes, how fast pages are written, which file system and disk it is, whether
+/// it lies on a network, in memory or in a container, and what of that may break a promise. Up to
+/// 256 MB are written into a hidden file, which is removed again; no database is touched.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  leafpress storage
+  leafpress storage /var/lib/shop/shop.db
+  leafpress storage /mnt/disk --seconds 10 --json
+
+Exit status: 0 measured, 2 the command line makes no sense, 3 could not be
+measured.")]
+pub struct StorageFlags {
+    /// A folder, or a database in it, which need not be there yet
+    #[arg(value_name = "PATH", default_value = ".", value_hint = ValueHint::AnyPath)]
+    pub path: PathBuf,
+
+    /// About how long to measure [default: 2]
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
+    pub seconds: Option<Duration>,
+
+    /// Measure for less than a second, for the order of magnitude
+    #[arg(long, conflicts_with = "seconds")]
+    pub quick: bool,
+
+    /// Print the result, or the error, as one JSON object on stdout
+    #[arg(long)]
+    pub json: bool,
+}
