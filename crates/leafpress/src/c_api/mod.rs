@@ -3,6 +3,7 @@
 //! | | |
 //! |---|---|
 //! | `connection` | questions to an open connection: deferred keys, checkpoints, build options |
+//! | `database_file` | the file under an open database: syncing it |
 //! | `registration` | a `Vfs` under a name: what SQLite calls with a path |
 //! | `file` | what SQLite calls with an open file of ours |
 //! | `platform` | the way out again: SQLite's own VFS as a `Vfs` |
@@ -17,6 +18,7 @@ mod beside;
 #[allow(dead_code, reason = "the checkpointer will use all of it")]
 pub(crate) mod connection;
 pub(crate) mod control;
+pub(crate) mod database_file;
 mod file;
 pub(crate) mod platform;
 pub(crate) mod registration;

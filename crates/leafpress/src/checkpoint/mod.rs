@@ -48,6 +48,7 @@ use rusqlite::{Connection, OpenFlags};
 pub(crate) use self::gate::Gate;
 use self::policy::{Outcome, Policy, Step, Thresholds};
 pub use self::stats::{CheckpointStats, StuckReader};
+use crate::c_api::database_file;
 use crate::{Error, ErrorKind, Result};
 
 /// When the checkpointer does what. Each limit names the failure that it prevents.
@@ -90,7 +91,7 @@ pub struct CheckpointLimits {
 impl Default for CheckpointLimits {
     fn default() -> Self {
         Self {
-            slice_frames: 4_000,
+            slice_frames: 1_000,
             wal_bytes_max: 64 << 20,
             catch_up_bytes: 48 << 20,
             pause_bytes: 16 << 20,
@@ -176,7 +177,7 @@ impl Checkpointer {
         shared.with_stats(|stats| stats.page_size = page_size);
         let policy = Policy::new(limits.thresholds(page_size));
         // The bound holds before the thread has had its first turn.
-        gate.shut_at(policy.shut_at_frames(Duration::ZERO));
+        gate.shut_at(policy.bound_frames());
         let worker = Worker {
             path: path.to_owned(),
             connection,
@@ -314,7 +315,7 @@ impl Worker {
             }
             let now = self.started.elapsed();
             let step = self.policy.decide(&look, now);
-            self.gate.shut_at(self.policy.shut_at_frames(now));
+            self.gate.shut_at(self.policy.shut_at_frames(step, now));
             if let Step::Sleep { until, wake_at_frames } = step {
                 let at_most = until.map(|until| until.saturating_sub(self.started.elapsed()));
                 self.gate.sleep(at_most, wake_at_frames, look.commits);
@@ -336,10 +337,24 @@ impl Worker {
     /// The outcome, and for how long the gate was closed.
     fn carry_out(&self, step: Step, commits: u64) -> (Outcome, Duration) {
         match step {
-            Step::Sleep { .. } | Step::Pass => (self.checkpoint("PASSIVE"), Duration::ZERO),
+            Step::Sleep { .. } | Step::Pass => (self.pass(), Duration::ZERO),
             Step::CatchUp { cut } => self.catch_up(cut),
             Step::Truncate => self.truncate(commits),
         }
+    }
+
+    /// SQLite syncs the database only at the end of a pass that copied everything, which
+    /// beside a writer is none: all that the passes wrote would be left for the moment
+    /// in which the writer is held. So it is synced here.
+    fn pass(&self) -> Outcome {
+        self.gate.open();
+        let outcome = self.checkpoint("PASSIVE");
+        if matches!(outcome, Outcome::Done { frames: Some(_), .. })
+            && let Err(error) = database_file::sync(&self.connection)
+        {
+            return self.failed("sync", &error);
+        }
+        outcome
     }
 
     fn catch_up(&self, cut: bool) -> (Outcome, Duration) {
@@ -385,13 +400,15 @@ impl Worker {
     fn checkpoint(&self, mode: &str) -> Outcome {
         match checkpoint(&self.connection, mode) {
             Ok(outcome) => outcome,
-            Err(error) => {
-                let path = self.path.display();
-                tracing::warn!(%error, %path, mode, "a checkpoint failed; it is tried again");
-                self.shared.with_stats(|stats| stats.note_error(&error));
-                Outcome::Failed
-            }
+            Err(error) => self.failed(mode, &error),
         }
+    }
+
+    fn failed(&self, mode: &str, error: &rusqlite::Error) -> Outcome {
+        let path = self.path.display();
+        tracing::warn!(%error, %path, mode, "a checkpoint failed; it is tried again");
+        self.shared.with_stats(|stats| stats.note_error(error));
+        Outcome::Failed
     }
 
     fn record(&self, step: Step, outcome: Outcome, took: Duration) {

@@ -13,6 +13,9 @@ use super::gate::{Look, NEVER};
 const SMALL_REST_FRAMES: u32 = 64;
 /// Passes beside the writer before it is held; each one halves the rest or is the last.
 const APPROACH_PASSES_MAX: u32 = 8;
+/// So many slices the writer may be ahead of a pass near the bound. Fewer, and it waits
+/// for passes on a disk with slow syncs; more, and a catch-up has more left to copy.
+const AHEAD_SLICES: u32 = 4;
 /// After a catch-up that failed the writer is let go for so many times as long as it was held.
 const FREE_PER_HELD: u32 = 20;
 /// First and longest pause after readers or another checkpointer stood in the way.
@@ -182,16 +185,27 @@ impl Policy {
         self.thresholds.bound_frames
     }
 
-    /// The length at which a commit should close the gate behind itself.
+    /// The length at which a commit should close the gate behind itself while `step` runs.
     ///
-    /// [`NEVER`] while a catch-up would be in vain or a pause is on (P4), and beyond
-    /// the bound, where the way back begins with passes beside the writer.
-    pub(super) fn shut_at_frames(&self, now: Duration) -> u32 {
+    /// The bound; near it, during a pass, already when the writer is [`AHEAD_SLICES`]
+    /// ahead of the pass: one that outruns the disk would else leave a long rest to the
+    /// moment in which it is held. [`NEVER`] while a catch-up would be in vain or a
+    /// pause is on (P4), and beyond the bound, where a pass may take seconds.
+    pub(super) fn shut_at_frames(&self, step: Step, now: Duration) -> u32 {
+        let Thresholds { slice_frames, bound_frames, catch_up_frames, .. } = self.thresholds;
+        let beyond = self.frames >= bound_frames && self.frames > self.copied;
         let in_vain = self.reader_stays().is_some()
             || !self.failed_pause.is_over(now)
             || !self.catch_up_pause.is_over(now)
-            || self.frames >= self.thresholds.bound_frames && self.frames > self.copied;
-        if in_vain { NEVER } else { self.thresholds.bound_frames }
+            || beyond;
+        match step {
+            _ if in_vain => NEVER,
+            Step::Pass => {
+                let ahead = self.frames.saturating_add(slice_frames.saturating_mul(AHEAD_SLICES));
+                ahead.max(catch_up_frames).min(bound_frames)
+            }
+            _ => bound_frames,
+        }
     }
 
     /// Why the WAL has not been able to shrink for longer than the alarm allows.
@@ -269,7 +283,8 @@ impl Policy {
                 passes < APPROACH_PASSES_MAX && rest <= rest_before / 2
             }
         };
-        if rest > SMALL_REST_FRAMES && helps && !shut {
+        let at_the_bound = shut && self.frames >= self.thresholds.bound_frames;
+        if rest > SMALL_REST_FRAMES && helps && !at_the_bound {
             let passes = self.approach.map_or(0, |approach| approach.passes) + 1;
             self.approach = Some(Approach { passes, rest_before: rest });
             return Some(Step::Pass);
