@@ -1,0 +1,330 @@
+//! The Writer under power cuts and kills at every moment: concurrent callers,
+//! calls of all kinds, a checkpointer that works all the time.
+//!
+//! 1. What a caller was told to be done is there, whole, as far as the profile
+//!    promises; under every profile but `rebuildable` what is there is a prefix
+//!    of the calls in the order of their commits.
+//! 2. A call that was not answered is there whole or not at all; one that
+//!    failed has left nothing.
+//! 3. This holds at every step of the checkpointer: passes beside the writer,
+//!    catch-ups, rewinds, truncations, the end.
+//! 4. `rebuildable` promises nothing, and is caught at breaking.
+//!
+//! Threads meet in another way each time, so a seed repeats the calls and not
+//! their order: a failure keeps the files of its image besides.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use leafpress::checkpoint::CheckpointLimits;
+use leafpress::vfs::{PlatformVfs, Registration, register};
+use leafpress::writer::{Batch, Ticket, Writer};
+use leafpress::{Error, Profile};
+use leafpress_testing::crash::{
+    Budget, Digest, Effort, History, Log, Mark, Outcome, Promise, Random, Recorder, Run, Simulator,
+    Tally, table,
+};
+use rusqlite::Connection;
+use rusqlite::types::Value;
+
+const CALLERS: u64 = 4;
+const CALLS: u64 = 20;
+/// The caller of rows that must never be seen.
+const NOBODY: i64 = -1;
+/// Of 1,000 images that `make crash` asks for: so many for each test.
+const SHARE: u64 = 120;
+const IMAGES: u64 = 8_000;
+
+const INSERT: &str =
+    "INSERT INTO event (caller, number, part, parts, payload) VALUES (?1, ?2, ?3, ?4, ?5)";
+const COLUMNS: [&str; 5] = ["caller", "number", "part", "parts", "payload"];
+
+fn recorder() -> &'static (Arc<Recorder<PlatformVfs>>, Registration) {
+    static RECORDER: OnceLock<(Arc<Recorder<PlatformVfs>>, Registration)> = OnceLock::new();
+    RECORDER.get_or_init(|| {
+        let recorder = Arc::new(Recorder::new(PlatformVfs::new()));
+        let registration = register("crash-recorder", Arc::clone(&recorder), false).unwrap();
+        (recorder, registration)
+    })
+}
+
+fn create(path: &Path, random: &mut Random) {
+    let page_bytes = random.choose(&[512, 1024, 4096]);
+    Connection::open(path)
+        .unwrap()
+        .execute_batch(&format!(
+            "PRAGMA page_size = {page_bytes};
+             CREATE TABLE event (seq INTEGER PRIMARY KEY AUTOINCREMENT, caller INTEGER NOT NULL,
+                 number INTEGER NOT NULL, part INTEGER NOT NULL, parts INTEGER NOT NULL,
+                 payload BLOB NOT NULL, UNIQUE (caller, number, part));
+             CREATE TABLE tally (caller INTEGER PRIMARY KEY, calls INTEGER NOT NULL);
+             CREATE TRIGGER counted AFTER INSERT ON event WHEN new.part = 0 BEGIN
+                 UPDATE tally SET calls = calls + 1 WHERE caller = new.caller;
+             END;
+             WITH RECURSIVE callers (caller) AS
+                 (SELECT 0 UNION ALL SELECT caller + 1 FROM callers WHERE caller + 1 < {CALLERS})
+             INSERT INTO tally SELECT caller, 0 FROM callers;"
+        ))
+        .unwrap();
+}
+
+/// Limits so small that each rule of the checkpointer applies many times.
+fn limits(random: &mut Random) -> CheckpointLimits {
+    let bytes = random.choose(&[8_000, 20_000, 60_000]);
+    let mut limits = CheckpointLimits::default();
+    limits.slice_frames = random.choose(&[1, 3, 10]);
+    limits.wal_bytes_max = bytes * 2;
+    limits.catch_up_bytes = bytes;
+    limits.pause_bytes = bytes / 4;
+    limits.pause_before_pass = Duration::from_micros(500);
+    limits.idle_before_truncate = Duration::from_millis(2);
+    limits.catch_up_wait_max = Duration::from_millis(2);
+    limits
+}
+
+fn payload(random: &mut Random) -> Vec<u8> {
+    vec![random.number() as u8; random.choose(&[0, 8, 30, 30, 300, 1500])]
+}
+
+/// The rows of one call.
+fn rows(caller: u64, number: u64, random: &mut Random) -> Vec<Vec<Value>> {
+    let parts = random.choose(&[1, 2, 3, 6]);
+    let rows = (0..parts).map(|part| {
+        let numbers = [caller as i64, number as i64, part, parts].map(Value::Integer);
+        numbers.into_iter().chain([Value::Blob(payload(random))]).collect()
+    });
+    rows.collect()
+}
+
+/// One call, whose answer is waited for or put off.
+fn call(writer: &Writer, caller: u64, number: u64, random: &mut Random) -> Option<Ticket<()>> {
+    let rows = rows(caller, number, random);
+    match random.below(4) {
+        0 => {
+            let mut row = rows.into_iter().next().unwrap();
+            row[3] = Value::Integer(1);
+            writer.execute(INSERT, row).unwrap();
+        }
+        1 => {
+            let batch =
+                rows.into_iter().try_fold(Batch::new(), |batch, row| batch.statement(INSERT, row));
+            return Some(writer.submit_batch(batch.unwrap()).unwrap());
+        }
+        2 => {
+            let count = rows.len() as i64;
+            let seen = writer.transaction(move |transaction| {
+                for row in &rows {
+                    transaction.execute(INSERT, row.clone())?;
+                }
+                let sql = "SELECT count(*) FROM event WHERE caller = ?1 AND number = ?2";
+                transaction.query_row(sql, [caller as i64, number as i64], |row| row.get(0))
+            });
+            assert_eq!(seen.unwrap(), Some(count));
+        }
+        _ => {
+            let count = rows.len() as u64;
+            assert_eq!(writer.insert_many("event", &COLUMNS, rows).unwrap(), count);
+        }
+    }
+    None
+}
+
+/// A call that must fail and leave nothing, though it writes at first.
+fn failing_call(writer: &Writer, number: u64, random: &mut Random) {
+    let row = move |part: i64| {
+        let numbers = [NOBODY, number as i64, part, 2].map(Value::Integer);
+        numbers.into_iter().chain([Value::Blob(vec![0; 100])]).collect::<Vec<_>>()
+    };
+    let failed = match random.below(3) {
+        0 => {
+            let rollback = INSERT.replacen("INSERT", "INSERT OR ROLLBACK", 1);
+            let batch = Batch::new().statement(INSERT, row(0)).unwrap();
+            writer.execute_batch(batch.statement(rollback, row(0)).unwrap())
+        }
+        1 => writer.insert_many("event", &COLUMNS, [row(0), row(1), row(1)]).map(drop),
+        _ => writer.transaction(move |transaction| {
+            transaction.execute(INSERT, row(0))?;
+            Err::<(), _>(Error::aborted("changed my mind"))
+        }),
+    };
+    failed.unwrap_err();
+}
+
+/// All calls of one caller; what is answered is acknowledged in the log.
+fn work(writer: &Writer, caller: u64, seed: u64, log: &Log) {
+    let random = &mut Random::of(&[seed, 2, caller]);
+    let mut put_off = Vec::new();
+    let wait = |put_off: &mut Vec<(u64, Ticket<()>)>| {
+        for (number, ticket) in put_off.drain(..) {
+            ticket.wait().unwrap();
+            log.acknowledged(caller, number);
+        }
+    };
+    for number in 0..CALLS {
+        match call(writer, caller, number, random) {
+            Some(ticket) => put_off.push((number, ticket)),
+            None => log.acknowledged(caller, number),
+        }
+        match random.below(12) {
+            0..=3 => wait(&mut put_off),
+            4 => failing_call(writer, number * CALLERS + caller, random),
+            5 => std::thread::sleep(Duration::from_millis(4)),
+            6 => {
+                let reader = writer.reader().unwrap();
+                let seen: i64 = reader
+                    .query_row("SELECT count(*) FROM event WHERE caller = ?1", [NOBODY], |row| {
+                        row.get(0)
+                    })
+                    .unwrap();
+                assert_eq!(seen, 0);
+            }
+            _ => {}
+        }
+    }
+    wait(&mut put_off);
+}
+
+fn content(connection: &Connection) -> rusqlite::Result<Digest> {
+    let mut digest = Digest::new();
+    let sql = "SELECT seq, caller, number, part, parts, payload FROM event ORDER BY seq";
+    digest.query(connection, sql)?;
+    digest.query(connection, "SELECT caller, calls FROM tally ORDER BY caller")?;
+    Ok(digest)
+}
+
+/// The states in the order of commits, from the rows that are there in the end:
+/// the rows of a call stand together, complete.
+fn history(path: &Path) -> History {
+    let connection = Connection::open(path).unwrap();
+    let sql = "SELECT seq, caller, number, part, parts, payload FROM event ORDER BY seq";
+    let mut statement = connection.prepare(sql).unwrap();
+    let rows = statement.query_map([], |row| {
+        (0..6).map(|column| row.get(column)).collect::<rusqlite::Result<Vec<Value>>>()
+    });
+    let rows: Vec<_> = rows.unwrap().map(Result::unwrap).collect();
+    let number = |value: &Value| match value {
+        Value::Integer(integer) => *integer,
+        other => panic!("{other:?} is no integer"),
+    };
+    let mut calls = [0; CALLERS as usize];
+    let with_tally = |rows: &Digest, calls: &[i64]| {
+        let mut whole = rows.clone();
+        for (calls, caller) in calls.iter().zip(0..) {
+            whole.row(&[Value::Integer(caller), Value::Integer(*calls)]);
+        }
+        whole
+    };
+    let mut so_far = Digest::new();
+    let mut history = History::new(&with_tally(&so_far, &calls));
+    for call in rows.chunk_by(|one, other| one[1..3] == other[1..3]) {
+        let [caller, its_number, parts] = [1, 2, 4].map(|column| number(&call[0][column]));
+        assert_eq!(call.len() as i64, parts, "call {its_number} of {caller} is not whole");
+        call.iter().for_each(|row| so_far.row(row));
+        calls[usize::try_from(caller).expect("a failed call left rows")] += 1;
+        let mark = Mark { caller: caller as u64, number: its_number as u64 };
+        history.committed(mark, &with_tally(&so_far, &calls));
+    }
+    history
+}
+
+/// What the checkpointer did in all runs.
+#[derive(Default)]
+struct Checkpoints {
+    passes: AtomicU64,
+    catch_ups: AtomicU64,
+    truncations: AtomicU64,
+}
+
+/// Records a writer with its callers, and crashes it.
+fn crash(
+    simulator: &mut Simulator,
+    profile: Profile,
+    (seed, effort): (u64, Effort),
+    [power_cut, killed]: [Promise; 2],
+    checkpoints: &Checkpoints,
+) -> Outcome {
+    let (recorder, registration) = recorder();
+    let random = &mut Random::of(&[seed, 1]);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().canonicalize().unwrap().join("a.db");
+    create(&path, random);
+    let log = recorder.watch(folder.path());
+    let builder = Writer::builder(&path)
+        .profile(profile)
+        .vfs(registration.name().to_str().unwrap())
+        .max_group(random.choose(&[1, 3, 1000]))
+        .checkpoint_limits(limits(random));
+    let writer = if profile == Profile::Rebuildable { builder.rebuildable_ok() } else { builder };
+    let writer = writer.open().unwrap();
+    std::thread::scope(|scope| {
+        for caller in 0..CALLERS {
+            let (writer, log) = (&writer, &log);
+            scope.spawn(move || work(writer, caller, seed, log));
+        }
+    });
+    if let Some(stats) = writer.stats().checkpoints {
+        checkpoints.passes.fetch_add(stats.passes, Ordering::Relaxed);
+        checkpoints.catch_ups.fetch_add(stats.catch_ups, Ordering::Relaxed);
+        checkpoints.truncations.fetch_add(stats.truncations, Ordering::Relaxed);
+        assert_eq!(stats.last_error, None);
+    }
+    writer.close().unwrap();
+    recorder.unwatch(path.parent().unwrap().to_str().unwrap());
+    let recording = log.finish();
+    let history = history(&path);
+    assert_eq!(history.len() as u64, CALLERS * CALLS, "all calls are there in the end");
+    let run = Run {
+        name: profile.name(),
+        seed,
+        recording: &recording,
+        history: &history,
+        database: "a.db",
+        begins_absent: false,
+        content,
+        power_cut,
+        killed,
+    };
+    simulator.simulate(&run, effort)
+}
+
+fn survey(profile: Profile, promises: [Promise; 2]) -> (Tally, Tally) {
+    let checkpoints = Checkpoints::default();
+    let outcome = Budget::new(IMAGES, SHARE).survey(profile.name(), |simulator, seed, effort| {
+        crash(simulator, profile, (seed, effort), promises, &checkpoints)
+    });
+    println!("{}", table(&[(profile.name().to_owned(), outcome.clone())]));
+    outcome.assert_kept();
+    if matches!(profile, Profile::Durable | Profile::Relaxed) {
+        let [passes, catch_ups, truncations] =
+            [&checkpoints.passes, &checkpoints.catch_ups, &checkpoints.truncations]
+                .map(|count| count.load(Ordering::Relaxed));
+        println!("{passes} passes, {catch_ups} catch-ups, {truncations} truncations");
+        assert!(passes > 0 && catch_ups > 0 && truncations > 0, "the checkpointer did not work");
+    }
+    (outcome.power_cut, outcome.killed)
+}
+
+#[test]
+fn durable_loses_nothing_that_was_acknowledged() {
+    survey(Profile::Durable, [Promise::AllAcknowledged; 2]);
+}
+
+#[test]
+fn relaxed_loses_some_of_the_last_in_a_power_cut_only() {
+    let (power_cut, _) = survey(Profile::Relaxed, [Promise::Prefix, Promise::AllAcknowledged]);
+    assert!(power_cut.lost_max > 1, "{power_cut:?}");
+}
+
+#[test]
+fn rollback_loses_nothing_that_was_acknowledged() {
+    survey(Profile::Rollback, [Promise::AllAcknowledged; 2]);
+}
+
+#[test]
+fn rebuildable_breaks() {
+    let (power_cut, killed) = survey(Profile::Rebuildable, [Promise::Anything; 2]);
+    assert!(power_cut.corrupt > 0 && power_cut.lost_max > 1, "{power_cut:?}");
+    assert!(killed.corrupt > 0 && killed.lost_max == 0, "{killed:?}");
+}
