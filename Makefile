@@ -67,11 +67,15 @@ test-large: ## Test files of more than 1 GiB (2 GB of disk)
 	$(CARGO) test --release --locked -p leafpress-testing --features large
 
 # A failure says by which LEAFPRESS_CRASH_SEED it is repeated.
-crash: ## Simulate a million power cuts and kills (5 minutes on two cores)
-	LEAFPRESS_CRASH_IMAGES=$(CRASH_IMAGES) $(CARGO) test --release --locked \
-		-p leafpress-testing $(patsubst %,--test %,$(CRASH_TESTS)) -- --nocapture --test-threads=1
-
+CRASH_TABLE := $(abspath $(TARGET_DIR))/crash.md
 CRASH_TESTS := $(notdir $(basename $(wildcard crates/leafpress-testing/tests/crash_*.rs)))
+
+crash: ## Simulate a million power cuts and kills (2 minutes on two cores)
+	rm -f $(CRASH_TABLE)
+	LEAFPRESS_CRASH_IMAGES=$(CRASH_IMAGES) LEAFPRESS_CRASH_TABLE=$(CRASH_TABLE) \
+		$(CARGO) test --release --locked -p leafpress-testing \
+		$(patsubst %,--test %,$(CRASH_TESTS)) -- --nocapture --test-threads=1
+	@cat $(CRASH_TABLE)
 
 # Each target runs for a minute. The fuzz folder is a workspace of its own,
 # with a target folder of its own: its instrumented builds fit nothing else.

@@ -16,7 +16,7 @@ use leafpress::load::{IntoTable, Loader, OnConflict, disk};
 use leafpress::vfs::{PlatformVfs, Registration, register};
 use leafpress_testing::crash::{
     Budget, Digest, Effort, Event, History, Log, Mark, Outcome, Promise, Random, Recorder, Run,
-    Simulator, table,
+    Simulator,
 };
 use rusqlite::{Connection, OpenFlags};
 
@@ -171,7 +171,6 @@ fn finish(
 
 fn survey(name: &str, run: impl Fn(&mut Simulator, u64, Effort) -> Outcome + Sync) {
     let outcome = Budget::new(IMAGES, SHARE).survey(name, run);
-    println!("{}", table(&[(name.to_owned(), outcome.clone())]));
     outcome.assert_kept();
     assert!(outcome.power_cut.images > 0);
 }
@@ -190,8 +189,9 @@ fn a_load_that_forgets_a_sync_is_caught() {
         |event| matches!(event, Event::SyncFile { .. }),
         |event| matches!(event, Event::SyncFolder { .. }),
     ];
+    let names = ["load that syncs no file", "load that syncs no folder"];
     for (forged, number) in forgotten.into_iter().zip(0..) {
-        let outcome = Budget::new(500, 1).survey("forgotten syncs", |simulator, seed, effort| {
+        let outcome = Budget::new(500, 1).survey(names[number], |simulator, seed, effort| {
             crash_new(simulator, seed, effort, forged)
         });
         let tally = outcome.power_cut;

@@ -11,9 +11,7 @@ use std::sync::{Arc, OnceLock};
 
 use leafpress::vfs::{PlatformVfs, Registration, register};
 use leafpress_testing::crash::workload::{self, Settings};
-use leafpress_testing::crash::{
-    Budget, Effort, Outcome, Promise, Recorder, Run, Simulator, Tally, table,
-};
+use leafpress_testing::crash::{Budget, Effort, Outcome, Promise, Recorder, Run, Simulator, Tally};
 
 const TRANSACTIONS: u64 = 30;
 /// Of 1,000 images that `make crash` asks for: so many for each row.
@@ -78,7 +76,6 @@ fn survey_of(settings: Settings, promises: [Promise; 2]) -> Outcome {
     let outcome = budget.survey(&settings.name(), |simulator, seed, effort| {
         crash(simulator, settings, seed, effort, promises)
     });
-    println!("{}", table(&[(settings.name(), outcome.clone())]));
     outcome.assert_kept();
     outcome
 }

@@ -23,8 +23,8 @@ use leafpress::vfs::{PlatformVfs, Registration, register};
 use leafpress::writer::{Batch, Ticket, Writer};
 use leafpress::{Error, Profile};
 use leafpress_testing::crash::{
-    Budget, Digest, Effort, History, Log, Mark, Outcome, Promise, Random, Recorder, Run, Simulator,
-    Tally, table,
+    Budget, Digest, Effort, Event, FAILURES_MAX, History, Log, Mark, Outcome, Promise, Random,
+    Recorder, Run, Simulator, Tally,
 };
 use rusqlite::Connection;
 use rusqlite::types::Value;
@@ -36,6 +36,9 @@ const NOBODY: i64 = -1;
 /// Of 1,000 images that `make crash` asks for: so many for each test.
 const SHARE: u64 = 120;
 const IMAGES: u64 = 8_000;
+
+/// The first call of all makes the tables.
+const SCHEMA: Mark = Mark { caller: CALLERS, number: 0 };
 
 const INSERT: &str =
     "INSERT INTO event (caller, number, part, parts, payload) VALUES (?1, ?2, ?3, ?4, ?5)";
@@ -50,24 +53,20 @@ fn recorder() -> &'static (Arc<Recorder<PlatformVfs>>, Registration) {
     })
 }
 
-fn create(path: &Path, random: &mut Random) {
-    let page_bytes = random.choose(&[512, 1024, 4096]);
-    Connection::open(path)
-        .unwrap()
-        .execute_batch(&format!(
-            "PRAGMA page_size = {page_bytes};
-             CREATE TABLE event (seq INTEGER PRIMARY KEY AUTOINCREMENT, caller INTEGER NOT NULL,
-                 number INTEGER NOT NULL, part INTEGER NOT NULL, parts INTEGER NOT NULL,
-                 payload BLOB NOT NULL, UNIQUE (caller, number, part));
-             CREATE TABLE tally (caller INTEGER PRIMARY KEY, calls INTEGER NOT NULL);
-             CREATE TRIGGER counted AFTER INSERT ON event WHEN new.part = 0 BEGIN
-                 UPDATE tally SET calls = calls + 1 WHERE caller = new.caller;
-             END;
-             WITH RECURSIVE callers (caller) AS
-                 (SELECT 0 UNION ALL SELECT caller + 1 FROM callers WHERE caller + 1 < {CALLERS})
-             INSERT INTO tally SELECT caller, 0 FROM callers;"
-        ))
-        .unwrap();
+/// The empty tables, made in one transaction.
+fn schema() -> String {
+    format!(
+        "CREATE TABLE event (seq INTEGER PRIMARY KEY AUTOINCREMENT, caller INTEGER NOT NULL,
+             number INTEGER NOT NULL, part INTEGER NOT NULL, parts INTEGER NOT NULL,
+             payload BLOB NOT NULL, UNIQUE (caller, number, part));
+         CREATE TABLE tally (caller INTEGER PRIMARY KEY, calls INTEGER NOT NULL);
+         CREATE TRIGGER counted AFTER INSERT ON event WHEN new.part = 0 BEGIN
+             UPDATE tally SET calls = calls + 1 WHERE caller = new.caller;
+         END;
+         WITH RECURSIVE callers (caller) AS
+             (SELECT 0 UNION ALL SELECT caller + 1 FROM callers WHERE caller + 1 < {CALLERS})
+         INSERT INTO tally SELECT caller, 0 FROM callers;"
+    )
 }
 
 /// Limits so small that each rule of the checkpointer applies many times.
@@ -188,6 +187,10 @@ fn work(writer: &Writer, caller: u64, seed: u64, log: &Log) {
 
 fn content(connection: &Connection) -> rusqlite::Result<Digest> {
     let mut digest = Digest::new();
+    let tables = "SELECT count(*) FROM sqlite_schema WHERE name = 'event'";
+    if connection.query_row(tables, [], |row| row.get::<_, i64>(0))? == 0 {
+        return Ok(digest);
+    }
     let sql = "SELECT seq, caller, number, part, parts, payload FROM event ORDER BY seq";
     digest.query(connection, sql)?;
     digest.query(connection, "SELECT caller, calls FROM tally ORDER BY caller")?;
@@ -217,7 +220,8 @@ fn history(path: &Path) -> History {
         whole
     };
     let mut so_far = Digest::new();
-    let mut history = History::new(&with_tally(&so_far, &calls));
+    let mut history = History::new(&Digest::new());
+    history.committed(SCHEMA, &with_tally(&so_far, &calls));
     for call in rows.chunk_by(|one, other| one[1..3] == other[1..3]) {
         let [caller, its_number, parts] = [1, 2, 4].map(|column| number(&call[0][column]));
         assert_eq!(call.len() as i64, parts, "call {its_number} of {caller} is not whole");
@@ -243,21 +247,24 @@ fn crash(
     profile: Profile,
     (seed, effort): (u64, Effort),
     [power_cut, killed]: [Promise; 2],
+    forged: fn(&Event) -> bool,
     checkpoints: &Checkpoints,
 ) -> Outcome {
     let (recorder, registration) = recorder();
     let random = &mut Random::of(&[seed, 1]);
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().canonicalize().unwrap().join("a.db");
-    create(&path, random);
     let log = recorder.watch(folder.path());
     let builder = Writer::builder(&path)
         .profile(profile)
         .vfs(registration.name().to_str().unwrap())
+        .page_size(random.choose(&[512, 1024, 4096]))
         .max_group(random.choose(&[1, 3, 1000]))
         .checkpoint_limits(limits(random));
     let writer = if profile == Profile::Rebuildable { builder.rebuildable_ok() } else { builder };
     let writer = writer.open().unwrap();
+    writer.execute_batch(schema()).unwrap();
+    log.acknowledged(SCHEMA.caller, SCHEMA.number);
     std::thread::scope(|scope| {
         for caller in 0..CALLERS {
             let (writer, log) = (&writer, &log);
@@ -272,16 +279,17 @@ fn crash(
     }
     writer.close().unwrap();
     recorder.unwatch(path.parent().unwrap().to_str().unwrap());
-    let recording = log.finish();
+    let mut recording = log.finish();
+    recording.forge_syncs(forged);
     let history = history(&path);
-    assert_eq!(history.len() as u64, CALLERS * CALLS, "all calls are there in the end");
+    assert_eq!(history.len() as u64, 1 + CALLERS * CALLS, "all calls are there in the end");
     let run = Run {
         name: profile.name(),
         seed,
         recording: &recording,
         history: &history,
         database: "a.db",
-        begins_absent: false,
+        begins_absent: true,
         content,
         power_cut,
         killed,
@@ -292,9 +300,8 @@ fn crash(
 fn survey(profile: Profile, promises: [Promise; 2]) -> (Tally, Tally) {
     let checkpoints = Checkpoints::default();
     let outcome = Budget::new(IMAGES, SHARE).survey(profile.name(), |simulator, seed, effort| {
-        crash(simulator, profile, (seed, effort), promises, &checkpoints)
+        crash(simulator, profile, (seed, effort), promises, |_| false, &checkpoints)
     });
-    println!("{}", table(&[(profile.name().to_owned(), outcome.clone())]));
     outcome.assert_kept();
     if matches!(profile, Profile::Durable | Profile::Relaxed) {
         let [passes, catch_ups, truncations] =
@@ -327,4 +334,19 @@ fn rebuildable_breaks() {
     let (power_cut, killed) = survey(Profile::Rebuildable, [Promise::Anything; 2]);
     assert!(power_cut.corrupt > 0 && power_cut.lost_max > 1, "{power_cut:?}");
     assert!(killed.corrupt > 0 && killed.lost_max == 0, "{killed:?}");
+}
+
+/// The simulator itself: a disk that forgets its syncs must not pass.
+#[test]
+fn forgotten_syncs_are_caught() {
+    let outcome =
+        Budget::new(500, 1).survey("durable, no file synced", |simulator, seed, effort| {
+            let forged = |event: &Event| matches!(event, Event::SyncFile { .. });
+            let promises = [Promise::AllAcknowledged; 2];
+            let (run, checkpoints) = ((seed, effort), Checkpoints::default());
+            crash(simulator, Profile::Durable, run, promises, forged, &checkpoints)
+        });
+    assert!(outcome.power_cut.lost_max > 1 && outcome.power_cut.corrupt > 0);
+    assert_eq!(outcome.failures.len(), FAILURES_MAX, "each failure says how to repeat it");
+    assert!(outcome.failures[0].text.contains("LEAFPRESS_CRASH_SEED="));
 }

@@ -34,4 +34,4 @@ pub use memory_vfs::{MEMORY_FOLDER, MemoryVfs};
 pub use random::Random;
 pub use recorder::Recorder;
 pub use simulate::{Effort, FAILURES_MAX, Failure, Outcome, ReadContent, Run, Simulator};
-pub use survey::{Budget, table};
+pub use survey::Budget;

@@ -5,10 +5,14 @@
 //! |---|---|
 //! | `LEAFPRESS_CRASH_SEED` | run this seed only, with more images at each point |
 //! | `LEAFPRESS_CRASH_IMAGES` | so many images in all, in the place of the bounded number of `make test` |
+//! | `LEAFPRESS_CRASH_TABLE` | add what was found to the table in this file |
 //!
 //! The order in which seeds end is the machine's; what each finds is not.
 
 use std::fmt::Write as _;
+use std::fs::OpenOptions;
+use std::io::Write as _;
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -97,6 +101,7 @@ impl Budget {
         if self.reports {
             report(name, &whole, started.elapsed(), next_seed.into_inner() - 1);
         }
+        add_to_table(name, &whole);
         whole
     }
 }
@@ -110,34 +115,42 @@ fn report(name: &str, whole: &Outcome, elapsed: Duration, seed: u64) {
     );
 }
 
-/// What was found, as a table in Markdown; a row for each name.
-pub fn table(rows: &[(String, Outcome)]) -> String {
-    let mut text = String::from(
-        "| | crash | images | acknowledged lost, in images | at most | not a prefix | corrupt | not to be opened |\n\
-         |---|---|---|---|---|---|---|---|\n",
-    );
-    for (name, outcome) in rows {
-        let mut row = |crash: &str, tally: Tally| {
-            let Tally { images, images_with_losses, lost_max, not_a_prefix, corrupt, unopened } =
-                tally;
+const TABLE_HEAD: &str = "\
+| | crash | images | acknowledged lost in | at most | not a prefix | corrupt | not opened |
+|---|---|---|---|---|---|---|---|
+";
+
+/// Prints what was found as rows of a table in Markdown, and adds them to the
+/// file that the environment names.
+fn add_to_table(name: &str, outcome: &Outcome) {
+    let mut rows = String::new();
+    for (crash, tally) in [
+        ("power cut", outcome.power_cut),
+        ("and another in the recovery", outcome.recovery),
+        ("process killed", outcome.killed),
+    ] {
+        let Tally { images, images_with_losses, lost_max, not_a_prefix, corrupt, unopened } = tally;
+        let part = |count| part(count, images);
+        let [losses, not_a_prefix, corrupt, unopened] =
+            [images_with_losses, not_a_prefix, corrupt, unopened].map(part);
+        if images > 0 {
             let _ = writeln!(
-                text,
-                "| {name} | {crash} | {images} | {images_with_losses} | {lost_max} | \
-                 {not_a_prefix} | {corrupt}{} | {unopened} |",
-                percent(corrupt, images)
+                rows,
+                "| {name} | {crash} | {images} | {losses} | {lost_max} | {not_a_prefix} | \
+                 {corrupt} | {unopened} |"
             );
-        };
-        row("power cut", outcome.power_cut);
-        row("and again in the recovery", outcome.recovery);
-        row("process killed", outcome.killed);
+        }
     }
-    text
+    println!("{TABLE_HEAD}{rows}");
+    let Some(path) = std::env::var_os("LEAFPRESS_CRASH_TABLE") else { return };
+    let head = if Path::new(&path).exists() { "" } else { TABLE_HEAD };
+    let mut file = OpenOptions::new().append(true).create(true).open(path).unwrap();
+    file.write_all(format!("{head}{rows}").as_bytes()).unwrap();
 }
 
-fn percent(part: u64, whole: u64) -> String {
-    if part == 0 {
-        String::new()
-    } else {
-        format!(" ({:.1} %)", part as f64 / whole as f64 * 100.0)
+fn part(count: u64, whole: u64) -> String {
+    if count == 0 {
+        return "0".to_owned();
     }
+    format!("{count} ({:.2} %)", count as f64 / whole as f64 * 100.0)
 }
