@@ -172,12 +172,12 @@ fn work(writer: &Writer, caller: u64, seed: u64, log: &Log) {
             5 => std::thread::sleep(Duration::from_millis(4)),
             6 => {
                 let reader = writer.reader().unwrap();
-                let seen: i64 = reader
+                let of_nobody: i64 = reader
                     .query_row("SELECT count(*) FROM event WHERE caller = ?1", [NOBODY], |row| {
                         row.get(0)
                     })
                     .unwrap();
-                assert_eq!(seen, 0);
+                assert_eq!(of_nobody, 0);
             }
             _ => {}
         }
@@ -225,7 +225,9 @@ fn history(path: &Path) -> History {
     for call in rows.chunk_by(|one, other| one[1..3] == other[1..3]) {
         let [caller, its_number, parts] = [1, 2, 4].map(|column| number(&call[0][column]));
         assert_eq!(call.len() as i64, parts, "call {its_number} of {caller} is not whole");
-        call.iter().for_each(|row| so_far.row(row));
+        for row in call {
+            so_far.row(row);
+        }
         calls[usize::try_from(caller).expect("a failed call left rows")] += 1;
         let mark = Mark { caller: caller as u64, number: its_number as u64 };
         history.committed(mark, &with_tally(&so_far, &calls));

@@ -12,7 +12,7 @@
 //! Must never: depend on anything but the recording and the seed.
 
 use std::collections::HashSet;
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -115,10 +115,9 @@ impl Outcome {
             let folder = format!("leafpress-crash-{}-{number}", std::process::id());
             let folder = std::env::temp_dir().join(folder);
             text += &failure.text;
-            text += &match failure.files.save(&folder) {
-                Ok(()) => format!("\n  the files are in {}\n", folder.display()),
-                Err(error) => format!("\n  the files could not be kept: {error}\n"),
-            };
+            let saved = failure.files.save(&folder);
+            let kept = saved.map_or_else(|error| error.to_string(), |()| "there".to_owned());
+            let _ = writeln!(text, "\n  the files are in {}: {kept}", folder.display());
         }
         let count = self.failures_count;
         assert!(count == 0, "{count} broken promises, of which the first are:\n{text}");
