@@ -158,8 +158,7 @@ impl<'a> GroupRun<'a> {
     }
 
     /// Fails unless every call that was acknowledged left its row, each caller's
-    /// in the order made, and nothing else; and the WAL was bounded where that is
-    /// promised.
+    /// in the order made, and nothing else.
     fn check_commits(
         &self,
         kind_index: usize,
@@ -173,14 +172,7 @@ impl<'a> GroupRun<'a> {
         if found != expected {
             return self.unequal(kind_index, found, expected);
         }
-        match (rung.wal_bytes_max(), result.wal_bytes_max) {
-            (Some(promised), Some(found)) if found > promised => self.unequal(
-                kind_index,
-                format!("a WAL that grew to {found} bytes"),
-                format!("a WAL of at most {promised}"),
-            ),
-            _ => Ok(()),
-        }
+        Ok(())
     }
 
     /// Fails if the rung left more than its database: a spilled run, or a WAL whose
@@ -214,7 +206,9 @@ impl<'a> GroupRun<'a> {
         progress: &mut dyn FnMut(ProgressEvent<'_>),
     ) {
         for (index, kind) in self.group.kinds.iter().enumerate() {
-            report.rungs.extend(rung_of(&self.names[index], *kind, &self.results[index]));
+            let (name, results) = (&self.names[index], &self.results[index]);
+            report.rungs.extend(rung_of(name, *kind, results));
+            report.broken.extend(broken_bound(*kind, results).map(|how| (name.clone(), how)));
         }
         for RatioPlan { name, ours, rival, measure } in &self.group.ratios {
             let figures = |index: usize| -> Vec<f64> {
@@ -265,6 +259,23 @@ fn rung_of(name: &str, kind: RungKind, results: &[RungResult]) -> Option<Rung> {
         io: last.io,
         stages_s: last.stages_s.clone(),
     })
+}
+
+/// How the WAL outgrew its bound, where it has one. What was measured holds all the
+/// same, so this is no error.
+fn broken_bound(kind: RungKind, results: &[RungResult]) -> Option<String> {
+    let RungKind::Commits(rung) = kind else { return None };
+    let bound = rung.wal_bytes_max()?;
+    let sizes = results.iter().filter_map(|result| result.wal_bytes_max);
+    let beyond: Vec<u64> = sizes.filter(|bytes| *bytes > bound).collect();
+    let worst = *beyond.iter().max()?;
+    Some(format!(
+        "the WAL grew to {:.1} MB, beyond its bound of {:.1} MB, in {} of {} runs",
+        worst as f64 / 1e6,
+        bound as f64 / 1e6,
+        beyond.len(),
+        results.len()
+    ))
 }
 
 /// Medians of the runs, and the slowest call of all.

@@ -38,6 +38,9 @@ pub struct ExperimentReport {
     /// What could not be measured here, and why, by the ratio's name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub unavailable: BTreeMap<String, String>,
+    /// Documented limits that ours did not keep, by the rung's name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub broken: BTreeMap<String, String>,
 }
 
 /// The machine that an experiment ran on. What the system does not tell is left out.

@@ -134,7 +134,7 @@ fn add_commits(settings: &mut Settings, options: &BenchOptions, folder: &Path) -
         (
             "commits_checked",
             json!(
-                "each run: every acknowledged row is there with its text, each caller's in the order made, and no other; journal mode; integrity_check; the WAL's bound"
+                "each run: every acknowledged row is there with its text, each caller's in the order made, and no other; journal mode; integrity_check"
             ),
         ),
     ]);

@@ -46,6 +46,9 @@ pub(crate) const INSERT: &str = "INSERT INTO call(caller, n, text) VALUES (?1, ?
 /// holds an old snapshot.
 pub(crate) const WAL_BYTES_MAX: u64 = 64 << 20;
 
+/// A page in the WAL.
+const FRAME_BYTES: u64 = 4096 + 24;
+
 /// Who makes the commits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -177,11 +180,14 @@ impl CommitRung {
         self.scene != Scene::Rate
     }
 
-    /// What the WAL may not exceed, where that is promised.
+    /// What the WAL file may not exceed, where that is promised: the bound and one
+    /// group, at a page or so for each call.
     pub(crate) fn wal_bytes_max(self) -> Option<u64> {
+        const PAGES_BESIDE: u64 = 16;
         let is_promised =
             self.by == Committer::Leafpress && self.has_course() && self.scene != Scene::LongReader;
-        is_promised.then_some(WAL_BYTES_MAX)
+        let calls = u64::from(self.calls.callers()) * self.calls.in_flight() as u64;
+        is_promised.then_some(WAL_BYTES_MAX + (calls + PAGES_BESIDE) * FRAME_BYTES)
     }
 
     /// What its files take on the disk at most, rounded up: 64 bytes a row in the
@@ -189,7 +195,6 @@ impl CommitRung {
     /// commit while nothing can be moved from the WAL.
     pub(crate) fn room_mb(self) -> u64 {
         const ROW_BYTES: u64 = 2 * 64;
-        const FRAME_BYTES: u64 = 4096 + 24;
         let stuck_rows = match self.scene {
             Scene::NoCheckpoints => self.rows,
             Scene::LongReader => self.rows.div_ceil(3),

@@ -50,12 +50,16 @@ fn run_experiments(flags: &BenchFlags) -> Status {
     let mut shown = BenchProgress::new(progress::is_wanted(false));
     let outcome = experiment::run(&options, &mut |event| shown.update(&event));
     drop(shown);
-    match outcome {
-        Ok(report) if to_stdout => output::print_json(&report),
-        Ok(report) => output::print_report(&summary::of_bench(&report, options.json.as_deref())),
+    let report = match outcome {
+        Ok(report) => report,
         Err(error) => return fail(&error, to_stdout),
+    };
+    if to_stdout {
+        output::print_json(&report);
+    } else {
+        output::print_report(&summary::of_bench(&report, options.json.as_deref()));
     }
-    Status::Done
+    if report.broken.is_empty() { Status::Done } else { Status::DoneWithProblems }
 }
 
 fn bench_options(flags: &BenchFlags, json: Option<PathBuf>) -> BenchOptions {

@@ -23,8 +23,8 @@ Examples:
   leafpress bench writer checkpoint --json commits.json
   leafpress bench writer --only blocking64,alone --repeats 5
 
-Exit status: 0 all done, 2 the command line makes no sense, 3 failed or stopped,
-and no report was written.")]
+Exit status: 0 all done, 1 done but a documented limit was not kept, 2 the
+command line makes no sense, 3 failed or stopped, and no report was written.")]
 pub struct BenchFlags {
     /// What to measure; several make one report
     #[arg(value_name = "EXPERIMENT", required_unless_present = "rung")]

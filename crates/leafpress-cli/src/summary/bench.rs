@@ -1,6 +1,6 @@
 //! What an experiment found, as tables.
 //!
-//! Must never: leave out a rung, or a ratio that is bad for us.
+//! Must never: leave out a rung, a ratio that is bad for us, or a limit that was not kept.
 
 use std::path::Path;
 use std::time::Duration;
@@ -52,6 +52,8 @@ pub fn of_bench(report: &ExperimentReport, written_to: Option<&Path>) -> String 
     text += &ratios(report);
     let unavailable = report.unavailable.iter();
     text += &notes(&unavailable.map(|(name, why)| format!("{name}: {why}")).collect::<Vec<_>>());
+    let broken = report.broken.iter();
+    text += &notes(&broken.map(|(name, how)| format!("{name}: {how}")).collect::<Vec<_>>());
     if report.settings.get("quick").and_then(serde_json::Value::as_bool) == Some(true) {
         text += &notes(&["a quick run: its figures mean nothing".to_owned()]);
     }
