@@ -75,8 +75,8 @@ pub(crate) fn writer_groups(quick: bool) -> Vec<Group> {
             Size { rows_max: ROWS_MAX, transaction_rows: TRANSACTION_ROWS, milliseconds_max }
         }
     };
-    let durable = size(1500);
-    let other = size(400);
+    let durable = size(1200);
+    let other = size(300);
     let mut groups =
         vec![per_call_group(durable), transaction_group(durable), callers_group(durable)];
     let others = [Safety::Relaxed, Safety::Rollback, Safety::Rebuildable];
