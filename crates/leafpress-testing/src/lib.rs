@@ -13,8 +13,8 @@
 #![forbid(unsafe_code)]
 
 mod check;
-pub mod faults;
 pub mod crash;
+pub mod faults;
 mod oracle;
 mod order;
 mod press;

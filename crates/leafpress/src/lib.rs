@@ -20,14 +20,30 @@
 //! # Ok::<(), leafpress::Error>(())
 //! ```
 //!
-//! The stages, in the order that data flows: `input` makes fields of bytes,
-//! `schema` decides types, `load` joins them and presses pages with the crate
-//! `leafpress-format`. Stages do not know one another.
+//! ```
+//! # let folder = tempfile::tempdir().unwrap();
+//! # let path = folder.path().join("app.db");
+//! let writer = leafpress::writer::Writer::builder(&path).open()?;
+//! writer.execute_batch("CREATE TABLE note(text)")?;
+//! writer.execute("INSERT INTO note VALUES (?1)", ["on disk when this returns"])?;
+//! # Ok::<(), leafpress::Error>(())
+//! ```
+//!
+//! The stages of a load, in the order that data flows: `input` makes fields of
+//! bytes, `schema` decides types, `load` joins them and presses pages with the
+//! crate `leafpress-format`. Stages do not know one another. The writer stands
+//! beside them: `profile` opens, `writer` groups, `checkpoint` copies the log.
 
-/// The examples of the README, which are tests like all others.
+/// The examples of the README and the guides, which are tests like all others.
 #[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
-struct ReadmeExamples;
+mod examples_in_documents {
+    #[doc = include_str!("../../../README.md")]
+    struct Readme;
+    #[doc = include_str!("../../../docs/durability.md")]
+    struct Durability;
+    #[doc = include_str!("../../../docs/writer.md")]
+    struct Writer;
+}
 
 mod c_api;
 pub mod checkpoint;

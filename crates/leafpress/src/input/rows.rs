@@ -31,6 +31,7 @@ pub struct SourceColumn {
 }
 
 /// What a source says of all values of a column.
+#[cfg_attr(not(feature = "arrow"), expect(dead_code, reason = "only Arrow knows its types"))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SourceType {
     /// 64-bit integers.

@@ -153,6 +153,7 @@ fn run_arrow<G: Goal>(
 }
 
 #[cfg(not(feature = "arrow"))]
+#[expect(clippy::needless_pass_by_value, reason = "as with the feature")]
 fn run_arrow<G: Goal>(
     _loader: &Loader,
     _monitor: &Monitor,

@@ -37,9 +37,9 @@ pub enum Parameters {
     Named(Vec<(String, Value)>),
 }
 
-/// What can be given as the parameters of a statement: `()`, arrays and
-/// vectors of values, and what `rusqlite::params!` and
-/// `rusqlite::named_params!` make.
+/// What can be given as the parameters of a statement: `()`, tuples and arrays
+/// of what rusqlite takes as a value, vectors of [`Value`], and what
+/// `rusqlite::params!` and `rusqlite::named_params!` make.
 pub trait IntoParameters {
     /// The values, copied.
     ///
@@ -60,17 +60,39 @@ impl IntoParameters for () {
     }
 }
 
-impl<T: Into<Value>, const N: usize> IntoParameters for [T; N] {
+impl<T: ToSql, const N: usize> IntoParameters for [T; N] {
     fn into_parameters(self) -> Result<Parameters> {
-        Ok(Parameters::Positional(self.into_iter().map(Into::into).collect()))
+        self.iter().map(|value| owned(value)).collect::<Result<_>>().map(Parameters::Positional)
     }
 }
 
-impl<T: Into<Value>> IntoParameters for Vec<T> {
+impl IntoParameters for Vec<Value> {
     fn into_parameters(self) -> Result<Parameters> {
-        Ok(Parameters::Positional(self.into_iter().map(Into::into).collect()))
+        Ok(Parameters::Positional(self))
     }
 }
+
+/// Tuples, for values of different types.
+macro_rules! tuple_into_parameters {
+    ($($name:ident),+) => {
+        impl<$($name: ToSql),+> IntoParameters for ($($name,)+) {
+            #[expect(non_snake_case, reason = "a variable for each type")]
+            fn into_parameters(self) -> Result<Parameters> {
+                let ($($name,)+) = self;
+                Ok(Parameters::Positional(vec![$(owned(&$name)?),+]))
+            }
+        }
+    };
+}
+
+tuple_into_parameters!(A);
+tuple_into_parameters!(A, B);
+tuple_into_parameters!(A, B, C);
+tuple_into_parameters!(A, B, C, D);
+tuple_into_parameters!(A, B, C, D, E);
+tuple_into_parameters!(A, B, C, D, E, F);
+tuple_into_parameters!(A, B, C, D, E, F, G);
+tuple_into_parameters!(A, B, C, D, E, F, G, H);
 
 impl IntoParameters for &[&dyn ToSql] {
     fn into_parameters(self) -> Result<Parameters> {
