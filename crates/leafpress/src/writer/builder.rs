@@ -70,7 +70,8 @@ impl WriterBuilder {
         self
     }
 
-    /// Whether foreign keys are enforced; SQLite's default is that they are not.
+    /// Whether foreign keys are enforced. Unless told, as the linked SQLite was
+    /// built; the one that is built in enforces them.
     pub fn foreign_keys(mut self, enforced: bool) -> Self {
         self.request.foreign_keys = Some(enforced);
         self
