@@ -14,20 +14,26 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use leafpress::Profile;
+use leafpress::vfs::{PlatformVfs, register};
 use leafpress::writer::Writer;
 use rusqlite::{Connection, OpenFlags};
 
 use workload::{Outcome, assert_whole, busy_checkpoints, judge, make_database, rows, start};
 
 const CHILD_FLAG: &str = "--write-until-killed";
+/// SQLite's own VFS, through ours: each second child writes through it, and this
+/// process, beside it, never does.
+const OUR_VFS: &str = "through-ours";
+const SQLITES_OWN: &str = "sqlite's own";
 const KILLS_EACH: u32 = 10;
 const CALLERS: i64 = 4;
 
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
-        [_, CHILD_FLAG, profile, path, first] => {
-            write_until_killed(profile.parse().unwrap(), path.as_ref(), first.parse().unwrap());
+        [_, CHILD_FLAG, profile, path, first, vfs] => {
+            let (profile, first) = (profile.parse().unwrap(), first.parse().unwrap());
+            write_until_killed(profile, path.as_ref(), first, vfs);
         }
         [_, flags @ ..] if flags.contains(&"--list") => {}
         _ => {
@@ -39,9 +45,14 @@ fn main() {
 }
 
 /// The child: callers that write for ever, and tell each acknowledged call.
-fn write_until_killed(profile: Profile, path: &Path, first: i64) {
-    let limits = busy_checkpoints();
-    let writer = Writer::builder(path).profile(profile).checkpoint_limits(limits).open().unwrap();
+fn write_until_killed(profile: Profile, path: &Path, first: i64, vfs: &str) {
+    let mut builder = Writer::builder(path).profile(profile).checkpoint_limits(busy_checkpoints());
+    let registration = register(OUR_VFS, PlatformVfs::new(), false).unwrap();
+    if vfs == OUR_VFS {
+        builder = builder.vfs(OUR_VFS);
+    }
+    let writer = builder.open().unwrap();
+    assert_eq!(registration.open_files() > 0, vfs == OUR_VFS);
     std::thread::scope(|scope| {
         for caller in 0..CALLERS {
             let writer = &writer;
@@ -84,11 +95,14 @@ fn kill_again_and_again(profile: Profile) {
         let (answers, pause_us) = (1 + (random >> 33) % 60, (random >> 45) % 3_000);
         // Of seven digits, so that a line torn by the kill is no number of this child.
         let first = i64::from(kill + 1) * 1_000_000;
-        let acknowledged = killed_after(profile, &path, first, answers, pause_us);
+        let vfs = if kill % 2 == 0 { SQLITES_OWN } else { OUR_VFS };
+        let arguments =
+            [CHILD_FLAG, profile.name(), path.to_str().unwrap(), &first.to_string(), vfs];
+        let acknowledged = killed_after(&arguments, &path, first, answers, pause_us);
         assert!(acknowledged.len() as u64 >= answers, "the child ended by itself");
         outcomes.extend(acknowledged.into_iter().map(|number| (number, Outcome::Acknowledged)));
         // A copy is judged first, so that the next child meets what the kill left.
-        let context = (profile, kill, answers, pause_us);
+        let context = (profile, kill, answers, pause_us, vfs);
         let copy = folder.path().join(format!("copy-{kill}"));
         std::fs::create_dir(&copy).unwrap();
         for end in ["", "-wal", "-journal"] {
@@ -105,14 +119,14 @@ fn kill_again_and_again(profile: Profile) {
 
 /// Lets a child write, looks at the database beside it, and kills it; what it said.
 fn killed_after(
-    profile: Profile,
+    arguments: &[&str],
     path: &Path,
     first: i64,
     answers: u64,
     pause_us: u64,
 ) -> Vec<i64> {
     let child = Command::new(std::env::current_exe().unwrap())
-        .args([CHILD_FLAG, profile.name(), path.to_str().unwrap(), &first.to_string()])
+        .args(arguments)
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();

@@ -78,6 +78,8 @@ fn session(disk: &Disk, profile: Profile, rule: Option<Rule>) -> Session {
         goes_on_or_says_why(&writer, &mut outcomes);
     }
     let stopped = writer.stopped();
+    let unknown = outcomes.values().any(|outcome| matches!(outcome, Outcome::Unknown));
+    assert!(lasts || unknown == stopped.is_some(), "{stopped:?}, {outcomes:?}, {rule:?}");
     // A disk that fails for good fails here too: an error or not, but an end.
     let closed = writer.close();
     assert!(lasts || stopped.is_some() || closed.is_ok(), "{closed:?}, {rule:?}");
@@ -310,6 +312,112 @@ fn faults_while_it_is_opened() {
         }
         assert!(nth > 10 && opened < nth, "{nth} I/Os, opened {opened} times");
     }
+}
+
+/// Closing says an error or not; what was acknowledged is there in any case.
+#[test]
+fn faults_while_it_is_closed() {
+    let disk = Disk::new("faults-closing");
+    for profile in [Profile::Durable, Profile::Relaxed, Profile::Rollback] {
+        let (mut nth, mut errors) = (1, 0);
+        loop {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("a.db");
+            make_database(&path);
+            let writer = disk.open(&path, profile).unwrap();
+            let outcomes = run_callers(&writer, 1, 4, 1);
+            let (io, fault) = (None, Fault::Error);
+            let rule = Rule { io, file: None, nth, fault, lasting: Lasting::FromThenOn };
+            disk.control.arm([rule]);
+            errors += u32::from(watched(&rule, || writer.close()).is_err());
+            let met = disk.control.faults() > 0;
+            disk.control.disarm();
+            judge(&path, &outcomes, &(profile, rule));
+            assert_eq!(disk.registration.open_files(), 0);
+            if !met {
+                break;
+            }
+            nth += 1;
+        }
+        // Without a log there is nothing left to do, and SQLite closes without a word.
+        assert_eq!(errors > 0, profile.is_wal(), "{profile}: {nth} I/Os, {errors} errors");
+    }
+}
+
+/// One call of a group writes more than fits: it alone is told so. The others of its
+/// group are carried out again.
+#[test]
+fn a_call_too_large_for_the_disk_fails_alone() {
+    let cases = [
+        ("large-relaxed", Profile::Relaxed, FaultFile::Wal),
+        ("large-durable", Profile::Durable, FaultFile::Wal),
+        ("large-rollback", Profile::Rollback, FaultFile::MainDb),
+    ];
+    for (name, profile, file) in cases {
+        for (fault, code) in [
+            (Fault::Full, rusqlite::ErrorCode::DiskFull),
+            (Fault::ShortWrite, rusqlite::ErrorCode::DiskFull),
+            (Fault::Error, rusqlite::ErrorCode::SystemIoFailure),
+        ] {
+            let disk = Disk::new(name);
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("a.db");
+            make_database(&path);
+            let writer = disk.open(&path, profile).unwrap();
+            // The others need far fewer writes than that.
+            let (io, file) = (Some(IoKind::Write), Some(file));
+            let rule = Rule { io, file, nth: 400, fault, lasting: Lasting::Once };
+            disk.control.arm([rule]);
+            let outcomes = group_around_a_large_call(&writer);
+            assert_eq!(disk.control.faults(), 1, "{profile}: {:?}", disk.control.counts());
+            for (number, outcome) in &outcomes {
+                match outcome {
+                    Outcome::Acknowledged => assert_ne!(*number, LARGE),
+                    Outcome::Refused(error) => {
+                        let ErrorKind::Sqlite { source, .. } = error.kind() else {
+                            panic!("{profile}, call {number}: {error}")
+                        };
+                        let is_told = source.sqlite_error_code() == Some(code);
+                        assert_eq!(is_told, *number == LARGE, "{profile}, call {number}: {error}");
+                        assert!(is_told || parts_of(*number) == 0, "{profile}, call {number}");
+                    }
+                    Outcome::Unknown => panic!("{profile}: call {number} is unknown"),
+                }
+            }
+            assert_eq!(writer.stopped(), None, "{profile}");
+            writer.close().unwrap();
+            judge(&path, &outcomes, &(profile, fault));
+        }
+    }
+}
+
+/// The number of the large call, between the others'.
+const LARGE: i64 = 6;
+
+/// Ten calls in one group, of which one writes ten times the page cache.
+fn group_around_a_large_call(writer: &Writer) -> BTreeMap<i64, Outcome> {
+    let (release, held) = mpsc::channel::<()>();
+    // While this one waits, the others gather. It may be in their group and run again,
+    // when there is nobody to wait for any more.
+    let holder = writer
+        .submit_transaction(move |_| {
+            let _ = held.recv_timeout(SESSION_MAX);
+            Ok(())
+        })
+        .unwrap();
+    let waits: Vec<_> = (1..=10)
+        .map(|number| {
+            if number == LARGE {
+                let sql = "INSERT INTO t VALUES (6, 0, randomblob(20000000))";
+                (number, Outcome::waiting(writer.submit(sql, ())))
+            } else {
+                (number, start(writer, number))
+            }
+        })
+        .collect();
+    drop(release);
+    holder.wait().unwrap();
+    waits.into_iter().map(|(number, wait)| (number, wait())).collect()
 }
 
 /// What a full disk makes of the log: callers are told, and when there is room again

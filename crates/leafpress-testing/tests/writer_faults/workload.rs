@@ -31,6 +31,11 @@ pub enum Outcome {
 }
 
 impl Outcome {
+    /// What waits for the answer to a call.
+    pub fn waiting<T: 'static>(ticket: Result<Ticket<T>>) -> Box<dyn FnOnce() -> Self + Send> {
+        Box::new(move || Self::of(ticket))
+    }
+
     fn of<T>(ticket: Result<Ticket<T>>) -> Self {
         let answer = ticket.and_then(|ticket| {
             let Ok(answer) = ticket.wait_timeout(ANSWER_WAIT_MAX) else {
@@ -85,11 +90,11 @@ const INSERT: &str = "INSERT INTO t VALUES (?1, ?2, zeroblob(?3))";
 /// Starts a call without waiting for it; what is returned waits.
 pub fn start(writer: &Writer, number: i64) -> Box<dyn FnOnce() -> Outcome + Send> {
     match number % 6 {
-        0 => boxed(writer.submit(INSERT, [number, 0, 10])),
-        1 => boxed(writer.submit_batch(format!(
+        0 => Outcome::waiting(writer.submit(INSERT, [number, 0, 10])),
+        1 => Outcome::waiting(writer.submit_batch(format!(
             "INSERT INTO t VALUES ({number}, 0, 'one'); INSERT INTO t VALUES ({number}, 1, 'two')"
         ))),
-        2 => boxed(writer.submit_transaction(move |transaction| {
+        2 => Outcome::waiting(writer.submit_transaction(move |transaction| {
             transaction.execute(INSERT, [number, 0, 100])?;
             let sql = "SELECT count(*) FROM t WHERE number = ?1";
             let count = transaction.query_row(sql, [number], |row| row.get::<_, i64>(0))?;
@@ -98,16 +103,14 @@ pub fn start(writer: &Writer, number: i64) -> Box<dyn FnOnce() -> Outcome + Send
         })),
         3 => {
             let rows = (0..3).map(|part| vec![Value::from(number), part.into(), Value::Null]);
-            boxed(writer.submit_insert_many("t", &["number", "part", "filling"], rows))
+            Outcome::waiting(writer.submit_insert_many("t", &["number", "part", "filling"], rows))
         }
         // Takes the whole group's transaction with it.
-        4 => boxed(writer.submit("INSERT OR ROLLBACK INTO t VALUES (0, 0, ?1)", [number])),
-        _ => boxed(writer.submit(INSERT, [number, 0, 20_000])),
+        4 => {
+            Outcome::waiting(writer.submit("INSERT OR ROLLBACK INTO t VALUES (0, 0, ?1)", [number]))
+        }
+        _ => Outcome::waiting(writer.submit(INSERT, [number, 0, 20_000])),
     }
-}
-
-fn boxed<T: 'static>(ticket: Result<Ticket<T>>) -> Box<dyn FnOnce() -> Outcome + Send> {
-    Box::new(move || Outcome::of(ticket))
 }
 
 /// How many rows each call has left.
