@@ -116,10 +116,10 @@ fn contradictions_are_usage_errors() {
         (&["--quick", "--seconds", "3"][..], "cannot be used with"),
         (&["--seconds", "0"], "name seconds"),
         (&["--seconds", "nan"], "name seconds"),
-        (&["--seconds", "-1"], "--seconds"),
+        (&["--seconds=-1"], "name seconds"),
         (&["--seconds", "100000"], "up to 3600"),
         (&["a", "b"], "unexpected argument"),
-        (&[""], "no path was named"),
+        (&[""], "a value is required"),
     ] {
         let outcome = run(folder.path(), &[&["storage"], arguments].concat()).expect_status(2);
         assert!(outcome.stderr.contains(expected), "{arguments:?}: {}", outcome.stderr);

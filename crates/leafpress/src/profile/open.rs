@@ -506,6 +506,9 @@ impl Opening<'_> {
         if let Some(wanted) = request.foreign_keys {
             set(connection, "foreign_keys", wanted)?;
         }
+        // Only a connection that has read from the log keeps others from
+        // turning the journal mode back.
+        self.read_header(connection)?;
         let in_force = InForce::read(connection, request.profile)?;
         in_force.check()?;
         match request.foreign_keys {

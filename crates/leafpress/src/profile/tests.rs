@@ -556,6 +556,19 @@ fn another_program_can_turn_a_rollback_database_and_that_shows() {
 }
 
 #[test]
+fn nobody_can_take_the_log_away_from_an_open_connection() {
+    for profile in [Profile::Durable, Profile::Relaxed] {
+        for journal_mode in JournalMode::ALL {
+            let place = Place::with_database(journal_mode, 4096);
+            let (connection, in_force) = place.open(profile).unwrap();
+            let other = place.plain();
+            assert!(other.execute_batch("PRAGMA journal_mode=DELETE").is_err());
+            assert_eq!(in_force, InForce::read(&connection, profile).unwrap());
+        }
+    }
+}
+
+#[test]
 fn a_reader_reads_beside_the_writer_and_writes_nothing() {
     for profile in Profile::ALL {
         let place = Place::new();
