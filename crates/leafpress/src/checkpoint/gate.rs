@@ -119,7 +119,13 @@ impl Gate {
         state.held.groups += 1;
         state.held.longest = state.held.longest.max(waited);
         state.held.total += waited;
-        state.held.broken_off += u64::from(result.timed_out());
+        if result.timed_out() {
+            // The checkpointer or its disk hangs: nobody else shall wait for it.
+            state.held.broken_off += 1;
+            state.closed = false;
+            self.shut_at_frames.store(NEVER, SeqCst);
+            self.opened.notify_all();
+        }
         state
     }
 
@@ -145,7 +151,6 @@ impl Gate {
         self.wake_at_frames.store(NEVER, SeqCst);
         let mut state = self.lock();
         if wal_frames >= self.shut_at_frames.load(SeqCst) {
-            self.shut_at_frames.store(NEVER, SeqCst);
             state.closed = true;
         }
         state.called = true;
@@ -170,24 +175,31 @@ impl Gate {
         self.lock().held
     }
 
-    /// From now on the commit that reaches so many frames closes the gate behind itself.
-    pub(super) fn shut_at(&self, frames: u32) {
-        self.shut_at_frames.store(frames, SeqCst);
+    /// Lets the writer go on until the commit that reaches `shut_at_frames`, which closes
+    /// the gate behind itself.
+    ///
+    /// `commits` is the number that the checkpointer knew when it chose that limit: if
+    /// there were more meanwhile, the limit may have been reached already.
+    pub(super) fn let_go(&self, shut_at_frames: u32, commits: u64) {
+        let mut state = self.lock();
+        self.shut_at_frames.store(shut_at_frames, SeqCst);
+        let is_news = self.commits.load(SeqCst) != commits;
+        state.closed = is_news && self.frames.load(SeqCst) >= shut_at_frames;
+        if !state.closed {
+            drop(state);
+            self.opened.notify_all();
+        }
     }
 
     /// The checkpointer sleeps until a commit brings the WAL to `wake_at_frames` or
     /// rewinds it, `at_most` is over or it is to stop. `commits` is the number at its
-    /// last look. A gate that closed itself before that look opens first.
+    /// last look.
     pub(super) fn sleep(&self, at_most: Option<Duration>, wake_at_frames: u32, commits: u64) {
         self.wake_at_frames.store(wake_at_frames, SeqCst);
         let mut state = self.lock();
         let reached = self.frames.load(SeqCst) >= wake_at_frames;
         if std::mem::take(&mut state.called) || reached && self.commits.load(SeqCst) != commits {
-            // Something is new since the last look; a gate that just closed itself stays so.
             return;
-        }
-        if std::mem::take(&mut state.closed) {
-            self.opened.notify_all();
         }
         let nothing_to_do = |state: &mut State| !state.called && !state.stopping;
         let mut state = match at_most {
@@ -238,13 +250,9 @@ impl Gate {
         self.called.notify_one();
     }
 
-    /// Opens the gate.
-    pub(super) fn open(&self) {
-        let mut state = self.lock();
-        if std::mem::take(&mut state.closed) {
-            drop(state);
-            self.opened.notify_all();
-        }
+    /// Opens the gate for good: no commit closes it any more.
+    pub(super) fn open_for_good(&self) {
+        self.let_go(NEVER, 0);
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -279,6 +287,13 @@ pub(super) struct ClosedGate<'a> {
 }
 
 impl ClosedGate<'_> {
+    /// The WAL was copied whole and nobody reads it: the next commit begins at its start.
+    /// The commit that reaches `shut_at_frames` then closes the gate again, also if the
+    /// checkpointer does not get a turn before.
+    pub(super) fn wal_rewinds(&self, shut_at_frames: u32) {
+        self.gate.shut_at_frames.store(shut_at_frames, SeqCst);
+    }
+
     /// The WAL was emptied: what is known of its length is out of date.
     pub(super) fn wal_is_empty(&self) {
         self.gate.frames.store(0, SeqCst);
@@ -287,6 +302,7 @@ impl ClosedGate<'_> {
 
 impl Drop for ClosedGate<'_> {
     fn drop(&mut self) {
-        self.gate.open();
+        self.gate.lock().closed = false;
+        self.gate.opened.notify_all();
     }
 }

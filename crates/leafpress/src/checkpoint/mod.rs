@@ -177,7 +177,7 @@ impl Checkpointer {
         shared.with_stats(|stats| stats.page_size = page_size);
         let policy = Policy::new(limits.thresholds(page_size));
         // The bound holds before the thread has had its first turn.
-        gate.shut_at(policy.bound_frames());
+        gate.let_go(policy.bound_frames(), 0);
         let worker = Worker {
             path: path.to_owned(),
             connection,
@@ -315,7 +315,9 @@ impl Worker {
             }
             let now = self.started.elapsed();
             let step = self.policy.decide(&look, now);
-            self.gate.shut_at(self.policy.shut_at_frames(step, now));
+            if matches!(step, Step::Sleep { .. } | Step::Pass) {
+                self.gate.let_go(self.policy.shut_at_frames(step, now), look.commits);
+            }
             if let Step::Sleep { until, wake_at_frames } = step {
                 let at_most = until.map(|until| until.saturating_sub(self.started.elapsed()));
                 self.gate.sleep(at_most, wake_at_frames, look.commits);
@@ -347,7 +349,6 @@ impl Worker {
     /// beside a writer is none: all that the passes wrote would be left for the moment
     /// in which the writer is held. So it is synced here.
     fn pass(&self) -> Outcome {
-        self.gate.open();
         let outcome = self.checkpoint("PASSIVE");
         if matches!(outcome, Outcome::Done { frames: Some(_), .. })
             && let Err(error) = database_file::sync(&self.connection)
@@ -363,9 +364,7 @@ impl Worker {
         self.deadline.set(self.limits.catch_up_wait_max);
         let outcome = self.checkpoint(if cut { "TRUNCATE" } else { "RESTART" });
         if matches!(outcome, Outcome::Done { busy: false, .. }) {
-            // The next commit begins at the WAL's start, and the bound holds from there,
-            // also if this thread does not get a turn for a while.
-            self.gate.shut_at(self.policy.bound_frames());
+            closed.wal_rewinds(self.policy.bound_frames());
             if cut {
                 closed.wal_is_empty();
             }
@@ -446,7 +445,7 @@ impl Worker {
 
     /// The last checkpoint; readers may keep something in the WAL.
     fn finish(self) -> Result<()> {
-        self.gate.open();
+        self.gate.open_for_good();
         self.deadline.set(self.limits.stop_wait_max);
         let began = Instant::now();
         let outcome = checkpoint(&self.connection, "TRUNCATE").map_err(|error| {
@@ -470,8 +469,7 @@ struct OpenAtTheEnd(Arc<Gate>);
 
 impl Drop for OpenAtTheEnd {
     fn drop(&mut self) {
-        self.0.shut_at(gate::NEVER);
-        self.0.open();
+        self.0.open_for_good();
     }
 }
 

@@ -18,6 +18,8 @@ const APPROACH_PASSES_MAX: u32 = 8;
 const AHEAD_SLICES: u32 = 4;
 /// After a catch-up that failed the writer is let go for so many times as long as it was held.
 const FREE_PER_HELD: u32 = 20;
+/// A snapshot that stops the copying for so long is a reader, not a commit under way.
+const STAYS_AFTER: Duration = Duration::from_millis(10);
 /// First and longest pause after readers or another checkpointer stood in the way.
 const OBSTRUCTED_PAUSE: (Duration, Duration) =
     (Duration::from_millis(2), Duration::from_millis(250));
@@ -79,7 +81,7 @@ pub(super) enum Outcome {
 /// Where a checkpoint ended before the WAL's end.
 ///
 /// Once is nothing: the writer's own transaction is a reader of the snapshot before it.
-/// Twice at the same frame is a reader that stays.
+/// The same frame for [`STAYS_AFTER`] is a reader that stays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Obstruction {
     since: Duration,
@@ -96,7 +98,7 @@ pub(super) struct Policy {
     frames: u32,
     /// How many of them are copied, as far as known.
     copied: u32,
-    /// The WAL's length was never looked at.
+    /// The WAL's length was never looked at; an earlier run may have left one.
     unknown: bool,
     /// The WAL file holds nothing.
     empty: bool,
@@ -110,17 +112,18 @@ pub(super) struct Policy {
     given_up_since: Option<Duration>,
     /// A catch-up ended well with so many frames: the next commit must rewind.
     rewind_due: Option<u32>,
-    approach: Option<Approach>,
+    in_a_row: Option<InARow>,
     pass_pause: Pause,
     catch_up_pause: Pause,
     truncate_pause: Pause,
     failed_pause: Pause,
 }
 
-/// Passes beside the writer towards a small rest.
+/// Passes with nothing between them.
 #[derive(Debug, Clone, Copy)]
-struct Approach {
+struct InARow {
     passes: u32,
+    /// The rest when the last of them began.
     rest_before: u32,
 }
 
@@ -167,7 +170,7 @@ impl Policy {
             held_back: None,
             given_up_since: None,
             rewind_due: None,
-            approach: None,
+            in_a_row: None,
             pass_pause: Pause::new(OBSTRUCTED_PAUSE),
             catch_up_pause: Pause::new(GIVEN_UP_PAUSE),
             truncate_pause: Pause::new(GIVEN_UP_PAUSE),
@@ -221,13 +224,22 @@ impl Policy {
     /// What to do, as the gate looks at the moment `now`.
     pub(super) fn decide(&mut self, look: &Look, now: Duration) -> Step {
         self.notice(look, now);
+        let rest = self.frames - self.copied;
+        let step = self.choose(look, rest, now);
+        self.in_a_row = (step == Step::Pass).then_some(InARow {
+            passes: self.in_a_row.map_or(1, |row| row.passes.saturating_add(1)),
+            rest_before: rest,
+        });
+        step
+    }
+
+    fn choose(&self, look: &Look, rest: u32, now: Duration) -> Step {
         if !self.failed_pause.is_over(now) {
             return Step::Sleep { until: Some(self.failed_pause.over_at), wake_at_frames: NEVER };
         }
-        if self.unknown {
+        if self.unknown && self.commits == 0 {
             return Step::Pass;
         }
-        let rest = self.frames - self.copied;
         if let Some(step) = self.near_the_bound(rest, look.shut, now) {
             return step;
         }
@@ -255,7 +267,6 @@ impl Policy {
             self.rewinds = look.rewinds;
             self.copied = 0;
             self.held_back = None;
-            self.approach = None;
             self.rewind_due = None;
         }
         self.copied = self.copied.min(self.frames);
@@ -267,31 +278,29 @@ impl Policy {
     }
 
     /// The way to a catch-up: passes beside the writer while they help, then the gate.
-    fn near_the_bound(&mut self, rest: u32, shut: bool, now: Duration) -> Option<Step> {
+    fn near_the_bound(&self, rest: u32, shut: bool, now: Duration) -> Option<Step> {
         let near = self.frames >= self.thresholds.catch_up_frames && rest > 0;
         if !near || !self.catch_up_pause.is_over(now) {
-            self.approach = None;
             return None;
         }
-        if self.reader_stays().is_some() && rest > SMALL_REST_FRAMES {
-            // P3: not while a snapshot is known to be in the way.
+        let bound_frames = self.thresholds.bound_frames;
+        let at_the_bound = shut && self.frames >= bound_frames;
+        // P3: no catch-up while a snapshot is known to be in the way.
+        let in_vain = self.reader_stays().is_some();
+        let helps = in_vain || !at_the_bound && self.pass_helps(rest);
+        if rest > SMALL_REST_FRAMES && helps {
             return self.pass_pause.is_over(now).then_some(Step::Pass);
         }
-        let helps = match self.approach {
-            None => true,
-            Some(Approach { passes, rest_before }) => {
-                passes < APPROACH_PASSES_MAX && rest <= rest_before / 2
-            }
-        };
-        let at_the_bound = shut && self.frames >= self.thresholds.bound_frames;
-        if rest > SMALL_REST_FRAMES && helps && !at_the_bound {
-            let passes = self.approach.map_or(0, |approach| approach.passes) + 1;
-            self.approach = Some(Approach { passes, rest_before: rest });
-            return Some(Step::Pass);
-        }
-        self.approach = None;
-        let cut = self.frames > self.thresholds.bound_frames.saturating_mul(2);
+        let cut = self.frames > bound_frames.saturating_mul(2);
         Some(Step::CatchUp { cut })
+    }
+
+    /// Would one more pass leave less to copy with the writer held?
+    fn pass_helps(&self, rest: u32) -> bool {
+        let Some(InARow { passes, rest_before }) = self.in_a_row else { return true };
+        let long = self.thresholds.slice_frames.saturating_mul(AHEAD_SLICES);
+        let beyond = self.frames >= self.thresholds.bound_frames;
+        passes < APPROACH_PASSES_MAX && (rest <= rest_before / 2 || rest > long && !beyond)
     }
 
     fn sleep(&self, rest: u32, now: Duration) -> Step {
@@ -305,7 +314,7 @@ impl Policy {
             wake_at_frames = NEVER;
         }
         let mut moments = Vec::with_capacity(4);
-        if rest >= slice_frames || self.reader_stays().is_some() {
+        if rest >= slice_frames || self.held_back.is_some() {
             moments.push(self.pass_pause.over_at);
         }
         if self.frames >= catch_up_frames && rest > 0 {
@@ -373,7 +382,7 @@ impl Policy {
         }
         match &mut self.held_back {
             Some(held) if held.pinned_at == copied => {
-                held.stays = true;
+                held.stays = now.saturating_sub(held.since) >= STAYS_AFTER;
                 self.pass_pause.begin(now, Duration::ZERO);
             }
             moved_on => {
