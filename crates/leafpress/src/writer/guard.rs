@@ -71,6 +71,8 @@ const SETTINGS: [&str; 22] = [
     "wal_autocheckpoint",
 ];
 
+const TEMPORARY: &str = "other callers would find what is temporary on this connection";
+
 /// Shared by the connection's hooks and the thread that uses it.
 #[derive(Debug, Default)]
 pub(super) struct Guard {
@@ -80,8 +82,8 @@ pub(super) struct Guard {
     may_commit: AtomicBool,
     /// The last call compiled a PRAGMA.
     used_pragma: AtomicBool,
-    /// The last call changed triggers.
-    changed_triggers: AtomicBool,
+    /// A call changed triggers or tables.
+    changed_schema: AtomicBool,
     refusal: Mutex<Option<String>>,
 }
 
@@ -94,7 +96,7 @@ impl Guard {
             if authorizer.is_own.load(Ordering::Relaxed) {
                 return Authorization::Allow;
             }
-            match authorizer.refusal_of(&context.action) {
+            match authorizer.refusal_of(&context) {
                 None => Authorization::Allow,
                 Some(reason) => {
                     *lock(&authorizer.refusal) = Some(reason);
@@ -133,13 +135,19 @@ impl Guard {
         self.used_pragma.swap(false, Ordering::Relaxed)
     }
 
-    /// Whether triggers were made or dropped since the last time.
-    pub(super) fn take_changed_triggers(&self) -> bool {
-        self.changed_triggers.swap(false, Ordering::Relaxed)
+    /// Whether triggers or tables were made, changed or dropped since they were
+    /// last looked at.
+    pub(super) fn has_changed_schema(&self) -> bool {
+        self.changed_schema.load(Ordering::Relaxed)
     }
 
-    fn refusal_of(&self, action: &AuthAction<'_>) -> Option<String> {
-        match action {
+    /// The same, and they are looked at now.
+    pub(super) fn take_changed_schema(&self) -> bool {
+        self.changed_schema.swap(false, Ordering::Relaxed)
+    }
+
+    fn refusal_of(&self, context: &AuthContext<'_>) -> Option<String> {
+        match &context.action {
             AuthAction::Transaction { .. } => Some(
                 "BEGIN, COMMIT, END and ROLLBACK are the writer's: each call is a transaction already"
                     .to_owned(),
@@ -150,16 +158,27 @@ impl Guard {
             AuthAction::Attach { .. } | AuthAction::Detach { .. } => {
                 Some("other callers would find the databases attached or gone".to_owned())
             }
+            // Without the word TEMP it is the schema that tells.
+            AuthAction::CreateTable { .. }
+            | AuthAction::CreateIndex { .. }
+            | AuthAction::CreateTrigger { .. }
+            | AuthAction::CreateView { .. }
+                if context.database_name == Some("temp") =>
+            {
+                Some(TEMPORARY.to_owned())
+            }
             AuthAction::CreateTempIndex { .. }
             | AuthAction::CreateTempTable { .. }
             | AuthAction::CreateTempTrigger { .. }
             | AuthAction::CreateTempView { .. } => {
-                Some("other callers would find what is temporary on this connection".to_owned())
+                Some(TEMPORARY.to_owned())
             }
             AuthAction::CreateTrigger { .. }
             | AuthAction::DropTrigger { .. }
+            | AuthAction::CreateTable { .. }
+            | AuthAction::AlterTable { .. }
             | AuthAction::DropTable { .. } => {
-                self.changed_triggers.store(true, Ordering::Relaxed);
+                self.changed_schema.store(true, Ordering::Relaxed);
                 None
             }
             AuthAction::Pragma { pragma_name, pragma_value } => {

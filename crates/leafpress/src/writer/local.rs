@@ -69,8 +69,9 @@ pub(super) struct LocalTarget {
     counts: Arc<LocalCounts>,
     /// Where the checkpointer is met, if there is one.
     gate: Option<Arc<Gate>>,
-    /// Whether a trigger may say RAISE(FAIL), which leaves half a statement.
-    triggers_may_fail: bool,
+    /// Whether a trigger may say RAISE(FAIL), or a table ON CONFLICT FAIL, which
+    /// leaves half a statement.
+    schema_may_fail: bool,
     plans: RefCell<InsertPlans>,
     schema_version: Option<i64>,
 }
@@ -122,16 +123,17 @@ impl LocalTarget {
             }))?;
         }
         let guard = Guard::install(&mut connection)?;
-        let (triggers_may_fail, schema_version) = (false, None);
+        let (schema_may_fail, schema_version) = (false, None);
         let plans = RefCell::default();
-        Ok(Self { connection, guard, busy, counts, gate, triggers_may_fail, plans, schema_version })
+        Ok(Self { connection, guard, busy, counts, gate, schema_may_fail, plans, schema_version })
     }
 
     pub(super) fn counts(&self) -> Arc<LocalCounts> {
         Arc::clone(&self.counts)
     }
 
-    /// Runs one of the writer's own statements.
+    /// Runs one of the writer's own statements. Each has the name leafpress in
+    /// it, so that no caller finds it compiled (`statement.rs`).
     fn own(&self, sql: &str) -> rusqlite::Result<()> {
         self.guard.as_owner(|| self.connection.prepare_cached(sql)?.raw_execute().map(drop))
     }
@@ -140,7 +142,7 @@ impl LocalTarget {
     fn roll_back(&self) {
         self.plans.borrow_mut().rolled_back();
         if !self.connection.is_autocommit()
-            && let Err(error) = self.own("ROLLBACK")
+            && let Err(error) = self.own("ROLLBACK /* leafpress */")
         {
             tracing::debug!(%error, "ROLLBACK after a failure failed too");
         }
@@ -153,8 +155,8 @@ impl LocalTarget {
 
     fn begin(&mut self) -> Result<()> {
         self.busy.restart();
-        self.own("BEGIN IMMEDIATE").map_err(|source| self.not_begun(source))?;
-        self.read_triggers().map_err(|source| {
+        self.own("BEGIN IMMEDIATE /* leafpress */").map_err(|source| self.not_begun(source))?;
+        self.read_schema().map_err(|source| {
             self.roll_back();
             self.not_begun(source)
         })
@@ -168,19 +170,21 @@ impl LocalTarget {
         error.on_disk("nothing of this call")
     }
 
-    /// Looks, where the schema may be another one, whether triggers may leave
-    /// half a statement behind.
-    fn read_triggers(&mut self) -> rusqlite::Result<()> {
+    /// Looks, where the schema may be another one, whether it may make statements
+    /// leave half of what they did.
+    fn read_schema(&mut self) -> rusqlite::Result<()> {
         let version = self.guard.as_owner(|| {
             let mut statement = self.connection.prepare_cached("PRAGMA schema_version")?;
             statement.query_row([], |row| row.get(0))
         })?;
-        let changed = self.guard.take_changed_triggers();
+        let changed = self.guard.take_changed_schema();
         if changed || self.schema_version != Some(version) {
             self.schema_version = Some(version);
-            self.triggers_may_fail = self.guard.as_owner(|| {
+            self.schema_may_fail = self.guard.as_owner(|| {
                 self.connection.query_row(
-                    "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE type = 'trigger' AND sql LIKE '%fail%')",
+                    "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE
+                         (type = 'trigger' AND sql LIKE '%fail%')
+                         OR (type = 'table' AND sql LIKE '%conflict%fail%'))",
                     [],
                     |row| row.get(0),
                 )
@@ -218,9 +222,9 @@ impl LocalTarget {
         drop(last);
         let began = Instant::now();
         self.busy.restart();
-        let committed = self
-            .guard
-            .as_committer(|| self.connection.prepare_cached("COMMIT")?.raw_execute().map(drop));
+        let committed = self.guard.as_committer(|| {
+            self.connection.prepare_cached("COMMIT /* leafpress */")?.raw_execute().map(drop)
+        });
         let took_ns = began.elapsed().as_nanos() as u64;
         self.counts.commit_ns.fetch_add(took_ns, Ordering::Relaxed);
         match committed {
@@ -273,16 +277,21 @@ impl LocalTarget {
         let single = match call {
             // A statement that fails may leave what it did so far: OR FAIL, RAISE(FAIL).
             Call::Execute(statement)
-                if !self.triggers_may_fail && last.is_whole(&statement.sql) =>
+                if !self.schema_may_fail
+                    && !self.guard.has_changed_schema()
+                    && last.is_whole(&statement.sql) =>
             {
                 Some(last.execute(&statement.parameters).map(Answer::Executed))
             }
             _ => None,
         };
         let mut ran = match single {
-            Some(Ok(answer)) if unresolved_deferred_keys(&self.connection) => {
-                drop(answer);
+            Some(Ok(_)) if unresolved_deferred_keys(&self.connection) => {
                 Ran::Lost(broken_deferred_key())
+            }
+            // Nothing that is known of does that; what followed would be lost.
+            Some(Ok(_)) if self.connection.is_autocommit() => {
+                Ran::Lost(Error::usage("the statement ended the transaction of others"))
             }
             Some(Ok(answer)) => Ran::Done(answer),
             Some(Err(source)) => self.failed(refused(&self.guard, source)),
@@ -290,7 +299,7 @@ impl LocalTarget {
         };
         if self.guard.take_used_pragma()
             && !self.connection.is_autocommit()
-            && let Err(source) = self.own("PRAGMA defer_foreign_keys = OFF")
+            && let Err(source) = self.own("PRAGMA defer_foreign_keys = OFF /* leafpress */")
         {
             ran = Ran::Lost(Error::sqlite("end the call", source));
         }

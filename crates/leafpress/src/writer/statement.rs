@@ -4,7 +4,8 @@
 //! hand from call to call; others come from the connection's cache.
 //!
 //! Must never: keep a PRAGMA compiled, since only its compilation is seen by the
-//! guard.
+//! guard; or find one of the writer's own statements compiled, which the guard
+//! let pass.
 
 use rusqlite::{CachedStatement, Connection};
 
@@ -15,7 +16,7 @@ pub(super) struct LastStatement<'c> {
     connection: &'c Connection,
     sql: String,
     is_whole: bool,
-    is_pragma: bool,
+    is_seen: bool,
     compiled: Option<CachedStatement<'c>>,
 }
 
@@ -23,7 +24,7 @@ impl<'c> LastStatement<'c> {
     /// None yet.
     pub(super) fn new(connection: &'c Connection) -> Self {
         let sql = String::new();
-        Self { connection, sql, is_whole: true, is_pragma: false, compiled: None }
+        Self { connection, sql, is_whole: true, is_seen: false, compiled: None }
     }
 
     /// Takes this statement as the last one. Whether SQLite's own atomicity is
@@ -33,14 +34,14 @@ impl<'c> LastStatement<'c> {
             self.compiled = None;
             sql.clone_into(&mut self.sql);
             self.is_whole = !contains_word(sql, b"fail");
-            self.is_pragma = contains_word(sql, b"pragma");
+            self.is_seen = must_be_seen(sql);
         }
         self.is_whole
     }
 
     /// Carries it out.
     pub(super) fn execute(&mut self, parameters: &Parameters) -> rusqlite::Result<Executed> {
-        if self.is_pragma {
+        if self.is_seen {
             let mut compiled = self.connection.prepare(&self.sql)?;
             return step_through(self.connection, &mut compiled, parameters);
         }
@@ -68,7 +69,7 @@ pub(super) fn prepare<T>(
     sql: &str,
     run: impl FnOnce(&mut rusqlite::Statement<'_>) -> rusqlite::Result<T>,
 ) -> rusqlite::Result<T> {
-    if contains_word(sql, b"pragma") {
+    if must_be_seen(sql) {
         run(&mut connection.prepare(sql)?)
     } else {
         run(&mut *connection.prepare_cached(sql)?)
@@ -118,6 +119,12 @@ fn bind(compiled: &mut rusqlite::Statement<'_>, parameters: &Parameters) -> rusq
         }
     }
     Ok(())
+}
+
+/// Whether the guard must see it each time: it may be a PRAGMA, or have the
+/// words of one of the writer's own statements.
+fn must_be_seen(sql: &str) -> bool {
+    contains_word(sql, b"pragma") || contains_word(sql, b"leafpress")
 }
 
 /// Whether `sql` has these letters in it, in whatever case.
