@@ -321,13 +321,13 @@ fn a_connection_that_never_ends_makes_calls_busy_and_then_all_goes_on() {
     let other = Connection::open(&path).expect("a connection");
     other.execute_batch("BEGIN IMMEDIATE; INSERT INTO t VALUES(1)").expect("it holds the lock");
     // Reads that come first do not make it a transaction that cannot wait.
-    let reads = writer.submit_transaction(|tx| {
+    let first = writer.submit_transaction(|tx| {
         tx.query_row("SELECT count(*) FROM t", [], |row| row.get::<_, i64>(0))
     });
-    let writes = writer.submit("INSERT INTO t VALUES(2)", ());
+    let second = writer.submit("INSERT INTO t VALUES(2)", ());
     for error in [
-        reads.expect("taken").wait().expect_err("busy"),
-        writes.expect("taken").wait().expect_err("busy"),
+        first.expect("taken").wait().expect_err("busy"),
+        second.expect("taken").wait().expect_err("busy"),
     ] {
         let ErrorKind::Busy { waited, .. } = error.kind() else { unreachable!("{error}") };
         assert!(*waited >= limit, "{waited:?}");

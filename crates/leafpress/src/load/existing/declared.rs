@@ -12,7 +12,7 @@ const FUNCTIONS_OF_ROWS_BEFORE: [&str; 3] = ["last_insert_rowid", "changes", "to
 
 /// A table's declaration.
 #[derive(Debug, Clone, Default)]
-#[expect(clippy::struct_excessive_bools, reason = "a table has so many properties")]
+#[allow(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct DeclaredTable {
     /// Its name, as declared.
     pub name: String,
@@ -210,8 +210,8 @@ fn is_order_declared(connection: &Connection, table: &str) -> rusqlite::Result<b
     let sql = sql.flatten().unwrap_or_default();
     let words = sql_words(&sql);
     let has_clause = words.windows(2).any(|it| it[0].is("ON") && it[1].is("CONFLICT"));
-    let tells = |name: &&str| words.iter().any(|it| it.is(name));
-    Ok(has_clause || FUNCTIONS_OF_ROWS_BEFORE.iter().any(tells))
+    let has = |name: &&str| words.iter().any(|it| it.is(name));
+    Ok(has_clause || FUNCTIONS_OF_ROWS_BEFORE.iter().any(has))
 }
 
 fn indexes(connection: &Connection, table: &str) -> rusqlite::Result<Vec<DeclaredIndex>> {
