@@ -70,8 +70,8 @@ pub(super) fn insert_sorted(
         )));
     }
     let insertion = Insertion { connection, plan, rows: &request.rows };
-    let inserted = if request.rows.len() == 1 {
-        // A statement by itself is all or nothing.
+    let inserted = if request.rows.len() == 1 && !plan.keeps_order {
+        // A statement is all or nothing by itself, where nothing says FAIL.
         insertion.one_by_one()
     } else {
         insertion.all_or_none()

@@ -25,11 +25,12 @@ use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::Connection;
 use serde::{Serialize, Serializer};
 
 use self::activity::Activity;
 use crate::error::{Error, Result};
+use crate::profile::open_reader;
 
 mod activity;
 #[cfg(test)]
@@ -249,24 +250,10 @@ impl Shared {
     }
 
     fn open(&self) -> Result<Pooled> {
-        let refused = |error| {
-            Error::sqlite("open the database for reading", error)
-                .to_do("see that the file is there and that it and its folder can be read")
-        };
-        let mut connection = self.connect().map_err(refused)?;
-        let activity = Activity::watch(&mut connection).map_err(refused)?;
+        let mut connection = open_reader(&self.path, self.vfs.as_deref())?;
+        let watched = Activity::watch(&mut connection);
+        let activity = watched.map_err(|error| Error::sqlite("watch a reader", error))?;
         Ok(Pooled { connection, activity })
-    }
-
-    fn connect(&self) -> rusqlite::Result<Connection> {
-        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let connection = match &self.vfs {
-            Some(vfs) => Connection::open_with_flags_and_vfs(&self.path, flags, vfs.as_str())?,
-            None => Connection::open_with_flags(&self.path, flags)?,
-        };
-        connection.pragma_update(None, "query_only", true)?;
-        connection.pragma_update(None, "wal_autocheckpoint", 0)?;
-        Ok(connection)
     }
 
     /// Ends what went out as `id`; the connection is idle again if there is one.

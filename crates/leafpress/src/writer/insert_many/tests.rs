@@ -424,3 +424,29 @@ fn a_temporary_table_of_the_same_name_is_left_alone() {
     assert_eq!(stored(&connection, "SELECT count(*) FROM temp.t"), [0]);
     assert_eq!(stored(&connection, "SELECT a FROM main.t"), [2, 1]);
 }
+
+/// Neither of the rows that went in before, nor of what a trigger did.
+#[test]
+fn after_an_error_nothing_is_left_and_the_transaction_goes_on() {
+    let connection = Connection::open_in_memory().unwrap();
+    connection
+        .execute_batch(
+            "CREATE TABLE t(a); CREATE TABLE log(a);
+             CREATE TRIGGER it AFTER INSERT ON t WHEN new.a > 8 BEGIN
+                 INSERT INTO log VALUES(new.a); SELECT RAISE(FAIL, 'too large'); END;
+             CREATE TABLE plain(a UNIQUE);
+             BEGIN; INSERT INTO t VALUES(1)",
+        )
+        .unwrap();
+    for request in [
+        ask("t", &["a"], &[&[9]]),
+        ask("t", &["a"], &[&[2], &[9]]),
+        ask("plain", &["a"], &[&[5], &[4], &[5]]),
+    ] {
+        insert(&connection, &request).unwrap_err();
+        assert!(!connection.is_autocommit());
+        let left = "SELECT count(*) FROM (SELECT a FROM t UNION ALL SELECT a FROM log UNION ALL SELECT a FROM plain)";
+        assert_eq!(stored(&connection, left), [1]);
+    }
+    connection.execute_batch("COMMIT").unwrap();
+}
