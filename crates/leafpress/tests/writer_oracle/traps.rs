@@ -1,6 +1,8 @@
 //! One test for each trap that is known of grouping: the culprit fails, in
 //! SQLite's words, and its neighbours in the group know nothing of it.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use leafpress::writer::{Batch, Executed, Writer};
@@ -362,4 +364,45 @@ fn the_numbers_tell_of_what_happened() {
     ));
     drop(reader);
     assert_eq!(opened.writer.stats().oldest_reader, None);
+}
+
+#[test]
+fn a_closure_runs_again_when_another_call_loses_its_group() {
+    let opened = open(Profile::Relaxed);
+    let runs = Arc::new(AtomicU64::new(0));
+    let held = hold(&opened.writer);
+    let counting = opened.writer.submit_transaction({
+        let runs = Arc::clone(&runs);
+        move |tx| {
+            let run = runs.fetch_add(1, Ordering::SeqCst) + 1;
+            tx.execute("INSERT INTO a(id, n) VALUES(1, ?1)", [run as i64])?;
+            Ok(run)
+        }
+    });
+    let culprit = opened.writer.submit("INSERT OR ROLLBACK INTO a(id, n) VALUES(1, 1)", ());
+    held.release();
+    assert_eq!(counting.expect("taken").wait().expect("it is in"), 2);
+    assert!(culprit.expect("taken").wait().is_err());
+    // What it is answered with is what is there, and that is there once.
+    assert_eq!(ids(&opened, "SELECT n FROM a"), [2]);
+    assert_eq!(runs.load(Ordering::SeqCst), 2);
+}
+
+#[test]
+fn without_a_log_a_reader_that_stays_makes_calls_busy() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let builder = Writer::builder(folder.path().join("a.db")).profile(Profile::Rollback);
+    let writer = builder.busy_limit(Duration::from_millis(30)).open().expect("a writer");
+    writer.execute_batch("CREATE TABLE t(a)").expect("a table");
+    let reader = writer.reader().expect("a reader");
+    reader.execute_batch("BEGIN; SELECT count(*) FROM t").expect("it reads");
+    // The statement can be carried out, and the commit cannot.
+    let error = writer.execute("INSERT INTO t VALUES(1)", ()).expect_err("it waits in vain");
+    assert!(matches!(error.kind(), ErrorKind::Busy { .. }), "{error}");
+    drop(reader);
+    writer.execute("INSERT INTO t VALUES(2)", ()).expect("nobody reads");
+    let reader = writer.reader().expect("a reader");
+    let sum: i64 = reader.query_row("SELECT sum(a) FROM t", [], |row| row.get(0)).expect("rows");
+    assert_eq!(sum, 2);
+    assert_eq!(writer.stopped(), None);
 }
