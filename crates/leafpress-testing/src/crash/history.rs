@@ -115,6 +115,11 @@ impl History {
         self.states.get(&digest).copied()
     }
 
+    /// Whether the content is another one than after the last transaction.
+    pub fn is_changed_by(&self, content: &Digest) -> bool {
+        self.transactions_in(content.so_far()) != Some(self.count)
+    }
+
     /// Which transaction in the order of commits that was, counted from 1.
     ///
     /// # Panics

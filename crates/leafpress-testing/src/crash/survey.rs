@@ -53,7 +53,7 @@ impl Budget {
             effort: Effort {
                 images_per_point: match (seed, asked) {
                     (Some(_), _) => 200,
-                    (None, Some(_)) => 30,
+                    (None, Some(_)) => 10,
                     (None, None) => 5,
                 },
                 recoveries_percent: 10,
