@@ -16,7 +16,7 @@
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use leafpress::checkpoint::CheckpointLimits;
 use leafpress::vfs::{PlatformVfs, Registration, register};
@@ -31,6 +31,8 @@ use rusqlite::types::Value;
 
 const CALLERS: u64 = 4;
 const CALLS: u64 = 20;
+/// Between them all callers rest, until the checkpointer has cut the WAL.
+const ROUNDS: u64 = 4;
 /// The caller of rows that must never be seen.
 const NOBODY: i64 = -1;
 /// Of 1,000 images that `make crash` asks for: so many for each test.
@@ -69,15 +71,17 @@ fn schema() -> String {
     )
 }
 
-/// Limits so small that each rule of the checkpointer applies many times.
-fn limits(random: &mut Random) -> CheckpointLimits {
-    let bytes = random.choose(&[8_000, 20_000, 60_000]);
+/// Limits so small that each rule of the checkpointer applies many times: a WAL
+/// that fills up is caught up with, or each short pause is used to copy it.
+fn limits(seed: u64, random: &mut Random) -> CheckpointLimits {
+    let bytes = random.choose(&[8_000, 15_000, 30_000]);
+    let pause = if seed % 2 == 1 { Duration::from_millis(50) } else { Duration::from_micros(500) };
     let mut limits = CheckpointLimits::default();
     limits.slice_frames = random.choose(&[1, 3, 10]);
     limits.wal_bytes_max = bytes * 2;
     limits.catch_up_bytes = bytes;
     limits.pause_bytes = bytes / 4;
-    limits.pause_before_pass = Duration::from_micros(500);
+    limits.pause_before_pass = pause;
     limits.idle_before_truncate = Duration::from_millis(2);
     limits.catch_up_wait_max = Duration::from_millis(2);
     limits
@@ -151,9 +155,9 @@ fn failing_call(writer: &Writer, number: u64, random: &mut Random) {
     failed.unwrap_err();
 }
 
-/// All calls of one caller; what is answered is acknowledged in the log.
-fn work(writer: &Writer, caller: u64, seed: u64, log: &Log) {
-    let random = &mut Random::of(&[seed, 2, caller]);
+/// One caller's calls of a round; what is answered is acknowledged in the log.
+fn work(writer: &Writer, caller: u64, [seed, round]: [u64; 2], log: &Log) {
+    let random = &mut Random::of(&[seed, 2, caller, round]);
     let mut put_off = Vec::new();
     let wait = |put_off: &mut Vec<(u64, Ticket<()>)>| {
         for (number, ticket) in put_off.drain(..) {
@@ -161,7 +165,8 @@ fn work(writer: &Writer, caller: u64, seed: u64, log: &Log) {
             log.acknowledged(caller, number);
         }
     };
-    for number in 0..CALLS {
+    let calls = CALLS / ROUNDS;
+    for number in round * calls..(round + 1) * calls {
         match call(writer, caller, number, random) {
             Some(ticket) => put_off.push((number, ticket)),
             None => log.acknowledged(caller, number),
@@ -183,6 +188,15 @@ fn work(writer: &Writer, caller: u64, seed: u64, log: &Log) {
         }
     }
     wait(&mut put_off);
+}
+
+/// Waits until the checkpointer has cut the WAL once more, if there is one.
+fn rest(writer: &Writer, round: u64) {
+    let began = Instant::now();
+    while writer.stats().checkpoints.is_some_and(|stats| stats.truncations <= round) {
+        assert!(began.elapsed() < Duration::from_secs(60), "an idle WAL was never cut");
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }
 
 fn content(connection: &Connection) -> rusqlite::Result<Digest> {
@@ -262,17 +276,20 @@ fn crash(
         .vfs(registration.name().to_str().unwrap())
         .page_size(random.choose(&[512, 1024, 4096]))
         .max_group(random.choose(&[1, 3, 1000]))
-        .checkpoint_limits(limits(random));
+        .checkpoint_limits(limits(seed, random));
     let writer = if profile == Profile::Rebuildable { builder.rebuildable_ok() } else { builder };
     let writer = writer.open().unwrap();
     writer.execute_batch(schema()).unwrap();
     log.acknowledged(SCHEMA.caller, SCHEMA.number);
-    std::thread::scope(|scope| {
-        for caller in 0..CALLERS {
-            let (writer, log) = (&writer, &log);
-            scope.spawn(move || work(writer, caller, seed, log));
-        }
-    });
+    for round in 0..ROUNDS {
+        std::thread::scope(|scope| {
+            for caller in 0..CALLERS {
+                let (writer, log) = (&writer, &log);
+                scope.spawn(move || work(writer, caller, [seed, round], log));
+            }
+        });
+        rest(&writer, round);
+    }
     if let Some(stats) = writer.stats().checkpoints {
         checkpoints.passes.fetch_add(stats.passes, Ordering::Relaxed);
         checkpoints.catch_ups.fetch_add(stats.catch_ups, Ordering::Relaxed);
