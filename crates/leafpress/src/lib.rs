@@ -45,11 +45,6 @@ mod examples_in_documents {
     struct Writer;
 }
 
-/// Those of the document on durability.
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/durability.md")]
-struct DurabilityExamples;
-
 mod c_api;
 pub mod checkpoint;
 mod error;
