@@ -2,7 +2,7 @@
 //!
 //! | | |
 //! |---|---|
-//! | `connection` | questions to an open connection: deferred keys, checkpoints, build options |
+//! | `connection` | questions to an open connection: deferred keys |
 //! | `database_file` | the file under an open database: syncing it |
 //! | `registration` | a `Vfs` under a name: what SQLite calls with a path |
 //! | `file` | what SQLite calls with an open file of ours |
@@ -15,7 +15,6 @@
 #![allow(unsafe_code)]
 
 mod beside;
-#[allow(dead_code, reason = "the checkpointer will use all of it")]
 pub(crate) mod connection;
 pub(crate) mod control;
 pub(crate) mod database_file;
