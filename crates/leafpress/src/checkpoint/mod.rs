@@ -34,10 +34,13 @@
 
 mod gate;
 mod policy;
+#[cfg(test)]
+mod policy_tests;
 mod stats;
 #[cfg(test)]
 mod tests;
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -124,6 +127,7 @@ impl CheckpointLimits {
             pause_frames: frames(self.pause_bytes).min(catch_up_frames),
             pause: self.pause_before_pass,
             idle: self.idle_before_truncate.max(self.pause_before_pass),
+            stays_after: self.catch_up_wait_max,
             stuck_after: self.stuck_reader_after,
         }
     }
@@ -169,8 +173,7 @@ impl Checkpointer {
         gate: Arc<Gate>,
         oldest_reader: impl Fn() -> Option<String> + Send + 'static,
     ) -> Result<Self> {
-        let deadline = Arc::new(Deadline::default());
-        let connection = open(path, vfs, &deadline)
+        let connection = open(path, vfs)
             .map_err(|error| Error::sqlite("open the checkpointer's connection", error))?;
         let page_size = in_wal_mode(&connection, path)?;
         let shared = Arc::new(Shared::default());
@@ -181,7 +184,6 @@ impl Checkpointer {
         let worker = Worker {
             path: path.to_owned(),
             connection,
-            deadline,
             limits: limits.clone(),
             policy,
             gate: Arc::clone(&gate),
@@ -238,40 +240,16 @@ impl Drop for Checkpointer {
 const STILL_IN_THE_WAL: &str =
     "every commit is in the database or its -wal file, which belong together";
 
-/// Until when the busy handler of the checkpointer's connection keeps trying.
-#[derive(Debug, Default)]
-struct Deadline(Mutex<Option<Instant>>);
-
-impl Deadline {
-    /// How long to sleep between two tries: far below what a commit takes to notice.
-    const STEP: Duration = Duration::from_micros(200);
-
-    fn set(&self, wait_max: Duration) {
-        let at = Instant::now().checked_add(wait_max);
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = at;
-    }
-
-    fn sleep_and_try_again(&self) -> bool {
-        let deadline = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let again = deadline.is_some_and(|deadline| Instant::now() < deadline);
-        if again {
-            std::thread::sleep(Self::STEP);
-        }
-        again
-    }
-}
-
-fn open(path: &Path, vfs: Option<&str>, deadline: &Arc<Deadline>) -> rusqlite::Result<Connection> {
+fn open(path: &Path, vfs: Option<&str>) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let mut connection = match vfs {
+    let connection = match vfs {
         Some(vfs) => Connection::open_with_flags_and_vfs(path, flags, vfs)?,
         None => Connection::open_with_flags(path, flags)?,
     };
     // NORMAL and FULL sync alike in a checkpoint; OFF would break every promise.
     connection.pragma_update(None, "synchronous", "NORMAL")?;
     connection.pragma_update(None, "wal_autocheckpoint", 0)?;
-    let deadline = Arc::clone(deadline);
-    connection.busy_handler(Some(move |_| deadline.sleep_and_try_again()))?;
+    connection.busy_timeout(Duration::ZERO)?;
     Ok(connection)
 }
 
@@ -294,7 +272,6 @@ fn in_wal_mode(connection: &Connection, path: &Path) -> Result<u32> {
 struct Worker {
     path: PathBuf,
     connection: Connection,
-    deadline: Arc<Deadline>,
     limits: CheckpointLimits,
     policy: Policy,
     gate: Arc<Gate>,
@@ -361,8 +338,8 @@ impl Worker {
     fn catch_up(&self, cut: bool) -> (Outcome, Duration) {
         let Some(closed) = self.gate.close() else { return (Outcome::Left, Duration::ZERO) };
         let since = Instant::now();
-        self.deadline.set(self.limits.catch_up_wait_max);
-        let outcome = self.checkpoint(if cut { "TRUNCATE" } else { "RESTART" });
+        let mode = if cut { "TRUNCATE" } else { "RESTART" };
+        let outcome = waiting(self.limits.catch_up_wait_max, || self.checkpoint(mode));
         if matches!(outcome, Outcome::Done { busy: false, .. }) {
             closed.wal_rewinds(self.policy.bound_frames());
             if cut {
@@ -387,7 +364,6 @@ impl Worker {
             return (Outcome::Left, Duration::ZERO);
         };
         let since = Instant::now();
-        self.deadline.set(Duration::ZERO);
         let outcome = self.checkpoint("TRUNCATE");
         if matches!(outcome, Outcome::Done { busy: false, .. }) {
             closed.wal_is_empty();
@@ -424,7 +400,8 @@ impl Worker {
             self.next_alarm = self.limits.stuck_reader_after;
             return;
         };
-        let name = (self.oldest_reader)();
+        // Somebody else's code: its panic is no reason to stop checkpointing.
+        let name = catch_unwind(AssertUnwindSafe(|| (self.oldest_reader)())).unwrap_or_default();
         self.shared.with_stats(|stats| {
             stats.stuck_reader = Some(StuckReader { name: name.clone(), stuck_for: lasted });
         });
@@ -446,14 +423,21 @@ impl Worker {
     /// The last checkpoint; readers may keep something in the WAL.
     fn finish(self) -> Result<()> {
         self.gate.open_for_good();
-        self.deadline.set(self.limits.stop_wait_max);
         let began = Instant::now();
-        let outcome = checkpoint(&self.connection, "TRUNCATE").map_err(|error| {
+        let mut failure = None;
+        let outcome = waiting(self.limits.stop_wait_max, || {
+            checkpoint(&self.connection, "TRUNCATE").unwrap_or_else(|error| {
+                failure = Some(error);
+                Outcome::Failed
+            })
+        });
+        if let Some(error) = failure {
             self.shared.with_stats(|stats| stats.note_error(&error));
-            Error::sqlite("make the last checkpoint", error)
-                .on_disk(STILL_IN_THE_WAL)
-                .to_do("keep both files together; the next opening of the database copies the rest")
-        })?;
+            let advice =
+                "keep both files together; the next opening of the database copies the rest";
+            let error = Error::sqlite("make the last checkpoint", error);
+            return Err(error.on_disk(STILL_IN_THE_WAL).to_do(advice));
+        }
         self.shared
             .with_stats(|stats| stats.record(Step::Truncate, outcome, 0, 0, began.elapsed()));
         if let Outcome::Done { busy: true, .. } = outcome {
@@ -461,6 +445,26 @@ impl Worker {
             tracing::info!(%path, "somebody still uses the database: its WAL stays");
         }
         Ok(())
+    }
+}
+
+/// Tries again while others stand in the way, so long at most.
+///
+/// SQLite's own waiting would not do: it decides for which readers to wait when it
+/// begins, by the places that they hold. Readers without a pause between them hand such
+/// a place on to one another, and it waits for the last of them, which never comes.
+/// Tried anew, it sees that they read the newest snapshot and are in nobody's way.
+fn waiting(at_most: Duration, mut attempt: impl FnMut() -> Outcome) -> Outcome {
+    /// Far below what a caller of the writer could notice.
+    const STEP: Duration = Duration::from_micros(200);
+    let since = Instant::now();
+    loop {
+        let outcome = attempt();
+        let obstructed = matches!(outcome, Outcome::Done { busy: true, .. });
+        if !obstructed || since.elapsed() >= at_most {
+            return outcome;
+        }
+        std::thread::sleep(STEP);
     }
 }
 

@@ -18,8 +18,8 @@ const APPROACH_PASSES_MAX: u32 = 8;
 const AHEAD_SLICES: u32 = 4;
 /// After a catch-up that failed the writer is let go for so many times as long as it was held.
 const FREE_PER_HELD: u32 = 20;
-/// A snapshot that stops the copying for so long is a reader, not a commit under way.
-const STAYS_AFTER: Duration = Duration::from_millis(10);
+/// An empty WAL is looked at this often: another process may have left something in it.
+const LOOK_AGAIN_AFTER: Duration = Duration::from_secs(10);
 /// First and longest pause after readers or another checkpointer stood in the way.
 const OBSTRUCTED_PAUSE: (Duration, Duration) =
     (Duration::from_millis(2), Duration::from_millis(250));
@@ -37,6 +37,8 @@ pub(super) struct Thresholds {
     pub(super) pause_frames: u32,
     pub(super) pause: Duration,
     pub(super) idle: Duration,
+    /// A snapshot that stops the copying for so long is not waited for.
+    pub(super) stays_after: Duration,
     pub(super) stuck_after: Duration,
 }
 
@@ -81,7 +83,7 @@ pub(super) enum Outcome {
 /// Where a checkpoint ended before the WAL's end.
 ///
 /// Once is nothing: the writer's own transaction is a reader of the snapshot before it.
-/// The same frame for [`STAYS_AFTER`] is a reader that stays.
+/// The same frame for `stays_after` is a reader that stays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Obstruction {
     since: Duration,
@@ -104,6 +106,8 @@ pub(super) struct Policy {
     empty: bool,
     commits: u64,
     rewinds: u32,
+    /// When a checkpoint last told how the WAL stands.
+    looked_at: Duration,
     /// When the last commit was noticed.
     committed_at: Duration,
     /// A snapshot stopped the copying.
@@ -166,6 +170,7 @@ impl Policy {
             empty: false,
             commits: 0,
             rewinds: 0,
+            looked_at: Duration::ZERO,
             committed_at: Duration::ZERO,
             held_back: None,
             given_up_since: None,
@@ -237,7 +242,8 @@ impl Policy {
         if !self.failed_pause.is_over(now) {
             return Step::Sleep { until: Some(self.failed_pause.over_at), wake_at_frames: NEVER };
         }
-        if self.unknown && self.commits == 0 {
+        let out_of_date = self.empty && now >= self.looked_at + LOOK_AGAIN_AFTER;
+        if self.unknown && self.commits == 0 || out_of_date {
             return Step::Pass;
         }
         if let Some(step) = self.near_the_bound(rest, look.shut, now) {
@@ -262,19 +268,18 @@ impl Policy {
             self.committed_at = now;
             self.empty = false;
             self.truncate_pause.end();
+            let rewound = look.rewinds != self.rewinds;
+            if self.rewind_due.take().is_some_and(|due| !rewound && self.frames > due) {
+                // The catch-up was in vain: another process wrote or read in between.
+                self.catch_up_pause.begin(now, Duration::ZERO);
+            }
         }
         if look.rewinds != self.rewinds {
             self.rewinds = look.rewinds;
             self.copied = 0;
             self.held_back = None;
-            self.rewind_due = None;
         }
         self.copied = self.copied.min(self.frames);
-        if self.rewind_due.is_some_and(|frames| self.frames > frames) {
-            // The catch-up was in vain: another process wrote or read in between.
-            self.rewind_due = None;
-            self.catch_up_pause.begin(now, Duration::ZERO);
-        }
     }
 
     /// The way to a catch-up: passes beside the writer while they help, then the gate.
@@ -325,6 +330,7 @@ impl Policy {
         }
         if self.empty {
             wake_at_frames = 1;
+            moments.push(self.looked_at + LOOK_AGAIN_AFTER);
         } else {
             moments.push((self.committed_at + idle).max(self.truncate_pause.over_at));
         }
@@ -335,6 +341,7 @@ impl Policy {
     /// What became of a step that began with `look` and held the writer for `held`.
     pub(super) fn after(&mut self, step: Step, outcome: Outcome, held: Duration, now: Duration) {
         self.unknown = false;
+        self.looked_at = now;
         let (busy, frames) = match outcome {
             Outcome::Failed => return self.failed_pause.begin(now, held * FREE_PER_HELD),
             Outcome::Left => return self.truncate_pause.begin(now, Duration::ZERO),
@@ -344,9 +351,12 @@ impl Policy {
         let mut whole = false;
         if let Some((frames, copied)) = frames {
             (self.frames, self.copied) = (frames.max(copied), copied);
+            self.empty &= frames == 0;
             self.note_readers(frames, copied, now);
             whole = !busy && copied >= frames;
         } else {
+            // Another checkpoint is under way: this one told nothing.
+            self.in_a_row = None;
             self.pass_pause.begin(now, Duration::ZERO);
         }
         match step {
@@ -382,7 +392,7 @@ impl Policy {
         }
         match &mut self.held_back {
             Some(held) if held.pinned_at == copied => {
-                held.stays = now.saturating_sub(held.since) >= STAYS_AFTER;
+                held.stays = now.saturating_sub(held.since) >= self.thresholds.stays_after;
                 self.pass_pause.begin(now, Duration::ZERO);
             }
             moved_on => {
