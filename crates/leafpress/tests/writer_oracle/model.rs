@@ -4,7 +4,7 @@
 use rusqlite::types::Value;
 use rusqlite::{Connection, params_from_iter};
 
-use super::calls::{Ask, End, Outcome, SCHEMA, Sql, Step, sqlite_words};
+use super::calls::{Ask, End, Outcome, Sql, Step, schema, sqlite_words};
 
 pub struct Model {
     pub connection: Connection,
@@ -14,10 +14,10 @@ pub struct Model {
 type Failed = String;
 
 impl Model {
-    pub fn new() -> Self {
+    pub fn new(says_fail: bool) -> Self {
         let connection = Connection::open_in_memory().expect("a database in memory");
         connection.execute_batch("PRAGMA foreign_keys = ON").expect("a setting");
-        connection.execute_batch(SCHEMA).expect("the schema");
+        connection.execute_batch(&schema(says_fail)).expect("the schema");
         Self { connection }
     }
 

@@ -8,7 +8,7 @@ use leafpress::writer::{Ticket, Writer};
 use proptest::prelude::*;
 use tempfile::TempDir;
 
-use super::calls::{Ask, Outcome, SCHEMA, Waiting, ask};
+use super::calls::{Ask, Outcome, Waiting, ask, schema};
 use super::model::{Model, content};
 
 /// A writer on a new database with the schema in it.
@@ -17,12 +17,12 @@ pub struct Opened {
     pub folder: TempDir,
 }
 
-pub fn open(profile: Profile) -> Opened {
+pub fn open(profile: Profile, says_fail: bool) -> Opened {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("a.db");
     let builder = Writer::builder(&path).profile(profile).foreign_keys(true);
     let writer = builder.open().expect("a writer");
-    writer.execute_batch(SCHEMA).expect("the schema");
+    writer.execute_batch(schema(says_fail)).expect("the schema");
     Opened { writer, folder }
 }
 
@@ -88,11 +88,11 @@ proptest! {
     /// Several groups, each of which is known to be one.
     #[test]
     fn each_call_of_a_group_ends_as_it_would_alone(
-        profile in profile(),
+        profile in profile(), says_fail: bool,
         groups in prop::collection::vec(prop::collection::vec(ask(), 0..12), 1..4),
     ) {
-        let opened = open(profile);
-        let model = Model::new();
+        let opened = open(profile, says_fail);
+        let model = Model::new(says_fail);
         for asks in &groups {
             let outcomes = as_one_group(&opened.writer, asks);
             for (ask, outcome) in asks.iter().zip(outcomes) {
@@ -108,10 +108,10 @@ proptest! {
     /// submits notes it, so that the order is known.
     #[test]
     fn threads_get_the_outcomes_of_the_order_in_which_they_submitted(
-        profile in profile(),
+        profile in profile(), says_fail: bool,
         callers in prop::collection::vec((prop::collection::vec(ask(), 0..10), any::<bool>()), 1..5),
     ) {
-        let opened = open(profile);
+        let opened = open(profile, says_fail);
         let order = Mutex::new(Vec::new());
         let work = |at: usize, asks: &[Ask], pipelined: bool| {
             let mut waiting = Vec::new();
@@ -136,7 +136,7 @@ proptest! {
                 .collect();
             threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
         });
-        let model = Model::new();
+        let model = Model::new(says_fail);
         let mut outcomes: Vec<_> = outcomes.into_iter().map(Vec::into_iter).collect();
         for (at, ask) in order.into_inner().expect("no panic") {
             prop_assert_eq!(outcomes[at].next(), Some(model.carry_out(&ask)), "{:?}", ask);
