@@ -110,6 +110,10 @@ impl Loop {
         }
         let begun = Instant::now();
         let outcome = parts.target.commit(&mut self.group);
+        if let Err(reason) = &outcome {
+            // Whoever is answered must find the writer stopped.
+            parts.queue.close(reason);
+        }
         let answered = Instant::now();
         let commit = self.count(parts, answered - begun);
         let failed = self.answer();
