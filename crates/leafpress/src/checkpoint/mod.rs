@@ -32,6 +32,8 @@
 //! Must never: write a row, wait for a reader with the writer held beyond the limits,
 //! or take an error for success. An error loses nothing: the frames stay in the WAL.
 
+#[cfg(test)]
+mod failing_disk;
 mod gate;
 mod policy;
 #[cfg(test)]
@@ -327,7 +329,7 @@ impl Worker {
     /// in which the writer is held. So it is synced here.
     fn pass(&self) -> Outcome {
         let outcome = self.checkpoint("PASSIVE");
-        if matches!(outcome, Outcome::Done { frames: Some(_), .. })
+        if matches!(outcome, Outcome::Done { frames: Some((frames, copied)), .. } if copied < frames)
             && let Err(error) = database_file::sync(&self.connection)
         {
             return self.failed("sync", &error);

@@ -373,6 +373,7 @@ impl Policy {
             }
             Step::Truncate if whole => {
                 (self.frames, self.copied, self.empty) = (0, 0, true);
+                self.rewind_due = None;
                 self.given_up_since = None;
                 self.truncate_pause.end();
                 self.catch_up_pause.end();

@@ -11,7 +11,7 @@ use rusqlite::Connection;
 use super::{CheckpointLimits, Checkpointer, Gate};
 
 /// Limits small enough that a test meets them all.
-fn small_limits() -> CheckpointLimits {
+pub(super) fn small_limits() -> CheckpointLimits {
     CheckpointLimits {
         slice_frames: 50,
         wal_bytes_max: 300 * 4120,
@@ -25,7 +25,7 @@ fn small_limits() -> CheckpointLimits {
     }
 }
 
-fn new_database(folder: &tempfile::TempDir) -> (PathBuf, Connection) {
+pub(super) fn new_database(folder: &tempfile::TempDir) -> (PathBuf, Connection) {
     let path = folder.path().join("a.db");
     let connection = Connection::open(&path).unwrap();
     connection
@@ -39,13 +39,13 @@ fn new_database(folder: &tempfile::TempDir) -> (PathBuf, Connection) {
 }
 
 /// A writer as the checkpointer knows one: it passes the gate and tells the WAL's length.
-struct PlainWriter {
+pub(super) struct PlainWriter {
     connection: Connection,
-    gate: Arc<Gate>,
+    pub(super) gate: Arc<Gate>,
 }
 
 impl PlainWriter {
-    fn new(mut connection: Connection, gate: Arc<Gate>) -> Self {
+    pub(super) fn new(mut connection: Connection, gate: Arc<Gate>) -> Self {
         let told = Arc::clone(&gate);
         connection
             .wal_hook(Some(move |_: &mut rusqlite::hooks::Wal, frames: std::ffi::c_int| {
@@ -56,7 +56,7 @@ impl PlainWriter {
         Self { connection, gate }
     }
 
-    fn insert(&self) {
+    pub(super) fn insert(&self) {
         let _group = self.gate.begin_group();
         let mut insert = self
             .connection
@@ -66,13 +66,13 @@ impl PlainWriter {
     }
 }
 
-fn wal_file_bytes(path: &Path) -> u64 {
+pub(super) fn wal_file_bytes(path: &Path) -> u64 {
     let wal = path.with_extension("db-wal");
     std::fs::metadata(wal).map_or(0, |metadata| metadata.len())
 }
 
 /// Waits until `true`; a test that waits for ten seconds has failed.
-fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
+pub(super) fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(10);
     while !is_so() {
         assert!(Instant::now() < deadline, "{what}: not within ten seconds");
@@ -80,7 +80,7 @@ fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-fn assert_sound(path: &Path, rows: i64) {
+pub(super) fn assert_sound(path: &Path, rows: i64) {
     let connection = Connection::open(path).unwrap();
     let check: String =
         connection.query_row("PRAGMA integrity_check", (), |row| row.get(0)).unwrap();
@@ -91,7 +91,8 @@ fn assert_sound(path: &Path, rows: i64) {
 
 /// A database, its checkpointer and a writer that passes the gate.
 struct Scene {
-    _folder: tempfile::TempDir,
+    /// Goes away with the scene.
+    folder: tempfile::TempDir,
     path: PathBuf,
     limits: CheckpointLimits,
     checkpointer: Checkpointer,
@@ -105,12 +106,13 @@ fn scene(limits: CheckpointLimits, oldest: impl Fn() -> Option<String> + Send + 
     let checkpointer =
         Checkpointer::start(&path, None, &limits, Arc::clone(&gate), oldest).unwrap();
     let writer = PlainWriter::new(connection, gate);
-    Scene { _folder: folder, path, limits, checkpointer, writer }
+    Scene { folder, path, limits, checkpointer, writer }
 }
 
 #[test]
 fn the_wal_stays_within_its_bound_and_goes_when_idle() {
-    let Scene { _folder, path, limits, checkpointer, writer } = scene(small_limits(), || None);
+    let Scene { folder: _folder, path, limits, checkpointer, writer } =
+        scene(small_limits(), || None);
     for _ in 0..5_000 {
         writer.insert();
     }
@@ -152,7 +154,7 @@ fn short_reader(path: PathBuf, stop: Arc<AtomicBool>) -> thread::JoinHandle<u64>
 #[test]
 fn short_readers_do_not_keep_the_wal_from_rewinding() {
     let limits = CheckpointLimits { catch_up_wait_max: Duration::from_secs(2), ..small_limits() };
-    let Scene { _folder, path, limits, checkpointer, writer } = scene(limits, || None);
+    let Scene { folder: _folder, path, limits, checkpointer, writer } = scene(limits, || None);
     let stop = Arc::new(AtomicBool::new(false));
     let readers: Vec<_> = (0..3).map(|_| short_reader(path.clone(), Arc::clone(&stop))).collect();
     for _ in 0..3_000 {
@@ -169,7 +171,7 @@ fn short_readers_do_not_keep_the_wal_from_rewinding() {
 
 #[test]
 fn a_reader_that_stays_is_named_and_when_it_ends_the_wal_shrinks() {
-    let Scene { _folder, path, limits, checkpointer, writer } =
+    let Scene { folder: _folder, path, limits, checkpointer, writer } =
         scene(small_limits(), || Some("report.rs:12".to_owned()));
     writer.insert();
     let reader = Connection::open(&path).unwrap();
@@ -195,7 +197,7 @@ fn a_reader_that_stays_is_named_and_when_it_ends_the_wal_shrinks() {
 #[test]
 fn a_reader_that_stays_holds_neither_the_writer_nor_stop() {
     let limits = CheckpointLimits { stop_wait_max: Duration::from_millis(1), ..small_limits() };
-    let Scene { _folder, path, checkpointer, writer, .. } = scene(limits, || None);
+    let Scene { folder: _folder, path, checkpointer, writer, .. } = scene(limits, || None);
     writer.insert();
     let reader = Connection::open(&path).unwrap();
     reader.execute_batch("BEGIN; SELECT count(*) FROM t").unwrap();
@@ -214,7 +216,7 @@ fn a_reader_that_stays_holds_neither_the_writer_nor_stop() {
 
 #[test]
 fn others_may_write_and_checkpoint_beside_it() {
-    let Scene { _folder, path, checkpointer, writer, .. } = scene(small_limits(), || None);
+    let Scene { folder: _folder, path, checkpointer, writer, .. } = scene(small_limits(), || None);
     let other = {
         let path = path.clone();
         thread::spawn(move || {
@@ -248,8 +250,8 @@ fn others_may_write_and_checkpoint_beside_it() {
 #[test]
 fn a_drop_without_stop_loses_nothing() {
     let limits =
-        CheckpointLimits { idle_before_truncate: Duration::from_secs(600), ..small_limits() };
-    let Scene { _folder, path, checkpointer, writer, .. } = scene(limits, || None);
+        CheckpointLimits { idle_before_truncate: Duration::from_mins(10), ..small_limits() };
+    let Scene { folder, path, checkpointer, writer, .. } = scene(limits, || None);
     for _ in 0..730 {
         writer.insert();
     }
@@ -259,7 +261,7 @@ fn a_drop_without_stop_loses_nothing() {
         writer.insert();
     }
     assert!(wal_file_bytes(&path) > 0);
-    let copy = _folder.path().join("copy.db");
+    let copy = folder.path().join("copy.db");
     std::fs::copy(&path, &copy).unwrap();
     std::fs::copy(path.with_extension("db-wal"), copy.with_extension("db-wal")).unwrap();
     assert_sound(&copy, 1_460);
@@ -297,7 +299,7 @@ fn it_starts_only_on_a_database_in_wal_mode() {
 
 #[test]
 fn a_panic_of_the_one_who_names_readers_stops_nothing() {
-    let Scene { _folder, path, checkpointer, writer, .. } =
+    let Scene { folder: _folder, path, checkpointer, writer, .. } =
         scene(small_limits(), || panic!("a closure of somebody else's"));
     writer.insert();
     let reader = Connection::open(&path).unwrap();

@@ -1,0 +1,213 @@
+//! The checkpointer on a disk that fails: errors are counted and tried again, the
+//! writer goes on, nothing is lost, and `stop` says what is where.
+//!
+//! The disk is the platform's; it only refuses to sync databases (not their WALs, or
+//! the writer's commits would fail too) as long as it is told to.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
+use std::time::Duration;
+
+use super::Checkpointer;
+use super::tests::{
+    PlainWriter, assert_sound, eventually, new_database, small_limits, wal_file_bytes,
+};
+use crate::vfs::{
+    Access, FileControl, FileKind, LockLevel, OpenFlags, Opened, PlatformVfs, ShmLock, ShmRegion,
+    SyncKind, Vfs, VfsError, VfsFile, VfsResult, register,
+};
+
+/// What a test tells the disk, and hears from it.
+#[derive(Debug, Default)]
+struct Told {
+    fails: AtomicBool,
+    database_syncs: AtomicU32,
+}
+
+struct Disk {
+    inner: PlatformVfs,
+    told: Arc<Told>,
+}
+
+impl Vfs for Disk {
+    fn open(&self, path: Option<&str>, flags: OpenFlags) -> VfsResult<Opened> {
+        let is_database = flags.kind() == FileKind::MainDb;
+        let Opened { file, flags } = self.inner.open(path, flags)?;
+        let told = is_database.then(|| Arc::clone(&self.told));
+        Ok(Opened { file: Box::new(File { inner: file, told }), flags })
+    }
+
+    fn delete(&self, path: &str, sync_folder: bool) -> VfsResult<()> {
+        self.inner.delete(path, sync_folder)
+    }
+
+    fn exists(&self, path: &str, access: Access) -> VfsResult<bool> {
+        self.inner.exists(path, access)
+    }
+
+    fn full_path(&self, path: &str) -> VfsResult<String> {
+        self.inner.full_path(path)
+    }
+}
+
+struct File {
+    inner: Box<dyn VfsFile>,
+    /// Only a database has somebody to listen to.
+    told: Option<Arc<Told>>,
+}
+
+impl VfsFile for File {
+    fn read(&mut self, buffer: &mut [u8], offset: u64) -> VfsResult<usize> {
+        self.inner.read(buffer, offset)
+    }
+
+    fn write(&mut self, bytes: &[u8], offset: u64) -> VfsResult<()> {
+        self.inner.write(bytes, offset)
+    }
+
+    fn truncate(&mut self, size: u64) -> VfsResult<()> {
+        self.inner.truncate(size)
+    }
+
+    fn sync(&mut self, kind: SyncKind) -> VfsResult<()> {
+        if let Some(told) = &self.told {
+            told.database_syncs.fetch_add(1, SeqCst);
+            if told.fails.load(SeqCst) {
+                return Err(VfsError::IO_SYNC);
+            }
+        }
+        self.inner.sync(kind)
+    }
+
+    fn size(&mut self) -> VfsResult<u64> {
+        self.inner.size()
+    }
+
+    fn lock(&mut self, level: LockLevel) -> VfsResult<()> {
+        self.inner.lock(level)
+    }
+
+    fn unlock(&mut self, level: LockLevel) -> VfsResult<()> {
+        self.inner.unlock(level)
+    }
+
+    fn is_reserved(&mut self) -> VfsResult<bool> {
+        self.inner.is_reserved()
+    }
+
+    fn file_control(&mut self, control: FileControl<'_>) -> VfsResult<()> {
+        self.inner.file_control(control)
+    }
+
+    fn sector_bytes(&self) -> u32 {
+        self.inner.sector_bytes()
+    }
+
+    fn device_characteristics(&self) -> i32 {
+        self.inner.device_characteristics()
+    }
+
+    fn has_shared_memory(&self) -> bool {
+        self.inner.has_shared_memory()
+    }
+
+    fn shm_map(&mut self, region: u32, bytes: usize, extend: bool) -> VfsResult<Option<ShmRegion>> {
+        self.inner.shm_map(region, bytes, extend)
+    }
+
+    fn shm_lock(&mut self, first: u32, count: u32, lock: ShmLock) -> VfsResult<()> {
+        self.inner.shm_lock(first, count, lock)
+    }
+
+    fn shm_barrier(&mut self) {
+        self.inner.shm_barrier();
+    }
+
+    fn shm_unmap(&mut self, delete: bool) -> VfsResult<()> {
+        self.inner.shm_unmap(delete)
+    }
+}
+
+#[test]
+fn a_disk_that_fails_costs_nothing_but_time() {
+    let told = Arc::new(Told::default());
+    let disk = Disk { inner: PlatformVfs::new(), told: Arc::clone(&told) };
+    let name = "checkpoint-failing-disk";
+    let registration = register(name, disk, false).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let (path, connection) = new_database(&folder);
+    let limits = small_limits();
+    let gate = limits.gate();
+    let start = || Checkpointer::start(&path, Some(name), &limits, Arc::clone(&gate), || None);
+    let checkpointer = start().unwrap();
+    let writer = PlainWriter::new(connection, Arc::clone(&gate));
+
+    told.fails.store(true, SeqCst);
+    for _ in 0..1_000 {
+        writer.insert();
+    }
+    eventually("an error is counted", || checkpointer.stats().errors > 0);
+    let stats = checkpointer.stats();
+    assert!(stats.last_error.is_some(), "{stats:?}");
+    assert_eq!(stats.writer_waits_broken_off, 0, "{stats:?}");
+
+    told.fails.store(false, SeqCst);
+    eventually("the WAL is cut", || wal_file_bytes(&path) == 0);
+
+    told.fails.store(true, SeqCst);
+    for _ in 0..100 {
+        writer.insert();
+    }
+    let error = checkpointer.stop().unwrap_err();
+    assert!(error.state_on_disk().is_some() && error.advice().is_some(), "{error}");
+    assert!(wal_file_bytes(&path) > 100 * 4096, "nothing is thrown away");
+    drop((writer, registration));
+    assert_sound(&path, 1_100);
+}
+
+#[test]
+fn a_pass_beside_the_writer_syncs_the_database() {
+    let told = Arc::new(Told::default());
+    let disk = Disk { inner: PlatformVfs::new(), told: Arc::clone(&told) };
+    let name = "checkpoint-counted-syncs";
+    let registration = register(name, disk, false).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let (path, connection) = new_database(&folder);
+    connection.execute_batch("INSERT INTO t (x) VALUES (1)").unwrap();
+    let through =
+        rusqlite::Connection::open_with_flags_and_vfs(&path, rusqlite::OpenFlags::default(), name)
+            .unwrap();
+    // A reader of an old snapshot: SQLite itself would not sync the database.
+    let reader = rusqlite::Connection::open(&path).unwrap();
+    reader.execute_batch("BEGIN; SELECT * FROM t").unwrap();
+    connection.execute_batch("INSERT INTO t (x) VALUES (2)").unwrap();
+    super::checkpoint(&through, "PASSIVE").unwrap();
+    assert_eq!(told.database_syncs.load(SeqCst), 0);
+    crate::c_api::database_file::sync(&through).unwrap();
+    assert_eq!(told.database_syncs.load(SeqCst), 1);
+    told.fails.store(true, SeqCst);
+    let error = crate::c_api::database_file::sync(&through).unwrap_err();
+    assert_eq!(error.sqlite_error_code(), Some(rusqlite::ErrorCode::SystemIoFailure), "{error}");
+    drop((through, registration));
+}
+
+#[test]
+fn a_folder_that_goes_away_ends_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, connection) = new_database(&folder);
+    let limits = small_limits();
+    let gate = limits.gate();
+    let checkpointer =
+        Checkpointer::start(&path, None, &limits, Arc::clone(&gate), || None).unwrap();
+    let writer = PlainWriter::new(connection, gate);
+    writer.insert();
+    drop(folder);
+    // The files live on without a name, and so do those who have them open.
+    for _ in 0..1_000 {
+        writer.insert();
+    }
+    assert_eq!(writer.gate.held().broken_off, 0);
+    assert!(checkpointer.stats().writer_held_us_max < Duration::from_secs(1).as_micros() as u64);
+    // With or without an error, it ends.
+    let _ = checkpointer.stop();
+}
