@@ -205,10 +205,7 @@ fn look_at(path: &Path, profile: Profile) -> Result<()> {
     }
     refuse_orphans(&target)?;
     refuse_read_only_folder(&folder, &target, profile)?;
-    if profile.is_wal() {
-        refuse_far_folder(&folder, &target, profile)?;
-    }
-    Ok(())
+    refuse_far_folder(&folder, &target, profile)
 }
 
 fn refuse_what_is_no_file(path: &Path) -> Result<()> {
@@ -320,19 +317,26 @@ fn refuse_read_only_folder(_folder: &Path, _target: &Path, _profile: Profile) ->
 
 fn refuse_far_folder(folder: &Path, target: &Path, profile: Profile) -> Result<()> {
     match FileSystem::of(folder) {
-        Ok(found) if found.nature.refuses_wal() => {
-            let reason = format!(
-                "lies on {found}, which is on another machine, and profile {profile} needs a \
-                 write-ahead log: its index is memory that all programs share, and machines \
-                 share none"
-            );
-            Err(refusal(target, &reason).to_do(
-                "put the database on a disk of this machine, or choose the profile rollback",
-            ))
-        }
+        Ok(found) => refuse_far_file_system(&found, target, profile),
         // What does not tell its type is not refused for that.
-        _ => Ok(()),
+        Err(_) => Ok(()),
     }
+}
+
+pub(super) fn refuse_far_file_system(
+    found: &FileSystem,
+    target: &Path,
+    profile: Profile,
+) -> Result<()> {
+    if !(profile.is_wal() && found.nature.refuses_wal()) {
+        return Ok(());
+    }
+    let reason = format!(
+        "lies on {found}, which is on another machine, and profile {profile} needs a write-ahead \
+         log: its index is memory that all programs share, and machines share none"
+    );
+    Err(refusal(target, &reason)
+        .to_do("put the database on a disk of this machine, or choose the profile rollback"))
 }
 
 /// One try to open one database.

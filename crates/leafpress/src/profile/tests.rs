@@ -514,6 +514,33 @@ fn a_vfs_without_shared_memory_has_no_log() {
 }
 
 #[test]
+fn a_log_is_refused_on_the_disk_of_another_machine() {
+    use crate::storage::{FileSystem, Nature};
+
+    let places = [
+        ("ext4", Nature::Local, false),
+        ("overlay", Nature::Overlay, false),
+        ("tmpfs", Nature::Memory, false),
+        ("fuse.mine", Nature::Unknown, false),
+        ("nfs4", Nature::Network, true),
+        ("9p", Nature::SharedByHost, true),
+    ];
+    for (kind, nature, is_far) in places {
+        let mut found = FileSystem::of(TempDir::new().unwrap().path()).unwrap();
+        (found.kind, found.nature) = (kind.to_owned(), nature);
+        for profile in Profile::ALL {
+            let outcome = open::refuse_far_file_system(&found, Path::new("a.db"), profile);
+            assert_eq!(outcome.is_err(), is_far && profile.is_wal(), "{kind} {profile}");
+            if let Err(error) = outcome {
+                let text = error.to_string();
+                assert!(text.contains(&format!("a.db: lies on {kind}, mounted at")), "{text}");
+                assert!(text.contains("choose the profile rollback"), "{text}");
+            }
+        }
+    }
+}
+
+#[test]
 fn an_unknown_vfs_is_named() {
     let place = Place::new();
     let wanted = ProfileRequest { vfs: Some("nope".to_owned()), ..request(Profile::Durable) };
