@@ -23,8 +23,9 @@ const LOOK_AGAIN_AFTER: Duration = Duration::from_secs(10);
 /// First and longest pause after readers or another checkpointer stood in the way.
 const OBSTRUCTED_PAUSE: (Duration, Duration) =
     (Duration::from_millis(2), Duration::from_millis(250));
-/// First and longest pause after a catch-up or a truncation that readers stopped.
-const GIVEN_UP_PAUSE: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(5));
+/// First and longest pause after a catch-up or a truncation that readers stopped. Longer,
+/// and a fast writer adds hundreds of megabytes after the reader has ended.
+const GIVEN_UP_PAUSE: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
 /// First and longest pause after an error.
 const FAILED_PAUSE: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(10));
 
