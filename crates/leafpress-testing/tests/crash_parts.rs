@@ -22,6 +22,7 @@ fn letters(recording: &Recording) -> String {
             Event::Rename { .. } => 'r',
             Event::SyncFile { .. } => 's',
             Event::SyncFolder { .. } => 'S',
+            Event::SyncFailed { .. } => 'F',
             Event::Acknowledged(_) => 'a',
         };
         if letter != 'w' || !letters.ends_with('w') {

@@ -4,12 +4,17 @@
 //! content of its last sync and a list of the events since, and so has the
 //! folder. Images are made of that.
 //!
+//! What a failed sync left unwritten is lost for good, whatever later syncs say;
+//! only writing it anew helps. What a *killed process* leaves is not to be
+//! asked then, as it would still be in the system's memory.
+//!
 //! Must never: go back (a new walk is needed), or look at a real disk.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::log::{Event, FileId, Mark, Recording};
+use super::random::Random;
 
 /// The disk at a point of a recording.
 #[derive(Debug)]
@@ -85,6 +90,16 @@ impl<'a> Disk<'a> {
                 let covered = contents.pending.partition_point(|&index| index < covers);
                 for index in contents.pending.drain(..covered) {
                     apply(&mut contents.durable, &self.recording.events[index]);
+                }
+            }
+            Event::SyncFailed { file, covers } => {
+                let contents = &mut self.files[file as usize];
+                let covered = contents.pending.partition_point(|&index| index < covers);
+                for index in contents.pending.drain(..covered) {
+                    // Some reached the disk, and the system has forgotten the others.
+                    if Random::of(&[index as u64]).percent(30) {
+                        apply(&mut contents.durable, &self.recording.events[index]);
+                    }
                 }
             }
             Event::SyncFolder { covers } => {

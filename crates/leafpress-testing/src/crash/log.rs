@@ -21,6 +21,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use leafpress::vfs::FileKind;
+
 /// The number of a file; one name may be that of several files over time.
 pub type FileId = u32;
 
@@ -74,6 +76,14 @@ pub enum Event {
     },
     /// The content of a file was made durable.
     SyncFile {
+        /// Which.
+        file: FileId,
+        /// As many events had been logged as the sync began.
+        covers: usize,
+    },
+    /// A sync of a file failed. What was to be made durable may never be, even by
+    /// later syncs: systems forget what they could not write.
+    SyncFailed {
         /// Which.
         file: FileId,
         /// As many events had been logged as the sync began.
@@ -139,6 +149,18 @@ pub(super) struct State {
     names: BTreeMap<Arc<str>, FileId>,
     files_known: FileId,
     events: Vec<Event>,
+    failure: Option<SyncFailure>,
+    /// Syncs of each file that have begun and not ended.
+    syncs_running: BTreeMap<FileId, u32>,
+}
+
+/// A disk that once cannot write what it was given.
+#[derive(Debug)]
+struct SyncFailure {
+    kind: FileKind,
+    syncs_until: u64,
+    /// Where it happened.
+    file: Option<FileId>,
 }
 
 impl Log {
@@ -151,7 +173,16 @@ impl Log {
             .map(|((name, _), file)| (name.as_str().into(), file))
             .collect();
         let files_known = names.len() as FileId;
-        Self { state: Mutex::new(State { start, names, files_known, events: Vec::new() }) }
+        Self {
+            state: Mutex::new(State {
+                start,
+                names,
+                files_known,
+                events: Vec::new(),
+                failure: None,
+                syncs_running: BTreeMap::new(),
+            }),
+        }
     }
 
     /// Keeps the log still for as long as the answer lives: for changes of
@@ -186,6 +217,15 @@ impl Log {
         self.lock().events.push(Event::SyncFile { file, covers });
     }
 
+    /// Lets the `nth` sync (from 1) of a file of this kind fail, or the first one
+    /// after it that meets no other sync of that file.
+    ///
+    /// As on Linux each other opening of the file is told as well, once: after that
+    /// syncs say that all is well, though what could not be written never was.
+    pub fn fail_sync(&self, kind: FileKind, nth: u64) {
+        self.lock().failure = Some(SyncFailure { kind, syncs_until: nth, file: None });
+    }
+
     /// A sync of the folder returned, which began at `covers`.
     pub fn synced_folder(&self, covers: usize) {
         self.lock().events.push(Event::SyncFolder { covers });
@@ -207,6 +247,49 @@ impl Log {
 }
 
 impl State {
+    /// A sync is to begin: what it will cover, or `None` if it fails. `was_told`
+    /// is whether this opening knows of the failure.
+    pub(super) fn sync_begins(
+        &mut self,
+        file: FileId,
+        kind: FileKind,
+        was_told: &mut bool,
+    ) -> Option<usize> {
+        let running = self.syncs_running.entry(file).or_default();
+        if let Some(failure) = self.failure.as_mut().filter(|failure| failure.kind == kind) {
+            failure.syncs_until = failure.syncs_until.saturating_sub(1);
+            if failure.file.is_none() && failure.syncs_until == 0 && *running == 0 {
+                failure.file = Some(file);
+                *was_told = true;
+                self.events.push(Event::SyncFailed { file, covers: self.events.len() });
+                return None;
+            }
+            if failure.file == Some(file) && !std::mem::replace(was_told, true) {
+                return None;
+            }
+        }
+        *running += 1;
+        Some(self.events.len())
+    }
+
+    /// It ended.
+    pub(super) fn sync_ends(&mut self, file: FileId, covers: usize, is_done: bool) {
+        if let Some(running) = self.syncs_running.get_mut(&file) {
+            *running -= 1;
+        }
+        let event = if is_done {
+            Event::SyncFile { file, covers }
+        } else {
+            Event::SyncFailed { file, covers }
+        };
+        self.events.push(event);
+    }
+
+    /// Whether an opening made now knows of the failure: it happened before.
+    pub(super) fn has_failed(&self, file: FileId) -> bool {
+        self.failure.as_ref().is_some_and(|failure| failure.file == Some(file))
+    }
+
     /// The file of that name.
     pub(super) fn file(&self, name: &str) -> Option<FileId> {
         self.names.get(name).copied()
@@ -270,7 +353,7 @@ impl Recording {
         for event in &self.events {
             counts[match event {
                 Event::Write { .. } | Event::Truncate { .. } => 0,
-                Event::SyncFile { .. } => 1,
+                Event::SyncFile { .. } | Event::SyncFailed { .. } => 1,
                 Event::Create { .. } | Event::Delete { .. } | Event::Rename { .. } => 2,
                 Event::SyncFolder { .. } => 3,
                 Event::Acknowledged(_) => 4,

@@ -15,7 +15,7 @@
 //! `leafpress::load::disk`, and they go to the same logs.
 //!
 //! Must never: let a file of a watched folder pass unrecorded (it panics, which
-//! SQLite sees as an I/O error), or log what failed.
+//! SQLite sees as an I/O error), or log what failed as if it had been done.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -24,7 +24,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use leafpress::load::disk::Watcher;
 use leafpress::vfs::{
     Access, FileControl, FileKind, LockLevel, OpenFlags, Opened, ShmLock, ShmRegion, SyncKind, Vfs,
-    VfsFile, VfsResult,
+    VfsError, VfsFile, VfsResult,
 };
 
 use super::log::{FileId, Log, Snapshot};
@@ -92,9 +92,16 @@ impl<V: Vfs> Vfs for Recorder<V> {
             None if opened.flags.contains(OpenFlags::CREATE) => state.created(name),
             None => panic!("{name} came into a watched folder unrecorded"),
         };
+        let knows_failure = state.has_failed(file);
         drop(state);
-        let syncs_folder = syncs_folder(flags);
-        let file = RecordedFile { inner: opened.file, log, file, syncs_folder };
+        let file = RecordedFile {
+            inner: opened.file,
+            log,
+            file,
+            kind: flags.kind(),
+            syncs_folder: syncs_folder(flags),
+            knows_failure,
+        };
         Ok(Opened { file: Box::new(file), flags: opened.flags })
     }
 
@@ -194,7 +201,9 @@ struct RecordedFile {
     inner: Box<dyn VfsFile>,
     log: Arc<Log>,
     file: FileId,
+    kind: FileKind,
     syncs_folder: bool,
+    knows_failure: bool,
 }
 
 impl VfsFile for RecordedFile {
@@ -215,9 +224,11 @@ impl VfsFile for RecordedFile {
     }
 
     fn sync(&mut self, kind: SyncKind) -> VfsResult<()> {
-        let covers = self.log.position();
-        self.inner.sync(kind)?;
-        self.log.synced_file(self.file, covers);
+        let begun = self.log.lock().sync_begins(self.file, self.kind, &mut self.knows_failure);
+        let Some(covers) = begun else { return Err(VfsError::IO_SYNC) };
+        let outcome = self.inner.sync(kind);
+        self.log.lock().sync_ends(self.file, covers, outcome.is_ok());
+        outcome?;
         if std::mem::take(&mut self.syncs_folder) {
             self.log.synced_folder(covers);
         }

@@ -13,7 +13,7 @@
 //! Must never: know SQLite, or do anything that lasts while its mutex is held.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 /// A number of frames that no WAL reaches: "do not wake me for growth".
@@ -38,6 +38,8 @@ pub(crate) struct Gate {
     /// The commit that reaches so many frames closes the gate behind itself.
     shut_at_frames: AtomicU32,
     wait_max: Duration,
+    /// A sync failed: nothing may be copied or rewound any more.
+    broken: OnceLock<String>,
 }
 
 #[derive(Debug, Default)]
@@ -92,7 +94,20 @@ impl Gate {
             wake_at_frames: AtomicU32::new(NEVER),
             shut_at_frames: AtomicU32::new(NEVER),
             wait_max,
+            broken: OnceLock::new(),
         }
+    }
+
+    /// A sync failed. What was to be written may be forgotten by the system, and the
+    /// next sync would not say so. Only the WAL has it then, and must stay as it is.
+    pub(crate) fn break_off(&self, reason: String) {
+        tracing::error!(%reason, "no further checkpoint is made");
+        let _ = self.broken.set(reason);
+    }
+
+    /// Why nothing may be committed or copied any more, if it is so.
+    pub(crate) fn broken(&self) -> Option<&str> {
+        self.broken.get().map(String::as_str)
     }
 
     /// The writer passes here before BEGIN and drops the guard after COMMIT or ROLLBACK.

@@ -37,6 +37,8 @@
 //!
 //! Must never: write a row, wait for a reader with the writer held beyond the limits,
 //! or take an error for success. An error loses nothing: the frames stay in the WAL.
+//! After a failed *sync* that holds only if nothing touches the WAL again, so that
+//! error is the end of the checkpointer and of the writer.
 
 #[cfg(test)]
 mod failing_disk;
@@ -54,7 +56,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, OpenFlags, ffi};
 
 pub(crate) use self::gate::Gate;
 use self::policy::{Outcome, Policy, Step, Thresholds};
@@ -300,7 +303,7 @@ impl Worker {
         let _opened_at_the_end = OpenAtTheEnd(Arc::clone(&self.gate));
         loop {
             let look = self.gate.look();
-            if look.stopping {
+            if look.stopping || self.gate.broken().is_some() {
                 break;
             }
             let now = self.started.elapsed();
@@ -319,6 +322,9 @@ impl Worker {
             self.policy.after(step, outcome, held, now);
             self.record(step, outcome, began.elapsed());
             self.alarm(now);
+        }
+        if self.gate.broken().is_some() {
+            self.leave_wal_as_it_is();
         }
         if self.shared.finish.load(std::sync::atomic::Ordering::SeqCst) {
             return self.finish();
@@ -396,7 +402,26 @@ impl Worker {
         let path = self.path.display();
         tracing::warn!(%error, %path, mode, "a checkpoint failed; it is tried again");
         self.shared.with_stats(|stats| stats.note_error(error));
+        self.break_off_if_unsynced(error);
         Outcome::Failed
+    }
+
+    /// After a failed sync the pages that were copied may be lost, though SQLite counts
+    /// them as copied and the next sync succeeds. A WAL that is left alone has them all:
+    /// so there is no further checkpoint, not even as the connection closes. Whoever
+    /// opens the database anew reads the WAL from its start and copies all of it.
+    fn break_off_if_unsynced(&self, error: &rusqlite::Error) {
+        if is_failed_sync(error) {
+            self.leave_wal_as_it_is();
+            let path = self.path.display();
+            self.gate.break_off(format!("a sync of {path} failed in a checkpoint: {error}"));
+        }
+    }
+
+    fn leave_wal_as_it_is(&self) {
+        if let Err(error) = leave_wal_as_it_is(&self.connection) {
+            tracing::warn!(%error, "closing may copy the WAL");
+        }
     }
 
     fn record(&self, step: Step, outcome: Outcome, took: Duration) {
@@ -436,6 +461,9 @@ impl Worker {
     /// The last checkpoint; readers may keep something in the WAL.
     fn finish(self) -> Result<()> {
         self.gate.open_for_good();
+        if let Some(reason) = self.gate.broken() {
+            return Err(Error::stopped(reason).on_disk(STILL_IN_THE_WAL));
+        }
         let began = Instant::now();
         let mut failure = None;
         let outcome = waiting(self.limits.stop_wait_max, || {
@@ -445,6 +473,7 @@ impl Worker {
             })
         });
         if let Some(error) = failure {
+            self.break_off_if_unsynced(&error);
             self.shared.with_stats(|stats| stats.note_error(&error));
             let advice =
                 "keep both files together; the next opening of the database copies the rest";
@@ -488,6 +517,17 @@ impl Drop for OpenAtTheEnd {
     fn drop(&mut self) {
         self.0.open_for_good();
     }
+}
+
+/// Whether the error is that of a sync.
+pub(crate) fn is_failed_sync(error: &rusqlite::Error) -> bool {
+    let code = error.sqlite_error().map(|error| error.extended_code);
+    matches!(code, Some(ffi::SQLITE_IOERR_FSYNC | ffi::SQLITE_IOERR_DIR_FSYNC))
+}
+
+/// Closing the connection copies nothing, also if it is the last one.
+pub(crate) fn leave_wal_as_it_is(connection: &Connection) -> rusqlite::Result<()> {
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map(drop)
 }
 
 fn checkpoint(connection: &Connection, mode: &str) -> rusqlite::Result<Outcome> {

@@ -41,7 +41,8 @@ pub struct CheckpointStats {
     pub truncations: u64,
     /// Times that another process or connection was just making a checkpoint.
     pub busy: u64,
-    /// Steps that ended with an error. Each is tried again, and nothing is lost.
+    /// Steps that ended with an error. Each is tried again, and nothing is lost; but for
+    /// a failed sync, after which the writer stops.
     pub errors: u64,
     /// The last of these errors.
     pub last_error: Option<String>,

@@ -34,7 +34,7 @@ use super::statement::{LastStatement, execute};
 use super::target::{CommitTarget, Group};
 use super::transaction::Transaction;
 use crate::c_api::connection::unresolved_deferred_keys;
-use crate::checkpoint::Gate;
+use crate::checkpoint::{Gate, is_failed_sync, leave_wal_as_it_is};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Compiled statements that are kept for the next groups.
@@ -114,6 +114,8 @@ impl LocalTarget {
             clock.wait(attempt)
         }))?;
         if let Some(gate) = gate.clone() {
+            // Only the checkpointer knows whether that may be done.
+            leave_wal_as_it_is(&connection)?;
             let counts = Arc::clone(&counts);
             connection.wal_hook(Some(move |_: &mut Wal, frames: c_int| {
                 let frames = u32::try_from(frames).unwrap_or_default();
@@ -262,6 +264,9 @@ impl LocalTarget {
             _ => {
                 let reason =
                     format!("a commit failed, and whether it is on disk is not known: {source}");
+                if let Some(gate) = self.gate.as_ref().filter(|_| is_failed_sync(&source)) {
+                    gate.break_off(reason.clone());
+                }
                 for index in range.clone() {
                     if !group.has_failed(index) {
                         group.answer(index, Err(Error::unknown_outcome(reason.clone())));
@@ -392,6 +397,10 @@ impl CommitTarget for LocalTarget {
         let gate = self.gate.clone();
         let _held = gate.as_ref().map(|gate| gate.begin_group());
         let whole = 0..group.len();
+        if let Some(reason) = gate.as_ref().and_then(|gate| gate.broken()) {
+            answer_all(group, whole, &Error::stopped(reason));
+            return Err(reason.to_owned());
+        }
         // The last is the next in order.
         let mut ranges = vec![whole];
         while let Some(range) = ranges.pop() {

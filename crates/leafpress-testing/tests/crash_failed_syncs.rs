@@ -1,0 +1,177 @@
+//! A disk that fails one sync and then the power: systems forget what they could
+//! not write, and the next sync says that all is well.
+//!
+//! 1. Under `durable` what was acknowledged is there, whichever sync failed.
+//! 2. Under `relaxed` what is there is a prefix.
+//! 3. Callers are answered all the same, with success or with an error.
+//!
+//! A process that is killed is no matter here: it takes nothing that the system
+//! still has in memory.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use leafpress::Profile;
+use leafpress::checkpoint::CheckpointLimits;
+use leafpress::vfs::{FileKind, PlatformVfs, register};
+use leafpress::writer::Writer;
+use leafpress_testing::crash::{
+    Budget, Digest, Effort, History, Log, Mark, Outcome, Promise, Random, Recorder, Run, Simulator,
+};
+use rusqlite::{Connection, params};
+
+const CALLS: u64 = 60;
+const SHARE: u64 = 30;
+const IMAGES: u64 = 8_000;
+
+fn create(path: &Path) {
+    let sql = "PRAGMA page_size = 1024; PRAGMA journal_mode = WAL;
+        CREATE TABLE t (number INTEGER PRIMARY KEY, other INTEGER UNIQUE, payload BLOB)";
+    Connection::open(path).unwrap().execute_batch(sql).unwrap();
+}
+
+/// Passes all the time, and many of them leave a rest.
+fn limits() -> CheckpointLimits {
+    let mut limits = CheckpointLimits::default();
+    limits.slice_frames = 3;
+    limits.wal_bytes_max = 60_000;
+    limits.catch_up_bytes = 40_000;
+    limits.pause_bytes = 10_000;
+    limits.pause_before_pass = Duration::from_micros(500);
+    limits.idle_before_truncate = Duration::from_millis(5);
+    limits
+}
+
+fn content(connection: &Connection) -> rusqlite::Result<Digest> {
+    let mut digest = Digest::new();
+    digest.query(connection, "SELECT number, other, payload FROM t ORDER BY number")?;
+    Ok(digest)
+}
+
+type Row = (i64, i64, i64);
+
+/// Calls one after the other, a reader in between that keeps an old snapshot. The
+/// first call that was answered with an error is handed back.
+fn work(writer: &Writer, log: &Log, random: &mut Random) -> Option<Row> {
+    let mut reader = None;
+    let mut refused = None;
+    for number in 0..CALLS {
+        let sql = "INSERT INTO t VALUES (?1, ?2, zeroblob(?3))";
+        let length = random.choose(&[0, 100, 3000]);
+        let other = random.number() as i64;
+        match writer.execute(sql, params![number as i64, other, length]) {
+            Ok(_) => {
+                assert_eq!(refused, None, "a writer that has stopped goes on");
+                log.acknowledged(0, number);
+            }
+            Err(_) => refused = refused.or(Some((number as i64, other, length))),
+        }
+        match random.below(8) {
+            0 => {
+                reader = writer
+                    .reader()
+                    .ok()
+                    .filter(|reader| reader.execute_batch("BEGIN; SELECT * FROM t").is_ok())
+            }
+            1 => reader = None,
+            2 => std::thread::sleep(Duration::from_millis(3)),
+            _ => {}
+        }
+    }
+    drop(reader);
+    refused
+}
+
+/// The states in order. The last may be that of the call that was refused: if its
+/// outcome was not known, a crash may keep it though the process went on without.
+fn history(path: &Path, refused: Option<Row>) -> History {
+    let connection = Connection::open(path).unwrap();
+    let sql = "SELECT number, other, payload FROM t ORDER BY number";
+    let mut statement = connection.prepare(sql).unwrap();
+    let mut rows = statement.query([]).unwrap();
+    let mut so_far = Digest::new();
+    let mut history = History::new(&so_far);
+    while let Some(row) = rows.next().unwrap() {
+        (0..3).for_each(|column| so_far.value(row.get_ref(column).unwrap()));
+        let number: i64 = row.get(0).unwrap();
+        history.committed(Mark { caller: 0, number: number as u64 }, &so_far);
+    }
+    if let Some((number, other, length)) = refused.filter(|row| row.0 == history.len() as i64) {
+        so_far.row(&[number.into(), other.into(), vec![0_u8; length as usize].into()]);
+        history.committed(Mark { caller: 0, number: number as u64 }, &so_far);
+    }
+    history
+}
+
+/// One run at a time, as they share a name.
+static ONE: Mutex<()> = Mutex::new(());
+
+fn crash(
+    simulator: &mut Simulator,
+    (profile, file): (Profile, FileKind),
+    promise: Promise,
+    seed: u64,
+    effort: Effort,
+) -> Outcome {
+    let random = &mut Random::of(&[seed, 1]);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().canonicalize().unwrap().join("a.db");
+    create(&path);
+    let (recording, history) = {
+        let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let recorder = Arc::new(Recorder::new(PlatformVfs::new()));
+        let registration = register("crash-failing", Arc::clone(&recorder), false).unwrap();
+        let log = recorder.watch(folder.path());
+        log.fail_sync(file, 1 + random.below(12) as u64);
+        let vfs = registration.name().to_str().unwrap();
+        let builder = Writer::builder(&path).profile(profile).vfs(vfs);
+        let Ok(writer) = builder.checkpoint_limits(limits()).open() else {
+            return Outcome::default();
+        };
+        let refused = work(&writer, &log, random);
+        // An error of the disk is to be told here as well.
+        let _ = writer.close();
+        (log.finish(), history(&path, refused))
+    };
+    let run = Run {
+        name: "a failed sync",
+        seed,
+        recording: &recording,
+        history: &history,
+        database: "a.db",
+        begins_absent: false,
+        content,
+        power_cut: promise,
+        killed: Promise::Anything,
+    };
+    simulator.simulate(&run, effort)
+}
+
+fn survey(profile: Profile, file: FileKind, promise: Promise) {
+    let name = format!("{}, a sync of {file:?} fails", profile.name());
+    let outcome = Budget::new(IMAGES, SHARE).survey(&name, |simulator, seed, effort| {
+        crash(simulator, (profile, file), promise, seed, effort)
+    });
+    outcome.assert_kept();
+}
+
+#[test]
+fn durable_bears_a_failed_sync_of_the_database() {
+    survey(Profile::Durable, FileKind::MainDb, Promise::AllAcknowledged);
+}
+
+#[test]
+fn durable_bears_a_failed_sync_of_the_log() {
+    survey(Profile::Durable, FileKind::Wal, Promise::AllAcknowledged);
+}
+
+#[test]
+fn relaxed_bears_a_failed_sync_of_the_database() {
+    survey(Profile::Relaxed, FileKind::MainDb, Promise::Prefix);
+}
+
+#[test]
+fn relaxed_bears_a_failed_sync_of_the_log() {
+    survey(Profile::Relaxed, FileKind::Wal, Promise::Prefix);
+}
