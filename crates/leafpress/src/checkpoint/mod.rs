@@ -341,12 +341,12 @@ impl Worker {
         }
     }
 
-    /// SQLite syncs the database only at the end of a pass that copied everything, which
-    /// beside a writer is none: all that the passes wrote would be left for the moment
-    /// in which the writer is held. So it is synced here.
+    /// SQLite syncs the database only if nobody committed during the pass, which its
+    /// results do not tell: with a busy writer, all that the passes wrote would be left
+    /// for the moment in which the writer is held. So it is synced here.
     fn pass(&self) -> Outcome {
         let outcome = self.checkpoint("PASSIVE");
-        if matches!(outcome, Outcome::Done { frames: Some((frames, copied)), .. } if copied < frames)
+        if matches!(outcome, Outcome::Done { frames: Some(_), .. })
             && let Err(error) = database_file::sync(&self.connection)
         {
             return self.failed("sync", &error);
