@@ -69,10 +69,9 @@ fn work(writer: &Writer, log: &Log, random: &mut Random) -> Option<Row> {
         }
         match random.below(8) {
             0 => {
-                reader = writer
-                    .reader()
-                    .ok()
-                    .filter(|reader| reader.execute_batch("BEGIN; SELECT * FROM t").is_ok())
+                let snapshot = writer.reader().unwrap();
+                snapshot.execute_batch("BEGIN; SELECT * FROM t").unwrap();
+                reader = Some(snapshot);
             }
             1 => reader = None,
             2 => std::thread::sleep(Duration::from_millis(3)),

@@ -1,8 +1,9 @@
 //! The checkpointer on a disk that fails: errors are counted and tried again, the
-//! writer goes on, nothing is lost, and `stop` says what is where.
+//! writer goes on, nothing is lost, and `stop` says what is where. Only a failed sync
+//! is the end of it.
 //!
-//! The disk is the platform's; it only refuses to sync databases (not their WALs, or
-//! the writer's commits would fail too) as long as it is told to.
+//! The disk is the platform's; it only refuses to write or to sync databases (not their
+//! WALs, or the writer's commits would fail too) as long as it is told to.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
@@ -20,7 +21,8 @@ use crate::vfs::{
 /// What a test tells the disk, and hears from it.
 #[derive(Debug, Default)]
 struct Told {
-    fails: AtomicBool,
+    fails_writes: AtomicBool,
+    fails_syncs: AtomicBool,
     database_syncs: AtomicU32,
 }
 
@@ -62,6 +64,9 @@ impl VfsFile for File {
     }
 
     fn write(&mut self, bytes: &[u8], offset: u64) -> VfsResult<()> {
+        if self.told.as_ref().is_some_and(|told| told.fails_writes.load(SeqCst)) {
+            return Err(VfsError::IO_WRITE);
+        }
         self.inner.write(bytes, offset)
     }
 
@@ -72,7 +77,7 @@ impl VfsFile for File {
     fn sync(&mut self, kind: SyncKind) -> VfsResult<()> {
         if let Some(told) = &self.told {
             told.database_syncs.fetch_add(1, SeqCst);
-            if told.fails.load(SeqCst) {
+            if told.fails_syncs.load(SeqCst) {
                 return Err(VfsError::IO_SYNC);
             }
         }
@@ -142,7 +147,7 @@ fn a_disk_that_fails_costs_nothing_but_time() {
     let checkpointer = start().unwrap();
     let writer = PlainWriter::new(connection, Arc::clone(&gate));
 
-    told.fails.store(true, SeqCst);
+    told.fails_writes.store(true, SeqCst);
     for _ in 0..1_000 {
         writer.insert();
     }
@@ -151,10 +156,10 @@ fn a_disk_that_fails_costs_nothing_but_time() {
     assert!(stats.last_error.is_some(), "{stats:?}");
     assert_eq!(stats.writer_waits_broken_off, 0, "{stats:?}");
 
-    told.fails.store(false, SeqCst);
+    told.fails_writes.store(false, SeqCst);
     eventually("the WAL is cut", || wal_file_bytes(&path) == 0);
 
-    told.fails.store(true, SeqCst);
+    told.fails_writes.store(true, SeqCst);
     for _ in 0..100 {
         writer.insert();
     }
@@ -163,6 +168,39 @@ fn a_disk_that_fails_costs_nothing_but_time() {
     assert!(wal_file_bytes(&path) > 100 * 4096, "nothing is thrown away");
     drop((writer, registration));
     assert_sound(&path, 1_100);
+}
+
+/// What a failed sync lost, no later one reports: only the WAL has it.
+#[test]
+fn after_a_failed_sync_the_wal_is_left_alone() {
+    let told = Arc::new(Told::default());
+    let disk = Disk { inner: PlatformVfs::new(), told: Arc::clone(&told) };
+    let name = "checkpoint-failed-sync";
+    let registration = register(name, disk, false).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let (path, connection) = new_database(&folder);
+    let limits = small_limits();
+    let gate = limits.gate();
+    let checkpointer =
+        Checkpointer::start(&path, Some(name), &limits, Arc::clone(&gate), || None).unwrap();
+    let writer = PlainWriter::new(connection, Arc::clone(&gate));
+
+    told.fails_syncs.store(true, SeqCst);
+    let mut rows = 1_000;
+    eventually("it breaks off", || {
+        writer.insert();
+        rows += 1;
+        gate.broken().is_some()
+    });
+    told.fails_syncs.store(false, SeqCst);
+    for _ in 0..1_000 {
+        writer.insert();
+    }
+    let error = checkpointer.stop().unwrap_err();
+    assert!(error.state_on_disk().is_some() && error.advice().is_some(), "{error}");
+    assert!(wal_file_bytes(&path) > 1_000 * 4096, "nothing is thrown away");
+    drop((writer, registration));
+    assert_sound(&path, rows);
 }
 
 #[test]
@@ -185,7 +223,7 @@ fn a_pass_beside_the_writer_syncs_the_database() {
     assert_eq!(told.database_syncs.load(SeqCst), 0);
     crate::c_api::database_file::sync(&through).unwrap();
     assert_eq!(told.database_syncs.load(SeqCst), 1);
-    told.fails.store(true, SeqCst);
+    told.fails_syncs.store(true, SeqCst);
     let error = crate::c_api::database_file::sync(&through).unwrap_err();
     assert_eq!(error.sqlite_error_code(), Some(rusqlite::ErrorCode::SystemIoFailure), "{error}");
     drop((through, registration));

@@ -323,8 +323,9 @@ impl Worker {
             self.record(step, outcome, began.elapsed());
             self.alarm(now);
         }
-        if self.gate.broken().is_some() {
+        if let Some(reason) = self.gate.broken() {
             self.leave_wal_as_it_is();
+            return Err(Error::stopped(reason).on_disk(STILL_IN_THE_WAL));
         }
         if self.shared.finish.load(std::sync::atomic::Ordering::SeqCst) {
             return self.finish();
@@ -461,9 +462,6 @@ impl Worker {
     /// The last checkpoint; readers may keep something in the WAL.
     fn finish(self) -> Result<()> {
         self.gate.open_for_good();
-        if let Some(reason) = self.gate.broken() {
-            return Err(Error::stopped(reason).on_disk(STILL_IN_THE_WAL));
-        }
         let began = Instant::now();
         let mut failure = None;
         let outcome = waiting(self.limits.stop_wait_max, || {
