@@ -9,10 +9,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 use std::time::Duration;
 
-use super::Checkpointer;
 use super::tests::{
     PlainWriter, assert_sound, eventually, new_database, small_limits, wal_file_bytes,
 };
+use super::{CheckpointLimits, Checkpointer};
 use crate::vfs::{
     Access, FileControl, FileKind, LockLevel, OpenFlags, Opened, PlatformVfs, ShmLock, ShmRegion,
     SyncKind, Vfs, VfsError, VfsFile, VfsResult, register,
@@ -227,6 +227,33 @@ fn a_pass_beside_the_writer_syncs_the_database() {
     let error = crate::c_api::database_file::sync(&through).unwrap_err();
     assert_eq!(error.sqlite_error_code(), Some(rusqlite::ErrorCode::SystemIoFailure), "{error}");
     drop((through, registration));
+}
+
+#[test]
+fn each_pass_leaves_the_database_synced() {
+    let told = Arc::new(Told::default());
+    let disk = Disk { inner: PlatformVfs::new(), told: Arc::clone(&told) };
+    let name = "checkpoint-passes";
+    let registration = register(name, disk, false).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let (path, connection) = new_database(&folder);
+    // Passes only.
+    let mut limits = CheckpointLimits { slice_frames: 20, ..CheckpointLimits::default() };
+    limits.idle_before_truncate = Duration::from_mins(10);
+    let gate = limits.gate();
+    let checkpointer =
+        Checkpointer::start(&path, Some(name), &limits, Arc::clone(&gate), || None).unwrap();
+    let writer = PlainWriter::new(connection, gate);
+    eventually("some passes beside the writer", || {
+        (0..100).for_each(|_| writer.insert());
+        checkpointer.stats().passes > 20
+    });
+    // What a pass copied and nobody synced would be left for the moment in which the
+    // writer is held.
+    let passes = checkpointer.stats().passes;
+    assert!(u64::from(told.database_syncs.load(SeqCst)) >= passes, "{passes} passes, {told:?}");
+    drop(checkpointer);
+    drop((writer, registration));
 }
 
 #[test]
