@@ -249,8 +249,8 @@ fn each_pass_leaves_the_database_synced() {
         checkpointer.stats().passes > 20
     });
     // What a pass copied and nobody synced would be left for the moment in which the
-    // writer is held.
-    let passes = checkpointer.stats().passes;
+    // writer is held. The first pass may have had nothing to copy.
+    let passes = checkpointer.stats().passes - 1;
     assert!(u64::from(told.database_syncs.load(SeqCst)) >= passes, "{passes} passes, {told:?}");
     drop(checkpointer);
     drop((writer, registration));

@@ -347,7 +347,10 @@ impl Worker {
     /// for the moment in which the writer is held. So it is synced here.
     fn pass(&self) -> Outcome {
         let outcome = self.checkpoint("PASSIVE");
-        if matches!(outcome, Outcome::Done { frames: Some(_), .. })
+        let (_, copied_before) = self.policy.frames();
+        if let Outcome::Done { frames: Some((_, copied)), .. } = outcome
+            && copied > 0
+            && copied != copied_before
             && let Err(error) = database_file::sync(&self.connection)
         {
             return self.failed("sync", &error);
