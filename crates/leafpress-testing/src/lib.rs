@@ -7,6 +7,9 @@
 //!   └ proptest strategies, or a fuzzer's bytes             + record bytes of every tree
 //! ```
 //!
+//! [`crash`] cuts the power of whatever writes through a VFS, at every moment;
+//! [`faults`] lets its disk fail.
+//!
 //! Everything here may panic, as that is how a test says no. It must never
 //! use the code under test to say what is right: sizes, order and the reading
 //! of pages are done again, slowly and plainly, from the format's description.

@@ -1,7 +1,7 @@
 //! A disk that fails one sync and then the power: systems forget what they could
 //! not write, and the next sync says that all is well.
 //!
-//! 1. Under `durable` what was acknowledged is there, whichever sync failed.
+//! 1. Under `durable` and `rollback` what was acknowledged is there, whichever sync failed.
 //! 2. Under `relaxed` what is there is a prefix.
 //! 3. Callers are answered all the same, with success or with an error.
 //!
@@ -51,9 +51,9 @@ fn content(connection: &Connection) -> rusqlite::Result<Digest> {
 
 type Row = (i64, i64, i64);
 
-/// Calls one after the other, a reader in between that keeps an old snapshot. The
-/// first call that was answered with an error is handed back.
-fn work(writer: &Writer, log: &Log, random: &mut Random) -> Option<Row> {
+/// Calls one after the other; beside a log also a reader at times that keeps an old
+/// snapshot. The first call that was answered with an error is handed back.
+fn work(writer: &Writer, profile: Profile, log: &Log, random: &mut Random) -> Option<Row> {
     let mut reader = None;
     let mut refused = None;
     for number in 0..CALLS {
@@ -68,7 +68,7 @@ fn work(writer: &Writer, log: &Log, random: &mut Random) -> Option<Row> {
             Err(_) => refused = refused.or(Some((number as i64, other, length))),
         }
         match random.below(8) {
-            0 => {
+            0 if profile != Profile::Rollback => {
                 let snapshot = writer.reader().unwrap();
                 snapshot.execute_batch("BEGIN; SELECT * FROM t").unwrap();
                 reader = Some(snapshot);
@@ -128,7 +128,7 @@ fn crash(
         let Ok(writer) = builder.checkpoint_limits(limits()).open() else {
             return Outcome::default();
         };
-        let refused = work(&writer, &log, random);
+        let refused = work(&writer, profile, &log, random);
         // An error of the disk is to be told here as well.
         let _ = writer.close();
         (log.finish(), history(&path, refused))
@@ -173,4 +173,11 @@ fn relaxed_bears_a_failed_sync_of_the_database() {
 #[test]
 fn relaxed_bears_a_failed_sync_of_the_log() {
     survey(Profile::Relaxed, FileKind::Wal, Promise::Prefix);
+}
+
+#[test]
+fn rollback_bears_a_failed_sync() {
+    for file in [FileKind::MainDb, FileKind::MainJournal] {
+        survey(Profile::Rollback, file, Promise::AllAcknowledged);
+    }
 }
