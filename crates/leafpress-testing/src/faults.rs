@@ -17,8 +17,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use leafpress::vfs::{
-    Access, FileControl, FileKind, LockLevel, OpenFlags, Opened, ShmLock, ShmRegion, SyncKind, Vfs,
-    VfsError, VfsFile, VfsResult,
+    Access, FileKind, FileLayer, LockLevel, OpenFlags, Opened, ShmRegion, SyncKind, Vfs, VfsError,
+    VfsFile, VfsResult,
 };
 
 /// What SQLite wants done.
@@ -285,7 +285,15 @@ struct FaultyFile {
     skips_syncs: bool,
 }
 
-impl VfsFile for FaultyFile {
+impl FileLayer for FaultyFile {
+    fn below(&self) -> &dyn VfsFile {
+        &*self.inner
+    }
+
+    fn below_mut(&mut self) -> &mut dyn VfsFile {
+        &mut *self.inner
+    }
+
     fn read(&mut self, buffer: &mut [u8], offset: u64) -> VfsResult<usize> {
         self.control.run(IoKind::Read, self.kind, || self.inner.read(buffer, offset))
     }
@@ -331,43 +339,7 @@ impl VfsFile for FaultyFile {
         }
     }
 
-    fn unlock(&mut self, level: LockLevel) -> VfsResult<()> {
-        self.inner.unlock(level)
-    }
-
-    fn is_reserved(&mut self) -> VfsResult<bool> {
-        self.inner.is_reserved()
-    }
-
-    fn file_control(&mut self, control: FileControl<'_>) -> VfsResult<()> {
-        self.inner.file_control(control)
-    }
-
-    fn sector_bytes(&self) -> u32 {
-        self.inner.sector_bytes()
-    }
-
-    fn device_characteristics(&self) -> i32 {
-        self.inner.device_characteristics()
-    }
-
-    fn has_shared_memory(&self) -> bool {
-        self.inner.has_shared_memory()
-    }
-
     fn shm_map(&mut self, region: u32, bytes: usize, extend: bool) -> VfsResult<Option<ShmRegion>> {
         self.control.run(IoKind::ShmMap, self.kind, || self.inner.shm_map(region, bytes, extend))
-    }
-
-    fn shm_lock(&mut self, first: u32, count: u32, lock: ShmLock) -> VfsResult<()> {
-        self.inner.shm_lock(first, count, lock)
-    }
-
-    fn shm_barrier(&mut self) {
-        self.inner.shm_barrier();
-    }
-
-    fn shm_unmap(&mut self, delete: bool) -> VfsResult<()> {
-        self.inner.shm_unmap(delete)
     }
 }

@@ -23,8 +23,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use leafpress::load::disk::Watcher;
 use leafpress::vfs::{
-    Access, FileControl, FileKind, LockLevel, OpenFlags, Opened, ShmLock, ShmRegion, SyncKind, Vfs,
-    VfsError, VfsFile, VfsResult,
+    Access, FileKind, FileLayer, OpenFlags, Opened, SyncKind, Vfs, VfsError, VfsFile, VfsResult,
 };
 
 use super::log::{FileId, Log, Snapshot};
@@ -206,9 +205,13 @@ struct RecordedFile {
     knows_failure: bool,
 }
 
-impl VfsFile for RecordedFile {
-    fn read(&mut self, buffer: &mut [u8], offset: u64) -> VfsResult<usize> {
-        self.inner.read(buffer, offset)
+impl FileLayer for RecordedFile {
+    fn below(&self) -> &dyn VfsFile {
+        &*self.inner
+    }
+
+    fn below_mut(&mut self) -> &mut dyn VfsFile {
+        &mut *self.inner
     }
 
     fn write(&mut self, bytes: &[u8], offset: u64) -> VfsResult<()> {
@@ -233,53 +236,5 @@ impl VfsFile for RecordedFile {
             self.log.synced_folder(covers);
         }
         Ok(())
-    }
-
-    fn size(&mut self) -> VfsResult<u64> {
-        self.inner.size()
-    }
-
-    fn lock(&mut self, level: LockLevel) -> VfsResult<()> {
-        self.inner.lock(level)
-    }
-
-    fn unlock(&mut self, level: LockLevel) -> VfsResult<()> {
-        self.inner.unlock(level)
-    }
-
-    fn is_reserved(&mut self) -> VfsResult<bool> {
-        self.inner.is_reserved()
-    }
-
-    fn file_control(&mut self, control: FileControl<'_>) -> VfsResult<()> {
-        self.inner.file_control(control)
-    }
-
-    fn sector_bytes(&self) -> u32 {
-        self.inner.sector_bytes()
-    }
-
-    fn device_characteristics(&self) -> i32 {
-        self.inner.device_characteristics()
-    }
-
-    fn has_shared_memory(&self) -> bool {
-        self.inner.has_shared_memory()
-    }
-
-    fn shm_map(&mut self, region: u32, bytes: usize, extend: bool) -> VfsResult<Option<ShmRegion>> {
-        self.inner.shm_map(region, bytes, extend)
-    }
-
-    fn shm_lock(&mut self, first: u32, count: u32, lock: ShmLock) -> VfsResult<()> {
-        self.inner.shm_lock(first, count, lock)
-    }
-
-    fn shm_barrier(&mut self) {
-        self.inner.shm_barrier();
-    }
-
-    fn shm_unmap(&mut self, delete: bool) -> VfsResult<()> {
-        self.inner.shm_unmap(delete)
     }
 }

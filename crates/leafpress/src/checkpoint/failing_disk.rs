@@ -14,8 +14,8 @@ use super::tests::{
 };
 use super::{CheckpointLimits, Checkpointer};
 use crate::vfs::{
-    Access, FileControl, FileKind, LockLevel, OpenFlags, Opened, PlatformVfs, ShmLock, ShmRegion,
-    SyncKind, Vfs, VfsError, VfsFile, VfsResult, register,
+    Access, FileKind, FileLayer, OpenFlags, Opened, PlatformVfs, SyncKind, Vfs, VfsError, VfsFile,
+    VfsResult, register,
 };
 
 /// What a test tells the disk, and hears from it.
@@ -58,9 +58,13 @@ struct File {
     told: Option<Arc<Told>>,
 }
 
-impl VfsFile for File {
-    fn read(&mut self, buffer: &mut [u8], offset: u64) -> VfsResult<usize> {
-        self.inner.read(buffer, offset)
+impl FileLayer for File {
+    fn below(&self) -> &dyn VfsFile {
+        &*self.inner
+    }
+
+    fn below_mut(&mut self) -> &mut dyn VfsFile {
+        &mut *self.inner
     }
 
     fn write(&mut self, bytes: &[u8], offset: u64) -> VfsResult<()> {
@@ -68,10 +72,6 @@ impl VfsFile for File {
             return Err(VfsError::IO_WRITE);
         }
         self.inner.write(bytes, offset)
-    }
-
-    fn truncate(&mut self, size: u64) -> VfsResult<()> {
-        self.inner.truncate(size)
     }
 
     fn sync(&mut self, kind: SyncKind) -> VfsResult<()> {
@@ -82,54 +82,6 @@ impl VfsFile for File {
             }
         }
         self.inner.sync(kind)
-    }
-
-    fn size(&mut self) -> VfsResult<u64> {
-        self.inner.size()
-    }
-
-    fn lock(&mut self, level: LockLevel) -> VfsResult<()> {
-        self.inner.lock(level)
-    }
-
-    fn unlock(&mut self, level: LockLevel) -> VfsResult<()> {
-        self.inner.unlock(level)
-    }
-
-    fn is_reserved(&mut self) -> VfsResult<bool> {
-        self.inner.is_reserved()
-    }
-
-    fn file_control(&mut self, control: FileControl<'_>) -> VfsResult<()> {
-        self.inner.file_control(control)
-    }
-
-    fn sector_bytes(&self) -> u32 {
-        self.inner.sector_bytes()
-    }
-
-    fn device_characteristics(&self) -> i32 {
-        self.inner.device_characteristics()
-    }
-
-    fn has_shared_memory(&self) -> bool {
-        self.inner.has_shared_memory()
-    }
-
-    fn shm_map(&mut self, region: u32, bytes: usize, extend: bool) -> VfsResult<Option<ShmRegion>> {
-        self.inner.shm_map(region, bytes, extend)
-    }
-
-    fn shm_lock(&mut self, first: u32, count: u32, lock: ShmLock) -> VfsResult<()> {
-        self.inner.shm_lock(first, count, lock)
-    }
-
-    fn shm_barrier(&mut self) {
-        self.inner.shm_barrier();
-    }
-
-    fn shm_unmap(&mut self, delete: bool) -> VfsResult<()> {
-        self.inner.shm_unmap(delete)
     }
 }
 

@@ -4,7 +4,8 @@
 //! without `unsafe`: implement [`Vfs`] and [`VfsFile`], [`register`] it under a
 //! name, and open connections with that name. [`PlatformVfs`] is the platform's
 //! own, so that a *decorator*, which holds another VFS and hands on most calls,
-//! changes only what it wants to: [`SlowSync`] is the smallest example.
+//! changes only what it wants to: [`FileLayer`] says how its files are written,
+//! and [`SlowSync`] is the smallest of them.
 //!
 //! ```text
 //! SQLite ──C──► c_api (glue) ──► your Vfs ──► PlatformVfs ──C──► SQLite's own VFS
@@ -36,6 +37,7 @@
 //! Must never: hold a promise about durability. What a sync means is up to the
 //! implementation, and is tested by the crash simulator.
 
+mod layer;
 mod slow_sync;
 mod words;
 
@@ -43,6 +45,7 @@ pub use crate::c_api::control::FileControl;
 pub use crate::c_api::platform::PlatformVfs;
 pub use crate::c_api::registration::{Registration, register};
 pub use crate::c_api::shared_memory::ShmRegion;
+pub use layer::FileLayer;
 pub use slow_sync::SlowSync;
 pub use words::{
     Access, FileKind, LockLevel, OpenFlags, ShmLock, SyncKind, VfsError, VfsResult, characteristics,

@@ -6,10 +6,7 @@
 use std::thread;
 use std::time::Duration;
 
-use super::{
-    Access, FileControl, LockLevel, OpenFlags, Opened, ShmLock, ShmRegion, SyncKind, Vfs, VfsFile,
-    VfsResult,
-};
+use super::{Access, FileLayer, OpenFlags, Opened, SyncKind, Vfs, VfsFile, VfsResult};
 
 /// A VFS that hands everything on and sleeps after each sync: of a file, and of a
 /// folder, which SQLite asks for with a deletion.
@@ -54,70 +51,18 @@ struct SlowFile {
     delay: Duration,
 }
 
-impl VfsFile for SlowFile {
-    fn read(&mut self, buffer: &mut [u8], offset: u64) -> VfsResult<usize> {
-        self.inner.read(buffer, offset)
+impl FileLayer for SlowFile {
+    fn below(&self) -> &dyn VfsFile {
+        &*self.inner
     }
 
-    fn write(&mut self, bytes: &[u8], offset: u64) -> VfsResult<()> {
-        self.inner.write(bytes, offset)
-    }
-
-    fn truncate(&mut self, size: u64) -> VfsResult<()> {
-        self.inner.truncate(size)
+    fn below_mut(&mut self) -> &mut dyn VfsFile {
+        &mut *self.inner
     }
 
     fn sync(&mut self, kind: SyncKind) -> VfsResult<()> {
         self.inner.sync(kind)?;
         thread::sleep(self.delay);
         Ok(())
-    }
-
-    fn size(&mut self) -> VfsResult<u64> {
-        self.inner.size()
-    }
-
-    fn lock(&mut self, level: LockLevel) -> VfsResult<()> {
-        self.inner.lock(level)
-    }
-
-    fn unlock(&mut self, level: LockLevel) -> VfsResult<()> {
-        self.inner.unlock(level)
-    }
-
-    fn is_reserved(&mut self) -> VfsResult<bool> {
-        self.inner.is_reserved()
-    }
-
-    fn file_control(&mut self, control: FileControl<'_>) -> VfsResult<()> {
-        self.inner.file_control(control)
-    }
-
-    fn sector_bytes(&self) -> u32 {
-        self.inner.sector_bytes()
-    }
-
-    fn device_characteristics(&self) -> i32 {
-        self.inner.device_characteristics()
-    }
-
-    fn has_shared_memory(&self) -> bool {
-        self.inner.has_shared_memory()
-    }
-
-    fn shm_map(&mut self, region: u32, bytes: usize, extend: bool) -> VfsResult<Option<ShmRegion>> {
-        self.inner.shm_map(region, bytes, extend)
-    }
-
-    fn shm_lock(&mut self, first: u32, count: u32, lock: ShmLock) -> VfsResult<()> {
-        self.inner.shm_lock(first, count, lock)
-    }
-
-    fn shm_barrier(&mut self) {
-        self.inner.shm_barrier();
-    }
-
-    fn shm_unmap(&mut self, delete: bool) -> VfsResult<()> {
-        self.inner.shm_unmap(delete)
     }
 }

@@ -58,7 +58,7 @@ fn extended_codes_come_through() {
 }
 
 /// Everything that a VFS does, in both modes, with two connections and attached files.
-fn busy_session(registration: &Registration) -> rusqlite::Result<()> {
+pub fn busy_session(registration: &Registration) -> rusqlite::Result<()> {
     let open = |path| {
         let flags = rusqlite::OpenFlags::default();
         let connection = Connection::open_with_flags_and_vfs(path, flags, registration.name())?;

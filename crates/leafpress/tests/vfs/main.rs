@@ -3,6 +3,7 @@
 mod errors;
 mod hooked;
 mod in_memory;
+mod layer;
 mod memory_vfs;
 mod platform;
 mod registration;
