@@ -11,142 +11,17 @@
 //! the experiment does.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-
-use tempfile::TempDir;
 
 use crate::error::{Error, Result};
 use crate::fixture::Fixture;
-use crate::generate::{self, FileSize, TableFile, TextFormat};
-use crate::group::GroupRun;
-use crate::plan::{Group, plan};
-use crate::report::{ExperimentReport, REPORT_VERSION, Ratio};
-use crate::rung::{RungRequest, RungResult, Work, run_in_child};
+use crate::group::Group;
+use crate::group_run::GroupRun;
+use crate::input::CsvInput;
+use crate::options::{BenchOptions, ProgressEvent};
+use crate::plan::plan;
+use crate::report::{ExperimentReport, REPORT_VERSION};
+use crate::rung::{Runner, run_in_child};
 use crate::{machine, settings};
-
-/// What can be measured.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Experiment {
-    /// Rows that come in order, CSV files, new tables.
-    Load,
-    /// Rows that are sorted by key: tables, indexes, more rows for a table.
-    Presort,
-    /// Many callers' one-row transactions: how many a second, under each profile.
-    Writer,
-    /// One-row transactions while checkpoints run: how long the slowest takes.
-    Checkpoint,
-}
-
-impl Experiment {
-    /// Its name on the command line and in the report.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Load => "load",
-            Self::Presort => "presort",
-            Self::Writer => "writer",
-            Self::Checkpoint => "checkpoint",
-        }
-    }
-}
-
-/// How to run the experiments.
-#[derive(Debug, Clone)]
-pub struct BenchOptions {
-    /// Which; several make one report.
-    pub experiments: Vec<Experiment>,
-    /// Size of the CSV file.
-    pub bytes: u64,
-    /// Rows made in memory, one group of rungs for each number; the smallest is
-    /// also what the new table of an existing database gets.
-    pub rows: Vec<u64>,
-    /// Rows with random keys. The rows that spill are five times as many, the rows
-    /// of the indexed table a tenth more, the appended rows a tenth.
-    pub keys: u64,
-    /// Commits of the experiment "checkpoint". With slow syncs a tenth of them, with
-    /// readers and without checkpoints a part too.
-    pub commits: u64,
-    /// Rounds of each group; without it five of loads, three of commits.
-    pub repeats: Option<usize>,
-    /// Where the temporary folder is made: the disk to be measured.
-    pub dir: PathBuf,
-    /// Only the groups that give these ratios ("`csv_vs_sql`", "`keys_vs_sql`", …);
-    /// all if empty. "billion" runs only when it is named here.
-    pub only: Vec<String>,
-    /// A few seconds with small inputs, to see that everything works. Its
-    /// figures mean nothing.
-    pub quick: bool,
-    /// Where to write the report, besides returning it.
-    pub json: Option<PathBuf>,
-    /// Set it from a signal handler to stop before the next rung, all temporary
-    /// files removed. The rung's process gets a terminal's Ctrl-C itself and must
-    /// die of it, so it should have no handler.
-    pub cancel: Arc<AtomicBool>,
-}
-
-impl Default for BenchOptions {
-    fn default() -> Self {
-        Self {
-            experiments: vec![Experiment::Load],
-            bytes: 1_000_000_000,
-            rows: vec![10_000_000, 100_000_000],
-            keys: 10_000_000,
-            commits: 1_000_000,
-            repeats: None,
-            dir: PathBuf::from("."),
-            only: Vec::new(),
-            quick: false,
-            json: None,
-            cancel: Arc::default(),
-        }
-    }
-}
-
-/// What is going on, for whoever shows it.
-#[derive(Debug, Clone, PartialEq)]
-pub enum ProgressEvent<'a> {
-    /// The CSV file grows.
-    Generating {
-        /// Bytes written so far.
-        bytes: u64,
-        /// Bytes that it will have.
-        bytes_total: u64,
-    },
-    /// The database that the next rungs begin with is being made.
-    Preparing {
-        /// The first of these rungs.
-        name: &'a str,
-    },
-    /// A rung is about to start.
-    Running {
-        /// Its name.
-        name: &'a str,
-        /// Which round, from 1.
-        round: usize,
-        /// How many rounds there are.
-        rounds_count: usize,
-    },
-    /// A rung has ended and its rows are being checked.
-    Checking {
-        /// Its name.
-        name: &'a str,
-        /// How long its work took.
-        wall_s: f64,
-    },
-    /// A ratio is known.
-    Compared {
-        /// Its name.
-        name: &'a str,
-        /// The ratio.
-        ratio: Ratio,
-    },
-}
-
-/// Runs a rung: in a process of its own, except in tests.
-pub(crate) type Runner<'a> = &'a mut dyn FnMut(&RungRequest) -> Result<RungResult>;
 
 /// Runs the experiments, each rung in a process of its own: this executable must
 /// answer `bench --rung REQUEST` with [`run_rung_line`](crate::rung::run_rung_line).
@@ -175,7 +50,7 @@ fn run_with(
         .prefix("leafpress-bench-")
         .tempdir_in(&options.dir)
         .map_err(Error::io("make a temporary folder in", &options.dir))?;
-    let csv = make_csv(&options, &groups, &folder, progress)?;
+    let csv = CsvInput::make(&options, &groups, folder.path(), progress)?;
     let mut report = ExperimentReport {
         experiment: options.experiment_names(),
         version: REPORT_VERSION,
@@ -203,42 +78,6 @@ fn run_with(
     Ok(report)
 }
 
-impl BenchOptions {
-    /// The options with what `quick` means applied.
-    fn effective(&self) -> Self {
-        let mut options = self.clone();
-        if options.quick {
-            options.bytes = options.bytes.min(2_000_000);
-            options.rows = options.rows.iter().map(|rows| (*rows).min(100_000)).collect();
-            options.rows.dedup();
-            options.keys = options.keys.min(20_000);
-            options.commits = options.commits.min(3_000);
-            options.repeats = Some(options.repeats.unwrap_or(2).min(2));
-        }
-        options
-    }
-
-    /// How often each rung of the group runs.
-    pub(crate) fn rounds(&self, group: &Group) -> usize {
-        let default = if group.work == Work::Commits { 3 } else { 5 };
-        self.repeats.unwrap_or(default).max(1)
-    }
-
-    /// The experiments, each once, in the order of their figures' meaning.
-    pub(crate) fn distinct_experiments(&self) -> Vec<Experiment> {
-        let mut experiments = self.experiments.clone();
-        experiments.sort();
-        experiments.dedup();
-        experiments
-    }
-
-    /// "load", or "load presort".
-    pub(crate) fn experiment_names(&self) -> String {
-        let experiments = self.distinct_experiments();
-        experiments.iter().map(|it| it.name()).collect::<Vec<_>>().join(" ")
-    }
-}
-
 /// Refuses what the disk has no room for.
 fn check_room(options: &BenchOptions, groups: &[Group]) -> Result<()> {
     let csv_mb = if groups.iter().any(Group::reads_csv) { options.bytes / 1_000_000 } else { 0 };
@@ -257,50 +96,18 @@ fn check_room(options: &BenchOptions, groups: &[Group]) -> Result<()> {
     }
 }
 
-/// The CSV file of this run.
-#[derive(Debug)]
-pub(crate) struct CsvInput {
-    pub(crate) path: PathBuf,
-    pub(crate) file: TableFile,
-}
-
-/// Writes the CSV file if a group needs one, and reads it once: every rung then
-/// finds it in the page cache.
-fn make_csv(
-    options: &BenchOptions,
-    groups: &[Group],
-    folder: &TempDir,
-    progress: &mut dyn FnMut(ProgressEvent<'_>),
-) -> Result<Option<CsvInput>> {
-    if !groups.iter().any(Group::reads_csv) {
-        return Ok(None);
-    }
-    let path = folder.path().join("data.csv");
-    let bytes_total = options.bytes;
-    let size = FileSize::Bytes(bytes_total);
-    let file = generate::write_table(&path, TextFormat::Csv, size, &mut |bytes| {
-        progress(ProgressEvent::Generating { bytes, bytes_total });
-    })?;
-    warm(&path)?;
-    Ok(Some(CsvInput { path, file }))
-}
-
-/// Reads a file once, so that the next reader finds it in the page cache.
-pub(crate) fn warm(path: &Path) -> Result<()> {
-    let mut reader = File::open(path).map_err(Error::io("open", path))?;
-    io::copy(&mut reader, &mut io::sink()).map_err(Error::io("read", path))?;
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::path::Path;
     use std::sync::atomic::Ordering;
 
     use super::*;
     use crate::commits::{CommitRung, Committer};
+    use crate::generate::{self, FileSize, TextFormat};
+    use crate::options::Experiment;
     use crate::plan::billion_group;
-    use crate::rung::{RungKind, run_rung};
+    use crate::rung::{RungKind, RungRequest, RungResult, Work, run_rung};
     use crate::{check, sql};
 
     fn quick(dir: &Path, only: &[&str]) -> BenchOptions {

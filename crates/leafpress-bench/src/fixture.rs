@@ -10,7 +10,7 @@ use rusqlite::Connection;
 
 use crate::error::{Error, Result};
 use crate::generate::{self, FileSize, TextFormat};
-use crate::plan::Group;
+use crate::group::Group;
 use crate::rung::Work;
 use crate::{ours, sql};
 

@@ -1,340 +1,124 @@
-//! A group while it runs: its rungs interleaved (A B C A B C …), each checked
-//! right after its run, and what all of them gave summed up.
+//! What a group of rungs is: the work that all of them do, how many rows, which of
+//! them are compared and by what measure, and what room on the disk that takes.
 //!
-//! Must never: compare rungs that did not leave the same rows, or leave anything
-//! of a rung behind for the next one.
+//! Stands below the plans (`plan.rs`, `commits/plan.rs`), which make groups, and
+//! `group_run.rs`, which runs them. Does nothing itself.
 
-use std::collections::BTreeSet;
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
+use crate::options::BenchOptions;
+use crate::rung::{RungKind, RungResult, Work};
 
-use crate::check::{self, Sums};
-use crate::commits::CommitRung;
-use crate::error::{Error, Result};
-use crate::experiment::{BenchOptions, CsvInput, ProgressEvent, Runner, warm};
-use crate::plan::{Group, RatioPlan};
-use crate::report::{ExperimentReport, Latency, Rung, Safety};
-use crate::rung::{RungKind, RungRequest, RungResult, Work};
-use crate::statistics::{median, pairwise_ratio};
+/// Rows are appended to a table that has so many times as many.
+pub(crate) const APPEND_FACTOR: u64 = 10;
 
-/// What each rung's database is called.
-const DATABASE: &str = "bench.db";
-
-/// A group while it runs.
-pub(crate) struct GroupRun<'a> {
-    group: &'a Group,
-    csv: Option<&'a CsvInput>,
-    /// The database that each rung gets a copy of.
-    fixture: Option<&'a Path>,
-    folder: &'a Path,
-    database: PathBuf,
-    names: Vec<String>,
-    /// What each rung's runs gave, by position of its kind.
-    results: Vec<Vec<RungResult>>,
-    /// What the first run left, which all others must leave too.
-    expected: Option<(Sums, u64)>,
+/// Rungs that do the same work and are compared with one another.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Group {
+    pub(crate) work: Work,
+    /// Rows that each rung adds; 0 where the CSV file decides. (For an index,
+    /// the rows that it is made of.)
+    pub(crate) rows: u64,
+    /// What the sort may take, where it is limited.
+    pub(crate) memory_bytes: Option<u64>,
+    pub(crate) kinds: Vec<RungKind>,
+    pub(crate) ratios: Vec<RatioPlan>,
 }
 
-impl<'a> GroupRun<'a> {
-    pub(crate) fn new(
-        group: &'a Group,
-        folder: &'a Path,
-        csv: Option<&'a CsvInput>,
-        fixture: Option<&'a Path>,
-    ) -> Self {
-        let name = |kind: &RungKind| {
-            if group.reads_csv() || group.work == Work::Commits {
-                kind.name().into_owned()
-            } else {
-                format!("{}, {}", kind.name(), size_name(group.rows))
-            }
+/// Two rungs of a group that are compared.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RatioPlan {
+    pub(crate) name: String,
+    /// Our rung, as its position in the group's `kinds`.
+    pub(crate) ours: usize,
+    /// The rival's.
+    pub(crate) rival: usize,
+    /// By what.
+    pub(crate) measure: Measure,
+}
+
+/// What is compared of two runs: the smaller, the better.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Measure {
+    /// The time for all the work, which is the same for both.
+    Wall,
+    /// The time for a row, where both may have done a different number.
+    Rate,
+    /// The slowest call.
+    Worst,
+    /// What 999 of 1000 calls did not exceed.
+    P999,
+}
+
+impl Measure {
+    /// The figure of a run; `None` where the work has none.
+    pub(crate) fn of(self, result: &RungResult) -> Option<f64> {
+        match self {
+            Self::Wall => Some(result.wall_s),
+            Self::Rate => (result.rows > 0).then(|| result.wall_s / result.rows as f64),
+            Self::Worst => result.latency_us.map(|latency| latency.max),
+            Self::P999 => result.latency_us.map(|latency| latency.p999),
+        }
+    }
+}
+
+impl Group {
+    /// How often each of its rungs runs.
+    pub(crate) fn rounds(&self, options: &BenchOptions) -> usize {
+        let default = if self.work == Work::Commits { 3 } else { 5 };
+        options.repeats.unwrap_or(default).max(1)
+    }
+
+    /// Drops the ratios that were not asked for, and the rungs that only they
+    /// need; `false` if nothing is left.
+    pub(crate) fn keep_only(&mut self, only: &[String]) -> bool {
+        self.ratios.retain(|ratio| only.contains(&ratio.name));
+        let needed = |index: usize| {
+            self.ratios.iter().any(|ratio| [ratio.ours, ratio.rival].contains(&index))
         };
-        Self {
-            group,
-            csv: csv.filter(|_| group.reads_csv()),
-            fixture,
-            folder,
-            database: folder.join(DATABASE),
-            names: group.kinds.iter().map(name).collect(),
-            results: vec![Vec::new(); group.kinds.len()],
-            expected: None,
+        let kept: Vec<usize> = (0..self.kinds.len()).filter(|index| needed(*index)).collect();
+        let moved = |old: usize| kept.iter().position(|index| *index == old).unwrap_or(old);
+        for ratio in &mut self.ratios {
+            (ratio.ours, ratio.rival) = (moved(ratio.ours), moved(ratio.rival));
         }
+        self.kinds = kept.iter().map(|index| self.kinds[*index]).collect();
+        !self.ratios.is_empty()
     }
 
-    pub(crate) fn run(
-        &mut self,
-        options: &BenchOptions,
-        runner: Runner<'_>,
-        progress: &mut dyn FnMut(ProgressEvent<'_>),
-    ) -> Result<()> {
-        let stop_if_asked = || {
-            if options.cancel.load(Ordering::Relaxed) { Err(Error::Cancelled) } else { Ok(()) }
+    /// What stands in the table beforehand.
+    pub(crate) fn rows_before(&self) -> u64 {
+        if self.work == Work::Append { self.rows.saturating_mul(APPEND_FACTOR) } else { 0 }
+    }
+
+    /// Whether the CSV file of the experiment is what its rungs read.
+    pub(crate) fn reads_csv(&self) -> bool {
+        matches!(self.work, Work::Csv | Work::CsvIndex)
+    }
+
+    /// What its files take on the disk at most, rounded up. For each row:
+    ///
+    /// | work | bytes a row |
+    /// |---|---|
+    /// | users | 17 in the table; attached, as much again in WAL and temporary file |
+    /// | keys | 130 in the table, 190 where SQL splits its pages, 130 spilled |
+    /// | index | 90 of CSV, 75 in the table, twice; 30 in the index, as much in its sort |
+    /// | append | 130 in the table, twice, ten times as many; a WAL of all its pages |
+    /// | commits | as each rung says |
+    pub(crate) fn room_mb(&self, csv_bytes: u64) -> u64 {
+        const ROUNDING_MB: u64 = 10;
+        let (amount, room) = match self.work {
+            Work::Csv => (csv_bytes, 2),
+            Work::CsvIndex => (csv_bytes, 3),
+            Work::Users => (self.rows, 20),
+            Work::Attach => (self.rows, 80),
+            Work::Keys => (self.rows, 300),
+            Work::Index => (self.rows, 320),
+            Work::Append => (self.rows_before(), 600),
+            Work::Commits => return self.kinds.iter().map(rung_room_mb).max().unwrap_or(0),
         };
-        let rounds_count = options.rounds(self.group);
-        let files_before = names_in(self.folder)?;
-        for round_index in 0..rounds_count {
-            for (kind_index, kind) in self.group.kinds.iter().enumerate() {
-                let name = self.names[kind_index].as_str();
-                let round = round_index + 1;
-                if let Some(fixture) = self.fixture {
-                    fs::copy(fixture, &self.database).map_err(Error::io("copy", fixture))?;
-                    // A copy may share the disk's blocks without being in memory.
-                    warm(&self.database)?;
-                }
-                progress(ProgressEvent::Running { name, round, rounds_count });
-                stop_if_asked()?;
-                let result = runner(&self.request(*kind));
-                // A rung that failed because it was stopped is no failure.
-                stop_if_asked()?;
-                let result = result?;
-                progress(ProgressEvent::Checking { name, wall_s: result.wall_s });
-                self.check_leftovers(kind_index, &files_before)?;
-                self.check(kind_index, &result, round_index == 0)?;
-                self.remove_database()?;
-                self.results[kind_index].push(result);
-            }
-        }
-        Ok(())
-    }
-
-    fn request(&self, kind: RungKind) -> RungRequest {
-        RungRequest {
-            kind,
-            database: self.database.clone(),
-            csv: self.csv.map(|csv| csv.path.clone()).unwrap_or_default(),
-            rows: self.group.rows,
-            first_row: self.group.rows_before(),
-            memory_bytes: self.group.memory_bytes,
-        }
-    }
-
-    fn unequal<T>(&self, kind_index: usize, found: String, expected: String) -> Result<T> {
-        Err(Error::Unequal { name: self.names[kind_index].clone(), found, expected })
-    }
-
-    /// Fails unless the rung left what it should: the rows that were made, and
-    /// what the first rung of the group left.
-    fn check(
-        &mut self,
-        kind_index: usize,
-        result: &RungResult,
-        is_first_round: bool,
-    ) -> Result<()> {
-        if let RungKind::Commits(rung) = self.group.kinds[kind_index] {
-            return self.check_commits(kind_index, &rung, result);
-        }
-        let rows = result.rows;
-        let rows_done = self.csv.map_or(self.group.rows, |csv| csv.file.rows);
-        let rows_expected = rows_done + self.group.rows_before();
-        let sums = check::sums(&self.database, self.group.work)?;
-        if rows != rows_done || !sums.to_string().starts_with(&format!("{rows_expected} rows,")) {
-            let expected = format!("{rows_done} rows, {rows_expected} in the table");
-            return self.unequal(kind_index, format!("{rows} rows ({sums})"), expected);
-        }
-        let mut digest = self.expected.as_ref().map_or(0, |expected| expected.1);
-        if is_first_round {
-            let verdict = check::integrity(&self.database)?;
-            if verdict != "ok" {
-                let expected = "an integrity_check that says ok".to_owned();
-                return self.unequal(kind_index, verdict, expected);
-            }
-            if self.group.kinds.len() > 1 {
-                digest = check::digest(&self.database, self.group.work)?;
-            }
-        }
-        match &self.expected {
-            None => self.expected = Some((sums, digest)),
-            Some(expected) if expected.0 != sums => {
-                return self.unequal(kind_index, sums.to_string(), expected.0.to_string());
-            }
-            Some(expected) if expected.1 != digest => {
-                let first = format!("digest {:x}, as {} did", expected.1, self.names[0]);
-                return self.unequal(kind_index, format!("values of digest {digest:x}"), first);
-            }
-            Some(_) => {}
-        }
-        Ok(())
-    }
-
-    /// Fails unless every call that was acknowledged left its row, each caller's
-    /// in the order made, and nothing else.
-    fn check_commits(
-        &self,
-        kind_index: usize,
-        rung: &CommitRung,
-        result: &RungResult,
-    ) -> Result<()> {
-        let journal_mode =
-            if matches!(rung.safety, Safety::Durable | Safety::Relaxed) { "wal" } else { "delete" };
-        let expected = format!("{} rows, each call's own; {journal_mode}; ok", result.rows);
-        let found = check::calls(&self.database)?;
-        if found != expected {
-            return self.unequal(kind_index, found, expected);
-        }
-        Ok(())
-    }
-
-    /// Fails if the rung left more than its database: a spilled run, or a WAL whose
-    /// pages somebody else has to move.
-    fn check_leftovers(&self, kind_index: usize, files_before: &BTreeSet<String>) -> Result<()> {
-        let files = names_in(self.folder)?;
-        let stray = |file: &&String| **file != DATABASE && !files_before.contains(*file);
-        match files.iter().find(stray) {
-            None => Ok(()),
-            Some(file) => {
-                let expected = "nothing beside its database".to_owned();
-                self.unequal(kind_index, format!("the file {file}"), expected)
-            }
-        }
-    }
-
-    /// Removes the database, and what its check leaves beside it: whoever only
-    /// reads a database in WAL mode makes a WAL and may not remove it.
-    fn remove_database(&self) -> Result<()> {
-        for file in names_in(self.folder)?.iter().filter(|file| file.starts_with(DATABASE)) {
-            let path = self.folder.join(file);
-            fs::remove_file(&path).map_err(Error::io("remove", &path))?;
-        }
-        Ok(())
-    }
-
-    /// Adds the group's rungs and ratios to the report.
-    pub(crate) fn sum_up(
-        &self,
-        report: &mut ExperimentReport,
-        progress: &mut dyn FnMut(ProgressEvent<'_>),
-    ) {
-        for (index, kind) in self.group.kinds.iter().enumerate() {
-            let (name, results) = (&self.names[index], &self.results[index]);
-            report.rungs.extend(rung_of(name, *kind, results));
-            report.broken.extend(broken_bound(*kind, results).map(|how| (name.clone(), how)));
-        }
-        for RatioPlan { name, ours, rival, measure } in &self.group.ratios {
-            let figures = |index: usize| -> Vec<f64> {
-                self.results[index].iter().filter_map(|result| measure.of(result)).collect()
-            };
-            let Some(ratio) = pairwise_ratio(&figures(*ours), &figures(*rival)) else { continue };
-            // Users come in several sizes.
-            let sized = format!("{name}_{}", size_name(self.group.rows));
-            let shown = if self.group.work == Work::Users { &sized } else { name };
-            report.ratios.insert(shown.to_owned(), ratio);
-            progress(ProgressEvent::Compared { name: shown, ratio });
-            // The plain name holds for every size: it is the weakest of them.
-            let weakest = report.ratios.entry(name.clone()).or_insert(ratio);
-            if ratio.value < weakest.value {
-                *weakest = ratio;
-            }
-        }
+        amount.saturating_mul(room) / 1_000_000 + ROUNDING_MB
     }
 }
 
-fn names_in(folder: &Path) -> Result<BTreeSet<String>> {
-    let entries = fs::read_dir(folder).map_err(Error::io("list", folder))?;
-    Ok(entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect())
-}
-
-fn rung_of(name: &str, kind: RungKind, results: &[RungResult]) -> Option<Rung> {
-    let runs_s: Vec<f64> = results.iter().map(|result| result.wall_s).collect();
-    let last = results.last()?;
-    let median_s = median(&runs_s)?;
-    // Where the time is up before the rows are done, each run has another number.
-    let rates: Vec<f64> = results.iter().map(|result| result.rows as f64 / result.wall_s).collect();
-    let rows: Vec<f64> = results.iter().map(|result| result.rows as f64).collect();
-    let wal_bytes_max = results.iter().filter_map(|result| result.wal_bytes_max).max();
-    let cpus_s: Vec<f64> = results.iter().filter_map(|result| result.cpu_s).collect();
-    Some(Rung {
-        name: name.to_owned(),
-        safety: kind.safety(),
-        median_s,
-        per_second: median(&rates)?,
-        runs_s,
-        rows: median(&rows).map(|rows| rows as u64),
-        cpu_s: median(&cpus_s),
-        peak_mb: results.iter().filter_map(|result| result.peak_mb).reduce(f64::max),
-        latency_us: latency_of(results),
-        worst_us: results.iter().filter_map(|it| Some(it.latency_us?.max)).collect(),
-        wal_mb_max: wal_bytes_max.map(|bytes| bytes as f64 / 1e6),
-        series: last.series.clone(),
-        io: last.io,
-        stages_s: last.stages_s.clone(),
-    })
-}
-
-/// How the WAL outgrew its bound, where it has one. What was measured holds all the
-/// same, so this is no error.
-fn broken_bound(kind: RungKind, results: &[RungResult]) -> Option<String> {
-    let RungKind::Commits(rung) = kind else { return None };
-    let bound = rung.wal_bytes_max()?;
-    let sizes = results.iter().filter_map(|result| result.wal_bytes_max);
-    let beyond: Vec<u64> = sizes.filter(|bytes| *bytes > bound).collect();
-    let worst = *beyond.iter().max()?;
-    Some(format!(
-        "the WAL grew to {:.1} MB, beyond its bound of {:.1} MB, in {} of {} runs",
-        worst as f64 / 1e6,
-        bound as f64 / 1e6,
-        beyond.len(),
-        results.len()
-    ))
-}
-
-/// Medians of the runs, and the slowest call of all.
-fn latency_of(results: &[RungResult]) -> Option<Latency> {
-    let runs: Vec<Latency> = results.iter().filter_map(|result| result.latency_us).collect();
-    let median_of = |figure: fn(&Latency) -> f64| {
-        let figures: Vec<f64> = runs.iter().map(figure).collect();
-        median(&figures)
-    };
-    Some(Latency {
-        p50: median_of(|latency| latency.p50)?,
-        p99: median_of(|latency| latency.p99)?,
-        p999: median_of(|latency| latency.p999)?,
-        max: runs.iter().map(|latency| latency.max).reduce(f64::max)?,
-    })
-}
-
-/// A number of rows as people say it: 100k, 10m, 1b.
-fn size_name(rows: u64) -> String {
-    for (one, unit) in [(1_000_000_000, 'b'), (1_000_000, 'm'), (1_000, 'k')] {
-        if rows >= one && rows.is_multiple_of(one) {
-            return format!("{}{unit}", rows / one);
-        }
-    }
-    rows.to_string()
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-    use crate::plan::{BILLION_ROWS, users_group};
-    use crate::report::Ratio;
-
-    #[test]
-    fn the_plain_name_of_a_ratio_is_the_weakest_size() {
-        let run = |wall_s: f64| vec![RungResult { wall_s, rows: 10, ..RungResult::default() }];
-        let mut report: ExperimentReport = serde_json::from_value(json!({
-            "experiment": "load", "version": 1, "machine": {}, "settings": {}, "rungs": [], "ratios": {}
-        }))
-        .expect("the shape");
-        for (rows, ours_s) in [(1_000_000, 0.5), (2_000_000, 1.0), (3_000_000, 0.25)] {
-            let group = users_group(rows);
-            let mut bench = GroupRun::new(&group, Path::new("."), None, None);
-            bench.results = vec![run(8.0), run(ours_s), run(4.0)];
-            bench.sum_up(&mut report, &mut |_| ());
-        }
-        let ratio = |value| Some(Ratio { value, min: value, max: value });
-        assert_eq!(report.ratios.get("rows_vs_sql").copied(), ratio(8.0));
-        assert_eq!(report.ratios.get("rows_vs_sql_3m").copied(), ratio(32.0));
-        assert_eq!(report.rungs.len(), 9);
-    }
-
-    #[test]
-    fn sizes_read_as_people_say_them() {
-        assert_eq!(size_name(100_000), "100k");
-        assert_eq!(size_name(10_000_000), "10m");
-        assert_eq!(size_name(BILLION_ROWS), "1b");
-        assert_eq!(size_name(1_234), "1234");
-    }
+/// What a rung of commits takes on the disk at most.
+fn rung_room_mb(kind: &RungKind) -> u64 {
+    if let RungKind::Commits(rung) = kind { rung.room_mb() } else { 0 }
 }

@@ -1,15 +1,17 @@
 //! The experiments of `leafpress bench`: the same work done by Leafpress and by
 //! the best that its rivals can do, side by side in one run.
 //!
-//! In the order that a run flows:
+//! In the order that a run flows. Imports go one way only: the experiment knows the
+//! runs, they the plans, these the groups, and all of them the options.
 //!
 //! | module | does |
 //! |---|---|
 //! | [`generate`], [`events`] | the inputs: files, rows made in memory, rows with random keys |
+//! | [`options`] | what can be asked for, and what is heard meanwhile |
 //! | [`experiment`] | what was asked for: makes the inputs, runs the plan, writes the report |
 //! | `plan` | which rungs are compared with which |
-//! | `fixture` | the databases that stand beforehand |
-//! | `group` | rungs interleaved, checked, and summed up |
+//! | `input`, `fixture` | the CSV file, and the databases that stand beforehand |
+//! | `group`, `group_run` | rungs that do the same work; interleaved, checked, and summed up |
 //! | [`rung`] | one rung, in a process of its own: the work, timed |
 //! | `ours`, `sql` | loads by Leafpress, and by the best SQL |
 //! | [`commits`] | the same for many small transactions: plan, callers, rivals, course over time |
@@ -29,7 +31,10 @@ pub mod experiment;
 mod fixture;
 pub mod generate;
 mod group;
+mod group_run;
+mod input;
 mod machine;
+pub mod options;
 mod ours;
 mod plan;
 pub mod report;

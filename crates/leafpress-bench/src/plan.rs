@@ -1,13 +1,14 @@
-//! Which rungs are compared with which: the groups of each experiment, how many
-//! rows each has, and what room on the disk it takes.
+//! Which rungs are compared with which: the groups of each experiment, and how many
+//! rows each has.
 //!
-//! Stands between what was asked for (`experiment.rs`) and what runs (`group.rs`).
+//! Stands between what was asked for (`options.rs`) and what runs (`group_run.rs`).
 //! Does nothing itself.
 
 use crate::commits::plan::{checkpoint_groups, writer_groups};
 use crate::error::{Error, Result};
-use crate::experiment::{BenchOptions, Experiment};
-use crate::rung::{RungKind, RungResult, Work};
+use crate::group::{APPEND_FACTOR, Group, Measure, RatioPlan};
+use crate::options::{BenchOptions, Experiment};
+use crate::rung::{RungKind, Work};
 
 /// What `only` can name, besides the ratios.
 pub const BILLION: &str = "billion";
@@ -22,59 +23,6 @@ const SPILL_MEMORY_BYTES_MIN: u64 = 1 << 20;
 
 /// The spill has so many times the keys of the other groups.
 const SPILL_FACTOR: u64 = 5;
-
-/// Rows are appended to a table that has so many times as many.
-pub(crate) const APPEND_FACTOR: u64 = 10;
-
-/// Rungs that do the same work and are compared with one another.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Group {
-    pub(crate) work: Work,
-    /// Rows that each rung adds; 0 where the CSV file decides. (For an index,
-    /// the rows that it is made of.)
-    pub(crate) rows: u64,
-    /// What the sort may take, where it is limited.
-    pub(crate) memory_bytes: Option<u64>,
-    pub(crate) kinds: Vec<RungKind>,
-    pub(crate) ratios: Vec<RatioPlan>,
-}
-
-/// Two rungs of a group that are compared.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct RatioPlan {
-    pub(crate) name: String,
-    /// Our rung, as its position in the group's `kinds`.
-    pub(crate) ours: usize,
-    /// The rival's.
-    pub(crate) rival: usize,
-    /// By what.
-    pub(crate) measure: Measure,
-}
-
-/// What is compared of two runs: the smaller, the better.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Measure {
-    /// The time for all the work, which is the same for both.
-    Wall,
-    /// The time for a row, where both may have done a different number.
-    Rate,
-    /// The slowest call.
-    Worst,
-    /// What 999 of 1000 calls did not exceed.
-    P999,
-}
-
-impl Measure {
-    /// The figure of a run; `None` where the work has none.
-    pub(crate) fn of(self, result: &RungResult) -> Option<f64> {
-        match self {
-            Self::Wall => Some(result.wall_s),
-            Self::Rate => (result.rows > 0).then(|| result.wall_s / result.rows as f64),
-            Self::Worst => result.latency_us.map(|latency| latency.max),
-            Self::P999 => result.latency_us.map(|latency| latency.p999),
-        }
-    }
-}
 
 fn group(
     work: Work,
@@ -199,63 +147,6 @@ pub(crate) fn plan(options: &BenchOptions) -> Result<Vec<Group>> {
         groups.push(billion_group(options.quick));
     }
     Ok(groups)
-}
-
-impl Group {
-    /// Drops the ratios that were not asked for, and the rungs that only they
-    /// need; `false` if nothing is left.
-    fn keep_only(&mut self, only: &[String]) -> bool {
-        self.ratios.retain(|ratio| only.contains(&ratio.name));
-        let needed = |index: usize| {
-            self.ratios.iter().any(|ratio| [ratio.ours, ratio.rival].contains(&index))
-        };
-        let kept: Vec<usize> = (0..self.kinds.len()).filter(|index| needed(*index)).collect();
-        let moved = |old: usize| kept.iter().position(|index| *index == old).unwrap_or(old);
-        for ratio in &mut self.ratios {
-            (ratio.ours, ratio.rival) = (moved(ratio.ours), moved(ratio.rival));
-        }
-        self.kinds = kept.iter().map(|index| self.kinds[*index]).collect();
-        !self.ratios.is_empty()
-    }
-
-    /// What stands in the table beforehand.
-    pub(crate) fn rows_before(&self) -> u64 {
-        if self.work == Work::Append { self.rows.saturating_mul(APPEND_FACTOR) } else { 0 }
-    }
-
-    /// Whether the CSV file of the experiment is what its rungs read.
-    pub(crate) fn reads_csv(&self) -> bool {
-        matches!(self.work, Work::Csv | Work::CsvIndex)
-    }
-
-    /// What its files take on the disk at most, rounded up. For each row:
-    ///
-    /// | work | bytes a row |
-    /// |---|---|
-    /// | users | 17 in the table; attached, as much again in WAL and temporary file |
-    /// | keys | 130 in the table, 190 where SQL splits its pages, 130 spilled |
-    /// | index | 90 of CSV, 75 in the table, twice; 30 in the index, as much in its sort |
-    /// | append | 130 in the table, twice, ten times as many; a WAL of all its pages |
-    /// | commits | as each rung says |
-    pub(crate) fn room_mb(&self, csv_bytes: u64) -> u64 {
-        const ROUNDING_MB: u64 = 10;
-        let (amount, room) = match self.work {
-            Work::Csv => (csv_bytes, 2),
-            Work::CsvIndex => (csv_bytes, 3),
-            Work::Users => (self.rows, 20),
-            Work::Attach => (self.rows, 80),
-            Work::Keys => (self.rows, 300),
-            Work::Index => (self.rows, 320),
-            Work::Append => (self.rows_before(), 600),
-            Work::Commits => return self.kinds.iter().map(rung_room_mb).max().unwrap_or(0),
-        };
-        amount.saturating_mul(room) / 1_000_000 + ROUNDING_MB
-    }
-}
-
-/// What a rung of commits takes on the disk at most.
-fn rung_room_mb(kind: &RungKind) -> u64 {
-    if let RungKind::Commits(rung) = kind { rung.room_mb() } else { 0 }
 }
 
 #[cfg(test)]

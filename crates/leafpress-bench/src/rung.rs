@@ -219,6 +219,9 @@ pub struct RungResult {
     pub series: Option<Course>,
 }
 
+/// Runs a rung: in a process of its own, except in tests.
+pub(crate) type Runner<'a> = &'a mut dyn FnMut(&RungRequest) -> Result<RungResult>;
+
 /// Does what a rung's process is asked to do: takes [`RungRequest`] as JSON,
 /// gives [`RungResult`] as JSON of one line.
 ///

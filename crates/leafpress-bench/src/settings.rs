@@ -10,8 +10,9 @@ use serde_json::{Value, json};
 
 use crate::commits::{self, WAL_BYTES_MAX};
 use crate::error::Result;
-use crate::experiment::{BenchOptions, CsvInput};
-use crate::plan::Group;
+use crate::group::Group;
+use crate::input::CsvInput;
+use crate::options::BenchOptions;
 use crate::report::Safety;
 use crate::rung::Work;
 use crate::{generate, sql};
@@ -35,12 +36,12 @@ pub(crate) fn of(
     let (of_commits, of_loads): (Vec<&Group>, Vec<&Group>) =
         groups.iter().partition(|group| group.work == Work::Commits);
     if let Some(group) = of_loads.first() {
-        settings.insert("repeats", json!(options.rounds(group)));
+        settings.insert("repeats", json!(group.rounds(options)));
         add_loads(&mut settings, options, &of_loads, csv);
     }
     if let Some(group) = of_commits.first() {
         let name = if of_loads.is_empty() { "repeats" } else { "repeats_of_commits" };
-        settings.insert(name, json!(options.rounds(group)));
+        settings.insert(name, json!(group.rounds(options)));
         add_commits(&mut settings, options, folder)?;
     }
     Ok(settings.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())

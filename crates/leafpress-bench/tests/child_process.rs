@@ -5,8 +5,9 @@
 
 use std::path::Path;
 
-use leafpress_bench::experiment::{BenchOptions, Experiment, run};
+use leafpress_bench::experiment::run;
 use leafpress_bench::generate::{FileSize, TextFormat, write_table};
+use leafpress_bench::options::{BenchOptions, Experiment};
 use leafpress_bench::report::{ExperimentReport, Safety};
 use leafpress_bench::rung::{RUNG_FLAG, run_rung_line};
 

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 use leafpress::load::Progress;
-use leafpress_bench::experiment::ProgressEvent;
+use leafpress_bench::options::ProgressEvent;
 
 use crate::human;
 use crate::output;

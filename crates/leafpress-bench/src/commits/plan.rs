@@ -6,7 +6,7 @@
 //! are compared with one another stand in one group, as near as may be.
 
 use super::{Calls, CommitRung, Committer, Scene};
-use crate::plan::{Group, Measure, RatioPlan};
+use crate::group::{Group, Measure, RatioPlan};
 use crate::report::Safety;
 use crate::rung::{RungKind, Work};
 

@@ -11,9 +11,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use leafpress_bench::experiment::{self, BenchOptions, Experiment};
 use leafpress_bench::generate::{self, FileSize, TextFormat};
-use leafpress_bench::{Error, rung};
+use leafpress_bench::options::{BenchOptions, Experiment};
+use leafpress_bench::{Error, experiment, rung};
 use serde_json::json;
 
 use crate::exit::Status;
