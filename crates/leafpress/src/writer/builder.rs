@@ -3,15 +3,15 @@
 //! Every limit is documented with the failure that it prevents.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use super::engine::{self, Engine};
 use super::local::LocalTarget;
 use super::queue::{CallQueue, Grouping};
 use super::readers::{ReaderLimits, ReaderPool};
 use super::stats::Recorder;
 use super::target::CommitTarget;
-use super::thread::{self, Parts};
 use super::{Local, Shared, Writer};
 use crate::checkpoint::{CheckpointLimits, Checkpointer};
 use crate::error::{Error, Result};
@@ -178,16 +178,19 @@ impl WriterBuilder {
     ) -> Result<Writer> {
         let queue = Arc::new(CallQueue::new(queue_capacity));
         let recorder = Arc::new(Recorder::new());
-        let parts = Parts {
-            target,
-            grouping,
-            queue: Arc::clone(&queue),
-            recorder: Arc::clone(&recorder),
-            counts: local.as_ref().map(|local| Arc::clone(&local.counts)),
-        };
-        let thread = thread::start(parts)?;
+        let counts = local.as_ref().map(|local| Arc::clone(&local.counts));
+        let engine =
+            Engine::new(target, grouping, Arc::clone(&queue), Arc::clone(&recorder), counts);
+        let engine = Arc::new(Mutex::new(engine));
+        let thread = engine::start_thread(Arc::clone(&engine), Arc::clone(&queue))?;
         Ok(Writer {
-            shared: Arc::new(Shared { queue, recorder, local, thread: Some(thread).into() }),
+            shared: Arc::new(Shared {
+                queue,
+                engine,
+                recorder,
+                local,
+                thread: Some(thread).into(),
+            }),
         })
     }
 }

@@ -45,6 +45,7 @@
 
 mod builder;
 mod call;
+mod engine;
 mod guard;
 mod insert_many;
 mod local;
@@ -54,7 +55,6 @@ mod readers;
 mod statement;
 mod stats;
 mod target;
-mod thread;
 mod ticket;
 mod transaction;
 
@@ -73,11 +73,12 @@ pub use self::target::{CommitTarget, Group};
 pub use self::ticket::Ticket;
 pub use self::transaction::Transaction;
 
+use self::engine::Engine;
 use self::local::LocalCounts;
-use self::queue::{CallQueue, Grouping};
+use self::queue::{CallQueue, CarriedOutBy, Grouping};
 use self::readers::ReaderPool;
 use self::stats::Recorder;
-use self::ticket::lock;
+use self::ticket::{Take, lock};
 use crate::checkpoint::Checkpointer;
 use crate::error::{Error, Result};
 use crate::profile::InForce;
@@ -94,6 +95,7 @@ pub struct Writer {
 #[derive(Debug)]
 struct Shared {
     queue: Arc<CallQueue>,
+    engine: Arc<Mutex<Engine>>,
     recorder: Arc<Recorder>,
     /// What a database in this process has besides.
     local: Option<Local>,
@@ -142,7 +144,7 @@ impl Writer {
         sql: impl Into<String>,
         parameters: impl IntoParameters,
     ) -> Result<Executed> {
-        self.submit(sql, parameters)?.wait()
+        self.shared.carry_out(execute_call(sql.into(), parameters)?, executed)
     }
 
     /// As [`execute`](Self::execute), without waiting for the commit. It waits
@@ -155,7 +157,7 @@ impl Writer {
         sql: impl Into<String>,
         parameters: impl IntoParameters,
     ) -> Result<Ticket<Executed>> {
-        self.shared.queue.push(execute_call(sql.into(), parameters)?, executed)
+        self.shared.submit(execute_call(sql.into(), parameters)?, executed)
     }
 
     /// As [`submit`](Self::submit), and never waits.
@@ -181,7 +183,7 @@ impl Writer {
     /// # Errors
     /// As [`execute`](Self::execute): all of them are undone.
     pub fn execute_batch(&self, batch: impl Into<Batch>) -> Result<()> {
-        self.submit_batch(batch)?.wait()
+        self.shared.carry_out(Call::Batch(batch.into()), done)
     }
 
     /// As [`execute_batch`](Self::execute_batch), without waiting for the commit.
@@ -189,7 +191,7 @@ impl Writer {
     /// # Errors
     /// If the writer is closed.
     pub fn submit_batch(&self, batch: impl Into<Batch>) -> Result<Ticket<()>> {
-        self.shared.queue.push(Call::Batch(batch.into()), done)
+        self.shared.submit(Call::Batch(batch.into()), done)
     }
 
     /// Runs `body` inside a transaction, reads among writes, and gives what it
@@ -207,7 +209,7 @@ impl Writer {
         &self,
         body: impl FnMut(&Transaction<'_>) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        self.submit_transaction(body)?.wait()
+        self.shared.carry_out(closure_call(body), value)
     }
 
     /// As [`transaction`](Self::transaction), without waiting for the commit.
@@ -216,12 +218,9 @@ impl Writer {
     /// If the writer is closed.
     pub fn submit_transaction<T: Send + 'static>(
         &self,
-        mut body: impl FnMut(&Transaction<'_>) -> Result<T> + Send + 'static,
+        body: impl FnMut(&Transaction<'_>) -> Result<T> + Send + 'static,
     ) -> Result<Ticket<T>> {
-        let body = move |transaction: &Transaction<'_>| {
-            body(transaction).map(|value| Box::new(value) as call::AnyValue)
-        };
-        self.shared.queue.push(Call::Closure(Closure(Box::new(body))), value)
+        self.shared.submit(closure_call(body), value)
     }
 
     /// Inserts many rows into a table as one transaction, sorted by the table's
@@ -236,7 +235,8 @@ impl Writer {
         columns: &[&str],
         rows: impl IntoIterator<Item = R>,
     ) -> Result<u64> {
-        self.submit_insert_many(table, columns, rows)?.wait()
+        let request = call::insert_many_request(table, columns, rows)?;
+        self.shared.carry_out(Call::InsertMany(request), inserted)
     }
 
     /// As [`insert_many`](Self::insert_many), without waiting for the commit.
@@ -250,7 +250,7 @@ impl Writer {
         rows: impl IntoIterator<Item = R>,
     ) -> Result<Ticket<u64>> {
         let request = call::insert_many_request(table, columns, rows)?;
-        self.shared.queue.push(Call::InsertMany(request), inserted)
+        self.shared.submit(Call::InsertMany(request), inserted)
     }
 
     /// A read-only connection from the writer's pool, back in it when it is
@@ -314,11 +314,23 @@ impl Writer {
 }
 
 impl Shared {
+    /// For the writer's thread, or whoever drives the engine.
+    fn submit<T>(&self, call: Call, take: Take<T>) -> Result<Ticket<T>> {
+        self.queue.push(call, take, CarriedOutBy::Thread)
+    }
+
+    /// At once on this thread, if nobody else is at it.
+    fn carry_out<T>(&self, call: Call, take: Take<T>) -> Result<T> {
+        let ticket = self.queue.push(call, take, CarriedOutBy::Caller)?;
+        engine::help(&self.engine, &self.queue, || ticket.is_answered());
+        ticket.wait()
+    }
+
     fn close(&self) -> Result<()> {
         self.queue.close("it was closed");
         let thread = lock(&self.thread).take();
         let Some(thread) = thread else { return Ok(()) };
-        if thread.thread().id() == std::thread::current().id() {
+        if engine::is_driving() {
             // The last clone lived in a closure. The thread ends by itself once
             // the queue is empty.
             return Ok(());
@@ -346,6 +358,14 @@ impl Drop for Shared {
 
 fn execute_call(sql: String, parameters: impl IntoParameters) -> Result<Call> {
     Ok(Call::Execute(Statement { sql, parameters: parameters.into_parameters()? }))
+}
+
+fn closure_call<T: Send + 'static>(
+    mut body: impl FnMut(&Transaction<'_>) -> Result<T> + Send + 'static,
+) -> Call {
+    Call::Closure(Closure(Box::new(move |transaction: &Transaction<'_>| {
+        body(transaction).map(|value| Box::new(value) as call::AnyValue)
+    })))
 }
 
 fn executed(answer: Answer) -> Result<Executed> {

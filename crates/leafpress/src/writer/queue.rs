@@ -14,7 +14,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::call::Call;
-use super::thread;
+use super::engine;
 use super::ticket::{Entry, GroupEvent, Take, Ticket, lock, waits_for_itself};
 use crate::error::{Error, ErrorKind, Result};
 
@@ -27,12 +27,23 @@ pub(super) struct Grouping {
     pub(super) delay_max: Duration,
 }
 
+/// Who carries out a call that is pushed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum CarriedOutBy {
+    /// The writer's thread.
+    Thread,
+    /// The thread that pushes it, or whoever drives the engine at that moment.
+    Caller,
+}
+
 /// The queue of one writer.
 #[derive(Debug)]
 pub(super) struct CallQueue {
     state: Mutex<QueueState>,
-    /// The writer's thread waits here.
+    /// The writer's thread waits here for calls.
     arrived: Condvar,
+    /// Whoever makes a group waits here for more of them.
+    gathered: Condvar,
     /// Callers wait here while the queue is full.
     room: Condvar,
     capacity: usize,
@@ -45,8 +56,10 @@ struct QueueState {
     event: Arc<GroupEvent>,
     /// Why nothing is accepted any more.
     closed: Option<String>,
-    /// The writer's thread sleeps until so many calls wait.
-    wake_at: usize,
+    /// The writer's thread sleeps, and nobody has called it.
+    thread_sleeps: bool,
+    /// Whoever makes a group waits until so many calls are there; 0 if nobody does.
+    gather_at: usize,
     waiting_for_room: usize,
     depth_max: usize,
 }
@@ -57,33 +70,37 @@ impl CallQueue {
             entries: Vec::new(),
             event: Arc::default(),
             closed: None,
-            wake_at: 1,
+            thread_sleeps: false,
+            gather_at: 0,
             waiting_for_room: 0,
             depth_max: 0,
         };
         Self {
             state: Mutex::new(state),
             arrived: Condvar::new(),
+            gathered: Condvar::new(),
             room: Condvar::new(),
             capacity: capacity.max(1),
         }
     }
 
-    /// Takes a call in; if the queue is full, waits for room.
+    /// Takes a call in; if the queue is full, waits for room. The writer's thread
+    /// is called, unless `by` is the caller itself, who will see to it that the
+    /// call is carried out.
     ///
     /// # Errors
     /// If the queue is closed.
-    pub(super) fn push<T>(&self, call: Call, take: Take<T>) -> Result<Ticket<T>> {
+    pub(super) fn push<T>(&self, call: Call, take: Take<T>, by: CarriedOutBy) -> Result<Ticket<T>> {
         let mut state = lock(&self.state);
         while state.closed.is_none() && state.entries.len() >= self.capacity {
-            if thread::is_writer() {
+            if engine::is_driving() {
                 return Err(waits_for_itself());
             }
             state.waiting_for_room += 1;
             state = self.room.wait(state).unwrap_or_else(PoisonError::into_inner);
             state.waiting_for_room -= 1;
         }
-        self.accept(&mut state, call, take)
+        self.accept(&mut state, call, take, by)
     }
 
     /// Takes a call in, if there is room.
@@ -97,26 +114,59 @@ impl CallQueue {
                 .on_disk("nothing of this call")
                 .to_do("wait for an earlier ticket and try again, or let the call wait for room"));
         }
-        self.accept(&mut state, call, take)
+        self.accept(&mut state, call, take, CarriedOutBy::Thread)
     }
 
-    fn accept<T>(&self, state: &mut QueueState, call: Call, take: Take<T>) -> Result<Ticket<T>> {
+    fn accept<T>(
+        &self,
+        state: &mut QueueState,
+        call: Call,
+        take: Take<T>,
+        by: CarriedOutBy,
+    ) -> Result<Ticket<T>> {
         if let Some(reason) = &state.closed {
             return Err(Error::stopped(reason.clone()));
         }
         let (entry, ticket) = Entry::new(call, Arc::clone(&state.event), take);
         state.entries.push(entry);
         state.depth_max = state.depth_max.max(state.entries.len());
-        if state.entries.len() == state.wake_at {
+        if state.entries.len() == state.gather_at {
+            self.gathered.notify_one();
+        }
+        if by == CarriedOutBy::Thread && std::mem::take(&mut state.thread_sleeps) {
             self.arrived.notify_one();
         }
         Ok(ticket)
     }
 
-    /// Waits for calls and moves the next group to `group`. `expected` is how
+    /// Calls the writer's thread, if calls wait and it does not know.
+    pub(super) fn call_thread(&self) {
+        let mut state = lock(&self.state);
+        if !state.entries.is_empty() && std::mem::take(&mut state.thread_sleeps) {
+            self.arrived.notify_one();
+        }
+    }
+
+    /// Waits for calls, on the writer's thread. False once the queue is closed
+    /// and empty.
+    pub(super) fn wait(&self) -> bool {
+        let mut state = lock(&self.state);
+        loop {
+            if !state.entries.is_empty() {
+                state.thread_sleeps = false;
+                return true;
+            }
+            if state.closed.is_some() {
+                return false;
+            }
+            state.thread_sleeps = true;
+            state = self.arrived.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Moves the next group to `group`; false if no call waits. `expected` is how
     /// many calls the last group had: as many may well be on their way again,
-    /// and are given `gather_max` to arrive. False once the queue is closed and
-    /// empty.
+    /// and are given `gather_max` to arrive.
     pub(super) fn take(
         &self,
         grouping: Grouping,
@@ -125,30 +175,26 @@ impl CallQueue {
         group: &mut Vec<Entry>,
     ) -> bool {
         let mut state = lock(&self.state);
-        state.wake_at = 1;
-        while state.entries.is_empty() {
-            if state.closed.is_some() {
-                return false;
-            }
-            state = self.arrived.wait(state).unwrap_or_else(PoisonError::into_inner);
+        if state.entries.is_empty() {
+            return false;
         }
         let (awaited, wait_max) = if grouping.delay_max.is_zero() {
             (expected.min(grouping.calls_max), gather_max)
         } else {
             (grouping.calls_max, grouping.delay_max)
         };
-        state.wake_at = awaited;
+        let awaited = awaited.min(self.capacity);
         let deadline = Instant::now() + wait_max;
-        while state.entries.len() < awaited.min(self.capacity) && state.closed.is_none() {
+        while state.entries.len() < awaited && state.closed.is_none() {
+            state.gather_at = awaited;
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 break;
             }
-            let woken = self.arrived.wait_timeout(state, left);
+            let woken = self.gathered.wait_timeout(state, left);
             state = woken.unwrap_or_else(PoisonError::into_inner).0;
         }
-        // Nobody has to ring while a group is being committed.
-        state.wake_at = usize::MAX;
+        state.gather_at = 0;
         if state.entries.len() <= grouping.calls_max {
             std::mem::swap(&mut state.entries, group);
         } else {
@@ -167,6 +213,7 @@ impl CallQueue {
         state.closed.get_or_insert_with(|| reason.to_owned());
         drop(state);
         self.arrived.notify_all();
+        self.gathered.notify_all();
         self.room.notify_all();
     }
 
@@ -215,8 +262,9 @@ mod tests {
     #[test]
     fn groups_are_what_waits_in_order_and_no_larger_than_allowed() {
         let queue = CallQueue::new(10);
-        let tickets: Vec<_> =
-            (0..5).map(|n| queue.push(call(&n.to_string()), done).expect("room")).collect();
+        let tickets: Vec<_> = (0..5)
+            .map(|n| queue.push(call(&n.to_string()), done, CarriedOutBy::Thread).expect("room"))
+            .collect();
         let mut group = Vec::new();
         assert!(queue.take(NATURAL, 1, Duration::ZERO, &mut group));
         let calls: Vec<_> =
@@ -227,9 +275,9 @@ mod tests {
         queue.close("closed");
         assert!(queue.take(NATURAL, 1, Duration::ZERO, &mut group));
         assert_eq!(group.len(), 2);
-        assert!(queue.push(call("late"), done).is_err());
+        assert!(queue.push(call("late"), done, CarriedOutBy::Thread).is_err());
         group.clear();
-        assert!(!queue.take(NATURAL, 1, Duration::ZERO, &mut group));
+        assert!(!queue.take(NATURAL, 1, Duration::ZERO, &mut group) && !queue.wait());
         // Entries that were dropped unanswered say so.
         for ticket in tickets {
             let error = ticket.wait().expect_err("nobody committed it");
@@ -254,13 +302,15 @@ mod tests {
     #[test]
     fn who_waits_for_room_gets_it() {
         let queue = Arc::new(CallQueue::new(1));
-        let first = queue.push(call("first"), done).expect("room");
+        let first = queue.push(call("first"), done, CarriedOutBy::Thread).expect("room");
         let other = Arc::clone(&queue);
-        let waiting = std::thread::spawn(move || other.push(call("second"), done)?.wait());
+        let waiting = std::thread::spawn(move || {
+            other.push(call("second"), done, CarriedOutBy::Thread)?.wait()
+        });
         let mut seen = 0;
         let mut group = Vec::new();
         while seen < 2 {
-            assert!(queue.take(NATURAL, 1, Duration::ZERO, &mut group));
+            assert!(queue.wait() && queue.take(NATURAL, 1, Duration::ZERO, &mut group));
             for mut entry in group.drain(..) {
                 assert!(entry.begin());
                 entry.answer(Ok(Answer::Done));

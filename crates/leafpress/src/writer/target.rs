@@ -13,8 +13,8 @@ use crate::error::{Error, Result};
 
 /// Where groups are committed.
 ///
-/// For each group `commit` is called once, on the writer's thread. When it
-/// returns, each call must have an [`answer`](Group::answer), and those whose
+/// For each group `commit` is called once, by one thread at a time: the
+/// writer's own or that of a caller that waits. When it returns, each call must have an [`answer`](Group::answer), and those whose
 /// answer is `Ok` must be as durable as the target promises. One call's failure
 /// must not be another's. The calls' order is the order in which they must take
 /// effect.

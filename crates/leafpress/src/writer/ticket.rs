@@ -15,7 +15,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use super::call::{Answer, Batch, Call};
-use super::thread;
+use super::engine;
 use crate::error::{Error, ErrorKind, Result};
 
 /// Locks, whatever happened to others: no code of a caller's ever runs under
@@ -191,7 +191,7 @@ impl<T> Ticket<T> {
     /// What went wrong with this call; nothing of it is in the database then,
     /// unless the kind is [`OutcomeUnknown`](ErrorKind::OutcomeUnknown).
     pub fn wait(self) -> Result<T> {
-        if thread::is_writer() && !self.is_answered() {
+        if engine::is_driving() && !self.is_answered() {
             return Err(waits_for_itself());
         }
         self.slot.event.wait(None, || self.slot.is_answered());
@@ -203,7 +203,7 @@ impl<T> Ticket<T> {
     /// # Errors
     /// The ticket again, if there is no answer yet. The call goes on.
     pub fn wait_timeout(self, limit: Duration) -> Result<Result<T>, Self> {
-        if thread::is_writer() && !self.is_answered() {
+        if engine::is_driving() && !self.is_answered() {
             return Ok(Err(waits_for_itself()));
         }
         let deadline = Instant::now().checked_add(limit);

@@ -1,0 +1,213 @@
+//! The engine: takes groups from the queue, has them committed, and hands out
+//! the answers.
+//!
+//! ```text
+//! queue ─► entries ─► those not cancelled ─► target.commit ─► answers ─► one wake-up for all
+//! ```
+//!
+//! Whoever finds the engine free drives it: the writer's own thread, or a caller
+//! that waits for its answer anyhow. A caller alone so pays for no change of
+//! threads, which takes longer than a small commit without a sync.
+//!
+//! 1. One thread drives it at a time.
+//! 2. Whoever leaves it looks at the queue once more and calls the writer's
+//!    thread if something is there. So no call is left behind by callers that
+//!    found the engine busy.
+//!
+//! Must never: hand out an answer before the target has returned, or stop while
+//! somebody waits.
+
+use std::cell::Cell;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, TryLockError};
+use std::thread::{Builder, JoinHandle};
+use std::time::{Duration, Instant};
+
+use super::local::LocalCounts;
+use super::queue::{CallQueue, Grouping};
+use super::stats::{Detours, GroupDone, Recorder};
+use super::target::{CommitTarget, Group};
+use super::ticket::{Entry, lock};
+use crate::error::{Error, Result};
+
+/// A group waits no longer for those who were in the last one than this part of
+/// the time that a commit takes: what it costs is little beside what a second
+/// commit would.
+const GATHER_PART: u32 = 4;
+const GATHER_MAX: Duration = Duration::from_millis(2);
+
+thread_local! {
+    static IS_DRIVING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether this thread carries out calls at the moment: what waits for an answer
+/// here, waits for ever.
+pub(super) fn is_driving() -> bool {
+    IS_DRIVING.get()
+}
+
+/// Where groups go, and what is kept from one to the next.
+pub(super) struct Engine {
+    target: Box<dyn CommitTarget>,
+    grouping: Grouping,
+    queue: Arc<CallQueue>,
+    recorder: Arc<Recorder>,
+    counts: Option<Arc<LocalCounts>>,
+    work: Work,
+}
+
+impl fmt::Debug for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Engine").field("grouping", &self.grouping).finish_non_exhaustive()
+    }
+}
+
+impl Engine {
+    /// An engine for the calls of `queue`.
+    pub(super) fn new(
+        target: Box<dyn CommitTarget>,
+        grouping: Grouping,
+        queue: Arc<CallQueue>,
+        recorder: Arc<Recorder>,
+        counts: Option<Arc<LocalCounts>>,
+    ) -> Self {
+        Self { target, grouping, queue, recorder, counts, work: Work::default() }
+    }
+
+    /// Commits the next group, if calls wait.
+    pub(super) fn commit_next(&mut self) {
+        IS_DRIVING.set(true);
+        let outcome = catch_unwind(AssertUnwindSafe(|| {
+            let Work { expected, gather_max, entries, .. } = &mut self.work;
+            if !self.queue.take(self.grouping, *expected, *gather_max, entries) {
+                return Ok(());
+            }
+            self.commit()
+        }));
+        IS_DRIVING.set(false);
+        let reason = match outcome {
+            Ok(Ok(())) => return,
+            Ok(Err(reason)) => reason,
+            Err(_) => "the writer panicked, which is a bug in leafpress".to_owned(),
+        };
+        tracing::error!(%reason, "the writer stops");
+        self.queue.stop(&reason);
+        // Entries that are left answer for themselves as they go.
+        self.work = Work::default();
+    }
+}
+
+/// Starts the writer's thread. It ends once the queue is closed and empty, and
+/// says how the target was closed.
+pub(super) fn start_thread(
+    engine: Arc<Mutex<Engine>>,
+    queue: Arc<CallQueue>,
+) -> Result<JoinHandle<Result<()>>> {
+    let run = move || {
+        while queue.wait() {
+            lock(&engine).commit_next();
+        }
+        catch_unwind(AssertUnwindSafe(|| lock(&engine).target.close())).unwrap_or_else(|_| {
+            Err(Error::stopped("closing the writer panicked, which is a bug in leafpress"))
+        })
+    };
+    Builder::new().name("leafpress-writer".to_owned()).spawn(run).map_err(|source| {
+        Error::usage(format!("the system has no thread for the writer: {source}"))
+    })
+}
+
+/// Drives the engine until `is_answered`, or until somebody else does.
+pub(super) fn help(engine: &Mutex<Engine>, queue: &CallQueue, is_answered: impl Fn() -> bool) {
+    while !is_driving() && !is_answered() {
+        let mut engine = match engine.try_lock() {
+            Ok(engine) => engine,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            // Who has it looks at the queue again.
+            Err(TryLockError::WouldBlock) => return,
+        };
+        engine.commit_next();
+        drop(engine);
+        queue.call_thread();
+    }
+}
+
+/// What is kept from group to group.
+#[derive(Default)]
+struct Work {
+    entries: Vec<Entry>,
+    submitted: Vec<Instant>,
+    group: Group,
+    expected: usize,
+    gather_max: Duration,
+    detours: Detours,
+}
+
+impl Engine {
+    /// Commits what was taken and answers it.
+    fn commit(&mut self) -> Result<(), String> {
+        let Self { target, queue, recorder, counts, work, .. } = self;
+        let taken = work.entries.len();
+        work.entries.retain_mut(Entry::begin);
+        work.detours.cancelled += (taken - work.entries.len()) as u64;
+        if work.entries.is_empty() {
+            return Ok(());
+        }
+        work.group.clear();
+        work.submitted.clear();
+        for entry in &mut work.entries {
+            work.submitted.push(entry.submitted);
+            work.group.push(entry.take_call());
+        }
+        let begun = Instant::now();
+        let outcome = target.commit(&mut work.group);
+        if let Err(reason) = &outcome {
+            // Whoever is answered must find the writer stopped.
+            queue.close(reason);
+        }
+        let answered = Instant::now();
+        let commit = work.count(counts.as_deref(), answered - begun);
+        let failed = work.answer();
+        let wal_bytes =
+            counts.as_ref().map_or(0, |counts| counts.wal_bytes.load(Ordering::Relaxed));
+        let detours = std::mem::take(&mut work.detours);
+        let done = GroupDone { failed, begun, commit, answered, wal_bytes, detours };
+        recorder.group_committed(&done, work.submitted.iter().copied());
+        tracing::trace!(calls = work.submitted.len(), failed, ?commit, "group committed");
+        work.expected = work.submitted.len();
+        work.gather_max = ((answered - begun) / GATHER_PART).min(GATHER_MAX);
+        outcome
+    }
+}
+
+impl Work {
+    /// Takes over what the target counted; how long COMMIT took.
+    fn count(&mut self, counts: Option<&LocalCounts>, whole: Duration) -> Duration {
+        let Some(counts) = counts else { return whole };
+        let take = |count: &AtomicU64| count.swap(0, Ordering::Relaxed);
+        self.detours.rolled_back += take(&counts.rolled_back);
+        self.detours.calls_replayed += take(&counts.calls_replayed);
+        self.detours.busy_waits += take(&counts.busy_waits);
+        Duration::from_nanos(take(&counts.commit_ns))
+    }
+
+    /// Hands out the answers, then wakes those who wait; how many failed.
+    fn answer(&mut self) -> u64 {
+        let mut failed = 0;
+        for (entry, answer) in self.entries.iter_mut().zip(self.group.take_answers()) {
+            failed += u64::from(answer.is_err());
+            entry.answer(answer);
+        }
+        let mut last = None;
+        for entry in self.entries.drain(..) {
+            let event = entry.event();
+            // Neighbours nearly always wait on the same.
+            if !last.as_ref().is_some_and(|last| Arc::ptr_eq(last, event)) {
+                event.notify();
+                last = Some(Arc::clone(event));
+            }
+        }
+        failed
+    }
+}
