@@ -32,10 +32,8 @@ use super::target::{CommitTarget, Group};
 use super::ticket::{Entry, lock};
 use crate::error::{Error, Result};
 
-/// A group waits no longer for those who were in the last one than this part of
-/// the time that a commit takes: what it costs is little beside what a second
-/// commit would.
-const GATHER_PART: u32 = 4;
+/// A group waits for those who were in the last one no longer than COMMIT took
+/// then, which is what a second commit would cost, and never longer than this.
 const GATHER_MAX: Duration = Duration::from_millis(2);
 
 thread_local! {
@@ -50,7 +48,8 @@ pub(super) fn is_driving() -> bool {
 
 /// Where groups go, and what is kept from one to the next.
 pub(super) struct Engine {
-    target: Box<dyn CommitTarget>,
+    /// There until the writer's thread has closed it.
+    target: Option<Box<dyn CommitTarget>>,
     grouping: Grouping,
     queue: Arc<CallQueue>,
     recorder: Arc<Recorder>,
@@ -73,6 +72,7 @@ impl Engine {
         recorder: Arc<Recorder>,
         counts: Option<Arc<LocalCounts>>,
     ) -> Self {
+        let target = Some(target);
         Self { target, grouping, queue, recorder, counts, work: Work::default() }
     }
 
@@ -109,9 +109,12 @@ pub(super) fn start_thread(
         while queue.wait() {
             lock(&engine).commit_next();
         }
-        catch_unwind(AssertUnwindSafe(|| lock(&engine).target.close())).unwrap_or_else(|_| {
-            Err(Error::stopped("closing the writer panicked, which is a bug in leafpress"))
-        })
+        // Gone before the checkpointer is: who closes a database last tidies up.
+        let target = lock(&engine).target.take();
+        catch_unwind(AssertUnwindSafe(|| target.map_or(Ok(()), |mut target| target.close())))
+            .unwrap_or_else(|_| {
+                Err(Error::stopped("closing the writer panicked, which is a bug in leafpress"))
+            })
     };
     Builder::new().name("leafpress-writer".to_owned()).spawn(run).map_err(|source| {
         Error::usage(format!("the system has no thread for the writer: {source}"))
@@ -148,6 +151,7 @@ impl Engine {
     /// Commits what was taken and answers it.
     fn commit(&mut self) -> Result<(), String> {
         let Self { target, queue, recorder, counts, work, .. } = self;
+        let Some(target) = target else { return Err("it was closed".to_owned()) };
         let taken = work.entries.len();
         work.entries.retain_mut(Entry::begin);
         work.detours.cancelled += (taken - work.entries.len()) as u64;
@@ -176,7 +180,7 @@ impl Engine {
         recorder.group_committed(&done, work.submitted.iter().copied());
         tracing::trace!(calls = work.submitted.len(), failed, ?commit, "group committed");
         work.expected = work.submitted.len();
-        work.gather_max = ((answered - begun) / GATHER_PART).min(GATHER_MAX);
+        work.gather_max = commit.min(GATHER_MAX);
         outcome
     }
 }
