@@ -2,7 +2,7 @@
 //!
 //! SQLite on its own makes the commit that crosses 1,000 pages pay for a checkpoint.
 //! Here no connection of ours does that (`wal_autocheckpoint = 0`); a thread with its
-//! own connection does, and meets the writer only at the [`Gate`]. It stands beside
+//! own connection does, and meets the writer only at the *gate*. It stands beside
 //! the writer: `gate` is where they meet, `policy` decides, this file carries out.
 //!
 //! What happens, and who waits:
@@ -97,7 +97,7 @@ pub struct CheckpointLimits {
     /// A writer that found the gate closed goes on after this whatever is under way:
     /// no failure of the checkpointer or its disk stops the writing for longer.
     pub gate_wait_max: Duration,
-    /// How long [`stop`](Checkpointer::stop) waits for readers before it leaves the
+    /// How long closing waits for readers before it leaves the
     /// rest in the WAL.
     pub stop_wait_max: Duration,
 }
