@@ -107,7 +107,7 @@ impl Default for CheckpointLimits {
         Self {
             slice_frames: 1_000,
             wal_bytes_max: 64 << 20,
-            catch_up_bytes: 56 << 20,
+            catch_up_bytes: 32 << 20,
             pause_bytes: 16 << 20,
             pause_before_pass: Duration::from_millis(20),
             idle_before_truncate: Duration::from_secs(2),
