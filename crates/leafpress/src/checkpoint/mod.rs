@@ -107,8 +107,8 @@ impl Default for CheckpointLimits {
         Self {
             slice_frames: 1_000,
             wal_bytes_max: 64 << 20,
-            catch_up_bytes: 32 << 20,
-            pause_bytes: 16 << 20,
+            catch_up_bytes: 8 << 20,
+            pause_bytes: 4 << 20,
             pause_before_pass: Duration::from_millis(20),
             idle_before_truncate: Duration::from_secs(2),
             stuck_reader_after: Duration::from_secs(10),
