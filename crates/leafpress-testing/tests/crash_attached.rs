@@ -5,11 +5,9 @@
 //! 2. With a WAL each database commits by itself, and a simulator that does not
 //!    find them apart is broken.
 
-use std::sync::{Arc, OnceLock};
-
-use leafpress::vfs::{PlatformVfs, Registration, register};
 use leafpress_testing::crash::{
-    Budget, Digest, Effort, History, Mark, Outcome, Promise, Random, Recorder, Run, Simulator,
+    Budget, Digest, Effort, History, Mark, Outcome, Promise, Random, Run, Simulator,
+    shared_recorder,
 };
 use rusqlite::{Connection, OpenFlags};
 
@@ -17,15 +15,6 @@ const TRANSACTIONS: u64 = 15;
 /// Of 1,000 images that `make crash` asks for: so many for each journal mode.
 const SHARE: u64 = 20;
 const IMAGES: u64 = 1_500;
-
-fn recorder() -> &'static (Arc<Recorder<PlatformVfs>>, Registration) {
-    static RECORDER: OnceLock<(Arc<Recorder<PlatformVfs>>, Registration)> = OnceLock::new();
-    RECORDER.get_or_init(|| {
-        let recorder = Arc::new(Recorder::new(PlatformVfs::new()));
-        let registration = register("crash-recorder", Arc::clone(&recorder), false).unwrap();
-        (recorder, registration)
-    })
-}
 
 /// What both databases hold.
 fn content(connection: &Connection) -> rusqlite::Result<Digest> {
@@ -65,7 +54,7 @@ fn crash(
     effort: Effort,
     promises: [Promise; 2],
 ) -> Outcome {
-    let (recorder, registration) = recorder();
+    let (recorder, registration) = shared_recorder();
     let random = &mut Random::of(&[seed, 1]);
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().canonicalize().unwrap();

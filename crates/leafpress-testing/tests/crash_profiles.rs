@@ -10,14 +10,12 @@
 //! Every database begins in some journal mode of SQLite's, made by SQLite.
 
 use std::path::Path;
-use std::sync::{Arc, OnceLock};
 
 use leafpress::Profile;
 use leafpress::profile::{self, ProfileRequest};
-use leafpress::vfs::{PlatformVfs, Registration, register};
 use leafpress_testing::crash::workload::{self, Settings};
 use leafpress_testing::crash::{
-    Budget, Effort, History, Log, Mark, Outcome, Promise, Random, Recorder, Run, Simulator,
+    Budget, Effort, History, Log, Mark, Outcome, Promise, Random, Run, Simulator, shared_recorder,
 };
 use rusqlite::{Connection, params};
 
@@ -25,15 +23,6 @@ const STAGES: usize = 5;
 /// Of 1,000 images that `make crash` asks for: so many for each test.
 const SHARE: u64 = 30;
 const IMAGES: u64 = 3_000;
-
-fn recorder() -> &'static (Arc<Recorder<PlatformVfs>>, Registration) {
-    static RECORDER: OnceLock<(Arc<Recorder<PlatformVfs>>, Registration)> = OnceLock::new();
-    RECORDER.get_or_init(|| {
-        let recorder = Arc::new(Recorder::new(PlatformVfs::new()));
-        let registration = register("crash-profiles", Arc::clone(&recorder), false).unwrap();
-        (recorder, registration)
-    })
-}
 
 /// Commits some transactions, each acknowledged and known to the history.
 fn commit_some(
@@ -65,7 +54,7 @@ fn commit_some(
 /// Opens the database under one profile after the other.
 fn work(path: &Path, profiles: &[Profile], random: &mut Random, log: &Log) -> History {
     let mut history = History::new(&workload::content(&Connection::open(path).unwrap()).unwrap());
-    let vfs = recorder().1.name().to_str().unwrap();
+    let vfs = shared_recorder().1.name().to_str().unwrap();
     for _ in 0..STAGES {
         let request = ProfileRequest {
             vfs: Some(vfs.to_owned()),
@@ -91,7 +80,7 @@ fn crash(
     let journal_mode = random.choose(&["DELETE", "WAL"]);
     let settings = Settings { journal_mode, synchronous: "FULL", shrinks: true };
     workload::create(&path, settings, seed).unwrap();
-    let recorder = &recorder().0;
+    let recorder = &shared_recorder().0;
     let log = recorder.watch(folder.path());
     let history = work(&path, profiles, &mut random, &log);
     recorder.unwatch(folder.path().canonicalize().unwrap().to_str().unwrap());

@@ -7,25 +7,15 @@
 //!
 //! `make crash` runs the same over a million images.
 
-use std::sync::{Arc, OnceLock};
-
-use leafpress::vfs::{PlatformVfs, Registration, register};
 use leafpress_testing::crash::workload::{self, Settings};
-use leafpress_testing::crash::{Budget, Effort, Outcome, Promise, Recorder, Run, Simulator, Tally};
+use leafpress_testing::crash::{
+    Budget, Effort, Outcome, Promise, Run, Simulator, Tally, shared_recorder,
+};
 
 const TRANSACTIONS: u64 = 30;
 /// Of 1,000 images that `make crash` asks for: so many for each row.
 const SHARE: u64 = 30;
 const IMAGES: u64 = 3_000;
-
-fn recorder() -> &'static (Arc<Recorder<PlatformVfs>>, Registration) {
-    static RECORDER: OnceLock<(Arc<Recorder<PlatformVfs>>, Registration)> = OnceLock::new();
-    RECORDER.get_or_init(|| {
-        let recorder = Arc::new(Recorder::new(PlatformVfs::new()));
-        let registration = register("crash-recorder", Arc::clone(&recorder), false).unwrap();
-        (recorder, registration)
-    })
-}
 
 /// Records a run of the workload on a real folder, and crashes it.
 fn crash(
@@ -35,7 +25,7 @@ fn crash(
     effort: Effort,
     [power_cut, killed]: [Promise; 2],
 ) -> Outcome {
-    let (recorder, registration) = recorder();
+    let (recorder, registration) = shared_recorder();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.db");
     workload::create(&path, settings, seed).unwrap();

@@ -15,16 +15,14 @@
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use leafpress::checkpoint::CheckpointLimits;
-use leafpress::vfs::{PlatformVfs, Registration, register};
 use leafpress::writer::{Batch, Ticket, Writer};
 use leafpress::{Error, Profile};
 use leafpress_testing::crash::{
-    Budget, Digest, Effort, Event, FAILURES_MAX, History, Log, Mark, Outcome, Promise, Random,
-    Recorder, Run, Simulator, Tally,
+    Budget, Digest, Effort, Event, FAILURES_MAX, History, Log, Mark, Outcome, Promise, Random, Run,
+    Simulator, Tally, shared_recorder,
 };
 use rusqlite::Connection;
 use rusqlite::types::Value;
@@ -45,15 +43,6 @@ const SCHEMA: Mark = Mark { caller: CALLERS, number: 0 };
 const INSERT: &str =
     "INSERT INTO event (caller, number, part, parts, payload) VALUES (?1, ?2, ?3, ?4, ?5)";
 const COLUMNS: [&str; 5] = ["caller", "number", "part", "parts", "payload"];
-
-fn recorder() -> &'static (Arc<Recorder<PlatformVfs>>, Registration) {
-    static RECORDER: OnceLock<(Arc<Recorder<PlatformVfs>>, Registration)> = OnceLock::new();
-    RECORDER.get_or_init(|| {
-        let recorder = Arc::new(Recorder::new(PlatformVfs::new()));
-        let registration = register("crash-recorder", Arc::clone(&recorder), false).unwrap();
-        (recorder, registration)
-    })
-}
 
 /// The empty tables, made in one transaction.
 fn schema() -> String {
@@ -266,7 +255,7 @@ fn crash(
     forged: fn(&Event) -> bool,
     checkpoints: &Checkpoints,
 ) -> Outcome {
-    let (recorder, registration) = recorder();
+    let (recorder, registration) = shared_recorder();
     let random = &mut Random::of(&[seed, 1]);
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().canonicalize().unwrap().join("a.db");

@@ -32,6 +32,6 @@ pub use image::Image;
 pub use log::{Event, FileId, Log, Mark, Recording, Snapshot};
 pub use memory_vfs::{MEMORY_FOLDER, MemoryVfs};
 pub use random::Random;
-pub use recorder::Recorder;
+pub use recorder::{Recorder, shared_recorder};
 pub use simulate::{Effort, FAILURES_MAX, Failure, Outcome, ReadContent, Run, Simulator};
 pub use survey::Budget;

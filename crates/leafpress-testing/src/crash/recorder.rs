@@ -19,11 +19,12 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use leafpress::load::disk::Watcher;
 use leafpress::vfs::{
-    Access, FileKind, FileLayer, OpenFlags, Opened, SyncKind, Vfs, VfsError, VfsFile, VfsResult,
+    Access, FileKind, FileLayer, OpenFlags, Opened, PlatformVfs, Registration, SyncKind, Vfs,
+    VfsError, VfsFile, VfsResult, register,
 };
 
 use super::log::{FileId, Log, Snapshot};
@@ -33,6 +34,20 @@ use super::log::{FileId, Log, Snapshot};
 pub struct Recorder<V> {
     inner: V,
     folders: Mutex<BTreeMap<String, Arc<Log>>>,
+}
+
+/// The recorder that all tests of one process share, over the platform's VFS,
+/// and the name under which connections reach it.
+///
+/// # Panics
+/// If SQLite refuses to register it.
+pub fn shared_recorder() -> &'static (Arc<Recorder<PlatformVfs>>, Registration) {
+    static SHARED: OnceLock<(Arc<Recorder<PlatformVfs>>, Registration)> = OnceLock::new();
+    SHARED.get_or_init(|| {
+        let recorder = Arc::new(Recorder::new(PlatformVfs::new()));
+        let registration = register("crash-recorder", Arc::clone(&recorder), false).unwrap();
+        (recorder, registration)
+    })
 }
 
 impl<V: Vfs> Recorder<V> {
