@@ -6,6 +6,9 @@
 use std::path::Path;
 use std::thread;
 
+#[cfg(target_os = "linux")]
+use leafpress::storage::FileSystem;
+
 use crate::report::Machine;
 
 /// Describes this machine and the file system that holds `folder`.
@@ -27,10 +30,7 @@ fn describe_system(folder: &Path) -> Machine {
         memory_mb: field(&read("/proc/meminfo"), "MemTotal")
             .and_then(|text| text.split(' ').next()?.parse::<u64>().ok())
             .map(|kib| kib / 1024),
-        filesystem: folder
-            .canonicalize()
-            .ok()
-            .and_then(|folder| filesystem_of(&read("/proc/self/mountinfo"), &folder)),
+        filesystem: filesystem_of(folder),
     }
 }
 
@@ -48,47 +48,21 @@ pub(crate) fn field(text: &str, name: &str) -> Option<String> {
     })
 }
 
-/// The type and device of the mount that holds `folder`: the longest mount
-/// point that is a prefix of it, the last one where several are stacked.
+/// The type and device of the file system that holds `folder`.
 #[cfg(target_os = "linux")]
-fn filesystem_of(mountinfo: &str, folder: &Path) -> Option<String> {
-    let mount = |line: &str| {
-        let (head, tail) = line.split_once(" - ")?;
-        let point = head.split(' ').nth(4)?.to_owned();
-        let mut tail = tail.split(' ');
-        let (kind, device) = (tail.next()?, tail.next()?);
-        folder.starts_with(&point).then(|| (point.len(), format!("{kind} on {device}")))
-    };
-    mountinfo.lines().filter_map(mount).max_by_key(|(length, _)| *length).map(|(_, name)| name)
+fn filesystem_of(folder: &Path) -> Option<String> {
+    let FileSystem { kind, source, .. } = FileSystem::of(folder).ok()?;
+    Some(format!("{kind} on {}", source?))
 }
 
 /// Free room on the disk that holds `folder`, where the system tells.
-#[cfg(target_os = "linux")]
 pub(crate) fn free_mb(folder: &Path) -> Option<u64> {
-    let disk = rustix::fs::statvfs(folder).ok()?;
-    Some(disk.f_bavail.saturating_mul(disk.f_frsize) / 1_000_000)
-}
-
-/// Free room on the disk that holds `folder`: not known here.
-#[cfg(not(target_os = "linux"))]
-pub(crate) fn free_mb(_folder: &Path) -> Option<u64> {
-    None
+    Some(leafpress::storage::free_bytes(folder)? / 1_000_000)
 }
 
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_longest_mount_point_wins() {
-        let mounts = "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n\
-                      2 1 8:2 / /data rw,noatime shared:1 - xfs /dev/sdb1 rw\n\
-                      3 1 8:3 / /database rw - btrfs /dev/sdc1 rw\n";
-        let of = |path: &str| filesystem_of(mounts, Path::new(path));
-        assert_eq!(of("/data/bench").as_deref(), Some("xfs on /dev/sdb1"));
-        assert_eq!(of("/home").as_deref(), Some("ext4 on /dev/sda1"));
-        assert_eq!(of("/database").as_deref(), Some("btrfs on /dev/sdc1"));
-    }
 
     #[test]
     fn this_machine_has_cores_memory_and_a_disk() {

@@ -174,7 +174,7 @@ fn plan_ahead(
     // The file is about as large as the text, an index a third of it.
     let indexes = shape.indexes.len() as u64;
     let needed = input_bytes + input_bytes / 3 * indexes;
-    let free = super::memory::free_disk_bytes(&folder);
+    let free = crate::storage::free_bytes(&folder);
     let free = free.map_or(String::new(), |free| format!(", {} MiB are free", mebibytes(free)));
     plan.push(format!(
         "about {} MiB are needed in {}{free}; as much again if temporary files are needed",

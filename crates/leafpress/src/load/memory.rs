@@ -1,6 +1,4 @@
-//! How much memory sorting may take where nobody says, and how much disk there is.
-
-use std::path::Path;
+//! How much memory sorting may take where nobody says.
 
 /// At most this, by default.
 const DEFAULT_BYTES_MAX: usize = 1 << 30;
@@ -19,18 +17,5 @@ fn total_bytes() -> Option<usize> {
 /// Elsewhere nobody is asked.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 fn total_bytes() -> Option<usize> {
-    None
-}
-
-/// Bytes that may be written in a folder; `None` where nobody can tell.
-#[cfg(unix)]
-pub fn free_disk_bytes(folder: &Path) -> Option<u64> {
-    let stat = rustix::fs::statvfs(folder).ok()?;
-    stat.f_bavail.checked_mul(stat.f_frsize)
-}
-
-/// Elsewhere nobody is asked.
-#[cfg(not(unix))]
-pub fn free_disk_bytes(_folder: &Path) -> Option<u64> {
     None
 }

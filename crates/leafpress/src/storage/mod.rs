@@ -211,13 +211,15 @@ fn syncs_are_disarmed(preloaded: Option<&OsStr>) -> bool {
     preloaded.is_some_and(|it| it.to_string_lossy().contains("eatmydata"))
 }
 
+/// Bytes that this user may still write in a folder; `None` where nobody can tell.
 #[cfg(unix)]
-fn free_bytes(folder: &Path) -> Option<u64> {
+pub fn free_bytes(folder: &Path) -> Option<u64> {
     let answer = rustix::fs::statvfs(folder).ok()?;
     Some(answer.f_bavail.saturating_mul(answer.f_frsize))
 }
 
+/// Elsewhere nobody is asked.
 #[cfg(not(unix))]
-fn free_bytes(_folder: &Path) -> Option<u64> {
+pub fn free_bytes(_folder: &Path) -> Option<u64> {
     None
 }
