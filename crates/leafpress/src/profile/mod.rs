@@ -36,6 +36,7 @@ mod open;
 mod tests;
 
 pub use in_force::{InForce, JournalMode, Synchronous};
+pub(crate) use open::open_with;
 pub use open::{ProfileRequest, check_background_checkpoints, open, open_reader};
 
 /// How a database is written, named by what holds afterwards.

@@ -176,6 +176,18 @@ pub fn check_background_checkpoints(version_number: i32) -> Result<()> {
     .to_do("link SQLite 3.51.3 or later (or 3.50.7, 3.44.6), or choose the profile rollback"))
 }
 
+/// Opens a database through a VFS, or the default one, and sets nothing.
+pub(crate) fn open_with(
+    path: &Path,
+    flags: OpenFlags,
+    vfs: Option<&str>,
+) -> rusqlite::Result<Connection> {
+    match vfs {
+        Some(vfs) => Connection::open_with_flags_and_vfs(path, flags, vfs),
+        None => Connection::open_with_flags(path, flags),
+    }
+}
+
 fn check_request(request: &ProfileRequest) -> Result<()> {
     if request.profile == Profile::Rebuildable && !request.may_be_rebuilt {
         return Err(Error::usage(
@@ -355,10 +367,7 @@ impl Opening<'_> {
     }
 
     fn connect_with(&self, flags: OpenFlags) -> Result<Connection> {
-        let opened = match &self.request.vfs {
-            Some(vfs) => Connection::open_with_flags_and_vfs(self.path, flags, vfs.as_str()),
-            None => Connection::open_with_flags(self.path, flags),
-        };
+        let opened = open_with(self.path, flags, self.request.vfs.as_deref());
         let connection = opened.map_err(|source| self.not_opened(&source))?;
         set(&connection, "busy_timeout", whole_milliseconds(self.request.busy_timeout))?;
         Ok(connection)
