@@ -97,6 +97,42 @@ impl Engine {
         // Entries that are left answer for themselves as they go.
         self.work = Work::default();
     }
+
+    /// Commits what was taken and answers it.
+    fn commit(&mut self) -> Result<(), String> {
+        let Self { target, queue, recorder, counts, work, .. } = self;
+        let Some(target) = target else { return Err("it was closed".to_owned()) };
+        let taken = work.entries.len();
+        work.entries.retain_mut(Entry::begin);
+        work.detours.cancelled += (taken - work.entries.len()) as u64;
+        if work.entries.is_empty() {
+            return Ok(());
+        }
+        work.group.clear();
+        work.submitted.clear();
+        for entry in &mut work.entries {
+            work.submitted.push(entry.submitted);
+            work.group.push(entry.take_call());
+        }
+        let begun = Instant::now();
+        let outcome = target.commit(&mut work.group);
+        if let Err(reason) = &outcome {
+            // Whoever is answered must find the writer stopped.
+            queue.close(reason);
+        }
+        let answered = Instant::now();
+        let commit = work.count(counts.as_deref(), answered - begun);
+        let failed = work.answer();
+        let wal_bytes =
+            counts.as_ref().map_or(0, |counts| counts.wal_bytes.load(Ordering::Relaxed));
+        let detours = std::mem::take(&mut work.detours);
+        let done = GroupDone { failed, begun, commit, answered, wal_bytes, detours };
+        recorder.group_committed(&done, work.submitted.iter().copied());
+        tracing::trace!(calls = work.submitted.len(), failed, ?commit, "group committed");
+        work.expected = work.submitted.len();
+        work.gather_max = commit.min(GATHER_MAX);
+        outcome
+    }
 }
 
 /// Starts the writer's thread. It ends once the queue is closed and empty, and
@@ -145,44 +181,6 @@ struct Work {
     expected: usize,
     gather_max: Duration,
     detours: Detours,
-}
-
-impl Engine {
-    /// Commits what was taken and answers it.
-    fn commit(&mut self) -> Result<(), String> {
-        let Self { target, queue, recorder, counts, work, .. } = self;
-        let Some(target) = target else { return Err("it was closed".to_owned()) };
-        let taken = work.entries.len();
-        work.entries.retain_mut(Entry::begin);
-        work.detours.cancelled += (taken - work.entries.len()) as u64;
-        if work.entries.is_empty() {
-            return Ok(());
-        }
-        work.group.clear();
-        work.submitted.clear();
-        for entry in &mut work.entries {
-            work.submitted.push(entry.submitted);
-            work.group.push(entry.take_call());
-        }
-        let begun = Instant::now();
-        let outcome = target.commit(&mut work.group);
-        if let Err(reason) = &outcome {
-            // Whoever is answered must find the writer stopped.
-            queue.close(reason);
-        }
-        let answered = Instant::now();
-        let commit = work.count(counts.as_deref(), answered - begun);
-        let failed = work.answer();
-        let wal_bytes =
-            counts.as_ref().map_or(0, |counts| counts.wal_bytes.load(Ordering::Relaxed));
-        let detours = std::mem::take(&mut work.detours);
-        let done = GroupDone { failed, begun, commit, answered, wal_bytes, detours };
-        recorder.group_committed(&done, work.submitted.iter().copied());
-        tracing::trace!(calls = work.submitted.len(), failed, ?commit, "group committed");
-        work.expected = work.submitted.len();
-        work.gather_max = commit.min(GATHER_MAX);
-        outcome
-    }
 }
 
 impl Work {

@@ -56,51 +56,59 @@ impl WriterStats {
     }
 
     fn add_counters(&self, text: &mut Exposition) {
-        for (name, help, value) in [
-            ("commits_total", "Groups that were committed.", self.commits),
-            ("calls_total", "Calls in committed groups, failed ones too.", self.calls),
-            ("calls_failed_total", "Calls that were answered with an error.", self.calls_failed),
-            (
-                "calls_cancelled_total",
-                "Calls that were taken back before they began.",
-                self.calls_cancelled,
-            ),
-            (
-                "queue_full_total",
-                "Calls that were sent away as the queue was full.",
-                self.queue_full,
-            ),
-            (
-                "groups_rolled_back_total",
-                "Groups that were lost as a whole.",
-                self.groups_rolled_back,
-            ),
-            (
-                "calls_replayed_total",
-                "Calls that ran again because their group was lost.",
-                self.calls_replayed,
-            ),
-            (
-                "busy_waits_total",
-                "Times that another connection was writing when a group should begin.",
-                self.busy_waits,
-            ),
-        ] {
-            text.describe(name, help, "counter");
-            text.sample(name, "", &[], value);
-        }
+        text.plain(
+            "counter",
+            &[
+                ("commits_total", "Groups that were committed.", self.commits),
+                ("calls_total", "Calls in committed groups, failed ones too.", self.calls),
+                (
+                    "calls_failed_total",
+                    "Calls that were answered with an error.",
+                    self.calls_failed,
+                ),
+                (
+                    "calls_cancelled_total",
+                    "Calls that were taken back before they began.",
+                    self.calls_cancelled,
+                ),
+                (
+                    "queue_full_total",
+                    "Calls that were sent away as the queue was full.",
+                    self.queue_full,
+                ),
+                (
+                    "groups_rolled_back_total",
+                    "Groups that were lost as a whole.",
+                    self.groups_rolled_back,
+                ),
+                (
+                    "calls_replayed_total",
+                    "Calls that ran again because their group was lost.",
+                    self.calls_replayed,
+                ),
+                (
+                    "busy_waits_total",
+                    "Times that another connection was writing when a group should begin.",
+                    self.busy_waits,
+                ),
+            ],
+        );
     }
 
     fn add_gauges(&self, text: &mut Exposition) {
-        for (name, help, value) in [
-            ("queue_depth", "Calls that wait in the queue.", self.queue_depth),
-            ("queue_depth_max", "The most calls that ever waited at once.", self.queue_depth_max),
-            ("wal_bytes", "Size of the write-ahead log after the last commit.", self.wal_bytes),
-            ("wal_bytes_max", "The largest the write-ahead log has been.", self.wal_bytes_max),
-        ] {
-            text.describe(name, help, "gauge");
-            text.sample(name, "", &[], value);
-        }
+        text.plain(
+            "gauge",
+            &[
+                ("queue_depth", "Calls that wait in the queue.", self.queue_depth),
+                (
+                    "queue_depth_max",
+                    "The most calls that ever waited at once.",
+                    self.queue_depth_max,
+                ),
+                ("wal_bytes", "Size of the write-ahead log after the last commit.", self.wal_bytes),
+                ("wal_bytes_max", "The largest the write-ahead log has been.", self.wal_bytes_max),
+            ],
+        );
         text.describe("open_seconds", "For how long the Writer has been open.", "gauge");
         text.sample("open_seconds", "", &[], self.open_s);
         if let Some(reader) = &self.oldest_reader {
@@ -116,32 +124,32 @@ impl WriterStats {
 }
 
 fn add_checkpoints(checkpoints: &CheckpointStats, text: &mut Exposition) {
-    for (name, help, value) in [
-        ("checkpoint_passes_total", "Checkpoints beside the writer.", checkpoints.passes),
-        (
-            "checkpoint_catch_ups_total",
-            "Times that the writer was held so that the log could rewind.",
-            checkpoints.catch_ups,
-        ),
-        (
-            "checkpoint_catch_ups_given_up_total",
-            "Times that it was held in vain, because of readers or other processes.",
-            checkpoints.catch_ups_given_up,
-        ),
-        (
-            "checkpoint_truncations_total",
-            "Times that the log was cut to zero bytes.",
-            checkpoints.truncations,
-        ),
-        (
-            "checkpoint_errors_total",
-            "Checkpoints that ended with an error; each is tried again.",
-            checkpoints.errors,
-        ),
-    ] {
-        text.describe(name, help, "counter");
-        text.sample(name, "", &[], value);
-    }
+    text.plain(
+        "counter",
+        &[
+            ("checkpoint_passes_total", "Checkpoints beside the writer.", checkpoints.passes),
+            (
+                "checkpoint_catch_ups_total",
+                "Times that the writer was held so that the log could rewind.",
+                checkpoints.catch_ups,
+            ),
+            (
+                "checkpoint_catch_ups_given_up_total",
+                "Times that it was held in vain, because of readers or other processes.",
+                checkpoints.catch_ups_given_up,
+            ),
+            (
+                "checkpoint_truncations_total",
+                "Times that the log was cut to zero bytes.",
+                checkpoints.truncations,
+            ),
+            (
+                "checkpoint_errors_total",
+                "Checkpoints that ended with an error; each is tried again.",
+                checkpoints.errors,
+            ),
+        ],
+    );
     let name = "checkpoint_held_seconds_max";
     text.describe(name, "The longest that the writer was held for a checkpoint.", "gauge");
     text.sample(name, "", &[], checkpoints.writer_held_us_max as f64 / 1e6);
@@ -179,6 +187,14 @@ impl Exposition {
         }
         let labels: Vec<String> = written.iter().map(|(name, value)| label(name, value)).collect();
         Self { text: String::new(), labels: labels.join(",") }
+    }
+
+    /// Metrics of one number each, without labels of their own.
+    fn plain(&mut self, kind: &str, metrics: &[(&str, &str, u64)]) {
+        for (name, help, value) in metrics {
+            self.describe(name, help, kind);
+            self.sample(name, "", &[], value);
+        }
     }
 
     fn describe(&mut self, name: &str, help: &str, kind: &str) {
