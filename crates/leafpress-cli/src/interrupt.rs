@@ -4,10 +4,19 @@
 //! Must never: touch files itself. Whoever does the work removes what it
 //! began; what a second ctrl-C leaves lying is removed by the next load.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::exit::Status;
 use crate::output;
+
+/// A flag that is set at the first signal; the second ends the process.
+pub fn flag() -> Arc<AtomicBool> {
+    let flag = Arc::new(AtomicBool::new(false));
+    let raised = Arc::clone(&flag);
+    on_interrupt(move || raised.store(true, Ordering::Relaxed));
+    flag
+}
 
 /// Calls `stop` at the first signal, and ends the process at the second.
 pub fn on_interrupt(stop: impl Fn() + Send + 'static) {

@@ -8,8 +8,6 @@
 //! it for the parent to clean up.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use leafpress_bench::generate::{self, FileSize, TextFormat};
 use leafpress_bench::options::{BenchOptions, Experiment};
@@ -44,8 +42,6 @@ fn run_experiments(flags: &BenchFlags) -> Status {
         return fail(&error, to_stdout);
     }
     let options = bench_options(flags, json);
-    let cancel = Arc::clone(&options.cancel);
-    interrupt::on_interrupt(move || cancel.store(true, Ordering::Relaxed));
 
     let mut shown = BenchProgress::new(progress::is_wanted(false));
     let outcome = experiment::run(&options, &mut |event| shown.update(&event));
@@ -81,7 +77,7 @@ fn bench_options(flags: &BenchFlags, json: Option<PathBuf>) -> BenchOptions {
         only: flags.only.clone(),
         quick: flags.quick,
         json,
-        cancel: Arc::new(AtomicBool::new(false)),
+        cancel: interrupt::flag(),
     }
 }
 

@@ -14,9 +14,7 @@ use crate::{interrupt, output, summary};
 
 /// Measures one place.
 pub fn run(flags: &StorageFlags) -> Status {
-    let is_stopping = Arc::new(AtomicBool::new(false));
-    let stop = Arc::clone(&is_stopping);
-    interrupt::on_interrupt(move || stop.store(true, Ordering::Relaxed));
+    let is_stopping = interrupt::flag();
 
     let doing = format!("measuring the storage of {}", flags.path.display());
     let spinner = Spinner::start(progress::is_wanted(flags.json), doing);

@@ -2,8 +2,7 @@
 //!
 //! Must never: change the file, or create one; see `leafpress::verify`.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 use leafpress::verify::{VerifyOptions, verify};
 
@@ -14,9 +13,7 @@ use crate::{interrupt, output, summary};
 
 /// Checks one database.
 pub fn run(flags: &VerifyFlags) -> Status {
-    let is_stopping = Arc::new(AtomicBool::new(false));
-    let stop = Arc::clone(&is_stopping);
-    interrupt::on_interrupt(move || stop.store(true, Ordering::Relaxed));
+    let is_stopping = interrupt::flag();
 
     let options = VerifyOptions::default()
         .quick(flags.quick)
