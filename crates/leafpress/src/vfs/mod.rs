@@ -37,6 +37,7 @@
 //! Must never: hold a promise about durability. What a sync means is up to the
 //! implementation, and is tested by the crash simulator.
 
+pub mod atomic;
 mod layer;
 mod slow_sync;
 mod words;

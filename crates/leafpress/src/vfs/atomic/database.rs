@@ -1,0 +1,258 @@
+//! What all openings of one database in this process know together.
+//!
+//! The database file, its journal and its WAL are opened apart, by several
+//! connections; each of them tells the others here what the bit depends on.
+//!
+//! Invariants:
+//! 1. `journals_open` and `wals_open` count open files, also those of connections
+//!    that do nothing at the moment.
+//! 2. `synced` says how names and journal looked when all of it had been synced by us
+//!    under a lock that kept every other writer of this database away.
+//! 3. `is_refused` never becomes false again while the database is open anywhere.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::{
+    AtomicDisk, AtomicState, AtomicUnits, FileStamp, Mend, NoAtomicWrites, Stamp, WhyJournal,
+};
+use crate::vfs::VfsResult;
+
+/// The disk, and what is done for it.
+pub(super) struct Ground {
+    pub disk: Box<dyn AtomicDisk>,
+    without: Vec<Mend>,
+}
+
+impl Ground {
+    pub fn new(disk: Box<dyn AtomicDisk>) -> Self {
+        Self { disk, without: Vec::new() }
+    }
+
+    pub fn take_out(&mut self, mend: Mend) {
+        self.without.push(mend);
+    }
+
+    pub fn does(&self, mend: Mend) -> bool {
+        self.without.is_empty() || !self.without.contains(&mend)
+    }
+}
+
+/// What one opening of the database file knows of it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Facts {
+    pub is_writable: bool,
+    pub units: Result<AtomicUnits, NoAtomicWrites>,
+    /// As it was last read or written.
+    pub header: Option<Header>,
+}
+
+/// What page 1 says of all pages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Header {
+    pub page_bytes: u32,
+    pub is_wal: bool,
+}
+
+impl Header {
+    /// So many bytes from the start of the file say it.
+    pub const BYTES: usize = 20;
+
+    /// What the first bytes of the file say; `None` if that is nothing sensible.
+    pub fn read(start: &[u8]) -> Option<Self> {
+        let header = start.get(16..20)?;
+        let page_bytes = match u32::from(u16::from_be_bytes([header[0], header[1]])) {
+            1 => 65536,
+            bytes => bytes,
+        };
+        let is_sound = page_bytes.is_power_of_two() && (512..=65536).contains(&page_bytes);
+        is_sound.then_some(Self { page_bytes, is_wal: header[2] > 1 || header[3] > 1 })
+    }
+}
+
+/// How the names in the folder and the journal looked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Names {
+    folder: Stamp,
+    journal: FileStamp,
+}
+
+/// One database, by its path.
+pub(super) struct Database {
+    path: String,
+    journal_path: String,
+    journals_open: AtomicU32,
+    wals_open: AtomicU32,
+    /// SQLite was told that it needs no journal file: it keeps the next one in memory.
+    has_promised: AtomicBool,
+    /// That journal is now in a file after all, which was not synced.
+    has_spilled_journal: AtomicBool,
+    is_refused: AtomicBool,
+    synced: Mutex<Option<Names>>,
+    /// Of the opening that learned something last; for reports.
+    latest: Mutex<Option<Facts>>,
+}
+
+impl Database {
+    pub fn new(path: &str) -> Self {
+        Self {
+            path: path.to_owned(),
+            journal_path: format!("{path}-journal"),
+            journals_open: AtomicU32::new(0),
+            wals_open: AtomicU32::new(0),
+            has_promised: AtomicBool::new(false),
+            has_spilled_journal: AtomicBool::new(false),
+            is_refused: AtomicBool::new(false),
+            synced: Mutex::new(None),
+            latest: Mutex::new(None),
+        }
+    }
+
+    /// May one page be written in place now, and if not, why?
+    pub fn state(&self, facts: &Facts, ground: &Ground) -> AtomicState {
+        match self.page_bytes_or_why(facts, ground) {
+            Ok((units, page_bytes)) => AtomicState::Whole { by: units.by, page_bytes },
+            Err(why) => AtomicState::Journal { why },
+        }
+    }
+
+    /// The size of a page that may be written in place now.
+    pub fn page_bytes_in_place(&self, facts: &Facts, ground: &Ground) -> Option<u32> {
+        self.page_bytes_or_why(facts, ground).ok().map(|(_, page_bytes)| page_bytes)
+    }
+
+    /// The same, to be told to SQLite.
+    pub fn promise(&self, facts: &Facts, ground: &Ground) -> Option<u32> {
+        let page_bytes = self.page_bytes_in_place(facts, ground);
+        if page_bytes.is_some() {
+            self.has_promised.store(true, Ordering::Release);
+        }
+        page_bytes
+    }
+
+    fn page_bytes_or_why(
+        &self,
+        facts: &Facts,
+        ground: &Ground,
+    ) -> Result<(AtomicUnits, u32), WhyJournal> {
+        if !facts.is_writable {
+            return Err(WhyJournal::ReadOnly);
+        }
+        let units = facts.units.map_err(WhyJournal::NoAtomicWrites)?;
+        let header = facts.header.ok_or(WhyJournal::NotKnownYet)?;
+        if header.is_wal || self.wals_open.load(Ordering::Acquire) > 0 {
+            return Err(WhyJournal::Wal);
+        }
+        if !units.cover(header.page_bytes) {
+            return Err(WhyJournal::PageSize { page_bytes: header.page_bytes, units });
+        }
+        if self.is_refused.load(Ordering::Acquire) {
+            return Err(WhyJournal::Refused);
+        }
+        if self.journal_is_open() && ground.does(Mend::NoBitBesideJournal) {
+            return Err(WhyJournal::JournalOpen);
+        }
+        Ok((units, header.page_bytes))
+    }
+
+    pub fn learned(&self, facts: &Facts) {
+        let mut latest = lock(&self.latest);
+        // Whoever only reads does not say how others write.
+        if facts.is_writable || latest.is_none() {
+            *latest = Some(*facts);
+        }
+    }
+
+    pub fn latest(&self) -> Option<Facts> {
+        *lock(&self.latest)
+    }
+
+    pub fn refuse(&self) {
+        self.is_refused.store(true, Ordering::Release);
+    }
+
+    pub fn journal_is_open(&self) -> bool {
+        self.journals_open.load(Ordering::Acquire) > 0
+    }
+
+    /// A journal file was opened. If SQLite could have kept it in memory, it did so
+    /// until now, and nothing that it holds has been synced.
+    pub fn journal_opened(&self, ground: &Ground) {
+        self.journals_open.fetch_add(1, Ordering::AcqRel);
+        let may_be_spilled = self.has_promised.swap(false, Ordering::AcqRel);
+        if may_be_spilled && ground.does(Mend::SyncSpilledJournal) {
+            self.has_spilled_journal.store(true, Ordering::Release);
+        }
+    }
+
+    pub fn journal_closed(&self) {
+        self.journals_open.fetch_sub(1, Ordering::AcqRel);
+        self.has_spilled_journal.store(false, Ordering::Release);
+    }
+
+    pub fn journal_synced(&self) {
+        self.has_spilled_journal.store(false, Ordering::Release);
+    }
+
+    pub fn wal_opened(&self) {
+        self.wals_open.fetch_add(1, Ordering::AcqRel);
+    }
+
+    pub fn wal_closed(&self) {
+        self.wals_open.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    /// Before a page is written beside a journal: what SQLite moved there from its
+    /// memory without a sync.
+    pub fn sync_spilled_journal(&self, ground: &Ground) -> VfsResult<()> {
+        if self.has_spilled_journal.load(Ordering::Acquire) {
+            ground.disk.sync_file(&self.journal_path)?;
+            ground.disk.sync_folder_of(&self.path)?;
+            self.journal_synced();
+        }
+        Ok(())
+    }
+
+    /// Before the first page is written in place after others may have written: what
+    /// they did to the journal and to its name must not be undone by a power cut.
+    ///
+    /// Called with the database locked for writing.
+    pub fn sync_what_others_left(&self, ground: &Ground) -> VfsResult<()> {
+        let mut synced = lock(&self.synced);
+        let now = self.names(ground, *synced)?;
+        if now.is_some() && *synced == now {
+            return Ok(());
+        }
+        *synced = None;
+        ground.disk.sync_file(&self.journal_path)?;
+        ground.disk.sync_folder_of(&self.path)?;
+        // As it was *before* the syncs, so that what changed since is seen next time.
+        *synced = now;
+        Ok(())
+    }
+
+    /// The journal was deleted and the folder synced, under a lock for writing: nobody
+    /// else has touched this journal since.
+    pub fn journal_deleted(&self, ground: &Ground) {
+        let folder = ground.disk.folder_stamp(&self.path).ok().flatten();
+        *lock(&self.synced) = folder.map(|folder| Names { folder, journal: FileStamp::Absent });
+    }
+
+    /// How it looks now; `None` where that cannot be relied on.
+    fn names(&self, ground: &Ground, before: Option<Names>) -> VfsResult<Option<Names>> {
+        let Some(folder) = ground.disk.folder_stamp(&self.path)? else { return Ok(None) };
+        // No name was made since, so that what was absent is so still.
+        if let Some(before) = before
+            && before == (Names { folder, journal: FileStamp::Absent })
+        {
+            return Ok(Some(before));
+        }
+        let journal = ground.disk.file_stamp(&self.journal_path)?;
+        let is_certain = journal != FileStamp::There(None);
+        Ok(is_certain.then_some(Names { folder, journal }))
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
