@@ -38,6 +38,7 @@
 //! implementation, and is tested by the crash simulator.
 
 pub mod atomic;
+pub mod count;
 mod layer;
 mod slow_sync;
 mod words;

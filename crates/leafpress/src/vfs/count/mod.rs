@@ -1,0 +1,251 @@
+//! What SQLite does to its files: how often, how much, and for how long.
+//!
+//! [`Counted`] stands over another VFS and hands every call on; [`IoCounters`] is where
+//! it counts, and [`IoStats`] what was counted up to now. Several VFSes may count
+//! together.
+//!
+//! ```text
+//! SQLite ──► Counted<V> ──► V ──► …            Counted<V> ──┐
+//!                 │                                         ├──► IoCounters ──► IoStats
+//!                 └── by file kind and operation            │     (atomics)     (a copy)
+//!                                              Counted<D> ──┘
+//! ```
+//!
+//! ```
+//! use leafpress::vfs::count::{Counted, IoCounters};
+//! use leafpress::vfs::{PlatformVfs, register};
+//! # let folder = tempfile::tempdir()?;
+//! # let path = folder.path().join("a.db");
+//!
+//! let counters = IoCounters::new();
+//! let registration = register("counted", Counted::new(PlatformVfs::new(), &counters), false)?;
+//! let connection = rusqlite::Connection::open_with_flags_and_vfs(
+//!     path, rusqlite::OpenFlags::default(), registration.name(),
+//! )?;
+//! connection.execute_batch("CREATE TABLE t (x); PRAGMA synchronous = EXTRA")?;
+//! let before = counters.snapshot();
+//! connection.execute("INSERT INTO t VALUES (1)", [])?;
+//! let insert = counters.snapshot().since(&before);
+//! assert_eq!(insert.database.sync.calls, 1);
+//! assert_eq!((insert.journal.open.calls, insert.journal.delete.calls), (1, 1));
+//! println!("{insert}");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Invariants:
+//! 1. Every call of an operation in [`FileIo`] that comes by is counted once, whether it
+//!    succeeds or not, and timed once.
+//! 2. Once no call is under way, a snapshot is exact, however many threads there were.
+//!    While calls are under way it is not of one moment: one call may be in its time
+//!    and not yet in its bytes.
+//!
+//! Must never: change a call or its answer, lock, or allocate on the way of a call but
+//! that which opens a file.
+
+mod file;
+mod latency;
+mod stats;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
+
+pub use latency::Latency;
+pub use stats::{FileIo, IoStats, OpIo};
+
+use self::file::CountedFile;
+use self::latency::LatencyCounter;
+use self::stats::{Kind, Operation};
+use crate::vfs::{Access, FileKind, OpenFlags, Opened, Vfs, VfsError, VfsResult};
+
+/// Where calls are counted. Clones count together.
+#[derive(Debug, Clone, Default)]
+pub struct IoCounters(Arc<Kinds>);
+
+/// By kind, each made when the first file of it is: 11 KB.
+type Kinds = [OnceLock<Arc<KindCounters>>; Kind::ALL.len()];
+
+impl IoCounters {
+    /// Nothing counted yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// What was counted up to now.
+    pub fn snapshot(&self) -> IoStats {
+        IoStats::build(|kind| {
+            self.0[kind as usize].get().map_or_else(FileIo::default, |counters| counters.snapshot())
+        })
+    }
+
+    fn kind(&self, kind: Kind) -> &Arc<KindCounters> {
+        self.0[kind as usize].get_or_init(Arc::default)
+    }
+}
+
+/// The counters of one kind of files.
+#[derive(Debug, Default)]
+struct KindCounters([OperationCounters; Operation::ALL.len()]);
+
+/// `calls` is not here: it is what was timed and what was not.
+#[derive(Debug, Default)]
+struct OperationCounters {
+    latency: LatencyCounter,
+    bytes: AtomicU64,
+    untimed_calls: AtomicU64,
+}
+
+impl KindCounters {
+    /// Makes a call, and counts it with the time that it took.
+    #[inline]
+    fn timed<T>(&self, operation: Operation, call: impl FnOnce() -> T) -> T {
+        let began = Instant::now();
+        let answer = call();
+        let took = began.elapsed();
+        let ns = took.as_secs().saturating_mul(1_000_000_000) + u64::from(took.subsec_nanos());
+        self.0[operation as usize].latency.record(ns);
+        answer
+    }
+
+    /// Counts a call that was made inside of another.
+    fn untimed(&self, operation: Operation) {
+        self.0[operation as usize].untimed_calls.fetch_add(1, Ordering::Relaxed);
+    }
+
+    #[inline]
+    fn moved(&self, operation: Operation, bytes: usize) {
+        self.0[operation as usize].bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    fn snapshot(&self) -> FileIo {
+        FileIo::build(|operation| {
+            let counters = &self.0[operation as usize];
+            let latency = counters.latency.snapshot();
+            let untimed_calls = counters.untimed_calls.load(Ordering::Relaxed);
+            OpIo {
+                calls: latency.calls() + untimed_calls,
+                bytes: counters.bytes.load(Ordering::Relaxed),
+                latency,
+            }
+        })
+    }
+}
+
+/// A VFS (or another way to the disk) that hands everything on and counts it.
+#[derive(Debug)]
+pub struct Counted<T> {
+    inner: T,
+    counters: IoCounters,
+}
+
+impl<T> Counted<T> {
+    /// All that is asked of `inner` is counted in `counters` from now on.
+    pub fn new(inner: T, counters: &IoCounters) -> Self {
+        Self { inner, counters: counters.clone() }
+    }
+
+    /// The counters of a file of which only the path is known.
+    fn by_path(&self, path: &str) -> &KindCounters {
+        self.counters.kind(kind_of_path(path))
+    }
+}
+
+impl<V: Vfs> Vfs for Counted<V> {
+    fn open(&self, path: Option<&str>, flags: OpenFlags) -> VfsResult<Opened> {
+        let own = self.counters.kind(kind_of_file(flags.kind()));
+        let opened = own.timed(Operation::Open, || self.inner.open(path, flags))?;
+        let file = CountedFile {
+            below: opened.file,
+            own: Arc::clone(own),
+            all: self.counters.clone(),
+            syncs_folder: syncs_folder(flags),
+        };
+        Ok(Opened { file: Box::new(file), flags: opened.flags })
+    }
+
+    fn delete(&self, path: &str, sync_folder: bool) -> VfsResult<()> {
+        let counters = self.by_path(path);
+        let answer = counters.timed(Operation::Delete, || self.inner.delete(path, sync_folder));
+        // What could not be deleted needs no sync.
+        let was_deleted = matches!(answer, Ok(()) | Err(VfsError::IO_SYNC_FOLDER));
+        if sync_folder && was_deleted && SYNCS_FOLDERS {
+            counters.untimed(Operation::FolderSync);
+        }
+        answer
+    }
+
+    fn exists(&self, path: &str, access: Access) -> VfsResult<bool> {
+        self.by_path(path).timed(Operation::Stat, || self.inner.exists(path, access))
+    }
+
+    fn full_path(&self, path: &str) -> VfsResult<String> {
+        self.inner.full_path(path)
+    }
+}
+
+/// Does the platform's VFS sync folders? On Windows there is nothing of the kind.
+const SYNCS_FOLDERS: bool = cfg!(unix);
+
+/// The first sync of each opening of such a file syncs the folder after it: SQLite's
+/// Unix VFS does so whether or not the file was new.
+const fn syncs_folder(flags: OpenFlags) -> bool {
+    let is_journal =
+        matches!(flags.kind(), FileKind::MainJournal | FileKind::SuperJournal | FileKind::Wal);
+    SYNCS_FOLDERS && is_journal && flags.contains(OpenFlags::CREATE)
+}
+
+const fn kind_of_file(kind: FileKind) -> Kind {
+    match kind {
+        FileKind::MainDb => Kind::Database,
+        FileKind::MainJournal => Kind::Journal,
+        FileKind::SuperJournal => Kind::SuperJournal,
+        FileKind::Wal => Kind::Wal,
+        FileKind::TempDb | FileKind::TempJournal | FileKind::Subjournal | FileKind::TransientDb => {
+            Kind::Temp
+        }
+    }
+}
+
+/// SQLite names a journal and a log after their database. Only somebody who calls a
+/// database so is counted wrongly.
+fn kind_of_path(path: &str) -> Kind {
+    if path.ends_with("-journal") {
+        Kind::Journal
+    } else if path.ends_with("-wal") {
+        Kind::Wal
+    } else if is_super_journal(path) {
+        Kind::SuperJournal
+    } else {
+        Kind::Database
+    }
+}
+
+/// A super-journal's name ends with `-mj`, six hexadecimal digits, a 9 and two more.
+fn is_super_journal(path: &str) -> bool {
+    let Some((_, end)) = path.as_bytes().split_last_chunk::<12>() else { return false };
+    end.starts_with(b"-mj") && end[9] == b'9' && end[3..].iter().all(u8::is_ascii_hexdigit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_tell_what_a_file_is_for() {
+        for (path, kind) in [
+            ("/a.db", Kind::Database),
+            ("/a.db-journal", Kind::Journal),
+            ("/a.db-wal", Kind::Wal),
+            ("/a.db-mj12AB3F9C7", Kind::SuperJournal),
+            ("-mj12AB3F9C7", Kind::SuperJournal),
+            ("/a.db-mj12AB3F8C7", Kind::Database),
+            ("/a.db-mj12AB3F9CX", Kind::Database),
+            ("/a.db-mj12AB3F9C7.db", Kind::Database),
+            ("mj12AB3F9C7", Kind::Database),
+            ("/ü-mj12AB3F9C7", Kind::SuperJournal),
+            ("", Kind::Database),
+        ] {
+            assert_eq!(kind_of_path(path), kind, "{path}");
+        }
+    }
+}
