@@ -10,6 +10,7 @@
 //! | [`storage`] | what the disk under a path can do |
 //! | [`writer`] | many small transactions of many callers, grouped in few commits |
 //! | [`checkpoint`] | when the write-ahead log is copied into the database, and how large it may become |
+//! | [`memory`] | what SQLite needs of it, and how to need less |
 //! | [`verify`] | is a database sound? |
 //! | [`vfs`] | what stands between SQLite and the disk, in safe Rust |
 //! | [`Error`] | what happened, where, what is on disk now, what to do |
@@ -53,6 +54,7 @@ mod error;
 pub mod fuzzing;
 mod input;
 pub mod load;
+pub mod memory;
 pub mod profile;
 mod schema;
 mod sort;

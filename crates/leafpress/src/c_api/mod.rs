@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `connection` | questions to an open connection: deferred keys |
 //! | `database_file` | the file under an open database: syncing it |
+//! | `memory` | how much of it SQLite uses; the lookaside block |
 //! | `registration` | a `Vfs` under a name: what SQLite calls with a path |
 //! | `file` | what SQLite calls with an open file of ours |
 //! | `platform` | the way out again: SQLite's own VFS as a `Vfs` |
@@ -19,6 +20,7 @@ pub(crate) mod connection;
 pub(crate) mod control;
 pub(crate) mod database_file;
 mod file;
+pub(crate) mod memory;
 pub(crate) mod platform;
 pub(crate) mod registration;
 pub(crate) mod shared_memory;
