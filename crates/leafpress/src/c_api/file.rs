@@ -13,6 +13,7 @@ use rusqlite::ffi;
 
 use super::control::FileControl;
 use super::guarded;
+use super::mapped::MappedBytes;
 use super::registration::OpenGuard;
 use super::shared_memory::ShmRegion;
 use crate::vfs::{LockLevel, ShmLock, SyncKind, VfsError, VfsFile, VfsResult};
@@ -29,7 +30,11 @@ struct CFile {
 /// The fields are dropped in this order: memory that the file mapped before the file,
 /// and what keeps its `Vfs` alive last.
 struct OpenFile {
+    /// One for each pointer that SQLite was given and has not given back: a page for
+    /// each level of each open cursor, so a few.
+    mapped: Vec<MappedBytes>,
     regions: Vec<ShmRegion>,
+    maps_memory: bool,
     file: Box<dyn VfsFile>,
     _guard: OpenGuard,
 }
@@ -43,8 +48,15 @@ pub(super) unsafe fn place(
     file: Box<dyn VfsFile>,
     guard: OpenGuard,
 ) {
-    let methods = if file.has_shared_memory() { &METHODS } else { &METHODS_WITHOUT_SHM };
-    let open = Box::new(OpenFile { regions: Vec::new(), file, _guard: guard });
+    let maps_memory = file.maps_memory();
+    let methods = match (file.has_shared_memory(), maps_memory) {
+        (true, true) => &METHODS,
+        (false, true) => &METHODS_WITHOUT_SHM,
+        (true, false) => &METHODS_WITHOUT_MAPPING,
+        (false, false) => &METHODS_WITHOUT_BOTH,
+    };
+    let (mapped, regions) = (Vec::new(), Vec::new());
+    let open = Box::new(OpenFile { mapped, regions, maps_memory, file, _guard: guard });
     let c_file =
         CFile { base: ffi::sqlite3_file { pMethods: methods }, state: Box::into_raw(open) };
     // SAFETY: by the caller's word.
@@ -52,7 +64,7 @@ pub(super) unsafe fn place(
 }
 
 static METHODS: ffi::sqlite3_io_methods = ffi::sqlite3_io_methods {
-    iVersion: 2,
+    iVersion: 3,
     xClose: Some(close),
     xRead: Some(read),
     xWrite: Some(write),
@@ -69,18 +81,25 @@ static METHODS: ffi::sqlite3_io_methods = ffi::sqlite3_io_methods {
     xShmLock: Some(shm_lock),
     xShmBarrier: Some(shm_barrier),
     xShmUnmap: Some(shm_unmap),
-    xFetch: None,
-    xUnfetch: None,
+    xFetch: Some(fetch),
+    xUnfetch: Some(unfetch),
 };
 
 static METHODS_WITHOUT_SHM: ffi::sqlite3_io_methods = ffi::sqlite3_io_methods {
-    iVersion: 1,
     xShmMap: None,
     xShmLock: None,
     xShmBarrier: None,
     xShmUnmap: None,
     ..METHODS
 };
+
+/// By the version SQLite knows that it need not even try to map, so that a file which
+/// does not map costs what it cost before.
+static METHODS_WITHOUT_MAPPING: ffi::sqlite3_io_methods =
+    ffi::sqlite3_io_methods { iVersion: 2, xFetch: None, xUnfetch: None, ..METHODS };
+
+static METHODS_WITHOUT_BOTH: ffi::sqlite3_io_methods =
+    ffi::sqlite3_io_methods { iVersion: 1, xFetch: None, xUnfetch: None, ..METHODS_WITHOUT_SHM };
 
 /// Runs `call` on the state of an open file.
 ///
@@ -226,17 +245,20 @@ unsafe extern "C" fn file_control(
     opcode: c_int,
     argument: *mut c_void,
 ) -> c_int {
-    // A file that maps itself would be read behind the back of every decorator: the
-    // answer is that zero bytes are mapped, whatever was asked for.
-    if opcode == ffi::SQLITE_FCNTL_MMAP_SIZE {
-        if !argument.is_null() {
-            // SAFETY: SQLite's word; for this opcode it is a place for an answer.
-            unsafe { *argument.cast::<i64>() = 0 };
+    let control = |open: &mut OpenFile| {
+        // Where some decorator does not map, its file must not be mapped below it: the
+        // answer is that zero bytes are, whatever was asked for.
+        if opcode == ffi::SQLITE_FCNTL_MMAP_SIZE && !open.maps_memory {
+            if !argument.is_null() {
+                // SAFETY: SQLite's word; for this opcode it is a place for an answer.
+                unsafe { *argument.cast::<i64>() = 0 };
+            }
+            return Ok(());
         }
-        return ffi::SQLITE_OK;
-    }
+        open.file.file_control(FileControl::new(opcode, argument))
+    };
     // SAFETY: SQLite's word.
-    unsafe { with_file(file, |open| open.file.file_control(FileControl::new(opcode, argument))) }
+    unsafe { with_file(file, control) }
 }
 
 unsafe extern "C" fn sector_size(file: *mut ffi::sqlite3_file) -> c_int {
@@ -331,4 +353,49 @@ unsafe extern "C" fn shm_unmap(file: *mut ffi::sqlite3_file, delete: c_int) -> c
     };
     // SAFETY: SQLite's word.
     unsafe { with_file(file, unmap) }
+}
+
+unsafe extern "C" fn fetch(
+    file: *mut ffi::sqlite3_file,
+    offset: i64,
+    bytes: c_int,
+    answer: *mut *mut c_void,
+) -> c_int {
+    // SAFETY: SQLite's word.
+    unsafe { *answer = std::ptr::null_mut() };
+    let fetch = |open: &mut OpenFile| {
+        let bytes = usize::try_from(bytes).map_err(|_| VfsError::IO_MAP)?;
+        let offset = unsigned(offset, VfsError::IO_MAP)?;
+        let Some(mapped) = open.file.fetch(offset, bytes)? else { return Ok(()) };
+        if mapped.bytes() < bytes || !mapped.pointer().cast::<u64>().is_aligned() {
+            // SQLite reads instead.
+            return open.file.unfetch(mapped);
+        }
+        // SAFETY: SQLite's word; the bytes are held until they are given up below.
+        unsafe { *answer = mapped.pointer() };
+        open.mapped.push(mapped);
+        Ok(())
+    };
+    // SAFETY: SQLite's word.
+    unsafe { with_file(file, fetch) }
+}
+
+unsafe extern "C" fn unfetch(
+    file: *mut ffi::sqlite3_file,
+    _offset: i64,
+    pointer: *mut c_void,
+) -> c_int {
+    let unfetch = |open: &mut OpenFile| {
+        if pointer.is_null() {
+            // What is mapped may be wrong by now: another process cut the file.
+            return if open.mapped.is_empty() { open.file.unmap() } else { Ok(()) };
+        }
+        // Two that are in the same place are alike, so it does not matter which goes.
+        match open.mapped.iter().rposition(|held| held.pointer() == pointer) {
+            Some(index) => open.file.unfetch(open.mapped.swap_remove(index)),
+            None => Ok(()),
+        }
+    };
+    // SAFETY: SQLite's word.
+    unsafe { with_file(file, unfetch) }
 }

@@ -8,6 +8,7 @@
 //! | `registration` | a `Vfs` under a name: what SQLite calls with a path |
 //! | `file` | what SQLite calls with an open file of ours |
 //! | `platform` | the way out again: SQLite's own VFS as a `Vfs` |
+//! | `mapped` | a file's bytes in memory, for as long as anybody may look at them |
 //! | `shared_memory`, `control` | what passes through without being looked into |
 //! | `beside` | what SQLite's calls carry and the traits have no room for |
 //!
@@ -20,6 +21,7 @@ pub(crate) mod connection;
 pub(crate) mod control;
 pub(crate) mod database_file;
 mod file;
+pub(crate) mod mapped;
 pub(crate) mod memory;
 pub(crate) mod platform;
 pub(crate) mod registration;

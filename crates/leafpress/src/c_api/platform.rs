@@ -14,7 +14,8 @@ use std::sync::{Arc, OnceLock};
 use rusqlite::ffi;
 
 use super::control::FileControl;
-use super::shared_memory::ShmRegion;
+use super::mapped::{Dropped, MappedBytes, Reference};
+use super::shared_memory::{PlatformPointer, ShmRegion};
 use super::{beside, checked};
 use crate::vfs::{
     Access, FileKind, LockLevel, OpenFlags, Opened, ShmLock, SyncKind, Vfs, VfsError, VfsFile,
@@ -36,6 +37,10 @@ const SHM_REGION_BYTES: usize = 32 * 1024;
 /// The platform counts its regions in 16 bits, and would count for ever above; this is
 /// a WAL of a terabyte.
 const SHM_REGIONS_MAX: u32 = 60_000;
+
+/// The platform adds what it wants to be readable behind mapped bytes (256 of them) to
+/// the end of what it was asked for, and does not look whether the sum overflows.
+const ROOM_BEHIND_MAPPED: i64 = 4096;
 
 /// By name, as a VFS that a program made its default may be withdrawn again.
 const PLATFORM_NAME: &CStr = if cfg!(windows) { c"win32" } else { c"unix" };
@@ -65,8 +70,8 @@ impl Platform {
     }
 }
 
-/// The platform's own VFS, the one that SQLite calls `unix` or `win32`, shared memory
-/// included. Memory-mapped I/O is not offered.
+/// The platform's own VFS, the one that SQLite calls `unix` or `win32`, with all that it
+/// can do: shared memory, and memory-mapped files where `PRAGMA mmap_size` asks for it.
 ///
 /// Its files and those of plain connections lock each other out as they should, in one
 /// process and between processes.
@@ -107,7 +112,9 @@ impl Vfs for PlatformVfs {
             return Err(VfsError::CANNOT_OPEN);
         }
         let (handle, flags) = PlatformHandle::open(self.platform()?, path, flags)?;
-        Ok(Opened { file: Box::new(PlatformFile(Arc::new(handle))), flags })
+        let file =
+            PlatformFile { handle: Arc::new(handle), mapped_references: 0, unmap_is_due: false };
+        Ok(Opened { file: Box::new(file), flags })
     }
 
     fn delete(&self, path: &str, sync_folder: bool) -> VfsResult<()> {
@@ -187,16 +194,18 @@ impl Drop for Filename {
 
 /// An open `sqlite3_file` of the platform's.
 ///
-/// Held by the one `PlatformFile` that uses it, and by the `ShmRegion`s that it mapped.
+/// Held by the one `PlatformFile` that uses it, and by the `ShmRegion`s and `MappedBytes`
+/// that it mapped.
 /// Invariants: `file` was opened, and its path lives in `_name` (dropped after it).
 pub(super) struct PlatformHandle {
     file: NonNull<ffi::sqlite3_file>,
     _name: Option<Filename>,
+    pub(super) dropped: Dropped,
 }
 
 // SAFETY: the platform's file may be used from any thread, one at a time. Only the
-// `PlatformFile` uses it, through `&mut self`; a `ShmRegion` never does, but may be the
-// last to hold it, and then closes it alone.
+// `PlatformFile` uses it, through `&mut self`; a `ShmRegion` or a `MappedBytes` never
+// does, but may be the last to hold it, and then closes it alone.
 unsafe impl Send for PlatformHandle {}
 // SAFETY: as above; a shared reference offers nothing.
 unsafe impl Sync for PlatformHandle {}
@@ -223,7 +232,7 @@ impl PlatformHandle {
             let file = NonNull::new(memory).ok_or(VfsError::NO_MEMORY)?;
             file.as_ptr().cast::<u8>().write_bytes(0, bytes);
             let code = open(vfs, c_name, file.as_ptr(), flags.0, &raw mut flags_out);
-            let handle = Self { file, _name: name };
+            let handle = Self { file, _name: name, dropped: Dropped::default() };
             checked(code)?;
             Ok((handle, OpenFlags(flags_out)))
         }
@@ -239,10 +248,16 @@ impl Drop for PlatformHandle {
     fn drop(&mut self) {
         let file = self.file.as_ptr();
         if let Some(methods) = self.methods() {
-            let (unmap, close) = (methods.xShmUnmap, methods.xClose);
-            // SAFETY: the file is open, and nobody holds memory that it mapped. To unmap
-            // what is not mapped does nothing.
+            let (unfetch, unmap, close) = (methods.xUnfetch, methods.xShmUnmap, methods.xClose);
+            let dropped = self.dropped.take();
+            // SAFETY: the file is open, and nobody holds memory that it mapped. Each of
+            // the references is given back once. To unmap what is not mapped does nothing.
             unsafe {
+                if let Some(unfetch) = unfetch {
+                    for Reference { offset, pointer } in dropped {
+                        unfetch(file, offset, pointer.0);
+                    }
+                }
                 if let Some(unmap) = unmap {
                     unmap(file, 0);
                 }
@@ -257,15 +272,22 @@ impl Drop for PlatformHandle {
 }
 
 /// The platform's file as a `VfsFile`.
-struct PlatformFile(Arc<PlatformHandle>);
+struct PlatformFile {
+    handle: Arc<PlatformHandle>,
+    /// How many the platform counts; those in `handle.dropped` too.
+    mapped_references: usize,
+    /// SQLite was told that what is mapped may not be valid any more, at a time when
+    /// somebody still held some of it.
+    unmap_is_due: bool,
+}
 
 /// Calls a method of the platform's file; `$missing` is the error if there is none.
 macro_rules! platform {
     ($self:ident, $method:ident($($argument:expr),*), $missing:expr) => {{
-        let method = $self.0.methods().and_then(|methods| methods.$method).ok_or($missing)?;
+        let method = $self.handle.methods().and_then(|methods| methods.$method).ok_or($missing)?;
         // SAFETY: the file is open and used by this thread only, as `&mut self` says;
         // buffers have the size that is said, and places for answers outlive the call.
-        checked(unsafe { method($self.0.file.as_ptr() $(, $argument)*) })
+        checked(unsafe { method($self.handle.file.as_ptr() $(, $argument)*) })
     }};
 }
 
@@ -275,6 +297,21 @@ impl PlatformFile {
         let there = self.size()?.saturating_sub(offset);
         let less_than_wanted = wanted.saturating_sub(1);
         Ok(usize::try_from(there).unwrap_or(less_than_wanted).min(less_than_wanted))
+    }
+
+    fn give_back(&mut self, Reference { offset, pointer }: Reference) -> VfsResult<()> {
+        self.mapped_references -= 1;
+        platform!(self, xUnfetch(offset, pointer.0), VfsError::IO_MAP)
+    }
+
+    /// Gives back what was dropped since the last call. Without mapping it is nothing.
+    fn give_back_dropped(&mut self) {
+        if self.mapped_references > 0 {
+            for reference in self.handle.dropped.take() {
+                // The platform cannot fail in it, and nobody waits for the answer.
+                let _ = self.give_back(reference);
+            }
+        }
     }
 }
 
@@ -338,25 +375,68 @@ impl VfsFile for PlatformFile {
     }
 
     fn file_control(&mut self, control: FileControl<'_>) -> VfsResult<()> {
+        // The platform changes no mapping of which it counts references.
+        self.give_back_dropped();
         // What it carries was made by SQLite for this opcode.
         platform!(self, xFileControl(control.opcode, control.argument), VfsError::NOT_FOUND)
     }
 
     fn sector_bytes(&self) -> u32 {
-        let method = self.0.methods().and_then(|methods| methods.xSectorSize);
+        let method = self.handle.methods().and_then(|methods| methods.xSectorSize);
         // SAFETY: the file is open, and used by this thread only.
-        let bytes = method.map(|method| unsafe { method(self.0.file.as_ptr()) });
+        let bytes = method.map(|method| unsafe { method(self.handle.file.as_ptr()) });
         bytes.and_then(|bytes| u32::try_from(bytes).ok()).unwrap_or(4096)
     }
 
     fn device_characteristics(&self) -> i32 {
-        let method = self.0.methods().and_then(|methods| methods.xDeviceCharacteristics);
+        let method = self.handle.methods().and_then(|methods| methods.xDeviceCharacteristics);
         // SAFETY: as above.
-        method.map_or(0, |method| unsafe { method(self.0.file.as_ptr()) })
+        method.map_or(0, |method| unsafe { method(self.handle.file.as_ptr()) })
+    }
+
+    fn maps_memory(&self) -> bool {
+        self.handle
+            .methods()
+            .is_some_and(|methods| methods.iVersion >= 3 && methods.xFetch.is_some())
+    }
+
+    fn fetch(&mut self, offset: u64, bytes: usize) -> VfsResult<Option<MappedBytes>> {
+        let error = VfsError::IO_MAP;
+        let (place, count) = (c_offset(offset, error)?, c_size(bytes, error)?);
+        if place.checked_add(i64::from(count) + ROOM_BEHIND_MAPPED).is_none() {
+            return Err(error);
+        }
+        self.give_back_dropped();
+        if self.unmap_is_due && self.unmap().is_err() {
+            return Ok(None);
+        }
+        let mut pointer: *mut c_void = ptr::null_mut();
+        platform!(self, xFetch(place, count, &raw mut pointer), error)?;
+        if pointer.is_null() {
+            return Ok(None);
+        }
+        self.mapped_references += 1;
+        let reference = Reference { offset: place, pointer: PlatformPointer(pointer) };
+        Ok(Some(MappedBytes::of_platform(reference, bytes, Arc::clone(&self.handle))))
+    }
+
+    fn unfetch(&mut self, mapped: MappedBytes) -> VfsResult<()> {
+        mapped.taken_back(&self.handle).map_or(Ok(()), |reference| self.give_back(reference))
+    }
+
+    fn unmap(&mut self) -> VfsResult<()> {
+        self.give_back_dropped();
+        self.unmap_is_due = self.mapped_references > 0;
+        if self.unmap_is_due {
+            return Err(VfsError::IO_MAP);
+        }
+        platform!(self, xUnfetch(0, ptr::null_mut()), VfsError::IO_MAP)
     }
 
     fn has_shared_memory(&self) -> bool {
-        self.0.methods().is_some_and(|methods| methods.iVersion >= 2 && methods.xShmMap.is_some())
+        self.handle
+            .methods()
+            .is_some_and(|methods| methods.iVersion >= 2 && methods.xShmMap.is_some())
     }
 
     fn shm_map(&mut self, region: u32, bytes: usize, extend: bool) -> VfsResult<Option<ShmRegion>> {
@@ -373,7 +453,7 @@ impl VfsFile for PlatformFile {
         if !read_only {
             answer?;
         }
-        let region = || ShmRegion::of_platform(pointer, bytes, read_only, Arc::clone(&self.0));
+        let region = || ShmRegion::of_platform(pointer, bytes, read_only, Arc::clone(&self.handle));
         Ok((!pointer.is_null()).then(region))
     }
 
@@ -394,16 +474,16 @@ impl VfsFile for PlatformFile {
     }
 
     fn shm_barrier(&mut self) {
-        if let Some(method) = self.0.methods().and_then(|methods| methods.xShmBarrier) {
+        if let Some(method) = self.handle.methods().and_then(|methods| methods.xShmBarrier) {
             // SAFETY: the file is open, and used by this thread only.
-            unsafe { method(self.0.file.as_ptr()) };
+            unsafe { method(self.handle.file.as_ptr()) };
         }
     }
 
     /// Refused as long as anybody holds a region: it would be memory that is gone. Then
     /// it is unmapped when the last of them lets go.
     fn shm_unmap(&mut self, delete: bool) -> VfsResult<()> {
-        if Arc::strong_count(&self.0) > 1 {
+        if Arc::strong_count(&self.handle) > 1 {
             return Err(VfsError::IO_SHM_MAP);
         }
         platform!(self, xShmUnmap(c_int::from(delete)), VfsError::IO_SHM_MAP)

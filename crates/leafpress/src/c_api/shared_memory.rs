@@ -27,11 +27,13 @@ enum Memory {
     Platform { pointer: PlatformPointer, _keeps_mapped: Arc<PlatformHandle> },
 }
 
+/// Where the platform mapped something. Also of a file's own bytes.
 #[derive(Clone, Copy)]
-struct PlatformPointer(*mut c_void);
+pub(super) struct PlatformPointer(pub(super) *mut c_void);
 
 // SAFETY: the pointer is only handed to SQLite, whose use of shared memory is made for
-// several threads; `PlatformHandle` keeps it valid and is `Send` and `Sync` itself.
+// several threads, and which only reads a file's bytes; `PlatformHandle` keeps it valid
+// and is `Send` and `Sync` itself.
 unsafe impl Send for PlatformPointer {}
 // SAFETY: as above; there is nothing to do with a shared reference to it.
 unsafe impl Sync for PlatformPointer {}

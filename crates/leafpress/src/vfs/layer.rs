@@ -11,13 +11,19 @@
 //! Must never: do anything by itself, as whoever stacks layers counts on each of
 //! them changing only what it says.
 
-use super::{FileControl, LockLevel, ShmLock, ShmRegion, SyncKind, VfsFile, VfsResult};
+use super::{
+    FileControl, LockLevel, MappedBytes, ShmLock, ShmRegion, SyncKind, VfsFile, VfsResult,
+};
 
 /// A [`VfsFile`] that hands on to another whatever it does not override.
 ///
 /// Every method but the first two is the [`VfsFile`]'s of the same name: the file
 /// below answers, with its errors. Calls on what is below go through
 /// [`below_mut`](Self::below_mut), or through your own field, which is the same.
+///
+/// The exception is mapped memory, as it is read past every layer. A layer that does
+/// not mind says so by overriding [`maps_memory`](Self::maps_memory) with what the file
+/// below answers; then [`fetch`](Self::fetch) is handed on too.
 ///
 /// ```
 /// use leafpress::vfs::{
@@ -133,6 +139,24 @@ pub trait FileLayer: Send {
         self.below().device_characteristics()
     }
 
+    /// No, unless this layer lets what is mapped be read past its
+    /// [`read`](Self::read); then `self.below().maps_memory()`.
+    fn maps_memory(&self) -> bool {
+        false
+    }
+
+    fn fetch(&mut self, offset: u64, bytes: usize) -> VfsResult<Option<MappedBytes>> {
+        if self.maps_memory() { self.below_mut().fetch(offset, bytes) } else { Ok(None) }
+    }
+
+    fn unfetch(&mut self, mapped: MappedBytes) -> VfsResult<()> {
+        self.below_mut().unfetch(mapped)
+    }
+
+    fn unmap(&mut self) -> VfsResult<()> {
+        self.below_mut().unmap()
+    }
+
     fn has_shared_memory(&self) -> bool {
         self.below().has_shared_memory()
     }
@@ -198,6 +222,22 @@ impl<L: FileLayer> VfsFile for L {
 
     fn device_characteristics(&self) -> i32 {
         FileLayer::device_characteristics(self)
+    }
+
+    fn maps_memory(&self) -> bool {
+        FileLayer::maps_memory(self)
+    }
+
+    fn fetch(&mut self, offset: u64, bytes: usize) -> VfsResult<Option<MappedBytes>> {
+        FileLayer::fetch(self, offset, bytes)
+    }
+
+    fn unfetch(&mut self, mapped: MappedBytes) -> VfsResult<()> {
+        FileLayer::unfetch(self, mapped)
+    }
+
+    fn unmap(&mut self) -> VfsResult<()> {
+        FileLayer::unmap(self)
     }
 
     fn has_shared_memory(&self) -> bool {

@@ -31,7 +31,8 @@
 //! - One file is used by one thread at a time, but not always by the same one.
 //! - A panic becomes `SQLITE_IOERR`; the file is used and closed afterwards all the same.
 //! - Randomness, sleeping, the time and extensions are always the platform's.
-//! - Memory-mapped I/O is not offered: `PRAGMA mmap_size` has no effect.
+//! - `PRAGMA mmap_size` has an effect only where the file and each layer over it say that
+//!   they map memory: what is mapped is read without a call of [`VfsFile::read`].
 //! - Paths are UTF-8. A database whose path is not cannot be opened.
 //!
 //! Must never: hold a promise about durability. What a sync means is up to the
@@ -44,6 +45,7 @@ mod slow_sync;
 mod words;
 
 pub use crate::c_api::control::FileControl;
+pub use crate::c_api::mapped::MappedBytes;
 pub use crate::c_api::platform::PlatformVfs;
 pub use crate::c_api::registration::{Registration, register};
 pub use crate::c_api::shared_memory::ShmRegion;
@@ -183,6 +185,43 @@ pub trait VfsFile: Send {
     /// What the device can be relied on for: bits of [`characteristics`].
     fn device_characteristics(&self) -> i32 {
         0
+    }
+
+    /// May SQLite map this file into memory and read its bytes there, past
+    /// [`read`](Self::read)? If not, `PRAGMA mmap_size` answers 0 and the three methods
+    /// below are never called. Asked once, when the file has been opened.
+    fn maps_memory(&self) -> bool {
+        false
+    }
+
+    /// `bytes` bytes of the file from `offset` on, mapped; `None` (always right) makes
+    /// SQLite read them. What is returned came from a [`PlatformVfs`]'s file, and stays
+    /// mapped as long as it is held, here or by SQLite.
+    ///
+    /// # Errors
+    /// `IO_MAP`, which fails the statement.
+    fn fetch(&mut self, offset: u64, bytes: usize) -> VfsResult<Option<MappedBytes>> {
+        let _ = (offset, bytes);
+        Ok(None)
+    }
+
+    /// SQLite needs these bytes no longer. To drop them does, but they count as mapped
+    /// until the file they came from is called again.
+    ///
+    /// # Errors
+    /// `IO_MAP`; SQLite does not mind.
+    fn unfetch(&mut self, mapped: MappedBytes) -> VfsResult<()> {
+        drop(mapped);
+        Ok(())
+    }
+
+    /// What was mapped may not be valid any more, as somebody else may have cut the file
+    /// and let it grow: it is to be mapped anew before the next [`fetch`](Self::fetch).
+    ///
+    /// # Errors
+    /// `IO_MAP` as long as somebody holds some of it; nothing more is mapped until then.
+    fn unmap(&mut self) -> VfsResult<()> {
+        Ok(())
     }
 
     /// Can this file's connections share memory? If not, SQLite refuses WAL mode

@@ -60,6 +60,10 @@ impl FileLayer for SlowFile {
         &mut *self.inner
     }
 
+    fn maps_memory(&self) -> bool {
+        self.inner.maps_memory()
+    }
+
     fn sync(&mut self, kind: SyncKind) -> VfsResult<()> {
         self.inner.sync(kind)?;
         thread::sleep(self.delay);

@@ -53,6 +53,8 @@ impl VfsError {
     pub const IO_SHM_MAP: Self = Self(ffi::SQLITE_IOERR_SHMMAP);
     /// A lock of the shared memory failed for another reason than somebody else's lock.
     pub const IO_SHM_LOCK: Self = Self(ffi::SQLITE_IOERR_SHMLOCK);
+    /// A file could not be mapped into memory, or not yet be unmapped.
+    pub const IO_MAP: Self = Self(ffi::SQLITE_IOERR_MMAP);
     /// The disk is full.
     pub const FULL: Self = Self(ffi::SQLITE_FULL);
     /// Somebody else holds a lock that stands in the way.

@@ -4,6 +4,7 @@ mod errors;
 mod hooked;
 mod in_memory;
 mod layer;
+mod mapping;
 mod memory_vfs;
 mod platform;
 mod registration;

@@ -1,0 +1,98 @@
+//! Bytes of a file that the platform mapped, as SQLite asks for after `PRAGMA mmap_size`.
+//!
+//! Nobody in Rust looks into them: SQLite reads its pages there. What matters here is
+//! that they stay mapped as long as anybody may look: as long as a [`MappedBytes`] is
+//! held, and the glue holds one for each pointer that SQLite was given. Invariants:
+//!
+//! 1. A `MappedBytes` is one of the references that the platform counts. It is given
+//!    back exactly once.
+//! 2. The platform unmaps only when it counts none (`PlatformFile::unmap` sees to it)
+//!    or when the file is closed, and the file is open as long as its handle is held.
+//! 3. Only `PlatformFile`, through `&mut self`, gives a reference back, as the platform
+//!    counts without a lock. One that is dropped, by whichever thread, is noted in
+//!    [`Dropped`] until the file is used again or closed.
+
+use std::ffi::c_void;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::platform::PlatformHandle;
+use super::shared_memory::PlatformPointer;
+
+/// Bytes of a file, mapped into memory as long as this is held.
+///
+/// The file stays open as long, with its locks; so a decorator that keeps one longer
+/// than SQLite needs it holds up others, and does no other harm. Whoever cuts the file
+/// below what SQLite looks at, be it another process, ends this one with a signal, as
+/// with every mapped file.
+pub struct MappedBytes {
+    reference: Reference,
+    bytes: usize,
+    /// `None` once it has been given back.
+    handle: Option<Arc<PlatformHandle>>,
+}
+
+/// What the platform must be told to give a reference back.
+#[derive(Clone, Copy)]
+pub(super) struct Reference {
+    pub(super) offset: i64,
+    pub(super) pointer: PlatformPointer,
+}
+
+impl MappedBytes {
+    /// What the platform has just mapped for `handle`, and counts.
+    pub(super) fn of_platform(
+        reference: Reference,
+        bytes: usize,
+        handle: Arc<PlatformHandle>,
+    ) -> Self {
+        Self { reference, bytes, handle: Some(handle) }
+    }
+
+    /// How many bytes it has.
+    pub const fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Where they are, as long as this is held.
+    pub(super) const fn pointer(&self) -> *mut c_void {
+        self.reference.pointer.0
+    }
+
+    /// The reference, to be given back now; `None` (and it is dropped) if it is not
+    /// this file's.
+    pub(super) fn taken_back(mut self, by: &Arc<PlatformHandle>) -> Option<Reference> {
+        self.handle.take_if(|handle| Arc::ptr_eq(handle, by)).map(|_| self.reference)
+    }
+}
+
+impl Drop for MappedBytes {
+    fn drop(&mut self) {
+        if let Some(handle) = self.handle.take() {
+            handle.dropped.note(self.reference);
+        }
+    }
+}
+
+impl fmt::Debug for MappedBytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MappedBytes")
+            .field("offset", &self.reference.offset)
+            .field("bytes", &self.bytes)
+            .finish_non_exhaustive()
+    }
+}
+
+/// References to a file that were dropped, and that the platform still counts.
+#[derive(Default)]
+pub(super) struct Dropped(Mutex<Vec<Reference>>);
+
+impl Dropped {
+    fn note(&self, reference: Reference) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(reference);
+    }
+
+    pub(super) fn take(&self) -> Vec<Reference> {
+        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
