@@ -43,6 +43,28 @@ impl fmt::Display for BadRow {
     }
 }
 
+/// A statement of a script that SQLite refused, or a text that is none.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct ScriptError {
+    /// The script's name: a path, `<stdin>`, or the flag it stands behind.
+    pub file: String,
+    /// Line of the word at fault (or of the statement's start), counted from 1.
+    pub line: u64,
+    /// Byte column in that line, counted from 1.
+    pub column: u64,
+    /// What is wrong, in SQLite's words where it said it.
+    pub reason: String,
+    /// The statement; cut where long.
+    pub sql: String,
+}
+
+impl fmt::Display for ScriptError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { file, line, column, reason, sql } = self;
+        write!(f, "{file}:{line}:{column}: {reason}\n  {sql}")
+    }
+}
+
 /// What kind of failure it was.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -91,6 +113,9 @@ pub enum ErrorKind {
         /// Its values, as SQL would write them, cut where long.
         values: Option<String>,
     },
+    /// A statement of a script failed.
+    #[error("{0}")]
+    Script(Box<ScriptError>),
     /// The operating system refused an operation.
     #[error("cannot {action} {}: {source}", path.display())]
     Io {

@@ -12,6 +12,7 @@
 //! | [`checkpoint`] | when the write-ahead log is copied into the database, and how large it may become |
 //! | [`memory`] | what SQLite needs of it, and how to need less |
 //! | [`verify`] | is a database sound? |
+//! | [`io_report`] | what each transaction of a script costs the disk, and why |
 //! | [`vfs`] | what stands between SQLite and the disk, in safe Rust |
 //! | [`Error`] | what happened, where, what is on disk now, what to do |
 //!
@@ -53,6 +54,7 @@ mod error;
 #[doc(hidden)]
 pub mod fuzzing;
 mod input;
+pub mod io_report;
 pub mod load;
 pub mod memory;
 pub mod profile;
@@ -63,5 +65,5 @@ pub mod verify;
 pub mod vfs;
 pub mod writer;
 
-pub use error::{BadRow, Error, ErrorKind, Result};
+pub use error::{BadRow, Error, ErrorKind, Result, ScriptError};
 pub use profile::Profile;

@@ -181,8 +181,10 @@ enum Access {
 }
 
 /// A file that looks like a database, and how it stood at the start.
+///
+/// Whoever else reads a database without a trace begins with one of these too.
 #[derive(Debug)]
-struct Candidate {
+pub(crate) struct Candidate {
     /// As the caller named it, for messages.
     named: PathBuf,
     /// Absolute, links resolved, as SQLite does before it looks for the files beside it.
@@ -206,7 +208,9 @@ impl Stamp {
 }
 
 impl Candidate {
-    fn look_at(named: &Path) -> Result<Self> {
+    /// Finds out how the file can be read; refuses what is no database, and
+    /// what would have to be recovered first.
+    pub(crate) fn look_at(named: &Path) -> Result<Self> {
         let path = fs::canonicalize(named).map_err(|source| cannot_read(named, source))?;
         let metadata = fs::metadata(&path).map_err(|source| cannot_read(named, source))?;
         let refuse = |reason: &str| Err(not_checkable(named, reason));
@@ -217,14 +221,20 @@ impl Candidate {
             return refuse("is not a regular file, so it cannot be a database");
         }
         if metadata.len() == 0 {
-            return refuse("is empty: SQLite takes that for a new database, with nothing to check");
+            return refuse("is empty: SQLite takes that for a new database, with nothing in it");
         }
         let access = choose_access(named, &path, metadata.len())?;
         let stamp = Stamp::of(&path);
         Ok(Self { named: named.to_owned(), path, access, stamp })
     }
 
-    fn open(&self) -> rusqlite::Result<Connection> {
+    /// Its path: absolute, links resolved.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// A connection that reads, and makes no file.
+    pub(crate) fn open(&self) -> rusqlite::Result<Connection> {
         let parameters = match self.access {
             Access::Locked => "mode=ro",
             Access::WithLog => "mode=ro&readonly_shm=1",
@@ -255,17 +265,31 @@ impl Candidate {
         }
     }
 
-    /// Without locks a writer can come in between; then what was found is worth nothing.
-    fn still_the_same(&self) -> Result<()> {
+    /// Without locks a writer can come in between; then what was read is worth nothing.
+    pub(crate) fn still_the_same(&self) -> Result<()> {
         if self.access == Access::Immutable && Stamp::of(&self.path) != self.stamp {
-            return Err(not_checkable(&self.named, "was written to while it was being checked")
-                .to_do("check again; a database that is in use is read together with its log"));
+            return Err(not_checkable(&self.named, "was written to while it was being read")
+                .to_do("try again; a database that is in use is read together with its log"));
         }
         Ok(())
     }
 
-    fn needs_recovery(&self) -> Error {
-        needs_recovery(&self.named)
+    /// What it means that SQLite could not read it.
+    pub(crate) fn refused(&self, action: &'static str, error: rusqlite::Error) -> Error {
+        let named = &self.named;
+        match error.sqlite_error_code() {
+            Some(ErrorCode::OperationInterrupted) => ErrorKind::Cancelled.into(),
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
+                not_checkable(named, "is locked by a program that is writing it")
+                    .to_do("try again when that is done")
+            }
+            Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen) => needs_recovery(named),
+            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
+                not_checkable(named, &format!("is damaged: {}", sqlite_says(&error)))
+                    .to_do("see what leafpress verify says, and restore or recover it first")
+            }
+            _ => Error::sqlite(action, error),
+        }
     }
 }
 
@@ -386,7 +410,7 @@ pub(crate) fn uri(path: &Path, parameters: &str) -> String {
 fn cannot_read(path: &Path, source: io::Error) -> Error {
     let is_missing = source.kind() == io::ErrorKind::NotFound;
     let error = Error::io("read", path, source);
-    if is_missing { error.to_do("check the name; verify never makes a file") } else { error }
+    if is_missing { error.to_do("check the name; no file was made") } else { error }
 }
 
 fn not_checkable(path: &Path, reason: &str) -> Error {
@@ -401,7 +425,7 @@ fn needs_recovery(path: &Path) -> Error {
     )
     .to_do(format!(
         "let SQLite recover it, which writes to it: sqlite3 '{}' 'PRAGMA schema_version'; then \
-         verify again",
+         try again",
         path.display()
     ))
 }
@@ -504,7 +528,6 @@ impl Check<'_> {
 
     /// Tells damage, which is a finding, from what kept SQLite from checking.
     fn sort_out(&mut self, error: rusqlite::Error) -> Result<()> {
-        let named = &self.candidate.named;
         match error.sqlite_error_code() {
             // Its first bytes, or the log beside it, are those of a database:
             // "not a database" means that its header is damaged.
@@ -515,15 +538,7 @@ impl Check<'_> {
                 }
                 Ok(())
             }
-            Some(ErrorCode::OperationInterrupted) => Err(ErrorKind::Cancelled.into()),
-            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
-                Err(not_checkable(named, "is locked by a program that is writing it")
-                    .to_do("try again when that is done"))
-            }
-            Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen) => {
-                Err(self.candidate.needs_recovery())
-            }
-            _ => Err(Error::sqlite("check the database", error)),
+            _ => Err(self.candidate.refused("check the database", error)),
         }
     }
 }
