@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
+use leafpress::vfs::count::{Counted, IoCounters};
 use leafpress::vfs::{
     Access, FileLayer, OpenFlags, Opened, Vfs, VfsFile, VfsResult, characteristics, register,
 };
@@ -90,6 +91,8 @@ fn every_call_goes_through_once() {
     let direct = calls_of_session("layer-none", |vfs| vfs);
     assert_eq!(calls_of_session("layer-one", Glass), direct);
     assert_eq!(calls_of_session("layer-two", |vfs| Glass(Glass(vfs))), direct);
+    let counted = |vfs| Counted::new(vfs, &IoCounters::new());
+    assert_eq!(calls_of_session("layer-counted", counted), direct);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! VFSes written in Rust, judged by SQLite on top of them.
 
+mod count;
 mod errors;
 mod hooked;
 mod in_memory;
@@ -7,7 +8,10 @@ mod layer;
 mod mapping;
 mod memory_vfs;
 mod platform;
+mod recording;
 mod registration;
+#[cfg(target_os = "linux")]
+mod system_calls;
 
 use std::path::Path;
 
