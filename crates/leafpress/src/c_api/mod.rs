@@ -1,4 +1,5 @@
-//! The one folder with `unsafe`: what rusqlite does not offer of SQLite's C interface.
+//! The one folder with `unsafe`: what rusqlite does not offer of SQLite's C interface,
+//! and one call of Linux that goes with its locks.
 //!
 //! | | |
 //! |---|---|
@@ -10,6 +11,7 @@
 //! | `platform` | the way out again: SQLite's own VFS as a `Vfs` |
 //! | `mapped` | a file's bytes in memory, for as long as anybody may look at them |
 //! | `shared_memory`, `control` | what passes through without being looked into |
+//! | `range_lock` | a lock that belongs to one descriptor, so that it can be closed |
 //! | `beside` | what SQLite's calls carry and the traits have no room for |
 //!
 //! Everything that leaves this folder is safe to call with any argument. It must
@@ -24,6 +26,8 @@ mod file;
 pub(crate) mod mapped;
 pub(crate) mod memory;
 pub(crate) mod platform;
+#[cfg(target_os = "linux")]
+pub(crate) mod range_lock;
 pub(crate) mod registration;
 pub(crate) mod shared_memory;
 

@@ -72,9 +72,7 @@ impl Copy {
         let refused = |error| candidate.refused("read the database", error);
         let source = candidate.open().map_err(refused)?;
         // From here on the copy is of one moment.
-        source
-            .execute_batch("BEGIN; SELECT count(*) FROM sqlite_schema")
-            .map_err(refused)?;
+        source.execute_batch("BEGIN; SELECT count(*) FROM sqlite_schema").map_err(refused)?;
         check_room(folder, bytes_of(&source).map_err(refused)?)?;
         let name = original.file_name().unwrap_or_default();
         let scratch = Scratch::make(folder, &name.to_string_lossy())?;
@@ -103,7 +101,8 @@ impl Copy {
         candidate: &Candidate,
         stop: &dyn Fn() -> bool,
     ) -> Result<()> {
-        let refused = |source| Error::sqlite("write the copy", source).to_do("see that there is room");
+        let refused =
+            |source| Error::sqlite("write the copy", source).to_do("see that there is room");
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
             | OpenFlags::SQLITE_OPEN_CREATE
             | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -280,8 +279,7 @@ mod tests {
     #[test]
     fn what_only_the_log_holds_is_copied_while_others_have_it_open() {
         let folder = tempfile::tempdir().unwrap();
-        let open =
-            database(folder.path(), "PRAGMA journal_mode=WAL; PRAGMA wal_autocheckpoint=0");
+        let open = database(folder.path(), "PRAGMA journal_mode=WAL; PRAGMA wal_autocheckpoint=0");
         let before = names_in(folder.path());
         let copy = Copy::make(&folder.path().join("a.db"), None, NEVER).unwrap();
         assert_eq!(rows_in(copy.path()), 9000);

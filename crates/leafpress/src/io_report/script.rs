@@ -366,7 +366,8 @@ mod tests {
 
     #[test]
     fn quotes_hide_semicolons() {
-        for text in ["SELECT 'a;''b'", "SELECT \"a;\"\"\"", "SELECT `;`", "SELECT [;]", "SELECT 1 --;"]
+        for text in
+            ["SELECT 'a;''b'", "SELECT \"a;\"\"\"", "SELECT `;`", "SELECT [;]", "SELECT 1 --;"]
         {
             let found = split(text);
             assert_eq!(found.len(), 1, "{text}: {found:?}");
@@ -376,7 +377,8 @@ mod tests {
     #[test]
     fn a_trigger_ends_at_its_end() {
         let body = "AFTER INSERT ON t BEGIN UPDATE t SET a = CASE WHEN b THEN 1 END; SELECT 2; END";
-        for head in ["CREATE TRIGGER x", "create temp trigger x", "EXPLAIN CREATE TRIGGER \"end\""] {
+        for head in ["CREATE TRIGGER x", "create temp trigger x", "EXPLAIN CREATE TRIGGER \"end\""]
+        {
             let text = format!("{head} {body}; SELECT 1");
             assert_eq!(split(&text).len(), 2, "{text}");
         }

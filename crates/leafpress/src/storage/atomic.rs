@@ -43,7 +43,8 @@ impl AtomicWrites {
         Self::from_answers(ask_statx(file), device.and_then(|it| it.atomic_write_unit_max_bytes))
     }
 
-    fn from_answers(units: Option<(u32, u32)>, device_max_bytes: Option<u32>) -> Self {
+    /// From what `statx` says of the file (`None`: nothing), and `/sys` of its device.
+    pub(crate) fn from_answers(units: Option<(u32, u32)>, device_max_bytes: Option<u32>) -> Self {
         let by = match (units, device_max_bytes) {
             (Some((_, 0)), _) => AtomicBy::None,
             (Some((_, max)), Some(device_max)) if max <= device_max => AtomicBy::Hardware,
@@ -64,15 +65,24 @@ impl AtomicWrites {
     }
 }
 
+/// `STATX_WRITE_ATOMIC` of `<linux/stat.h>`, since Linux 6.11.
 #[cfg(target_os = "linux")]
-fn ask_statx(file: &File) -> Option<(u32, u32)> {
-    use rustix::fs::{AtFlags, StatxFlags, statx};
+pub(crate) const WRITE_ATOMIC: rustix::fs::StatxFlags =
+    rustix::fs::StatxFlags::from_bits_retain(0x1_0000);
 
-    /// `STATX_WRITE_ATOMIC` of `<linux/stat.h>`, since Linux 6.11.
-    const WRITE_ATOMIC: StatxFlags = StatxFlags::from_bits_retain(0x1_0000);
-    let answer = statx(file, "", AtFlags::EMPTY_PATH, WRITE_ATOMIC).ok()?;
+/// The smallest and the largest unit in an answer to [`WRITE_ATOMIC`]; `None` if it
+/// holds none, as of an old kernel.
+#[cfg(target_os = "linux")]
+pub(crate) fn units_in(answer: &rustix::fs::Statx) -> Option<(u32, u32)> {
     let is_answered = answer.stx_mask & WRITE_ATOMIC.bits() != 0;
     is_answered.then_some((answer.stx_atomic_write_unit_min, answer.stx_atomic_write_unit_max))
+}
+
+#[cfg(target_os = "linux")]
+fn ask_statx(file: &File) -> Option<(u32, u32)> {
+    use rustix::fs::{AtFlags, statx};
+
+    units_in(&statx(file, "", AtFlags::EMPTY_PATH, WRITE_ATOMIC).ok()?)
 }
 
 #[cfg(not(target_os = "linux"))]

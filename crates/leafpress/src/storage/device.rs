@@ -44,7 +44,12 @@ impl Device {
         // btrfs and others show a number of their own; then what is mounted helps.
         let by_source = || device_number(Path::new(file_system.source.as_deref()?));
         let numbers = [file_system.device, by_source()];
-        numbers.into_iter().flatten().find_map(|number| Self::numbered(Path::new("/sys"), number))
+        numbers.into_iter().flatten().find_map(Self::of_number)
+    }
+
+    /// The device with this major and minor number, if the system names one.
+    pub(crate) fn of_number(number: (u32, u32)) -> Option<Self> {
+        Self::numbered(Path::new("/sys"), number)
     }
 
     fn numbered(sys: &Path, (major, minor): (u32, u32)) -> Option<Self> {

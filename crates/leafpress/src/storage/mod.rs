@@ -26,7 +26,7 @@ use serde::Serialize;
 
 use crate::error::{Error, ErrorKind, Result};
 
-mod atomic;
+pub(crate) mod atomic;
 mod device;
 mod file_system;
 mod mounts;

@@ -41,6 +41,8 @@
 pub mod atomic;
 pub mod count;
 mod layer;
+mod leafpress_vfs;
+mod platform_disk;
 mod slow_sync;
 mod words;
 
@@ -50,6 +52,8 @@ pub use crate::c_api::platform::PlatformVfs;
 pub use crate::c_api::registration::{Registration, register};
 pub use crate::c_api::shared_memory::ShmRegion;
 pub use layer::FileLayer;
+pub use leafpress_vfs::{LeafpressVfs, leafpress_vfs};
+pub use platform_disk::PlatformDisk;
 pub use slow_sync::SlowSync;
 pub use words::{
     Access, FileKind, LockLevel, OpenFlags, ShmLock, SyncKind, VfsError, VfsResult, characteristics,

@@ -1,0 +1,119 @@
+//! The VFS that Leafpress brings along, one for the process: counted, and with
+//! commits of one page in place where the disk proves that it writes pages whole.
+//!
+//! ```text
+//! SQLite ─► AtomicPages ─┬─► Counted ─► the platform's VFS
+//!                        └─► Counted ─► the platform's disk
+//! ```
+//!
+//! Nobody gets it who did not ask for it: it is never the default VFS. The profile
+//! `rollback` asks; anybody else may, by its name.
+//!
+//! Must never: be withdrawn, as connections may be open through it to the end.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::atomic::{AtomicPages, AtomicState, AtomicUnits, NoAtomicWrites};
+use super::count::{Counted, IoCounters, IoStats};
+use super::platform_disk::PlatformDisk;
+use super::{PlatformVfs, Registration, Vfs, register};
+use crate::error::Result;
+
+/// A VFS of the whole process, known to SQLite by its [`name`](Self::name).
+pub struct LeafpressVfs {
+    name: &'static str,
+    pages: Arc<AtomicPages<Counted<PlatformVfs>>>,
+    counters: IoCounters,
+    _registration: Registration,
+}
+
+/// The VFS `leafpress`; with `assume` the VFS `leafpress-assume-atomic`, which takes the
+/// user's word that the disk writes pages of 512 to 65,536 bytes whole.
+///
+/// It is registered at the first call. On systems other than Linux all transactions
+/// have a journal, and all else is the same. The word is for file systems that write
+/// whole records but do not say so, as ZFS with a `recordsize` of at least a page; if
+/// it is not true, a power cut can corrupt the database.
+///
+/// ```
+/// let vfs = leafpress::vfs::leafpress_vfs(false)?;
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("a.db");
+/// let connection = rusqlite::Connection::open_with_flags_and_vfs(
+///     &path, rusqlite::OpenFlags::default(), vfs.name(),
+/// ).unwrap();
+/// connection.execute_batch("PRAGMA synchronous = EXTRA; CREATE TABLE t (x)").unwrap();
+/// println!("{}", vfs.state(&path).unwrap());
+/// println!("{}", vfs.io());
+/// # Ok::<(), leafpress::Error>(())
+/// ```
+///
+/// # Errors
+/// A usage error if something else has taken the name; SQLite's own.
+pub fn leafpress_vfs(assume: bool) -> Result<&'static LeafpressVfs> {
+    static MADE: Mutex<[Option<&'static LeafpressVfs>; 2]> = Mutex::new([None; 2]);
+    let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
+    let place = &mut made[usize::from(assume)];
+    if let Some(vfs) = *place {
+        return Ok(vfs);
+    }
+    let vfs = LeafpressVfs::register(assume)?;
+    Ok(place.insert(Box::leak(Box::new(vfs))))
+}
+
+impl LeafpressVfs {
+    fn register(assume: bool) -> Result<Self> {
+        let (name, disk) = if assume {
+            ("leafpress-assume-atomic", PlatformDisk::assuming())
+        } else {
+            ("leafpress", PlatformDisk::new())
+        };
+        let counters = IoCounters::new();
+        let below = Counted::new(PlatformVfs::new(), &counters);
+        let pages = Arc::new(AtomicPages::new(below, disk));
+        let registration = register(name, Arc::clone(&pages), false)?;
+        Ok(Self { name, pages, counters, _registration: registration })
+    }
+
+    /// As `open_with_flags_and_vfs` and `?vfs=` in a URI take it.
+    pub const fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// What all connections through it did up to now.
+    pub fn io(&self) -> IoStats {
+        self.counters.snapshot()
+    }
+
+    /// How a transaction of one page would be committed now; `None` if no connection has
+    /// the database open through this VFS.
+    pub fn state(&self, database: &Path) -> Option<AtomicState> {
+        self.pages.state(&self.full_path(database)?)
+    }
+
+    /// What writes of whole pages the disk has for this database, whatever the size of
+    /// its pages; `None` as above.
+    pub fn units(
+        &self,
+        database: &Path,
+    ) -> Option<std::result::Result<AtomicUnits, NoAtomicWrites>> {
+        self.pages.units(&self.full_path(database)?)
+    }
+
+    /// Does a connection have the journal file of this database open?
+    pub fn journal_is_open(&self, database: &Path) -> bool {
+        self.full_path(database).is_some_and(|path| self.pages.journal_is_open(&path))
+    }
+
+    /// The path as SQLite knows the database.
+    fn full_path(&self, database: &Path) -> Option<String> {
+        self.pages.full_path(database.to_str()?).ok()
+    }
+}
+
+impl std::fmt::Debug for LeafpressVfs {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LeafpressVfs").field("name", &self.name).finish_non_exhaustive()
+    }
+}

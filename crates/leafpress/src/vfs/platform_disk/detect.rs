@@ -1,0 +1,69 @@
+//! What the kernel says of one file: which it is, and how it can be written whole.
+//!
+//! Must never: open the file, since closing it again would drop locks.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::path::Path;
+
+use rustix::fs::{AtFlags, CWD, FileType, Statx, StatxFlags, statx};
+
+use crate::storage::atomic::{WRITE_ATOMIC, units_in};
+use crate::storage::{AtomicBy, AtomicWrites, Device};
+use crate::vfs::atomic::{AtomicProof, AtomicUnits, NoAtomicWrites};
+
+/// A file, whatever its names: no two that exist at a time have the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Inode {
+    pub device: (u32, u32),
+    pub number: u64,
+}
+
+/// What is known of a file.
+pub(super) struct Facts {
+    pub inode: Inode,
+    pub is_regular: bool,
+    /// The smallest and the largest atomic write, in bytes; `None` if nobody says.
+    units: Option<(u32, u32)>,
+}
+
+impl Facts {
+    /// Of the file that `path` names now.
+    pub fn of_path(path: &Path) -> io::Result<Self> {
+        Ok(Self::from_answer(&statx(CWD, path, AtFlags::empty(), Self::QUESTIONS)?))
+    }
+
+    /// Of an open file.
+    pub fn of_open(file: impl AsFd) -> io::Result<Self> {
+        Ok(Self::from_answer(&statx(file, "", AtFlags::EMPTY_PATH, Self::QUESTIONS)?))
+    }
+
+    const QUESTIONS: StatxFlags = StatxFlags::TYPE.union(StatxFlags::INO).union(WRITE_ATOMIC);
+
+    fn from_answer(answer: &Statx) -> Self {
+        let device = (answer.stx_dev_major, answer.stx_dev_minor);
+        let kind = FileType::from_raw_mode(answer.stx_mode.into());
+        Self {
+            inode: Inode { device, number: answer.stx_ino },
+            is_regular: kind == FileType::RegularFile,
+            units: units_in(answer),
+        }
+    }
+
+    /// The sizes in which this file can be written atomically, and by whom.
+    ///
+    /// Without `/sys` nobody can prove that the disk does it, so it counts as software.
+    pub fn atomic_units(&self) -> Result<AtomicUnits, NoAtomicWrites> {
+        let (bytes_min, bytes_max) = self.units.ok_or(NoAtomicWrites::NotTold)?;
+        if bytes_max == 0 {
+            return Err(NoAtomicWrites::NotOffered);
+        }
+        let device = Device::of_number(self.inode.device);
+        let device_max = device.and_then(|it| it.atomic_write_unit_max_bytes);
+        let by = match AtomicWrites::from_answers(self.units, device_max).by {
+            AtomicBy::Hardware => AtomicProof::Hardware,
+            _ => AtomicProof::Software,
+        };
+        Ok(AtomicUnits { bytes_min, bytes_max, by })
+    }
+}
