@@ -211,7 +211,8 @@ pub const SMALL_SPILL_PAGES: u32 = 16;
 /// # Errors
 /// SQLite's: `SQLITE_BUSY` if a statement is open already, or if somebody else holds the
 /// database; and whatever reading its first page may say. The connection works then,
-/// but is larger than it should be. Nothing on disk is changed in any case.
+/// but is larger than it should be. On disk nothing changes in any case, but that a
+/// transaction which a crash had cut short is rolled back, as by any first statement.
 pub fn shrink(connection: &Connection) -> Result<()> {
     c_api::lookaside_off(connection).map_err(|error| {
         Error::sqlite("give back a connection's lookaside memory", error)
@@ -219,7 +220,8 @@ pub fn shrink(connection: &Connection) -> Result<()> {
             .to_do("make the connection small right after opening, before any statement")
     })?;
     shrink_cache(connection).map_err(|error| {
-        Error::sqlite("make a connection's page cache small", error).on_disk("nothing was changed")
+        Error::sqlite("make a connection's page cache small", error)
+            .on_disk("all that was committed")
     })
 }
 
