@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex};
 
 use leafpress::vfs::count::IoStats;
 use leafpress::vfs::{
-    Access, FileKind, FileLayer, LockLevel, OpenFlags, Opened, ShmLock, ShmRegion, SyncKind, Vfs,
-    VfsError, VfsFile, VfsResult,
+    Access, FileKind, FileLayer, LockLevel, MappedBytes, OpenFlags, Opened, ShmLock, ShmRegion,
+    SyncKind, Vfs, VfsError, VfsFile, VfsResult,
 };
 
 /// Calls and bytes by kind of file and operation, without what did not happen.
@@ -31,29 +31,30 @@ struct Call {
     bytes: u64,
 }
 
+/// A file by its path and what it was opened as, or a path alone.
 enum Of {
-    File(FileKind),
-    Opening(Option<String>, FileKind),
-    Path(String),
+    File(Option<Arc<str>>, FileKind),
+    Path(Arc<str>),
     SharedMemory,
 }
 
 impl Log {
     pub fn tally(&self) -> Tally {
         let calls = self.0.lock().unwrap();
-        let opened: HashMap<&str, FileKind> = calls
-            .iter()
-            .filter_map(|call| match &call.of {
-                Of::Opening(Some(path), kind) => Some((path.as_str(), *kind)),
-                _ => None,
-            })
-            .collect();
+        // As what it was opened first: to find out whether a super-journal is still
+        // needed, SQLite opens journals once more, and calls them super-journals.
+        let mut opened: HashMap<&str, FileKind> = HashMap::new();
+        for call in calls.iter() {
+            if let Of::File(Some(path), kind) = &call.of {
+                opened.entry(path).or_insert(*kind);
+            }
+        }
         let mut tally = Tally::new();
         for call in calls.iter() {
             let kind = match &call.of {
-                Of::File(kind) | Of::Opening(_, kind) => name_of(*kind),
+                Of::File(None, kind) => name_of(*kind),
                 Of::SharedMemory => "wal",
-                Of::Path(path) => match opened.get(path.as_str()) {
+                Of::File(Some(path), _) | Of::Path(path) => match opened.get(&**path) {
                     Some(kind) => name_of(*kind),
                     None if path.ends_with("-journal") => "journal",
                     None if path.ends_with("-wal") => "wal",
@@ -97,27 +98,28 @@ impl<V: Vfs> Recording<V> {
 impl<V: Vfs> Vfs for Recording<V> {
     fn open(&self, path: Option<&str>, flags: OpenFlags) -> VfsResult<Opened> {
         let kind = flags.kind();
-        self.log.push(Of::Opening(path.map(str::to_owned), kind), "open", 0);
+        let name: Option<Arc<str>> = path.map(Arc::from);
+        self.log.push(Of::File(name.clone(), kind), "open", 0);
         let Opened { file, flags: opened_flags } = self.inner.open(path, flags)?;
         let names_itself = cfg!(unix)
             && flags.contains(OpenFlags::CREATE)
             && ["journal", "super_journal", "wal"].contains(&name_of(kind));
-        let file = RecordedFile { inner: file, kind, names_itself, log: self.log.clone() };
+        let file = RecordedFile { inner: file, name, kind, names_itself, log: self.log.clone() };
         Ok(Opened { file: Box::new(file), flags: opened_flags })
     }
 
     fn delete(&self, path: &str, sync_folder: bool) -> VfsResult<()> {
         let answer = self.inner.delete(path, sync_folder);
-        self.log.push(Of::Path(path.to_owned()), "delete", 0);
+        self.log.push(Of::Path(path.into()), "delete", 0);
         let is_gone = answer.is_ok() || answer == Err(VfsError::IO_SYNC_FOLDER);
         if cfg!(unix) && sync_folder && is_gone {
-            self.log.push(Of::Path(path.to_owned()), "folder_sync", 0);
+            self.log.push(Of::Path(path.into()), "folder_sync", 0);
         }
         answer
     }
 
     fn exists(&self, path: &str, access: Access) -> VfsResult<bool> {
-        self.log.push(Of::Path(path.to_owned()), "stat", 0);
+        self.log.push(Of::Path(path.into()), "stat", 0);
         self.inner.exists(path, access)
     }
 
@@ -128,6 +130,7 @@ impl<V: Vfs> Vfs for Recording<V> {
 
 struct RecordedFile {
     inner: Box<dyn VfsFile>,
+    name: Option<Arc<str>>,
     kind: FileKind,
     names_itself: bool,
     log: Log,
@@ -135,7 +138,7 @@ struct RecordedFile {
 
 impl RecordedFile {
     fn did(&self, operation: &'static str, bytes: usize) {
-        self.log.push(Of::File(self.kind), operation, bytes);
+        self.log.push(Of::File(self.name.clone(), self.kind), operation, bytes);
     }
 }
 
@@ -194,10 +197,21 @@ impl FileLayer for RecordedFile {
         self.inner.is_reserved()
     }
 
-    fn shm_map(&mut self, region: u32, bytes: usize, extend: bool) -> VfsResult<Option<ShmRegion>> {
-        let answer = self.inner.shm_map(region, bytes, extend)?;
-        self.log.push(Of::SharedMemory, "map", if answer.is_some() { bytes } else { 0 });
+    fn maps_memory(&self) -> bool {
+        self.inner.maps_memory()
+    }
+
+    fn fetch(&mut self, offset: u64, bytes: usize) -> VfsResult<Option<MappedBytes>> {
+        let answer = self.inner.fetch(offset, bytes)?;
+        self.did("map", if answer.is_some() { bytes } else { 0 });
         Ok(answer)
+    }
+
+    fn shm_map(&mut self, region: u32, bytes: usize, extend: bool) -> VfsResult<Option<ShmRegion>> {
+        let answer = self.inner.shm_map(region, bytes, extend);
+        let is_mapped = matches!(answer, Ok(Some(_)));
+        self.log.push(Of::SharedMemory, "map", if is_mapped { bytes } else { 0 });
+        answer
     }
 
     fn shm_lock(&mut self, first: u32, count: u32, lock: ShmLock) -> VfsResult<()> {

@@ -8,7 +8,9 @@ use std::sync::Arc;
 
 use super::stats::{Kind, Operation};
 use super::{IoCounters, KindCounters};
-use crate::vfs::{FileLayer, LockLevel, ShmLock, ShmRegion, SyncKind, VfsFile, VfsResult};
+use crate::vfs::{
+    FileLayer, LockLevel, MappedBytes, ShmLock, ShmRegion, SyncKind, VfsFile, VfsResult,
+};
 
 pub(super) struct CountedFile {
     pub(super) below: Box<dyn VfsFile>,
@@ -70,13 +72,27 @@ impl FileLayer for CountedFile {
         self.own.timed(Operation::Lock, || self.below.is_reserved())
     }
 
+    /// Counting needs to know only that a page is mapped, not what is read there.
+    fn maps_memory(&self) -> bool {
+        self.below.maps_memory()
+    }
+
+    /// Not timed: it is an addition to a pointer, for each page that SQLite looks at.
+    fn fetch(&mut self, offset: u64, bytes: usize) -> VfsResult<Option<MappedBytes>> {
+        let answer = self.below.fetch(offset, bytes);
+        self.own.untimed(Operation::Map);
+        if let Ok(Some(mapped)) = &answer {
+            self.own.moved(Operation::Map, mapped.bytes());
+        }
+        answer
+    }
+
     fn shm_map(&mut self, region: u32, bytes: usize, extend: bool) -> VfsResult<Option<ShmRegion>> {
-        let answer = self
-            .all
-            .kind(Kind::Wal)
-            .timed(Operation::Map, || self.below.shm_map(region, bytes, extend));
+        let answer = self.below.shm_map(region, bytes, extend);
+        let wal = self.all.kind(Kind::Wal);
+        wal.untimed(Operation::Map);
         if let Ok(Some(region)) = &answer {
-            self.all.kind(Kind::Wal).moved(Operation::Map, region.bytes());
+            wal.moved(Operation::Map, region.bytes());
         }
         answer
     }

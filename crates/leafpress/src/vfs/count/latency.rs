@@ -127,8 +127,8 @@ pub struct Latency {
 }
 
 impl Latency {
-    /// How many calls were timed. Fewer than were counted, where some are known of
-    /// without having been seen: see [`FileIo::folder_sync`](super::FileIo).
+    /// How many calls were timed. Fewer than were counted, where some happen inside of
+    /// others or are too short: see `folder_sync` and `map` of [`FileIo`](super::FileIo).
     pub fn calls(&self) -> u64 {
         self.buckets.iter().sum()
     }

@@ -34,7 +34,7 @@
 //!
 //! Invariants:
 //! 1. Every call of an operation in [`FileIo`] that comes by is counted once, whether it
-//!    succeeds or not, and timed once.
+//!    succeeds or not, and timed once (but for what [`FileIo`] names).
 //! 2. Once no call is under way, a snapshot is exact, however many threads there were.
 //!    While calls are under way it is not of one moment: one call may be in its time
 //!    and not yet in its bytes.
@@ -42,6 +42,7 @@
 //! Must never: change a call or its answer, lock, or allocate on the way of a call but
 //! that which opens a file.
 
+mod disk;
 mod file;
 mod latency;
 mod stats;
@@ -107,7 +108,8 @@ impl KindCounters {
         answer
     }
 
-    /// Counts a call that was made inside of another.
+    /// Counts a call that was made inside of another, or is too short to be timed.
+    #[inline]
     fn untimed(&self, operation: Operation) {
         self.0[operation as usize].untimed_calls.fetch_add(1, Ordering::Relaxed);
     }
@@ -152,7 +154,7 @@ impl<T> Counted<T> {
 
 impl<V: Vfs> Vfs for Counted<V> {
     fn open(&self, path: Option<&str>, flags: OpenFlags) -> VfsResult<Opened> {
-        let own = self.counters.kind(kind_of_file(flags.kind()));
+        let own = self.counters.kind(kind_of_file(path, flags.kind()));
         let opened = own.timed(Operation::Open, || self.inner.open(path, flags))?;
         let file = CountedFile {
             below: opened.file,
@@ -194,8 +196,13 @@ const fn syncs_folder(flags: OpenFlags) -> bool {
     SYNCS_FOLDERS && is_journal && flags.contains(OpenFlags::CREATE)
 }
 
-const fn kind_of_file(kind: FileKind) -> Kind {
+/// What a file is for, as SQLite says. Only where it looks whether a super-journal is
+/// still needed, it opens the journals that this one names as super-journals.
+fn kind_of_file(path: Option<&str>, kind: FileKind) -> Kind {
     match kind {
+        FileKind::SuperJournal if path.is_some_and(|path| path.ends_with(JOURNAL_END)) => {
+            Kind::Journal
+        }
         FileKind::MainDb => Kind::Database,
         FileKind::MainJournal => Kind::Journal,
         FileKind::SuperJournal => Kind::SuperJournal,
@@ -206,10 +213,12 @@ const fn kind_of_file(kind: FileKind) -> Kind {
     }
 }
 
+const JOURNAL_END: &str = "-journal";
+
 /// SQLite names a journal and a log after their database. Only somebody who calls a
 /// database so is counted wrongly.
 fn kind_of_path(path: &str) -> Kind {
-    if path.ends_with("-journal") {
+    if path.ends_with(JOURNAL_END) {
         Kind::Journal
     } else if path.ends_with("-wal") {
         Kind::Wal
@@ -247,5 +256,8 @@ mod tests {
         ] {
             assert_eq!(kind_of_path(path), kind, "{path}");
         }
+        let as_super_journal = |path| kind_of_file(Some(path), FileKind::SuperJournal);
+        assert_eq!(as_super_journal("/a.db-mj12AB3F9C7"), Kind::SuperJournal);
+        assert_eq!(as_super_journal("/b.db-journal"), Kind::Journal);
     }
 }

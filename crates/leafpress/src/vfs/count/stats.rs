@@ -117,7 +117,8 @@ pub struct IoStats {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct FileIo {
-    /// Opening, and making. Closing is not counted.
+    /// Opening, and making; of a database also the look whether it can be written by
+    /// whole pages. Closing is not counted.
     #[serde(skip_serializing_if = "OpIo::is_none")]
     pub open: OpIo,
     /// Reading; bytes are those that were there.
@@ -154,7 +155,9 @@ pub struct FileIo {
     /// Asking whether a file is there, how large it is, or when it changed.
     #[serde(skip_serializing_if = "OpIo::is_none")]
     pub stat: OpIo,
-    /// Mapping into memory; under `wal` regions of shared memory.
+    /// Mapping a page into memory, in the place of reading it; under `wal` regions of
+    /// shared memory. Bytes are those that were mapped. Not timed: what it costs is
+    /// paid by whoever looks at a page first.
     #[serde(skip_serializing_if = "OpIo::is_none")]
     pub map: OpIo,
 }
