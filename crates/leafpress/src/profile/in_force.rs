@@ -15,7 +15,12 @@ use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ValueRef};
 use serde::Serialize;
 
 use super::Profile;
+use super::locking::{Locking, ask_locking};
 use crate::error::{Error, ErrorKind, Result};
+use crate::memory::SMALL_CACHE_PAGES;
+
+/// The database itself, not those that are attached.
+pub(super) const MAIN: Option<&str> = Some("main");
 
 /// How SQLite undoes what was half done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
@@ -136,6 +141,10 @@ pub struct InForce {
     pub busy_timeout_ms: u64,
     /// Bytes in a page.
     pub page_size_bytes: u32,
+    /// Who else may use the database meanwhile.
+    pub locking: Locking,
+    /// Whether it keeps no more pages in memory than a small connection does.
+    pub small: bool,
     /// The SQLite that is linked.
     pub sqlite_version: &'static str,
     /// Whether SQLite was compiled to sync data without the metadata nobody
@@ -166,6 +175,8 @@ impl InForce {
                 .map_err(unanswered)?
                 .unsigned_abs(),
             page_size_bytes: ask(connection, "page_size").map_err(unanswered)?,
+            locking: ask_locking(connection).map_err(unanswered)?,
+            small: is_small(connection).map_err(unanswered)?,
             sqlite_version: rusqlite::version(),
             uses_fdatasync: uses_fdatasync(),
         })
@@ -222,6 +233,10 @@ impl fmt::Display for InForce {
         };
         let how = if *synchronous == Synchronous::Off { "none" } else { how };
         writeln!(f, "sync call: {how}")?;
+        writeln!(f, "locking {}: {}", self.locking, locking_in_words(self.locking))?;
+        if self.small {
+            writeln!(f, "memory: small; {SMALL_CACHE_PAGES} pages are kept between transactions")?;
+        }
         let keys = if self.foreign_keys { "enforced" } else { "not enforced" };
         write!(
             f,
@@ -251,6 +266,13 @@ fn synchronous_in_words(synchronous: Synchronous) -> &'static str {
     }
 }
 
+fn locking_in_words(locking: Locking) -> &'static str {
+    match locking {
+        Locking::Shared => "others may read and write between this connection's transactions",
+        Locking::Exclusive => "nobody else may read or write while this connection is open",
+    }
+}
+
 /// Whether this system's plain sync leaves the bytes in the disk's own cache.
 pub(super) fn needs_full_fsync(profile: Profile) -> bool {
     cfg!(target_vendor = "apple") && profile.synchronous() > Synchronous::Off
@@ -268,6 +290,12 @@ fn uses_fdatasync() -> Option<bool> {
 
 pub(super) fn ask<T: FromSql>(connection: &Connection, pragma: &str) -> rusqlite::Result<T> {
     connection.pragma_query_value(None, pragma, |row| row.get(0))
+}
+
+/// The cache tells; what else a small connection does without, SQLite does not tell.
+fn is_small(connection: &Connection) -> rusqlite::Result<bool> {
+    let pages: i64 = connection.pragma_query_value(MAIN, "cache_size", |row| row.get(0))?;
+    Ok(pages == i64::from(SMALL_CACHE_PAGES))
 }
 
 /// SQLite answers with a number below zero if it was set to one; both are never.

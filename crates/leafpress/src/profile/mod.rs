@@ -10,6 +10,7 @@
 //! | `mod.rs` | the profiles and their promises: the one table, docs are made from it |
 //! | `open.rs` | opens under a profile; all that is refused |
 //! | `in_force.rs` | asks a connection what is in force |
+//! | `locking.rs` | holds a database alone |
 //!
 //! Invariants:
 //! 1. A connection that [`open`] returns has every setting of its profile: each
@@ -31,11 +32,13 @@ use serde::{Serialize, Serializer};
 use crate::error::{Error, Result};
 
 mod in_force;
+mod locking;
 mod open;
 #[cfg(test)]
 mod tests;
 
 pub use in_force::{InForce, JournalMode, Synchronous};
+pub use locking::Locking;
 pub(crate) use open::open_with;
 pub use open::{ProfileRequest, check_background_checkpoints, open, open_reader};
 

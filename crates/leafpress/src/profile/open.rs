@@ -7,9 +7,11 @@
 //! |---|---|
 //! | look at the path | what the file system says is clearer than SQLite's errors |
 //! | open, busy timeout | from here on others may hold locks |
+//! | less memory, if asked for | before any statement, which would hold on to it |
 //! | read header and schema | a hot journal is rolled back; what is no database shows |
 //! | synchronous EXTRA | invariant 2: the next step writes |
 //! | page size, journal mode | the size first: a log fixes it |
+//! | the lock, if nobody else may use it | no journal mode can be changed under others |
 //! | the profile's own settings | they belong to the connection |
 //! | read everything back | invariant 1 |
 //!
@@ -25,6 +27,7 @@ use std::time::{Duration, Instant};
 use rusqlite::{Connection, ErrorCode, MAIN_DB, OpenFlags};
 
 use super::in_force::{InForce, JournalMode, ask, needs_full_fsync, whole_milliseconds};
+use super::locking::{self, Locking};
 use super::{Profile, Synchronous};
 use crate::error::{Error, ErrorKind, Result};
 use crate::storage::FileSystem;
@@ -53,6 +56,13 @@ pub struct ProfileRequest {
     pub page_size: Option<u32>,
     /// Whether foreign keys are enforced; `None` leaves SQLite's own default.
     pub foreign_keys: Option<bool>,
+    /// Who else may use the database meanwhile. [`Locking::Exclusive`] is for
+    /// profiles without a write-ahead log: the checkpointer and readers are
+    /// connections of their own.
+    pub locking: Locking,
+    /// Less memory for this connection, as [`memory::shrink`](crate::memory::shrink) does it,
+    /// for devices where a few hundred kilobytes matter.
+    pub small: bool,
 }
 
 impl Default for ProfileRequest {
@@ -64,6 +74,8 @@ impl Default for ProfileRequest {
             busy_timeout: Duration::from_secs(5),
             page_size: None,
             foreign_keys: None,
+            locking: Locking::default(),
+            small: false,
         }
     }
 }
@@ -112,6 +124,7 @@ pub fn open(path: impl AsRef<Path>, request: &ProfileRequest) -> Result<(Connect
     }
     let opening = Opening { path, request };
     let connection = opening.connect().map_err(|error| error.on_disk(AS_IT_WAS))?;
+    opening.shrink_if_asked(&connection).map_err(|error| error.on_disk(AS_IT_WAS))?;
     opening.read_header(&connection).map_err(|error| error.on_disk(AS_IT_WAS))?;
     opening.change_database(&connection).map_err(|error| error.on_disk(AS_IT_WAS))?;
     let in_force = opening.settle(&connection).map_err(|error| {
@@ -195,6 +208,14 @@ fn check_request(request: &ProfileRequest) -> Result<()> {
              destroy the whole database",
         )
         .to_do("say that the file can be made anew (rebuildable_ok), or choose another profile"));
+    }
+    if request.locking == Locking::Exclusive && request.profile.is_wal() {
+        return Err(Error::usage(format!(
+            "profile {} writes through a write-ahead log, which needs a second connection to copy \
+             it into the database, and exclusive locking keeps every second one out",
+            request.profile
+        ))
+        .to_do("choose the profile rollback, or shared locking"));
     }
     match request.page_size {
         Some(bytes) if !bytes.is_power_of_two() || !(512..=65536).contains(&bytes) => {
@@ -382,6 +403,16 @@ impl Opening<'_> {
         refusal(self.path, &reason).to_do(advice)
     }
 
+    /// Before any statement, which would hold on to the memory.
+    fn shrink_if_asked(&self, connection: &Connection) -> Result<()> {
+        if !self.request.small {
+            return Ok(());
+        }
+        // What is wrong with the file is told better by the first look at it.
+        crate::memory::shrink(connection)
+            .or_else(|error| self.read_header(connection).and(Err(error)))
+    }
+
     /// The first look: SQLite takes the lock, recovers what a crash left, and
     /// reads the schema.
     fn read_header(&self, connection: &Connection) -> Result<()> {
@@ -509,9 +540,28 @@ impl Opening<'_> {
         }
     }
 
+    fn hold(&self, connection: &Connection) -> Result<()> {
+        let held = locking::hold(connection, self.request.profile.journal_mode());
+        held.map_err(|source| match source.sqlite_error_code() {
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
+                let advice = format!(
+                    "end the other connections: one that reads is in the way too, and so is one \
+                     of this process; on Linux `fuser {}` names the programs that have it open; \
+                     or choose shared locking",
+                    self.path.display()
+                );
+                self.is_held("cannot be had alone: another connection is using it", &advice)
+            }
+            _ => Error::sqlite("take the database for this connection alone", source),
+        })
+    }
+
     /// What belongs to the connection, and the last look.
     fn settle(&self, connection: &Connection) -> Result<InForce> {
         let Self { request, .. } = self;
+        if request.locking == Locking::Exclusive {
+            self.hold(connection)?;
+        }
         set(connection, "synchronous", request.profile.synchronous() as u32)?;
         if request.profile.is_wal() {
             set(connection, "wal_autocheckpoint", 0)?;
@@ -524,12 +574,28 @@ impl Opening<'_> {
         self.read_header(connection)?;
         let in_force = InForce::read(connection, request.profile)?;
         in_force.check()?;
-        match request.foreign_keys {
-            Some(wanted) if wanted != in_force.foreign_keys => Err(Error::usage(
+        self.check_wishes(&in_force)?;
+        Ok(in_force)
+    }
+
+    /// What was asked for besides the profile.
+    fn check_wishes(&self, in_force: &InForce) -> Result<()> {
+        let Self { request, .. } = self;
+        if request.foreign_keys.is_some_and(|wanted| wanted != in_force.foreign_keys) {
+            return Err(Error::usage(
                 "this build of SQLite cannot change whether foreign keys are enforced",
-            )),
-            _ => Ok(in_force),
+            ));
         }
+        if request.locking != in_force.locking {
+            return Err(Error::usage(format!(
+                "locking is {}, although {} was asked for",
+                in_force.locking, request.locking
+            )));
+        }
+        if request.small && !in_force.small {
+            return Err(Error::usage("SQLite did not take the small page cache"));
+        }
+        Ok(())
     }
 }
 

@@ -12,9 +12,9 @@ use tempfile::TempDir;
 use super::*;
 
 const PAGE_SIZES: [u32; 8] = [512, 1024, 2048, 4096, 8192, 16384, 32768, 65536];
-const SHORT: Duration = Duration::from_millis(30);
+pub(super) const SHORT: Duration = Duration::from_millis(30);
 
-fn request(profile: Profile) -> ProfileRequest {
+pub(super) fn request(profile: Profile) -> ProfileRequest {
     ProfileRequest {
         profile,
         may_be_rebuilt: true,
@@ -23,20 +23,20 @@ fn request(profile: Profile) -> ProfileRequest {
     }
 }
 
-struct Place {
-    folder: TempDir,
-    path: PathBuf,
+pub(super) struct Place {
+    pub(super) folder: TempDir,
+    pub(super) path: PathBuf,
 }
 
 impl Place {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let folder = TempDir::new().unwrap();
         let path = folder.path().join("a b'ü.db");
         Self { folder, path }
     }
 
     /// A database with one row, closed again.
-    fn with_database(journal_mode: JournalMode, page_size: u32) -> Self {
+    pub(super) fn with_database(journal_mode: JournalMode, page_size: u32) -> Self {
         let place = Self::new();
         let connection = place.plain();
         connection
@@ -49,28 +49,28 @@ impl Place {
         place
     }
 
-    fn plain(&self) -> Connection {
+    pub(super) fn plain(&self) -> Connection {
         let connection = Connection::open(&self.path).unwrap();
         connection.busy_timeout(SHORT).unwrap();
         connection
     }
 
-    fn open(&self, profile: Profile) -> Result<(Connection, InForce)> {
+    pub(super) fn open(&self, profile: Profile) -> Result<(Connection, InForce)> {
         open(&self.path, &request(profile))
     }
 
-    fn refused(&self, profile: Profile) -> String {
+    pub(super) fn refused(&self, profile: Profile) -> String {
         let error = self.open(profile).unwrap_err();
         assert!(error.state_on_disk().is_some(), "{error}");
         error.to_string()
     }
 }
 
-fn rows(connection: &Connection) -> i64 {
+pub(super) fn rows(connection: &Connection) -> i64 {
     connection.query_row("SELECT count(*) FROM t", [], |row| row.get(0)).unwrap()
 }
 
-fn pragma(connection: &Connection, name: &str) -> String {
+pub(super) fn pragma(connection: &Connection, name: &str) -> String {
     let value: rusqlite::types::Value =
         connection.pragma_query_value(None, name, |row| row.get(0)).unwrap();
     match value {

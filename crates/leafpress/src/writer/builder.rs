@@ -15,7 +15,7 @@ use super::target::CommitTarget;
 use super::{Local, Shared, Writer};
 use crate::checkpoint::{CheckpointLimits, Checkpointer};
 use crate::error::{Error, Result};
-use crate::profile::{self, Profile, ProfileRequest};
+use crate::profile::{self, Locking, Profile, ProfileRequest};
 
 /// Calls that may wait before `submit` waits too.
 const QUEUE_CAPACITY: usize = 8_192;
@@ -86,6 +86,21 @@ impl WriterBuilder {
     /// The name of a registered VFS to go through.
     pub fn vfs(mut self, name: impl Into<String>) -> Self {
         self.request.vfs = Some(name.into());
+        self
+    }
+
+    /// Who else may use the database meanwhile: everybody, unless told
+    /// otherwise. [`Locking::Exclusive`] is for profiles without a write-ahead
+    /// log; such a writer is faster, and has no readers.
+    pub fn locking(mut self, locking: Locking) -> Self {
+        self.request.locking = locking;
+        self
+    }
+
+    /// Less memory for the writer's connection, for devices where a few hundred
+    /// kilobytes matter. Its readers keep what they need.
+    pub fn small(mut self) -> Self {
+        self.request.small = true;
         self
     }
 

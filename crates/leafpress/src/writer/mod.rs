@@ -81,7 +81,7 @@ use self::stats::Recorder;
 use self::ticket::{Take, lock};
 use crate::checkpoint::Checkpointer;
 use crate::error::{Error, Result};
-use crate::profile::InForce;
+use crate::profile::{InForce, Locking};
 
 /// Writes small transactions of many callers to one database. Clones share it.
 ///
@@ -258,11 +258,11 @@ impl Writer {
     /// program that asked for it.
     ///
     /// # Errors
-    /// If all are out and none comes back in time, or the writer has no
-    /// database in this process.
+    /// If all are out and none comes back in time; if the writer has no
+    /// database in this process, or holds it alone ([`Locking::Exclusive`]).
     #[track_caller]
     pub fn reader(&self) -> Result<Reader> {
-        self.local()?.readers.get(None)
+        self.readers()?.get(None)
     }
 
     /// As [`reader`](Self::reader), under a name of its own.
@@ -270,7 +270,7 @@ impl Writer {
     /// # Errors
     /// As [`reader`](Self::reader).
     pub fn reader_named(&self, name: &str) -> Result<Reader> {
-        self.local()?.readers.get(Some(name))
+        self.readers()?.get(Some(name))
     }
 
     /// What is in force on the writer's connection; none if the groups are
@@ -306,10 +306,19 @@ impl Writer {
         self.shared.close()
     }
 
-    fn local(&self) -> Result<&Local> {
-        self.shared.local.as_ref().ok_or_else(|| {
+    fn readers(&self) -> Result<&ReaderPool> {
+        let local = self.shared.local.as_ref().ok_or_else(|| {
             Error::usage("this writer's groups are committed elsewhere, so it has no readers")
-        })
+        })?;
+        if local.in_force.locking == Locking::Exclusive {
+            return Err(Error::usage(
+                "this writer holds the database alone (exclusive locking), so nobody else can \
+                 read it meanwhile",
+            )
+            .on_disk("nothing was changed")
+            .to_do("read inside of `transaction`, or open the writer with shared locking"));
+        }
+        Ok(&local.readers)
     }
 }
 
