@@ -71,7 +71,7 @@ impl LeafpressVfs {
         };
         let counters = IoCounters::new();
         let below = Counted::new(PlatformVfs::new(), &counters);
-        let pages = Arc::new(AtomicPages::new(below, disk));
+        let pages = Arc::new(AtomicPages::new(below, Counted::new(disk, &counters)));
         let registration = register(name, Arc::clone(&pages), false)?;
         Ok(Self { name, pages, counters, _registration: registration })
     }

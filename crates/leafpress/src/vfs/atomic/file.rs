@@ -167,6 +167,12 @@ impl FileLayer for DatabaseFile {
         self.below.unlock(level)
     }
 
+    /// Where pages are written past the page cache, they are read through it: what is
+    /// mapped would be read without a call.
+    fn maps_memory(&self) -> bool {
+        self.whole.is_none() && self.below.maps_memory()
+    }
+
     fn device_characteristics(&self) -> i32 {
         // SQLite asks as it begins to write, and never between a failed write and the
         // end of its rollback.
