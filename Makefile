@@ -18,7 +18,7 @@ FUZZ_SECONDS ?= 60
 CRASH_IMAGES ?= 1000000
 
 .DEFAULT_GOAL := help
-.PHONY: help build test test-rust test-python test-large lint ci \
+.PHONY: help build test test-rust test-python test-large test-tools lint ci \
 	crash bench bench-writer bench-rivals bench-billion release fuzz clean
 
 help: ## List these commands
@@ -62,6 +62,20 @@ test-python: release $(PYTHON_TESTS_WITH)
 else
 test-python: ;
 endif
+
+# Some tests make an XFS on a loop device, or trace system calls; where they cannot
+# they say so and do nothing. Only root may mount, so nobody else is asked to install.
+test-tools: ## Install what some tests are skipped without (root, with apt)
+	@missing=; \
+	command -v mkfs.xfs >/dev/null || missing="$$missing xfsprogs"; \
+	command -v strace >/dev/null || missing="$$missing strace"; \
+	if [ -z "$$missing" ]; then exit 0; fi; \
+	if [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then \
+		echo "without$$missing (or root) some tests are skipped"; \
+	elif ! { apt-get -qq update && DEBIAN_FRONTEND=noninteractive \
+		apt-get -qq install -y --no-install-recommends $$missing >/dev/null; }; then \
+		echo "cannot be installed:$$missing; some tests are skipped"; \
+	fi
 
 test-large: ## Test files of more than 1 GiB (2 GB of disk)
 	$(CARGO) test --release --locked -p leafpress-testing --features large
