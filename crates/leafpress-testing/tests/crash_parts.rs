@@ -17,6 +17,7 @@ fn letters(recording: &Recording) -> String {
         let letter = match event {
             Event::Create { .. } => 'c',
             Event::Write { .. } => 'w',
+            Event::WriteWhole { .. } => 'W',
             Event::Truncate { .. } => 't',
             Event::Delete { .. } => 'd',
             Event::Rename { .. } => 'r',

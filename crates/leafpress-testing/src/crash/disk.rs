@@ -82,7 +82,9 @@ impl<'a> Disk<'a> {
                 self.names_pending.push(index);
             }
             Event::Delete { .. } | Event::Rename { .. } => self.names_pending.push(index),
-            Event::Write { file, .. } | Event::Truncate { file, .. } => {
+            Event::Write { file, .. }
+            | Event::WriteWhole { file, .. }
+            | Event::Truncate { file, .. } => {
                 self.files[file as usize].pending.push(index);
             }
             Event::SyncFile { file, covers } => {
@@ -159,7 +161,9 @@ pub(super) fn write_at(content: &mut Vec<u8>, offset: usize, bytes: &[u8]) {
 /// Does a write or a truncate.
 pub(super) fn apply(content: &mut Vec<u8>, event: &Event) {
     match event {
-        Event::Write { offset, bytes, .. } => write_at(content, *offset as usize, bytes),
+        Event::Write { offset, bytes, .. } | Event::WriteWhole { offset, bytes, .. } => {
+            write_at(content, *offset as usize, bytes);
+        }
         Event::Truncate { size, .. } => content.resize(*size as usize, 0),
         _ => unreachable!("{event:?} does not change a file"),
     }

@@ -5,6 +5,7 @@
 //! | a file's content at its last sync | always |
 //! | writes and truncates since | any subset, applied in order |
 //! | a surviving write | whole, or any of its sectors of 512 or 4,096 bytes |
+//! | a surviving write that the disk made whole ([`Event::WriteWhole`]) | whole |
 //! | the file's size | as the survivors make it, or as all would have (zeros) |
 //! | names made, changed and deleted since the folder's last sync | a prefix |
 //!
@@ -195,7 +196,9 @@ fn survive(
     for (position, &index) in pending.iter().enumerate() {
         let (number, event) = (writes_before + position, disk.event(index));
         size = match event {
-            Event::Write { offset, bytes, .. } => size.max(*offset as usize + bytes.len()),
+            Event::Write { offset, bytes, .. } | Event::WriteWhole { offset, bytes, .. } => {
+                size.max(*offset as usize + bytes.len())
+            }
             Event::Truncate { size, .. } => *size as usize,
             _ => size,
         };
@@ -288,6 +291,24 @@ mod tests {
         }
         // Sectors 1 and 2 as they were or new, the end lost, zeros or threes, b or none.
         assert_eq!(images.len(), 2 * 2 * 3 * 2);
+    }
+
+    #[test]
+    fn a_whole_write_is_there_whole_or_not_at_all() {
+        let log = Log::new(Snapshot { files: vec![("a".to_owned(), vec![1; 2048])] });
+        let file = log.file("a").unwrap();
+        log.wrote_whole(file, 0, &[2; 1024]);
+        log.wrote_whole(file, 1024, &[3; 1024]);
+        let images = images(&log.finish(), 1000);
+        let pages: BTreeSet<_> = images
+            .iter()
+            .map(|files| {
+                let (first, second) = files[0].1.split_at(1024);
+                assert!(first == [first[0]; 1024] && second == [second[0]; 1024], "torn");
+                [first[0], second[0]]
+            })
+            .collect();
+        assert_eq!(pages, BTreeSet::from([[1, 1], [1, 3], [2, 1], [2, 3]]));
     }
 
     #[test]

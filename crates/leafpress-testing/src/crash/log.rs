@@ -55,6 +55,15 @@ pub enum Event {
         /// What was written.
         bytes: Arc<[u8]>,
     },
+    /// Bytes were written by a disk that writes them whole or not at all.
+    WriteWhole {
+        /// Where to.
+        file: FileId,
+        /// The first byte's place.
+        offset: u64,
+        /// What was written.
+        bytes: Arc<[u8]>,
+    },
     /// A file was cut, or made longer by zeros.
     Truncate {
         /// Which.
@@ -152,6 +161,10 @@ pub(super) struct State {
     failure: Option<SyncFailure>,
     /// Syncs of each file that have begun and not ended.
     syncs_running: BTreeMap<FileId, u32>,
+    /// As many events had been logged as a name was last changed.
+    names_changed: usize,
+    /// And as each file's content was.
+    contents_changed: BTreeMap<FileId, usize>,
 }
 
 /// A disk that once cannot write what it was given.
@@ -181,6 +194,8 @@ impl Log {
                 events: Vec::new(),
                 failure: None,
                 syncs_running: BTreeMap::new(),
+                names_changed: 0,
+                contents_changed: BTreeMap::new(),
             }),
         }
     }
@@ -204,12 +219,18 @@ impl Log {
     /// Bytes were written.
     pub fn wrote(&self, file: FileId, offset: u64, bytes: &[u8]) {
         let bytes = bytes.into();
-        self.lock().events.push(Event::Write { file, offset, bytes });
+        self.lock().changed(file, Event::Write { file, offset, bytes });
+    }
+
+    /// Bytes were written, which a power cut keeps whole or drops whole.
+    pub fn wrote_whole(&self, file: FileId, offset: u64, bytes: &[u8]) {
+        let bytes = bytes.into();
+        self.lock().changed(file, Event::WriteWhole { file, offset, bytes });
     }
 
     /// A file was given a size.
     pub fn truncated(&self, file: FileId, size: u64) {
-        self.lock().events.push(Event::Truncate { file, size });
+        self.lock().changed(file, Event::Truncate { file, size });
     }
 
     /// A sync of a file returned, which began at `covers` (a [`Log::position`]).
@@ -290,6 +311,22 @@ impl State {
         self.failure.as_ref().is_some_and(|failure| failure.file == Some(file))
     }
 
+    /// The content of a file changed.
+    fn changed(&mut self, file: FileId, event: Event) {
+        self.events.push(event);
+        self.contents_changed.insert(file, self.events.len());
+    }
+
+    /// A number that is another one whenever a name was made, changed or taken away.
+    pub(super) fn names_changed(&self) -> usize {
+        self.names_changed
+    }
+
+    /// The same for the content of a file.
+    pub(super) fn content_changed(&self, file: FileId) -> usize {
+        self.contents_changed.get(&file).copied().unwrap_or_default()
+    }
+
     /// The file of that name.
     pub(super) fn file(&self, name: &str) -> Option<FileId> {
         self.names.get(name).copied()
@@ -300,14 +337,14 @@ impl State {
         let (file, name) = (self.files_known, Arc::<str>::from(name));
         self.files_known += 1;
         self.names.insert(Arc::clone(&name), file);
-        self.events.push(Event::Create { file, name });
+        self.name_changed(Event::Create { file, name });
         file
     }
 
     /// The name is gone.
     pub(super) fn deleted(&mut self, name: &str) {
         if self.names.remove(name).is_some() {
-            self.events.push(Event::Delete { name: name.into() });
+            self.name_changed(Event::Delete { name: name.into() });
         }
     }
 
@@ -316,8 +353,13 @@ impl State {
         if let Some(file) = self.names.remove(from) {
             let (from, to) = (Arc::from(from), Arc::<str>::from(to));
             self.names.insert(Arc::clone(&to), file);
-            self.events.push(Event::Rename { from, to });
+            self.name_changed(Event::Rename { from, to });
         }
+    }
+
+    fn name_changed(&mut self, event: Event) {
+        self.events.push(event);
+        self.names_changed = self.events.len();
     }
 
     /// The folder was synced, and nothing was logged meanwhile.
@@ -352,7 +394,7 @@ impl Recording {
         let mut counts = [0_usize; 5];
         for event in &self.events {
             counts[match event {
-                Event::Write { .. } | Event::Truncate { .. } => 0,
+                Event::Write { .. } | Event::WriteWhole { .. } | Event::Truncate { .. } => 0,
                 Event::SyncFile { .. } | Event::SyncFailed { .. } => 1,
                 Event::Create { .. } | Event::Delete { .. } | Event::Rename { .. } => 2,
                 Event::SyncFolder { .. } => 3,

@@ -188,7 +188,7 @@ impl<V> Recorder<V> {
     }
 
     /// The log of the folder that `path` is in, and the name there.
-    fn watched<'p>(&self, path: &'p str) -> Option<(Arc<Log>, &'p str)> {
+    pub(super) fn watched<'p>(&self, path: &'p str) -> Option<(Arc<Log>, &'p str)> {
         let (folder, name) = path.rsplit_once('/')?;
         Some((Arc::clone(self.folders().get(folder)?), name))
     }
