@@ -202,6 +202,11 @@ impl Database {
         self.wals_open.fetch_sub(1, Ordering::AcqRel);
     }
 
+    /// Whether the journal file that is open may have been in memory until now.
+    pub fn may_be_spilled(&self) -> bool {
+        self.has_spilled_journal.load(Ordering::Acquire)
+    }
+
     /// Before a page is written beside a journal: what SQLite moved there from its
     /// memory without a sync.
     pub fn sync_spilled_journal(&self, ground: &Ground) -> VfsResult<()> {
