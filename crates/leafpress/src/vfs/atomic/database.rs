@@ -70,6 +70,22 @@ impl Header {
     }
 }
 
+/// The number on page 1 that each transaction makes another one, except those of a
+/// connection that keeps its lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct ChangeCounter([u8; 4]);
+
+impl ChangeCounter {
+    /// Where it stands in the file.
+    const START: u64 = 24;
+
+    /// Reads it, if `bytes`, which stand at `offset`, hold it.
+    pub fn look(bytes: &[u8], offset: u64) -> Option<Self> {
+        let start = usize::try_from(Self::START.checked_sub(offset)?).ok()?;
+        Some(Self(bytes.get(start..start + 4)?.try_into().ok()?))
+    }
+}
+
 /// How the names in the folder and the journal looked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Names {
@@ -89,6 +105,8 @@ pub(super) struct Database {
     has_spilled_journal: AtomicBool,
     is_refused: AtomicBool,
     synced: Mutex<Option<Names>>,
+    /// The change counter as all pages had been synced by us.
+    counter_synced: Mutex<Option<ChangeCounter>>,
     /// Of the opening that learned something last; for reports.
     latest: Mutex<Option<Facts>>,
 }
@@ -104,6 +122,7 @@ impl Database {
             has_spilled_journal: AtomicBool::new(false),
             is_refused: AtomicBool::new(false),
             synced: Mutex::new(None),
+            counter_synced: Mutex::new(None),
             latest: Mutex::new(None),
         }
     }
@@ -216,6 +235,16 @@ impl Database {
             self.journal_synced();
         }
         Ok(())
+    }
+
+    /// All pages were synced, by whoever holds the lock; `None`: that failed.
+    pub fn pages_synced(&self, counter: Option<ChangeCounter>) {
+        *lock(&self.counter_synced) = counter;
+    }
+
+    /// The change counter as that was done last.
+    pub fn counter_synced(&self) -> Option<ChangeCounter> {
+        *lock(&self.counter_synced)
     }
 
     /// Before the first page is written in place after others may have written: what

@@ -5,15 +5,16 @@
 //!    to the disk's own whole write if and only if SQLite was told so.
 //! 2. `size` is the file's as long as it is known: until the lock is given up nobody
 //!    else changes it.
-//! 3. The page whose write failed is not written plainly in the same transaction:
+//! 3. `counter` is the change counter in the file, as long as the lock is held.
+//! 4. The page whose write failed is not written plainly in the same transaction:
 //!    SQLite's rollback would tear it where the disk did write it.
 
 use std::cell::Cell;
 use std::sync::Arc;
 
-use super::database::{Database, Facts, Ground, Header};
+use super::database::{ChangeCounter, Database, Facts, Ground, Header};
 use super::{AtomicFile, Mend};
-use crate::vfs::{FileLayer, LockLevel, VfsError, VfsFile, VfsResult, characteristics};
+use crate::vfs::{FileLayer, LockLevel, SyncKind, VfsError, VfsFile, VfsResult, characteristics};
 
 /// Bits of the file below that are not passed on: what it says of atomic writes, and of
 /// an order that writes past it do not keep. SQLite would also keep a journal in memory
@@ -30,6 +31,7 @@ pub(super) struct DatabaseFile {
     database: Arc<Database>,
     ground: Arc<Ground>,
     size: Option<u64>,
+    counter: Option<ChangeCounter>,
     others_may_have_written: bool,
     failed_at: Cell<Option<u64>>,
 }
@@ -50,12 +52,14 @@ impl DatabaseFile {
             database,
             ground,
             size: None,
+            counter: None,
             others_may_have_written: true,
             failed_at: Cell::new(None),
         }
     }
 
     fn look_at_header(&mut self, bytes: &[u8], offset: u64) {
+        self.counter = ChangeCounter::look(bytes, offset).or(self.counter);
         if offset != 0 || bytes.len() < Header::BYTES {
             return;
         }
@@ -93,6 +97,15 @@ impl DatabaseFile {
         Ok(self.whole.clone())
     }
 
+    /// What others wrote in place and did not live to sync must not be lost while what
+    /// is written now stays.
+    fn sync_left_pages(&mut self) -> VfsResult<()> {
+        if self.counter.is_none() || self.database.counter_synced() != self.counter {
+            FileLayer::sync(self, SyncKind { full: true, data_only: false })?;
+        }
+        Ok(())
+    }
+
     fn write_in_place(
         &mut self,
         whole: &dyn AtomicFile,
@@ -101,6 +114,9 @@ impl DatabaseFile {
     ) -> VfsResult<()> {
         if self.others_may_have_written && self.ground.does(Mend::SyncBeforeFirst) {
             self.database.sync_what_others_left(&self.ground)?;
+        }
+        if self.others_may_have_written && self.ground.does(Mend::SyncLeftPages) {
+            self.sync_left_pages()?;
         }
         self.others_may_have_written = false;
         whole.write(bytes, offset).inspect_err(|&error| {
@@ -146,6 +162,13 @@ impl FileLayer for DatabaseFile {
     fn truncate(&mut self, size: u64) -> VfsResult<()> {
         self.size = None;
         self.below.truncate(size)
+    }
+
+    fn sync(&mut self, kind: SyncKind) -> VfsResult<()> {
+        let outcome = self.below.sync(kind);
+        self.database.pages_synced(self.counter.filter(|_| outcome.is_ok()));
+        self.others_may_have_written |= outcome.is_err();
+        outcome
     }
 
     fn size(&mut self) -> VfsResult<u64> {

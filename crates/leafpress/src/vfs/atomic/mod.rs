@@ -297,6 +297,9 @@ pub enum Mend {
     /// Before the first page is written in place, after others may have written, the
     /// journal that they left and the folder are synced.
     SyncBeforeFirst,
+    /// Then the database is synced as well, if others did write: a process that was
+    /// killed may have left a page that it had written in place and not synced.
+    SyncLeftPages,
     /// A journal that SQLite moved from memory into a file, because its cache was full
     /// in the middle of a transaction, is synced before the page is written: SQLite
     /// itself forgets it.
@@ -308,10 +311,11 @@ pub enum Mend {
 
 impl Mend {
     /// All of them.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::FolderSyncOnDelete,
         Self::SyncOnTruncate,
         Self::SyncBeforeFirst,
+        Self::SyncLeftPages,
         Self::SyncSpilledJournal,
         Self::NoBitBesideJournal,
     ];
