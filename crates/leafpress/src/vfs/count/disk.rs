@@ -8,14 +8,15 @@
 
 use std::sync::Arc;
 
+use super::Counted;
+use super::counters::KindCounters;
 use super::stats::{Kind, Operation};
-use super::{Counted, KindCounters};
 use crate::vfs::VfsResult;
 use crate::vfs::atomic::{AtomicDisk, AtomicFile, AtomicUnits, FileStamp, NoAtomicWrites, Stamp};
 
 impl<D: AtomicDisk> AtomicDisk for Counted<D> {
     fn open(&self, path: &str) -> VfsResult<Result<Arc<dyn AtomicFile>, NoAtomicWrites>> {
-        let own = self.counters.kind(Kind::Database);
+        let own = self.counters.shared(Kind::Database);
         let opened = own.timed(Operation::Open, || self.inner.open(path))?;
         Ok(opened.map(|below| -> Arc<dyn AtomicFile> {
             Arc::new(CountedAtomicFile { below, own: Arc::clone(own) })

@@ -6,8 +6,9 @@
 
 use std::sync::Arc;
 
+use super::counters::{IoCounters, KindCounters};
 use super::stats::{Kind, Operation};
-use super::{IoCounters, KindCounters};
+
 use crate::vfs::{
     FileLayer, LockLevel, MappedBytes, ShmLock, ShmRegion, SyncKind, VfsFile, VfsResult,
 };
@@ -15,10 +16,15 @@ use crate::vfs::{
 pub(super) struct CountedFile {
     pub(super) below: Box<dyn VfsFile>,
     pub(super) own: Arc<KindCounters>,
-    /// Those of all kinds, for the shared memory of a database.
+    /// Those of `wal`, once the shared memory of a database is used.
+    pub(super) shared_memory: Option<Arc<KindCounters>>,
     pub(super) all: IoCounters,
     /// Is the platform's VFS going to sync the folder with the next sync?
     pub(super) syncs_folder: bool,
+}
+
+fn wal_of<'f>(slot: &'f mut Option<Arc<KindCounters>>, all: &IoCounters) -> &'f KindCounters {
+    slot.get_or_insert_with(|| all.of_file(Kind::Wal))
 }
 
 impl FileLayer for CountedFile {
@@ -89,7 +95,7 @@ impl FileLayer for CountedFile {
 
     fn shm_map(&mut self, region: u32, bytes: usize, extend: bool) -> VfsResult<Option<ShmRegion>> {
         let answer = self.below.shm_map(region, bytes, extend);
-        let wal = self.all.kind(Kind::Wal);
+        let wal = wal_of(&mut self.shared_memory, &self.all);
         wal.untimed(Operation::Map);
         if let Ok(Some(region)) = &answer {
             wal.moved(Operation::Map, region.bytes());
@@ -98,6 +104,7 @@ impl FileLayer for CountedFile {
     }
 
     fn shm_lock(&mut self, first: u32, count: u32, lock: ShmLock) -> VfsResult<()> {
-        self.all.kind(Kind::Wal).timed(Operation::Lock, || self.below.shm_lock(first, count, lock))
+        let wal = wal_of(&mut self.shared_memory, &self.all);
+        wal.timed(Operation::Lock, || self.below.shm_lock(first, count, lock))
     }
 }

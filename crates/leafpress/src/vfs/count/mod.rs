@@ -32,6 +32,23 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! # Cost
+//! 50 ns a call, of which reading the clock twice is 44 (a 4.2 GHz virtual machine with a
+//! time stamp counter), 11 KB for each kind of files of a connection, and nothing that
+//! waits. In instructions: 310 a call. What that comes to, with the files in memory and
+//! no syncs, so that calls are as short as they can be:
+//!
+//! | | calls of each | instructions | time |
+//! |---|---|---|---|
+//! | 1,000,000 prepared inserts, one transaction | 0.01 | +0.1 % | +0.2 % |
+//! | the same in WAL mode | 0.05 | +0.4 % | +1 % |
+//! | a row is read by its key, a mapped page | 3 (not timed) | +1.3 % | +2 % |
+//! | the same, the page is not in SQLite's cache | 1.2 | +5 % | +9 % |
+//! | the same in a transaction of its own, WAL | 3 | +11 % | +12 % |
+//! | a row is updated in a transaction of its own, DELETE | 20 | +16 % | +8 % |
+//!
+//! With a sync of 100 µs in the last, counting is 1 % of it.
+//!
 //! Invariants:
 //! 1. Every call of an operation in [`FileIo`] that comes by is counted once, whether it
 //!    succeeds or not, and timed once (but for what [`FileIo`] names).
@@ -42,96 +59,20 @@
 //! Must never: change a call or its answer, lock, or allocate on the way of a call but
 //! that which opens a file.
 
+mod counters;
 mod disk;
 mod file;
 mod latency;
 mod stats;
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
-use std::time::Instant;
-
+pub use counters::IoCounters;
 pub use latency::Latency;
 pub use stats::{FileIo, IoStats, OpIo};
 
+use self::counters::KindCounters;
 use self::file::CountedFile;
-use self::latency::LatencyCounter;
 use self::stats::{Kind, Operation};
 use crate::vfs::{Access, FileKind, OpenFlags, Opened, Vfs, VfsError, VfsResult};
-
-/// Where calls are counted. Clones count together.
-#[derive(Debug, Clone, Default)]
-pub struct IoCounters(Arc<Kinds>);
-
-/// By kind, each made when the first file of it is: 11 KB.
-type Kinds = [OnceLock<Arc<KindCounters>>; Kind::ALL.len()];
-
-impl IoCounters {
-    /// Nothing counted yet.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// What was counted up to now.
-    pub fn snapshot(&self) -> IoStats {
-        IoStats::build(|kind| {
-            self.0[kind as usize].get().map_or_else(FileIo::default, |counters| counters.snapshot())
-        })
-    }
-
-    fn kind(&self, kind: Kind) -> &Arc<KindCounters> {
-        self.0[kind as usize].get_or_init(Arc::default)
-    }
-}
-
-/// The counters of one kind of files.
-#[derive(Debug, Default)]
-struct KindCounters([OperationCounters; Operation::ALL.len()]);
-
-/// `calls` is not here: it is what was timed and what was not.
-#[derive(Debug, Default)]
-struct OperationCounters {
-    latency: LatencyCounter,
-    bytes: AtomicU64,
-    untimed_calls: AtomicU64,
-}
-
-impl KindCounters {
-    /// Makes a call, and counts it with the time that it took.
-    #[inline]
-    fn timed<T>(&self, operation: Operation, call: impl FnOnce() -> T) -> T {
-        let began = Instant::now();
-        let answer = call();
-        let took = began.elapsed();
-        let ns = took.as_secs().saturating_mul(1_000_000_000) + u64::from(took.subsec_nanos());
-        self.0[operation as usize].latency.record(ns);
-        answer
-    }
-
-    /// Counts a call that was made inside of another, or is too short to be timed.
-    #[inline]
-    fn untimed(&self, operation: Operation) {
-        self.0[operation as usize].untimed_calls.fetch_add(1, Ordering::Relaxed);
-    }
-
-    #[inline]
-    fn moved(&self, operation: Operation, bytes: usize) {
-        self.0[operation as usize].bytes.fetch_add(bytes as u64, Ordering::Relaxed);
-    }
-
-    fn snapshot(&self) -> FileIo {
-        FileIo::build(|operation| {
-            let counters = &self.0[operation as usize];
-            let latency = counters.latency.snapshot();
-            let untimed_calls = counters.untimed_calls.load(Ordering::Relaxed);
-            OpIo {
-                calls: latency.calls() + untimed_calls,
-                bytes: counters.bytes.load(Ordering::Relaxed),
-                latency,
-            }
-        })
-    }
-}
 
 /// A VFS (or another way to the disk) that hands everything on and counts it.
 #[derive(Debug)]
@@ -148,17 +89,18 @@ impl<T> Counted<T> {
 
     /// The counters of a file of which only the path is known.
     fn by_path(&self, path: &str) -> &KindCounters {
-        self.counters.kind(kind_of_path(path))
+        self.counters.shared(kind_of_path(path))
     }
 }
 
 impl<V: Vfs> Vfs for Counted<V> {
     fn open(&self, path: Option<&str>, flags: OpenFlags) -> VfsResult<Opened> {
-        let own = self.counters.kind(kind_of_file(path, flags.kind()));
+        let own = self.counters.of_file(kind_of_file(path, flags.kind()));
         let opened = own.timed(Operation::Open, || self.inner.open(path, flags))?;
         let file = CountedFile {
             below: opened.file,
-            own: Arc::clone(own),
+            own,
+            shared_memory: None,
             all: self.counters.clone(),
             syncs_folder: syncs_folder(flags),
         };

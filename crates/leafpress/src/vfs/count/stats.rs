@@ -261,7 +261,7 @@ impl FileIo {
         Self::build(|operation| self.of(operation).since(earlier.of(operation)))
     }
 
-    fn plus(&self, other: &Self) -> Self {
+    pub(super) fn plus(&self, other: &Self) -> Self {
         Self::build(|operation| self.of(operation).plus(other.of(operation)))
     }
 }
@@ -362,10 +362,10 @@ mod tests {
     fn some() -> IoStats {
         let counters = IoCounters::new();
         for _ in 0..2 {
-            counters.kind(Kind::Database).timed(Operation::Write, || ());
-            counters.kind(Kind::Database).moved(Operation::Write, 4096);
+            counters.shared(Kind::Database).timed(Operation::Write, || ());
+            counters.shared(Kind::Database).moved(Operation::Write, 4096);
         }
-        counters.kind(Kind::Journal).untimed(Operation::FolderSync);
+        counters.shared(Kind::Journal).untimed(Operation::FolderSync);
         counters.snapshot()
     }
 
@@ -395,7 +395,7 @@ mod tests {
         for kind in Kind::ALL {
             for operation in Operation::ALL {
                 let counters = IoCounters::new();
-                counters.kind(kind).timed(operation, || ());
+                counters.shared(kind).timed(operation, || ());
                 let stats = counters.snapshot();
                 let json = serde_json::to_value(&stats).unwrap();
                 assert_eq!(json[kind.name()][operation.name()]["calls"], 1);
@@ -412,10 +412,10 @@ mod tests {
     #[test]
     fn a_difference_is_what_came_since() {
         let counters = IoCounters::new();
-        counters.kind(Kind::Wal).timed(Operation::Sync, || ());
+        counters.shared(Kind::Wal).timed(Operation::Sync, || ());
         let before = counters.snapshot();
-        counters.kind(Kind::Wal).timed(Operation::Read, || ());
-        counters.kind(Kind::Wal).moved(Operation::Read, 24);
+        counters.shared(Kind::Wal).timed(Operation::Read, || ());
+        counters.shared(Kind::Wal).moved(Operation::Read, 24);
         let between = counters.snapshot().since(&before);
         assert_eq!((between.wal.sync.calls, between.wal.read.calls), (0, 1));
         assert_eq!(between.total().total().bytes, 24);
