@@ -71,7 +71,7 @@ pub(super) struct Script {
 
 /// What kind of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub enum Kind {
     /// A row of one page, in one database.
     OnePage,
     /// One page, spilled before the end, and perhaps others after it.

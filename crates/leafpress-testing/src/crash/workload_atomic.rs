@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! our process:     1 or 2 connections through AtomicPages, one-row updates above all
-//! other processes: plain SQLite; they commit, roll back, switch to WAL and back, or
+//! other processes: plain SQLite mostly; they commit, roll back, switch to WAL and back, or
 //!                  die, with their journals left behind and no name synced
 //! ```
 //!
@@ -21,6 +21,7 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
+use leafpress::vfs::atomic::Mend;
 use rusqlite::Connection;
 
 use super::check::Promise;
@@ -28,7 +29,8 @@ use super::history::{Digest, History};
 use super::log::{Log, Mark, Recording};
 use super::machine::{Machine, OurDisk, Process};
 use super::random::Random;
-use super::script::{self, End, Kind, Script, Tables};
+pub use super::script::Kind;
+use super::script::{self, End, Script, Tables};
 use super::simulate::{Effort, Outcome, ReadContent, Run, Simulator};
 use super::simulated_disk::{DiskCounts, DiskMode};
 
@@ -60,6 +62,12 @@ pub struct Plan {
     pub databases: usize,
     /// Whether our process shrinks the database at times.
     pub shrinks: bool,
+    /// Of 100 of our transactions, how many our process may not live to end.
+    pub deaths_percent: u32,
+    /// Of 100 turns, how many others take.
+    pub others_percent: u32,
+    /// The kinds of transactions, each as often as it is there.
+    pub kinds: &'static [Kind],
     /// Sizes of pages, one of which each run takes.
     pub page_bytes: &'static [u32],
     /// Bytes of the rows that transactions of one page change.
@@ -75,6 +83,20 @@ pub const OTHERS: &[Settings] = &[
     Settings { journal_mode: "PERSIST", synchronous: "FULL" },
 ];
 
+/// What transactions there are: those of one page above all.
+pub const KINDS: &[Kind] = &[
+    Kind::OnePage,
+    Kind::OnePage,
+    Kind::OnePage,
+    Kind::OnePage,
+    Kind::OnePageSpilled,
+    Kind::OnePageSpilled,
+    Kind::Many,
+    Kind::Many,
+    Kind::ManySpilled,
+    Kind::Savepoints,
+];
+
 impl Plan {
     /// One database, others beside us, all mends, pages of many sizes.
     pub const fn new(ours: Settings, mode: DiskMode) -> Self {
@@ -85,6 +107,9 @@ impl Plan {
             others: OTHERS,
             databases: 1,
             shrinks: false,
+            deaths_percent: 5,
+            others_percent: 20,
+            kinds: KINDS,
             page_bytes: &[512, 512, 1024, 1024, 2048, 4096],
             row_bytes: 150,
         }
@@ -132,8 +157,11 @@ impl Plan {
         {
             name += if is_so { what } else { "" };
         }
-        for mend in self.disk.without {
-            let _ = write!(name, ", without {mend:?}");
+        match self.disk.without {
+            all if all == Mend::ALL => name += ", as SQLite ships it",
+            mends => mends.iter().for_each(|mend| {
+                let _ = write!(name, ", without {mend:?}");
+            }),
         }
         name
     }
@@ -167,8 +195,15 @@ pub fn record(plan: &Plan, seed: u64, turns: u64) -> Recorded {
     world.end()
 }
 
-/// A process of others, and its connection.
-type Other = (Process, Connection, Settings);
+/// A process beside the one that the workload is about.
+struct Other {
+    // Closed before its process, whose VFS it uses, ends.
+    connection: Connection,
+    process: Process,
+    settings: Settings,
+    /// It goes through atomic pages as well.
+    is_ours: bool,
+}
 
 struct World<'a> {
     plan: &'a Plan,
@@ -237,7 +272,8 @@ impl<'a> World<'a> {
     }
 
     fn take_turn(&mut self) {
-        let is_others = !self.plan.others.is_empty() && self.random.percent(20);
+        let is_others =
+            !self.plan.others.is_empty() && self.random.percent(self.plan.others_percent);
         if is_others {
             self.others_take_turn();
         } else {
@@ -264,20 +300,8 @@ impl<'a> World<'a> {
     }
 
     fn draw_script(&mut self) -> Script {
-        use Kind::{Many, ManySpilled, OnePage, OnePageSpilled, Savepoints};
-        let kind = self.random.choose(&[
-            OnePage,
-            OnePage,
-            OnePage,
-            OnePage,
-            OnePageSpilled,
-            OnePageSpilled,
-            Many,
-            Many,
-            ManySpilled,
-            Savepoints,
-        ]);
-        let is_single = matches!(kind, OnePage | OnePageSpilled);
+        let kind = self.random.choose(self.plan.kinds);
+        let is_single = matches!(kind, Kind::OnePage | Kind::OnePageSpilled);
         let end = if self.random.percent(20) { End::Rollback } else { End::Commit };
         // One page is one of one database, mostly of the first.
         let databases = match self.plan.databases {
@@ -299,8 +323,10 @@ impl<'a> World<'a> {
                 return;
             }
             2 if self.plan.shrinks => return self.maintain(),
-            3 => self.process.life.ends_after(self.random.number() % 12),
             _ => {}
+        }
+        if self.random.percent(self.plan.deaths_percent) {
+            self.process.life.ends_after(self.random.number() % 12);
         }
         let script = self.draw_script();
         let index = self.random.below(self.connections.len());
@@ -406,38 +432,53 @@ impl<'a> World<'a> {
         if self.plan.is_exclusive {
             self.connections.clear();
         }
-        let (process, connection, settings) = if let Some(other) = self.other.take() {
-            other
-        } else {
-            let process = self.machine.plain_process();
-            let settings = self.random.choose(self.plan.others);
-            let connection = process.open(self.plan.databases).unwrap();
-            set_journal(&connection, settings, self.plan.databases).unwrap();
-            (process, connection, settings)
-        };
-        if self.random.percent(10) {
-            connection.execute_batch("PRAGMA journal_mode = WAL").unwrap();
+        let other = self.other.take().unwrap_or_else(|| self.another());
+        let uses_wal = self.random.percent(10);
+        if uses_wal {
+            other.connection.execute_batch("PRAGMA journal_mode = WAL").unwrap();
         }
         if self.random.percent(35) {
-            process.life.ends_after(self.random.number() % 40);
+            other.process.life.ends_after(self.random.number() % 40);
         }
         let script = self.draw_script();
-        let outcome = script.run(&connection);
-        if process.life.is_over() {
-            drop((connection, process));
+        let outcome = script.run(&other.connection);
+        if other.process.life.is_over() {
+            drop(other);
             self.machine.write_finished_journals(&self.log);
             self.settle(&script);
-            return self.leave_wal();
+            if uses_wal {
+                self.leave_wal();
+            }
+            return;
         }
-        process.life.ends_after(u64::MAX);
+        other.process.life.ends_after(u64::MAX);
+        let may_fail = other.is_ours && self.plan.disk.mode == DiskMode::Refused;
         match outcome {
-            Ok(()) => self.happened(&script, is_durable(settings)),
+            Ok(()) => self.happened(&script, other.is_ours || is_durable(other.settings)),
+            Err(error) if may_fail && is_io_error(&error) => {
+                drop(other);
+                return self.settle(&script);
+            }
             Err(error) => panic!("turn {}: another process, {script:?}: {error}", self.turn),
         }
-        set_journal(&connection, settings, self.plan.databases).unwrap();
+        set_journal(&other.connection, other.settings, self.plan.databases).unwrap();
         if self.random.percent(50) {
-            self.other = Some((process, connection, settings));
+            self.other = Some(other);
         }
+    }
+
+    /// Another process: plain SQLite, or at times a second one of ours.
+    fn another(&mut self) -> Other {
+        let is_ours = self.random.percent(30);
+        let random = Random::new(self.random.number());
+        let (process, settings) = if is_ours {
+            (self.machine.our_process(self.plan.disk, random), self.plan.ours)
+        } else {
+            (self.machine.plain_process(), self.random.choose(self.plan.others))
+        };
+        let connection = process.open(self.plan.databases).unwrap();
+        set_journal(&connection, settings, self.plan.databases).unwrap();
+        Other { process, connection, settings, is_ours }
     }
 
     /// A process that died in WAL mode leaves the database in it.
