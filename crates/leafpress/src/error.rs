@@ -56,11 +56,13 @@ pub struct ScriptError {
     pub reason: String,
     /// The statement; cut where long.
     pub sql: String,
+    /// Transactions before it that were committed, and stay; 0 where it ran on a copy.
+    pub transactions_committed: u64,
 }
 
 impl fmt::Display for ScriptError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { file, line, column, reason, sql } = self;
+        let Self { file, line, column, reason, sql, .. } = self;
         write!(f, "{file}:{line}:{column}: {reason}\n  {sql}")
     }
 }
@@ -254,6 +256,15 @@ impl Error {
         };
         let Inner { on_disk, to_do, .. } = &*self.0;
         Self(Box::new(Inner { kind, on_disk: on_disk.clone(), to_do: to_do.clone() }))
+    }
+
+    /// Adds how many transactions of a script stay, to the error of one that came after.
+    #[must_use]
+    pub(crate) fn with_commits(mut self, transactions: u64) -> Self {
+        if let ErrorKind::Script(error) = &mut self.0.kind {
+            error.transactions_committed = transactions;
+        }
+        self
     }
 
     /// Adds what is on disk now, unless a place nearer to the failure knew it.

@@ -233,6 +233,11 @@ impl Candidate {
         &self.path
     }
 
+    /// Whether it is in WAL mode.
+    pub(crate) fn is_wal(&self) -> bool {
+        self.access != Access::Locked
+    }
+
     /// A connection that reads, and makes no file.
     pub(crate) fn open(&self) -> rusqlite::Result<Connection> {
         let parameters = match self.access {

@@ -117,6 +117,7 @@ impl Statement {
             column,
             reason: reason.into(),
             sql: shown(&self.sql),
+            transactions_committed: 0,
         };
         ErrorKind::Script(Box::new(kind)).into()
     }
@@ -172,14 +173,14 @@ enum Word {
 impl State {
     fn after_word(self, word: Word) -> Self {
         match (self, word) {
-            (Self::Start, Word::Explain) => Self::Explain,
-            (Self::Start | Self::Explain, Word::Create) => Self::Create,
             // EXPLAIN QUERY PLAN
-            (Self::Explain, Word::Other) => Self::Explain,
-            (Self::Create, Word::Temp) => Self::Create,
-            (Self::Create, Word::Trigger) => Self::Trigger,
+            (Self::Start, Word::Explain) | (Self::Explain, Word::Other) => Self::Explain,
+            (Self::Start | Self::Explain, Word::Create) | (Self::Create, Word::Temp) => {
+                Self::Create
+            }
             (Self::TriggerSemicolon, Word::End) => Self::TriggerEnd,
-            (Self::Trigger | Self::TriggerSemicolon | Self::TriggerEnd, _) => Self::Trigger,
+            (Self::Create, Word::Trigger)
+            | (Self::Trigger | Self::TriggerSemicolon | Self::TriggerEnd, _) => Self::Trigger,
             _ => Self::Plain,
         }
     }
@@ -327,6 +328,7 @@ impl<'a> Splitter<'a> {
             column,
             reason: reason.to_owned(),
             sql: shown(self.text[offset..].lines().next().unwrap_or_default()),
+            transactions_committed: 0,
         };
         Error::from(ErrorKind::Script(Box::new(kind))).on_disk(NOTHING_RUN)
     }

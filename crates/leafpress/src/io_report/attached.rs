@@ -1,0 +1,147 @@
+//! Copies of what a script attaches, so that nothing but copies is written to.
+//!
+//! SQLite asks its VFS for the full name of each database that is opened, also for
+//! `ATTACH` and `VACUUM INTO`. Here is where the name becomes that of a copy. A
+//! database that does not exist yet is made beside the script's own copy, and goes
+//! with it.
+//!
+//! Must never: let a database pass that is not a copy.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::copy::Copy;
+use super::trace::Redirect;
+use crate::error::{Error, Result};
+use crate::vfs::{VfsError, VfsResult};
+
+/// Which copy stands for which database.
+pub(super) struct Copies {
+    /// Where copies are made, if not beside their originals.
+    folder: Option<PathBuf>,
+    stop: Arc<dyn Fn() -> bool + Send + Sync>,
+    /// The copy that the script runs on, which is its own copy.
+    main: Copy,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    copies: Vec<Copy>,
+    paths: HashMap<String, String>,
+    /// Why the last copy could not be made; SQLite can be told a number only.
+    error: Option<Error>,
+}
+
+impl Copies {
+    /// Copies `database`, and from then on all that is attached to it.
+    ///
+    /// # Errors
+    /// Those of [`Copy::make`].
+    pub(super) fn of(
+        database: &Path,
+        folder: Option<&Path>,
+        stop: &Arc<dyn Fn() -> bool + Send + Sync>,
+    ) -> Result<Self> {
+        let main = Copy::make(database, folder, &**stop)?;
+        let folder = folder.map(Path::to_owned);
+        Ok(Self { folder, stop: Arc::clone(stop), main, state: Mutex::default() })
+    }
+
+    /// The copy of the database itself.
+    pub(super) fn main(&self) -> &Path {
+        self.main.path()
+    }
+
+    /// Why a database could not be attached, once.
+    pub(super) fn take_error(&self) -> Option<Error> {
+        self.lock().error.take()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn copy_of(&self, state: &mut State, path: &str) -> Result<PathBuf> {
+        let original = Path::new(path);
+        let is_new = fs::metadata(original).map_or(true, |it| it.is_file() && it.len() == 0);
+        if is_new {
+            let name = original.file_name().unwrap_or_default().to_string_lossy();
+            return Ok(self.main.folder().join(format!("new-{}-{name}", state.paths.len())));
+        }
+        let copy = Copy::make(original, self.folder.as_deref(), &*self.stop)?;
+        let path = copy.path().to_owned();
+        state.copies.push(copy);
+        Ok(path)
+    }
+}
+
+impl Redirect for Copies {
+    fn redirect(&self, path: String) -> VfsResult<String> {
+        let mut state = self.lock();
+        if fs::canonicalize(&path).is_ok_and(|it| is_same(&it, self.main.path())) {
+            return Ok(path);
+        }
+        if let Some(copy) = state.paths.get(&path) {
+            return Ok(copy.clone());
+        }
+        let copy = self.copy_of(&mut state, &path).map_err(|error| {
+            state.error = Some(error);
+            VfsError::CANNOT_OPEN
+        })?;
+        let copy = copy.to_str().ok_or(VfsError::CANNOT_OPEN)?.to_owned();
+        state.paths.insert(path, copy.clone());
+        Ok(copy)
+    }
+}
+
+fn is_same(canonical: &Path, path: &Path) -> bool {
+    fs::canonicalize(path).is_ok_and(|it| it == canonical)
+}
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::Connection;
+
+    use super::*;
+
+    fn database(folder: &Path, name: &str) -> PathBuf {
+        let path = folder.join(name);
+        Connection::open(&path).unwrap().execute_batch("CREATE TABLE t(a)").unwrap();
+        path
+    }
+
+    fn text(path: &Path) -> String {
+        path.to_str().unwrap().to_owned()
+    }
+
+    #[test]
+    fn a_name_is_always_that_of_the_same_copy() {
+        let folder = tempfile::tempdir().unwrap();
+        let main = database(folder.path(), "a.db");
+        let other = database(folder.path(), "b.db");
+        let stop: Arc<dyn Fn() -> bool + Send + Sync> = Arc::new(|| false);
+        let copies = Copies::of(&main, None, &stop).unwrap();
+        let own = text(copies.main());
+        assert_eq!(copies.redirect(own.clone()).unwrap(), own);
+        let copy = copies.redirect(text(&other)).unwrap();
+        assert_ne!(Path::new(&copy), other);
+        assert_eq!(copies.redirect(text(&other)).unwrap(), copy);
+        // A second connection on the original of the script's own copy gets a copy too.
+        assert_ne!(copies.redirect(text(&main)).unwrap(), text(&main));
+
+        let new = copies.redirect(text(&folder.path().join("new.db"))).unwrap();
+        assert!(new.starts_with(&text(copies.main.folder())), "{new}");
+        fs::write(folder.path().join("not.db"), "a,b\n").unwrap();
+        assert!(copies.redirect(text(&folder.path().join("not.db"))).is_err());
+        let error = copies.take_error().unwrap();
+        assert!(error.to_string().contains("is not a database"), "{error}");
+        assert!(copies.take_error().is_none());
+
+        drop(copies);
+        let left = fs::read_dir(folder.path()).unwrap().count();
+        assert_eq!(left, 3, "a.db, b.db and not.db");
+    }
+}

@@ -1,0 +1,277 @@
+//! What a run found, as plain values: they are printed and made JSON of, and do no I/O.
+//!
+//! The JSON is stable: fields may come to it, none goes or changes its meaning.
+
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+use super::causes::Finding;
+use crate::memory::MemoryStats;
+use crate::profile::InForce;
+use crate::vfs::atomic::AtomicState;
+use crate::vfs::count::{FileIo, IoStats};
+
+/// What the script's transactions cost, and what that means.
+#[derive(Debug, Clone, Serialize)]
+#[non_exhaustive]
+pub struct IoReport {
+    /// The database, as it was named.
+    pub database: PathBuf,
+    /// Which file the script ran on.
+    pub ran_on: RanOn,
+    /// The settings of the connection.
+    pub in_force: InForce,
+    /// How a transaction of one page could be committed as the script began.
+    pub one_page_commits: AtomicState,
+    /// How often the script ran, one run after the other.
+    pub rounds: u32,
+    /// Statements in the script.
+    pub statements: u64,
+    /// Transactions in all rounds.
+    pub transactions_total: u64,
+    /// How all of them ended.
+    pub commits: Commits,
+    /// The transactions of one round, up to the number that was asked for. With
+    /// several rounds each has the figures that most rounds agree on.
+    pub transactions: Vec<Transaction>,
+    /// Transactions of a round that are not listed.
+    pub transactions_left_out: u64,
+    /// The same transactions, those alike together, the most frequent first.
+    pub shapes: Vec<Shape>,
+    /// What keeps commits from being one write and one sync, the most frequent first.
+    pub findings: Vec<Finding>,
+    /// What it was, in sentences.
+    pub summary: Vec<String>,
+    /// All of the transactions' calls.
+    pub io: IoStats,
+    /// The checkpoint that was made after the script, in WAL mode: what was
+    /// not paid for by its commits.
+    pub checkpoint: Option<IoStats>,
+    /// The memory of SQLite after the script, where it was asked for.
+    pub memory: Option<MemoryStats>,
+    /// How long it took, with the copy, in seconds.
+    pub elapsed_s: f64,
+}
+
+/// Which file a script ran on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RanOn {
+    /// A copy, which is gone.
+    Copy,
+    /// The database itself.
+    Database,
+}
+
+/// How a transaction ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HowCommitted {
+    /// One page, written in place as a whole.
+    InPlace,
+    /// With a rollback journal.
+    Journal,
+    /// With the journals of several databases and one that binds them.
+    SuperJournal,
+    /// Into the write-ahead log.
+    Log,
+    /// With a journal that only memory had, or with none.
+    Unprotected,
+    /// Nothing was written to a database.
+    ReadOnly,
+    /// Without any call to the disk.
+    NoCalls,
+    /// Undone.
+    RolledBack,
+}
+
+impl HowCommitted {
+    /// In a few letters, for a table.
+    pub fn short(self) -> &'static str {
+        match self {
+            Self::InPlace => "in place",
+            Self::Journal => "journal",
+            Self::SuperJournal => "super-journal",
+            Self::Log => "log",
+            Self::Unprotected => "no journal",
+            Self::ReadOnly => "read only",
+            Self::NoCalls => "no calls",
+            Self::RolledBack => "rolled back",
+        }
+    }
+
+    /// Did it change a database for good?
+    pub fn is_write(self) -> bool {
+        !matches!(self, Self::ReadOnly | Self::NoCalls | Self::RolledBack)
+    }
+}
+
+/// How many transactions ended how.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[non_exhaustive]
+pub struct Commits {
+    /// One page, in place.
+    pub in_place: u64,
+    /// With a rollback journal.
+    pub journal: u64,
+    /// With a super-journal.
+    pub super_journal: u64,
+    /// Into the write-ahead log.
+    pub log: u64,
+    /// With a journal that only memory had, or with none.
+    pub unprotected: u64,
+    /// Nothing was written to a database.
+    pub read_only: u64,
+    /// Without any call to the disk.
+    pub no_calls: u64,
+    /// Undone.
+    pub rolled_back: u64,
+    /// Of those that wrote: a single page was changed, and no other database, so
+    /// that it could be written in place where the disk writes it whole.
+    pub of_one_page: u64,
+}
+
+impl Commits {
+    pub(super) fn count(&mut self, how: HowCommitted, is_of_one_page: bool) {
+        let number = match how {
+            HowCommitted::InPlace => &mut self.in_place,
+            HowCommitted::Journal => &mut self.journal,
+            HowCommitted::SuperJournal => &mut self.super_journal,
+            HowCommitted::Log => &mut self.log,
+            HowCommitted::Unprotected => &mut self.unprotected,
+            HowCommitted::ReadOnly => &mut self.read_only,
+            HowCommitted::NoCalls => &mut self.no_calls,
+            HowCommitted::RolledBack => &mut self.rolled_back,
+        };
+        *number += 1;
+        self.of_one_page += u64::from(is_of_one_page);
+    }
+
+    /// Those that changed a database for good.
+    pub fn writes(&self) -> u64 {
+        self.in_place + self.journal + self.super_journal + self.log + self.unprotected
+    }
+}
+
+/// The calls of a transaction to its VFS, by what they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize)]
+#[non_exhaustive]
+pub struct Calls {
+    /// Reads of any file.
+    pub read: u64,
+    /// Pages of a database written in place as a whole.
+    pub write_in_place: u64,
+    /// Other writes to a database.
+    pub write_database: u64,
+    /// Writes to a rollback journal or super-journal.
+    pub write_journal: u64,
+    /// Writes to a write-ahead log.
+    pub write_log: u64,
+    /// Writes to temporary files.
+    pub write_temporary: u64,
+    /// Syncs of files.
+    pub sync: u64,
+    /// Syncs of folders, for names.
+    pub folder_sync: u64,
+    /// All others: opening, deleting, cutting, locking, asking for sizes, mapping.
+    pub other: u64,
+}
+
+impl Calls {
+    pub(super) fn of(io: &IoStats) -> Self {
+        let all = io.total();
+        Self {
+            read: all.read.calls,
+            write_in_place: io.database.write_atomic.calls,
+            write_database: io.database.write.calls,
+            write_journal: io.journal.write.calls + io.super_journal.write.calls,
+            write_log: io.wal.write.calls,
+            write_temporary: io.temp.write.calls,
+            sync: all.sync.calls,
+            folder_sync: all.folder_sync.calls,
+            other: others(&all),
+        }
+    }
+
+    /// All of them.
+    pub fn total(&self) -> u64 {
+        self.read + self.writes() + self.sync + self.folder_sync + self.other
+    }
+
+    /// All writes.
+    pub fn writes(&self) -> u64 {
+        self.write_in_place
+            + self.write_database
+            + self.write_journal
+            + self.write_log
+            + self.write_temporary
+    }
+}
+
+fn others(all: &FileIo) -> u64 {
+    [&all.open, &all.truncate, &all.delete, &all.lock, &all.stat, &all.map]
+        .into_iter()
+        .map(|it| it.calls)
+        .sum()
+}
+
+/// One transaction: all from one moment of autocommit to the next.
+#[derive(Debug, Clone, Serialize)]
+#[non_exhaustive]
+pub struct Transaction {
+    /// Its number in a round, from 1.
+    pub number: u64,
+    /// The text that its first statement stands in.
+    pub source: String,
+    /// Line of its first statement.
+    pub line: u64,
+    /// Its first statement that is not just a BEGIN, in one line, cut where long.
+    pub statement: String,
+    /// How many statements it has.
+    pub statements: u64,
+    /// Rows that its queries gave.
+    pub rows: u64,
+    /// How it ended.
+    pub how: HowCommitted,
+    /// Pages that it changed, in all databases; page 1 only if more of it than its
+    /// change counter was.
+    pub pages_changed: u64,
+    /// Its calls.
+    pub calls: Calls,
+    /// Bytes that it wrote, in all files.
+    pub bytes_written: u64,
+    /// How long its statements took, in microseconds, with reading their SQL; the
+    /// median where there are several rounds.
+    pub time_us: f64,
+    /// Why it was not one page in place: numbers of [`IoReport::findings`], from 0.
+    pub findings: Vec<usize>,
+    /// In how many of the rounds it ended in another way, or with other calls.
+    pub rounds_that_differ: u32,
+    /// The findings of those rounds that are not its own otherwise.
+    pub findings_that_differ: Vec<usize>,
+}
+
+/// Transactions that are alike: the same calls, ended in the same way, for the same reasons.
+#[derive(Debug, Clone, Serialize)]
+#[non_exhaustive]
+pub struct Shape {
+    /// How many there are, in all rounds.
+    pub transactions: u64,
+    /// The number of the first.
+    pub first: u64,
+    /// The statement of the first.
+    pub statement: String,
+    /// How they ended.
+    pub how: HowCommitted,
+    /// The calls of each.
+    pub calls: Calls,
+    /// Bytes that each wrote: the median.
+    pub bytes_written: u64,
+    /// Pages that each changed: the median.
+    pub pages_changed: u64,
+    /// How long each took, in microseconds: the median.
+    pub time_us: f64,
+    /// Why: numbers of [`IoReport::findings`], from 0.
+    pub findings: Vec<usize>,
+}
