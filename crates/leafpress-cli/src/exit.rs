@@ -12,7 +12,7 @@ use leafpress::ErrorKind;
 pub enum Status {
     /// Everything was done.
     Done = 0,
-    /// It was done, but rows were rejected; or problems were found.
+    /// It was done, but rows were rejected; or problems were found; or only a part was done.
     DoneWithProblems = 1,
     /// The command line makes no sense.
     Usage = 2,
@@ -25,6 +25,8 @@ impl Status {
     pub fn of(kind: &ErrorKind) -> Self {
         match kind {
             ErrorKind::Usage(_) => Self::Usage,
+            // What was committed before it stays.
+            ErrorKind::Script(error) if error.transactions_committed > 0 => Self::DoneWithProblems,
             _ => Self::Failed,
         }
     }

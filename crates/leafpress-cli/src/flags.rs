@@ -17,10 +17,12 @@ use clap::error::ErrorKind;
 use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueHint};
 
 mod bench;
+mod io;
 mod load;
 mod storage;
 mod values;
 pub use bench::{BenchExperimentFlag, BenchFlags, BenchGenerateFlags, BenchPart, TextFormatFlag};
+pub use io::IoFlags;
 pub use load::{FormatFlag, LoadFlags, OnErrorFlag, RaggedFlag};
 pub use storage::StorageFlags;
 pub use values::{NamedType, Names};
@@ -61,6 +63,7 @@ pub enum Command {
     Index(IndexFlags),
     Verify(VerifyFlags),
     Storage(StorageFlags),
+    Io(IoFlags),
     Bench(Box<BenchFlags>),
     /// Print completions for a shell
     #[command(after_help = COMPLETIONS_EXAMPLES)]

@@ -131,6 +131,14 @@ fn failure_json(error: &Error) -> Value {
         ErrorKind::BadRow(row) | ErrorKind::TooManyRejects { last: row, .. } => {
             place(&mut object, row);
         }
+        ErrorKind::Script(error) => {
+            object["file"] = json!(error.file);
+            object["line"] = json!(error.line);
+            object["column"] = json!(error.column);
+            object["reason"] = json!(error.reason);
+            object["sql"] = json!(error.sql);
+            object["transactions_committed"] = json!(error.transactions_committed);
+        }
         ErrorKind::Input { file, .. } => object["file"] = json!(file),
         ErrorKind::Destination { path, .. } | ErrorKind::Io { path, .. } => {
             object["file"] = json!(path.display().to_string());
@@ -156,6 +164,7 @@ fn kind_name(kind: &ErrorKind) -> &'static str {
         ErrorKind::Input { .. } => "input",
         ErrorKind::Destination { .. } => "destination",
         ErrorKind::Constraint { .. } => "constraint",
+        ErrorKind::Script(_) => "script",
         ErrorKind::Io { .. } => "io",
         ErrorKind::Sqlite { .. } => "sqlite",
         ErrorKind::Cancelled => "cancelled",

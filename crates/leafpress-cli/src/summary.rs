@@ -6,9 +6,11 @@
 #![expect(clippy::format_push_string, reason = "a summary has few lines")]
 
 mod bench;
+mod io;
 mod storage;
 
 pub use self::bench::of_bench;
+pub use self::io::of_io;
 pub use self::storage::of_storage;
 
 use std::path::Path;

@@ -56,6 +56,7 @@ fn every_flag_is_documented() {
         (&["verify"], "--quick", "loading.md"),
         (&["index"], "--unique", "loading.md"),
         (&["storage"], "--seconds", "durability.md"),
+        (&["io"], "--repeat", "io.md"),
         (&["bench", "load"], "--repeats", "benchmarks.md"),
     ];
     for (command, known, document) in commands {

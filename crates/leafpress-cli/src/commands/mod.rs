@@ -5,6 +5,7 @@
 pub mod bench;
 pub mod completions;
 pub mod index;
+pub mod io;
 pub mod load;
 pub mod man;
 pub mod storage;
