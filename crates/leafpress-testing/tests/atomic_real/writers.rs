@@ -18,8 +18,10 @@ const ADDITIONS_EACH: u32 = 200;
 const ROWS: u32 = 300;
 const KILLS: u64 = 20;
 const CUTS: u64 = 8;
-/// Each so many transactions one needs a journal.
+/// Each so many transactions one needs a journal, which it syncs in any case; but none
+/// whose number is that high.
 const LARGER_EACH: i64 = 9;
+const NONE_LARGER_FROM: i64 = 3_000_000_000_000;
 
 /// A connection with a rollback journal through this VFS.
 pub fn connect(path: &Path, vfs: &str, locking: &str, synchronous: &str) -> Connection {
@@ -100,7 +102,8 @@ pub fn write_until_killed(path: &Path, locking: &str, synchronous: &str, first: 
 /// Which rows a transaction changes: one, or two on different pages.
 fn rows_of(number: i64) -> (i64, i64) {
     let row = |number: i64| 1 + number.rem_euclid(i64::from(ROWS));
-    let other = if number % LARGER_EACH == 0 { number + i64::from(ROWS / 2) } else { number };
+    let is_larger = number % LARGER_EACH == 0 && number < NONE_LARGER_FROM;
+    let other = if is_larger { number + i64::from(ROWS / 2) } else { number };
     (row(number), row(other))
 }
 
@@ -203,29 +206,33 @@ pub fn power_cuts_lose_nothing(mount: &mut XfsMount) {
         println!("skipped: power cuts: {reason}");
         return;
     }
-    for (synchronous, is_safe) in [("EXTRA", true), ("OFF", false)] {
+    // As SQLite is shipped, FULL is not enough: a journal whose deletion was not synced
+    // would come back. Without any syncs something must be lost, or the cut was none.
+    let safe = 2_000_000_000_000;
+    for (synchronous, first) in [("EXTRA", safe), ("FULL", safe), ("OFF", NONE_LARGER_FROM)] {
         let path = new_folder(mount, &format!("cuts {synchronous}")).join("a.db");
         make_database(&path, ROWS);
         let mut promises = Promises::default();
+        let mut lost = 0;
         for (cut, random) in (0..CUTS).zip(randoms()) {
             let locking = if cut % 2 == 0 { "NORMAL" } else { "EXCLUSIVE" };
-            let first = (2_000_000_000_000 + i64::try_from(cut).unwrap() * 1_000_000).to_string();
+            let first = (first + i64::try_from(cut).unwrap() * 1_000_000).to_string();
             let arguments = ["--write-until-killed", text(&path), locking, synchronous, &first];
             written_until(&arguments, 20 + random % 150, &mut promises, |child| {
                 mount.cut_power().unwrap();
                 drop(child);
             });
             mount.start_again();
-            if is_safe {
-                judge(&path, &promises, &format!("cut {cut}, {locking}"));
+            if synchronous == "OFF" {
+                lost += promises.broken(&Connection::open(&path).unwrap());
+            } else {
+                judge(&path, &promises, &format!("cut {cut}, {locking}, {synchronous}"));
             }
         }
-        let broken = promises.broken(&Connection::open(&path).unwrap());
-        // Without syncs it must lose something, or the cut was none.
-        assert_eq!(broken == 0, is_safe, "synchronous = {synchronous}: {broken} rows lost");
+        assert_eq!(lost > 0, synchronous == "OFF");
         println!(
             "{CUTS} power cuts with synchronous = {synchronous}: {} transactions acknowledged, \
-             {broken} rows lost",
+             {lost} rows lost",
             promises.transactions
         );
     }

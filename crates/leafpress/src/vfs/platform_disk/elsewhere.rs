@@ -1,4 +1,5 @@
 //! The doors of [`super`] where there are no atomic writes and no stamps to rely on.
+#![expect(clippy::unused_self, clippy::unnecessary_wraps, reason = "as on Linux")]
 
 use std::io;
 use std::path::Path;
