@@ -12,7 +12,7 @@ use leafpress_testing::crash::workload_atomic::{Plan, Recorded, Settings, record
 use leafpress_testing::crash::{Budget, DiskMode, Outcome, Promise};
 
 /// Of 1,000 images that `make crash` asks for: so many for each row.
-const SHARE: u64 = 22;
+const SHARE: u64 = 18;
 const IMAGES: u64 = 1_000;
 
 const DELETE_FULL: Settings = Settings { journal_mode: "DELETE", synchronous: "FULL" };
@@ -74,6 +74,18 @@ fn two_databases_stay_together() {
     }
     let plan = Plan { databases: 2, ..Plan::new(DELETE_EXTRA, DiskMode::Refused) };
     survey(plan, [Promise::AllAcknowledged; 2]);
+}
+
+/// What a killed process leaves is not asked: it would still be in memory what the
+/// disk could not write.
+#[test]
+fn a_failed_sync_loses_nothing() {
+    for ours in DURABLE {
+        for is_exclusive in [false, true] {
+            let plan = Plan { fails_sync: true, is_exclusive, ..Plan::new(ours, DiskMode::Honest) };
+            survey(plan, [Promise::AllAcknowledged, Promise::Anything]);
+        }
+    }
 }
 
 /// Rows that are longer than a sector, so that a torn one shows.

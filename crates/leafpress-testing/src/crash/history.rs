@@ -110,6 +110,16 @@ impl History {
         assert_eq!(known, None, "{mark:?} was committed twice");
     }
 
+    /// A transaction failed and was taken back; until the next one its content may be
+    /// found all the same, as the disk may have had it before it was taken back.
+    ///
+    /// # Panics
+    /// If that content was there before.
+    pub fn failed(&mut self, content: &Digest) {
+        let before = self.states.insert(content.so_far(), self.count);
+        assert_eq!(before, None, "what failed led back to the content after {before:?}");
+    }
+
     /// How many transactions make a content of this digest.
     pub fn transactions_in(&self, digest: u64) -> Option<usize> {
         self.states.get(&digest).copied()

@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use leafpress::vfs::atomic::{
     AtomicDisk, AtomicFile, AtomicProof, AtomicUnits, FileStamp, NoAtomicWrites, Stamp,
 };
-use leafpress::vfs::{VfsError, VfsResult};
+use leafpress::vfs::{FileKind, VfsError, VfsResult};
 
 use super::life::Life;
 use super::log::{FileId, Log};
@@ -138,9 +138,14 @@ impl AtomicDisk for SimulatedDisk {
     fn sync_file(&self, path: &str) -> VfsResult<()> {
         self.life.act()?;
         let (log, name) = self.watched(path)?;
-        if let Some(file) = log.file(name) {
-            log.synced_file(file, log.position());
-        }
+        let mut state = log.lock();
+        let Some(file) = state.file(name) else { return Ok(()) };
+        // The file is opened for this sync, so that it knows of earlier failures.
+        let mut knows_failure = state.has_failed(file);
+        let covers = state
+            .sync_begins(file, FileKind::MainJournal, &mut knows_failure)
+            .ok_or(VfsError::IO_SYNC)?;
+        state.sync_ends(file, covers, true);
         Ok(())
     }
 

@@ -21,6 +21,7 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
+use leafpress::vfs::FileKind;
 use leafpress::vfs::atomic::Mend;
 use rusqlite::Connection;
 
@@ -62,6 +63,9 @@ pub struct Plan {
     pub databases: usize,
     /// Whether our process shrinks the database at times.
     pub shrinks: bool,
+    /// Whether a sync fails in some of our transactions: of the database, or of a
+    /// journal. Nobody else is told of it.
+    pub fails_sync: bool,
     /// Of 100 of our transactions, how many our process may not live to end.
     pub deaths_percent: u32,
     /// Of 100 turns, how many others take.
@@ -107,6 +111,7 @@ impl Plan {
             others: OTHERS,
             databases: 1,
             shrinks: false,
+            fails_sync: false,
             deaths_percent: 5,
             others_percent: 20,
             kinds: KINDS,
@@ -146,15 +151,27 @@ impl Plan {
         simulator.simulate(&run, effort)
     }
 
+    /// Of which files a sync may fail. Where a journal stays and is cut or zeroed
+    /// instead, SQLite itself does not survive that the disk forgets it.
+    fn kinds_that_may_fail(&self) -> &'static [FileKind] {
+        if self.ours.journal_mode == "DELETE" && !self.is_exclusive {
+            &[FileKind::MainDb, FileKind::MainJournal]
+        } else {
+            &[FileKind::MainDb]
+        }
+    }
+
     /// In a line.
     pub fn name(&self) -> String {
         let Settings { journal_mode, synchronous } = self.ours;
         let mode = self.disk.mode.name();
         let locking = if self.is_exclusive { "exclusive" } else { "shared" };
         let mut name = format!("atomic pages {mode}: {journal_mode} + {synchronous}, {locking}");
-        for (is_so, what) in
-            [(self.databases == 2, ", two databases"), (self.shrinks, ", shrinking")]
-        {
+        for (is_so, what) in [
+            (self.databases == 2, ", two databases"),
+            (self.shrinks, ", shrinking"),
+            (self.fails_sync, ", a sync fails"),
+        ] {
             name += if is_so { what } else { "" };
         }
         match self.disk.without {
@@ -328,15 +345,23 @@ impl<'a> World<'a> {
         if self.random.percent(self.plan.deaths_percent) {
             self.process.life.ends_after(self.random.number() % 12);
         }
+        let fails_sync = self.plan.fails_sync && self.random.percent(20);
+        if fails_sync {
+            let kind = self.random.choose(self.plan.kinds_that_may_fail());
+            self.log.fail_sync(kind, 1 + self.random.number() % 3);
+        }
         let script = self.draw_script();
         let index = self.random.below(self.connections.len());
         let outcome = script.run(&self.connections[index]);
+        if fails_sync {
+            self.log.fail_sync(FileKind::MainDb, u64::MAX);
+        }
         if self.process.life.is_over() {
             self.begin_anew();
             self.machine.write_finished_journals(&self.log);
             return self.settle(&script);
         }
-        let may_fail = self.plan.disk.mode == DiskMode::Refused;
+        let may_fail = self.plan.disk.mode == DiskMode::Refused || fails_sync;
         match outcome {
             Ok(()) => self.happened(&script, true),
             Err(error) if may_fail && is_io_error(&error) => self.settle(&script),
@@ -400,7 +425,8 @@ impl<'a> World<'a> {
         let found = self.read().unwrap().so_far();
         let before = script::content(&self.shadow).unwrap().so_far();
         script.begin(&self.shadow).unwrap();
-        let after = script::content(&self.shadow).unwrap().so_far();
+        let done = script::content(&self.shadow).unwrap();
+        let after = done.so_far();
         assert!(
             [before, after].contains(&found),
             "turn {}: {script:?} failed, and left something between before and after",
@@ -411,6 +437,8 @@ impl<'a> World<'a> {
         let _ = self.shadow.execute_batch("PRAGMA cache_size = 200");
         if is_there && after != before {
             self.committed();
+        } else if script.end == End::Commit && after != before {
+            self.history.failed(&done);
         }
     }
 
@@ -478,7 +506,7 @@ impl<'a> World<'a> {
         };
         let connection = process.open(self.plan.databases).unwrap();
         set_journal(&connection, settings, self.plan.databases).unwrap();
-        Other { process, connection, settings, is_ours }
+        Other { connection, process, settings, is_ours }
     }
 
     /// A process that died in WAL mode leaves the database in it.
