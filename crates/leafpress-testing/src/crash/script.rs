@@ -32,6 +32,8 @@ const SCHEMAS: [&str; 2] = ["main", "other"];
 pub(super) enum Step {
     /// Another content for a row of `one`, of the same size.
     One { schema: &'static str, turn: u64, id: usize, value: Vec<u8> },
+    /// Page 1 alone: `PRAGMA user_version`.
+    First { schema: &'static str, turn: u64 },
     /// A row of `t`, if there is room.
     Insert { schema: &'static str, key: i64, value: Vec<u8> },
     /// Another content for a row of `t`.
@@ -74,6 +76,8 @@ pub(super) struct Script {
 pub enum Kind {
     /// A row of one page, in one database.
     OnePage,
+    /// Page 1, which also holds the change counter.
+    FirstPage,
     /// One page, spilled before the end, and perhaps others after it.
     OnePageSpilled,
     /// Several pages, in any of the databases.
@@ -89,9 +93,13 @@ impl Script {
     pub fn draw(kind: Kind, end: End, turn: u64, tables: Tables, random: &mut Random) -> Self {
         let one = |random: &mut Random| one(tables, turn, random);
         let any = |random: &mut Random| any(tables, turn, random);
-        let mut steps = vec![one(random)];
+        let schema = random.choose(&SCHEMAS[..tables.databases]);
+        let mut steps = match kind {
+            Kind::FirstPage => vec![Step::First { schema, turn }],
+            _ => vec![one(random)],
+        };
         match kind {
-            Kind::OnePage => {}
+            Kind::OnePage | Kind::FirstPage => {}
             Kind::OnePageSpilled => {
                 steps.push(Step::Spill);
                 (0..random.below(3)).for_each(|_| steps.push(one(random)));
@@ -180,6 +188,10 @@ impl Step {
                 let changed = connection.execute(&sql, params![turn, value, *id as i64])?;
                 debug_assert_eq!(changed, 1);
             }
+            Self::First { schema, turn } => {
+                let sql = format!("PRAGMA {schema}.user_version = {}", TURN_FIRST + turn);
+                connection.execute_batch(&sql)?;
+            }
             Self::Insert { schema, key, value } => {
                 let sql = format!(
                     "INSERT INTO {schema}.t (k, v) SELECT ?, ?
@@ -252,6 +264,7 @@ fn is_attached(connection: &Connection) -> rusqlite::Result<bool> {
 fn content_of(connection: &Connection, digest: &mut Digest) -> rusqlite::Result<()> {
     let databases = 1 + usize::from(is_attached(connection)?);
     SCHEMAS[..databases].iter().try_for_each(|schema| {
+        digest.query(connection, &format!("PRAGMA {schema}.user_version"))?;
         digest.query(connection, &format!("SELECT id, turn, v FROM {schema}.one ORDER BY id"))?;
         digest.query(connection, &format!("SELECT id, k, v FROM {schema}.t ORDER BY id"))
     })

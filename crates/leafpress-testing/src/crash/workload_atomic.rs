@@ -92,7 +92,7 @@ pub const KINDS: &[Kind] = &[
     Kind::OnePage,
     Kind::OnePage,
     Kind::OnePage,
-    Kind::OnePage,
+    Kind::FirstPage,
     Kind::OnePageSpilled,
     Kind::OnePageSpilled,
     Kind::Many,
@@ -318,7 +318,7 @@ impl<'a> World<'a> {
 
     fn draw_script(&mut self) -> Script {
         let kind = self.random.choose(self.plan.kinds);
-        let is_single = matches!(kind, Kind::OnePage | Kind::OnePageSpilled);
+        let is_single = matches!(kind, Kind::OnePage | Kind::FirstPage | Kind::OnePageSpilled);
         let end = if self.random.percent(20) { End::Rollback } else { End::Commit };
         // One page is one of one database, mostly of the first.
         let databases = match self.plan.databases {
@@ -339,6 +339,7 @@ impl<'a> World<'a> {
                 self.connections.clear();
                 return;
             }
+            3 if self.may_use_wal() => return self.use_wal(),
             2 if self.plan.shrinks => return self.maintain(),
             _ => {}
         }
@@ -386,6 +387,26 @@ impl<'a> World<'a> {
                 connection.execute_batch(&sql).unwrap();
             }
         }
+    }
+
+    /// Nobody else is connected, and no write is refused on the way.
+    fn may_use_wal(&self) -> bool {
+        // WALs do not keep two databases together.
+        let is_alone = self.connections.len() == 1 && self.other.is_none();
+        is_alone
+            && self.plan.databases == 1
+            && !self.plan.is_exclusive
+            && self.plan.disk.mode != DiskMode::Refused
+    }
+
+    /// A transaction in WAL mode, into which a write of page 1 in place leads.
+    fn use_wal(&mut self) {
+        let connection = &self.connections[0];
+        connection.execute_batch("PRAGMA journal_mode = WAL").unwrap();
+        let script = self.draw_script();
+        script.run(&self.connections[0]).unwrap();
+        self.happened(&script, self.plan.ours.synchronous != "NORMAL");
+        set_journal(&self.connections[0], self.plan.ours, self.plan.databases).unwrap();
     }
 
     /// Work that leaves the content as it is.
@@ -461,7 +482,7 @@ impl<'a> World<'a> {
             self.connections.clear();
         }
         let other = self.other.take().unwrap_or_else(|| self.another());
-        let uses_wal = self.random.percent(10);
+        let uses_wal = self.plan.databases == 1 && self.random.percent(10);
         if uses_wal {
             other.connection.execute_batch("PRAGMA journal_mode = WAL").unwrap();
         }
