@@ -84,7 +84,7 @@ test-large: ## Test files of more than 1 GiB (2 GB of disk)
 CRASH_TABLE := $(abspath $(TARGET_DIR))/crash.md
 CRASH_TESTS := $(notdir $(basename $(wildcard crates/leafpress-testing/tests/crash_*.rs)))
 
-crash: ## Simulate 1.6 million power cuts and kills (4 minutes on two cores)
+crash: ## Simulate two million power cuts and kills (4 minutes on two cores)
 	rm -f $(CRASH_TABLE)
 	LEAFPRESS_CRASH_IMAGES=$(CRASH_IMAGES) LEAFPRESS_CRASH_TABLE=$(CRASH_TABLE) \
 		$(CARGO) test --release --locked -p leafpress-testing \
