@@ -202,7 +202,7 @@ fn errors_name_their_place_and_leave_the_database_as_it_was() {
         .unwrap();
     let outcome = io(&folder, &["day.sql"]).expect_status(3);
     for part in
-        ["day.sql:2:8: no such column: nope", "the database is as it was", "1 statements ran"]
+        ["day.sql:2:8: no such column: nope", "the database is as it was", "1 statement ran"]
     {
         assert!(outcome.stderr.contains(part), "{part}: {}", outcome.stderr);
     }
@@ -246,7 +246,11 @@ fn in_place_changes_the_database_and_says_what_stays_after_an_error() {
     assert!(text.contains("the database itself was changed"), "{text}");
     assert_eq!(stock(&folder), 999);
     let outcome = io(&folder, &["-c", ONE_ROW, "-c", "nope", "--in-place"]).expect_status(1);
-    assert!(outcome.stderr.contains("1 transactions were committed"), "{}", outcome.stderr);
+    assert!(
+        outcome.stderr.contains("what 1 transaction before it had committed"),
+        "{}",
+        outcome.stderr
+    );
     assert!(outcome.stderr.contains("-c 2:1:1"), "{}", outcome.stderr);
     assert_eq!(stock(&folder), 998);
     io(&folder, &["-c", "nope", "--in-place"]).expect_status(3);

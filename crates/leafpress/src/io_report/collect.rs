@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::causes::{Cause, Finding};
+use super::counted;
 use super::diagnose::{Case, causes_around, causes_in_pages};
 use super::owners::Schemas;
 use super::report::{Calls, Commits, HowCommitted, Shape, Transaction};
@@ -39,7 +40,7 @@ pub(super) fn collect(
     listed_max: usize,
 ) -> Collected {
     let mut commits = Commits::default();
-    let causes: Vec<Vec<BTreeSet<Cause>>> = rounds
+    let causes: Vec<Vec<Vec<Cause>>> = rounds
         .iter()
         .map(|round| {
             round.iter().map(|done| judge(done, statements, schemas, &mut commits)).collect()
@@ -50,7 +51,7 @@ pub(super) fn collect(
         .iter()
         .zip(&causes)
         .map(|(round, causes)| {
-            let findings_of = |it: &BTreeSet<Cause>| it.iter().map(|cause| places[cause]).collect();
+            let findings_of = |it: &Vec<Cause>| it.iter().map(|cause| places[cause]).collect();
             round
                 .iter()
                 .zip(causes)
@@ -75,7 +76,7 @@ fn judge(
     statements: &[Statement],
     schemas: &Schemas,
     commits: &mut Commits,
-) -> BTreeSet<Cause> {
+) -> Vec<Cause> {
     let sql = || {
         let own = &statements[done.first..=done.last];
         let searched = own.iter().take(STATEMENTS_SEARCHED_MAX).map(|it| &*it.sql);
@@ -100,12 +101,13 @@ fn judge(
         }
     }
     commits.count(done.how, is_of_one_page);
-    causes
+    // There may be very many, and a set takes ten times as much.
+    causes.into_iter().collect()
 }
 
 /// The findings, the most frequent first, and where each cause stands among them.
 fn count_findings<'a>(
-    causes: impl Iterator<Item = &'a BTreeSet<Cause>>,
+    causes: impl Iterator<Item = &'a Vec<Cause>>,
     writes: u64,
 ) -> (Vec<Finding>, HashMap<Cause, usize>) {
     let mut counts: BTreeMap<&Cause, u64> = BTreeMap::new();
@@ -229,6 +231,7 @@ fn summary(commits: &Commits, rounds: &[Vec<Judged<'_>>]) -> Vec<String> {
         (HowCommitted::SuperJournal, commits.super_journal, "used journals and a super-journal"),
         (HowCommitted::Log, commits.log, "went to the write-ahead log"),
         (HowCommitted::Unprotected, commits.unprotected, "had no journal on disk"),
+        (HowCommitted::Checkpoint, commits.checkpoint, "copied the log into the database"),
         (HowCommitted::ReadOnly, commits.read_only, "read only"),
         (HowCommitted::NoCalls, commits.no_calls, "needed nothing of the disk"),
         (HowCommitted::RolledBack, commits.rolled_back, "was undone"),
@@ -242,15 +245,11 @@ fn summary(commits: &Commits, rounds: &[Vec<Judged<'_>>]) -> Vec<String> {
         let (writes, syncs) = (usual(Calls::writes), usual(|it| it.sync + it.folder_sync));
         let cost = if how.is_write() {
             let each = if count > 1 { ", as a rule" } else { "" };
-            format!(
-                " ({}, {}{each})",
-                counted(writes, "write", "writes"),
-                counted(syncs, "sync", "syncs")
-            )
+            format!(" ({}, {}{each})", counted(writes, "write"), counted(syncs, "sync"))
         } else {
             String::new()
         };
-        let transactions = counted(total, "transaction", "transactions");
+        let transactions = counted(total, "transaction");
         lines.push(format!("{count} of {transactions} {does}{cost}"));
     }
     let waiting = commits.of_one_page - commits.in_place.min(commits.of_one_page);
@@ -262,8 +261,4 @@ fn summary(commits: &Commits, rounds: &[Vec<Judged<'_>>]) -> Vec<String> {
         ));
     }
     lines
-}
-
-fn counted(number: u64, one: &str, many: &str) -> String {
-    format!("{number} {}", if number == 1 { one } else { many })
 }

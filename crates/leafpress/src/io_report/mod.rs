@@ -369,16 +369,20 @@ impl Run<'_> {
         let done = || rounds.iter().flatten();
         let statements: usize = done().map(|it| it.last + 1 - it.first).sum();
         let committed = done().filter(|it| it.how.is_write()).count() as u64;
-        let ran =
-            format!("before it, {statements} statements ran, in {} transactions", done().count());
+        let ran = format!(
+            "before it, {} ran, in {}",
+            counted(statements as u64, "statement"),
+            counted(done().count() as u64, "transaction")
+        );
         if !self.options.in_place {
             return error.on_disk(format!("{}; {ran}", copy::UNTOUCHED));
         }
         let state = match committed {
             0 => format!("the database holds what it held; {ran}"),
             _ => format!(
-                "{committed} transactions were committed to the database itself, and stay; the \
-                 one that failed was undone; {ran}"
+                "the database itself has what {} before it had committed; the one that failed \
+                 was undone; {ran}",
+                counted(committed, "transaction")
             ),
         };
         let error = match (error.kind(), committed) {
@@ -391,4 +395,8 @@ impl Run<'_> {
         };
         error.with_commits(committed).on_disk(state)
     }
+}
+
+fn counted(number: u64, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }

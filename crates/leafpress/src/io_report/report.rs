@@ -78,6 +78,8 @@ pub enum HowCommitted {
     Log,
     /// With a journal that only memory had, or with none.
     Unprotected,
+    /// What the log held was copied into the database.
+    Checkpoint,
     /// Nothing was written to a database.
     ReadOnly,
     /// Without any call to the disk.
@@ -95,6 +97,7 @@ impl HowCommitted {
             Self::SuperJournal => "super-journal",
             Self::Log => "log",
             Self::Unprotected => "no journal",
+            Self::Checkpoint => "checkpoint",
             Self::ReadOnly => "read only",
             Self::NoCalls => "no calls",
             Self::RolledBack => "rolled back",
@@ -103,7 +106,7 @@ impl HowCommitted {
 
     /// Did it change a database for good?
     pub fn is_write(self) -> bool {
-        !matches!(self, Self::ReadOnly | Self::NoCalls | Self::RolledBack)
+        !matches!(self, Self::Checkpoint | Self::ReadOnly | Self::NoCalls | Self::RolledBack)
     }
 }
 
@@ -121,6 +124,8 @@ pub struct Commits {
     pub log: u64,
     /// With a journal that only memory had, or with none.
     pub unprotected: u64,
+    /// What the log held was copied into the database.
+    pub checkpoint: u64,
     /// Nothing was written to a database.
     pub read_only: u64,
     /// Without any call to the disk.
@@ -140,6 +145,7 @@ impl Commits {
             HowCommitted::SuperJournal => &mut self.super_journal,
             HowCommitted::Log => &mut self.log,
             HowCommitted::Unprotected => &mut self.unprotected,
+            HowCommitted::Checkpoint => &mut self.checkpoint,
             HowCommitted::ReadOnly => &mut self.read_only,
             HowCommitted::NoCalls => &mut self.no_calls,
             HowCommitted::RolledBack => &mut self.rolled_back,

@@ -13,7 +13,9 @@
 //! 1. Nothing but the script's statements touches the disk between the first and the
 //!    last look at the counters of a transaction.
 //! 2. After an error the connection is closed, which undoes the transaction that was open.
-//! 3. The hooks are taken off before that: what rusqlite keeps for them is freed before
+//! 3. On a copy no database is opened but through the VFS of this run: a `file:` URI,
+//!    which may name another VFS, is refused.
+//! 4. The hooks are taken off before that: what rusqlite keeps for them is freed before
 //!    SQLite, in closing, calls the one for a rollback.
 
 use std::cell::Cell;
@@ -24,7 +26,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
-use rusqlite::{Connection, ErrorCode};
+use rusqlite::{Connection, ErrorCode, ffi};
 
 use super::diagnose::TableWrite;
 use super::report::{Calls, HowCommitted};
@@ -55,7 +57,7 @@ pub(super) struct Done {
     pub time_ns: u64,
     pub rows: u64,
     pub changes: Vec<Change>,
-    pub writes: BTreeSet<TableWrite>,
+    pub writes: Arc<BTreeSet<TableWrite>>,
     /// How one page would have been committed as it began.
     pub state: AtomicState,
 }
@@ -93,6 +95,9 @@ impl AtomicDisk for AnyDisk {
 struct Watch {
     writes: Mutex<BTreeSet<TableWrite>>,
     rolled_back: AtomicBool,
+    /// What is attached must be a copy too.
+    is_copy: bool,
+    has_refused: AtomicBool,
 }
 
 impl Watch {
@@ -101,7 +106,22 @@ impl Watch {
     }
 
     /// Called for all that a statement will do, as it is prepared.
-    fn prepared(&self, context: &AuthContext<'_>) {
+    fn prepared(&self, context: &AuthContext<'_>) -> Authorization {
+        let is_refused = match context.action {
+            AuthAction::Attach { filename } => filename.starts_with("file:"),
+            // A name that is computed is not known yet.
+            AuthAction::Unknown { code, .. } => code == ffi::SQLITE_ATTACH,
+            _ => false,
+        };
+        if is_refused && self.is_copy {
+            self.has_refused.store(true, Ordering::Relaxed);
+            return Authorization::Deny;
+        }
+        self.note_write(context);
+        Authorization::Allow
+    }
+
+    fn note_write(&self, context: &AuthContext<'_>) {
         let (AuthAction::Insert { table_name }
         | AuthAction::Delete { table_name }
         | AuthAction::Update { table_name, .. }) = context.action
@@ -117,8 +137,8 @@ impl Watch {
 pub(super) struct Machine {
     pub connection: Connection,
     pub in_force: InForce,
-    /// Whether the journal is one that a crash does not take, or a log.
-    is_protected: Cell<bool>,
+    /// That of the database itself.
+    journal_mode: Cell<JournalMode>,
     pages: Arc<AtomicPages<Counted<PlatformVfs>>>,
     path: String,
     counters: IoCounters,
@@ -160,11 +180,11 @@ impl Machine {
         let compile_options = compile_options_missing(&connection)?;
         let path = path.to_str().map_or_else(String::new, str::to_owned);
         let path = pages.full_path(&path).unwrap_or(path);
-        let watch = Arc::default();
+        let watch = Arc::new(Watch { is_copy: !options.in_place, ..Watch::default() });
         let mut machine = Self {
             connection,
+            journal_mode: Cell::new(in_force.journal_mode),
             in_force,
-            is_protected: Cell::new(true),
             pages,
             path,
             counters,
@@ -176,7 +196,6 @@ impl Machine {
         machine
             .set_hooks(&options.stop)
             .map_err(|source| Error::sqlite("set up the run", source))?;
-        machine.look_at_journal_mode();
         Ok(machine)
     }
 
@@ -184,10 +203,8 @@ impl Machine {
         let stop = Arc::clone(stop);
         self.connection.progress_handler(STEPS_BETWEEN_LOOKS, Some(move || stop()))?;
         let watch = Arc::clone(&self.watch);
-        self.connection.authorizer(Some(move |context: AuthContext<'_>| {
-            watch.prepared(&context);
-            Authorization::Allow
-        }))?;
+        self.connection
+            .authorizer(Some(move |context: AuthContext<'_>| watch.prepared(&context)))?;
         let watch = Arc::clone(&self.watch);
         let note = move || watch.rolled_back.store(true, Ordering::Relaxed);
         self.connection.rollback_hook(Some(note))
@@ -195,9 +212,9 @@ impl Machine {
 
     /// Asked again after each PRAGMA, as nothing else changes it; reads no file.
     fn look_at_journal_mode(&self) {
-        let mode = self.connection.pragma_query_value(None, "journal_mode", |row| row.get(0));
-        let is_protected = !matches!(mode, Ok(JournalMode::Memory | JournalMode::Off));
-        self.is_protected.set(is_protected);
+        let main = Some("main");
+        let mode = self.connection.pragma_query_value(main, "journal_mode", |row| row.get(0));
+        self.journal_mode.set(mode.unwrap_or(self.journal_mode.get()));
     }
 
     /// How a transaction of one page would be committed now.
@@ -251,8 +268,8 @@ impl Machine {
         let began = Instant::now();
         loop {
             let statement = &statements[at];
-            rows +=
-                self.run_statement(&statement.sql).map_err(|error| failed(statement, &error))?;
+            let outcome = self.run_statement(&statement.sql);
+            rows += outcome.map_err(|error| self.failed(statement, &error))?;
             at += 1;
             if self.connection.is_autocommit() {
                 break;
@@ -260,7 +277,7 @@ impl Machine {
             if at == statements.len() {
                 // What has no COMMIT ends as if the program had ended here.
                 let undone = self.connection.execute_batch("ROLLBACK");
-                undone.map_err(|error| failed(statement, &error))?;
+                undone.map_err(|error| self.failed(statement, &error))?;
                 break;
             }
         }
@@ -283,10 +300,19 @@ impl Machine {
             time_ns,
             rows,
             changes: self.trace.take(),
-            writes: std::mem::take(&mut *self.watch.writes()),
+            writes: self.writes_since(done.last()),
             state,
         });
         Ok(at)
+    }
+
+    /// The tables that were written; as a rule the same as before, and kept once.
+    fn writes_since(&self, before: Option<&Done>) -> Arc<BTreeSet<TableWrite>> {
+        let writes = self.watch.writes();
+        match before {
+            Some(before) if *before.writes == *writes => Arc::clone(&before.writes),
+            _ => Arc::new(writes.clone()),
+        }
     }
 
     fn run_statement(&self, sql: &str) -> rusqlite::Result<u64> {
@@ -297,6 +323,17 @@ impl Machine {
             count += 1;
         }
         Ok(count)
+    }
+
+    fn failed(&self, statement: &Statement, error: &rusqlite::Error) -> Error {
+        if self.watch.has_refused.load(Ordering::Relaxed) {
+            let reason = "on a copy, what is attached must be a copy too, and a file: URI or a \
+                          name that is computed could lead past it";
+            return statement
+                .error_at(0, reason)
+                .to_do("attach it by its plain path, or run on the database itself: --in-place");
+        }
+        failed(statement, error)
     }
 
     fn how(&self, io: &IoStats, calls: &Calls) -> HowCommitted {
@@ -313,17 +350,20 @@ impl Machine {
             HowCommitted::Log
         } else if calls.write_journal > 0 {
             HowCommitted::Journal
-        } else if calls.write_in_place > 0 && self.is_protected.get() {
-            HowCommitted::InPlace
         } else {
-            HowCommitted::Unprotected
+            match self.journal_mode.get() {
+                JournalMode::Memory | JournalMode::Off => HowCommitted::Unprotected,
+                JournalMode::Wal => HowCommitted::Checkpoint,
+                _ if calls.write_in_place > 0 => HowCommitted::InPlace,
+                _ => HowCommitted::Unprotected,
+            }
         }
     }
 }
 
 impl Drop for Machine {
     fn drop(&mut self) {
-        // Invariant 3. Taking them off cannot fail.
+        // Invariant 4. Taking them off cannot fail.
         let _ = self.connection.rollback_hook(None::<fn()>);
         let _ = self.connection.progress_handler(0, None::<fn() -> bool>);
         let _ = self.connection.authorizer(None::<fn(AuthContext<'_>) -> Authorization>);

@@ -321,6 +321,32 @@ fn attached_databases_are_copied_too_and_need_a_super_journal() {
 }
 
 #[test]
+fn nothing_leads_past_the_copies() {
+    let scene = Scene::new(&table("t", 5));
+    scene.connect("b.db").execute_batch(&table("u", 5)).unwrap();
+    let platform = if cfg!(windows) { "win32" } else { "unix" };
+    let other = scene.path("b.db").display().to_string();
+    let new = scene.path("new.db").display().to_string();
+    for sql in [
+        format!("ATTACH 'file:{other}?vfs={platform}' AS b; UPDATE b.u SET n = 1"),
+        format!("ATTACH 'fi' || 'le:{other}?vfs={platform}' AS b; UPDATE b.u SET n = 1"),
+        format!("VACUUM INTO 'file:{new}?vfs={platform}'"),
+        format!("VACUUM INTO 'fi' || 'le:{new}?vfs={platform}'"),
+    ] {
+        let error = scene.measure(&sql, &atomic()).unwrap_err().to_string();
+        assert!(error.contains("must be a copy too"), "{sql}: {error}");
+    }
+    scene.report(&format!("VACUUM INTO '{new}'; ATTACH ':memory:' AS m; VACUUM"));
+    assert_eq!(scene.names(), ["a.db", "b.db"]);
+    let n: i64 =
+        scene.connect("b.db").query_row("SELECT max(n) FROM u", [], |row| row.get(0)).unwrap();
+    assert_eq!(n, 0);
+    // Whoever means the database itself may do it.
+    let sql = format!("ATTACH 'file:{other}?vfs={platform}' AS b; UPDATE b.u SET n = 1");
+    scene.measure(&sql, &atomic().in_place(true)).unwrap();
+}
+
+#[test]
 fn the_schema_is_never_one_page() {
     let found = only_finding(&table("t", 5), "CREATE TABLE u (x)");
     assert_eq!((found.cause, found.to_do), ("schema_change", None));
@@ -378,6 +404,10 @@ fn the_log_is_what_the_database_has_and_its_checkpoint_is_counted_apart() {
     assert_eq!(report.transactions[1].pages_changed, 1);
     assert_eq!(report.transactions[1].calls.write_database, 0);
     assert!(report.checkpoint.as_ref().unwrap().database.write.calls > 0);
+
+    let report = scene.report(&format!("{ONE_ROW} PRAGMA wal_checkpoint; {ONE_ROW}"));
+    assert_eq!(report.transactions[1].how, HowCommitted::Checkpoint);
+    assert_eq!((report.commits.log, report.commits.checkpoint), (2, 1));
 
     let tried = scene.measure(ONE_ROW, &atomic().profile(Profile::Rollback)).unwrap();
     assert_eq!(tried.commits.in_place, 1, "{:?}", tried.findings);
@@ -474,7 +504,7 @@ fn in_place_means_it_and_says_what_stays() {
     let error = scene.measure(&format!("{ONE_ROW} BEGIN; {ONE_ROW} nope"), &options).unwrap_err();
     let ErrorKind::Script(found) = error.kind() else { panic!("{error}") };
     assert_eq!(found.transactions_committed, 1);
-    assert!(error.state_on_disk().unwrap().contains("1 transactions were committed"), "{error}");
+    assert!(error.state_on_disk().unwrap().contains("what 1 transaction before it"), "{error}");
     let n: i64 = scene
         .connect("a.db")
         .query_row("SELECT n FROM t WHERE id = 2", [], |row| row.get(0))

@@ -23,6 +23,8 @@ use crate::vfs::{Access, FileKind, FileLayer, OpenFlags, Opened, Vfs, VfsFile, V
 /// Bytes of a log's header and of the header of each of its frames.
 const LOG_HEADER_BYTES: u64 = 32;
 const FRAME_HEADER_BYTES: usize = 24;
+/// How page 1 begins.
+const MAGIC: &[u8] = b"SQLite format 3\0";
 /// Bytes of a database's header.
 const HEADER_BYTES: usize = 100;
 /// Where page 1 says that something was committed, and by which SQLite.
@@ -299,7 +301,9 @@ impl FileLayer for TracedFile {
 
     fn read(&mut self, buffer: &mut [u8], offset: u64) -> VfsResult<usize> {
         let count = self.below.read(buffer, offset)?;
-        if !self.is_log && offset == 0 && count == buffer.len() {
+        // Of a log, page 1 is known by how it begins.
+        let is_first = if self.is_log { buffer.starts_with(MAGIC) } else { offset == 0 };
+        if is_first && count == buffer.len() {
             self.trace.of(&self.path, |database| database.read_first_page(buffer));
         }
         Ok(count)
