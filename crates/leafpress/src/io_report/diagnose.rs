@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::causes::Cause;
 use super::owners::{Owner, Schema, Schemas};
 use super::report::HowCommitted;
-use super::trace::Change;
+use super::trace::{Change, PageKind};
 use crate::vfs::atomic::{AtomicState, WhyJournal};
 
 /// A table that a statement writes to, as SQLite said when it was prepared.
@@ -96,14 +96,16 @@ fn causes_in_database(
     let names: BTreeSet<String> = case.writes.iter().map(|it| it.table.clone()).collect();
     let mut causes = BTreeSet::new();
     let mut trees: BTreeMap<String, Touched> = BTreeMap::new();
+    let mut nobodys = BTreeSet::new();
     for &(page, kind) in &change.kept {
         if schema.is_pointer_map(page) {
             causes.insert(Cause::PointerMap);
             continue;
         }
-        let guess = || if schema.is_exact { None } else { schema.likely_owner(kind, &names) };
-        let owner = schema.owner(page).cloned().or_else(guess);
-        let Some(Owner { tree, is_overflow }) = owner else { continue };
+        let Some(Owner { tree, is_overflow }) = schema.owner_then(page, kind, &names) else {
+            nobodys.insert(kind);
+            continue;
+        };
         let touched = trees.entry(tree).or_default();
         touched.pages += u32::from(!is_overflow);
         touched.overflow += u32::from(is_overflow);
@@ -127,9 +129,25 @@ fn causes_in_database(
         causes.insert(Cause::Freed);
     }
     if causes.is_empty() {
-        causes.insert(Cause::Unknown);
+        causes.insert(cause_of_nobodys(change, &nobodys, &names));
     }
     causes
+}
+
+/// What pages were for that belong to nobody now: the rest of the script has freed them.
+fn cause_of_nobodys(
+    change: &Change,
+    kinds: &BTreeSet<PageKind>,
+    tables: &BTreeSet<String>,
+) -> Cause {
+    let is_overflow = !kinds.is_empty() && kinds.iter().all(|it| *it == PageKind::Other);
+    match (tables.first(), tables.len()) {
+        (None, _) => Cause::Unknown,
+        (Some(table), 1) if !change.has_new_pages() => Cause::Pages { table: table.clone() },
+        (Some(table), 1) if is_overflow => Cause::Overflow { table: table.clone() },
+        (Some(table), 1) => Cause::Split { table: table.clone() },
+        _ => Cause::Tables(tables.iter().cloned().collect()),
+    }
 }
 
 fn causes_in_tree(

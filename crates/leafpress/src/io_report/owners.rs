@@ -38,6 +38,8 @@ pub(super) struct Tree {
     pub is_index: bool,
     /// Made for a PRIMARY KEY or UNIQUE.
     pub is_automatic: bool,
+    /// A table that is kept as an index is.
+    pub is_without_rowid: bool,
 }
 
 /// A foreign key with which writing the parent writes the child.
@@ -60,16 +62,9 @@ pub(super) struct Schema {
     /// Bytes of a page that are used.
     usable_bytes: u32,
     owners: HashMap<u32, Owner>,
-    /// The owners are known from `dbstat`.
-    pub is_exact: bool,
 }
 
 impl Schema {
-    /// Who a page belongs to, if that is known.
-    pub(super) fn owner(&self, page: u32) -> Option<&Owner> {
-        self.owners.get(&page)
-    }
-
     /// Whether a page holds nothing but who points to which page (`auto_vacuum`).
     pub(super) fn is_pointer_map(&self, page: u32) -> bool {
         let covered = self.usable_bytes / 5 + 1;
@@ -85,6 +80,10 @@ impl Schema {
     fn read(connection: &Connection, name: &str) -> rusqlite::Result<Self> {
         let quoted = quote_identifier(name);
         let mut schema = Self { name: name.to_owned(), ..Self::default() };
+        let without_rowid: BTreeSet<String> = connection
+            .prepare("SELECT name FROM pragma_table_list WHERE schema = ?1 AND wr")?
+            .query_map([name], |row| row.get(0))?
+            .collect::<rusqlite::Result<_>>()?;
         let sql = format!(
             "SELECT type, name, tbl_name, sql FROM {quoted}.sqlite_schema
                            WHERE rootpage > 0"
@@ -100,10 +99,16 @@ impl Schema {
             if !is_index && declared.contains("AUTOINCREMENT") {
                 schema.autoincrement.insert(table.clone());
             }
-            schema.trees.insert(name, Tree { table, is_index, is_automatic: sql.is_none() });
+            let is_without_rowid = !is_index && without_rowid.contains(&table);
+            let is_automatic = sql.is_none();
+            schema.trees.insert(name, Tree { table, is_index, is_automatic, is_without_rowid });
         }
-        let schema_tree =
-            Tree { table: "sqlite_schema".to_owned(), is_index: false, is_automatic: false };
+        let schema_tree = Tree {
+            table: "sqlite_schema".to_owned(),
+            is_index: false,
+            is_automatic: false,
+            is_without_rowid: false,
+        };
         schema.trees.insert("sqlite_schema".to_owned(), schema_tree);
         schema.actions = actions(connection, name)?;
         let ask = |pragma: &str| -> rusqlite::Result<u32> {
@@ -138,7 +143,6 @@ impl Schema {
         let others = if pages_total > PAGES_OF_WHOLE_SEARCH_MAX { Vec::new() } else { others };
         let sql = "SELECT pageno, pagetype FROM dbstat(?1) WHERE name = ?2";
         let mut statement = connection.prepare(sql)?;
-        self.is_exact = true;
         for tree in likely.into_iter().chain(others) {
             let mut rows = statement.query([&self.name, &tree])?;
             while !pages.is_empty()
@@ -154,17 +158,34 @@ impl Schema {
         Ok(())
     }
 
-    /// Whose a page must be, by what it holds and by which tables were written.
-    pub(super) fn likely_owner(&self, kind: PageKind, tables: &BTreeSet<String>) -> Option<Owner> {
-        let is_candidate = |name: &&String| {
-            let tree = &self.trees[*name];
-            match kind {
-                PageKind::Table => !tree.is_index,
-                PageKind::Index => tree.is_index,
-                PageKind::Other => false,
-            }
-        };
-        let mut candidates = self.trees_of(tables).filter(is_candidate);
+    /// Who a page belonged to as it was written: its owner now if what it held is of that
+    /// owner's kind, since a page may have been freed and used anew by the rest of the
+    /// script; else the only one of the tables' B-trees that it can have been of.
+    pub(super) fn owner_then(
+        &self,
+        page: u32,
+        kind: PageKind,
+        tables: &BTreeSet<String>,
+    ) -> Option<Owner> {
+        let now = self.owners.get(&page).filter(|owner| match kind {
+            PageKind::Other => owner.is_overflow,
+            _ => !owner.is_overflow && self.holds(&owner.tree, kind),
+        });
+        now.cloned().or_else(|| self.likely_owner(kind, tables))
+    }
+
+    /// Can a B-tree have pages of this kind?
+    fn holds(&self, tree: &str, kind: PageKind) -> bool {
+        let is_like_an_index = self.trees.get(tree).map(|it| it.is_index || it.is_without_rowid);
+        match kind {
+            PageKind::Table => is_like_an_index == Some(false),
+            PageKind::Index => is_like_an_index == Some(true),
+            PageKind::Other => false,
+        }
+    }
+
+    fn likely_owner(&self, kind: PageKind, tables: &BTreeSet<String>) -> Option<Owner> {
+        let mut candidates = self.trees_of(tables).filter(|tree| self.holds(tree, kind));
         let first = candidates.next()?;
         let is_only = candidates.next().is_none();
         is_only.then(|| Owner { tree: first.clone(), is_overflow: false })
@@ -208,7 +229,6 @@ impl Schemas {
                 && let Err(error) = schema.find_owners(connection, pages, tables)
             {
                 tracing::debug!(%error, "dbstat does not answer");
-                schema.is_exact = false;
             }
             schemas.insert(path, schema);
         }

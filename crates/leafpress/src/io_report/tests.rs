@@ -5,6 +5,7 @@ use std::fs::{self, File};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use proptest::prelude::*;
 use rusqlite::Connection;
 use tempfile::TempDir;
 
@@ -630,4 +631,60 @@ fn the_object_keeps_its_shape() {
     assert_eq!(object["one_page_commits"]["by"], "software");
     assert_eq!(object["ran_on"], "copy");
     assert_eq!(object["commits"]["journal"], 1);
+}
+
+/// Statements that touch one row or many, with every kind of reason among them.
+fn any_statement() -> impl Strategy<Value = String> {
+    let id = 1..60_u32;
+    prop_oneof![
+        id.clone().prop_map(|id| format!("UPDATE t SET n = n + 1 WHERE id = {id}")),
+        id.clone()
+            .prop_map(|id| format!("UPDATE t SET fill = zeroblob({}) WHERE id = {id}", id * 90)),
+        id.clone().prop_map(|id| format!("DELETE FROM t WHERE id = {id}")),
+        id.clone().prop_map(|id| format!("DELETE FROM t WHERE id > {id}")),
+        id.clone().prop_map(|id| format!("UPDATE keyed SET n = {id} WHERE name < 'k{id}'")),
+        id.prop_map(|id| format!("INSERT OR REPLACE INTO keyed VALUES ('k{id}', {id})")),
+        Just("INSERT INTO t (n, fill) VALUES (1, zeroblob(700))".to_owned()),
+        Just("INSERT INTO counted (n) VALUES (1)".to_owned()),
+        Just("UPDATE t SET n = 1 WHERE id < 0".to_owned()),
+        Just("BEGIN; UPDATE t SET n = 2 WHERE id = 3; UPDATE counted SET n = 7; COMMIT".to_owned()),
+        Just("BEGIN; DELETE FROM t; ROLLBACK".to_owned()),
+        Just("SELECT count(*) FROM t".to_owned()),
+    ]
+}
+
+const SETTINGS: [&str; 3] = ["", "PRAGMA auto_vacuum=FULL;", "PRAGMA auto_vacuum=INCREMENTAL;"];
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn what_is_not_one_page_in_place_has_a_reason(
+        settings in 0..SETTINGS.len(),
+        index in any::<bool>(),
+        with_dbstat in any::<bool>(),
+        sql in proptest::collection::vec(any_statement(), 1..25),
+    ) {
+        let mut schema = SETTINGS[settings].to_owned() + &table("t", 40);
+        schema += "CREATE TABLE keyed (name TEXT PRIMARY KEY, n) WITHOUT ROWID;
+                   CREATE TABLE counted (id INTEGER PRIMARY KEY AUTOINCREMENT, n);
+                   INSERT INTO counted (n) VALUES (1);";
+        if index {
+            schema += "CREATE INDEX t_by_n ON t (n)";
+        }
+        let options = if with_dbstat { atomic() } else { atomic().without_dbstat() };
+        let report = Scene::new(&schema).measure(&sql.join(";"), &options).unwrap();
+        for transaction in &report.transactions {
+            let is_journal = transaction.how == HowCommitted::Journal;
+            prop_assert_eq!(transaction.findings.is_empty(), !is_journal, "{:#?}", transaction);
+            let causes = transaction.findings.iter().map(|at| report.findings[*at].cause);
+            let is_known = !causes.clone().any(|it| it == "unknown");
+            prop_assert!(is_known || !with_dbstat, "{:#?}", transaction);
+            if transaction.how == HowCommitted::InPlace {
+                prop_assert_eq!(transaction.pages_changed, 1);
+                prop_assert!(transaction.calls.sync >= 1 && transaction.calls.write_journal == 0);
+            }
+        }
+        prop_assert_eq!(report.commits.in_place, report.commits.of_one_page);
+    }
 }
