@@ -182,7 +182,7 @@ mod tests {
                 "PRAGMA cache_size = 1; BEGIN; UPDATE t SET a = a + 10;
                  INSERT INTO t VALUES (zeroblob(100000)); SELECT count(*) FROM t; COMMIT",
             );
-            assert_eq!(outcome.is_err(), life.is_over() && changes > 0 || changes == 0);
+            assert!(outcome.is_ok() || life.is_over());
             drop(connection);
             journals_left += u32::from(memory.inner().has("a.db-journal"));
             let sum = "SELECT sum(a) FROM t WHERE a < 100";
