@@ -1,9 +1,10 @@
 //! Questions to an open connection that rusqlite does not ask.
 //!
-//! Used by the writer: is a foreign key still broken before a RELEASE? Nothing here
-//! changes a setting of the connection.
+//! Used by the writer: is a foreign key still broken before a RELEASE? Used by the
+//! profiles: through which VFS does it go? Nothing here changes a setting of the
+//! connection.
 
-use std::ffi::c_int;
+use std::ffi::{CStr, c_int};
 
 use rusqlite::{Connection, ffi};
 
@@ -26,6 +27,33 @@ pub(crate) fn unresolved_deferred_keys(connection: &Connection) -> bool {
     code == ffi::SQLITE_OK && current != 0
 }
 
+/// The name of the VFS that the main database goes through; `None` if it has none, or
+/// one that is no UTF-8.
+pub(crate) fn vfs_name(connection: &Connection) -> Option<String> {
+    let mut vfs: *mut ffi::sqlite3_vfs = std::ptr::null_mut();
+    // SAFETY: the handle is open as long as `connection` is borrowed, the name of the
+    // database ends with a zero, and for this opcode SQLite itself stores a pointer in
+    // the place that it is given, which outlives the call.
+    let code = unsafe {
+        ffi::sqlite3_file_control(
+            connection.handle(),
+            c"main".as_ptr(),
+            ffi::SQLITE_FCNTL_VFS_POINTER,
+            (&raw mut vfs).cast(),
+        )
+    };
+    if code != ffi::SQLITE_OK || vfs.is_null() {
+        return None;
+    }
+    // SAFETY: a VFS and its name outlive every connection that goes through it.
+    let name = unsafe { (*vfs).zName };
+    if name.is_null() {
+        return None;
+    }
+    // SAFETY: as above; a VFS's name ends with a zero.
+    unsafe { CStr::from_ptr(name) }.to_str().ok().map(str::to_owned)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -46,5 +74,21 @@ mod tests {
         assert!(!unresolved_deferred_keys(&connection));
         connection.execute_batch("COMMIT").unwrap();
         assert!(!unresolved_deferred_keys(&connection));
+    }
+
+    #[test]
+    fn a_connection_knows_its_vfs() {
+        let flags = rusqlite::OpenFlags::default();
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.db");
+        let usual = Connection::open(&path).unwrap();
+        let name = vfs_name(&usual).unwrap();
+        let again = Connection::open_with_flags_and_vfs(&path, flags, name.as_str()).unwrap();
+        assert_eq!(vfs_name(&again).unwrap(), name);
+        let ours = crate::vfs::PlatformVfs::new();
+        let registration = crate::vfs::register("named-by-its-connection", ours, false).unwrap();
+        let through =
+            Connection::open_with_flags_and_vfs(&path, flags, registration.name()).unwrap();
+        assert_eq!(vfs_name(&through).as_deref(), Some("named-by-its-connection"));
     }
 }

@@ -16,8 +16,11 @@ use serde::Serialize;
 
 use super::Profile;
 use super::locking::{Locking, ask_locking};
+use super::page_writes::{self, page_writes};
+use crate::c_api::connection::vfs_name;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::SMALL_CACHE_PAGES;
+use crate::vfs::atomic::AtomicState;
 
 /// The database itself, not those that are attached.
 pub(super) const MAIN: Option<&str> = Some("main");
@@ -119,6 +122,7 @@ impl FromSql for Synchronous {
 ///
 /// `Display` says it in plain words, over some lines.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[expect(clippy::struct_excessive_bools, reason = "SQLite's answers, each by itself")]
 pub struct InForce {
     /// The profile that it was opened under.
     pub profile: Profile,
@@ -143,6 +147,13 @@ pub struct InForce {
     pub page_size_bytes: u32,
     /// Who else may use the database meanwhile.
     pub locking: Locking,
+    /// The VFS that it goes through; `None` if its name is no text.
+    pub vfs: Option<String>,
+    /// How a transaction of one page is committed, at the moment of asking
+    /// ([`page_writes`](super::page_writes) asks again). `None` under profiles
+    /// other than [`Profile::Rollback`], and where pages are not Leafpress's
+    /// VFS's to write.
+    pub page_writes: Option<AtomicState>,
     /// Whether it keeps no more pages in memory than a small connection does.
     pub small: bool,
     /// The SQLite that is linked.
@@ -176,6 +187,8 @@ impl InForce {
                 .unsigned_abs(),
             page_size_bytes: ask(connection, "page_size").map_err(unanswered)?,
             locking: ask_locking(connection).map_err(unanswered)?,
+            vfs: vfs_name(connection),
+            page_writes: if profile == Profile::Rollback { page_writes(connection)? } else { None },
             small: is_small(connection).map_err(unanswered)?,
             sqlite_version: rusqlite::version(),
             uses_fdatasync: uses_fdatasync(),
@@ -213,6 +226,18 @@ impl InForce {
     }
 }
 
+impl InForce {
+    fn page_writes_in_words(&self) -> String {
+        match (&self.page_writes, &self.vfs) {
+            (Some(state), _) => page_writes::in_words(state),
+            (None, Some(vfs)) => {
+                format!("with a journal, unless the VFS '{vfs}' says that it writes pages whole")
+            }
+            (None, None) => "as its VFS has it".to_owned(),
+        }
+    }
+}
+
 impl fmt::Display for InForce {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { profile, promise, journal_mode, synchronous, .. } = self;
@@ -234,6 +259,9 @@ impl fmt::Display for InForce {
         let how = if *synchronous == Synchronous::Off { "none" } else { how };
         writeln!(f, "sync call: {how}")?;
         writeln!(f, "locking {}: {}", self.locking, locking_in_words(self.locking))?;
+        if *profile == Profile::Rollback {
+            writeln!(f, "a transaction of one page: {}", self.page_writes_in_words())?;
+        }
         if self.small {
             writeln!(f, "memory: small; {SMALL_CACHE_PAGES} pages are kept between transactions")?;
         }

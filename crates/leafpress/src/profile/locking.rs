@@ -9,10 +9,10 @@
 //! Invariants:
 //! 1. Where [`hold`] succeeds, nobody else can read or write the database until
 //!    the connection is closed, and nothing was written for it.
-//! 2. [`regain_atomic_pages`] leaves the journal where it was, in a file, or
+//! 2. [`close_journal`] leaves the journal where it was, in a file, or
 //!    says that it did not.
 //!
-//! Must never: leave a connection with its journal in memory.
+//! Must never: leave a connection with its journal in memory and say nothing.
 
 use std::fmt;
 
@@ -21,6 +21,7 @@ use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ValueRef};
 use serde::Serialize;
 
 use super::in_force::{JournalMode, MAIN};
+use crate::error::{Error, Result};
 
 /// Who else may use the database while a connection is open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize)]
@@ -80,6 +81,51 @@ pub(super) fn hold(connection: &Connection, journal_mode: JournalMode) -> rusqli
     let held = connection.execute_batch("BEGIN EXCLUSIVE; ROLLBACK");
     // Also where it is not held: the connection may be handed on with an error.
     change_journal(connection, journal_mode).and(held)
+}
+
+/// Closes the journal that stands open with exclusive locking: in memory there
+/// is no file, and back in a file there is none until it is needed.
+///
+/// # Errors
+/// If the journal stays in memory; the connection must not write then.
+pub(crate) fn close_journal(connection: &Connection) -> Result<()> {
+    let flip = || {
+        change_journal(connection, JournalMode::Memory)?;
+        // Should it fail once, it is tried again: what stays in memory is lost in a crash.
+        change_journal(connection, JournalMode::Delete)
+            .or_else(|_| change_journal(connection, JournalMode::Delete))
+    };
+    match flip() {
+        Ok(JournalMode::Delete) => Ok(()),
+        Ok(other) => Err(not_back(&format!("it is in journal mode {other}"))),
+        Err(source) => Err(not_back(&source.to_string())),
+    }
+}
+
+fn not_back(reason: &str) -> Error {
+    Error::usage(format!("the journal could not be closed and opened again: {reason}"))
+        .on_disk("the database is as it was")
+        .to_do("close this connection without writing to it, and open the database again")
+}
+
+/// Gives back a database that was held alone, and takes the journal away that
+/// stood open: the next connection finds one file.
+///
+/// # Errors
+/// SQLite's. What is left is a journal that says that it is void, or one that is
+/// to be rolled back.
+pub(crate) fn give_back(connection: &Connection) -> rusqlite::Result<()> {
+    roll_back_what_failed(connection)?;
+    // SQLite deletes a journal on the way from PERSIST, if it is not held alone.
+    change_journal(connection, JournalMode::Persist)?;
+    connection.pragma_update(MAIN, "locking_mode", "normal")?;
+    change_journal(connection, JournalMode::Delete).map(drop)
+}
+
+/// Where an I/O error has left a journal that is still needed, the next read puts
+/// it back into the database, also for who holds that alone.
+pub(super) fn roll_back_what_failed(connection: &Connection) -> rusqlite::Result<()> {
+    connection.pragma_query_value(MAIN, "schema_version", |_| Ok(()))
 }
 
 /// What the mode is afterwards is for the caller to see.

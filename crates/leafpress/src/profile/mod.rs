@@ -11,6 +11,7 @@
 //! | `open.rs` | opens under a profile; all that is refused |
 //! | `in_force.rs` | asks a connection what is in force |
 //! | `locking.rs` | holds a database alone |
+//! | `page_writes.rs` | how a transaction of one page is committed, and in which words that is said |
 //!
 //! Invariants:
 //! 1. A connection that [`open`] returns has every setting of its profile: each
@@ -34,13 +35,17 @@ use crate::error::{Error, Result};
 mod in_force;
 mod locking;
 mod open;
+mod page_writes;
 #[cfg(test)]
 mod tests;
 
 pub use in_force::{InForce, JournalMode, Synchronous};
 pub use locking::Locking;
+pub(crate) use locking::{close_journal, give_back};
 pub(crate) use open::open_with;
 pub use open::{ProfileRequest, check_background_checkpoints, open, open_reader};
+pub(crate) use page_writes::ours;
+pub use page_writes::{AtomicWish, page_writes, regain_atomic_pages};
 
 /// How a database is written, named by what holds afterwards.
 ///
@@ -63,7 +68,9 @@ pub enum Profile {
     /// last moments, but never the middle, and damages nothing.
     Relaxed,
     /// Rollback journal, synced with its folder at every commit: as durable,
-    /// with one file, and atomic over attached databases.
+    /// with one file, and atomic over attached databases. Where the disk proves
+    /// that it writes a page whole, a single page is committed without a journal
+    /// ([`AtomicWish`]).
     Rollback,
     /// Journal in memory and no sync at all: any crash can destroy the file.
     Rebuildable,
@@ -75,6 +82,8 @@ struct Promise {
     name: &'static str,
     journal_mode: JournalMode,
     synchronous: Synchronous,
+    /// What it does besides these settings.
+    besides: &'static str,
     /// The promise in one sentence.
     in_short: &'static str,
     /// What is left when the process is killed.
@@ -95,6 +104,7 @@ const PROMISES: [Promise; 4] = [
         name: "durable",
         journal_mode: JournalMode::Wal,
         synchronous: Synchronous::Full,
+        besides: "",
         in_short: "what was acknowledged survives a power cut",
         after_a_kill: "everything acknowledged",
         after_a_power_cut: "everything acknowledged",
@@ -106,6 +116,7 @@ const PROMISES: [Promise; 4] = [
         name: "relaxed",
         journal_mode: JournalMode::Wal,
         synchronous: Synchronous::Normal,
+        besides: "",
         in_short: "never damaged; a power cut may take the last moments, never the middle; \
                   a killed process loses nothing",
         after_a_kill: "everything acknowledged",
@@ -118,18 +129,21 @@ const PROMISES: [Promise; 4] = [
         name: "rollback",
         journal_mode: JournalMode::Delete,
         synchronous: Synchronous::Extra,
+        besides: "one page in place where the disk proves that it writes it whole",
         in_short: "what was acknowledged survives a power cut; one file; transactions over \
                   attached databases are whole",
         after_a_kill: "everything acknowledged",
         after_a_power_cut: "everything acknowledged",
         damage: "never",
-        good_for: "network folders, one file to copy, several databases in one transaction",
+        good_for: "network folders, one file to copy, several databases in one transaction, small \
+                   devices",
     },
     Promise {
         profile: Profile::Rebuildable,
         name: "rebuildable",
         journal_mode: JournalMode::Memory,
         synchronous: Synchronous::Off,
+        besides: "",
         in_short: "none: any crash can destroy the file",
         after_a_kill: "perhaps nothing",
         after_a_power_cut: "perhaps nothing",
@@ -180,10 +194,12 @@ impl Profile {
                     |---|---|---|---|---|---|\n";
         let rows = PROMISES.iter().map(|row| {
             format!(
-                "| `{}` | {}, {} | {} | {} | {} | {} |\n",
+                "| `{}` | {}, {}{}{} | {} | {} | {} | {} |\n",
                 row.name,
                 row.journal_mode,
                 row.synchronous,
+                if row.besides.is_empty() { "" } else { "; " },
+                row.besides,
                 row.after_a_kill,
                 row.after_a_power_cut,
                 row.damage,

@@ -19,7 +19,7 @@
 //! a file.
 
 use std::fs;
-use std::io;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -28,6 +28,7 @@ use rusqlite::{Connection, ErrorCode, MAIN_DB, OpenFlags};
 
 use super::in_force::{InForce, JournalMode, ask, needs_full_fsync, whole_milliseconds};
 use super::locking::{self, Locking};
+use super::page_writes::{AtomicWish, check_wish, vfs_for};
 use super::{Profile, Synchronous};
 use crate::error::{Error, ErrorKind, Result};
 use crate::storage::FileSystem;
@@ -56,6 +57,12 @@ pub struct ProfileRequest {
     pub page_size: Option<u32>,
     /// Whether foreign keys are enforced; `None` leaves SQLite's own default.
     pub foreign_keys: Option<bool>,
+    /// Whether a transaction of one page may be written in place, without a
+    /// journal: under [`Profile::Rollback`] on Linux, and where no `vfs` is
+    /// named. The connection then goes through Leafpress's own VFS
+    /// ([`leafpress_vfs`](crate::vfs::leafpress_vfs)). [`AtomicWish::Assume`] is
+    /// refused elsewhere, the others have no meaning there.
+    pub atomic: AtomicWish,
     /// Who else may use the database meanwhile. [`Locking::Exclusive`] is for
     /// profiles without a write-ahead log: the checkpointer and readers are
     /// connections of their own.
@@ -74,6 +81,7 @@ impl Default for ProfileRequest {
             busy_timeout: Duration::from_secs(5),
             page_size: None,
             foreign_keys: None,
+            atomic: AtomicWish::default(),
             locking: Locking::default(),
             small: false,
         }
@@ -122,7 +130,8 @@ pub fn open(path: impl AsRef<Path>, request: &ProfileRequest) -> Result<(Connect
         let looked_at = look_at(path, request.profile);
         looked_at.map_err(|error| error.on_disk("nothing was changed"))?;
     }
-    let opening = Opening { path, request };
+    let vfs = vfs_for(path, request).map_err(|error| error.on_disk("nothing was changed"))?;
+    let opening = Opening { path, request, vfs };
     let connection = opening.connect().map_err(|error| error.on_disk(AS_IT_WAS))?;
     opening.shrink_if_asked(&connection).map_err(|error| error.on_disk(AS_IT_WAS))?;
     opening.read_header(&connection).map_err(|error| error.on_disk(AS_IT_WAS))?;
@@ -153,7 +162,7 @@ pub fn open_reader(path: impl AsRef<Path>, vfs: Option<&str>) -> Result<Connecti
         }
     }
     let request = ProfileRequest { vfs: vfs.map(str::to_owned), ..ProfileRequest::default() };
-    let opening = Opening { path, request: &request };
+    let opening = Opening { path, request: &request, vfs: request.vfs.clone() };
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = opening.connect_with(flags).map_err(|error| error.on_disk(AS_IT_WAS))?;
     let prepare = || {
@@ -209,6 +218,7 @@ fn check_request(request: &ProfileRequest) -> Result<()> {
         )
         .to_do("say that the file can be made anew (rebuildable_ok), or choose another profile"));
     }
+    check_wish(request)?;
     if request.locking == Locking::Exclusive && request.profile.is_wal() {
         return Err(Error::usage(format!(
             "profile {} writes through a write-ahead log, which needs a second connection to copy \
@@ -295,8 +305,7 @@ fn refuse_orphans(target: &Path) -> Result<()> {
         let mut name = target.as_os_str().to_owned();
         name.push(suffix);
         let companion = PathBuf::from(name);
-        let has_bytes = fs::metadata(&companion).is_ok_and(|it| it.len() > 0);
-        if has_bytes && !target.try_exists().unwrap_or(true) {
+        if holds_something(&companion) && !target.try_exists().unwrap_or(true) {
             let reason = format!(
                 "is the {} of a database that is not there, and SQLite would delete it",
                 if suffix == "-wal" { "write-ahead log" } else { "journal" }
@@ -308,6 +317,18 @@ fn refuse_orphans(target: &Path) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Whether there is anything in a log or journal. SQLite zeroes the first bytes
+/// of a journal that it keeps and is done with.
+fn holds_something(companion: &Path) -> bool {
+    if !fs::metadata(companion).is_ok_and(|it| it.is_file() && it.len() > 0) {
+        return false;
+    }
+    let mut first = [0];
+    let read = fs::File::open(companion).and_then(|mut file| file.read_exact(&mut first));
+    // What may not be read is not taken for nothing.
+    read.is_err() || first != [0]
 }
 
 /// Every journal on disk needs a place beside the database.
@@ -376,6 +397,8 @@ pub(super) fn refuse_far_file_system(
 struct Opening<'a> {
     path: &'a Path,
     request: &'a ProfileRequest,
+    /// The VFS to go through: the caller's, or one that the profile brings along.
+    vfs: Option<String>,
 }
 
 impl Opening<'_> {
@@ -388,7 +411,7 @@ impl Opening<'_> {
     }
 
     fn connect_with(&self, flags: OpenFlags) -> Result<Connection> {
-        let opened = open_with(self.path, flags, self.request.vfs.as_deref());
+        let opened = open_with(self.path, flags, self.vfs.as_deref());
         let connection = opened.map_err(|source| self.not_opened(&source))?;
         set(&connection, "busy_timeout", whole_milliseconds(self.request.busy_timeout))?;
         Ok(connection)

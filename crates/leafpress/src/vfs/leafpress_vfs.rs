@@ -63,12 +63,12 @@ pub fn leafpress_vfs(assume: bool) -> Result<&'static LeafpressVfs> {
 }
 
 impl LeafpressVfs {
+    /// The names of the two: first the one that needs proof.
+    pub(crate) const NAMES: [&str; 2] = ["leafpress", "leafpress-assume-atomic"];
+
     fn register(assume: bool) -> Result<Self> {
-        let (name, disk) = if assume {
-            ("leafpress-assume-atomic", PlatformDisk::assuming())
-        } else {
-            ("leafpress", PlatformDisk::new())
-        };
+        let name = Self::NAMES[usize::from(assume)];
+        let disk = if assume { PlatformDisk::assuming() } else { PlatformDisk::new() };
         let counters = IoCounters::new();
         let below = Counted::new(PlatformVfs::new(), &counters);
         let pages = Arc::new(AtomicPages::new(below, Counted::new(disk, &counters)));
@@ -104,6 +104,12 @@ impl LeafpressVfs {
     /// Does a connection have the journal file of this database open?
     pub fn journal_is_open(&self, database: &Path) -> bool {
         self.full_path(database).is_some_and(|path| self.pages.journal_is_open(&path))
+    }
+
+    /// As [`journal_is_open`](Self::journal_is_open), for the path as SQLite itself
+    /// knows the database: asks nothing of the system.
+    pub(crate) fn journal_is_open_at(&self, full_path: &str) -> bool {
+        self.pages.journal_is_open(full_path)
     }
 
     /// The path as SQLite knows the database.

@@ -15,7 +15,7 @@ use super::target::CommitTarget;
 use super::{Local, Shared, Writer};
 use crate::checkpoint::{CheckpointLimits, Checkpointer};
 use crate::error::{Error, Result};
-use crate::profile::{self, Locking, Profile, ProfileRequest};
+use crate::profile::{self, AtomicWish, Locking, Profile, ProfileRequest};
 
 /// Calls that may wait before `submit` waits too.
 const QUEUE_CAPACITY: usize = 8_192;
@@ -89,6 +89,14 @@ impl WriterBuilder {
         self
     }
 
+    /// Whether transactions of one page may be written in place, without a
+    /// journal, under [`Profile::Rollback`]: where the disk proves that it
+    /// writes pages whole, unless told otherwise.
+    pub fn atomic(mut self, wish: AtomicWish) -> Self {
+        self.request.atomic = wish;
+        self
+    }
+
     /// Who else may use the database meanwhile: everybody, unless told
     /// otherwise. [`Locking::Exclusive`] is for profiles without a write-ahead
     /// log; such a writer is faster, and has no readers.
@@ -159,10 +167,14 @@ impl WriterBuilder {
             profile::check_background_checkpoints(rusqlite::version_number())?;
         }
         let (connection, in_force) = profile::open(&self.path, &self.request)?;
+        // The same for the readers: two VFSs in one process would not know of one
+        // another's descriptors, and closing one gives all locks back.
+        let ours = profile::ours(&connection).map(|(vfs, _)| vfs.name().to_owned());
+        let vfs = ours.or_else(|| self.request.vfs.clone());
         // Others, and later reads of the path, must not depend on the folder
         // that the process happens to be in.
         let path = self.path.canonicalize().unwrap_or_else(|_| self.path.clone());
-        let readers = ReaderPool::new(&path, self.request.vfs.clone(), self.reader_limits);
+        let readers = ReaderPool::new(&path, vfs, self.reader_limits);
         let is_wal = self.request.profile.is_wal();
         let gate = self.checkpoint_limits.gate();
         let checkpointer = if is_wal {
@@ -177,7 +189,7 @@ impl WriterBuilder {
             connection,
             self.request.busy_timeout,
             is_wal.then_some(gate),
-            in_force.page_size_bytes,
+            &in_force,
         )
         .map_err(|source| Error::sqlite("prepare the writer's connection", source))?;
         let counts = target.counts();

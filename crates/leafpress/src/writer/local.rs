@@ -30,12 +30,15 @@ use rusqlite::{Connection, ErrorCode};
 use super::call::{Answer, BatchPart, Call, ClosureValue};
 use super::guard::Guard;
 use super::insert_many::{InsertPlans, insert_sorted};
+use super::open_journal::OpenJournal;
 use super::statement::{LastStatement, execute};
 use super::target::{CommitTarget, Group};
 use super::transaction::Transaction;
 use crate::c_api::connection::unresolved_deferred_keys;
 use crate::checkpoint::{Gate, is_failed_sync, leave_wal_as_it_is};
 use crate::error::{Error, ErrorKind, Result};
+use crate::profile::{self, InForce, Locking};
+use crate::vfs::atomic::{AtomicState, WhyJournal};
 
 /// Compiled statements that are kept for the next groups.
 const STATEMENTS_KEPT: usize = 128;
@@ -69,6 +72,10 @@ pub(super) struct LocalTarget {
     counts: Arc<LocalCounts>,
     /// Where the checkpointer is met, if there is one.
     gate: Option<Arc<Gate>>,
+    /// The journal that stands open, where it may be closed.
+    journal: Option<OpenJournal>,
+    /// Whether the database is given back at the end.
+    is_alone: bool,
     /// Whether a trigger may say RAISE(FAIL), or a table ON CONFLICT FAIL, which
     /// leaves half a statement.
     schema_may_fail: bool,
@@ -103,8 +110,9 @@ impl LocalTarget {
         mut connection: Connection,
         busy_limit: Duration,
         gate: Option<Arc<Gate>>,
-        page_bytes: u32,
+        in_force: &InForce,
     ) -> rusqlite::Result<Self> {
+        let page_bytes = in_force.page_size_bytes;
         connection.set_prepared_statement_cache_capacity(STATEMENTS_KEPT);
         let counts = Arc::new(LocalCounts::default());
         let busy = Arc::new(BusyClock::new(busy_limit));
@@ -127,7 +135,20 @@ impl LocalTarget {
         let guard = Guard::install(&mut connection)?;
         let (schema_may_fail, schema_version) = (false, None);
         let plans = RefCell::default();
-        Ok(Self { connection, guard, busy, counts, gate, schema_may_fail, plans, schema_version })
+        let journal = OpenJournal::watch(&connection, in_force);
+        let is_alone = in_force.locking == Locking::Exclusive;
+        Ok(Self {
+            connection,
+            guard,
+            busy,
+            counts,
+            gate,
+            journal,
+            is_alone,
+            schema_may_fail,
+            plans,
+            schema_version,
+        })
     }
 
     pub(super) fn counts(&self) -> Arc<LocalCounts> {
@@ -232,10 +253,17 @@ impl LocalTarget {
         match committed {
             Ok(()) => {
                 self.plans.borrow_mut().committed();
-                RangeEnd::Answered
+                self.close_journal().unwrap_or(RangeEnd::Answered)
             }
             Err(source) => self.not_committed(group, range, source),
         }
+    }
+
+    /// After a commit; what it was stays committed, whatever comes of this.
+    fn close_journal(&mut self) -> Option<RangeEnd> {
+        let journal = self.journal.as_mut()?;
+        let closed = self.guard.as_owner(|| journal.committed(&self.connection));
+        closed.err().map(|error| RangeEnd::Stop(error.to_string()))
     }
 
     /// COMMIT failed: rolls back, and finds out what that means for the calls.
@@ -262,8 +290,10 @@ impl LocalTarget {
                 Error::sqlite("commit", source).on_disk("nothing of this call"),
             ),
             _ => {
-                let reason =
-                    format!("a commit failed, and whether it is on disk is not known: {source}");
+                let reason = format!(
+                    "a commit failed, and whether it is on disk is not known: {source}{}",
+                    self.about_atomic_pages()
+                );
                 if let Some(gate) = self.gate.as_ref().filter(|_| is_failed_sync(&source)) {
                     gate.break_off(reason.clone());
                 }
@@ -274,6 +304,17 @@ impl LocalTarget {
                 }
                 RangeEnd::Stop(reason)
             }
+        }
+    }
+
+    /// What to do where it was a page that the disk did not take whole.
+    fn about_atomic_pages(&self) -> &'static str {
+        match profile::page_writes(&self.connection) {
+            Ok(Some(AtomicState::Journal { why: WhyJournal::Refused })) => {
+                "; the disk did not take a page that it offered to write whole: if that happens \
+                 again after the writer was opened anew, open it with atomic(AtomicWish::Off)"
+            }
+            _ => "",
         }
     }
 
@@ -427,6 +468,17 @@ impl CommitTarget for LocalTarget {
                     }
                     return Err(reason);
                 }
+            }
+        }
+        Ok(())
+    }
+
+    fn close(&mut self) -> Result<()> {
+        if self.is_alone && self.connection.is_autocommit() {
+            // The journal that is left otherwise does no harm: it is void, or it
+            // is what the next opening rolls back.
+            if let Err(error) = self.guard.as_owner(|| profile::give_back(&self.connection)) {
+                tracing::warn!(%error, "the journal could not be tidied away");
             }
         }
         Ok(())

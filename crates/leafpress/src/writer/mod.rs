@@ -49,6 +49,7 @@ mod engine;
 mod guard;
 mod insert_many;
 mod local;
+mod open_journal;
 mod prometheus;
 mod queue;
 mod readers;
