@@ -51,7 +51,7 @@ pub(super) fn judge(found: &Findings) -> Verdict {
     if profile == Profile::Durable {
         why.push(why_so_fast(sync_us, per_second));
     }
-    why.extend(about_atomic_writes(found));
+    why.push(about_atomic_writes(found));
     let warnings = [
         about_mount(found),
         about_nature(found),
@@ -111,21 +111,31 @@ fn in_words(us: f64) -> String {
     if us >= 1000.0 { format!("{:.1} ms", us / 1000.0) } else { format!("{us:.0} µs") }
 }
 
-fn about_atomic_writes(found: &Findings) -> Option<String> {
+/// What `rollback` gets here; as opening under it says.
+fn about_atomic_writes(found: &Findings) -> String {
     let atomic = &found.atomic_writes;
-    let sizes = format!(
-        "{} to {} bytes",
-        atomic.unit_min_bytes.unwrap_or(0),
-        atomic.unit_max_bytes.unwrap_or(0)
-    );
+    let max = atomic.unit_max_bytes.unwrap_or(0);
+    let sizes = format!("{} to {max} bytes", atomic.unit_min_bytes.unwrap_or(0));
+    let in_place = "rollback commits a single page in place here, without a journal";
+    let journal = "rollback writes a journal for each transaction here";
     match atomic.by {
-        AtomicBy::Hardware => {
-            Some(format!("the disk writes {sizes} whole or not at all, if asked to"))
+        AtomicBy::Hardware => format!(
+            "{in_place} (hardware atomic): the disk writes pages of {sizes} whole or not at all"
+        ),
+        AtomicBy::Software => format!(
+            "{in_place} (software atomic): the file system writes pages of {sizes} whole or not \
+             at all"
+        ),
+        AtomicBy::Unknown if max > 0 => format!(
+            "{in_place} (software atomic, since nobody says that the disk does it): pages of \
+             {sizes} are written whole or not at all"
+        ),
+        AtomicBy::None => {
+            format!("{journal}: neither the disk nor the file system writes a page whole")
         }
-        AtomicBy::Software => {
-            Some(format!("the file system writes {sizes} whole or not at all, if asked to"))
+        AtomicBy::Unknown => {
+            format!("{journal}: the system does not say whether a page is written whole")
         }
-        AtomicBy::None | AtomicBy::Unknown => None,
     }
 }
 
@@ -362,20 +372,24 @@ mod tests {
     }
 
     #[test]
-    fn atomic_writes_are_said_only_where_they_are() {
-        for (by, expected) in [
-            (AtomicBy::Hardware, Some("the disk writes 4096 to 16384 bytes whole")),
-            (AtomicBy::Software, Some("the file system writes 4096 to 16384 bytes whole")),
-            (AtomicBy::None, None),
-            (AtomicBy::Unknown, None),
+    fn what_rollback_gets_is_said_everywhere() {
+        for (by, max, expected) in [
+            (
+                AtomicBy::Hardware,
+                16384,
+                "(hardware atomic): the disk writes pages of 4096 to 16384",
+            ),
+            (AtomicBy::Software, 16384, "(software atomic): the file system writes pages of 4096"),
+            (AtomicBy::Unknown, 4096, "(software atomic, since nobody says that the disk does it)"),
+            (AtomicBy::None, 0, "a journal for each transaction here: neither the disk nor"),
+            (AtomicBy::Unknown, 0, "a journal for each transaction here: the system does not say"),
         ] {
             let mut found = findings();
             found.atomic_writes.by = by;
             found.atomic_writes.unit_min_bytes = Some(4096);
-            found.atomic_writes.unit_max_bytes = Some(16384);
+            found.atomic_writes.unit_max_bytes = Some(max);
             let why = judge(&found).why.join("\n");
-            assert_eq!(why.contains("whole or not at all"), expected.is_some());
-            assert!(why.contains(expected.unwrap_or("")), "{why}");
+            assert!(why.contains(expected), "{why}");
         }
     }
 }
