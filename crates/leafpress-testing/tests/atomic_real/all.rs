@@ -20,8 +20,8 @@ pub fn main() {
         ["--update", path, vfs, locking, times] => {
             calls::update(path.as_ref(), vfs, locking, times);
         }
-        ["--write-until-killed", path, locking, synchronous, first] => {
-            writers::write_until_killed(path.as_ref(), locking, synchronous, first);
+        ["--write-until-killed", path, locking, synchronous, times, first] => {
+            writers::write_until_killed(path.as_ref(), locking, synchronous, times, first);
         }
         flags if flags.contains(&"--list") => {}
         _ => all(),

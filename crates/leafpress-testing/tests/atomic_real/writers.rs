@@ -21,6 +21,7 @@ const CUTS: u64 = 8;
 /// Each so many transactions one needs a journal, which it syncs in any case; but none
 /// whose number is that high.
 const LARGER_EACH: i64 = 9;
+const FOR_EVER: &str = "1000000000";
 const NONE_LARGER_FROM: i64 = 3_000_000_000_000;
 
 /// A connection with a rollback journal through this VFS.
@@ -81,12 +82,14 @@ fn assert_whole(connection: &Connection) {
     assert_eq!(verdict.unwrap(), "ok");
 }
 
-/// The child: transactions for ever, most of one row, and after each of them its number
-/// on standard output.
-pub fn write_until_killed(path: &Path, locking: &str, synchronous: &str, first: &str) {
+/// The child: transactions, most of one row, and after each of them its number on
+/// standard output; after so many `times` it only waits.
+pub fn write_until_killed(path: &Path, locking: &str, synchronous: &str, times: &str, first: &str) {
     let connection = connect(path, "leafpress", locking, synchronous);
     let mut update = connection.prepare("UPDATE t SET value = ?1 WHERE id IN (?2, ?3)").unwrap();
-    for number in first.parse::<i64>().unwrap().. {
+    let first: i64 = first.parse().unwrap();
+    let times: i64 = times.parse().unwrap();
+    for number in first..first + times {
         let (one, other) = rows_of(number);
         update.execute([number, one, other]).unwrap();
         // One write for the whole line, so that no line is torn.
@@ -96,6 +99,9 @@ pub fn write_until_killed(path: &Path, locking: &str, synchronous: &str, first: 
             let flip = "PRAGMA journal_mode = MEMORY; PRAGMA journal_mode = DELETE";
             connection.execute_batch(flip).unwrap();
         }
+    }
+    loop {
+        thread::park();
     }
 }
 
@@ -146,13 +152,13 @@ impl Promises {
     }
 }
 
-/// Lets a child write, ends it by `end`, and keeps what it acknowledged before.
+/// Lets a child write, and keeps what it acknowledges, so many transactions; then it
+/// goes on, and what it still says can be read.
 fn written_until(
     arguments: &[&str],
     answers: u64,
     promises: &mut Promises,
-    end: impl FnOnce(Ended),
-) {
+) -> (Ended, impl Iterator<Item = String> + use<>) {
     let mut child = start(arguments);
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let child = Ended(child);
@@ -160,14 +166,7 @@ fn written_until(
         let line = lines.next().expect("the child ended by itself").unwrap();
         promises.keep(line.parse().unwrap());
     }
-    end(child);
-    // What it still said before it ended; of a line that was cut off nothing is known.
-    let first: i64 = arguments.last().unwrap().parse().unwrap();
-    for line in lines.map_while(Result::ok) {
-        if let Some(number) = line.parse().ok().filter(|&number: &i64| number >= first) {
-            promises.keep(number);
-        }
-    }
+    (child, lines.map_while(Result::ok))
 }
 
 /// After each end plain SQLite opens the database first, and rolls back what there is.
@@ -189,13 +188,16 @@ pub fn kills_lose_nothing(mount: &XfsMount) {
     let mut promises = Promises::default();
     for (kill, random) in (0..KILLS).zip(randoms()) {
         let locking = if kill % 2 == 0 { "NORMAL" } else { "EXCLUSIVE" };
-        // Of thirteen digits, so that a line that was cut off is no number of this child.
         let first = (2_000_000_000_000 + i64::try_from(kill).unwrap() * 1_000_000).to_string();
-        let arguments = ["--write-until-killed", text(&path), locking, "EXTRA", &first];
-        written_until(&arguments, 1 + random % 150, &mut promises, |child| {
-            thread::sleep(Duration::from_micros(random % 3_000));
-            drop(child);
-        });
+        let arguments = ["--write-until-killed", text(&path), locking, "EXTRA", FOR_EVER, &first];
+        let (child, lines) = written_until(&arguments, 1 + random % 150, &mut promises);
+        thread::sleep(Duration::from_micros(random % 3_000));
+        drop(child);
+        // What it still said before it died; of a line that was cut off nothing is known.
+        let is_whole = |line: &String| line.len() == first.len();
+        for line in lines.filter(is_whole) {
+            promises.keep(line.parse().unwrap());
+        }
         judge(&path, &promises, &format!("kill {kill}, {locking}"));
     }
     println!("{KILLS} kills, {} transactions acknowledged, all there", promises.transactions);
@@ -217,11 +219,18 @@ pub fn power_cuts_lose_nothing(mount: &mut XfsMount) {
         for (cut, random) in (0..CUTS).zip(randoms()) {
             let locking = if cut % 2 == 0 { "NORMAL" } else { "EXCLUSIVE" };
             let first = (first + i64::try_from(cut).unwrap() * 1_000_000).to_string();
-            let arguments = ["--write-until-killed", text(&path), locking, synchronous, &first];
-            written_until(&arguments, 20 + random % 150, &mut promises, |child| {
-                mount.cut_power().unwrap();
-                drop(child);
-            });
+            let answers = 20 + random % 150;
+            // Each second one has nothing behind its last transaction that might sync it.
+            let is_still = cut / 2 % 2 == 0;
+            let times = if is_still { answers.to_string() } else { FOR_EVER.to_owned() };
+            let arguments =
+                ["--write-until-killed", text(&path), locking, synchronous, &times, &first];
+            let (child, _) = written_until(&arguments, answers, &mut promises);
+            // What it says from here on is no promise: a sync in whose middle the file
+            // system is shut down can answer that all is well. A machine without power
+            // answers nothing.
+            mount.cut_power().unwrap();
+            drop(child);
             mount.start_again();
             if synchronous == "OFF" {
                 lost += promises.broken(&Connection::open(&path).unwrap());
