@@ -11,6 +11,8 @@ use std::process::{Command, Output};
 
 use mount::XfsMount;
 
+const ALONE: &str = "--alone";
+
 pub fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
@@ -24,8 +26,21 @@ pub fn main() {
             writers::write_until_killed(path.as_ref(), locking, synchronous, times, first);
         }
         flags if flags.contains(&"--list") => {}
-        _ => all(),
+        [ALONE] => all(),
+        _ => all_alone(),
     }
+}
+
+/// The tests, in a process where nobody else sees what they mount, and where it is gone
+/// with that process, however it ends; where that is not to be had, just the tests.
+fn all_alone() {
+    if mount::can_run("unshare", &["--mount", "true"]).is_err() {
+        return all();
+    }
+    let this = std::env::current_exe().unwrap();
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "--kill-child", "--fork"]).arg(this).arg(ALONE);
+    assert!(command.status().unwrap().success());
 }
 
 fn all() {
