@@ -64,7 +64,9 @@ pub struct Plan {
     /// Whether our process shrinks the database at times.
     pub shrinks: bool,
     /// Whether a sync fails in some of our transactions: of the database, or of a
-    /// journal. Nobody else is told of it.
+    /// journal. Nobody else is told of it, and the process lives to take the
+    /// transaction back: a page that the disk forgot and that nobody writes again is
+    /// lost while all still read it.
     pub fails_sync: bool,
     /// Of 100 of our transactions, how many our process may not live to end.
     pub deaths_percent: u32,
@@ -349,13 +351,12 @@ impl<'a> World<'a> {
             2 if self.plan.shrinks => return self.maintain(),
             _ => {}
         }
-        if self.random.percent(self.plan.deaths_percent) {
-            self.process.life.ends_after(self.random.number() % 12);
-        }
         let fails_sync = self.plan.fails_sync && self.random.percent(20);
         if fails_sync {
             let kind = self.random.choose(self.plan.kinds_that_may_fail());
             self.log.fail_sync(kind, 1 + self.random.number() % 3);
+        } else if self.random.percent(self.plan.deaths_percent) {
+            self.process.life.ends_after(self.random.number() % 12);
         }
         let script = self.draw_script();
         let index = self.random.below(self.connections.len());
