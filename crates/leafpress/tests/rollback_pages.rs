@@ -5,12 +5,16 @@
 #![cfg(target_os = "linux")]
 
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use leafpress::profile::{self, AtomicWish, Locking, ProfileRequest};
-use leafpress::vfs::atomic::{AtomicProof, AtomicState, WhyJournal};
+use leafpress::vfs::atomic::{
+    AtomicDisk, AtomicFile, AtomicPages, AtomicProof, AtomicState, AtomicUnits, FileStamp,
+    NoAtomicWrites, Stamp, WhyJournal,
+};
 use leafpress::vfs::count::IoStats;
-use leafpress::vfs::leafpress_vfs;
+use leafpress::vfs::{PlatformVfs, VfsError, VfsResult, leafpress_vfs, register};
 use leafpress::writer::Writer;
 use leafpress::{ErrorKind, Profile};
 use rusqlite::Connection;
@@ -299,4 +303,69 @@ fn back_up(connection: &Connection, to: &Path) {
     let copy = Connection::open(to).unwrap();
     let sum: i64 = copy.query_row("SELECT sum(n) FROM t", [], |row| row.get(0)).unwrap();
     assert_eq!(sum, 1);
+}
+
+/// Offers to write pages whole, and refuses to do it.
+struct Refuses(Arc<AtomicU32>);
+
+impl AtomicDisk for Refuses {
+    fn open(&self, _path: &str) -> VfsResult<Result<Arc<dyn AtomicFile>, NoAtomicWrites>> {
+        Ok(Ok(Arc::new(Self(Arc::clone(&self.0)))))
+    }
+
+    fn sync_folder_of(&self, _path: &str) -> VfsResult<()> {
+        Ok(())
+    }
+
+    fn sync_file(&self, _path: &str) -> VfsResult<()> {
+        Ok(())
+    }
+
+    fn folder_stamp(&self, _path: &str) -> VfsResult<Option<Stamp>> {
+        Ok(None)
+    }
+
+    fn file_stamp(&self, _path: &str) -> VfsResult<FileStamp> {
+        Ok(FileStamp::Absent)
+    }
+}
+
+impl AtomicFile for Refuses {
+    fn units(&self) -> AtomicUnits {
+        AtomicUnits { bytes_min: 4096, bytes_max: 4096, by: AtomicProof::Hardware }
+    }
+
+    fn write(&self, _page: &[u8], _offset: u64) -> VfsResult<()> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Err(VfsError::IO_WRITE)
+    }
+}
+
+#[test]
+fn a_page_that_the_disk_refuses_stops_the_writer_and_damages_nothing() {
+    let refused = Arc::new(AtomicU32::new(0));
+    let vfs = AtomicPages::new(PlatformVfs::new(), Refuses(Arc::clone(&refused)));
+    let _registration = register("refuses-pages", vfs, false).unwrap();
+    for locking in [Locking::Shared, Locking::Exclusive] {
+        let place = Place::new();
+        let open = || {
+            let builder = Writer::builder(&place.path).profile(Profile::Rollback);
+            builder.locking(locking).vfs("refuses-pages").open().unwrap()
+        };
+        let writer = open();
+        let before = refused.load(Ordering::Relaxed);
+        let error = writer.execute(OF_ONE_PAGE, ()).unwrap_err();
+        assert!(matches!(error.kind(), ErrorKind::OutcomeUnknown { .. }), "{error}");
+        assert_eq!(refused.load(Ordering::Relaxed), before + 1, "never tried again");
+        assert!(writer.stopped().is_some());
+        let error = writer.execute(OF_MANY_PAGES, ()).unwrap_err();
+        assert!(matches!(error.kind(), ErrorKind::Stopped { .. }), "{error}");
+        writer.close().unwrap();
+        place.check(0);
+        // Larger transactions have a journal anyhow.
+        let writer = open();
+        writer.execute(OF_MANY_PAGES, ()).unwrap();
+        writer.close().unwrap();
+        place.check(10);
+    }
 }
