@@ -248,6 +248,7 @@ fn look_at(path: &Path, profile: Profile) -> Result<()> {
     }
     refuse_orphans(&target)?;
     refuse_read_only_folder(&folder, &target, profile)?;
+    refuse_folder_without_sync(&folder, &target, profile)?;
     refuse_far_folder(&folder, &target, profile)
 }
 
@@ -366,6 +367,30 @@ fn refuse_read_only_folder(folder: &Path, target: &Path, profile: Profile) -> Re
 #[cfg(not(unix))]
 fn refuse_read_only_folder(_folder: &Path, _target: &Path, _profile: Profile) -> Result<()> {
     // SQLite's own error must do: leave is not told by one question there.
+    Ok(())
+}
+
+/// Names in a folder are synced by way of a descriptor that reads it. SQLite takes a
+/// folder that cannot be opened for synced, and a power cut could take the log's name.
+#[cfg(unix)]
+fn refuse_folder_without_sync(folder: &Path, target: &Path, profile: Profile) -> Result<()> {
+    use rustix::fs::{Access, AtFlags, CWD, accessat};
+    use rustix::io::Errno;
+
+    let access = accessat(CWD, folder, Access::READ_OK, AtFlags::EACCESS);
+    if profile.synchronous() == Synchronous::Off || access != Err(Errno::ACCESS) {
+        return Ok(());
+    }
+    let reason = format!(
+        "cannot be written under profile {profile}: you may not read {}, so that the names in it \
+         cannot be made safe from a power cut",
+        folder.display()
+    );
+    Err(refusal(target, &reason).to_do("give yourself leave to read the folder"))
+}
+
+#[cfg(not(unix))]
+fn refuse_folder_without_sync(_folder: &Path, _target: &Path, _profile: Profile) -> Result<()> {
     Ok(())
 }
 

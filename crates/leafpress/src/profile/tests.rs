@@ -480,6 +480,20 @@ fn a_folder_that_can_only_be_read_refuses_whoever_needs_a_journal_in_it() {
 
 #[test]
 #[cfg(target_os = "linux")]
+fn a_folder_that_cannot_be_synced_refuses_whoever_promises_anything() {
+    let place = Place::with_database(JournalMode::Delete, 4096);
+    change_mode(&place.path, 0o666);
+    change_mode(place.folder.path(), 0o333);
+    for profile in [Profile::Durable, Profile::Relaxed, Profile::Rollback] {
+        let refused = as_nobody(|| place.refused(profile));
+        assert!(refused.contains("you may not read"), "{refused}");
+    }
+    as_nobody(|| place.open(Profile::Rebuildable).map(drop)).unwrap();
+    change_mode(place.folder.path(), 0o755);
+}
+
+#[test]
+#[cfg(target_os = "linux")]
 fn a_file_that_can_only_be_read_is_refused() {
     for journal_mode in [JournalMode::Delete, JournalMode::Wal] {
         let place = Place::with_database(journal_mode, 4096);

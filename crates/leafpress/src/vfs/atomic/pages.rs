@@ -106,9 +106,13 @@ impl<V: Vfs> Vfs for AtomicPages<V> {
         let Some(of) = path.strip_suffix("-journal") else {
             return self.below.delete(path, sync_folder);
         };
-        let is_synced = sync_folder || self.ground.does(Mend::FolderSyncOnDelete);
-        self.below.delete(path, is_synced)?;
-        if is_synced && let Some(database) = self.open_database(of) {
+        if !self.ground.does(Mend::FolderSyncOnDelete) {
+            return self.below.delete(path, sync_folder);
+        }
+        self.below.delete(path, false)?;
+        // Not by the VFS below: SQLite's own takes a folder that it cannot open for synced.
+        self.ground.disk.sync_folder_of(path)?;
+        if let Some(database) = self.open_database(of) {
             database.journal_deleted(&self.ground);
         }
         Ok(())

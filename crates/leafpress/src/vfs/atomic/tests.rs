@@ -254,7 +254,7 @@ fn wal_mode_other_page_sizes_and_readers_are_left_alone() {
         .unwrap();
     scene.disk.steps();
     connection.execute_batch(ONE_ROW).unwrap();
-    assert_eq!(scene.disk.steps(), Vec::<String>::new());
+    assert_eq!(scene.disk.steps(), ["sync folder"], "after the journal was deleted");
     let state = scene.pages.state(&scene.path()).unwrap();
     assert!(state.to_string().contains("pages of 1024 bytes"), "{state}");
     connection.execute_batch("PRAGMA page_size = 8192; VACUUM").unwrap();
