@@ -14,7 +14,7 @@ use crate::vfs::{Access, FileKind, OpenFlags, Opened, Vfs, VfsResult};
 /// A VFS over another, with commits of one page in place where `disk` allows them.
 ///
 /// Connections need `synchronous = FULL` or `EXTRA` and a rollback journal; the profile
-/// `rollback` sets both. See the [module](super::atomic) for when a page is written in
+/// `rollback` sets both. See the [module](crate::vfs::atomic) for when a page is written in
 /// place.
 pub struct AtomicPages<V> {
     below: V,
