@@ -7,7 +7,7 @@
 //! ```
 //!
 //! All take turns in one thread, so that the order of commits is known. A
-//! [`shadow`](super::script) says what the content must be; a connection that reads
+//! shadow (`script.rs`) says what the content must be; a connection that reads
 //! another one, while everything still runs, is a failure at once.
 //!
 //! Invariants:
