@@ -19,7 +19,7 @@ CRASH_IMAGES ?= 1000000
 
 .DEFAULT_GOAL := help
 .PHONY: help build test test-rust test-python test-large test-tools lint ci \
-	crash bench bench-writer bench-rivals bench-billion release fuzz clean
+	crash bench bench-writer bench-atomic bench-rivals bench-billion release fuzz clean
 
 help: ## List these commands
 	@grep -E '^[a-z-]+:.*## ' $(firstword $(MAKEFILE_LIST)) \
@@ -114,6 +114,9 @@ ci: lint test ## What must pass before a merge
 
 bench: release ## Measure loads beside the best that SQL can do
 	$(LEAFPRESS) bench load presort --dir $(BENCH_DIR) --json bench-load.json $(BENCH_FLAGS)
+
+bench-atomic: release ## Measure what a one-row commit costs, with and without a journal
+	$(LEAFPRESS) bench atomic --dir $(BENCH_DIR) --json bench-atomic.json $(BENCH_FLAGS)
 
 bench-writer: release ## Measure many small commits beside what SQLite does alone
 	$(LEAFPRESS) bench writer checkpoint --dir $(BENCH_DIR) --json bench-writer.json $(BENCH_FLAGS)

@@ -45,6 +45,9 @@ const DATA_ROWS: &str = "SELECT * FROM data ORDER BY rowid";
 const USER_ROWS: &str = "SELECT * FROM user ORDER BY rowid";
 const EVENT_ROWS: &str = "SELECT * FROM event ORDER BY key";
 
+const CALL_SUMS: &str = "SELECT count(*) || ' rows, sums ' || concat_ws(' ', sum(id), sum(n), \
+     sum(length(text)), max(text)) FROM call";
+
 const CALL_ROWS: &str = "SELECT caller, n, text FROM call ORDER BY id";
 
 /// What sums up the work, the table that was made or changed first.
@@ -55,7 +58,8 @@ const fn sums_queries(work: Work) -> &'static [&'static str] {
         Work::Attach => &[USER_SUMS, EVENT_SUMS, "PRAGMA journal_mode"],
         Work::Keys => &[EVENT_SUMS],
         Work::Append => &[EVENT_SUMS, "PRAGMA journal_mode"],
-        Work::Commits => &[],
+        Work::Accounting => &[CALL_SUMS],
+        Work::Commits | Work::Atomic => &[],
     }
 }
 
@@ -66,7 +70,7 @@ const fn rows_queries(work: Work) -> &'static [&'static str] {
         Work::Users => &[USER_ROWS],
         Work::Attach => &[USER_ROWS, EVENT_ROWS],
         Work::Keys | Work::Append => &[EVENT_ROWS],
-        Work::Commits => &[CALL_ROWS],
+        Work::Commits | Work::Atomic | Work::Accounting => &[CALL_ROWS],
     }
 }
 

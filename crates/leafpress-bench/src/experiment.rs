@@ -1,17 +1,21 @@
 //! The experiments: of loading, "load", CSV files, rows made in memory and new
 //! tables in databases that exist, and "presort", rows whose keys come in no order;
 //! of many small transactions, "writer", how many, and "checkpoint", how long the
-//! slowest takes. All by Leafpress and by the best that SQL can do.
+//! slowest takes; of one-row transactions, "atomic", what each costs. All by Leafpress
+//! and by the best that SQL can do.
 //!
 //! Stands on top of everything else here: makes the inputs, runs the groups of
 //! the plan one after the other, and writes the report.
 //!
-//! Must never: leave a file behind (a temporary folder holds them all and goes
-//! on return, also after an error), or let a rung run while something else of
+//! Must never: leave a file or a mount behind (a temporary folder holds them all and
+//! goes on return, also after an error), or let a rung run while something else of
 //! the experiment does.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
+use crate::atomic::Place;
+use crate::atomic::xfs_loop::{self, XfsLoop};
 use crate::error::{Error, Result};
 use crate::fixture::Fixture;
 use crate::group::Group;
@@ -44,38 +48,66 @@ fn run_with(
     progress: &mut dyn FnMut(ProgressEvent<'_>),
 ) -> Result<ExperimentReport> {
     let options = options.effective();
-    let groups = plan(&options)?;
+    let mut groups = plan(&options)?;
     check_room(&options, &groups)?;
     let folder = tempfile::Builder::new()
         .prefix("leafpress-bench-")
         .tempdir_in(&options.dir)
         .map_err(Error::io("make a temporary folder in", &options.dir))?;
     let csv = CsvInput::make(&options, &groups, folder.path(), progress)?;
+    // Dropped before the folder that it is in.
+    let (xfs, unavailable) = make_places(&mut groups, folder.path());
+    let folder_of = |place| match (place, &xfs) {
+        (Place::XfsLoop, Some(xfs)) => xfs.path(),
+        _ => folder.path(),
+    };
     let mut report = ExperimentReport {
         experiment: options.experiment_names(),
         version: REPORT_VERSION,
         machine: machine::describe(&options.dir),
-        settings: settings::of(&options, &groups, csv.as_ref(), folder.path())?,
+        settings: settings::of(&options, &groups, csv.as_ref(), &folder_of)?,
         rungs: Vec::new(),
         ratios: BTreeMap::new(),
-        unavailable: BTreeMap::new(),
+        unavailable,
         broken: BTreeMap::new(),
     };
     for group in &groups {
         if let Some(first) = group.kinds.first() {
             progress(ProgressEvent::Preparing { name: &first.name() });
         }
-        let fixture = Fixture::make(group, folder.path())?;
+        let group_folder = folder_of(group.place());
+        let fixture = Fixture::make(group, group_folder)?;
         let fixture_path = fixture.as_ref().map(Fixture::path);
-        let mut bench = GroupRun::new(group, folder.path(), csv.as_ref(), fixture_path);
+        let mut bench = GroupRun::new(group, group_folder, csv.as_ref(), fixture_path);
         bench.run(&options, runner, progress)?;
         bench.sum_up(&mut report, progress);
     }
+    xfs.map_or(Ok(()), XfsLoop::close)?;
     folder.close().map_err(Error::io("remove the temporary folder in", &options.dir))?;
     if let Some(path) = &options.json {
         report.write(path)?;
     }
     Ok(report)
+}
+
+/// Mounts what the groups need besides the disk. Where that cannot be, their groups
+/// go, and the reason stands in the place of each of their ratios.
+fn make_places(
+    groups: &mut Vec<Group>,
+    folder: &Path,
+) -> (Option<XfsLoop>, BTreeMap<String, String>) {
+    if !groups.iter().any(|group| group.place() == Place::XfsLoop) {
+        return (None, BTreeMap::new());
+    }
+    match xfs_loop::mount_in(folder) {
+        Ok(xfs) => (Some(xfs), BTreeMap::new()),
+        Err(reason) => {
+            let reason = format!("no XFS loop could be made: {reason}");
+            let gone = groups.extract_if(.., |group| group.place() == Place::XfsLoop);
+            let names = gone.flat_map(|group| group.ratio_names());
+            (None, names.map(|name| (name, reason.clone())).collect())
+        }
+    }
 }
 
 /// Refuses what the disk has no room for.
@@ -221,8 +253,13 @@ mod tests {
         assert!(is_empty(folder.path()));
     }
 
-    const ALL: [Experiment; 4] =
-        [Experiment::Load, Experiment::Presort, Experiment::Writer, Experiment::Checkpoint];
+    const ALL: [Experiment; 5] = [
+        Experiment::Load,
+        Experiment::Presort,
+        Experiment::Writer,
+        Experiment::Checkpoint,
+        Experiment::Atomic,
+    ];
 
     /// What is done to a database after its rung.
     type Spoil<'a> = &'a dyn Fn(&Path);

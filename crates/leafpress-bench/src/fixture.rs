@@ -29,9 +29,13 @@ impl Fixture {
         let fixture = Self { path: folder.join("fixture.db") };
         let path = &fixture.path;
         match group.work {
-            Work::Csv | Work::CsvIndex | Work::Users | Work::Keys | Work::Commits => {
-                return Ok(None);
-            }
+            Work::Csv
+            | Work::CsvIndex
+            | Work::Users
+            | Work::Keys
+            | Work::Commits
+            | Work::Atomic
+            | Work::Accounting => return Ok(None),
             Work::Index => press_data(path, group.rows, folder)?,
             Work::Attach => {
                 sql::load_keys_presorted(0..(group.rows / NEIGHBOUR_FRACTION).max(1), path)?;

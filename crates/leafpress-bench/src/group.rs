@@ -1,9 +1,10 @@
 //! What a group of rungs is: the work that all of them do, how many rows, which of
 //! them are compared and by what measure, and what room on the disk that takes.
 //!
-//! Stands below the plans (`plan.rs`, `commits/plan.rs`), which make groups, and
+//! Stands below the plans (`plan.rs`, `commits/plan.rs`, `atomic/plan.rs`), which make groups, and
 //! `group_run.rs`, which runs them. Does nothing itself.
 
+use crate::atomic::Place;
 use crate::options::BenchOptions;
 use crate::rung::{RungKind, RungResult, Work};
 
@@ -21,6 +22,9 @@ pub(crate) struct Group {
     pub(crate) memory_bytes: Option<u64>,
     pub(crate) kinds: Vec<RungKind>,
     pub(crate) ratios: Vec<RatioPlan>,
+    /// What the names of its ratios end in, where other groups give the same ones of
+    /// another size or in another place.
+    pub(crate) suffix: Option<String>,
 }
 
 /// Two rungs of a group that are compared.
@@ -46,6 +50,8 @@ pub(crate) enum Measure {
     Worst,
     /// What 999 of 1000 calls did not exceed.
     P999,
+    /// Calls to SQLite's files for each transaction.
+    CallsPerTransaction,
 }
 
 impl Measure {
@@ -56,6 +62,9 @@ impl Measure {
             Self::Rate => (result.rows > 0).then(|| result.wall_s / result.rows as f64),
             Self::Worst => result.latency_us.map(|latency| latency.max),
             Self::P999 => result.latency_us.map(|latency| latency.p999),
+            Self::CallsPerTransaction => {
+                result.io.as_ref()?.per_transaction.as_ref().map(|it| it.calls)
+            }
         }
     }
 }
@@ -63,8 +72,21 @@ impl Measure {
 impl Group {
     /// How often each of its rungs runs.
     pub(crate) fn rounds(&self, options: &BenchOptions) -> usize {
-        let default = if self.work == Work::Commits { 3 } else { 5 };
+        let default = if matches!(self.work, Work::Commits | Work::Atomic) { 3 } else { 5 };
         options.repeats.unwrap_or(default).max(1)
+    }
+
+    /// What its ratios are called in the report.
+    pub(crate) fn ratio_names(&self) -> Vec<String> {
+        self.ratios.iter().map(|ratio| self.shown(&ratio.name)).collect()
+    }
+
+    /// What the ratio of this name is called in the report.
+    pub(crate) fn shown(&self, name: &str) -> String {
+        match &self.suffix {
+            Some(suffix) => format!("{name}_{suffix}"),
+            None => name.to_owned(),
+        }
     }
 
     /// Drops the ratios that were not asked for, and the rungs that only they
@@ -81,6 +103,14 @@ impl Group {
         }
         self.kinds = kept.iter().map(|index| self.kinds[*index]).collect();
         !self.ratios.is_empty()
+    }
+
+    /// Where its databases are, if that is another folder than the experiment's.
+    pub(crate) fn place(&self) -> Place {
+        match self.kinds.first() {
+            Some(RungKind::Atomic(rung)) => rung.place,
+            _ => Place::Disk,
+        }
     }
 
     /// What stands in the table beforehand.
@@ -101,7 +131,8 @@ impl Group {
     /// | keys | 130 in the table, 190 where SQL splits its pages, 130 spilled |
     /// | index | 90 of CSV, 75 in the table, twice; 30 in the index, as much in its sort |
     /// | append | 130 in the table, twice, ten times as many; a WAL of all its pages |
-    /// | commits | as each rung says |
+    /// | accounting | 45 in the table, as much again in a journal at most |
+    /// | commits, atomic | as each rung says |
     pub(crate) fn room_mb(&self, csv_bytes: u64) -> u64 {
         const ROUNDING_MB: u64 = 10;
         let (amount, room) = match self.work {
@@ -112,13 +143,44 @@ impl Group {
             Work::Keys => (self.rows, 300),
             Work::Index => (self.rows, 320),
             Work::Append => (self.rows_before(), 600),
-            Work::Commits => return self.kinds.iter().map(rung_room_mb).max().unwrap_or(0),
+            Work::Accounting => (self.rows, 100),
+            Work::Commits | Work::Atomic => {
+                return self.kinds.iter().map(rung_room_mb).max().unwrap_or(0);
+            }
         };
         amount.saturating_mul(room) / 1_000_000 + ROUNDING_MB
     }
 }
 
-/// What a rung of commits takes on the disk at most.
+/// What a rung of small transactions takes on the disk at most.
 fn rung_room_mb(kind: &RungKind) -> u64 {
-    if let RungKind::Commits(rung) = kind { rung.room_mb() } else { 0 }
+    match kind {
+        RungKind::Commits(rung) => rung.room_mb(),
+        RungKind::Atomic(rung) => rung.room_mb(),
+        _ => 0,
+    }
+}
+
+/// A number of rows as people say it: 100k, 10m, 1b.
+pub(crate) fn size_name(rows: u64) -> String {
+    for (one, unit) in [(1_000_000_000, 'b'), (1_000_000, 'm'), (1_000, 'k')] {
+        if rows >= one && rows.is_multiple_of(one) {
+            return format!("{}{unit}", rows / one);
+        }
+    }
+    rows.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::BILLION_ROWS;
+
+    #[test]
+    fn sizes_read_as_people_say_them() {
+        assert_eq!(size_name(100_000), "100k");
+        assert_eq!(size_name(10_000_000), "10m");
+        assert_eq!(size_name(BILLION_ROWS), "1b");
+        assert_eq!(size_name(1_234), "1234");
+    }
 }

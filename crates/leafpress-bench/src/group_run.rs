@@ -9,10 +9,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
+use crate::atomic::{AtomicRung, Change, Journal, changes};
 use crate::check::{self, Sums};
 use crate::commits::CommitRung;
 use crate::error::{Error, Result};
-use crate::group::{Group, RatioPlan};
+use crate::group::{Group, RatioPlan, size_name};
 use crate::input::{CsvInput, warm};
 use crate::options::{BenchOptions, ProgressEvent};
 use crate::report::{ExperimentReport, Latency, Rung, Safety};
@@ -45,7 +46,7 @@ impl<'a> GroupRun<'a> {
         fixture: Option<&'a Path>,
     ) -> Self {
         let name = |kind: &RungKind| {
-            if group.reads_csv() || group.work == Work::Commits {
+            if group.reads_csv() || matches!(group.work, Work::Commits | Work::Atomic) {
                 kind.name().into_owned()
             } else {
                 format!("{}, {}", kind.name(), size_name(group.rows))
@@ -122,8 +123,10 @@ impl<'a> GroupRun<'a> {
         result: &RungResult,
         is_first_round: bool,
     ) -> Result<()> {
-        if let RungKind::Commits(rung) = self.group.kinds[kind_index] {
-            return self.check_commits(kind_index, &rung, result);
+        match self.group.kinds[kind_index] {
+            RungKind::Commits(rung) => return self.check_commits(kind_index, &rung, result),
+            RungKind::Atomic(rung) => return self.check_changes(kind_index, &rung, result),
+            _ => {}
         }
         let rows = result.rows;
         let rows_done = self.csv.map_or(self.group.rows, |csv| csv.file.rows);
@@ -176,6 +179,28 @@ impl<'a> GroupRun<'a> {
         Ok(())
     }
 
+    /// Fails unless every change that was made is there, in its row, and no other.
+    fn check_changes(
+        &self,
+        kind_index: usize,
+        rung: &AtomicRung,
+        result: &RungResult,
+    ) -> Result<()> {
+        let changes_count = result.rows + result.changes_besides;
+        let journal_mode = if rung.by.journal() == Journal::Wal { "wal" } else { "delete" };
+        let (expected, found) = match rung.change {
+            Change::Insert => ("rows, each call's own", check::calls(&self.database)?),
+            Change::Update => {
+                ("updates, each in its row", changes::left_of_updates(&self.database)?)
+            }
+        };
+        let expected = format!("{changes_count} {expected}; {journal_mode}; ok");
+        if found != expected {
+            return self.unequal(kind_index, found, expected);
+        }
+        Ok(())
+    }
+
     /// Fails if the rung left more than its database: a spilled run, or a WAL whose
     /// pages somebody else has to move.
     fn check_leftovers(&self, kind_index: usize, files_before: &BTreeSet<String>) -> Result<()> {
@@ -212,16 +237,18 @@ impl<'a> GroupRun<'a> {
             report.broken.extend(broken_bound(*kind, results).map(|how| (name.clone(), how)));
         }
         for RatioPlan { name, ours, rival, measure } in &self.group.ratios {
+            let shown = self.group.shown(name);
+            if let Some(reason) = not_what_was_asked_for(&self.results[*ours]) {
+                report.unavailable.insert(shown, reason);
+                continue;
+            }
             let figures = |index: usize| -> Vec<f64> {
                 self.results[index].iter().filter_map(|result| measure.of(result)).collect()
             };
             let Some(ratio) = pairwise_ratio(&figures(*ours), &figures(*rival)) else { continue };
-            // Users come in several sizes.
-            let sized = format!("{name}_{}", size_name(self.group.rows));
-            let shown = if self.group.work == Work::Users { &sized } else { name };
-            report.ratios.insert(shown.to_owned(), ratio);
-            progress(ProgressEvent::Compared { name: shown, ratio });
-            // The plain name holds for every size: it is the weakest of them.
+            progress(ProgressEvent::Compared { name: &shown, ratio });
+            report.ratios.insert(shown, ratio);
+            // The plain name holds for every size and place: it is the weakest of them.
             let weakest = report.ratios.entry(name.clone()).or_insert(ratio);
             if ratio.value < weakest.value {
                 *weakest = ratio;
@@ -257,9 +284,19 @@ fn rung_of(name: &str, kind: RungKind, results: &[RungResult]) -> Option<Rung> {
         worst_us: results.iter().filter_map(|it| Some(it.latency_us?.max)).collect(),
         wal_mb_max: wal_bytes_max.map(|bytes| bytes as f64 / 1e6),
         series: last.series.clone(),
-        io: last.io,
+        io: last.io.clone(),
         stages_s: last.stages_s.clone(),
+        one_row: match kind {
+            RungKind::Atomic(rung) => Some(rung.one_row(last.page_writes.clone())),
+            _ => None,
+        },
+        memory: last.memory,
     })
+}
+
+/// Why a rung is no measure of what it is to show: the disk did not give it.
+fn not_what_was_asked_for(results: &[RungResult]) -> Option<String> {
+    results.iter().find_map(|result| result.not_given.clone())
 }
 
 /// How the WAL outgrew its bound, where it has one. What was measured holds all the
@@ -294,22 +331,12 @@ fn latency_of(results: &[RungResult]) -> Option<Latency> {
     })
 }
 
-/// A number of rows as people say it: 100k, 10m, 1b.
-fn size_name(rows: u64) -> String {
-    for (one, unit) in [(1_000_000_000, 'b'), (1_000_000, 'm'), (1_000, 'k')] {
-        if rows >= one && rows.is_multiple_of(one) {
-            return format!("{}{unit}", rows / one);
-        }
-    }
-    rows.to_string()
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::plan::{BILLION_ROWS, users_group};
+    use crate::plan::users_group;
     use crate::report::Ratio;
 
     #[test]
@@ -329,13 +356,5 @@ mod tests {
         assert_eq!(report.ratios.get("rows_vs_sql").copied(), ratio(8.0));
         assert_eq!(report.ratios.get("rows_vs_sql_3m").copied(), ratio(32.0));
         assert_eq!(report.rungs.len(), 9);
-    }
-
-    #[test]
-    fn sizes_read_as_people_say_them() {
-        assert_eq!(size_name(100_000), "100k");
-        assert_eq!(size_name(10_000_000), "10m");
-        assert_eq!(size_name(BILLION_ROWS), "1b");
-        assert_eq!(size_name(1_234), "1234");
     }
 }

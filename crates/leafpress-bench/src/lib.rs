@@ -15,6 +15,7 @@
 //! | [`rung`] | one rung, in a process of its own: the work, timed |
 //! | `ours`, `sql` | loads by Leafpress, and by the best SQL |
 //! | [`commits`] | the same for many small transactions: plan, callers, rivals, course over time |
+//! | [`atomic`] | the same for one-row transactions, with and without a journal: calls, bytes, memory |
 //! | `usage` | processor seconds, peak memory and I/O of this process |
 //! | `check` | that nobody won by doing less |
 //! | [`statistics`] | medians and pairwise ratios |
@@ -23,6 +24,7 @@
 //! Must never: time anything but the work, compare rungs that did not leave the
 //! same rows, or leave files behind.
 
+pub mod atomic;
 mod check;
 pub mod commits;
 mod error;

@@ -20,6 +20,9 @@ pub enum Experiment {
     Writer,
     /// One-row transactions while checkpoints run: how long the slowest takes.
     Checkpoint,
+    /// One-row transactions by journal mode, with and without pages written whole:
+    /// calls, bytes, time and memory of each.
+    Atomic,
 }
 
 impl Experiment {
@@ -30,6 +33,7 @@ impl Experiment {
             Self::Presort => "presort",
             Self::Writer => "writer",
             Self::Checkpoint => "checkpoint",
+            Self::Atomic => "atomic",
         }
     }
 }
@@ -50,6 +54,8 @@ pub struct BenchOptions {
     /// Commits of the experiment "checkpoint". With slow syncs a tenth of them, with
     /// readers and without checkpoints a part too.
     pub commits: u64,
+    /// What is asked of the experiment "atomic".
+    pub atomic: AtomicOptions,
     /// Rounds of each group; without it five of loads, three of commits.
     pub repeats: Option<usize>,
     /// Where the temporary folder is made: the disk to be measured.
@@ -68,6 +74,28 @@ pub struct BenchOptions {
     pub cancel: Arc<AtomicBool>,
 }
 
+/// How to run the experiment "atomic".
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AtomicOptions {
+    /// Transactions of each rung; on a slow disk they are fewer.
+    pub transactions: u64,
+    /// Every journal mode under every `synchronous`, instead of those that answer a
+    /// question.
+    pub full: bool,
+    /// The same also on an XFS file system that is made in a file of the folder,
+    /// mounted, and unmounted at the end. Needs root.
+    pub xfs_loop: bool,
+    /// Write pages without a journal even where nothing proves that the disk writes
+    /// them whole; the rungs then say "assumed", and promise nothing.
+    pub assume: bool,
+}
+
+impl Default for AtomicOptions {
+    fn default() -> Self {
+        Self { transactions: 1_000, full: false, xfs_loop: false, assume: false }
+    }
+}
+
 impl Default for BenchOptions {
     fn default() -> Self {
         Self {
@@ -76,6 +104,7 @@ impl Default for BenchOptions {
             rows: vec![10_000_000, 100_000_000],
             keys: 10_000_000,
             commits: 1_000_000,
+            atomic: AtomicOptions::default(),
             repeats: None,
             dir: PathBuf::from("."),
             only: Vec::new(),
@@ -96,6 +125,7 @@ impl BenchOptions {
             options.rows.dedup();
             options.keys = options.keys.min(20_000);
             options.commits = options.commits.min(3_000);
+            options.atomic.transactions = options.atomic.transactions.min(150);
             options.repeats = Some(options.repeats.unwrap_or(2).min(2));
         }
         options

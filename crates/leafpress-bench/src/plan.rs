@@ -4,9 +4,10 @@
 //! Stands between what was asked for (`options.rs`) and what runs (`group_run.rs`).
 //! Does nothing itself.
 
+use crate::atomic::plan::atomic_groups;
 use crate::commits::plan::{checkpoint_groups, writer_groups};
 use crate::error::{Error, Result};
-use crate::group::{APPEND_FACTOR, Group, Measure, RatioPlan};
+use crate::group::{APPEND_FACTOR, Group, Measure, RatioPlan, size_name};
 use crate::options::{BenchOptions, Experiment};
 use crate::rung::{RungKind, Work};
 
@@ -37,7 +38,7 @@ fn group(
         measure: Measure::Wall,
     };
     let ratios = ratios.iter().map(ratio).collect();
-    Group { work, rows, memory_bytes: None, kinds: kinds.to_vec(), ratios }
+    Group { work, rows, memory_bytes: None, kinds: kinds.to_vec(), ratios, suffix: None }
 }
 
 fn csv_group() -> Group {
@@ -63,7 +64,8 @@ fn csv_index_group() -> Group {
 pub(crate) fn users_group(rows: u64) -> Group {
     use RungKind::{UsersIteratorLeafpress, UsersLeafpress, UsersSql};
     let ratios = [("rows_vs_sql", 1, 0), ("rows_iterator_vs_sql", 2, 0)];
-    group(Work::Users, rows, &[UsersSql, UsersLeafpress, UsersIteratorLeafpress], &ratios)
+    let kinds = [UsersSql, UsersLeafpress, UsersIteratorLeafpress];
+    Group { suffix: Some(size_name(rows)), ..group(Work::Users, rows, &kinds, &ratios) }
 }
 
 pub(crate) fn billion_group(quick: bool) -> Group {
@@ -118,6 +120,7 @@ fn groups_of(experiment: Experiment, options: &BenchOptions) -> Vec<Group> {
         ],
         Experiment::Writer => writer_groups(options.quick),
         Experiment::Checkpoint => checkpoint_groups(options.commits),
+        Experiment::Atomic => atomic_groups(options),
     }
 }
 
@@ -152,6 +155,7 @@ pub(crate) fn plan(options: &BenchOptions) -> Result<Vec<Group>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::options::AtomicOptions;
 
     fn planned(experiments: &[Experiment], only: &[&str]) -> Result<Vec<Group>> {
         let only = only.iter().map(|name| (*name).to_owned()).collect();
@@ -202,8 +206,13 @@ mod tests {
         }
     }
 
-    const ALL: [Experiment; 4] =
-        [Experiment::Load, Experiment::Presort, Experiment::Writer, Experiment::Checkpoint];
+    const ALL: [Experiment; 5] = [
+        Experiment::Load,
+        Experiment::Presort,
+        Experiment::Writer,
+        Experiment::Checkpoint,
+        Experiment::Atomic,
+    ];
 
     #[test]
     fn no_two_rungs_of_commits_and_no_two_ratios_share_a_name() {
@@ -228,6 +237,33 @@ mod tests {
         ] {
             assert!(names.contains(name), "{name}");
         }
+    }
+
+    #[test]
+    fn every_setting_in_every_place_has_a_name_of_its_own() {
+        let experiments = vec![Experiment::Atomic];
+        let options = BenchOptions { experiments, ..BenchOptions::default() };
+        let count = |full, xfs_loop, assume| {
+            let atomic = AtomicOptions { transactions: 9, full, xfs_loop, assume };
+            let options = BenchOptions { atomic, ..options.clone() };
+            let groups = plan(&options).expect("a plan");
+            let mut names = std::collections::BTreeSet::new();
+            for group in &groups {
+                for kind in &group.kinds {
+                    assert!(names.insert(kind.name().into_owned()), "{}", kind.name());
+                }
+                for name in group.ratio_names() {
+                    assert!(names.insert(name.clone()), "{name}");
+                }
+                let assumed = group.kinds.iter().filter(|kind| kind.name().contains("assumed"));
+                let of_pages = usize::from(group.work == Work::Atomic) * 2;
+                assert_eq!(assumed.count(), if assume { of_pages } else { 0 });
+            }
+            groups.iter().map(|group| group.kinds.len()).sum::<usize>()
+        };
+        // Four groups a place, and three rungs that see what counting costs.
+        assert_eq!(count(false, false, false), 4 * 11 + 3);
+        assert_eq!(count(true, true, true), 8 * (3 + 18) + 3);
     }
 
     #[test]

@@ -130,6 +130,12 @@ pub struct Rung {
     /// Seconds per stage, summed over threads, in the last run.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub stages_s: BTreeMap<String, f64>,
+    /// Under which settings, where one-row transactions are compared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub one_row: Option<OneRow>,
+    /// What SQLite needed of memory, in the last run, where that is compared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<Memory>,
 }
 
 /// Latency of single operations, in microseconds.
@@ -161,7 +167,7 @@ pub struct Course {
 }
 
 /// System calls for reading and writing, and the bytes that they moved.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Io {
     /// Calls that read.
     pub reads: u64,
@@ -171,6 +177,105 @@ pub struct Io {
     pub read_bytes: u64,
     /// Bytes written, to the page cache or the disk.
     pub written_bytes: u64,
+    /// What SQLite asked of its files, where that was counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub per_transaction: Option<FileIo>,
+}
+
+/// What SQLite asked of its files, on average of the transactions.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct FileIo {
+    /// Transactions over which it was counted.
+    pub transactions: u64,
+    /// Calls of all kinds to all files. A call of SQLite's can be several of the
+    /// system's, or none.
+    pub calls: f64,
+    /// Bytes read.
+    pub read_bytes: f64,
+    /// Bytes written, to whichever file, once for each time.
+    pub written_bytes: f64,
+    /// By kind of file (`database`, `journal`, `super_journal`, `wal`, `temp`), and
+    /// under it by kind of call (`open`, `read`, `write`, `write_atomic`, `truncate`,
+    /// `sync`, `folder_sync`, `delete`, `lock`, `stat`, `map`). Those that were never
+    /// made are left out.
+    pub files: BTreeMap<String, BTreeMap<String, CallIo>>,
+}
+
+impl FileIo {
+    /// Calls of this kind, over all files.
+    pub fn calls_of(&self, kind: &str) -> f64 {
+        let calls = self.files.values().filter_map(|calls| calls.get(kind));
+        // The sum of no numbers would be -0.
+        calls.fold(0.0, |sum, call| sum + call.calls)
+    }
+}
+
+/// Calls of one kind to files of one kind, on average of the transactions.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct CallIo {
+    /// How many.
+    pub calls: f64,
+    /// Bytes that they moved.
+    pub bytes: f64,
+    /// Microseconds that they took.
+    pub us: f64,
+}
+
+/// Under which settings one-row transactions were made.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OneRow {
+    /// "insert" or "update".
+    pub change: String,
+    /// `disk` or `xfs_loop`.
+    pub place: String,
+    /// "shared" or "exclusive".
+    pub locking: String,
+    /// SQLite's journal mode.
+    pub journal_mode: String,
+    /// SQLite's `synchronous`.
+    pub synchronous: String,
+    /// "SQL, delete extra"; "leafpress, atomic" or "assumed" where whole pages were
+    /// asked for, "leafpress, journal" where they were not.
+    pub opened_by: String,
+    /// What ours got of what it asked for, in its own words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub page_writes: Option<String>,
+}
+
+/// What SQLite needed of memory, in its own book-keeping.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Memory {
+    /// In use after the last transaction.
+    pub used_bytes: u64,
+    /// The most that was in use.
+    pub used_bytes_max: u64,
+    /// The largest piece that was asked for at once.
+    pub allocation_bytes_max: u64,
+    /// Small pieces that came from the lookaside block, at most at once; 0 where the
+    /// connection has none.
+    pub lookaside_slots_max: u64,
+    /// The connection's page cache.
+    pub page_cache_bytes: u64,
+    /// The schema as it is kept.
+    pub schema_bytes: u64,
+    /// Prepared statements.
+    pub statement_bytes: u64,
+}
+
+impl Memory {
+    /// Of each figure the larger.
+    #[must_use]
+    pub fn max(self, other: Self) -> Self {
+        Self {
+            used_bytes: self.used_bytes.max(other.used_bytes),
+            used_bytes_max: self.used_bytes_max.max(other.used_bytes_max),
+            allocation_bytes_max: self.allocation_bytes_max.max(other.allocation_bytes_max),
+            lookaside_slots_max: self.lookaside_slots_max.max(other.lookaside_slots_max),
+            page_cache_bytes: self.page_cache_bytes.max(other.page_cache_bytes),
+            schema_bytes: self.schema_bytes.max(other.schema_bytes),
+            statement_bytes: self.statement_bytes.max(other.statement_bytes),
+        }
+    }
 }
 
 /// How many times better than the rival: the median of the pairwise ratios.
@@ -212,7 +317,16 @@ mod tests {
             "worst_us": [4.0], "wal_mb_max": 64.5,
             "series": {"slot_ms": 2.0, "p50_us": [1.0, null], "max_us": [4.0, null],
                 "wal_mb": [4.0, 4.5]},
-            "io": {"reads": 1, "writes": 2, "read_bytes": 3, "written_bytes": 4}}],
+            "io": {"reads": 1, "writes": 2, "read_bytes": 3, "written_bytes": 4,
+                "per_transaction": {"transactions": 7, "calls": 3.5, "read_bytes": 0.0,
+                    "written_bytes": 4096.0,
+                    "files": {"database": {"write": {"calls": 1.0, "bytes": 4096.0, "us": 9.5}}}}},
+            "one_row": {"change": "update", "place": "disk", "locking": "shared",
+                "journal_mode": "delete", "synchronous": "extra",
+                "opened_by": "leafpress, atomic", "page_writes": "whole"},
+            "memory": {"used_bytes": 1, "used_bytes_max": 2, "allocation_bytes_max": 3,
+                "lookaside_slots_max": 4, "page_cache_bytes": 5, "schema_bytes": 6,
+                "statement_bytes": 7}}],
         "ratios": {"blocking64": {"value": 2.0, "min": 1.0, "max": 3.0}}}"#;
 
     fn value_of(report: &ExperimentReport) -> serde_json::Value {
@@ -237,6 +351,8 @@ mod tests {
         report.rungs[0].wal_mb_max = None;
         report.rungs[0].series = None;
         report.rungs[0].io = None;
+        report.rungs[0].one_row = None;
+        report.rungs[0].memory = None;
         let value = value_of(&report);
         assert_eq!(value["machine"], serde_json::json!({}));
         let mut keys: Vec<&String> =

@@ -22,10 +22,11 @@ use std::time::Instant;
 use leafpress::load::Report;
 use serde::{Deserialize, Serialize};
 
+use crate::atomic::{self, AccountingRung, AtomicRung};
 use crate::commits::{self, CommitRung};
 use crate::error::{Error, Result};
 use crate::generate::Areas;
-use crate::report::{Course, Io, Latency, Safety};
+use crate::report::{Course, Io, Latency, Memory, Safety};
 use crate::usage::Usage;
 use crate::{ours, sql};
 
@@ -52,6 +53,11 @@ pub(crate) enum Work {
     /// Rows by many small transactions to a new database. How many rows each rung
     /// has it says itself.
     Commits,
+    /// One-row transactions, one after the other, to a database that is made just
+    /// before.
+    Atomic,
+    /// Rows in one transaction, to see what counting costs.
+    Accounting,
 }
 
 /// Which work, by whom.
@@ -104,6 +110,10 @@ pub enum RungKind {
     IndexLeafpress,
     /// Many small transactions.
     Commits(CommitRung),
+    /// One-row transactions, one after the other.
+    Atomic(AtomicRung),
+    /// Rows in one transaction, with and without counting.
+    Accounting(AccountingRung),
 }
 
 impl RungKind {
@@ -117,9 +127,11 @@ impl RungKind {
             | Self::KeysSql
             | Self::KeysPresortedSql
             | Self::KeysBatchedSql
-            | Self::IndexSql => Safety::Rebuildable,
+            | Self::IndexSql
+            | Self::Accounting(_) => Safety::Rebuildable,
             Self::IndexDurableSql => Safety::Rollback,
             Self::Commits(rung) => rung.safety,
+            Self::Atomic(rung) => rung.safety(),
             _ => Safety::Durable,
         }
     }
@@ -128,6 +140,8 @@ impl RungKind {
     pub(crate) fn name(self) -> Cow<'static, str> {
         let name = match self {
             Self::Commits(rung) => return rung.name().into(),
+            Self::Atomic(rung) => return rung.name().into(),
+            Self::Accounting(rung) => rung.name(),
             Self::CsvSql => "csv, SQL, types known, one row a statement",
             Self::CsvBatchedSql => "csv, SQL, types known, 20 rows a statement",
             Self::CsvLeafpress => "csv, leafpress, types detected",
@@ -156,7 +170,8 @@ impl RungKind {
 
     /// How long the disk rests before it: what commits leave behind is less.
     fn rest(self) -> Duration {
-        Duration::from_millis(if matches!(self, Self::Commits(_)) { 100 } else { 500 })
+        let leaves_little = matches!(self, Self::Commits(_) | Self::Atomic(_));
+        Duration::from_millis(if leaves_little { 100 } else { 500 })
     }
 }
 
@@ -217,6 +232,19 @@ pub struct RungResult {
     /// The course over time, where it is kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub series: Option<Course>,
+    /// Changes that were made besides, outside of the time: to warm up, to count.
+    #[serde(default)]
+    pub changes_besides: u64,
+    /// What ours says of how it writes pages, where that is compared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub page_writes: Option<String>,
+    /// Why what the rung was to show could not be had here; it ran all the same, as
+    /// its users would.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_given: Option<String>,
+    /// What SQLite needed of memory, where that is compared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<Memory>,
 }
 
 /// Runs a rung: in a process of its own, except in tests.
@@ -243,8 +271,13 @@ pub fn run_rung_line(request: &str) -> Result<String> {
 /// # Errors
 /// If the work fails; the database may then be there, half made.
 pub fn run_rung(request: &RungRequest) -> Result<RungResult> {
-    if let RungKind::Commits(rung) = request.kind {
-        return run_commits(commits::prepare(rung, &request.database)?);
+    match request.kind {
+        RungKind::Commits(rung) => {
+            return run_commits(commits::prepare(rung, &request.database)?);
+        }
+        RungKind::Atomic(rung) => return atomic::run(rung, &request.database),
+        RungKind::Accounting(rung) => return atomic::accounting::run(rung, &request.database),
+        _ => {}
     }
     let work = prepare(request);
     let before = Usage::now();
@@ -278,7 +311,8 @@ fn run_commits(calls: commits::Ready) -> Result<RungResult> {
 }
 
 impl RungResult {
-    fn of(used: Usage) -> Self {
+    /// The result so far of work that used so much.
+    pub(crate) fn of(used: Usage) -> Self {
         Self { cpu_s: used.cpu_s, peak_mb: used.peak_mb, io: used.io, ..Self::default() }
     }
 }

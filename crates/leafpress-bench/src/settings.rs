@@ -8,6 +8,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
+use crate::atomic::{Place, changes};
 use crate::commits::{self, WAL_BYTES_MAX};
 use crate::error::Result;
 use crate::group::Group;
@@ -15,17 +16,17 @@ use crate::input::CsvInput;
 use crate::options::BenchOptions;
 use crate::report::Safety;
 use crate::rung::Work;
-use crate::{generate, sql};
+use crate::{generate, machine, sql};
 
 type Settings = BTreeMap<&'static str, Value>;
 
-/// The settings of these groups. Measures how fast `folder` syncs, where commits
-/// are measured.
-pub(crate) fn of(
+/// The settings of these groups, with the folder of each place. Measures how fast
+/// these sync, where commits are measured.
+pub(crate) fn of<'p>(
     options: &BenchOptions,
     groups: &[Group],
     csv: Option<&CsvInput>,
-    folder: &Path,
+    folder_of: &dyn Fn(Place) -> &'p Path,
 ) -> Result<BTreeMap<String, Value>> {
     let mut settings = BTreeMap::from([
         ("order", json!("interleaved: each round runs every rung of a group once")),
@@ -33,8 +34,10 @@ pub(crate) fn of(
         ("leafpress", json!(env!("CARGO_PKG_VERSION"))),
         ("rival_sqlite", json!(rusqlite::version())),
     ]);
+    let (of_one_row, others): (Vec<&Group>, Vec<&Group>) =
+        groups.iter().partition(|group| matches!(group.work, Work::Atomic | Work::Accounting));
     let (of_commits, of_loads): (Vec<&Group>, Vec<&Group>) =
-        groups.iter().partition(|group| group.work == Work::Commits);
+        others.into_iter().partition(|group| group.work == Work::Commits);
     if let Some(group) = of_loads.first() {
         settings.insert("repeats", json!(group.rounds(options)));
         add_loads(&mut settings, options, &of_loads, csv);
@@ -42,7 +45,16 @@ pub(crate) fn of(
     if let Some(group) = of_commits.first() {
         let name = if of_loads.is_empty() { "repeats" } else { "repeats_of_commits" };
         settings.insert(name, json!(group.rounds(options)));
-        add_commits(&mut settings, options, folder)?;
+        add_commits(&mut settings, options, folder_of(Place::Disk))?;
+    }
+    if let Some(group) = of_one_row.first() {
+        let name = if of_loads.is_empty() && of_commits.is_empty() {
+            "repeats"
+        } else {
+            "repeats_of_one_row"
+        };
+        settings.insert(name, json!(group.rounds(options)));
+        add_one_row(&mut settings, options, &of_one_row, folder_of)?;
     }
     Ok(settings.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
 }
@@ -136,6 +148,55 @@ fn add_commits(settings: &mut Settings, options: &BenchOptions, folder: &Path) -
             "commits_checked",
             json!(
                 "each run: every acknowledged row is there with its text, each caller's in the order made, and no other; journal mode; integrity_check"
+            ),
+        ),
+    ]);
+    Ok(())
+}
+
+fn add_one_row<'p>(
+    settings: &mut Settings,
+    options: &BenchOptions,
+    groups: &[&Group],
+    folder_of: &dyn Fn(Place) -> &'p Path,
+) -> Result<()> {
+    let mut places: BTreeMap<&str, Value> = BTreeMap::new();
+    for place in [Place::Disk, Place::XfsLoop] {
+        if groups.iter().any(|group| group.place() == place) {
+            let folder = folder_of(place);
+            let file_system = machine::describe(folder).filesystem;
+            let sync_us_median = commits::sync_us_median(folder)?;
+            let of_it = json!({"filesystem": file_system, "sync_us_median": sync_us_median});
+            places.insert(place.name(), of_it);
+        }
+    }
+    settings.extend([
+        ("places", json!(places)),
+        ("transactions", json!(options.atomic.transactions)),
+        ("every_setting", json!(options.atomic.full)),
+        ("assume_atomic", json!(options.atomic.assume)),
+        ("one_row_table", json!(commits::TABLE)),
+        ("rows_updated", json!(changes::ROWS_UPDATED)),
+        (
+            "one_row_time",
+            json!(
+                "from the first transaction to the last answer, after 10 that are not measured; a rung ends when its time is up or its transactions are done"
+            ),
+        ),
+        (
+            "one_row_calls",
+            json!(
+                "calls of SQLite to its files, on average of the transactions: ours within the time taken, as ours always count; SQLite's in as many more transactions right afterwards, as its own VFS does not count"
+            ),
+        ),
+        (
+            "one_row_memory",
+            json!("SQLite's own book-keeping, after the last transaction of those that were timed"),
+        ),
+        (
+            "one_row_checked",
+            json!(
+                "each run: every change is there, in its row, and no other; journal mode; integrity_check"
             ),
         ),
     ]);

@@ -7,7 +7,7 @@
 use crate::report::Io;
 
 /// What a process has used, or what a piece of work has used.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Usage {
     /// User and system time of all threads.
     pub(crate) cpu_s: Option<f64>,
@@ -30,6 +30,7 @@ impl Usage {
             writes: now.writes.saturating_sub(then.writes),
             read_bytes: now.read_bytes.saturating_sub(then.read_bytes),
             written_bytes: now.written_bytes.saturating_sub(then.written_bytes),
+            per_transaction: None,
         };
         Self {
             cpu_s: self.cpu_s.zip(earlier.cpu_s).map(|(now, then)| (now - then).max(0.0)),
@@ -83,6 +84,7 @@ fn io_of(io: &str) -> Option<Io> {
         writes: number("syscw")?,
         read_bytes: number("rchar")?,
         written_bytes: number("wchar")?,
+        per_transaction: None,
     })
 }
 
@@ -106,7 +108,10 @@ mod tests {
 
     #[test]
     fn work_is_the_difference() {
-        let io = |n| Some(Io { reads: n, writes: n, read_bytes: n, written_bytes: n });
+        let io = |n| {
+            let per_transaction = None;
+            Some(Io { reads: n, writes: n, read_bytes: n, written_bytes: n, per_transaction })
+        };
         let then = Usage { cpu_s: Some(1.0), peak_mb: Some(5.0), io: io(2) };
         let now = Usage { cpu_s: Some(3.5), peak_mb: Some(9.0), io: io(12) };
         assert_eq!(now.since(then), Usage { cpu_s: Some(2.5), peak_mb: Some(9.0), io: io(10) });

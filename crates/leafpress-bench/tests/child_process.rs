@@ -7,7 +7,7 @@ use std::path::Path;
 
 use leafpress_bench::experiment::run;
 use leafpress_bench::generate::{FileSize, TextFormat, write_table};
-use leafpress_bench::options::{BenchOptions, Experiment};
+use leafpress_bench::options::{AtomicOptions, BenchOptions, Experiment};
 use leafpress_bench::report::{ExperimentReport, Safety};
 use leafpress_bench::rung::{RUNG_FLAG, run_rung_line};
 
@@ -21,6 +21,7 @@ fn main() {
             a_child_does_every_rivals_rung();
             only_one_ratio_runs_only_its_rungs();
             a_quick_run_of_commits_compares_everything();
+            a_quick_run_of_one_row_transactions_compares_everything();
             a_folder_that_is_not_there_is_said();
         }
     }
@@ -161,6 +162,62 @@ fn a_quick_run_of_commits_compares_everything() {
     }
     assert!(report.settings["sync_us_median"].as_f64().is_some_and(|us| us > 0.0));
     assert_eq!(names_in(folder.path()), [""; 0]);
+}
+
+/// On the disk of this machine, which may have whole pages or not, and on XFS where
+/// this process may mount it.
+fn a_quick_run_of_one_row_transactions_compares_everything() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let experiments = vec![Experiment::Atomic];
+    let options = BenchOptions { experiments, repeats: Some(1), ..quick(folder.path()) };
+    let atomic = AtomicOptions { transactions: 40, xfs_loop: true, ..AtomicOptions::default() };
+    let options = BenchOptions { atomic, ..options };
+    let report = run(&options, &mut |_| ()).expect("the experiment runs");
+    assert_eq!(names_in(folder.path()), [""; 0], "neither a file nor a mount is left");
+    for name in ["atomic_vs_journal", "atomic_vs_persist", "atomic_vs_wal", "calls_vs_journal"] {
+        for (prefix, locking) in [("", "exclusive"), ("insert_", "shared")] {
+            for place in ["disk", "xfs_loop"] {
+                let name = format!("{prefix}{name}_{locking}_{place}");
+                let is_there = report.ratios.get(&name).is_some_and(|ratio| ratio.value > 0.0);
+                let reason = report.unavailable.get(&name);
+                assert!(is_there != reason.is_some(), "{name}: {reason:?}");
+            }
+        }
+    }
+    for name in ["counted_vs_plain", "counted_vs_sqlite"] {
+        assert!(report.ratios.get(name).is_some_and(|ratio| ratio.value > 0.0), "{name}");
+    }
+    for rung in report.rungs.iter().filter(|rung| rung.one_row.is_some()) {
+        assert!(rung.rows.is_some_and(|rows| (1..=40).contains(&rows)), "{rung:?}");
+        assert!(rung.latency_us.is_some() && rung.memory.is_some(), "{rung:?}");
+        let io = rung.io.as_ref().and_then(|io| io.per_transaction.as_ref()).expect("counted");
+        assert!(io.calls > 0.0 && io.written_bytes > 0.0, "{rung:?}");
+        assert_eq!(rung.name.contains("can corrupt"), rung.safety == Safety::Rebuildable);
+    }
+    one_write_and_one_sync(&report);
+}
+
+/// Where pages are whole, an update under exclusive locking is one write, one sync,
+/// and no journal.
+fn one_write_and_one_sync(report: &ExperimentReport) {
+    for rung in &report.rungs {
+        let Some(one_row) = rung.one_row.as_ref().filter(|it| it.opened_by.ends_with("atomic"))
+        else {
+            continue;
+        };
+        let name = format!("atomic_vs_journal_{}_{}", one_row.locking, one_row.place);
+        let is_whole = !report.unavailable.contains_key(&name);
+        if one_row.change != "update" || !is_whole {
+            continue;
+        }
+        let io = rung.io.as_ref().and_then(|io| io.per_transaction.as_ref()).expect("counted");
+        let writes = if one_row.locking == "exclusive" { 1.0 } else { 2.0 };
+        let is = |found: f64, expected: f64| (found - expected).abs() < 1e-9;
+        assert!(is(io.calls_of("write_atomic"), writes), "{}: {io:?}", rung.name);
+        assert!(is(io.calls_of("write"), 0.0) && is(io.calls_of("sync"), 1.0), "{io:?}");
+        assert!(is(io.written_bytes, writes * 4096.0), "{io:?}");
+        assert!(one_row.page_writes.is_some(), "{one_row:?}");
+    }
 }
 
 fn only_one_ratio_runs_only_its_rungs() {

@@ -7,6 +7,7 @@
 
 mod bench;
 mod io;
+mod one_row;
 mod storage;
 
 pub use self::bench::of_bench;

@@ -71,6 +71,40 @@ fn a_quick_run_of_commits_prints_what_each_call_took() {
 }
 
 #[test]
+fn a_quick_run_of_one_row_transactions_prints_calls_time_and_memory() {
+    let folder = TempDir::new().unwrap();
+    let arguments = ["bench", "atomic", "--quick", "--repeats", "1", "--transactions", "10"];
+    let arguments = [&arguments[..], &["--full", "--assume-atomic", "--json", "r.json"]].concat();
+    let outcome = run(folder.path(), &arguments).expect_status(0);
+    for expected in [
+        "calls of SQLite to its files",
+        "time, and bytes written",
+        "memory of SQLite, in KB",
+        "update, exclusive locking, on the disk",
+        "insert, shared locking, on the disk",
+        "leafpress, assumed rebuildable",
+        "truncate extra     rollback",
+        "memory normal      rebuildable",
+        "a crash can corrupt the file",
+        "counted_vs_plain",
+    ] {
+        assert!(outcome.stdout.contains(expected), "{expected}: {}", outcome.stdout);
+    }
+    for line in outcome.stdout.lines().filter(|line| !line.starts_with("note: ")) {
+        assert!(line.chars().count() <= 80, "too wide: {line}");
+    }
+    let report = fs::read_to_string(folder.path().join("r.json")).unwrap();
+    let report: serde_json::Value = serde_json::from_str(&report).unwrap();
+    assert_eq!(report["settings"]["transactions"], 10);
+    assert_eq!(report["settings"]["assume_atomic"], true);
+    assert!(report["settings"]["places"]["disk"]["sync_us_median"].as_f64().unwrap() > 0.0);
+    let rungs = report["rungs"].as_array().unwrap();
+    let of_one_row = rungs.iter().filter(|rung| rung["one_row"].is_object());
+    assert_eq!(of_one_row.count(), 4 * (3 + 18));
+    assert_eq!(names_in(folder.path()), ["r.json"], "nothing else is left");
+}
+
+#[test]
 fn json_on_stdout_is_one_object_and_nothing_else() {
     let folder = TempDir::new().unwrap();
     let arguments = ["bench", "load", "--quick", "--only", "csv_typed_vs_sql", "--json", "-"];
@@ -93,6 +127,8 @@ fn what_makes_no_sense_is_refused_before_anything_is_measured() {
         (&["presort", "nonsense"], "presort"),
         (&["--keys", "0"], "from 1 up"),
         (&["--commits", "0"], "from 1 up"),
+        (&["--transactions", "0"], "from 1 up"),
+        (&["atomic", "--only", "nonsense"], "atomic_vs_journal_exclusive"),
         (&["writer", "--only", "nonsense"], "blocking64"),
         (&["checkpoint", "--only", "alone"], "worst_commit_slow"),
         (&["--json", "missing/report.json"], "no such folder"),

@@ -17,7 +17,7 @@
 mod calls;
 mod ours;
 pub(crate) mod plan;
-mod record;
+pub(crate) mod record;
 mod rivals;
 mod run;
 mod scene;

@@ -39,6 +39,7 @@ impl Builder {
             memory_bytes: None,
             kinds: Vec::new(),
             ratios: Vec::new(),
+            suffix: None,
         };
         Self { group, safety, size }
     }

@@ -23,18 +23,18 @@ struct Sample {
 
 /// The calls of one caller, or of all.
 #[derive(Debug, Default)]
-pub(super) struct Recording {
+pub(crate) struct Recording {
     samples: Vec<Sample>,
 }
 
 impl Recording {
     /// Room for so many calls.
-    pub(super) fn with_capacity(calls: u64) -> Self {
+    pub(crate) fn with_capacity(calls: u64) -> Self {
         Self { samples: Vec::with_capacity(usize::try_from(calls).unwrap_or(0)) }
     }
 
     /// Takes in a call that began at `start` and is acknowledged now.
-    pub(super) fn acknowledged(&mut self, epoch: Instant, start: Instant) {
+    pub(crate) fn acknowledged(&mut self, epoch: Instant, start: Instant) {
         let now = Instant::now();
         self.push(now.saturating_duration_since(epoch), now.saturating_duration_since(start));
     }
@@ -53,12 +53,12 @@ impl Recording {
     }
 
     /// Calls that were acknowledged.
-    pub(super) fn calls(&self) -> u64 {
+    pub(crate) fn calls(&self) -> u64 {
         self.samples.len() as u64
     }
 
     /// Exact percentiles; `None` without a call.
-    pub(super) fn latency(&self) -> Option<Latency> {
+    pub(crate) fn latency(&self) -> Option<Latency> {
         let mut took: Vec<u32> = self.samples.iter().map(|sample| sample.took_tenths_us).collect();
         took.sort_unstable();
         Some(Latency {

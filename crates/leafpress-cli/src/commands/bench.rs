@@ -10,7 +10,7 @@
 use std::path::{Path, PathBuf};
 
 use leafpress_bench::generate::{self, FileSize, TextFormat};
-use leafpress_bench::options::{BenchOptions, Experiment};
+use leafpress_bench::options::{AtomicOptions, BenchOptions, Experiment};
 use leafpress_bench::{Error, experiment, rung};
 use serde_json::json;
 
@@ -65,6 +65,7 @@ fn bench_options(flags: &BenchFlags, json: Option<PathBuf>) -> BenchOptions {
         BenchExperimentFlag::Presort => Experiment::Presort,
         BenchExperimentFlag::Writer => Experiment::Writer,
         BenchExperimentFlag::Checkpoint => Experiment::Checkpoint,
+        BenchExperimentFlag::Atomic => Experiment::Atomic,
     };
     BenchOptions {
         experiments: flags.experiments.iter().map(experiment).collect(),
@@ -72,6 +73,12 @@ fn bench_options(flags: &BenchFlags, json: Option<PathBuf>) -> BenchOptions {
         rows: if flags.rows.is_empty() { defaults.rows } else { flags.rows.clone() },
         keys: flags.keys.unwrap_or(defaults.keys),
         commits: flags.commits.unwrap_or(defaults.commits),
+        atomic: AtomicOptions {
+            transactions: flags.atomic.transactions.unwrap_or(defaults.atomic.transactions),
+            full: flags.atomic.full,
+            xfs_loop: flags.atomic.xfs_loop,
+            assume: flags.atomic.assume_atomic,
+        },
         repeats: flags.repeats,
         dir: flags.dir.clone(),
         only: flags.only.clone(),

@@ -10,7 +10,8 @@ use super::{parse_amount, parse_repeats};
 ///
 /// Each piece of work runs in a process of its own, in turns with its rival; what they left is
 /// compared. With the defaults an experiment with loads takes many minutes, more than 1 GB of memory
-/// (SQL's cache) and up to 16 GB of disk; one with commits some minutes and 1 GB of disk. Temporary files are removed at the end, also after ctrl-C.
+/// (SQL's cache) and up to 16 GB of disk; one with commits some minutes and 1 GB of disk. Temporary
+/// files are removed at the end, also after ctrl-C.
 #[derive(Debug, Args)]
 #[command(arg_required_else_help = true)]
 #[command(subcommand_negates_reqs = true, args_conflicts_with_subcommands = true)]
@@ -22,6 +23,7 @@ Examples:
   leafpress bench presort --only keys_vs_sql,spill_vs_batches --keys 1M
   leafpress bench writer checkpoint --json commits.json
   leafpress bench writer --only blocking64,alone --repeats 5
+  leafpress bench atomic --xfs-loop --json atomic.json
 
 Exit status: 0 all done, 1 done but a documented limit was not kept, 2 the
 command line makes no sense, 3 failed or stopped, and no report was written.")]
@@ -54,6 +56,10 @@ pub struct BenchFlags {
     #[arg(long, value_name = "N", value_parser = parse_amount)]
     pub commits: Option<u64>,
 
+    /// What is asked of 'atomic'.
+    #[command(flatten)]
+    pub atomic: BenchAtomicFlags,
+
     /// How often each rung runs [default: 5, and 3 where commits are measured]
     #[arg(long, value_name = "N", value_parser = parse_repeats)]
     pub repeats: Option<usize>,
@@ -85,6 +91,33 @@ pub struct BenchFlags {
     pub part: Option<BenchPart>,
 }
 
+/// What is asked of 'atomic'.
+#[derive(Debug, Args)]
+pub struct BenchAtomicFlags {
+    /// How many one-row transactions each rung of 'atomic' makes [default: 1k]
+    ///
+    /// On a slow disk fewer: none is begun after 0.3 seconds.
+    #[arg(long, value_name = "N", value_parser = parse_amount)]
+    pub transactions: Option<u64>,
+
+    /// In 'atomic', every journal mode under every 'synchronous'
+    #[arg(long)]
+    pub full: bool,
+
+    /// In 'atomic', measure on an XFS file system in a file too; needs root
+    ///
+    /// It is made in a file of DIR, mounted by a loop device in a temporary folder, and unmounted at
+    /// the end. XFS writes pages whole on any disk, from Linux 6.16 on.
+    #[arg(long)]
+    pub xfs_loop: bool,
+
+    /// In 'atomic', take it as given that this disk writes pages whole
+    ///
+    /// For measuring only: where nothing proves it, a power cut can corrupt, and the report says so.
+    #[arg(long)]
+    pub assume_atomic: bool,
+}
+
 /// What can be measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum BenchExperimentFlag {
@@ -96,6 +129,8 @@ pub enum BenchExperimentFlag {
     Writer,
     /// One-row transactions while checkpoints run: how long the slowest takes
     Checkpoint,
+    /// One-row transactions by journal mode, and without one: calls, time, memory of each
+    Atomic,
 }
 
 /// Parts of experiments.

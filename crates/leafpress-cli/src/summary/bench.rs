@@ -2,13 +2,14 @@
 //!
 //! Must never: leave out a rung, a ratio that is bad for us, or a limit that was not kept.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
 use clap::builder::styling::Style;
 use leafpress_bench::report::{ExperimentReport, Ratio, Rung, Safety};
 
-use super::{INDENT, notes};
+use super::{INDENT, notes, one_row};
 use crate::human;
 use crate::output::{FAINT, STRONG, styled};
 
@@ -19,8 +20,8 @@ struct Table {
     figures: fn(&Rung) -> Vec<String>,
 }
 
-/// Every rung is in one of them: what has a result as a whole; what answers each
-/// call; and that over time.
+/// Every rung is in one of them, or in those of [`one_row`]: what has a result as a
+/// whole; what answers each call; and that over time.
 const TABLES: [Table; 3] = [
     Table {
         takes: |rung| rung.latency_us.is_none(),
@@ -28,7 +29,9 @@ const TABLES: [Table; 3] = [
         figures: whole_figures,
     },
     Table {
-        takes: |rung| rung.latency_us.is_some() && rung.wal_mb_max.is_none(),
+        takes: |rung| {
+            rung.latency_us.is_some() && rung.wal_mb_max.is_none() && rung.one_row.is_none()
+        },
         headings: &["rows/s", "p50", "p99.9", "worst"],
         figures: call_figures,
     },
@@ -48,10 +51,10 @@ pub fn of_bench(report: &ExperimentReport, written_to: Option<&Path>) -> String 
         let rungs: Vec<&Rung> = report.rungs.iter().filter(|rung| (table.takes)(rung)).collect();
         (!rungs.is_empty()).then(|| table.print(&rungs))
     });
-    let mut text = tables.collect::<Vec<_>>().join("\n");
+    let tables: Vec<String> = tables.chain(one_row::tables(report)).collect();
+    let mut text = tables.join("\n");
     text += &ratios(report);
-    let unavailable = report.unavailable.iter();
-    text += &notes(&unavailable.map(|(name, why)| format!("{name}: {why}")).collect::<Vec<_>>());
+    text += &notes(&unavailable(report));
     let broken = report.broken.iter();
     text += &notes(&broken.map(|(name, how)| format!("{name}: {how}")).collect::<Vec<_>>());
     if report.settings.get("quick").and_then(serde_json::Value::as_bool) == Some(true) {
@@ -111,13 +114,30 @@ fn call_figures(rung: &Rung) -> Vec<String> {
 }
 
 /// What a single call took: `14 µs`, `1.2 ms`, `2.50 s`.
-fn latency(us: f64) -> String {
+pub(super) fn latency(us: f64) -> String {
     match us {
         us if us < 999.5 => format!("{us:.0} µs"),
         us if us < 9_950.0 => format!("{:.1} ms", us / 1e3),
         us if us < 999_500.0 => format!("{:.0} ms", us / 1e3),
         us => human::duration(Duration::from_secs_f64(us / 1e6)),
     }
+}
+
+/// What could not be measured, once for each reason.
+fn unavailable(report: &ExperimentReport) -> Vec<String> {
+    /// The report has them all.
+    const NAMES_MAX: usize = 3;
+    let mut names_of: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (name, reason) in &report.unavailable {
+        names_of.entry(reason).or_default().push(name);
+    }
+    let note = |(reason, names): (&str, Vec<&str>)| {
+        let (shown, rest) = names.split_at(names.len().min(NAMES_MAX));
+        let more =
+            if rest.is_empty() { String::new() } else { format!(" and {} more", rest.len()) };
+        format!("{}{more}: {reason}", shown.join(", "))
+    };
+    names_of.into_iter().map(note).collect()
 }
 
 /// How many times better than the rival; "worst" is the pair worst for us.
@@ -134,7 +154,18 @@ fn ratios(report: &ExperimentReport) -> String {
     };
     let heading = line(heading, ["worst", "median", "best"].map(str::to_owned));
     let mut text = format!("\n{INDENT}{}\n", styled(FAINT, &heading));
+    // The plain name of several sizes or places is the weakest of them once more.
+    let has_parts = |name: &str| {
+        let part = format!("{name}_");
+        report
+            .ratios
+            .iter()
+            .any(|(other, it)| other.starts_with(&part) && Some(it) == report.ratios.get(name))
+    };
     for (name, Ratio { value, min, max }) in &report.ratios {
+        if has_parts(name) {
+            continue;
+        }
         // Where ours is near the rival, or behind, the second digit matters.
         let figures = [min, value, max].map(|figure| {
             if *figure < 9.95 { format!("{figure:.2}") } else { format!("{figure:.1}") }
