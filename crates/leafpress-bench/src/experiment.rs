@@ -253,14 +253,6 @@ mod tests {
         assert!(is_empty(folder.path()));
     }
 
-    const ALL: [Experiment; 5] = [
-        Experiment::Load,
-        Experiment::Presort,
-        Experiment::Writer,
-        Experiment::Checkpoint,
-        Experiment::Atomic,
-    ];
-
     /// What is done to a database after its rung.
     type Spoil<'a> = &'a dyn Fn(&Path);
 
@@ -275,7 +267,7 @@ mod tests {
             }
             Ok(result)
         };
-        let experiments = ALL.to_vec();
+        let experiments = Experiment::ALL.to_vec();
         let options = BenchOptions { experiments, ..quick(folder.path(), &[ratio]) };
         let error = run_with(&options, &mut spoiling, &mut |_| ()).expect_err(ratio);
         assert!(is_empty(folder.path()));

@@ -26,6 +26,10 @@ pub enum Experiment {
 }
 
 impl Experiment {
+    /// All of them.
+    pub const ALL: [Self; 5] =
+        [Self::Load, Self::Presort, Self::Writer, Self::Checkpoint, Self::Atomic];
+
     /// Its name on the command line and in the report.
     pub fn name(self) -> &'static str {
         match self {

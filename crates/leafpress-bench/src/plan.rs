@@ -196,7 +196,7 @@ mod tests {
 
     #[test]
     fn every_ratio_compares_ours_with_a_rival() {
-        let groups = planned(&ALL, &[]).expect("a plan");
+        let groups = planned(&Experiment::ALL, &[]).expect("a plan");
         for group in &groups {
             for RatioPlan { name, ours, rival, .. } in &group.ratios {
                 let names = [ours, rival].map(|index| group.kinds[*index].name());
@@ -206,17 +206,9 @@ mod tests {
         }
     }
 
-    const ALL: [Experiment; 5] = [
-        Experiment::Load,
-        Experiment::Presort,
-        Experiment::Writer,
-        Experiment::Checkpoint,
-        Experiment::Atomic,
-    ];
-
     #[test]
     fn no_two_rungs_of_commits_and_no_two_ratios_share_a_name() {
-        let groups = planned(&ALL[2..], &[]).expect("a plan");
+        let groups = planned(&Experiment::ALL[2..], &[]).expect("a plan");
         let mut names = std::collections::BTreeSet::new();
         for group in &groups {
             for kind in &group.kinds {
@@ -268,7 +260,8 @@ mod tests {
 
     #[test]
     fn only_ratios_of_commits_too() {
-        let groups = planned(&ALL[2..], &["blocking64", "worst_commit_slow"]).expect("a plan");
+        let groups =
+            planned(&Experiment::ALL[2..], &["blocking64", "worst_commit_slow"]).expect("a plan");
         let names: Vec<_> = groups.iter().flat_map(|it| &it.kinds).map(|it| it.name()).collect();
         assert_eq!(
             names,

@@ -44,6 +44,16 @@ pub fn rate(per_second: f64) -> String {
     format!("{value} {unit}")
 }
 
+/// What a single call took: `14 µs`, `1.2 ms`, `2.50 s`.
+pub fn latency(us: f64) -> String {
+    match us {
+        us if us < 999.5 => format!("{us:.0} µs"),
+        us if us < 9_950.0 => format!("{:.1} ms", us / 1e3),
+        us if us < 999_500.0 => format!("{:.0} ms", us / 1e3),
+        us => duration(Duration::from_secs_f64(us / 1e6)),
+    }
+}
+
 /// Divides by 1000 until three digits say it, moving up where rounding would give a fourth.
 fn scaled<'a>(number: f64, units: &[&'a str]) -> (String, &'a str) {
     let (mut value, mut index) = (number / 1000.0, 0);
@@ -194,5 +204,11 @@ mod tests {
         assert_eq!(cut("exactly 10", 10), "exactly 10");
         assert_eq!(cut("longer than ten", 10), "longer th…");
         assert_eq!(cut("東京都千代田区", 10), "東京都千…");
+    }
+
+    #[test]
+    fn a_latency_has_the_unit_that_fits() {
+        let texts = [14.2, 999.6, 1234.0, 53_600.0, 2_500_000.0].map(latency);
+        assert_eq!(texts, ["14 µs", "1.0 ms", "1.2 ms", "54 ms", "2.50 s"]);
     }
 }

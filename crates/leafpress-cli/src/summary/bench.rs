@@ -109,18 +109,8 @@ fn whole_figures(rung: &Rung) -> Vec<String> {
 
 fn call_figures(rung: &Rung) -> Vec<String> {
     let latencies = rung.latency_us.map(|latency| [latency.p50, latency.p999, latency.max]);
-    let latencies = latencies.into_iter().flatten().map(latency);
+    let latencies = latencies.into_iter().flatten().map(human::latency);
     [human::rate(rung.per_second)].into_iter().chain(latencies).collect()
-}
-
-/// What a single call took: `14 µs`, `1.2 ms`, `2.50 s`.
-pub(super) fn latency(us: f64) -> String {
-    match us {
-        us if us < 999.5 => format!("{us:.0} µs"),
-        us if us < 9_950.0 => format!("{:.1} ms", us / 1e3),
-        us if us < 999_500.0 => format!("{:.0} ms", us / 1e3),
-        us => human::duration(Duration::from_secs_f64(us / 1e6)),
-    }
 }
 
 /// What could not be measured, once for each reason.
@@ -173,15 +163,4 @@ fn ratios(report: &ExperimentReport) -> String {
         text += &format!("{INDENT}{}\n", line(name, figures));
     }
     text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_latency_has_the_unit_that_fits() {
-        let texts = [14.2, 999.6, 1234.0, 53_600.0, 2_500_000.0].map(latency);
-        assert_eq!(texts, ["14 µs", "1.0 ms", "1.2 ms", "54 ms", "2.50 s"]);
-    }
 }

@@ -10,7 +10,6 @@
 use leafpress_bench::report::{ExperimentReport, FileIo, OneRow, Rung, Safety};
 
 use super::INDENT;
-use super::bench::latency;
 use crate::human;
 use crate::output::{FAINT, STRONG, styled};
 
@@ -50,7 +49,7 @@ const TABLES: [Table; 2] = [
             let written = rung.io.as_ref()?.per_transaction.as_ref()?.written_bytes;
             let latency_us = rung.latency_us?;
             let rate = human::rate(rung.per_second);
-            let latencies = [latency_us.p50, latency_us.p99, latency_us.max].map(latency);
+            let latencies = [latency_us.p50, latency_us.p99, latency_us.max].map(human::latency);
             let bytes = human::bytes(written as u64);
             Some([rate].into_iter().chain(latencies).chain([bytes]).collect())
         },
