@@ -43,13 +43,15 @@ fn headline(report: &IoReport) -> String {
         rounds => format!(" in {} rounds", human::count(rounds.into())),
     };
     let in_force = &report.in_force;
+    // A log takes all commits, whatever the disk can do.
+    let pages = if in_force.profile.is_wal() {
+        String::new()
+    } else {
+        format!("; {}", report.one_page_commits)
+    };
     let settings = format!(
-        "profile {}: {}, {}, locking {}; {}",
-        in_force.profile,
-        in_force.journal_mode,
-        in_force.synchronous,
-        in_force.locking,
-        report.one_page_commits
+        "profile {}: {}, {}, locking {}{pages}",
+        in_force.profile, in_force.journal_mode, in_force.synchronous, in_force.locking,
     );
     format!(
         "{} on {where_it_ran}{}{rounds}\n{INDENT}{}\n",

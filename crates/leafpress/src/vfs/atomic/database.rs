@@ -268,8 +268,11 @@ impl Database {
     /// The journal was deleted and the folder synced, under a lock for writing: nobody
     /// else has touched this journal since.
     pub fn journal_deleted(&self, ground: &Ground) {
-        let folder = ground.disk.folder_stamp(&self.path).ok().flatten();
-        *lock(&self.synced) = folder.map(|folder| Names { folder, journal: FileStamp::Absent });
+        // Only for pages in place does it matter how it looks now.
+        let has_pages = self.latest().is_some_and(|facts| facts.units.is_ok());
+        let folder = has_pages.then(|| ground.disk.folder_stamp(&self.path).ok().flatten());
+        *lock(&self.synced) =
+            folder.flatten().map(|folder| Names { folder, journal: FileStamp::Absent });
     }
 
     /// How it looks now; `None` where that cannot be relied on.
