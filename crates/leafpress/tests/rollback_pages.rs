@@ -159,6 +159,22 @@ fn a_journal_that_stands_open_is_closed_on_demand() {
 }
 
 #[test]
+fn a_database_that_was_given_back_is_one_file_and_others_may_use_it() {
+    let place = Place::new();
+    let connection = place.open(Locking::Exclusive);
+    connection.execute_batch(OF_MANY_PAGES).unwrap();
+    let other = Connection::open(&place.path).unwrap();
+    other.busy_timeout(std::time::Duration::ZERO).unwrap();
+    assert!(other.execute_batch(OF_ONE_PAGE).is_err(), "it is held");
+    profile::give_back(&connection).unwrap();
+    other.execute_batch(OF_ONE_PAGE).unwrap();
+    let files = std::fs::read_dir(place.path.parent().unwrap()).unwrap().count();
+    assert_eq!(files, 1, "the journal is gone");
+    connection.execute_batch(OF_ONE_PAGE).unwrap();
+    assert!(!profile::regain_atomic_pages(&connection).unwrap());
+}
+
+#[test]
 fn with_others_about_no_journal_stands_open() {
     let place = Place::new();
     let connection = place.open(Locking::Shared);

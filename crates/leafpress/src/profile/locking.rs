@@ -108,18 +108,31 @@ fn not_back(reason: &str) -> Error {
         .to_do("close this connection without writing to it, and open the database again")
 }
 
-/// Gives back a database that was held alone, and takes the journal away that
-/// stood open: the next connection finds one file.
+/// Gives back a database that a connection held alone ([`Locking::Exclusive`]), and
+/// takes the journal away that stood open: others find one file.
+///
+/// Closing the connection gives it back too, but can leave a journal beside it that
+/// says that it is void. The [`Writer`](crate::writer::Writer) does this as it closes.
 ///
 /// # Errors
-/// SQLite's. What is left is a journal that says that it is void, or one that is
-/// to be rolled back.
-pub(crate) fn give_back(connection: &Connection) -> rusqlite::Result<()> {
-    roll_back_what_failed(connection)?;
-    // SQLite deletes a journal on the way from PERSIST, if it is not held alone.
-    change_journal(connection, JournalMode::Persist)?;
-    connection.pragma_update(MAIN, "locking_mode", "normal")?;
-    change_journal(connection, JournalMode::Delete).map(drop)
+/// SQLite's, as within a transaction. The database holds what was committed; beside it
+/// may be a journal that says that it is void, or one that is to be rolled back.
+pub fn give_back(connection: &Connection) -> Result<()> {
+    let give = || {
+        roll_back_what_failed(connection)?;
+        // SQLite deletes a journal on the way from PERSIST, if it is not held alone.
+        change_journal(connection, JournalMode::Persist)?;
+        connection.pragma_update(MAIN, "locking_mode", "normal")?;
+        change_journal(connection, JournalMode::Delete)?;
+        // The lock goes with the end of the next transaction, if only to read.
+        roll_back_what_failed(connection)
+    };
+    let failed = |source| {
+        Error::sqlite("give the database back", source)
+            .on_disk("the database holds what was committed; a journal may be beside it")
+            .to_do("close the connection: whoever opens the database next puts it in order")
+    };
+    give().map_err(failed)
 }
 
 /// Where an I/O error has left a journal that is still needed, the next read puts

@@ -40,8 +40,8 @@ mod page_writes;
 mod tests;
 
 pub use in_force::{InForce, JournalMode, Synchronous};
-pub use locking::Locking;
-pub(crate) use locking::{close_journal, give_back};
+pub(crate) use locking::close_journal;
+pub use locking::{Locking, give_back};
 pub(crate) use open::open_with;
 pub use open::{ProfileRequest, check_background_checkpoints, open, open_reader};
 pub(crate) use page_writes::ours;

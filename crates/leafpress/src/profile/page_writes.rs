@@ -168,8 +168,11 @@ pub fn regain_atomic_pages(connection: &Connection) -> Result<bool> {
         .pragma_query_value(MAIN, "journal_mode", |row| row.get(0))
         .map_err(unanswered)?;
     let held = locking::ask_locking(connection).map_err(unanswered)?;
-    let stands_open = ours(connection).is_some_and(|(vfs, path)| vfs.journal_is_open_at(path));
-    if mode != JournalMode::Delete || held != Locking::Exclusive || !stands_open {
+    // Where no page can be written in place, an open journal costs nothing.
+    let stands_in_the_way = ours(connection).is_some_and(|(vfs, path)| {
+        vfs.state(Path::new(path)) == Some(journal(WhyJournal::JournalOpen))
+    });
+    if mode != JournalMode::Delete || held != Locking::Exclusive || !stands_in_the_way {
         return Ok(false);
     }
     locking::roll_back_what_failed(connection).map_err(|source| {
