@@ -221,7 +221,7 @@ fn errors_name_their_place_and_leave_the_database_as_it_was() {
         (&["shop.db", "missing.sql"], 3, "cannot read missing.sql"),
         (&["shop.db", "-c", "SELECT 'a"], 3, "-c:1:8: the string that begins here has no end"),
         (&["shop.db", "-c", " "], 2, "no statement"),
-        (&["shop.db"], 2, "required"),
+        (&["shop.db"], 2, "--command <SQL>|FILE"),
         (&["shop.db", "-c", ONE_ROW, "--repeat", "0"], 2, "from 1 up"),
         (&["shop.db", "-c", ONE_ROW, "--in-place", "--copy-to", "."], 2, "cannot be used with"),
         (&["shop.db", "-c", ONE_ROW, "--in-place", "--profile", "rebuildable"], 2, "can destroy"),

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, ValueEnum, ValueHint};
+use clap::{ArgGroup, Args, ValueEnum, ValueHint};
 use leafpress::Profile;
 use leafpress::profile::Locking;
 
@@ -29,6 +29,10 @@ Examples:
 
 Exit status: 0 done, 1 with --in-place: a statement failed after others had been
 committed, 2 the command line makes no sense, 3 failed and nothing changed.")]
+#[command(
+    override_usage = "leafpress io [OPTIONS] <DB> <FILE>\n       leafpress io [OPTIONS] <DB> -c <SQL>"
+)]
+#[command(group(ArgGroup::new("sql").args(["commands", "file"]).required(true).multiple(true)))]
 #[expect(clippy::struct_excessive_bools, reason = "flags are")]
 pub struct IoFlags {
     /// The database
@@ -36,8 +40,7 @@ pub struct IoFlags {
     pub database: PathBuf,
 
     /// A file of SQL statements; - is standard input
-    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath,
-          required_unless_present = "commands")]
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub file: Option<PathBuf>,
 
     /// SQL to run, before that of FILE; may be given several times
