@@ -29,9 +29,7 @@ Examples:
 
 Exit status: 0 done, 1 with --in-place: a statement failed after others had been
 committed, 2 the command line makes no sense, 3 failed and nothing changed.")]
-#[command(
-    override_usage = "leafpress io [OPTIONS] <DB> <FILE>\n       leafpress io [OPTIONS] <DB> -c <SQL>"
-)]
+#[command(override_usage = "leafpress io [OPTIONS] <DB> <-c <SQL>|FILE>")]
 #[command(group(ArgGroup::new("sql").args(["commands", "file"]).required(true).multiple(true)))]
 #[expect(clippy::struct_excessive_bools, reason = "flags are")]
 pub struct IoFlags {
