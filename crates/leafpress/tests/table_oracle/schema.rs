@@ -191,10 +191,11 @@ impl TableRecipe {
             } else {
                 part.push_str(if recipe.not_null { " NOT NULL" } else { "" });
                 part.push_str(recipe.collation);
-                // INSERT OR REPLACE gives a NULL the default where there is NOT NULL;
-                // a load takes the row for a bad one.
-                let is_plain =
-                    recipe.constraint != " DEFAULT 7" || !(recipe.not_null || self.without_rowid);
+                // INSERT OR REPLACE gives a NULL the default where there is NOT NULL, as
+                // the keys of STRICT tables have without a word; a load takes the row for
+                // a bad one.
+                let may_be_not_null = recipe.not_null || self.without_rowid || self.strict;
+                let is_plain = recipe.constraint != " DEFAULT 7" || !may_be_not_null;
                 part.push_str(if is_plain { recipe.constraint } else { "" });
             }
             columns.push(Column { name: name(at), kind });
