@@ -54,9 +54,26 @@ pub(crate) fn vfs_name(connection: &Connection) -> Option<String> {
     unsafe { CStr::from_ptr(name) }.to_str().ok().map(str::to_owned)
 }
 
+/// Was the linked SQLite compiled with this option, as `ENABLE_ATOMIC_WRITE`?
+pub(crate) fn compiled_with(option: &CStr) -> bool {
+    // SAFETY: the name ends with a zero, and SQLite only compares it.
+    unsafe { ffi::sqlite3_compileoption_used(option.as_ptr()) != 0 }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_library_knows_how_it_was_compiled() {
+        let connection = Connection::open_in_memory().unwrap();
+        for option in [c"ENABLE_FTS5", c"ENABLE_ATOMIC_WRITE", c"ENABLE_BATCH_ATOMIC_WRITE"] {
+            let sql = "SELECT sqlite_compileoption_used(?1)";
+            let name = option.to_str().unwrap();
+            let expected: bool = connection.query_row(sql, [name], |row| row.get(0)).unwrap();
+            assert_eq!(compiled_with(option), expected, "{name}");
+        }
+    }
 
     #[test]
     fn a_broken_deferred_key_is_seen_before_the_commit() {

@@ -177,7 +177,7 @@ impl Machine {
             ..ProfileRequest::default()
         };
         let (connection, in_force) = profile::open(path, &request)?;
-        let compile_options = compile_options_missing(&connection)?;
+        let compile_options = compile_options_missing();
         let path = path.to_str().map_or_else(String::new, str::to_owned);
         let path = pages.full_path(&path).unwrap_or(path);
         let watch = Arc::new(Watch { is_copy: !options.in_place, ..Watch::default() });

@@ -10,7 +10,6 @@
 
 use std::fs;
 use std::path::Path;
-use std::sync::OnceLock;
 
 use rusqlite::Connection;
 use serde::Serialize;
@@ -54,9 +53,9 @@ pub(super) fn vfs_for(path: &Path, request: &ProfileRequest) -> Result<Option<St
     if request.atomic == AtomicWish::Off || !cfg!(target_os = "linux") {
         return Ok(None);
     }
-    if compile_options()?.is_some() {
+    if compile_options_missing().is_some() {
         // The journal is as safe, so only the word is refused.
-        return if assume { check_options().map(|()| None) } else { Ok(None) };
+        return if assume { check_compile_options().map(|()| None) } else { Ok(None) };
     }
     if !is_utf8(path) {
         let reason = format!("{} is no UTF-8, as Leafpress's VFS needs it", path.display());
@@ -115,7 +114,7 @@ pub(super) fn check_wish(request: &ProfileRequest) -> Result<()> {
 /// SQLite's, if it cannot be asked. Nothing was changed.
 pub fn page_writes(connection: &Connection) -> Result<Option<AtomicState>> {
     let Some((vfs, path)) = ours(connection) else {
-        return Ok(compile_options()?.map(|what| journal(WhyJournal::CompileOptions(what))));
+        return Ok(compile_options_missing().map(|what| journal(WhyJournal::CompileOptions(what))));
     };
     let state = vfs.state(Path::new(path));
     if state != Some(journal(WhyJournal::NotKnownYet)) {
@@ -163,15 +162,18 @@ pub fn regain_atomic_pages(connection: &Connection) -> Result<bool> {
             .on_disk("nothing was changed")
             .to_do("end the transaction first"));
     }
+    // First what costs no call: nearly always nothing stands open.
+    let Some((vfs, path)) = ours(connection).filter(|(vfs, path)| vfs.journal_is_open_at(path))
+    else {
+        return Ok(false);
+    };
     let unanswered = |source| Error::sqlite("tell its settings", source);
     let mode: JournalMode = connection
         .pragma_query_value(MAIN, "journal_mode", |row| row.get(0))
         .map_err(unanswered)?;
     let held = locking::ask_locking(connection).map_err(unanswered)?;
     // Where no page can be written in place, an open journal costs nothing.
-    let stands_in_the_way = ours(connection).is_some_and(|(vfs, path)| {
-        vfs.state(Path::new(path)) == Some(journal(WhyJournal::JournalOpen))
-    });
+    let stands_in_the_way = vfs.state(Path::new(path)) == Some(journal(WhyJournal::JournalOpen));
     if mode != JournalMode::Delete || held != Locking::Exclusive || !stands_in_the_way {
         return Ok(false);
     }
@@ -180,26 +182,6 @@ pub fn regain_atomic_pages(connection: &Connection) -> Result<bool> {
     })?;
     locking::close_journal(connection)?;
     Ok(true)
-}
-
-/// What is wrong with how SQLite was compiled, asked once.
-fn compile_options() -> Result<Option<&'static str>> {
-    static MISSING: OnceLock<Option<&'static str>> = OnceLock::new();
-    if let Some(known) = MISSING.get() {
-        return Ok(*known);
-    }
-    let found = compile_options_missing(&somewhere()?)?;
-    Ok(*MISSING.get_or_init(|| found))
-}
-
-fn check_options() -> Result<()> {
-    check_compile_options(&somewhere()?)
-}
-
-/// Any connection will do to ask how SQLite was compiled.
-fn somewhere() -> Result<Connection> {
-    Connection::open_in_memory()
-        .map_err(|source| Error::sqlite("be asked how it was compiled", source))
 }
 
 /// Whether the whole path is, with its folder and what links lead to. SQLite's

@@ -44,10 +44,10 @@ mod tests;
 use std::fmt;
 use std::sync::Arc;
 
-use rusqlite::Connection;
 use serde::{Serialize, Serializer};
 
 use super::VfsResult;
+use crate::c_api::connection::compiled_with;
 use crate::error::{Error, Result};
 
 pub use pages::AtomicPages;
@@ -322,20 +322,12 @@ impl Mend {
 }
 
 /// What is wrong with how the linked SQLite was compiled, if anything is.
-///
-/// # Errors
-/// SQLite's own, if it cannot be asked.
-pub fn compile_options_missing(connection: &Connection) -> Result<Option<&'static str>> {
-    let used = |option: &str| {
-        connection
-            .query_row("SELECT sqlite_compileoption_used(?1)", [option], |row| row.get(0))
-            .map_err(|source| Error::sqlite("ask how SQLite was compiled", source))
-    };
-    if used("ENABLE_BATCH_ATOMIC_WRITE")? {
-        return Ok(Some("this SQLite was compiled with SQLITE_ENABLE_BATCH_ATOMIC_WRITE"));
+pub fn compile_options_missing() -> Option<&'static str> {
+    if compiled_with(c"ENABLE_BATCH_ATOMIC_WRITE") {
+        return Some("this SQLite was compiled with SQLITE_ENABLE_BATCH_ATOMIC_WRITE");
     }
-    let is_there: bool = used("ENABLE_ATOMIC_WRITE")?;
-    Ok((!is_there).then_some("this SQLite was compiled without SQLITE_ENABLE_ATOMIC_WRITE"))
+    let is_there = compiled_with(c"ENABLE_ATOMIC_WRITE");
+    (!is_there).then_some("this SQLite was compiled without SQLITE_ENABLE_ATOMIC_WRITE")
 }
 
 /// Fails unless the linked SQLite can commit a page without a journal, safely.
@@ -343,8 +335,8 @@ pub fn compile_options_missing(connection: &Connection) -> Result<Option<&'stati
 /// # Errors
 /// A usage error that says what to do if `SQLITE_ENABLE_ATOMIC_WRITE` is missing, or
 /// `SQLITE_ENABLE_BATCH_ATOMIC_WRITE` is there. Nothing was changed.
-pub fn check_compile_options(connection: &Connection) -> Result<()> {
-    let Some(what) = compile_options_missing(connection)? else { return Ok(()) };
+pub fn check_compile_options() -> Result<()> {
+    let Some(what) = compile_options_missing() else { return Ok(()) };
     let advice = if what.contains("BATCH") {
         "take that option out: with both, other connections can read stale pages"
     } else {
