@@ -84,13 +84,6 @@ impl<V: Vfs> Recorder<V> {
     }
 }
 
-/// The unix VFS syncs the folder with the first sync of such a file.
-fn syncs_folder(flags: OpenFlags) -> bool {
-    let is_journal =
-        matches!(flags.kind(), FileKind::MainJournal | FileKind::SuperJournal | FileKind::Wal);
-    is_journal && flags.contains(OpenFlags::CREATE)
-}
-
 impl<V: Vfs> Vfs for Recorder<V> {
     fn open(&self, path: Option<&str>, flags: OpenFlags) -> VfsResult<Opened> {
         let is_lasting = flags.kind().is_lasting() && !flags.contains(OpenFlags::DELETE_ON_CLOSE);
@@ -113,7 +106,7 @@ impl<V: Vfs> Vfs for Recorder<V> {
             log,
             file,
             kind: flags.kind(),
-            syncs_folder: syncs_folder(flags),
+            syncs_folder: flags.syncs_folder(),
             knows_failure,
         };
         Ok(Opened { file: Box::new(file), flags: opened.flags })

@@ -127,6 +127,16 @@ impl OpenFlags {
         self.0 & flags.0 == flags.0
     }
 
+    /// Does the first sync of a file opened so make its name safe as well?
+    ///
+    /// SQLite's Unix VFS syncs the folder then, after the file and whether or not the file
+    /// was new (`os_unix.c`). On Windows no folder is synced.
+    pub const fn syncs_folder(self) -> bool {
+        let is_journal =
+            matches!(self.kind(), FileKind::MainJournal | FileKind::SuperJournal | FileKind::Wal);
+        is_journal && self.contains(Self::CREATE)
+    }
+
     /// What the file is for. SQLite always says it; a guess is "a transient table".
     pub const fn kind(self) -> FileKind {
         match Self(self.0 & Self::KINDS.0) {

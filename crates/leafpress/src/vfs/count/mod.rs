@@ -102,7 +102,7 @@ impl<V: Vfs> Vfs for Counted<V> {
             own,
             shared_memory: None,
             all: self.counters.clone(),
-            syncs_folder: syncs_folder(flags),
+            syncs_folder: SYNCS_FOLDERS && flags.syncs_folder(),
         };
         Ok(Opened { file: Box::new(file), flags: opened.flags })
     }
@@ -129,14 +129,6 @@ impl<V: Vfs> Vfs for Counted<V> {
 
 /// Does the platform's VFS sync folders? On Windows there is nothing of the kind.
 const SYNCS_FOLDERS: bool = cfg!(unix);
-
-/// The first sync of each opening of such a file syncs the folder after it: SQLite's
-/// Unix VFS does so whether or not the file was new.
-const fn syncs_folder(flags: OpenFlags) -> bool {
-    let is_journal =
-        matches!(flags.kind(), FileKind::MainJournal | FileKind::SuperJournal | FileKind::Wal);
-    SYNCS_FOLDERS && is_journal && flags.contains(OpenFlags::CREATE)
-}
 
 /// What a file is for, as SQLite says. Only where it looks whether a super-journal is
 /// still needed, it opens the journals that this one names as super-journals.
