@@ -39,6 +39,16 @@ const ENCODING_UTF8: u32 = 1;
 /// The SQLite version that the format was checked against (3.54.1).
 const WRITTEN_LIKE_VERSION: u32 = 3_054_001;
 
+/// The size of a page in bytes, from the first bytes of a database as they stand there,
+/// which may be no power of two; `None` if there are not bytes enough.
+pub fn page_bytes_in(header: &[u8]) -> Option<u32> {
+    let size = header.get(16..18)?;
+    match u16::from_be_bytes([size[0], size[1]]) {
+        1 => Some(65536),
+        bytes => Some(u32::from(bytes)),
+    }
+}
+
 /// Writes the header of a new database onto its first page.
 pub(crate) fn write_database_header(page_1: &mut [u8], layout: PageLayout, page_count: u32) {
     let mut put = |at: usize, bytes: &[u8]| page_1[at..at + bytes.len()].copy_from_slice(bytes);
@@ -54,4 +64,20 @@ pub(crate) fn write_database_header(page_1: &mut [u8], layout: PageLayout, page_
     put(56, &ENCODING_UTF8.to_be_bytes());
     put(92, &CHANGE_COUNTER.to_be_bytes());
     put(96, &WRITTEN_LIKE_VERSION.to_be_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_size_that_was_written_is_read() {
+        for page_bytes in [512, 4096, 32768, 65536] {
+            let mut page = vec![0; 512];
+            let layout = PageLayout::new(page_bytes).unwrap();
+            write_database_header(&mut page, layout, 1);
+            assert_eq!(page_bytes_in(&page), Some(page_bytes));
+            assert_eq!(page_bytes_in(&page[..17]), None);
+        }
+    }
 }

@@ -58,6 +58,7 @@ pub use entry::{
 };
 pub use error::{FormatError, PAGE_NUMBER_MAX, RECORD_BYTES_MAX};
 pub use finished::FinishedPages;
+pub use header::page_bytes_in;
 pub use index::IndexTree;
 pub use index_run::IndexRun;
 pub use key::{Collation, KeyColumn, SortOrder, compare_keys, compare_values};

@@ -18,6 +18,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use leafpress_format::page_bytes_in;
+
 use crate::vfs::{Access, FileKind, FileLayer, OpenFlags, Opened, Vfs, VfsFile, VfsResult};
 
 /// Bytes of a log's header and of the header of each of its frames.
@@ -75,9 +77,8 @@ impl Header {
         let page = page.get(..HEADER_BYTES)?;
         let number =
             |at: usize| u32::from_be_bytes([page[at], page[at + 1], page[at + 2], page[at + 3]]);
-        let page_bytes = u32::from(u16::from_be_bytes([page[16], page[17]]));
         Some(Self {
-            page_bytes: if page_bytes == 1 { 65536 } else { page_bytes },
+            page_bytes: page_bytes_in(page)?,
             pages: number(28),
             free_pages: number(36),
             schema_cookie: number(40),

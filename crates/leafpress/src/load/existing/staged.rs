@@ -4,7 +4,7 @@
 use std::fs::File;
 use std::io::Read as _;
 
-use leafpress_format::PageLayout;
+use leafpress_format::{PageLayout, page_bytes_in};
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _};
 
 use super::Staged;
@@ -190,10 +190,7 @@ fn read_header(staged: &Staged<'_>) -> Result<StagedHeader> {
     let mut header = [0; 100];
     File::open(staged.file).and_then(|mut file| file.read_exact(&mut header)).map_err(failed)?;
     let be32 = |at: usize| u32::from_be_bytes([0, 1, 2, 3].map(|index| header[at + index]));
-    let page_bytes = match u16::from_be_bytes([header[16], header[17]]) {
-        1 => 65536,
-        bytes => u32::from(bytes),
-    };
+    let page_bytes = page_bytes_in(&header).unwrap_or_default();
     let layout = PageLayout::with_reserved(page_bytes, header[20])
         .map_err(|error| not_staged(staged, &error.to_string()))?;
     Ok(StagedHeader { layout, page_count: be32(28), first_free_trunk: be32(32) })

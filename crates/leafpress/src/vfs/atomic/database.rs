@@ -13,6 +13,8 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use leafpress_format::page_bytes_in;
+
 use super::{
     AtomicDisk, AtomicState, AtomicUnits, FileStamp, Mend, NoAtomicWrites, Stamp, WhyJournal,
 };
@@ -60,13 +62,10 @@ impl Header {
 
     /// What the first bytes of the file say; `None` if that is nothing sensible.
     pub fn read(start: &[u8]) -> Option<Self> {
-        let header = start.get(16..20)?;
-        let page_bytes = match u32::from(u16::from_be_bytes([header[0], header[1]])) {
-            1 => 65536,
-            bytes => bytes,
-        };
+        let versions = start.get(18..20)?;
+        let page_bytes = page_bytes_in(start)?;
         let is_sound = page_bytes.is_power_of_two() && (512..=65536).contains(&page_bytes);
-        is_sound.then_some(Self { page_bytes, is_wal: header[2] > 1 || header[3] > 1 })
+        is_sound.then_some(Self { page_bytes, is_wal: versions.iter().any(|&version| version > 1) })
     }
 }
 
@@ -229,12 +228,16 @@ impl Database {
     /// Before a page is written beside a journal: what SQLite moved there from its
     /// memory without a sync.
     pub fn sync_spilled_journal(&self, ground: &Ground) -> VfsResult<()> {
-        if self.has_spilled_journal.load(Ordering::Acquire) {
-            ground.disk.sync_file(&self.journal_path)?;
-            ground.disk.sync_folder_of(&self.path)?;
+        if self.may_be_spilled() {
+            self.sync_journal_and_names(ground)?;
             self.journal_synced();
         }
         Ok(())
+    }
+
+    fn sync_journal_and_names(&self, ground: &Ground) -> VfsResult<()> {
+        ground.disk.sync_file(&self.journal_path)?;
+        ground.disk.sync_folder_of(&self.path)
     }
 
     /// All pages were synced, by whoever holds the lock; `None`: that failed.
@@ -258,8 +261,7 @@ impl Database {
             return Ok(());
         }
         *synced = None;
-        ground.disk.sync_file(&self.journal_path)?;
-        ground.disk.sync_folder_of(&self.path)?;
+        self.sync_journal_and_names(ground)?;
         // As it was *before* the syncs, so that what changed since is seen next time.
         *synced = now;
         Ok(())

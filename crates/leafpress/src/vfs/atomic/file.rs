@@ -177,10 +177,6 @@ impl FileLayer for DatabaseFile {
         Ok(size)
     }
 
-    fn lock(&mut self, level: LockLevel) -> VfsResult<()> {
-        self.below.lock(level)
-    }
-
     fn unlock(&mut self, level: LockLevel) -> VfsResult<()> {
         self.failed_at.set(None);
         if level == LockLevel::None {
