@@ -66,6 +66,20 @@ struct Spool {
     is_whole: Arc<AtomicBool>,
 }
 
+/// An input that cannot be opened, and what to do about it.
+pub(crate) fn not_opened(path: &Path, source: io::Error) -> Error {
+    let advice = match source.kind() {
+        io::ErrorKind::NotFound => Some("check the name"),
+        io::ErrorKind::PermissionDenied => Some("give yourself leave to read it"),
+        _ => None,
+    };
+    let error = Error::io("open", path, source);
+    match advice {
+        Some(advice) => error.to_do(advice),
+        None => error,
+    }
+}
+
 impl<'a> Source<'a> {
     /// The file at `path`. What is not a regular file (a pipe, a terminal) is
     /// copied to `spool`, a folder, if there is to be a second pass.
@@ -75,7 +89,7 @@ impl<'a> Source<'a> {
     pub fn file(path: impl Into<PathBuf>, spool: Option<&Path>) -> Result<Self> {
         let path = path.into();
         let name = path.display().to_string();
-        let metadata = std::fs::metadata(&path).map_err(|error| Error::io("open", &path, error))?;
+        let metadata = std::fs::metadata(&path).map_err(|error| not_opened(&path, error))?;
         if metadata.is_dir() {
             let reason = "is a folder, not a file".to_owned();
             return Err(ErrorKind::Input { file: name, reason }.into());
@@ -83,7 +97,7 @@ impl<'a> Source<'a> {
         if metadata.is_file() {
             return Ok(Self { name, origin: Origin::File { path, seen: None } });
         }
-        let file = File::open(&path).map_err(|error| Error::io("open", &path, error))?;
+        let file = File::open(&path).map_err(|error| not_opened(&path, error))?;
         Ok(Self::reader(name, file, spool))
     }
 
@@ -151,7 +165,7 @@ impl<'a> Source<'a> {
         if let Origin::File { path, .. } = &self.origin
             && matches!(opened.format, Format::Plain | Format::Foreign(_))
         {
-            let file = File::open(path).map_err(|error| Error::io("open", path, error))?;
+            let file = File::open(path).map_err(|error| not_opened(path, error))?;
             return Stored::new(&self.name, file);
         }
         let failed = |error| Error::io("write a temporary file in", spool, error);
@@ -185,7 +199,7 @@ fn open_file<'a>(
     path: &Path,
     seen: &mut Option<Fingerprint>,
 ) -> Result<(Raw<'a>, Option<u64>)> {
-    let failed = |error| Error::io("open", path, error);
+    let failed = |error| not_opened(path, error);
     let file = File::open(path).map_err(failed)?;
     let now = Fingerprint::of(&file.metadata().map_err(failed)?);
     let bytes = now.bytes;

@@ -240,6 +240,7 @@ fn a_missing_file_and_a_folder_are_named() {
     let missing = Source::file(folder.path().join("no.csv"), None).map(|_| ()).unwrap_err();
     assert!(matches!(missing.kind(), ErrorKind::Io { action: "open", .. }));
     assert!(missing.to_string().contains("no.csv"));
+    assert_eq!(missing.advice(), Some("check the name"));
     let refused = Source::file(folder.path(), None).map(|_| ()).unwrap_err();
     assert!(refused.to_string().ends_with(": is a folder, not a file"));
 }

@@ -34,6 +34,7 @@ use crate::input::kind::{Kind, kind_of};
 use crate::input::rows::{
     BadInputRow, DecodeHalt, RowBatch, RowDecoder, RowReader, RowSource, SourceColumn,
 };
+use crate::input::source::not_opened;
 use crate::schema::quote_identifier;
 use crate::verify::uri;
 
@@ -126,7 +127,7 @@ impl SqliteSource {
     /// none is named, or SQLite cannot read it.
     pub fn new(path: impl Into<PathBuf>, table: Option<&str>) -> Result<Self> {
         let path = path.into();
-        let metadata = std::fs::metadata(&path).map_err(|error| Error::io("open", &path, error))?;
+        let metadata = std::fs::metadata(&path).map_err(|error| not_opened(&path, error))?;
         let file = path.display().to_string();
         if metadata.is_dir() {
             let reason = "is a folder, not a database".to_owned();
