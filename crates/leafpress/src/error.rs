@@ -18,6 +18,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::queue::{LeaseLost, Token};
+
 /// The result of everything that can fail here.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -176,6 +178,14 @@ pub enum ErrorKind {
     Refused {
         /// What it would do to others.
         reason: String,
+    },
+    /// A claim of a job that is no good any more: somebody came too late.
+    #[error("job {} is not yours any more: {why}", token.job)]
+    LeaseLost {
+        /// What the claim was answered with.
+        token: Token,
+        /// What became of the job, as far as it is known.
+        why: LeaseLost,
     },
     /// The caller's closure gave up, and its transaction was undone.
     #[error("the call was given up: {0}")]

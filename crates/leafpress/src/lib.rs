@@ -9,6 +9,7 @@
 //! | [`profile`] | four ways to write a database, named by what survives a crash |
 //! | [`storage`] | what the disk under a path can do |
 //! | [`writer`] | many small transactions of many callers, grouped in few commits |
+//! | [`queue`] | durable jobs in a table: leases, retries, order, no server |
 //! | [`checkpoint`] | when the write-ahead log is copied into the database, and how large it may become |
 //! | [`memory`] | what SQLite needs of it, and how to need less |
 //! | [`verify`] | is a database sound? |
@@ -58,6 +59,7 @@ pub mod io_report;
 pub mod load;
 pub mod memory;
 pub mod profile;
+pub mod queue;
 mod schema;
 mod sort;
 pub mod storage;

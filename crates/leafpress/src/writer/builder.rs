@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::engine::{self, Engine};
 use super::local::LocalTarget;
+use super::own::CompanionPlace;
 use super::queue::{CallQueue, Grouping};
 use super::readers::{ReaderLimits, ReaderPool};
 use super::stats::Recorder;
@@ -185,15 +186,18 @@ impl WriterBuilder {
         } else {
             None
         };
+        let companion = CompanionPlace::default();
         let target = LocalTarget::new(
             connection,
             self.request.busy_timeout,
             is_wal.then_some(gate),
             &in_force,
+            companion.clone(),
         )
         .map_err(|source| Error::sqlite("prepare the writer's connection", source))?;
         let counts = target.counts();
-        let local = Local { in_force, readers, checkpointer: checkpointer.into(), counts };
+        let checkpointer = checkpointer.into();
+        let local = Local { in_force, readers, checkpointer, counts, companion };
         Self::start(Box::new(target), self.queue_capacity, self.grouping, Some(local))
     }
 

@@ -13,6 +13,7 @@ use rusqlite::ToSql;
 use rusqlite::types::{ToSqlOutput, Value};
 
 use super::insert_many::InsertMany;
+use super::own::Own;
 use super::transaction::Transaction;
 use crate::error::{Error, Result};
 
@@ -218,6 +219,9 @@ pub enum Call {
     /// Whatever the caller's code does. Only a target in this process can
     /// carry it out.
     Closure(Closure),
+    /// Work of this crate itself, as of its queue. Only a target in this process
+    /// can carry it out, and none else is given any.
+    Own(Own),
 }
 
 impl fmt::Debug for Call {
@@ -227,6 +231,7 @@ impl fmt::Debug for Call {
             Self::Batch(batch) => f.debug_tuple("Batch").field(batch).finish(),
             Self::InsertMany(_) => f.write_str("InsertMany(..)"),
             Self::Closure(_) => f.write_str("Closure(..)"),
+            Self::Own(_) => f.write_str("Own(..)"),
         }
     }
 }
@@ -249,7 +254,7 @@ pub enum Answer {
     Done,
     /// To [`Call::InsertMany`]: how many rows went in.
     Inserted(u64),
-    /// To [`Call::Closure`].
+    /// To [`Call::Closure`] and [`Call::Own`].
     Value(ClosureValue),
 }
 

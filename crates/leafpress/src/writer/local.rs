@@ -27,10 +27,11 @@ use std::time::{Duration, Instant};
 use rusqlite::hooks::Wal;
 use rusqlite::{Connection, ErrorCode};
 
-use super::call::{Answer, BatchPart, Call, ClosureValue};
+use super::call::{Answer, AnyValue, BatchPart, Call, ClosureValue};
 use super::guard::Guard;
 use super::insert_many::{InsertPlans, insert_sorted};
 use super::open_journal::OpenJournal;
+use super::own::CompanionPlace;
 use super::statement::{LastStatement, execute};
 use super::target::{CommitTarget, Group};
 use super::transaction::Transaction;
@@ -81,6 +82,7 @@ pub(super) struct LocalTarget {
     schema_may_fail: bool,
     plans: RefCell<InsertPlans>,
     schema_version: Option<i64>,
+    companion: CompanionPlace,
 }
 
 /// How a call ended, within the open transaction.
@@ -111,6 +113,7 @@ impl LocalTarget {
         busy_limit: Duration,
         gate: Option<Arc<Gate>>,
         in_force: &InForce,
+        companion: CompanionPlace,
     ) -> rusqlite::Result<Self> {
         let page_bytes = in_force.page_size_bytes;
         connection.set_prepared_statement_cache_capacity(STATEMENTS_KEPT);
@@ -148,6 +151,7 @@ impl LocalTarget {
             schema_may_fail,
             plans,
             schema_version,
+            companion,
         })
     }
 
@@ -164,6 +168,9 @@ impl LocalTarget {
     /// Ends whatever transaction is open. Should that fail, SQLite has ended it.
     fn roll_back(&self) {
         self.plans.borrow_mut().rolled_back();
+        if let Some(companion) = self.companion.get() {
+            companion.not_committed();
+        }
         if !self.connection.is_autocommit()
             && let Err(error) = self.own("ROLLBACK /* leafpress */")
         {
@@ -182,7 +189,11 @@ impl LocalTarget {
         self.read_schema().map_err(|source| {
             self.roll_back();
             self.not_begun(source)
-        })
+        })?;
+        if let Some(companion) = self.companion.get() {
+            companion.began();
+        }
+        Ok(())
     }
 
     fn not_begun(&self, source: rusqlite::Error) -> Error {
@@ -253,6 +264,9 @@ impl LocalTarget {
         match committed {
             Ok(()) => {
                 self.plans.borrow_mut().committed();
+                if let Some(companion) = self.companion.get() {
+                    companion.committed();
+                }
                 self.close_journal().unwrap_or(RangeEnd::Answered)
             }
             Err(source) => self.not_committed(group, range, source),
@@ -341,6 +355,7 @@ impl LocalTarget {
             }
             Some(Ok(answer)) => Ran::Done(answer),
             Some(Err(source)) => self.failed(refused(&self.guard, source)),
+            None if matches!(call, Call::Own(_)) => self.run_unfenced(call),
             None => self.run_fenced(call),
         };
         if self.guard.take_used_pragma()
@@ -356,6 +371,20 @@ impl LocalTarget {
     fn failed(&self, error: Error) -> Ran {
         let error = error.on_disk("nothing of this call; other callers' are not touched");
         if self.connection.is_autocommit() { Ran::Lost(error) } else { Ran::Failed(error) }
+    }
+
+    /// Carries out a call of this crate itself. If it fails after a change, the
+    /// transaction goes with it, as it has no savepoint.
+    fn run_unfenced(&self, call: &mut Call) -> Ran {
+        let before = self.connection.total_changes();
+        match self.run_whole(call) {
+            Ok(_) if unresolved_deferred_keys(&self.connection) => Ran::Lost(broken_deferred_key()),
+            Ok(answer) => Ran::Done(answer),
+            Err(error) if self.connection.total_changes() == before => self.failed(error),
+            Err(error) => {
+                Ran::Lost(error.on_disk("nothing of this call; other callers' are not touched"))
+            }
+        }
     }
 
     /// Carries out a call between SAVEPOINT and RELEASE.
@@ -421,13 +450,15 @@ impl LocalTarget {
                 let insert = || insert_sorted(&self.connection, plans, rows);
                 self.guard.as_owner(insert).map(Answer::Inserted)
             }
+            Call::Own(own) => {
+                let body = &mut own.0;
+                self.guard.as_owner(|| answered(|| body(&self.connection)))
+            }
             Call::Closure(closure) => {
-                let transaction = Transaction::new(&self.connection, &self.guard, &self.plans);
+                let transaction =
+                    Transaction::new(&self.connection, &self.guard, &self.plans, &self.companion);
                 let body = &mut closure.0;
-                match catch_unwind(AssertUnwindSafe(|| body(&transaction))) {
-                    Ok(outcome) => outcome.map(|value| Answer::Value(ClosureValue(value))),
-                    Err(panic) => Err(ErrorKind::Panicked { message: panic_text(&*panic) }.into()),
-                }
+                answered(|| body(&transaction))
             }
         }
     }
@@ -508,6 +539,14 @@ fn broken_deferred_key() -> Error {
     );
     Error::sqlite("carry out the call", source)
         .on_disk("nothing of this call; other callers' are not touched")
+}
+
+/// What a body says, a panic of it as an error.
+fn answered(body: impl FnOnce() -> Result<AnyValue>) -> Result<Answer> {
+    match catch_unwind(AssertUnwindSafe(body)) {
+        Ok(outcome) => outcome.map(|value| Answer::Value(ClosureValue(value))),
+        Err(panic) => Err(ErrorKind::Panicked { message: panic_text(&*panic) }.into()),
+    }
 }
 
 fn panic_text(panic: &(dyn Any + Send)) -> String {

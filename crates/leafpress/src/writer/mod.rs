@@ -50,6 +50,7 @@ mod guard;
 mod insert_many;
 mod local;
 mod open_journal;
+mod own;
 mod prometheus;
 mod queue;
 mod readers;
@@ -68,18 +69,22 @@ pub use self::call::{
     Answer, Batch, Call, Closure, ClosureValue, Executed, IntoParameters, Parameters, Statement,
 };
 pub use self::insert_many::InsertMany;
+pub(crate) use self::own::Companion;
+pub use self::own::Own;
 pub use self::readers::{OldestReader, Reader};
 pub use self::stats::{Bucket, GroupSizes, Latency, WriterStats};
 pub use self::target::{CommitTarget, Group};
 pub use self::ticket::Ticket;
+pub(crate) use self::ticket::lock;
 pub use self::transaction::Transaction;
 
 use self::engine::Engine;
 use self::local::LocalCounts;
+use self::own::CompanionPlace;
 use self::queue::{CallQueue, CarriedOutBy, Grouping};
 use self::readers::ReaderPool;
 use self::stats::Recorder;
-use self::ticket::{Take, lock};
+use self::ticket::Take;
 use crate::checkpoint::Checkpointer;
 use crate::error::{Error, Result};
 use crate::profile::{InForce, Locking};
@@ -112,6 +117,8 @@ struct Local {
     /// There under profiles with a write-ahead log, until the writer is closed.
     checkpointer: Mutex<Option<Checkpointer>>,
     counts: Arc<LocalCounts>,
+    /// What goes with each transaction.
+    companion: CompanionPlace,
 }
 
 impl Writer {
@@ -338,6 +345,9 @@ impl Shared {
 
     fn close(&self) -> Result<()> {
         self.queue.close("it was closed");
+        if let Some(companion) = self.local.as_ref().and_then(|local| local.companion.get()) {
+            companion.closed();
+        }
         let thread = lock(&self.thread).take();
         let Some(thread) = thread else { return Ok(()) };
         if engine::is_driving() {

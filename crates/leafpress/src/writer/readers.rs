@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Deref;
 use std::panic::Location;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -147,6 +147,16 @@ fn as_seconds<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok
 }
 
 impl ReaderPool {
+    /// The database.
+    pub(super) fn path(&self) -> &Path {
+        &self.shared.path
+    }
+
+    /// The VFS that it is opened with, if it is not the default.
+    pub(super) fn vfs(&self) -> Option<&str> {
+        self.shared.vfs.as_deref()
+    }
+
     /// A pool for the database at `path`, opened with the VFS of that name.
     /// Nothing is opened before it is needed.
     pub fn new(path: impl Into<PathBuf>, vfs: Option<String>, limits: ReaderLimits) -> Self {

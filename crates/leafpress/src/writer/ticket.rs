@@ -20,7 +20,7 @@ use crate::error::{Error, ErrorKind, Result};
 
 /// Locks, whatever happened to others: no code of a caller's ever runs under
 /// these locks, so what they guard is whole.
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

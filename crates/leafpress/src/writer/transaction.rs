@@ -15,6 +15,7 @@ use rusqlite::{Connection, Params, Row};
 use super::call::{Executed, IntoParameters, Statement, insert_many_request};
 use super::guard::Guard;
 use super::insert_many::{InsertPlans, insert_sorted};
+use super::own::{Companion, CompanionPlace};
 use super::{local, statement};
 use crate::error::{Error, Result};
 
@@ -24,6 +25,7 @@ pub struct Transaction<'c> {
     connection: &'c Connection,
     guard: Arc<Guard>,
     plans: &'c RefCell<InsertPlans>,
+    companion: &'c CompanionPlace,
 }
 
 impl<'c> Transaction<'c> {
@@ -31,8 +33,9 @@ impl<'c> Transaction<'c> {
         connection: &'c Connection,
         guard: &Arc<Guard>,
         plans: &'c RefCell<InsertPlans>,
+        companion: &'c CompanionPlace,
     ) -> Self {
-        Self { connection, guard: Arc::clone(guard), plans }
+        Self { connection, guard: Arc::clone(guard), plans, companion }
     }
 
     /// Runs one statement; rows that it returns are dropped.
@@ -113,6 +116,25 @@ impl<'c> Transaction<'c> {
     /// The rowid that the last INSERT into a table with rowids gave.
     pub fn last_insert_rowid(&self) -> i64 {
         self.connection.last_insert_rowid()
+    }
+
+    /// Does something of this crate's own in it, for the writer that `companion`
+    /// goes with. Errors leave what was done before; the closure's savepoint
+    /// undoes it if the closure gives the error on.
+    pub(crate) fn own<T>(
+        &self,
+        companion: &Arc<impl Companion>,
+        run: impl FnOnce(&Connection) -> Result<T>,
+    ) -> Result<T> {
+        self.still_open()?;
+        let is_ours = self
+            .companion
+            .get()
+            .is_some_and(|ours| std::ptr::addr_eq(Arc::as_ptr(ours), Arc::as_ptr(companion)));
+        if !is_ours {
+            return Err(Error::usage("this transaction is one of another writer"));
+        }
+        self.guard.as_owner(|| run(self.connection))
     }
 
     fn guarded<T>(&self, run: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T> {

@@ -1,0 +1,231 @@
+//! Claim: the next jobs go to somebody, for a lease.
+//!
+//! A claim searches an index that has ready jobs only, so it takes as long with
+//! ten million jobs as with ten; what is leased, delayed or blocked is elsewhere.
+//!
+//! 1. Jobs are claimed by priority, then in the order of their ids.
+//! 2. No limit (concurrency, rates) is exceeded, by this transaction's own look.
+//! 3. The number of claims of a job only grows, so a token is never given twice.
+//!
+//! Must never: use RETURNING, which costs four times as much as reading first.
+
+use rusqlite::{Row, params};
+
+use super::hub::{QueueRow, Work};
+use super::job::{Claim, JobState, Payload, Token, to_ms};
+use super::key::{self, Key, Scope};
+use super::{ClaimOptions, rate, tick};
+use crate::error::Result;
+
+const NEXT: &str = "SELECT id, claims, releases, attempts_max, expires_at_ms, ordering_group,
+         unique_key, unique_scope, correlation_id, metadata, priority, pushed_at_ms, payload
+     FROM leafpress_job INDEXED BY leafpress_job_ready
+     WHERE queue = ?1 AND state = 0 ORDER BY priority DESC, id LIMIT ?2";
+const LEASE: &str = "UPDATE leafpress_job SET state = 1, due_at_ms = ?2, changed_at_ms = ?3,
+         claims = claims + 1, worker = ?4 WHERE id = ?1";
+const HOLD_OFF: &str = "UPDATE leafpress_job SET state = 2, due_at_ms = ?2 WHERE id = ?1";
+const COUNT_LEASED: &str = "SELECT count(*) FROM (SELECT 1 FROM leafpress_job
+     INDEXED BY leafpress_job_leased WHERE queue = ?1 AND state = 1 LIMIT ?2)";
+const FIRST_LEASE_END: &str = "SELECT due_at_ms FROM leafpress_job INDEXED BY leafpress_job_leased
+     WHERE queue = ?1 AND state = 1 ORDER BY due_at_ms LIMIT 1";
+const FIRST_DELAYED: &str = "SELECT due_at_ms FROM leafpress_job INDEXED BY leafpress_job_delayed
+     WHERE queue = ?1 AND state = 2 ORDER BY due_at_ms LIMIT 1";
+
+/// Ready jobs that one claim may turn out of its way (expired, or over their
+/// group's rate) before it gives up until the next look: else a million of them
+/// would hold everybody else's transaction.
+const TURNED_AWAY_MAX: usize = 1_000;
+
+/// What a claim found.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    pub(super) claims: Vec<Claim>,
+    /// If there was nothing: when there may be something, as far as is known.
+    pub(super) next_due_ms: Option<i64>,
+}
+
+/// A ready job.
+struct Candidate {
+    id: i64,
+    claims: u32,
+    releases: u32,
+    attempts_max: Option<u32>,
+    expires_at_ms: Option<i64>,
+    group: Option<String>,
+    key: Option<Key>,
+    correlation_id: Option<String>,
+    metadata: Option<String>,
+    priority: i32,
+    pushed_at_ms: i64,
+    payload: Payload,
+}
+
+impl Candidate {
+    fn from_row(row: &Row<'_>) -> rusqlite::Result<Self> {
+        let text: Option<String> = row.get(6)?;
+        let scope: Option<i64> = row.get(7)?;
+        let scope = scope.map_or(Scope::Time, Scope::from_number);
+        Ok(Self {
+            id: row.get(0)?,
+            claims: row.get(1)?,
+            releases: row.get(2)?,
+            attempts_max: row.get(3)?,
+            expires_at_ms: row.get(4)?,
+            group: row.get(5)?,
+            key: text.map(|text| Key { text, scope }),
+            correlation_id: row.get(8)?,
+            metadata: row.get(9)?,
+            priority: row.get(10)?,
+            pushed_at_ms: row.get(11)?,
+            payload: Payload::from_column(row.get_ref(12)?),
+        })
+    }
+}
+
+/// What becomes of a ready job.
+enum Turn {
+    Claimed(Claim),
+    /// It is out of the way, without a claim.
+    TurnedAway,
+    /// The queue gives no more before this time.
+    NotBefore(i64),
+}
+
+/// Claims the next jobs.
+pub(super) fn claim(work: &Work<'_>, queue: &QueueRow, options: &ClaimOptions) -> Result<Found> {
+    tick::tick(work, queue)?;
+    let mut found = Found::default();
+    if queue.is_paused {
+        return Ok(found);
+    }
+    let room = room(work, queue, options.jobs_max)?;
+    let mut turned_away = 0;
+    'look: while found.claims.len() < room && turned_away < TURNED_AWAY_MAX {
+        let candidates = next(work, queue, room - found.claims.len())?;
+        if candidates.is_empty() {
+            break;
+        }
+        for candidate in candidates {
+            match turn(work, queue, candidate, options)? {
+                Turn::Claimed(claim) => found.claims.push(claim),
+                Turn::TurnedAway => turned_away += 1,
+                Turn::NotBefore(at_ms) => {
+                    found.next_due_ms = Some(at_ms);
+                    break 'look;
+                }
+            }
+        }
+    }
+    if found.claims.is_empty() {
+        let known =
+            if turned_away < TURNED_AWAY_MAX { found.next_due_ms } else { Some(work.now_ms) };
+        found.next_due_ms = earliest(known, next_due_ms(work, queue)?);
+    }
+    Ok(found)
+}
+
+/// How many jobs may be claimed, as far as the queue's concurrency goes.
+fn room(work: &Work<'_>, queue: &QueueRow, wanted: usize) -> Result<usize> {
+    let Some(limit) = queue.settings.concurrency else { return Ok(wanted) };
+    let leased: u32 = work
+        .sql(COUNT_LEASED)?
+        .query_row(params![queue.id, limit], |row| row.get(0))
+        .map_err(|source| work.failed(source))?;
+    Ok(wanted.min(limit.saturating_sub(leased) as usize))
+}
+
+fn next(work: &Work<'_>, queue: &QueueRow, jobs_max: usize) -> Result<Vec<Candidate>> {
+    let jobs_max = i64::try_from(jobs_max).unwrap_or(i64::MAX);
+    work.sql(NEXT)?
+        .query_map(params![queue.id, jobs_max], Candidate::from_row)
+        .and_then(Iterator::collect)
+        .map_err(|source| work.failed(source))
+}
+
+fn turn(work: &Work<'_>, queue: &QueueRow, job: Candidate, options: &ClaimOptions) -> Result<Turn> {
+    if job.expires_at_ms.is_some_and(|at_ms| at_ms <= work.now_ms) {
+        tick::expired(work, queue, job.id)?;
+        return Ok(Turn::TurnedAway);
+    }
+    let mut taken = Vec::new();
+    if let (Some(group), Some(limit)) = (job.group.as_deref(), queue.settings.group_rate) {
+        match rate::look(work, queue.id, Some(group), limit)? {
+            Ok(claim) => taken.push(claim),
+            Err(at_ms) => {
+                work.sql(HOLD_OFF)?
+                    .execute(params![job.id, at_ms])
+                    .map_err(|source| work.failed(source))?;
+                return Ok(Turn::TurnedAway);
+            }
+        }
+    }
+    if let Some(limit) = queue.settings.rate {
+        match rate::look(work, queue.id, None, limit)? {
+            Ok(claim) => taken.push(claim),
+            Err(at_ms) => return Ok(Turn::NotBefore(at_ms)),
+        }
+    }
+    taken.iter().try_for_each(|claim| claim.take(work))?;
+    lease(work, queue, job, options).map(Turn::Claimed)
+}
+
+fn lease(
+    work: &Work<'_>,
+    queue: &QueueRow,
+    job: Candidate,
+    options: &ClaimOptions,
+) -> Result<Claim> {
+    let lease_ms = to_ms(options.lease.unwrap_or(queue.settings.lease));
+    let lease_until_ms = work.now_ms.saturating_add(lease_ms);
+    work.sql(LEASE)?
+        .execute(params![job.id, lease_until_ms, work.now_ms, options.worker])
+        .map_err(|source| work.failed(source))?;
+    if let Some(key) = &job.key {
+        key::claimed(work, queue.id, job.id, key)?;
+    }
+    let claim = job.claims.saturating_add(1);
+    Ok(Claim {
+        token: Token { job: job.id, claim },
+        id: job.id,
+        queue: queue.name.to_string(),
+        payload: job.payload,
+        attempt: claim.saturating_sub(job.releases),
+        attempts_max: job.attempts_max.unwrap_or(queue.settings.attempts_max),
+        priority: job.priority,
+        group: job.group,
+        correlation_id: job.correlation_id,
+        metadata: job.metadata,
+        pushed_at_ms: job.pushed_at_ms,
+        lease_until_ms,
+    })
+}
+
+/// When a lease ends or a delay is over, or a schedule comes due, whichever is first.
+fn next_due_ms(work: &Work<'_>, queue: &QueueRow) -> Result<Option<i64>> {
+    let first = |sql| -> Result<Option<i64>> {
+        let mut statement = work.sql(sql)?;
+        let mut rows = statement.query([queue.id]).map_err(|source| work.failed(source))?;
+        let row = rows.next().map_err(|source| work.failed(source))?;
+        row.map(|row| row.get(0)).transpose().map_err(|source| work.failed(source))
+    };
+    Ok(earliest(first(FIRST_LEASE_END)?, first(FIRST_DELAYED)?))
+}
+
+fn earliest(one: Option<i64>, other: Option<i64>) -> Option<i64> {
+    one.into_iter().chain(other).min()
+}
+
+/// Whether this state is one in which a job waits to be claimed.
+pub(super) fn is_waiting(state: Option<JobState>) -> bool {
+    matches!(state, Some(JobState::Ready | JobState::Delayed | JobState::Blocked))
+}
+
+/// The statements of this file.
+pub(super) const STATEMENTS: [(&str, &str); 6] = [
+    ("the next jobs", NEXT),
+    ("lease a job", LEASE),
+    ("hold a job off", HOLD_OFF),
+    ("count leases", COUNT_LEASED),
+    ("the first lease to end", FIRST_LEASE_END),
+    ("the first delay to be over", FIRST_DELAYED),
+];

@@ -1,0 +1,109 @@
+//! What the queue takes for the time.
+//!
+//! Wall-clock milliseconds, as leases and due times must mean the same to all
+//! processes and after a reboot. Wall clocks jump: `ClockWatch` notices,
+//! by the side of a clock that does not.
+//!
+//! Must never: be asked outside of a write transaction for what is stored.
+
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Instant, SystemTime};
+
+use super::job::since_epoch_ms;
+
+/// How far the wall clock may go back before leases are measured anew. Clocks
+/// that are set by the network are off by less, all the time.
+const BACK_MS: i64 = 1_000;
+
+/// The queue's clock.
+#[derive(Debug, Clone, Default)]
+pub struct Clock(Source);
+
+#[derive(Debug, Clone, Default)]
+enum Source {
+    #[default]
+    System,
+    Manual(Arc<AtomicI64>),
+}
+
+impl Clock {
+    /// The system's wall clock.
+    pub fn system() -> Self {
+        Self::default()
+    }
+
+    /// A clock that is set by hand, for tests: what it shows, and who sets it.
+    pub fn manual(start_ms: i64) -> (Self, ManualClock) {
+        let time = Arc::new(AtomicI64::new(start_ms));
+        (Self(Source::Manual(Arc::clone(&time))), ManualClock(time))
+    }
+
+    /// Milliseconds since the Unix epoch.
+    pub fn now_ms(&self) -> i64 {
+        match &self.0 {
+            Source::System => since_epoch_ms(SystemTime::now()),
+            Source::Manual(time) => time.load(Ordering::SeqCst),
+        }
+    }
+}
+
+/// Sets a [`Clock::manual`].
+#[derive(Debug, Clone)]
+pub struct ManualClock(Arc<AtomicI64>);
+
+impl ManualClock {
+    /// Sets it, forwards or backwards.
+    pub fn set_ms(&self, now_ms: i64) {
+        self.0.store(now_ms, Ordering::SeqCst);
+    }
+
+    /// Moves it on, or back.
+    pub fn advance_ms(&self, by_ms: i64) {
+        self.0.fetch_add(by_ms, Ordering::SeqCst);
+    }
+
+    /// What it shows.
+    pub fn now_ms(&self) -> i64 {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+/// Compares the wall clock with one that only goes on.
+#[derive(Debug)]
+pub(super) struct ClockWatch {
+    started: Instant,
+    /// The most that the wall clock was ahead of `started`, since it last jumped back.
+    ahead_ms: Mutex<i64>,
+}
+
+impl ClockWatch {
+    pub(super) fn new(now_ms: i64) -> Self {
+        Self { started: Instant::now(), ahead_ms: Mutex::new(now_ms) }
+    }
+
+    /// Whether the wall clock was set back since it was last asked.
+    pub(super) fn went_back(&self, now_ms: i64) -> bool {
+        let passed_ms = i64::try_from(self.started.elapsed().as_millis()).unwrap_or(i64::MAX);
+        let ahead_ms = now_ms.saturating_sub(passed_ms);
+        let mut most = self.ahead_ms.lock().unwrap_or_else(PoisonError::into_inner);
+        let went_back = ahead_ms < most.saturating_sub(BACK_MS);
+        *most = if went_back { ahead_ms } else { ahead_ms.max(*most) };
+        went_back
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_jump_back_is_one() {
+        let watch = ClockWatch::new(1_000_000);
+        assert!(!watch.went_back(1_000_000));
+        assert!(!watch.went_back(1_500_000), "forwards");
+        assert!(watch.went_back(1_400_000));
+        assert!(!watch.went_back(1_400_000), "it is told once");
+        assert!(watch.went_back(0));
+    }
+}

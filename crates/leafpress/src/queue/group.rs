@@ -1,0 +1,94 @@
+//! Ordering groups: which of their jobs may be claimed.
+//!
+//! A group has slots, one if not said otherwise. Jobs that are ready, leased or
+//! delayed (to be tried again, or not due) have one; those behind them are
+//! blocked. So a claim needs no look at groups at all.
+//!
+//! 1. At most `group_concurrency` jobs of a group have a slot, as far as that
+//!    was so when they got it.
+//! 2. While a slot is free, no job of the group is blocked.
+//! 3. Slots are given in the order of ids.
+//!
+//! Must never: look at more jobs than there are slots.
+
+use rusqlite::{OptionalExtension, params};
+
+use super::hub::{QueueRow, Work};
+use super::job::JobState;
+use crate::error::Result;
+
+const COUNT_OPEN: &str = "SELECT count(*) FROM (SELECT 1 FROM leafpress_job
+     INDEXED BY leafpress_job_open
+     WHERE queue = ?1 AND ordering_group = ?2 AND state IN (0, 1, 2) LIMIT ?3)";
+const FIRST_BLOCKED: &str = "SELECT id, due_at_ms FROM leafpress_job
+     INDEXED BY leafpress_job_blocked
+     WHERE queue = ?1 AND ordering_group = ?2 AND state = 3 ORDER BY id LIMIT 1";
+const UNBLOCK: &str =
+    "UPDATE leafpress_job SET state = ?2, changed_at_ms = ?3 WHERE id = ?1 AND state = 3";
+const BLOCKED_GROUPS: &str = "SELECT DISTINCT ordering_group FROM leafpress_job
+     INDEXED BY leafpress_job_blocked WHERE queue = ?1 AND state = 3";
+
+/// The state of a job that is to wait until `due_at_ms`, if its group lets it.
+pub(super) fn waiting_state(
+    work: &Work<'_>,
+    queue: &QueueRow,
+    group: Option<&str>,
+    due_at_ms: i64,
+) -> Result<JobState> {
+    if let Some(group) = group
+        && !has_free_slot(work, queue, group)?
+    {
+        return Ok(JobState::Blocked);
+    }
+    Ok(by_time(work, due_at_ms))
+}
+
+/// Ready, or delayed.
+pub(super) fn by_time(work: &Work<'_>, due_at_ms: i64) -> JobState {
+    if due_at_ms > work.now_ms { JobState::Delayed } else { JobState::Ready }
+}
+
+fn has_free_slot(work: &Work<'_>, queue: &QueueRow, group: &str) -> Result<bool> {
+    let slots = queue.settings.group_concurrency;
+    let open: u32 = work
+        .sql(COUNT_OPEN)?
+        .query_row(params![queue.id, group, slots], |row| row.get(0))
+        .map_err(|source| work.failed(source))?;
+    Ok(open < slots)
+}
+
+/// A job of the group may have left its slot: gives free ones to the next jobs.
+pub(super) fn fill_slots(work: &Work<'_>, queue: &QueueRow, group: &str) -> Result<()> {
+    while has_free_slot(work, queue, group)? {
+        let first = work
+            .sql(FIRST_BLOCKED)?
+            .query_row(params![queue.id, group], |row| Ok((row.get(0)?, row.get(1)?)))
+            .optional()
+            .map_err(|source| work.failed(source))?;
+        let Some((job, due_at_ms)): Option<(i64, i64)> = first else { break };
+        let state = by_time(work, due_at_ms);
+        work.sql(UNBLOCK)?
+            .execute(params![job, state.number(), work.now_ms])
+            .map_err(|source| work.failed(source))?;
+        work.ring(queue, 1);
+    }
+    Ok(())
+}
+
+/// There may be more slots now: gives them to the next jobs of all groups.
+pub(super) fn fill_all(work: &Work<'_>, queue: &QueueRow) -> Result<()> {
+    let groups: Vec<String> = work
+        .sql(BLOCKED_GROUPS)?
+        .query_map([queue.id], |row| row.get(0))
+        .and_then(Iterator::collect)
+        .map_err(|source| work.failed(source))?;
+    groups.iter().try_for_each(|group| fill_slots(work, queue, group))
+}
+
+/// The statements of this file.
+pub(super) const STATEMENTS: [(&str, &str); 4] = [
+    ("count a group's slots", COUNT_OPEN),
+    ("a group's next job", FIRST_BLOCKED),
+    ("give a slot", UNBLOCK),
+    ("groups that wait", BLOCKED_GROUPS),
+];

@@ -1,0 +1,209 @@
+//! What all queues of one writer share, and what an operation works with.
+//!
+//! The [`Hub`] goes with each transaction of the writer: it forgets what it has
+//! read when the next one begins, and wakes those who wait once it is committed.
+//! [`Work`] is one operation inside such a transaction.
+//!
+//! 1. What is read of a queue's settings is of this transaction.
+//! 2. Nobody is woken for what is not committed.
+//!
+//! Must never: keep anything of a transaction that was rolled back.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, OnceLock};
+
+use rusqlite::{CachedStatement, Connection, OptionalExtension};
+
+use super::bell::Bells;
+use super::clock::{Clock, ClockWatch};
+use super::settings::Settings;
+use crate::error::{Error, Result};
+use crate::writer::{Companion, lock};
+
+const READ_QUEUE: &str = "SELECT name, is_paused, * FROM leafpress_queue WHERE id = ?1";
+
+/// A queue as its row says.
+#[derive(Debug)]
+pub(super) struct QueueRow {
+    pub(super) id: i64,
+    pub(super) name: Arc<str>,
+    pub(super) is_paused: bool,
+    pub(super) settings: Settings,
+}
+
+/// Shared by the queues of one writer.
+#[derive(Debug)]
+pub(super) struct Hub {
+    database: PathBuf,
+    vfs: Option<String>,
+    clock: OnceLock<Clock>,
+    watch: OnceLock<ClockWatch>,
+    bells: OnceLock<Arc<Bells>>,
+    session: Mutex<Session>,
+}
+
+/// What belongs to the transaction that is open.
+#[derive(Debug, Default)]
+struct Session {
+    rows: Vec<Arc<QueueRow>>,
+    /// Whom to wake after the commit, and how many jobs there are for them.
+    rings: Vec<(Arc<str>, u32)>,
+    /// When each queue's tick was, in milliseconds.
+    ticked: Vec<(i64, i64)>,
+}
+
+impl Hub {
+    /// For the writer of this database.
+    pub(super) fn new(database: &Path, vfs: Option<&str>) -> Arc<Self> {
+        Arc::new(Self {
+            database: database.to_owned(),
+            vfs: vfs.map(str::to_owned),
+            clock: OnceLock::new(),
+            watch: OnceLock::new(),
+            bells: OnceLock::new(),
+            session: Mutex::default(),
+        })
+    }
+
+    /// Takes `clock` for the time, if nobody asked for the time before.
+    pub(super) fn set_clock(&self, clock: Clock) -> Result<()> {
+        self.clock.set(clock).map_err(|_| {
+            Error::usage("the writer's queues have a clock already: give it to the first of them")
+        })
+    }
+
+    pub(super) fn clock(&self) -> &Clock {
+        self.clock.get_or_init(Clock::system)
+    }
+
+    /// Where jobs are waited for.
+    pub(super) fn bells(&self) -> &Arc<Bells> {
+        self.bells.get_or_init(|| {
+            let clock = self.clock().clone();
+            Bells::new(&self.database, self.vfs.as_deref(), Arc::new(move || clock.now_ms()))
+        })
+    }
+
+    /// Whether the wall clock was set back since the last time.
+    pub(super) fn clock_went_back(&self, now_ms: i64) -> bool {
+        self.watch.get_or_init(|| ClockWatch::new(now_ms)).went_back(now_ms)
+    }
+
+    /// Whether this queue's tick is still to come in this millisecond.
+    pub(super) fn tick_is_due(&self, queue: i64, now_ms: i64) -> bool {
+        let mut session = lock(&self.session);
+        match session.ticked.iter_mut().find(|(ticked, _)| *ticked == queue) {
+            Some((_, at_ms)) if *at_ms == now_ms => false,
+            Some((_, at_ms)) => {
+                *at_ms = now_ms;
+                true
+            }
+            None => {
+                session.ticked.push((queue, now_ms));
+                true
+            }
+        }
+    }
+}
+
+impl Companion for Hub {
+    fn began(&self) {
+        lock(&self.session).rows.clear();
+    }
+
+    fn committed(&self) {
+        let rings = std::mem::take(&mut lock(&self.session).rings);
+        for (queue, jobs) in rings {
+            self.bells().ring(&queue, jobs);
+        }
+    }
+
+    fn not_committed(&self) {
+        *lock(&self.session) = Session::default();
+    }
+
+    fn closed(&self) {
+        if let Some(bells) = self.bells.get() {
+            bells.close();
+        }
+    }
+}
+
+/// One operation, inside of a write transaction.
+pub(super) struct Work<'c> {
+    pub(super) connection: &'c Connection,
+    /// None on a connection of the application's own.
+    pub(super) hub: Option<&'c Hub>,
+    /// The time of the operation.
+    pub(super) now_ms: i64,
+}
+
+impl<'c> Work<'c> {
+    /// An operation of the writer that `hub` goes with.
+    pub(super) fn new(connection: &'c Connection, hub: &'c Hub) -> Self {
+        Self { connection, hub: Some(hub), now_ms: hub.clock().now_ms() }
+    }
+
+    /// An operation inside a transaction on a connection of the application's own.
+    pub(super) fn outside(connection: &'c Connection) -> Self {
+        Self { connection, hub: None, now_ms: Clock::system().now_ms() }
+    }
+
+    /// A statement, compiled once.
+    pub(super) fn sql(&self, sql: &'static str) -> Result<CachedStatement<'c>> {
+        self.connection.prepare_cached(sql).map_err(|source| self.failed(source))
+    }
+
+    /// What SQLite says to a statement, as an error.
+    pub(super) fn failed(&self, source: rusqlite::Error) -> Error {
+        Error::sqlite("carry out the queue's operation", source)
+    }
+
+    /// The queue's settings, as of this transaction.
+    pub(super) fn row(&self, queue: i64) -> Result<Arc<QueueRow>> {
+        if let Some(hub) = self.hub {
+            let session = lock(&hub.session);
+            if let Some(row) = session.rows.iter().find(|row| row.id == queue) {
+                return Ok(Arc::clone(row));
+            }
+        }
+        let row = self
+            .sql(READ_QUEUE)?
+            .query_row([queue], |row| {
+                let name = row.get::<_, String>(0)?.into();
+                let (is_paused, settings) = (row.get(1)?, Settings::from_row(row)?);
+                Ok(QueueRow { id: queue, name, is_paused, settings })
+            })
+            .optional()
+            .map_err(|source| self.failed(source))?;
+        let row = Arc::new(row.ok_or_else(|| {
+            Error::usage("the queue was dropped meanwhile")
+                .to_do("open it again, which makes it anew")
+        })?);
+        if let Some(hub) = self.hub {
+            lock(&hub.session).rows.push(Arc::clone(&row));
+        }
+        Ok(row)
+    }
+
+    /// The settings were changed by this operation.
+    pub(super) fn forget_row(&self, queue: i64) {
+        if let Some(hub) = self.hub {
+            lock(&hub.session).rows.retain(|row| row.id != queue);
+        }
+    }
+
+    /// Wakes those who wait for jobs of this queue, once all is committed: there
+    /// are so many more that they could claim, or due times to look at.
+    pub(super) fn ring(&self, queue: &QueueRow, jobs: u32) {
+        let Some(hub) = self.hub else { return };
+        let mut session = lock(&hub.session);
+        match session.rings.iter_mut().find(|(name, _)| *name == queue.name) {
+            Some((_, all)) => *all = all.saturating_add(jobs),
+            None => session.rings.push((Arc::clone(&queue.name), jobs)),
+        }
+    }
+}
+
+/// The statements of this file.
+pub(super) const STATEMENTS: [(&str, &str); 1] = [("read the queue's settings", READ_QUEUE)];

@@ -1,0 +1,555 @@
+//! Jobs as they are pushed and as they are claimed: plain data.
+//!
+//! Stands between callers and the operations, which store and read it.
+//!
+//! Must never: know a database.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use serde::Serialize;
+
+use crate::error::{Error, Result};
+
+/// What a job is about. A database shows which it is by the type of the value.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Payload {
+    /// Any bytes, stored as a BLOB.
+    Bytes(Vec<u8>),
+    /// JSON, stored as TEXT.
+    Json(String),
+}
+
+impl Payload {
+    /// Any bytes.
+    pub fn bytes(bytes: impl Into<Vec<u8>>) -> Self {
+        Self::Bytes(bytes.into())
+    }
+
+    /// A value as JSON.
+    ///
+    /// # Errors
+    /// If it cannot be JSON, as a map whose keys are no text.
+    pub fn json(value: &(impl Serialize + ?Sized)) -> Result<Self> {
+        let text = serde_json::to_string(value)
+            .map_err(|source| Error::usage(format!("a payload cannot be JSON: {source}")))?;
+        Ok(Self::Json(text))
+    }
+
+    /// A text that is JSON already. It is stored as it is.
+    ///
+    /// # Errors
+    /// If it is not JSON; the message says where.
+    pub fn json_text(text: impl Into<String>) -> Result<Self> {
+        let text = text.into();
+        check_json("the payload", &text)?;
+        Ok(Self::Json(text))
+    }
+
+    /// Its bytes, JSON as text.
+    pub fn as_bytes(&self) -> &[u8] {
+        match self {
+            Self::Bytes(bytes) => bytes,
+            Self::Json(text) => text.as_bytes(),
+        }
+    }
+}
+
+impl From<&[u8]> for Payload {
+    fn from(bytes: &[u8]) -> Self {
+        Self::bytes(bytes)
+    }
+}
+
+impl From<Vec<u8>> for Payload {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self::Bytes(bytes)
+    }
+}
+
+impl From<&str> for Payload {
+    fn from(text: &str) -> Self {
+        Self::bytes(text)
+    }
+}
+
+impl From<String> for Payload {
+    fn from(text: String) -> Self {
+        Self::bytes(text)
+    }
+}
+
+fn check_json(what: &str, text: &str) -> Result<()> {
+    serde_json::from_str::<serde::de::IgnoredAny>(text)
+        .map(drop)
+        .map_err(|source| Error::usage(format!("{what} is not JSON: {source}")))
+}
+
+/// How long a unique key is held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UniqueFor {
+    /// Until the job is claimed for the first time. If it comes back unfinished,
+    /// it holds the key again, unless another job does by then.
+    Waiting,
+    /// Until the job is done, dead or removed.
+    WaitingOrRunning,
+    /// For so long from the push on, whatever becomes of the job.
+    Time(Duration),
+}
+
+/// When a job may run.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum When {
+    Now,
+    After(Duration),
+    At(i64),
+}
+
+impl When {
+    /// The time in milliseconds, if it is now `now_ms`.
+    pub(super) fn ms(self, now_ms: i64) -> i64 {
+        match self {
+            Self::Now => now_ms,
+            Self::After(delay) => now_ms.saturating_add(to_ms(delay)),
+            Self::At(at_ms) => at_ms,
+        }
+    }
+}
+
+/// A job to be pushed.
+///
+/// ```
+/// # use std::time::Duration;
+/// use leafpress::queue::{Job, UniqueFor};
+/// let job = Job::json(&("welcome", 17))?
+///     .priority(5)
+///     .delay(Duration::from_secs(60))
+///     .group("customer-17")
+///     .unique("welcome-17", UniqueFor::WaitingOrRunning);
+/// # Ok::<(), leafpress::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+#[must_use = "a job exists only once it is pushed"]
+pub struct Job {
+    pub(super) payload: Payload,
+    pub(super) priority: i32,
+    pub(super) when: When,
+    pub(super) group: Option<String>,
+    pub(super) unique: Option<(String, UniqueFor)>,
+    pub(super) attempts_max: Option<u32>,
+    pub(super) expires: Option<When>,
+    pub(super) correlation_id: Option<String>,
+    pub(super) metadata: Option<String>,
+}
+
+impl Job {
+    /// A job about `payload`.
+    pub fn new(payload: impl Into<Payload>) -> Self {
+        Self {
+            payload: payload.into(),
+            priority: 0,
+            when: When::Now,
+            group: None,
+            unique: None,
+            attempts_max: None,
+            expires: None,
+            correlation_id: None,
+            metadata: None,
+        }
+    }
+
+    /// A job about bytes.
+    pub fn bytes(bytes: impl Into<Vec<u8>>) -> Self {
+        Self::new(Payload::bytes(bytes))
+    }
+
+    /// A job about a value, as JSON.
+    ///
+    /// # Errors
+    /// As [`Payload::json`].
+    pub fn json(value: &(impl Serialize + ?Sized)) -> Result<Self> {
+        Payload::json(value).map(Self::new)
+    }
+
+    /// Jobs of a higher priority (0 if not given) are claimed first.
+    pub fn priority(mut self, priority: i32) -> Self {
+        self.priority = priority;
+        self
+    }
+
+    /// It may run so long after the push.
+    pub fn delay(mut self, delay: Duration) -> Self {
+        self.when = When::After(delay);
+        self
+    }
+
+    /// It may run from then on, by the wall clock.
+    pub fn due(mut self, at: SystemTime) -> Self {
+        self.when = When::At(since_epoch_ms(at));
+        self
+    }
+
+    /// Jobs of one group run in the order in which they were pushed, one at a time
+    /// (or as many as [`group_concurrency`](super::Settings::group_concurrency) says).
+    pub fn group(mut self, group: impl Into<String>) -> Self {
+        self.group = Some(group.into());
+        self
+    }
+
+    /// While another job of the queue holds this key, it is not pushed.
+    pub fn unique(mut self, key: impl Into<String>, scope: UniqueFor) -> Self {
+        self.unique = Some((key.into(), scope));
+        self
+    }
+
+    /// After so many attempts it is a dead letter, instead of the number that
+    /// its queue's settings say. At least 1.
+    pub fn attempts_max(mut self, attempts: u32) -> Self {
+        self.attempts_max = Some(attempts.max(1));
+        self
+    }
+
+    /// If it was not claimed so long after the push, it is a dead letter.
+    pub fn expires_in(mut self, time: Duration) -> Self {
+        self.expires = Some(When::After(time));
+        self
+    }
+
+    /// If it was not claimed by then, it is a dead letter.
+    pub fn expires(mut self, at: SystemTime) -> Self {
+        self.expires = Some(When::At(since_epoch_ms(at)));
+        self
+    }
+
+    /// What it belongs to, in the application's own words.
+    pub fn correlation_id(mut self, id: impl Into<String>) -> Self {
+        self.correlation_id = Some(id.into());
+        self
+    }
+
+    /// Whatever else should go with it, as JSON.
+    ///
+    /// # Errors
+    /// As [`Payload::json`].
+    pub fn metadata(mut self, value: &(impl Serialize + ?Sized)) -> Result<Self> {
+        let Payload::Json(text) = Payload::json(value)? else { return Ok(self) };
+        self.metadata = Some(text);
+        Ok(self)
+    }
+
+    /// The same, as a text that is JSON already.
+    ///
+    /// # Errors
+    /// If it is not JSON; the message says where.
+    pub fn metadata_json(mut self, text: impl Into<String>) -> Result<Self> {
+        let text = text.into();
+        check_json("the metadata", &text)?;
+        self.metadata = Some(text);
+        Ok(self)
+    }
+}
+
+impl<P: Into<Payload>> From<P> for Job {
+    fn from(payload: P) -> Self {
+        Self::new(payload)
+    }
+}
+
+/// What became of a push.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Pushed {
+    /// The job: the new one, or the one that holds the unique key (which may be
+    /// gone already, if the key is held for a time).
+    pub id: i64,
+    /// Whether there is a new job.
+    pub is_new: bool,
+}
+
+/// What a claim is answered for: the job, and the number of the claim. Written
+/// as `17.1`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Token {
+    /// The job.
+    pub job: i64,
+    /// Which claim of this job it is, from 1.
+    pub claim: u32,
+}
+
+impl fmt::Display for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.job, self.claim)
+    }
+}
+
+impl FromStr for Token {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let parts = text.split_once('.');
+        let token = parts.and_then(|(job, claim)| {
+            Some(Self { job: job.parse().ok()?, claim: claim.parse().ok()? })
+        });
+        token.ok_or_else(|| {
+            Error::usage(format!("'{text}' is no token: a claim gives one, such as 17.1"))
+        })
+    }
+}
+
+impl Serialize for Token {
+    fn serialize<S: serde::Serializer>(&self, to: S) -> std::result::Result<S::Ok, S::Error> {
+        to.collect_str(self)
+    }
+}
+
+/// A job in somebody's hands, until its lease ends.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Claim {
+    /// What to ack, nack or extend it with.
+    pub token: Token,
+    /// The job.
+    pub id: i64,
+    /// Its queue.
+    pub queue: String,
+    /// What it is about.
+    pub payload: Payload,
+    /// Which attempt this is, from 1.
+    pub attempt: u32,
+    /// How many there are at most.
+    pub attempts_max: u32,
+    /// Its priority.
+    pub priority: i32,
+    /// Its ordering group.
+    pub group: Option<String>,
+    /// What it belongs to.
+    pub correlation_id: Option<String>,
+    /// What goes with it, as JSON.
+    pub metadata: Option<String>,
+    /// When it was pushed, in milliseconds since the Unix epoch.
+    pub pushed_at_ms: i64,
+    /// When the lease ends: whoever acks later comes too late.
+    pub lease_until_ms: i64,
+}
+
+/// What is wanted of a claim.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[must_use]
+pub struct ClaimOptions {
+    pub(super) jobs_max: usize,
+    pub(super) lease: Option<Duration>,
+    pub(super) wait: Option<Duration>,
+    pub(super) worker: Option<String>,
+}
+
+impl Default for ClaimOptions {
+    fn default() -> Self {
+        Self { jobs_max: 1, lease: None, wait: None, worker: None }
+    }
+}
+
+impl ClaimOptions {
+    /// One job, without waiting, for the lease that the queue's settings say.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// So many jobs at most, if there are so many.
+    pub fn jobs_max(mut self, jobs: usize) -> Self {
+        self.jobs_max = jobs;
+        self
+    }
+
+    /// For so long they are nobody else's.
+    pub fn lease(mut self, lease: Duration) -> Self {
+        self.lease = Some(lease);
+        self
+    }
+
+    /// If there is none, waits so long for one. `Duration::MAX` waits for ever.
+    pub fn wait(mut self, wait: Duration) -> Self {
+        self.wait = Some(wait);
+        self
+    }
+
+    /// Who claims, as it is to be seen in the job's history.
+    pub fn worker(mut self, name: impl Into<String>) -> Self {
+        self.worker = Some(name.into());
+        self
+    }
+}
+
+/// How a job is given back that did not succeed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[must_use]
+pub struct Nack {
+    pub(super) error: Option<String>,
+    pub(super) delay: Option<Duration>,
+}
+
+impl Nack {
+    /// To be tried again after the queue's backoff.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Why it did not succeed.
+    pub fn error(mut self, error: impl Into<String>) -> Self {
+        self.error = Some(error.into());
+        self
+    }
+
+    /// To be tried again after so long.
+    pub fn delay(mut self, delay: Duration) -> Self {
+        self.delay = Some(delay);
+        self
+    }
+}
+
+/// What becomes of a job that was given back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Retry {
+    /// It may run again.
+    At {
+        /// From then on, in milliseconds since the Unix epoch.
+        due_at_ms: i64,
+    },
+    /// That was its last attempt.
+    Dead,
+}
+
+/// Why a token is no good any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum LeaseLost {
+    /// The lease has ended. The job was not claimed again so far.
+    Expired,
+    /// The lease has ended, and somebody claimed the job again.
+    ClaimedAgain,
+    /// The job is done, dead or removed.
+    Settled,
+    /// The job was given back with this token.
+    GivenBack,
+}
+
+impl fmt::Display for LeaseLost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Expired => "its lease has ended",
+            Self::ClaimedAgain => "its lease had ended, and it was claimed again",
+            Self::Settled => "it is done, dead or removed",
+            Self::GivenBack => "it was given back already",
+        })
+    }
+}
+
+/// Where a job stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum JobState {
+    /// It may be claimed.
+    Ready,
+    /// Somebody has it.
+    Leased,
+    /// It waits for its time.
+    Delayed,
+    /// It waits for its group.
+    Blocked,
+    /// It was acked, and is kept for a while.
+    Done,
+    /// A dead letter.
+    Dead,
+}
+
+impl JobState {
+    /// All of them, in the order of their numbers in the table.
+    pub const ALL: [Self; 6] =
+        [Self::Ready, Self::Leased, Self::Delayed, Self::Blocked, Self::Done, Self::Dead];
+
+    /// Its number in the table.
+    pub fn number(self) -> i64 {
+        self as i64
+    }
+
+    /// The state of that number, if there is one.
+    pub fn from_number(number: i64) -> Option<Self> {
+        Self::ALL.get(usize::try_from(number).ok()?).copied()
+    }
+
+    /// Its name, as in the view and in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Ready => "ready",
+            Self::Leased => "leased",
+            Self::Delayed => "delayed",
+            Self::Blocked => "blocked",
+            Self::Done => "done",
+            Self::Dead => "dead",
+        }
+    }
+}
+
+impl fmt::Display for JobState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for JobState {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        Self::ALL.into_iter().find(|state| state.name() == text).ok_or_else(|| {
+            Error::usage(format!(
+                "'{text}' is no state of a job: ready, leased, delayed, blocked, done, dead"
+            ))
+        })
+    }
+}
+
+/// Whole milliseconds, as many as there can be.
+pub(super) fn to_ms(time: Duration) -> i64 {
+    i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// Milliseconds since the Unix epoch.
+pub(super) fn since_epoch_ms(at: SystemTime) -> i64 {
+    match at.duration_since(UNIX_EPOCH) {
+        Ok(after) => to_ms(after),
+        Err(before) => to_ms(before.duration()).saturating_neg(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_read_as_they_are_written() {
+        let token = Token { job: 17, claim: 2 };
+        assert_eq!(token.to_string().parse::<Token>().expect("a token"), token);
+        for text in ["", "17", "17.", ".1", "17.1.1", "17.-1", "x.1", "99999999999999999999.1"] {
+            assert!(text.parse::<Token>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn states_have_one_number_and_one_name_each() {
+        for state in JobState::ALL {
+            assert_eq!(JobState::from_number(state.number()), Some(state));
+            assert_eq!(state.name().parse::<JobState>().expect("a state"), state);
+        }
+        assert_eq!(JobState::from_number(6), None);
+        assert_eq!(JobState::from_number(-1), None);
+    }
+
+    #[test]
+    fn json_is_checked_early_and_says_where() {
+        assert_eq!(Payload::json(&[1, 2]).expect("JSON"), Payload::Json("[1,2]".to_owned()));
+        let error = Payload::json_text("{\"a\": }").expect_err("no JSON").to_string();
+        assert!(error.contains("line 1 column 7"), "{error}");
+        assert!(Job::bytes("x").metadata_json("{").is_err());
+    }
+}

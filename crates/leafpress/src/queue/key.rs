@@ -1,0 +1,132 @@
+//! Unique keys: who holds one, and until when.
+//!
+//! 1. A key of a queue is held by one job at most; the table's primary key sees
+//!    to that.
+//! 2. A job that holds a key for as long as it waits or runs still exists.
+//!
+//! Must never: let a job be lost over a key; who comes back and finds it taken
+//! goes without.
+
+use rusqlite::{OptionalExtension, params};
+
+use super::hub::Work;
+use super::job::UniqueFor;
+use crate::error::Result;
+
+const HOLDER: &str = "SELECT job FROM leafpress_key WHERE queue = ?1 AND key = ?2
+     AND (until_ms IS NULL OR until_ms > ?3)";
+const HOLD: &str = "INSERT OR REPLACE INTO leafpress_key(queue, key, job, scope, until_ms)
+     VALUES (?1, ?2, ?3, ?4, ?5)";
+const HOLD_AGAIN: &str = "INSERT OR IGNORE INTO leafpress_key(queue, key, job, scope)
+     VALUES (?1, ?2, ?3, ?4)";
+const RELEASE: &str = "DELETE FROM leafpress_key WHERE queue = ?1 AND key = ?2 AND job = ?3";
+const PURGE: &str = "DELETE FROM leafpress_key WHERE (queue, key) IN (
+     SELECT queue, key FROM leafpress_key INDEXED BY leafpress_key_until
+     WHERE queue = ?1 AND until_ms IS NOT NULL AND until_ms <= ?2 LIMIT ?3)";
+
+/// How long a key is held, as its number in the tables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Scope {
+    Waiting,
+    WaitingOrRunning,
+    Time,
+}
+
+impl Scope {
+    pub(super) fn number(self) -> i64 {
+        self as i64
+    }
+
+    /// Of a number in a table; what is none is for a time, which nothing releases early.
+    pub(super) fn from_number(number: i64) -> Self {
+        match number {
+            0 => Self::Waiting,
+            1 => Self::WaitingOrRunning,
+            _ => Self::Time,
+        }
+    }
+}
+
+impl From<UniqueFor> for Scope {
+    fn from(unique: UniqueFor) -> Self {
+        match unique {
+            UniqueFor::Waiting => Self::Waiting,
+            UniqueFor::WaitingOrRunning => Self::WaitingOrRunning,
+            UniqueFor::Time(_) => Self::Time,
+        }
+    }
+}
+
+/// A job's own key.
+#[derive(Debug, Clone)]
+pub(super) struct Key {
+    pub(super) text: String,
+    pub(super) scope: Scope,
+}
+
+/// The job that holds this key now, if one does.
+pub(super) fn holder(work: &Work<'_>, queue: i64, key: &str) -> Result<Option<i64>> {
+    work.sql(HOLDER)?
+        .query_row(params![queue, key, work.now_ms], |row| row.get(0))
+        .optional()
+        .map_err(|source| work.failed(source))
+}
+
+/// Gives the key to a new job; nobody holds it.
+pub(super) fn hold(
+    work: &Work<'_>,
+    queue: i64,
+    job: i64,
+    key: &Key,
+    until_ms: Option<i64>,
+) -> Result<()> {
+    work.sql(HOLD)?
+        .execute(params![queue, key.text, job, key.scope.number(), until_ms])
+        .map(drop)
+        .map_err(|source| work.failed(source))
+}
+
+/// A job is claimed.
+pub(super) fn claimed(work: &Work<'_>, queue: i64, job: i64, key: &Key) -> Result<()> {
+    if key.scope == Scope::Waiting { release(work, queue, job, key) } else { Ok(()) }
+}
+
+/// A job waits again.
+pub(super) fn waits_again(work: &Work<'_>, queue: i64, job: i64, key: &Key) -> Result<()> {
+    if key.scope == Scope::Time {
+        return Ok(());
+    }
+    work.sql(HOLD_AGAIN)?
+        .execute(params![queue, key.text, job, key.scope.number()])
+        .map(drop)
+        .map_err(|source| work.failed(source))
+}
+
+/// A job is done, dead or removed.
+pub(super) fn ended(work: &Work<'_>, queue: i64, job: i64, key: &Key) -> Result<()> {
+    if key.scope == Scope::Time { Ok(()) } else { release(work, queue, job, key) }
+}
+
+fn release(work: &Work<'_>, queue: i64, job: i64, key: &Key) -> Result<()> {
+    work.sql(RELEASE)?
+        .execute(params![queue, key.text, job])
+        .map(drop)
+        .map_err(|source| work.failed(source))
+}
+
+/// Takes away keys whose time is over, so many at most.
+pub(super) fn purge(work: &Work<'_>, queue: i64, keys_max: u32) -> Result<()> {
+    work.sql(PURGE)?
+        .execute(params![queue, work.now_ms, keys_max])
+        .map(drop)
+        .map_err(|source| work.failed(source))
+}
+
+/// The statements of this file.
+pub(super) const STATEMENTS: [(&str, &str); 5] = [
+    ("who holds a key", HOLDER),
+    ("hold a key", HOLD),
+    ("hold a key again", HOLD_AGAIN),
+    ("release a key", RELEASE),
+    ("purge keys", PURGE),
+];

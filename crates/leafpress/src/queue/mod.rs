@@ -1,0 +1,548 @@
+//! Durable jobs in a table: no server, any number of processes, nothing lost.
+//!
+//! ```
+//! # let folder = tempfile::tempdir().unwrap();
+//! # let path = folder.path().join("app.db");
+//! use leafpress::queue::{Job, Queue};
+//! use leafpress::writer::Writer;
+//!
+//! let writer = Writer::builder(&path).open()?;
+//! let mail = Queue::open(&writer, "mail")?;
+//!
+//! // On disk when this returns.
+//! mail.push(Job::json(&("welcome", "ann@example.org"))?)?;
+//!
+//! // A claim is a lease: if this process dies, the job comes again.
+//! while let Some(claim) = mail.claim()? {
+//!     println!("{:?}", claim.payload);
+//!     mail.ack(claim.token)?;
+//! }
+//! # Ok::<(), leafpress::Error>(())
+//! ```
+//!
+//! A job that belongs to a row exists exactly if that row does:
+//!
+//! ```
+//! # let folder = tempfile::tempdir().unwrap();
+//! # let path = folder.path().join("app.db");
+//! # use leafpress::queue::{Job, Queue};
+//! # use leafpress::writer::Writer;
+//! # let writer = Writer::builder(&path).open()?;
+//! # writer.execute_batch("CREATE TABLE customer(name TEXT)")?;
+//! # let mail = Queue::open(&writer, "mail")?;
+//! let queue = mail.clone();
+//! writer.transaction(move |tx| {
+//!     tx.execute("INSERT INTO customer VALUES (?1)", ["Ann"])?;
+//!     queue.push_in(tx, Job::json(&("welcome", "Ann"))?)
+//! })?;
+//! # assert!(mail.claim()?.is_some());
+//! # Ok::<(), leafpress::Error>(())
+//! ```
+//!
+//! ```text
+//! push ─► ready ──claim──► leased ──ack──► done (kept for a time, or gone)
+//!   │      ▲ ▲               │ └─fail, or no attempts left─► dead
+//!   │      │ └── lease ended,┤
+//!   │      │     release     └─nack─► delayed ─┐
+//!   ├─► delayed ── due ─┘ ◄────────────────────┘
+//!   └─► blocked ── the group's turn ─► ready
+//! ```
+//!
+//! 1. At least once: a job that was pushed is delivered until it is acked, dead or
+//!    removed, whoever dies meanwhile.
+//! 2. A job that was acked is never delivered again.
+//! 3. What push has answered is as durable as the writer's profile promises.
+//! 4. Jobs of an ordering group run in the order of their pushes.
+//! 5. No two jobs hold one unique key at a time.
+//!
+//! The operations are plain functions over [`Work`](hub::Work), one file each:
+//! `push`, `claim`, `settle` (ack, nack, fail, release, extend), and `tick` for
+//! what time does. `group`, `key` and `rate` keep their part of the tables right.
+//! Each operation is one call of the [`Writer`], and so shares commits with all
+//! others.
+//!
+//! Must never: deliver what is not committed, or rely on the clocks of processes
+//! to agree for anything but when.
+
+mod bell;
+mod claim;
+mod clock;
+mod group;
+mod hub;
+mod job;
+mod key;
+mod push;
+mod rate;
+mod schema;
+mod settings;
+mod settle;
+mod tick;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rusqlite::{Connection, OptionalExtension};
+
+pub use self::clock::{Clock, ManualClock};
+pub use self::job::{
+    Claim, ClaimOptions, Job, JobState, LeaseLost, Nack, Payload, Pushed, Retry, Token, UniqueFor,
+};
+pub use self::settings::{Backoff, Rate, Settings};
+
+use self::bell::Woken;
+use self::claim::Found;
+use self::hub::{Hub, QueueRow, Work};
+use self::job::to_ms;
+use self::settle::JobRow;
+use crate::error::{Error, ErrorKind, Result};
+use crate::writer::{Ticket, Transaction, Writer};
+
+const FIND_QUEUE: &str = "SELECT id FROM leafpress_queue WHERE name = ?1";
+
+/// One named queue of a database. Clones are the same queue; any number of
+/// threads and processes may use it.
+#[derive(Debug, Clone)]
+pub struct Queue {
+    writer: Writer,
+    hub: Arc<Hub>,
+    id: i64,
+    name: Arc<str>,
+}
+
+/// Opens a [`Queue`].
+#[must_use = "nothing is opened before `open`"]
+pub struct QueueBuilder {
+    writer: Writer,
+    name: String,
+    change: Option<SettingsChange>,
+    clock: Option<Clock>,
+    must_exist: bool,
+}
+
+type SettingsChange = Box<dyn FnMut(&mut Settings) + Send>;
+
+impl QueueBuilder {
+    /// Changes the queue's settings as it is opened. They stand in the database and
+    /// hold for all processes.
+    pub fn settings(mut self, change: impl FnMut(&mut Settings) + Send + 'static) -> Self {
+        self.change = Some(Box::new(change));
+        self
+    }
+
+    /// Takes this for the time; for tests. All queues of a writer have one clock.
+    pub fn clock(mut self, clock: Clock) -> Self {
+        self.clock = Some(clock);
+        self
+    }
+
+    /// Does not make the queue if it is missing.
+    pub fn must_exist(mut self) -> Self {
+        self.must_exist = true;
+        self
+    }
+
+    /// Opens the queue, and makes it (and its tables) if it is missing.
+    ///
+    /// # Errors
+    /// If the tables are of a later version than this code knows, if the settings
+    /// are unusable, or if the queue is missing and must not be. Nothing is changed then.
+    pub fn open(self) -> Result<Queue> {
+        let Self { writer, name, mut change, clock, must_exist } = self;
+        if name.is_empty() {
+            return Err(Error::usage("a queue needs a name").on_disk("nothing was changed"));
+        }
+        let hub = writer.companion(Hub::new)?;
+        if let Some(clock) = clock {
+            hub.set_clock(clock)?;
+        }
+        let (inner, wanted) = (Arc::clone(&hub), name.clone());
+        let id = writer.own(move |connection| {
+            let work = Work::new(connection, &inner);
+            let id = find_or_make(&work, &wanted, must_exist)?;
+            if let Some(change) = &mut change {
+                configure(&work, id, change)?;
+            }
+            tick::measure_from_now(&work)?;
+            Ok(id)
+        })?;
+        Ok(Queue { writer, hub, id, name: name.into() })
+    }
+}
+
+fn find_or_make(work: &Work<'_>, name: &str, must_exist: bool) -> Result<i64> {
+    if must_exist && schema::version(work.connection)? == 0 {
+        return Err(no_such_queue(name));
+    }
+    schema::bring_up(work.connection)?;
+    if let Some(id) = find_queue(work, name)? {
+        return Ok(id);
+    }
+    if must_exist {
+        return Err(no_such_queue(name));
+    }
+    work.sql("INSERT INTO leafpress_queue(name) VALUES (?1)")?
+        .execute([name])
+        .map_err(|source| work.failed(source))?;
+    Ok(work.connection.last_insert_rowid())
+}
+
+fn find_queue(work: &Work<'_>, name: &str) -> Result<Option<i64>> {
+    work.sql(FIND_QUEUE)?
+        .query_row([name], |row| row.get(0))
+        .optional()
+        .map_err(|source| work.failed(source))
+}
+
+fn no_such_queue(name: &str) -> Error {
+    Error::usage(format!("there is no queue '{name}' in this database"))
+        .on_disk("nothing was changed")
+        .to_do("open it without must_exist, or push to it, which makes it")
+}
+
+fn configure(
+    work: &Work<'_>,
+    queue: i64,
+    change: &mut (impl FnMut(&mut Settings) + ?Sized),
+) -> Result<Settings> {
+    let before = work.row(queue)?;
+    let mut settings = before.settings.clone();
+    change(&mut settings);
+    settings.check()?;
+    if settings != before.settings {
+        settings.store(work.connection, queue).map_err(|source| work.failed(source))?;
+        work.forget_row(queue);
+        let row = work.row(queue)?;
+        if settings.group_concurrency > before.settings.group_concurrency {
+            group::fill_all(work, &row)?;
+        }
+        // Limits may be wider, and sleepers must look at due times again.
+        work.ring(&row, u32::MAX);
+    }
+    Ok(settings)
+}
+
+impl Queue {
+    /// The queue of this name in the writer's database; it is made if it is missing.
+    ///
+    /// # Errors
+    /// As [`QueueBuilder::open`].
+    pub fn open(writer: &Writer, name: &str) -> Result<Self> {
+        Self::builder(writer, name).open()
+    }
+
+    /// How the queue of this name is to be opened.
+    pub fn builder(writer: &Writer, name: &str) -> QueueBuilder {
+        QueueBuilder {
+            writer: writer.clone(),
+            name: name.to_owned(),
+            change: None,
+            clock: None,
+            must_exist: false,
+        }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The writer that carries out its operations.
+    pub fn writer(&self) -> &Writer {
+        &self.writer
+    }
+
+    /// What it does by itself, as the database says now.
+    ///
+    /// # Errors
+    /// If the database cannot be read.
+    pub fn settings(&self) -> Result<Settings> {
+        self.work(|work, queue| Ok(work.row(queue)?.settings.clone()))
+    }
+
+    /// Changes its settings, for all processes. Jobs that are under way keep the
+    /// lease that they have. `change` may be called again.
+    ///
+    /// # Errors
+    /// If they would make the queue unusable: they stay as they were.
+    pub fn configure(
+        &self,
+        mut change: impl FnMut(&mut Settings) + Send + 'static,
+    ) -> Result<Settings> {
+        self.work(move |work, queue| configure(work, queue, &mut change))
+    }
+
+    /// Pushes a job and waits until it is on disk.
+    ///
+    /// # Errors
+    /// As [`Writer::execute`]. There is no job then, but after
+    /// [`OutcomeUnknown`](ErrorKind::OutcomeUnknown), when nobody knows; with a
+    /// unique key it can be pushed again without harm.
+    pub fn push(&self, job: impl Into<Job>) -> Result<Pushed> {
+        let job = job.into();
+        self.work(move |work, queue| push::insert(work, &*work.row(queue)?, &job))
+    }
+
+    /// As [`push`](Self::push), without waiting: the ticket is answered once the job is on disk.
+    ///
+    /// # Errors
+    /// If the writer is closed.
+    pub fn submit_push(&self, job: impl Into<Job>) -> Result<Ticket<Pushed>> {
+        let job = job.into();
+        let (hub, queue) = (Arc::clone(&self.hub), self.id);
+        self.writer.submit_own(move |connection| {
+            let work = Work::new(connection, &hub);
+            push::insert(&work, &*work.row(queue)?, &job)
+        })
+    }
+
+    /// Pushes all of these jobs, in order, or none of them.
+    ///
+    /// # Errors
+    /// As [`push`](Self::push): none of them is there.
+    pub fn push_many(&self, jobs: impl IntoIterator<Item = Job>) -> Result<Vec<Pushed>> {
+        let jobs: Vec<Job> = jobs.into_iter().collect();
+        self.work(move |work, queue| {
+            let row = work.row(queue)?;
+            jobs.iter().map(|job| push::insert(work, &row, job)).collect()
+        })
+    }
+
+    /// Pushes a job inside a transaction of the same [`Writer`]: it exists exactly
+    /// if all else that the closure does is committed.
+    ///
+    /// # Errors
+    /// If the transaction is one of another writer, or SQLite refuses. Give the
+    /// error on from the closure to undo all.
+    pub fn push_in(&self, transaction: &Transaction<'_>, job: impl Into<Job>) -> Result<Pushed> {
+        let job = job.into();
+        transaction.own(&self.hub, |connection| {
+            let work = Work::new(connection, &self.hub);
+            push::insert(&work, &*work.row(self.id)?, &job)
+        })
+    }
+
+    /// Pushes a job on a connection of the application's own, inside a transaction
+    /// that it has begun there (best with BEGIN IMMEDIATE). The queue must exist.
+    /// Waiters see the job within a second, or at once if [`ring`](Self::ring) is
+    /// called after the commit.
+    ///
+    /// # Errors
+    /// If no transaction is open, if there is no such queue, or SQLite refuses; what
+    /// the transaction did before stays in it.
+    pub fn push_on(connection: &Connection, queue: &str, job: impl Into<Job>) -> Result<Pushed> {
+        if connection.is_autocommit() {
+            return Err(Error::usage("no transaction is open on this connection")
+                .on_disk("nothing was changed")
+                .to_do("begin one, or use `push`, which has its own"));
+        }
+        let work = Work::outside(connection);
+        if schema::version(connection)? == 0 {
+            return Err(no_such_queue(queue));
+        }
+        schema::bring_up(connection)?;
+        let id = find_queue(&work, queue)?.ok_or_else(|| no_such_queue(queue))?;
+        push::insert(&work, &*work.row(id)?, &job.into())
+    }
+
+    /// Tells those who wait, in all processes, to look for jobs: after a commit
+    /// that leafpress did not see.
+    pub fn ring(&self) {
+        self.hub.bells().ring(&self.name, u32::MAX);
+    }
+
+    /// Claims the next job, if there is one, for the lease that the settings say.
+    ///
+    /// # Errors
+    /// As [`Writer::execute`]: nothing is claimed then. (If the outcome is unknown
+    /// and it was, the job comes again after its lease.)
+    pub fn claim(&self) -> Result<Option<Claim>> {
+        Ok(self.claim_with(&ClaimOptions::new())?.pop())
+    }
+
+    /// Claims jobs; waits for one if asked to. What it gives may be fewer than
+    /// wanted, and is none only if there is none (or not in time).
+    ///
+    /// # Errors
+    /// As [`claim`](Self::claim); [`Stopped`](ErrorKind::Stopped) if the writer is
+    /// closed while it waits.
+    pub fn claim_with(&self, options: &ClaimOptions) -> Result<Vec<Claim>> {
+        if options.jobs_max == 0 {
+            return Ok(Vec::new());
+        }
+        if options.lease.is_some_and(|lease| to_ms(lease) == 0) {
+            return Err(Error::usage("a lease of at least a millisecond is needed"));
+        }
+        let Some(wait) = options.wait.filter(|wait| !wait.is_zero()) else {
+            return Ok(self.look(options)?.claims);
+        };
+        // Too far away for the clock is never.
+        let deadline = Instant::now().checked_add(wait);
+        let found = self.look(options)?;
+        if !found.claims.is_empty() {
+            return Ok(found.claims);
+        }
+        // From here on no ring is missed, so it must look once more.
+        let mut waiter = self.hub.bells().waiter(&self.name)?;
+        loop {
+            let found = self.look(options)?;
+            if !found.claims.is_empty() {
+                return Ok(found.claims);
+            }
+            match waiter.wait(found.next_due_ms, deadline) {
+                Woken::Look => {}
+                Woken::TimedOut => return Ok(Vec::new()),
+                Woken::Closed => return Err(Error::stopped("it was closed")),
+            }
+        }
+    }
+
+    fn look(&self, options: &ClaimOptions) -> Result<Found> {
+        let options = options.clone();
+        self.work(move |work, queue| claim::claim(work, &*work.row(queue)?, &options))
+    }
+
+    /// The job is done: it is never delivered again.
+    ///
+    /// # Errors
+    /// [`LeaseLost`](ErrorKind::LeaseLost) if the token is no good any more, and
+    /// as [`Writer::execute`]. Nothing is changed then; if the outcome is unknown,
+    /// the job may come again.
+    pub fn ack(&self, token: Token) -> Result<()> {
+        self.settle(token, |work, queue, job| settle::ack(work, queue, job, None))
+    }
+
+    /// The job is done, and this is what came out; it is kept as long as
+    /// [`keep_done`](Settings::keep_done) says.
+    ///
+    /// # Errors
+    /// As [`ack`](Self::ack).
+    pub fn ack_with(&self, token: Token, result: impl Into<Payload>) -> Result<()> {
+        let result = result.into();
+        self.settle(token, move |work, queue, job| settle::ack(work, queue, job, Some(&result)))
+    }
+
+    /// Acks many jobs in one transaction, each answered for itself, in order.
+    ///
+    /// # Errors
+    /// As [`Writer::execute`]: then none is acked. A token that is no good is an
+    /// error in its place only.
+    pub fn ack_many(&self, tokens: &[Token]) -> Result<Vec<Result<()>>> {
+        self.settle_many(tokens, |work, queue, job| settle::ack(work, queue, job, None))
+    }
+
+    /// The job did not succeed: it is tried again after a while, or is a dead letter
+    /// if that was its last attempt.
+    ///
+    /// # Errors
+    /// As [`ack`](Self::ack).
+    pub fn nack(&self, token: Token, nack: Nack) -> Result<Retry> {
+        let chance = fastrand::f64();
+        self.settle(token, move |work, queue, job| settle::nack(work, queue, job, &nack, chance))
+    }
+
+    /// The job is hopeless: it is a dead letter, with this reason.
+    ///
+    /// # Errors
+    /// As [`ack`](Self::ack).
+    pub fn fail(&self, token: Token, reason: &str) -> Result<()> {
+        let reason = reason.to_owned();
+        self.settle(token, move |work, queue, job| settle::fail(work, queue, job, &reason))
+    }
+
+    /// The job is given back, for somebody else, at once; that was no attempt.
+    ///
+    /// # Errors
+    /// As [`ack`](Self::ack).
+    pub fn release(&self, token: Token) -> Result<()> {
+        self.settle(token, settle::release)
+    }
+
+    /// The lease ends so long after now; when that is, in milliseconds since the Unix epoch.
+    ///
+    /// # Errors
+    /// As [`ack`](Self::ack).
+    pub fn extend(&self, token: Token, lease: Duration) -> Result<i64> {
+        self.settle(token, extend_by(lease)?)
+    }
+
+    /// Extends many leases in one transaction, each answered for itself, in order.
+    ///
+    /// # Errors
+    /// As [`ack_many`](Self::ack_many).
+    pub fn extend_many(&self, tokens: &[Token], lease: Duration) -> Result<Vec<Result<i64>>> {
+        self.settle_many(tokens, extend_by(lease)?)
+    }
+
+    /// Does something with a job that this token is good for.
+    fn settle<T: Send + 'static>(
+        &self,
+        token: Token,
+        mut run: impl FnMut(&Work<'_>, &QueueRow, &JobRow) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        self.work(move |work, _| match settle::check(work, token)? {
+            Ok(job) => run(work, &*work.row(job.queue)?, &job),
+            Err(why) => Err(lease_lost(token, why)),
+        })
+    }
+
+    fn settle_many<T: Send + 'static>(
+        &self,
+        tokens: &[Token],
+        mut run: impl FnMut(&Work<'_>, &QueueRow, &JobRow) -> Result<T> + Send + 'static,
+    ) -> Result<Vec<Result<T>>> {
+        let tokens = tokens.to_owned();
+        self.work(move |work, _| {
+            let each = tokens.iter().map(|&token| match settle::check(work, token)? {
+                Ok(job) => run(work, &*work.row(job.queue)?, &job).map(Ok),
+                Err(why) => Ok(Err(lease_lost(token, why))),
+            });
+            each.collect()
+        })
+    }
+
+    /// Carries out an operation as one call of the writer. An error undoes all of it.
+    fn work<T: Send + 'static>(
+        &self,
+        mut run: impl FnMut(&Work<'_>, i64) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let (hub, queue) = (Arc::clone(&self.hub), self.id);
+        self.writer.own(move |connection| run(&Work::new(connection, &hub), queue))
+    }
+}
+
+fn extend_by(
+    lease: Duration,
+) -> Result<impl FnMut(&Work<'_>, &QueueRow, &JobRow) -> Result<i64> + Send + 'static> {
+    let lease_ms = to_ms(lease);
+    if lease_ms == 0 {
+        return Err(Error::usage("a lease of at least a millisecond is needed")
+            .to_do("to give a job back, use `release`"));
+    }
+    Ok(move |work: &Work<'_>, _: &QueueRow, job: &JobRow| settle::extend(work, job, lease_ms))
+}
+
+fn lease_lost(token: Token, why: LeaseLost) -> Error {
+    Error::from(ErrorKind::LeaseLost { token, why })
+        .on_disk("nothing of this call")
+        .to_do("take it that the job may be done by somebody else too; a longer lease, or `extend` while it runs, avoids that")
+}
+
+/// The SQL of all operations that are run all the time, by name: for tests of
+/// their query plans.
+#[doc(hidden)]
+pub fn statements() -> Vec<(&'static str, &'static str)> {
+    let all: [&[(&str, &str)]; 8] = [
+        &[("find a queue", FIND_QUEUE)],
+        &hub::STATEMENTS,
+        &push::STATEMENTS,
+        &claim::STATEMENTS,
+        &settle::STATEMENTS,
+        &tick::STATEMENTS,
+        &[group::STATEMENTS.as_slice(), key::STATEMENTS.as_slice()].concat(),
+        &rate::STATEMENTS,
+    ];
+    all.concat()
+}
+
+#[cfg(test)]
+mod tests;

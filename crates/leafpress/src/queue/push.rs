@@ -1,0 +1,89 @@
+//! Push: a job comes to be, or its key is held already.
+//!
+//! Must never: leave a job without its key, or a key without its job; both are
+//! in one transaction.
+
+use rusqlite::params;
+use rusqlite::types::{ToSqlOutput, ValueRef};
+
+use super::group;
+use super::hub::{QueueRow, Work};
+use super::job::{Job, JobState, Payload, Pushed, UniqueFor, to_ms};
+use super::key::{self, Key};
+use crate::error::Result;
+
+const INSERT: &str = "INSERT INTO leafpress_job(queue, state, priority, due_at_ms, changed_at_ms,
+         pushed_at_ms, claims, releases, attempts_max, expires_at_ms, ordering_group, unique_key,
+         unique_scope, unique_until_ms, correlation_id, metadata, payload)
+     VALUES (?1, ?2, ?3, ?4, ?5, ?5, 0, 0, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)";
+
+impl rusqlite::ToSql for Payload {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(ToSqlOutput::Borrowed(match self {
+            Self::Bytes(bytes) => ValueRef::Blob(bytes),
+            Self::Json(text) => ValueRef::Text(text.as_bytes()),
+        }))
+    }
+}
+
+impl Payload {
+    /// Of a column; people may have put anything there.
+    pub(super) fn from_column(value: ValueRef<'_>) -> Self {
+        match value {
+            ValueRef::Null => Self::Bytes(Vec::new()),
+            ValueRef::Integer(number) => Self::Json(number.to_string()),
+            ValueRef::Real(number) => Self::Json(number.to_string()),
+            ValueRef::Blob(bytes) => Self::Bytes(bytes.to_owned()),
+            ValueRef::Text(text) => match std::str::from_utf8(text) {
+                Ok(text) => Self::Json(text.to_owned()),
+                Err(_) => Self::Bytes(text.to_owned()),
+            },
+        }
+    }
+}
+
+/// Pushes a job, unless its unique key is held.
+pub(super) fn insert(work: &Work<'_>, queue: &QueueRow, job: &Job) -> Result<Pushed> {
+    let unique = job.unique.as_ref();
+    if let Some((key, _)) = unique
+        && let Some(id) = key::holder(work, queue.id, key)?
+    {
+        return Ok(Pushed { id, is_new: false });
+    }
+    let due_at_ms = job.when.ms(work.now_ms);
+    let state = group::waiting_state(work, queue, job.group.as_deref(), due_at_ms)?;
+    let key = unique.map(|(text, scope)| Key { text: text.clone(), scope: (*scope).into() });
+    let until_ms = unique.and_then(|(_, scope)| match scope {
+        UniqueFor::Time(time) => Some(work.now_ms.saturating_add(to_ms(*time))),
+        UniqueFor::Waiting | UniqueFor::WaitingOrRunning => None,
+    });
+    work.sql(INSERT)?
+        .execute(params![
+            queue.id,
+            state.number(),
+            job.priority,
+            due_at_ms,
+            work.now_ms,
+            job.attempts_max,
+            job.expires.map(|expires| expires.ms(work.now_ms)),
+            job.group,
+            key.as_ref().map(|key| &key.text),
+            key.as_ref().map(|key| key.scope.number()),
+            until_ms,
+            job.correlation_id,
+            job.metadata,
+            job.payload,
+        ])
+        .map_err(|source| work.failed(source))?;
+    let id = work.connection.last_insert_rowid();
+    if let Some(key) = &key {
+        key::hold(work, queue.id, id, key, until_ms)?;
+    }
+    if state != JobState::Blocked {
+        work.ring(queue, 1);
+    }
+    Ok(Pushed { id, is_new: true })
+}
+
+/// The statements of this file.
+pub(super) const STATEMENTS: [(&str, &str); 1] = [("push", INSERT)];

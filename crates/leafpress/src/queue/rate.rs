@@ -1,0 +1,82 @@
+//! Rate limits: a bucket of claims for each queue, and for each of its groups.
+//!
+//! A bucket holds `jobs` claims and fills up again in `per`. What is stored is
+//! one time: when it will be full again (the generic cell rate algorithm). A
+//! claim moves that time on by `per / jobs`, and is allowed if it is then no more
+//! than `per` away.
+//!
+//! Must never: be held up by a time in the future that a clock left there which
+//! was set back; no bucket is emptier than empty.
+
+use rusqlite::{OptionalExtension, params};
+
+use super::hub::Work;
+use super::settings::Rate;
+use crate::error::Result;
+
+const READ: &str = "SELECT full_at_us FROM leafpress_rate WHERE queue = ?1 AND ordering_group = ?2";
+const WRITE: &str = "INSERT OR REPLACE INTO leafpress_rate(queue, ordering_group, full_at_us)
+     VALUES (?1, ?2, ?3)";
+const PURGE: &str = "DELETE FROM leafpress_rate WHERE (queue, ordering_group) IN (
+     SELECT queue, ordering_group FROM leafpress_rate INDEXED BY leafpress_rate_full
+     WHERE queue = ?1 AND full_at_us <= ?2 LIMIT ?3)";
+
+/// The name of the queue's own bucket.
+const WHOLE_QUEUE: &str = "";
+
+/// Whether a bucket, the queue's or that of a group, has a claim. If not: when (in
+/// milliseconds) there will be one. If so: what to store once it is taken.
+pub(super) fn look(
+    work: &Work<'_>,
+    queue: i64,
+    group: Option<&str>,
+    rate: Rate,
+) -> Result<std::result::Result<Taken, i64>> {
+    // The mark keeps a group without a name apart from the queue.
+    let bucket = group.map_or_else(|| WHOLE_QUEUE.to_owned(), |group| format!("={group}"));
+    let now_us = work.now_ms.saturating_mul(1_000);
+    let interval_us = rate.interval_us();
+    let whole_us = interval_us.saturating_mul(i64::from(rate.jobs));
+    let stored_us: Option<i64> = work
+        .sql(READ)?
+        .query_row(params![queue, bucket], |row| row.get(0))
+        .optional()
+        .map_err(|source| work.failed(source))?;
+    let full_at_us = stored_us.unwrap_or(now_us).clamp(now_us, now_us.saturating_add(whole_us));
+    let next_us = full_at_us.saturating_add(interval_us);
+    let allowed_at_us = next_us.saturating_sub(whole_us);
+    if allowed_at_us > now_us {
+        return Ok(Err(allowed_at_us.saturating_add(999) / 1_000));
+    }
+    Ok(Ok(Taken { queue, bucket, full_at_us: next_us }))
+}
+
+/// A claim that a bucket has.
+#[derive(Debug)]
+pub(super) struct Taken {
+    queue: i64,
+    bucket: String,
+    full_at_us: i64,
+}
+
+impl Taken {
+    /// Takes it out.
+    pub(super) fn take(&self, work: &Work<'_>) -> Result<()> {
+        work.sql(WRITE)?
+            .execute(params![self.queue, self.bucket, self.full_at_us])
+            .map(drop)
+            .map_err(|source| work.failed(source))
+    }
+}
+
+/// Forgets buckets that are full, so many at most.
+pub(super) fn purge(work: &Work<'_>, queue: i64, buckets_max: u32) -> Result<()> {
+    work.sql(PURGE)?
+        .execute(params![queue, work.now_ms.saturating_mul(1_000), buckets_max])
+        .map(drop)
+        .map_err(|source| work.failed(source))
+}
+
+/// The statements of this file.
+pub(super) const STATEMENTS: [(&str, &str); 3] =
+    [("read a bucket", READ), ("write a bucket", WRITE), ("purge buckets", PURGE)];

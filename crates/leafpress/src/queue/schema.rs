@@ -1,0 +1,255 @@
+//! The queue's tables, their version, and the way from one version to the next.
+//!
+//! Times are milliseconds since the Unix epoch. States and scopes are numbers,
+//! and the view `leafpress_jobs` has words for them. `docs/queue.md` describes
+//! each column.
+//!
+//! 1. A database has all steps up to its version, and nothing of a later one.
+//! 2. A database of a version that this code does not know is left alone.
+//!
+//! Must never: change a step that was released; a new version is a new step.
+
+use rusqlite::{Connection, OptionalExtension};
+
+use crate::error::{Error, Result};
+
+/// What brings a database from each version to the next; version 0 has no tables.
+const STEPS: [&str; 1] = [VERSION_1];
+
+/// Of the queue's tables among those of other parts.
+const PART: &str = "queue";
+
+const VERSION_1: &str = "
+CREATE TABLE leafpress_queue(
+    id INTEGER PRIMARY KEY,
+    name TEXT NOT NULL UNIQUE,
+    is_paused INTEGER NOT NULL DEFAULT 0,
+    lease_ms INTEGER NOT NULL DEFAULT 30000,
+    attempts_max INTEGER NOT NULL DEFAULT 5,
+    backoff_first_ms INTEGER NOT NULL DEFAULT 1000,
+    backoff_factor REAL NOT NULL DEFAULT 2,
+    backoff_max_ms INTEGER NOT NULL DEFAULT 3600000,
+    backoff_jitter REAL NOT NULL DEFAULT 0.2,
+    keep_done_ms INTEGER NOT NULL DEFAULT 0,
+    keep_dead_ms INTEGER,
+    concurrency INTEGER,
+    group_concurrency INTEGER NOT NULL DEFAULT 1,
+    rate_jobs INTEGER,
+    rate_per_ms INTEGER,
+    group_rate_jobs INTEGER,
+    group_rate_per_ms INTEGER
+);
+CREATE TABLE leafpress_job(
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    queue INTEGER NOT NULL,
+    state INTEGER NOT NULL,
+    priority INTEGER NOT NULL,
+    due_at_ms INTEGER,
+    changed_at_ms INTEGER NOT NULL,
+    pushed_at_ms INTEGER NOT NULL,
+    claims INTEGER NOT NULL,
+    releases INTEGER NOT NULL,
+    attempts_max INTEGER,
+    expires_at_ms INTEGER,
+    ordering_group TEXT,
+    unique_key TEXT,
+    unique_scope INTEGER,
+    unique_until_ms INTEGER,
+    correlation_id TEXT,
+    metadata TEXT,
+    worker TEXT,
+    error TEXT,
+    result,
+    payload
+);
+CREATE INDEX leafpress_job_ready ON leafpress_job(queue, priority DESC, id) WHERE state = 0;
+CREATE INDEX leafpress_job_leased ON leafpress_job(queue, due_at_ms) WHERE state = 1;
+CREATE INDEX leafpress_job_delayed ON leafpress_job(queue, due_at_ms) WHERE state = 2;
+CREATE INDEX leafpress_job_blocked ON leafpress_job(queue, ordering_group, id) WHERE state = 3;
+CREATE INDEX leafpress_job_open ON leafpress_job(queue, ordering_group)
+    WHERE ordering_group IS NOT NULL AND state IN (0, 1, 2);
+CREATE INDEX leafpress_job_expiry ON leafpress_job(queue, expires_at_ms)
+    WHERE expires_at_ms IS NOT NULL AND state IN (0, 2, 3);
+CREATE INDEX leafpress_job_ended ON leafpress_job(queue, state, id) WHERE state IN (4, 5);
+CREATE INDEX leafpress_job_purge ON leafpress_job(queue, due_at_ms) WHERE state IN (4, 5);
+CREATE TABLE leafpress_key(
+    queue INTEGER NOT NULL,
+    key TEXT NOT NULL,
+    job INTEGER NOT NULL,
+    scope INTEGER NOT NULL,
+    until_ms INTEGER,
+    PRIMARY KEY(queue, key)
+) WITHOUT ROWID;
+CREATE INDEX leafpress_key_until ON leafpress_key(queue, until_ms) WHERE until_ms IS NOT NULL;
+CREATE TABLE leafpress_attempt(
+    job INTEGER NOT NULL,
+    claim INTEGER NOT NULL,
+    worker TEXT,
+    claimed_at_ms INTEGER NOT NULL,
+    ended_at_ms INTEGER NOT NULL,
+    outcome TEXT NOT NULL,
+    error TEXT,
+    PRIMARY KEY(job, claim)
+) WITHOUT ROWID;
+CREATE TABLE leafpress_rate(
+    queue INTEGER NOT NULL,
+    ordering_group TEXT NOT NULL,
+    full_at_us INTEGER NOT NULL,
+    PRIMARY KEY(queue, ordering_group)
+) WITHOUT ROWID;
+CREATE INDEX leafpress_rate_full ON leafpress_rate(queue, full_at_us);
+CREATE TABLE leafpress_schedule(
+    id INTEGER PRIMARY KEY,
+    queue INTEGER NOT NULL,
+    name TEXT NOT NULL,
+    cron TEXT NOT NULL,
+    timezone TEXT NOT NULL,
+    missed TEXT NOT NULL,
+    next_at_ms INTEGER,
+    last_at_ms INTEGER,
+    disabled_because TEXT,
+    priority INTEGER NOT NULL,
+    expires_after_ms INTEGER,
+    attempts_max INTEGER,
+    ordering_group TEXT,
+    unique_key TEXT,
+    unique_scope INTEGER,
+    unique_for_ms INTEGER,
+    correlation_id TEXT,
+    metadata TEXT,
+    payload,
+    UNIQUE(queue, name)
+);
+CREATE INDEX leafpress_schedule_next ON leafpress_schedule(queue, next_at_ms)
+    WHERE next_at_ms IS NOT NULL;
+CREATE TABLE leafpress_minute(
+    queue INTEGER NOT NULL,
+    minute INTEGER NOT NULL,
+    counts TEXT NOT NULL,
+    PRIMARY KEY(queue, minute)
+) WITHOUT ROWID;
+CREATE VIEW leafpress_jobs AS
+SELECT job.id, queue.name AS queue,
+    CASE job.state WHEN 0 THEN 'ready' WHEN 1 THEN 'leased' WHEN 2 THEN 'delayed'
+        WHEN 3 THEN 'blocked' WHEN 4 THEN 'done' WHEN 5 THEN 'dead' END AS state,
+    job.priority,
+    strftime('%Y-%m-%dT%H:%M:%fZ', job.pushed_at_ms / 1000.0, 'unixepoch') AS pushed_at,
+    strftime('%Y-%m-%dT%H:%M:%fZ', job.due_at_ms / 1000.0, 'unixepoch') AS due_at,
+    strftime('%Y-%m-%dT%H:%M:%fZ', job.changed_at_ms / 1000.0, 'unixepoch') AS changed_at,
+    job.claims - job.releases AS attempts,
+    coalesce(job.attempts_max, queue.attempts_max) AS attempts_max,
+    strftime('%Y-%m-%dT%H:%M:%fZ', job.expires_at_ms / 1000.0, 'unixepoch') AS expires_at,
+    job.ordering_group, job.unique_key, job.correlation_id, job.metadata, job.worker, job.error,
+    job.result, job.payload
+FROM leafpress_job AS job LEFT JOIN leafpress_queue AS queue ON queue.id = job.queue;
+";
+
+/// Makes the tables, or brings them to this version.
+///
+/// # Errors
+/// If a later version of leafpress made them, or SQLite refuses.
+pub(super) fn bring_up(connection: &Connection) -> Result<()> {
+    bring_up_by(connection, &STEPS)
+}
+
+fn bring_up_by(connection: &Connection, steps: &[&str]) -> Result<()> {
+    let version = version(connection)?;
+    let known = steps.len();
+    if version > known {
+        return Err(Error::usage(format!(
+            "the queue's tables are of version {version}, and this leafpress knows version {known}"
+        ))
+        .on_disk("nothing was changed")
+        .to_do("use the leafpress that made them, or a later one"));
+    }
+    if version == known {
+        return Ok(());
+    }
+    let make = |sql: &str| {
+        connection
+            .execute_batch(sql)
+            .map_err(|source| Error::sqlite("make the queue's tables", source))
+    };
+    make(
+        "CREATE TABLE IF NOT EXISTS leafpress_schema(
+             part TEXT NOT NULL PRIMARY KEY, version INTEGER NOT NULL) WITHOUT ROWID",
+    )?;
+    for step in &steps[version..] {
+        make(step)?;
+    }
+    connection
+        .execute("INSERT OR REPLACE INTO leafpress_schema VALUES (?1, ?2)", (PART, known as i64))
+        .map_err(|source| Error::sqlite("note the version of the queue's tables", source))?;
+    Ok(())
+}
+
+/// The version of the tables; 0 if there are none.
+pub(super) fn version(connection: &Connection) -> Result<usize> {
+    let read = || {
+        let there = connection.query_row(
+            "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE name = 'leafpress_schema')",
+            [],
+            |row| row.get::<_, bool>(0),
+        )?;
+        if !there {
+            return Ok(0);
+        }
+        connection
+            .query_row("SELECT version FROM leafpress_schema WHERE part = ?1", [PART], |row| {
+                row.get::<_, u32>(0)
+            })
+            .optional()
+            .map(|version| version.unwrap_or_default() as usize)
+    };
+    read().map_err(|source| Error::sqlite("read the version of the queue's tables", source))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_follow_one_another_and_unknown_ones_are_left_alone() {
+        let connection = Connection::open_in_memory().expect("a database");
+        assert_eq!(version(&connection).expect("a version"), 0);
+        bring_up(&connection).expect("new tables");
+        bring_up(&connection).expect("they are there");
+        connection
+            .execute_batch(
+                "INSERT INTO leafpress_job(queue, state, priority, changed_at_ms, pushed_at_ms,
+                     claims, releases, payload) VALUES (1, 0, 0, 0, 0, 0, 0, 'kept')",
+            )
+            .expect("a job of version 1");
+        let later = [VERSION_1, "ALTER TABLE leafpress_job ADD COLUMN more TEXT DEFAULT 'new'"];
+        bring_up_by(&connection, &later).expect("one step more");
+        let read = |sql: &str| -> String {
+            connection.query_row(sql, [], |row| row.get(0)).expect("a value")
+        };
+        assert_eq!(read("SELECT payload || ' ' || more FROM leafpress_job"), "kept new");
+        assert_eq!(version(&connection).expect("a version"), 2);
+        let error = bring_up(&connection).expect_err("it is too new").to_string();
+        assert!(error.contains("version 2") && error.contains("to do"), "{error}");
+    }
+
+    #[test]
+    fn the_view_has_words_for_numbers() {
+        let connection = Connection::open_in_memory().expect("a database");
+        bring_up(&connection).expect("new tables");
+        connection
+            .execute_batch(
+                "INSERT INTO leafpress_queue(name) VALUES ('mail');
+                 INSERT INTO leafpress_job(queue, state, priority, due_at_ms, changed_at_ms,
+                     pushed_at_ms, claims, releases) VALUES (1, 5, 0, NULL, 0, 1500, 3, 1)",
+            )
+            .expect("a job");
+        let row: (String, String, String, i64, i64) = connection
+            .query_row(
+                "SELECT queue, state, pushed_at, attempts, attempts_max FROM leafpress_jobs",
+                [],
+                |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?)),
+            )
+            .expect("a row");
+        let time = "1970-01-01T00:00:01.500Z".to_owned();
+        assert_eq!(row, ("mail".to_owned(), "dead".to_owned(), time, 2, 5));
+    }
+}

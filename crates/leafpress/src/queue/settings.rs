@@ -1,0 +1,242 @@
+//! What a queue does by itself: leases, attempts, backoff, retention, limits.
+//!
+//! Settings stand in the database, so that they are the same to all processes.
+//!
+//! Must never: hold a value that makes a queue unusable; [`Settings::check`]
+//! refuses those.
+
+use std::time::Duration;
+
+use rusqlite::{Connection, Row, params};
+use serde::Serialize;
+
+use super::job::to_ms;
+use crate::error::{Error, Result};
+
+/// How long a job waits before it is tried again: the first time `first`, then
+/// `factor` times as long each time, never longer than `max`; each time a
+/// random part of up to `jitter` more or less, so that jobs that failed together
+/// do not come back together.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Backoff {
+    /// After the first attempt.
+    pub first: Duration,
+    /// How much longer after each further one; at least 1.
+    pub factor: f64,
+    /// At most, before the jitter.
+    pub max: Duration,
+    /// Which part of it may come on top or be left out, from 0 to 1.
+    pub jitter: f64,
+}
+
+impl Default for Backoff {
+    fn default() -> Self {
+        Self {
+            first: Duration::from_secs(1),
+            factor: 2.0,
+            max: Duration::from_secs(3600),
+            jitter: 0.2,
+        }
+    }
+}
+
+impl Backoff {
+    /// The delay after so many attempts, in milliseconds. `chance` is from 0 to 1.
+    pub(super) fn delay_ms(&self, attempts: u32, chance: f64) -> i64 {
+        let first_ms = to_ms(self.first) as f64;
+        let exponent = f64::from(attempts.saturating_sub(1));
+        let delay_ms = (first_ms * self.factor.powf(exponent)).min(to_ms(self.max) as f64);
+        // A float beyond i64 becomes the largest i64.
+        (delay_ms * (1.0 + self.jitter * (2.0 * chance - 1.0))).round() as i64
+    }
+}
+
+/// So many jobs in so long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Rate {
+    /// Jobs; also how many may be claimed at once after a pause.
+    pub jobs: u32,
+    /// In this time.
+    pub per: Duration,
+}
+
+/// What a queue does by itself.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Settings {
+    /// How long a claim is good, if it does not say so itself. 30 s.
+    pub lease: Duration,
+    /// Attempts before a job is a dead letter, if it does not say so itself. 5.
+    pub attempts_max: u32,
+    /// How long a job waits before the next attempt.
+    pub backoff: Backoff,
+    /// How long jobs are kept after their ack, with their results. Not at all.
+    pub keep_done: Duration,
+    /// How long dead letters are kept. `None`: until somebody purges them.
+    pub keep_dead: Option<Duration>,
+    /// Jobs in flight at once. `None`: any number.
+    pub concurrency: Option<u32>,
+    /// Jobs of one ordering group that may be in flight at once. 1: in order.
+    pub group_concurrency: u32,
+    /// Claims in a time.
+    pub rate: Option<Rate>,
+    /// Claims of one ordering group in a time.
+    pub group_rate: Option<Rate>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            lease: Duration::from_secs(30),
+            attempts_max: 5,
+            backoff: Backoff::default(),
+            keep_done: Duration::ZERO,
+            keep_dead: None,
+            concurrency: None,
+            group_concurrency: 1,
+            rate: None,
+            group_rate: None,
+        }
+    }
+}
+
+impl Settings {
+    /// Refuses what would make a queue unusable.
+    ///
+    /// # Errors
+    /// Which setting it is, and what it may be.
+    pub(super) fn check(&self) -> Result<()> {
+        let rates = [("rate", self.rate), ("group_rate", self.group_rate)];
+        let bad_rate = rates.iter().find(|(_, rate)| {
+            rate.is_some_and(|rate| {
+                rate.jobs == 0 || to_ms(rate.per) == 0 || rate.interval_us() == 0
+            })
+        });
+        let Backoff { factor, jitter, .. } = self.backoff;
+        let problem = if to_ms(self.lease) == 0 {
+            "a lease of at least a millisecond is needed".to_owned()
+        } else if self.attempts_max == 0 {
+            "attempts_max must be at least 1".to_owned()
+        } else if !(factor.is_finite() && factor >= 1.0) {
+            format!("the backoff's factor must be at least 1, and is {factor}")
+        } else if !(0.0..=1.0).contains(&jitter) {
+            format!("the backoff's jitter must be from 0 to 1, and is {jitter}")
+        } else if self.concurrency == Some(0) {
+            "a concurrency of 0 would stop the queue: pause it instead".to_owned()
+        } else if self.group_concurrency == 0 {
+            "group_concurrency must be at least 1".to_owned()
+        } else if let Some((name, _)) = bad_rate {
+            format!(
+                "{name} must be at least one job in a time of at least a millisecond, and at most one a microsecond"
+            )
+        } else {
+            return Ok(());
+        };
+        Err(Error::usage(problem).on_disk("the settings are as they were"))
+    }
+
+    /// The columns of a row of `leafpress_queue`, from `lease_ms` on.
+    pub(super) fn from_row(row: &Row<'_>) -> rusqlite::Result<Self> {
+        let rate = |jobs: &str, per: &str| -> rusqlite::Result<Option<Rate>> {
+            let (jobs, per): (Option<u32>, Option<i64>) = (row.get(jobs)?, row.get(per)?);
+            Ok(jobs
+                .zip(per)
+                .map(|(jobs, per)| Rate { jobs: jobs.max(1), per: from_ms(per.max(1)) }))
+        };
+        Ok(Self {
+            lease: from_ms(row.get("lease_ms")?),
+            attempts_max: row.get("attempts_max")?,
+            backoff: Backoff {
+                first: from_ms(row.get("backoff_first_ms")?),
+                factor: row.get("backoff_factor")?,
+                max: from_ms(row.get("backoff_max_ms")?),
+                jitter: row.get("backoff_jitter")?,
+            },
+            keep_done: from_ms(row.get("keep_done_ms")?),
+            keep_dead: row.get::<_, Option<i64>>("keep_dead_ms")?.map(from_ms),
+            concurrency: row.get("concurrency")?,
+            group_concurrency: row.get("group_concurrency")?,
+            rate: rate("rate_jobs", "rate_per_ms")?,
+            group_rate: rate("group_rate_jobs", "group_rate_per_ms")?,
+        })
+    }
+
+    /// Writes them to the queue's row.
+    pub(super) fn store(&self, connection: &Connection, queue: i64) -> rusqlite::Result<()> {
+        connection
+            .prepare_cached(
+                "UPDATE leafpress_queue SET lease_ms = ?2, attempts_max = ?3,
+                     backoff_first_ms = ?4, backoff_factor = ?5, backoff_max_ms = ?6,
+                     backoff_jitter = ?7, keep_done_ms = ?8, keep_dead_ms = ?9,
+                     concurrency = ?10, group_concurrency = ?11, rate_jobs = ?12,
+                     rate_per_ms = ?13, group_rate_jobs = ?14, group_rate_per_ms = ?15
+                 WHERE id = ?1",
+            )?
+            .execute(params![
+                queue,
+                to_ms(self.lease),
+                self.attempts_max,
+                to_ms(self.backoff.first),
+                self.backoff.factor,
+                to_ms(self.backoff.max),
+                self.backoff.jitter,
+                to_ms(self.keep_done),
+                self.keep_dead.map(to_ms),
+                self.concurrency,
+                self.group_concurrency,
+                self.rate.map(|rate| rate.jobs),
+                self.rate.map(|rate| to_ms(rate.per)),
+                self.group_rate.map(|rate| rate.jobs),
+                self.group_rate.map(|rate| to_ms(rate.per)),
+            ])
+            .map(drop)
+    }
+}
+
+impl Rate {
+    /// The time that one job takes up, in microseconds.
+    pub(super) fn interval_us(self) -> i64 {
+        to_ms(self.per).saturating_mul(1_000) / i64::from(self.jobs.max(1))
+    }
+}
+
+fn from_ms(time_ms: i64) -> Duration {
+    Duration::from_millis(u64::try_from(time_ms).unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn backoff_grows_to_its_limit_and_strays_within_its_jitter() {
+        let backoff = Backoff::default();
+        assert_eq!(
+            [1, 2, 3].map(|attempts| backoff.delay_ms(attempts, 0.5)),
+            [1_000, 2_000, 4_000]
+        );
+        assert_eq!(backoff.delay_ms(1, 0.0), 800);
+        assert_eq!(backoff.delay_ms(1, 1.0), 1_200);
+        assert_eq!(backoff.delay_ms(u32::MAX, 0.5), 3_600_000);
+        let endless = Backoff { max: Duration::MAX, ..backoff };
+        assert_eq!(endless.delay_ms(u32::MAX, 1.0), i64::MAX);
+    }
+
+    #[test]
+    fn settings_that_stop_a_queue_are_refused() {
+        Settings::default().check().expect("the defaults are good");
+        let bad: [fn(&mut Settings); 7] = [
+            |settings| settings.lease = Duration::ZERO,
+            |settings| settings.attempts_max = 0,
+            |settings| settings.backoff.factor = f64::NAN,
+            |settings| settings.backoff.jitter = 1.5,
+            |settings| settings.concurrency = Some(0),
+            |settings| settings.group_concurrency = 0,
+            |settings| settings.rate = Some(Rate { jobs: 5, per: Duration::ZERO }),
+        ];
+        for spoil in bad {
+            let mut settings = Settings::default();
+            spoil(&mut settings);
+            assert!(settings.check().is_err(), "{settings:?}");
+        }
+    }
+}

@@ -1,0 +1,268 @@
+//! What becomes of a job that somebody has: ack, nack, fail, release, extend, or
+//! the end of its lease.
+//!
+//! 1. Whoever has no good token changes nothing.
+//! 2. A job leaves its group's slot only when it ends (done or dead): whoever comes
+//!    back keeps it, so the group's order holds.
+//! 3. An attempt that did not end in an ack leaves a row behind, which goes with its job.
+//!
+//! Must never: take a token for good by the time of anything but this transaction.
+
+use rusqlite::{OptionalExtension, Row, params};
+
+use super::group;
+use super::hub::{QueueRow, Work};
+use super::job::{JobState, LeaseLost, Nack, Payload, Retry, Token, to_ms};
+use super::key::{self, Key, Scope};
+use crate::error::Result;
+
+const FIND: &str = "SELECT id, queue, state, claims, due_at_ms, releases, attempts_max,
+         changed_at_ms, ordering_group, unique_key, unique_scope, worker
+     FROM leafpress_job WHERE id = ?1";
+const OUTCOME: &str = "SELECT outcome FROM leafpress_attempt WHERE job = ?1 AND claim = ?2";
+const DELETE: &str = "DELETE FROM leafpress_job WHERE id = ?1";
+const DELETE_ATTEMPTS: &str = "DELETE FROM leafpress_attempt WHERE job = ?1";
+const KEEP_DONE: &str = "UPDATE leafpress_job SET state = 4, due_at_ms = ?2, changed_at_ms = ?3,
+         result = ?4 WHERE id = ?1";
+const BURY: &str = "UPDATE leafpress_job SET state = 5, due_at_ms = ?2, changed_at_ms = ?3,
+         error = ?4 WHERE id = ?1";
+const GIVE_BACK: &str = "UPDATE leafpress_job SET state = ?2, due_at_ms = ?3, changed_at_ms = ?4,
+         releases = releases + ?5, error = coalesce(?6, error) WHERE id = ?1";
+const EXTEND: &str = "UPDATE leafpress_job SET due_at_ms = ?2 WHERE id = ?1";
+const NOTE_ATTEMPT: &str = "INSERT OR REPLACE INTO leafpress_attempt(job, claim, worker,
+         claimed_at_ms, ended_at_ms, outcome, error) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+
+/// A job as far as settling needs to know it.
+#[derive(Debug)]
+pub(super) struct JobRow {
+    pub(super) id: i64,
+    pub(super) queue: i64,
+    state: i64,
+    claims: u32,
+    due_at_ms: Option<i64>,
+    releases: u32,
+    attempts_max: Option<u32>,
+    /// If it is leased, when it was claimed.
+    pub(super) changed_at_ms: i64,
+    pub(super) group: Option<String>,
+    key: Option<Key>,
+    worker: Option<String>,
+}
+
+impl JobRow {
+    fn from_row(row: &Row<'_>) -> rusqlite::Result<Self> {
+        let text: Option<String> = row.get(9)?;
+        let scope: Option<i64> = row.get(10)?;
+        let scope = scope.map_or(Scope::Time, Scope::from_number);
+        Ok(Self {
+            id: row.get(0)?,
+            queue: row.get(1)?,
+            state: row.get(2)?,
+            claims: row.get(3)?,
+            due_at_ms: row.get(4)?,
+            releases: row.get(5)?,
+            attempts_max: row.get(6)?,
+            changed_at_ms: row.get(7)?,
+            group: row.get(8)?,
+            key: text.map(|text| Key { text, scope }),
+            worker: row.get(11)?,
+        })
+    }
+
+    pub(super) fn state(&self) -> Option<JobState> {
+        JobState::from_number(self.state)
+    }
+
+    /// How often it was begun, releases not counted.
+    pub(super) fn attempts(&self) -> u32 {
+        self.claims.saturating_sub(self.releases)
+    }
+
+    fn attempts_are_used_up(&self, queue: &QueueRow) -> bool {
+        self.attempts() >= self.attempts_max.unwrap_or(queue.settings.attempts_max)
+    }
+}
+
+/// The job, whatever its state.
+pub(super) fn find(work: &Work<'_>, id: i64) -> Result<Option<JobRow>> {
+    work.sql(FIND)?
+        .query_row([id], JobRow::from_row)
+        .optional()
+        .map_err(|source| work.failed(source))
+}
+
+/// The job that this token is good for, or why it is not.
+pub(super) fn check(
+    work: &Work<'_>,
+    token: Token,
+) -> Result<std::result::Result<JobRow, LeaseLost>> {
+    let Some(job) = find(work, token.job)? else { return Ok(Err(LeaseLost::Settled)) };
+    if job.claims == token.claim && job.state() == Some(JobState::Leased) {
+        let is_good = job.due_at_ms.is_some_and(|end_ms| end_ms > work.now_ms);
+        return Ok(if is_good { Ok(job) } else { Err(LeaseLost::Expired) });
+    }
+    let outcome: Option<String> = work
+        .sql(OUTCOME)?
+        .query_row(params![token.job, token.claim], |row| row.get(0))
+        .optional()
+        .map_err(|source| work.failed(source))?;
+    let has_ended = matches!(job.state(), Some(JobState::Done | JobState::Dead));
+    Ok(Err(match outcome.as_deref() {
+        Some("retried" | "released") => LeaseLost::GivenBack,
+        Some("expired") if job.claims > token.claim => LeaseLost::ClaimedAgain,
+        Some("expired") if !has_ended => LeaseLost::Expired,
+        _ => LeaseLost::Settled,
+    }))
+}
+
+/// The job is done.
+pub(super) fn ack(
+    work: &Work<'_>,
+    queue: &QueueRow,
+    job: &JobRow,
+    result: Option<&Payload>,
+) -> Result<()> {
+    if queue.settings.keep_done.is_zero() {
+        delete(work, job)?;
+    } else {
+        let until_ms = work.now_ms.saturating_add(to_ms(queue.settings.keep_done));
+        work.sql(KEEP_DONE)?
+            .execute(params![job.id, until_ms, work.now_ms, result])
+            .map_err(|source| work.failed(source))?;
+    }
+    ended(work, queue, job)
+}
+
+/// Takes the job and its attempts out of the tables; keys and slots are the caller's.
+pub(super) fn delete(work: &Work<'_>, job: &JobRow) -> Result<()> {
+    work.sql(DELETE)?.execute([job.id]).map_err(|source| work.failed(source))?;
+    // Only what was claimed has attempts, and the first leaves none behind if it is acked.
+    if job.claims > 0 && (job.claims > 1 || job.state() != Some(JobState::Leased)) {
+        work.sql(DELETE_ATTEMPTS)?.execute([job.id]).map_err(|source| work.failed(source))?;
+    }
+    Ok(())
+}
+
+/// The job did not succeed, and is to be tried again if it may.
+pub(super) fn nack(
+    work: &Work<'_>,
+    queue: &QueueRow,
+    job: &JobRow,
+    nack: &Nack,
+    chance: f64,
+) -> Result<Retry> {
+    let error = nack.error.as_deref();
+    if job.attempts_are_used_up(queue) {
+        note_attempt(work, job, "failed", error)?;
+        bury(work, queue, job, error.unwrap_or("given back after the last attempt"))?;
+        return Ok(Retry::Dead);
+    }
+    note_attempt(work, job, "retried", error)?;
+    let delay_ms = match nack.delay {
+        Some(delay) => to_ms(delay),
+        None => queue.settings.backoff.delay_ms(job.attempts(), chance),
+    };
+    let due_at_ms = work.now_ms.saturating_add(delay_ms);
+    give_back(work, queue, job, due_at_ms, 0, error)?;
+    Ok(Retry::At { due_at_ms })
+}
+
+/// The job is hopeless: a dead letter.
+pub(super) fn fail(work: &Work<'_>, queue: &QueueRow, job: &JobRow, reason: &str) -> Result<()> {
+    note_attempt(work, job, "failed", Some(reason))?;
+    bury(work, queue, job, reason)
+}
+
+/// Somebody else is to have it; that was no attempt.
+pub(super) fn release(work: &Work<'_>, queue: &QueueRow, job: &JobRow) -> Result<()> {
+    note_attempt(work, job, "released", None)?;
+    give_back(work, queue, job, work.now_ms, 1, None)
+}
+
+/// The lease ends later, or earlier; when, in milliseconds since the Unix epoch.
+pub(super) fn extend(work: &Work<'_>, job: &JobRow, lease_ms: i64) -> Result<i64> {
+    let until_ms = work.now_ms.saturating_add(lease_ms);
+    work.sql(EXTEND)?.execute(params![job.id, until_ms]).map_err(|source| work.failed(source))?;
+    Ok(until_ms)
+}
+
+/// Nobody was heard of until the lease ended.
+pub(super) fn lease_expired(work: &Work<'_>, queue: &QueueRow, job: &JobRow) -> Result<()> {
+    note_attempt(work, job, "expired", None)?;
+    if job.attempts_are_used_up(queue) {
+        return bury(work, queue, job, "the lease of the last attempt ended without an answer");
+    }
+    give_back(work, queue, job, work.now_ms, 0, None)
+}
+
+/// Makes a dead letter of a job, in whatever state it is.
+pub(super) fn bury(work: &Work<'_>, queue: &QueueRow, job: &JobRow, error: &str) -> Result<()> {
+    let kept = queue.settings.keep_dead;
+    let until_ms = kept.map(|kept| work.now_ms.saturating_add(to_ms(kept)));
+    work.sql(BURY)?
+        .execute(params![job.id, until_ms, work.now_ms, error])
+        .map_err(|source| work.failed(source))?;
+    ended(work, queue, job)
+}
+
+/// A job that waited or ran does so no more: its key and its slot are free.
+pub(super) fn ended(work: &Work<'_>, queue: &QueueRow, job: &JobRow) -> Result<()> {
+    if let Some(key) = &job.key {
+        key::ended(work, queue.id, job.id, key)?;
+    }
+    if let Some(group) = &job.group {
+        group::fill_slots(work, queue, group)?;
+    }
+    if queue.settings.concurrency.is_some() {
+        work.ring(queue, 1);
+    }
+    Ok(())
+}
+
+/// The job waits again, in its old slot.
+fn give_back(
+    work: &Work<'_>,
+    queue: &QueueRow,
+    job: &JobRow,
+    due_at_ms: i64,
+    releases: u32,
+    error: Option<&str>,
+) -> Result<()> {
+    let state = group::by_time(work, due_at_ms).number();
+    work.sql(GIVE_BACK)?
+        .execute(params![job.id, state, due_at_ms, work.now_ms, releases, error])
+        .map_err(|source| work.failed(source))?;
+    if let Some(key) = &job.key {
+        key::waits_again(work, queue.id, job.id, key)?;
+    }
+    work.ring(queue, 1);
+    Ok(())
+}
+
+fn note_attempt(work: &Work<'_>, job: &JobRow, outcome: &str, error: Option<&str>) -> Result<()> {
+    work.sql(NOTE_ATTEMPT)?
+        .execute(params![
+            job.id,
+            job.claims,
+            job.worker,
+            job.changed_at_ms,
+            work.now_ms,
+            outcome,
+            error
+        ])
+        .map(drop)
+        .map_err(|source| work.failed(source))
+}
+
+/// The statements of this file.
+pub(super) const STATEMENTS: [(&str, &str); 9] = [
+    ("find a job", FIND),
+    ("an attempt's outcome", OUTCOME),
+    ("delete a job", DELETE),
+    ("delete attempts", DELETE_ATTEMPTS),
+    ("keep a job that is done", KEEP_DONE),
+    ("make a dead letter", BURY),
+    ("give a job back", GIVE_BACK),
+    ("extend a lease", EXTEND),
+    ("note an attempt", NOTE_ATTEMPT),
+];

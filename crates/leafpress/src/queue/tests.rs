@@ -1,0 +1,256 @@
+//! The queue by its public calls, small examples of each promise. What random
+//! sequences do is in `tests/queue_model`.
+
+use std::time::Duration;
+
+use super::*;
+use crate::Profile;
+
+struct Bench {
+    _folder: tempfile::TempDir,
+    writer: Writer,
+    queue: Queue,
+    clock: ManualClock,
+}
+
+fn bench_with(settings: impl FnMut(&mut Settings) + Send + 'static) -> Bench {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("jobs.db");
+    let writer = Writer::builder(path).profile(Profile::Relaxed).open().expect("a writer");
+    let (clock, manual) = Clock::manual(1_000_000);
+    let queue = Queue::builder(&writer, "mail").settings(settings).clock(clock).open();
+    Bench { _folder: folder, writer, queue: queue.expect("a queue"), clock: manual }
+}
+
+fn bench() -> Bench {
+    bench_with(|_| {})
+}
+
+impl Bench {
+    fn claim(&self) -> Claim {
+        self.queue.claim().expect("no error").expect("a job")
+    }
+
+    fn nothing(&self) {
+        assert_eq!(self.queue.claim().expect("no error"), None);
+    }
+
+    fn push(&self, job: Job) -> i64 {
+        let pushed = self.queue.push(job).expect("it goes in");
+        assert!(pushed.is_new);
+        pushed.id
+    }
+
+    fn count(&self, sql: &str) -> i64 {
+        let sql = sql.to_owned();
+        let row = self.writer.transaction(move |tx| tx.query_row(&sql, [], |row| row.get(0)));
+        row.expect("a query").expect("a row")
+    }
+}
+
+fn why<T: std::fmt::Debug>(outcome: Result<T>) -> LeaseLost {
+    match outcome.expect_err("the token is no good").kind() {
+        ErrorKind::LeaseLost { why, .. } => *why,
+        other => panic!("another error: {other:?}"),
+    }
+}
+
+#[test]
+fn jobs_come_by_priority_then_in_order_and_go_with_their_ack() {
+    let bench = bench();
+    let low = bench.push(Job::bytes("low").priority(-1));
+    let first = bench.push(Job::bytes("first"));
+    let second = bench.push(Job::bytes("second"));
+    let high = bench.push(Job::bytes("high").priority(9));
+    for id in [high, first, second, low] {
+        let claim = bench.claim();
+        assert_eq!((claim.id, claim.attempt, claim.attempts_max), (id, 1, 5));
+        bench.queue.ack(claim.token).expect("it is ours");
+        assert_eq!(why(bench.queue.ack(claim.token)), LeaseLost::Settled);
+    }
+    bench.nothing();
+    assert_eq!(bench.count("SELECT count(*) FROM leafpress_job"), 0);
+    assert!(bench.push(Job::bytes("new")) > high, "ids are not given again");
+}
+
+#[test]
+fn a_lease_that_ended_gives_the_job_to_others_and_tells_late_acks_apart() {
+    let bench = bench();
+    bench.push(Job::bytes("slow"));
+    let first = bench.claim();
+    bench.nothing();
+    bench.clock.advance_ms(29_999);
+    let until_ms = bench.queue.extend(first.token, Duration::from_secs(30)).expect("it is ours");
+    assert_eq!(until_ms, bench.clock.now_ms() + 30_000);
+    bench.clock.advance_ms(30_000);
+    assert_eq!(why(bench.queue.ack(first.token)), LeaseLost::Expired);
+    let second = bench.claim();
+    assert_eq!((second.id, second.attempt), (first.id, 2));
+    assert_eq!(why(bench.queue.ack(first.token)), LeaseLost::ClaimedAgain);
+    bench.queue.release(second.token).expect("it is ours");
+    assert_eq!(why(bench.queue.nack(second.token, Nack::new())), LeaseLost::GivenBack);
+    let third = bench.claim();
+    assert_eq!(third.attempt, 2, "a release is no attempt");
+    bench.queue.ack(third.token).expect("it is ours");
+    assert_eq!(why(bench.queue.extend(third.token, Duration::from_secs(1))), LeaseLost::Settled);
+    assert_eq!(bench.count("SELECT count(*) FROM leafpress_attempt"), 0);
+}
+
+#[test]
+fn attempts_back_off_and_end_in_a_dead_letter() {
+    let bench = bench_with(|settings| {
+        settings.attempts_max = 2;
+        settings.backoff.jitter = 0.0;
+    });
+    let id = bench.push(Job::bytes("bad"));
+    let claim = bench.claim();
+    let retry = bench.queue.nack(claim.token, Nack::new().error("no route")).expect("it is ours");
+    assert_eq!(retry, Retry::At { due_at_ms: bench.clock.now_ms() + 1_000 });
+    bench.nothing();
+    bench.clock.advance_ms(1_000);
+    let claim = bench.claim();
+    assert_eq!(bench.queue.nack(claim.token, Nack::new()).expect("it is ours"), Retry::Dead);
+    bench.nothing();
+    assert_eq!(bench.count("SELECT state FROM leafpress_job"), JobState::Dead.number());
+    assert_eq!(bench.count("SELECT count(*) FROM leafpress_attempt"), 2);
+    assert_eq!(why(bench.queue.ack(Token { job: id, claim: 2 })), LeaseLost::Settled);
+}
+
+#[test]
+fn a_group_runs_in_order_one_at_a_time() {
+    let bench = bench();
+    let job = |text: &str| Job::bytes(text).group("customer");
+    let (first, second) = (bench.push(job("1")), bench.push(job("2").priority(9)));
+    let other = bench.push(Job::bytes("other").group("another"));
+    let claims = bench.queue.claim_with(&ClaimOptions::new().jobs_max(9)).expect("no error");
+    assert_eq!(claims.iter().map(|claim| claim.id).collect::<Vec<_>>(), [first, other]);
+    bench.queue.nack(claims[0].token, Nack::new().delay(Duration::from_secs(5))).expect("ours");
+    bench.nothing();
+    bench.clock.advance_ms(5_000);
+    let again = bench.claim();
+    assert_eq!(again.id, first, "a job that is tried again keeps its place");
+    bench.queue.fail(again.token, "hopeless").expect("it is ours");
+    assert_eq!(bench.claim().id, second, "a dead letter holds nobody up");
+}
+
+#[test]
+fn unique_keys_are_held_as_long_as_their_scope_says() {
+    let bench = bench();
+    let waiting = || Job::bytes("w").unique("w", UniqueFor::Waiting);
+    let first = bench.push(waiting());
+    let again = bench.queue.push(waiting()).expect("no error");
+    assert_eq!(again, Pushed { id: first, is_new: false });
+    let claim = bench.claim();
+    let second = bench.push(waiting());
+    bench
+        .queue
+        .release(claim.token)
+        .expect("the key is taken, and the job comes back all the same");
+    let claims = bench.queue.claim_with(&ClaimOptions::new().jobs_max(2)).expect("no error");
+    assert_eq!(claims.iter().map(|claim| claim.id).collect::<Vec<_>>(), [first, second]);
+
+    let running = || Job::bytes("r").unique("r", UniqueFor::WaitingOrRunning);
+    bench.push(running());
+    let claim = bench.claim();
+    assert!(!bench.queue.push(running()).expect("no error").is_new);
+    bench.queue.ack(claim.token).expect("it is ours");
+    bench.push(running());
+
+    let timed = || Job::bytes("t").unique("t", UniqueFor::Time(Duration::from_secs(60)));
+    let id = bench.push(timed().priority(1));
+    let claim = bench.claim();
+    bench.queue.ack(claim.token).expect("it is ours");
+    assert_eq!(bench.queue.push(timed()).expect("no error"), Pushed { id, is_new: false });
+    bench.clock.advance_ms(60_000);
+    bench.push(timed());
+}
+
+#[test]
+fn a_job_exists_exactly_if_its_row_does() {
+    let bench = bench();
+    bench.writer.execute_batch("CREATE TABLE customer(name TEXT)").expect("a table");
+    for is_good in [false, true] {
+        let queue = bench.queue.clone();
+        let outcome = bench.writer.transaction(move |tx| {
+            tx.execute("INSERT INTO customer VALUES (?1)", ["Ann"])?;
+            queue.push_in(tx, "welcome")?;
+            if is_good { Ok(()) } else { Err(Error::aborted("thought better of it")) }
+        });
+        assert_eq!(outcome.is_ok(), is_good);
+        let jobs = bench.count("SELECT count(*) FROM leafpress_job");
+        assert_eq!(
+            (jobs, bench.count("SELECT count(*) FROM customer")),
+            (i64::from(is_good), jobs)
+        );
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let other = Writer::builder(folder.path().join("other.db")).open().expect("a writer");
+    let queue = bench.queue.clone();
+    let error = other.transaction(move |tx| queue.push_in(tx, "lost")).expect_err("not its own");
+    assert!(error.to_string().contains("another writer"), "{error}");
+}
+
+#[test]
+fn limits_hold_claims_back_until_they_may() {
+    let bench = bench_with(|settings| {
+        settings.concurrency = Some(2);
+        settings.rate = Some(Rate { jobs: 3, per: Duration::from_secs(3) });
+    });
+    for _ in 0..6 {
+        bench.push(Job::bytes("x"));
+    }
+    let many = ClaimOptions::new().jobs_max(9);
+    let claims = bench.queue.claim_with(&many).expect("no error");
+    assert_eq!(claims.len(), 2, "concurrency");
+    let acked = bench.queue.ack_many(&[claims[0].token, claims[1].token]).expect("no error");
+    assert!(acked.iter().all(Result::is_ok));
+    assert_eq!(bench.queue.claim_with(&many).expect("no error").len(), 1, "rate");
+    bench.nothing();
+    bench.clock.advance_ms(999);
+    bench.nothing();
+    bench.clock.advance_ms(1);
+    assert_eq!(bench.queue.claim_with(&many).expect("no error").len(), 1);
+}
+
+#[test]
+fn a_clock_that_is_set_back_does_not_lengthen_leases() {
+    let bench = bench();
+    bench.push(Job::bytes("x"));
+    bench.claim();
+    bench.clock.advance_ms(-900_000);
+    bench.nothing();
+    bench.clock.advance_ms(29_999);
+    bench.nothing();
+    bench.clock.advance_ms(1);
+    assert_eq!(bench.claim().attempt, 2);
+}
+
+#[test]
+fn who_waits_is_woken_by_a_push_and_by_the_end_of_the_writer() {
+    let bench = bench();
+    let options = ClaimOptions::new().wait(Duration::MAX);
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| bench.queue.claim_with(&options));
+        bench.push(Job::bytes("x"));
+        let claims = waiting.join().expect("no panic").expect("no error");
+        assert_eq!(claims.len(), 1);
+        let waiting = scope.spawn(|| bench.queue.claim_with(&options));
+        bench.writer.clone().close().expect("it closes");
+        let error = waiting.join().expect("no panic").expect_err("nobody pushes any more");
+        assert!(matches!(error.kind(), ErrorKind::Stopped { .. }), "{error}");
+    });
+}
+
+#[test]
+fn a_queue_must_exist_if_it_is_said_so_and_settings_are_for_all() {
+    let bench = bench();
+    let error =
+        Queue::builder(&bench.writer, "typo").must_exist().open().expect_err("it is missing");
+    assert!(error.to_string().contains("no queue 'typo'"), "{error}");
+    let same = Queue::open(&bench.writer, "mail").expect("the same queue");
+    bench.queue.configure(|settings| settings.attempts_max = 9).expect("good settings");
+    assert_eq!(same.settings().expect("settings").attempts_max, 9);
+    let error = bench.queue.configure(|settings| settings.attempts_max = 0).expect_err("bad");
+    assert!(error.to_string().contains("attempts_max"), "{error}");
+    assert_eq!(same.settings().expect("settings").attempts_max, 9);
+}

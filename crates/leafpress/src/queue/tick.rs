@@ -1,0 +1,108 @@
+//! What time does to a queue: leases end, delays are over, jobs expire, what was
+//! kept is thrown away.
+//!
+//! A claim does it before it looks for jobs, as nobody else needs to know: at most
+//! once a millisecond, and so much at most, so that it is soon done.
+//!
+//! 1. What is due is done by the first claim after it, or (if there is more than
+//!    fits) by those that follow at once.
+//! 2. A lease is as long as it was when it was claimed, even if the clock is set back.
+//!
+//! Must never: look at rows that are not due.
+
+use rusqlite::params;
+
+use super::claim::is_waiting;
+use super::hub::{QueueRow, Work};
+use super::{key, rate, settle};
+use crate::error::Result;
+
+const EXPIRED_LEASES: &str = "SELECT id FROM leafpress_job INDEXED BY leafpress_job_leased
+     WHERE queue = ?1 AND state = 1 AND due_at_ms <= ?2 ORDER BY due_at_ms LIMIT ?3";
+const DUE: &str = "SELECT id FROM leafpress_job INDEXED BY leafpress_job_delayed
+     WHERE queue = ?1 AND state = 2 AND due_at_ms <= ?2 ORDER BY due_at_ms LIMIT ?3";
+const MAKE_READY: &str = "UPDATE leafpress_job SET state = 0, changed_at_ms = ?2 WHERE id = ?1";
+const EXPIRED: &str = "SELECT id FROM leafpress_job INDEXED BY leafpress_job_expiry
+     WHERE queue = ?1 AND expires_at_ms <= ?2 AND state IN (0, 2, 3)
+     ORDER BY expires_at_ms LIMIT ?3";
+const KEPT_LONG_ENOUGH: &str = "SELECT id FROM leafpress_job INDEXED BY leafpress_job_purge
+     WHERE queue = ?1 AND due_at_ms <= ?2 AND state IN (4, 5) ORDER BY due_at_ms LIMIT ?3";
+const LEASES_FROM_NOW: &str = "UPDATE leafpress_job
+     SET due_at_ms = ?1 + (due_at_ms - changed_at_ms), changed_at_ms = ?1
+     WHERE state = 1 AND changed_at_ms > ?1";
+const RETRIES_FROM_NOW: &str = "UPDATE leafpress_job
+     SET due_at_ms = ?1 + (due_at_ms - changed_at_ms), changed_at_ms = ?1
+     WHERE state = 2 AND claims > 0 AND changed_at_ms > ?1";
+
+/// Jobs of each kind that one tick deals with.
+const JOBS_MAX: u32 = 256;
+
+/// Does what is due.
+pub(super) fn tick(work: &Work<'_>, queue: &QueueRow) -> Result<()> {
+    if let Some(hub) = work.hub {
+        if !hub.tick_is_due(queue.id, work.now_ms) {
+            return Ok(());
+        }
+        if hub.clock_went_back(work.now_ms) {
+            measure_from_now(work)?;
+        }
+    }
+    for id in due(work, EXPIRED_LEASES, queue)? {
+        if let Some(job) = settle::find(work, id)? {
+            settle::lease_expired(work, queue, &job)?;
+        }
+    }
+    for id in due(work, DUE, queue)? {
+        work.sql(MAKE_READY)?
+            .execute(params![id, work.now_ms])
+            .map_err(|source| work.failed(source))?;
+        work.ring(queue, 1);
+    }
+    for id in due(work, EXPIRED, queue)? {
+        expired(work, queue, id)?;
+    }
+    for id in due(work, KEPT_LONG_ENOUGH, queue)? {
+        if let Some(job) = settle::find(work, id)? {
+            settle::delete(work, &job)?;
+        }
+    }
+    key::purge(work, queue.id, JOBS_MAX)?;
+    if queue.settings.rate.is_some() || queue.settings.group_rate.is_some() {
+        rate::purge(work, queue.id, JOBS_MAX)?;
+    }
+    Ok(())
+}
+
+fn due(work: &Work<'_>, sql: &'static str, queue: &QueueRow) -> Result<Vec<i64>> {
+    work.sql(sql)?
+        .query_map(params![queue.id, work.now_ms, JOBS_MAX], |row| row.get(0))
+        .and_then(Iterator::collect)
+        .map_err(|source| work.failed(source))
+}
+
+/// A job was not claimed in time.
+pub(super) fn expired(work: &Work<'_>, queue: &QueueRow, id: i64) -> Result<()> {
+    match settle::find(work, id)? {
+        Some(job) if is_waiting(job.state()) => settle::bury(work, queue, &job, "expired"),
+        _ => Ok(()),
+    }
+}
+
+/// The clock was set back: leases and the delays of retries that began in what is
+/// now the future begin anew. Due times that somebody asked for stay.
+pub(super) fn measure_from_now(work: &Work<'_>) -> Result<()> {
+    for sql in [LEASES_FROM_NOW, RETRIES_FROM_NOW] {
+        work.sql(sql)?.execute([work.now_ms]).map_err(|source| work.failed(source))?;
+    }
+    Ok(())
+}
+
+/// The statements of this file that are run all the time. The two others read all
+/// leases and delays, and are run when a clock was set back.
+pub(super) const STATEMENTS: [(&str, &str); 5] = [
+    ("leases that ended", EXPIRED_LEASES),
+    ("delays that are over", DUE),
+    ("make a job ready", MAKE_READY),
+    ("jobs that expired", EXPIRED),
+    ("jobs that were kept long enough", KEPT_LONG_ENOUGH),
+];
