@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Instant, SystemTime};
 
-use super::job::since_epoch_ms;
+use super::job::{since_epoch_ms, to_ms};
 
 /// How far the wall clock may go back before leases are measured anew. Clocks
 /// that are set by the network are off by less, all the time.
@@ -72,19 +72,23 @@ impl ManualClock {
 /// Compares the wall clock with one that only goes on.
 #[derive(Debug)]
 pub(super) struct ClockWatch {
-    started: Instant,
+    /// None beside a clock that is set by hand: it stands still while time goes by,
+    /// which would look as if it were set back.
+    started: Option<Instant>,
     /// The most that the wall clock was ahead of `started`, since it last jumped back.
     ahead_ms: Mutex<i64>,
 }
 
 impl ClockWatch {
-    pub(super) fn new(now_ms: i64) -> Self {
-        Self { started: Instant::now(), ahead_ms: Mutex::new(now_ms) }
+    /// Beside `clock`, from now on.
+    pub(super) fn new(clock: &Clock) -> Self {
+        let started = matches!(clock.0, Source::System).then(Instant::now);
+        Self { started, ahead_ms: Mutex::new(clock.now_ms()) }
     }
 
     /// Whether the wall clock was set back since it was last asked.
     pub(super) fn went_back(&self, now_ms: i64) -> bool {
-        let passed_ms = i64::try_from(self.started.elapsed().as_millis()).unwrap_or(i64::MAX);
+        let passed_ms = self.started.map_or(0, |started| to_ms(started.elapsed()));
         let ahead_ms = now_ms.saturating_sub(passed_ms);
         let mut most = self.ahead_ms.lock().unwrap_or_else(PoisonError::into_inner);
         let went_back = ahead_ms < most.saturating_sub(BACK_MS);
@@ -99,7 +103,7 @@ mod tests {
 
     #[test]
     fn only_a_jump_back_is_one() {
-        let watch = ClockWatch::new(1_000_000);
+        let watch = ClockWatch::new(&Clock::manual(1_000_000).0);
         assert!(!watch.went_back(1_000_000));
         assert!(!watch.went_back(1_500_000), "forwards");
         assert!(watch.went_back(1_400_000));

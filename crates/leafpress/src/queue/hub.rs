@@ -86,7 +86,7 @@ impl Hub {
 
     /// Whether the wall clock was set back since the last time.
     pub(super) fn clock_went_back(&self, now_ms: i64) -> bool {
-        self.watch.get_or_init(|| ClockWatch::new(now_ms)).went_back(now_ms)
+        self.watch.get_or_init(|| ClockWatch::new(self.clock())).went_back(now_ms)
     }
 
     /// Whether this queue's tick is still to come in this millisecond.
