@@ -60,7 +60,26 @@ impl Bells {
     }
 }
 
+/// Calls one waiter away from the bell, whatever it waits for.
+#[derive(Clone)]
+pub(super) struct Caller(Arc<Bells>);
+
+impl Caller {
+    /// Ends the waiter's wait, or its next one, with [`Woken::Look`].
+    pub(super) fn call(&self) {
+        self.0.ring("", 1);
+    }
+}
+
 impl Waiter {
+    /// For whoever may have to end its waits from another thread.
+    pub(super) fn caller(&self) -> Caller {
+        Caller(Arc::clone(&self.bells))
+    }
+
+    /// To be called when the look found a job.
+    pub(super) fn found(&mut self) {}
+
     pub(super) fn wait(&mut self, next_due_ms: Option<i64>, deadline: Option<Instant>) -> Woken {
         let now_ms = (self.bells.now_ms)();
         let due = next_due_ms.map_or(LOOK_AT_LEAST, |due_ms| {
