@@ -77,6 +77,7 @@ mod schema;
 mod settings;
 mod settle;
 mod tick;
+mod worker;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -88,6 +89,7 @@ pub use self::job::{
     Claim, ClaimOptions, Job, JobState, LeaseLost, Nack, Payload, Pushed, Retry, Token, UniqueFor,
 };
 pub use self::settings::{Backoff, Rate, Settings};
+pub use self::worker::{JobContext, Outcome, Stop, WorkReport, Worker};
 
 use self::bell::Woken;
 use self::claim::Found;

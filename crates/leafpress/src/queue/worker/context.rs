@@ -1,0 +1,126 @@
+//! What a handler is given, and what it answers.
+//!
+//! Stands between the pool and the caller's handler. Must never: touch the
+//! database; the pool settles what the handler answers.
+
+use std::fmt;
+use std::ops::Deref;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::Stop;
+use crate::queue::{Claim, Payload};
+
+/// What becomes of a job that a handler had.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Outcome {
+    /// It is done.
+    Done,
+    /// It is done, with this result, which is kept as long as the queue keeps done jobs.
+    DoneWith(Payload),
+    /// It failed and should be tried again, if it has attempts left; else it is dead.
+    Retry {
+        /// What went wrong.
+        error: String,
+        /// When to try again; unless told, after the queue's backoff.
+        delay: Option<Duration>,
+    },
+    /// It can never be done: to the dead letters at once.
+    Dead {
+        /// Why.
+        reason: String,
+    },
+    /// Nothing was done: it is ready again at once, and this was not an attempt.
+    Release,
+}
+
+/// Done, or to be tried again with the error's text.
+impl<E: fmt::Display> From<Result<(), E>> for Outcome {
+    fn from(result: Result<(), E>) -> Self {
+        match result {
+            Ok(()) => Self::Done,
+            Err(error) => Self::Retry { error: error.to_string(), delay: None },
+        }
+    }
+}
+
+/// A job in a handler's hands: its [`Claim`], and whether it is still ours.
+pub struct JobContext {
+    claim: Claim,
+    stop: Stop,
+    lease: Mutex<LeaseState>,
+}
+
+#[derive(Default)]
+struct LeaseState {
+    is_lost: bool,
+    to_tell: Vec<Box<dyn FnOnce() + Send>>,
+}
+
+impl JobContext {
+    pub(super) fn new(claim: Claim, stop: Stop) -> Self {
+        Self { claim, stop, lease: Mutex::default() }
+    }
+
+    /// What was claimed.
+    pub fn claim(&self) -> &Claim {
+        &self.claim
+    }
+
+    /// Whether the lease is lost: the job may run elsewhere by now, and what the
+    /// handler answers will change nothing. A handler with effects that cannot
+    /// be repeated should look before each of them.
+    pub fn lease_is_lost(&self) -> bool {
+        self.lease().is_lost
+    }
+
+    /// Whether the worker was asked to stop. Jobs that run may end as they like;
+    /// one that takes long may answer [`Outcome::Release`].
+    pub fn is_stopping(&self) -> bool {
+        self.stop.is_asked()
+    }
+
+    /// Has `tell` called once if the lease is lost, from another thread, or at
+    /// once if it is lost already. It must not block: other leases wait for it.
+    pub fn on_lease_lost(&self, tell: impl FnOnce() + Send + 'static) {
+        let mut lease = self.lease();
+        if lease.is_lost {
+            drop(lease);
+            tell();
+        } else {
+            lease.to_tell.push(Box::new(tell));
+        }
+    }
+
+    /// Tells the handler.
+    pub(super) fn lose_lease(&self) {
+        let mut lease = self.lease();
+        lease.is_lost = true;
+        let to_tell = std::mem::take(&mut lease.to_tell);
+        drop(lease);
+        for tell in to_tell {
+            tell();
+        }
+    }
+
+    fn lease(&self) -> MutexGuard<'_, LeaseState> {
+        self.lease.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Deref for JobContext {
+    type Target = Claim;
+
+    fn deref(&self) -> &Claim {
+        &self.claim
+    }
+}
+
+impl fmt::Debug for JobContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("JobContext")
+            .field("claim", &self.claim)
+            .field("lease_is_lost", &self.lease_is_lost())
+            .finish_non_exhaustive()
+    }
+}

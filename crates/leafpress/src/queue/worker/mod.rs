@@ -1,0 +1,191 @@
+//! A pool of handlers that work off a queue: claim, run, settle, with leases
+//! kept alive and an end that loses nothing.
+//!
+//! ```text
+//! run ─► dispatcher ─ claim_with(idle handlers) ─► handlers ─► ack, nack, fail, release
+//!            └ sleeps at the bell          keeper ─ extend_many, at a third of the lease
+//! ```
+//!
+//! Stands on the queue's public functions and on its bell. Must never: settle a
+//! job that its handler has not answered for (but give it back at the end of
+//! the grace), or poll.
+//!
+//! 1. Never more jobs are claimed than handlers are idle, so nobody's lease runs
+//!    out in a line.
+//! 2. Every job that is claimed is settled once by [`Worker::run`], or its lease
+//!    was lost.
+//! 3. A panic of a handler is the job's failure, never the pool's.
+//! 4. Once it is asked to stop, nothing is claimed any more.
+//! 5. After an error of the database nothing is claimed any more; jobs that ran
+//!    are settled as far as they can be, and the first error is the result.
+
+mod context;
+mod keeper;
+mod pool;
+mod stop;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::time::{Duration, Instant};
+
+pub use self::context::{JobContext, Outcome};
+pub use self::stop::Stop;
+
+use self::pool::Pool;
+use super::Queue;
+use crate::error::{Error, Result};
+
+/// More handlers than anybody has cores for are a slip of the keyboard, and
+/// each is a thread.
+const HANDLERS_MAX: usize = 4_096;
+
+/// Works off one queue with a number of handlers.
+///
+/// ```
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("jobs.db");
+/// use leafpress::queue::{Outcome, Queue, Stop, Worker};
+/// use leafpress::writer::Writer;
+///
+/// let writer = Writer::builder(&path).open()?;
+/// let queue = Queue::open(&writer, "emails")?;
+/// queue.push("to ann")?;
+///
+/// let report = Worker::new(&queue).concurrency(4).until_empty().run(&Stop::new(), |job| {
+///     println!("job {} for the {}. time", job.id, job.attempt);
+///     Outcome::Done
+/// })?;
+/// assert_eq!(report.done, 1);
+/// # Ok::<(), leafpress::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+#[must_use = "nothing is done before `run`"]
+pub struct Worker {
+    queue: Queue,
+    concurrency: usize,
+    lease: Option<Duration>,
+    name: Option<String>,
+    grace: Option<Duration>,
+    jobs_max: Option<u64>,
+    until_empty: bool,
+}
+
+/// What a worker did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
+#[non_exhaustive]
+pub struct WorkReport {
+    /// Jobs that it claimed: the sum of the following.
+    pub claimed: u64,
+    /// Done.
+    pub done: u64,
+    /// To be tried again later.
+    pub retried: u64,
+    /// Dead: at once, or because it was their last attempt.
+    pub dead: u64,
+    /// Given back, as if never claimed.
+    pub released: u64,
+    /// Jobs whose lease was lost before they were settled; others have them now.
+    pub lease_lost: u64,
+    /// Handlers that panicked; their jobs are among those retried or dead.
+    pub panicked: u64,
+    /// From the start to the end.
+    #[serde(rename = "elapsed_s", serialize_with = "seconds")]
+    pub elapsed: Duration,
+}
+
+fn seconds<S: serde::Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_f64(time.as_secs_f64())
+}
+
+impl Worker {
+    /// A worker of this queue: one handler, the queue's lease, until it is stopped.
+    pub fn new(queue: &Queue) -> Self {
+        Self {
+            queue: queue.clone(),
+            concurrency: 1,
+            lease: None,
+            name: None,
+            grace: None,
+            jobs_max: None,
+            until_empty: false,
+        }
+    }
+
+    /// Handlers that run at once (1), each on a thread of its own.
+    pub fn concurrency(mut self, handlers: usize) -> Self {
+        self.concurrency = handlers;
+        self
+    }
+
+    /// How long others wait for a job after this worker has vanished (the
+    /// queue's lease). It is extended at a third of it, for as long as a handler
+    /// runs.
+    pub fn lease(mut self, lease: Duration) -> Self {
+        self.lease = Some(lease);
+        self
+    }
+
+    /// What the worker is called in the queue's lists and histories.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// How long handlers may go on after the wish to stop (for ever). Then their
+    /// jobs are given back, which they learn as a lost lease, and what they
+    /// answer changes nothing; [`run`](Self::run) returns when the last of them does.
+    pub fn grace(mut self, grace: Duration) -> Self {
+        self.grace = Some(grace);
+        self
+    }
+
+    /// Ends after so many jobs.
+    pub fn jobs_max(mut self, jobs: u64) -> Self {
+        self.jobs_max = Some(jobs);
+        self
+    }
+
+    /// Ends when no job can be claimed and none of its own runs. Jobs that are
+    /// due later, such as retries, stay.
+    pub fn until_empty(mut self) -> Self {
+        self.until_empty = true;
+        self
+    }
+
+    /// Works until it is told to stop, or the queue is empty or enough jobs are
+    /// done, where that was asked for. Sleeps while there is nothing to do.
+    ///
+    /// The handler is called on several threads at once.
+    ///
+    /// # Errors
+    /// If the settings make no sense; if the database fails, then with its
+    /// first error: jobs whose handlers had ended are settled or come again
+    /// after their lease.
+    pub fn run<H>(&self, stop: &Stop, handler: H) -> Result<WorkReport>
+    where
+        H: Fn(&JobContext) -> Outcome + Send + Sync,
+    {
+        let started = Instant::now();
+        if self.concurrency == 0 || self.concurrency > HANDLERS_MAX {
+            let wrong =
+                format!("a worker has 1 to {HANDLERS_MAX} handlers, not {}", self.concurrency);
+            return Err(Error::usage(wrong).on_disk("nothing was changed"));
+        }
+        let lease = match self.lease {
+            Some(lease) => lease,
+            None => self.queue.settings()?.lease,
+        };
+        let mut report = Pool::new(self, lease, stop).run(&handler)?;
+        report.elapsed = started.elapsed();
+        Ok(report)
+    }
+}
+
+impl fmt::Display for WorkReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { claimed, done, retried, dead, released, lease_lost, .. } = self;
+        write!(f, "{claimed} claimed: {done} done, {retried} to retry, {dead} dead, ")?;
+        write!(f, "{released} released, {lease_lost} lost their lease")
+    }
+}

@@ -1,0 +1,422 @@
+//! The threads of a worker: one that claims, those that handle, and what they share.
+//!
+//! Stands between the queue and the handlers. The thread that called `run`
+//! claims, as many jobs as handlers are idle in one call, and sleeps at the
+//! queue's bell while there are none. Must never: hold the lock while the
+//! database or a handler is at work.
+//!
+//! 1. Whoever takes a job out of `running` settles and counts it, and nobody else.
+//! 2. `busy` handlers have a job, from the claim until it is settled.
+//! 3. Every change that somebody waits for is made under the lock, and then told.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::{JobContext, Outcome, Stop, WorkReport, Worker, keeper};
+use crate::error::{Error, ErrorKind, Result};
+use crate::queue::bell::{Caller, Waiter, Woken};
+use crate::queue::{Claim, ClaimOptions, Nack, Queue, Retry, Token};
+
+pub(super) struct Pool {
+    pub(super) queue: Queue,
+    pub(super) lease: Duration,
+    worker: Worker,
+    stop: Stop,
+    state: Mutex<State>,
+    /// For handlers: a job waits, or all is over.
+    job_came: Condvar,
+    /// For the keeper of the leases: there is a lease more, or all is over.
+    lease_came: Condvar,
+    /// For the thread that claims: a handler is idle, the wish to stop, a failure.
+    changed: Condvar,
+}
+
+#[derive(Default)]
+pub(super) struct State {
+    /// Claimed, for the next handler that is idle.
+    waiting: VecDeque<Arc<JobContext>>,
+    /// Claimed and not being settled, by job and claim.
+    pub(super) running: BTreeMap<Token, Running>,
+    busy: usize,
+    failure: Option<Error>,
+    report: WorkReport,
+    /// Calls the one that claims away from the bell.
+    caller: Option<Caller>,
+    pub(super) is_over: bool,
+}
+
+pub(super) struct Running {
+    context: Arc<JobContext>,
+    pub(super) extended_at: Instant,
+}
+
+/// Ends the threads, also if the one that claims panics.
+struct End<'a>(&'a Pool);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.0.lock().is_over = true;
+        self.0.job_came.notify_all();
+        self.0.lease_came.notify_all();
+    }
+}
+
+impl Pool {
+    pub(super) fn new(worker: &Worker, lease: Duration, stop: &Stop) -> Arc<Self> {
+        Arc::new(Self {
+            queue: worker.queue.clone(),
+            lease,
+            worker: worker.clone(),
+            stop: stop.clone(),
+            state: Mutex::default(),
+            job_came: Condvar::new(),
+            lease_came: Condvar::new(),
+            changed: Condvar::new(),
+        })
+    }
+
+    /// Works until there is a reason to end, and then until all handlers have.
+    pub(super) fn run<H>(self: &Arc<Self>, handler: &H) -> Result<WorkReport>
+    where
+        H: Fn(&JobContext) -> Outcome + Send + Sync,
+    {
+        let pool = Arc::clone(self);
+        let _registration = self.stop.on_stop(move || pool.wake());
+        thread::scope(|scope| {
+            let end = End(self);
+            let spawned = self.spawn(scope, handler);
+            if let Err(error) = spawned.and_then(|()| self.claim_jobs()) {
+                self.fail(error);
+            }
+            self.wait_for_handlers();
+            drop(end);
+        });
+        let mut state = self.lock();
+        match state.failure.take() {
+            Some(error) => Err(error),
+            None => Ok(state.report),
+        }
+    }
+
+    fn spawn<'scope, H>(
+        &'scope self,
+        scope: &'scope thread::Scope<'scope, '_>,
+        handler: &'scope H,
+    ) -> Result<()>
+    where
+        H: Fn(&JobContext) -> Outcome + Send + Sync,
+    {
+        let thread = |name: &str| thread::Builder::new().name(format!("leafpress-{name}"));
+        let none =
+            |error| Error::aborted(format!("the system has no thread for a worker: {error}"));
+        thread("leases").spawn_scoped(scope, || keeper::keep(self)).map_err(none)?;
+        for _ in 0..self.worker.concurrency {
+            thread("job").spawn_scoped(scope, || self.handle_jobs(handler)).map_err(none)?;
+        }
+        Ok(())
+    }
+
+    /// Claims for whoever is idle, until there is a reason to end.
+    fn claim_jobs(&self) -> Result<()> {
+        let mut waiter: Option<Waiter> = None;
+        while let Some(jobs_max) = self.wait_for_idle() {
+            let mut options = ClaimOptions::new().jobs_max(jobs_max).lease(self.lease);
+            if let Some(name) = &self.worker.name {
+                options = options.worker(name);
+            }
+            let busy_before = self.lock().busy;
+            let found = match self.queue.look(&options) {
+                // The writer has waited for a while already.
+                Err(error) if matches!(error.kind(), ErrorKind::Busy { .. }) => continue,
+                other => other?,
+            };
+            if !found.claims.is_empty() {
+                if let Some(mut waiter) = waiter.take() {
+                    waiter.found();
+                }
+                self.hand_out(found.claims)?;
+            } else if self.worker.until_empty {
+                if busy_before == 0 {
+                    break;
+                }
+                self.wait_for_less_than(busy_before);
+            } else if let Some(waiter) = &mut waiter {
+                match waiter.wait(found.next_due_ms, None) {
+                    Woken::Look | Woken::TimedOut => {}
+                    Woken::Closed => return Err(Error::stopped("it was closed")),
+                }
+            } else {
+                // From here on no ring is missed, so it looks once more.
+                let ours = self.queue.hub.bells().waiter(&self.queue.name)?;
+                self.lock().caller = Some(ours.caller());
+                waiter = Some(ours);
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until one of so many handlers is idle, or it is time to end.
+    fn wait_for_less_than(&self, busy: usize) {
+        let mut state = self.lock();
+        while state.busy >= busy && state.failure.is_none() && !self.stop.is_asked() {
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// How many jobs may be claimed, once it is more than none; nothing if it is
+    /// time to end.
+    fn wait_for_idle(&self) -> Option<usize> {
+        let mut state = self.lock();
+        loop {
+            let left = self.worker.jobs_max.map(|max| max.saturating_sub(state.report.claimed));
+            if state.failure.is_some() || self.stop.is_asked() || left == Some(0) {
+                return None;
+            }
+            let idle = self.worker.concurrency - state.busy;
+            if idle > 0 {
+                return Some(left.map_or(idle, |left| idle.min(left as usize)));
+            }
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Gives the jobs to handlers, or back where it was asked to stop meanwhile.
+    fn hand_out(&self, claims: Vec<Claim>) -> Result<()> {
+        if self.stop.is_asked() {
+            for claim in claims {
+                self.lock().report.claimed += 1;
+                self.give_back(claim.token)?;
+            }
+            return Ok(());
+        }
+        let now = Instant::now();
+        let mut state = self.lock();
+        for claim in claims {
+            let token = claim.token;
+            let context = Arc::new(JobContext::new(claim, self.stop.clone()));
+            state
+                .running
+                .insert(token, Running { context: Arc::clone(&context), extended_at: now });
+            state.waiting.push_back(context);
+            state.busy += 1;
+            state.report.claimed += 1;
+            self.job_came.notify_one();
+        }
+        self.lease_came.notify_one();
+        Ok(())
+    }
+
+    /// Waits until every handler is idle; after the grace their jobs are given back.
+    fn wait_for_handlers(&self) {
+        let mut grace_ends: Option<Instant> = None;
+        let mut is_over = false;
+        let mut state = self.lock();
+        while state.busy > 0 {
+            if self.stop.is_asked() && grace_ends.is_none() {
+                grace_ends = self.worker.grace.and_then(|grace| Instant::now().checked_add(grace));
+            }
+            let left = grace_ends.filter(|_| !is_over);
+            let left = left.map(|end| end.saturating_duration_since(Instant::now()));
+            state = match left {
+                Some(Duration::ZERO) => {
+                    is_over = true;
+                    drop(state);
+                    self.give_all_back();
+                    self.lock()
+                }
+                Some(left) => {
+                    let waited = self.changed.wait_timeout(state, left);
+                    waited.unwrap_or_else(PoisonError::into_inner).0
+                }
+                None => self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
+            };
+        }
+    }
+
+    fn give_all_back(&self) {
+        let running = std::mem::take(&mut self.lock().running);
+        for (token, job) in running {
+            job.context.lose_lease();
+            if let Err(error) = self.give_back(token) {
+                self.fail(error);
+            }
+        }
+    }
+
+    fn give_back(&self, token: Token) -> Result<()> {
+        let released = self.settle_once(token, &Outcome::Release);
+        count(&mut self.lock().report, released)
+    }
+
+    /// One handler: job after job, until all is over.
+    fn handle_jobs<H>(&self, handler: &H)
+    where
+        H: Fn(&JobContext) -> Outcome,
+    {
+        while let Some(context) = self.next_job() {
+            // The pool has given it back already, or it would not be over.
+            if context.lease_is_lost() {
+                self.be_idle();
+                continue;
+            }
+            let outcome = catch_unwind(AssertUnwindSafe(|| handler(&context)));
+            let outcome = outcome.unwrap_or_else(|panic| {
+                self.lock().report.panicked += 1;
+                let text = panic_text(&*panic);
+                Outcome::Retry { error: format!("the handler panicked: {text}"), delay: None }
+            });
+            self.settle(&context, &outcome);
+            self.be_idle();
+        }
+    }
+
+    fn be_idle(&self) {
+        self.lock().busy -= 1;
+        self.changed.notify_all();
+    }
+
+    fn next_job(&self) -> Option<Arc<JobContext>> {
+        let mut state = self.lock();
+        loop {
+            if let Some(context) = state.waiting.pop_front() {
+                return Some(context);
+            }
+            if state.is_over {
+                return None;
+            }
+            state = self.job_came.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn settle(&self, context: &JobContext, outcome: &Outcome) {
+        // Taken out by somebody else, its lease is lost, and that is counted.
+        let Some(job) = self.lock().running.remove(&context.token) else { return };
+        let until = job.extended_at + self.lease;
+        let settled = loop {
+            match self.settle_once(context.token, outcome) {
+                // The writer has waited for a while already.
+                Err(error)
+                    if matches!(error.kind(), ErrorKind::Busy { .. }) && Instant::now() < until => {
+                }
+                settled => break settled,
+            }
+        };
+        let counted = count(&mut self.lock().report, settled);
+        if let Err(error) = counted {
+            self.fail(error);
+        }
+    }
+
+    fn settle_once(&self, token: Token, outcome: &Outcome) -> Result<Settled> {
+        Ok(match outcome {
+            Outcome::Done => {
+                self.queue.ack(token)?;
+                Settled::Done
+            }
+            Outcome::DoneWith(result) => {
+                self.queue.ack_with(token, result.clone())?;
+                Settled::Done
+            }
+            Outcome::Retry { error, delay } => {
+                let nack = Nack::new().error(error);
+                let nack = if let Some(delay) = delay { nack.delay(*delay) } else { nack };
+                match self.queue.nack(token, nack)? {
+                    Retry::At { .. } => Settled::Retried,
+                    Retry::Dead => Settled::Dead,
+                }
+            }
+            Outcome::Dead { reason } => {
+                self.queue.fail(token, reason)?;
+                Settled::Dead
+            }
+            Outcome::Release => {
+                self.queue.release(token)?;
+                Settled::Released
+            }
+        })
+    }
+
+    /// The lease of this job counts from then.
+    pub(super) fn lease_extended(&self, token: Token, at: Instant) {
+        if let Some(job) = self.lock().running.get_mut(&token) {
+            job.extended_at = at;
+        }
+    }
+
+    /// The job is somebody else's by now; its handler is told. One that is
+    /// being settled meanwhile is no longer among those that run.
+    pub(super) fn lease_lost(&self, token: Token) {
+        let mut state = self.lock();
+        let Some(job) = state.running.remove(&token) else { return };
+        state.report.lease_lost += 1;
+        drop(state);
+        job.context.lose_lease();
+    }
+
+    /// Takes in an error of the database; the first one is the result.
+    pub(super) fn fail(&self, error: Error) {
+        self.lock().failure.get_or_insert(error);
+        self.wake();
+    }
+
+    /// Has the thread that claims look again.
+    fn wake(&self) {
+        // Under the lock, or a look that is just over would miss it.
+        let caller = self.lock().caller.clone();
+        self.changed.notify_all();
+        if let Some(caller) = caller {
+            caller.call();
+        }
+    }
+
+    pub(super) fn wait_for_keeper<'a>(
+        &self,
+        state: MutexGuard<'a, State>,
+        time: Option<Duration>,
+    ) -> MutexGuard<'a, State> {
+        match time {
+            Some(time) => {
+                let waited = self.lease_came.wait_timeout(state, time);
+                waited.unwrap_or_else(PoisonError::into_inner).0
+            }
+            None => self.lease_came.wait(state).unwrap_or_else(PoisonError::into_inner),
+        }
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+enum Settled {
+    Done,
+    Retried,
+    Dead,
+    Released,
+}
+
+/// Counts what became of a job; a lease that was lost is no error.
+fn count(report: &mut WorkReport, settled: Result<Settled>) -> Result<()> {
+    match settled {
+        Ok(Settled::Done) => report.done += 1,
+        Ok(Settled::Retried) => report.retried += 1,
+        Ok(Settled::Dead) => report.dead += 1,
+        Ok(Settled::Released) => report.released += 1,
+        Err(error) if matches!(error.kind(), ErrorKind::LeaseLost { .. }) => report.lease_lost += 1,
+        Err(error) => return Err(error),
+    }
+    Ok(())
+}
+
+fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
+    if let Some(text) = panic.downcast_ref::<&str>() {
+        text
+    } else if let Some(text) = panic.downcast_ref::<String>() {
+        text
+    } else {
+        "(without a text)"
+    }
+}

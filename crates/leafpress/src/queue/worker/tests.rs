@@ -1,0 +1,333 @@
+//! What the numbered promises of the worker look like from a handler.
+//!
+//! Nothing here waits for a time to pass: handlers hold one another up by
+//! channels, and leases end because the clock is set.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Barrier, Mutex};
+use std::time::Duration;
+
+use super::{Outcome, Stop, WorkReport, Worker};
+use crate::queue::{Clock, Job, JobState, ManualClock, Payload, Queue};
+use crate::writer::Writer;
+use crate::{ErrorKind, Profile};
+
+const LONG: Duration = Duration::from_secs(3600);
+
+struct Scene {
+    _folder: tempfile::TempDir,
+    writer: Writer,
+    queue: Queue,
+    clock: ManualClock,
+}
+
+fn scene() -> Scene {
+    let folder = tempfile::tempdir().expect("a folder");
+    let writer = Writer::builder(folder.path().join("jobs.db"))
+        .profile(Profile::Relaxed)
+        .open()
+        .expect("a writer");
+    let (clock, manual) = Clock::manual(1_000_000);
+    let queue = Queue::builder(&writer, "test").clock(clock).open().expect("a queue");
+    Scene { _folder: folder, writer, queue, clock: manual }
+}
+
+impl Scene {
+    fn push(&self, jobs: usize) {
+        let jobs = (0..jobs).map(|at| Job::bytes(at.to_string()));
+        self.queue.push_many(jobs).expect("jobs");
+    }
+
+    fn count(&self, state: JobState) -> i64 {
+        let sql = "SELECT count(*) FROM leafpress_job WHERE state = ?1";
+        let reader = self.writer.reader().expect("a reader");
+        reader.query_row(sql, [state.number()], |row| row.get(0)).expect("a count")
+    }
+
+    fn text(&self, column: &str) -> Option<String> {
+        let reader = self.writer.reader().expect("a reader");
+        let sql = format!("SELECT {column} FROM leafpress_job");
+        reader.query_row(&sql, [], |row| row.get(0)).expect("one job")
+    }
+
+    /// One job through a handler, until nothing is ready.
+    fn run_once(&self, outcome: &Outcome) -> WorkReport {
+        self.push(1);
+        let worker = Worker::new(&self.queue).until_empty();
+        worker.run(&Stop::new(), |_| outcome.clone()).expect("a report")
+    }
+}
+
+fn counts(report: &WorkReport) -> [u64; 6] {
+    let WorkReport { claimed, done, retried, dead, released, lease_lost, .. } = *report;
+    [claimed, done, retried, dead, released, lease_lost]
+}
+
+/// A handler's two ends: it says that it runs, and waits until it may go on.
+fn held_up() -> (impl Fn() + Send + Sync, Receiver<()>, Sender<()>) {
+    let (runs, running) = channel();
+    let (go_on, may_go_on) = channel();
+    let ends = Mutex::new((runs, may_go_on));
+    let hold = move || {
+        let ends = ends.lock().expect("nobody panicked");
+        ends.0.send(()).expect("somebody looks");
+        ends.1.recv().expect("somebody lets it go on");
+    };
+    (hold, running, go_on)
+}
+
+#[test]
+fn what_the_handler_answers_becomes_of_the_job() {
+    let scene = scene();
+    assert_eq!(counts(&scene.run_once(&Outcome::Done)), [1, 1, 0, 0, 0, 0]);
+    scene.queue.configure(|settings| settings.keep_done = LONG).expect("settings");
+    let result = Outcome::DoneWith(Payload::bytes("came out"));
+    assert_eq!(counts(&scene.run_once(&result)), [1, 1, 0, 0, 0, 0]);
+    assert_eq!(scene.text("CAST(result AS TEXT)").as_deref(), Some("came out"));
+    scene.writer.execute("DELETE FROM leafpress_job", ()).expect("none");
+
+    let retry = Outcome::Retry { error: "not now".to_owned(), delay: Some(LONG) };
+    assert_eq!(counts(&scene.run_once(&retry)), [1, 0, 1, 0, 0, 0]);
+    assert_eq!(scene.text("error").as_deref(), Some("not now"));
+    scene.writer.execute("DELETE FROM leafpress_job", ()).expect("none");
+
+    let dead = Outcome::Dead { reason: "never".to_owned() };
+    assert_eq!(counts(&scene.run_once(&dead)), [1, 0, 0, 1, 0, 0]);
+    assert_eq!(scene.count(JobState::Dead), 1);
+    assert_eq!(scene.text("error").as_deref(), Some("never"));
+    assert_eq!(Outcome::from(Err::<(), _>("why")), {
+        Outcome::Retry { error: "why".to_owned(), delay: None }
+    });
+}
+
+#[test]
+fn the_last_attempt_ends_in_death() {
+    let scene = scene();
+    scene.queue.push(Job::bytes("x").attempts_max(1)).expect("a job");
+    let worker = Worker::new(&scene.queue).until_empty();
+    let retry = |_: &_| Outcome::Retry { error: "no".to_owned(), delay: None };
+    let report = worker.run(&Stop::new(), retry).expect("a report");
+    assert_eq!(counts(&report), [1, 0, 0, 1, 0, 0]);
+}
+
+#[test]
+fn a_job_that_is_released_is_claimed_again_as_the_same_attempt() {
+    let scene = scene();
+    scene.push(1);
+    let attempts = Mutex::new(Vec::new());
+    let worker = Worker::new(&scene.queue).jobs_max(2);
+    let report = worker.run(&Stop::new(), |job| {
+        let mut attempts = attempts.lock().expect("nobody panicked");
+        attempts.push((job.token.claim, job.attempt));
+        if attempts.len() == 1 { Outcome::Release } else { Outcome::Done }
+    });
+    assert_eq!(counts(&report.expect("a report")), [2, 1, 0, 0, 1, 0]);
+    assert_eq!(attempts.into_inner().expect("nobody panicked"), [(1, 1), (2, 1)]);
+}
+
+#[test]
+fn a_panic_is_the_jobs_failure() {
+    let scene = scene();
+    scene.push(3);
+    let worker = Worker::new(&scene.queue).concurrency(2).until_empty();
+    let report = worker.run(&Stop::new(), |job| {
+        assert!(job.payload != Payload::bytes("1"), "number {} it is", 1);
+        Outcome::Done
+    });
+    let report = report.expect("a report");
+    assert_eq!((counts(&report), report.panicked), ([3, 2, 1, 0, 0, 0], 1));
+    assert_eq!(scene.text("error").as_deref(), Some("the handler panicked: number 1 it is"));
+}
+
+#[test]
+fn as_many_handlers_run_at_once_as_were_asked_for() {
+    let scene = scene();
+    scene.push(12);
+    // With fewer at once, the first ones would wait for ever; with more, some are alone.
+    let together = Barrier::new(4);
+    let running = AtomicU32::new(0);
+    let worker = Worker::new(&scene.queue).concurrency(4).until_empty();
+    let report = worker.run(&Stop::new(), |_| {
+        assert!(running.fetch_add(1, Ordering::SeqCst) < 4);
+        together.wait();
+        running.fetch_sub(1, Ordering::SeqCst);
+        Outcome::Done
+    });
+    assert_eq!(counts(&report.expect("a report")), [12, 12, 0, 0, 0, 0]);
+}
+
+#[test]
+fn idle_handlers_claim_in_one_call() {
+    let scene = scene();
+    scene.push(8);
+    let calls = || scene.writer.stats().calls;
+    let before = calls();
+    let worker = Worker::new(&scene.queue).concurrency(8).lease(LONG).jobs_max(8);
+    worker.run(&Stop::new(), |_| Outcome::Done).expect("a report");
+    assert_eq!(calls() - before, 9, "a claim, and eight acks");
+}
+
+#[test]
+fn it_ends_after_so_many_jobs() {
+    let scene = scene();
+    scene.push(10);
+    let worker = Worker::new(&scene.queue).concurrency(4).jobs_max(7);
+    let report = worker.run(&Stop::new(), |_| Outcome::Done).expect("a report");
+    assert_eq!((counts(&report), scene.count(JobState::Ready)), ([7, 7, 0, 0, 0, 0], 3));
+}
+
+#[test]
+fn a_sleeping_worker_is_woken_by_jobs_and_by_the_wish_to_stop() {
+    let scene = scene();
+    let stop = Stop::new();
+    let (done, was_done) = channel();
+    std::thread::scope(|scope| {
+        let (queue, stop) = (&scene.queue, &stop);
+        let work = scope.spawn(move || {
+            Worker::new(queue).concurrency(2).run(stop, |job| {
+                done.send(job.id).expect("somebody looks");
+                Outcome::Done
+            })
+        });
+        for _ in 0..20 {
+            let id = scene.queue.push("x").expect("a job").id;
+            assert_eq!(was_done.recv().expect("a job"), id);
+        }
+        stop.now();
+        let report = work.join().expect("no panic").expect("a report");
+        assert_eq!(counts(&report), [20, 20, 0, 0, 0, 0]);
+    });
+    let report = Worker::new(&scene.queue).run(&stop, |_| Outcome::Done).expect("a report");
+    assert_eq!(counts(&report), [0; 6], "it was asked before");
+}
+
+#[test]
+fn those_that_run_may_end_after_the_wish_to_stop() {
+    let scene = scene();
+    scene.push(2);
+    let stop = Stop::new();
+    let (hold, running, go_on) = held_up();
+    let worker = Worker::new(&scene.queue);
+    std::thread::scope(|scope| {
+        let work = scope.spawn(|| {
+            worker.run(&stop, |job| {
+                hold();
+                assert!(job.is_stopping());
+                Outcome::Done
+            })
+        });
+        running.recv().expect("it runs");
+        stop.now();
+        go_on.send(()).expect("it waits");
+        let report = work.join().expect("no panic").expect("a report");
+        assert_eq!(counts(&report), [1, 1, 0, 0, 0, 0]);
+    });
+    assert_eq!(scene.count(JobState::Ready), 1);
+}
+
+#[test]
+fn after_the_grace_jobs_are_given_back_and_answers_count_no_more() {
+    let scene = scene();
+    scene.push(1);
+    let stop = Stop::new();
+    let worker = Worker::new(&scene.queue).grace(Duration::ZERO);
+    let report = worker.run(&stop, |job| {
+        let (told, was_told) = channel();
+        job.on_lease_lost(move || told.send(()).expect("it looks"));
+        assert!(!job.lease_is_lost());
+        stop.now();
+        was_told.recv().expect("it is told");
+        assert!(job.lease_is_lost());
+        // Late, but at once.
+        let (told, was_told) = channel();
+        job.on_lease_lost(move || told.send(()).expect("it looks"));
+        was_told.recv().expect("it is told");
+        Outcome::Dead { reason: "too late".to_owned() }
+    });
+    assert_eq!(counts(&report.expect("a report")), [1, 0, 0, 0, 1, 0]);
+    assert_eq!(scene.queue.claim().expect("a look").expect("a job").attempt, 1);
+}
+
+#[test]
+fn leases_live_as_long_as_their_handlers() {
+    let scene = scene();
+    scene.push(2);
+    let lease = Duration::from_millis(30);
+    let lease_ends = || -> i64 {
+        let reader = scene.writer.reader().expect("a reader");
+        let sql = "SELECT min(due_at_ms) FROM leafpress_job WHERE state = 1";
+        reader.query_row(sql, [], |row| row.get(0)).expect("leased jobs")
+    };
+    let worker = Worker::new(&scene.queue).concurrency(2).lease(lease).until_empty();
+    let report = worker.run(&Stop::new(), |job| {
+        // The clock of the queue goes on by hand, and the keeper's by itself: it
+        // extends again and again, whatever the queue takes for the time.
+        for _ in 0..3 {
+            let before = lease_ends();
+            scene.clock.advance_ms(1);
+            while lease_ends() <= before {
+                std::thread::yield_now();
+            }
+        }
+        assert!(!job.lease_is_lost());
+        Outcome::Done
+    });
+    assert_eq!(counts(&report.expect("a report")), [2, 2, 0, 0, 0, 0]);
+}
+
+#[test]
+fn a_lease_that_is_lost_is_told_and_counted() {
+    let scene = scene();
+    scene.push(1);
+    let lease = Duration::from_millis(30);
+    let worker = Worker::new(&scene.queue).lease(lease).jobs_max(1);
+    let report = worker.run(&Stop::new(), |job| {
+        let (told, was_told) = channel();
+        job.on_lease_lost(move || told.send(()).expect("it looks"));
+        scene.clock.advance_ms(1_000_000);
+        was_told.recv().expect("the keeper tells it");
+        assert!(job.lease_is_lost());
+        Outcome::Done
+    });
+    assert_eq!(counts(&report.expect("a report")), [1, 0, 0, 0, 0, 1]);
+    let again = scene.queue.claim().expect("a look").expect("it comes again");
+    assert_eq!(again.token.claim, 2);
+}
+
+#[test]
+fn a_late_answer_is_counted_where_nobody_noticed_before() {
+    let scene = scene();
+    scene.push(1);
+    let worker = Worker::new(&scene.queue).lease(LONG).jobs_max(1);
+    let report = worker.run(&Stop::new(), |_| {
+        scene.clock.advance_ms(2 * 3_600_000);
+        Outcome::Done
+    });
+    assert_eq!(counts(&report.expect("a report")), [1, 0, 0, 0, 0, 1]);
+}
+
+#[test]
+fn an_error_of_the_database_ends_it() {
+    let scene = scene();
+    scene.push(1);
+    let writer = Arc::new(Mutex::new(Some(scene.writer.clone())));
+    let worker = Worker::new(&scene.queue).concurrency(3).lease(LONG);
+    let error = worker.run(&Stop::new(), |_| {
+        let writer = writer.lock().expect("nobody panicked").take().expect("the first");
+        writer.close().expect("it closes");
+        Outcome::Done
+    });
+    let error = error.expect_err("no ack without a writer");
+    assert!(matches!(error.kind(), ErrorKind::Stopped { .. }), "{error}");
+}
+
+#[test]
+fn a_number_of_handlers_that_makes_no_sense_is_refused() {
+    let scene = scene();
+    for handlers in [0, 1 << 20] {
+        let worker = Worker::new(&scene.queue).concurrency(handlers);
+        let error = worker.run(&Stop::new(), |_| Outcome::Done).expect_err("it is refused");
+        assert!(matches!(error.kind(), ErrorKind::Usage(_)), "{error}");
+    }
+}
