@@ -279,7 +279,7 @@ impl Error {
 
     /// Adds what is on disk now, unless a place nearer to the failure knew it.
     #[must_use]
-    pub(crate) fn on_disk(mut self, state: impl Into<String>) -> Self {
+    pub fn on_disk(mut self, state: impl Into<String>) -> Self {
         self.0.on_disk.get_or_insert_with(|| state.into());
         self
     }
@@ -287,7 +287,7 @@ impl Error {
     /// Adds what to do about it, unless a place nearer to the failure knew it.
     #[must_use]
     #[expect(clippy::wrong_self_convention, reason = "it is a to-do, not a conversion")]
-    pub(crate) fn to_do(mut self, advice: impl Into<String>) -> Self {
+    pub fn to_do(mut self, advice: impl Into<String>) -> Self {
         self.0.to_do.get_or_insert_with(|| advice.into());
         self
     }
