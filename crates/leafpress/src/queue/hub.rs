@@ -16,11 +16,9 @@ use rusqlite::{CachedStatement, Connection, OptionalExtension};
 
 use super::bell::Bells;
 use super::clock::{Clock, ClockWatch};
-use super::settings::Settings;
+use super::settings::{READ_QUEUE, Settings};
 use crate::error::{Error, Result};
 use crate::writer::{Companion, lock};
-
-const READ_QUEUE: &str = "SELECT name, is_paused, * FROM leafpress_queue WHERE id = ?1";
 
 /// A queue as its row says.
 #[derive(Debug)]
@@ -170,8 +168,8 @@ impl<'c> Work<'c> {
         let row = self
             .sql(READ_QUEUE)?
             .query_row([queue], |row| {
-                let name = row.get::<_, String>(0)?.into();
-                let (is_paused, settings) = (row.get(1)?, Settings::from_row(row)?);
+                let name = row.get::<_, String>(14)?.into();
+                let (is_paused, settings) = (row.get(15)?, Settings::from_row(row)?);
                 Ok(QueueRow { id: queue, name, is_paused, settings })
             })
             .optional()

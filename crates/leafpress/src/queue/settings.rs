@@ -13,6 +13,13 @@ use serde::Serialize;
 use super::job::to_ms;
 use crate::error::{Error, Result};
 
+/// A queue: its settings, then its name, then whether it is paused.
+pub(super) const READ_QUEUE: &str = "SELECT lease_ms, attempts_max, backoff_first_ms,
+         backoff_factor, backoff_max_ms, backoff_jitter, keep_done_ms, keep_dead_ms, concurrency,
+         group_concurrency, rate_jobs, rate_per_ms, group_rate_jobs, group_rate_per_ms,
+         name, is_paused
+     FROM leafpress_queue WHERE id = ?1";
+
 /// How long a job waits before it is tried again: the first time `first`, then
 /// `factor` times as long each time, never longer than `max`; each time a
 /// random part of up to `jitter` more or less, so that jobs that failed together
@@ -134,29 +141,30 @@ impl Settings {
         Err(Error::usage(problem).on_disk("the settings are as they were"))
     }
 
-    /// The columns of a row of `leafpress_queue`, from `lease_ms` on.
+    /// Reads them from a row of [`READ_QUEUE`]. By place, as every transaction
+    /// does it and names take ten times as long.
     pub(super) fn from_row(row: &Row<'_>) -> rusqlite::Result<Self> {
-        let rate = |jobs: &str, per: &str| -> rusqlite::Result<Option<Rate>> {
+        let rate = |jobs: usize, per: usize| -> rusqlite::Result<Option<Rate>> {
             let (jobs, per): (Option<u32>, Option<i64>) = (row.get(jobs)?, row.get(per)?);
-            Ok(jobs
-                .zip(per)
-                .map(|(jobs, per)| Rate { jobs: jobs.max(1), per: from_ms(per.max(1)) }))
+            let rate =
+                |(jobs, per): (u32, i64)| Rate { jobs: jobs.max(1), per: from_ms(per.max(1)) };
+            Ok(jobs.zip(per).map(rate))
         };
         Ok(Self {
-            lease: from_ms(row.get("lease_ms")?),
-            attempts_max: row.get("attempts_max")?,
+            lease: from_ms(row.get(0)?),
+            attempts_max: row.get(1)?,
             backoff: Backoff {
-                first: from_ms(row.get("backoff_first_ms")?),
-                factor: row.get("backoff_factor")?,
-                max: from_ms(row.get("backoff_max_ms")?),
-                jitter: row.get("backoff_jitter")?,
+                first: from_ms(row.get(2)?),
+                factor: row.get(3)?,
+                max: from_ms(row.get(4)?),
+                jitter: row.get(5)?,
             },
-            keep_done: from_ms(row.get("keep_done_ms")?),
-            keep_dead: row.get::<_, Option<i64>>("keep_dead_ms")?.map(from_ms),
-            concurrency: row.get("concurrency")?,
-            group_concurrency: row.get("group_concurrency")?,
-            rate: rate("rate_jobs", "rate_per_ms")?,
-            group_rate: rate("group_rate_jobs", "group_rate_per_ms")?,
+            keep_done: from_ms(row.get(6)?),
+            keep_dead: row.get::<_, Option<i64>>(7)?.map(from_ms),
+            concurrency: row.get(8)?,
+            group_concurrency: row.get(9)?,
+            rate: rate(10, 11)?,
+            group_rate: rate(12, 13)?,
         })
     }
 
