@@ -14,7 +14,7 @@ use rusqlite::{Row, params};
 use super::hub::{QueueRow, Work};
 use super::job::{Claim, JobState, Payload, Token, to_ms};
 use super::key::{self, Key, Scope};
-use super::{ClaimOptions, rate, tick};
+use super::{ClaimOptions, rate, schedule, tick};
 use crate::error::Result;
 
 const NEXT: &str = "SELECT id, claims, releases, attempts_max, expires_at_ms, ordering_group,
@@ -208,7 +208,8 @@ fn next_due_ms(work: &Work<'_>, queue: &QueueRow) -> Result<Option<i64>> {
         let row = rows.next().map_err(|source| work.failed(source))?;
         row.map(|row| row.get(0)).transpose().map_err(|source| work.failed(source))
     };
-    Ok(earliest(first(FIRST_LEASE_END)?, first(FIRST_DELAYED)?))
+    let due_ms = earliest(first(FIRST_LEASE_END)?, first(FIRST_DELAYED)?);
+    Ok(earliest(due_ms, schedule::next_due_ms(work, queue)?))
 }
 
 fn earliest(one: Option<i64>, other: Option<i64>) -> Option<i64> {

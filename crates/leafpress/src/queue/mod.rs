@@ -73,6 +73,7 @@ mod job;
 mod key;
 mod push;
 mod rate;
+pub mod schedule;
 mod schema;
 mod settings;
 mod settle;
@@ -88,6 +89,7 @@ pub use self::clock::{Clock, ManualClock};
 pub use self::job::{
     Claim, ClaimOptions, Job, JobState, LeaseLost, Nack, Payload, Pushed, Retry, Token, UniqueFor,
 };
+pub use self::schedule::{Missed, Schedule, ScheduleInfo};
 pub use self::settings::{Backoff, Rate, Settings};
 pub use self::worker::{JobContext, Outcome, Stop, WorkReport, Worker};
 
@@ -536,7 +538,7 @@ fn lease_lost(token: Token, why: LeaseLost) -> Error {
 /// their query plans.
 #[doc(hidden)]
 pub fn statements() -> Vec<(&'static str, &'static str)> {
-    let all: [&[(&str, &str)]; 8] = [
+    let all: [&[(&str, &str)]; 9] = [
         &[("find a queue", FIND_QUEUE)],
         &hub::STATEMENTS,
         &push::STATEMENTS,
@@ -545,6 +547,7 @@ pub fn statements() -> Vec<(&'static str, &'static str)> {
         &tick::STATEMENTS,
         &[group::STATEMENTS.as_slice(), key::STATEMENTS.as_slice()].concat(),
         &rate::STATEMENTS,
+        &schedule::STATEMENTS,
     ];
     all.concat()
 }

@@ -14,7 +14,7 @@ use rusqlite::params;
 
 use super::claim::is_waiting;
 use super::hub::{QueueRow, Work};
-use super::{key, rate, settle};
+use super::{key, rate, schedule, settle};
 use crate::error::Result;
 
 const EXPIRED_LEASES: &str = "SELECT id FROM leafpress_job INDEXED BY leafpress_job_leased
@@ -66,6 +66,7 @@ pub(super) fn tick(work: &Work<'_>, queue: &QueueRow) -> Result<()> {
             settle::delete(work, &job)?;
         }
     }
+    schedule::fire_due(work, queue)?;
     key::purge(work, queue.id, JOBS_MAX)?;
     if queue.settings.rate.is_some() || queue.settings.group_rate.is_some() {
         rate::purge(work, queue.id, JOBS_MAX)?;

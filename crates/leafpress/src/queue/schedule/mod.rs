@@ -1,0 +1,223 @@
+//! Recurring jobs: cron expressions in a table, and jobs pushed when they come due.
+//!
+//! ```
+//! # let folder = tempfile::tempdir().unwrap();
+//! # let writer = leafpress::writer::Writer::builder(folder.path().join("app.db")).open()?;
+//! use leafpress::queue::{Job, Missed, Queue, Schedule};
+//!
+//! let queue = Queue::open(&writer, "reports")?;
+//! let nightly = Schedule::cron("nightly", "30 2 * * MON-FRI")?
+//!     .timezone("Europe/Berlin")?
+//!     .missed(Missed::Once)
+//!     .job(Job::json(&["yesterday"])?.priority(5));
+//! queue.schedule(&nightly)?;
+//! assert_eq!(queue.schedules()?[0].name, "nightly");
+//! assert!(queue.unschedule("nightly")?);
+//! # Ok::<(), leafpress::Error>(())
+//! ```
+//!
+//! ```text
+//! claim ─► tick ─► fire ─► missed ─► recurrence
+//!                   └─► push, one job per occurrence; next_at_ms moves on; one transaction
+//! ```
+//!
+//! There is no process of its own for it: whoever claims from the queue pushes
+//! what has come due, and whoever waits sleeps until the next occurrence at most.
+//! So nothing is pushed while nobody claims, and [`Missed`] says what becomes of
+//! those occurrences. A paused queue's schedules go on: their jobs wait.
+//!
+//! A job tells where it comes from: its metadata has
+//! `"leafpress_schedule": {"name": "nightly", "at": "2026-11-23T01:30:00Z", "at_ms": 1795397400000}`
+//! besides those of the template, and its correlation id is
+//! `nightly@2026-11-23T01:30:00Z` if the template has none.
+//!
+//! 1. Each occurrence is pushed in the transaction that moves `next_at_ms` past
+//!    it: exactly once, whatever number of processes claims.
+//! 2. `next_at_ms` only moves on: a clock that is set back repeats nothing. One
+//!    that is set forwards makes occurrences missed ones.
+//! 3. A row that people edited into nonsense is disabled, with the reason in
+//!    `disabled_because` and in the log, and shown by [`Queue::schedules`]; nobody's claim fails over it.
+//!
+//! Must never: make a claim wait for more than a bounded number of jobs.
+
+mod fire;
+mod missed;
+mod recurrence;
+mod table;
+
+use serde::Serialize;
+
+pub(super) use self::fire::{fire_due, next_due_ms};
+pub use self::missed::Missed;
+pub(super) use self::table::STATEMENTS;
+
+use self::recurrence::{BadSchedule, Recurrence};
+use super::Queue;
+use super::job::{Job, Payload, When};
+use crate::error::{Error, Result};
+
+/// Jobs that recur: when, and what they are about.
+#[derive(Debug, Clone)]
+#[must_use = "it is kept by `Queue::schedule`"]
+pub struct Schedule {
+    name: String,
+    cron: String,
+    timezone: String,
+    missed: Missed,
+    job: Job,
+}
+
+impl Schedule {
+    /// A schedule of that name, in UTC, with jobs that have no payload.
+    ///
+    /// The expression has five fields as in crontab (minute, hour, day of the
+    /// month, month, day of the week), or six with seconds in front, or seven
+    /// with the year at the end; numbers, lists, ranges, steps (`*/15`, `9-17/2`),
+    /// names (`MON-FRI`, `JAN`), `L` (the last day), `15W` (the weekday nearest the 15th), `FRI#2`
+    /// (the second Friday), `FRI#L` (the last); or it is `@hourly`, `@daily`,
+    /// `@midnight`, `@weekly`, `@monthly`, `@yearly`, `@annually`. If both day
+    /// fields are given, either is enough, as in crontab; `+MON` wants both.
+    ///
+    /// # Errors
+    /// If the name is empty, or the expression is none or never happens; the
+    /// message names the field at fault. Nothing is on disk.
+    pub fn cron(name: impl Into<String>, expression: impl Into<String>) -> Result<Self> {
+        let (name, cron) = (name.into(), expression.into().trim().to_owned());
+        if name.is_empty() {
+            return Err(Error::usage("a schedule needs a name"));
+        }
+        recurrence::parse_cron(&cron).map_err(|bad| refused(&name, bad))?;
+        let (timezone, missed) = ("UTC".to_owned(), Missed::default());
+        Ok(Self { name, cron, timezone, missed, job: Job::new(Payload::bytes([])) })
+    }
+
+    /// In the time zone of that name in the IANA database, as `Europe/Berlin`.
+    ///
+    /// When clocks are set forwards, a schedule with one time of day that falls
+    /// in the gap (02:30) comes at the first moment after it (03:00), and of
+    /// several times of day those in the gap are left out. When clocks are set
+    /// back, one time of day comes once, the first time round, and several come
+    /// both times round.
+    ///
+    /// # Errors
+    /// If there is no such time zone. Nothing is on disk.
+    pub fn timezone(mut self, name: impl Into<String>) -> Result<Self> {
+        let name = name.into();
+        recurrence::parse_zone(&name).map_err(|bad| refused(&self.name, bad))?;
+        self.timezone = name;
+        Ok(self)
+    }
+
+    /// What is done about occurrences that passed while nobody claimed.
+    pub fn missed(mut self, missed: Missed) -> Self {
+        self.missed = missed;
+        self
+    }
+
+    /// What is pushed: payload, priority, group, attempts, correlation id,
+    /// metadata (an object), an expiry that is measured from the push. With a
+    /// unique key an occurrence is left out while another job holds the key.
+    pub fn job(mut self, job: impl Into<Job>) -> Self {
+        self.job = job.into();
+        self
+    }
+
+    /// The first occurrence after a moment, both in milliseconds since the Unix
+    /// epoch; none if there is no further one.
+    pub fn next_after_ms(&self, after_ms: i64) -> Option<i64> {
+        Recurrence::parse(&self.cron, &self.timezone).ok()?.next_after_ms(after_ms)
+    }
+
+    /// Whether the template is one that each occurrence can be made of.
+    fn check_template(&self) -> Result<()> {
+        let problem = if self.job.when != When::Now {
+            "its job has a delay or a due time, and each occurrence has its own"
+        } else if matches!(self.job.expires, Some(When::At(_))) {
+            "its job expires at one moment, and occurrences go on: use `expires_in`"
+        } else if !self.job.metadata.as_deref().is_none_or(is_object) {
+            "its job's metadata are JSON, but no object, so the occurrence has no place in them"
+        } else {
+            return Ok(());
+        };
+        Err(Error::usage(format!("the schedule \"{}\" cannot be kept: {problem}", self.name))
+            .on_disk("nothing was changed"))
+    }
+}
+
+/// Of a text that is JSON, which metadata are.
+fn is_object(json: &str) -> bool {
+    json.trim_start().starts_with('{')
+}
+
+fn refused(name: &str, bad: BadSchedule) -> Error {
+    Error::usage(format!("the schedule \"{name}\": {}", bad.reason))
+        .on_disk("nothing was changed")
+        .to_do(bad.to_do)
+}
+
+/// A schedule as it stands in the table.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct ScheduleInfo {
+    /// Its name, one of its queue.
+    pub name: String,
+    /// The expression.
+    pub cron: String,
+    /// The time zone.
+    pub timezone: String,
+    /// What is done about occurrences that passed while nobody claimed.
+    pub missed: Missed,
+    /// The next occurrence, in milliseconds since the Unix epoch. None if there
+    /// is no further one, or the schedule is disabled.
+    pub next_at_ms: Option<i64>,
+    /// The last occurrence that got a job.
+    pub last_at_ms: Option<i64>,
+    /// Why it is disabled, or will be when it comes due: somebody edited the row.
+    pub disabled_because: Option<String>,
+}
+
+impl Queue {
+    /// Keeps a schedule, in place of that of the same name if there is one.
+    ///
+    /// The first occurrence is the next one from now on. If the expression and
+    /// the time zone are those that are kept already, the next occurrence stays
+    /// as it is, even if it has passed: so each process may do this at its start.
+    ///
+    /// # Errors
+    /// If the job has a due time of its own, or metadata that are no object; as
+    /// [`push`](Self::push). The schedule is as it was before.
+    pub fn schedule(&self, schedule: &Schedule) -> Result<()> {
+        schedule.check_template()?;
+        let recurrence = Recurrence::parse(&schedule.cron, &schedule.timezone)
+            .map_err(|bad| refused(&schedule.name, bad))?;
+        let schedule = schedule.clone();
+        self.work(move |work, queue| {
+            let kept_ms = table::kept_next_ms(work, queue, &schedule)?;
+            let next_at_ms = kept_ms.or_else(|| recurrence.next_after_ms(work.now_ms));
+            table::keep(work, queue, &schedule, next_at_ms)?;
+            // Whoever sleeps may have to wake up earlier.
+            work.ring(&*work.row(queue)?, 1);
+            Ok(())
+        })
+    }
+
+    /// Forgets a schedule; whether there was one. Its jobs stay.
+    ///
+    /// # Errors
+    /// As [`push`](Self::push). The schedule is still there.
+    pub fn unschedule(&self, name: &str) -> Result<bool> {
+        let name = name.to_owned();
+        self.work(move |work, queue| table::forget(work, queue, &name))
+    }
+
+    /// The schedules of the queue, by name.
+    ///
+    /// # Errors
+    /// If the table cannot be read.
+    pub fn schedules(&self) -> Result<Vec<ScheduleInfo>> {
+        self.work(table::list)
+    }
+}
+
+#[cfg(test)]
+mod tests;
