@@ -187,6 +187,12 @@ pub enum ErrorKind {
         /// What became of the job, as far as it is known.
         why: LeaseLost,
     },
+    /// A queue transaction was not committed in time.
+    #[error("the queue transaction has expired, at {expires_at_ms} ms since the Unix epoch")]
+    TransactionExpired {
+        /// When that was.
+        expires_at_ms: i64,
+    },
     /// The caller's closure gave up, and its transaction was undone.
     #[error("the call was given up: {0}")]
     Aborted(Box<dyn std::error::Error + Send + Sync>),

@@ -78,6 +78,7 @@ mod schema;
 mod settings;
 mod settle;
 mod tick;
+mod transaction;
 mod worker;
 
 use std::sync::Arc;
@@ -91,6 +92,7 @@ pub use self::job::{
 };
 pub use self::schedule::{Missed, Schedule, ScheduleInfo};
 pub use self::settings::{Backoff, Rate, Settings};
+pub use self::transaction::{Committed, QueueTransaction};
 pub use self::worker::{JobContext, Outcome, Stop, WorkReport, Worker};
 
 use self::bell::Woken;

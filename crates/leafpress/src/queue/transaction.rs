@@ -1,0 +1,293 @@
+//! Claims and pushes that are one: the queue transaction, with an expiry.
+//!
+//! What is claimed in it stays claimed until the transaction's expiry; what is
+//! pushed in it waits in memory. Commit acks all of the one and pushes all of
+//! the other in one transaction of SQLite, so a job moves from queue to queue,
+//! or becomes several, without being lost or doubled on the way.
+//!
+//! ```
+//! # let folder = tempfile::tempdir().unwrap();
+//! # let writer = leafpress::writer::Writer::builder(folder.path().join("app.db")).open()?;
+//! # use std::time::Duration;
+//! use leafpress::queue::Queue;
+//!
+//! let (orders, mails) = (Queue::open(&writer, "orders")?, Queue::open(&writer, "mails")?);
+//! orders.push("order 17")?;
+//!
+//! let mut transaction = orders.begin(Duration::from_secs(30))?;
+//! while let Some(claim) = transaction.claim()? {
+//!     transaction.push_to(&mails, claim.payload)?;
+//! }
+//! let committed = transaction.commit()?;
+//! assert_eq!((committed.acked, committed.pushed.len()), (1, 1));
+//! # assert!(orders.claim()?.is_none() && mails.claim()?.is_some());
+//! # Ok::<(), leafpress::Error>(())
+//! ```
+//!
+//! | after | on disk of the claims | on disk of the pushes |
+//! |---|---|---|
+//! | `begin` | nothing | nothing |
+//! | `claim`, `include` | leased until the expiry | nothing |
+//! | `push`, `push_to` | as before | nothing |
+//! | `commit` | acked | all of them |
+//! | `commit` that failed, `rollback`, drop | given back, without an attempt | nothing |
+//! | a crash, a panic, a drop once the writer is closed | leased until the expiry, then an attempt | nothing |
+//!
+//! 1. Commit does all of it or nothing, and it does nothing unless all claims are
+//!    still held and the transaction has not expired.
+//! 2. What is pushed cannot be seen before the commit, and is gone without it.
+//! 3. A claim is given back only while it is still held, so whoever has the job
+//!    by then is not disturbed.
+//!
+//! Must never: write anything in a drop during a panic: a job that makes its
+//! worker panic would come again without an attempt, for ever.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::hub::Work;
+use super::job::to_ms;
+use super::settle::JobRow;
+use super::{Claim, ClaimOptions, Job, Pushed, Queue, Token, claim, lease_lost, push, settle};
+use crate::error::{Error, ErrorKind, Result};
+
+/// Claims and pushes that become one commit, or nothing. See the module's
+/// table for what is on disk when.
+///
+/// Dropping it rolls it back, without waiting for that to be done.
+#[derive(Debug)]
+#[must_use = "dropping it gives its claims back"]
+pub struct QueueTransaction {
+    queue: Queue,
+    expires_at_ms: i64,
+    /// What it holds, as far as it knows.
+    tokens: Vec<Token>,
+    /// What is to be pushed, each with its queue.
+    jobs: Vec<(i64, Job)>,
+}
+
+/// What a queue transaction has done.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Committed {
+    /// How many claims were acked: all.
+    pub acked: usize,
+    /// What became of each push, in order.
+    pub pushed: Vec<Pushed>,
+}
+
+impl Queue {
+    /// Begins a transaction of claims and pushes that must be committed within
+    /// this time. Nothing is written yet.
+    ///
+    /// # Errors
+    /// If the time is less than a millisecond.
+    pub fn begin(&self, expiry: Duration) -> Result<QueueTransaction> {
+        let expiry_ms = usable(expiry)?;
+        Ok(QueueTransaction {
+            queue: self.clone(),
+            expires_at_ms: self.hub.clock().now_ms().saturating_add(expiry_ms),
+            tokens: Vec::new(),
+            jobs: Vec::new(),
+        })
+    }
+}
+
+impl QueueTransaction {
+    /// When it expires, in milliseconds since the Unix epoch.
+    pub fn expires_at_ms(&self) -> i64 {
+        self.expires_at_ms
+    }
+
+    /// Claims the next job of the queue, if there is one, until the transaction
+    /// expires. It does not wait: to wait, claim from the queue and
+    /// [`include`](Self::include) the claim.
+    ///
+    /// # Errors
+    /// [`TransactionExpired`](ErrorKind::TransactionExpired), and as [`Queue::claim`].
+    pub fn claim(&mut self) -> Result<Option<Claim>> {
+        Ok(self.claim_many(1)?.pop())
+    }
+
+    /// Claims so many jobs at most, until the transaction expires.
+    ///
+    /// # Errors
+    /// As [`claim`](Self::claim).
+    pub fn claim_many(&mut self, jobs_max: usize) -> Result<Vec<Claim>> {
+        if jobs_max == 0 {
+            return Ok(Vec::new());
+        }
+        let expires_at_ms = self.expires_at_ms;
+        let claims = self.queue.work(move |work, queue| {
+            let left = Duration::from_millis(left_ms(work, expires_at_ms)?);
+            let options = ClaimOptions::new().jobs_max(jobs_max).lease(left);
+            Ok(claim::claim(work, &*work.row(queue)?, &options)?.claims)
+        })?;
+        self.tokens.extend(claims.iter().map(|claim| claim.token));
+        Ok(claims)
+    }
+
+    /// Makes a claim that is held already (of any queue of this database) part of
+    /// the transaction: its lease now ends when the transaction expires.
+    ///
+    /// # Errors
+    /// [`LeaseLost`](ErrorKind::LeaseLost) if it is not held any more,
+    /// [`TransactionExpired`](ErrorKind::TransactionExpired), and as
+    /// [`Queue::extend`]. The lease is as it was, and the claim no part of this.
+    pub fn include(&mut self, token: Token) -> Result<()> {
+        let expires_at_ms = self.expires_at_ms;
+        self.queue.work(move |work, _| {
+            let claimed = all_held(work, &[token])?;
+            let lease_ms = left_ms(work, expires_at_ms)? as i64;
+            claimed.iter().try_for_each(|job| settle::extend(work, job, lease_ms).map(drop))
+        })?;
+        if !self.tokens.contains(&token) {
+            self.tokens.push(token);
+        }
+        Ok(())
+    }
+
+    /// Pushes a job to the queue, at commit.
+    pub fn push(&mut self, job: impl Into<Job>) {
+        self.jobs.push((self.queue.id, job.into()));
+    }
+
+    /// Pushes a job to another queue of the same [`Writer`](crate::writer::Writer), at commit.
+    ///
+    /// # Errors
+    /// If it is one of another writer, which could not be committed with this.
+    pub fn push_to(&mut self, queue: &Queue, job: impl Into<Job>) -> Result<()> {
+        if !Arc::ptr_eq(&self.queue.hub, &queue.hub) {
+            let (ours, other) = (self.queue.name(), queue.name());
+            return Err(Error::usage(format!(
+                "the queue '{other}' is not of the writer that '{ours}' is of, so no transaction \
+                 is of both"
+            ))
+            .on_disk("nothing was changed")
+            .to_do("open both queues with one writer, of one database"));
+        }
+        self.jobs.push((queue.id, job.into()));
+        Ok(())
+    }
+
+    /// The transaction, and with it the lease of each claim, ends so long after
+    /// now; when that is, in milliseconds since the Unix epoch.
+    ///
+    /// # Errors
+    /// [`LeaseLost`](ErrorKind::LeaseLost) of a claim that is not held any more,
+    /// [`TransactionExpired`](ErrorKind::TransactionExpired), and as
+    /// [`Queue::extend`]. No lease is extended then.
+    pub fn extend(&mut self, expiry: Duration) -> Result<i64> {
+        let expiry_ms = usable(expiry)?;
+        let (tokens, expires_at_ms) = (self.tokens.clone(), self.expires_at_ms);
+        self.expires_at_ms = self.queue.work(move |work, _| {
+            let claimed = all_held(work, &tokens)?;
+            left_ms(work, expires_at_ms)?;
+            for job in &claimed {
+                settle::extend(work, job, expiry_ms)?;
+            }
+            Ok(work.now_ms.saturating_add(expiry_ms))
+        })?;
+        Ok(self.expires_at_ms)
+    }
+
+    /// Acks all claims and pushes all jobs, as one transaction, and waits until
+    /// that is on disk. A push whose unique key is held is answered with the job
+    /// that holds it, and does not stop the others.
+    ///
+    /// # Errors
+    /// [`LeaseLost`](ErrorKind::LeaseLost) with the first claim that is not held
+    /// any more; [`TransactionExpired`](ErrorKind::TransactionExpired); as
+    /// [`Queue::push`]. Nothing is acked and nothing pushed then, and claims that
+    /// are still held are given back. If the outcome is unknown, all was done or nothing.
+    pub fn commit(mut self) -> Result<Committed> {
+        let expires_at_ms = self.expires_at_ms;
+        let (tokens, jobs) = (self.tokens.clone(), std::mem::take(&mut self.jobs));
+        let committed = self.queue.work(move |work, _| {
+            let claimed = all_held(work, &tokens)?;
+            left_ms(work, expires_at_ms)?;
+            for job in &claimed {
+                settle::ack(work, &*work.row(job.queue)?, job, None)?;
+            }
+            let pushed =
+                jobs.iter().map(|(queue, job)| push::insert(work, &*work.row(*queue)?, job));
+            Ok(Committed { acked: tokens.len(), pushed: pushed.collect::<Result<_>>()? })
+        })?;
+        // Else the drop gives back what is still held.
+        self.tokens.clear();
+        Ok(committed)
+    }
+
+    /// Gives all claims back, to be claimed by anybody at once, without an
+    /// attempt, and forgets the pushes.
+    ///
+    /// # Errors
+    /// As [`Queue::release`], but for claims that are not held any more, which
+    /// are left alone. The leases end with the transaction's expiry then.
+    pub fn rollback(mut self) -> Result<()> {
+        let tokens = std::mem::take(&mut self.tokens);
+        if tokens.is_empty() {
+            return Ok(());
+        }
+        self.queue.work(move |work, _| release_all(work, &tokens))
+    }
+}
+
+impl Drop for QueueTransaction {
+    fn drop(&mut self) {
+        let writer = &self.queue.writer;
+        if self.tokens.is_empty() || std::thread::panicking() || writer.stopped().is_some() {
+            return;
+        }
+        let (tokens, hub) = (std::mem::take(&mut self.tokens), Arc::clone(&self.queue.hub));
+        // Not waited for: this may be the writer's own thread.
+        let submitted =
+            writer.submit_own(move |connection| release_all(&Work::new(connection, &hub), &tokens));
+        if let Err(error) = submitted {
+            tracing::warn!(%error, "the claims of a queue transaction end with their leases");
+        }
+    }
+}
+
+/// A time that something can be done in.
+fn usable(expiry: Duration) -> Result<i64> {
+    match to_ms(expiry) {
+        0 => Err(Error::usage("a transaction needs at least a millisecond until it expires")
+            .on_disk("nothing was changed")),
+        expiry_ms => Ok(expiry_ms),
+    }
+}
+
+/// Milliseconds until the transaction expires, at least one.
+fn left_ms(work: &Work<'_>, expires_at_ms: i64) -> Result<u64> {
+    match u64::try_from(expires_at_ms.saturating_sub(work.now_ms)) {
+        Ok(left_ms) if left_ms > 0 => Ok(left_ms),
+        _ => Err(Error::from(ErrorKind::TransactionExpired { expires_at_ms })
+            .on_disk("nothing of this call; claims that it had can be claimed by anybody")
+            .to_do(
+                "do its work again in a new transaction, with a longer expiry or with `extend`",
+            )),
+    }
+}
+
+/// The jobs of all claims, or the first of them that is not held. Before anything
+/// is changed, so that a failure costs no other caller's transaction.
+fn all_held(work: &Work<'_>, tokens: &[Token]) -> Result<Vec<JobRow>> {
+    let held = |&token: &Token| settle::check(work, token)?.map_err(|why| lease_lost(token, why));
+    tokens.iter().map(held).collect()
+}
+
+/// Gives back those that are still held.
+fn release_all(work: &Work<'_>, tokens: &[Token]) -> Result<()> {
+    for &token in tokens {
+        if let Ok(job) = settle::check(work, token)? {
+            settle::release(work, &*work.row(job.queue)?, &job)?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;
