@@ -23,7 +23,8 @@ const NEXT: &str = "SELECT id, claims, releases, attempts_max, expires_at_ms, or
      WHERE queue = ?1 AND state = 0 ORDER BY priority DESC, id LIMIT ?2";
 const LEASE: &str = "UPDATE leafpress_job SET state = 1, due_at_ms = ?2, changed_at_ms = ?3,
          claims = claims + 1, worker = ?4 WHERE id = ?1";
-const HOLD_OFF: &str = "UPDATE leafpress_job SET state = 2, due_at_ms = ?2 WHERE id = ?1";
+const HOLD_OFF: &str = "UPDATE leafpress_job SET state = 2, due_at_ms = ?2, changed_at_ms = ?3
+     WHERE id = ?1";
 const COUNT_LEASED: &str = "SELECT count(*) FROM (SELECT 1 FROM leafpress_job
      INDEXED BY leafpress_job_leased WHERE queue = ?1 AND state = 1 LIMIT ?2)";
 const FIRST_LEASE_END: &str = "SELECT due_at_ms FROM leafpress_job INDEXED BY leafpress_job_leased
@@ -153,7 +154,7 @@ fn turn(work: &Work<'_>, queue: &QueueRow, job: Candidate, options: &ClaimOption
             Ok(claim) => taken.push(claim),
             Err(at_ms) => {
                 work.sql(HOLD_OFF)?
-                    .execute(params![job.id, at_ms])
+                    .execute(params![job.id, at_ms, work.now_ms])
                     .map_err(|source| work.failed(source))?;
                 return Ok(Turn::TurnedAway);
             }
