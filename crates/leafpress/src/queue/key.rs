@@ -17,8 +17,10 @@ const HOLDER: &str = "SELECT job FROM leafpress_key WHERE queue = ?1 AND key = ?
      AND (until_ms IS NULL OR until_ms > ?3)";
 const HOLD: &str = "INSERT OR REPLACE INTO leafpress_key(queue, key, job, scope, until_ms)
      VALUES (?1, ?2, ?3, ?4, ?5)";
-const HOLD_AGAIN: &str = "INSERT OR IGNORE INTO leafpress_key(queue, key, job, scope)
-     VALUES (?1, ?2, ?3, ?4)";
+/// Whoever holds it now keeps it; a time that is over holds nothing.
+const HOLD_AGAIN: &str = "INSERT INTO leafpress_key(queue, key, job, scope)
+     VALUES (?1, ?2, ?3, ?4) ON CONFLICT(queue, key) DO UPDATE
+     SET job = excluded.job, scope = excluded.scope, until_ms = NULL WHERE until_ms <= ?5";
 const RELEASE: &str = "DELETE FROM leafpress_key WHERE queue = ?1 AND key = ?2 AND job = ?3";
 const PURGE: &str = "DELETE FROM leafpress_key WHERE (queue, key) IN (
      SELECT queue, key FROM leafpress_key INDEXED BY leafpress_key_until
@@ -97,7 +99,7 @@ pub(super) fn waits_again(work: &Work<'_>, queue: i64, job: i64, key: &Key) -> R
         return Ok(());
     }
     work.sql(HOLD_AGAIN)?
-        .execute(params![queue, key.text, job, key.scope.number()])
+        .execute(params![queue, key.text, job, key.scope.number(), work.now_ms])
         .map(drop)
         .map_err(|source| work.failed(source))
 }
