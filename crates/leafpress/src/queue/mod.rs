@@ -395,6 +395,7 @@ impl Queue {
         loop {
             let found = self.look(options)?;
             if !found.claims.is_empty() {
+                waiter.found();
                 return Ok(found.claims);
             }
             match waiter.wait(found.next_due_ms, deadline) {

@@ -1,0 +1,125 @@
+//! The door of this process: where others ring.
+//!
+//! Stands under the bell thread, which makes it before anybody looks for a job,
+//! and drops it when nobody waits any more. See the folder's invariants.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::net::UnixDatagram;
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+use rustix::fs::AtFlags;
+
+use super::place::Place;
+use crate::queue::bell::message::{LENGTH, Message};
+
+/// Attempts to make a socket in a folder that others remove meanwhile.
+const ATTEMPTS: u32 = 16;
+/// Before the third attempt; the later ones wait longer, by the square.
+const PAUSE: Duration = Duration::from_micros(30);
+/// So many datagrams at once may mean that there was no room for another. No
+/// system has less room by default: Linux has it for 11, others for 4 KB.
+const FULL_FROM: usize = 4;
+/// Datagrams that are read before waiters are woken for them.
+const DRAIN_MAX: usize = 1024;
+
+/// A socket in the folder of doors; gone when dropped.
+#[derive(Debug)]
+pub(in crate::queue::bell) struct Door {
+    socket: UnixDatagram,
+    place: Place,
+    folder: OwnedFd,
+    name: String,
+    /// Device and inode of the folder, when it was made.
+    folder_id: (u64, u64),
+    /// Datagrams at once that may mean that it was full.
+    full_from: usize,
+}
+
+impl Door {
+    /// Makes the socket. When it returns, others can ring.
+    ///
+    /// # Errors
+    /// When the folder cannot be made or written, is no folder, or the file
+    /// system knows no sockets. There may be an empty folder then.
+    pub(in crate::queue::bell) fn open(place: &Place) -> io::Result<Self> {
+        for attempt in 0..ATTEMPTS {
+            match Self::open_once(place) {
+                // The folder or the socket was removed meanwhile. Who is at it
+                // may have to be let finish: the pauses are 37 ms at most.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    thread::sleep(PAUSE * attempt * attempt);
+                }
+                other => return other,
+            }
+        }
+        Self::open_once(place)
+    }
+
+    fn open_once(place: &Place) -> io::Result<Self> {
+        let folder = place.make()?;
+        let name = place.new_name();
+        let newborn = format!("{name}.new");
+        let socket = UnixDatagram::bind(place.address(&folder, &newborn))?;
+        socket.set_nonblocking(true)?;
+        let named = place
+            .share(&folder, &newborn)
+            .and_then(|()| Ok(rustix::fs::renameat(&folder, &newborn, &folder, &name)?));
+        if let Err(error) = named {
+            let _ = rustix::fs::unlinkat(&folder, &newborn, AtFlags::empty());
+            return Err(error);
+        }
+        let stat = rustix::fs::fstat(&folder)?;
+        let folder_id = (stat.st_dev as u64, stat.st_ino as u64);
+        let place = place.clone();
+        Ok(Self { socket, place, folder, name, folder_id, full_from: full_from() })
+    }
+
+    /// To be waited for.
+    pub(in crate::queue::bell) fn socket(&self) -> &UnixDatagram {
+        &self.socket
+    }
+
+    /// Whether others still find it.
+    pub(in crate::queue::bell) fn is_there(&self) -> bool {
+        let of_the_folder = std::fs::symlink_metadata(&self.place.folder);
+        of_the_folder.is_ok_and(|it| (it.dev(), it.ino()) == self.folder_id)
+            && rustix::fs::statat(&self.folder, &self.name, AtFlags::SYMLINK_NOFOLLOW).is_ok()
+    }
+
+    /// Reads what has arrived, one message for each queue; whether the socket
+    /// may have been full, and others therefore not heard.
+    pub(in crate::queue::bell) fn drain(&self, messages: &mut Vec<Message>) -> bool {
+        // One byte more, to tell a longer datagram, which the system cuts.
+        let mut bytes = [0; LENGTH + 1];
+        let mut arrived = 0;
+        while arrived < DRAIN_MAX {
+            let Ok(length) = self.socket.recv(&mut bytes) else { break };
+            arrived += 1;
+            let Some(message) = Message::from_bytes(&bytes[..length]) else { continue };
+            let known = messages.iter_mut().find(|it| it.queue_hash == message.queue_hash);
+            match known {
+                Some(known) => known.jobs = known.jobs.saturating_add(message.jobs),
+                None => messages.push(message),
+            }
+        }
+        arrived >= self.full_from
+    }
+}
+
+impl Drop for Door {
+    fn drop(&mut self) {
+        let _ = rustix::fs::unlinkat(&self.folder, &self.name, AtFlags::empty());
+        self.place.remove_if_empty();
+    }
+}
+
+/// Linux has room for one datagram more than this setting says.
+fn full_from() -> usize {
+    let setting = std::fs::read_to_string(Path::new("/proc/sys/net/unix/max_dgram_qlen"));
+    let room = setting.ok().and_then(|it| it.trim().parse::<usize>().ok());
+    room.map_or(FULL_FROM, |room| FULL_FROM.min(room + 1))
+}

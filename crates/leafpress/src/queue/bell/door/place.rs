@@ -1,0 +1,134 @@
+//! Where the folder of the doors is, and whose.
+//!
+//! Stands under [`Door`](super::Door), which makes it, and
+//! [`Ringer`](super::Ringer), which only reads it.
+
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
+use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use rustix::fs::{AtFlags, Gid, Mode, OFlags, Uid};
+
+use crate::queue::bell::message;
+
+/// Bytes of a socket's name at most, `.new` included: three numbers of 32 bits.
+pub(super) const NAME_LENGTH_MAX: usize = 40;
+
+/// Where the doors of a database are.
+#[derive(Debug, Clone)]
+pub(in crate::queue::bell) struct Place {
+    /// As SQLite knows it: without symbolic links.
+    database: PathBuf,
+    pub(super) folder: PathBuf,
+    /// What the names of this one's own doors begin with.
+    pub(super) own_prefix: String,
+    /// Doors made so far.
+    doors: Arc<AtomicU32>,
+}
+
+impl Place {
+    /// `None` where the path leads to no file.
+    pub(in crate::queue::bell) fn of(database: &Path) -> Option<Self> {
+        let database = database.canonicalize().ok()?;
+        let metadata = database.metadata().ok().filter(std::fs::Metadata::is_file)?;
+        let mut beside = database.clone().into_os_string();
+        beside.push("-bells");
+        let beside = PathBuf::from(beside);
+        let folder = if can_be_reached(&beside) {
+            beside
+        } else {
+            // The same for all, which the environment's folder need not be.
+            let of_the_file = format!("{} {}", metadata.dev(), metadata.ino());
+            PathBuf::from(format!("/tmp/leafpress-bells-{:016x}", message::hash(&of_the_file)))
+        };
+        let random = RandomState::new().build_hasher().finish() as u32;
+        let own_prefix = format!("{}-{random:08x}-", std::process::id());
+        Some(Self { database, folder, own_prefix, doors: Arc::default() })
+    }
+
+    /// A name that nobody has had.
+    pub(super) fn new_name(&self) -> String {
+        format!("{}{}", self.own_prefix, self.doors.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Opens the folder.
+    pub(super) fn open(&self) -> io::Result<OwnedFd> {
+        let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::RDONLY;
+        Ok(rustix::fs::open(&self.folder, flags, Mode::empty())?)
+    }
+
+    /// Opens the folder, and makes it first where it is missing.
+    pub(super) fn make(&self) -> io::Result<OwnedFd> {
+        let made = rustix::fs::mkdir(&self.folder, Mode::RWXU);
+        let folder = self.open()?;
+        if made.is_ok() {
+            let owner = self.database.metadata()?;
+            // Not to be given away by everybody, nor to every group.
+            let (user, group) = (Uid::from_raw(owner.uid()), Gid::from_raw(owner.gid()));
+            let _ = rustix::fs::fchown(&folder, None, Some(group));
+            let _ = rustix::fs::fchown(&folder, Some(user), None);
+            rustix::fs::fchmod(&folder, Mode::from_raw_mode(folder_mode(owner.mode()) as _))?;
+        }
+        Ok(folder)
+    }
+
+    /// Gives a socket that this process made to those who may write the database.
+    pub(super) fn share(&self, folder: impl AsFd, name: &str) -> io::Result<()> {
+        let owner = self.database.metadata()?;
+        let (user, group) = (Uid::from_raw(owner.uid()), Gid::from_raw(owner.gid()));
+        let no_link = AtFlags::SYMLINK_NOFOLLOW;
+        let _ = rustix::fs::chownat(&folder, name, None, Some(group), no_link);
+        let _ = rustix::fs::chownat(&folder, name, Some(user), None, no_link);
+        let mode = Mode::from_raw_mode((owner.mode() & 0o666 | 0o600) as _);
+        Ok(rustix::fs::chmodat(&folder, name, mode, AtFlags::empty())?)
+    }
+
+    /// Removes the folder, if nothing is in it.
+    pub(super) fn remove_if_empty(&self) {
+        let _ = rustix::fs::rmdir(&self.folder);
+    }
+
+    /// The path by which a socket in the folder, or to be, is named.
+    pub(super) fn address(&self, folder: impl AsFd, name: &str) -> PathBuf {
+        if has_short_paths() {
+            format!("/proc/self/fd/{}/{name}", folder.as_fd().as_raw_fd()).into()
+        } else {
+            self.folder.join(name)
+        }
+    }
+}
+
+/// Whether an open folder has a path of its own.
+fn has_short_paths() -> bool {
+    cfg!(target_os = "linux") && Path::new("/proc/self/fd").is_dir()
+}
+
+/// Whether paths of sockets in a folder are not too long here.
+fn can_be_reached(folder: &Path) -> bool {
+    let longest = folder.join("x".repeat(NAME_LENGTH_MAX));
+    SocketAddr::from_pathname(longest).is_ok() || has_short_paths()
+}
+
+/// Who may write the database may make and remove sockets.
+fn folder_mode(database_mode: u32) -> u32 {
+    let writers = (database_mode & 0o222) | 0o200;
+    writers | (writers << 1) | (writers >> 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_may_write_the_database_may_use_the_folder() {
+        assert_eq!(folder_mode(0o100_644), 0o700);
+        assert_eq!(folder_mode(0o100_664), 0o770);
+        assert_eq!(folder_mode(0o100_666), 0o777);
+        assert_eq!(folder_mode(0o100_444), 0o700);
+    }
+}

@@ -1,0 +1,250 @@
+//! Rings at the doors of other processes.
+//!
+//! Stands under [`Bells::ring`](super::super::Bells::ring), often in the thread
+//! of the writer just after a commit, so each ring is one `stat` of the folder
+//! and one datagram to each door. The doors are listed anew only when the
+//! folder has changed since.
+//!
+//! 1. A listing is trusted for as long as the folder's time of change stays the
+//!    same, if it was made [`TIME_STEP`] after that time was first seen. Until
+//!    then the folder may change again without another time: file systems
+//!    count in steps, of milliseconds, or of seconds where nanoseconds are 0.
+//! 2. Each door has a sending socket of its own, connected to it: a process
+//!    that is stopped and reads nothing fills no buffer but its own.
+//! 3. A door that is full has been rung: who listens there knows by the number
+//!    of datagrams that it was full, and rings all queues.
+//!
+//! Must never: wait, open or remove what is no socket, or follow a link.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::net::UnixDatagram;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use rustix::fs::{AtFlags, Dir, FileType};
+use rustix::io::Errno;
+
+use super::place::{NAME_LENGTH_MAX, Place};
+use crate::queue::bell::message::Message;
+use crate::writer::lock;
+
+/// Steps in which file systems count time are not larger: 1 to 10 ms on Linux.
+const TIME_STEP: Duration = Duration::from_millis(100);
+/// The same where a time has no nanoseconds, which old file systems do not store.
+const TIME_STEP_COARSE: Duration = Duration::from_millis(2100);
+/// Doors that are rung: each costs a file descriptor here, of which a process
+/// may have no more than 1,024. Processes beyond that look once a second.
+const DOORS_MAX: usize = 128;
+/// Names that are read, in a folder that somebody has filled.
+const NAMES_MAX: usize = 4096;
+
+/// Knows the doors of all others.
+#[derive(Debug)]
+pub(in crate::queue::bell) struct Ringer {
+    place: Option<Place>,
+    doors: Mutex<Doors>,
+}
+
+#[derive(Debug, Default)]
+struct Doors {
+    listing: Option<Listing>,
+    /// By name; without a socket where it cannot be rung.
+    sockets: BTreeMap<String, Option<UnixDatagram>>,
+    /// How often the folder was listed.
+    #[cfg(test)]
+    listings: u64,
+}
+
+/// When the doors were listed.
+#[derive(Debug)]
+struct Listing {
+    change: Change,
+    /// When this change was first seen.
+    first_seen: Instant,
+    is_settled: bool,
+}
+
+/// A folder, and when it was changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Change {
+    device: u64,
+    inode: u64,
+    seconds: i64,
+    nanoseconds: i64,
+}
+
+impl Ringer {
+    pub(in crate::queue::bell) fn new(place: Option<Place>) -> Self {
+        Self { place, doors: Mutex::default() }
+    }
+
+    /// Rings at all doors but this one's own.
+    pub(in crate::queue::bell) fn ring(&self, message: impl FnOnce() -> Message) {
+        let Some(place) = &self.place else { return };
+        let Ok(folder) = std::fs::symlink_metadata(&place.folder) else {
+            // Nobody waits.
+            let mut doors = lock(&self.doors);
+            (doors.listing, doors.sockets) = (None, BTreeMap::new());
+            return;
+        };
+        let change = Change {
+            device: folder.dev(),
+            inode: folder.ino(),
+            seconds: folder.mtime(),
+            nanoseconds: folder.mtime_nsec(),
+        };
+        let mut doors = lock(&self.doors);
+        if let Err(error) = doors.refresh(place, change) {
+            tracing::debug!(?place, %error, "bell: the doors cannot be listed");
+        }
+        if !doors.sockets.is_empty() {
+            doors.ring_all(place, &message().to_bytes());
+        }
+    }
+
+    /// How often the folder was listed.
+    #[cfg(test)]
+    pub(in crate::queue::bell) fn listings(&self) -> u64 {
+        lock(&self.doors).listings
+    }
+}
+
+impl Doors {
+    /// Lists the doors anew, unless what is known is true still.
+    fn refresh(&mut self, place: &Place, change: Change) -> io::Result<()> {
+        let now = Instant::now();
+        let known = self.listing.take().filter(|listing| listing.change == change);
+        if let Some(listing) = known.as_ref().filter(|listing| listing.is_settled) {
+            self.listing = Some(Listing { ..*listing });
+            return Ok(());
+        }
+        let first_seen = known.map_or(now, |listing| listing.first_seen);
+        self.list(place)?;
+        let step = if change.nanoseconds == 0 { TIME_STEP_COARSE } else { TIME_STEP };
+        let is_settled = now.duration_since(first_seen) > step;
+        self.listing = Some(Listing { change, first_seen, is_settled });
+        Ok(())
+    }
+
+    fn list(&mut self, place: &Place) -> io::Result<()> {
+        #[cfg(test)]
+        {
+            self.listings += 1;
+        }
+        let folder = place.open()?;
+        let names = other_names(place, &folder)?;
+        self.sockets.retain(|name, _| names.contains(name));
+        let mut has_removed = false;
+        for name in names {
+            if self.sockets.get(&name).is_some_and(Option::is_some) {
+                continue;
+            }
+            match connect(place, &folder, &name) {
+                Ok(socket) => {
+                    self.sockets.insert(name, Some(socket));
+                }
+                Err(error) if Errno::from_io_error(&error) == Some(Errno::CONNREFUSED) => {
+                    // Of a process that was killed.
+                    let removed = rustix::fs::unlinkat(&folder, &name, AtFlags::empty());
+                    tracing::debug!(name, ?removed, "bell: nobody is at this door");
+                    self.sockets.remove(&name);
+                    has_removed = true;
+                }
+                Err(error) => {
+                    tracing::debug!(name, %error, "bell: a door cannot be rung");
+                    self.sockets.insert(name, None);
+                }
+            }
+        }
+        if has_removed && self.sockets.is_empty() {
+            place.remove_if_empty();
+        }
+        Ok(())
+    }
+
+    fn ring_all(&mut self, place: &Place, bytes: &[u8]) {
+        for (name, door) in &mut self.sockets {
+            let Some(socket) = door else { continue };
+            let Err(error) = socket.send(bytes) else { continue };
+            let is_full = error.kind() == io::ErrorKind::WouldBlock
+                || Errno::from_io_error(&error) == Some(Errno::NOBUFS);
+            if is_full {
+                continue;
+            }
+            // It is gone; whether it was killed, the next listing finds out.
+            tracing::debug!(?place, name, %error, "bell: a door was not rung");
+            *door = None;
+            self.listing = None;
+        }
+    }
+}
+
+/// The names in the folder that doors of others may have.
+fn other_names(place: &Place, folder: &OwnedFd) -> io::Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in Dir::read_from(folder)?.take(NAMES_MAX) {
+        let entry = entry?;
+        let Ok(name) = entry.file_name().to_str() else { continue };
+        let is_own = name.starts_with(&place.own_prefix);
+        if name.len() <= NAME_LENGTH_MAX && !name.starts_with('.') && !is_own {
+            names.push(name.to_owned());
+        }
+        if names.len() == DOORS_MAX {
+            break;
+        }
+    }
+    Ok(names)
+}
+
+/// Connects to a door, which must be a socket.
+fn connect(place: &Place, folder: &OwnedFd, name: &str) -> io::Result<UnixDatagram> {
+    let socket = UnixDatagram::unbound()?;
+    socket.set_nonblocking(true)?;
+    connect_to(&socket, place, folder, name)?;
+    Ok(socket)
+}
+
+/// By the file itself, so that nobody can put a link in its place meanwhile.
+#[cfg(target_os = "linux")]
+fn connect_to(
+    socket: &UnixDatagram,
+    place: &Place,
+    folder: &OwnedFd,
+    name: &str,
+) -> io::Result<()> {
+    use std::os::fd::AsRawFd as _;
+
+    use rustix::fs::{Mode, OFlags};
+
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let file = rustix::fs::openat(folder, name, flags, Mode::empty())?;
+    refuse_what_is_no_socket(rustix::fs::fstat(&file)?.st_mode)?;
+    match socket.connect(format!("/proc/self/fd/{}", file.as_fd().as_raw_fd())) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            socket.connect(place.folder.join(name))
+        }
+        other => other,
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn connect_to(
+    socket: &UnixDatagram,
+    place: &Place,
+    folder: &OwnedFd,
+    name: &str,
+) -> io::Result<()> {
+    let stat = rustix::fs::statat(folder.as_fd(), name, AtFlags::SYMLINK_NOFOLLOW)?;
+    refuse_what_is_no_socket(stat.st_mode)?;
+    socket.connect(place.folder.join(name))
+}
+
+fn refuse_what_is_no_socket(mode: rustix::fs::RawMode) -> io::Result<()> {
+    if FileType::from_raw_mode(mode) == FileType::Socket {
+        return Ok(());
+    }
+    Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no socket"))
+}

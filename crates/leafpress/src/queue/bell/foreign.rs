@@ -1,0 +1,78 @@
+//! Whether somebody changed the database: for writers that ring no bell.
+//!
+//! Stands beside the bell thread, which asks at most once a second while
+//! somebody waits. A producer may be another program, with no more than SQLite;
+//! and a claim makes a lease that ends some day without a bell.
+//!
+//! Must never: wait for a lock, write, or be open when nobody waits for long:
+//! a connection that outlives the writer's keeps the write-ahead log there.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use rusqlite::{Connection, ErrorCode, OpenFlags};
+
+use crate::profile::open_with;
+
+/// What a look tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Seen {
+    /// Nobody has changed anything since the last look.
+    Same,
+    /// Somebody has, or this is the first look.
+    Changed,
+    /// The database cannot be read now.
+    Nothing,
+}
+
+/// A read-only connection that knows `data_version`.
+#[derive(Debug)]
+pub(super) struct Foreign {
+    database: PathBuf,
+    vfs: Option<String>,
+    connection: Option<Connection>,
+    /// At the last look.
+    version: Option<i64>,
+}
+
+impl Foreign {
+    /// Opens nothing yet.
+    pub(super) fn new(database: PathBuf, vfs: Option<String>) -> Self {
+        Self { database, vfs, connection: None, version: None }
+    }
+
+    /// Whether somebody changed the database since the last look, this process
+    /// included.
+    pub(super) fn look(&mut self) -> Seen {
+        match self.data_version() {
+            Ok(version) if self.version.replace(version) == Some(version) => Seen::Same,
+            Ok(_) => Seen::Changed,
+            // Who holds it is about to change it.
+            Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => {
+                Seen::Changed
+            }
+            Err(error) => {
+                tracing::debug!(database = %self.database.display(), %error, "bell: no look");
+                // The number is the connection's own: another one begins anew.
+                (self.connection, self.version) = (None, None);
+                Seen::Nothing
+            }
+        }
+    }
+
+    fn data_version(&mut self) -> rusqlite::Result<i64> {
+        let connection = match self.connection.take() {
+            Some(connection) => connection,
+            None => self.open()?,
+        };
+        let connection = self.connection.insert(connection);
+        connection.pragma_query_value(None, "data_version", |row| row.get(0))
+    }
+
+    fn open(&self) -> rusqlite::Result<Connection> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = open_with(&self.database, flags, self.vfs.as_deref())?;
+        connection.busy_timeout(Duration::ZERO)?;
+        Ok(connection)
+    }
+}

@@ -1,0 +1,421 @@
+//! Bells: waiting for jobs without polling.
+//!
+//! ```text
+//! waiter() ──► look for a job ──► found ──► go
+//!                 ▲      └─ none ──► wait ──┐
+//!                 └──────── Look ◄──────────┤
+//!                                           ├─ ring(), in this process      (lines)
+//!             thread "leafpress-bell": ─────┼─ a datagram of another one    (door)
+//!                                           ├─ something is due
+//!                                           └─ somebody changed the database (foreign)
+//! ```
+//!
+//! Stands under the claims of a queue that wait, and above nothing: it knows
+//! no job. Whoever has committed jobs rings, [`Bells::ring`].
+//!
+//! Other processes are reached through sockets in the folder `<database>-bells`,
+//! one of each process that waits ([`door`]). The thread that listens there
+//! lives while somebody waits, and a little longer.
+//!
+//! Invariants (those of the lines are in `lines.rs`, those of the folder in `door/`):
+//! 1. A job that is committed and rung is looked for by somebody who waits, if
+//!    anybody does: a waiter is counted, and its process's socket is in the
+//!    folder, before it looks; a ringer reads both after the commit. So either
+//!    the look sees the job or the bell reaches the waiter.
+//! 2. A permit is used for a look, or goes to the next waiter: one that times
+//!    out takes a permit that is there, and one that leaves hands it on.
+//! 3. What is due sends one waiter of a queue, not all; its look tells what is
+//!    due next, or it found a job and sends the next one to look.
+//! 4. Without any bell a waiter looks within a second of a change of the
+//!    database by anybody ([`LOOK_EVERY`]). That is also how it learns of due
+//!    times that came up while it waited, such as the end of a lease.
+//! 5. While nothing happens, a process wakes once a second, however many wait.
+//! 6. The folder and what is in it are of no importance: nothing that anybody
+//!    puts there or removes can do more than cost looks, or delay one to 4.
+//!
+//! A look too many is harmless, one that is missed is a bug.
+//!
+//! Must never: fail or delay a push, hold a lock over a call into the file
+//! system that a waiter could be held up by, or keep a database open after
+//! [`Bells::close`]. It is not for use in both halves of a fork; SQLite is not
+//! either.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use self::alarm::Alarm;
+use self::door::{Place, Ringer};
+use self::lines::{Lines, Permit};
+use self::message::Message;
+use crate::error::{Error, Result};
+use crate::writer::lock;
+
+mod alarm;
+mod foreign;
+mod lines;
+mod message;
+#[cfg(test)]
+mod tests;
+mod thread;
+
+#[cfg(unix)]
+mod door;
+#[cfg(not(unix))]
+#[path = "door/elsewhere.rs"]
+mod door;
+
+/// How often to look whether somebody changed the database, where others can
+/// ring: only for those that do not.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// The same where nobody can ring: a look takes about 10 µs.
+const LOOK_EVERY_DEAF: Duration = Duration::from_millis(50);
+/// How often to look at the database; other than this in tests only.
+#[derive(Debug, Clone, Copy)]
+struct Pace {
+    look_every: Duration,
+    look_every_deaf: Duration,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self { look_every: LOOK_EVERY, look_every_deaf: LOOK_EVERY_DEAF }
+    }
+}
+
+/// The first pause of a waiter whose queue says time and again that something
+/// is due already, and then gives nothing; it doubles up to [`LOOK_EVERY`].
+const PAUSE_FIRST: Duration = Duration::from_millis(1);
+
+/// The time, in milliseconds since the Unix epoch; a test's own clock perhaps.
+pub(super) type NowMs = Arc<dyn Fn() -> i64 + Send + Sync>;
+
+/// The bells of one database: to ring, and to wait for.
+///
+/// Close it before the writer's connection goes: while somebody waits it reads
+/// through a connection of its own.
+pub(super) struct Bells {
+    shared: Arc<Shared>,
+    ringer: Ringer,
+    /// Taken to start and to end the thread; never while `shared.state` is held.
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// What the bell thread knows too.
+struct Shared {
+    /// Waiters in this process, so that a ring need not lock for nobody.
+    waiters: AtomicU32,
+    state: Mutex<State>,
+    now_ms: NowMs,
+    pace: Pace,
+    /// Where other processes ring; none where the database is no file.
+    place: Option<Place>,
+    database: PathBuf,
+    vfs: Option<String>,
+    /// How often the thread has woken.
+    #[cfg(test)]
+    wakes: std::sync::atomic::AtomicU64,
+}
+
+struct State {
+    lines: Lines,
+    is_closed: bool,
+    /// There while the thread runs.
+    listener: Option<Listener>,
+    /// When the last waiter left.
+    idle_since: Instant,
+}
+
+/// The bell thread, as others see it.
+struct Listener {
+    alarm: Arc<Alarm>,
+    /// It does not listen for datagrams, because nobody waited when one came.
+    is_deaf: bool,
+    /// It looks at due times again then, or has to be called.
+    wakes_at: Instant,
+}
+
+impl Bells {
+    /// Bells of a database that is there, for all its queues. `vfs`: the writer's.
+    /// Does nothing yet; if the path leads to no file of the system (a VFS may
+    /// keep it elsewhere), other processes are not rung, and not heard.
+    pub(super) fn new(database: &Path, vfs: Option<&str>, now_ms: NowMs) -> Arc<Self> {
+        Self::with_pace(database, vfs, now_ms, Pace::default())
+    }
+
+    fn with_pace(database: &Path, vfs: Option<&str>, now_ms: NowMs, pace: Pace) -> Arc<Self> {
+        let beside = Place::of(database);
+        let shared = Shared {
+            waiters: AtomicU32::new(0),
+            state: Mutex::new(State {
+                lines: Lines::default(),
+                is_closed: false,
+                listener: None,
+                idle_since: Instant::now(),
+            }),
+            now_ms,
+            pace,
+            place: beside.clone(),
+            database: database.to_owned(),
+            vfs: vfs.map(str::to_owned),
+            #[cfg(test)]
+            wakes: std::sync::atomic::AtomicU64::new(0),
+        };
+        Arc::new(Self {
+            shared: Arc::new(shared),
+            ringer: Ringer::new(beside),
+            thread: Mutex::new(None),
+        })
+    }
+
+    /// Says that `jobs` more may be claimed now, or that something is due at
+    /// another time than before (`jobs` is 1 then). To be called after the commit.
+    ///
+    /// Sends at most so many waiters to look, in this process and in each other
+    /// one. Where nobody waits this is one atomic load and one failed `stat`.
+    pub(super) fn ring(&self, queue: &str, jobs: u32) {
+        if jobs == 0 {
+            return;
+        }
+        // Invariant 1, against the fence in `waiter`.
+        fence(Ordering::SeqCst);
+        if self.shared.waiters.load(Ordering::SeqCst) > 0 {
+            lock(&self.shared.state).lines.ring(queue, jobs);
+        }
+        self.ringer.ring(|| Message { queue_hash: message::hash(queue), jobs });
+    }
+
+    /// Registers somebody who is about to look for a job of a queue.
+    ///
+    /// To be called before the look, so that no bell is lost between that and
+    /// [`Waiter::wait`]; and best only after a first look that found nothing,
+    /// since it costs a lock, and the first of a process starts a thread.
+    ///
+    /// # Errors
+    /// When the thread cannot be started. Nobody is registered then.
+    pub(super) fn waiter(self: &Arc<Self>, queue: &str) -> Result<Waiter> {
+        self.shared.waiters.fetch_add(1, Ordering::SeqCst);
+        let mut state = lock(&self.shared.state);
+        let (queue, rung) = state.lines.enter(queue);
+        let is_heard = match &mut state.listener {
+            Some(listener) => {
+                if std::mem::take(&mut listener.is_deaf) {
+                    listener.alarm.call();
+                }
+                true
+            }
+            None => state.is_closed,
+        };
+        drop(state);
+        let bells = Arc::clone(self);
+        let called = Arc::default();
+        let waiter = Waiter { bells, queue, rung, called, holds: None, pause: None };
+        if !is_heard {
+            self.start_thread()?;
+        }
+        fence(Ordering::SeqCst);
+        Ok(waiter)
+    }
+
+    /// Ends all waits, now and later ones, with [`Woken::Closed`]. When it
+    /// returns the thread, its connection and the socket are gone. Others can
+    /// still be rung.
+    pub(super) fn close(&self) {
+        let mut state = lock(&self.shared.state);
+        state.is_closed = true;
+        state.lines.wake_all();
+        if let Some(listener) = &state.listener {
+            listener.alarm.call();
+        }
+        drop(state);
+        if let Some(thread) = lock(&self.thread).take() {
+            let _ = thread.join();
+        }
+    }
+
+    /// Returns when the socket is there, whoever makes it.
+    fn start_thread(&self) -> Result<()> {
+        let mut thread = lock(&self.thread);
+        {
+            let state = lock(&self.shared.state);
+            if state.listener.is_some() || state.is_closed {
+                return Ok(());
+            }
+        }
+        if let Some(ended) = thread.take() {
+            // It has said that it ends, and only puts its socket away.
+            let _ = ended.join();
+        }
+        *thread = Some(thread::start(&self.shared).map_err(|error| {
+            Error::io("start", Path::new("the thread leafpress-bell"), error)
+                .on_disk("nothing was changed")
+                .to_do("claim without waiting, or end some threads of this process")
+        })?);
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Bells {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = lock(&self.shared.state);
+        let Shared { waiters, place, .. } = &*self.shared;
+        f.debug_struct("Bells")
+            .field("place", place)
+            .field("waiters", waiters)
+            .field("lines", &state.lines)
+            .field("is_closed", &state.is_closed)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Drop for Bells {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+/// Why a wait ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Woken {
+    /// There may be a job: look again.
+    Look,
+    /// The deadline has come.
+    TimedOut,
+    /// The bells were closed: nobody will ring.
+    Closed,
+}
+
+/// Somebody who waits at a queue, from before its first look until it is dropped.
+#[derive(Debug)]
+pub(super) struct Waiter {
+    bells: Arc<Bells>,
+    queue: Arc<str>,
+    /// Where it sleeps.
+    rung: Arc<Condvar>,
+    /// Whether its caller wants it.
+    called: Arc<AtomicBool>,
+    /// The permit for the look that it is at.
+    holds: Option<Permit>,
+    /// How long it paused the last time, if the queue said that something was due.
+    pause: Option<Duration>,
+}
+
+impl Waiter {
+    /// To be called after a look that found nothing. `next_due_ms`: when that
+    /// look saw the next job to become due (a delay, a lease, a schedule, a rate).
+    ///
+    /// A time that has come already ends the wait at once, but not twice in a
+    /// row: then after a pause that doubles up to a second. A paused queue should
+    /// say `None`.
+    pub(super) fn wait(&mut self, next_due_ms: Option<i64>, deadline: Option<Instant>) -> Woken {
+        let now_ms = (self.bells.shared.now_ms)();
+        // It was used for the look.
+        self.holds = None;
+        let again_at = self.look_again_at(next_due_ms.is_some_and(|due_ms| due_ms <= now_ms));
+        let until = [again_at, deadline].into_iter().flatten().min();
+        let mut state = lock(&self.bells.shared.state);
+        if let Some(due_ms) = next_due_ms.filter(|due_ms| *due_ms > now_ms) {
+            state.tell_due(&self.queue, due_ms, now_ms);
+        }
+        loop {
+            if state.is_closed {
+                return Woken::Closed;
+            }
+            if self.called.swap(false, Ordering::SeqCst) {
+                return Woken::Look;
+            }
+            self.holds = state.lines.take(&self.queue);
+            let now = Instant::now();
+            if self.holds.is_none() && again_at.is_some_and(|again_at| again_at <= now) {
+                self.holds = Some(Permit::Search);
+            }
+            if self.holds.is_some() {
+                return Woken::Look;
+            }
+            let left = until.map(|until| until.saturating_duration_since(now));
+            state = match left {
+                Some(Duration::ZERO) => return Woken::TimedOut,
+                Some(left) => {
+                    let woken = self.rung.wait_timeout(state, left);
+                    woken.unwrap_or_else(PoisonError::into_inner).0
+                }
+                None => self.rung.wait(state).unwrap_or_else(PoisonError::into_inner),
+            };
+        }
+    }
+
+    /// For whoever may have to end its waits from another thread.
+    pub(super) fn caller(&self) -> Caller {
+        Caller {
+            shared: Arc::clone(&self.bells.shared),
+            rung: Arc::clone(&self.rung),
+            called: Arc::clone(&self.called),
+        }
+    }
+
+    /// To be called when the look found a job, before the waiter is dropped:
+    /// else its permit goes to another waiter, who then looks in vain.
+    pub(super) fn found(&mut self) {
+        if self.holds.take() == Some(Permit::Search) {
+            // Where one was, there may be more.
+            lock(&self.bells.shared.state).lines.search_beside(&self.queue);
+        }
+    }
+
+    /// When to look again without being rung, if something is due already.
+    fn look_again_at(&mut self, is_due: bool) -> Option<Instant> {
+        if !is_due {
+            self.pause = None;
+            return None;
+        }
+        let pause = self.pause.map_or(Duration::ZERO, |last| (last * 2).max(PAUSE_FIRST));
+        self.pause = Some(pause.min(LOOK_EVERY));
+        self.pause.map(|pause| Instant::now() + pause)
+    }
+}
+
+impl Drop for Waiter {
+    fn drop(&mut self) {
+        let Shared { state, waiters, .. } = &*self.bells.shared;
+        let mut state = lock(state);
+        state.lines.leave(&self.queue, self.holds.take());
+        if state.lines.are_empty() {
+            state.idle_since = Instant::now();
+        }
+        waiters.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// Calls one waiter away from the bell, whatever it waits for.
+#[derive(Clone)]
+pub(super) struct Caller {
+    shared: Arc<Shared>,
+    rung: Arc<Condvar>,
+    called: Arc<AtomicBool>,
+}
+
+impl Caller {
+    /// Ends the waiter's wait, or its next one, with [`Woken::Look`].
+    pub(super) fn call(&self) {
+        self.called.store(true, Ordering::SeqCst);
+        // Who has not seen it under this lock is asleep once it is free.
+        drop(lock(&self.shared.state));
+        self.rung.notify_all();
+    }
+}
+
+impl State {
+    /// Notes when the next job is due, and calls the thread if it would sleep longer.
+    fn tell_due(&mut self, queue: &str, due_ms: i64, now_ms: i64) {
+        self.lines.tell_due(queue, due_ms);
+        let Some(listener) = &mut self.listener else { return };
+        let due_at = Instant::now() + thread::until(due_ms, now_ms);
+        if due_at < listener.wakes_at {
+            listener.wakes_at = due_at;
+            listener.alarm.call();
+        }
+    }
+}

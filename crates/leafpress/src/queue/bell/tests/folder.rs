@@ -1,0 +1,287 @@
+//! The folder of the doors, and what others may do to it.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _, symlink};
+use std::os::unix::net::{UnixDatagram, UnixListener};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use super::super::door::{Door, Place, Ringer};
+use super::super::message::{self, Message};
+use super::{Bells, Ground, NO_LOOKS, Pace, Woken, names, patience, until, wait_beside};
+
+fn message(queue: &str, jobs: u32) -> Message {
+    Message { queue_hash: message::hash(queue), jobs }
+}
+
+/// Somebody waits at `heard`, and is woken by `rung`.
+fn assert_rings(rung: &Bells, heard: &Arc<Bells>) {
+    let waiting = wait_beside(heard.waiter("a").unwrap(), None);
+    rung.ring("a", 1);
+    assert_eq!(waiting.join().unwrap(), Woken::Look);
+}
+
+#[test]
+fn a_door_is_there_while_somebody_waits() {
+    let ground = Ground::new();
+    fs::set_permissions(ground.database(), Permissions::from_mode(0o660)).unwrap();
+    let (bells, other) = (ground.bells(), ground.bells());
+    assert!(!ground.doors_folder().exists());
+    let waiter = bells.waiter("a").unwrap();
+    let _second = bells.waiter("b").unwrap();
+    let _other = other.waiter("a").unwrap();
+    let doors = ground.doors();
+    assert_eq!(doors.len(), 2, "{doors:?}");
+    for door in &doors {
+        let metadata = fs::metadata(ground.doors_folder().join(door)).unwrap();
+        assert!(metadata.file_type().is_socket());
+        assert_eq!(metadata.permissions().mode() & 0o777, 0o660);
+    }
+    let folder = fs::metadata(ground.doors_folder()).unwrap();
+    assert_eq!(folder.permissions().mode() & 0o777, 0o770);
+    drop(waiter);
+    assert_eq!(ground.doors(), doors);
+    other.close();
+    assert_eq!(ground.doors().len(), 1);
+    bells.close();
+    assert!(!ground.doors_folder().exists());
+}
+
+#[test]
+fn writers_in_one_process_ring_each_other() {
+    let ground = Ground::new();
+    let (bells, other) = (ground.bells(), ground.bells());
+    assert_rings(&bells, &other);
+    assert_rings(&other, &bells);
+}
+
+#[test]
+fn a_dead_socket_is_removed_and_the_folder_with_the_last() {
+    let ground = Ground::new();
+    fs::create_dir(ground.doors_folder()).unwrap();
+    for name in ["4711-00000000-0", "4711-00000000-1.new", "what is this"] {
+        drop(UnixDatagram::bind(ground.doors_folder().join(name)).unwrap());
+    }
+    assert_eq!(ground.doors().len(), 3);
+    ground.bells().ring("a", 1);
+    assert!(!ground.doors_folder().exists());
+}
+
+#[test]
+fn odd_files_are_left_alone_and_not_followed() {
+    let ground = Ground::new();
+    let doors = ground.doors_folder();
+    fs::create_dir_all(doors.join("folder")).unwrap();
+    fs::write(doors.join("file"), "text").unwrap();
+    fs::write(doors.join("x".repeat(200)), "").unwrap();
+    let outside = UnixDatagram::bind(ground.folder.path().join("outside")).unwrap();
+    outside.set_nonblocking(true).unwrap();
+    symlink(ground.folder.path().join("outside"), doors.join("link")).unwrap();
+    symlink(ground.folder.path().join("nowhere"), doors.join("dangling")).unwrap();
+    let stream = UnixListener::bind(doors.join("stream")).unwrap();
+    stream.set_nonblocking(true).unwrap();
+    let before = ground.doors();
+
+    let (bells, other) = (ground.bells(), ground.bells());
+    assert_rings(&bells, &other);
+    other.close();
+    bells.ring("a", 1);
+    assert_eq!(ground.doors(), before);
+    assert!(outside.recv(&mut [0; 64]).is_err());
+    assert!(stream.accept().is_err());
+}
+
+#[test]
+fn a_folder_that_is_a_link_is_not_used() {
+    let ground = Ground::new();
+    let elsewhere = tempfile::tempdir().unwrap();
+    symlink(elsewhere.path(), ground.doors_folder()).unwrap();
+    // A socket that would be removed, if it were the folder of doors.
+    drop(UnixDatagram::bind(elsewhere.path().join("dead")).unwrap());
+    // Without a door it looks every 50 ms.
+    let (bells, other) = (ground.usual_bells(), ground.bells());
+    assert_rings(&other, &bells);
+    assert_eq!(names(elsewhere.path()), ["dead"]);
+}
+
+#[test]
+fn paths_may_be_long() {
+    let ground = Ground::new();
+    let mut folder = ground.folder.path().to_owned();
+    for _ in 0..4 {
+        folder.push("a rather long name of a folder, \u{1f514} and odd too".repeat(2));
+    }
+    fs::create_dir_all(&folder).unwrap();
+    let database = folder.join("app.db");
+    fs::copy(ground.database(), &database).unwrap();
+    let bells = || Bells::with_pace(&database, None, ground.now_ms(), NO_LOOKS);
+    let (bells, other) = (bells(), bells());
+    assert_rings(&bells, &other);
+    if cfg!(target_os = "linux") {
+        assert_eq!(names(&folder.join("app.db-bells")).len(), 1);
+    }
+    other.close();
+    assert!(!folder.join("app.db-bells").exists());
+}
+
+#[test]
+fn a_database_may_be_reached_by_a_link() {
+    let ground = Ground::new();
+    let link = ground.folder.path().join("link.db");
+    symlink(ground.database(), &link).unwrap();
+    let linked = Bells::with_pace(&link, None, ground.now_ms(), NO_LOOKS);
+    assert_rings(&linked, &ground.bells());
+}
+
+#[test]
+fn a_folder_that_somebody_removes_is_made_again() {
+    let ground = Ground::new();
+    let pace = Pace { look_every: Duration::from_millis(20), ..NO_LOOKS };
+    let bells = Bells::with_pace(&ground.database(), None, ground.now_ms(), pace);
+    let mut waiter = bells.waiter("a").unwrap();
+    let before = ground.doors();
+    fs::remove_dir_all(ground.doors_folder()).unwrap();
+    until("there is another door", || ground.doors().len() == 1 && ground.doors() != before);
+    assert_eq!(waiter.wait(None, patience()), Woken::Look, "what was rung meanwhile was lost");
+
+    // The same if it is only put away, and another one is there.
+    let before = ground.doors();
+    fs::rename(ground.doors_folder(), ground.folder.path().join("away")).unwrap();
+    fs::create_dir(ground.doors_folder()).unwrap();
+    until("there is another door", || ground.doors().len() == 1 && ground.doors() != before);
+    assert_eq!(names(&ground.folder.path().join("away")).len(), 0);
+    bells.close();
+    assert!(!ground.doors_folder().exists());
+}
+
+#[test]
+fn garbage_does_no_harm() {
+    let ground = Ground::new();
+    let (bells, other) = (ground.bells(), ground.bells());
+    let waiting = wait_beside(other.waiter("a").unwrap(), None);
+    let door = ground.doors_folder().join(&ground.doors()[0]);
+    let sender = UnixDatagram::unbound().unwrap();
+    sender.set_nonblocking(true).unwrap();
+    let long = vec![0xa5; 20_000];
+    for bytes in [&b""[..], b"x", &long, &message("b", u32::MAX).to_bytes(), &long[..20]] {
+        // Slowly, so that the door is never full: that would ring everybody.
+        sender.send_to(bytes, &door).unwrap();
+        let heard = super::wakes(&other);
+        until("it was heard", || super::wakes(&other) > heard || waiting.is_finished());
+    }
+    bells.ring("a", 1);
+    assert_eq!(waiting.join().unwrap(), Woken::Look);
+}
+
+#[test]
+fn a_full_door_says_so() {
+    let ground = Ground::new();
+    let place = Place::of(&ground.database()).unwrap();
+    let door = Door::open(&place).unwrap();
+    let ringer = Ringer::new(Place::of(&ground.database()));
+    let mut messages = Vec::new();
+    ringer.ring(|| message("a", 2));
+    assert!(!door.drain(&mut messages));
+    assert_eq!(messages, [message("a", 2)]);
+    messages.clear();
+    for _ in 0..10_000 {
+        ringer.ring(|| message("a", 1));
+    }
+    ringer.ring(|| message("b", 1));
+    assert!(door.drain(&mut messages));
+    assert!(messages[0].jobs > 1);
+    // It is the listener's room that was full, not the ringer's.
+    ringer.ring(|| message("b", 3));
+    messages.clear();
+    assert!(!door.drain(&mut messages));
+    assert_eq!(messages, [message("b", 3)]);
+}
+
+#[test]
+fn the_folder_is_listed_only_when_it_has_changed() {
+    let ground = Ground::new();
+    let ringer = Ringer::new(Place::of(&ground.database()));
+    ringer.ring(|| message("a", 1));
+    assert_eq!(ringer.listings(), 0, "nobody waits");
+    let first = Door::open(&Place::of(&ground.database()).unwrap()).unwrap();
+    until("the listing is trusted", || {
+        let before = ringer.listings();
+        ringer.ring(|| message("a", 1));
+        ringer.listings() == before
+    });
+    let settled = ringer.listings();
+    for _ in 0..1000 {
+        ringer.ring(|| message("a", 1));
+    }
+    assert_eq!(ringer.listings(), settled);
+    let second = Door::open(&Place::of(&ground.database()).unwrap()).unwrap();
+    ringer.ring(|| message("b", 7));
+    assert!(ringer.listings() > settled);
+    let mut messages = Vec::new();
+    second.drain(&mut messages);
+    assert_eq!(messages, [message("b", 7)]);
+    drop((first, second));
+    assert!(!ground.doors_folder().exists());
+}
+
+/// A door that comes right after a listing, within one step of the file
+/// system's clock, is rung too.
+#[test]
+fn a_door_is_rung_as_soon_as_it_is_there() {
+    let ground = Ground::new();
+    let place = Place::of(&ground.database()).unwrap();
+    let ringer = Ringer::new(Place::of(&ground.database()));
+    let _always = Door::open(&place).unwrap();
+    for round in 0..300 {
+        ringer.ring(|| message("a", 1));
+        let door = Door::open(&place).unwrap();
+        ringer.ring(|| message("b", round));
+        let mut messages = Vec::new();
+        door.drain(&mut messages);
+        assert_eq!(messages, [message("b", round)]);
+    }
+}
+
+#[test]
+fn doors_come_and_go_while_others_ring_and_tidy_up() {
+    let ground = Ground::new();
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::SeqCst) {
+                    let ringer = Ringer::new(Place::of(&ground.database()));
+                    ringer.ring(|| message("a", 1));
+                    ringer.ring(|| message("a", 1));
+                }
+            });
+        }
+        let openers: Vec<_> = (0..2)
+            .map(|_| {
+                scope.spawn(|| {
+                    let place = Place::of(&ground.database()).unwrap();
+                    for _ in 0..500 {
+                        drop(Door::open(&place)?);
+                    }
+                    Ok::<(), std::io::Error>(())
+                })
+            })
+            .collect();
+        let opened: Vec<_> = openers.into_iter().map(|it| it.join().unwrap()).collect();
+        is_over.store(true, Ordering::SeqCst);
+        assert!(opened.iter().all(Result::is_ok), "{opened:?}");
+    });
+    until("the folder is gone", || {
+        Ringer::new(Place::of(&ground.database())).ring(|| message("a", 1));
+        !ground.doors_folder().exists()
+    });
+}
+
+#[test]
+fn a_database_that_is_no_file_has_no_folder() {
+    assert!(Place::of(Path::new("/nowhere/app.db")).is_none());
+    let folder = tempfile::tempdir().unwrap();
+    assert!(Place::of(folder.path()).is_none());
+}

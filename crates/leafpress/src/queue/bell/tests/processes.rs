@@ -1,0 +1,134 @@
+//! Other processes: this test program once more, as a consumer.
+
+use std::io::{BufRead as _, BufReader, Lines};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::Arc;
+
+use rusqlite::Connection;
+
+use super::super::{Bells, Woken};
+use super::{Ground, NO_LOOKS, until};
+
+const DATABASE: &str = "LEAFPRESS_BELL_TEST_DATABASE";
+const QUEUE: &str = "Warteschlange \u{1f514}\0\n";
+
+/// A consumer in a process of its own, killed when dropped.
+struct Consumer {
+    child: Child,
+    lines: Lines<BufReader<ChildStdout>>,
+}
+
+impl Consumer {
+    fn start(ground: &Ground) -> Self {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "queue::bell::tests::processes::as_a_consumer", "--nocapture"])
+            .env(DATABASE, ground.database())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut consumer = Self { child, lines };
+        assert_eq!(consumer.says(), "waits");
+        consumer
+    }
+
+    /// The next thing that it says; what the test program itself prints is not.
+    fn says(&mut self) -> String {
+        let said = self.lines.find_map(|line| {
+            line.unwrap().split_once("consumer: ").map(|(_, said)| said.to_owned())
+        });
+        said.expect("the consumer has ended")
+    }
+}
+
+impl Drop for Consumer {
+    fn drop(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+/// Takes one job; its number.
+fn claim(connection: &Connection) -> Option<i64> {
+    let sql = "DELETE FROM job WHERE id = (SELECT min(id) FROM job) RETURNING id";
+    let mut statement = connection.prepare_cached(sql).unwrap();
+    let mut rows = statement.query([]).unwrap();
+    let id = rows.next().unwrap().map(|row| row.get(0).unwrap());
+    // To the end: only then it is committed.
+    assert!(rows.next().unwrap().is_none());
+    id
+}
+
+/// What the other process does; nothing as a test of its own.
+#[test]
+fn as_a_consumer() {
+    let Some(database) = std::env::var_os(DATABASE) else { return };
+    let database = std::path::PathBuf::from(database);
+    let connection = Connection::open(&database).unwrap();
+    let bells = Bells::with_pace(&database, None, Arc::new(|| 0), NO_LOOKS);
+    let mut is_first = true;
+    loop {
+        let mut waiter = bells.waiter(QUEUE).unwrap();
+        let id = loop {
+            if let Some(id) = claim(&connection) {
+                break id;
+            }
+            if std::mem::take(&mut is_first) {
+                println!("consumer: waits");
+            }
+            assert_eq!(waiter.wait(None, super::patience()), Woken::Look, "forgotten");
+        };
+        waiter.found();
+        println!("consumer: {id}");
+    }
+}
+
+fn push(connection: &Connection) -> i64 {
+    connection.execute_batch("INSERT INTO job DEFAULT VALUES").unwrap();
+    connection.last_insert_rowid()
+}
+
+#[test]
+fn another_process_is_woken_for_each_job() {
+    let ground = Ground::new();
+    let connection = Connection::open(ground.database()).unwrap();
+    connection.execute_batch("CREATE TABLE pushed(id INTEGER PRIMARY KEY)").unwrap();
+    let bells = ground.bells();
+    let mut consumer = Consumer::start(&ground);
+    for _ in 0..200 {
+        let id = push(&connection);
+        bells.ring(QUEUE, 1);
+        assert_eq!(consumer.says(), id.to_string());
+        // Else the number is used again, which would prove less.
+        connection.execute_batch("INSERT INTO job VALUES (1 << 40); DELETE FROM job").unwrap();
+    }
+}
+
+#[test]
+fn a_killed_process_leaves_a_socket_that_the_next_ring_removes() {
+    let ground = Ground::new();
+    let connection = Connection::open(ground.database()).unwrap();
+    let bells = ground.bells();
+    let mut first = Consumer::start(&ground);
+    let id = push(&connection);
+    bells.ring(QUEUE, 1);
+    assert_eq!(first.says(), id.to_string());
+    // Both are known to the ringer when the first one dies.
+    let mut second = Consumer::start(&ground);
+    bells.ring(QUEUE, 1);
+    assert_eq!(ground.doors().len(), 2);
+    drop(first);
+    assert_eq!(ground.doors().len(), 2, "nobody has noticed");
+    let id = push(&connection);
+    bells.ring(QUEUE, 1);
+    assert_eq!(second.says(), id.to_string());
+    until("its socket is gone", || {
+        bells.ring(QUEUE, 1);
+        ground.doors().len() == 1
+    });
+    drop(second);
+    until("the folder is gone", || {
+        bells.ring(QUEUE, 1);
+        !ground.doors_folder().exists()
+    });
+}

@@ -1,0 +1,223 @@
+//! Waiting in one process: bells, due times, deadlines, the end.
+
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use rusqlite::Connection;
+
+use super::{Ground, Woken, has_thread, patience, until, wait_beside, wakes};
+
+#[test]
+fn a_bell_between_look_and_wait_is_heard() {
+    let ground = Ground::new();
+    let bells = ground.bells();
+    let mut waiter = bells.waiter("a").unwrap();
+    bells.ring("a", 1);
+    assert_eq!(waiter.wait(None, patience()), Woken::Look);
+}
+
+#[test]
+fn only_as_many_wake_as_there_are_jobs() {
+    let ground = Ground::new();
+    let bells = ground.bells();
+    let waiting: Vec<_> = (0..8).map(|_| wait_beside(bells.waiter("a").unwrap(), None)).collect();
+    bells.ring("a", 3);
+    bells.ring("b", 3);
+    until("three have looked", || waiting.iter().filter(|it| it.is_finished()).count() == 3);
+    bells.close();
+    let woken: Vec<Woken> = waiting.into_iter().map(|it| it.join().unwrap()).collect();
+    assert_eq!(woken.iter().filter(|woken| **woken == Woken::Look).count(), 3);
+    assert_eq!(woken.iter().filter(|woken| **woken == Woken::Closed).count(), 5);
+}
+
+#[test]
+fn a_deadline_ends_a_wait_but_not_before_a_permit() {
+    let ground = Ground::new();
+    let bells = ground.bells();
+    let mut waiter = bells.waiter("a").unwrap();
+    assert_eq!(waiter.wait(None, Some(Instant::now())), Woken::TimedOut);
+    let soon = Instant::now() + Duration::from_millis(5);
+    assert_eq!(waiter.wait(Some(i64::MAX), Some(soon)), Woken::TimedOut);
+    assert!(Instant::now() >= soon);
+    bells.ring("a", 1);
+    assert_eq!(waiter.wait(None, Some(Instant::now())), Woken::Look);
+}
+
+#[test]
+fn who_is_woken_and_goes_sends_the_next() {
+    let ground = Ground::new();
+    let bells = ground.bells();
+    let mut first = bells.waiter("a").unwrap();
+    bells.ring("a", 1);
+    assert_eq!(first.wait(None, patience()), Woken::Look);
+    let second = wait_beside(bells.waiter("a").unwrap(), None);
+    // Its look failed, say: the database was locked.
+    drop(first);
+    assert_eq!(second.join().unwrap(), Woken::Look);
+}
+
+#[test]
+fn who_found_a_job_sends_nobody() {
+    let ground = Ground::new();
+    let bells = ground.bells();
+    let mut first = bells.waiter("a").unwrap();
+    bells.ring("a", 1);
+    assert_eq!(first.wait(None, patience()), Woken::Look);
+    let mut second = bells.waiter("a").unwrap();
+    first.found();
+    drop(first);
+    assert_eq!(second.wait(None, Some(Instant::now())), Woken::TimedOut);
+}
+
+#[test]
+fn what_is_due_wakes_one_and_what_it_finds_the_next() {
+    let ground = Ground::new();
+    let bells = ground.bells();
+    let mut waiting: Vec<_> =
+        (0..4).map(|_| wait_beside(bells.waiter("a").unwrap(), Some(1500))).collect();
+    until("one has told", || format!("{bells:?}").contains("due_ms: Some(1500)"));
+    ground.clock.store(1500, Ordering::SeqCst);
+    // Each says that it found a job, so that all look, one after the other.
+    until("all have looked", || waiting.iter().all(std::thread::JoinHandle::is_finished));
+    assert!(waiting.drain(..).all(|it| it.join().unwrap() == Woken::Look));
+}
+
+#[test]
+fn what_is_due_wakes_only_one_that_finds_nothing() {
+    let ground = Ground::new();
+    let bells = ground.bells();
+    let mut first = bells.waiter("a").unwrap();
+    let mut second = bells.waiter("a").unwrap();
+    let past = Some(Instant::now());
+    assert_eq!(first.wait(Some(1001), past), Woken::TimedOut);
+    assert_eq!(second.wait(Some(1002), past), Woken::TimedOut);
+    ground.clock.store(1003, Ordering::SeqCst);
+    assert_eq!(first.wait(None, patience()), Woken::Look);
+    assert_eq!(first.wait(None, past), Woken::TimedOut);
+    assert_eq!(second.wait(None, past), Woken::TimedOut);
+}
+
+#[test]
+fn a_clock_that_jumps_back_only_delays() {
+    let ground = Ground::new();
+    let bells = ground.bells();
+    let waiting = wait_beside(bells.waiter("a").unwrap(), Some(1100));
+    ground.clock.store(-5_000_000, Ordering::SeqCst);
+    let awake = wakes(&bells);
+    until("the thread has seen it", || wakes(&bells) > awake);
+    ground.clock.store(1_000_000, Ordering::SeqCst);
+    assert_eq!(waiting.join().unwrap(), Woken::Look);
+}
+
+#[test]
+fn a_queue_that_is_always_due_is_not_looked_at_all_the_time() {
+    let ground = Ground::new();
+    let bells = ground.bells();
+    let mut waiter = bells.waiter("a").unwrap();
+    let deadline = Some(Instant::now() + Duration::from_millis(100));
+    assert_eq!(waiter.wait(Some(1), deadline), Woken::Look, "it may have become due just now");
+    let mut looks = 1;
+    while waiter.wait(Some(1), deadline) == Woken::Look {
+        looks += 1;
+    }
+    // 0 + 1 + 2 + … + 64 ms is more than 100 ms.
+    assert!(looks <= 8, "{looks}");
+    assert_eq!(waiter.wait(Some(1001), deadline), Woken::TimedOut);
+    assert_eq!(waiter.wait(Some(1), deadline), Woken::Look, "this is another time");
+}
+
+#[test]
+fn one_waiter_can_be_called_away() {
+    let ground = Ground::new();
+    let bells = ground.bells();
+    let (first, mut other) = (bells.waiter("a").unwrap(), bells.waiter("a").unwrap());
+    let caller = first.caller();
+    let waiting = wait_beside(first, None);
+    caller.clone().call();
+    assert_eq!(waiting.join().unwrap(), Woken::Look);
+    assert_eq!(other.wait(None, Some(Instant::now())), Woken::TimedOut);
+    other.caller().call();
+    assert_eq!(other.wait(None, patience()), Woken::Look, "the next wait too");
+    // Long gone.
+    caller.call();
+}
+
+#[test]
+fn closing_ends_all_waits_and_leaves_nothing() {
+    let ground = Ground::new();
+    let bells = ground.bells();
+    let waiting: Vec<_> = (0..4)
+        .map(|number| wait_beside(bells.waiter(["a", "b"][number % 2]).unwrap(), None))
+        .collect();
+    bells.close();
+    assert!(waiting.into_iter().all(|it| it.join().unwrap() == Woken::Closed));
+    assert!(!has_thread(&bells));
+    assert!(!ground.doors_folder().exists());
+    let mut late = bells.waiter("a").unwrap();
+    bells.ring("a", 1);
+    assert_eq!(late.wait(Some(1), None), Woken::Closed);
+    assert!(!has_thread(&bells));
+    bells.close();
+}
+
+#[test]
+fn the_thread_ends_when_nobody_waits_and_comes_again() {
+    let ground = Ground::new();
+    let bells = ground.bells();
+    for _ in 0..2 {
+        drop(bells.waiter("a").unwrap());
+        assert!(has_thread(&bells), "it lingers");
+        until("the thread ends", || !has_thread(&bells));
+        until("its folder is gone", || !ground.doors_folder().exists());
+    }
+    drop(bells);
+}
+
+/// Invariant 5: how often the thread wakes while many wait and nothing happens.
+#[test]
+fn an_idle_consumer_sleeps() {
+    let ground = Ground::new();
+    let bells = ground.usual_bells();
+    let begun = Instant::now();
+    let waiting: Vec<_> = (0..16)
+        .map(|number| {
+            wait_beside(bells.waiter(&format!("queue {}", number % 3)).unwrap(), Some(9_000_000))
+        })
+        .collect();
+    std::thread::sleep(Duration::from_millis(2500));
+    let woken = wakes(&bells);
+    // Once a second, and once or twice to hear what is due.
+    let allowed = begun.elapsed().as_secs() + 3;
+    assert!(woken <= allowed, "{woken} wake-ups, allowed {allowed}");
+    bells.close();
+    drop(waiting);
+}
+
+#[test]
+fn a_writer_that_rings_no_bell_is_noticed() {
+    let ground = Ground::new();
+    let bells = ground.usual_bells();
+    let mut waiter = bells.waiter("a").unwrap();
+    // The first look of all knows nothing yet.
+    assert_eq!(waiter.wait(None, patience()), Woken::Look);
+    let still = Instant::now() + Duration::from_millis(1100);
+    assert_eq!(waiter.wait(None, Some(still)), Woken::TimedOut, "nobody has written");
+    let foreign = Connection::open(ground.database()).unwrap();
+    foreign.execute_batch("INSERT INTO job DEFAULT VALUES").unwrap();
+    assert_eq!(waiter.wait(None, patience()), Woken::Look);
+}
+
+#[test]
+fn a_database_that_cannot_be_read_is_looked_at_all_the_same() {
+    let ground = Ground::new();
+    let bells = super::Bells::new(
+        &ground.folder.path().join("nowhere").join("app.db"),
+        Some("no such VFS"),
+        ground.now_ms(),
+    );
+    let mut waiter = bells.waiter("a").unwrap();
+    assert_eq!(waiter.wait(None, patience()), Woken::Look);
+    assert_eq!(waiter.wait(None, patience()), Woken::Look);
+    bells.ring("a", 1);
+    assert_eq!(waiter.wait(None, patience()), Woken::Look);
+}

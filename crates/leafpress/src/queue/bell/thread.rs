@@ -1,0 +1,169 @@
+//! The bell thread: what wakes waiters when nobody in this process rings.
+//!
+//! ```text
+//!        ┌───────────────► plan: what is due? until when to sleep?
+//!        │                   │
+//!   look, once a second      ▼
+//!        │                 sleep ──► a datagram: ring the queue that it names
+//!        └───────────────────┘
+//! ```
+//!
+//! Stands between [`Bells`](super::Bells), which starts it with the first
+//! waiter, and the socket. It ends when nobody has waited for [`LINGER`], so
+//! that a consumer that waits for every job does not start it for every job.
+//!
+//! 1. It says under the lock that it ends, and only while nobody waits: who
+//!    comes later starts another one.
+//! 2. While nobody waits and others ring, it does not listen: their datagrams
+//!    fill its socket, which costs them little, and it nothing.
+//! 3. Its socket may have been full, and then a datagram did not arrive, which
+//!    may have been for any queue: so a full socket rings all queues.
+//! 4. It looks into the folder once a second; where its socket is gone it makes
+//!    another one, and then rings all queues.
+//! 5. It sleeps for a second at most, so that a clock that jumps does no harm.
+//!
+//! Must never: keep the [`Bells`](super::Bells) alive, which end when the last
+//! of their users does, or read the clock under the lock: it may be a test's.
+
+use std::io;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use super::alarm::Alarm;
+use super::door::Door;
+use super::foreign::{Foreign, Seen};
+use super::message::Message;
+use super::{LOOK_EVERY, Listener, Shared};
+use crate::writer::lock;
+
+/// How long the thread stays when nobody waits.
+const LINGER: Duration = Duration::from_secs(2);
+
+/// The thread's own things; dropped when it ends.
+struct BellThread {
+    shared: Arc<Shared>,
+    alarm: Arc<Alarm>,
+    door: Option<Door>,
+    /// When to see whether the socket is still there.
+    door_at: Instant,
+    foreign: Foreign,
+    /// When to see whether somebody changed the database.
+    look_at: Instant,
+    /// What the last datagrams said; kept for its memory.
+    messages: Vec<Message>,
+}
+
+/// Makes the socket, then starts the thread. Without a socket it goes too.
+pub(super) fn start(shared: &Arc<Shared>) -> io::Result<JoinHandle<()>> {
+    let alarm = Arc::new(Alarm::new()?);
+    let door = open_door(shared);
+    let (pace, now) = (shared.pace, Instant::now());
+    let bell_thread = BellThread {
+        look_at: now + if door.is_some() { pace.look_every } else { pace.look_every_deaf },
+        door,
+        door_at: now + pace.look_every,
+        shared: Arc::clone(shared),
+        alarm: Arc::clone(&alarm),
+        foreign: Foreign::new(shared.database.clone(), shared.vfs.clone()),
+        messages: Vec::new(),
+    };
+    // Before it runs: it ends when there is no listener.
+    lock(&shared.state).listener = Some(Listener { alarm, is_deaf: false, wakes_at: now });
+    let builder = std::thread::Builder::new().name("leafpress-bell".to_owned());
+    builder.spawn(|| bell_thread.run()).inspect_err(|_| lock(&shared.state).listener = None)
+}
+
+fn open_door(shared: &Shared) -> Option<Door> {
+    let place = shared.place.as_ref()?;
+    let opened = Door::open(place);
+    opened.inspect_err(|error| tracing::debug!(?place, %error, "bell: no socket")).ok()
+}
+
+/// From one time to a later one; none if it is not later.
+pub(super) fn until(later_ms: i64, now_ms: i64) -> Duration {
+    let left_ms = u64::try_from(later_ms.saturating_sub(now_ms)).unwrap_or(0);
+    Duration::from_millis(left_ms).min(LOOK_EVERY)
+}
+
+impl BellThread {
+    fn run(mut self) {
+        while let Some((until, listens)) = self.plan() {
+            let door = self.door.as_ref().filter(|_| listens);
+            let has_datagram = self.alarm.sleep(door, until);
+            #[cfg(test)]
+            self.shared.wakes.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+            if has_datagram {
+                self.hear();
+            }
+            self.look();
+        }
+    }
+
+    /// Sends waiters for what is due; until when to sleep, and whether to listen
+    /// meanwhile. `None`: it is over.
+    fn plan(&mut self) -> Option<(Instant, bool)> {
+        let now_ms = (self.shared.now_ms)();
+        let mut state = lock(&self.shared.state);
+        let now = Instant::now();
+        let wakes_at = if state.lines.are_empty() {
+            state.idle_since + LINGER
+        } else {
+            let due_ms = state.lines.give_due(now_ms);
+            let due_at = due_ms.map(|due_ms| now + until(due_ms, now_ms));
+            due_at.map_or(self.look_at, |due_at| due_at.min(self.look_at))
+        };
+        let is_over = state.is_closed || (state.lines.are_empty() && wakes_at <= now);
+        if is_over {
+            state.listener = None;
+        }
+        let listener = state.listener.as_mut()?;
+        listener.wakes_at = wakes_at.min(now + LOOK_EVERY);
+        Some((listener.wakes_at, !listener.is_deaf))
+    }
+
+    /// Rings what the datagrams say.
+    fn hear(&mut self) {
+        let Some(door) = &self.door else { return };
+        self.messages.clear();
+        let was_full = door.drain(&mut self.messages);
+        let mut state = lock(&self.shared.state);
+        for message in &self.messages {
+            state.lines.ring_hash(message.queue_hash, message.jobs);
+        }
+        if was_full {
+            state.lines.search_all();
+        }
+        let is_idle = state.lines.are_empty();
+        if let Some(listener) = &mut state.listener {
+            listener.is_deaf = is_idle;
+        }
+    }
+
+    /// Sees after the socket and the database, when it is time.
+    fn look(&mut self) {
+        let now = Instant::now();
+        if now < self.look_at || lock(&self.shared.state).lines.are_empty() {
+            return;
+        }
+        let seen = self.foreign.look();
+        let has_new_door = now >= self.door_at && self.mend_door();
+        let is_deaf = self.door.is_none() && seen != Seen::Nothing;
+        let pace = self.shared.pace;
+        self.look_at = now + if is_deaf { pace.look_every_deaf } else { pace.look_every };
+        if seen != Seen::Same || has_new_door {
+            lock(&self.shared.state).lines.search_all();
+        }
+    }
+
+    /// Makes a new socket where the old one is gone; whether it did.
+    fn mend_door(&mut self) -> bool {
+        self.door_at = Instant::now() + self.shared.pace.look_every;
+        if self.door.as_ref().is_some_and(Door::is_there) {
+            return false;
+        }
+        self.door = None;
+        self.door = open_door(&self.shared);
+        self.door.is_some()
+    }
+}
