@@ -19,11 +19,11 @@ CRASH_IMAGES ?= 1000000
 
 .DEFAULT_GOAL := help
 .PHONY: help build test test-rust test-python test-large test-tools lint ci \
-	crash bench bench-writer bench-atomic bench-rivals bench-billion release fuzz clean
+	crash bench bench-writer bench-atomic bench-queue bench-queue-rivals bench-rivals bench-billion release fuzz clean
 
 help: ## List these commands
 	@grep -E '^[a-z-]+:.*## ' $(firstword $(MAKEFILE_LIST)) \
-		| awk -F ':.*## ' '{ printf "  make %-14s %s\n", $$1, $$2 }'
+		| awk -F ':.*## ' '{ printf "  make %-18s %s\n", $$1, $$2 }'
 
 build: release ## Build the command, optimised
 
@@ -121,6 +121,9 @@ bench-atomic: release ## Measure what a one-row commit costs, with and without a
 bench-writer: release ## Measure many small commits beside what SQLite does alone
 	$(LEAFPRESS) bench writer checkpoint --dir $(BENCH_DIR) --json bench-writer.json $(BENCH_FLAGS)
 
+bench-queue: release ## Measure jobs of a queue beside what SQLite does alone
+	$(LEAFPRESS) bench queue queue-inserts --dir $(BENCH_DIR) --json bench-queue.json $(BENCH_FLAGS)
+
 bench-billion: release ## Load a billion rows made in memory (20 GB of disk)
 	$(LEAFPRESS) bench load --dir $(BENCH_DIR) --only billion --repeats 3 \
 		--json bench-billion.json $(BENCH_FLAGS)
@@ -130,6 +133,10 @@ RIVALS_VENV := rivals/.venv
 bench-rivals: release $(RIVALS_VENV)/installed ## Measure loads beside other tools
 	$(RIVALS_VENV)/bin/python rivals/bench_rivals.py --leafpress $(abspath $(LEAFPRESS)) \
 		--dir $(BENCH_DIR) --json bench-rivals.json $(BENCH_RIVALS_FLAGS)
+
+bench-queue-rivals: release $(RIVALS_VENV)/installed ## Measure jobs of a queue beside other queues
+	$(RIVALS_VENV)/bin/python rivals/bench_queue.py --leafpress $(abspath $(LEAFPRESS)) \
+		--dir $(BENCH_DIR) --json bench-queue-rivals.json $(BENCH_RIVALS_FLAGS)
 
 # --- shared ---
 

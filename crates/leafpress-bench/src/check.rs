@@ -59,7 +59,7 @@ const fn sums_queries(work: Work) -> &'static [&'static str] {
         Work::Keys => &[EVENT_SUMS],
         Work::Append => &[EVENT_SUMS, "PRAGMA journal_mode"],
         Work::Accounting => &[CALL_SUMS],
-        Work::Commits | Work::Atomic => &[],
+        Work::Commits | Work::Atomic | Work::Queue | Work::QueueClaims => &[],
     }
 }
 
@@ -71,6 +71,7 @@ const fn rows_queries(work: Work) -> &'static [&'static str] {
         Work::Attach => &[USER_ROWS, EVENT_ROWS],
         Work::Keys | Work::Append => &[EVENT_ROWS],
         Work::Commits | Work::Atomic | Work::Accounting => &[CALL_ROWS],
+        Work::Queue | Work::QueueClaims => &[],
     }
 }
 

@@ -1,8 +1,8 @@
 //! The experiments: of loading, "load", CSV files, rows made in memory and new
 //! tables in databases that exist, and "presort", rows whose keys come in no order;
 //! of many small transactions, "writer", how many, and "checkpoint", how long the
-//! slowest takes; of one-row transactions, "atomic", what each costs. All by Leafpress
-//! and by the best that SQL can do.
+//! slowest takes; of one-row transactions, "atomic", what each costs; of a queue's jobs,
+//! "queue" and "queue-inserts". All by Leafpress and by the best that SQL can do.
 //!
 //! Stands on top of everything else here: makes the inputs, runs the groups of
 //! the plan one after the other, and writes the report.
@@ -77,8 +77,7 @@ fn run_with(
         }
         let group_folder = folder_of(group.place());
         let fixture = Fixture::make(group, group_folder)?;
-        let fixture_path = fixture.as_ref().map(Fixture::path);
-        let mut bench = GroupRun::new(group, group_folder, csv.as_ref(), fixture_path);
+        let mut bench = GroupRun::new(group, group_folder, csv.as_ref(), fixture.as_ref());
         bench.run(&options, runner, progress)?;
         bench.sum_up(&mut report, progress);
     }

@@ -1,5 +1,6 @@
 //! What stands before the rungs of a group begin: the database that an index, a
-//! new table or more rows go to. Each rung gets a copy of its own.
+//! new table or more rows go to, or the queues that jobs are claimed from. Each rung gets
+//! a copy of its own.
 //!
 //! Made once, outside of all time taken, right before its group.
 
@@ -11,22 +12,25 @@ use rusqlite::Connection;
 use crate::error::{Error, Result};
 use crate::generate::{self, FileSize, TextFormat};
 use crate::group::Group;
-use crate::rung::Work;
+use crate::queue::Filling;
+use crate::rung::{RungKind, Work};
 use crate::{ours, sql};
 
 /// A table beside the one that is attached has a hundredth of its rows.
 const NEIGHBOUR_FRACTION: u64 = 100;
 
-/// A database on the disk that goes when this is dropped.
+/// Databases on the disk that go when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Fixture {
     path: PathBuf,
+    /// One for each queue that is claimed from, instead.
+    queues: Vec<(Filling, PathBuf)>,
 }
 
 impl Fixture {
     /// Makes what the group needs; `None` if its rungs make new databases.
     pub(crate) fn make(group: &Group, folder: &Path) -> Result<Option<Self>> {
-        let fixture = Self { path: folder.join("fixture.db") };
+        let mut fixture = Self { path: folder.join("fixture.db"), queues: Vec::new() };
         let path = &fixture.path;
         match group.work {
             Work::Csv
@@ -35,7 +39,13 @@ impl Fixture {
             | Work::Keys
             | Work::Commits
             | Work::Atomic
-            | Work::Accounting => return Ok(None),
+            | Work::Accounting
+            | Work::Queue => return Ok(None),
+            Work::QueueClaims => {
+                for kind in &group.kinds {
+                    fixture.add_queue(*kind, folder)?;
+                }
+            }
             Work::Index => press_data(path, group.rows, folder)?,
             Work::Attach => {
                 sql::load_keys_presorted(0..(group.rows / NEIGHBOUR_FRACTION).max(1), path)?;
@@ -49,8 +59,23 @@ impl Fixture {
         Ok(Some(fixture))
     }
 
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
+    /// Makes the queue that a rung claims from, unless another one has the same.
+    fn add_queue(&mut self, kind: RungKind, folder: &Path) -> Result<()> {
+        let RungKind::Queue(rung) = kind else { return Ok(()) };
+        let Some(filling) = rung.filling() else { return Ok(()) };
+        if self.queues.iter().all(|(made, _)| *made != filling) {
+            let path = folder.join(format!("fixture-{}.db", self.queues.len()));
+            self.queues.push((filling, path.clone()));
+            filling.make(&path)?;
+        }
+        Ok(())
+    }
+
+    /// The database that a rung begins with.
+    pub(crate) fn path_for(&self, kind: RungKind) -> &Path {
+        let filling = if let RungKind::Queue(rung) = kind { rung.filling() } else { None };
+        let queue = self.queues.iter().find(|(made, _)| Some(*made) == filling);
+        queue.map_or(&self.path, |(_, path)| path)
     }
 }
 
@@ -58,6 +83,9 @@ impl Drop for Fixture {
     fn drop(&mut self) {
         // If it fails, the temporary folder's removal says so.
         let _ = fs::remove_file(&self.path);
+        for (_, path) in &self.queues {
+            let _ = fs::remove_file(path);
+        }
     }
 }
 

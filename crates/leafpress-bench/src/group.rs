@@ -1,8 +1,8 @@
 //! What a group of rungs is: the work that all of them do, how many rows, which of
 //! them are compared and by what measure, and what room on the disk that takes.
 //!
-//! Stands below the plans (`plan.rs`, `commits/plan.rs`, `atomic/plan.rs`), which make groups, and
-//! `group_run.rs`, which runs them. Does nothing itself.
+//! Stands below the plans (`plan.rs`, `commits/plan.rs`, `atomic/plan.rs`, `queue/plan.rs`), which make
+//! groups, and `group_run.rs`, which runs them. Does nothing itself.
 
 use crate::atomic::Place;
 use crate::options::BenchOptions;
@@ -35,6 +35,8 @@ pub(crate) struct RatioPlan {
     pub(crate) ours: usize,
     /// The rival's.
     pub(crate) rival: usize,
+    /// Another way of the rival's: in each round the better of both counts.
+    pub(crate) other_rival: Option<usize>,
     /// By what.
     pub(crate) measure: Measure,
 }
@@ -48,8 +50,14 @@ pub(crate) enum Measure {
     Rate,
     /// The slowest call.
     Worst,
+    /// What half of the calls did not exceed.
+    Median,
+    /// What 99 of 100 calls did not exceed.
+    P99,
     /// What 999 of 1000 calls did not exceed.
     P999,
+    /// What half of the wake-ups did not exceed, from the call on that caused each.
+    MedianFromCall,
     /// Calls to SQLite's files for each transaction.
     CallsPerTransaction,
 }
@@ -61,7 +69,10 @@ impl Measure {
             Self::Wall => Some(result.wall_s),
             Self::Rate => (result.rows > 0).then(|| result.wall_s / result.rows as f64),
             Self::Worst => result.latency_us.map(|latency| latency.max),
+            Self::Median => result.latency_us.map(|latency| latency.p50),
+            Self::P99 => result.latency_us.map(|latency| latency.p99),
             Self::P999 => result.latency_us.map(|latency| latency.p999),
+            Self::MedianFromCall => result.from_call_us.map(|latency| latency.p50),
             Self::CallsPerTransaction => {
                 result.io.as_ref()?.per_transaction.as_ref().map(|it| it.calls)
             }
@@ -72,7 +83,7 @@ impl Measure {
 impl Group {
     /// How often each of its rungs runs.
     pub(crate) fn rounds(&self, options: &BenchOptions) -> usize {
-        let default = if matches!(self.work, Work::Commits | Work::Atomic) { 3 } else { 5 };
+        let default = if self.work.names_its_sizes() { 3 } else { 5 };
         options.repeats.unwrap_or(default).max(1)
     }
 
@@ -94,12 +105,15 @@ impl Group {
     pub(crate) fn keep_only(&mut self, only: &[String]) -> bool {
         self.ratios.retain(|ratio| only.contains(&ratio.name));
         let needed = |index: usize| {
-            self.ratios.iter().any(|ratio| [ratio.ours, ratio.rival].contains(&index))
+            self.ratios.iter().any(|ratio| {
+                [ratio.ours, ratio.rival].contains(&index) || ratio.other_rival == Some(index)
+            })
         };
         let kept: Vec<usize> = (0..self.kinds.len()).filter(|index| needed(*index)).collect();
         let moved = |old: usize| kept.iter().position(|index| *index == old).unwrap_or(old);
         for ratio in &mut self.ratios {
             (ratio.ours, ratio.rival) = (moved(ratio.ours), moved(ratio.rival));
+            ratio.other_rival = ratio.other_rival.map(moved);
         }
         self.kinds = kept.iter().map(|index| self.kinds[*index]).collect();
         !self.ratios.is_empty()
@@ -132,7 +146,8 @@ impl Group {
     /// | index | 90 of CSV, 75 in the table, twice; 30 in the index, as much in its sort |
     /// | append | 130 in the table, twice, ten times as many; a WAL of all its pages |
     /// | accounting | 45 in the table, as much again in a journal at most |
-    /// | commits, atomic | as each rung says |
+    /// | commits, atomic, queue | as each rung says |
+    /// | claims of a queue | what all rungs say together: each has a database of its own |
     pub(crate) fn room_mb(&self, csv_bytes: u64) -> u64 {
         const ROUNDING_MB: u64 = 10;
         let (amount, room) = match self.work {
@@ -144,9 +159,10 @@ impl Group {
             Work::Index => (self.rows, 320),
             Work::Append => (self.rows_before(), 600),
             Work::Accounting => (self.rows, 100),
-            Work::Commits | Work::Atomic => {
+            Work::Commits | Work::Atomic | Work::Queue => {
                 return self.kinds.iter().map(rung_room_mb).max().unwrap_or(0);
             }
+            Work::QueueClaims => return self.kinds.iter().map(rung_room_mb).sum(),
         };
         amount.saturating_mul(room) / 1_000_000 + ROUNDING_MB
     }
@@ -157,6 +173,7 @@ fn rung_room_mb(kind: &RungKind) -> u64 {
     match kind {
         RungKind::Commits(rung) => rung.room_mb(),
         RungKind::Atomic(rung) => rung.room_mb(),
+        RungKind::Queue(rung) => rung.room_mb(),
         _ => 0,
     }
 }

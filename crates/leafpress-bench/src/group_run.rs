@@ -13,11 +13,13 @@ use crate::atomic::{AtomicRung, Change, Journal, changes};
 use crate::check::{self, Sums};
 use crate::commits::CommitRung;
 use crate::error::{Error, Result};
+use crate::fixture::Fixture;
 use crate::group::{Group, RatioPlan, size_name};
 use crate::input::{CsvInput, warm};
 use crate::options::{BenchOptions, ProgressEvent};
+use crate::queue::{QueueRung, left};
 use crate::report::{ExperimentReport, Latency, Rung, Safety};
-use crate::rung::{RungKind, RungRequest, RungResult, Runner, Work};
+use crate::rung::{RungKind, RungRequest, RungResult, Runner};
 use crate::statistics::{median, pairwise_ratio};
 
 /// What each rung's database is called.
@@ -27,8 +29,8 @@ const DATABASE: &str = "bench.db";
 pub(crate) struct GroupRun<'a> {
     group: &'a Group,
     csv: Option<&'a CsvInput>,
-    /// The database that each rung gets a copy of.
-    fixture: Option<&'a Path>,
+    /// The databases that rungs get copies of.
+    fixture: Option<&'a Fixture>,
     folder: &'a Path,
     database: PathBuf,
     names: Vec<String>,
@@ -43,10 +45,10 @@ impl<'a> GroupRun<'a> {
         group: &'a Group,
         folder: &'a Path,
         csv: Option<&'a CsvInput>,
-        fixture: Option<&'a Path>,
+        fixture: Option<&'a Fixture>,
     ) -> Self {
         let name = |kind: &RungKind| {
-            if group.reads_csv() || matches!(group.work, Work::Commits | Work::Atomic) {
+            if group.reads_csv() || group.work.names_its_sizes() {
                 kind.name().into_owned()
             } else {
                 format!("{}, {}", kind.name(), size_name(group.rows))
@@ -80,6 +82,7 @@ impl<'a> GroupRun<'a> {
                 let name = self.names[kind_index].as_str();
                 let round = round_index + 1;
                 if let Some(fixture) = self.fixture {
+                    let fixture = fixture.path_for(*kind);
                     fs::copy(fixture, &self.database).map_err(Error::io("copy", fixture))?;
                     // A copy may share the disk's blocks without being in memory.
                     warm(&self.database)?;
@@ -126,6 +129,7 @@ impl<'a> GroupRun<'a> {
         match self.group.kinds[kind_index] {
             RungKind::Commits(rung) => return self.check_commits(kind_index, &rung, result),
             RungKind::Atomic(rung) => return self.check_changes(kind_index, &rung, result),
+            RungKind::Queue(rung) => return self.check_jobs(kind_index, &rung, result),
             _ => {}
         }
         let rows = result.rows;
@@ -201,6 +205,15 @@ impl<'a> GroupRun<'a> {
         Ok(())
     }
 
+    /// Fails unless every job is where it should be, and none was lost or done twice.
+    fn check_jobs(&self, kind_index: usize, rung: &QueueRung, result: &RungResult) -> Result<()> {
+        let left = left::by(rung, result, &self.database)?;
+        if left.found != left.expected {
+            return self.unequal(kind_index, left.found, left.expected);
+        }
+        Ok(())
+    }
+
     /// Fails if the rung left more than its database: a spilled run, or a WAL whose
     /// pages somebody else has to move.
     fn check_leftovers(&self, kind_index: usize, files_before: &BTreeSet<String>) -> Result<()> {
@@ -236,7 +249,7 @@ impl<'a> GroupRun<'a> {
             report.rungs.extend(rung_of(name, *kind, results));
             report.broken.extend(broken_bound(*kind, results).map(|how| (name.clone(), how)));
         }
-        for RatioPlan { name, ours, rival, measure } in &self.group.ratios {
+        for RatioPlan { name, ours, rival, other_rival, measure } in &self.group.ratios {
             let shown = self.group.shown(name);
             if let Some(reason) = not_what_was_asked_for(&self.results[*ours]) {
                 report.unavailable.insert(shown, reason);
@@ -245,7 +258,11 @@ impl<'a> GroupRun<'a> {
             let figures = |index: usize| -> Vec<f64> {
                 self.results[index].iter().filter_map(|result| measure.of(result)).collect()
             };
-            let Some(ratio) = pairwise_ratio(&figures(*ours), &figures(*rival)) else { continue };
+            let mut rivals = figures(*rival);
+            if let Some(other) = other_rival {
+                rivals = better_of(&rivals, &figures(*other));
+            }
+            let Some(ratio) = pairwise_ratio(&figures(*ours), &rivals) else { continue };
             progress(ProgressEvent::Compared { name: &shown, ratio });
             report.ratios.insert(shown, ratio);
             // The plain name holds for every size and place: it is the weakest of them.
@@ -255,6 +272,11 @@ impl<'a> GroupRun<'a> {
             }
         }
     }
+}
+
+/// The better of two figures of each round; rounds that only one has are left out.
+fn better_of(one: &[f64], other: &[f64]) -> Vec<f64> {
+    one.iter().zip(other).map(|(one, other)| one.min(*other)).collect()
 }
 
 fn names_in(folder: &Path) -> Result<BTreeSet<String>> {
@@ -280,7 +302,8 @@ fn rung_of(name: &str, kind: RungKind, results: &[RungResult]) -> Option<Rung> {
         rows: median(&rows).map(|rows| rows as u64),
         cpu_s: median(&cpus_s),
         peak_mb: results.iter().filter_map(|result| result.peak_mb).reduce(f64::max),
-        latency_us: latency_of(results),
+        latency_us: latency_of(results, |result| result.latency_us),
+        from_call_us: latency_of(results, |result| result.from_call_us),
         worst_us: results.iter().filter_map(|it| Some(it.latency_us?.max)).collect(),
         wal_mb_max: wal_bytes_max.map(|bytes| bytes as f64 / 1e6),
         series: last.series.clone(),
@@ -317,8 +340,11 @@ fn broken_bound(kind: RungKind, results: &[RungResult]) -> Option<String> {
 }
 
 /// Medians of the runs, and the slowest call of all.
-fn latency_of(results: &[RungResult]) -> Option<Latency> {
-    let runs: Vec<Latency> = results.iter().filter_map(|result| result.latency_us).collect();
+fn latency_of(
+    results: &[RungResult],
+    which: fn(&RungResult) -> Option<Latency>,
+) -> Option<Latency> {
+    let runs: Vec<Latency> = results.iter().filter_map(which).collect();
     let median_of = |figure: fn(&Latency) -> f64| {
         let figures: Vec<f64> = runs.iter().map(figure).collect();
         median(&figures)

@@ -16,6 +16,7 @@
 //! | `ours`, `sql` | loads by Leafpress, and by the best SQL |
 //! | [`commits`] | the same for many small transactions: plan, callers, rivals, course over time |
 //! | [`atomic`] | the same for one-row transactions, with and without a journal: calls, bytes, memory |
+//! | [`queue`] | the same for jobs of a queue: pushes, claims, acknowledgements, wake-ups |
 //! | `usage` | processor seconds, peak memory and I/O of this process |
 //! | `check` | that nobody won by doing less |
 //! | [`statistics`] | medians and pairwise ratios |
@@ -39,6 +40,7 @@ mod machine;
 pub mod options;
 mod ours;
 mod plan;
+pub mod queue;
 pub mod report;
 pub mod rung;
 mod settings;

@@ -23,12 +23,23 @@ pub enum Experiment {
     /// One-row transactions by journal mode, with and without pages written whole:
     /// calls, bytes, time and memory of each.
     Atomic,
+    /// Jobs of a queue: whole cycles of many clients, claims among many jobs, wake-ups.
+    Queue,
+    /// Rows into a queue's table, in one transaction and in as many transactions.
+    QueueInserts,
 }
 
 impl Experiment {
     /// All of them.
-    pub const ALL: [Self; 5] =
-        [Self::Load, Self::Presort, Self::Writer, Self::Checkpoint, Self::Atomic];
+    pub const ALL: [Self; 7] = [
+        Self::Load,
+        Self::Presort,
+        Self::Writer,
+        Self::Checkpoint,
+        Self::Atomic,
+        Self::Queue,
+        Self::QueueInserts,
+    ];
 
     /// Its name on the command line and in the report.
     pub fn name(self) -> &'static str {
@@ -38,6 +49,8 @@ impl Experiment {
             Self::Writer => "writer",
             Self::Checkpoint => "checkpoint",
             Self::Atomic => "atomic",
+            Self::Queue => "queue",
+            Self::QueueInserts => "queue-inserts",
         }
     }
 }
@@ -60,6 +73,8 @@ pub struct BenchOptions {
     pub commits: u64,
     /// What is asked of the experiment "atomic".
     pub atomic: AtomicOptions,
+    /// The most jobs that wait in the experiment "queue", for a claim among them.
+    pub waiting: u64,
     /// Rounds of each group; without it five of loads, three of commits.
     pub repeats: Option<usize>,
     /// Where the temporary folder is made: the disk to be measured.
@@ -109,6 +124,7 @@ impl Default for BenchOptions {
             keys: 10_000_000,
             commits: 1_000_000,
             atomic: AtomicOptions::default(),
+            waiting: 10_000_000,
             repeats: None,
             dir: PathBuf::from("."),
             only: Vec::new(),
@@ -130,6 +146,7 @@ impl BenchOptions {
             options.keys = options.keys.min(20_000);
             options.commits = options.commits.min(3_000);
             options.atomic.transactions = options.atomic.transactions.min(150);
+            options.waiting = options.waiting.min(5_000);
             options.repeats = Some(options.repeats.unwrap_or(2).min(2));
         }
         options

@@ -9,6 +9,7 @@ use crate::commits::plan::{checkpoint_groups, writer_groups};
 use crate::error::{Error, Result};
 use crate::group::{APPEND_FACTOR, Group, Measure, RatioPlan, size_name};
 use crate::options::{BenchOptions, Experiment};
+use crate::queue::plan::{inserts_groups, queue_groups};
 use crate::rung::{RungKind, Work};
 
 /// What `only` can name, besides the ratios.
@@ -35,6 +36,7 @@ fn group(
         name: (*name).to_owned(),
         ours: *ours,
         rival: *rival,
+        other_rival: None,
         measure: Measure::Wall,
     };
     let ratios = ratios.iter().map(ratio).collect();
@@ -121,6 +123,8 @@ fn groups_of(experiment: Experiment, options: &BenchOptions) -> Vec<Group> {
         Experiment::Writer => writer_groups(options.quick),
         Experiment::Checkpoint => checkpoint_groups(options.commits),
         Experiment::Atomic => atomic_groups(options),
+        Experiment::Queue => queue_groups(options),
+        Experiment::QueueInserts => inserts_groups(options),
     }
 }
 
@@ -198,10 +202,14 @@ mod tests {
     fn every_ratio_compares_ours_with_a_rival() {
         let groups = planned(&Experiment::ALL, &[]).expect("a plan");
         for group in &groups {
-            for RatioPlan { name, ours, rival, .. } in &group.ratios {
-                let names = [ours, rival].map(|index| group.kinds[*index].name());
-                assert!(names[0].contains("leafpress"), "{name}: {names:?}");
-                assert!(names[1].contains("SQL"), "{name}: {names:?}");
+            for RatioPlan { name, ours, rival, other_rival, .. } in &group.ratios {
+                let is_of_itself = group.work == Work::QueueClaims;
+                assert!(group.kinds[*ours].name().contains("leafpress"), "{name}");
+                for rival in [Some(rival), other_rival.as_ref()].into_iter().flatten() {
+                    let rival = group.kinds[*rival].name();
+                    let is_other = rival.contains("SQL") || rival.contains("polling");
+                    assert!(is_other || is_of_itself, "{name}: {rival}");
+                }
             }
         }
     }

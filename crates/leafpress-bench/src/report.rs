@@ -115,6 +115,10 @@ pub struct Rung {
     /// the slowest operation the slowest run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency_us: Option<Latency>,
+    /// The same of wake-ups from the call on that caused each; `latency_us` is from its
+    /// answer on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from_call_us: Option<Latency>,
     /// The slowest operation of each run, in the order that they were made.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub worst_us: Vec<f64>,
@@ -314,6 +318,7 @@ mod tests {
         "rungs": [{"name": "a", "safety": "durable", "median_s": 1.5, "runs_s": [1.5],
             "per_second": 2.0, "cpu_s": 1.0, "peak_mb": 3.0,
             "latency_us": {"p50": 1.0, "p99": 2.0, "p999": 3.0, "max": 4.0},
+            "from_call_us": {"p50": 2.0, "p99": 3.0, "p999": 4.0, "max": 5.0},
             "worst_us": [4.0], "wal_mb_max": 64.5,
             "series": {"slot_ms": 2.0, "p50_us": [1.0, null], "max_us": [4.0, null],
                 "wal_mb": [4.0, 4.5]},
@@ -347,6 +352,7 @@ mod tests {
         report.rungs[0].cpu_s = None;
         report.rungs[0].peak_mb = None;
         report.rungs[0].latency_us = None;
+        report.rungs[0].from_call_us = None;
         report.rungs[0].worst_us = Vec::new();
         report.rungs[0].wal_mb_max = None;
         report.rungs[0].series = None;

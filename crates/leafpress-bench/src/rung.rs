@@ -26,6 +26,7 @@ use crate::atomic::{self, AccountingRung, AtomicRung};
 use crate::commits::{self, CommitRung};
 use crate::error::{Error, Result};
 use crate::generate::Areas;
+use crate::queue::QueueRung;
 use crate::report::{Course, Io, Latency, Memory, Safety};
 use crate::usage::Usage;
 use crate::{ours, sql};
@@ -58,6 +59,18 @@ pub(crate) enum Work {
     Atomic,
     /// Rows in one transaction, to see what counting costs.
     Accounting,
+    /// Jobs of a queue. How many each rung has it says itself.
+    Queue,
+    /// Claims from queues with many jobs, which are made before.
+    QueueClaims,
+}
+
+impl Work {
+    /// Whether each rung says itself how large its work is, so that the rungs of a group
+    /// differ in it.
+    pub(crate) fn names_its_sizes(self) -> bool {
+        matches!(self, Self::Commits | Self::Atomic | Self::Queue | Self::QueueClaims)
+    }
 }
 
 /// Which work, by whom.
@@ -114,6 +127,8 @@ pub enum RungKind {
     Atomic(AtomicRung),
     /// Rows in one transaction, with and without counting.
     Accounting(AccountingRung),
+    /// Jobs of a queue.
+    Queue(QueueRung),
 }
 
 impl RungKind {
@@ -132,6 +147,7 @@ impl RungKind {
             Self::IndexDurableSql => Safety::Rollback,
             Self::Commits(rung) => rung.safety,
             Self::Atomic(rung) => rung.safety(),
+            Self::Queue(rung) => rung.safety(),
             _ => Safety::Durable,
         }
     }
@@ -142,6 +158,7 @@ impl RungKind {
             Self::Commits(rung) => return rung.name().into(),
             Self::Atomic(rung) => return rung.name().into(),
             Self::Accounting(rung) => rung.name(),
+            Self::Queue(rung) => return rung.name().into(),
             Self::CsvSql => "csv, SQL, types known, one row a statement",
             Self::CsvBatchedSql => "csv, SQL, types known, 20 rows a statement",
             Self::CsvLeafpress => "csv, leafpress, types detected",
@@ -170,7 +187,7 @@ impl RungKind {
 
     /// How long the disk rests before it: what commits leave behind is less.
     fn rest(self) -> Duration {
-        let leaves_little = matches!(self, Self::Commits(_) | Self::Atomic(_));
+        let leaves_little = matches!(self, Self::Commits(_) | Self::Atomic(_) | Self::Queue(_));
         Duration::from_millis(if leaves_little { 100 } else { 500 })
     }
 }
@@ -198,6 +215,12 @@ pub struct RungRequest {
 }
 
 impl RungRequest {
+    /// The request of a rung that needs nothing but its database.
+    pub(crate) fn new(kind: RungKind, database: &Path) -> Self {
+        let (database, csv) = (database.to_owned(), PathBuf::new());
+        Self { kind, database, csv, rows: 0, first_row: 0, memory_bytes: None }
+    }
+
     /// The numbers of the rows to make.
     fn row_numbers(&self) -> Range<u64> {
         self.first_row..self.first_row.saturating_add(self.rows)
@@ -245,6 +268,16 @@ pub struct RungResult {
     /// What SQLite needed of memory, where that is compared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<Memory>,
+    /// Jobs that waited in the queue before the first call.
+    #[serde(default)]
+    pub jobs_waiting_before: u64,
+    /// From the call that caused each wake-up, where these are measured; `latency_us` is
+    /// from its answer on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from_call_us: Option<Latency>,
+    /// When a waiter had the answer of each claim, on the clock of all processes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub claimed_at_ns: Vec<i64>,
 }
 
 /// Runs a rung: in a process of its own, except in tests.
@@ -277,6 +310,7 @@ pub fn run_rung(request: &RungRequest) -> Result<RungResult> {
         }
         RungKind::Atomic(rung) => return atomic::run(rung, &request.database),
         RungKind::Accounting(rung) => return atomic::accounting::run(rung, &request.database),
+        RungKind::Queue(rung) => return rung.run(&request.database),
         _ => {}
     }
     let work = prepare(request);
@@ -422,22 +456,27 @@ fn let_the_disk_rest(rest: Duration) {
     std::thread::sleep(rest);
 }
 
+/// The command of a rung's process: this executable, as `bench --rung …`.
+pub(crate) fn child_command(request: &RungRequest) -> Result<Command> {
+    let failed = |reason: String| Error::Rung { name: request.kind.name().into_owned(), reason };
+    let text = serde_json::to_string(request).map_err(|error| failed(error.to_string()))?;
+    let program = std::env::current_exe().map_err(Error::io("find", Path::new("this program")))?;
+    let mut command = Command::new(program);
+    // SQLite's sorter writes to the disk that is measured, as ours does.
+    let folder = request.database.parent().unwrap_or(Path::new("."));
+    command.args(["bench", RUNG_FLAG, &text]).env("SQLITE_TMPDIR", folder);
+    Ok(command)
+}
+
 /// Runs a rung in a process of its own: this executable, as `bench --rung …`.
 /// `rests` lets the disk come to rest before.
 pub(crate) fn run_in_child(request: &RungRequest, rests: bool) -> Result<RungResult> {
     let failed = |reason: String| Error::Rung { name: request.kind.name().into_owned(), reason };
-    let text = serde_json::to_string(request).map_err(|error| failed(error.to_string()))?;
-    let program = std::env::current_exe().map_err(Error::io("find", Path::new("this program")))?;
-    let folder = request.database.parent().unwrap_or(Path::new("."));
+    let mut command = child_command(request)?;
     if rests {
         let_the_disk_rest(request.kind.rest());
     }
-    let output = Command::new(&program)
-        .args(["bench", RUNG_FLAG, &text])
-        // SQLite's sorter writes to the disk that is measured, as ours does.
-        .env("SQLITE_TMPDIR", folder)
-        .output()
-        .map_err(Error::io("start", &program))?;
+    let output = command.output().map_err(Error::io("start", Path::new(command.get_program())))?;
     if was_interrupted(output.status) {
         // Ctrl-C goes to both, and the child may be gone before our own handler has run.
         return Err(Error::Cancelled);

@@ -5,7 +5,9 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::Duration;
 
+use leafpress::storage::{self, StorageOptions};
 use serde_json::{Value, json};
 
 use crate::atomic::{Place, changes};
@@ -16,7 +18,7 @@ use crate::input::CsvInput;
 use crate::options::BenchOptions;
 use crate::report::Safety;
 use crate::rung::Work;
-use crate::{generate, machine, sql};
+use crate::{generate, machine, queue, sql};
 
 type Settings = BTreeMap<&'static str, Value>;
 
@@ -34,8 +36,10 @@ pub(crate) fn of<'p>(
         ("leafpress", json!(env!("CARGO_PKG_VERSION"))),
         ("rival_sqlite", json!(rusqlite::version())),
     ]);
+    let (of_jobs, others): (Vec<&Group>, Vec<&Group>) =
+        groups.iter().partition(|group| matches!(group.work, Work::Queue | Work::QueueClaims));
     let (of_one_row, others): (Vec<&Group>, Vec<&Group>) =
-        groups.iter().partition(|group| matches!(group.work, Work::Atomic | Work::Accounting));
+        others.into_iter().partition(|group| matches!(group.work, Work::Atomic | Work::Accounting));
     let (of_commits, of_loads): (Vec<&Group>, Vec<&Group>) =
         others.into_iter().partition(|group| group.work == Work::Commits);
     if let Some(group) = of_loads.first() {
@@ -55,6 +59,12 @@ pub(crate) fn of<'p>(
         };
         settings.insert(name, json!(group.rounds(options)));
         add_one_row(&mut settings, options, &of_one_row, folder_of)?;
+    }
+    if let Some(group) = of_jobs.first() {
+        let is_alone = of_loads.is_empty() && of_commits.is_empty() && of_one_row.is_empty();
+        let name = if is_alone { "repeats" } else { "repeats_of_jobs" };
+        settings.insert(name, json!(group.rounds(options)));
+        add_jobs(&mut settings, options, folder_of(Place::Disk))?;
     }
     Ok(settings.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
 }
@@ -197,6 +207,50 @@ fn add_one_row<'p>(
             "one_row_checked",
             json!(
                 "each run: every change is there, in its row, and no other; journal mode; integrity_check"
+            ),
+        ),
+    ]);
+    Ok(())
+}
+
+fn add_jobs(settings: &mut Settings, options: &BenchOptions, folder: &Path) -> Result<()> {
+    let time = Duration::from_millis(if options.quick { 50 } else { 2_000 });
+    let storage = storage::measure(folder, &StorageOptions::default().time(time))?;
+    let measured = storage.found.measured;
+    settings.extend([
+        ("between_runs_of_jobs", json!("everything is synced, then a tenth of a second of rest")),
+        ("waiting_max", json!(options.waiting)),
+        ("storage_sync_after_append_us", json!(measured.sync_after_append)),
+        ("storage_sync_after_overwrite_us", json!(measured.sync_after_overwrite)),
+        ("rival_queue_table", json!(queue::sql::TABLE)),
+        (
+            "rival_queue_ways",
+            json!(
+                "one transaction for each operation, BEGIN IMMEDIATE to COMMIT: a connection for each client with a busy timeout, or one connection behind a mutex; the ratio is to the better one of each round"
+            ),
+        ),
+        (
+            "job_time",
+            json!(
+                "from the first call to the last answer of all clients; opening, filling and closing are outside of it for everybody"
+            ),
+        ),
+        (
+            "claim_time",
+            json!(
+                "of the claims alone; after each, its jobs are acknowledged and as many pushed, not timed"
+            ),
+        ),
+        (
+            "wakeup_time",
+            json!(
+                "latency_us from the answer of the push in one process to the answer of the claim in the other, from_call_us from its call; cpu_s is that of the waiter"
+            ),
+        ),
+        (
+            "jobs_checked",
+            json!(
+                "each run: every job that was pushed was claimed once; what is left is ready, leased or delayed as it should be, none is missing and none besides; journal mode; integrity_check, except of more than 200,000 jobs"
             ),
         ),
     ]);

@@ -22,6 +22,7 @@ fn main() {
             only_one_ratio_runs_only_its_rungs();
             a_quick_run_of_commits_compares_everything();
             a_quick_run_of_one_row_transactions_compares_everything();
+            a_quick_run_of_jobs_compares_everything();
             a_folder_that_is_not_there_is_said();
         }
     }
@@ -218,6 +219,49 @@ fn one_write_and_one_sync(report: &ExperimentReport) {
         assert!(is(io.written_bytes, writes * 4096.0), "{io:?}");
         assert!(one_row.page_writes.is_some(), "{one_row:?}");
     }
+}
+
+/// Those that the issue names, and one of each other kind.
+const JOB_RATIOS: [&str; 14] = [
+    "cycle64",
+    "cycle64_vs_mutex",
+    "cycle64_vs_connections",
+    "cycle1_batch100",
+    "relaxed_cycle8",
+    "rollback_cycle64_batch100",
+    "rebuildable_cycle1",
+    "claim_10m",
+    "claim_10m_batch100",
+    "claim_100k_leased",
+    "wakeup",
+    "wakeup_from_call",
+    "push64_vs_transactions",
+    "push_many_vs_one_transaction",
+];
+
+fn a_quick_run_of_jobs_compares_everything() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let experiments = vec![Experiment::Queue, Experiment::QueueInserts];
+    let only = JOB_RATIOS.map(str::to_owned).to_vec();
+    let options = BenchOptions { experiments, only, repeats: Some(1), ..quick(folder.path()) };
+    let report = run(&options, &mut |_| ()).expect("the experiments run");
+    assert_eq!(report.experiment, "queue queue-inserts");
+    assert_eq!(names_in(folder.path()), [""; 0], "nothing is left");
+    for name in JOB_RATIOS {
+        let ratio = report.ratios.get(name).expect(name);
+        assert!(ratio.value > 0.0 && ratio.min <= ratio.max, "{name} {ratio:?}");
+    }
+    for rung in &report.rungs {
+        assert!(rung.rows > Some(0) && rung.median_s > 0.0, "{rung:?}");
+        let is_whole = rung.name.starts_with("inserts");
+        assert_eq!(rung.latency_us.is_none(), is_whole, "{rung:?}");
+        assert_eq!(rung.from_call_us.is_some(), rung.name.starts_with("wake-up"), "{rung:?}");
+    }
+    let better = report.ratios["cycle64_vs_mutex"].value;
+    let better = better.min(report.ratios["cycle64_vs_connections"].value);
+    assert!((report.ratios["cycle64"].value - better).abs() < 1e-9, "the better of both counts");
+    let sync_us = &report.settings["storage_sync_after_append_us"]["p50_us"];
+    assert!(sync_us.as_f64().is_some_and(|us| us > 0.0), "{sync_us}");
 }
 
 fn only_one_ratio_runs_only_its_rungs() {

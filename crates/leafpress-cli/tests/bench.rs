@@ -105,6 +105,38 @@ fn a_quick_run_of_one_row_transactions_prints_calls_time_and_memory() {
 }
 
 #[test]
+fn a_quick_run_of_jobs_prints_clients_claims_and_wake_ups() {
+    let folder = TempDir::new().unwrap();
+    let arguments = ["bench", "queue", "queue-inserts", "--quick", "--repeats", "1"];
+    let only = ["--only", "cycle64,claim_100k_leased,wakeup,push64_vs_transactions"];
+    let arguments = [&arguments[..], &only, &["--waiting", "300", "--json", "r.json"]].concat();
+    let outcome = run(folder.path(), &arguments).expect_status(0);
+    for expected in [
+        "durable, leafpress, 64 × cycle",
+        "durable, SQL, connections, 64 × cycle",
+        "relaxed, leafpress, claim of 200 beside 500 leased",
+        "wake-up, leafpress, waiting",
+        "wake-up, polling each ms, SQL",
+        "inserts, leafpress, durable push, 64 callers",
+        "inserts, SQL, default, transactions",
+        "claim_100k_leased",
+        "its figures mean nothing",
+    ] {
+        assert!(outcome.stdout.contains(expected), "{expected}: {}", outcome.stdout);
+    }
+    for line in outcome.stdout.lines() {
+        assert!(line.chars().count() <= 80, "too wide: {line}");
+    }
+    let report = fs::read_to_string(folder.path().join("r.json")).unwrap();
+    let report: serde_json::Value = serde_json::from_str(&report).unwrap();
+    assert_eq!(report["settings"]["waiting_max"], 300);
+    assert_eq!(report["ratios"].as_object().unwrap().len(), 4);
+    let sync_us = &report["settings"]["storage_sync_after_append_us"]["p50_us"];
+    assert!(sync_us.as_f64().unwrap() > 0.0);
+    assert_eq!(names_in(folder.path()), ["r.json"], "nothing else is left");
+}
+
+#[test]
 fn json_on_stdout_is_one_object_and_nothing_else() {
     let folder = TempDir::new().unwrap();
     let arguments = ["bench", "load", "--quick", "--only", "csv_typed_vs_sql", "--json", "-"];
@@ -128,6 +160,9 @@ fn what_makes_no_sense_is_refused_before_anything_is_measured() {
         (&["--keys", "0"], "from 1 up"),
         (&["--commits", "0"], "from 1 up"),
         (&["--transactions", "0"], "from 1 up"),
+        (&["--waiting", "0"], "from 1 up"),
+        (&["queue", "--only", "nonsense"], "claim_10m"),
+        (&["queue-inserts", "--only", "cycle64"], "push64_vs_transactions"),
         (&["atomic", "--only", "nonsense"], "atomic_vs_journal_exclusive"),
         (&["writer", "--only", "nonsense"], "blocking64"),
         (&["checkpoint", "--only", "alone"], "worst_commit_slow"),

@@ -101,7 +101,7 @@ fn ratios(change: Change, locking: Locking) -> Vec<RatioPlan> {
     let locking = locking.name();
     let ratio = |name: &str, rival, measure| {
         let name = format!("{prefix}{name}_{locking}");
-        RatioPlan { name, ours: 0, rival, measure }
+        RatioPlan { name, ours: 0, rival, other_rival: None, measure }
     };
     vec![
         ratio("atomic_vs_journal", 1, Measure::Rate),
@@ -119,6 +119,7 @@ fn accounting_group(quick: bool) -> Group {
         name: name.to_owned(),
         ours: 0,
         rival,
+        other_rival: None,
         measure: Measure::Wall,
     };
     let ratios = vec![ratio("counted_vs_plain", 1), ratio("counted_vs_sqlite", 2)];

@@ -31,6 +31,7 @@ use serde::{Deserialize, Serialize};
 use crate::report::Safety;
 
 pub(crate) use self::calls::Call;
+pub(crate) use self::ours::profile as profile_of;
 pub(crate) use self::rivals::pragmas;
 pub(crate) use self::run::{Ready, prepare};
 pub(crate) use self::scene::sync_us_median;

@@ -1,7 +1,7 @@
 //! The Writer, as a user of the library would write it. Nothing is tuned for the
 //! benchmark: the Writer's defaults hold.
 //!
-//! The only file that calls it.
+//! Of the rungs of commits the only file that calls it.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -29,7 +29,8 @@ pub(super) fn open(rung: &CommitRung, database: &Path, vfs: Option<&str>) -> Res
     Ok(writer)
 }
 
-fn profile(safety: Safety) -> Profile {
+/// The profile that makes this promise.
+pub(crate) fn profile(safety: Safety) -> Profile {
     match safety {
         Safety::Durable => Profile::Durable,
         Safety::Relaxed => Profile::Relaxed,

@@ -48,7 +48,7 @@ impl Recording {
     }
 
     /// Takes in what another caller recorded.
-    pub(super) fn append(&mut self, mut other: Self) {
+    pub(crate) fn append(&mut self, mut other: Self) {
         self.samples.append(&mut other.samples);
     }
 

@@ -66,6 +66,8 @@ fn bench_options(flags: &BenchFlags, json: Option<PathBuf>) -> BenchOptions {
         BenchExperimentFlag::Writer => Experiment::Writer,
         BenchExperimentFlag::Checkpoint => Experiment::Checkpoint,
         BenchExperimentFlag::Atomic => Experiment::Atomic,
+        BenchExperimentFlag::Queue => Experiment::Queue,
+        BenchExperimentFlag::QueueInserts => Experiment::QueueInserts,
     };
     BenchOptions {
         experiments: flags.experiments.iter().map(experiment).collect(),
@@ -79,6 +81,7 @@ fn bench_options(flags: &BenchFlags, json: Option<PathBuf>) -> BenchOptions {
             xfs_loop: flags.atomic.xfs_loop,
             assume: flags.atomic.assume_atomic,
         },
+        waiting: flags.waiting.unwrap_or(defaults.waiting),
         repeats: flags.repeats,
         dir: flags.dir.clone(),
         only: flags.only.clone(),

@@ -24,6 +24,7 @@ Examples:
   leafpress bench writer checkpoint --json commits.json
   leafpress bench writer --only blocking64,alone --repeats 5
   leafpress bench atomic --xfs-loop --json atomic.json
+  leafpress bench queue queue-inserts --waiting 1M --json queue.json
 
 Exit status: 0 all done, 1 done but a documented limit was not kept, 2 the
 command line makes no sense, 3 failed or stopped, and no report was written.")]
@@ -59,6 +60,12 @@ pub struct BenchFlags {
     /// What is asked of 'atomic'.
     #[command(flatten)]
     pub atomic: BenchAtomicFlags,
+
+    /// How many jobs wait at most in 'queue', for a claim among them [default: 10M]
+    ///
+    /// Ten million take 1 GB of disk, and the copy that is claimed from as much again.
+    #[arg(long, value_name = "N", value_parser = parse_amount)]
+    pub waiting: Option<u64>,
 
     /// How often each rung runs [default: 5, and 3 where commits are measured]
     #[arg(long, value_name = "N", value_parser = parse_repeats)]
@@ -131,6 +138,10 @@ pub enum BenchExperimentFlag {
     Checkpoint,
     /// One-row transactions by journal mode, and without one: calls, time, memory of each
     Atomic,
+    /// Jobs pushed, claimed and acknowledged by many clients; claims among many jobs; wake-ups
+    Queue,
+    /// Rows into a queue's table, in one transaction and in as many transactions
+    QueueInserts,
 }
 
 /// Parts of experiments.

@@ -21,8 +21,8 @@ struct Table {
 }
 
 /// Every rung is in one of them, or in those of [`one_row`]: what has a result as a
-/// whole; what answers each call; and that over time.
-const TABLES: [Table; 3] = [
+/// whole; what answers each call; that over time; and what wakes somebody up.
+const TABLES: [Table; 4] = [
     Table {
         takes: |rung| rung.latency_us.is_none(),
         headings: &["median", "rows/s", "CPU", "peak"],
@@ -30,7 +30,8 @@ const TABLES: [Table; 3] = [
     },
     Table {
         takes: |rung| {
-            rung.latency_us.is_some() && rung.wal_mb_max.is_none() && rung.one_row.is_none()
+            let is_another = rung.wal_mb_max.is_some() || rung.one_row.is_some();
+            rung.latency_us.is_some() && rung.from_call_us.is_none() && !is_another
         },
         headings: &["rows/s", "p50", "p99.9", "worst"],
         figures: call_figures,
@@ -42,6 +43,11 @@ const TABLES: [Table; 3] = [
             let wal = rung.wal_mb_max.map(|wal_mb| format!("{wal_mb:.0} MB"));
             call_figures(rung).into_iter().chain(wal).collect()
         },
+    },
+    Table {
+        takes: |rung| rung.from_call_us.is_some(),
+        headings: &["p50", "p99", "call", "CPU"],
+        figures: wakeup_figures,
     },
 ];
 
@@ -113,6 +119,15 @@ fn call_figures(rung: &Rung) -> Vec<String> {
     [human::rate(rung.per_second)].into_iter().chain(latencies).collect()
 }
 
+/// From the answer of what wakes somebody up, and from its call; and what waiting cost.
+fn wakeup_figures(rung: &Rung) -> Vec<String> {
+    let from_answer = rung.latency_us.map(|latency| [latency.p50, latency.p99]);
+    let from_call = rung.from_call_us.map(|latency| latency.p50);
+    let figures = from_answer.into_iter().flatten().chain(from_call).map(human::latency);
+    let cpu = rung.cpu_s.map(|cpu_s| human::duration(Duration::from_secs_f64(cpu_s.max(0.0))));
+    figures.chain(cpu).collect()
+}
+
 /// What could not be measured, once for each reason.
 fn unavailable(report: &ExperimentReport) -> Vec<String> {
     /// The report has them all.
@@ -144,13 +159,15 @@ fn ratios(report: &ExperimentReport) -> String {
     };
     let heading = line(heading, ["worst", "median", "best"].map(str::to_owned));
     let mut text = format!("\n{INDENT}{}\n", styled(FAINT, &heading));
-    // The plain name of several sizes or places is the weakest of them once more.
+    // The plain name of several sizes or places is the weakest of them once more. (That of
+    // several rivals is the best of them in each round, and stays.)
     let has_parts = |name: &str| {
-        let part = format!("{name}_");
-        report
-            .ratios
-            .iter()
-            .any(|(other, it)| other.starts_with(&part) && Some(it) == report.ratios.get(name))
+        let is_part = |other: &str| {
+            let rest = other.strip_prefix(name).and_then(|rest| rest.strip_prefix('_'));
+            rest.is_some_and(|rest| !rest.starts_with("vs_"))
+        };
+        let mut ratios = report.ratios.iter();
+        ratios.any(|(other, it)| is_part(other) && Some(it) == report.ratios.get(name))
     };
     for (name, Ratio { value, min, max }) in &report.ratios {
         if has_parts(name) {

@@ -1,0 +1,228 @@
+//! Which rungs of the Queue are compared with which: the experiments "queue" and
+//! "queue-inserts".
+//!
+//! Rungs of clients run until their time is up, so that one round takes about as long on
+//! every disk; rates are compared, not times. Where there are two ways to do without the
+//! Queue, the better one of each round counts, and both are shown.
+
+use super::fill::Filling;
+use super::{
+    ClaimRung, CycleRung, Inserter, InsertsRung, Keeper, Part, QueueRung, SqlSettings, WakeupRung,
+    Waking,
+};
+use crate::group::{Group, Measure, RatioPlan};
+use crate::options::BenchOptions;
+use crate::report::Safety;
+use crate::rung::{RungKind, Work};
+
+const PROFILES: [Safety; 4] =
+    [Safety::Durable, Safety::Relaxed, Safety::Rollback, Safety::Rebuildable];
+
+/// Numbers of clients.
+const CLIENTS: [u32; 3] = [1, 8, 64];
+
+/// Jobs of a call.
+const BATCHES: [u32; 2] = [1, 100];
+
+/// How large the rungs are.
+#[derive(Debug, Clone, Copy)]
+struct Size {
+    is_quick: bool,
+    /// The most jobs that wait for a claim.
+    waiting_max: u64,
+}
+
+impl Size {
+    /// How long clients work.
+    fn milliseconds_max(self, safety: Safety) -> u64 {
+        match safety {
+            _ if self.is_quick => 50,
+            Safety::Durable => 1_000,
+            _ => 300,
+        }
+    }
+
+    /// Jobs that only the time ends, or that are filled in beforehand.
+    fn jobs(self, part: Part, batch: u32) -> u64 {
+        match (part, batch) {
+            _ if self.is_quick => 2_000,
+            // They wait already, so there must be enough of them for the time.
+            (Part::ClaimAck, 1) => 100_000,
+            (Part::ClaimAck, _) => 500_000,
+            _ => 10_000_000,
+        }
+    }
+}
+
+/// A group that grows.
+struct Builder {
+    group: Group,
+    size: Size,
+}
+
+impl Builder {
+    fn new(size: Size, work: Work) -> Self {
+        let (kinds, ratios, suffix) = (Vec::new(), Vec::new(), None);
+        let group = Group { work, rows: 0, memory_bytes: None, kinds, ratios, suffix };
+        Self { group, size }
+    }
+
+    /// Adds a rung; where it stands.
+    fn add(&mut self, rung: QueueRung) -> usize {
+        self.group.kinds.push(RungKind::Queue(rung));
+        self.group.kinds.len() - 1
+    }
+
+    fn clients(&mut self, by: Keeper, part: Part, safety: Safety, of: (u32, u32)) -> usize {
+        let (clients, batch) = of;
+        let jobs = self.size.jobs(part, batch);
+        let milliseconds_max = self.size.milliseconds_max(safety);
+        let rung = CycleRung { by, part, safety, clients, batch, jobs, milliseconds_max };
+        self.add(QueueRung::Cycle(rung))
+    }
+
+    fn compare(&mut self, name: String, ours: usize, rivals: &[usize], measure: Measure) {
+        let [rival, others @ ..] = rivals else { return };
+        let other_rival = others.first().copied();
+        self.group.ratios.push(RatioPlan { name, ours, rival: *rival, other_rival, measure });
+    }
+}
+
+/// The groups of "queue".
+pub(crate) fn queue_groups(options: &BenchOptions) -> Vec<Group> {
+    let size = Size { is_quick: options.quick, waiting_max: options.waiting };
+    let mut groups = Vec::new();
+    for safety in PROFILES {
+        for batch in BATCHES {
+            for clients in CLIENTS {
+                groups.push(cycle_group(size, safety, clients, batch));
+            }
+        }
+        groups.push(parts_group(size, safety));
+    }
+    groups.push(claim_group(size));
+    groups.push(wakeup_group(size));
+    groups
+}
+
+/// The full cycle by so many clients, beside SQLite in both ways.
+fn cycle_group(size: Size, safety: Safety, clients: u32, batch: u32) -> Group {
+    let mut group = Builder::new(size, Work::Queue);
+    let of = (clients, batch);
+    let ours = group.clients(Keeper::Leafpress, Part::Cycle, safety, of);
+    let mutex = group.clients(Keeper::SqlMutex, Part::Cycle, safety, of);
+    let connections = group.clients(Keeper::SqlConnections, Part::Cycle, safety, of);
+    let prefix =
+        if safety == Safety::Durable { String::new() } else { format!("{}_", safety.name()) };
+    let suffix = if batch == 1 { String::new() } else { format!("_batch{batch}") };
+    let name = |rest: &str| format!("{prefix}cycle{clients}{suffix}{rest}");
+    group.compare(name(""), ours, &[mutex, connections], Measure::Rate);
+    group.compare(name("_vs_mutex"), ours, &[mutex], Measure::Rate);
+    group.compare(name("_vs_connections"), ours, &[connections], Measure::Rate);
+    group.group
+}
+
+/// Pushes alone, and claims with their acknowledgements, which nobody is beside.
+fn parts_group(size: Size, safety: Safety) -> Group {
+    let mut group = Builder::new(size, Work::Queue);
+    for part in [Part::Push, Part::ClaimAck] {
+        for batch in BATCHES {
+            for clients in CLIENTS {
+                group.clients(Keeper::Leafpress, part, safety, (clients, batch));
+            }
+        }
+    }
+    group.group
+}
+
+/// Claims among few jobs and among many.
+fn claim_group(size: Size) -> Group {
+    let mut group = Builder::new(size, Work::QueueClaims);
+    let few = if size.is_quick { 200 } else { 1_000 };
+    let many = size.waiting_max.max(few);
+    let beside = if size.is_quick { 500 } else { 100_000 };
+    let waiting = |waiting| Filling { waiting, leased: 0, delayed: 0 };
+    let mut sizes: Vec<u64> = [100_000, 1_000_000].into_iter().filter(|it| *it < many).collect();
+    sizes.insert(0, few);
+    sizes.push(many);
+    let mut claim = |safety, among, batch: u32| {
+        let claims = match (size.is_quick, batch) {
+            (true, _) => 30,
+            (false, 1) => 2_000,
+            (false, _) => 200,
+        };
+        group.add(QueueRung::Claim(ClaimRung { safety, among, batch, claims }))
+    };
+    let mut single = Vec::new();
+    let mut batches = Vec::new();
+    for jobs in &sizes {
+        single.push(claim(Safety::Relaxed, waiting(*jobs), 1));
+        batches.push(claim(Safety::Relaxed, waiting(*jobs), 100));
+    }
+    let durable = [few, many].map(|jobs| claim(Safety::Durable, waiting(jobs), 1));
+    let leased = Filling { leased: beside, ..waiting(few) };
+    let leased = claim(Safety::Relaxed, leased, 1);
+    let delayed = Filling { delayed: beside, ..waiting(few) };
+    let delayed = claim(Safety::Relaxed, delayed, 1);
+    let last = sizes.len() - 1;
+    for (name, ours, rival, measure) in [
+        ("claim_10m", single[last], single[0], Measure::Median),
+        ("claim_10m_mean", single[last], single[0], Measure::Rate),
+        ("claim_10m_batch100", batches[last], batches[0], Measure::Median),
+        ("claim_10m_durable", durable[1], durable[0], Measure::Median),
+        ("claim_100k_leased", leased, single[0], Measure::Median),
+        ("claim_100k_delayed", delayed, single[0], Measure::Median),
+    ] {
+        group.compare(name.to_owned(), ours, &[rival], measure);
+    }
+    group.group
+}
+
+/// A consumer in another process.
+fn wakeup_group(size: Size) -> Group {
+    let mut group = Builder::new(size, Work::Queue);
+    let jobs = if size.is_quick { 10 } else { 300 };
+    let ways = [Waking::Waits, Waking::SqlPolls, Waking::Polls];
+    let [ours, sql, polls] = ways.map(|by| group.add(QueueRung::Wakeup(WakeupRung { by, jobs })));
+    for (name, rivals, measure) in [
+        ("wakeup", &[sql, polls][..], Measure::Median),
+        ("wakeup_vs_sql", &[sql], Measure::Median),
+        ("wakeup_vs_same_claim", &[polls], Measure::Median),
+        ("wakeup_from_call", &[sql, polls], Measure::MedianFromCall),
+        ("wakeup_p99", &[sql, polls], Measure::P99),
+    ] {
+        group.compare(name.to_owned(), ours, rivals, measure);
+    }
+    group.group
+}
+
+/// The group of "queue-inserts".
+pub(crate) fn inserts_groups(options: &BenchOptions) -> Vec<Group> {
+    use Inserter::{Push, PushMany, SqlEach, SqlOnce, Writer};
+    let rows = if options.quick { 200 } else { 10_000 };
+    let size = Size { is_quick: options.quick, waiting_max: 0 };
+    let mut group = Builder::new(size, Work::Queue);
+    let mut add = |by| group.add(QueueRung::Inserts(InsertsRung { by, rows }));
+    let [default, _, _, wal, wal_normal] = SqlSettings::ALL.map(|it| add(SqlEach(it)));
+    let [_, _, _, wal_once, _] = SqlSettings::ALL.map(|it| add(SqlOnce(it)));
+    let durable = Safety::Durable;
+    let writers = [1, 64].map(|callers| add(Writer(durable, callers)));
+    let pushes = [1, 64].map(|callers| add(Push(durable, callers)));
+    let many = add(PushMany(durable));
+    let relaxed = Safety::Relaxed;
+    let _relaxed_writers = [1, 64].map(|callers| add(Writer(relaxed, callers)));
+    let relaxed_pushes = [1, 64].map(|callers| add(Push(relaxed, callers)));
+    for (name, ours, rival) in [
+        ("writer64_vs_transactions", writers[1], default),
+        ("writer64_vs_wal_transactions", writers[1], wal),
+        ("writer1_vs_wal_transactions", writers[0], wal),
+        ("push64_vs_transactions", pushes[1], default),
+        ("push64_vs_wal_transactions", pushes[1], wal),
+        ("push1_vs_wal_transactions", pushes[0], wal),
+        ("relaxed_push64_vs_wal_normal_transactions", relaxed_pushes[1], wal_normal),
+        ("push_many_vs_one_transaction", many, wal_once),
+    ] {
+        group.compare(name.to_owned(), ours, &[rival], Measure::Wall);
+    }
+    vec![group.group]
+}

@@ -1,0 +1,213 @@
+//! Rungs of the Queue in this process, each very small. The wake-up, which is two
+//! processes, is in `tests/child_process.rs`.
+
+use std::path::Path;
+
+use rusqlite::Connection;
+
+use super::fill::Filling;
+use super::left;
+use super::{
+    ClaimRung, CycleRung, Inserter, InsertsRung, Keeper, Part, QueueRung, SqlSettings, WakeupRung,
+    Waking,
+};
+use crate::report::Safety;
+use crate::rung::{RungKind, RungRequest, RungResult, run_rung};
+
+const PROFILES: [Safety; 4] =
+    [Safety::Durable, Safety::Relaxed, Safety::Rollback, Safety::Rebuildable];
+
+fn cycle(by: Keeper, part: Part, safety: Safety, clients: u32, batch: u32) -> CycleRung {
+    let milliseconds_max = u64::from(u32::MAX);
+    CycleRung { by, part, safety, clients, batch, jobs: 50, milliseconds_max }
+}
+
+/// Runs the rung on this database, and checks what it left, and that it left no more.
+fn run(rung: QueueRung, database: &Path) -> RungResult {
+    let request = RungRequest::new(RungKind::Queue(rung), database);
+    let result = run_rung(&request).unwrap_or_else(|error| panic!("{}: {error}", rung.name()));
+    let folder = database.parent().expect("a folder");
+    let left: Vec<_> = std::fs::read_dir(folder).expect("a folder").flatten().collect();
+    assert_eq!(left.len(), 1, "{}: {left:?}", rung.name());
+    let left = left::by(&rung, &result, database).expect("it can be read");
+    assert_eq!(left.found, left.expected, "{}", rung.name());
+    result
+}
+
+/// The same on a new one.
+fn run_new(rung: QueueRung) -> RungResult {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    run(rung, &folder.path().join("queue.db"))
+}
+
+#[test]
+fn everybody_does_every_job_once() {
+    for safety in PROFILES {
+        for by in [Keeper::Leafpress, Keeper::SqlMutex, Keeper::SqlConnections] {
+            for part in [Part::Push, Part::ClaimAck, Part::Cycle] {
+                // Single jobs and clients differ in no profile.
+                let is_all = safety == Safety::Durable;
+                let sizes = if is_all { &[(1, 1), (3, 1), (3, 7)][..] } else { &[(3, 7)] };
+                for (clients, batch) in sizes {
+                    let rung = cycle(by, part, safety, *clients, *batch);
+                    let result = run_new(QueueRung::Cycle(rung));
+                    assert_eq!(result.rows, 50, "{rung:?}");
+                    assert!(result.latency_us.is_some() && result.wall_s > 0.0, "{result:?}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn what_the_time_cuts_is_counted_as_it_was_done() {
+    for part in [Part::Push, Part::ClaimAck, Part::Cycle] {
+        let rung = cycle(Keeper::Leafpress, part, Safety::Relaxed, 2, 3);
+        let rung = CycleRung { jobs: 20_000, milliseconds_max: 1, ..rung };
+        let result = run_new(QueueRung::Cycle(rung));
+        assert!((1..20_000).contains(&result.rows), "{part:?}: {result:?}");
+    }
+}
+
+#[test]
+fn a_claim_finds_as_many_jobs_as_were_filled_in() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let database = folder.path().join("queue.db");
+    for (waiting, leased, delayed) in [(150, 0, 0), (150, 40, 0), (150, 0, 30), (1, 1, 1)] {
+        let among = Filling { waiting, leased, delayed };
+        among.make(&database).expect("it is filled");
+        let batch = if waiting > 100 { 100 } else { 1 };
+        let rung = ClaimRung { safety: Safety::Relaxed, among, batch, claims: 3 };
+        let result = run(QueueRung::Claim(rung), &database);
+        assert_eq!(result.rows, u64::from(3 * batch), "{among:?}");
+        std::fs::remove_file(&database).expect("it can be removed");
+    }
+}
+
+/// Every column but the id and the payload is what the Queue itself writes.
+#[test]
+fn jobs_that_are_filled_in_are_jobs_as_the_queue_makes_them() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let database = folder.path().join("queue.db");
+    Filling { waiting: 5, leased: 4, delayed: 3 }.make(&database).expect("it is filled");
+    let connection = Connection::open(&database).expect("it opens");
+    let columns: String = connection
+        .query_row(
+            "SELECT group_concat(name) FROM pragma_table_info('leafpress_job') \
+             WHERE name NOT IN ('id', 'payload')",
+            [],
+            |row| row.get(0),
+        )
+        .expect("columns");
+    let one = |sql: &str| connection.query_row(sql, [], |row| row.get::<_, i64>(0)).expect(sql);
+    let kinds = format!("SELECT count(*) FROM (SELECT DISTINCT {columns} FROM leafpress_job)");
+    assert_eq!(one(&kinds), 3, "as many as were made by the Queue");
+    assert_eq!(one("SELECT count(DISTINCT payload) FROM leafpress_job"), 12);
+    assert_eq!(one("SELECT count(*) FROM leafpress_job WHERE typeof(payload) = 'blob'"), 12);
+    assert_eq!(one("SELECT count(DISTINCT length(payload)) FROM leafpress_job"), 1);
+}
+
+#[test]
+fn every_way_of_inserting_leaves_every_row() {
+    let all = SqlSettings::ALL.into_iter();
+    let sql = all.flat_map(|it| [Inserter::SqlOnce(it), Inserter::SqlEach(it)]);
+    let ours = [
+        Inserter::Writer(Safety::Durable, 1),
+        Inserter::Writer(Safety::Relaxed, 3),
+        Inserter::Push(Safety::Durable, 3),
+        Inserter::Push(Safety::Relaxed, 1),
+        Inserter::PushMany(Safety::Durable),
+    ];
+    for by in sql.chain(ours) {
+        let result = run_new(QueueRung::Inserts(InsertsRung { by, rows: 20 }));
+        assert_eq!(result.rows, 20, "{by:?}");
+    }
+}
+
+#[test]
+fn the_check_finds_a_job_that_is_missing_and_one_that_is_there_twice() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let database = folder.path().join("queue.db");
+    let rung = cycle(Keeper::SqlMutex, Part::Push, Safety::Durable, 1, 1);
+    let found_after = |sql: &str| {
+        let _ = std::fs::remove_file(&database);
+        let result = run(QueueRung::Cycle(rung), &database);
+        let connection = Connection::open(&database).expect("it opens");
+        connection.execute_batch(sql).expect("it is done");
+        drop(connection);
+        let left = left::by(&QueueRung::Cycle(rung), &result, &database).expect("it can be read");
+        assert_ne!(left.found, left.expected, "{sql}");
+        left.found
+    };
+    assert!(found_after("DELETE FROM job WHERE id = 7").starts_with("49 ready"));
+    assert!(found_after("UPDATE job SET state = 1 WHERE id = 7").starts_with("49 ready, 1 leased"));
+    assert!(found_after("UPDATE job SET state = 9 WHERE id = 7").starts_with("1 jobs in another"));
+    let twice = "UPDATE job SET payload = (SELECT payload FROM job WHERE id = 8) WHERE id = 7";
+    assert!(found_after(twice).starts_with("49 payloads of 50"));
+    let more =
+        "INSERT INTO job(due_at_ms, payload) VALUES (0, x'00'); DELETE FROM job WHERE id = 51";
+    assert!(found_after(more).contains("of 51 pushed"));
+    assert!(found_after("PRAGMA journal_mode = DELETE").contains("delete"));
+}
+
+/// A keeper that gives a job twice and loses another, which no table would show.
+struct Forgetful {
+    jobs: Vec<super::jobs::JobNumber>,
+}
+
+impl super::clients::Client for Forgetful {
+    fn push(&mut self, jobs: &[super::jobs::JobNumber]) -> crate::Result<()> {
+        self.jobs.extend(jobs);
+        Ok(())
+    }
+
+    fn claim(
+        &mut self,
+        jobs_max: usize,
+        claimed: &mut Vec<super::jobs::JobNumber>,
+    ) -> crate::Result<()> {
+        // The first job again and again.
+        claimed.extend(self.jobs.iter().take(jobs_max));
+        Ok(())
+    }
+
+    fn acknowledge(&mut self) -> crate::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_job_that_is_claimed_twice_is_found_out() {
+    let rung = cycle(Keeper::Leafpress, Part::Cycle, Safety::Durable, 1, 1);
+    let client = Forgetful { jobs: Vec::new() };
+    let worked = super::clients::run(&rung, vec![client], super::jobs::Tally::default());
+    let error = worked.expect_err("49 jobs are lost");
+    assert!(error.to_string().contains("50 jobs"), "{error}");
+}
+
+#[test]
+fn names_say_who_and_what() {
+    let rung = cycle(Keeper::Leafpress, Part::Cycle, Safety::Durable, 64, 1);
+    assert_eq!(QueueRung::Cycle(rung).name(), "durable, leafpress, 64 × cycle");
+    let rung = cycle(Keeper::SqlConnections, Part::ClaimAck, Safety::Rollback, 8, 100);
+    assert_eq!(QueueRung::Cycle(rung).name(), "rollback, SQL, connections, 8 × claim, ack of 100");
+    let among = Filling { waiting: 1_000, leased: 100_000, delayed: 0 };
+    let rung = ClaimRung { safety: Safety::Relaxed, among, batch: 100, claims: 3 };
+    let name = QueueRung::Claim(rung).name();
+    assert_eq!(name, "relaxed, leafpress, claim 100 of 1k beside 100k leased");
+    let rung = WakeupRung { by: Waking::Waits, jobs: 3 };
+    assert_eq!(QueueRung::Wakeup(rung).name(), "wake-up, leafpress, waiting");
+    let by = Inserter::SqlEach(SqlSettings::WalNormal);
+    let name = QueueRung::Inserts(InsertsRung { by, rows: 3 }).name();
+    assert_eq!(name, "inserts, SQL, wal normal, transactions");
+}
+
+/// `rivals/bench_queue.py` sends this.
+#[test]
+fn a_rung_is_asked_for_in_this_shape() {
+    let request = r#"{"kind": {"queue": {"cycle": {"by": "leafpress", "part": "cycle",
+        "safety": "durable", "clients": 64, "batch": 1, "jobs": 10000000,
+        "milliseconds_max": 2000}}}, "database": "queue.db"}"#;
+    let request: RungRequest = serde_json::from_str(request).expect("the shape");
+    assert_eq!(request.kind.name(), "durable, leafpress, 64 × cycle");
+}
