@@ -59,6 +59,7 @@ pub mod io_report;
 pub mod load;
 pub mod memory;
 pub mod profile;
+mod prometheus;
 pub mod queue;
 mod schema;
 mod sort;

@@ -1,17 +1,13 @@
 //! The Writer's numbers in Prometheus' text exposition format, version 0.0.4.
 //!
-//! Serve it as `text/plain; version=0.0.4`. Times are in seconds, as the
-//! format's users expect; counters end in `_total`; distributions are
-//! histograms, because those of several processes can be added up, which
-//! quantiles cannot.
+//! Serve it as `text/plain; version=0.0.4`. How the text is written is said in
+//! [`crate::prometheus`].
 //!
-//! Must never: let a label's value, which may be a path or come from a user,
-//! break out of its quotes; or give a metric another name or unit than it had.
-
-use std::fmt::Write as _;
+//! Must never: give a metric another name or unit than it had.
 
 use super::stats::{Bucket, WriterStats};
 use crate::checkpoint::CheckpointStats;
+use crate::prometheus::{Exposition, Shown};
 
 const PREFIX: &str = "leafpress_writer";
 
@@ -32,7 +28,7 @@ impl WriterStats {
     /// assert!(text.contains("leafpress_writer_commits_total{database=\"app.db\"} 0\n"));
     /// ```
     pub fn to_prometheus(&self, labels: &[(&str, &str)]) -> String {
-        let mut text = Exposition::new(labels);
+        let mut text = Exposition::new(PREFIX, &OWN_LABELS, labels);
         self.add_counters(&mut text);
         self.add_gauges(&mut text);
         if let Some(checkpoints) = &self.checkpoints {
@@ -42,17 +38,17 @@ impl WriterStats {
         text.histogram(
             "group_size",
             "Calls in a committed group.",
-            &Shown { buckets: &size.buckets, count: size.count, sum: size.sum, unit: 1.0 },
+            Shown { buckets: shown(&size.buckets), count: size.count, sum: size.sum, unit: 1.0 },
         );
         for (name, help, latency) in [
             ("wait_seconds", "From the submit of a call to the begin of its group.", &self.wait),
             ("commit_seconds", "The COMMIT of a group alone, with its sync.", &self.commit),
             ("call_seconds", "From the submit of a call to its answer.", &self.total),
         ] {
-            let (count, sum) = (latency.count, latency.sum_us);
-            text.histogram(name, help, &Shown { buckets: &latency.buckets, count, sum, unit: 1e6 });
+            let (buckets, count, sum) = (shown(&latency.buckets), latency.count, latency.sum_us);
+            text.histogram(name, help, Shown { buckets, count, sum, unit: 1e6 });
         }
-        text.text
+        text.into_text()
     }
 
     fn add_counters(&self, text: &mut Exposition) {
@@ -161,96 +157,8 @@ fn add_checkpoints(checkpoints: &CheckpointStats, text: &mut Exposition) {
     }
 }
 
-/// A histogram to be shown; values are divided by `unit`.
-struct Shown<'b> {
-    buckets: &'b [Bucket],
-    count: u64,
-    sum: u64,
-    unit: f64,
-}
-
-/// The text as it grows.
-struct Exposition {
-    text: String,
-    /// The caller's labels, as they are written, without braces.
-    labels: String,
-}
-
-impl Exposition {
-    fn new(labels: &[(&str, &str)]) -> Self {
-        let mut written: Vec<(String, &str)> = Vec::new();
-        for (name, value) in labels {
-            let name = label_name(name);
-            if written.iter().all(|(other, _)| *other != name) {
-                written.push((name, value));
-            }
-        }
-        let labels: Vec<String> = written.iter().map(|(name, value)| label(name, value)).collect();
-        Self { text: String::new(), labels: labels.join(",") }
-    }
-
-    /// Metrics of one number each, without labels of their own.
-    fn plain(&mut self, kind: &str, metrics: &[(&str, &str, u64)]) {
-        for (name, help, value) in metrics {
-            self.describe(name, help, kind);
-            self.sample(name, "", &[], value);
-        }
-    }
-
-    fn describe(&mut self, name: &str, help: &str, kind: &str) {
-        let line = format!("# HELP {PREFIX}_{name} {help}\n# TYPE {PREFIX}_{name} {kind}\n");
-        self.text.push_str(&line);
-    }
-
-    fn sample(
-        &mut self,
-        name: &str,
-        suffix: &str,
-        own: &[(&str, &str)],
-        value: impl std::fmt::Display,
-    ) {
-        let mut labels = self.labels.clone();
-        for (name, value) in own {
-            if !labels.is_empty() {
-                labels.push(',');
-            }
-            labels.push_str(&label(name, value));
-        }
-        if !labels.is_empty() {
-            labels = format!("{{{labels}}}");
-        }
-        // Writing to a String cannot fail.
-        let _ = writeln!(self.text, "{PREFIX}_{name}{suffix}{labels} {value}");
-    }
-
-    fn histogram(&mut self, name: &str, help: &str, shown: &Shown<'_>) {
-        self.describe(name, help, "histogram");
-        for bucket in shown.buckets {
-            let bound = (bucket.at_most as f64 / shown.unit).to_string();
-            self.sample(name, "_bucket", &[("le", &bound)], bucket.count);
-        }
-        self.sample(name, "_bucket", &[("le", "+Inf")], shown.count);
-        self.sample(name, "_sum", &[], shown.sum as f64 / shown.unit);
-        self.sample(name, "_count", &[], shown.count);
-    }
-}
-
-fn label(name: &str, value: &str) -> String {
-    let value = value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
-    format!("{name}=\"{value}\"")
-}
-
-/// A name that the format allows: `[a-zA-Z_][a-zA-Z0-9_]*`. Those that begin
-/// with `__` are Prometheus' own and would be dropped.
-fn label_name(name: &str) -> String {
-    let allowed = |it: char| if it.is_ascii_alphanumeric() { it } else { '_' };
-    let name: String = name.chars().map(allowed).collect();
-    let is_sound = name.starts_with(|it: char| !it.is_ascii_digit()) && !name.starts_with("__");
-    if is_sound && !OWN_LABELS.contains(&name.as_str()) {
-        name
-    } else {
-        format!("exported_{}", name.trim_start_matches('_'))
-    }
+fn shown(buckets: &[Bucket]) -> impl Iterator<Item = (u64, u64)> {
+    buckets.iter().map(|it| (it.at_most, it.count))
 }
 
 #[cfg(test)]
