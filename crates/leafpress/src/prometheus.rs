@@ -86,21 +86,22 @@ impl Exposition {
         let _ = writeln!(self.text, "{}_{name}{suffix}{labels} {value}", self.prefix);
     }
 
-    /// A distribution.
+    /// A distribution, with labels of its own besides the caller's.
     pub(crate) fn histogram(
         &mut self,
         name: &str,
         help: &str,
+        own: &[(&str, &str)],
         shown: Shown<impl IntoIterator<Item = ShownBucket>>,
     ) {
         self.describe(name, help, "histogram");
         for (at_most, count) in shown.buckets {
             let bound = (at_most as f64 / shown.unit).to_string();
-            self.sample(name, "_bucket", &[("le", &bound)], count);
+            self.sample(name, "_bucket", &[own, &[("le", &bound)]].concat(), count);
         }
-        self.sample(name, "_bucket", &[("le", "+Inf")], shown.count);
-        self.sample(name, "_sum", &[], shown.sum as f64 / shown.unit);
-        self.sample(name, "_count", &[], shown.count);
+        self.sample(name, "_bucket", &[own, &[("le", "+Inf")]].concat(), shown.count);
+        self.sample(name, "_sum", own, shown.sum as f64 / shown.unit);
+        self.sample(name, "_count", own, shown.count);
     }
 
     /// All of it.

@@ -17,6 +17,7 @@ use rusqlite::{CachedStatement, Connection, OptionalExtension};
 use super::bell::Bells;
 use super::clock::{Clock, ClockWatch};
 use super::settings::{READ_QUEUE, Settings};
+use super::stats::{self, Tally};
 use crate::error::{Error, Result};
 use crate::writer::{Companion, lock};
 
@@ -37,6 +38,7 @@ pub(super) struct Hub {
     clock: OnceLock<Clock>,
     watch: OnceLock<ClockWatch>,
     bells: OnceLock<Arc<Bells>>,
+    tally: Tally,
     session: Mutex<Session>,
 }
 
@@ -59,6 +61,7 @@ impl Hub {
             clock: OnceLock::new(),
             watch: OnceLock::new(),
             bells: OnceLock::new(),
+            tally: Tally::default(),
             session: Mutex::default(),
         })
     }
@@ -80,6 +83,11 @@ impl Hub {
             let clock = self.clock().clone();
             Bells::new(&self.database, self.vfs.as_deref(), Arc::new(move || clock.now_ms()))
         })
+    }
+
+    /// What happened to jobs since that was last written down.
+    pub(super) fn tally(&self) -> &Tally {
+        &self.tally
     }
 
     /// Whether the wall clock was set back since the last time.
@@ -109,7 +117,16 @@ impl Companion for Hub {
         lock(&self.session).rows.clear();
     }
 
+    fn call_began(&self) {
+        self.tally.call_began();
+    }
+
+    fn call_undone(&self) {
+        self.tally.call_undone();
+    }
+
     fn committed(&self) {
+        self.tally.committed();
         let rings = std::mem::take(&mut lock(&self.session).rings);
         for (queue, jobs) in rings {
             self.bells().ring(&queue, jobs);
@@ -117,7 +134,16 @@ impl Companion for Hub {
     }
 
     fn not_committed(&self) {
+        self.tally.rolled_back();
         *lock(&self.session) = Session::default();
+    }
+
+    fn has_last_work(&self) -> bool {
+        self.tally.has_unwritten()
+    }
+
+    fn last_work(&self, connection: &Connection) -> Result<()> {
+        stats::write(&Work::new(connection, self))
     }
 
     fn closed(&self) {

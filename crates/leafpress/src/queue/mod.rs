@@ -64,11 +64,13 @@
 //! Must never: deliver what is not committed, or rely on the clocks of processes
 //! to agree for anything but when.
 
+mod admin;
 mod bell;
 mod claim;
 mod clock;
 mod group;
 mod hub;
+mod inspect;
 mod job;
 mod key;
 mod push;
@@ -77,6 +79,7 @@ pub mod schedule;
 mod schema;
 mod settings;
 mod settle;
+mod stats;
 mod tick;
 mod transaction;
 mod worker;
@@ -86,12 +89,15 @@ use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, OptionalExtension};
 
+pub use self::admin::Purge;
 pub use self::clock::{Clock, ManualClock};
+pub use self::inspect::{Attempt, AttemptOutcome, JobInfo, ListOptions, names};
 pub use self::job::{
     Claim, ClaimOptions, Job, JobState, LeaseLost, Nack, Payload, Pushed, Retry, Token, UniqueFor,
 };
 pub use self::schedule::{Missed, Schedule, ScheduleInfo};
 pub use self::settings::{Backoff, Rate, Settings};
+pub use self::stats::{Events, JobCounts, Limits, QueueStats, Times};
 pub use self::transaction::{Committed, QueueTransaction};
 pub use self::worker::{JobContext, Outcome, Stop, WorkReport, Worker};
 
@@ -300,7 +306,9 @@ impl Queue {
         let (hub, queue) = (Arc::clone(&self.hub), self.id);
         self.writer.submit_own(move |connection| {
             let work = Work::new(connection, &hub);
-            push::insert(&work, &*work.row(queue)?, &job)
+            let pushed = push::insert(&work, &*work.row(queue)?, &job)?;
+            stats::write_if_due(&work)?;
+            Ok(pushed)
         })
     }
 
@@ -516,7 +524,12 @@ impl Queue {
         mut run: impl FnMut(&Work<'_>, i64) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let (hub, queue) = (Arc::clone(&self.hub), self.id);
-        self.writer.own(move |connection| run(&Work::new(connection, &hub), queue))
+        self.writer.own(move |connection| {
+            let work = Work::new(connection, &hub);
+            let value = run(&work, queue)?;
+            stats::write_if_due(&work)?;
+            Ok(value)
+        })
     }
 }
 
@@ -541,7 +554,7 @@ fn lease_lost(token: Token, why: LeaseLost) -> Error {
 /// their query plans.
 #[doc(hidden)]
 pub fn statements() -> Vec<(&'static str, &'static str)> {
-    let all: [&[(&str, &str)]; 9] = [
+    let all: [&[(&str, &str)]; 12] = [
         &[("find a queue", FIND_QUEUE)],
         &hub::STATEMENTS,
         &push::STATEMENTS,
@@ -551,6 +564,9 @@ pub fn statements() -> Vec<(&'static str, &'static str)> {
         &[group::STATEMENTS.as_slice(), key::STATEMENTS.as_slice()].concat(),
         &rate::STATEMENTS,
         &schedule::STATEMENTS,
+        &admin::STATEMENTS,
+        &inspect::statements(),
+        &stats::statements(),
     ];
     all.concat()
 }

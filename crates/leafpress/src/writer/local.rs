@@ -31,7 +31,7 @@ use super::call::{Answer, AnyValue, BatchPart, Call, ClosureValue};
 use super::guard::Guard;
 use super::insert_many::{InsertPlans, insert_sorted};
 use super::open_journal::OpenJournal;
-use super::own::CompanionPlace;
+use super::own::{Companion, CompanionPlace};
 use super::statement::{LastStatement, execute};
 use super::target::{CommitTarget, Group};
 use super::transaction::Transaction;
@@ -165,12 +165,17 @@ impl LocalTarget {
         self.guard.as_owner(|| self.connection.prepare_cached(sql)?.raw_execute().map(drop))
     }
 
+    /// Tells the companion, if there is one.
+    fn tell(&self, what: impl FnOnce(&dyn Companion)) {
+        if let Some(companion) = self.companion.get() {
+            what(&**companion);
+        }
+    }
+
     /// Ends whatever transaction is open. Should that fail, SQLite has ended it.
     fn roll_back(&self) {
         self.plans.borrow_mut().rolled_back();
-        if let Some(companion) = self.companion.get() {
-            companion.not_committed();
-        }
+        self.tell(|companion| companion.not_committed());
         if !self.connection.is_autocommit()
             && let Err(error) = self.own("ROLLBACK /* leafpress */")
         {
@@ -190,9 +195,7 @@ impl LocalTarget {
             self.roll_back();
             self.not_begun(source)
         })?;
-        if let Some(companion) = self.companion.get() {
-            companion.began();
-        }
+        self.tell(|companion| companion.began());
         Ok(())
     }
 
@@ -264,9 +267,7 @@ impl LocalTarget {
         match committed {
             Ok(()) => {
                 self.plans.borrow_mut().committed();
-                if let Some(companion) = self.companion.get() {
-                    companion.committed();
-                }
+                self.tell(|companion| companion.committed());
                 self.close_journal().unwrap_or(RangeEnd::Answered)
             }
             Err(source) => self.not_committed(group, range, source),
@@ -377,10 +378,14 @@ impl LocalTarget {
     /// transaction goes with it, as it has no savepoint.
     fn run_unfenced(&self, call: &mut Call) -> Ran {
         let before = self.connection.total_changes();
+        self.tell(|companion| companion.call_began());
         match self.run_whole(call) {
             Ok(_) if unresolved_deferred_keys(&self.connection) => Ran::Lost(broken_deferred_key()),
             Ok(answer) => Ran::Done(answer),
-            Err(error) if self.connection.total_changes() == before => self.failed(error),
+            Err(error) if self.connection.total_changes() == before => {
+                self.tell(|companion| companion.call_undone());
+                self.failed(error)
+            }
             Err(error) => {
                 Ran::Lost(error.on_disk("nothing of this call; other callers' are not touched"))
             }
@@ -392,6 +397,7 @@ impl LocalTarget {
         if let Err(source) = self.own("SAVEPOINT leafpress_call") {
             return lost("begin the call", source);
         }
+        self.tell(|companion| companion.call_began());
         let outcome = self.run_whole(call).and_then(|answer| {
             if unresolved_deferred_keys(&self.connection) {
                 return Err(broken_deferred_key());
@@ -413,6 +419,7 @@ impl LocalTarget {
             },
             Err(error) => {
                 self.plans.borrow_mut().rolled_back();
+                self.tell(|companion| companion.call_undone());
                 let undone = self
                     .own("ROLLBACK TO leafpress_call")
                     .and_then(|()| self.own("RELEASE leafpress_call"));

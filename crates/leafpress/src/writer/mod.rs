@@ -343,7 +343,20 @@ impl Shared {
         ticket.wait()
     }
 
+    /// What the companion has left to do. All that is accepted before the queue is
+    /// closed is carried out, so nobody waits for it here.
+    fn submit_last_work(&self) {
+        let companion = self.local.as_ref().and_then(|local| local.companion.get());
+        let Some(companion) = companion.map(Arc::clone) else { return };
+        if companion.has_last_work() || self.queue.depth().0 > 0 {
+            let call = own::own_call(move |connection| companion.last_work(connection));
+            // It is closed already, or so full that whoever is in it is not lost either.
+            drop(self.queue.try_push(call, value::<()>));
+        }
+    }
+
     fn close(&self) -> Result<()> {
+        self.submit_last_work();
         self.queue.close("it was closed");
         if let Some(companion) = self.local.as_ref().and_then(|local| local.companion.get()) {
             companion.closed();

@@ -37,10 +37,20 @@ impl fmt::Debug for Own {
 pub(crate) trait Companion: Any + Send + Sync {
     /// A transaction has begun: no other process writes until it ends.
     fn began(&self);
+    /// A call begins in it, which may be undone by itself.
+    fn call_began(&self);
+    /// The call that began last was undone, and the transaction goes on.
+    fn call_undone(&self);
     /// It was committed, and nobody was answered yet.
     fn committed(&self);
     /// It was rolled back, or nobody knows.
     fn not_committed(&self);
+    /// The writer is about to be closed: whether [`last_work`](Self::last_work) is
+    /// to be done, as its last call.
+    fn has_last_work(&self) -> bool;
+    /// What is left to be done inside of a transaction before the writer is closed.
+    /// It may be called again.
+    fn last_work(&self, connection: &Connection) -> Result<()>;
     /// The writer takes no calls any more.
     fn closed(&self);
 }
@@ -97,7 +107,7 @@ impl Writer {
     }
 }
 
-fn own_call<T: Send + 'static>(
+pub(super) fn own_call<T: Send + 'static>(
     mut body: impl FnMut(&Connection) -> Result<T> + Send + 'static,
 ) -> Call {
     Call::Own(Own(Box::new(move |connection: &Connection| {

@@ -38,6 +38,7 @@ impl WriterStats {
         text.histogram(
             "group_size",
             "Calls in a committed group.",
+            &[],
             Shown { buckets: shown(&size.buckets), count: size.count, sum: size.sum, unit: 1.0 },
         );
         for (name, help, latency) in [
@@ -46,7 +47,7 @@ impl WriterStats {
             ("call_seconds", "From the submit of a call to its answer.", &self.total),
         ] {
             let (buckets, count, sum) = (shown(&latency.buckets), latency.count, latency.sum_us);
-            text.histogram(name, help, Shown { buckets, count, sum, unit: 1e6 });
+            text.histogram(name, help, &[], Shown { buckets, count, sum, unit: 1e6 });
         }
         text.into_text()
     }

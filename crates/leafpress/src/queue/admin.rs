@@ -1,0 +1,396 @@
+//! What people do to a queue: retry, remove, purge, pause, drop.
+//!
+//! Each keeps groups and unique keys right, as the operations of jobs do: they are
+//! made of the same parts. What may touch many jobs does so in transactions of
+//! [`BATCH`] jobs, so that others get in between, and a call that fails in the
+//! middle (or a process that dies) leaves a queue that is sound, with a part done.
+//!
+//! 1. A job that is removed frees its slot and its key in the same transaction.
+//! 2. Where several states go, blocked jobs go first: else each removal would
+//!    free the next of its group.
+//! 3. Every call ends, however fast others push or jobs die again meanwhile.
+//!
+//! Must never: hold a transaction for longer than a batch takes (some ms).
+
+use std::time::Duration;
+
+use rusqlite::{Params, params};
+
+use super::hub::{QueueRow, Work};
+use super::job::{JobState, to_ms};
+use super::settle::{self, JobRow};
+use super::{Queue, group, key};
+use crate::error::Result;
+
+/// Jobs that one transaction looks at.
+const BATCH: usize = 500;
+
+const RETRY: &str = "UPDATE leafpress_job SET state = ?2, due_at_ms = ?3, changed_at_ms = ?3,
+         releases = claims, expires_at_ms = CASE WHEN expires_at_ms > ?3 THEN expires_at_ms END
+     WHERE id = ?1";
+const DEAD: &str = "SELECT id FROM leafpress_job INDEXED BY leafpress_job_ended
+     WHERE queue = ?1 AND state = 5 AND id > ?2 ORDER BY id LIMIT ?3";
+const DONE: &str = "SELECT id FROM leafpress_job INDEXED BY leafpress_job_ended
+     WHERE queue = ?1 AND state = 4 AND id > ?2 ORDER BY id LIMIT ?3";
+const READY: &str = "SELECT id FROM leafpress_job INDEXED BY leafpress_job_ready
+     WHERE queue = ?1 AND state = 0 LIMIT ?2";
+const LEASED: &str = "SELECT id FROM leafpress_job INDEXED BY leafpress_job_leased
+     WHERE queue = ?1 AND state = 1 LIMIT ?2";
+const DELAYED: &str = "SELECT id FROM leafpress_job INDEXED BY leafpress_job_delayed
+     WHERE queue = ?1 AND state = 2 LIMIT ?2";
+const BLOCKED: &str = "SELECT id FROM leafpress_job INDEXED BY leafpress_job_blocked
+     WHERE queue = ?1 AND state = 3 LIMIT ?2";
+/// All jobs of all queues, for those whose age counts: no index knows that.
+const WALK: &str = "SELECT id FROM leafpress_job WHERE id > ?1 ORDER BY id LIMIT ?2";
+const SET_PAUSED: &str =
+    "UPDATE leafpress_queue SET is_paused = ?2 WHERE id = ?1 AND is_paused != ?2";
+const DROP_KEYS: &str = "DELETE FROM leafpress_key WHERE queue = ?1 AND key IN (
+     SELECT key FROM leafpress_key WHERE queue = ?1 LIMIT ?2)";
+const DROP_RATES: &str = "DELETE FROM leafpress_rate WHERE queue = ?1 AND ordering_group IN (
+     SELECT ordering_group FROM leafpress_rate WHERE queue = ?1 LIMIT ?2)";
+
+/// The order in which states are dealt with (invariant 2).
+const ORDER: [JobState; 6] = [
+    JobState::Blocked,
+    JobState::Delayed,
+    JobState::Ready,
+    JobState::Leased,
+    JobState::Done,
+    JobState::Dead,
+];
+
+/// Which jobs are to be thrown away. By default all that are done or dead.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[must_use]
+pub struct Purge {
+    states: Vec<JobState>,
+    older_than: Option<Duration>,
+    limit: Option<u64>,
+}
+
+impl Default for Purge {
+    fn default() -> Self {
+        Self { states: vec![JobState::Done, JobState::Dead], older_than: None, limit: None }
+    }
+}
+
+impl Purge {
+    /// Jobs that are done or dead.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Jobs in one of these states. Whoever has a leased one is refused its ack.
+    pub fn states(mut self, states: impl IntoIterator<Item = JobState>) -> Self {
+        self.states = states.into_iter().collect();
+        self
+    }
+
+    /// Only those that have been in their state for longer than this.
+    pub fn older_than(mut self, age: Duration) -> Self {
+        self.older_than = Some(age);
+        self
+    }
+
+    /// So many at most.
+    pub fn limit(mut self, jobs: u64) -> Self {
+        self.limit = Some(jobs);
+        self
+    }
+}
+
+/// What one transaction did.
+struct Step {
+    /// Jobs that it dealt with as asked.
+    jobs: u64,
+    /// The last job that it looked at, if it looked at as many as it may.
+    more_after: Option<i64>,
+}
+
+impl Queue {
+    /// Pushes a dead letter anew, under its old id: its attempts count from none,
+    /// an expiry that is over holds no more, and if another job holds its unique
+    /// key by now, it goes without. Its history stays. False if it is not there or
+    /// not dead.
+    ///
+    /// # Errors
+    /// As [`Writer::execute`](crate::writer::Writer::execute): nothing is changed.
+    pub fn retry(&self, id: i64) -> Result<bool> {
+        self.work(move |work, queue| {
+            let queue = work.row(queue)?;
+            match find(work, &queue, id)? {
+                Some(job) => retry(work, &queue, &job),
+                None => Ok(false),
+            }
+        })
+    }
+
+    /// As [`retry`](Self::retry), for all dead letters or so many, the oldest
+    /// pushes first. How many it was. Each is tried once, even if it dies again
+    /// meanwhile.
+    ///
+    /// # Errors
+    /// As [`retry`](Self::retry), but that those before have been retried.
+    pub fn retry_dead(&self, limit: Option<u64>) -> Result<u64> {
+        in_steps(limit.unwrap_or(u64::MAX), |after, room| {
+            self.work(move |work, queue| {
+                let queue = work.row(queue)?;
+                let ids = ids(work, DEAD, params![queue.id, after, BATCH as i64])?;
+                step(work, &queue, &ids, room, |job| retry(work, &queue, job))
+            })
+        })
+    }
+
+    /// Removes a job, in whatever state it is, with its history. Whoever has it is
+    /// told [`Settled`](super::LeaseLost::Settled) when it acks. False if it is not there.
+    ///
+    /// # Errors
+    /// As [`Writer::execute`](crate::writer::Writer::execute): nothing is changed.
+    pub fn remove(&self, id: i64) -> Result<bool> {
+        self.work(move |work, queue| {
+            let queue = work.row(queue)?;
+            let Some(job) = find(work, &queue, id)? else { return Ok(false) };
+            remove(work, &queue, &job)?;
+            Ok(true)
+        })
+    }
+
+    /// Removes many jobs. How many it was.
+    ///
+    /// It takes about as long for each as an ack. With [`Purge::older_than`] and a
+    /// state that is neither done nor dead, it looks at every job of the database,
+    /// a thousandth of a second at a time, as no index knows their ages.
+    ///
+    /// # Errors
+    /// As [`remove`](Self::remove), but that those before are removed.
+    pub fn purge(&self, purge: &Purge) -> Result<u64> {
+        let mut removed = 0;
+        for state in ORDER {
+            if !purge.states.contains(&state) {
+                continue;
+            }
+            let limit = purge.limit.map_or(u64::MAX, |limit| limit - removed);
+            removed += self.purge_state(state, purge.older_than, limit)?;
+        }
+        Ok(removed)
+    }
+
+    fn purge_state(&self, state: JobState, age: Option<Duration>, limit: u64) -> Result<u64> {
+        let has_ended = matches!(state, JobState::Done | JobState::Dead);
+        // Those that come to this state meanwhile (the next ones of groups) stay.
+        let limit = if has_ended || age.is_some() { limit } else { limit.min(self.count(state)?) };
+        in_steps(limit, |after, room| {
+            self.work(move |work, queue| {
+                let queue = work.row(queue)?;
+                let before_ms = age.map(|age| work.now_ms.saturating_sub(to_ms(age)));
+                let ids = if age.is_some() && !has_ended {
+                    ids(work, WALK, params![after, BATCH as i64])?
+                } else {
+                    some_of(work, queue.id, state, after, BATCH)?
+                };
+                step(work, &queue, &ids, room, |job| {
+                    let is_meant = job.state() == Some(state)
+                        && before_ms.is_none_or(|before_ms| job.changed_at_ms < before_ms);
+                    if is_meant {
+                        remove(work, &queue, job)?;
+                    }
+                    Ok(is_meant)
+                })
+            })
+        })
+    }
+
+    fn count(&self, state: JobState) -> Result<u64> {
+        let queue = self.id;
+        self.read(move |connection| super::stats::count(connection, queue, state))
+    }
+
+    /// Gives no jobs to anybody until [`resume`](Self::resume), in all processes.
+    /// Pushes go on, and what is claimed may be acked. Leases and delays end in
+    /// their time.
+    ///
+    /// # Errors
+    /// As [`Writer::execute`](crate::writer::Writer::execute): nothing is changed.
+    pub fn pause(&self) -> Result<()> {
+        self.set_paused(true)
+    }
+
+    /// Gives jobs again, and wakes those who wait.
+    ///
+    /// # Errors
+    /// As [`pause`](Self::pause).
+    pub fn resume(&self) -> Result<()> {
+        self.set_paused(false)
+    }
+
+    fn set_paused(&self, is_paused: bool) -> Result<()> {
+        self.work(move |work, queue| {
+            // If it was dropped, that is to be said.
+            let row = work.row(queue)?;
+            let changed = execute(work, SET_PAUSED, params![queue, is_paused])?;
+            if changed > 0 {
+                work.forget_row(queue);
+                work.ring(&row, u32::MAX);
+            }
+            Ok(())
+        })
+    }
+
+    /// Removes the queue with all its jobs, schedules and statistics. How many jobs
+    /// it was. Others who have it open get an error at their next call; whoever
+    /// opens it again makes a new one.
+    ///
+    /// # Errors
+    /// As [`remove`](Self::remove), but that a part of the jobs may be removed.
+    pub fn drop_queue(self) -> Result<u64> {
+        let mut removed = 0;
+        loop {
+            let (jobs, is_gone) = self.work(drop_some)?;
+            removed += jobs;
+            if is_gone {
+                return Ok(removed);
+            }
+        }
+    }
+}
+
+/// Takes steps until there is no more to do, or `limit` is reached. A step is
+/// given the last job that was looked at and how many it may deal with.
+fn in_steps(limit: u64, mut step: impl FnMut(i64, u64) -> Result<Step>) -> Result<u64> {
+    let (mut done, mut after) = (0, i64::MIN);
+    while done < limit {
+        let taken = step(after, limit - done)?;
+        done += taken.jobs;
+        match taken.more_after {
+            Some(last) => after = last,
+            None => break,
+        }
+    }
+    Ok(done)
+}
+
+/// Does something with each of these jobs, until so many were ones to count.
+fn step(
+    work: &Work<'_>,
+    queue: &QueueRow,
+    ids: &[i64],
+    room: u64,
+    mut each: impl FnMut(&JobRow) -> Result<bool>,
+) -> Result<Step> {
+    let mut jobs = 0;
+    for &id in ids {
+        if jobs == room {
+            return Ok(Step { jobs, more_after: None });
+        }
+        if let Some(job) = find(work, queue, id)? {
+            jobs += u64::from(each(&job)?);
+        }
+    }
+    Ok(Step { jobs, more_after: ids.last().copied().filter(|_| ids.len() >= BATCH) })
+}
+
+/// The job, if it is one of this queue.
+fn find(work: &Work<'_>, queue: &QueueRow, id: i64) -> Result<Option<JobRow>> {
+    Ok(settle::find(work, id)?.filter(|job| job.queue == queue.id))
+}
+
+fn retry(work: &Work<'_>, queue: &QueueRow, job: &JobRow) -> Result<bool> {
+    if job.state() != Some(JobState::Dead) {
+        return Ok(false);
+    }
+    let state = group::waiting_state(work, queue, job.group.as_deref(), work.now_ms)?;
+    execute(work, RETRY, params![job.id, state.number(), work.now_ms])?;
+    if let Some(key) = &job.key {
+        key::waits_again(work, queue.id, job.id, key)?;
+    }
+    if state != JobState::Blocked {
+        work.ring(queue, 1);
+    }
+    Ok(true)
+}
+
+fn remove(work: &Work<'_>, queue: &QueueRow, job: &JobRow) -> Result<()> {
+    settle::delete(work, job)?;
+    if matches!(job.state(), Some(JobState::Done | JobState::Dead)) {
+        // Its key and slot were free from its end on.
+        return Ok(());
+    }
+    settle::ended(work, queue, job)
+}
+
+/// Removes a batch of the queue's jobs, or the queue if it has none. How many
+/// jobs it was, and whether it is gone.
+fn drop_some(work: &Work<'_>, queue: i64) -> Result<(u64, bool)> {
+    let row = work.row(queue)?;
+    let mut jobs = 0;
+    for state in ORDER {
+        for id in some_of(work, queue, state, i64::MIN, BATCH - jobs)? {
+            if let Some(job) = find(work, &row, id)? {
+                remove(work, &row, &job)?;
+                jobs += 1;
+            }
+        }
+    }
+    for sql in [DROP_KEYS, DROP_RATES] {
+        if jobs >= BATCH || execute(work, sql, params![queue, BATCH as i64])? >= BATCH {
+            return Ok((jobs as u64, false));
+        }
+    }
+    for sql in [
+        "DELETE FROM leafpress_schedule WHERE queue = ?1",
+        "DELETE FROM leafpress_minute WHERE queue = ?1",
+        "DELETE FROM leafpress_queue WHERE id = ?1",
+    ] {
+        execute(work, sql, [queue])?;
+    }
+    work.forget_row(queue);
+    // Those who wait are to learn of it.
+    work.ring(&row, u32::MAX);
+    Ok((jobs as u64, true))
+}
+
+/// Some jobs of this state: of those that are done or dead, the first after
+/// `after`; of others any.
+fn some_of(
+    work: &Work<'_>,
+    queue: i64,
+    state: JobState,
+    after: i64,
+    jobs_max: usize,
+) -> Result<Vec<i64>> {
+    let jobs_max = jobs_max as i64;
+    let sql = match state {
+        JobState::Ready => READY,
+        JobState::Leased => LEASED,
+        JobState::Delayed => DELAYED,
+        JobState::Blocked => BLOCKED,
+        JobState::Done => return ids(work, DONE, params![queue, after, jobs_max]),
+        JobState::Dead => return ids(work, DEAD, params![queue, after, jobs_max]),
+    };
+    ids(work, sql, params![queue, jobs_max])
+}
+
+fn ids(work: &Work<'_>, sql: &'static str, parameters: impl Params) -> Result<Vec<i64>> {
+    work.sql(sql)?
+        .query_map(parameters, |row| row.get(0))
+        .and_then(Iterator::collect)
+        .map_err(|source| work.failed(source))
+}
+
+fn execute(work: &Work<'_>, sql: &'static str, parameters: impl Params) -> Result<usize> {
+    work.sql(sql)?.execute(parameters).map_err(|source| work.failed(source))
+}
+
+/// The statements of this file that may meet many jobs.
+pub(super) const STATEMENTS: [(&str, &str); 10] = [
+    ("retry a dead letter", RETRY),
+    ("dead letters", DEAD),
+    ("jobs that are done", DONE),
+    ("some ready jobs", READY),
+    ("some leased jobs", LEASED),
+    ("some delayed jobs", DELAYED),
+    ("some blocked jobs", BLOCKED),
+    ("walk through all jobs", WALK),
+    ("drop some keys", DROP_KEYS),
+    ("drop some buckets", DROP_RATES),
+];

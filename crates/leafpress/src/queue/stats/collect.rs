@@ -1,0 +1,225 @@
+//! Reads together what [`QueueStats`] tells.
+//!
+//! All of it is read in one transaction, so that it fits together.
+//!
+//! Must never: count jobs by their rows; each state has an index of its own.
+
+use rusqlite::{Connection, OptionalExtension};
+
+use super::histogram::Histogram;
+use super::tally::{Counts, minute_of};
+use super::{Events, JobCounts, Limits, QueueStats, Times, minutes};
+use crate::error::{Error, Result};
+use crate::queue::job::JobState;
+use crate::queue::settings::{READ_QUEUE, Settings};
+use crate::writer::Bucket;
+
+const COUNT_READY: &str = "SELECT count(*) FROM leafpress_job INDEXED BY leafpress_job_ready
+     WHERE queue = ?1 AND state = 0";
+const COUNT_LEASED: &str = "SELECT count(*) FROM leafpress_job INDEXED BY leafpress_job_leased
+     WHERE queue = ?1 AND state = 1";
+const COUNT_DELAYED: &str = "SELECT count(*) FROM leafpress_job INDEXED BY leafpress_job_delayed
+     WHERE queue = ?1 AND state = 2";
+const COUNT_BLOCKED: &str = "SELECT count(*) FROM leafpress_job INDEXED BY leafpress_job_blocked
+     WHERE queue = ?1 AND state = 3";
+const COUNT_DONE: &str = "SELECT count(*) FROM leafpress_job INDEXED BY leafpress_job_ended
+     WHERE queue = ?1 AND state = 4";
+const COUNT_DEAD: &str = "SELECT count(*) FROM leafpress_job INDEXED BY leafpress_job_ended
+     WHERE queue = ?1 AND state = 5";
+const GROUPS_BLOCKED: &str = "SELECT count(DISTINCT ordering_group) FROM leafpress_job
+     INDEXED BY leafpress_job_blocked WHERE queue = ?1 AND state = 3";
+/// One seek for each priority, from the lowest up.
+const OLDEST_READY: &str = "WITH RECURSIVE step(priority) AS (
+         SELECT (SELECT min(priority) FROM leafpress_job INDEXED BY leafpress_job_ready
+                 WHERE queue = ?1 AND state = 0)
+         UNION ALL
+         SELECT (SELECT min(priority) FROM leafpress_job INDEXED BY leafpress_job_ready
+                 WHERE queue = ?1 AND state = 0 AND priority > step.priority)
+         FROM step WHERE step.priority IS NOT NULL LIMIT 1001)
+     SELECT due_at_ms FROM leafpress_job WHERE id = (
+         SELECT min((SELECT id FROM leafpress_job AS job INDEXED BY leafpress_job_ready
+                     WHERE job.queue = ?1 AND job.state = 0 AND job.priority = step.priority
+                     ORDER BY id LIMIT 1))
+         FROM step WHERE step.priority IS NOT NULL)";
+const OLDEST_LEASE: &str = "SELECT min(changed_at_ms) FROM leafpress_job
+     INDEXED BY leafpress_job_leased WHERE queue = ?1 AND state = 1";
+const NEXT_LEASE_END: &str = "SELECT min(due_at_ms) FROM leafpress_job
+     INDEXED BY leafpress_job_leased WHERE queue = ?1 AND state = 1";
+const NEXT_DUE: &str = "SELECT min(due_at_ms) FROM leafpress_job
+     INDEXED BY leafpress_job_delayed WHERE queue = ?1 AND state = 2";
+
+/// Upper ends of the buckets that are shown, as Prometheus likes them.
+const BOUNDS_MS: [u64; 16] = [
+    1, 5, 10, 50, 100, 500, 1_000, 5_000, 10_000, 30_000, 60_000, 300_000, 900_000, 3_600_000,
+    14_400_000, 86_400_000,
+];
+
+const MINUTE_MS: i64 = 60_000;
+const HOUR_MS: i64 = 60 * MINUTE_MS;
+
+/// How many jobs are in this state.
+pub(in crate::queue) fn count(connection: &Connection, queue: i64, state: JobState) -> Result<u64> {
+    let sql = match state {
+        JobState::Ready => COUNT_READY,
+        JobState::Leased => COUNT_LEASED,
+        JobState::Delayed => COUNT_DELAYED,
+        JobState::Blocked => COUNT_BLOCKED,
+        JobState::Done => COUNT_DONE,
+        JobState::Dead => COUNT_DEAD,
+    };
+    counted(connection, sql, queue).map_err(not_read)
+}
+
+/// All of it.
+pub(super) fn collect(connection: &Connection, queue: i64, now_ms: i64) -> Result<QueueStats> {
+    let mut stats = holds(connection, queue, now_ms)?;
+    happened(connection, queue, &mut stats).map_err(not_read)?;
+    Ok(stats)
+}
+
+/// What the queue holds.
+fn holds(connection: &Connection, queue: i64, now_ms: i64) -> Result<QueueStats> {
+    let row = connection
+        .prepare_cached(READ_QUEUE)
+        .and_then(|mut statement| {
+            let read = |row: &rusqlite::Row<'_>| {
+                Ok((row.get(14)?, row.get(15)?, Settings::from_row(row)?))
+            };
+            statement.query_row([queue], read).optional()
+        })
+        .map_err(not_read)?;
+    let Some((name, is_paused, settings)) = row else {
+        return Err(Error::usage("the queue was dropped meanwhile"));
+    };
+    let age = |since_ms: Option<i64>| {
+        since_ms.map(|since_ms| now_ms.saturating_sub(since_ms).max(0) as u64)
+    };
+    let first = |sql| first(connection, sql, queue).map_err(not_read);
+    let count = |state| count(connection, queue, state);
+    Ok(QueueStats {
+        queue: name,
+        is_paused,
+        now_ms,
+        jobs: JobCounts {
+            ready: count(JobState::Ready)?,
+            leased: count(JobState::Leased)?,
+            delayed: count(JobState::Delayed)?,
+            blocked: count(JobState::Blocked)?,
+            done: count(JobState::Done)?,
+            dead: count(JobState::Dead)?,
+        },
+        groups_blocked: counted(connection, GROUPS_BLOCKED, queue).map_err(not_read)?,
+        oldest_ready_ms: age(first(OLDEST_READY)?),
+        oldest_lease_ms: age(first(OLDEST_LEASE)?),
+        next_lease_end_ms: first(NEXT_LEASE_END)?,
+        next_due_ms: first(NEXT_DUE)?,
+        limits: Limits {
+            concurrency: settings.concurrency,
+            group_concurrency: settings.group_concurrency,
+            rate: settings.rate,
+            group_rate: settings.group_rate,
+        },
+        ..QueueStats::default()
+    })
+}
+
+/// What happened in it.
+fn happened(connection: &Connection, queue: i64, stats: &mut QueueStats) -> rusqlite::Result<()> {
+    let now_ms = stats.now_ms;
+    let life = minutes::life(connection, queue)?;
+    stats.totals = life.events;
+    (stats.totals_wait, stats.totals_run) = (times(&life.wait), times(&life.run));
+
+    let since = minutes::since(connection, queue, minute_of(now_ms - HOUR_MS))?;
+    let mut hour = Counts::default();
+    let (mut in_minute, mut in_hour) = (Events::<f64>::default(), Events::<f64>::default());
+    for (minute, counts) in &since {
+        let events = counts.events.map(|number| number as f64);
+        for (sum, window_ms) in [(&mut in_minute, MINUTE_MS), (&mut in_hour, HOUR_MS)] {
+            let share = share_within(*minute, now_ms, window_ms);
+            *sum = sum.zip(&events, |sum, more| sum + share * more);
+        }
+        if share_within(*minute, now_ms, HOUR_MS) > 0.0 {
+            hour.add(counts);
+        }
+    }
+    stats.per_second_last_minute = in_minute.map(|sum| sum / 60.0);
+    stats.per_second_last_hour = in_hour.map(|sum| sum / 3_600.0);
+    let acked = hour.events.acked;
+    stats.attempts_per_ack = (acked > 0).then(|| hour.acked_attempts as f64 / acked as f64);
+    (stats.wait, stats.run) = (times(&hour.wait), times(&hour.run));
+    Ok(())
+}
+
+/// Which part of this minute was in the last `window_ms`, if what happened in it
+/// is evenly spread. What is in the future (the clock was set back) was not.
+fn share_within(minute: i64, now_ms: i64, window_ms: i64) -> f64 {
+    let began_ms = minute.saturating_mul(MINUTE_MS);
+    if began_ms > now_ms {
+        return 0.0;
+    }
+    let end_ms = began_ms + MINUTE_MS;
+    let within_ms = end_ms - (now_ms - window_ms).clamp(began_ms, end_ms);
+    within_ms as f64 / MINUTE_MS as f64
+}
+
+fn times(counted: &Histogram) -> Times {
+    let (count, sum_ms) = (counted.count(), counted.sum_ms());
+    let bucket = |at_most| Bucket { at_most, count: counted.count_at_most(at_most) };
+    Times {
+        count,
+        sum_ms,
+        mean_ms: if count == 0 { 0.0 } else { sum_ms as f64 / count as f64 },
+        p50_ms: counted.quantile_ms(0.5),
+        p90_ms: counted.quantile_ms(0.9),
+        p99_ms: counted.quantile_ms(0.99),
+        max_ms: counted.max_ms(),
+        buckets: BOUNDS_MS.into_iter().map(bucket).collect(),
+    }
+}
+
+fn counted(connection: &Connection, sql: &str, queue: i64) -> rusqlite::Result<u64> {
+    let number: i64 = connection.prepare_cached(sql)?.query_row([queue], |row| row.get(0))?;
+    Ok(number as u64)
+}
+
+/// The first value, if there is a row and it has one.
+fn first(connection: &Connection, sql: &str, queue: i64) -> rusqlite::Result<Option<i64>> {
+    let mut statement = connection.prepare_cached(sql)?;
+    Ok(statement.query_row([queue], |row| row.get(0)).optional()?.flatten())
+}
+
+fn not_read(source: rusqlite::Error) -> Error {
+    Error::sqlite("read the queue's statistics", source).on_disk("nothing was changed")
+}
+
+/// The statements of this file.
+pub(super) const STATEMENTS: [(&str, &str); 11] = [
+    ("count ready jobs", COUNT_READY),
+    ("count leased jobs", COUNT_LEASED),
+    ("count delayed jobs", COUNT_DELAYED),
+    ("count blocked jobs", COUNT_BLOCKED),
+    ("count done jobs", COUNT_DONE),
+    ("count dead jobs", COUNT_DEAD),
+    ("count blocked groups", GROUPS_BLOCKED),
+    ("the oldest ready job", OLDEST_READY),
+    ("the oldest lease", OLDEST_LEASE),
+    ("the first lease to end", NEXT_LEASE_END),
+    ("the next delayed job", NEXT_DUE),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::share_within;
+
+    #[test]
+    fn the_window_slides_over_the_minutes() {
+        let share =
+            |minute, now_ms, window_ms| (share_within(minute, now_ms, window_ms) * 100.0) as i64;
+        let now_ms = 10 * 60_000 + 15_000;
+        let last_minute: Vec<i64> = (7..12).map(|minute| share(minute, now_ms, 60_000)).collect();
+        // All that happened in this minute so far, and three quarters of the last.
+        assert_eq!(last_minute, [0, 0, 75, 100, 0]);
+        assert_eq!(share(0, now_ms, 3_600_000), 100);
+    }
+}

@@ -1,0 +1,241 @@
+//! What a queue holds, and what happened in it: counts, ages, rates, latencies.
+//!
+//! ```text
+//! push, claim, … ─ note ─► tally ─ once a second, within a transaction
+//!                                  that happens anyway ─► leafpress_minute
+//! stats() = counts of the tables' indexes, and the minutes, after writing the tally
+//! ```
+//!
+//! The operations say what they did by [`note`]; that is counted in memory, once
+//! it is committed, and written at most once a second (and by the first operation
+//! after a pause, and when the writer is closed). So a process that is killed
+//! loses at most the counts of its last second, and never a job. All processes
+//! add to the same minutes.
+//!
+//! Must never: make an operation wait for anything but memory, or fail because of
+//! a figure that somebody has changed.
+
+mod collect;
+mod events;
+mod histogram;
+mod minutes;
+mod prometheus;
+mod tally;
+
+use std::sync::Arc;
+
+use serde::Serialize;
+
+pub(super) use self::collect::count;
+pub use self::events::Events;
+pub(super) use self::tally::{Event, Tally};
+
+use super::Queue;
+use super::hub::Work;
+use super::settings::Rate;
+use crate::error::Result;
+
+/// How often the tally is written.
+const WRITE_EVERY_MS: i64 = 1_000;
+
+/// What a queue holds, and what happened in it.
+///
+/// All of it is of one moment and exact, but for what other processes have
+/// counted and not written yet: that of their last second of work. Jobs that are
+/// pushed on connections of the application's own are in the totals at once, and in
+/// the rates when the next process writes.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct QueueStats {
+    /// The queue.
+    pub queue: String,
+    /// Whether it gives no jobs at the moment.
+    pub is_paused: bool,
+    /// When this was, in milliseconds since the Unix epoch.
+    pub now_ms: i64,
+    /// Jobs by their states.
+    pub jobs: JobCounts,
+    /// Ordering groups in which jobs are blocked.
+    pub groups_blocked: u64,
+    /// For how long the ready job that was pushed first could have been claimed.
+    /// (Of at most 1,000 priorities, the lowest, which wait the longest.)
+    pub oldest_ready_ms: Option<u64>,
+    /// How long ago the claim was that is out for the longest.
+    pub oldest_lease_ms: Option<u64>,
+    /// When the first of the leases ends, in milliseconds since the Unix epoch.
+    pub next_lease_end_ms: Option<i64>,
+    /// When the next delayed job comes due, in milliseconds since the Unix epoch.
+    pub next_due_ms: Option<i64>,
+    /// What may be claimed at most.
+    pub limits: Limits,
+    /// What happened since the queue was made. Only grows.
+    pub totals: Events<u64>,
+    /// What happened in the last minute, each second in the mean.
+    pub per_second_last_minute: Events<f64>,
+    /// What happened in the last hour, each second in the mean.
+    pub per_second_last_hour: Events<f64>,
+    /// Attempts that it took until an ack, in the mean of the last hour's acks; none
+    /// if there were none.
+    pub attempts_per_ack: Option<f64>,
+    /// From the time that a job was due to its claim, in the last hour.
+    pub wait: Times,
+    /// From claim to ack, in the last hour.
+    pub run: Times,
+    /// The same two since the queue was made.
+    pub totals_wait: Times,
+    /// From claim to ack since the queue was made.
+    pub totals_run: Times,
+}
+
+/// Jobs in each state.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct JobCounts {
+    /// They may be claimed.
+    pub ready: u64,
+    /// Somebody has them.
+    pub leased: u64,
+    /// They wait for their time.
+    pub delayed: u64,
+    /// They wait for their group.
+    pub blocked: u64,
+    /// They were acked, and are kept for a while.
+    pub done: u64,
+    /// Dead letters.
+    pub dead: u64,
+}
+
+impl JobCounts {
+    /// The states' names and their counts.
+    pub fn named(&self) -> [(&'static str, u64); 6] {
+        [
+            ("ready", self.ready),
+            ("leased", self.leased),
+            ("delayed", self.delayed),
+            ("blocked", self.blocked),
+            ("done", self.done),
+            ("dead", self.dead),
+        ]
+    }
+
+    /// Those that are still to be done: all but done and dead.
+    pub fn open(&self) -> u64 {
+        self.ready + self.leased + self.delayed + self.blocked
+    }
+}
+
+/// The limits that the settings set.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Limits {
+    /// Jobs in flight at once.
+    pub concurrency: Option<u32>,
+    /// Jobs of one ordering group that may be in flight at once.
+    pub group_concurrency: u32,
+    /// Claims in a time.
+    pub rate: Option<Rate>,
+    /// Claims of one ordering group in a time.
+    pub group_rate: Option<Rate>,
+}
+
+/// How long something took, in milliseconds. The quantiles are at most an eighth
+/// too high.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Times {
+    /// How often it happened.
+    pub count: u64,
+    /// All of it together.
+    pub sum_ms: u64,
+    /// The mean.
+    pub mean_ms: f64,
+    /// Half took at most this.
+    pub p50_ms: u64,
+    /// Nine of ten took at most this.
+    pub p90_ms: u64,
+    /// 99 of 100 took at most this.
+    pub p99_ms: u64,
+    /// The longest, exactly.
+    pub max_ms: u64,
+    /// How many took at most how many milliseconds.
+    pub buckets: Vec<crate::writer::Bucket>,
+}
+
+/// Says that something happened in this queue, to be counted if the transaction
+/// is committed. Some tens of nanoseconds, and no SQL, but on a connection of the
+/// application's own.
+#[inline]
+pub(super) fn note(work: &Work<'_>, queue: i64, event: Event) -> Result<()> {
+    match work.hub {
+        Some(hub) => {
+            hub.tally().note(queue, work.now_ms, event);
+            Ok(())
+        }
+        None => note_outside(work, queue, event),
+    }
+}
+
+/// Only pushes are made on connections of the application's own.
+fn note_outside(work: &Work<'_>, queue: i64, event: Event) -> Result<()> {
+    let (pushed, duplicates) = match event {
+        Event::Pushed => (1, 0),
+        Event::Duplicate => (0, 1),
+        _ => return Ok(()),
+    };
+    minutes::pushed_outside(work.connection, queue, pushed, duplicates)
+        .map_err(|source| work.failed(source))
+}
+
+/// Writes what was counted, if that was not done in the last second. The last
+/// thing in an operation, so that its own events are among them.
+#[inline]
+pub(super) fn write_if_due(work: &Work<'_>) -> Result<()> {
+    match work.hub {
+        Some(hub) if hub.tally().is_due(work.now_ms, WRITE_EVERY_MS) => write(work),
+        _ => Ok(()),
+    }
+}
+
+/// Writes what was counted, in the open transaction.
+pub(super) fn write(work: &Work<'_>) -> Result<()> {
+    let Some(hub) = work.hub else { return Ok(()) };
+    let counted = hub.tally().take_for_writing(work.now_ms);
+    minutes::write(work.connection, &counted, work.now_ms).map_err(|source| work.failed(source))
+}
+
+impl Queue {
+    /// What the queue holds, and what happened in it.
+    ///
+    /// Counting looks at one entry of an index for each job (about 0.03 s for a
+    /// million), and at the row of each job that is leased. It reads beside the
+    /// writer and holds nobody up, unless the writer has the database alone
+    /// ([`Locking::Exclusive`](crate::profile::Locking::Exclusive)): then it is a
+    /// call of the writer. What this process has counted is written first, as a
+    /// small call of the writer.
+    ///
+    /// # Errors
+    /// If the database cannot be read, or the queue was dropped.
+    pub fn stats(&self) -> Result<QueueStats> {
+        if self.hub.tally().has_unwritten()
+            && let Err(error) = self.work(|work, _| write(work))
+        {
+            // Then the figures are a little older.
+            tracing::debug!(%error, "the queue's statistics could not be written");
+        }
+        let (hub, queue) = (Arc::clone(&self.hub), self.id);
+        self.read(move |connection| collect::collect(connection, queue, hub.clock().now_ms()))
+    }
+
+    /// The same numbers for Prometheus, labelled with the queue's name.
+    ///
+    /// # Errors
+    /// As [`stats`](Self::stats).
+    pub fn prometheus(&self) -> Result<String> {
+        Ok(self.stats()?.to_prometheus(&[]))
+    }
+}
+
+/// The statements of this folder.
+pub(super) fn statements() -> Vec<(&'static str, &'static str)> {
+    [collect::STATEMENTS.as_slice(), minutes::STATEMENTS.as_slice()].concat()
+}

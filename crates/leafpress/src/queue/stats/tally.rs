@@ -1,0 +1,374 @@
+//! What happened to jobs since it was last written down.
+//!
+//! ```text
+//! note ─► log of the open transaction ─ COMMIT ─► counts
+//!             └ undone with it                      │
+//!             └──────────────┬──────────────────────┘
+//!                            ▼ once a second, in the open transaction
+//!                     leafpress_minute
+//! ```
+//!
+//! One for each Writer. Its operations come one transaction after the other,
+//! as the Writer's transactions do.
+//!
+//! Invariants:
+//! 1. An event is counted once if its transaction is committed, and else never.
+//! 2. What is in `counts` and `log` is not in the database, but for what the open
+//!    transaction has `written`, which COMMIT takes away here.
+//!
+//! Must never: run SQL, or allocate for an event (a log that has grown once
+//! stays as large, up to [`LOG_KEPT`]).
+
+use std::sync::{Mutex, MutexGuard};
+
+use serde::{Deserialize, Serialize};
+
+use super::events::Events;
+use super::histogram::Histogram;
+use crate::writer::lock;
+
+/// Entries for which the log keeps its room between transactions: 0.6 MB. Equal
+/// events in a row are one entry, so few transactions come near it.
+const LOG_KEPT: usize = 1 << 14;
+
+/// Something that happened to a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::queue) enum Event {
+    /// It was pushed.
+    Pushed,
+    /// It was not pushed, since its unique key was held.
+    Duplicate,
+    /// It was claimed, so long after it could have been.
+    Claimed {
+        /// From the time that it was due (ready) to the claim.
+        waited_ms: i64,
+    },
+    /// It is done.
+    Acked {
+        /// From its claim to its ack.
+        ran_ms: i64,
+        /// Which attempt that was, from 1.
+        attempts: u32,
+    },
+    /// It failed, and is to be tried again.
+    Retried,
+    /// Its lease came to an end without an answer.
+    LeaseExpired,
+    /// It was given back untried.
+    Released,
+    /// It became a dead letter, whatever the reason.
+    Dead,
+    /// It became one because its time was over; counted as [`Dead`](Self::Dead) besides.
+    Expired,
+}
+
+/// What happened in some time, to the jobs of one queue.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(in crate::queue) struct Counts {
+    pub(super) events: Events<u64>,
+    /// Attempts of the jobs that were acked, together.
+    pub(super) acked_attempts: u64,
+    /// From due to claim.
+    pub(super) wait: Histogram,
+    /// From claim to ack.
+    pub(super) run: Histogram,
+}
+
+impl Counts {
+    #[inline]
+    fn apply(&mut self, event: Event, times: u64) {
+        let events = &mut self.events;
+        let count = match event {
+            Event::Pushed => &mut events.pushed,
+            Event::Duplicate => &mut events.duplicates,
+            Event::Claimed { waited_ms } => {
+                // A clock that was set back makes a time less than nothing.
+                self.wait.record(waited_ms.max(0) as u64, times);
+                &mut events.claimed
+            }
+            Event::Acked { ran_ms, attempts } => {
+                let attempts = u64::from(attempts).saturating_mul(times);
+                self.acked_attempts = self.acked_attempts.saturating_add(attempts);
+                self.run.record(ran_ms.max(0) as u64, times);
+                &mut events.acked
+            }
+            Event::Retried => &mut events.retried,
+            Event::LeaseExpired => &mut events.lease_expired,
+            Event::Released => &mut events.released,
+            Event::Dead => &mut events.dead,
+            Event::Expired => &mut events.expired,
+        };
+        *count = count.saturating_add(times);
+    }
+
+    /// Adds what another one counted.
+    pub(super) fn add(&mut self, more: &Self) {
+        self.events = self.events.zip(&more.events, u64::saturating_add);
+        self.acked_attempts = self.acked_attempts.saturating_add(more.acked_attempts);
+        self.wait.add(&more.wait);
+        self.run.add(&more.run);
+    }
+}
+
+/// A queue, and the minute since the Unix epoch in which something happened.
+pub(super) type When = (i64, i64);
+
+/// The tally; see the module.
+#[derive(Debug, Default)]
+pub(in crate::queue) struct Tally {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// What happened in the open transaction.
+    log: Vec<Entry>,
+    /// How many of them the open call found, and leaves if it is undone.
+    before_call: usize,
+    /// What `written` was then.
+    written_before_call: Option<usize>,
+    /// What is committed and not written. Few queues and minutes, so a list.
+    counts: Vec<(When, Counts)>,
+    /// If the open transaction has written them: with how many of the log.
+    written: Option<usize>,
+    written_at_ms: i64,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Entry {
+    when: When,
+    event: Event,
+    times: u32,
+}
+
+impl Tally {
+    /// Counts an event of the open transaction.
+    #[inline]
+    pub(in crate::queue) fn note(&self, queue: i64, now_ms: i64, event: Event) {
+        let when = (queue, minute_of(now_ms));
+        let mut state = self.state();
+        let may_add_from = state.before_call.max(state.written.unwrap_or(0));
+        if let Some(last) = state.log[may_add_from..].last_mut()
+            && last.when == when
+            && last.event == event
+            && last.times < u32::MAX
+        {
+            last.times += 1;
+            return;
+        }
+        state.log.push(Entry { when, event, times: 1 });
+    }
+
+    /// A call begins, which may be undone by itself.
+    pub(in crate::queue) fn call_began(&self) {
+        let mut state = self.state();
+        state.before_call = state.log.len();
+        state.written_before_call = state.written;
+    }
+
+    /// The call that began last was undone, and its transaction goes on.
+    pub(in crate::queue) fn call_undone(&self) {
+        let state = &mut *self.state();
+        state.log.truncate(state.before_call);
+        state.written = state.written_before_call;
+    }
+
+    /// The open transaction was committed.
+    pub(in crate::queue) fn committed(&self) {
+        let state = &mut *self.state();
+        let written = state.written.take().inspect(|_| state.counts.clear());
+        add_up(&mut state.counts, &state.log[written.unwrap_or(0)..]);
+        state.log.clear();
+        state.log.shrink_to(LOG_KEPT);
+        (state.before_call, state.written_before_call) = (0, None);
+    }
+
+    /// The open transaction was undone.
+    pub(in crate::queue) fn rolled_back(&self) {
+        let state = &mut *self.state();
+        if state.written.take().is_some() {
+            // They are to be written at the next opportunity.
+            state.written_at_ms = i64::MIN;
+        }
+        state.log.clear();
+        (state.before_call, state.written_before_call) = (0, None);
+    }
+
+    /// Whether there is something that should be written by now.
+    #[inline]
+    pub(super) fn is_due(&self, now_ms: i64, every_ms: i64) -> bool {
+        let state = self.state();
+        let since_ms = now_ms.saturating_sub(state.written_at_ms);
+        // Below nothing if the clock was set back.
+        state.has_unwritten() && !(0..every_ms).contains(&since_ms)
+    }
+
+    /// Whether there is something to be written.
+    pub(in crate::queue) fn has_unwritten(&self) -> bool {
+        self.state().has_unwritten()
+    }
+
+    /// What is to be written in the open transaction, with what it did so far.
+    /// It stays here until that is committed.
+    pub(super) fn take_for_writing(&self, now_ms: i64) -> Vec<(When, Counts)> {
+        let mut state = self.state();
+        if state.written.is_some() {
+            return Vec::new();
+        }
+        state.written = Some(state.log.len());
+        state.written_at_ms = now_ms;
+        let mut all = state.counts.clone();
+        add_up(&mut all, &state.log);
+        all
+    }
+
+    /// What is committed and not in the database yet, of one queue, by minute.
+    #[cfg(test)]
+    pub(super) fn unwritten(&self, queue: i64) -> Vec<(i64, Counts)> {
+        let state = self.state();
+        let ours = state.counts.iter().filter(|((other, _), _)| *other == queue);
+        ours.map(|((_, minute), counts)| (*minute, counts.clone())).collect()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        lock(&self.state)
+    }
+}
+
+impl State {
+    fn has_unwritten(&self) -> bool {
+        self.written.is_none() && !(self.counts.is_empty() && self.log.is_empty())
+    }
+}
+
+fn add_up(counts: &mut Vec<(When, Counts)>, log: &[Entry]) {
+    for entry in log {
+        let place = counts.iter().position(|(when, _)| *when == entry.when);
+        let place = place.unwrap_or_else(|| {
+            counts.push((entry.when, Counts::default()));
+            counts.len() - 1
+        });
+        counts[place].1.apply(entry.event, u64::from(entry.times));
+    }
+}
+
+/// The minute since the Unix epoch.
+pub(super) fn minute_of(now_ms: i64) -> i64 {
+    now_ms.div_euclid(60_000)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const CLAIMED: Event = Event::Claimed { waited_ms: 7 };
+    const MINUTE_MS: i64 = 60_000;
+
+    /// What is counted and not written, of one queue.
+    fn unwritten(tally: &Tally, queue: i64) -> Counts {
+        let mut all = Counts::default();
+        tally.unwritten(queue).iter().for_each(|(_, counts)| all.add(counts));
+        all
+    }
+
+    #[test]
+    fn only_what_is_committed_counts() {
+        let tally = Tally::default();
+        tally.note(1, 0, Event::Pushed);
+        tally.rolled_back();
+        tally.note(1, 0, Event::Pushed);
+        tally.call_began();
+        tally.note(1, 0, Event::Pushed);
+        tally.note(2, 0, CLAIMED);
+        tally.call_undone();
+        tally.note(1, 0, Event::Acked { ran_ms: -5, attempts: 3 });
+        assert_eq!(unwritten(&tally, 1), Counts::default(), "not yet");
+        tally.committed();
+        let counts = unwritten(&tally, 1);
+        assert_eq!(counts.events, Events { pushed: 1, acked: 1, ..Events::default() });
+        assert_eq!((counts.acked_attempts, counts.run.max_ms()), (3, 0));
+        assert_eq!(unwritten(&tally, 2), Counts::default());
+    }
+
+    #[test]
+    fn what_is_written_goes_only_with_the_commit() {
+        let tally = Tally::default();
+        assert!(!tally.is_due(i64::MAX, 1_000), "there is nothing");
+        tally.note(1, MINUTE_MS - 1, CLAIMED);
+        tally.committed();
+        tally.note(1, MINUTE_MS, CLAIMED);
+        assert!(tally.is_due(5_000, 1_000));
+        let minutes: Vec<When> = tally.take_for_writing(5_000).iter().map(|it| it.0).collect();
+        assert_eq!(minutes, [(1, 0), (1, 1)], "the open transaction's too");
+        assert_eq!(tally.take_for_writing(5_000).len(), 0, "once a transaction");
+        tally.rolled_back();
+        assert!(tally.is_due(5_000, 1_000), "since it is not in the database");
+        assert_eq!(tally.take_for_writing(5_000).len(), 1);
+        tally.note(1, 0, CLAIMED);
+        tally.committed();
+        let left = Events { claimed: 1, ..Events::default() };
+        assert_eq!(unwritten(&tally, 1).events, left, "it came too late");
+        assert!(!tally.is_due(5_999, 1_000));
+        assert!(tally.is_due(6_000, 1_000));
+        assert!(tally.is_due(4_000, 1_000), "the clock was set back");
+    }
+
+    fn sum(events: Events<u64>) -> u64 {
+        events.pushed + events.claimed + events.dead
+    }
+
+    proptest! {
+        /// Invariant 1, against lists of events.
+        #[test]
+        fn counts_are_those_of_committed_transactions(
+            steps in prop::collection::vec((0..6_u8, 0..3_i64, 0..3_u8), 0..200),
+        ) {
+            let tally = Tally::default();
+            let (mut open, mut truth, mut stored) = (Vec::new(), [0_u64; 3], [0_u64; 3]);
+            let (mut before_call, mut in_flight) = ((0, None), None);
+            for (step, queue, event) in steps {
+                match step {
+                    0 => {
+                        tally.call_began();
+                        before_call = (open.len(), in_flight);
+                    }
+                    1 => {
+                        tally.call_undone();
+                        open.truncate(before_call.0);
+                        in_flight = before_call.1;
+                    }
+                    2 => {
+                        tally.committed();
+                        open.drain(..).for_each(|queue: i64| truth[queue as usize] += 1);
+                        stored = in_flight.take().unwrap_or(stored);
+                        before_call = (0, None);
+                    }
+                    3 => {
+                        tally.rolled_back();
+                        open.clear();
+                        (before_call, in_flight) = ((0, None), None);
+                    }
+                    4 if in_flight.is_none() => {
+                        let mut with = stored;
+                        for ((queue, _), counts) in tally.take_for_writing(0) {
+                            with[queue as usize] += sum(counts.events);
+                        }
+                        in_flight = Some(with);
+                    }
+                    _ => {
+                        let events = [Event::Pushed, CLAIMED, Event::Dead];
+                        tally.note(queue, 0, events[usize::from(event)]);
+                        open.push(queue);
+                    }
+                }
+                for queue in 0..3 {
+                    let unwritten = sum(unwritten(&tally, queue as i64).events);
+                    prop_assert_eq!(stored[queue] + unwritten, truth[queue]);
+                }
+            }
+        }
+    }
+}
