@@ -14,11 +14,13 @@ use rusqlite::{Row, params};
 use super::hub::{QueueRow, Work};
 use super::job::{Claim, JobState, Payload, Token, to_ms};
 use super::key::{self, Key, Scope};
+use super::stats::{self, Event};
 use super::{ClaimOptions, rate, schedule, tick};
 use crate::error::Result;
 
 const NEXT: &str = "SELECT id, claims, releases, attempts_max, expires_at_ms, ordering_group,
-         unique_key, unique_scope, correlation_id, metadata, priority, pushed_at_ms, payload
+         unique_key, unique_scope, correlation_id, metadata, priority, pushed_at_ms, payload,
+         due_at_ms
      FROM leafpress_job INDEXED BY leafpress_job_ready
      WHERE queue = ?1 AND state = 0 ORDER BY priority DESC, id LIMIT ?2";
 const LEASE: &str = "UPDATE leafpress_job SET state = 1, due_at_ms = ?2, changed_at_ms = ?3,
@@ -59,6 +61,7 @@ struct Candidate {
     priority: i32,
     pushed_at_ms: i64,
     payload: Payload,
+    due_at_ms: Option<i64>,
 }
 
 impl Candidate {
@@ -79,6 +82,7 @@ impl Candidate {
             priority: row.get(10)?,
             pushed_at_ms: row.get(11)?,
             payload: Payload::from_column(row.get_ref(12)?),
+            due_at_ms: row.get(13)?,
         })
     }
 }
@@ -184,6 +188,9 @@ fn lease(
     if let Some(key) = &job.key {
         key::claimed(work, queue.id, job.id, key)?;
     }
+    let due_at_ms = job.due_at_ms.unwrap_or(work.now_ms);
+    let waited_ms = work.now_ms.saturating_sub(due_at_ms);
+    stats::note(work, queue.id, Event::Claimed { waited_ms })?;
     let claim = job.claims.saturating_add(1);
     Ok(Claim {
         token: Token { job: job.id, claim },

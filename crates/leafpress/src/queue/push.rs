@@ -10,6 +10,7 @@ use super::group;
 use super::hub::{QueueRow, Work};
 use super::job::{Job, JobState, Payload, Pushed, UniqueFor, to_ms};
 use super::key::{self, Key};
+use super::stats::{self, Event};
 use crate::error::Result;
 
 const INSERT: &str = "INSERT INTO leafpress_job(queue, state, priority, due_at_ms, changed_at_ms,
@@ -48,6 +49,7 @@ pub(super) fn insert(work: &Work<'_>, queue: &QueueRow, job: &Job) -> Result<Pus
     if let Some((key, _)) = unique
         && let Some(id) = key::holder(work, queue.id, key)?
     {
+        stats::note(work, queue.id, Event::Duplicate)?;
         return Ok(Pushed { id, is_new: false });
     }
     let due_at_ms = job.when.ms(work.now_ms);
@@ -82,6 +84,7 @@ pub(super) fn insert(work: &Work<'_>, queue: &QueueRow, job: &Job) -> Result<Pus
     if state != JobState::Blocked {
         work.ring(queue, 1);
     }
+    stats::note(work, queue.id, Event::Pushed)?;
     Ok(Pushed { id, is_new: true })
 }
 

@@ -14,6 +14,7 @@ use super::group;
 use super::hub::{QueueRow, Work};
 use super::job::{JobState, LeaseLost, Nack, Payload, Retry, Token, to_ms};
 use super::key::{self, Key, Scope};
+use super::stats::{self, Event};
 use crate::error::Result;
 
 const FIND: &str = "SELECT id, queue, state, claims, due_at_ms, releases, attempts_max,
@@ -48,7 +49,7 @@ pub(super) struct JobRow {
     /// If it is leased, when it was claimed.
     pub(super) changed_at_ms: i64,
     pub(super) group: Option<String>,
-    key: Option<Key>,
+    pub(super) key: Option<Key>,
     worker: Option<String>,
 }
 
@@ -133,6 +134,9 @@ pub(super) fn ack(
             .execute(params![job.id, until_ms, work.now_ms, result])
             .map_err(|source| work.failed(source))?;
     }
+    let ran_ms = work.now_ms.saturating_sub(job.changed_at_ms);
+    let acked = Event::Acked { ran_ms, attempts: job.attempts() };
+    stats::note(work, queue.id, acked)?;
     ended(work, queue, job)
 }
 
@@ -161,6 +165,7 @@ pub(super) fn nack(
         return Ok(Retry::Dead);
     }
     note_attempt(work, job, "retried", error)?;
+    stats::note(work, queue.id, Event::Retried)?;
     let delay_ms = match nack.delay {
         Some(delay) => to_ms(delay),
         None => queue.settings.backoff.delay_ms(job.attempts(), chance),
@@ -179,6 +184,7 @@ pub(super) fn fail(work: &Work<'_>, queue: &QueueRow, job: &JobRow, reason: &str
 /// Somebody else is to have it; that was no attempt.
 pub(super) fn release(work: &Work<'_>, queue: &QueueRow, job: &JobRow) -> Result<()> {
     note_attempt(work, job, "released", None)?;
+    stats::note(work, queue.id, Event::Released)?;
     give_back(work, queue, job, work.now_ms, 1, None)
 }
 
@@ -194,6 +200,7 @@ pub(super) fn extend(work: &Work<'_>, job: &JobRow, lease_ms: i64) -> Result<i64
 /// Nobody was heard of until the lease ended.
 pub(super) fn lease_expired(work: &Work<'_>, queue: &QueueRow, job: &JobRow) -> Result<()> {
     note_attempt(work, job, "expired", None)?;
+    stats::note(work, queue.id, Event::LeaseExpired)?;
     if job.attempts_are_used_up(queue) {
         return bury(work, queue, job, "the lease of the last attempt ended without an answer");
     }
@@ -207,6 +214,7 @@ pub(super) fn bury(work: &Work<'_>, queue: &QueueRow, job: &JobRow, error: &str)
     work.sql(BURY)?
         .execute(params![job.id, until_ms, work.now_ms, error])
         .map_err(|source| work.failed(source))?;
+    stats::note(work, queue.id, Event::Dead)?;
     ended(work, queue, job)
 }
 

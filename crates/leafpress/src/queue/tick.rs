@@ -14,6 +14,7 @@ use rusqlite::params;
 
 use super::claim::is_waiting;
 use super::hub::{QueueRow, Work};
+use super::stats::{self, Event};
 use super::{key, rate, schedule, settle};
 use crate::error::Result;
 
@@ -84,7 +85,10 @@ fn due(work: &Work<'_>, sql: &'static str, queue: &QueueRow) -> Result<Vec<i64>>
 /// A job was not claimed in time.
 pub(super) fn expired(work: &Work<'_>, queue: &QueueRow, id: i64) -> Result<()> {
     match settle::find(work, id)? {
-        Some(job) if is_waiting(job.state()) => settle::bury(work, queue, &job, "expired"),
+        Some(job) if is_waiting(job.state()) => {
+            stats::note(work, queue.id, Event::Expired)?;
+            settle::bury(work, queue, &job, "expired")
+        }
         _ => Ok(()),
     }
 }
