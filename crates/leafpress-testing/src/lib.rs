@@ -8,7 +8,8 @@
 //! ```
 //!
 //! [`crash`] cuts the power of whatever writes through a VFS, at every moment;
-//! [`faults`] lets its disk fail.
+//! [`faults`] lets its disk fail. [`queue_audit`] says what must hold of a
+//! database with queues, whoever was killed on it.
 //!
 //! Everything here may panic, as that is how a test says no. It must never
 //! use the code under test to say what is right: sizes, order and the reading
@@ -22,6 +23,7 @@ mod oracle;
 mod order;
 mod press;
 mod pressed_file;
+pub mod queue_audit;
 mod reader;
 mod recipe;
 mod resolve;

@@ -110,6 +110,30 @@ impl History {
         assert_eq!(known, None, "{mark:?} was committed twice");
     }
 
+    /// A transaction whose mark is not known yet led to this content: how many there
+    /// are now. Without a change there was none.
+    ///
+    /// # Panics
+    /// If that content was there before, and another one since.
+    pub fn reached(&mut self, content: &Digest) -> usize {
+        if self.is_changed_by(content) {
+            self.count += 1;
+            let before = self.states.insert(content.so_far(), self.count);
+            assert_eq!(before, None, "the content after {before:?} transactions came again");
+        }
+        self.count
+    }
+
+    /// What was acknowledged with this mark is there since so many transactions.
+    ///
+    /// # Panics
+    /// If the mark is known, or there are not so many.
+    pub fn marked(&mut self, mark: Mark, number: usize) {
+        assert!(number <= self.count);
+        let known = self.transactions.insert(mark, number);
+        assert_eq!(known, None, "{mark:?} was committed twice");
+    }
+
     /// A transaction failed and was taken back; until the next one its content may be
     /// found all the same, as the disk may have had it before it was taken back.
     ///

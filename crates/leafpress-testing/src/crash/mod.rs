@@ -21,6 +21,7 @@ mod life;
 mod log;
 mod machine;
 mod memory_vfs;
+pub mod queue_history;
 mod random;
 mod recorder;
 mod script;
@@ -29,6 +30,7 @@ mod simulated_disk;
 mod survey;
 pub mod workload;
 pub mod workload_atomic;
+pub mod workload_queue;
 
 pub use check::{Finding, Promise, Tally};
 pub use disk::Disk;
