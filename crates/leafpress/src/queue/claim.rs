@@ -24,7 +24,7 @@ const NEXT: &str = "SELECT id, claims, releases, attempts_max, expires_at_ms, or
      FROM leafpress_job INDEXED BY leafpress_job_ready
      WHERE queue = ?1 AND state = 0 ORDER BY priority DESC, id LIMIT ?2";
 const LEASE: &str = "UPDATE leafpress_job SET state = 1, due_at_ms = ?2, changed_at_ms = ?3,
-         claims = claims + 1, worker = ?4 WHERE id = ?1";
+         claims = claims + 1, worker = ?4, lease_ms = ?5 WHERE id = ?1";
 const HOLD_OFF: &str = "UPDATE leafpress_job SET state = 2, due_at_ms = ?2, changed_at_ms = ?3
      WHERE id = ?1";
 const COUNT_LEASED: &str = "SELECT count(*) FROM (SELECT 1 FROM leafpress_job
@@ -183,7 +183,7 @@ fn lease(
     let lease_ms = to_ms(options.lease.unwrap_or(queue.settings.lease));
     let lease_until_ms = work.now_ms.saturating_add(lease_ms);
     work.sql(LEASE)?
-        .execute(params![job.id, lease_until_ms, work.now_ms, options.worker])
+        .execute(params![job.id, lease_until_ms, work.now_ms, options.worker, lease_ms])
         .map_err(|source| work.failed(source))?;
     if let Some(key) = &job.key {
         key::claimed(work, queue.id, job.id, key)?;

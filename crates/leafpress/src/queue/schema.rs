@@ -45,6 +45,7 @@ CREATE TABLE leafpress_job(
     state INTEGER NOT NULL,
     priority INTEGER NOT NULL,
     due_at_ms INTEGER,
+    lease_ms INTEGER,
     changed_at_ms INTEGER NOT NULL,
     pushed_at_ms INTEGER NOT NULL,
     claims INTEGER NOT NULL,

@@ -29,10 +29,7 @@ const BURY: &str = "UPDATE leafpress_job SET state = 5, due_at_ms = ?2, changed_
          error = ?4 WHERE id = ?1";
 const GIVE_BACK: &str = "UPDATE leafpress_job SET state = ?2, due_at_ms = ?3, changed_at_ms = ?4,
          releases = releases + ?5, error = coalesce(?6, error) WHERE id = ?1";
-/// A lease that was extended after the clock was set back did not begin in the
-/// future any more: else it would be measured anew, from there.
-const EXTEND: &str = "UPDATE leafpress_job SET due_at_ms = ?2,
-         changed_at_ms = min(changed_at_ms, ?3) WHERE id = ?1";
+const EXTEND: &str = "UPDATE leafpress_job SET due_at_ms = ?2, lease_ms = ?3 WHERE id = ?1";
 const NOTE_ATTEMPT: &str = "INSERT OR REPLACE INTO leafpress_attempt(job, claim, worker,
          claimed_at_ms, ended_at_ms, outcome, error) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
 
@@ -192,7 +189,7 @@ pub(super) fn release(work: &Work<'_>, queue: &QueueRow, job: &JobRow) -> Result
 pub(super) fn extend(work: &Work<'_>, job: &JobRow, lease_ms: i64) -> Result<i64> {
     let until_ms = work.now_ms.saturating_add(lease_ms);
     work.sql(EXTEND)?
-        .execute(params![job.id, until_ms, work.now_ms])
+        .execute(params![job.id, until_ms, lease_ms])
         .map_err(|source| work.failed(source))?;
     Ok(until_ms)
 }

@@ -213,6 +213,23 @@ fn limits_hold_claims_back_until_they_may() {
 }
 
 #[test]
+fn a_lease_that_was_extended_while_the_clock_was_ahead_is_not_longer_for_it() {
+    let bench = bench();
+    bench.push(Job::bytes("x"));
+    let token = bench.claim().token;
+    bench.queue.extend(token, Duration::from_secs(4_000)).expect("extended");
+    // For a while an hour ahead, and just then it is extended.
+    bench.clock.advance_ms(3_600_000);
+    bench.queue.extend(token, Duration::from_secs(30)).expect("extended");
+    bench.clock.advance_ms(-3_600_000);
+    bench.nothing();
+    bench.clock.advance_ms(29_999);
+    bench.nothing();
+    bench.clock.advance_ms(1);
+    assert_eq!(bench.claim().attempt, 2);
+}
+
+#[test]
 fn a_clock_that_is_set_back_does_not_lengthen_leases() {
     let bench = bench();
     bench.push(Job::bytes("x"));

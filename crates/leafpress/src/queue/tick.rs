@@ -6,7 +6,8 @@
 //!
 //! 1. What is due is done by the first claim after it, or (if there is more than
 //!    fits) by those that follow at once.
-//! 2. A lease is as long as it was when it was claimed, even if the clock is set back.
+//! 2. No lease ends later than its length from now, as it was when it was claimed or
+//!    last extended, even if the clock is set back.
 //!
 //! Must never: look at rows that are not due.
 
@@ -29,8 +30,8 @@ const EXPIRED: &str = "SELECT id FROM leafpress_job INDEXED BY leafpress_job_exp
 const KEPT_LONG_ENOUGH: &str = "SELECT id FROM leafpress_job INDEXED BY leafpress_job_purge
      WHERE queue = ?1 AND due_at_ms <= ?2 AND state IN (4, 5) ORDER BY due_at_ms LIMIT ?3";
 const LEASES_FROM_NOW: &str = "UPDATE leafpress_job
-     SET due_at_ms = ?1 + (due_at_ms - changed_at_ms), changed_at_ms = ?1
-     WHERE state = 1 AND changed_at_ms > ?1";
+     SET due_at_ms = ?1 + lease_ms, changed_at_ms = min(changed_at_ms, ?1)
+     WHERE state = 1 AND due_at_ms > ?1 + lease_ms";
 const RETRIES_FROM_NOW: &str = "UPDATE leafpress_job
      SET due_at_ms = ?1 + (due_at_ms - changed_at_ms), changed_at_ms = ?1
      WHERE state = 2 AND claims > 0 AND changed_at_ms > ?1";
