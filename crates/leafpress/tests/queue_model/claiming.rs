@@ -1,0 +1,231 @@
+//! What time and consumers do to the model's jobs: ticks, claims, rates, and
+//! clocks that are set.
+//!
+//! Stands beside `model.rs`, and is as plain. A tick goes on until nothing
+//! changes any more, so no order of its parts can matter.
+
+use super::model::{Bucket, Job, Lost, Millis, Model, Rate, Scope, State, Token};
+
+/// By how much a clock must be set back before the queue measures times anew.
+const NOTICED_MS: i64 = 1_000;
+
+/// What the queue says of a job whose time ran out before it was claimed.
+pub const EXPIRED: &str = "expired";
+/// And of one whose last consumer was not heard of again.
+pub const NOT_HEARD_OF: &str = "the lease of the last attempt ended without an answer";
+
+/// What a consumer is given.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Claimed {
+    pub token: Token,
+    pub payload: String,
+    pub attempt: u32,
+    pub attempts_max: u32,
+    pub priority: i32,
+    pub group: Option<String>,
+    pub lease_until_ms: Millis,
+}
+
+impl Model {
+    /// What is due in the queue, done.
+    fn tick(&mut self, queue: usize) {
+        let now_ms = self.now_ms;
+        if self.queues[queue].ticked_ms.replace(now_ms) == Some(now_ms) {
+            return;
+        }
+        self.look_at_clock();
+        while self.tick_once(queue) {}
+        // What was seen to be over is over, even if the clock is set back then.
+        self.keys
+            .retain(|held| held.queue != queue || held.until_ms.is_none_or(|end| end > now_ms));
+        let rules = &self.queues[queue].rules;
+        if rules.rate.is_some() || rules.group_rate.is_some() {
+            self.buckets
+                .retain(|bucket| bucket.queue != queue || bucket.full_at_us > now_ms * 1_000);
+        }
+    }
+
+    /// One change that is due, if there is one.
+    fn tick_once(&mut self, queue: usize) -> bool {
+        let now_ms = self.now_ms;
+        let is_due = |job: &&Job| job.due_at_ms.is_some_and(|due| due <= now_ms);
+        let ours: Vec<&Job> = self.jobs.iter().filter(|job| job.queue == queue).collect();
+        let in_state = |state| ours.iter().copied().filter(move |job| job.state == state);
+        // In the order in which they ended: who comes back first has its key again.
+        let ended = in_state(State::Leased).filter(is_due);
+        let first_end = ended.min_by_key(|job| (job.due_at_ms, job.id));
+        if let Some(id) = first_end.map(|job| job.id) {
+            self.lease_ended(id);
+            return true;
+        }
+        if let Some(id) = in_state(State::Delayed).find(is_due).map(|job| job.id) {
+            self.job_mut(id).expect("it was just seen").state = State::Ready;
+            return true;
+        }
+        let expired = ours.iter().copied().find(|job| {
+            job.state.is_waiting() && job.new.expires_at_ms.is_some_and(|end| end <= now_ms)
+        });
+        if let Some(id) = expired.map(|job| job.id) {
+            self.expired(id);
+            return true;
+        }
+        let ended = ours.iter().copied().filter(|job| job.state.has_ended()).find(is_due);
+        if let Some(id) = ended.map(|job| job.id) {
+            self.forget(id);
+            return true;
+        }
+        false
+    }
+
+    fn expired(&mut self, id: i64) {
+        self.job_mut(id).expect("it was just seen").error = Some(EXPIRED.to_owned());
+        self.bury(id);
+    }
+
+    fn lease_ended(&mut self, id: i64) {
+        let attempts_max = self.rules_of(id).attempts_max;
+        let now_ms = self.now_ms;
+        let job = self.job_mut(id).expect("it was just seen");
+        let token = Token { job: id, claim: job.claims };
+        if job.attempts() >= job.new.attempts_max.unwrap_or(attempts_max) {
+            self.ended.push((token, Lost::Expired));
+            let job = self.job_mut(id).expect("it was just seen");
+            job.error = Some(NOT_HEARD_OF.to_owned());
+            self.bury(id);
+            return;
+        }
+        job.state = State::Ready;
+        job.due_at_ms = Some(now_ms);
+        self.came_back(token, Lost::Expired);
+    }
+
+    /// At most `jobs_max` jobs, best first.
+    pub fn claim(&mut self, queue: usize, jobs_max: usize, lease_ms: Option<i64>) -> Vec<Claimed> {
+        self.tick(queue);
+        if self.queues[queue].is_paused {
+            return Vec::new();
+        }
+        let rules = self.queues[queue].rules.clone();
+        let lease_ms = lease_ms.unwrap_or(rules.lease_ms);
+        let mut claimed = Vec::new();
+        while claimed.len() < jobs_max {
+            let of_queue = self.jobs.iter().filter(|job| job.queue == queue);
+            let leased = of_queue.clone().filter(|job| job.state == State::Leased).count();
+            if rules.concurrency.is_some_and(|limit| leased >= limit as usize) {
+                break;
+            }
+            let ready = of_queue.filter(|job| job.state == State::Ready);
+            let best = ready.min_by_key(|job| (std::cmp::Reverse(job.new.priority), job.id));
+            let Some((id, new)) = best.map(|job| (job.id, &job.new)) else { break };
+            let group = new.group.clone();
+            if new.expires_at_ms.is_some_and(|end| end <= self.now_ms) {
+                self.expired(id);
+                continue;
+            }
+            if let Some(group) = &group {
+                let wait_us = self.wait_us(queue, Some(group), rules.group_rate);
+                if wait_us > 0 {
+                    let now_ms = self.now_ms;
+                    let job = self.job_mut(id).expect("it was just seen");
+                    job.state = State::Delayed;
+                    job.due_at_ms = Some(now_ms + (wait_us + 999) / 1_000);
+                    job.began_at_ms = now_ms;
+                    continue;
+                }
+            }
+            if self.wait_us(queue, None, rules.rate) > 0 {
+                break;
+            }
+            if let Some(group) = &group {
+                self.spend(queue, Some(group), rules.group_rate);
+            }
+            self.spend(queue, None, rules.rate);
+            claimed.push(self.lease(id, lease_ms));
+        }
+        claimed
+    }
+
+    fn lease(&mut self, id: i64, lease_ms: i64) -> Claimed {
+        let attempts_max = self.rules_of(id).attempts_max;
+        let now_ms = self.now_ms;
+        self.keys.retain(|held| held.job != id || held.scope != Scope::Waiting);
+        let job = self.job_mut(id).expect("it was just seen");
+        job.state = State::Leased;
+        job.claims += 1;
+        job.due_at_ms = Some(now_ms + lease_ms);
+        job.began_at_ms = now_ms;
+        Claimed {
+            token: Token { job: id, claim: job.claims },
+            payload: job.new.payload.clone(),
+            attempt: job.attempts(),
+            attempts_max: job.new.attempts_max.unwrap_or(attempts_max),
+            priority: job.new.priority,
+            group: job.new.group.clone(),
+            lease_until_ms: now_ms + lease_ms,
+        }
+    }
+
+    /// How long until a bucket has a job's worth again; 0 if it has now.
+    ///
+    /// The bucket holds `jobs` and gets one more each `per / jobs`, so it is known
+    /// by the moment at which it will be full: each job puts that moment off by
+    /// as much. No bucket is emptier than empty, whatever clocks were set to.
+    fn wait_us(&self, queue: usize, group: Option<&str>, rate: Option<Rate>) -> i64 {
+        let Some(rate) = rate else { return 0 };
+        let full_in_us = self.full_in_us(queue, group, rate);
+        (full_in_us + interval_us(rate) - interval_us(rate) * i64::from(rate.jobs)).max(0)
+    }
+
+    fn full_in_us(&self, queue: usize, group: Option<&str>, rate: Rate) -> i64 {
+        let is_it = |bucket: &&Bucket| bucket.queue == queue && bucket.group.as_deref() == group;
+        let full_at_us = self.buckets.iter().find(is_it).map_or(0, |bucket| bucket.full_at_us);
+        let whole_us = interval_us(rate) * i64::from(rate.jobs);
+        (full_at_us - self.now_ms * 1_000).clamp(0, whole_us)
+    }
+
+    fn spend(&mut self, queue: usize, group: Option<&str>, rate: Option<Rate>) {
+        let Some(rate) = rate else { return };
+        let full_in_us = self.full_in_us(queue, group, rate) + interval_us(rate);
+        let full_at_us = self.now_ms * 1_000 + full_in_us;
+        self.buckets.retain(|bucket| bucket.queue != queue || bucket.group.as_deref() != group);
+        let group = group.map(str::to_owned);
+        self.buckets.push(Bucket { queue, group, full_at_us });
+    }
+
+    /// Another process goes on, and does not know what the clock showed before.
+    pub fn reopen(&mut self) {
+        self.clock_was_set_back();
+        for queue in &mut self.queues {
+            queue.ticked_ms = None;
+        }
+    }
+
+    /// Whoever looks at what is due looks at the clock first. One that was set
+    /// back by a second or less is not noticed.
+    fn look_at_clock(&mut self) {
+        if self.now_ms < self.latest_ms - NOTICED_MS {
+            self.clock_was_set_back();
+        }
+        self.latest_ms = self.latest_ms.max(self.now_ms);
+    }
+
+    /// The clock was set back: what began in the future begins now.
+    pub fn clock_was_set_back(&mut self) {
+        let now_ms = self.now_ms;
+        self.latest_ms = now_ms;
+        for job in &mut self.jobs {
+            // A moment on the calendar that somebody asked for stays.
+            let is_retry = job.state == State::Delayed && job.claims > 0;
+            let is_measured = job.state == State::Leased || is_retry;
+            if is_measured && job.began_at_ms > now_ms {
+                let wait_ms = job.due_at_ms.map_or(0, |due| due - job.began_at_ms);
+                job.due_at_ms = Some(now_ms + wait_ms);
+                job.began_at_ms = now_ms;
+            }
+        }
+    }
+}
+
+fn interval_us(rate: Rate) -> i64 {
+    rate.per_ms * 1_000 / i64::from(rate.jobs)
+}
