@@ -13,10 +13,12 @@ use super::key::{self, Key};
 use super::stats::{self, Event};
 use crate::error::Result;
 
+/// It has the length of a lease already, so that a claim need not make the row
+/// longer: SQLite then writes over what has changed and leaves the payload alone.
 const INSERT: &str = "INSERT INTO leafpress_job(queue, state, priority, due_at_ms, changed_at_ms,
          pushed_at_ms, claims, releases, attempts_max, expires_at_ms, ordering_group, unique_key,
-         unique_scope, unique_until_ms, correlation_id, metadata, payload)
-     VALUES (?1, ?2, ?3, ?4, ?5, ?5, 0, 0, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)";
+         unique_scope, unique_until_ms, correlation_id, metadata, payload, lease_ms)
+     VALUES (?1, ?2, ?3, ?4, ?5, ?5, 0, 0, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)";
 
 impl rusqlite::ToSql for Payload {
     fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
@@ -75,6 +77,7 @@ pub(super) fn insert(work: &Work<'_>, queue: &QueueRow, job: &Job) -> Result<Pus
             job.correlation_id,
             job.metadata,
             job.payload,
+            to_ms(queue.settings.lease),
         ])
         .map_err(|source| work.failed(source))?;
     let id = work.connection.last_insert_rowid();
