@@ -10,6 +10,7 @@
 //! Must never: keep anything of a transaction that was rolled back.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use rusqlite::{CachedStatement, Connection, OptionalExtension};
@@ -37,6 +38,7 @@ pub(super) struct Hub {
     vfs: Option<String>,
     clock: OnceLock<Clock>,
     watch: OnceLock<ClockWatch>,
+    went_back: AtomicBool,
     bells: OnceLock<Arc<Bells>>,
     tally: Tally,
     session: Mutex<Session>,
@@ -60,6 +62,7 @@ impl Hub {
             vfs: vfs.map(str::to_owned),
             clock: OnceLock::new(),
             watch: OnceLock::new(),
+            went_back: AtomicBool::new(false),
             bells: OnceLock::new(),
             tally: Tally::default(),
             session: Mutex::default(),
@@ -90,9 +93,19 @@ impl Hub {
         &self.tally
     }
 
-    /// Whether the wall clock was set back since the last time.
-    pub(super) fn clock_went_back(&self, now_ms: i64) -> bool {
-        self.watch.get_or_init(|| ClockWatch::new(self.clock())).went_back(now_ms)
+    /// The time. Every operation looks, so that none stamps a time of a clock that is
+    /// ahead which nobody compares with what the clock shows later.
+    fn now_ms(&self) -> i64 {
+        let now_ms = self.clock().now_ms();
+        if self.watch.get_or_init(|| ClockWatch::new(self.clock())).went_back(now_ms) {
+            self.went_back.store(true, Ordering::Relaxed);
+        }
+        now_ms
+    }
+
+    /// Whether the wall clock was set back since the last time that this was asked.
+    pub(super) fn clock_went_back(&self) -> bool {
+        self.went_back.swap(false, Ordering::Relaxed)
     }
 
     /// Whether this queue's tick is still to come in this millisecond.
@@ -165,7 +178,7 @@ pub(super) struct Work<'c> {
 impl<'c> Work<'c> {
     /// An operation of the writer that `hub` goes with.
     pub(super) fn new(connection: &'c Connection, hub: &'c Hub) -> Self {
-        Self { connection, hub: Some(hub), now_ms: hub.clock().now_ms() }
+        Self { connection, hub: Some(hub), now_ms: hub.now_ms() }
     }
 
     /// An operation inside a transaction on a connection of the application's own.

@@ -174,9 +174,6 @@ impl QueueBuilder {
             if let Some(change) = &mut change {
                 configure(&work, id, change)?;
             }
-            // From here on the clock is watched, or one that is set back before the
-            // first claim would not be noticed.
-            inner.clock_went_back(work.now_ms);
             tick::measure_from_now(&work)?;
             Ok(id)
         })?;

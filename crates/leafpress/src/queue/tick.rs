@@ -45,7 +45,7 @@ pub(super) fn tick(work: &Work<'_>, queue: &QueueRow) -> Result<()> {
         if !hub.tick_is_due(queue.id, work.now_ms) {
             return Ok(());
         }
-        if hub.clock_went_back(work.now_ms) {
+        if hub.clock_went_back() {
             measure_from_now(work)?;
         }
     }
