@@ -31,9 +31,9 @@ use heir::Heritage;
 
 /// Of 1,000 images that `make crash` asks for: so many for each test.
 const SHARE: u64 = 60;
-const IMAGES: u64 = 8_000;
+const IMAGES: u64 = 7_000;
 /// Of each run so many crashes are handed to heirs.
-const HEIRS: u64 = 6;
+const HEIRS: u64 = 8;
 
 /// All that is there, if it keeps the rules.
 fn content(connection: &Connection) -> rusqlite::Result<Digest> {

@@ -2,8 +2,8 @@
 //! one writer, whose every answer is a [`Fact`].
 //!
 //! Groups, unique keys of each scope, delays, ends of time, priorities, dead
-//! letters, rows of the application's written with a job, transactions that are
-//! undone, settings that change. The clock is set by hand: it goes on with each
+//! letters, queue transactions, rows of the application's written with a job,
+//! transactions that are undone, settings that change. The clock is set by hand: it goes on with each
 //! call, by seconds, so that leases end and delays are over, and at times it
 //! jumps.
 //!
@@ -23,9 +23,9 @@ use super::queue_history::{Fact, Facts};
 use super::random::Random;
 
 /// Threads that call.
-const CALLERS: u64 = 4;
+const CALLERS: u64 = 3;
 /// Turns of each in a round; a turn is one call or a few.
-const TURNS: u64 = 5;
+const TURNS: u64 = 4;
 /// Between them all callers rest.
 const ROUNDS: u64 = 3;
 /// The queues: in one jobs of a group follow each other and done ones are
@@ -134,6 +134,7 @@ impl Callers<'_> {
                 0..=3 => self.push(number, random)?,
                 4 => self.push_with_row(caller as i64 * ROWS_EACH + number, random)?,
                 5 if random.percent(20) => self.configure(number)?,
+                6 => self.move_on(number, random)?,
                 _ => held.extend(self.claim(random)?),
             }
             let settled = if turn + 1 == TURNS { held.len() } else { random.below(held.len() + 1) };
@@ -206,6 +207,33 @@ impl Callers<'_> {
         Ok(())
     }
 
+    /// Claims and pushes that are one commit, or nothing.
+    fn move_on(&self, number: i64, random: &mut Random) -> Result<()> {
+        let mut transaction = self.queue(random).begin(LEASE_MAX)?;
+        let claims = match transaction.claim_many(2) {
+            Err(error) if is_too_late(&error) => return Ok(()),
+            claims => claims?,
+        };
+        for claim in &claims {
+            self.told(Fact::Claimed(claim.token.job, claim.token.claim));
+            transaction.push_to(self.queue(random), job(number, random))?;
+        }
+        self.pass_time(random);
+        if random.percent(20) {
+            transaction.rollback()?;
+            return Ok(());
+        }
+        match transaction.commit() {
+            Ok(committed) => {
+                claims.iter().for_each(|claim| self.told(Fact::Acked(claim.token.job)));
+                committed.pushed.iter().for_each(|pushed| self.told(Fact::Pushed(pushed.id)));
+            }
+            Err(error) if is_too_late(&error) => {}
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
     fn configure(&self, number: i64) -> Result<()> {
         let attempts_max = u32::try_from(10 + number).unwrap_or(u32::MAX);
         let settings = self.queues[0].configure(move |settings| {
@@ -260,11 +288,15 @@ impl Callers<'_> {
         };
         match answer {
             Ok(fact) => self.told(fact),
-            Err(error) if matches!(error.kind(), ErrorKind::LeaseLost { .. }) => {}
+            Err(error) if is_too_late(&error) => {}
             Err(error) => return Err(error),
         }
         Ok(())
     }
+}
+
+fn is_too_late(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::LeaseLost { .. } | ErrorKind::TransactionExpired { .. })
 }
 
 fn job(number: i64, random: &mut Random) -> Job {

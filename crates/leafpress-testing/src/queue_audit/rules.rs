@@ -105,3 +105,53 @@ pub fn broken_rules(connection: &Connection) -> rusqlite::Result<Vec<String>> {
     }
     Ok(broken)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use leafpress::queue::{Job, Queue, UniqueFor};
+    use leafpress::writer::Writer;
+
+    use super::*;
+
+    /// For each rule, in their order, what breaks it in the database below.
+    const BREAKS: [&str; 11] = [
+        "UPDATE leafpress_job SET state = 7 WHERE id = 3",
+        "UPDATE leafpress_job SET due_at_ms = NULL WHERE id = 1",
+        "UPDATE sqlite_sequence SET seq = 1 WHERE name = 'leafpress_job'",
+        "UPDATE leafpress_job SET state = 0 WHERE id = 2",
+        "UPDATE leafpress_job SET state = 4 WHERE id = 1",
+        "UPDATE leafpress_job SET id = 9 WHERE id = 1",
+        "UPDATE leafpress_key SET job = 2",
+        "DELETE FROM leafpress_key",
+        "UPDATE leafpress_job SET releases = 5 WHERE id = 1",
+        "UPDATE leafpress_job SET claims = 2 WHERE id = 1",
+        "INSERT INTO leafpress_attempt (job, claim, claimed_at_ms, ended_at_ms, outcome)
+             VALUES (77, 1, 0, 0, 'expired')",
+    ];
+
+    #[test]
+    fn each_rule_is_noticed_when_it_is_broken() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.db");
+        let writer = Writer::builder(&path).open().unwrap();
+        let queue = Queue::open(&writer, "mail").unwrap();
+        let of_group = || Job::bytes("x").group("group");
+        let time = Duration::from_secs(3600);
+        let unique = Job::bytes("x").unique("key", UniqueFor::WaitingOrRunning).delay(time);
+        queue.push_many([of_group(), of_group(), unique]).unwrap();
+        assert_eq!(queue.claim().unwrap().unwrap().id, 1);
+        drop(queue);
+        writer.close().unwrap();
+        let connection = Connection::open(&path).unwrap();
+        assert_eq!(broken_rules(&connection).unwrap(), Vec::<String>::new());
+        assert_eq!(BREAKS.len(), RULES.len());
+        for (sql, rule) in BREAKS.iter().zip(RULES) {
+            connection.execute_batch(&format!("BEGIN; {sql}")).unwrap();
+            let broken = broken_rules(&connection).unwrap();
+            assert!(broken.iter().any(|broken| broken.contains(rule.says)), "{sql}: {broken:?}");
+            connection.execute_batch("ROLLBACK").unwrap();
+        }
+    }
+}

@@ -199,6 +199,10 @@ impl Work {
     fn consume(&self, mut random: Random) {
         while !self.is_over.load(Ordering::SeqCst) {
             let queue = &self.queues[random.below(2)];
+            if random.percent(15) {
+                self.move_on(queue, &mut random);
+                continue;
+            }
             let options = ClaimOptions::new()
                 .jobs_max(random.choose(&[1, 1, 2, 8]))
                 .wait(Duration::from_millis(20))
@@ -212,6 +216,37 @@ impl Work {
                 self.ack_all(queue, &claims);
             } else {
                 claims.iter().for_each(|claim| self.settle(queue, claim, &mut random));
+            }
+        }
+    }
+
+    /// Claims and what follows them, as one queue transaction.
+    fn move_on(&self, queue: &Queue, random: &mut Random) {
+        let mut transaction = queue.begin(LEASE).unwrap();
+        let claims = match transaction.claim_many(random.choose(&[1, 3])) {
+            Err(error) => return assert_eq!(why_lost(&error), "TransactionExpired"),
+            Ok(claims) if claims.is_empty() => return,
+            Ok(claims) => claims,
+        };
+        self.journal.claimed(&claims);
+        let tokens: Vec<_> = claims.iter().map(|claim| claim.token).collect();
+        let numbers =
+            claims.iter().map(|claim| super::journal::number_in(claim.payload.as_bytes()));
+        let numbers: Vec<_> = numbers.collect();
+        if numbers.iter().any(|number| plan::is_poison(*number) || plan::is_follow_up(*number)) {
+            self.journal.asks_to_settle(How::Release, &tokens);
+            return transaction.rollback().unwrap();
+        }
+        for number in numbers {
+            let follow_up = plan::job(plan::follow_up(number));
+            transaction.push_to(&self.queues[random.below(2)], follow_up).unwrap();
+        }
+        self.journal.asks_to_settle(How::Move, &tokens);
+        match transaction.commit() {
+            Ok(_) => tokens.into_iter().for_each(|token| self.journal.settled(How::Move, token)),
+            Err(error) => {
+                let why = why_lost(&error);
+                tokens.into_iter().for_each(|token| self.journal.refused(How::Move, token, &why));
             }
         }
     }
@@ -255,6 +290,7 @@ impl Work {
             How::Nack => queue.nack(token, nack(random)).map(drop),
             How::Fail => queue.fail(token, "cannot be done"),
             How::Release => queue.release(token),
+            How::Move => unreachable!("by a queue transaction only"),
         };
         self.note(how, token, answer);
     }
@@ -284,6 +320,7 @@ fn nack(random: &mut Random) -> Nack {
 fn why_lost(error: &Error) -> String {
     match error.kind() {
         ErrorKind::LeaseLost { why, .. } => format!("{why:?}"),
+        ErrorKind::TransactionExpired { .. } => "TransactionExpired".to_owned(),
         _ => panic!("{error}"),
     }
 }

@@ -28,6 +28,8 @@ pub enum How {
     Nack,
     Fail,
     Release,
+    /// Acknowledged by a queue transaction, which pushes what follows it.
+    Move,
 }
 
 impl How {
@@ -37,11 +39,12 @@ impl How {
             Self::Nack => 'n',
             Self::Fail => 'f',
             Self::Release => 'r',
+            Self::Move => 'm',
         }
     }
 
     fn of(letter: &str) -> Self {
-        [Self::Ack, Self::Nack, Self::Fail, Self::Release]
+        [Self::Ack, Self::Nack, Self::Fail, Self::Release, Self::Move]
             .into_iter()
             .find(|how| letter.chars().eq([how.letter()]))
             .unwrap_or_else(|| panic!("{letter:?} is no way to settle"))

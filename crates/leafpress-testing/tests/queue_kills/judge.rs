@@ -6,6 +6,8 @@
 //! 3. Every push that was answered is there: the job was pushed under that id,
 //!    or another one holds its key. Nothing is there that nobody pushed, and no
 //!    push twice.
+//!    What follows a job is there once, and exactly if a queue transaction has
+//!    acknowledged that job.
 //! 4. A row of the application's is there exactly if its job is.
 //! 5. A claim is answered once, to one caller, with the job's own payload.
 //! 6. What was answered as settled was settled so, by that claim; what was
@@ -75,6 +77,7 @@ struct Answers {
     undone: HashSet<u64>,
     claimed: HashMap<Token, u64>,
     asked_to_ack: HashSet<Token>,
+    asked_to_move: HashMap<Token, u64>,
     settled: HashMap<Token, How>,
     refused: Vec<(How, Token)>,
 }
@@ -102,9 +105,11 @@ impl Answers {
                 assert_eq!(before, None, "{token:?} was given to two callers");
             }
             Line::AsksToSettle(how, token) => {
-                assert!(self.claimed.contains_key(&token));
-                if how == How::Ack {
-                    self.asked_to_ack.insert(token);
+                let number = self.claimed[&token];
+                match how {
+                    How::Ack => drop(self.asked_to_ack.insert(token)),
+                    How::Move => drop(self.asked_to_move.insert(token, number)),
+                    How::Nack | How::Fail | How::Release => {}
                 }
             }
             Line::Settled(how, token) => {
@@ -147,6 +152,7 @@ pub fn judge(path: &Path, journals: &[PathBuf]) -> Counts {
         .collect();
     assert_eq!(pushes.len() as u64, replay.pushed, "a job was pushed twice");
     judge_pushes(&answers, &pushes, &trail);
+    judge_follow_ups(&answers, &pushes, &replay);
     judge_rows(&stock, &pushes);
     judge_claims(&answers, &trail, &replay);
     let jobs: BTreeSet<i64> = trail.iter().map(|change| change.job).collect();
@@ -192,11 +198,25 @@ fn judge_pushes(answers: &Answers, pushes: &BTreeMap<u64, &Change>, trail: &[Cha
         let holders = keys[id].as_ref().map(|(key, _)| key.clone());
         assert!(*is_new || key.is_some() && key == holders, "{number} was refused for {id}");
     }
-    for number in pushes.keys() {
+    for number in pushes.keys().filter(|number| !plan::is_follow_up(**number)) {
         assert!(answers.asked.contains(number), "nobody pushed {number}");
         assert!(!plan::is_undone(*number), "{number} was pushed in what was undone");
     }
     assert!(answers.undone.iter().all(|number| plan::is_undone(*number)));
+}
+
+/// Rule 3, of what queue transactions have pushed.
+fn judge_follow_ups(answers: &Answers, pushes: &BTreeMap<u64, &Change>, replay: &Replay) {
+    let moved: BTreeSet<u64> = replay
+        .acked
+        .iter()
+        .filter_map(|token| answers.asked_to_move.get(token))
+        .map(|number| plan::follow_up(*number))
+        .collect();
+    let there = pushes.keys().filter(|number| plan::is_follow_up(**number)).copied();
+    let there: BTreeSet<u64> = there.collect();
+    let wrong: Vec<_> = there.symmetric_difference(&moved).copied().map(plan::followed).collect();
+    assert!(wrong.is_empty(), "moved in part: {wrong:?}");
 }
 
 /// Rule 4.
@@ -227,14 +247,16 @@ fn judge_claims(answers: &Answers, trail: &[Change], replay: &Replay) {
     let acked: HashSet<Token> = replay.acked.iter().copied().collect();
     assert_eq!(acked.len(), replay.acked.len());
     for token in &acked {
-        assert!(answers.asked_to_ack.contains(token), "nobody acknowledged {token:?}");
+        let is_asked = answers.asked_to_ack.contains(token);
+        let is_moved = answers.asked_to_move.contains_key(token);
+        assert!(is_asked || is_moved, "nobody acknowledged {token:?}");
         assert!(!plan::is_poison(claims[token]));
     }
     let ends = ends(trail);
     for (token, how) in &answers.settled {
         let end = ends.get(token).unwrap_or_else(|| panic!("{how:?} of {token:?} is lost"));
         let is_so = match how {
-            How::Ack => acked.contains(token),
+            How::Ack | How::Move => acked.contains(token),
             How::Nack => matches!(end.is, Some(JobState::Delayed | JobState::Dead)),
             How::Fail => end.is == Some(JobState::Dead),
             How::Release => end.is == Some(JobState::Ready),
@@ -242,7 +264,8 @@ fn judge_claims(answers: &Answers, trail: &[Change], replay: &Replay) {
         assert!(is_so, "{how:?} of {token:?} was answered, and it ended so: {end:?}");
     }
     for (how, token) in &answers.refused {
-        assert!(*how != How::Ack || !acked.contains(token), "{token:?} was refused and is done");
+        let is_ack = matches!(how, How::Ack | How::Move);
+        assert!(!is_ack || !acked.contains(token), "{token:?} was refused and is done");
     }
 }
 

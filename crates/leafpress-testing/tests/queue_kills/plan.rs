@@ -47,7 +47,7 @@ pub fn limits(queue: usize) -> Limits {
 
 /// A row of the application's is written with it.
 pub fn has_row(number: u64) -> bool {
-    number % 3 == 0
+    number % 3 == 0 && !is_follow_up(number)
 }
 
 /// Whether the application changes its mind at the end of the transaction.
@@ -57,11 +57,34 @@ pub fn is_undone(number: u64) -> bool {
 
 /// Nobody can do it: it ends as a dead letter.
 pub fn is_poison(number: u64) -> bool {
-    number % 97 == 5
+    number % 97 == 5 && !is_follow_up(number)
+}
+
+/// Numbers of what is pushed, and of what follows it, are half of a process's share.
+const FOLLOW_UP: u64 = 5_000_000;
+
+/// Whether that was pushed by the queue transaction that acknowledged another one.
+pub fn is_follow_up(number: u64) -> bool {
+    number / FOLLOW_UP % 2 == 1
+}
+
+/// The number of what follows that one.
+pub fn follow_up(number: u64) -> u64 {
+    number + FOLLOW_UP
+}
+
+/// The number of what that one follows.
+pub fn followed(number: u64) -> u64 {
+    number - FOLLOW_UP
 }
 
 /// The job of that number.
 pub fn job(number: u64) -> Job {
+    if is_follow_up(number) {
+        let digits = format!("{number:0width$}", width = DIGITS);
+        let job = Job::bytes(digits.clone().into_bytes()).correlation_id(digits);
+        return job.group(format!("follow-up-{}", number % 11));
+    }
     let digits = format!("{number:0width$}", width = DIGITS);
     let filling = "x".repeat([0, 10, 60, 300, 2000][(number % 23 % 5) as usize]);
     let mut job = if number % 2 == 0 {
@@ -91,5 +114,5 @@ pub fn job(number: u64) -> Job {
 
 /// Its unique key.
 pub fn key(number: u64) -> Option<String> {
-    (number % 6 == 1).then(|| format!("key-{}", number / 6 % 25))
+    (number % 6 == 1 && !is_follow_up(number)).then(|| format!("key-{}", number / 6 % 25))
 }
