@@ -41,7 +41,6 @@ impl Door {
 pub(super) struct Ringer;
 
 impl Ringer {
-    #[expect(clippy::needless_pass_by_value, reason = "as on Unix")]
     pub(super) fn new(_: Option<Place>) -> Self {
         Self
     }

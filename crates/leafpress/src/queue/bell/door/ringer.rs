@@ -248,3 +248,29 @@ fn refuse_what_is_no_socket(mode: rustix::fs::RawMode) -> io::Result<()> {
     }
     Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no socket"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_of_change_is_not_trusted_at_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let database = folder.path().join("app.db");
+        std::fs::write(&database, "").unwrap();
+        std::fs::create_dir(folder.path().join("app.db-bells")).unwrap();
+        let place = Place::of(&database).unwrap();
+        let change = Change { device: 1, inode: 2, seconds: 3, nanoseconds: 4 };
+        let mut doors = Doors::default();
+        doors.refresh(&place, change).unwrap();
+        assert!(!doors.listing.as_ref().unwrap().is_settled);
+        doors.refresh(&place, change).unwrap();
+        assert_eq!(doors.listings, 2);
+        // Another folder, or the same after another change.
+        for change in [Change { inode: 5, ..change }, Change { nanoseconds: 0, ..change }] {
+            doors.refresh(&place, change).unwrap();
+            assert!(!doors.listing.as_ref().unwrap().is_settled);
+        }
+        assert_eq!(doors.listings, 4);
+    }
+}

@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use super::super::door::{Door, Place, Ringer};
 use super::super::message::{self, Message};
-use super::{Bells, Ground, NO_LOOKS, Pace, Woken, names, patience, until, wait_beside};
+use super::{Bells, Ground, NO_LOOKS, Pace, Woken, names, patience, settle, until, wait_beside};
+use crate::writer::lock;
 
 fn message(queue: &str, jobs: u32) -> Message {
     Message { queue_hash: message::hash(queue), jobs }
@@ -151,6 +152,7 @@ fn a_folder_that_somebody_removes_is_made_again() {
     fs::rename(ground.doors_folder(), ground.folder.path().join("away")).unwrap();
     fs::create_dir(ground.doors_folder()).unwrap();
     until("there is another door", || ground.doors().len() == 1 && ground.doors() != before);
+    assert_eq!(waiter.wait(None, patience()), Woken::Look);
     assert_eq!(names(&ground.folder.path().join("away")).len(), 0);
     bells.close();
     assert!(!ground.doors_folder().exists());
@@ -199,6 +201,35 @@ fn a_full_door_says_so() {
     assert_eq!(messages, [message("b", 3)]);
 }
 
+/// What was lost may have been for any queue.
+#[test]
+fn who_could_not_be_rung_because_the_door_was_full_is_woken() {
+    let ground = Ground::new();
+    let (bells, other) = (ground.bells(), ground.bells());
+    let waiting = wait_beside(other.waiter("b").unwrap(), None);
+    {
+        // Nobody reads meanwhile, but for the first that come.
+        let _held = lock(&other.shared.state);
+        for _ in 0..10_000 {
+            bells.ring("a", 1);
+        }
+        bells.ring("b", 1);
+    }
+    assert_eq!(waiting.join().unwrap(), Woken::Look);
+}
+
+#[test]
+fn a_thread_that_has_stopped_listening_listens_again() {
+    let ground = Ground::new();
+    let (bells, other) = (ground.bells(), ground.bells());
+    drop(other.waiter("a").unwrap());
+    until("it does not listen", || {
+        bells.ring("a", 1);
+        lock(&other.shared.state).listener.as_ref().is_none_or(|listener| listener.is_deaf)
+    });
+    assert_rings(&bells, &other);
+}
+
 #[test]
 fn the_folder_is_listed_only_when_it_has_changed() {
     let ground = Ground::new();
@@ -206,11 +237,7 @@ fn the_folder_is_listed_only_when_it_has_changed() {
     ringer.ring(|| message("a", 1));
     assert_eq!(ringer.listings(), 0, "nobody waits");
     let first = Door::open(&Place::of(&ground.database()).unwrap()).unwrap();
-    until("the listing is trusted", || {
-        let before = ringer.listings();
-        ringer.ring(|| message("a", 1));
-        ringer.listings() == before
-    });
+    settle(&ringer);
     let settled = ringer.listings();
     for _ in 0..1000 {
         ringer.ring(|| message("a", 1));

@@ -112,3 +112,13 @@ fn wait_beside(mut waiter: Waiter, due_ms: Option<i64>) -> std::thread::JoinHand
         woken
     })
 }
+
+/// Rings until what is known of the folder is trusted.
+#[cfg(unix)]
+fn settle(ringer: &super::door::Ringer) {
+    until("the listing is trusted", || {
+        let before = ringer.listings();
+        ringer.ring(|| super::Message { queue_hash: 0, jobs: 1 });
+        ringer.listings() == before
+    });
+}

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use rusqlite::Connection;
 
 use super::super::{Bells, Woken};
-use super::{Ground, NO_LOOKS, until};
+use super::{Ground, NO_LOOKS, settle, until};
 
 const DATABASE: &str = "LEAFPRESS_BELL_TEST_DATABASE";
 const QUEUE: &str = "Warteschlange \u{1f514}\0\n";
@@ -117,6 +117,7 @@ fn a_killed_process_leaves_a_socket_that_the_next_ring_removes() {
     let mut second = Consumer::start(&ground);
     bells.ring(QUEUE, 1);
     assert_eq!(ground.doors().len(), 2);
+    settle(&bells.ringer);
     drop(first);
     assert_eq!(ground.doors().len(), 2, "nobody has noticed");
     let id = push(&connection);
@@ -126,6 +127,7 @@ fn a_killed_process_leaves_a_socket_that_the_next_ring_removes() {
         bells.ring(QUEUE, 1);
         ground.doors().len() == 1
     });
+    settle(&bells.ringer);
     drop(second);
     until("the folder is gone", || {
         bells.ring(QUEUE, 1);

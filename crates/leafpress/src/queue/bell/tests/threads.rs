@@ -1,11 +1,13 @@
 //! Waiting in one process: bells, due times, deadlines, the end.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 
+use super::super::{LOOK_EVERY, LOOK_EVERY_DEAF};
 use super::{Ground, Woken, has_thread, patience, until, wait_beside, wakes};
+use crate::writer::lock;
 
 #[test]
 fn a_bell_between_look_and_wait_is_heard() {
@@ -98,6 +100,20 @@ fn what_is_due_wakes_only_one_that_finds_nothing() {
 }
 
 #[test]
+fn the_thread_is_told_of_what_is_due_before_it_wakes() {
+    let ground = Ground::new();
+    let bells = ground.bells();
+    let mut waiter = bells.waiter("a").unwrap();
+    let wakes_within = |time: Duration| {
+        let state = lock(&bells.shared.state);
+        state.listener.as_ref().unwrap().wakes_at <= Instant::now() + time
+    };
+    until("it sleeps for long", || !wakes_within(Duration::from_millis(500)));
+    assert_eq!(waiter.wait(Some(1050), Some(Instant::now())), Woken::TimedOut);
+    assert!(wakes_within(Duration::from_millis(50)));
+}
+
+#[test]
 fn a_clock_that_jumps_back_only_delays() {
     let ground = Ground::new();
     let bells = ground.bells();
@@ -179,18 +195,27 @@ fn an_idle_consumer_sleeps() {
     let ground = Ground::new();
     let bells = ground.usual_bells();
     let begun = Instant::now();
-    let waiting: Vec<_> = (0..16)
-        .map(|number| {
-            wait_beside(bells.waiter(&format!("queue {}", number % 3)).unwrap(), Some(9_000_000))
-        })
-        .collect();
-    std::thread::sleep(Duration::from_millis(2500));
-    let woken = wakes(&bells);
-    // Once a second, and once or twice to hear what is due.
-    let allowed = begun.elapsed().as_secs() + 3;
-    assert!(woken <= allowed, "{woken} wake-ups, allowed {allowed}");
-    bells.close();
-    drop(waiting);
+    let looks = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        for number in 0..16 {
+            let (bells, looks) = (&bells, &looks);
+            let mut waiter = bells.waiter(["a", "b", "c"][number % 3]).unwrap();
+            scope.spawn(move || {
+                while waiter.wait(Some(9_000_000), patience()) == Woken::Look {
+                    looks.fetch_add(1, Ordering::SeqCst);
+                }
+            });
+        }
+        std::thread::sleep(Duration::from_millis(2500));
+        let woken = wakes(&bells);
+        bells.close();
+        let every = if cfg!(unix) { LOOK_EVERY } else { LOOK_EVERY_DEAF };
+        // And once or twice to hear of what is due.
+        let allowed = begun.elapsed().div_duration_f64(every) as u64 + 3;
+        assert!(woken <= allowed, "{woken} wake-ups, allowed {allowed}");
+    });
+    // One of each queue, when the database was seen for the first time.
+    assert!(looks.load(Ordering::SeqCst) <= 3, "{looks:?}");
 }
 
 #[test]
