@@ -29,9 +29,9 @@ const RETRY: &str = "UPDATE leafpress_job SET state = ?2, due_at_ms = ?3, change
          releases = claims, expires_at_ms = CASE WHEN expires_at_ms > ?3 THEN expires_at_ms END
      WHERE id = ?1";
 const DEAD: &str = "SELECT id FROM leafpress_job INDEXED BY leafpress_job_ended
-     WHERE queue = ?1 AND state = 5 AND id > ?2 ORDER BY id LIMIT ?3";
+     WHERE queue = ?1 AND state = 5 AND state IN (4, 5) AND id > ?2 ORDER BY id LIMIT ?3";
 const DONE: &str = "SELECT id FROM leafpress_job INDEXED BY leafpress_job_ended
-     WHERE queue = ?1 AND state = 4 AND id > ?2 ORDER BY id LIMIT ?3";
+     WHERE queue = ?1 AND state = 4 AND state IN (4, 5) AND id > ?2 ORDER BY id LIMIT ?3";
 const READY: &str = "SELECT id FROM leafpress_job INDEXED BY leafpress_job_ready
      WHERE queue = ?1 AND state = 0 LIMIT ?2";
 const LEASED: &str = "SELECT id FROM leafpress_job INDEXED BY leafpress_job_leased
@@ -381,7 +381,8 @@ fn execute(work: &Work<'_>, sql: &'static str, parameters: impl Params) -> Resul
     work.sql(sql)?.execute(parameters).map_err(|source| work.failed(source))
 }
 
-/// The statements of this file that may meet many jobs.
+/// The statements of this file that may meet many jobs, for tests of their plans.
+#[cfg(test)]
 pub(super) const STATEMENTS: [(&str, &str); 10] = [
     ("retry a dead letter", RETRY),
     ("dead letters", DEAD),
@@ -394,3 +395,6 @@ pub(super) const STATEMENTS: [(&str, &str); 10] = [
     ("drop some keys", DROP_KEYS),
     ("drop some buckets", DROP_RATES),
 ];
+
+#[cfg(test)]
+mod tests;

@@ -8,7 +8,7 @@
 //!
 //! 1. It walks on through the table from where the last page ended. If it is to
 //!    show many of the jobs, the page is full soon.
-//! 2. After [`WALK_MAX`] jobs that are mostly not to be shown, these are few, or
+//! 2. After [`BOUNDS`]`.walk_max` jobs that are mostly not to be shown, these are few, or
 //!    far away: it looks them up by the index of their state.
 //!
 //! Must never: read the payloads of jobs that are not to be shown.
@@ -23,8 +23,17 @@ use crate::error::{Error, Result};
 use crate::profile::Locking;
 use crate::writer::Writer;
 
-/// Jobs that a list looks at before it asks the indexes: some milliseconds.
-const WALK_MAX: usize = 20_000;
+/// How far a list goes one way before it takes the other.
+#[derive(Clone, Copy)]
+struct Bounds {
+    /// Jobs that it looks at before it asks the indexes: some milliseconds.
+    walk_max: usize,
+    /// Priorities for which ready jobs are looked up one priority after the other.
+    /// With more of them all ready jobs are sorted.
+    priorities_max: usize,
+}
+
+const BOUNDS: Bounds = Bounds { walk_max: 20_000, priorities_max: 100 };
 
 /// Columns as [`JobInfo::from_row`] reads them; then come the result and the payload.
 macro_rules! job_query {
@@ -55,10 +64,6 @@ const FIRST_PRIORITIES: &str = "WITH RECURSIVE step(priority) AS (
                  WHERE queue = ?1 AND state = 0 AND priority < step.priority)
          FROM step WHERE step.priority IS NOT NULL LIMIT ?2)
      SELECT priority FROM step WHERE priority IS NOT NULL";
-
-/// Priorities for which ready jobs are looked up one priority after the other. With
-/// more of them all ready jobs are sorted.
-const PRIORITIES_MAX: usize = 100;
 
 /// A statement that finds ids in the order of pushes: so many (?3) onwards from one
 /// (?2), or backwards.
@@ -101,8 +106,11 @@ const DELAYED: Ordered =
     ordered!("INDEXED BY leafpress_job_delayed WHERE queue = ?1 AND state = 2");
 const BLOCKED: Ordered =
     ordered!("INDEXED BY leafpress_job_blocked WHERE queue = ?1 AND state = 3");
-const DONE: Ordered = ordered!("INDEXED BY leafpress_job_ended WHERE queue = ?1 AND state = 4");
-const DEAD: Ordered = ordered!("INDEXED BY leafpress_job_ended WHERE queue = ?1 AND state = 5");
+// SQLite takes a partial index only if the query repeats what the index says.
+const DONE: Ordered =
+    ordered!("INDEXED BY leafpress_job_ended WHERE queue = ?1 AND state = 4 AND state IN (4, 5)");
+const DEAD: Ordered =
+    ordered!("INDEXED BY leafpress_job_ended WHERE queue = ?1 AND state = 5 AND state IN (4, 5)");
 const OPEN_IN_GROUP: Ordered = ordered!(
     "INDEXED BY leafpress_job_open WHERE queue = ?1 AND ordering_group = ?4
          AND state IN (0, 1, 2) AND state = ?5"
@@ -111,10 +119,12 @@ const BLOCKED_IN_GROUP: Ordered = ordered!(
     "INDEXED BY leafpress_job_blocked WHERE queue = ?1 AND state = 3 AND ordering_group = ?4"
 );
 const DONE_IN_GROUP: Ordered = ordered!(
-    "INDEXED BY leafpress_job_ended WHERE queue = ?1 AND state = 4 AND ordering_group = ?4"
+    "INDEXED BY leafpress_job_ended WHERE queue = ?1 AND state = 4 AND state IN (4, 5)
+         AND ordering_group = ?4"
 );
 const DEAD_IN_GROUP: Ordered = ordered!(
-    "INDEXED BY leafpress_job_ended WHERE queue = ?1 AND state = 5 AND ordering_group = ?4"
+    "INDEXED BY leafpress_job_ended WHERE queue = ?1 AND state = 5 AND state IN (4, 5)
+         AND ordering_group = ?4"
 );
 
 /// A job as it stands in the database.
@@ -373,7 +383,7 @@ impl Queue {
     /// A page of jobs, in the order of pushes.
     ///
     /// It takes some milliseconds, whatever the queue holds, with three exceptions
-    /// that look at an index entry for each job of a state (0.1 s for a million):
+    /// that look at an index entry for each job of a state (0.2 s for a million):
     /// delayed or blocked jobs behind many others; ready ones of more than 100
     /// different priorities behind many others; done or dead ones of one group.
     ///
@@ -382,7 +392,7 @@ impl Queue {
     pub fn list(&self, options: &ListOptions) -> Result<Vec<JobInfo>> {
         let (queue, options) = (self.id, options.clone());
         self.read(move |connection| {
-            let ids = page(connection, queue, &options).map_err(not_read)?;
+            let ids = page(connection, queue, &options, BOUNDS).map_err(not_read)?;
             let sql = if options.with_payload { JOB } else { JOB_WITHOUT_PAYLOAD };
             let jobs = ids.into_iter().map(|id| job(connection, sql, queue, id).transpose());
             jobs.flatten().collect()
@@ -477,12 +487,18 @@ struct Page<'c> {
     connection: &'c Connection,
     queue: i64,
     options: &'c ListOptions,
+    bounds: Bounds,
     ids: Vec<i64>,
 }
 
 /// The ids of the jobs to be listed, in order.
-fn page(connection: &Connection, queue: i64, options: &ListOptions) -> rusqlite::Result<Vec<i64>> {
-    let mut page = Page { connection, queue, options, ids: Vec::new() };
+fn page(
+    connection: &Connection,
+    queue: i64,
+    options: &ListOptions,
+    bounds: Bounds,
+) -> rusqlite::Result<Vec<i64>> {
+    let mut page = Page { connection, queue, options, bounds, ids: Vec::new() };
     // A group's jobs are few, and an index has them.
     let is_whole = options.group.is_none() && page.walk()?;
     if !is_whole {
@@ -508,7 +524,7 @@ impl Page<'_> {
     fn walk(&mut self) -> rusqlite::Result<bool> {
         let (sql, from) = self.direction(&WALK);
         let mut statement = self.connection.prepare_cached(sql)?;
-        let mut rows = statement.query((self.queue, from, WALK_MAX as i64))?;
+        let mut rows = statement.query((self.queue, from, self.bounds.walk_max as i64))?;
         let mut looked_at = 0;
         while self.ids.len() < self.options.limit {
             let Some(row) = rows.next()? else { break };
@@ -519,7 +535,7 @@ impl Page<'_> {
                 self.ids.push(row.get(0)?);
             }
         }
-        Ok(self.ids.len() >= self.options.limit || looked_at < WALK_MAX)
+        Ok(self.ids.len() >= self.options.limit || looked_at < self.bounds.walk_max)
     }
 
     /// Adds the next jobs of this state, as many as a page may have.
@@ -545,10 +561,10 @@ impl Page<'_> {
     /// Ready jobs stand by priority, and only within that in the order of pushes.
     fn look_up_ready(&mut self) -> rusqlite::Result<()> {
         let mut statement = self.connection.prepare_cached(FIRST_PRIORITIES)?;
-        let rows =
-            statement.query_map((self.queue, PRIORITIES_MAX as i64 + 1), |row| row.get(0))?;
+        let rows = statement
+            .query_map((self.queue, self.bounds.priorities_max as i64 + 1), |row| row.get(0))?;
         let priorities: Vec<i64> = rows.collect::<rusqlite::Result<_>>()?;
-        if priorities.len() > PRIORITIES_MAX {
+        if priorities.len() > self.bounds.priorities_max {
             return self.search(&READY, &[]);
         }
         priorities.iter().try_for_each(|priority| self.search(&READY_OF_PRIORITY, &[priority]))
@@ -581,6 +597,7 @@ impl Page<'_> {
 
 /// The statements of this file, in both directions. Those whose name begins with
 /// "sort" look at all jobs of their state.
+#[cfg(test)]
 pub(super) fn statements() -> Vec<(&'static str, &'static str)> {
     let ordered = [
         ("walk through jobs", &WALK),
@@ -610,3 +627,6 @@ pub(super) fn statements() -> Vec<(&'static str, &'static str)> {
 fn not_read(source: rusqlite::Error) -> Error {
     Error::sqlite("read the queue's jobs", source).on_disk("nothing was changed")
 }
+
+#[cfg(test)]
+mod tests;

@@ -551,7 +551,7 @@ fn lease_lost(token: Token, why: LeaseLost) -> Error {
 /// their query plans.
 #[doc(hidden)]
 pub fn statements() -> Vec<(&'static str, &'static str)> {
-    let all: [&[(&str, &str)]; 12] = [
+    let all: [&[(&str, &str)]; 9] = [
         &[("find a queue", FIND_QUEUE)],
         &hub::STATEMENTS,
         &push::STATEMENTS,
@@ -561,9 +561,6 @@ pub fn statements() -> Vec<(&'static str, &'static str)> {
         &[group::STATEMENTS.as_slice(), key::STATEMENTS.as_slice()].concat(),
         &rate::STATEMENTS,
         &schedule::STATEMENTS,
-        &admin::STATEMENTS,
-        &inspect::statements(),
-        &stats::statements(),
     ];
     all.concat()
 }

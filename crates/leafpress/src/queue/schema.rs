@@ -21,7 +21,7 @@ const PART: &str = "queue";
 
 const VERSION_1: &str = "
 CREATE TABLE leafpress_queue(
-    id INTEGER PRIMARY KEY,
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
     name TEXT NOT NULL UNIQUE,
     is_paused INTEGER NOT NULL DEFAULT 0,
     lease_ms INTEGER NOT NULL DEFAULT 30000,

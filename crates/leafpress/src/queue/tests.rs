@@ -6,49 +6,49 @@ use std::time::Duration;
 use super::*;
 use crate::Profile;
 
-struct Bench {
-    _folder: tempfile::TempDir,
-    writer: Writer,
-    queue: Queue,
-    clock: ManualClock,
+pub(super) struct Bench {
+    pub(super) folder: tempfile::TempDir,
+    pub(super) writer: Writer,
+    pub(super) queue: Queue,
+    pub(super) clock: ManualClock,
 }
 
-fn bench_with(settings: impl FnMut(&mut Settings) + Send + 'static) -> Bench {
+pub(super) fn bench_with(settings: impl FnMut(&mut Settings) + Send + 'static) -> Bench {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("jobs.db");
     let writer = Writer::builder(path).profile(Profile::Relaxed).open().expect("a writer");
     let (clock, manual) = Clock::manual(1_000_000);
     let queue = Queue::builder(&writer, "mail").settings(settings).clock(clock).open();
-    Bench { _folder: folder, writer, queue: queue.expect("a queue"), clock: manual }
+    Bench { folder, writer, queue: queue.expect("a queue"), clock: manual }
 }
 
-fn bench() -> Bench {
+pub(super) fn bench() -> Bench {
     bench_with(|_| {})
 }
 
 impl Bench {
-    fn claim(&self) -> Claim {
+    pub(super) fn claim(&self) -> Claim {
         self.queue.claim().expect("no error").expect("a job")
     }
 
-    fn nothing(&self) {
+    pub(super) fn nothing(&self) {
         assert_eq!(self.queue.claim().expect("no error"), None);
     }
 
-    fn push(&self, job: Job) -> i64 {
+    pub(super) fn push(&self, job: Job) -> i64 {
         let pushed = self.queue.push(job).expect("it goes in");
         assert!(pushed.is_new);
         pushed.id
     }
 
-    fn count(&self, sql: &str) -> i64 {
+    pub(super) fn count(&self, sql: &str) -> i64 {
         let sql = sql.to_owned();
         let row = self.writer.transaction(move |tx| tx.query_row(&sql, [], |row| row.get(0)));
         row.expect("a query").expect("a row")
     }
 }
 
-fn why<T: std::fmt::Debug>(outcome: Result<T>) -> LeaseLost {
+pub(super) fn why<T: std::fmt::Debug>(outcome: Result<T>) -> LeaseLost {
     match outcome.expect_err("the token is no good").kind() {
         ErrorKind::LeaseLost { why, .. } => *why,
         other => panic!("another error: {other:?}"),

@@ -23,9 +23,9 @@ const COUNT_DELAYED: &str = "SELECT count(*) FROM leafpress_job INDEXED BY leafp
 const COUNT_BLOCKED: &str = "SELECT count(*) FROM leafpress_job INDEXED BY leafpress_job_blocked
      WHERE queue = ?1 AND state = 3";
 const COUNT_DONE: &str = "SELECT count(*) FROM leafpress_job INDEXED BY leafpress_job_ended
-     WHERE queue = ?1 AND state = 4";
+     WHERE queue = ?1 AND state = 4 AND state IN (4, 5)";
 const COUNT_DEAD: &str = "SELECT count(*) FROM leafpress_job INDEXED BY leafpress_job_ended
-     WHERE queue = ?1 AND state = 5";
+     WHERE queue = ?1 AND state = 5 AND state IN (4, 5)";
 const GROUPS_BLOCKED: &str = "SELECT count(DISTINCT ordering_group) FROM leafpress_job
      INDEXED BY leafpress_job_blocked WHERE queue = ?1 AND state = 3";
 /// One seek for each priority, from the lowest up.
@@ -194,6 +194,7 @@ fn not_read(source: rusqlite::Error) -> Error {
 }
 
 /// The statements of this file.
+#[cfg(test)]
 pub(super) const STATEMENTS: [(&str, &str); 11] = [
     ("count ready jobs", COUNT_READY),
     ("count leased jobs", COUNT_LEASED),

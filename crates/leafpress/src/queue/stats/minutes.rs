@@ -141,6 +141,7 @@ fn parsed(text: &str) -> Counts {
 }
 
 /// The statements of this file.
+#[cfg(test)]
 pub(super) const STATEMENTS: [(&str, &str); 6] = [
     ("write a minute", WRITE),
     ("read a minute", READ),
