@@ -324,15 +324,14 @@ impl Waiter {
             if state.is_closed {
                 return Woken::Closed;
             }
-            if self.called.swap(false, Ordering::SeqCst) {
-                return Woken::Look;
-            }
             self.holds = state.lines.take(&self.queue);
             let now = Instant::now();
             if self.holds.is_none() && again_at.is_some_and(|again_at| again_at <= now) {
                 self.holds = Some(Permit::Search);
             }
-            if self.holds.is_some() {
+            // A permit first: it may have been this waiter that was woken for it, and
+            // one that goes away without it would leave the others asleep.
+            if self.holds.is_some() || self.called.swap(false, Ordering::SeqCst) {
                 return Woken::Look;
             }
             let left = until.map(|until| until.saturating_duration_since(now));
