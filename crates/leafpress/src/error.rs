@@ -292,7 +292,6 @@ impl Error {
 
     /// Adds what to do about it, unless a place nearer to the failure knew it.
     #[must_use]
-    #[expect(clippy::wrong_self_convention, reason = "it is a to-do, not a conversion")]
     pub fn to_do(mut self, advice: impl Into<String>) -> Self {
         self.0.to_do.get_or_insert_with(|| advice.into());
         self
