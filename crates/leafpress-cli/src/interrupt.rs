@@ -5,7 +5,7 @@
 //! began; what a second ctrl-C leaves lying is removed by the next load.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use crate::exit::Status;
 use crate::output;
@@ -20,15 +20,24 @@ pub fn flag() -> Arc<AtomicBool> {
 
 /// Calls `stop` at the first signal, and ends the process at the second.
 pub fn on_interrupt(stop: impl Fn() + Send + 'static) {
-    let asked_before = AtomicBool::new(false);
-    let handler = move || {
-        if asked_before.swap(true, Ordering::Relaxed) {
-            std::process::exit(Status::Failed as i32);
-        }
+    on_each_interrupt(1, move |_| {
         stop();
         if output::stderr_is_terminal() {
             output::print_message("\nstopping and cleaning up; ctrl-C again leaves at once\n");
         }
+    });
+}
+
+/// Calls `act` with 1 at the first signal, with 2 at the second, up to
+/// `times_max`, and ends the process at the next.
+pub fn on_each_interrupt(times_max: u32, act: impl Fn(u32) + Send + 'static) {
+    let times = AtomicU32::new(0);
+    let handler = move || {
+        let time = times.fetch_add(1, Ordering::Relaxed) + 1;
+        if time > times_max {
+            std::process::exit(Status::Failed as i32);
+        }
+        act(time);
     };
     // Where no handler can be set, a signal ends the process as it always
     // does, and the next load removes the temporary file.
