@@ -19,11 +19,21 @@ use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueHint};
 mod bench;
 mod io;
 mod load;
+mod queue;
 mod storage;
 mod values;
 pub use bench::{BenchExperimentFlag, BenchFlags, BenchGenerateFlags, BenchPart, TextFormatFlag};
 pub use io::IoFlags;
 pub use load::{FormatFlag, LoadFlags, OnErrorFlag, RaggedFlag};
+pub use queue::{
+    OrNone, QueueAckFlags, QueueAction, QueueClaimFlags, QueueCommonFlags, QueueExtendFlags,
+    QueueFailFlags, QueueFlags, QueueListFlags, QueueMissedFlag, QueueNackFlags, QueueNamedFlags,
+    QueueNewJobFlags, QueuePlaceFlags, QueuePurgeFlags, QueuePushFlags, QueueReleaseFlags,
+    QueueRemoveFlags, QueueRetryFlags, QueueScheduleAction, QueueScheduleAddFlags,
+    QueueScheduleListFlags, QueueScheduleRemoveFlags, QueueSettingsFlags, QueueShowFlags,
+    QueueStateFlag, QueueStatsFlags, QueueWorkFlags, When, parse_duration, parse_time,
+    parse_unique_for, parse_when,
+};
 pub use storage::StorageFlags;
 pub use values::{NamedType, Names};
 
@@ -44,16 +54,19 @@ pub struct Flags {
     pub command: Command,
 }
 
-/// A usage error that clap cannot see for itself, in its form.
+/// A usage error that clap cannot see for itself, in its form. `command_name`:
+/// such as `load` or `queue push`.
 pub fn usage_error(command_name: &str, message: &str) -> clap::Error {
     let mut root = Flags::command();
     // Without this the usage line lacks the name of the program.
     root.build();
-    let command = root.find_subcommand_mut(command_name);
-    match command {
-        Some(command) => command.error(ErrorKind::ArgumentConflict, message),
-        None => root.error(ErrorKind::ArgumentConflict, message),
+    let mut command = root;
+    for word in command_name.split(' ') {
+        if let Some(found) = command.find_subcommand(word) {
+            command = found.clone();
+        }
     }
+    command.error(ErrorKind::ArgumentConflict, message)
 }
 
 /// What can be done.
@@ -64,6 +77,7 @@ pub enum Command {
     Verify(VerifyFlags),
     Storage(StorageFlags),
     Io(IoFlags),
+    Queue(QueueFlags),
     Bench(Box<BenchFlags>),
     /// Print completions for a shell
     #[command(after_help = COMPLETIONS_EXAMPLES)]

@@ -44,6 +44,7 @@ fn run(command: &Command) -> Result<Status, clap::Error> {
         Command::Verify(flags) => Ok(commands::verify::run(flags)),
         Command::Storage(flags) => Ok(commands::storage::run(flags)),
         Command::Io(flags) => Ok(commands::io::run(flags)),
+        Command::Queue(flags) => commands::queue::run(flags),
         Command::Completions(flags) => Ok(commands::completions::run(flags)),
         Command::Man(flags) => Ok(commands::man::run(flags)),
     }

@@ -140,6 +140,10 @@ fn failure_json(error: &Error) -> Value {
             object["transactions_committed"] = json!(error.transactions_committed);
         }
         ErrorKind::Input { file, .. } => object["file"] = json!(file),
+        ErrorKind::LeaseLost { token, why } => {
+            object["token"] = json!(token);
+            object["why"] = json!(why);
+        }
         ErrorKind::Destination { path, .. } | ErrorKind::Io { path, .. } => {
             object["file"] = json!(path.display().to_string());
         }
@@ -168,6 +172,8 @@ fn kind_name(kind: &ErrorKind) -> &'static str {
         ErrorKind::Io { .. } => "io",
         ErrorKind::Sqlite { .. } => "sqlite",
         ErrorKind::Cancelled => "cancelled",
+        ErrorKind::Busy { .. } => "busy",
+        ErrorKind::LeaseLost { .. } => "lease_lost",
         _ => "other",
     }
 }

@@ -8,10 +8,15 @@
 mod bench;
 mod io;
 mod one_row;
+mod queue;
 mod storage;
 
 pub use self::bench::of_bench;
 pub use self::io::of_io;
+pub use self::queue::{
+    of_job, of_jobs, of_queue_in_a_line, of_queue_settings, of_queues, of_queues_over_time,
+    of_schedules, of_work,
+};
 pub use self::storage::of_storage;
 
 use std::path::Path;

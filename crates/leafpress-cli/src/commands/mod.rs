@@ -8,5 +8,6 @@ pub mod index;
 pub mod io;
 pub mod load;
 pub mod man;
+pub mod queue;
 pub mod storage;
 pub mod verify;

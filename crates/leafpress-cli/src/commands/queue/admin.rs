@@ -1,0 +1,167 @@
+//! `leafpress queue retry`, `remove`, `purge`, `pause`, `resume`.
+//!
+//! Must never: throw away what nobody has done yet without a yes.
+
+use std::io::{self, BufRead as _, IsTerminal as _};
+
+use leafpress::queue::{JobState, Purge, Queue};
+use leafpress::{Error, ErrorKind, Result};
+use serde_json::{Value, json};
+
+use super::{Database, existing_queue, report};
+use crate::exit::Status;
+use crate::flags::{
+    QueueNamedFlags, QueuePurgeFlags, QueueRemoveFlags, QueueRetryFlags, QueueStateFlag,
+    usage_error,
+};
+use crate::{human, output};
+
+/// Dead jobs are tried again.
+///
+/// # Errors
+/// Where it is not clear which.
+pub fn retry(flags: &QueueRetryFlags) -> Result<Status, clap::Error> {
+    let as_usage_error = |message: String| usage_error("queue retry", &message);
+    let all_of = flags.queue().map_err(as_usage_error)?;
+    let ids = if all_of.is_some() { Vec::new() } else { flags.ids().map_err(as_usage_error)? };
+    let as_json = flags.common.json;
+    let database = match Database::existing(&flags.database, &flags.common) {
+        Ok(database) => database,
+        Err(error) => return Ok(output::print_failure(&error, as_json)),
+    };
+    let Some(name) = all_of else {
+        return Ok(each(&database, &ids, as_json, "retried", "not dead", Queue::retry));
+    };
+    let retried = database.queue(name).and_then(|queue| queue.retry_dead(None));
+    let text = |object: &Value| {
+        let jobs = object["retried"].as_u64().unwrap_or_default();
+        format!("{} tried again\n", human::counted(jobs, "job is", "jobs are"))
+    };
+    let object = retried.map(|jobs| json!({ "retried": jobs }));
+    Ok(report(object, as_json, text, |_| Status::Done))
+}
+
+/// Jobs are removed.
+pub fn remove(flags: &QueueRemoveFlags) -> Status {
+    match Database::existing(&flags.database, &flags.common) {
+        Ok(database) => {
+            let as_json = flags.common.json;
+            each(&database, &flags.ids, as_json, "removed", "not there", Queue::remove)
+        }
+        Err(error) => output::print_failure(&error, flags.common.json),
+    }
+}
+
+/// Does it to each job; all, some or none of them it may be good for.
+fn each(
+    database: &Database,
+    ids: &[i64],
+    as_json: bool,
+    done_word: &str,
+    not_word: &str,
+    act: impl Fn(&Queue, i64) -> Result<bool>,
+) -> Status {
+    let (mut done, mut not_done) = (Vec::new(), Vec::new());
+    for id in ids {
+        let acted = database.queue_of(*id).and_then(|queue| match queue {
+            Some(queue) => Ok((act(&queue, *id)?, not_word)),
+            None => Ok((false, "not there")),
+        });
+        match acted {
+            Ok((true, _)) => done.push(*id),
+            Ok((false, why)) => {
+                not_done.push(*id);
+                output::print_error(&format!("{}: job {id} is {why}", database.path.display()));
+            }
+            Err(error) => return stopped_at(&error, &done, as_json, done_word),
+        }
+    }
+    if as_json {
+        output::print_json(&json!({done_word: &done, "not_done": &not_done}));
+    } else if !done.is_empty() {
+        output::print_report(&format!("{done_word} {}\n", list(&done)));
+    }
+    match (done.is_empty(), not_done.is_empty()) {
+        (_, true) => Status::Done,
+        (false, false) => Status::DoneWithProblems,
+        (true, false) => Status::Failed,
+    }
+}
+
+fn stopped_at(error: &Error, done: &[i64], as_json: bool, done_word: &str) -> Status {
+    let status = output::print_failure(error, as_json);
+    if done.is_empty() {
+        return status;
+    }
+    output::print_message(&format!("{done_word} before it: {}\n", list(done)));
+    Status::DoneWithProblems
+}
+
+fn list(ids: &[i64]) -> String {
+    ids.iter().map(i64::to_string).collect::<Vec<_>>().join(" ")
+}
+
+/// Jobs in some states are removed.
+pub fn purge(flags: &QueuePurgeFlags) -> Status {
+    let outcome = existing_queue(&flags.place, &flags.common).and_then(|queue| {
+        confirm(flags, &queue)?;
+        let states = flags.state.iter().map(|state| JobState::from(*state));
+        let mut purge = Purge::new().states(states);
+        if let Some(age) = flags.older_than {
+            purge = purge.older_than(age);
+        }
+        queue.purge(&purge)
+    });
+    let text = |object: &Value| {
+        let jobs = object["removed"].as_u64().unwrap_or_default();
+        format!("removed {}\n", human::counted(jobs, "job", "jobs"))
+    };
+    let object = outcome.map(|jobs| json!({ "removed": jobs }));
+    report(object, flags.common.json, text, |_| Status::Done)
+}
+
+/// Asks before what nobody has done yet is thrown away.
+fn confirm(flags: &QueuePurgeFlags, queue: &Queue) -> Result<()> {
+    let is_harmless =
+        |state: &QueueStateFlag| matches!(state, QueueStateFlag::Done | QueueStateFlag::Dead);
+    if flags.yes || flags.state.iter().all(is_harmless) {
+        return Ok(());
+    }
+    let states: Vec<String> =
+        flags.state.iter().map(|state| JobState::from(*state).to_string()).collect();
+    let states = states.join(", ");
+    if !io::stdin().is_terminal() || flags.common.json {
+        let reason = format!("{states}: these jobs are not done yet, and would be lost");
+        return Err(Error::from(ErrorKind::Usage(reason))
+            .on_disk("nothing was changed")
+            .to_do("add --yes if that is meant"));
+    }
+    let name = human::printable(queue.name());
+    output::print_message(&format!("remove the jobs of {name} that are {states}? [y/N] "));
+    let mut answer = String::new();
+    let read = io::stdin().lock().read_line(&mut answer);
+    match read {
+        Ok(_) if matches!(answer.trim(), "y" | "Y" | "yes") => Ok(()),
+        _ => Err(Error::from(ErrorKind::Cancelled).on_disk("nothing was changed")),
+    }
+}
+
+/// No more jobs are delivered.
+pub fn pause(flags: &QueueNamedFlags) -> Status {
+    set_paused(flags, Queue::pause, true)
+}
+
+/// Jobs are delivered again.
+pub fn resume(flags: &QueueNamedFlags) -> Status {
+    set_paused(flags, Queue::resume, false)
+}
+
+fn set_paused(
+    flags: &QueueNamedFlags,
+    act: impl FnOnce(&Queue) -> Result<()>,
+    is_paused: bool,
+) -> Status {
+    let outcome = existing_queue(&flags.place, &flags.common).and_then(|queue| act(&queue));
+    let object = outcome.map(|()| json!({"queue": flags.place.queue, "is_paused": is_paused}));
+    report(object, flags.common.json, |_| String::new(), |_| Status::Done)
+}

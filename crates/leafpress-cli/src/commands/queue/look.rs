@@ -1,0 +1,79 @@
+//! `leafpress queue list` and `show`.
+//!
+//! Must never: change anything.
+
+use leafpress::Result;
+use leafpress::queue::{Attempt, JobInfo, JobState, ListOptions};
+
+use super::json::{JobObject, Jobs};
+use super::{Database, existing_queue};
+use crate::exit::Status;
+use crate::flags::{QueueListFlags, QueueShowFlags};
+use crate::{output, summary};
+
+/// Shows the jobs of a queue.
+pub fn list(flags: &QueueListFlags) -> Status {
+    match jobs(flags) {
+        Ok(jobs) => {
+            if flags.common.json {
+                let jobs = jobs.iter().map(JobObject::from).collect();
+                output::print_json(&Jobs { jobs });
+            } else {
+                output::print_report(&summary::of_jobs(&jobs, flags.limit as usize));
+            }
+            Status::Done
+        }
+        Err(error) => output::print_failure(&error, flags.common.json),
+    }
+}
+
+fn jobs(flags: &QueueListFlags) -> Result<Vec<JobInfo>> {
+    let queue = existing_queue(&flags.place, &flags.common)?;
+    let mut options = ListOptions::new()
+        .newest_first(flags.newest)
+        .limit(flags.limit as usize)
+        .with_payload(true);
+    if !flags.state.is_empty() {
+        options = options.states(flags.state.iter().map(|state| JobState::from(*state)));
+    }
+    if let Some(group) = &flags.group {
+        options = options.group(group);
+    }
+    if let Some(id) = flags.after {
+        options = options.after_id(id);
+    }
+    queue.list(&options)
+}
+
+#[derive(serde::Serialize)]
+struct Shown<'a> {
+    job: JobObject<'a>,
+    attempts: &'a [Attempt],
+}
+
+/// Shows one job and its attempts.
+pub fn show(flags: &QueueShowFlags) -> Status {
+    match job(flags) {
+        Ok((job, history)) => {
+            if flags.common.json {
+                output::print_json(&Shown { job: (&job).into(), attempts: &history });
+            } else {
+                output::print_report(&summary::of_job(&job, &history));
+            }
+            Status::Done
+        }
+        Err(error) => output::print_failure(&error, flags.common.json),
+    }
+}
+
+fn job(flags: &QueueShowFlags) -> Result<(JobInfo, Vec<Attempt>)> {
+    let database = Database::existing(&flags.database, &flags.common)?;
+    let queue = database.queue_of(flags.id)?;
+    let job = queue.as_ref().map(|queue| queue.job(flags.id)).transpose()?.flatten();
+    match (queue, job) {
+        (Some(queue), Some(job)) => Ok((job, queue.history(flags.id)?)),
+        _ => Err(database.refuse(format!("there is no job {}", flags.id)).to_do(
+            "see `leafpress queue list`; jobs that are done go, unless the queue keeps them",
+        )),
+    }
+}

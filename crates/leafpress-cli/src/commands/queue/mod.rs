@@ -1,0 +1,166 @@
+//! `leafpress queue`: one file per kind of action, and the way into a database
+//! that they share.
+//!
+//! Must never: make a database or a queue for an action that only makes sense
+//! on one that is there, or change a journal mode unasked.
+
+mod admin;
+mod json;
+mod look;
+mod ndjson;
+mod push;
+mod schedule;
+mod settings;
+mod settle;
+mod stats;
+mod work;
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use leafpress::queue::{Queue, names};
+use leafpress::writer::Writer;
+use leafpress::{Error, ErrorKind, Profile, Result};
+
+use crate::exit::Status;
+use crate::flags::{
+    QueueAction, QueueCommonFlags, QueueFlags, QueuePlaceFlags, QueueScheduleAction,
+};
+use crate::output;
+
+/// Does one action.
+///
+/// # Errors
+/// Where the flags contradict one another.
+pub fn run(flags: &QueueFlags) -> Result<Status, clap::Error> {
+    Ok(match &flags.action {
+        QueueAction::Push(flags) => return push::run(flags),
+        QueueAction::Claim(flags) => settle::claim(flags),
+        QueueAction::Ack(flags) => return settle::ack(flags),
+        QueueAction::Nack(flags) => settle::nack(flags),
+        QueueAction::Fail(flags) => settle::fail(flags),
+        QueueAction::Release(flags) => settle::release(flags),
+        QueueAction::Extend(flags) => settle::extend(flags),
+        QueueAction::Work(flags) => work::run(flags),
+        QueueAction::List(flags) => look::list(flags),
+        QueueAction::Show(flags) => look::show(flags),
+        QueueAction::Stats(flags) => stats::run(flags),
+        QueueAction::Retry(flags) => return admin::retry(flags),
+        QueueAction::Remove(flags) => admin::remove(flags),
+        QueueAction::Purge(flags) => admin::purge(flags),
+        QueueAction::Pause(flags) => admin::pause(flags),
+        QueueAction::Resume(flags) => admin::resume(flags),
+        QueueAction::Settings(flags) => settings::run(flags),
+        QueueAction::Schedule(flags) => match &flags.action {
+            QueueScheduleAction::Add(flags) => schedule::add(flags),
+            QueueScheduleAction::List(flags) => schedule::list(flags),
+            QueueScheduleAction::Remove(flags) => schedule::remove(flags),
+        },
+    })
+}
+
+/// Prints what came out, as text or as an object, and gives the status.
+fn report<T: serde::Serialize>(
+    outcome: Result<T>,
+    as_json: bool,
+    text: impl FnOnce(&T) -> String,
+    status: impl FnOnce(&T) -> Status,
+) -> Status {
+    match outcome {
+        Ok(done) => {
+            if as_json {
+                output::print_json(&done);
+            } else {
+                output::print_report(&text(&done));
+            }
+            status(&done)
+        }
+        Err(error) => output::print_failure(&error, as_json),
+    }
+}
+
+/// A database that is open, and what to call it in messages.
+struct Database {
+    path: PathBuf,
+    writer: Writer,
+}
+
+impl Database {
+    /// One that is there.
+    fn existing(path: &Path, common: &QueueCommonFlags) -> Result<Self> {
+        if !path.try_exists().unwrap_or(true) {
+            let reason = "there is no such database".to_owned();
+            let file = path.display().to_string();
+            return Err(Error::from(ErrorKind::Input { file, reason })
+                .on_disk("nothing was made")
+                .to_do("look at the path, or make it with `leafpress queue push`"));
+        }
+        Self::made(path, common)
+    }
+
+    /// One that is made if it is missing.
+    fn made(path: &Path, common: &QueueCommonFlags) -> Result<Self> {
+        let profile = common.profile.map_or_else(|| usual_profile(path), Profile::from);
+        let writer =
+            Writer::builder(path).profile(profile).busy_limit(common.busy_timeout).open()?;
+        Ok(Self { path: path.to_owned(), writer })
+    }
+
+    /// A queue that is there.
+    fn queue(&self, name: &str) -> Result<Queue> {
+        let names = names(&self.writer)?;
+        if names.iter().any(|known| known == name) {
+            return Queue::builder(&self.writer, name).must_exist().open();
+        }
+        let known = match names.len() {
+            0 => "it has none".to_owned(),
+            _ => format!("it has {}", names.join(", ")),
+        };
+        Err(self
+            .refuse(format!("there is no queue '{name}'"))
+            .to_do(format!("{known}; pushing to a queue makes it")))
+    }
+
+    /// Some queue: what is asked of a token is good at each of them.
+    fn any_queue(&self) -> Result<Queue> {
+        let first = names(&self.writer)?.into_iter().next();
+        let first = first.ok_or_else(|| self.refuse("it has no queue".to_owned()))?;
+        self.queue(&first)
+    }
+
+    /// The queue that a job is in, if there is such a job.
+    fn queue_of(&self, job: i64) -> Result<Option<Queue>> {
+        for name in names(&self.writer)? {
+            let queue = self.queue(&name)?;
+            if queue.job(job)?.is_some() {
+                return Ok(Some(queue));
+            }
+        }
+        Ok(None)
+    }
+
+    /// What the database does not have.
+    fn refuse(&self, reason: String) -> Error {
+        let file = self.path.display().to_string();
+        Error::from(ErrorKind::Input { file, reason }).on_disk("nothing was changed")
+    }
+}
+
+/// The queue of these flags, if it is there.
+fn existing_queue(place: &QueuePlaceFlags, common: &QueueCommonFlags) -> Result<Queue> {
+    Database::existing(&place.database, common)?.queue(&place.queue)
+}
+
+/// The profile that changes nothing about a database that is there: its header
+/// tells whether it is in WAL mode. One that cannot be read is refused later.
+fn usual_profile(path: &Path) -> Profile {
+    const READ_VERSION_AT: usize = 19;
+    const WAL: u8 = 2;
+    let mut header = [0; READ_VERSION_AT + 1];
+    let read = File::open(path).and_then(|mut file| file.read_exact(&mut header));
+    match read {
+        Ok(()) if header[READ_VERSION_AT] != WAL => Profile::Rollback,
+        _ => Profile::Durable,
+    }
+}

@@ -1,0 +1,303 @@
+//! `leafpress queue push`: jobs from arguments, standard input, and lines.
+//!
+//! 1. Without --batch everything is read and understood before anything is
+//!    pushed, and then pushed as one transaction.
+//! 2. A payload is bytes: it is never trimmed, decoded or interpreted, but for
+//!    the line ends of --lines.
+//!
+//! Must never: wait for a terminal without saying so.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, IsTerminal as _, Read};
+use std::path::Path;
+
+use leafpress::queue::{Job, Payload, Pushed, Queue, UniqueFor};
+use leafpress::{Error, ErrorKind, Result};
+use serde_json::json;
+
+use super::{Database, ndjson};
+use crate::exit::Status;
+use crate::flags::{QueueNewJobFlags, QueuePushFlags, When, usage_error};
+use crate::stdin::STDIN_NAME;
+use crate::{human, output};
+
+/// Read before anything is pushed: more would fill the memory.
+const WHOLE_BYTES_MAX: u64 = 1 << 30;
+
+/// What new jobs have, but for their payload.
+#[derive(Debug, Clone)]
+pub struct Template {
+    pub as_json: bool,
+    pub due: Option<When>,
+    pub expires: Option<When>,
+    pub unique: Option<String>,
+    pub unique_for: UniqueFor,
+    pub priority: Option<i32>,
+    pub group: Option<String>,
+    pub attempts: Option<u32>,
+    pub correlation_id: Option<String>,
+    pub metadata: Option<String>,
+}
+
+impl Template {
+    /// What these flags say.
+    pub fn new(flags: &QueueNewJobFlags) -> Self {
+        Self {
+            as_json: flags.as_json,
+            due: None,
+            expires: None,
+            unique: None,
+            unique_for: UniqueFor::WaitingOrRunning,
+            priority: flags.priority,
+            group: flags.group.clone(),
+            attempts: flags.attempts,
+            correlation_id: flags.correlation_id.clone(),
+            metadata: flags.metadata.clone(),
+        }
+    }
+
+    /// A job with this payload.
+    pub fn job(&self, payload: Payload) -> Result<Job> {
+        let mut job = Job::new(payload);
+        match self.due {
+            Some(When::After(delay)) => job = job.delay(delay),
+            Some(When::At(time)) => job = job.due(time),
+            None => {}
+        }
+        match self.expires {
+            Some(When::After(time)) => job = job.expires_in(time),
+            Some(When::At(time)) => job = job.expires(time),
+            None => {}
+        }
+        if let Some(key) = &self.unique {
+            job = job.unique(key, self.unique_for);
+        }
+        if let Some(priority) = self.priority {
+            job = job.priority(priority);
+        }
+        if let Some(group) = &self.group {
+            job = job.group(group);
+        }
+        if let Some(attempts) = self.attempts {
+            job = job.attempts_max(attempts);
+        }
+        if let Some(id) = &self.correlation_id {
+            job = job.correlation_id(id);
+        }
+        match &self.metadata {
+            Some(metadata) => job.metadata_json(metadata),
+            None => Ok(job),
+        }
+    }
+
+    /// These bytes, as JSON where that is asked for.
+    pub fn payload(&self, bytes: Vec<u8>, name: &str) -> Result<Payload> {
+        if !self.as_json {
+            return Ok(Payload::Bytes(bytes));
+        }
+        let wrong = |reason: String| bad_value(&format!("{name}, with --as-json"), &reason);
+        let text = String::from_utf8(bytes).map_err(|error| wrong(error.to_string()))?;
+        Payload::json_text(text).map_err(|error| wrong(error.kind().to_string()))
+    }
+}
+
+fn bad_value(name: &str, reason: &str) -> Error {
+    Error::from(ErrorKind::Usage(format!("{name}: {reason}"))).on_disk("nothing was pushed")
+}
+
+/// Pushes what there is.
+///
+/// # Errors
+/// Where the flags contradict one another.
+pub fn run(flags: &QueuePushFlags) -> Result<Status, clap::Error> {
+    check(flags).map_err(|message| usage_error("queue push", &message))?;
+    let mut tally = Tally::default();
+    let outcome = push(flags, &mut tally);
+    Ok(match outcome {
+        Ok(()) => {
+            print(&tally, flags);
+            Status::Done
+        }
+        Err(error) if tally.pushed() > 0 => {
+            // What was committed before it stays.
+            print(&tally, flags);
+            output::print_failure(&error, false);
+            Status::DoneWithProblems
+        }
+        Err(error) => output::print_failure(&error, flags.common.json),
+    })
+}
+
+fn check(flags: &QueuePushFlags) -> Result<(), String> {
+    let reads_lines = flags.lines || flags.ndjson.is_some();
+    let dashes = flags.payloads.iter().filter(|payload| *payload == "-").count();
+    let is_stdin = |path: &Path| path.as_os_str() == "-";
+    let reads_stdin =
+        flags.ndjson.as_deref().map_or(flags.lines || flags.payloads.is_empty(), is_stdin);
+    if flags.batch.is_some() && !reads_lines {
+        return Err("--batch needs --lines or --ndjson".to_owned());
+    }
+    if dashes > 1 {
+        return Err("- stands for standard input, which can be read once".to_owned());
+    }
+    if flags.ndjson.is_some() && flags.job.as_json {
+        return Err("--ndjson lines say themselves what is JSON; leave out --as-json".to_owned());
+    }
+    if reads_stdin && flags.payloads.is_empty() && !reads_lines && io::stdin().is_terminal() {
+        return Err("name a payload, or - to type one".to_owned());
+    }
+    Ok(())
+}
+
+/// What was pushed so far.
+#[derive(Default)]
+struct Tally {
+    answers: Vec<Pushed>,
+}
+
+impl Tally {
+    fn pushed(&self) -> usize {
+        self.answers.iter().filter(|answer| answer.is_new).count()
+    }
+}
+
+fn push(flags: &QueuePushFlags, tally: &mut Tally) -> Result<()> {
+    let mut template = Template::new(&flags.job);
+    template.due = flags.delay.map(When::After).or(flags.due.map(When::At));
+    template.expires = flags.expires;
+    template.unique.clone_from(&flags.unique);
+    template.unique_for = flags.unique_for;
+
+    if let Some(file) = &flags.ndjson {
+        let (name, input) = open(file)?;
+        return push_lines(flags, tally, &name, input, |number, line| {
+            ndjson::job(&name, number, line, &template).map(Some)
+        });
+    }
+    if flags.lines {
+        return push_lines(flags, tally, STDIN_NAME, io::stdin().lock(), |number, line| {
+            let name = format!("line {number} of {STDIN_NAME}");
+            template.job(template.payload(line.to_vec(), &name)?).map(Some)
+        });
+    }
+    let stdin_alone = ["-".to_owned()];
+    let payloads = if flags.payloads.is_empty() { &stdin_alone[..] } else { &flags.payloads };
+    let mut jobs = Vec::with_capacity(payloads.len());
+    for payload in payloads {
+        let (bytes, name) = match payload.as_str() {
+            "-" => (read_stdin()?, STDIN_NAME),
+            payload => (payload.as_bytes().to_vec(), payload),
+        };
+        jobs.push(template.job(template.payload(bytes, &human::cut(name, 60))?)?);
+    }
+    tally.answers = open_queue(flags)?.push_many(jobs)?;
+    Ok(())
+}
+
+fn open_queue(flags: &QueuePushFlags) -> Result<Queue> {
+    let database = Database::made(&flags.place.database, &flags.common)?;
+    Queue::open(&database.writer, &flags.place.queue)
+}
+
+fn read_stdin() -> Result<Vec<u8>> {
+    if io::stdin().is_terminal() && output::stderr_is_terminal() {
+        output::print_message("reading the payload from the terminal; end it with ctrl-D\n");
+    }
+    let mut bytes = Vec::new();
+    let read = io::stdin().lock().take(WHOLE_BYTES_MAX + 1).read_to_end(&mut bytes);
+    read.map_err(|source| not_read(STDIN_NAME, source))?;
+    if bytes.len() as u64 > WHOLE_BYTES_MAX {
+        return Err(bad_value(STDIN_NAME, "a payload can have 1 GiB at most"));
+    }
+    Ok(bytes)
+}
+
+fn not_read(name: &str, source: io::Error) -> Error {
+    ErrorKind::Io { action: "read", path: name.into(), source }.into()
+}
+
+/// The name for messages, and what to read.
+fn open(path: &Path) -> Result<(String, Box<dyn BufRead>)> {
+    if path.as_os_str() == "-" {
+        return Ok((STDIN_NAME.to_owned(), Box::new(io::stdin().lock())));
+    }
+    let name = path.display().to_string();
+    let file = File::open(path).map_err(|source| {
+        not_read(&name, source).on_disk("nothing was pushed").to_do("name a file that you may read")
+    })?;
+    Ok((name, Box::new(BufReader::with_capacity(1 << 16, file))))
+}
+
+/// Makes jobs of lines and pushes them, all at once or batch by batch.
+fn push_lines(
+    flags: &QueuePushFlags,
+    tally: &mut Tally,
+    name: &str,
+    mut input: impl BufRead,
+    mut job_of: impl FnMut(u64, &[u8]) -> Result<Option<Job>>,
+) -> Result<()> {
+    let batch_jobs_max = flags.batch.map_or(usize::MAX, |jobs| jobs as usize);
+    let mut queue: Option<Queue> = None;
+    let mut send = |jobs: &mut Vec<Job>, tally: &mut Tally| -> Result<()> {
+        if queue.is_none() {
+            queue = Some(open_queue(flags)?);
+        }
+        if let Some(queue) = queue.as_ref().filter(|_| !jobs.is_empty()) {
+            tally.answers.extend(queue.push_many(std::mem::take(jobs))?);
+        }
+        Ok(())
+    };
+    let (mut jobs, mut line, mut number, mut bytes) = (Vec::new(), Vec::new(), 0, 0);
+    loop {
+        line.clear();
+        let read = input.read_until(b'\n', &mut line).map_err(|source| not_read(name, source))?;
+        if read == 0 {
+            return send(&mut jobs, tally);
+        }
+        (number, bytes) = (number + 1, bytes + read as u64);
+        let content = line.strip_suffix(b"\n").unwrap_or(&line);
+        if content.is_empty() || (flags.ndjson.is_some() && content.trim_ascii().is_empty()) {
+            continue;
+        }
+        let made = job_of(number, content);
+        let in_front = || in_front(tally);
+        jobs.extend(made.map_err(|error| error.on_disk(in_front()))?);
+        if jobs.len() >= batch_jobs_max {
+            send(&mut jobs, tally)?;
+            bytes = 0;
+        }
+        if bytes > WHOLE_BYTES_MAX {
+            return Err(bad_value(
+                name,
+                "it is longer than 1 GiB, which is the most for one transaction",
+            )
+            .to_do("push it in several with --batch 10000"));
+        }
+    }
+}
+
+fn in_front(tally: &Tally) -> String {
+    match tally.answers.len() as u64 {
+        0 => "nothing was pushed".to_owned(),
+        jobs => format!("the batches before it, {}", human::counted(jobs, "job", "jobs")),
+    }
+}
+
+/// The numbers, each in a line; that a job was there already is told beside.
+fn print(tally: &Tally, flags: &QueuePushFlags) {
+    if flags.common.json {
+        let object = |it: &Pushed| json!({"id": it.id, "is_new": it.is_new});
+        let jobs: Vec<_> = tally.answers.iter().map(object).collect();
+        output::print_json(&json!({"pushed": tally.pushed(), "jobs": jobs}));
+        return;
+    }
+    let lines: Vec<String> = tally.answers.iter().map(|it| format!("{}\n", it.id)).collect();
+    output::print_report(&lines.concat());
+    let there_already = (tally.answers.len() - tally.pushed()) as u64;
+    if there_already > 0 {
+        let jobs = human::counted(there_already, "job was", "jobs were");
+        output::print_message(&format!(
+            "{jobs} not pushed: another with the same unique key is there, whose number is shown\n"
+        ));
+    }
+}

@@ -1,0 +1,72 @@
+//! `leafpress queue settings`: what a queue does by itself.
+//!
+//! Must never: change what was not named.
+
+use leafpress::Result;
+use leafpress::queue::{Queue, Settings};
+
+use super::{Database, json, report};
+use crate::exit::Status;
+use crate::flags::{OrNone, QueueSettingsFlags};
+use crate::summary;
+
+/// Changes what is named, and shows all.
+pub fn run(flags: &QueueSettingsFlags) -> Status {
+    let outcome = settings(flags);
+    let name = &flags.place.queue;
+    let text = outcome.as_ref().map(|it| summary::of_queue_settings(name, it)).unwrap_or_default();
+    let object = outcome.map(|settings| json::settings(name, &settings));
+    report(object, flags.common.json, |_| text, |_| Status::Done)
+}
+
+fn settings(flags: &QueueSettingsFlags) -> Result<Settings> {
+    let database = Database::made(&flags.place.database, &flags.common)?;
+    let queue = Queue::open(&database.writer, &flags.place.queue)?;
+    let change = changes(flags);
+    queue.configure(move |settings| {
+        for change in &change {
+            change(settings);
+        }
+    })
+}
+
+type Change = Box<dyn Fn(&mut Settings) + Send>;
+
+/// A change for each flag that is there.
+fn changes(flags: &QueueSettingsFlags) -> Vec<Change> {
+    let mut changes: Vec<Change> = Vec::new();
+    if let Some(lease) = flags.lease {
+        changes.push(Box::new(move |settings| settings.lease = lease));
+    }
+    if let Some(attempts) = flags.attempts {
+        changes.push(Box::new(move |settings| settings.attempts_max = attempts));
+    }
+    if let Some(words) = flags.backoff {
+        changes.push(Box::new(move |settings| {
+            let backoff = &mut settings.backoff;
+            backoff.first = words.first;
+            backoff.factor = words.factor.unwrap_or(backoff.factor);
+            backoff.max = words.max.unwrap_or(backoff.max);
+            backoff.jitter = words.jitter.unwrap_or(backoff.jitter);
+        }));
+    }
+    if let Some(time) = flags.keep_done {
+        changes.push(Box::new(move |settings| settings.keep_done = time));
+    }
+    if let Some(OrNone(time)) = flags.keep_dead {
+        changes.push(Box::new(move |settings| settings.keep_dead = time));
+    }
+    if let Some(OrNone(jobs)) = flags.concurrency {
+        changes.push(Box::new(move |settings| settings.concurrency = jobs));
+    }
+    if let Some(jobs) = flags.group_concurrency {
+        changes.push(Box::new(move |settings| settings.group_concurrency = jobs));
+    }
+    if let Some(OrNone(rate)) = flags.rate {
+        changes.push(Box::new(move |settings| settings.rate = rate));
+    }
+    if let Some(OrNone(rate)) = flags.group_rate {
+        changes.push(Box::new(move |settings| settings.group_rate = rate));
+    }
+    changes
+}

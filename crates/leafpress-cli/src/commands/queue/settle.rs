@@ -1,0 +1,190 @@
+//! `leafpress queue claim`, `ack`, `nack`, `fail`, `release`, `extend`: a job by hand.
+//!
+//! A token names its job, and so its queue; none of these needs the queue's name
+//! but `claim`.
+//!
+//! Must never: keep a job that was claimed for somebody who could not be told.
+
+use std::io::Write as _;
+use std::path::Path;
+use std::time::Duration;
+
+use leafpress::queue::{Claim, ClaimOptions, Nack, Payload, Queue, Retry, Token};
+use leafpress::{Error, ErrorKind, Result};
+use serde_json::{Value, json};
+
+use super::json::{ClaimObject, Jobs};
+use super::work::worker_name;
+use super::{Database, existing_queue, report};
+use crate::exit::Status;
+use crate::flags::{
+    QueueAckFlags, QueueClaimFlags, QueueCommonFlags, QueueExtendFlags, QueueFailFlags,
+    QueueNackFlags, QueueReleaseFlags, usage_error,
+};
+use crate::{human, output};
+
+/// Takes jobs.
+pub fn claim(flags: &QueueClaimFlags) -> Status {
+    let outcome = existing_queue(&flags.place, &flags.common)
+        .and_then(|queue| Ok((queue.claim_with(&claim_options(flags))?, queue)));
+    let (claims, queue) = match outcome {
+        Ok(claimed) => claimed,
+        Err(error) => return output::print_failure(&error, flags.common.json),
+    };
+    if let Err(error) = print_claims(&claims, flags.common.json) {
+        output::print_error(&format!("cannot write to stdout: {error}; the jobs are given back"));
+        for claim in &claims {
+            // What cannot be given back comes again by itself.
+            let _ = queue.release(claim.token);
+        }
+        return Status::Failed;
+    }
+    if claims.is_empty() { Status::DoneWithProblems } else { Status::Done }
+}
+
+fn claim_options(flags: &QueueClaimFlags) -> ClaimOptions {
+    let options = ClaimOptions::new()
+        .jobs_max(flags.count as usize)
+        .worker(worker_name(flags.worker.as_deref()));
+    let options = match flags.lease {
+        Some(lease) => options.lease(lease),
+        None => options,
+    };
+    match flags.wait {
+        Some(wait) => options.wait(wait.unwrap_or(Duration::MAX)),
+        None => options,
+    }
+}
+
+/// Unlike a report, it is an error if nobody takes it.
+fn print_claims(claims: &[Claim], as_json: bool) -> std::io::Result<()> {
+    let text: String = if as_json {
+        let jobs = claims.iter().map(ClaimObject::from).collect();
+        format!("{}\n", serde_json::to_string(&Jobs { jobs })?)
+    } else {
+        claims.iter().map(line_of).collect()
+    };
+    let mut stdout = std::io::stdout().lock();
+    stdout.write_all(text.as_bytes())?;
+    stdout.flush()
+}
+
+fn line_of(claim: &Claim) -> String {
+    let payload = String::from_utf8_lossy(claim.payload.as_bytes());
+    let payload: String = payload
+        .chars()
+        .map(|it| if it.is_control() { it.escape_default().to_string() } else { it.to_string() })
+        .collect();
+    format!("{}\t{payload}\n", claim.token)
+}
+
+/// Jobs are done.
+///
+/// # Errors
+/// Where a result is given for several.
+pub fn ack(flags: &QueueAckFlags) -> Result<Status, clap::Error> {
+    if flags.result.is_some() && flags.tokens.len() > 1 {
+        return Err(usage_error("queue ack", "--result is for one token"));
+    }
+    let answers = any_queue(&flags.database, &flags.common).and_then(|queue| match &flags.result {
+        Some(result) => {
+            let result = Payload::bytes(result.as_bytes());
+            queue.ack_with(flags.tokens[0], result).map(|()| vec![Ok(())])
+        }
+        None => queue.ack_many(&flags.tokens),
+    });
+    Ok(match answers {
+        Ok(answers) => print_acks(flags, answers),
+        Err(error) => output::print_failure(&error, flags.common.json),
+    })
+}
+
+fn print_acks(flags: &QueueAckFlags, answers: Vec<Result<()>>) -> Status {
+    let all = answers.len();
+    let mut refused = Vec::new();
+    for (token, answer) in flags.tokens.iter().zip(answers) {
+        if let Err(error) = answer {
+            refused.push((*token, error));
+        }
+    }
+    if let [(_, error)] = &refused[..]
+        && all == 1
+    {
+        return output::print_failure(error, flags.common.json);
+    }
+    if flags.common.json {
+        let why = |(token, error): &(Token, Error)| json!({"token": token, "why": why(error)});
+        let refused: Vec<Value> = refused.iter().map(why).collect();
+        output::print_json(&json!({"acked": all - refused.len(), "refused": refused}));
+    }
+    for (_, error) in &refused {
+        output::print_error(&human::printable(&error.kind().to_string()));
+    }
+    match refused.len() {
+        0 => Status::Done,
+        refused if refused < all => Status::DoneWithProblems,
+        _ => Status::Failed,
+    }
+}
+
+fn why(error: &Error) -> Value {
+    match error.kind() {
+        ErrorKind::LeaseLost { why, .. } => json!(why),
+        other => json!(other.to_string()),
+    }
+}
+
+/// A job is tried again.
+pub fn nack(flags: &QueueNackFlags) -> Status {
+    let mut nack = Nack::new();
+    if let Some(error) = &flags.error {
+        nack = nack.error(error);
+    }
+    if let Some(delay) = flags.delay {
+        nack = nack.delay(delay);
+    }
+    let retry = any_queue(&flags.database, &flags.common)
+        .and_then(|queue| queue.nack(flags.token, nack))
+        .map(|retry| match retry {
+            Retry::At { due_at_ms } => json!({"retried": true, "due_at_ms": due_at_ms}),
+            Retry::Dead => json!({"retried": false}),
+        });
+    let text = |answer: &Value| {
+        let is_retried = answer["retried"] == true;
+        let says =
+            if is_retried { "is tried again" } else { "was at its last attempt and is dead" };
+        format!("job {} {says}\n", flags.token.job)
+    };
+    report(retry, flags.common.json, text, |_| Status::Done)
+}
+
+/// A job can never be done.
+pub fn fail(flags: &QueueFailFlags) -> Status {
+    let failed = any_queue(&flags.database, &flags.common)
+        .and_then(|queue| queue.fail(flags.token, &flags.reason));
+    settled(failed, flags.token, &flags.common)
+}
+
+/// A job is given back.
+pub fn release(flags: &QueueReleaseFlags) -> Status {
+    let released =
+        any_queue(&flags.database, &flags.common).and_then(|queue| queue.release(flags.token));
+    settled(released, flags.token, &flags.common)
+}
+
+fn settled(outcome: Result<()>, token: Token, common: &QueueCommonFlags) -> Status {
+    let object = outcome.map(|()| json!({ "id": token.job }));
+    report(object, common.json, |_| String::new(), |_| Status::Done)
+}
+
+/// A job is ours for longer.
+pub fn extend(flags: &QueueExtendFlags) -> Status {
+    let object = any_queue(&flags.database, &flags.common)
+        .and_then(|queue| queue.extend(flags.token, flags.lease))
+        .map(|until_ms| json!({"id": flags.token.job, "lease_until_ms": until_ms}));
+    report(object, flags.common.json, |_| String::new(), |_| Status::Done)
+}
+
+fn any_queue(path: &Path, common: &QueueCommonFlags) -> Result<Queue> {
+    Database::existing(path, common)?.any_queue()
+}

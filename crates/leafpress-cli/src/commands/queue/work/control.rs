@@ -1,0 +1,116 @@
+//! Tells the programs that run what was asked of the worker.
+//!
+//! Stands between the thread of the signals and the threads of the jobs. Must
+//! never: signal a program itself; only the thread that waits for it knows
+//! whether its number is still its own.
+
+use std::collections::BTreeMap;
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// What the thread of a job waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Event {
+    /// The program has ended, and is still to be waited for.
+    Exited,
+    /// Somebody else may have the job by now.
+    LeaseLost,
+    /// No more jobs; this one may go on until then.
+    GraceEnds(Instant),
+    /// End it now.
+    Kill,
+}
+
+/// Shared by all jobs of a worker.
+#[derive(Clone, Default)]
+pub struct Control {
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Default)]
+struct State {
+    /// What those that start later have to be told as well.
+    asked: Vec<Event>,
+    last_id: u64,
+    listeners: BTreeMap<u64, Sender<Event>>,
+}
+
+impl Control {
+    /// Gives the programs that run some more time.
+    pub fn end_after(&self, grace: Duration) {
+        // A grace beyond all clocks is one without end.
+        if let Some(end) = Instant::now().checked_add(grace) {
+            self.tell(Event::GraceEnds(end));
+        }
+    }
+
+    /// Has the programs that run killed.
+    pub fn kill(&self) {
+        self.tell(Event::Kill);
+    }
+
+    /// Tells the listener all that was and will be asked, until the answer is dropped.
+    pub fn listen(&self, listener: Sender<Event>) -> Listening {
+        let mut state = self.lock();
+        for event in &state.asked {
+            // It is there: it has just been given to us.
+            let _ = listener.send(*event);
+        }
+        state.last_id += 1;
+        let id = state.last_id;
+        state.listeners.insert(id, listener);
+        drop(state);
+        Listening { control: self.clone(), id }
+    }
+
+    fn tell(&self, event: Event) {
+        let mut state = self.lock();
+        state.asked.push(event);
+        for listener in state.listeners.values() {
+            // One that has gone needs to know nothing.
+            let _ = listener.send(event);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Ends with the job.
+pub struct Listening {
+    control: Control,
+    id: u64,
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        self.control.lock().listeners.remove(&self.id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use super::*;
+
+    #[test]
+    fn jobs_that_start_late_hear_what_was_asked_before() {
+        let control = Control::default();
+        let (sender, early) = channel();
+        let listening = control.listen(sender);
+        control.end_after(Duration::ZERO);
+        control.end_after(Duration::MAX);
+        drop(listening);
+        control.kill();
+        let heard: Vec<Event> = early.try_iter().collect();
+        assert!(matches!(heard[..], [Event::GraceEnds(_)]), "{heard:?}");
+
+        let (sender, late) = channel();
+        let _listening = control.listen(sender);
+        let heard: Vec<Event> = late.try_iter().collect();
+        assert!(matches!(heard[..], [Event::GraceEnds(_), Event::Kill]), "{heard:?}");
+    }
+}

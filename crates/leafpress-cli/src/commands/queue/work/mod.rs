@@ -1,0 +1,205 @@
+//! `leafpress queue work`: a pool of programs, one for each job.
+//!
+//! The pool is the library's; here is what a job means: a program with the
+//! payload on its stdin, and what its end says about the job.
+//!
+//! Must never: lose a job because of what we are told to do: one whose program
+//! was ended for the worker's sake is given back, not failed.
+
+mod control;
+mod output;
+mod platform;
+mod program;
+
+use std::ffi::OsString;
+use std::io;
+use std::sync::{Mutex, PoisonError};
+
+use leafpress::queue::{JobContext, Outcome, Payload, Stop, WorkReport, Worker};
+use leafpress::{Error, ErrorKind, Result};
+
+use self::control::Control;
+use self::program::{Ended, EndedFor, Program};
+use super::{existing_queue, report};
+use crate::exit::Status;
+use crate::flags::QueueWorkFlags;
+use crate::{human, interrupt, output as messages, summary};
+
+/// Works until told otherwise.
+pub fn run(flags: &QueueWorkFlags) -> Status {
+    let outcome = work(flags);
+    if let Ok(done) = &outcome
+        && !flags.quiet
+        && !flags.common.json
+    {
+        // Programs write to stdout; a report between their lines would be noise.
+        messages::print_message(&summary::of_work(done));
+    }
+    let is_bounded = flags.until_empty || flags.max_jobs.is_some();
+    report(
+        outcome,
+        flags.common.json,
+        |_| String::new(),
+        |done| {
+            let undone = done.retried + done.dead + done.lease_lost;
+            if is_bounded && undone > 0 { Status::DoneWithProblems } else { Status::Done }
+        },
+    )
+}
+
+fn work(flags: &QueueWorkFlags) -> Result<WorkReport> {
+    let program = program(flags);
+    program.check().map_err(|reason| Error::from(ErrorKind::Usage(reason)))?;
+    let queue = existing_queue(&flags.place, &flags.common)?;
+
+    let (stop, control) = (Stop::new(), Control::default());
+    obey_signals(flags, &stop, &control);
+    let mut worker =
+        Worker::new(&queue).concurrency(flags.concurrency).name(worker_name(flags.name.as_deref()));
+    if let Some(lease) = flags.lease {
+        worker = worker.lease(lease);
+    }
+    if flags.until_empty {
+        worker = worker.until_empty();
+    }
+    if let Some(jobs) = flags.max_jobs {
+        worker = worker.jobs_max(jobs);
+    }
+    let shift = Shift { flags, program, stop: &stop, control, failure: Mutex::default() };
+    let done = worker.run(&stop, |job| shift.handle(job))?;
+    let failure = shift.failure.into_inner().unwrap_or_else(PoisonError::into_inner);
+    failure.map_or(Ok(done), Err)
+}
+
+/// The name in lists, for whoever looks which process has a job.
+pub fn worker_name(given: Option<&str>) -> String {
+    given.map_or_else(|| format!("leafpress {}", std::process::id()), str::to_owned)
+}
+
+fn program(flags: &QueueWorkFlags) -> Program {
+    let words = match &flags.shell {
+        Some(line) => vec![OsString::from("sh"), OsString::from("-c"), line.clone()],
+        None => flags.exec.clone(),
+    };
+    Program {
+        words,
+        folder: flags.chdir.clone(),
+        timeout: flags.timeout,
+        keeps_output: flags.keep_output,
+        stdout_is_ours: flags.common.json,
+    }
+}
+
+/// The first signal ends the claiming, the second the programs, the third us.
+fn obey_signals(flags: &QueueWorkFlags, stop: &Stop, control: &Control) {
+    let (stop, control, grace) = (stop.clone(), control.clone(), flags.grace);
+    interrupt::on_each_interrupt(2, move |times| {
+        let says = if times == 1 {
+            stop.now();
+            control.end_after(grace);
+            "taking no more jobs; again kills those that run"
+        } else {
+            control.kill();
+            "killing the programs and giving their jobs back; again leaves at once"
+        };
+        if messages::stderr_is_terminal() {
+            messages::print_message(&format!("\n{says}\n"));
+        }
+    });
+}
+
+/// What the handlers share.
+struct Shift<'a> {
+    flags: &'a QueueWorkFlags,
+    program: Program,
+    stop: &'a Stop,
+    control: Control,
+    /// What no job is to blame for.
+    failure: Mutex<Option<Error>>,
+}
+
+impl Shift<'_> {
+    fn handle(&self, job: &JobContext) -> Outcome {
+        match self.program.run(job, &self.control) {
+            Ok(ended) => self.judge(job, ended),
+            Err(error) => self.not_run(&error),
+        }
+    }
+
+    /// A program that is missing is no job's fault: without this every job would
+    /// use up its attempts on it.
+    fn not_run(&self, error: &io::Error) -> Outcome {
+        let name = &self.program.words[0];
+        let says = format!("cannot run {}: {error}", name.to_string_lossy());
+        match error.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied => {
+                let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+                failure.get_or_insert_with(|| {
+                    let source = error.kind().into();
+                    ErrorKind::Io { action: "run", path: name.into(), source }.into()
+                });
+                self.stop.now();
+                Outcome::Release
+            }
+            // Its texts do not fit into an environment.
+            io::ErrorKind::ArgumentListTooLong => Outcome::Dead { reason: says },
+            _ => Outcome::Retry { error: says, delay: None },
+        }
+    }
+
+    fn judge(&self, job: &JobContext, ended: Ended) -> Outcome {
+        let outcome = outcome(self.flags, ended);
+        let (what, says) = match &outcome {
+            Outcome::Retry { error, .. } => ("failed", error),
+            Outcome::Dead { reason } => ("is dead", reason),
+            _ => return outcome,
+        };
+        if !self.flags.quiet {
+            let first_line = human::cut(says.lines().next().unwrap_or_default(), 120);
+            let attempt = job.attempt;
+            messages::print_warning(&format!(
+                "job {} {what}, attempt {attempt}: {first_line}",
+                job.id
+            ));
+        }
+        outcome
+    }
+}
+
+/// What the end of a program says about its job.
+fn outcome(flags: &QueueWorkFlags, ended: Ended) -> Outcome {
+    let Ended { status, made_to_end_for, said, output } = ended;
+    let with_words = |says: String| if said.is_empty() { says } else { format!("{says}\n{said}") };
+    match made_to_end_for {
+        // It did not end by itself, so its exit code means nothing.
+        Some(EndedFor::Stop | EndedFor::LeaseLost) => return Outcome::Release,
+        Some(EndedFor::Timeout) => {
+            let time = human::duration(flags.timeout.unwrap_or_default());
+            let error = with_words(format!("it ran longer than {time}"));
+            return Outcome::Retry { error, delay: None };
+        }
+        None => {}
+    }
+    let Some(code) = status.code() else {
+        let signal = platform::signal_of(status);
+        let by = signal.map_or_else(String::new, |signal| format!(" {signal}"));
+        return Outcome::Retry { error: with_words(format!("killed by signal{by}")), delay: None };
+    };
+    let says = || with_words(format!("exit code {code}"));
+    match (code, output) {
+        (0, Some(output)) => Outcome::DoneWith(Payload::Bytes(output)),
+        (0, None) if flags.keep_output => {
+            let limit = human::bytes(output::RESULT_BYTES_MAX as u64);
+            messages::print_warning(&format!(
+                "its output was not kept: it is longer than {limit}, or something that the \
+                 program left behind still holds it"
+            ));
+            Outcome::Done
+        }
+        (0, None) => Outcome::Done,
+        (code, _) if flags.dead_on.iter().any(|dead| i32::from(*dead) == code) => {
+            Outcome::Dead { reason: says() }
+        }
+        _ => Outcome::Retry { error: says(), delay: None },
+    }
+}

@@ -1,0 +1,487 @@
+//! The flags of the actions on jobs: push, claim and settle, look and repair.
+
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
+
+use clap::{Args, ValueEnum, ValueHint};
+use leafpress::queue::{JobState, Token, UniqueFor};
+
+use super::values::{
+    parse_duration, parse_job_id, parse_lease, parse_number, parse_time, parse_token,
+    parse_unique_for, parse_when,
+};
+use super::{DEFAULT_QUEUE, QueueCommonFlags, QueuePlaceFlags, When};
+
+/// Add jobs, and print their numbers
+///
+/// Each PAYLOAD is a job; without any, standard input is one. The database and the queue are made
+/// if they are missing. What is pushed by one command is pushed as one transaction: all or none.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  leafpress queue push jobs.db emails '{\"to\": \"ann\"}' --as-json
+  leafpress queue push jobs.db reports weekly --delay 1h --priority 5
+  leafpress queue push jobs.db sync customer-17 --unique customer-17
+  date | leafpress queue push jobs.db times
+  find . -name '*.png' | leafpress queue push jobs.db thumbnails --lines
+  leafpress queue push jobs.db orders --ndjson orders.ndjson --batch 10000
+
+A line of --ndjson is an object: {\"payload\": ANY, \"priority\": 5, \"delay\": \"5m\"}.
+It may have payload (any JSON) or text (stored as it is), priority, delay, due,
+group, unique, unique_for, attempts, expires, correlation_id and metadata, each
+as the flag of its name; flags hold for lines that do not say otherwise.
+
+Exit status: 0 pushed, or a job with its unique key was there already; 1 with
+--batch: a line is wrong, and batches before it stay; 2 the command line makes
+no sense, 3 failed and nothing changed.")]
+pub struct QueuePushFlags {
+    /// Which queue.
+    #[command(flatten)]
+    pub place: QueuePlaceFlags,
+
+    /// What the jobs are about; - is standard input
+    #[arg(value_name = "PAYLOAD", conflicts_with_all = ["lines", "ndjson"])]
+    pub payloads: Vec<String>,
+
+    /// Every line of standard input is a job; empty ones are left out
+    #[arg(long, conflicts_with = "ndjson")]
+    pub lines: bool,
+
+    /// Every line of FILE (or of standard input) is an object that describes a job
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-",
+          value_hint = ValueHint::FilePath)]
+    pub ndjson: Option<PathBuf>,
+
+    /// With --lines or --ndjson: commit after every N jobs, not once for all
+    ///
+    /// Without it up to 1 GiB is read before anything is pushed, so that all of it is pushed or
+    /// nothing.
+    #[arg(long, value_name = "N", value_parser = parse_number)]
+    pub batch: Option<u32>,
+
+    /// When to run it the first time: that long from now
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, conflicts_with = "due")]
+    pub delay: Option<Duration>,
+
+    /// When to run it the first time, such as 2026-01-01T00:00:00Z
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    pub due: Option<SystemTime>,
+
+    /// When it is no longer worth running: a time, or from now on, such as 12h
+    ///
+    /// A job that still waits then is dead, with the error "expired".
+    #[arg(long, value_name = "TIME", value_parser = parse_when)]
+    pub expires: Option<When>,
+
+    /// Push nothing if a job of the queue has this key; the answer is that job's number
+    #[arg(long, value_name = "KEY")]
+    pub unique: Option<String>,
+
+    /// How long the key is taken: while 'waiting', while waiting or 'running', or a time
+    #[arg(long, value_name = "SCOPE", value_parser = parse_unique_for, default_value = "running",
+          hide_default_value = true)]
+    pub unique_for: UniqueFor,
+
+    /// What else the jobs have.
+    #[command(flatten)]
+    pub job: QueueNewJobFlags,
+
+    /// How to open and to answer.
+    #[command(flatten)]
+    pub common: QueueCommonFlags,
+}
+
+/// What a new job has, pushed now or by a schedule.
+#[derive(Debug, Args)]
+pub struct QueueNewJobFlags {
+    /// Store payloads as JSON, and refuse those that are none
+    #[arg(long)]
+    pub as_json: bool,
+
+    /// Higher ones first [default: 0]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub priority: Option<i32>,
+
+    /// Jobs of one group run one after the other, in the order in which they were pushed
+    #[arg(long, value_name = "GROUP")]
+    pub group: Option<String>,
+
+    /// How often it is tried before it is dead [default: the queue's]
+    #[arg(long, value_name = "N", value_parser = parse_number)]
+    pub attempts: Option<u32>,
+
+    /// A name that the job shares with others, for whoever looks for it
+    #[arg(long, value_name = "ID")]
+    pub correlation_id: Option<String>,
+
+    /// Anything else about the job, as JSON
+    #[arg(long, value_name = "JSON")]
+    pub metadata: Option<String>,
+}
+
+/// Take jobs by hand, and print each token and payload
+///
+/// A job that was claimed is nobody else's until its lease ends. Each line is the token, a tab,
+/// and the payload with its control characters escaped; --json gives all there is, exactly.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  leafpress queue claim jobs.db emails
+  leafpress queue claim jobs.db emails --count 10 --lease 5m --json
+  leafpress queue claim jobs.db emails --wait 30s
+
+Exit status: 0 there were some, 1 there was none, 2 the command line makes no
+sense, 3 failed and nothing changed.")]
+pub struct QueueClaimFlags {
+    /// Which queue.
+    #[command(flatten)]
+    pub place: QueuePlaceFlags,
+
+    /// How many at most
+    #[arg(long, short = 'n', value_name = "N", default_value = "1", value_parser = parse_number)]
+    pub count: u32,
+
+    /// How long they are ours [default: the queue's lease]
+    #[arg(long, value_name = "TIME", value_parser = parse_lease)]
+    pub lease: Option<Duration>,
+
+    /// Wait until there is one; not longer than TIME, if one is given
+    #[arg(long, value_name = "TIME", num_args = 0..=1, value_parser = parse_duration)]
+    #[expect(clippy::option_option, reason = "not given, given, and given with a time")]
+    pub wait: Option<Option<Duration>>,
+
+    /// What we are called in lists and histories
+    #[arg(long, value_name = "NAME")]
+    pub worker: Option<String>,
+
+    /// How to open and to answer.
+    #[command(flatten)]
+    pub common: QueueCommonFlags,
+}
+
+/// Say that jobs are done
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  leafpress queue ack jobs.db 17.1
+  leafpress queue ack jobs.db 17.1 --result '{\"sent\": true}'
+
+Exit status: 0 all of them, 1 some had lost their lease, 2 the command line makes
+no sense, 3 failed, or all had lost their lease: nothing changed.")]
+pub struct QueueAckFlags {
+    /// The database
+    #[arg(value_name = "DB", value_hint = ValueHint::FilePath)]
+    pub database: PathBuf,
+
+    /// The tokens that 'claim' printed
+    #[arg(value_name = "TOKEN", required = true, value_parser = parse_token)]
+    pub tokens: Vec<Token>,
+
+    /// What came out, kept as long as the queue keeps done jobs; for one token
+    #[arg(long, value_name = "TEXT")]
+    pub result: Option<String>,
+
+    /// How to open and to answer.
+    #[command(flatten)]
+    pub common: QueueCommonFlags,
+}
+
+/// Say that a job failed and should be tried again
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  leafpress queue nack jobs.db 17.1 --error 'no route to host' --delay 10m
+
+Exit status: 0 it is tried again, or was at its last attempt and is dead; 2 the
+command line makes no sense, 3 failed, or the lease is lost: nothing changed.")]
+pub struct QueueNackFlags {
+    /// The database
+    #[arg(value_name = "DB", value_hint = ValueHint::FilePath)]
+    pub database: PathBuf,
+
+    /// The token that 'claim' printed
+    #[arg(value_name = "TOKEN", value_parser = parse_token)]
+    pub token: Token,
+
+    /// What went wrong
+    #[arg(long, value_name = "TEXT")]
+    pub error: Option<String>,
+
+    /// When to try again [default: after the queue's backoff]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub delay: Option<Duration>,
+
+    /// How to open and to answer.
+    #[command(flatten)]
+    pub common: QueueCommonFlags,
+}
+
+/// Say that a job can never be done, which moves it to the dead ones
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  leafpress queue fail jobs.db 17.1 --reason 'no such customer'
+
+Exit status: 0 done, 2 the command line makes no sense, 3 failed, or the lease is
+lost: nothing changed.")]
+pub struct QueueFailFlags {
+    /// The database
+    #[arg(value_name = "DB", value_hint = ValueHint::FilePath)]
+    pub database: PathBuf,
+
+    /// The token that 'claim' printed
+    #[arg(value_name = "TOKEN", value_parser = parse_token)]
+    pub token: Token,
+
+    /// Why
+    #[arg(long, value_name = "TEXT")]
+    pub reason: String,
+
+    /// How to open and to answer.
+    #[command(flatten)]
+    pub common: QueueCommonFlags,
+}
+
+/// Give a job back as if it had never been claimed
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  leafpress queue release jobs.db 17.1
+
+Exit status: 0 done, 2 the command line makes no sense, 3 failed, or the lease is
+lost: nothing changed.")]
+pub struct QueueReleaseFlags {
+    /// The database
+    #[arg(value_name = "DB", value_hint = ValueHint::FilePath)]
+    pub database: PathBuf,
+
+    /// The token that 'claim' printed
+    #[arg(value_name = "TOKEN", value_parser = parse_token)]
+    pub token: Token,
+
+    /// How to open and to answer.
+    #[command(flatten)]
+    pub common: QueueCommonFlags,
+}
+
+/// Keep a job for longer: the lease is measured anew, from now
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  leafpress queue extend jobs.db 17.1 --lease 10m
+
+Exit status: 0 done, 2 the command line makes no sense, 3 failed, or the lease is
+lost: nothing changed.")]
+pub struct QueueExtendFlags {
+    /// The database
+    #[arg(value_name = "DB", value_hint = ValueHint::FilePath)]
+    pub database: PathBuf,
+
+    /// The token that 'claim' printed
+    #[arg(value_name = "TOKEN", value_parser = parse_token)]
+    pub token: Token,
+
+    /// How long it is ours from now on
+    #[arg(long, value_name = "TIME", value_parser = parse_lease)]
+    pub lease: Duration,
+
+    /// How to open and to answer.
+    #[command(flatten)]
+    pub common: QueueCommonFlags,
+}
+
+/// `--state`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum QueueStateFlag {
+    /// May be claimed
+    Ready,
+    /// Claimed, and not settled yet
+    Leased,
+    /// Due later: pushed so, or to be tried again
+    Delayed,
+    /// Behind another job of its group
+    Blocked,
+    /// Acknowledged, and kept for a time
+    Done,
+    /// Given up: failed too often, for good, or expired
+    Dead,
+}
+
+impl From<QueueStateFlag> for JobState {
+    fn from(flag: QueueStateFlag) -> Self {
+        match flag {
+            QueueStateFlag::Ready => Self::Ready,
+            QueueStateFlag::Leased => Self::Leased,
+            QueueStateFlag::Delayed => Self::Delayed,
+            QueueStateFlag::Blocked => Self::Blocked,
+            QueueStateFlag::Done => Self::Done,
+            QueueStateFlag::Dead => Self::Dead,
+        }
+    }
+}
+
+/// List the jobs of a queue
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  leafpress queue list jobs.db emails
+  leafpress queue list jobs.db emails --state dead --newest
+  leafpress queue list jobs.db emails --state ready,leased --limit 1000 --json
+
+Exit status: 0 listed, 2 the command line makes no sense, 3 failed.")]
+pub struct QueueListFlags {
+    /// Which queue.
+    #[command(flatten)]
+    pub place: QueuePlaceFlags,
+
+    /// Only jobs in these states; with commas, or repeated
+    #[arg(long, value_name = "STATE", value_delimiter = ',')]
+    pub state: Vec<QueueStateFlag>,
+
+    /// Only jobs of this group
+    #[arg(long, value_name = "GROUP")]
+    pub group: Option<String>,
+
+    /// Only jobs with larger numbers, or smaller ones with --newest: the next page
+    #[arg(long, value_name = "ID", value_parser = parse_job_id)]
+    pub after: Option<i64>,
+
+    /// How many at most
+    #[arg(long, value_name = "N", default_value = "50", value_parser = parse_number)]
+    pub limit: u32,
+
+    /// The newest first, not the oldest
+    #[arg(long)]
+    pub newest: bool,
+
+    /// How to open and to answer.
+    #[command(flatten)]
+    pub common: QueueCommonFlags,
+}
+
+/// Show all there is about a job, with its attempts
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  leafpress queue show jobs.db 17
+  leafpress queue show jobs.db 17 --json
+
+Exit status: 0 shown, 2 the command line makes no sense, 3 failed, or there is no
+such job.")]
+pub struct QueueShowFlags {
+    /// The database
+    #[arg(value_name = "DB", value_hint = ValueHint::FilePath)]
+    pub database: PathBuf,
+
+    /// The job's number
+    #[arg(value_name = "ID", value_parser = parse_job_id)]
+    pub id: i64,
+
+    /// How to open and to answer.
+    #[command(flatten)]
+    pub common: QueueCommonFlags,
+}
+
+/// Try dead jobs again, with all their attempts
+#[derive(Debug, Args)]
+#[command(override_usage = "leafpress queue retry [OPTIONS] <DB> <ID>...
+       leafpress queue retry [OPTIONS] <DB> [QUEUE] --all-dead")]
+#[command(after_help = "\
+Examples:
+  leafpress queue retry jobs.db 17 18
+  leafpress queue retry jobs.db emails --all-dead
+
+Exit status: 0 all of them, 1 some were not dead, 2 the command line makes no
+sense, 3 failed, or none was dead: nothing changed.")]
+pub struct QueueRetryFlags {
+    /// The database
+    #[arg(value_name = "DB", value_hint = ValueHint::FilePath)]
+    pub database: PathBuf,
+
+    /// The jobs' numbers; with --all-dead the queue's name [default: default]
+    #[arg(value_name = "ID|QUEUE", required_unless_present = "all_dead")]
+    pub words: Vec<String>,
+
+    /// All dead jobs of the queue
+    #[arg(long)]
+    pub all_dead: bool,
+
+    /// How to open and to answer.
+    #[command(flatten)]
+    pub common: QueueCommonFlags,
+}
+
+impl QueueRetryFlags {
+    /// The queue whose dead jobs are all meant, if it is that.
+    pub fn queue(&self) -> Result<Option<&str>, String> {
+        match (self.all_dead, &self.words[..]) {
+            (true, []) => Ok(Some(DEFAULT_QUEUE)),
+            (true, [queue]) => Ok(Some(queue)),
+            (true, _) => Err("with --all-dead there is one queue, and no numbers".to_owned()),
+            (false, _) => Ok(None),
+        }
+    }
+
+    /// The jobs that are meant.
+    pub fn ids(&self) -> Result<Vec<i64>, String> {
+        let ids = self.words.iter().map(|word| {
+            parse_job_id(word).map_err(|wrong| format!("'{word}': {wrong}, or add --all-dead"))
+        });
+        ids.collect()
+    }
+}
+
+/// Remove jobs, whatever their state
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  leafpress queue remove jobs.db 17 18
+
+A job that runs may be removed: whoever has it learns that the lease is lost.
+
+Exit status: 0 all of them, 1 some were not there, 2 the command line makes no
+sense, 3 failed, or none was there: nothing changed.")]
+pub struct QueueRemoveFlags {
+    /// The database
+    #[arg(value_name = "DB", value_hint = ValueHint::FilePath)]
+    pub database: PathBuf,
+
+    /// The jobs' numbers
+    #[arg(value_name = "ID", value_parser = parse_job_id, required = true)]
+    pub ids: Vec<i64>,
+
+    /// How to open and to answer.
+    #[command(flatten)]
+    pub common: QueueCommonFlags,
+}
+
+/// Remove all jobs in some state
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  leafpress queue purge jobs.db emails --state dead --older-than 7d
+  leafpress queue purge jobs.db emails --state ready,delayed --yes
+
+Exit status: 0 done, 2 the command line makes no sense, 3 failed, or not
+confirmed: nothing changed.")]
+pub struct QueuePurgeFlags {
+    /// Which queue.
+    #[command(flatten)]
+    pub place: QueuePlaceFlags,
+
+    /// Jobs in these states; with commas, or repeated
+    #[arg(long, value_name = "STATE", value_delimiter = ',', required = true)]
+    pub state: Vec<QueueStateFlag>,
+
+    /// Only those that have been in it for that long
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub older_than: Option<Duration>,
+
+    /// Ask no question about jobs that nobody has done yet
+    #[arg(long, short)]
+    pub yes: bool,
+
+    /// How to open and to answer.
+    #[command(flatten)]
+    pub common: QueueCommonFlags,
+}

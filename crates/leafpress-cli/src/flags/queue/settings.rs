@@ -1,0 +1,233 @@
+//! The flags of `leafpress queue settings`, `stats` and `schedule`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Subcommand, ValueEnum, ValueHint};
+use leafpress::queue::Rate;
+
+use super::super::parse_seconds;
+use super::values::{
+    BackoffWords, OrNone, parse_backoff, parse_duration, parse_duration_or_none, parse_lease,
+    parse_number, parse_number_or_none, parse_rate,
+};
+use super::{QueueCommonFlags, QueueNewJobFlags, QueuePlaceFlags};
+
+/// Show the settings of a queue, or change some
+///
+/// The database and the queue are made if they are missing. Changes hold at once, in every
+/// process.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  leafpress queue settings jobs.db emails
+  leafpress queue settings jobs.db emails --attempts 10 --backoff 5s,2,1h --keep-dead 30d
+  leafpress queue settings jobs.db emails --rate 100/1m --concurrency 8
+  leafpress queue settings jobs.db emails --rate none
+
+Exit status: 0 done, 2 the command line makes no sense, 3 failed and nothing
+changed.")]
+pub struct QueueSettingsFlags {
+    /// Which queue.
+    #[command(flatten)]
+    pub place: QueuePlaceFlags,
+
+    /// How long a claimed job is its consumer's
+    #[arg(long, value_name = "TIME", value_parser = parse_lease)]
+    pub lease: Option<Duration>,
+
+    /// How often a job is tried before it is dead
+    #[arg(long, value_name = "N", value_parser = parse_number)]
+    pub attempts: Option<u32>,
+
+    /// Time before a retry: FIRST,FACTOR,MAX,JITTER, such as 1s,2,1h,0.2
+    ///
+    /// FIRST before the second attempt, FACTOR times more before each further one, never more
+    /// than MAX; each is shortened or lengthened at random by up to JITTER of itself. Those behind
+    /// FIRST may be left out, and stay as they are.
+    #[arg(long, value_name = "WORDS", value_parser = parse_backoff)]
+    pub backoff: Option<BackoffWords>,
+
+    /// How long done jobs are kept with their results; 0s for not at all
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub keep_done: Option<Duration>,
+
+    /// How long dead jobs are kept; none for ever
+    #[arg(long, value_name = "TIME", value_parser = parse_duration_or_none)]
+    pub keep_dead: Option<OrNone<Duration>>,
+
+    /// How many jobs may be claimed at once, by all together; none for any number
+    #[arg(long, value_name = "N", value_parser = parse_number_or_none)]
+    pub concurrency: Option<OrNone<u32>>,
+
+    /// How many jobs of a group may be claimed at once
+    #[arg(long, value_name = "N", value_parser = parse_number)]
+    pub group_concurrency: Option<u32>,
+
+    /// How many jobs are delivered in a time, such as 100/1m; none for any number
+    #[arg(long, value_name = "N/TIME", value_parser = parse_rate)]
+    pub rate: Option<OrNone<Rate>>,
+
+    /// How many jobs of each group are delivered in a time; none for any number
+    #[arg(long, value_name = "N/TIME", value_parser = parse_rate)]
+    pub group_rate: Option<OrNone<Rate>>,
+
+    /// How to open and to answer.
+    #[command(flatten)]
+    pub common: QueueCommonFlags,
+}
+
+/// Show how many jobs wait, run and fail, and how fast
+///
+/// Without QUEUE, all queues of the database.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  leafpress queue stats jobs.db
+  leafpress queue stats jobs.db emails --watch
+  leafpress queue stats jobs.db --watch 10 --json >> stats.ndjson
+
+Exit status: 0 shown, 2 the command line makes no sense, 3 failed.")]
+pub struct QueueStatsFlags {
+    /// The database
+    #[arg(value_name = "DB", value_hint = ValueHint::FilePath)]
+    pub database: PathBuf,
+
+    /// The queue's name [default: all of them]
+    #[arg(value_name = "QUEUE")]
+    pub queue: Option<String>,
+
+    /// Again and again, after so many seconds, until ctrl-C
+    ///
+    /// On a terminal the same lines are drawn anew; elsewhere each time is a line.
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "2",
+          value_parser = parse_seconds)]
+    pub watch: Option<Duration>,
+
+    /// How to open and to answer.
+    #[command(flatten)]
+    pub common: QueueCommonFlags,
+}
+
+/// Push jobs again and again, at times that a cron expression says
+#[derive(Debug, Args)]
+pub struct QueueScheduleFlags {
+    /// What to do.
+    #[command(subcommand)]
+    pub action: QueueScheduleAction,
+}
+
+/// What can be done with schedules.
+#[derive(Debug, Subcommand)]
+pub enum QueueScheduleAction {
+    Add(Box<QueueScheduleAddFlags>),
+    List(QueueScheduleListFlags),
+    Remove(QueueScheduleRemoveFlags),
+}
+
+/// Add a schedule, or replace the one of its name
+///
+/// The jobs are pushed by whoever works off the queue.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  leafpress queue schedule add jobs.db reports nightly '0 3 * * *' all
+  leafpress queue schedule add jobs.db reports monday '0 9 * * 1' --timezone Europe/Berlin
+
+Exit status: 0 done, 2 the command line makes no sense, 3 failed and nothing
+changed.")]
+pub struct QueueScheduleAddFlags {
+    /// The database
+    #[arg(value_name = "DB", value_hint = ValueHint::FilePath)]
+    pub database: PathBuf,
+
+    /// The queue's name
+    #[arg(value_name = "QUEUE")]
+    pub queue: String,
+
+    /// The schedule's name
+    #[arg(value_name = "NAME")]
+    pub name: String,
+
+    /// When: minute, hour, day of the month, month, day of the week
+    #[arg(value_name = "CRON")]
+    pub cron: String,
+
+    /// What the jobs are about
+    #[arg(value_name = "PAYLOAD", default_value = "")]
+    pub payload: String,
+
+    /// The time zone that CRON is meant in [default: UTC]
+    #[arg(long, value_name = "ZONE")]
+    pub timezone: Option<String>,
+
+    /// What to do about times at which nobody was there
+    #[arg(long, value_name = "RULE")]
+    pub missed: Option<QueueMissedFlag>,
+
+    /// How long a job is worth running
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub expires: Option<Duration>,
+
+    /// What else the jobs have.
+    #[command(flatten)]
+    pub job: QueueNewJobFlags,
+
+    /// How to open and to answer.
+    #[command(flatten)]
+    pub common: QueueCommonFlags,
+}
+
+/// `--missed`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum QueueMissedFlag {
+    /// One job for all of them
+    Once,
+    /// None
+    Skip,
+    /// A job for each
+    All,
+}
+
+/// List the schedules of a queue
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  leafpress queue schedule list jobs.db reports
+
+Exit status: 0 listed, 2 the command line makes no sense, 3 failed.")]
+pub struct QueueScheduleListFlags {
+    /// Which queue.
+    #[command(flatten)]
+    pub place: QueuePlaceFlags,
+
+    /// How to open and to answer.
+    #[command(flatten)]
+    pub common: QueueCommonFlags,
+}
+
+/// Remove a schedule; jobs that it pushed stay
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  leafpress queue schedule remove jobs.db reports nightly
+
+Exit status: 0 removed, 2 the command line makes no sense, 3 failed, or there is
+no such schedule.")]
+pub struct QueueScheduleRemoveFlags {
+    /// The database
+    #[arg(value_name = "DB", value_hint = ValueHint::FilePath)]
+    pub database: PathBuf,
+
+    /// The queue's name
+    #[arg(value_name = "QUEUE")]
+    pub queue: String,
+
+    /// The schedule's name
+    #[arg(value_name = "NAME")]
+    pub name: String,
+
+    /// How to open and to answer.
+    #[command(flatten)]
+    pub common: QueueCommonFlags,
+}

@@ -1,0 +1,99 @@
+//! The flags of `leafpress queue work`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{ArgGroup, Args, ValueHint};
+
+use super::super::parse_threads;
+use super::values::{parse_duration, parse_exit_code, parse_lease};
+use super::{QueueCommonFlags, QueuePlaceFlags};
+
+/// Run a program for every job
+///
+/// The payload is its standard input; what else there is to know stands in its environment, as
+/// LEAFPRESS_JOB_ID, _ATTEMPT, _ATTEMPTS_MAX, _TOKEN, _QUEUE, _PRIORITY, _GROUP, _CORRELATION_ID
+/// and _METADATA. The lease is kept alive while it runs. No shell sees any of it.
+///
+/// It exits with 0: the job is done. With 65, or a code of --dead-on: it is dead. With any other,
+/// or by a signal: it is tried again after the queue's backoff, and the end of its stderr is the
+/// error. If it runs beyond --timeout, or its lease is lost, its process group gets SIGTERM, and
+/// SIGKILL 5 seconds later.
+///
+/// At SIGTERM or ctrl-C no more jobs are taken, and those that run have --grace to end; a second
+/// one kills them. Jobs whose programs were killed for it are given back.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  leafpress queue work jobs.db emails --exec ./send-email --verbose
+  leafpress queue work jobs.db thumbnails --concurrency 8 --timeout 2m --exec make-thumbnail
+  leafpress queue work jobs.db reports --until-empty --keep-output --exec ./report
+  leafpress queue work jobs.db urls --shell 'read -r url && curl -fsS \"$url\" > page'
+
+Exit status: 0 ended as asked, 1 with --until-empty or --max-jobs: some jobs were
+not done, 2 the command line makes no sense, 3 failed; jobs that ran come again.")]
+#[command(override_usage = "leafpress queue work [OPTIONS] <DB> [QUEUE] --exec <PROGRAM>...")]
+#[command(group(ArgGroup::new("program").args(["exec", "shell"]).required(true)))]
+pub struct QueueWorkFlags {
+    /// Which queue.
+    #[command(flatten)]
+    pub place: QueuePlaceFlags,
+
+    /// The program and its arguments: all that follows
+    #[arg(long, value_name = "PROGRAM", num_args = 1.., allow_hyphen_values = true,
+          value_hint = ValueHint::CommandName)]
+    pub exec: Vec<std::ffi::OsString>,
+
+    /// A command for 'sh -c'; never put a payload into it, but read it from stdin
+    #[arg(long, value_name = "CMD", value_hint = ValueHint::CommandString)]
+    pub shell: Option<std::ffi::OsString>,
+
+    /// How many programs run at once
+    #[arg(long, short = 'j', value_name = "N", default_value = "1", value_parser = parse_threads)]
+    pub concurrency: usize,
+
+    /// How soon others get our jobs if we vanish [default: the queue's lease]
+    #[arg(long, value_name = "TIME", value_parser = parse_lease)]
+    pub lease: Option<Duration>,
+
+    /// End the program after that time, and try again later
+    #[arg(long, value_name = "TIME", value_parser = parse_lease)]
+    pub timeout: Option<Duration>,
+
+    /// How long programs may go on after SIGTERM or ctrl-C
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_duration)]
+    pub grace: Duration,
+
+    /// End when no job is due and none runs; retries that are due later stay
+    #[arg(long)]
+    pub until_empty: bool,
+
+    /// End after so many jobs
+    #[arg(long, value_name = "N", value_parser = super::super::parse_amount)]
+    pub max_jobs: Option<u64>,
+
+    /// Exit codes that mean: never to be done
+    #[arg(long, value_name = "CODES", value_delimiter = ',', default_value = "65",
+          value_parser = parse_exit_code)]
+    pub dead_on: Vec<u8>,
+
+    /// Keep the program's stdout as the job's result, up to 1 MiB; more is an error
+    #[arg(long)]
+    pub keep_output: bool,
+
+    /// What we are called in lists and histories
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
+
+    /// Run the program in this folder
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub chdir: Option<PathBuf>,
+
+    /// Print nothing but errors
+    #[arg(long, short, conflicts_with = "json")]
+    pub quiet: bool,
+
+    /// How to open and to answer.
+    #[command(flatten)]
+    pub common: QueueCommonFlags,
+}

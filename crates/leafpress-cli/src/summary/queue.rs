@@ -1,0 +1,415 @@
+//! Queues, jobs and their attempts, as tables.
+//!
+//! Must never: show a payload with its control characters.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use leafpress::queue::{
+    Attempt, JobInfo, JobState, Payload, QueueStats, Rate, ScheduleInfo, Settings, WorkReport,
+};
+
+use super::{INDENT, WIDTH, facts};
+use crate::human;
+use crate::output::{FAINT, STRONG, note, styled};
+
+/// Looks that a curve shows.
+const CURVE_WIDTH: usize = 40;
+
+/// What a worker did.
+pub fn of_work(report: &WorkReport) -> String {
+    let time = human::duration(report.elapsed);
+    if report.claimed == 0 {
+        return format!("no jobs in {time}\n");
+    }
+    let others = [
+        (report.retried, "to be tried again"),
+        (report.dead, "dead"),
+        (report.released, "given back"),
+        (report.lease_lost, "lost their lease"),
+    ];
+    let mut text = format!(
+        "{} in {time}: {} done",
+        human::counted(report.claimed, "job", "jobs"),
+        human::count(report.done)
+    );
+    for (jobs, what) in others.into_iter().filter(|(jobs, _)| *jobs > 0) {
+        text += &format!(", {} {what}", human::count(jobs));
+    }
+    text + "\n"
+}
+
+/// A page of jobs.
+pub fn of_jobs(jobs: &[JobInfo], limit: usize) -> String {
+    if jobs.is_empty() {
+        return "no jobs\n".to_owned();
+    }
+    let head = ["id", "state", "priority", "tries", "when", "group", "payload"];
+    let mut lines = vec![head.map(str::to_owned)];
+    lines.extend(jobs.iter().map(|job| {
+        [
+            job.id.to_string(),
+            job.state.to_string(),
+            job.priority.to_string(),
+            format!("{}/{}", job.attempts, job.attempts_max),
+            when(job),
+            human::cut(job.group.as_deref().unwrap_or("-"), 16),
+            payload(job.payload.as_ref()),
+        ]
+    }));
+    let mut text = table(&lines);
+    if jobs.len() == limit
+        && let Some(last) = jobs.last()
+    {
+        text += &note(&format!("there may be more: add --after {}", last.id));
+    }
+    text
+}
+
+/// What its time is about.
+fn when(job: &JobInfo) -> String {
+    match job.state {
+        JobState::Ready | JobState::Blocked => format!("{} old", since(job.pushed_at_ms)),
+        JobState::Leased => job.lease_until_ms.map_or_else(String::new, in_time),
+        JobState::Delayed => job.due_at_ms.map_or_else(String::new, in_time),
+        JobState::Done | JobState::Dead => format!("{} ago", since(job.changed_at_ms)),
+    }
+}
+
+fn in_time(at_ms: i64) -> String {
+    let left_ms = at_ms.saturating_sub(now_ms());
+    if left_ms <= 0 { "now".to_owned() } else { format!("in {}", short(left_ms)) }
+}
+
+fn since(at_ms: i64) -> String {
+    short(now_ms().saturating_sub(at_ms).max(0))
+}
+
+fn now_ms() -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.map_or(0, |now| i64::try_from(now.as_millis()).unwrap_or(i64::MAX))
+}
+
+/// A time as its two largest units: `4s`, `3m20s`, `2d5h`.
+fn short(time_ms: i64) -> String {
+    let seconds = time_ms / 1000;
+    match seconds {
+        seconds if seconds < 60 => format!("{seconds}s"),
+        seconds if seconds < 3600 => format!("{}m{:02}s", seconds / 60, seconds % 60),
+        seconds if seconds < 86_400 => format!("{}h{:02}m", seconds / 3600, seconds / 60 % 60),
+        seconds => format!("{}d{}h", seconds / 86_400, seconds / 3600 % 24),
+    }
+}
+
+/// What it is about, in a line; bytes that are no text by their number.
+fn payload(payload: Option<&Payload>) -> String {
+    match payload.map(|payload| std::str::from_utf8(payload.as_bytes())) {
+        None => String::new(),
+        Some(Ok(text)) => human::cut(text, WIDTH),
+        Some(Err(_)) => {
+            let bytes = payload.map_or(0, |payload| payload.as_bytes().len());
+            format!("({} that are no text)", human::bytes(bytes as u64))
+        }
+    }
+}
+
+/// Columns below a heading; the last one is cut to fit.
+fn table<const N: usize>(lines: &[[String; N]]) -> String {
+    let widths: Vec<usize> =
+        (0..N).map(|at| human::widest(lines.iter().map(|line| line[at].as_str()))).collect();
+    let before: usize = widths[..N - 1].iter().map(|width| width + 2).sum();
+    let mut text = String::new();
+    for (number, line) in lines.iter().enumerate() {
+        let mut row = String::new();
+        for (cell, width) in line.iter().zip(&widths).take(N - 1) {
+            let is_number = cell.starts_with(|it: char| it.is_ascii_digit() || it == '-')
+                && cell.chars().all(|it| it.is_ascii_digit() || "-./,".contains(it));
+            row += &if is_number { human::right(cell, *width) } else { human::left(cell, *width) };
+            row += "  ";
+        }
+        let room = WIDTH.saturating_sub(INDENT.len() + before).max(8);
+        row += &human::cut(&line[N - 1], room);
+        let row = row.trim_end();
+        let row = if number == 0 { styled(FAINT, row) } else { row.to_owned() };
+        text += &format!("{INDENT}{row}\n");
+    }
+    text
+}
+
+/// All about one job.
+pub fn of_job(job: &JobInfo, history: &[Attempt]) -> String {
+    let mut text = format!(
+        "{} of {}: {}\n\n",
+        styled(STRONG, &format!("job {}", job.id)),
+        styled(STRONG, &human::printable(&job.queue)),
+        job.state
+    );
+    let line = |name: &str, says: String| [name.to_owned(), says, String::new()];
+    let time = |at_ms: i64| format!("{} ({})", iso(at_ms), either_way(at_ms));
+    let mut lines = vec![
+        line("payload", payload(job.payload.as_ref())),
+        line("pushed", time(job.pushed_at_ms)),
+        line("attempts", format!("{} of {}", job.attempts, job.attempts_max)),
+        line("priority", job.priority.to_string()),
+    ];
+    let times = [
+        ("due", job.due_at_ms.filter(|_| job.state == JobState::Delayed)),
+        ("lease ends", job.lease_until_ms),
+        ("expires", job.expires_at_ms),
+        ("kept until", job.kept_until_ms),
+    ];
+    lines.extend(times.into_iter().filter_map(|(name, at_ms)| Some(line(name, time(at_ms?)))));
+    let token = job.token.map(|token| token.to_string());
+    let texts = [
+        ("token", token.as_deref()),
+        ("group", job.group.as_deref()),
+        ("unique key", job.unique_key.as_deref()),
+        ("correlation", job.correlation_id.as_deref()),
+        ("metadata", job.metadata.as_deref()),
+        ("worker", job.worker.as_deref()),
+        ("error", job.error.as_deref()),
+    ];
+    let shown = |text: &str| human::cut(text, 10 * WIDTH);
+    lines.extend(texts.into_iter().filter_map(|(name, text)| Some(line(name, shown(text?)))));
+    if job.result.is_some() {
+        lines.push(line("result", payload(job.result.as_ref())));
+    }
+    text += &facts(&lines);
+    text + &attempts(history)
+}
+
+fn attempts(history: &[Attempt]) -> String {
+    if history.is_empty() {
+        return String::new();
+    }
+    let head = ["claim", "outcome", "ended", "took", "worker", "error"];
+    let mut lines = vec![head.map(str::to_owned)];
+    lines.extend(history.iter().map(|attempt| {
+        let took = attempt.ended_at_ms.zip(attempt.claimed_at_ms);
+        [
+            attempt.claim.to_string(),
+            attempt.outcome.to_string(),
+            attempt.ended_at_ms.map_or_else(|| "-".to_owned(), iso),
+            took.map_or_else(|| "-".to_owned(), |(end, start)| milliseconds((end - start).max(0))),
+            human::cut(attempt.worker.as_deref().unwrap_or("-"), 20),
+            attempt.error.clone().unwrap_or_default(),
+        ]
+    }));
+    format!("\n{}", table(&lines))
+}
+
+fn milliseconds(time_ms: i64) -> String {
+    human::duration(Duration::from_millis(time_ms.unsigned_abs()))
+}
+
+/// To the second, in UTC.
+fn iso(at_ms: i64) -> String {
+    let time = jiff::Timestamp::from_millisecond(at_ms - at_ms.rem_euclid(1000));
+    time.map_or_else(|_| "out of range".to_owned(), |time| time.to_string())
+}
+
+fn either_way(at_ms: i64) -> String {
+    if at_ms > now_ms() { in_time(at_ms) } else { format!("{} ago", since(at_ms)) }
+}
+
+/// What the queues hold and do.
+pub fn of_queues(all: &[QueueStats]) -> String {
+    if all.is_empty() {
+        return "no queues\n".to_owned();
+    }
+    let texts: Vec<String> = all.iter().map(of_queue).collect();
+    texts.join("\n")
+}
+
+fn of_queue(stats: &QueueStats) -> String {
+    let paused = if stats.is_paused { ", paused" } else { "" };
+    let name = styled(STRONG, &human::printable(&stats.queue));
+    let mut text = format!("{name}{paused}\n");
+    let jobs = &stats.jobs;
+    let age = |ms: Option<u64>, what: &str| {
+        let time = |ms: u64| format!("the oldest {what} {}", milliseconds(ms.cast_signed()));
+        ms.map_or_else(String::new, time)
+    };
+    let line = |name: &str, jobs: u64, rest: String| [name.to_owned(), human::count(jobs), rest];
+    text += &facts(&[
+        line("ready", jobs.ready, age(stats.oldest_ready_ms, "waits for")),
+        line("leased", jobs.leased, age(stats.oldest_lease_ms, "runs for")),
+        line("delayed", jobs.delayed, stats.next_due_ms.map_or_else(String::new, in_time)),
+        line("blocked", jobs.blocked, String::new()),
+        line("done", jobs.done, "kept".to_owned()),
+        line("dead", jobs.dead, String::new()),
+    ]);
+    let rates = &stats.per_second_last_minute;
+    text += &format!(
+        "{INDENT}{}\n",
+        styled(
+            FAINT,
+            &format!(
+                "last minute, a second: {} pushed, {} acked, {} retried, {} dead",
+                rate(rates.pushed),
+                rate(rates.acked),
+                rate(rates.retried),
+                rate(rates.dead)
+            )
+        )
+    );
+    if stats.run.count > 0 {
+        let (wait, run) = (&stats.wait, &stats.run);
+        let times = format!(
+            "last hour: waited {} (99 %: {}), ran {} (99 %: {})",
+            milliseconds(wait.p50_ms.cast_signed()),
+            milliseconds(wait.p99_ms.cast_signed()),
+            milliseconds(run.p50_ms.cast_signed()),
+            milliseconds(run.p99_ms.cast_signed())
+        );
+        text += &format!("{INDENT}{}\n", styled(FAINT, &times));
+    }
+    text
+}
+
+/// A rate that may be below one.
+fn rate(per_second: f64) -> String {
+    if per_second > 0.0 && per_second < 9.95 {
+        format!("{per_second:.1}")
+    } else {
+        human::rate(per_second)
+    }
+}
+
+/// One queue, for a log.
+pub fn of_queue_in_a_line(stats: &QueueStats) -> String {
+    let jobs: Vec<String> =
+        stats.jobs.named().iter().map(|(name, jobs)| format!("{name} {jobs}")).collect();
+    let rates = &stats.per_second_last_minute;
+    format!(
+        "{} {}: {}; {} pushed/s, {} acked/s\n",
+        iso(stats.now_ms),
+        human::printable(&stats.queue),
+        jobs.join(", "),
+        rate(rates.pushed),
+        rate(rates.acked)
+    )
+}
+
+/// The same as [`of_queues`], each with a curve of the jobs that were open.
+pub fn of_queues_over_time(all: &[QueueStats], past: &mut BTreeMap<String, Vec<u64>>) -> String {
+    let mut text = of_queues(all);
+    for stats in all {
+        let Some(open) = past.get_mut(&stats.queue) else { continue };
+        let too_many = open.len().saturating_sub(CURVE_WIDTH);
+        open.drain(..too_many);
+        let name = human::cut(&stats.queue, 20);
+        text +=
+            &format!("{INDENT}{} {name}: {} open\n", curve(open), human::count(stats.jobs.open()));
+    }
+    text
+}
+
+fn curve(numbers: &[u64]) -> String {
+    const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    let most = numbers.iter().copied().max().unwrap_or(0).max(1);
+    numbers.iter().map(|number| BARS[(number * 7 / most) as usize]).collect()
+}
+
+/// What a queue does by itself.
+pub fn of_queue_settings(name: &str, settings: &Settings) -> String {
+    let backoff = &settings.backoff;
+    let or_none = |text: Option<String>| text.unwrap_or_else(|| "none".to_owned());
+    let rate =
+        |rate: Option<Rate>| or_none(rate.map(|rate| format!("{}/{}", rate.jobs, time(rate.per))));
+    let words = format!(
+        "{},{},{},{}",
+        time(backoff.first),
+        backoff.factor,
+        time(backoff.max),
+        backoff.jitter
+    );
+    let lines = [
+        ("--lease", time(settings.lease)),
+        ("--attempts", settings.attempts_max.to_string()),
+        ("--backoff", words),
+        ("--keep-done", time(settings.keep_done)),
+        ("--keep-dead", or_none(settings.keep_dead.map(time))),
+        ("--concurrency", or_none(settings.concurrency.map(|jobs| jobs.to_string()))),
+        ("--group-concurrency", settings.group_concurrency.to_string()),
+        ("--rate", rate(settings.rate)),
+        ("--group-rate", rate(settings.group_rate)),
+    ];
+    let width = human::widest(lines.iter().map(|(name, _)| *name));
+    let mut text = format!("{}\n", styled(STRONG, &human::printable(name)));
+    for (name, value) in lines {
+        text += &format!("{INDENT}{}  {value}\n", styled(FAINT, &human::left(name, width)));
+    }
+    text
+}
+
+/// As the flags take it: `1h30m`.
+fn time(time: Duration) -> String {
+    let units = [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
+    let mut left = time.as_millis();
+    let mut text = String::new();
+    for (unit, size_ms) in units {
+        if left >= size_ms {
+            text += &format!("{}{unit}", left / size_ms);
+            left %= size_ms;
+        }
+    }
+    if text.is_empty() { "0s".to_owned() } else { text }
+}
+
+/// What is pushed again and again.
+pub fn of_schedules(schedules: &[ScheduleInfo]) -> String {
+    if schedules.is_empty() {
+        return "no schedules\n".to_owned();
+    }
+    let head = ["name", "cron", "zone", "next", "last"];
+    let mut lines = vec![head.map(str::to_owned)];
+    lines.extend(schedules.iter().map(|schedule| {
+        let next = schedule.next_at_ms.map_or_else(|| "never".to_owned(), iso);
+        [
+            human::cut(&schedule.name, 30),
+            human::cut(&schedule.cron, 30),
+            schedule.timezone.clone(),
+            next,
+            schedule.last_at_ms.map_or_else(|| "-".to_owned(), iso),
+        ]
+    }));
+    let mut text = table(&lines);
+    for schedule in schedules {
+        if let Some(reason) = &schedule.disabled_because {
+            let (name, reason) = (human::printable(&schedule.name), human::printable(reason));
+            text += &note(&format!("{name} is disabled: {reason}"));
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_written_as_the_flags_take_them() {
+        let texts = [0, 250, 30_000, 5_400_000, 604_800_000, 90_061_001].map(Duration::from_millis);
+        assert_eq!(texts.map(time), ["0s", "250ms", "30s", "1h30m", "7d", "1d1h1m1s1ms"]);
+        assert_eq!([0, 59_999, 200_000, 7_500_000, 190_000_000].map(short), {
+            ["0s", "59s", "3m20s", "2h05m", "2d4h"]
+        });
+        assert_eq!(iso(1_500), "1970-01-01T00:00:01Z");
+        assert_eq!(iso(i64::MIN + 1000), "out of range");
+    }
+
+    #[test]
+    fn a_curve_is_as_high_as_its_largest_number() {
+        assert_eq!(curve(&[0, 1, 4, 8]), "▁▁▄█");
+        assert_eq!(curve(&[0, 0]), "▁▁");
+        assert_eq!(curve(&[u64::MAX / 8]), "█");
+    }
+
+    #[test]
+    fn payloads_cannot_steer_the_terminal() {
+        let shown = |bytes: &[u8]| payload(Some(&Payload::bytes(bytes)));
+        assert_eq!(shown(b"a\x1b[2J\n\0"), "a\\u{1b}[2J\\n\\u{0}");
+        assert_eq!(shown(&[0xff; 3]), "(3 B that are no text)");
+    }
+}
