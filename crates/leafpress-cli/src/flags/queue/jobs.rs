@@ -31,9 +31,9 @@ It may have payload (any JSON) or text (stored as it is), priority, delay, due,
 group, unique, unique_for, attempts, expires, correlation_id and metadata, each
 as the flag of its name; flags hold for lines that do not say otherwise.
 
-Exit status: 0 pushed, or a job with its unique key was there already; 1 with
---batch: a line is wrong, and batches before it stay; 2 the command line makes
-no sense, 3 failed and nothing changed.")]
+Exit status: 0 pushed, or a job with its unique key was there already; 1 a line
+is wrong, and batches before it stay (with --batch); 2 the command line makes no
+sense, 3 failed and nothing changed.")]
 pub struct QueuePushFlags {
     /// Which queue.
     #[command(flatten)]
