@@ -236,7 +236,7 @@ fn of_queue(stats: &QueueStats) -> String {
         line("leased", jobs.leased, age(stats.oldest_lease_ms, "runs for")),
         line("delayed", jobs.delayed, stats.next_due_ms.map_or_else(String::new, in_time)),
         line("blocked", jobs.blocked, String::new()),
-        line("done", jobs.done, "kept".to_owned()),
+        line("done", jobs.done, String::new()),
         line("dead", jobs.dead, String::new()),
     ]);
     let rates = &stats.per_second_last_minute;
