@@ -1,8 +1,8 @@
 //! What keeps the queue fast when it is long: the plans of its statements, and
 //! what one cycle of a job costs SQLite, counted and not timed.
 //!
-//! 1. Every statement that is run all the time searches an index, and none reads
-//!    a table or sorts.
+//! 1. Every statement searches an index, and none reads a table. None sorts, but
+//!    for lists that people ask for.
 //! 2. A claim takes as many steps of SQLite's virtual machine with 100,000 jobs
 //!    waiting as with 100, with leased, delayed, blocked and dead ones beside.
 //!
@@ -70,8 +70,9 @@ fn statement(name: &str) -> &'static str {
 }
 
 fn plan(connection: &Connection, sql: &str) -> Vec<String> {
-    let mut statement =
-        connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).expect("the queue's own SQL");
+    let mut statement = connection
+        .prepare(&format!("EXPLAIN QUERY PLAN {sql}"))
+        .unwrap_or_else(|error| panic!("{error}: {sql}"));
     for parameter in 1..=statement.parameter_count() {
         statement.raw_bind_parameter(parameter, 1).expect("any value");
     }
@@ -83,10 +84,15 @@ fn plan(connection: &Connection, sql: &str) -> Vec<String> {
     plan
 }
 
-/// What is wrong with a step of a plan. A scan of what a subquery has found is no
-/// scan of a table.
-fn fault(step: &str) -> Option<&'static str> {
-    if step.starts_with("SCAN") && !step.starts_with("SCAN (") && step != "SCAN CONSTANT ROW" {
+/// What is wrong with a step of a statement's plan. A scan of what a subquery or the
+/// statement's own WITH has found is no scan of a table.
+fn fault(sql: &str, step: &str) -> Option<&'static str> {
+    let is_its_own = |from: &str| {
+        from.starts_with('(')
+            || from == "CONSTANT ROW"
+            || sql.contains(&format!("WITH RECURSIVE {from}("))
+    };
+    if step.strip_prefix("SCAN ").is_some_and(|from| !is_its_own(from)) {
         return Some("reads a whole table or index");
     }
     if step.contains("TEMP B-TREE") {
@@ -100,21 +106,29 @@ fn every_statement_searches_an_index_and_none_reads_a_table() {
     let filled = filled(100);
     let statements = statements();
     assert!(statements.len() > 20, "{statements:?}");
+    let mut faults = Vec::new();
     for (name, sql) in statements {
         let plan = plan(&filled.connection, sql);
-        for step in &plan {
-            assert_eq!(fault(step), None, "{name}: {step}\n{sql}\n{plan:#?}");
-        }
+        let found = plan.iter().filter_map(|step| Some((step, fault(sql, step)?)));
+        // Lists that people ask for are sorted where no index has their order.
+        let may_sort = name.starts_with("sort ");
+        let found = found.filter(|(_, fault)| !(may_sort && *fault == "sorts"));
+        faults.extend(found.map(|(step, fault)| format!("{name} {fault}: {step}\n{sql}")));
         let searches = plan.iter().any(|step| step.starts_with("SEARCH"));
         let is_plain_insert = sql.starts_with("INSERT") && sql.contains("VALUES");
-        assert!(searches || is_plain_insert, "{name} searches nothing\n{sql}\n{plan:#?}");
+        let is_without_tables = plan == ["SCAN CONSTANT ROW"];
+        if !(searches || is_plain_insert || is_without_tables) {
+            faults.push(format!("{name} searches nothing: {plan:?}\n{sql}"));
+        }
     }
+    assert!(faults.is_empty(), "{}", faults.join("\n\n"));
 }
 
 #[test]
 fn the_faults_are_found_where_there_are_some() {
     let filled = filled(1);
-    let with = |sql: &str| plan(&filled.connection, sql).iter().any(|step| fault(step).is_some());
+    let with =
+        |sql: &str| plan(&filled.connection, sql).iter().any(|step| fault(sql, step).is_some());
     assert!(with("SELECT id FROM leafpress_job WHERE worker = ?1"));
     assert!(with("SELECT count(*) FROM leafpress_job AS job"));
     assert!(with("SELECT id FROM leafpress_job WHERE queue = 1 AND state = 0 ORDER BY id"));
@@ -138,7 +152,7 @@ fn steps_of_a_cycle(connection: &Connection) -> Vec<(&'static str, i32)> {
         .expect("a job");
     let due: [&dyn ToSql; 3] = [&QUEUE, &NOW_MS, &limit];
     let (until_ms, nobody) = (NOW_MS + 30_000, None::<String>);
-    let lease: [&dyn ToSql; 4] = [&next, &until_ms, &NOW_MS, &nobody];
+    let lease: [&dyn ToSql; 5] = [&next, &until_ms, &NOW_MS, &nobody, &30_000];
     let parts: [(&'static str, &[&dyn ToSql]); 13] = [
         ("read the queue's settings", &[&QUEUE]),
         ("leases that ended", &due),

@@ -1,7 +1,7 @@
 //! Operations carried out by the model.
 
 use super::model::{Model, NewJob, Rules, Token, Unique};
-use super::operations::{Answer, Change, Door, End, Operation, Seen, When, Wish};
+use super::operations::{Answer, Change, Door, End, Operation, Seen, Transaction, When, Wish};
 
 /// What the job with this number carries, in the words of `system.rs`.
 pub fn payload(number: u64) -> String {
@@ -65,14 +65,22 @@ impl Model {
                 let extend = |token: Token| self.extend(token, *lease_ms);
                 Answer::Extended(tokens(picks).into_iter().map(extend).collect())
             }
-            other => self.carry_out_rare(other),
+            Operation::Transaction(transaction) => self.transaction(transaction, number),
+            other => self.carry_out_rare(other, seen),
         }
     }
 
-    fn carry_out_rare(&mut self, operation: &Operation) -> Answer {
+    fn carry_out_rare(&mut self, operation: &Operation, seen: &Seen) -> Answer {
         match operation {
             Operation::Pause(queue) => self.queues[*queue].is_paused = true,
             Operation::Resume(queue) => self.queues[*queue].is_paused = false,
+            Operation::Retry(pick) => {
+                return Answer::Found(self.retry(0, seen.job(*pick)).into());
+            }
+            Operation::Remove(pick) => {
+                return Answer::Found(self.remove(0, seen.job(*pick)).into());
+            }
+            Operation::Purge(queue, state) => return Answer::Found(self.purge(*queue, *state)),
             Operation::Configure(queue, change) => {
                 change_rules(&mut self.queues[*queue].rules, change);
                 self.rules_changed(*queue);
@@ -82,6 +90,32 @@ impl Model {
             _ => unreachable!("carried out above"),
         }
         Answer::Nothing
+    }
+
+    fn transaction(&mut self, transaction: &Transaction, number: u64) -> Answer {
+        let Transaction { from, jobs_max, expiry_ms, pass_ms, to, wishes, end } = transaction;
+        let expires_at_ms = self.now_ms + expiry_ms;
+        let claimed = match jobs_max {
+            0 => Vec::new(),
+            some => self.claim(*from, *some, Some(*expiry_ms)),
+        };
+        self.now_ms += pass_ms;
+        if *end == End::Commits && self.now_ms < expires_at_ms {
+            for claim in &claimed {
+                self.ack(claim.token, None).expect("its lease is the transaction's");
+            }
+            let push = |(wish, number): (&Wish, u64)| {
+                let new = self.new_job(wish, number);
+                self.push(*to, new)
+            };
+            let pushed = wishes.iter().zip(number..).map(push).collect();
+            return Answer::Transacted(claimed, Some(pushed));
+        }
+        for claim in &claimed {
+            // If it is held no more, it is left alone.
+            let _ = self.release(claim.token);
+        }
+        Answer::Transacted(claimed, None)
     }
 
     fn new_job(&self, wish: &Wish, number: u64) -> NewJob {

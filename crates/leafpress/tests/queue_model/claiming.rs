@@ -4,7 +4,7 @@
 //! Stands beside `model.rs`, and is as plain. A tick goes on until nothing
 //! changes any more, so no order of its parts can matter.
 
-use super::model::{Bucket, Job, Lost, Millis, Model, Rate, Scope, State, Token};
+use super::model::{Bucket, Job, Millis, Model, Outcome, Rate, Scope, State, Token};
 
 /// By how much a clock must be set back before the queue measures times anew.
 const NOTICED_MS: i64 = 1_000;
@@ -88,7 +88,7 @@ impl Model {
         let job = self.job_mut(id).expect("it was just seen");
         let token = Token { job: id, claim: job.claims };
         if job.attempts() >= job.new.attempts_max.unwrap_or(attempts_max) {
-            self.ended.push((token, Lost::Expired));
+            self.history.push((token, Outcome::Expired));
             let job = self.job_mut(id).expect("it was just seen");
             job.error = Some(NOT_HEARD_OF.to_owned());
             self.bury(id);
@@ -96,7 +96,7 @@ impl Model {
         }
         job.state = State::Ready;
         job.due_at_ms = Some(now_ms);
-        self.came_back(token, Lost::Expired);
+        self.came_back(token, Outcome::Expired);
     }
 
     /// At most `jobs_max` jobs, best first.
@@ -153,7 +153,7 @@ impl Model {
         job.state = State::Leased;
         job.claims += 1;
         job.due_at_ms = Some(now_ms + lease_ms);
-        job.began_at_ms = now_ms;
+        job.lease_ms = lease_ms;
         Claimed {
             token: Token { job: id, claim: job.claims },
             payload: job.new.payload.clone(),
@@ -209,17 +209,19 @@ impl Model {
         self.latest_ms = self.latest_ms.max(self.now_ms);
     }
 
-    /// The clock was set back: what began in the future begins now.
-    pub fn clock_was_set_back(&mut self) {
+    /// The clock was set back: no lease lasts longer than its length from now, and
+    /// what was to be retried after a while is, as if it had begun to wait now.
+    /// A moment on the calendar that somebody asked for stays.
+    fn clock_was_set_back(&mut self) {
         let now_ms = self.now_ms;
         self.latest_ms = now_ms;
         for job in &mut self.jobs {
-            // A moment on the calendar that somebody asked for stays.
+            if job.state == State::Leased {
+                job.due_at_ms = job.due_at_ms.map(|end| end.min(now_ms + job.lease_ms));
+            }
             let is_retry = job.state == State::Delayed && job.claims > 0;
-            let is_measured = job.state == State::Leased || is_retry;
-            if is_measured && job.began_at_ms > now_ms {
-                let wait_ms = job.due_at_ms.map_or(0, |due| due - job.began_at_ms);
-                job.due_at_ms = Some(now_ms + wait_ms);
+            if is_retry && job.began_at_ms > now_ms {
+                job.due_at_ms = job.due_at_ms.map(|due| now_ms + due - job.began_at_ms);
                 job.began_at_ms = now_ms;
             }
         }

@@ -101,7 +101,9 @@ pub struct Job {
     /// Ready, delayed, blocked: when it may run. Leased: when the lease ends.
     /// Done, dead: when it is purged.
     pub due_at_ms: Option<Millis>,
-    /// When the lease or the wait for a retry began, by the clock of then.
+    /// How long the last lease was.
+    pub lease_ms: i64,
+    /// When the wait for a retry began, by the clock of then.
     pub began_at_ms: Millis,
     pub claims: u32,
     pub releases: u32,
@@ -142,6 +144,15 @@ pub enum Lost {
     GivenBack,
 }
 
+/// What the history of a job says of a claim that did not end in an ack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    Retried,
+    Released,
+    Expired,
+    Failed,
+}
+
 /// What becomes of a job that was given back as failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Retry {
@@ -179,8 +190,8 @@ pub struct Model {
     pub buckets: Vec<Bucket>,
     /// The application's rows: each names the job that was pushed with it.
     pub notes: Vec<i64>,
-    /// How claims ended that did not end in a result.
-    pub(crate) ended: Vec<(Token, Lost)>,
+    /// How claims ended, but for acks.
+    pub history: Vec<(Token, Outcome)>,
     pub(crate) last_id: i64,
 }
 
@@ -196,7 +207,7 @@ impl Model {
             keys: Vec::new(),
             buckets: Vec::new(),
             notes: Vec::new(),
-            ended: Vec::new(),
+            history: Vec::new(),
             last_id: 0,
         }
     }
@@ -224,6 +235,7 @@ impl Model {
             queue,
             state: State::Blocked,
             due_at_ms: Some(new.due_at_ms.unwrap_or(self.now_ms)),
+            lease_ms: 0,
             began_at_ms: self.now_ms,
             claims: 0,
             releases: 0,
@@ -292,11 +304,11 @@ impl Model {
             let is_over = job.due_at_ms.is_none_or(|end| end <= self.now_ms);
             return if is_over { Err(Lost::Expired) } else { Ok(()) };
         }
-        let ended = self.ended.iter().rev().find(|(claim, _)| *claim == token);
-        Err(match ended.map(|(_, how)| *how) {
-            Some(Lost::GivenBack) => Lost::GivenBack,
-            Some(Lost::Expired) if job.claims > token.claim => Lost::ClaimedAgain,
-            Some(Lost::Expired) if !job.state.has_ended() => Lost::Expired,
+        let ended = self.history.iter().find(|(claim, _)| *claim == token);
+        Err(match ended.map(|(_, outcome)| *outcome) {
+            Some(Outcome::Retried | Outcome::Released) => Lost::GivenBack,
+            Some(Outcome::Expired) if job.claims > token.claim => Lost::ClaimedAgain,
+            Some(Outcome::Expired) if !job.state.has_ended() => Lost::Expired,
             _ => Lost::Settled,
         })
     }
@@ -333,12 +345,13 @@ impl Model {
             job.error = Some(error.to_owned());
         }
         if attempts >= job.new.attempts_max.unwrap_or(rules.attempts_max) {
+            self.history.push((token, Outcome::Failed));
             self.bury(token.job);
             return Ok(Retry::Dead);
         }
         let (low_ms, high_ms) =
             delay_ms.map_or_else(|| backoff_ms(&rules, attempts), |delay| (delay, delay));
-        self.came_back(token, Lost::GivenBack);
+        self.came_back(token, Outcome::Retried);
         // Until the queue says when: the last moment that it may choose.
         self.retries_at(token.job, now_ms + high_ms);
         Ok(Retry::Between(now_ms + low_ms, now_ms + high_ms))
@@ -357,6 +370,7 @@ impl Model {
     pub fn fail(&mut self, token: Token, reason: &str) -> Result<(), Lost> {
         self.check(token)?;
         self.job_mut(token.job).expect("it is leased").error = Some(reason.to_owned());
+        self.history.push((token, Outcome::Failed));
         self.bury(token.job);
         Ok(())
     }
@@ -369,20 +383,22 @@ impl Model {
         job.releases += 1;
         job.state = State::Ready;
         job.due_at_ms = Some(now_ms);
-        self.came_back(token, Lost::GivenBack);
+        self.came_back(token, Outcome::Released);
         Ok(())
     }
 
-    /// The claim has ended, and the job waits again. If its key was free while
-    /// it ran, it takes it back, unless another job has it by now.
-    pub(crate) fn came_back(&mut self, token: Token, how: Lost) {
-        if !self.ended.contains(&(token, how)) {
-            self.ended.push((token, how));
-        }
-        let job = self.job(token.job).expect("it was just looked up");
+    /// The claim has ended, and the job waits again.
+    pub(crate) fn came_back(&mut self, token: Token, outcome: Outcome) {
+        self.history.push((token, outcome));
+        self.waits_again(token.job);
+    }
+
+    /// If its key was free meanwhile, it takes it back, unless another has it by now.
+    fn waits_again(&mut self, id: i64) {
+        let job = self.job(id).expect("it was just looked up");
         let (queue, unique) = (job.queue, job.new.unique.clone());
-        if let Some(unique) = unique.filter(|unique| unique.scope == Scope::Waiting) {
-            self.take_key(queue, token.job, &unique);
+        if let Some(unique) = unique.filter(|unique| unique.scope != Scope::Time) {
+            self.take_key(queue, id, &unique);
         }
     }
 
@@ -402,8 +418,7 @@ impl Model {
         let until_ms = now_ms + lease_ms;
         let job = self.job_mut(token.job).expect("it is leased");
         job.due_at_ms = Some(until_ms);
-        // A lease that began in the future began before the clock was set back.
-        job.began_at_ms = job.began_at_ms.min(now_ms);
+        job.lease_ms = lease_ms;
         Ok(until_ms)
     }
 
@@ -432,7 +447,39 @@ impl Model {
 
     pub(crate) fn forget(&mut self, id: i64) {
         self.jobs.retain(|job| job.id != id);
-        self.ended.retain(|(token, _)| token.job != id);
+        self.history.retain(|(token, _)| token.job != id);
+    }
+
+    /// A dead one is pushed anew. False: there is no dead job of that id.
+    pub fn retry(&mut self, queue: usize, id: i64) -> bool {
+        let now_ms = self.now_ms;
+        let dead = self.job_mut(id).filter(|job| job.queue == queue && job.state == State::Dead);
+        let Some(job) = dead else { return false };
+        job.releases = job.claims;
+        job.due_at_ms = Some(now_ms);
+        job.state = State::Blocked;
+        job.new.expires_at_ms = job.new.expires_at_ms.filter(|end| *end > now_ms);
+        self.let_in(id);
+        self.waits_again(id);
+        true
+    }
+
+    /// Gone, whatever it is doing. False: it was not there.
+    pub fn remove(&mut self, queue: usize, id: i64) -> bool {
+        let Some(job) = self.job_mut(id).filter(|job| job.queue == queue) else { return false };
+        if !job.state.has_ended() {
+            job.state = State::Dead;
+            self.after_its_end(id);
+        }
+        self.forget(id);
+        true
+    }
+
+    /// All that are in this state now are gone. How many it was.
+    pub fn purge(&mut self, queue: usize, state: State) -> u64 {
+        let is_meant = |job: &&Job| job.queue == queue && job.state == state;
+        let ids: Vec<i64> = self.jobs.iter().filter(is_meant).map(|job| job.id).collect();
+        ids.iter().filter(|id| self.remove(queue, **id)).count() as u64
     }
 
     /// A group that may now have more open jobs has them.
@@ -456,6 +503,10 @@ pub fn backoff_ms(rules: &Rules, attempts: u32) -> (i64, i64) {
 }
 
 impl Model {
+    pub fn last_id(&self) -> i64 {
+        self.last_id
+    }
+
     /// What breaks the invariants above. `open_max` is the most that each queue
     /// has ever allowed of a group.
     pub fn broken(&self, open_max: &[u32]) -> Vec<String> {

@@ -10,13 +10,15 @@
 use proptest::prelude::*;
 
 use super::claiming::Claimed;
-use super::model::{Lost, Millis, Rate, Retry, Rules, Scope, Token};
+use super::model::{Lost, Millis, Rate, Retry, Rules, Scope, State, Token};
 
 pub const QUEUES: [&str; 2] = ["mail", "bill"];
 const GROUPS: [&str; 2] = ["g0", "g1"];
+const STATES: [State; 6] =
+    [State::Ready, State::Leased, State::Delayed, State::Blocked, State::Done, State::Dead];
 const KEYS: [&str; 3] = ["k0", "k1", "k2"];
 
-/// A token, by how many came after it; past the first, one that never was.
+/// A token or a job, by how many came after it; past the first, one that never was.
 pub type Pick = usize;
 
 /// A job, with times from the moment at which it is pushed.
@@ -80,6 +82,19 @@ pub enum Change {
     GroupRate(Option<Rate>),
 }
 
+/// Claims and pushes as one, with an expiry, and what the claimer does meanwhile:
+/// nothing, for so long.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Transaction {
+    pub from: usize,
+    pub jobs_max: usize,
+    pub expiry_ms: i64,
+    pub pass_ms: i64,
+    pub to: usize,
+    pub wishes: Vec<Wish>,
+    pub end: End,
+}
+
 #[derive(Debug, Clone, PartialEq)]
 pub enum Operation {
     Push(usize, Door, Wish),
@@ -102,7 +117,12 @@ pub enum Operation {
     ExtendMany(Vec<Pick>, i64),
     Pause(usize),
     Resume(usize),
+    Retry(Pick),
+    Remove(Pick),
+    /// All of the queue that are in this state.
+    Purge(usize, State),
     Configure(usize, Change),
+    Transaction(Transaction),
     /// Time goes by.
     Pass(i64),
     /// Somebody sets the clock.
@@ -120,6 +140,10 @@ pub enum Answer {
     Settled(Vec<Result<(), Lost>>),
     Extended(Vec<Result<Millis, Lost>>),
     Retried(Result<Retry, Lost>),
+    /// How many jobs there were.
+    Found(u64),
+    /// What was claimed, and what became of the pushes if it was committed.
+    Transacted(Vec<Claimed>, Option<Vec<(i64, bool)>>),
 }
 
 impl Answer {
@@ -139,6 +163,7 @@ impl Answer {
 #[derive(Debug, Default)]
 pub struct Seen {
     pub tokens: Vec<Token>,
+    pub last_job: i64,
 }
 
 impl Seen {
@@ -146,6 +171,10 @@ impl Seen {
         let never_was = Token { job: 1_000_000, claim: 1 };
         let at = self.tokens.len().checked_sub(pick + 1);
         at.map_or(never_was, |at| self.tokens[at])
+    }
+
+    pub fn job(&self, pick: Pick) -> i64 {
+        self.last_job - pick as i64
     }
 }
 
@@ -232,11 +261,34 @@ fn settle() -> impl Strategy<Value = Operation> {
     ]
 }
 
+fn transaction() -> impl Strategy<Value = Operation> {
+    let end = prop_oneof![3 => Just(End::Commits), 1 => Just(End::GivesUp)];
+    let wishes = prop::collection::vec(wish(), 0..3);
+    let times = (1..30_i64, prop_oneof![2 => Just(0), 1 => 0..40_i64]);
+    (queue(), 0..3_usize, times, queue(), wishes, end).prop_map(
+        |(from, jobs_max, (expiry_ms, pass_ms), to, wishes, end)| {
+            Operation::Transaction(Transaction {
+                from,
+                jobs_max,
+                expiry_ms,
+                pass_ms,
+                to,
+                wishes,
+                end,
+            })
+        },
+    )
+}
+
 fn rare() -> impl Strategy<Value = Operation> {
     let hour = 3_600_000_i64;
     prop_oneof![
         1 => queue().prop_map(Operation::Pause),
         2 => queue().prop_map(Operation::Resume),
+        3 => pick().prop_map(Operation::Retry),
+        2 => pick().prop_map(Operation::Remove),
+        1 => (queue(), prop::sample::select(&STATES[..]))
+            .prop_map(|(queue, state)| Operation::Purge(queue, state)),
         3 => (queue(), change()).prop_map(|(queue, change)| Operation::Configure(queue, change)),
         1 => (-hour..hour).prop_map(Operation::SetClock),
         2 => (-3_000..3_000_i64).prop_map(Operation::SetClock),
@@ -257,6 +309,7 @@ pub fn operation() -> impl Strategy<Value = Operation> {
         8 => (queue(), 1..4_usize, prop::option::of(1..40_i64))
             .prop_map(|(queue, jobs_max, lease_ms)| Operation::Claim { queue, jobs_max, lease_ms }),
         8 => settle(),
+        2 => transaction(),
         5 => (0..12_i64).prop_map(Operation::Pass),
         2 => rare(),
     ]

@@ -63,6 +63,7 @@ impl Pair {
         }
         self.number += match operation {
             Operation::PushMany(_, wishes) => wishes.len() as u64,
+            Operation::Transaction(transaction) => transaction.wishes.len() as u64,
             _ => 1,
         };
         self.take_over(operation, &answer);
@@ -70,11 +71,12 @@ impl Pair {
     }
 
     fn take_over(&mut self, operation: &Operation, answer: &Answer) {
+        self.seen.last_job = self.model.last_id();
         match (operation, answer) {
             (Operation::Nack { pick, .. }, Answer::Retried(Ok(Retry::Between(at_ms, _)))) => {
                 self.model.retries_at(self.seen.token(*pick).job, *at_ms);
             }
-            (_, Answer::Claimed(claimed)) => {
+            (_, Answer::Claimed(claimed) | Answer::Transacted(claimed, _)) => {
                 self.seen.tokens.extend(claimed.iter().map(|claimed| claimed.token));
             }
             (Operation::Configure(queue, Change::GroupConcurrency(places)), _) => {
@@ -147,9 +149,10 @@ proptest! {
         let mut open_max = vec![0; QUEUES.len()];
         for operation in &operations {
             let answer = model.carry_out(operation, &seen, 0);
-            if let Answer::Claimed(claimed) = &answer {
+            if let Answer::Claimed(claimed) | Answer::Transacted(claimed, _) = &answer {
                 seen.tokens.extend(claimed.iter().map(|claimed| claimed.token));
             }
+            seen.last_job = model.last_id();
             for (most, queue) in open_max.iter_mut().zip(&model.queues) {
                 *most = queue.rules.group_concurrency.max(*most);
             }

@@ -4,8 +4,8 @@
 use std::time::{Duration, SystemTime};
 
 use leafpress::queue::{
-    Backoff, Claim, ClaimOptions, Clock, Job, LeaseLost, ManualClock, Nack, Payload, Pushed, Queue,
-    Settings, UniqueFor,
+    Backoff, Claim, ClaimOptions, Clock, Job, JobState, LeaseLost, ManualClock, Nack, Payload,
+    Purge, Pushed, Queue, Settings, UniqueFor,
 };
 use leafpress::writer::Writer;
 use leafpress::{Error, ErrorKind, Profile, queue};
@@ -14,8 +14,8 @@ use tempfile::TempDir;
 
 use super::carry_out::{ERROR, REASON, RESULT, change_rules, payload};
 use super::claiming::Claimed;
-use super::model::{Lost, Millis, Rate, Retry, Rules, Scope, Token};
-use super::operations::{Answer, Door, End, Operation, QUEUES, Seen, When, Wish};
+use super::model::{Lost, Millis, Rate, Retry, Rules, Scope, State, Token};
+use super::operations::{Answer, Door, End, Operation, QUEUES, Seen, Transaction, When, Wish};
 
 /// Later than any clock that this will ever run under, so that what another
 /// connection stamps with the system's clock is in the past.
@@ -116,20 +116,27 @@ impl System {
                     extended.expect("an answer for each").into_iter().map(lost).collect(),
                 )
             }
-            other => self.carry_out_rare(other),
+            Operation::Transaction(transaction) => self.transaction(transaction, number),
+            other => self.carry_out_rare(other, seen),
         }
     }
 
-    /// By hand, as anybody may with `sqlite3`.
-    fn pause(&self, queue: usize, is_paused: bool) {
-        let sql = "UPDATE leafpress_queue SET is_paused = ?2 WHERE name = ?1";
-        self.own.execute(sql, (QUEUES[queue], is_paused)).expect("the schema is documented");
-    }
-
-    fn carry_out_rare(&mut self, operation: &Operation) -> Answer {
+    fn carry_out_rare(&mut self, operation: &Operation, seen: &Seen) -> Answer {
         match operation {
-            Operation::Pause(queue) => self.pause(*queue, true),
-            Operation::Resume(queue) => self.pause(*queue, false),
+            Operation::Pause(queue) => self.queue(*queue).pause().expect("a pause"),
+            Operation::Resume(queue) => self.queue(*queue).resume().expect("its end"),
+            Operation::Retry(pick) => {
+                return Answer::Found(self.queue(0).retry(seen.job(*pick)).expect("a look").into());
+            }
+            Operation::Remove(pick) => {
+                return Answer::Found(
+                    self.queue(0).remove(seen.job(*pick)).expect("a look").into(),
+                );
+            }
+            Operation::Purge(queue, state) => {
+                let purge = Purge::new().states([job_state(*state)]);
+                return Answer::Found(self.queue(*queue).purge(&purge).expect("a purge"));
+            }
             Operation::Configure(queue, change) => {
                 let change = change.clone();
                 let configured = self.queue(*queue).configure(move |settings| {
@@ -190,6 +197,36 @@ impl System {
         Answer::Pushed(vec![pushed_pair(&pushed)])
     }
 
+    fn transaction(&self, transaction: &Transaction, number: u64) -> Answer {
+        let Transaction { from, jobs_max, expiry_ms, pass_ms, to, wishes, end } = transaction;
+        let mut open = self.queue(*from).begin(ms(*expiry_ms)).expect("a beginning");
+        let claims = open.claim_many(*jobs_max).expect("a claim");
+        let claimed = claims.into_iter().map(|claim| claimed(claim, *from)).collect();
+        self.manual.advance_ms(*pass_ms);
+        for (wish, number) in wishes.iter().zip(number..) {
+            open.push_to(self.queue(*to), self.job(wish, number)).expect("the same writer");
+        }
+        let committed = match end {
+            End::Commits => open.commit(),
+            End::GivesUp => {
+                drop(open);
+                Err(Error::aborted("dropped"))
+            }
+        };
+        // A drop gives back without waiting; calls take effect in their order.
+        self.writer().transaction(|_| Ok(())).expect("nothing is done");
+        let pushed = match committed {
+            Ok(committed) => Some(committed.pushed.iter().map(pushed_pair).collect()),
+            Err(error) => match error.kind() {
+                ErrorKind::TransactionExpired { .. }
+                | ErrorKind::LeaseLost { .. }
+                | ErrorKind::Aborted(_) => None,
+                other => panic!("{other}"),
+            },
+        };
+        Answer::Transacted(claimed, pushed)
+    }
+
     fn job(&self, wish: &Wish, number: u64) -> Job {
         let is_bytes = payload(number).starts_with("bytes");
         let job = if is_bytes { Ok(Job::bytes(number.to_string())) } else { Job::json(&number) };
@@ -240,6 +277,17 @@ fn ms(time_ms: i64) -> Duration {
 
 fn ours(token: Token) -> queue::Token {
     queue::Token { job: token.job, claim: token.claim }
+}
+
+fn job_state(state: State) -> JobState {
+    match state {
+        State::Ready => JobState::Ready,
+        State::Leased => JobState::Leased,
+        State::Delayed => JobState::Delayed,
+        State::Blocked => JobState::Blocked,
+        State::Done => JobState::Done,
+        State::Dead => JobState::Dead,
+    }
 }
 
 fn pushed_pair(pushed: &Pushed) -> (i64, bool) {

@@ -20,7 +20,8 @@ const STATES: [State; 6] =
     [State::Ready, State::Leased, State::Delayed, State::Blocked, State::Done, State::Dead];
 const SCOPES: [Scope; 3] = [Scope::Waiting, Scope::WaitingOrRunning, Scope::Time];
 
-/// Jobs, keys that are held and the application's rows, a line for each.
+/// Jobs, keys that are held, how claims ended and the application's rows, a line
+/// for each.
 pub fn lines_of_tables(connection: &Connection, start_ms: Millis, now_ms: Millis) -> Vec<String> {
     let mut lines = strings(
         connection,
@@ -62,6 +63,9 @@ pub fn lines_of_tables(connection: &Connection, start_ms: Millis, now_ms: Millis
          WHERE until_ms IS NULL OR until_ms > {now_ms} ORDER BY queue.id, key",
     );
     lines.extend(strings(connection, &keys));
+    let history = "SELECT '#' || job || ' claim ' || claim || ' ' || outcome
+        FROM leafpress_attempt ORDER BY job, claim";
+    lines.extend(strings(connection, history));
     lines.extend(strings(connection, "SELECT 'note of #' || job FROM note ORDER BY job"));
     lines
 }
@@ -96,6 +100,12 @@ pub fn lines_of_model(model: &Model, start_ms: Millis) -> Vec<String> {
             held.until_ms.map_or_else(String::new, |until| format!(" until {}", until - start_ms));
         let queue = QUEUES[held.queue];
         format!("key {queue} {} of #{} scope {scope}{until}", held.text, held.job)
+    }));
+    let mut history = model.history.clone();
+    history.sort_by_key(|(token, _)| *token);
+    lines.extend(history.iter().map(|(token, outcome)| {
+        let outcome = format!("{outcome:?}").to_lowercase();
+        format!("#{} claim {} {outcome}", token.job, token.claim)
     }));
     let mut notes = model.notes.clone();
     notes.sort_unstable();
