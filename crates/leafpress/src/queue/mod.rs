@@ -75,7 +75,7 @@ mod job;
 mod key;
 mod push;
 mod rate;
-pub mod schedule;
+mod schedule;
 mod schema;
 mod settings;
 mod settle;

@@ -1,37 +1,7 @@
 //! Claims and pushes that are one: the queue transaction, with an expiry.
 //!
-//! What is claimed in it stays claimed until the transaction's expiry; what is
-//! pushed in it waits in memory. Commit acks all of the one and pushes all of
-//! the other in one transaction of SQLite, so a job moves from queue to queue,
-//! or becomes several, without being lost or doubled on the way.
-//!
-//! ```
-//! # let folder = tempfile::tempdir().unwrap();
-//! # let writer = leafpress::writer::Writer::builder(folder.path().join("app.db")).open()?;
-//! # use std::time::Duration;
-//! use leafpress::queue::Queue;
-//!
-//! let (orders, mails) = (Queue::open(&writer, "orders")?, Queue::open(&writer, "mails")?);
-//! orders.push("order 17")?;
-//!
-//! let mut transaction = orders.begin(Duration::from_secs(30))?;
-//! while let Some(claim) = transaction.claim()? {
-//!     transaction.push_to(&mails, claim.payload)?;
-//! }
-//! let committed = transaction.commit()?;
-//! assert_eq!((committed.acked, committed.pushed.len()), (1, 1));
-//! # assert!(orders.claim()?.is_none() && mails.claim()?.is_some());
-//! # Ok::<(), leafpress::Error>(())
-//! ```
-//!
-//! | after | on disk of the claims | on disk of the pushes |
-//! |---|---|---|
-//! | `begin` | nothing | nothing |
-//! | `claim`, `include` | leased until the expiry | nothing |
-//! | `push`, `push_to` | as before | nothing |
-//! | `commit` | acked | all of them |
-//! | `commit` that failed, `rollback`, drop | given back, without an attempt | nothing |
-//! | a crash, a panic, a drop once the writer is closed | leased until the expiry, then an attempt | nothing |
+//! Claims are leases that end with the transaction; pushes wait in memory; commit
+//! is one call of the writer.
 //!
 //! 1. Commit does all of it or nothing, and it does nothing unless all claims are
 //!    still held and the transaction has not expired.
@@ -53,8 +23,40 @@ use super::settle::JobRow;
 use super::{Claim, ClaimOptions, Job, Pushed, Queue, Token, claim, lease_lost, push, settle};
 use crate::error::{Error, ErrorKind, Result};
 
-/// Claims and pushes that become one commit, or nothing. See the module's
-/// table for what is on disk when.
+/// Claims and pushes that become one commit, or nothing.
+///
+/// What is claimed in it stays claimed until the transaction's expiry; what is
+/// pushed in it waits in memory. Commit acks all of the one and pushes all of
+/// the other in one transaction of SQLite, so a job moves from queue to queue,
+/// or becomes several, without being lost or doubled on the way.
+///
+/// ```
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let writer = leafpress::writer::Writer::builder(folder.path().join("app.db")).open()?;
+/// # use std::time::Duration;
+/// use leafpress::queue::Queue;
+///
+/// let (orders, mails) = (Queue::open(&writer, "orders")?, Queue::open(&writer, "mails")?);
+/// orders.push("order 17")?;
+///
+/// let mut transaction = orders.begin(Duration::from_secs(30))?;
+/// while let Some(claim) = transaction.claim()? {
+///     transaction.push_to(&mails, claim.payload)?;
+/// }
+/// let committed = transaction.commit()?;
+/// assert_eq!((committed.acked, committed.pushed.len()), (1, 1));
+/// # assert!(orders.claim()?.is_none() && mails.claim()?.is_some());
+/// # Ok::<(), leafpress::Error>(())
+/// ```
+///
+/// | after | on disk of the claims | on disk of the pushes |
+/// |---|---|---|
+/// | `begin` | nothing | nothing |
+/// | `claim`, `include` | leased until the expiry | nothing |
+/// | `push`, `push_to` | as before | nothing |
+/// | `commit` | acked | all of them |
+/// | `commit` that failed, `rollback`, drop | given back, without an attempt | nothing |
+/// | a crash, a panic, a drop once the writer is closed | leased until the expiry, then an attempt | nothing |
 ///
 /// Dropping it rolls it back, without waiting for that to be done.
 #[derive(Debug)]

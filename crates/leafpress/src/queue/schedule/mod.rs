@@ -1,35 +1,9 @@
 //! Recurring jobs: cron expressions in a table, and jobs pushed when they come due.
 //!
-//! ```
-//! # let folder = tempfile::tempdir().unwrap();
-//! # let writer = leafpress::writer::Writer::builder(folder.path().join("app.db")).open()?;
-//! use leafpress::queue::{Job, Missed, Queue, Schedule};
-//!
-//! let queue = Queue::open(&writer, "reports")?;
-//! let nightly = Schedule::cron("nightly", "30 2 * * MON-FRI")?
-//!     .timezone("Europe/Berlin")?
-//!     .missed(Missed::Once)
-//!     .job(Job::json(&["yesterday"])?.priority(5));
-//! queue.schedule(&nightly)?;
-//! assert_eq!(queue.schedules()?[0].name, "nightly");
-//! assert!(queue.unschedule("nightly")?);
-//! # Ok::<(), leafpress::Error>(())
-//! ```
-//!
 //! ```text
 //! claim ─► tick ─► fire ─► missed ─► recurrence
 //!                   └─► push, one job per occurrence; next_at_ms moves on; one transaction
 //! ```
-//!
-//! There is no process of its own for it: whoever claims from the queue pushes
-//! what has come due, and whoever waits sleeps until the next occurrence at most.
-//! So nothing is pushed while nobody claims, and [`Missed`] says what becomes of
-//! those occurrences. A paused queue's schedules go on: their jobs wait.
-//!
-//! A job tells where it comes from: its metadata has
-//! `"leafpress_schedule": {"name": "nightly", "at": "2026-11-23T01:30:00Z", "at_ms": 1795397400000}`
-//! besides those of the template, and its correlation id is
-//! `nightly@2026-11-23T01:30:00Z` if the template has none.
 //!
 //! 1. Each occurrence is pushed in the transaction that moves `next_at_ms` past
 //!    it: exactly once, whatever number of processes claims.
@@ -57,6 +31,32 @@ use super::job::{Job, Payload, When};
 use crate::error::{Error, Result};
 
 /// Jobs that recur: when, and what they are about.
+///
+/// ```
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let writer = leafpress::writer::Writer::builder(folder.path().join("app.db")).open()?;
+/// use leafpress::queue::{Job, Missed, Queue, Schedule};
+///
+/// let queue = Queue::open(&writer, "reports")?;
+/// let nightly = Schedule::cron("nightly", "30 2 * * MON-FRI")?
+///     .timezone("Europe/Berlin")?
+///     .missed(Missed::Once)
+///     .job(Job::json(&["yesterday"])?.priority(5));
+/// queue.schedule(&nightly)?;
+/// assert_eq!(queue.schedules()?[0].name, "nightly");
+/// assert!(queue.unschedule("nightly")?);
+/// # Ok::<(), leafpress::Error>(())
+/// ```
+///
+/// There is no process of its own for it: whoever claims from the queue pushes
+/// what has come due, and whoever waits sleeps until the next occurrence at most.
+/// So nothing is pushed while nobody claims, and [`Missed`] says what becomes of
+/// those occurrences. A paused queue's schedules go on: their jobs wait.
+///
+/// A job tells where it comes from: its metadata has
+/// `"leafpress_schedule": {"name": "nightly", "at": "2026-11-23T01:30:00Z", "at_ms": 1795397400000}`
+/// besides those of the template, and its correlation id is
+/// `nightly@2026-11-23T01:30:00Z` if the template has none.
 #[derive(Debug, Clone)]
 #[must_use = "it is kept by `Queue::schedule`"]
 pub struct Schedule {

@@ -46,7 +46,9 @@ impl Stage {
             if claims.is_empty() {
                 return all;
             }
-            claims.iter().for_each(|claim| self.queue.ack(claim.token).unwrap());
+            for claim in &claims {
+                self.queue.ack(claim.token).unwrap();
+            }
             all.extend(claims);
             self.time.advance_ms(1);
         }
