@@ -259,8 +259,8 @@ pub(super) fn occurrence_metadata(
         .map_err(|source| work.failed(source))
 }
 
-/// The statements that claims and schedules run.
-pub(in crate::queue) const STATEMENTS: [(&str, &str); 9] = [
+/// The statements of this file that read or write tables.
+pub(in crate::queue) const STATEMENTS: [(&str, &str); 8] = [
     ("is the schedule kept already", KEPT),
     ("keep a schedule", KEEP),
     ("forget a schedule", FORGET),
@@ -269,5 +269,4 @@ pub(in crate::queue) const STATEMENTS: [(&str, &str); 9] = [
     ("the first schedule to come due", FIRST_DUE),
     ("move a schedule on", MOVE_ON),
     ("disable a schedule", DISABLE),
-    ("say which occurrence it is", OCCURRENCE_METADATA),
 ];
