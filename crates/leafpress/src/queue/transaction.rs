@@ -22,6 +22,7 @@ use super::job::to_ms;
 use super::settle::JobRow;
 use super::{Claim, ClaimOptions, Job, Pushed, Queue, Token, claim, lease_lost, push, settle};
 use crate::error::{Error, ErrorKind, Result};
+use crate::writer::Transaction;
 
 /// Claims and pushes that become one commit, or nothing.
 ///
@@ -54,8 +55,8 @@ use crate::error::{Error, ErrorKind, Result};
 /// | `begin` | nothing | nothing |
 /// | `claim`, `include` | leased until the expiry | nothing |
 /// | `push`, `push_to` | as before | nothing |
-/// | `commit` | acked | all of them |
-/// | `commit` that failed, `rollback`, drop | given back, without an attempt | nothing |
+/// | `commit`, `commit_with` | acked | all of them |
+/// | a commit that failed, `rollback`, drop | given back, without an attempt | nothing |
 /// | a crash, a panic, a drop once the writer is closed | leased until the expiry, then an attempt | nothing |
 ///
 /// Dropping it rolls it back, without waiting for that to be done.
@@ -205,21 +206,64 @@ impl QueueTransaction {
     /// [`Queue::push`]. Nothing is acked and nothing pushed then, and claims that
     /// are still held are given back. If the outcome is unknown, all was done or nothing.
     pub fn commit(mut self) -> Result<Committed> {
-        let expires_at_ms = self.expires_at_ms;
-        let (tokens, jobs) = (self.tokens.clone(), std::mem::take(&mut self.jobs));
-        let committed = self.queue.work(move |work, _| {
-            let claimed = all_held(work, &tokens)?;
-            left_ms(work, expires_at_ms)?;
-            for job in &claimed {
-                settle::ack(work, &*work.row(job.queue)?, job, None)?;
-            }
-            let pushed =
-                jobs.iter().map(|(queue, job)| push::insert(work, &*work.row(*queue)?, job));
-            Ok(Committed { acked: tokens.len(), pushed: pushed.collect::<Result<_>>()? })
-        })?;
+        let settlement = self.settlement();
+        let committed = self.queue.work(move |work, _| settlement.carry_out(work))?;
         // Else the drop gives back what is still held.
         self.tokens.clear();
         Ok(committed)
+    }
+
+    /// As [`commit`](Self::commit), with what `body` does to the application's own
+    /// tables in the same transaction: so the work of a job that is done there is
+    /// done exactly once. `body` is called only if all claims are still held; as
+    /// that of [`Writer::transaction`](crate::writer::Writer::transaction), it may
+    /// be called again.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let writer = leafpress::writer::Writer::builder(folder.path().join("shop.db")).open()?;
+    /// # use std::time::Duration;
+    /// # use leafpress::queue::Queue;
+    /// # writer.execute_batch("CREATE TABLE paid(invoice TEXT)")?;
+    /// # let invoices = Queue::open(&writer, "invoices")?;
+    /// # invoices.push("invoice 17")?;
+    /// let mut transaction = invoices.begin(Duration::from_secs(30))?;
+    /// if let Some(claim) = transaction.claim()? {
+    ///     let invoice = String::from_utf8_lossy(claim.payload.as_bytes()).into_owned();
+    ///     transaction.commit_with(move |tx| {
+    ///         tx.execute("INSERT INTO paid VALUES (?1)", [invoice.as_str()])
+    ///     })?;
+    /// }
+    /// # Ok::<(), leafpress::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`commit`](Self::commit), and those of `body`: nothing of either is done then.
+    pub fn commit_with<T: Send + 'static>(
+        mut self,
+        mut body: impl FnMut(&Transaction<'_>) -> Result<T> + Send + 'static,
+    ) -> Result<(Committed, T)> {
+        let (settlement, hub) = (self.settlement(), Arc::clone(&self.queue.hub));
+        let done = self.queue.writer.transaction(move |transaction| {
+            transaction.own(&hub, |connection| {
+                settlement.all_held(&Work::new(connection, &hub)).map(drop)
+            })?;
+            let value = body(transaction)?;
+            let committed = transaction
+                .own(&hub, |connection| settlement.carry_out(&Work::new(connection, &hub)))?;
+            Ok((committed, value))
+        })?;
+        self.tokens.clear();
+        Ok(done)
+    }
+
+    /// What is to be committed; the pushes are not needed any more then.
+    fn settlement(&mut self) -> Settlement {
+        Settlement {
+            tokens: self.tokens.clone(),
+            jobs: std::mem::take(&mut self.jobs),
+            expires_at_ms: self.expires_at_ms,
+        }
     }
 
     /// Gives all claims back, to be claimed by anybody at once, without an
@@ -250,6 +294,31 @@ impl Drop for QueueTransaction {
         if let Err(error) = submitted {
             tracing::warn!(%error, "the claims of a queue transaction end with their leases");
         }
+    }
+}
+
+/// What a commit does.
+struct Settlement {
+    tokens: Vec<Token>,
+    jobs: Vec<(i64, Job)>,
+    expires_at_ms: i64,
+}
+
+impl Settlement {
+    /// The jobs of all claims, if all are held and it is not too late.
+    fn all_held(&self, work: &Work<'_>) -> Result<Vec<JobRow>> {
+        let claimed = all_held(work, &self.tokens)?;
+        left_ms(work, self.expires_at_ms)?;
+        Ok(claimed)
+    }
+
+    fn carry_out(&self, work: &Work<'_>) -> Result<Committed> {
+        for job in self.all_held(work)? {
+            settle::ack(work, &*work.row(job.queue)?, &job, None)?;
+        }
+        let push = |(queue, job): &(i64, Job)| push::insert(work, &*work.row(*queue)?, job);
+        let pushed = self.jobs.iter().map(push).collect::<Result<_>>()?;
+        Ok(Committed { acked: self.tokens.len(), pushed })
     }
 }
 

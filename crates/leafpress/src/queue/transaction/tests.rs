@@ -220,6 +220,44 @@ fn a_key_that_is_held_does_not_stop_the_others() {
 }
 
 #[test]
+fn rows_of_the_application_are_part_of_a_commit_or_undone_with_it() {
+    let stage = stage(1);
+    let writer = stage.from.writer().clone();
+    writer.execute_batch("CREATE TABLE done(job)").unwrap();
+    let rows = || {
+        let count = |row: &rusqlite::Row<'_>| row.get::<_, i64>(0);
+        writer.reader().unwrap().query_row("SELECT count(*) FROM done", [], count).unwrap()
+    };
+    let insert = |tx: &Transaction<'_>| tx.execute("INSERT INTO done VALUES (1)", ());
+
+    let given_up = stage.transfer(1).commit_with(move |tx| {
+        insert(tx)?;
+        Err::<(), _>(Error::aborted("as a test of it"))
+    });
+    assert!(matches!(given_up.unwrap_err().kind(), ErrorKind::Aborted(_)));
+    assert_eq!((stage.counts(), rows()), ([[1, 0], [0, 0]], 0));
+
+    let late = stage.transfer(1);
+    let token = late.tokens[0];
+    stage.time.advance_ms(EXPIRY_MS);
+    assert_eq!(why_lost(&late.commit_with(insert).unwrap_err()), (token, LeaseLost::Expired));
+    assert_eq!((stage.counts(), rows()), ([[0, 1], [0, 0]], 0));
+
+    // The clock goes on while the body runs: what it did is undone.
+    let time = stage.time.clone();
+    let slow = stage.transfer(1).commit_with(move |tx| {
+        time.advance_ms(EXPIRY_MS);
+        insert(tx)
+    });
+    assert_eq!(why_lost(&slow.unwrap_err()).1, LeaseLost::Expired);
+    assert_eq!((stage.counts(), rows()), ([[0, 1], [0, 0]], 0));
+
+    let (committed, executed) = stage.transfer(1).commit_with(insert).unwrap();
+    assert_eq!((committed.acked, committed.pushed.len(), executed.rows_changed), (1, 1, 1));
+    assert_eq!((stage.counts(), rows()), ([[0, 0], [1, 0]], 1));
+}
+
+#[test]
 fn what_cannot_be_one_is_refused() {
     let (stage, other) = (stage(0), stage(0));
     let mut transaction = stage.from.begin(EXPIRY).unwrap();
