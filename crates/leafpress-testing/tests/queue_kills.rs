@@ -19,6 +19,8 @@
 //! | `cargo test` | 3 | 1,500 |
 //! | `LEAFPRESS_QUEUE_KILLS=50 cargo test --release -p leafpress-testing --test queue_kills` | 50 | 10,000 |
 //!
+//! After the first round the judge is given forgeries, and must see through each.
+//!
 //! `LEAFPRESS_QUEUE_KILLS_SEED` begins with another seed; processes meet in another
 //! way each time all the same. The files of a round that failed are kept.
 
@@ -69,6 +71,7 @@ fn rounds() {
             kills,
             keeps_done: round % 4 < 2,
             clocks_jump: round % 5 == 2,
+            forges: round == first,
             seed: round,
         };
         let (began, folder) = (Instant::now(), tempfile::tempdir().unwrap());

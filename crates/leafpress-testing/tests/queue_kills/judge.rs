@@ -83,11 +83,9 @@ struct Answers {
 }
 
 impl Answers {
-    fn read(journals: &[PathBuf]) -> Self {
+    fn of(lines: &[Line]) -> Self {
         let mut answers = Self::default();
-        for line in journals.iter().flat_map(|journal| journal::read(journal)) {
-            answers.take(line);
-        }
+        lines.iter().for_each(|line| answers.take(line.clone()));
         answers
     }
 
@@ -137,13 +135,17 @@ fn ends(trail: &[Change]) -> HashMap<Token, &Change> {
 /// # Panics
 /// If anything is not as it must be.
 pub fn judge(path: &Path, journals: &[PathBuf]) -> Counts {
-    let stock = Connection::open(path).unwrap();
+    let lines: Vec<_> = journals.iter().flat_map(|journal| journal::read(journal)).collect();
+    judge_lines(&Connection::open(path).unwrap(), &lines)
+}
+
+fn judge_lines(stock: &Connection, lines: &[Line]) -> Counts {
     let check: String = stock.query_row("PRAGMA integrity_check", (), |row| row.get(0)).unwrap();
     assert_eq!(check, "ok");
-    assert_eq!(broken_rules(&stock).unwrap(), Vec::<String>::new());
-    let answers = Answers::read(journals);
-    let trail = read_trail(&stock).unwrap();
-    let mut replay = Replay::new(limits(&stock));
+    assert_eq!(broken_rules(stock).unwrap(), Vec::<String>::new());
+    let answers = Answers::of(lines);
+    let trail = read_trail(stock).unwrap();
+    let mut replay = Replay::new(limits(stock));
     replay.run(&trail);
     let pushes: BTreeMap<u64, &Change> = trail
         .iter()
@@ -153,7 +155,7 @@ pub fn judge(path: &Path, journals: &[PathBuf]) -> Counts {
     assert_eq!(pushes.len() as u64, replay.pushed, "a job was pushed twice");
     judge_pushes(&answers, &pushes, &trail);
     judge_follow_ups(&answers, &pushes, &replay);
-    judge_rows(&stock, &pushes);
+    judge_rows(stock, &pushes);
     judge_claims(&answers, &trail, &replay);
     let jobs: BTreeSet<i64> = trail.iter().map(|change| change.job).collect();
     for job in jobs {
@@ -288,4 +290,59 @@ fn again_after_lost_leases(trail: &[Change]) -> u64 {
         }
     }
     again
+}
+
+/// What somebody may have done to a database that is as it must be, and its trail.
+const FORGERIES: [&str; 5] = [
+    "DELETE FROM application WHERE number = (SELECT max(number) FROM application)",
+    "UPDATE application SET job = job + 1 WHERE number = (SELECT max(number) FROM application)",
+    "DELETE FROM trail WHERE was IS NULL AND job = (SELECT max(job) FROM trail)",
+    // Claimed once more after the end.
+    "INSERT INTO trail (job, was, becomes, queue, claims, releases, priority, correlation_id)
+         SELECT job, 0, 1, queue, claims + 1, releases, priority, correlation_id FROM trail
+         WHERE was = 1 AND becomes IS NOT 0 ORDER BY number DESC LIMIT 1",
+    // Pushed by nobody.
+    "INSERT INTO leafpress_job (queue, state, priority, changed_at_ms, pushed_at_ms, claims,
+         releases, correlation_id) VALUES (1, 5, 0, 0, 0, 0, 0, '000000001')",
+];
+
+/// The judge itself, of what it has just agreed to: it must not agree to a forgery.
+///
+/// # Panics
+/// If it does.
+pub fn judge_the_judge(path: &Path, journals: &[PathBuf]) {
+    let stock = Connection::open(path).unwrap();
+    let lines: Vec<_> = journals.iter().flat_map(|journal| journal::read(journal)).collect();
+    let agrees = |lines: &[Line]| {
+        let judged = std::panic::AssertUnwindSafe(|| judge_lines(&stock, lines));
+        std::panic::catch_unwind(judged).is_ok()
+    };
+    let tell = std::panic::take_hook();
+    // The judge's own panics are wanted here.
+    std::panic::set_hook(Box::new(|_| {}));
+    let mut passed = Vec::new();
+    if !agrees(&lines) {
+        passed.push("the judge has changed its mind".to_owned());
+    }
+    for sql in FORGERIES {
+        stock.execute_batch(&format!("BEGIN; {sql}")).unwrap();
+        if agrees(&lines) {
+            passed.push(sql.to_owned());
+        }
+        stock.execute_batch("ROLLBACK").unwrap();
+    }
+    let is_claim = |line: &&Line| matches!(line, Line::Claimed { .. });
+    let claimed_twice = lines.iter().find(is_claim).unwrap().clone();
+    let lost = Line::Pushed { number: 1, id: i64::MAX, is_new: true };
+    let is_ack = |line: &&Line| matches!(line, Line::Settled(How::Ack, _));
+    let Some(Line::Settled(_, token)) = lines.iter().find(is_ack) else { panic!("no ack") };
+    let refused = Line::Refused(How::Ack, *token, "Expired".to_owned());
+    let forged = [vec![claimed_twice], vec![Line::AsksToPush(1), lost], vec![refused]];
+    for more in forged {
+        if agrees(&[lines.clone(), more.clone()].concat()) {
+            passed.push(format!("{more:?}"));
+        }
+    }
+    std::panic::set_hook(tell);
+    assert!(passed.is_empty(), "the judge agrees to {passed:#?}");
 }

@@ -34,6 +34,8 @@ pub struct Plan {
     pub kills: u64,
     pub keeps_done: bool,
     pub clocks_jump: bool,
+    /// Whether the judge is tried afterwards.
+    pub forges: bool,
     pub seed: u64,
 }
 
@@ -181,7 +183,11 @@ pub fn run(folder: &Path, plan: &Plan) -> (u64, Counts) {
     slots.iter_mut().for_each(Slot::end);
     drop(reader);
     let journals: Vec<_> = slots.iter().flat_map(|slot| slot.journals.clone()).collect();
-    (kills, judge::judge(&path, &journals))
+    let counts = judge::judge(&path, &journals);
+    if plan.forges {
+        judge::judge_the_judge(&path, &journals);
+    }
+    (kills, counts)
 }
 
 /// Whether it has answers, or a successor, for all its numbers.
