@@ -100,13 +100,12 @@ fn crash(
     recorder.unwatch(path.parent().unwrap().to_str().unwrap());
     let mut recording = log.finish();
     let history = states(&recording, "a.db", &facts);
-    match forged {
-        Some(forged) => recording.forge_syncs(forged),
-        None => {
-            let may_lack = power_cut == Promise::Prefix;
-            let done = hand_over(profile, seed, &recording, &facts, may_lack);
-            jobs_of_heirs.fetch_add(done, Ordering::Relaxed);
-        }
+    if let Some(forged) = forged {
+        recording.forge_syncs(forged);
+    } else {
+        let may_lack = power_cut == Promise::Prefix;
+        let done = hand_over(profile, seed, &recording, &facts, may_lack);
+        jobs_of_heirs.fetch_add(done, Ordering::Relaxed);
     }
     let run = Run {
         name: &format!("queue, {profile}"),

@@ -33,6 +33,8 @@ const ROUNDS: u64 = 3;
 pub const QUEUES: [&str; 2] = ["ordered", "kept"];
 /// The longest lease of all.
 pub const LEASE_MAX: Duration = Duration::from_secs(60);
+/// What leases are extended by, and so many milliseconds more.
+const LEASE_EXTENDED: Duration = Duration::from_secs(50);
 /// Where the clock begins.
 pub const CLOCK_START_MS: i64 = 1_800_000_000_000;
 /// The application's rows have numbers of their own per caller.
@@ -63,6 +65,9 @@ impl QueueWorkload<'_> {
     ///
     /// # Errors
     /// Whatever a call says that must not fail.
+    ///
+    /// # Panics
+    /// If a caller does.
     pub fn run(&self, path: &Path, log: &Log) -> Result<Facts> {
         let random = &mut Random::of(&[self.seed, 21]);
         let writer = Writer::builder(path)
@@ -225,8 +230,12 @@ impl Callers<'_> {
         }
         match transaction.commit() {
             Ok(committed) => {
-                claims.iter().for_each(|claim| self.told(Fact::Acked(claim.token.job)));
-                committed.pushed.iter().for_each(|pushed| self.told(Fact::Pushed(pushed.id)));
+                for claim in &claims {
+                    self.told(Fact::Acked(claim.token.job));
+                }
+                for pushed in &committed.pushed {
+                    self.told(Fact::Pushed(pushed.id));
+                }
             }
             Err(error) if is_too_late(&error) => {}
             Err(error) => return Err(error),
@@ -277,8 +286,7 @@ impl Callers<'_> {
             14 => queue.fail(token, "never").map(|()| given_back),
             15 => queue.release(token).map(|()| given_back),
             16..=18 => {
-                let lease =
-                    LEASE_MAX - Duration::from_secs(10) + Duration::from_millis(number as u64);
+                let lease = LEASE_EXTENDED + Duration::from_millis(number as u64);
                 queue
                     .extend(token, lease)
                     .map(|until_ms| Fact::Extended(token.job, token.claim, until_ms))

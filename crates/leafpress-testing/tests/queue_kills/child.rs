@@ -109,7 +109,9 @@ pub fn work(task: &Task) {
             let end = std::io::stdin().read(&mut [0]);
             assert_eq!(end.unwrap(), 0);
         }
-        producers.into_iter().for_each(|producer| producer.join().unwrap());
+        for producer in producers {
+            producer.join().unwrap();
+        }
         work.is_over.store(true, Ordering::SeqCst);
     });
 }
@@ -215,7 +217,9 @@ impl Work {
             if claims.len() > 2 && random.percent(50) {
                 self.ack_all(queue, &claims);
             } else {
-                claims.iter().for_each(|claim| self.settle(queue, claim, &mut random));
+                for claim in &claims {
+                    self.settle(queue, claim, &mut random);
+                }
             }
         }
     }
@@ -246,7 +250,9 @@ impl Work {
             Ok(_) => tokens.into_iter().for_each(|token| self.journal.settled(How::Move, token)),
             Err(error) => {
                 let why = why_lost(&error);
-                tokens.into_iter().for_each(|token| self.journal.refused(How::Move, token, &why));
+                for token in tokens {
+                    self.journal.refused(How::Move, token, &why);
+                }
             }
         }
     }

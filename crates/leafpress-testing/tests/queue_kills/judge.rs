@@ -85,12 +85,14 @@ struct Answers {
 impl Answers {
     fn of(lines: &[Line]) -> Self {
         let mut answers = Self::default();
-        lines.iter().for_each(|line| answers.take(line.clone()));
+        for line in lines {
+            answers.take(line);
+        }
         answers
     }
 
-    fn take(&mut self, line: Line) {
-        match line {
+    fn take(&mut self, line: &Line) {
+        match *line {
             Line::AsksToPush(number) => assert!(self.asked.insert(number), "{number} twice"),
             Line::Pushed { number, id, is_new } => {
                 assert!(self.asked.contains(&number));

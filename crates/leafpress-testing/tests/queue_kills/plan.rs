@@ -47,12 +47,12 @@ pub fn limits(queue: usize) -> Limits {
 
 /// A row of the application's is written with it.
 pub fn has_row(number: u64) -> bool {
-    number % 3 == 0 && !is_follow_up(number)
+    number.is_multiple_of(3) && !is_follow_up(number)
 }
 
 /// Whether the application changes its mind at the end of the transaction.
 pub fn is_undone(number: u64) -> bool {
-    number % 33 == 0
+    number.is_multiple_of(33)
 }
 
 /// Nobody can do it: it ends as a dead letter.
@@ -81,13 +81,13 @@ pub fn followed(number: u64) -> u64 {
 /// The job of that number.
 pub fn job(number: u64) -> Job {
     if is_follow_up(number) {
-        let digits = format!("{number:0width$}", width = DIGITS);
+        let digits = format!("{number:0DIGITS$}");
         let job = Job::bytes(digits.clone().into_bytes()).correlation_id(digits);
         return job.group(format!("follow-up-{}", number % 11));
     }
-    let digits = format!("{number:0width$}", width = DIGITS);
+    let digits = format!("{number:0DIGITS$}");
     let filling = "x".repeat([0, 10, 60, 300, 2000][(number % 23 % 5) as usize]);
-    let mut job = if number % 2 == 0 {
+    let mut job = if number.is_multiple_of(2) {
         Job::new(Payload::json_text(format!("{{\"n\":\"{digits}\",\"x\":\"{filling}\"}}")).unwrap())
     } else {
         Job::bytes(format!("{digits}{filling}").into_bytes())

@@ -160,7 +160,9 @@ pub fn run(folder: &Path, plan: &Plan) -> (u64, Counts) {
     let mut random = Random::of(&[plan.seed, 9]);
     let mut slots: Vec<_> =
         (0..PROCESSES.len() as u64).map(|place| Slot::new(folder, plan, place)).collect();
-    slots.iter_mut().for_each(|slot| slot.start(plan.seed));
+    for slot in &mut slots {
+        slot.start(plan.seed);
+    }
     let reader = Connection::open_with_flags(&path, OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap();
     reader.busy_timeout(Duration::from_secs(60)).unwrap();
     let mut kills = 0;
