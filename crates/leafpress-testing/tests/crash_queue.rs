@@ -75,9 +75,11 @@ fn hand_over(
             may_lack_the_last: may_lack_the_last && !is_killed,
             files: &image.snapshot(),
         };
-        let folder = tempfile::tempdir().unwrap();
-        println!("{profile}, seed {seed}: an heir after {point} events");
-        done += heir::inherit(&heritage, folder.path(), random) as u64;
+        // Kept until the heir is content.
+        let folder = tempfile::tempdir().unwrap().keep();
+        println!("{profile}, seed {seed}: an heir after {point} events, in {}", folder.display());
+        done += heir::inherit(&heritage, &folder, random) as u64;
+        std::fs::remove_dir_all(&folder).unwrap();
     }
     done
 }

@@ -81,7 +81,7 @@ fn rounds() {
         let (kills, counts) = round::run(&path, &plan);
         println!("  {kills} kills, {counts:?}, {:.1} s", began.elapsed().as_secs_f64());
         std::fs::remove_dir_all(&path).unwrap();
-        assert!(kills > 0 && counts.acked > jobs / 2 && counts.dead > 0);
+        assert!(kills > 0 && counts.acked > 0 && counts.dead > 0 && counts.redeliveries > 0);
         whole.add(&counts);
         killed += kills;
     }

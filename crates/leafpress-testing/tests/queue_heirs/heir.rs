@@ -30,10 +30,15 @@ pub struct Heritage<'a> {
     pub files: &'a Snapshot,
 }
 
-/// How many jobs were done.
+/// Opens what was left, and does all jobs; how many there were. The files as they
+/// were left, and as the heir has them, are in the folder.
+///
+/// # Panics
+/// If anything is not as it must be.
 pub fn inherit(heritage: &Heritage<'_>, folder: &Path, random: &mut Random) -> usize {
-    heritage.files.save(folder).unwrap();
-    let path = folder.join("a.db");
+    heritage.files.save(&folder.join("left")).unwrap();
+    heritage.files.save(&folder.join("inherited")).unwrap();
+    let path = folder.join("inherited").join("a.db");
     let writer = Writer::builder(&path).profile(heritage.profile).open().unwrap();
     let wrong_ms = random.choose(&[0, 1, -5_000, 5_000, -10_800_000, 86_400_000]);
     let (clock, hand) = Clock::manual(CLOCK_START_MS + wrong_ms);
