@@ -187,6 +187,10 @@ impl<'c> Work<'c> {
     }
 
     /// A statement, compiled once.
+    ///
+    /// SQLite plans with the value of a bare parameter where a partial index or a LIMIT
+    /// depends on it, and compiles the statement again whenever it is bound, which costs
+    /// ten times as much as to run it. So it is `queue = +?1` and `LIMIT +?2` there.
     pub(super) fn sql(&self, sql: &'static str) -> Result<CachedStatement<'c>> {
         self.connection.prepare_cached(sql).map_err(|source| self.failed(source))
     }

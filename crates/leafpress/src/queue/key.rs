@@ -24,7 +24,7 @@ const HOLD_AGAIN: &str = "INSERT INTO leafpress_key(queue, key, job, scope)
 const RELEASE: &str = "DELETE FROM leafpress_key WHERE queue = ?1 AND key = ?2 AND job = ?3";
 const PURGE: &str = "DELETE FROM leafpress_key WHERE (queue, key) IN (
      SELECT queue, key FROM leafpress_key INDEXED BY leafpress_key_until
-     WHERE queue = ?1 AND until_ms IS NOT NULL AND until_ms <= ?2 LIMIT ?3)";
+     WHERE queue = +?1 AND until_ms IS NOT NULL AND until_ms <= ?2 LIMIT +?3)";
 
 /// How long a key is held, as its number in the tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -19,7 +19,7 @@ const WRITE: &str = "INSERT OR REPLACE INTO leafpress_rate(queue, ordering_group
      VALUES (?1, ?2, ?3)";
 const PURGE: &str = "DELETE FROM leafpress_rate WHERE (queue, ordering_group) IN (
      SELECT queue, ordering_group FROM leafpress_rate INDEXED BY leafpress_rate_full
-     WHERE queue = ?1 AND full_at_us <= ?2 LIMIT ?3)";
+     WHERE queue = +?1 AND full_at_us <= ?2 LIMIT +?3)";
 
 /// The name of the queue's own bucket.
 const WHOLE_QUEUE: &str = "";

@@ -34,11 +34,11 @@ const KEEP: &str = "INSERT INTO leafpress_schedule(queue, name, cron, timezone, 
 const FORGET: &str = "DELETE FROM leafpress_schedule WHERE queue = ?1 AND name = ?2";
 const LIST: &str = "SELECT * FROM leafpress_schedule WHERE queue = ?1 ORDER BY name";
 const DUE: &str = "SELECT * FROM leafpress_schedule INDEXED BY leafpress_schedule_next
-     WHERE queue = ?1 AND next_at_ms <= ?2 ORDER BY next_at_ms LIMIT ?3";
+     WHERE queue = +?1 AND next_at_ms <= ?2 ORDER BY next_at_ms LIMIT +?3";
 // Whatever is no number of milliseconds is greater than all that are.
 const FIRST_DUE: &str = "SELECT CAST(next_at_ms AS INTEGER) FROM leafpress_schedule
      INDEXED BY leafpress_schedule_next
-     WHERE queue = ?1 AND next_at_ms < 9223372036854775807 ORDER BY next_at_ms LIMIT 1";
+     WHERE queue = +?1 AND next_at_ms < 9223372036854775807 ORDER BY next_at_ms LIMIT 1";
 const MOVE_ON: &str = "UPDATE leafpress_schedule SET next_at_ms = ?2,
          last_at_ms = coalesce(?3, last_at_ms), disabled_because = NULL WHERE id = ?1";
 const DISABLE: &str = "UPDATE leafpress_schedule SET next_at_ms = NULL, disabled_because = ?2

@@ -30,13 +30,13 @@ const PURGED_AT_ONCE: i64 = 200;
 /// A queue that is gone gets no row.
 const WRITE: &str = "INSERT OR REPLACE INTO leafpress_minute(queue, minute, counts)
      SELECT id, ?2, ?3 FROM leafpress_queue WHERE id = ?1";
-const READ: &str = "SELECT counts FROM leafpress_minute WHERE queue = ?1 AND minute = ?2";
+const READ: &str = "SELECT counts FROM leafpress_minute WHERE queue = +?1 AND minute = ?2";
 const READ_SINCE: &str =
-    "SELECT minute, counts FROM leafpress_minute WHERE queue = ?1 AND minute >= ?2";
-const TAKE_OUTSIDE: &str = "DELETE FROM leafpress_minute WHERE queue = ?1 AND minute = -2";
-const PURGE: &str = "DELETE FROM leafpress_minute WHERE queue = ?1 AND minute IN (
-     SELECT minute FROM leafpress_minute WHERE queue = ?1 AND minute >= 0 AND minute < ?2
-     ORDER BY minute LIMIT ?3)";
+    "SELECT minute, counts FROM leafpress_minute WHERE queue = +?1 AND minute >= ?2";
+const TAKE_OUTSIDE: &str = "DELETE FROM leafpress_minute WHERE queue = +?1 AND minute = -2";
+const PURGE: &str = "DELETE FROM leafpress_minute WHERE queue = +?1 AND minute IN (
+     SELECT minute FROM leafpress_minute WHERE queue = +?1 AND minute >= 0 AND minute < ?2
+     ORDER BY minute LIMIT +?3)";
 const PUSHED_OUTSIDE: &str = "INSERT INTO leafpress_minute(queue, minute, counts)
      VALUES (?1, -2, json_object('events', json_object('pushed', ?2, 'duplicates', ?3)))
      ON CONFLICT(queue, minute) DO UPDATE SET counts = json_set(counts,
