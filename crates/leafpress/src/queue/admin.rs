@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use rusqlite::{Params, params};
 
-use super::hub::{QueueRow, Work};
+use super::hub::{QueueRow, Work, failed};
 use super::job::{JobState, to_ms};
 use super::settle::{self, JobRow};
 use super::{Queue, group, key};
@@ -374,11 +374,11 @@ fn ids(work: &Work<'_>, sql: &'static str, parameters: impl Params) -> Result<Ve
     work.sql(sql)?
         .query_map(parameters, |row| row.get(0))
         .and_then(Iterator::collect)
-        .map_err(|source| work.failed(source))
+        .map_err(failed)
 }
 
 fn execute(work: &Work<'_>, sql: &'static str, parameters: impl Params) -> Result<usize> {
-    work.sql(sql)?.execute(parameters).map_err(|source| work.failed(source))
+    work.sql(sql)?.execute(parameters).map_err(failed)
 }
 
 /// The statements of this file that may meet many jobs, for tests of their plans.

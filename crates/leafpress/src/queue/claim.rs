@@ -11,7 +11,7 @@
 
 use rusqlite::{Row, params};
 
-use super::hub::{QueueRow, Work};
+use super::hub::{QueueRow, Work, failed};
 use super::job::{Claim, JobState, Payload, Token, to_ms};
 use super::key::{self, Key, Scope};
 use super::stats::{self, Event};
@@ -135,7 +135,7 @@ fn room(work: &Work<'_>, queue: &QueueRow, wanted: usize) -> Result<usize> {
     let leased: u32 = work
         .sql(COUNT_LEASED)?
         .query_row(params![queue.id, limit], |row| row.get(0))
-        .map_err(|source| work.failed(source))?;
+        .map_err(failed)?;
     Ok(wanted.min(limit.saturating_sub(leased) as usize))
 }
 
@@ -144,7 +144,7 @@ fn next(work: &Work<'_>, queue: &QueueRow, jobs_max: usize) -> Result<Vec<Candid
     work.sql(NEXT)?
         .query_map(params![queue.id, jobs_max], Candidate::from_row)
         .and_then(Iterator::collect)
-        .map_err(|source| work.failed(source))
+        .map_err(failed)
 }
 
 fn turn(work: &Work<'_>, queue: &QueueRow, job: Candidate, options: &ClaimOptions) -> Result<Turn> {
@@ -157,9 +157,7 @@ fn turn(work: &Work<'_>, queue: &QueueRow, job: Candidate, options: &ClaimOption
         match rate::look(work, queue.id, Some(group), limit)? {
             Ok(claim) => taken.push(claim),
             Err(at_ms) => {
-                work.sql(HOLD_OFF)?
-                    .execute(params![job.id, at_ms, work.now_ms])
-                    .map_err(|source| work.failed(source))?;
+                work.sql(HOLD_OFF)?.execute(params![job.id, at_ms, work.now_ms]).map_err(failed)?;
                 return Ok(Turn::TurnedAway);
             }
         }
@@ -184,7 +182,7 @@ fn lease(
     let lease_until_ms = work.now_ms.saturating_add(lease_ms);
     work.sql(LEASE)?
         .execute(params![job.id, lease_until_ms, work.now_ms, options.worker, lease_ms])
-        .map_err(|source| work.failed(source))?;
+        .map_err(failed)?;
     if let Some(key) = &job.key {
         key::claimed(work, queue.id, job.id, key)?;
     }
@@ -212,9 +210,9 @@ fn lease(
 fn next_due_ms(work: &Work<'_>, queue: &QueueRow) -> Result<Option<i64>> {
     let first = |sql| -> Result<Option<i64>> {
         let mut statement = work.sql(sql)?;
-        let mut rows = statement.query([queue.id]).map_err(|source| work.failed(source))?;
-        let row = rows.next().map_err(|source| work.failed(source))?;
-        row.map(|row| row.get(0)).transpose().map_err(|source| work.failed(source))
+        let mut rows = statement.query([queue.id]).map_err(failed)?;
+        let row = rows.next().map_err(failed)?;
+        row.map(|row| row.get(0)).transpose().map_err(failed)
     };
     let due_ms = earliest(first(FIRST_LEASE_END)?, first(FIRST_DELAYED)?);
     Ok(earliest(due_ms, schedule::next_due_ms(work, queue)?))

@@ -13,7 +13,7 @@
 
 use rusqlite::{OptionalExtension, params};
 
-use super::hub::{QueueRow, Work};
+use super::hub::{QueueRow, Work, failed};
 use super::job::JobState;
 use crate::error::Result;
 
@@ -53,7 +53,7 @@ fn has_free_slot(work: &Work<'_>, queue: &QueueRow, group: &str) -> Result<bool>
     let open: u32 = work
         .sql(COUNT_OPEN)?
         .query_row(params![queue.id, group, slots], |row| row.get(0))
-        .map_err(|source| work.failed(source))?;
+        .map_err(failed)?;
     Ok(open < slots)
 }
 
@@ -64,12 +64,10 @@ pub(super) fn fill_slots(work: &Work<'_>, queue: &QueueRow, group: &str) -> Resu
             .sql(FIRST_BLOCKED)?
             .query_row(params![queue.id, group], |row| Ok((row.get(0)?, row.get(1)?)))
             .optional()
-            .map_err(|source| work.failed(source))?;
+            .map_err(failed)?;
         let Some((job, due_at_ms)): Option<(i64, i64)> = first else { break };
         let state = by_time(work, due_at_ms);
-        work.sql(UNBLOCK)?
-            .execute(params![job, state.number(), work.now_ms])
-            .map_err(|source| work.failed(source))?;
+        work.sql(UNBLOCK)?.execute(params![job, state.number(), work.now_ms]).map_err(failed)?;
         work.ring(queue, 1);
     }
     Ok(())
@@ -81,7 +79,7 @@ pub(super) fn fill_all(work: &Work<'_>, queue: &QueueRow) -> Result<()> {
         .sql(BLOCKED_GROUPS)?
         .query_map([queue.id], |row| row.get(0))
         .and_then(Iterator::collect)
-        .map_err(|source| work.failed(source))?;
+        .map_err(failed)?;
     groups.iter().try_for_each(|group| fill_slots(work, queue, group))
 }
 

@@ -166,6 +166,11 @@ impl Companion for Hub {
     }
 }
 
+/// What SQLite says to a statement, as an error.
+pub(super) fn failed(source: rusqlite::Error) -> Error {
+    Error::sqlite("carry out the queue's operation", source)
+}
+
 /// One operation, inside of a write transaction.
 pub(super) struct Work<'c> {
     pub(super) connection: &'c Connection,
@@ -192,12 +197,7 @@ impl<'c> Work<'c> {
     /// depends on it, and compiles the statement again whenever it is bound, which costs
     /// ten times as much as to run it. So it is `queue = +?1` and `LIMIT +?2` there.
     pub(super) fn sql(&self, sql: &'static str) -> Result<CachedStatement<'c>> {
-        self.connection.prepare_cached(sql).map_err(|source| self.failed(source))
-    }
-
-    /// What SQLite says to a statement, as an error.
-    pub(super) fn failed(&self, source: rusqlite::Error) -> Error {
-        Error::sqlite("carry out the queue's operation", source)
+        self.connection.prepare_cached(sql).map_err(failed)
     }
 
     /// The queue's settings, as of this transaction.
@@ -216,7 +216,7 @@ impl<'c> Work<'c> {
                 Ok(QueueRow { id: queue, name, is_paused, settings })
             })
             .optional()
-            .map_err(|source| self.failed(source))?;
+            .map_err(failed)?;
         let row = Arc::new(row.ok_or_else(|| {
             Error::usage("the queue was dropped meanwhile")
                 .to_do("open it again, which makes it anew")

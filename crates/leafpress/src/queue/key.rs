@@ -9,7 +9,7 @@
 
 use rusqlite::{OptionalExtension, params};
 
-use super::hub::Work;
+use super::hub::{Work, failed};
 use super::job::UniqueFor;
 use crate::error::Result;
 
@@ -71,7 +71,7 @@ pub(super) fn holder(work: &Work<'_>, queue: i64, key: &str) -> Result<Option<i6
     work.sql(HOLDER)?
         .query_row(params![queue, key, work.now_ms], |row| row.get(0))
         .optional()
-        .map_err(|source| work.failed(source))
+        .map_err(failed)
 }
 
 /// Gives the key to a new job; nobody holds it.
@@ -85,7 +85,7 @@ pub(super) fn hold(
     work.sql(HOLD)?
         .execute(params![queue, key.text, job, key.scope.number(), until_ms])
         .map(drop)
-        .map_err(|source| work.failed(source))
+        .map_err(failed)
 }
 
 /// A job is claimed.
@@ -101,7 +101,7 @@ pub(super) fn waits_again(work: &Work<'_>, queue: i64, job: i64, key: &Key) -> R
     work.sql(HOLD_AGAIN)?
         .execute(params![queue, key.text, job, key.scope.number(), work.now_ms])
         .map(drop)
-        .map_err(|source| work.failed(source))
+        .map_err(failed)
 }
 
 /// A job is done, dead or removed.
@@ -110,18 +110,12 @@ pub(super) fn ended(work: &Work<'_>, queue: i64, job: i64, key: &Key) -> Result<
 }
 
 fn release(work: &Work<'_>, queue: i64, job: i64, key: &Key) -> Result<()> {
-    work.sql(RELEASE)?
-        .execute(params![queue, key.text, job])
-        .map(drop)
-        .map_err(|source| work.failed(source))
+    work.sql(RELEASE)?.execute(params![queue, key.text, job]).map(drop).map_err(failed)
 }
 
 /// Takes away keys whose time is over, so many at most.
 pub(super) fn purge(work: &Work<'_>, queue: i64, keys_max: u32) -> Result<()> {
-    work.sql(PURGE)?
-        .execute(params![queue, work.now_ms, keys_max])
-        .map(drop)
-        .map_err(|source| work.failed(source))
+    work.sql(PURGE)?.execute(params![queue, work.now_ms, keys_max]).map(drop).map_err(failed)
 }
 
 /// The statements of this file.

@@ -103,7 +103,7 @@ pub use self::worker::{JobContext, Outcome, Stop, WorkReport, Worker};
 
 use self::bell::Woken;
 use self::claim::Found;
-use self::hub::{Hub, QueueRow, Work};
+use self::hub::{Hub, QueueRow, Work, failed};
 use self::job::to_ms;
 use self::settle::JobRow;
 use crate::error::{Error, ErrorKind, Result};
@@ -192,17 +192,12 @@ fn find_or_make(work: &Work<'_>, name: &str, must_exist: bool) -> Result<i64> {
     if must_exist {
         return Err(no_such_queue(name));
     }
-    work.sql("INSERT INTO leafpress_queue(name) VALUES (?1)")?
-        .execute([name])
-        .map_err(|source| work.failed(source))?;
+    work.sql("INSERT INTO leafpress_queue(name) VALUES (?1)")?.execute([name]).map_err(failed)?;
     Ok(work.connection.last_insert_rowid())
 }
 
 fn find_queue(work: &Work<'_>, name: &str) -> Result<Option<i64>> {
-    work.sql(FIND_QUEUE)?
-        .query_row([name], |row| row.get(0))
-        .optional()
-        .map_err(|source| work.failed(source))
+    work.sql(FIND_QUEUE)?.query_row([name], |row| row.get(0)).optional().map_err(failed)
 }
 
 fn no_such_queue(name: &str) -> Error {
@@ -221,7 +216,7 @@ fn configure(
     change(&mut settings);
     settings.check()?;
     if settings != before.settings {
-        settings.store(work.connection, queue).map_err(|source| work.failed(source))?;
+        settings.store(work.connection, queue).map_err(failed)?;
         work.forget_row(queue);
         let row = work.row(queue)?;
         if settings.group_concurrency > before.settings.group_concurrency {

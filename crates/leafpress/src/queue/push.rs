@@ -7,7 +7,7 @@ use rusqlite::params;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 
 use super::group;
-use super::hub::{QueueRow, Work};
+use super::hub::{QueueRow, Work, failed};
 use super::job::{Job, JobState, Payload, Pushed, UniqueFor, to_ms};
 use super::key::{self, Key};
 use super::stats::{self, Event};
@@ -79,7 +79,7 @@ pub(super) fn insert(work: &Work<'_>, queue: &QueueRow, job: &Job) -> Result<Pus
             job.payload,
             to_ms(queue.settings.lease),
         ])
-        .map_err(|source| work.failed(source))?;
+        .map_err(failed)?;
     let id = work.connection.last_insert_rowid();
     if let Some(key) = &key {
         key::hold(work, queue.id, id, key, until_ms)?;

@@ -10,7 +10,7 @@
 
 use rusqlite::{OptionalExtension, params};
 
-use super::hub::Work;
+use super::hub::{Work, failed};
 use super::settings::Rate;
 use crate::error::Result;
 
@@ -41,7 +41,7 @@ pub(super) fn look(
         .sql(READ)?
         .query_row(params![queue, bucket], |row| row.get(0))
         .optional()
-        .map_err(|source| work.failed(source))?;
+        .map_err(failed)?;
     let full_at_us = stored_us.unwrap_or(now_us).clamp(now_us, now_us.saturating_add(whole_us));
     let next_us = full_at_us.saturating_add(interval_us);
     let allowed_at_us = next_us.saturating_sub(whole_us);
@@ -65,7 +65,7 @@ impl Taken {
         work.sql(WRITE)?
             .execute(params![self.queue, self.bucket, self.full_at_us])
             .map(drop)
-            .map_err(|source| work.failed(source))
+            .map_err(failed)
     }
 }
 
@@ -74,7 +74,7 @@ pub(super) fn purge(work: &Work<'_>, queue: i64, buckets_max: u32) -> Result<()>
     work.sql(PURGE)?
         .execute(params![queue, work.now_ms.saturating_mul(1_000), buckets_max])
         .map(drop)
-        .map_err(|source| work.failed(source))
+        .map_err(failed)
 }
 
 /// The statements of this file.

@@ -11,7 +11,7 @@
 use rusqlite::{OptionalExtension, Row, params};
 
 use super::group;
-use super::hub::{QueueRow, Work};
+use super::hub::{QueueRow, Work, failed};
 use super::job::{JobState, LeaseLost, Nack, Payload, Retry, Token, to_ms};
 use super::key::{self, Key, Scope};
 use super::stats::{self, Event};
@@ -86,10 +86,7 @@ impl JobRow {
 
 /// The job, whatever its state.
 pub(super) fn find(work: &Work<'_>, id: i64) -> Result<Option<JobRow>> {
-    work.sql(FIND)?
-        .query_row([id], JobRow::from_row)
-        .optional()
-        .map_err(|source| work.failed(source))
+    work.sql(FIND)?.query_row([id], JobRow::from_row).optional().map_err(failed)
 }
 
 /// The job that this token is good for, or why it is not.
@@ -106,7 +103,7 @@ pub(super) fn check(
         .sql(OUTCOME)?
         .query_row(params![token.job, token.claim], |row| row.get(0))
         .optional()
-        .map_err(|source| work.failed(source))?;
+        .map_err(failed)?;
     let has_ended = matches!(job.state(), Some(JobState::Done | JobState::Dead));
     Ok(Err(match outcome.as_deref() {
         Some("retried" | "released") => LeaseLost::GivenBack,
@@ -129,7 +126,7 @@ pub(super) fn ack(
         let until_ms = work.now_ms.saturating_add(to_ms(queue.settings.keep_done));
         work.sql(KEEP_DONE)?
             .execute(params![job.id, until_ms, work.now_ms, result])
-            .map_err(|source| work.failed(source))?;
+            .map_err(failed)?;
     }
     let ran_ms = work.now_ms.saturating_sub(job.changed_at_ms);
     let acked = Event::Acked { ran_ms, attempts: job.attempts() };
@@ -139,10 +136,10 @@ pub(super) fn ack(
 
 /// Takes the job and its attempts out of the tables; keys and slots are the caller's.
 pub(super) fn delete(work: &Work<'_>, job: &JobRow) -> Result<()> {
-    work.sql(DELETE)?.execute([job.id]).map_err(|source| work.failed(source))?;
+    work.sql(DELETE)?.execute([job.id]).map_err(failed)?;
     // Only what was claimed has attempts, and the first leaves none behind if it is acked.
     if job.claims > 0 && (job.claims > 1 || job.state() != Some(JobState::Leased)) {
-        work.sql(DELETE_ATTEMPTS)?.execute([job.id]).map_err(|source| work.failed(source))?;
+        work.sql(DELETE_ATTEMPTS)?.execute([job.id]).map_err(failed)?;
     }
     Ok(())
 }
@@ -188,9 +185,7 @@ pub(super) fn release(work: &Work<'_>, queue: &QueueRow, job: &JobRow) -> Result
 /// The lease ends later, or earlier; when, in milliseconds since the Unix epoch.
 pub(super) fn extend(work: &Work<'_>, job: &JobRow, lease_ms: i64) -> Result<i64> {
     let until_ms = work.now_ms.saturating_add(lease_ms);
-    work.sql(EXTEND)?
-        .execute(params![job.id, until_ms, lease_ms])
-        .map_err(|source| work.failed(source))?;
+    work.sql(EXTEND)?.execute(params![job.id, until_ms, lease_ms]).map_err(failed)?;
     Ok(until_ms)
 }
 
@@ -208,9 +203,7 @@ pub(super) fn lease_expired(work: &Work<'_>, queue: &QueueRow, job: &JobRow) -> 
 pub(super) fn bury(work: &Work<'_>, queue: &QueueRow, job: &JobRow, error: &str) -> Result<()> {
     let kept = queue.settings.keep_dead;
     let until_ms = kept.map(|kept| work.now_ms.saturating_add(to_ms(kept)));
-    work.sql(BURY)?
-        .execute(params![job.id, until_ms, work.now_ms, error])
-        .map_err(|source| work.failed(source))?;
+    work.sql(BURY)?.execute(params![job.id, until_ms, work.now_ms, error]).map_err(failed)?;
     stats::note(work, queue.id, Event::Dead)?;
     ended(work, queue, job)
 }
@@ -241,7 +234,7 @@ fn give_back(
     let state = group::by_time(work, due_at_ms).number();
     work.sql(GIVE_BACK)?
         .execute(params![job.id, state, due_at_ms, work.now_ms, releases, error])
-        .map_err(|source| work.failed(source))?;
+        .map_err(failed)?;
     if let Some(key) = &job.key {
         key::waits_again(work, queue.id, job.id, key)?;
     }
@@ -261,7 +254,7 @@ fn note_attempt(work: &Work<'_>, job: &JobRow, outcome: &str, error: Option<&str
             error
         ])
         .map(drop)
-        .map_err(|source| work.failed(source))
+        .map_err(failed)
 }
 
 /// The statements of this file.

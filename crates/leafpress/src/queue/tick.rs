@@ -14,7 +14,7 @@
 use rusqlite::params;
 
 use super::claim::is_waiting;
-use super::hub::{QueueRow, Work};
+use super::hub::{QueueRow, Work, failed};
 use super::stats::{self, Event};
 use super::{key, rate, schedule, settle};
 use crate::error::Result;
@@ -55,9 +55,7 @@ pub(super) fn tick(work: &Work<'_>, queue: &QueueRow) -> Result<()> {
         }
     }
     for id in due(work, DUE, queue)? {
-        work.sql(MAKE_READY)?
-            .execute(params![id, work.now_ms])
-            .map_err(|source| work.failed(source))?;
+        work.sql(MAKE_READY)?.execute(params![id, work.now_ms]).map_err(failed)?;
         work.ring(queue, 1);
     }
     for id in due(work, EXPIRED, queue)? {
@@ -80,7 +78,7 @@ fn due(work: &Work<'_>, sql: &'static str, queue: &QueueRow) -> Result<Vec<i64>>
     work.sql(sql)?
         .query_map(params![queue.id, work.now_ms, JOBS_MAX], |row| row.get(0))
         .and_then(Iterator::collect)
-        .map_err(|source| work.failed(source))
+        .map_err(failed)
 }
 
 /// A job was not claimed in time.
@@ -98,7 +96,7 @@ pub(super) fn expired(work: &Work<'_>, queue: &QueueRow, id: i64) -> Result<()> 
 /// now the future begin anew. Due times that somebody asked for stay.
 pub(super) fn measure_from_now(work: &Work<'_>) -> Result<()> {
     for sql in [LEASES_FROM_NOW, RETRIES_FROM_NOW] {
-        work.sql(sql)?.execute([work.now_ms]).map_err(|source| work.failed(source))?;
+        work.sql(sql)?.execute([work.now_ms]).map_err(failed)?;
     }
     Ok(())
 }

@@ -175,7 +175,7 @@ impl LocalTarget {
     /// Ends whatever transaction is open. Should that fail, SQLite has ended it.
     fn roll_back(&self) {
         self.plans.borrow_mut().rolled_back();
-        self.tell(|companion| companion.not_committed());
+        self.tell(Companion::not_committed);
         if !self.connection.is_autocommit()
             && let Err(error) = self.own("ROLLBACK /* leafpress */")
         {
@@ -195,7 +195,7 @@ impl LocalTarget {
             self.roll_back();
             self.not_begun(source)
         })?;
-        self.tell(|companion| companion.began());
+        self.tell(Companion::began);
         Ok(())
     }
 
@@ -267,7 +267,7 @@ impl LocalTarget {
         match committed {
             Ok(()) => {
                 self.plans.borrow_mut().committed();
-                self.tell(|companion| companion.committed());
+                self.tell(Companion::committed);
                 self.close_journal().unwrap_or(RangeEnd::Answered)
             }
             Err(source) => self.not_committed(group, range, source),
@@ -378,12 +378,12 @@ impl LocalTarget {
     /// transaction goes with it, as it has no savepoint.
     fn run_unfenced(&self, call: &mut Call) -> Ran {
         let before = self.connection.total_changes();
-        self.tell(|companion| companion.call_began());
+        self.tell(Companion::call_began);
         match self.run_whole(call) {
             Ok(_) if unresolved_deferred_keys(&self.connection) => Ran::Lost(broken_deferred_key()),
             Ok(answer) => Ran::Done(answer),
             Err(error) if self.connection.total_changes() == before => {
-                self.tell(|companion| companion.call_undone());
+                self.tell(Companion::call_undone);
                 self.failed(error)
             }
             Err(error) => {
@@ -397,7 +397,7 @@ impl LocalTarget {
         if let Err(source) = self.own("SAVEPOINT leafpress_call") {
             return lost("begin the call", source);
         }
-        self.tell(|companion| companion.call_began());
+        self.tell(Companion::call_began);
         let outcome = self.run_whole(call).and_then(|answer| {
             if unresolved_deferred_keys(&self.connection) {
                 return Err(broken_deferred_key());
@@ -419,7 +419,7 @@ impl LocalTarget {
             },
             Err(error) => {
                 self.plans.borrow_mut().rolled_back();
-                self.tell(|companion| companion.call_undone());
+                self.tell(Companion::call_undone);
                 let undone = self
                     .own("ROLLBACK TO leafpress_call")
                     .and_then(|()| self.own("RELEASE leafpress_call"));

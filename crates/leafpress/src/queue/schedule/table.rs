@@ -13,7 +13,7 @@ use std::time::Duration;
 use super::recurrence::Recurrence;
 use super::{Missed, Schedule, ScheduleInfo};
 use crate::error::Result;
-use crate::queue::hub::Work;
+use crate::queue::hub::{Work, failed};
 use crate::queue::job::{Job, Payload, UniqueFor, When, to_ms};
 use crate::queue::key::Scope;
 
@@ -136,7 +136,7 @@ pub(super) fn kept_next_ms(
             row.get(0)
         })
         .optional()
-        .map_err(|source| work.failed(source))
+        .map_err(failed)
 }
 
 /// Inserts the schedule, or replaces that of its name.
@@ -176,13 +176,13 @@ pub(super) fn keep(
             job.payload,
         ])
         .map(drop)
-        .map_err(|source| work.failed(source))
+        .map_err(failed)
 }
 
 /// Deletes the schedule of this name; whether there was one.
 pub(super) fn forget(work: &Work<'_>, queue: i64, name: &str) -> Result<bool> {
     let gone = work.sql(FORGET)?.execute(params![queue, name]);
-    gone.map(|rows| rows > 0).map_err(|source| work.failed(source))
+    gone.map(|rows| rows > 0).map_err(failed)
 }
 
 /// All schedules of a queue, by name.
@@ -203,7 +203,7 @@ pub(super) fn list(work: &Work<'_>, queue: i64) -> Result<Vec<ScheduleInfo>> {
             })
         })
         .and_then(Iterator::collect)
-        .map_err(|source| work.failed(source))
+        .map_err(failed)
 }
 
 /// Schedules that have come due, the first to come due first, so many at most.
@@ -219,13 +219,13 @@ pub(super) fn due(work: &Work<'_>, queue: i64, schedules_max: usize) -> Result<V
             })
         })
         .and_then(Iterator::collect)
-        .map_err(|source| work.failed(source))
+        .map_err(failed)
 }
 
 /// The earliest next occurrence of a queue.
 pub(super) fn first_due_ms(work: &Work<'_>, queue: i64) -> Result<Option<i64>> {
     let first = work.sql(FIRST_DUE)?.query_row([queue], |row| row.get(0));
-    first.optional().map_err(|source| work.failed(source))
+    first.optional().map_err(failed)
 }
 
 /// Occurrences until `next_at_ms` are dealt with.
@@ -236,13 +236,13 @@ pub(super) fn move_on(
     last_at_ms: Option<i64>,
 ) -> Result<()> {
     let moved = work.sql(MOVE_ON)?.execute(params![id, next_at_ms, last_at_ms]);
-    moved.map(drop).map_err(|source| work.failed(source))
+    moved.map(drop).map_err(failed)
 }
 
 /// No further occurrence, until somebody mends the row.
 pub(super) fn disable(work: &Work<'_>, id: i64, reason: &str) -> Result<()> {
     let disabled = work.sql(DISABLE)?.execute(params![id, reason]);
-    disabled.map(drop).map_err(|source| work.failed(source))
+    disabled.map(drop).map_err(failed)
 }
 
 /// The template's metadata with the occurrence; none if they are no object.
@@ -256,7 +256,7 @@ pub(super) fn occurrence_metadata(
 ) -> Result<Option<String>> {
     work.sql(OCCURRENCE_METADATA)?
         .query_row(params![metadata, name, at, at_ms], |row| row.get(0))
-        .map_err(|source| work.failed(source))
+        .map_err(failed)
 }
 
 /// The statements of this file that read or write tables.

@@ -35,6 +35,7 @@ pub(in crate::queue) struct Histogram {
 }
 
 /// What is stored.
+#[expect(clippy::struct_field_names, reason = "the keys of the JSON say their unit")]
 #[derive(Default, Serialize, Deserialize)]
 #[serde(default)]
 struct Stored {

@@ -31,7 +31,7 @@ pub use self::events::Events;
 pub(super) use self::tally::{Event, Tally};
 
 use super::Queue;
-use super::hub::Work;
+use super::hub::{Work, failed};
 use super::settings::Rate;
 use crate::error::Result;
 
@@ -182,8 +182,7 @@ fn note_outside(work: &Work<'_>, queue: i64, event: Event) -> Result<()> {
         Event::Duplicate => (0, 1),
         _ => return Ok(()),
     };
-    minutes::pushed_outside(work.connection, queue, pushed, duplicates)
-        .map_err(|source| work.failed(source))
+    minutes::pushed_outside(work.connection, queue, pushed, duplicates).map_err(failed)
 }
 
 /// Writes what was counted, if that was not done in the last second. The last
@@ -200,7 +199,7 @@ pub(super) fn write_if_due(work: &Work<'_>) -> Result<()> {
 pub(super) fn write(work: &Work<'_>) -> Result<()> {
     let Some(hub) = work.hub else { return Ok(()) };
     let counted = hub.tally().take_for_writing(work.now_ms);
-    minutes::write(work.connection, &counted, work.now_ms).map_err(|source| work.failed(source))
+    minutes::write(work.connection, &counted, work.now_ms).map_err(failed)
 }
 
 impl Queue {
