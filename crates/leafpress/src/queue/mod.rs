@@ -55,7 +55,7 @@
 //! 4. Jobs of an ordering group run in the order of their pushes.
 //! 5. No two jobs hold one unique key at a time.
 //!
-//! The operations are plain functions over [`Work`](hub::Work), one file each:
+//! The operations are plain functions over `Work`, one file each:
 //! `push`, `claim`, `settle` (ack, nack, fail, release, extend), and `tick` for
 //! what time does. `group`, `key` and `rate` keep their part of the tables right.
 //! Each operation is one call of the [`Writer`], and so shares commits with all
