@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use leafpress::queue::{Claim, ClaimOptions, Clock, ManualClock, Nack, Payload, Queue, Token};
-use leafpress::writer::Writer;
+use leafpress::writer::{Transaction, Writer};
 use leafpress::{Error, ErrorKind, Profile, Result};
 use leafpress_testing::crash::Random;
 
@@ -224,7 +224,8 @@ impl Work {
         }
     }
 
-    /// Claims and what follows them, as one queue transaction.
+    /// Claims and what follows them, as one queue transaction, which also writes to
+    /// the application's own table if the jobs are of the first queue.
     fn move_on(&self, queue: &Queue, random: &mut Random) {
         let mut transaction = queue.begin(LEASE).unwrap();
         let claims = match transaction.claim_many(random.choose(&[1, 3])) {
@@ -241,13 +242,24 @@ impl Work {
             self.journal.asks_to_settle(How::Release, &tokens);
             return transaction.rollback().unwrap();
         }
-        for number in numbers {
+        for &number in &numbers {
             let follow_up = plan::job(plan::follow_up(number));
             transaction.push_to(&self.queues[random.below(2)], follow_up).unwrap();
         }
         self.journal.asks_to_settle(How::Move, &tokens);
-        match transaction.commit() {
-            Ok(_) => tokens.into_iter().for_each(|token| self.journal.settled(How::Move, token)),
+        let committed = if queue.name() == QUEUES[0] {
+            let body = move |rows: &Transaction<'_>| {
+                numbers.iter().try_for_each(|number| {
+                    let sql = "INSERT INTO moved (number) VALUES (?1)";
+                    rows.execute(sql, [*number as i64]).map(drop)
+                })
+            };
+            transaction.commit_with(body).map(drop)
+        } else {
+            transaction.commit().map(drop)
+        };
+        match committed {
+            Ok(()) => tokens.into_iter().for_each(|token| self.journal.settled(How::Move, token)),
             Err(error) => {
                 let why = why_lost(&error);
                 for token in tokens {

@@ -7,7 +7,7 @@
 //!    or another one holds its key. Nothing is there that nobody pushed, and no
 //!    push twice.
 //!    What follows a job is there once, and exactly if a queue transaction has
-//!    acknowledged that job.
+//!    acknowledged that job; and so is the row that some of them write.
 //! 4. A row of the application's is there exactly if its job is.
 //! 5. A claim is answered once, to one caller, with the job's own payload.
 //! 6. What was answered as settled was settled so, by that claim; what was
@@ -57,7 +57,8 @@ impl Counts {
 /// Makes the tables beside the queues': rows of the application's, and the trail.
 pub fn prepare(path: &Path) {
     let connection = Connection::open(path).unwrap();
-    let sql = "CREATE TABLE application (number INTEGER PRIMARY KEY, job INTEGER NOT NULL)";
+    let sql = "CREATE TABLE application (number INTEGER PRIMARY KEY, job INTEGER NOT NULL);
+         CREATE TABLE moved (number INTEGER NOT NULL)";
     connection.execute_batch(sql).unwrap();
     begin_trail(&connection).unwrap();
 }
@@ -156,7 +157,7 @@ fn judge_lines(stock: &Connection, lines: &[Line]) -> Counts {
         .collect();
     assert_eq!(pushes.len() as u64, replay.pushed, "a job was pushed twice");
     judge_pushes(&answers, &pushes, &trail);
-    judge_follow_ups(&answers, &pushes, &replay);
+    judge_follow_ups(stock, &answers, &pushes, &replay);
     judge_rows(stock, &pushes);
     judge_claims(&answers, &trail, &replay);
     let jobs: BTreeSet<i64> = trail.iter().map(|change| change.job).collect();
@@ -210,7 +211,12 @@ fn judge_pushes(answers: &Answers, pushes: &BTreeMap<u64, &Change>, trail: &[Cha
 }
 
 /// Rule 3, of what queue transactions have pushed.
-fn judge_follow_ups(answers: &Answers, pushes: &BTreeMap<u64, &Change>, replay: &Replay) {
+fn judge_follow_ups(
+    stock: &Connection,
+    answers: &Answers,
+    pushes: &BTreeMap<u64, &Change>,
+    replay: &Replay,
+) {
     let moved: BTreeSet<u64> = replay
         .acked
         .iter()
@@ -221,6 +227,12 @@ fn judge_follow_ups(answers: &Answers, pushes: &BTreeMap<u64, &Change>, replay: 
     let there: BTreeSet<u64> = there.collect();
     let wrong: Vec<_> = there.symmetric_difference(&moved).copied().map(plan::followed).collect();
     assert!(wrong.is_empty(), "moved in part: {wrong:?}");
+    let mut statement = stock.prepare("SELECT number FROM moved ORDER BY number").unwrap();
+    let rows = statement.query_map((), |row| row.get::<_, i64>(0)).unwrap();
+    let rows: Vec<u64> = rows.map(|number| number.unwrap() as u64).collect();
+    let moved = moved.into_iter().map(plan::followed);
+    let expected: Vec<u64> = moved.filter(|number| plan::queue_of(*number) == 0).collect();
+    assert!(rows == expected, "rows of queue transactions are not those of the jobs they moved");
 }
 
 /// Rule 4.
@@ -295,7 +307,8 @@ fn again_after_lost_leases(trail: &[Change]) -> u64 {
 }
 
 /// What somebody may have done to a database that is as it must be, and its trail.
-const FORGERIES: [&str; 5] = [
+const FORGERIES: [&str; 6] = [
+    "INSERT INTO moved SELECT max(number) FROM moved",
     "DELETE FROM application WHERE number = (SELECT max(number) FROM application)",
     "UPDATE application SET job = job + 1 WHERE number = (SELECT max(number) FROM application)",
     "DELETE FROM trail WHERE was IS NULL AND job = (SELECT max(job) FROM trail)",
