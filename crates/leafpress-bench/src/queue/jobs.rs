@@ -91,7 +91,9 @@ mod tests {
     fn a_lost_and_a_doubled_job_show() {
         let tally = |numbers: &[u64]| {
             let mut tally = Tally::default();
-            numbers.iter().for_each(|number| tally.add(JobNumber(*number)));
+            for number in numbers {
+                tally.add(JobNumber(*number));
+            }
             tally
         };
         assert_eq!(tally(&[1, 2, 3]), tally(&[3, 1, 2]));

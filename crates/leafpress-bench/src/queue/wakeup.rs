@@ -156,15 +156,15 @@ pub(super) fn run(rung: WakeupRung, database: &Path) -> Result<RungResult> {
     }
     let wall_s = begun.elapsed().as_secs_f64();
     side.push(LAST)?;
-    let waited = waiter.result()?;
+    let seen = waiter.result()?;
     drop(watching);
     side.close()?;
-    let took = |from_ns: &[i64]| latency_of(from_ns, &waited.claimed_at_ns);
+    let took = |from_ns: &[i64]| latency_of(from_ns, &seen.claimed_at_ns);
     Ok(RungResult {
         wall_s,
         rows: rung.jobs,
         // What waiting costs the one who waits.
-        cpu_s: waited.cpu_s,
+        cpu_s: seen.cpu_s,
         latency_us: took(&answered_ns),
         from_call_us: took(&called_ns),
         ..RungResult::default()

@@ -260,9 +260,9 @@ struct Run {
 }
 
 impl Run {
-    fn take(&mut self, step: Step) {
+    fn take(&mut self, step: &Step) {
         let queue = &self.bench.queue;
-        match step {
+        match step.clone() {
             Step::Push { group, key, priority, delay_ms, is_undone } => {
                 let mut job =
                     Job::bytes("x").priority(priority).delay(Duration::from_millis(delay_ms));
@@ -367,7 +367,7 @@ proptest! {
         let counted = Events::default();
         let mut run = Run { bench, claims: Vec::new(), last_id: 0, counted };
         for (number, step) in steps.into_iter().enumerate() {
-            run.take(step);
+            run.take(&step);
             if number % look_every == 0 {
                 run.check();
             }
