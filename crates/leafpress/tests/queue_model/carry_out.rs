@@ -85,7 +85,7 @@ impl Model {
                 change_rules(&mut self.queues[*queue].rules, change);
                 self.rules_changed(*queue);
             }
-            Operation::Pass(step_ms) | Operation::SetClock(step_ms) => self.now_ms += step_ms,
+            Operation::Pass(step_ms) | Operation::SetClock(step_ms) => self.move_clock(*step_ms),
             Operation::Reopen => self.reopen(),
             _ => unreachable!("carried out above"),
         }
@@ -99,7 +99,7 @@ impl Model {
             0 => Vec::new(),
             some => self.claim(*from, *some, Some(*expiry_ms)),
         };
-        self.now_ms += pass_ms;
+        self.move_clock(*pass_ms);
         if *end == End::Commits && self.now_ms < expires_at_ms {
             for claim in &claimed {
                 self.ack(claim.token, None).expect("its lease is the transaction's");

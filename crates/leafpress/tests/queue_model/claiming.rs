@@ -33,7 +33,9 @@ impl Model {
         if self.queues[queue].ticked_ms.replace(now_ms) == Some(now_ms) {
             return;
         }
-        self.look_at_clock();
+        if std::mem::take(&mut self.went_back) {
+            self.measure_from_now();
+        }
         while self.tick_once(queue) {}
         // What was seen to be over is over, even if the clock is set back then.
         self.keys
@@ -194,17 +196,20 @@ impl Model {
 
     /// Another process goes on, and does not know what the clock showed before.
     pub fn reopen(&mut self) {
-        self.clock_was_set_back();
+        (self.latest_ms, self.went_back) = (self.now_ms, false);
+        self.measure_from_now();
         for queue in &mut self.queues {
             queue.ticked_ms = None;
         }
     }
 
-    /// Whoever looks at what is due looks at the clock first. One that was set
-    /// back by a second or less is not noticed.
-    fn look_at_clock(&mut self) {
+    /// Time goes by, or somebody sets the clock, and is seen: if it was set back by
+    /// more than a second, the next look at what is due measures anew.
+    pub fn move_clock(&mut self, step_ms: i64) {
+        self.now_ms += step_ms;
         if self.now_ms < self.latest_ms - NOTICED_MS {
-            self.clock_was_set_back();
+            self.went_back = true;
+            self.latest_ms = self.now_ms;
         }
         self.latest_ms = self.latest_ms.max(self.now_ms);
     }
@@ -212,9 +217,8 @@ impl Model {
     /// The clock was set back: no lease lasts longer than its length from now, and
     /// what was to be retried after a while is, as if it had begun to wait now.
     /// A moment on the calendar that somebody asked for stays.
-    fn clock_was_set_back(&mut self) {
+    fn measure_from_now(&mut self) {
         let now_ms = self.now_ms;
-        self.latest_ms = now_ms;
         for job in &mut self.jobs {
             if job.state == State::Leased {
                 job.due_at_ms = job.due_at_ms.map(|end| end.min(now_ms + job.lease_ms));

@@ -2,7 +2,7 @@
 //! reader finds here what a promise means, and the model is held to it.
 
 use super::model::{Lost, Retry, Rules, Scope};
-use super::operations::{Answer, Door, End, Operation, Wish};
+use super::operations::{Answer, Door, End, Operation, Transaction, Wish};
 use super::oracle::Pair;
 
 fn plain() -> Rules {
@@ -294,6 +294,75 @@ fn a_clock_set_back_does_not_hold_a_lease_for_hours() {
     assert_eq!(both.claim(1), [0; 0]);
     both.pass(1);
     assert_eq!(both.claim(1), [1]);
+}
+
+#[test]
+fn a_lease_that_was_extended_while_the_clock_was_ahead_is_no_longer_for_it() {
+    let mut both = Both::new(plain());
+    both.push(Wish::default());
+    both.claim(1);
+    both.step(&Operation::Extend(0, 7_200_000));
+    both.step(&Operation::SetClock(3_600_000));
+    both.step(&Operation::Extend(0, 50));
+    both.step(&Operation::SetClock(-3_599_000));
+    assert_eq!(both.claim(1), [0; 0]);
+    both.pass(50);
+    assert_eq!(both.claim(1), [1]);
+}
+
+#[test]
+fn a_dead_letter_starts_again_behind_its_group() {
+    let mut both = Both::new(Rules { attempts_max: 1, ..plain() });
+    let wish = Wish { unique: Some(("k0", Scope::WaitingOrRunning, 0)), ..grouped() };
+    both.push(wish);
+    both.push(grouped());
+    both.claim(1);
+    assert_eq!(both.nack(), None);
+    assert_eq!(both.claim(1), [2]);
+    assert_eq!(both.step(&Operation::Retry(1)), Answer::Found(1));
+    assert_eq!(both.step(&Operation::Retry(1)), Answer::Found(0), "it is no dead letter now");
+    assert_eq!(both.push(unique(Scope::Waiting)), (1, false), "it has its key again");
+    assert_eq!(both.claim(1), [0; 0]);
+    both.ack(0).expect("a good token");
+    assert_eq!(both.claim(1), [1], "with its attempt before it");
+}
+
+#[test]
+fn a_job_that_is_removed_makes_room_and_its_consumer_is_told() {
+    let mut both = Both::new(plain());
+    both.push(grouped());
+    both.push(grouped());
+    both.claim(1);
+    assert_eq!(both.step(&Operation::Remove(1)), Answer::Found(1));
+    assert_eq!(both.ack(0), Err(Lost::Settled));
+    assert_eq!(both.claim(1), [2]);
+}
+
+#[test]
+fn a_queue_transaction_acks_and_pushes_all_or_nothing() {
+    let mut both = Both::new(plain());
+    both.push(Wish::default());
+    let mut transaction = Transaction {
+        from: 0,
+        jobs_max: 2,
+        expiry_ms: 20,
+        pass_ms: 20,
+        to: 1,
+        wishes: vec![Wish::default(), grouped()],
+        end: End::Commits,
+    };
+    let mut pushed =
+        |transaction: &Transaction| match both.step(&Operation::Transaction(transaction.clone())) {
+            Answer::Transacted(claimed, pushed) => (claimed.len(), pushed),
+            other => panic!("{other:?}"),
+        };
+    assert_eq!(pushed(&transaction), (1, None), "it expired");
+    transaction.pass_ms = 19;
+    transaction.end = End::GivesUp;
+    assert_eq!(pushed(&transaction), (1, None));
+    transaction.end = End::Commits;
+    assert_eq!(pushed(&transaction), (1, Some(vec![(2, true), (3, true)])));
+    assert_eq!(both.claim(9), [0; 0]);
 }
 
 #[test]

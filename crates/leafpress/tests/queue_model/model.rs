@@ -183,6 +183,7 @@ pub struct Model {
     pub now_ms: Millis,
     /// The latest moment that was seen since the clock was last found set back.
     pub(crate) latest_ms: Millis,
+    pub(crate) went_back: bool,
     pub queues: Vec<QueueState>,
     /// All that have a row, by id.
     pub jobs: Vec<Job>,
@@ -202,6 +203,7 @@ impl Model {
         Self {
             now_ms,
             latest_ms: now_ms,
+            went_back: false,
             queues: queues.collect(),
             jobs: Vec::new(),
             keys: Vec::new(),

@@ -121,6 +121,12 @@ impl System {
         }
     }
 
+    /// And lets the queue see it, as any operation does.
+    fn move_clock(&self, step_ms: i64) {
+        self.manual.advance_ms(step_ms);
+        self.queue(0).settings().expect("a look");
+    }
+
     fn carry_out_rare(&mut self, operation: &Operation, seen: &Seen) -> Answer {
         match operation {
             Operation::Pause(queue) => self.queue(*queue).pause().expect("a pause"),
@@ -147,7 +153,7 @@ impl System {
                 configured.expect("good settings");
             }
             Operation::Pass(step_ms) | Operation::SetClock(step_ms) => {
-                self.manual.advance_ms(*step_ms);
+                self.move_clock(*step_ms);
             }
             Operation::Reopen => {
                 self.opened = None;
@@ -202,7 +208,7 @@ impl System {
         let mut open = self.queue(*from).begin(ms(*expiry_ms)).expect("a beginning");
         let claims = open.claim_many(*jobs_max).expect("a claim");
         let claimed = claims.into_iter().map(|claim| claimed(claim, *from)).collect();
-        self.manual.advance_ms(*pass_ms);
+        self.move_clock(*pass_ms);
         for (wish, number) in wishes.iter().zip(number..) {
             open.push_to(self.queue(*to), self.job(wish, number)).expect("the same writer");
         }
