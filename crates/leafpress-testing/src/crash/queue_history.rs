@@ -40,7 +40,8 @@ pub enum Fact {
     Acked(i64),
     /// That claim ended without an ack.
     GivenBack(i64, u32),
-    /// That claim's lease ends no earlier.
+    /// That claim's lease has this length in milliseconds, another one each time: when
+    /// it ends may change with the clock.
     Extended(i64, u32, i64),
     /// The setting that the workload makes ever greater.
     Configured(i64),
@@ -53,8 +54,8 @@ pub struct JobSeen {
     pub state: i64,
     /// Claims so far.
     pub claims: u32,
-    /// `due_at_ms`.
-    pub due_at_ms: Option<i64>,
+    /// `lease_ms`.
+    pub lease_ms: Option<i64>,
 }
 
 /// What a database holds, as far as facts need it.
@@ -101,9 +102,9 @@ impl Seen {
             |row| row.get(0),
         )?;
         let mut jobs =
-            connection.prepare("SELECT id, state, claims, due_at_ms FROM leafpress_job")?;
+            connection.prepare("SELECT id, state, claims, lease_ms FROM leafpress_job")?;
         let jobs = jobs.query_map([], |row| {
-            let job = JobSeen { state: row.get(1)?, claims: row.get(2)?, due_at_ms: row.get(3)? };
+            let job = JobSeen { state: row.get(1)?, claims: row.get(2)?, lease_ms: row.get(3)? };
             Ok((row.get(0)?, job))
         })?;
         seen.jobs = jobs.collect::<rusqlite::Result<_>>()?;
@@ -114,7 +115,7 @@ impl Seen {
     }
 
     /// Whether that is true of it. Once true it stays so, but for [`Fact::Extended`]
-    /// when clocks go back.
+    /// when the lease is extended again.
     pub fn has(&self, fact: Fact) -> bool {
         let is_gone = |job: i64| job <= self.id_last && !self.jobs.contains_key(&job);
         let is_claimed =
@@ -131,11 +132,9 @@ impl Seen {
                 is_gone(job) || self.jobs.get(&job).is_some_and(|job| job.state == DONE)
             }
             Fact::GivenBack(job, claim) => is_gone(job) || self.attempts.contains(&(job, claim)),
-            Fact::Extended(job, claim, until_ms) => {
+            Fact::Extended(job, claim, lease_ms) => {
                 let holds = |job: &JobSeen| {
-                    job.state != LEASED
-                        || job.claims > claim
-                        || job.due_at_ms.is_some_and(|due_at_ms| due_at_ms >= until_ms)
+                    job.state != LEASED || job.claims > claim || job.lease_ms == Some(lease_ms)
                 };
                 is_claimed(job, claim) && self.jobs.get(&job).is_none_or(holds)
             }

@@ -287,9 +287,8 @@ impl Callers<'_> {
             15 => queue.release(token).map(|()| given_back),
             16..=18 => {
                 let lease = LEASE_EXTENDED + Duration::from_millis(number as u64);
-                queue
-                    .extend(token, lease)
-                    .map(|until_ms| Fact::Extended(token.job, token.claim, until_ms))
+                let extended = Fact::Extended(token.job, token.claim, lease.as_millis() as i64);
+                queue.extend(token, lease).map(|_| extended)
             }
             // Forgotten.
             _ => return Ok(()),

@@ -74,7 +74,7 @@ fn check(reader: &Connection, heritage: &Heritage<'_>) {
     assert_eq!(broken_rules(reader).unwrap(), Vec::<String>::new());
     let seen = Seen::of(reader).unwrap();
     let lost = heritage.told.iter().filter(|fact| {
-        // When a clock was set back, opening measures leases anew.
+        // Of which only the last of a claim stays true.
         !matches!(fact, Fact::Extended(..)) && !seen.has(**fact)
     });
     let lost: Vec<_> = lost.collect();
