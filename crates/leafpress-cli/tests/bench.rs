@@ -113,8 +113,8 @@ fn a_quick_run_of_jobs_prints_clients_claims_and_wake_ups() {
     let outcome = run(folder.path(), &arguments).expect_status(0);
     for expected in [
         "durable, leafpress, 64 × cycle",
-        "durable, SQL, connections, 64 × cycle",
-        "relaxed, leafpress, claim of 200 beside 500 leased",
+        "durable, SQL, locking, 64 × cycle",
+        "relaxed, leafpress, claim, 200 + 500 leased",
         "wake-up, leafpress, waiting",
         "wake-up, polling each ms, SQL",
         "inserts, leafpress, durable push, 64 callers",

@@ -80,7 +80,7 @@ impl Keeper {
     fn name(self) -> &'static str {
         match self {
             Self::Leafpress => "leafpress",
-            Self::SqlConnections => "SQL, connections",
+            Self::SqlConnections => "SQL, locking",
             Self::SqlMutex => "SQL, mutex",
         }
     }
@@ -175,7 +175,7 @@ impl QueueRung {
             Self::Claim(rung) => {
                 let ClaimRung { safety, among, batch, .. } = rung;
                 let of = if batch == 1 { String::new() } else { format!(" {batch}") };
-                format!("{}, leafpress, claim{of} of {}", safety.name(), among.name())
+                format!("{}, leafpress, claim{of}, {}", safety.name(), among.name())
             }
             Self::Wakeup(rung) => format!("wake-up, {}", rung.by.name()),
             Self::Waiter(rung) => format!("waiter, {}", rung.by.name()),
@@ -242,13 +242,11 @@ impl Waking {
 }
 
 impl Filling {
-    /// "10m", or "1k beside 100k leased".
+    /// "10m", or "1k + 100k leased".
     fn name(self) -> String {
         let beside = [(self.leased, "leased"), (self.delayed, "delayed")];
         let beside = beside.into_iter().filter(|(jobs, _)| *jobs > 0);
-        let beside: Vec<String> =
-            beside.map(|(jobs, state)| format!("{} {state}", size_name(jobs))).collect();
-        let waiting = size_name(self.waiting);
-        if beside.is_empty() { waiting } else { format!("{waiting} beside {}", beside.join(", ")) }
+        let beside = beside.map(|(jobs, state)| format!(" + {} {state}", size_name(jobs)));
+        size_name(self.waiting) + &beside.collect::<String>()
     }
 }

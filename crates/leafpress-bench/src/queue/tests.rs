@@ -190,11 +190,11 @@ fn names_say_who_and_what() {
     let rung = cycle(Keeper::Leafpress, Part::Cycle, Safety::Durable, 64, 1);
     assert_eq!(QueueRung::Cycle(rung).name(), "durable, leafpress, 64 × cycle");
     let rung = cycle(Keeper::SqlConnections, Part::ClaimAck, Safety::Rollback, 8, 100);
-    assert_eq!(QueueRung::Cycle(rung).name(), "rollback, SQL, connections, 8 × claim, ack of 100");
+    assert_eq!(QueueRung::Cycle(rung).name(), "rollback, SQL, locking, 8 × claim, ack of 100");
     let among = Filling { waiting: 1_000, leased: 100_000, delayed: 0 };
     let rung = ClaimRung { safety: Safety::Relaxed, among, batch: 100, claims: 3 };
     let name = QueueRung::Claim(rung).name();
-    assert_eq!(name, "relaxed, leafpress, claim 100 of 1k beside 100k leased");
+    assert_eq!(name, "relaxed, leafpress, claim 100, 1k + 100k leased");
     let rung = WakeupRung { by: Waking::Waits, jobs: 3 };
     assert_eq!(QueueRung::Wakeup(rung).name(), "wake-up, leafpress, waiting");
     let by = Inserter::SqlEach(SqlSettings::WalNormal);
