@@ -38,6 +38,7 @@ pub(super) struct Hub {
     vfs: Option<String>,
     clock: OnceLock<Clock>,
     watch: OnceLock<ClockWatch>,
+    /// Leases are to be measured anew, by a transaction that is committed.
     went_back: AtomicBool,
     bells: OnceLock<Arc<Bells>>,
     tally: Tally,
@@ -52,6 +53,8 @@ struct Session {
     rings: Vec<(Arc<str>, u32)>,
     /// When each queue's tick was, in milliseconds.
     ticked: Vec<(i64, i64)>,
+    /// Leases were measured anew in it.
+    is_measured_anew: bool,
 }
 
 impl Hub {
@@ -103,9 +106,14 @@ impl Hub {
         now_ms
     }
 
-    /// Whether the wall clock was set back since the last time that this was asked.
+    /// Whether the wall clock was set back since a transaction was committed that asked
+    /// for it: who is told so measures leases anew.
     pub(super) fn clock_went_back(&self) -> bool {
-        self.went_back.swap(false, Ordering::Relaxed)
+        let went_back = self.went_back.load(Ordering::Relaxed);
+        if went_back {
+            lock(&self.session).is_measured_anew = true;
+        }
+        went_back
     }
 
     /// Whether this queue's tick is still to come in this millisecond.
@@ -140,7 +148,13 @@ impl Companion for Hub {
 
     fn committed(&self) {
         self.tally.committed();
-        let rings = std::mem::take(&mut lock(&self.session).rings);
+        let (rings, is_measured_anew) = {
+            let mut session = lock(&self.session);
+            (std::mem::take(&mut session.rings), std::mem::take(&mut session.is_measured_anew))
+        };
+        if is_measured_anew {
+            self.went_back.store(false, Ordering::Relaxed);
+        }
         for (queue, jobs) in rings {
             self.bells().ring(&queue, jobs);
         }

@@ -100,7 +100,7 @@ fn a_list_is_read_in_pages() {
 #[test]
 fn a_writer_that_is_alone_reads_by_itself() {
     let folder = tempfile::tempdir().expect("a folder");
-    let builder = Writer::builder(folder.path().join("jobs.db")).profile(Profile::Relaxed);
+    let builder = Writer::builder(folder.path().join("jobs.db")).profile(Profile::Rollback);
     let writer = builder.locking(Locking::Exclusive).open().expect("a writer");
     assert_eq!(names(&writer).expect("names"), Vec::<String>::new());
     let queue = Queue::open(&writer, "mail").expect("a queue");
