@@ -16,6 +16,8 @@ use super::{Bells, NowMs, Pace, Waiter, Woken};
 use crate::writer::lock;
 
 #[cfg(unix)]
+mod claims;
+#[cfg(unix)]
 mod folder;
 mod hammer;
 mod lines;

@@ -1,0 +1,96 @@
+//! Claims that wait, of real queues: two writers on one database, which reach
+//! each other as two processes do.
+
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use rusqlite::Connection;
+
+use super::{Ground, PATIENCE, until};
+use crate::error::{ErrorKind, Result};
+use crate::queue::{Claim, ClaimOptions, Job, Queue};
+use crate::writer::Writer;
+
+const LEASE: Duration = Duration::from_secs(1);
+
+fn queue(ground: &Ground) -> (Writer, Queue) {
+    let writer = Writer::builder(ground.database()).open().unwrap();
+    let queue = Queue::open(&writer, "letters").unwrap();
+    (writer, queue)
+}
+
+/// A claim that waits in a thread of its own.
+fn claim_beside(queue: &Queue) -> JoinHandle<Result<Vec<Claim>>> {
+    let queue = queue.clone();
+    let options = ClaimOptions::new().wait(PATIENCE).lease(LEASE);
+    std::thread::spawn(move || queue.claim_with(&options))
+}
+
+fn claimed(waiting: JoinHandle<Result<Vec<Claim>>>) -> Claim {
+    waiting.join().unwrap().unwrap().pop().expect("it came in time")
+}
+
+fn waits(ground: &Ground) {
+    until("somebody waits", || !ground.doors().is_empty());
+}
+
+#[test]
+fn a_push_is_heard_by_another_writer() {
+    let ground = Ground::new();
+    let ((pushing, letters), (claiming, same_letters)) = (queue(&ground), queue(&ground));
+    let waiting = claim_beside(&same_letters);
+    waits(&ground);
+    let pushed = letters.push(Job::bytes(b"post".to_vec())).unwrap();
+    assert_eq!(claimed(waiting).id, pushed.id);
+    drop((letters, same_letters));
+    pushing.close().unwrap();
+    claiming.close().unwrap();
+    assert!(!ground.doors_folder().exists());
+    assert!(!ground.folder.path().join("app.db-wal").exists(), "nobody reads any more");
+}
+
+#[test]
+fn a_delay_a_lease_and_a_foreign_push_end_a_wait() {
+    let ground = Ground::new();
+    let ((_pushing, letters), (_claiming, same_letters)) = (queue(&ground), queue(&ground));
+    let waiting = claim_beside(&same_letters);
+    waits(&ground);
+    let delayed = Job::bytes(b"later".to_vec()).delay(Duration::from_millis(200));
+    let pushed = letters.push(delayed).unwrap();
+    let first = claimed(waiting);
+    assert_eq!((first.id, first.attempt), (pushed.id, 1));
+
+    // Nobody acks it: its lease ends without a bell.
+    let second = claimed(claim_beside(&letters));
+    assert_eq!((second.id, second.attempt), (pushed.id, 2));
+    same_letters.ack(second.token).unwrap();
+
+    // A program that knows no bells.
+    let waiting = claim_beside(&letters);
+    let mut foreign = Connection::open(ground.database()).unwrap();
+    let transaction = foreign.transaction().unwrap();
+    let pushed = Queue::push_on(&transaction, "letters", Job::bytes(Vec::new())).unwrap();
+    transaction.commit().unwrap();
+    assert_eq!(claimed(waiting).id, pushed.id);
+}
+
+/// Else the looks of one would wake the other, for ever.
+#[test]
+fn waiting_changes_nothing_in_the_database() {
+    let ground = Ground::new();
+    let (writer, letters) = queue(&ground);
+    let look = Connection::open(ground.database()).unwrap();
+    let version =
+        || -> i64 { look.pragma_query_value(None, "data_version", |row| row.get(0)).unwrap() };
+    // What the first look does once.
+    assert!(letters.claim().unwrap().is_none());
+    let before = version();
+    let waiting = claim_beside(&letters);
+    waits(&ground);
+    // The first look of the bell thread sends it to look again.
+    std::thread::sleep(Duration::from_millis(1500));
+    assert_eq!(version(), before);
+    writer.close().unwrap();
+    let error = waiting.join().unwrap().unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::Stopped { .. }), "{error}");
+}
