@@ -34,7 +34,7 @@ pub(crate) use self::calls::Call;
 pub(crate) use self::ours::profile as profile_of;
 pub(crate) use self::rivals::pragmas;
 pub(crate) use self::run::{Ready, prepare};
-pub(crate) use self::scene::sync_us_median;
+pub(crate) use self::scene::{SlowedSyncs, sync_us_median};
 
 /// The table that every call adds a row to.
 pub(crate) const TABLE: &str =

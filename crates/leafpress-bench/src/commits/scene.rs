@@ -114,7 +114,7 @@ fn read_shortly(connection: &Connection, progress: &Progress) -> rusqlite::Resul
 
 /// The VFS of a scene with slow syncs, for ours and the rival alike; its name is
 /// withdrawn when this is dropped.
-pub(super) struct SlowedSyncs {
+pub(crate) struct SlowedSyncs {
     name: String,
     _registration: Registration,
 }
@@ -122,9 +122,13 @@ pub(super) struct SlowedSyncs {
 impl SlowedSyncs {
     /// Registers it where the scene needs it.
     pub(super) fn of(scene: Scene) -> Result<Option<Self>> {
+        Self::by(scene.sync_delay())
+    }
+
+    /// Registers it, unless nothing is to be slowed.
+    pub(crate) fn by(delay: Duration) -> Result<Option<Self>> {
         // Tests may run several rungs in one process.
         static COUNT: AtomicU64 = AtomicU64::new(0);
-        let delay = scene.sync_delay();
         if delay.is_zero() {
             return Ok(None);
         }
@@ -135,7 +139,7 @@ impl SlowedSyncs {
     }
 
     /// The name under which SQLite knows it.
-    pub(super) fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         &self.name
     }
 }

@@ -20,7 +20,7 @@ const WARM_UP: u64 = 20;
 
 /// Does the rung's work and measures it.
 pub(super) fn run(rung: ClaimRung, database: &Path) -> Result<RungResult> {
-    let opened = ours::open(rung.safety, database)?;
+    let opened = ours::open(rung.safety, database, None)?;
     let mut client = QueueClient::new(opened.queue.clone());
     let batch = rung.batch.max(1) as usize;
     let mut recording = Recording::with_capacity(rung.claims);

@@ -3,12 +3,14 @@
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use super::clients::{self, Worked};
 use super::jobs::Tally;
 use super::ours::{self, QueueClient};
 use super::sql::{self, Access, SqlClient};
 use super::{CycleRung, Keeper, Part};
+use crate::commits::SlowedSyncs;
 use crate::error::{Error, Result};
 use crate::rung::RungResult;
 use crate::usage::Usage;
@@ -18,10 +20,12 @@ pub(super) const FILLER: u32 = 1 << 20;
 
 /// Does the rung's work and measures it.
 pub(super) fn run(rung: CycleRung, database: &Path) -> Result<RungResult> {
+    let slowed = SlowedSyncs::by(Duration::from_micros(u64::from(rung.sync_delay_us)))?;
+    let vfs = slowed.as_ref().map(SlowedSyncs::name);
     let waiting = if rung.part == Part::ClaimAck { rung.jobs } else { 0 };
     match rung.by {
         Keeper::Leafpress => {
-            let opened = ours::open(rung.safety, database)?;
+            let opened = ours::open(rung.safety, database, vfs)?;
             let tally = opened.fill(waiting)?;
             let make = |_| Ok(QueueClient::new(opened.queue.clone()));
             let result = measure(&rung, make, tally)?;
@@ -29,7 +33,7 @@ pub(super) fn run(rung: CycleRung, database: &Path) -> Result<RungResult> {
             Ok(result)
         }
         Keeper::SqlMutex => {
-            let connection = sql::create(database, rung.safety)?;
+            let connection = sql::create(database, rung.safety, vfs)?;
             let tally = sql::fill(&connection, waiting)?;
             let connection = Arc::new(Mutex::new(connection));
             let make = |_| Ok(SqlClient::new(Access::Shared(Arc::clone(&connection))));
@@ -40,9 +44,10 @@ pub(super) fn run(rung: CycleRung, database: &Path) -> Result<RungResult> {
             Ok(result)
         }
         Keeper::SqlConnections => {
-            let connection = sql::create(database, rung.safety)?;
+            let connection = sql::create(database, rung.safety, vfs)?;
             let tally = sql::fill(&connection, waiting)?;
-            let make = |_| Ok(SqlClient::new(Access::Own(sql::open(database, rung.safety)?)));
+            let open = || sql::open(database, rung.safety, vfs);
+            let make = |_| Ok(SqlClient::new(Access::Own(open()?)));
             let result = measure(&rung, make, tally)?;
             // The last one moves what is left in the log.
             sql::close(connection)?;

@@ -44,7 +44,7 @@ impl Filling {
 
     /// Makes the database.
     pub(crate) fn make(self, database: &Path) -> Result<()> {
-        let opened = ours::open(Safety::Relaxed, database)?;
+        let opened = ours::open(Safety::Relaxed, database, None)?;
         let job = |n| Job::bytes(JobNumber::of(FILLER, n).payload());
         let mut models = Vec::new();
         if self.leased > 0 {

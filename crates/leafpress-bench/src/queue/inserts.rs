@@ -162,13 +162,13 @@ pub(super) fn run(rung: InsertsRung, database: &Path) -> Result<RungResult> {
         }
         Inserter::Writer(safety, callers) => insert_by_writer(rung, safety, callers, database),
         Inserter::Push(safety, callers) => {
-            let opened = ours::open(safety, database)?;
+            let opened = ours::open(safety, database, None)?;
             let result = push_by(&rung, safety, callers, &opened)?;
             opened.close()?;
             Ok(result)
         }
         Inserter::PushMany(safety) => {
-            let opened = ours::open(safety, database)?;
+            let opened = ours::open(safety, database, None)?;
             let numbers: Vec<JobNumber> = numbers(rung.rows).collect();
             let mut client = QueueClient::new(opened.queue.clone());
             let result = timed(rung.rows, || clients::Client::push(&mut client, &numbers))?;
@@ -246,7 +246,7 @@ fn insert_by_writer(
     callers: u32,
     database: &Path,
 ) -> Result<RungResult> {
-    let writer = ours::open_writer(safety, database)?;
+    let writer = ours::open_writer(safety, database, None)?;
     writer.execute_batch(sql::TABLE)?;
     let clients = (0..callers).map(|_| WriterClient { writer: &writer }).collect();
     let result = push_all(&rung, safety, callers, clients)?;
@@ -279,6 +279,7 @@ fn push_all<C: clients::Client + Send>(
         batch: 1,
         jobs: rung.rows,
         milliseconds_max: u64::from(u32::MAX),
+        sync_delay_us: 0,
     };
     let mut wall = Duration::ZERO;
     let mut result = timed(rung.rows, || {

@@ -126,6 +126,8 @@ pub struct CycleRung {
     pub jobs: u64,
     /// No cycle is begun after so long, and the jobs are then fewer.
     pub milliseconds_max: u64,
+    /// So much longer each sync takes, for ours and the rivals alike.
+    pub sync_delay_us: u32,
 }
 
 /// Claims among many jobs, by the Queue.
@@ -167,10 +169,11 @@ impl QueueRung {
     pub(crate) fn name(self) -> String {
         match self {
             Self::Cycle(rung) => {
-                let CycleRung { by, part, safety, clients, batch, .. } = rung;
+                let CycleRung { by, part, safety, clients, batch, sync_delay_us, .. } = rung;
                 let of = if batch == 1 { String::new() } else { format!(" of {batch}") };
                 let (safety, by, part) = (safety.name(), by.name(), part.name());
-                format!("{safety}, {by}, {clients} × {part}{of}")
+                let slow = if sync_delay_us == 0 { "" } else { "slow, " };
+                format!("{safety}, {slow}{by}, {clients} × {part}{of}")
             }
             Self::Claim(rung) => {
                 let ClaimRung { safety, among, batch, .. } = rung;

@@ -23,15 +23,18 @@ pub(super) struct Opened {
 }
 
 /// Opens the database, new or not, and the queue in it.
-pub(super) fn open(safety: Safety, database: &Path) -> Result<Opened> {
-    let writer = open_writer(safety, database)?;
+pub(super) fn open(safety: Safety, database: &Path, vfs: Option<&str>) -> Result<Opened> {
+    let writer = open_writer(safety, database, vfs)?;
     let queue = Queue::open(&writer, QUEUE_NAME)?;
     Ok(Opened { writer, queue })
 }
 
-/// The Writer under a profile.
-pub(super) fn open_writer(safety: Safety, database: &Path) -> Result<Writer> {
+/// The Writer under a profile, through this VFS.
+pub(super) fn open_writer(safety: Safety, database: &Path, vfs: Option<&str>) -> Result<Writer> {
     let mut builder = Writer::builder(database).profile(profile_of(safety));
+    if let Some(vfs) = vfs {
+        builder = builder.vfs(vfs);
+    }
     if safety == Safety::Rebuildable {
         builder = builder.rebuildable_ok();
     }

@@ -21,6 +21,10 @@ const PROFILES: [Safety; 4] =
 /// Numbers of clients.
 const CLIENTS: [u32; 3] = [1, 8, 64];
 
+/// How much longer a sync takes where it is slow: with the thread's own delay in waking
+/// up, 0.1 to 0.2 ms in all, which is a good disk without a cache of its own.
+const SLOW_SYNC_US: u32 = 50;
+
 /// Jobs of a call.
 const BATCHES: [u32; 2] = [1, 100];
 
@@ -58,13 +62,14 @@ impl Size {
 struct Builder {
     group: Group,
     size: Size,
+    sync_delay_us: u32,
 }
 
 impl Builder {
     fn new(size: Size, work: Work) -> Self {
         let (kinds, ratios, suffix) = (Vec::new(), Vec::new(), None);
         let group = Group { work, rows: 0, memory_bytes: None, kinds, ratios, suffix };
-        Self { group, size }
+        Self { group, size, sync_delay_us: 0 }
     }
 
     /// Adds a rung; where it stands.
@@ -77,7 +82,9 @@ impl Builder {
         let (clients, batch) = of;
         let jobs = self.size.jobs(part, batch);
         let milliseconds_max = self.size.milliseconds_max(safety);
-        let rung = CycleRung { by, part, safety, clients, batch, jobs, milliseconds_max };
+        let sync_delay_us = self.sync_delay_us;
+        let rung =
+            CycleRung { by, part, safety, clients, batch, jobs, milliseconds_max, sync_delay_us };
         self.add(QueueRung::Cycle(rung))
     }
 
@@ -95,10 +102,13 @@ pub(crate) fn queue_groups(options: &BenchOptions) -> Vec<Group> {
     for safety in PROFILES {
         for batch in BATCHES {
             for clients in CLIENTS {
-                groups.push(cycle_group(size, safety, clients, batch));
+                groups.push(cycle_group(size, safety, clients, batch, 0));
             }
         }
         groups.push(parts_group(size, safety));
+    }
+    for batch in BATCHES {
+        groups.push(cycle_group(size, Safety::Durable, 64, batch, SLOW_SYNC_US));
     }
     groups.push(claim_group(size));
     groups.push(wakeup_group(size));
@@ -106,15 +116,16 @@ pub(crate) fn queue_groups(options: &BenchOptions) -> Vec<Group> {
 }
 
 /// The full cycle by so many clients, beside SQLite in both ways.
-fn cycle_group(size: Size, safety: Safety, clients: u32, batch: u32) -> Group {
-    let mut group = Builder::new(size, Work::Queue);
+fn cycle_group(size: Size, safety: Safety, clients: u32, batch: u32, sync_delay_us: u32) -> Group {
+    let mut group = Builder { sync_delay_us, ..Builder::new(size, Work::Queue) };
     let of = (clients, batch);
     let ours = group.clients(Keeper::Leafpress, Part::Cycle, safety, of);
     let mutex = group.clients(Keeper::SqlMutex, Part::Cycle, safety, of);
     let connections = group.clients(Keeper::SqlConnections, Part::Cycle, safety, of);
     let prefix =
         if safety == Safety::Durable { String::new() } else { format!("{}_", safety.name()) };
-    let suffix = if batch == 1 { String::new() } else { format!("_batch{batch}") };
+    let slow = if sync_delay_us == 0 { "" } else { "_slow" };
+    let suffix = if batch == 1 { slow.to_owned() } else { format!("_batch{batch}{slow}") };
     let name = |rest: &str| format!("{prefix}cycle{clients}{suffix}{rest}");
     group.compare(name(""), ours, &[mutex, connections], Measure::Rate);
     group.compare(name("_vs_mutex"), ours, &[mutex], Measure::Rate);

@@ -45,19 +45,22 @@ pub(super) fn now_ms() -> i64 {
 }
 
 /// Makes a new database with the table, under the pragmas of a profile.
-pub(super) fn create(database: &Path, safety: Safety) -> Result<Connection> {
-    let connection = open(database, safety)?;
+pub(super) fn create(database: &Path, safety: Safety, vfs: Option<&str>) -> Result<Connection> {
+    let connection = open(database, safety, vfs)?;
     connection.execute_batch(TABLE).map_err(Error::sqlite("make the rival's table"))?;
     Ok(connection)
 }
 
 /// Opens it with these pragmas; there may be many such connections.
-pub(super) fn open(database: &Path, safety: Safety) -> Result<Connection> {
+pub(super) fn open(database: &Path, safety: Safety, vfs: Option<&str>) -> Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
         | OpenFlags::SQLITE_OPEN_CREATE
         | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let set_up = || -> rusqlite::Result<Connection> {
-        let connection = Connection::open_with_flags(database, flags)?;
+        let connection = match vfs {
+            Some(vfs) => Connection::open_with_flags_and_vfs(database, flags, vfs)?,
+            None => Connection::open_with_flags(database, flags)?,
+        };
         connection.busy_timeout(BUSY_TIMEOUT)?;
         connection.execute_batch(pragmas(safety))?;
         Ok(connection)

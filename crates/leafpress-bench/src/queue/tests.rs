@@ -19,7 +19,7 @@ const PROFILES: [Safety; 4] =
 
 fn cycle(by: Keeper, part: Part, safety: Safety, clients: u32, batch: u32) -> CycleRung {
     let milliseconds_max = u64::from(u32::MAX);
-    CycleRung { by, part, safety, clients, batch, jobs: 50, milliseconds_max }
+    CycleRung { by, part, safety, clients, batch, jobs: 50, milliseconds_max, sync_delay_us: 0 }
 }
 
 /// Runs the rung on this database, and checks what it left, and that it left no more.

@@ -74,8 +74,10 @@ enum Side {
 impl Side {
     fn open(rung: WakeupRung, database: &Path) -> Result<Self> {
         Ok(match rung.by {
-            Waking::Waits | Waking::Polls => Self::Ours(ours::open(Safety::Durable, database)?),
-            Waking::SqlPolls => Self::Sql(sql::open(database, Safety::Durable)?),
+            Waking::Waits | Waking::Polls => {
+                Self::Ours(ours::open(Safety::Durable, database, None)?)
+            }
+            Waking::SqlPolls => Self::Sql(sql::open(database, Safety::Durable, None)?),
         })
     }
 
@@ -140,7 +142,7 @@ impl Drop for Waiter {
 /// Pushes, and measures when the other process had each job.
 pub(super) fn run(rung: WakeupRung, database: &Path) -> Result<RungResult> {
     if rung.by == Waking::SqlPolls {
-        sql::close(sql::create(database, Safety::Durable)?)?;
+        sql::close(sql::create(database, Safety::Durable, None)?)?;
     }
     let side = Side::open(rung, database)?;
     let watching = Connection::open(database).map_err(Error::sqlite("open the queue to watch"))?;
