@@ -56,6 +56,7 @@ mod error;
 pub mod fuzzing;
 mod input;
 pub mod io_report;
+mod lease;
 pub mod load;
 pub mod memory;
 pub mod profile;

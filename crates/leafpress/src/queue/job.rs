@@ -11,6 +11,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde::Serialize;
 
 use crate::error::{Error, Result};
+pub use crate::lease::{LeaseLost, Token};
 
 /// What a job is about. A database shows which it is by the type of the value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -267,22 +268,6 @@ pub struct Pushed {
     pub is_new: bool,
 }
 
-/// What a claim is answered for: the job, and the number of the claim. Written
-/// as `17.1`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Token {
-    /// The job.
-    pub job: i64,
-    /// Which claim of this job it is, from 1.
-    pub claim: u32,
-}
-
-impl fmt::Display for Token {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}", self.job, self.claim)
-    }
-}
-
 impl FromStr for Token {
     type Err = Error;
 
@@ -294,12 +279,6 @@ impl FromStr for Token {
         token.ok_or_else(|| {
             Error::usage(format!("'{text}' is no token: a claim gives one, such as 17.1"))
         })
-    }
-}
-
-impl Serialize for Token {
-    fn serialize<S: serde::Serializer>(&self, to: S) -> std::result::Result<S::Ok, S::Error> {
-        to.collect_str(self)
     }
 }
 
@@ -417,32 +396,6 @@ pub enum Retry {
     },
     /// That was its last attempt.
     Dead,
-}
-
-/// Why a token is no good any more.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum LeaseLost {
-    /// The lease has ended. The job was not claimed again so far.
-    Expired,
-    /// The lease has ended, and somebody claimed the job again.
-    ClaimedAgain,
-    /// The job is done, dead or removed.
-    Settled,
-    /// The job was given back with this token.
-    GivenBack,
-}
-
-impl fmt::Display for LeaseLost {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Expired => "its lease has ended",
-            Self::ClaimedAgain => "its lease had ended, and it was claimed again",
-            Self::Settled => "it is done, dead or removed",
-            Self::GivenBack => "it was given back already",
-        })
-    }
 }
 
 /// Where a job stands.
