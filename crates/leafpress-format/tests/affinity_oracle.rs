@@ -130,7 +130,10 @@ impl Numeral {
 
     /// Digits between the first and the last that is not zero.
     fn significant_digits(&self) -> usize {
-        let digits = format!("{}{}", self.whole, self.fraction.as_deref().unwrap_or_default());
+        // What comes after may be a fraction, too.
+        let after = self.after.strip_prefix('.').unwrap_or_default();
+        let fraction = self.fraction.as_deref().unwrap_or(after);
+        let digits = format!("{}{fraction}", self.whole);
         digits.trim_matches('0').len()
     }
 }
