@@ -127,6 +127,7 @@ pub struct CycleRung {
     /// No cycle is begun after so long, and the jobs are then fewer.
     pub milliseconds_max: u64,
     /// So much longer each sync takes, for ours and the rivals alike.
+    #[serde(default)]
     pub sync_delay_us: u32,
 }
 

@@ -109,12 +109,18 @@ impl Guard {
         Ok(guard)
     }
 
-    /// Lets the writer itself speak: BEGIN, SAVEPOINT and their kin.
+    /// Lets the writer itself speak: BEGIN, SAVEPOINT and their kin. Even if `run`
+    /// panics, it speaks no longer than that.
     pub(super) fn as_owner<T>(&self, run: impl FnOnce() -> T) -> T {
+        struct Speaking<'g>(&'g AtomicBool);
+        impl Drop for Speaking<'_> {
+            fn drop(&mut self) {
+                self.0.store(false, Ordering::Relaxed);
+            }
+        }
         self.is_own.store(true, Ordering::Relaxed);
-        let outcome = run();
-        self.is_own.store(false, Ordering::Relaxed);
-        outcome
+        let _speaking = Speaking(&self.is_own);
+        run()
     }
 
     /// Lets the writer commit.
