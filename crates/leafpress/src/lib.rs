@@ -46,6 +46,8 @@ mod examples_in_documents {
     struct Durability;
     #[doc = include_str!("../../../docs/writer.md")]
     struct Writer;
+    #[doc = include_str!("../../../docs/queue.md")]
+    struct Queue;
 }
 
 mod c_api;
