@@ -14,9 +14,9 @@
 
 use std::time::Duration;
 
-use rusqlite::{Params, params};
+use rusqlite::params;
 
-use super::hub::{QueueRow, Work, failed};
+use super::hub::{QueueRow, Work};
 use super::job::{JobState, to_ms};
 use super::settle::{self, JobRow};
 use super::{Queue, group, key};
@@ -135,7 +135,8 @@ impl Queue {
         in_steps(limit.unwrap_or(u64::MAX), |after, room| {
             self.work(move |work, queue| {
                 let queue = work.row(queue)?;
-                let ids = ids(work, DEAD, params![queue.id, after, BATCH as i64])?;
+                let ids =
+                    work.all(DEAD, params![queue.id, after, BATCH as i64], |row| row.get(0))?;
                 step(work, &queue, &ids, room, |job| retry(work, &queue, job))
             })
         })
@@ -176,7 +177,7 @@ impl Queue {
     }
 
     fn purge_state(&self, state: JobState, age: Option<Duration>, limit: u64) -> Result<u64> {
-        let has_ended = matches!(state, JobState::Done | JobState::Dead);
+        let has_ended = state.has_ended();
         // Those that come to this state meanwhile (the next ones of groups) stay.
         let limit = if has_ended || age.is_some() { limit } else { limit.min(self.count(state)?) };
         in_steps(limit, |after, room| {
@@ -184,7 +185,7 @@ impl Queue {
                 let queue = work.row(queue)?;
                 let before_ms = age.map(|age| work.now_ms.saturating_sub(to_ms(age)));
                 let ids = if age.is_some() && !has_ended {
-                    ids(work, WALK, params![after, BATCH as i64])?
+                    work.all(WALK, params![after, BATCH as i64], |row| row.get(0))?
                 } else {
                     some_of(work, queue.id, state, after, BATCH)?
                 };
@@ -227,7 +228,7 @@ impl Queue {
         self.work(move |work, queue| {
             // If it was dropped, that is to be said.
             let row = work.row(queue)?;
-            let changed = execute(work, SET_PAUSED, params![queue, is_paused])?;
+            let changed = work.execute(SET_PAUSED, params![queue, is_paused])?;
             if changed > 0 {
                 work.forget_row(queue);
                 work.ring(&row, u32::MAX);
@@ -299,7 +300,7 @@ fn retry(work: &Work<'_>, queue: &QueueRow, job: &JobRow) -> Result<bool> {
         return Ok(false);
     }
     let state = group::waiting_state(work, queue, job.group.as_deref(), work.now_ms)?;
-    execute(work, RETRY, params![job.id, state.number(), work.now_ms])?;
+    work.execute(RETRY, params![job.id, state.number(), work.now_ms])?;
     if let Some(key) = &job.key {
         key::waits_again(work, queue.id, job.id, key)?;
     }
@@ -311,7 +312,7 @@ fn retry(work: &Work<'_>, queue: &QueueRow, job: &JobRow) -> Result<bool> {
 
 fn remove(work: &Work<'_>, queue: &QueueRow, job: &JobRow) -> Result<()> {
     settle::delete(work, job)?;
-    if matches!(job.state(), Some(JobState::Done | JobState::Dead)) {
+    if job.state().is_some_and(JobState::has_ended) {
         // Its key and slot were free from its end on.
         return Ok(());
     }
@@ -332,7 +333,7 @@ fn drop_some(work: &Work<'_>, queue: i64) -> Result<(u64, bool)> {
         }
     }
     for sql in [DROP_KEYS, DROP_RATES] {
-        if jobs >= BATCH || execute(work, sql, params![queue, BATCH as i64])? >= BATCH {
+        if jobs >= BATCH || work.execute(sql, params![queue, BATCH as i64])? >= BATCH {
             return Ok((jobs as u64, false));
         }
     }
@@ -341,7 +342,7 @@ fn drop_some(work: &Work<'_>, queue: i64) -> Result<(u64, bool)> {
         "DELETE FROM leafpress_minute WHERE queue = ?1",
         "DELETE FROM leafpress_queue WHERE id = ?1",
     ] {
-        execute(work, sql, [queue])?;
+        work.execute(sql, [queue])?;
     }
     work.forget_row(queue);
     // Those who wait are to learn of it.
@@ -364,21 +365,10 @@ fn some_of(
         JobState::Leased => LEASED,
         JobState::Delayed => DELAYED,
         JobState::Blocked => BLOCKED,
-        JobState::Done => return ids(work, DONE, params![queue, after, jobs_max]),
-        JobState::Dead => return ids(work, DEAD, params![queue, after, jobs_max]),
+        JobState::Done => return work.all(DONE, params![queue, after, jobs_max], |row| row.get(0)),
+        JobState::Dead => return work.all(DEAD, params![queue, after, jobs_max], |row| row.get(0)),
     };
-    ids(work, sql, params![queue, jobs_max])
-}
-
-fn ids(work: &Work<'_>, sql: &'static str, parameters: impl Params) -> Result<Vec<i64>> {
-    work.sql(sql)?
-        .query_map(parameters, |row| row.get(0))
-        .and_then(Iterator::collect)
-        .map_err(failed)
-}
-
-fn execute(work: &Work<'_>, sql: &'static str, parameters: impl Params) -> Result<usize> {
-    work.sql(sql)?.execute(parameters).map_err(failed)
+    work.all(sql, params![queue, jobs_max], |row| row.get(0))
 }
 
 /// The statements of this file that may meet many jobs, for tests of their plans.

@@ -12,7 +12,7 @@
 use rusqlite::{Row, params};
 
 use super::hub::{QueueRow, Work, failed};
-use super::job::{Claim, JobState, Payload, Token, to_ms};
+use super::job::{Claim, Payload, Token, to_ms};
 use super::key::{self, Key, Scope};
 use super::stats::{self, Event};
 use super::{ClaimOptions, rate, schedule, tick};
@@ -141,10 +141,7 @@ fn room(work: &Work<'_>, queue: &QueueRow, wanted: usize) -> Result<usize> {
 
 fn next(work: &Work<'_>, queue: &QueueRow, jobs_max: usize) -> Result<Vec<Candidate>> {
     let jobs_max = i64::try_from(jobs_max).unwrap_or(i64::MAX);
-    work.sql(NEXT)?
-        .query_map(params![queue.id, jobs_max], Candidate::from_row)
-        .and_then(Iterator::collect)
-        .map_err(failed)
+    work.all(NEXT, params![queue.id, jobs_max], Candidate::from_row)
 }
 
 fn turn(work: &Work<'_>, queue: &QueueRow, job: Candidate, options: &ClaimOptions) -> Result<Turn> {
@@ -157,7 +154,7 @@ fn turn(work: &Work<'_>, queue: &QueueRow, job: Candidate, options: &ClaimOption
         match rate::look(work, queue.id, Some(group), limit)? {
             Ok(claim) => taken.push(claim),
             Err(at_ms) => {
-                work.sql(HOLD_OFF)?.execute(params![job.id, at_ms, work.now_ms]).map_err(failed)?;
+                work.execute(HOLD_OFF, params![job.id, at_ms, work.now_ms])?;
                 return Ok(Turn::TurnedAway);
             }
         }
@@ -180,9 +177,7 @@ fn lease(
 ) -> Result<Claim> {
     let lease_ms = to_ms(options.lease.unwrap_or(queue.settings.lease));
     let lease_until_ms = work.now_ms.saturating_add(lease_ms);
-    work.sql(LEASE)?
-        .execute(params![job.id, lease_until_ms, work.now_ms, options.worker, lease_ms])
-        .map_err(failed)?;
+    work.execute(LEASE, params![job.id, lease_until_ms, work.now_ms, options.worker, lease_ms])?;
     if let Some(key) = &job.key {
         key::claimed(work, queue.id, job.id, key)?;
     }
@@ -208,23 +203,13 @@ fn lease(
 
 /// When a lease ends or a delay is over, or a schedule comes due, whichever is first.
 fn next_due_ms(work: &Work<'_>, queue: &QueueRow) -> Result<Option<i64>> {
-    let first = |sql| -> Result<Option<i64>> {
-        let mut statement = work.sql(sql)?;
-        let mut rows = statement.query([queue.id]).map_err(failed)?;
-        let row = rows.next().map_err(failed)?;
-        row.map(|row| row.get(0)).transpose().map_err(failed)
-    };
+    let first = |sql| work.first(sql, [queue.id], |row| row.get(0));
     let due_ms = earliest(first(FIRST_LEASE_END)?, first(FIRST_DELAYED)?);
     Ok(earliest(due_ms, schedule::next_due_ms(work, queue)?))
 }
 
 fn earliest(one: Option<i64>, other: Option<i64>) -> Option<i64> {
     one.into_iter().chain(other).min()
-}
-
-/// Whether this state is one in which a job waits to be claimed.
-pub(super) fn is_waiting(state: Option<JobState>) -> bool {
-    matches!(state, Some(JobState::Ready | JobState::Delayed | JobState::Blocked))
 }
 
 /// The statements of this file.

@@ -11,7 +11,7 @@
 //!
 //! Must never: look at more jobs than there are slots.
 
-use rusqlite::{OptionalExtension, params};
+use rusqlite::params;
 
 use super::hub::{QueueRow, Work, failed};
 use super::job::JobState;
@@ -61,13 +61,10 @@ fn has_free_slot(work: &Work<'_>, queue: &QueueRow, group: &str) -> Result<bool>
 pub(super) fn fill_slots(work: &Work<'_>, queue: &QueueRow, group: &str) -> Result<()> {
     while has_free_slot(work, queue, group)? {
         let first = work
-            .sql(FIRST_BLOCKED)?
-            .query_row(params![queue.id, group], |row| Ok((row.get(0)?, row.get(1)?)))
-            .optional()
-            .map_err(failed)?;
+            .first(FIRST_BLOCKED, params![queue.id, group], |row| Ok((row.get(0)?, row.get(1)?)))?;
         let Some((job, due_at_ms)): Option<(i64, i64)> = first else { break };
         let state = by_time(work, due_at_ms);
-        work.sql(UNBLOCK)?.execute(params![job, state.number(), work.now_ms]).map_err(failed)?;
+        work.execute(UNBLOCK, params![job, state.number(), work.now_ms])?;
         work.ring(queue, 1);
     }
     Ok(())
@@ -75,11 +72,7 @@ pub(super) fn fill_slots(work: &Work<'_>, queue: &QueueRow, group: &str) -> Resu
 
 /// There may be more slots now: gives them to the next jobs of all groups.
 pub(super) fn fill_all(work: &Work<'_>, queue: &QueueRow) -> Result<()> {
-    let groups: Vec<String> = work
-        .sql(BLOCKED_GROUPS)?
-        .query_map([queue.id], |row| row.get(0))
-        .and_then(Iterator::collect)
-        .map_err(failed)?;
+    let groups: Vec<String> = work.all(BLOCKED_GROUPS, [queue.id], |row| row.get(0))?;
     groups.iter().try_for_each(|group| fill_slots(work, queue, group))
 }
 

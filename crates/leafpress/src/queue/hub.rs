@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
-use rusqlite::{CachedStatement, Connection, OptionalExtension};
+use rusqlite::{CachedStatement, Connection, OptionalExtension, Params, Row};
 
 use super::bell::Bells;
 use super::clock::{Clock, ClockWatch};
@@ -214,6 +214,31 @@ impl<'c> Work<'c> {
         self.connection.prepare_cached(sql).map_err(failed)
     }
 
+    /// Carries out a statement; how many rows it changed.
+    pub(super) fn execute(&self, sql: &'static str, parameters: impl Params) -> Result<usize> {
+        self.sql(sql)?.execute(parameters).map_err(failed)
+    }
+
+    /// The first row of a query, if it has one.
+    pub(super) fn first<T>(
+        &self,
+        sql: &'static str,
+        parameters: impl Params,
+        read: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
+    ) -> Result<Option<T>> {
+        self.sql(sql)?.query_row(parameters, read).optional().map_err(failed)
+    }
+
+    /// All rows of a query.
+    pub(super) fn all<T>(
+        &self,
+        sql: &'static str,
+        parameters: impl Params,
+        read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+    ) -> Result<Vec<T>> {
+        self.sql(sql)?.query_map(parameters, read).and_then(Iterator::collect).map_err(failed)
+    }
+
     /// The queue's settings, as of this transaction.
     pub(super) fn row(&self, queue: i64) -> Result<Arc<QueueRow>> {
         if let Some(hub) = self.hub {
@@ -222,15 +247,11 @@ impl<'c> Work<'c> {
                 return Ok(Arc::clone(row));
             }
         }
-        let row = self
-            .sql(READ_QUEUE)?
-            .query_row([queue], |row| {
-                let name = row.get::<_, String>(14)?.into();
-                let (is_paused, settings) = (row.get(15)?, Settings::from_row(row)?);
-                Ok(QueueRow { id: queue, name, is_paused, settings })
-            })
-            .optional()
-            .map_err(failed)?;
+        let row = self.first(READ_QUEUE, [queue], |row| {
+            let name = row.get::<_, String>(14)?.into();
+            let (is_paused, settings) = (row.get(15)?, Settings::from_row(row)?);
+            Ok(QueueRow { id: queue, name, is_paused, settings })
+        })?;
         let row = Arc::new(row.ok_or_else(|| {
             Error::usage("the queue was dropped meanwhile")
                 .to_do("open it again, which makes it anew")

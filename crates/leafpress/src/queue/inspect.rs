@@ -189,7 +189,7 @@ impl JobInfo {
             .ok_or(rusqlite::Error::IntegralValueOutOfRange(2, number))?;
         let (id, claims): (i64, u32) = (row.get(0)?, row.get(7)?);
         let at_ms: Option<i64> = row.get(4)?;
-        let has_ended = matches!(state, JobState::Done | JobState::Dead);
+        let has_ended = state.has_ended();
         let is_leased = state == JobState::Leased;
         let value = |column| -> rusqlite::Result<Option<Payload>> {
             let value = row.get_ref(column)?;

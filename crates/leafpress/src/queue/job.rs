@@ -431,6 +431,16 @@ impl JobState {
         Self::ALL.get(usize::try_from(number).ok()?).copied()
     }
 
+    /// Whether it waits to be claimed, now or later.
+    pub fn is_waiting(self) -> bool {
+        matches!(self, Self::Ready | Self::Delayed | Self::Blocked)
+    }
+
+    /// Whether nothing more becomes of it by itself.
+    pub fn has_ended(self) -> bool {
+        matches!(self, Self::Done | Self::Dead)
+    }
+
     /// Its name, as in the view and in JSON.
     pub fn name(self) -> &'static str {
         match self {

@@ -7,9 +7,9 @@
 //! Must never: let a job be lost over a key; who comes back and finds it taken
 //! goes without.
 
-use rusqlite::{OptionalExtension, params};
+use rusqlite::params;
 
-use super::hub::{Work, failed};
+use super::hub::Work;
 use super::job::UniqueFor;
 use crate::error::Result;
 
@@ -68,10 +68,7 @@ pub(super) struct Key {
 
 /// The job that holds this key now, if one does.
 pub(super) fn holder(work: &Work<'_>, queue: i64, key: &str) -> Result<Option<i64>> {
-    work.sql(HOLDER)?
-        .query_row(params![queue, key, work.now_ms], |row| row.get(0))
-        .optional()
-        .map_err(failed)
+    work.first(HOLDER, params![queue, key, work.now_ms], |row| row.get(0))
 }
 
 /// Gives the key to a new job; nobody holds it.
@@ -82,10 +79,7 @@ pub(super) fn hold(
     key: &Key,
     until_ms: Option<i64>,
 ) -> Result<()> {
-    work.sql(HOLD)?
-        .execute(params![queue, key.text, job, key.scope.number(), until_ms])
-        .map(drop)
-        .map_err(failed)
+    work.execute(HOLD, params![queue, key.text, job, key.scope.number(), until_ms]).map(drop)
 }
 
 /// A job is claimed.
@@ -98,10 +92,8 @@ pub(super) fn waits_again(work: &Work<'_>, queue: i64, job: i64, key: &Key) -> R
     if key.scope == Scope::Time {
         return Ok(());
     }
-    work.sql(HOLD_AGAIN)?
-        .execute(params![queue, key.text, job, key.scope.number(), work.now_ms])
+    work.execute(HOLD_AGAIN, params![queue, key.text, job, key.scope.number(), work.now_ms])
         .map(drop)
-        .map_err(failed)
 }
 
 /// A job is done, dead or removed.
@@ -110,12 +102,12 @@ pub(super) fn ended(work: &Work<'_>, queue: i64, job: i64, key: &Key) -> Result<
 }
 
 fn release(work: &Work<'_>, queue: i64, job: i64, key: &Key) -> Result<()> {
-    work.sql(RELEASE)?.execute(params![queue, key.text, job]).map(drop).map_err(failed)
+    work.execute(RELEASE, params![queue, key.text, job]).map(drop)
 }
 
 /// Takes away keys whose time is over, so many at most.
 pub(super) fn purge(work: &Work<'_>, queue: i64, keys_max: u32) -> Result<()> {
-    work.sql(PURGE)?.execute(params![queue, work.now_ms, keys_max]).map(drop).map_err(failed)
+    work.execute(PURGE, params![queue, work.now_ms, keys_max]).map(drop)
 }
 
 /// The statements of this file.

@@ -87,7 +87,7 @@ mod worker;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::Connection;
 
 pub use self::admin::Purge;
 pub use self::clock::{Clock, ManualClock};
@@ -192,12 +192,12 @@ fn find_or_make(work: &Work<'_>, name: &str, must_exist: bool) -> Result<i64> {
     if must_exist {
         return Err(no_such_queue(name));
     }
-    work.sql("INSERT INTO leafpress_queue(name) VALUES (?1)")?.execute([name]).map_err(failed)?;
+    work.execute("INSERT INTO leafpress_queue(name) VALUES (?1)", [name])?;
     Ok(work.connection.last_insert_rowid())
 }
 
 fn find_queue(work: &Work<'_>, name: &str) -> Result<Option<i64>> {
-    work.sql(FIND_QUEUE)?.query_row([name], |row| row.get(0)).optional().map_err(failed)
+    work.first(FIND_QUEUE, [name], |row| row.get(0))
 }
 
 fn no_such_queue(name: &str) -> Error {
@@ -295,13 +295,8 @@ impl Queue {
     /// If the writer is closed.
     pub fn submit_push(&self, job: impl Into<Job>) -> Result<Ticket<Pushed>> {
         let job = job.into();
-        let (hub, queue) = (Arc::clone(&self.hub), self.id);
-        self.writer.submit_own(move |connection| {
-            let work = Work::new(connection, &hub);
-            let pushed = push::insert(&work, &*work.row(queue)?, &job)?;
-            stats::write_if_due(&work)?;
-            Ok(pushed)
-        })
+        let push = move |work: &Work<'_>, queue| push::insert(work, &*work.row(queue)?, &job);
+        self.writer.submit_own(self.operation(push))
     }
 
     /// Pushes all of these jobs, in order, or none of them.
@@ -513,15 +508,26 @@ impl Queue {
     /// Carries out an operation as one call of the writer. An error undoes all of it.
     fn work<T: Send + 'static>(
         &self,
-        mut run: impl FnMut(&Work<'_>, i64) -> Result<T> + Send + 'static,
+        run: impl FnMut(&Work<'_>, i64) -> Result<T> + Send + 'static,
     ) -> Result<T> {
+        self.writer.own(self.operation(run))
+    }
+
+    /// An operation as a call of the writer.
+    fn operation<T, R>(
+        &self,
+        mut run: R,
+    ) -> impl FnMut(&Connection) -> Result<T> + Send + 'static + use<T, R>
+    where
+        R: FnMut(&Work<'_>, i64) -> Result<T> + Send + 'static,
+    {
         let (hub, queue) = (Arc::clone(&self.hub), self.id);
-        self.writer.own(move |connection| {
+        move |connection| {
             let work = Work::new(connection, &hub);
             let value = run(&work, queue)?;
             stats::write_if_due(&work)?;
             Ok(value)
-        })
+        }
     }
 }
 

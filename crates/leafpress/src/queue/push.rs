@@ -7,7 +7,7 @@ use rusqlite::params;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 
 use super::group;
-use super::hub::{QueueRow, Work, failed};
+use super::hub::{QueueRow, Work};
 use super::job::{Job, JobState, Payload, Pushed, UniqueFor, to_ms};
 use super::key::{self, Key};
 use super::stats::{self, Event};
@@ -61,8 +61,9 @@ pub(super) fn insert(work: &Work<'_>, queue: &QueueRow, job: &Job) -> Result<Pus
         UniqueFor::Time(time) => Some(work.now_ms.saturating_add(to_ms(*time))),
         UniqueFor::Waiting | UniqueFor::WaitingOrRunning => None,
     });
-    work.sql(INSERT)?
-        .execute(params![
+    work.execute(
+        INSERT,
+        params![
             queue.id,
             state.number(),
             job.priority,
@@ -78,8 +79,8 @@ pub(super) fn insert(work: &Work<'_>, queue: &QueueRow, job: &Job) -> Result<Pus
             job.metadata,
             job.payload,
             to_ms(queue.settings.lease),
-        ])
-        .map_err(failed)?;
+        ],
+    )?;
     let id = work.connection.last_insert_rowid();
     if let Some(key) = &key {
         key::hold(work, queue.id, id, key, until_ms)?;

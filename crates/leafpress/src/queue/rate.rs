@@ -8,9 +8,9 @@
 //! Must never: be held up by a time in the future that a clock left there which
 //! was set back; no bucket is emptier than empty.
 
-use rusqlite::{OptionalExtension, params};
+use rusqlite::params;
 
-use super::hub::{Work, failed};
+use super::hub::Work;
 use super::settings::Rate;
 use crate::error::Result;
 
@@ -37,11 +37,7 @@ pub(super) fn look(
     let now_us = work.now_ms.saturating_mul(1_000);
     let interval_us = rate.interval_us();
     let whole_us = interval_us.saturating_mul(i64::from(rate.jobs));
-    let stored_us: Option<i64> = work
-        .sql(READ)?
-        .query_row(params![queue, bucket], |row| row.get(0))
-        .optional()
-        .map_err(failed)?;
+    let stored_us: Option<i64> = work.first(READ, params![queue, bucket], |row| row.get(0))?;
     let full_at_us = stored_us.unwrap_or(now_us).clamp(now_us, now_us.saturating_add(whole_us));
     let next_us = full_at_us.saturating_add(interval_us);
     let allowed_at_us = next_us.saturating_sub(whole_us);
@@ -62,19 +58,13 @@ pub(super) struct Taken {
 impl Taken {
     /// Takes it out.
     pub(super) fn take(&self, work: &Work<'_>) -> Result<()> {
-        work.sql(WRITE)?
-            .execute(params![self.queue, self.bucket, self.full_at_us])
-            .map(drop)
-            .map_err(failed)
+        work.execute(WRITE, params![self.queue, self.bucket, self.full_at_us]).map(drop)
     }
 }
 
 /// Forgets buckets that are full, so many at most.
 pub(super) fn purge(work: &Work<'_>, queue: i64, buckets_max: u32) -> Result<()> {
-    work.sql(PURGE)?
-        .execute(params![queue, work.now_ms.saturating_mul(1_000), buckets_max])
-        .map(drop)
-        .map_err(failed)
+    work.execute(PURGE, params![queue, work.now_ms.saturating_mul(1_000), buckets_max]).map(drop)
 }
 
 /// The statements of this file.

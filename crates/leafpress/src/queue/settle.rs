@@ -8,10 +8,10 @@
 //!
 //! Must never: take a token for good by the time of anything but this transaction.
 
-use rusqlite::{OptionalExtension, Row, params};
+use rusqlite::{Row, params};
 
 use super::group;
-use super::hub::{QueueRow, Work, failed};
+use super::hub::{QueueRow, Work};
 use super::job::{JobState, LeaseLost, Nack, Payload, Retry, Token, to_ms};
 use super::key::{self, Key, Scope};
 use super::stats::{self, Event};
@@ -86,7 +86,7 @@ impl JobRow {
 
 /// The job, whatever its state.
 pub(super) fn find(work: &Work<'_>, id: i64) -> Result<Option<JobRow>> {
-    work.sql(FIND)?.query_row([id], JobRow::from_row).optional().map_err(failed)
+    work.first(FIND, [id], JobRow::from_row)
 }
 
 /// The job that this token is good for, or why it is not.
@@ -99,12 +99,9 @@ pub(super) fn check(
         let is_good = job.due_at_ms.is_some_and(|end_ms| end_ms > work.now_ms);
         return Ok(if is_good { Ok(job) } else { Err(LeaseLost::Expired) });
     }
-    let outcome: Option<String> = work
-        .sql(OUTCOME)?
-        .query_row(params![token.job, token.claim], |row| row.get(0))
-        .optional()
-        .map_err(failed)?;
-    let has_ended = matches!(job.state(), Some(JobState::Done | JobState::Dead));
+    let outcome: Option<String> =
+        work.first(OUTCOME, params![token.job, token.claim], |row| row.get(0))?;
+    let has_ended = job.state().is_some_and(JobState::has_ended);
     Ok(Err(match outcome.as_deref() {
         Some("retried" | "released") => LeaseLost::GivenBack,
         Some("expired") if job.claims > token.claim => LeaseLost::ClaimedAgain,
@@ -124,9 +121,7 @@ pub(super) fn ack(
         delete(work, job)?;
     } else {
         let until_ms = work.now_ms.saturating_add(to_ms(queue.settings.keep_done));
-        work.sql(KEEP_DONE)?
-            .execute(params![job.id, until_ms, work.now_ms, result])
-            .map_err(failed)?;
+        work.execute(KEEP_DONE, params![job.id, until_ms, work.now_ms, result])?;
     }
     let ran_ms = work.now_ms.saturating_sub(job.changed_at_ms);
     let acked = Event::Acked { ran_ms, attempts: job.attempts() };
@@ -136,10 +131,10 @@ pub(super) fn ack(
 
 /// Takes the job and its attempts out of the tables; keys and slots are the caller's.
 pub(super) fn delete(work: &Work<'_>, job: &JobRow) -> Result<()> {
-    work.sql(DELETE)?.execute([job.id]).map_err(failed)?;
+    work.execute(DELETE, [job.id])?;
     // Only what was claimed has attempts, and the first leaves none behind if it is acked.
     if job.claims > 0 && (job.claims > 1 || job.state() != Some(JobState::Leased)) {
-        work.sql(DELETE_ATTEMPTS)?.execute([job.id]).map_err(failed)?;
+        work.execute(DELETE_ATTEMPTS, [job.id])?;
     }
     Ok(())
 }
@@ -185,7 +180,7 @@ pub(super) fn release(work: &Work<'_>, queue: &QueueRow, job: &JobRow) -> Result
 /// The lease ends later, or earlier; when, in milliseconds since the Unix epoch.
 pub(super) fn extend(work: &Work<'_>, job: &JobRow, lease_ms: i64) -> Result<i64> {
     let until_ms = work.now_ms.saturating_add(lease_ms);
-    work.sql(EXTEND)?.execute(params![job.id, until_ms, lease_ms]).map_err(failed)?;
+    work.execute(EXTEND, params![job.id, until_ms, lease_ms])?;
     Ok(until_ms)
 }
 
@@ -203,7 +198,7 @@ pub(super) fn lease_expired(work: &Work<'_>, queue: &QueueRow, job: &JobRow) -> 
 pub(super) fn bury(work: &Work<'_>, queue: &QueueRow, job: &JobRow, error: &str) -> Result<()> {
     let kept = queue.settings.keep_dead;
     let until_ms = kept.map(|kept| work.now_ms.saturating_add(to_ms(kept)));
-    work.sql(BURY)?.execute(params![job.id, until_ms, work.now_ms, error]).map_err(failed)?;
+    work.execute(BURY, params![job.id, until_ms, work.now_ms, error])?;
     stats::note(work, queue.id, Event::Dead)?;
     ended(work, queue, job)
 }
@@ -232,9 +227,7 @@ fn give_back(
     error: Option<&str>,
 ) -> Result<()> {
     let state = group::by_time(work, due_at_ms).number();
-    work.sql(GIVE_BACK)?
-        .execute(params![job.id, state, due_at_ms, work.now_ms, releases, error])
-        .map_err(failed)?;
+    work.execute(GIVE_BACK, params![job.id, state, due_at_ms, work.now_ms, releases, error])?;
     if let Some(key) = &job.key {
         key::waits_again(work, queue.id, job.id, key)?;
     }
@@ -243,18 +236,11 @@ fn give_back(
 }
 
 fn note_attempt(work: &Work<'_>, job: &JobRow, outcome: &str, error: Option<&str>) -> Result<()> {
-    work.sql(NOTE_ATTEMPT)?
-        .execute(params![
-            job.id,
-            job.claims,
-            job.worker,
-            job.changed_at_ms,
-            work.now_ms,
-            outcome,
-            error
-        ])
-        .map(drop)
-        .map_err(failed)
+    work.execute(
+        NOTE_ATTEMPT,
+        params![job.id, job.claims, job.worker, job.changed_at_ms, work.now_ms, outcome, error],
+    )
+    .map(drop)
 }
 
 /// The statements of this file.

@@ -13,8 +13,8 @@
 
 use rusqlite::params;
 
-use super::claim::is_waiting;
-use super::hub::{QueueRow, Work, failed};
+use super::hub::{QueueRow, Work};
+use super::job::JobState;
 use super::stats::{self, Event};
 use super::{key, rate, schedule, settle};
 use crate::error::Result;
@@ -55,7 +55,7 @@ pub(super) fn tick(work: &Work<'_>, queue: &QueueRow) -> Result<()> {
         }
     }
     for id in due(work, DUE, queue)? {
-        work.sql(MAKE_READY)?.execute(params![id, work.now_ms]).map_err(failed)?;
+        work.execute(MAKE_READY, params![id, work.now_ms])?;
         work.ring(queue, 1);
     }
     for id in due(work, EXPIRED, queue)? {
@@ -75,16 +75,13 @@ pub(super) fn tick(work: &Work<'_>, queue: &QueueRow) -> Result<()> {
 }
 
 fn due(work: &Work<'_>, sql: &'static str, queue: &QueueRow) -> Result<Vec<i64>> {
-    work.sql(sql)?
-        .query_map(params![queue.id, work.now_ms, JOBS_MAX], |row| row.get(0))
-        .and_then(Iterator::collect)
-        .map_err(failed)
+    work.all(sql, params![queue.id, work.now_ms, JOBS_MAX], |row| row.get(0))
 }
 
 /// A job was not claimed in time.
 pub(super) fn expired(work: &Work<'_>, queue: &QueueRow, id: i64) -> Result<()> {
     match settle::find(work, id)? {
-        Some(job) if is_waiting(job.state()) => {
+        Some(job) if job.state().is_some_and(JobState::is_waiting) => {
             stats::note(work, queue.id, Event::Expired)?;
             settle::bury(work, queue, &job, "expired")
         }
@@ -96,7 +93,7 @@ pub(super) fn expired(work: &Work<'_>, queue: &QueueRow, id: i64) -> Result<()> 
 /// now the future begin anew. Due times that somebody asked for stay.
 pub(super) fn measure_from_now(work: &Work<'_>) -> Result<()> {
     for sql in [LEASES_FROM_NOW, RETRIES_FROM_NOW] {
-        work.sql(sql)?.execute([work.now_ms]).map_err(failed)?;
+        work.execute(sql, [work.now_ms])?;
     }
     Ok(())
 }

@@ -131,12 +131,9 @@ pub(super) fn kept_next_ms(
     queue: i64,
     schedule: &Schedule,
 ) -> Result<Option<i64>> {
-    work.sql(KEPT)?
-        .query_row(params![queue, schedule.name, schedule.cron, schedule.timezone], |row| {
-            row.get(0)
-        })
-        .optional()
-        .map_err(failed)
+    work.first(KEPT, params![queue, schedule.name, schedule.cron, schedule.timezone], |row| {
+        row.get(0)
+    })
 }
 
 /// Inserts the schedule, or replaces that of its name.
@@ -156,8 +153,9 @@ pub(super) fn keep(
         Some(UniqueFor::Time(time)) => Some(to_ms(time)),
         _ => None,
     };
-    work.sql(KEEP)?
-        .execute(params![
+    work.execute(
+        KEEP,
+        params![
             queue,
             name,
             cron,
@@ -174,9 +172,9 @@ pub(super) fn keep(
             job.correlation_id,
             job.metadata,
             job.payload,
-        ])
-        .map(drop)
-        .map_err(failed)
+        ],
+    )
+    .map(drop)
 }
 
 /// Deletes the schedule of this name; whether there was one.
@@ -187,39 +185,33 @@ pub(super) fn forget(work: &Work<'_>, queue: i64, name: &str) -> Result<bool> {
 
 /// All schedules of a queue, by name.
 pub(super) fn list(work: &Work<'_>, queue: i64) -> Result<Vec<ScheduleInfo>> {
-    work.sql(LIST)?
-        .query_map([queue], |row| {
-            let disabled: Option<String> = row
-                .get_ref("disabled_because")
-                .map(|value| if value == ValueRef::Null { None } else { Some(shown(value)) })?;
-            Ok(ScheduleInfo {
-                name: row.get_ref("name").map(shown)?,
-                cron: row.get_ref("cron").map(shown)?,
-                timezone: row.get_ref("timezone").map(shown)?,
-                missed: row.get_ref("missed").map(shown)?.parse().unwrap_or_default(),
-                next_at_ms: row.get("next_at_ms").unwrap_or_default(),
-                last_at_ms: row.get("last_at_ms").unwrap_or_default(),
-                disabled_because: disabled.or_else(|| Plan::read(row).err()),
-            })
+    work.all(LIST, [queue], |row| {
+        let disabled: Option<String> = row
+            .get_ref("disabled_because")
+            .map(|value| if value == ValueRef::Null { None } else { Some(shown(value)) })?;
+        Ok(ScheduleInfo {
+            name: row.get_ref("name").map(shown)?,
+            cron: row.get_ref("cron").map(shown)?,
+            timezone: row.get_ref("timezone").map(shown)?,
+            missed: row.get_ref("missed").map(shown)?.parse().unwrap_or_default(),
+            next_at_ms: row.get("next_at_ms").unwrap_or_default(),
+            last_at_ms: row.get("last_at_ms").unwrap_or_default(),
+            disabled_because: disabled.or_else(|| Plan::read(row).err()),
         })
-        .and_then(Iterator::collect)
-        .map_err(failed)
+    })
 }
 
 /// Schedules that have come due, the first to come due first, so many at most.
 pub(super) fn due(work: &Work<'_>, queue: i64, schedules_max: usize) -> Result<Vec<DueRow>> {
-    work.sql(DUE)?
-        .query_map(params![queue, work.now_ms, schedules_max as i64], |row| {
-            Ok(DueRow {
-                id: row.get("id")?,
-                name: row.get_ref("name").map(shown)?,
-                // What is no whole number of milliseconds is due at once.
-                next_at_ms: row.get("next_at_ms").unwrap_or(0),
-                plan: Plan::read(row),
-            })
+    work.all(DUE, params![queue, work.now_ms, schedules_max as i64], |row| {
+        Ok(DueRow {
+            id: row.get("id")?,
+            name: row.get_ref("name").map(shown)?,
+            // What is no whole number of milliseconds is due at once.
+            next_at_ms: row.get("next_at_ms").unwrap_or(0),
+            plan: Plan::read(row),
         })
-        .and_then(Iterator::collect)
-        .map_err(failed)
+    })
 }
 
 /// The earliest next occurrence of a queue.
