@@ -12,4 +12,4 @@ mod rules;
 mod trail;
 
 pub use rules::broken_rules;
-pub use trail::{Change, JobState, Limits, Replay, begin_trail, read_trail};
+pub use trail::{Change, Limits, Replay, begin_trail, read_trail};

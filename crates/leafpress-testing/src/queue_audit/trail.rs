@@ -20,37 +20,13 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use leafpress::queue::JobState;
 use rusqlite::Connection;
 
-/// The states of a job, as `leafpress_job.state` has them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum JobState {
-    /// May be claimed.
-    Ready,
-    /// Claimed, until its lease ends.
-    Leased,
-    /// Waits for its time.
-    Delayed,
-    /// Waits for others of its group.
-    Blocked,
-    /// Acknowledged.
-    Done,
-    /// Given up.
-    Dead,
-}
-
-impl JobState {
-    /// # Panics
-    /// If that is no state.
-    fn of(number: i64) -> Self {
-        use JobState::{Blocked, Dead, Delayed, Done, Leased, Ready};
-        [Ready, Leased, Delayed, Blocked, Done, Dead][usize::try_from(number).unwrap()]
-    }
-
-    /// Nothing more is to be done.
-    pub fn is_ended(self) -> bool {
-        matches!(self, Self::Done | Self::Dead)
-    }
+/// # Panics
+/// If that is no state.
+fn state_of(number: i64) -> JobState {
+    JobState::from_number(number).unwrap_or_else(|| panic!("{number} is no state of a job"))
 }
 
 /// One change of one job. `was` and `is` are `None` where there is no such job.
@@ -127,7 +103,7 @@ pub fn read_trail(connection: &Connection) -> rusqlite::Result<Vec<Change>> {
              ordering_group, unique_key, unique_scope, correlation_id FROM trail ORDER BY number",
     )?;
     let changes = statement.query_map([], |row| {
-        let state = |column| row.get(column).map(|number: Option<i64>| number.map(JobState::of));
+        let state = |column| row.get(column).map(|number: Option<i64>| number.map(state_of));
         let key: Option<String> = row.get(10)?;
         let scope: Option<i64> = row.get(11)?;
         Ok(Change {
@@ -317,9 +293,9 @@ impl Replay {
         let place = (change.queue, key.clone());
         let holds = match (*scope, change.is) {
             (WHILE_WAITING, Some(state)) => {
-                change.claims == 0 && state != JobState::Leased && !state.is_ended()
+                change.claims == 0 && state != JobState::Leased && !state.has_ended()
             }
-            (UNTIL_ENDED, Some(state)) => !state.is_ended(),
+            (UNTIL_ENDED, Some(state)) => !state.has_ended(),
             _ => false,
         };
         if holds {
@@ -348,7 +324,7 @@ impl Replay {
         let is_leased = is == Some(JobState::Leased);
         keep(self.leased.entry(queue).or_default(), job, is_leased);
         if let Some(group) = group_of(change) {
-            let is_unended = is.is_some_and(|state| !state.is_ended());
+            let is_unended = is.is_some_and(|state| !state.has_ended());
             keep(self.unended_of_group.entry(group.clone()).or_default(), job, is_unended);
             keep(self.leased_of_group.entry(group).or_default(), job, is_leased);
         }

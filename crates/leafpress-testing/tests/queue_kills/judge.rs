@@ -17,9 +17,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
-use leafpress_testing::queue_audit::{
-    Change, JobState, Replay, begin_trail, broken_rules, read_trail,
-};
+use leafpress::queue::JobState;
+use leafpress_testing::queue_audit::{Change, Replay, begin_trail, broken_rules, read_trail};
 use rusqlite::Connection;
 
 use super::journal::{self, How, Line};
@@ -163,7 +162,7 @@ fn judge_lines(stock: &Connection, lines: &[Line]) -> Counts {
     let jobs: BTreeSet<i64> = trail.iter().map(|change| change.job).collect();
     for job in jobs {
         let state = replay.state(job);
-        assert!(state.is_none_or(JobState::is_ended), "{job} is {state:?} at the end");
+        assert!(state.is_none_or(JobState::has_ended), "{job} is {state:?} at the end");
     }
     Counts {
         pushes: answers.pushed.len() as u64,
