@@ -4,15 +4,9 @@
 mod common;
 
 use std::fs;
-use std::path::Path;
 
-use common::run;
+use common::{names_in, run};
 use tempfile::TempDir;
-
-fn names_in(folder: &Path) -> Vec<String> {
-    let entries = fs::read_dir(folder).unwrap();
-    entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
-}
 
 #[test]
 fn a_quick_run_prints_rungs_and_ratios_and_writes_its_report() {

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{command, run};
+use common::{command, names_in, run};
 use rusqlite::Connection;
 use tempfile::TempDir;
 
@@ -41,14 +41,6 @@ fn rows_from(first: i64) -> String {
         writeln!(input, "{id},name {id},{height}.25,\"a, note\nof {id}\"").unwrap();
     }
     input
-}
-
-fn names_in(folder: &Path) -> Vec<String> {
-    let entries = fs::read_dir(folder).unwrap();
-    let mut names: Vec<_> =
-        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-    names.sort();
-    names
 }
 
 /// Asserts that the database holds all rows and is sound.

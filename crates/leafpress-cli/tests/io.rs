@@ -8,7 +8,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::Stdio;
 
-use common::{Outcome, command, run};
+use common::{Outcome, command, names_in, run};
 use rusqlite::Connection;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -33,14 +33,6 @@ fn shop(settings: &str) -> TempDir {
 
 fn io(folder: &TempDir, arguments: &[&str]) -> Outcome {
     run(folder.path(), &[&["io", "shop.db"], arguments].concat())
-}
-
-fn names_in(folder: &Path) -> Vec<String> {
-    let entries = fs::read_dir(folder).unwrap();
-    let mut names: Vec<_> =
-        entries.map(|it| it.unwrap().file_name().into_string().unwrap()).collect();
-    names.sort_unstable();
-    names
 }
 
 fn stock(folder: &TempDir) -> i64 {

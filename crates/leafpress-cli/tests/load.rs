@@ -11,7 +11,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::Stdio;
 
-use common::{command, run};
+use common::{command, names_in, run};
 use rusqlite::Connection;
 use tempfile::TempDir;
 
@@ -23,15 +23,6 @@ fn folder_with(name: &str, content: &str) -> TempDir {
     let folder = TempDir::new().unwrap();
     fs::write(folder.path().join(name), content).unwrap();
     folder
-}
-
-fn names_in(folder: &Path) -> Vec<String> {
-    let mut names: Vec<_> = fs::read_dir(folder)
-        .unwrap()
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .collect();
-    names.sort();
-    names
 }
 
 fn ask(folder: &Path, database: &str, sql: &str) -> String {

@@ -5,10 +5,9 @@ mod common;
 
 use std::fs;
 use std::io::Write as _;
-use std::path::Path;
 use std::process::{Output, Stdio};
 
-use common::{Outcome, command, run};
+use common::{Outcome, command, names_in, run};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -43,14 +42,6 @@ fn jobs(folder: &TempDir, arguments: &[&str]) -> Vec<Value> {
 fn claim(folder: &TempDir) -> String {
     let object = queue(folder, &["claim", "jobs.db", "q", "--json"]).expect_status(0).json();
     object["jobs"][0]["token"].as_str().unwrap().to_owned()
-}
-
-fn names_in(folder: &Path) -> Vec<String> {
-    let entries = fs::read_dir(folder).unwrap();
-    let mut names: Vec<_> =
-        entries.map(|it| it.unwrap().file_name().into_string().unwrap()).collect();
-    names.sort_unstable();
-    names
 }
 
 #[test]
@@ -509,15 +500,7 @@ fn readers_that_leave_early_cause_no_panic() {
         &["queue", "stats", "jobs.db", "--watch", "0.01", "--json"],
         &["queue", "push", "jobs.db", "q", "x"],
     ] {
-        let mut child = command(folder.path(), arguments)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        drop(child.stdout.take());
-        let output = child.wait_with_output().unwrap();
-        assert_eq!(String::from_utf8_lossy(&output.stderr), "", "{arguments:?}");
-        assert_eq!(output.status.code(), Some(0), "{arguments:?}");
+        common::run_with_reader_gone(folder.path(), arguments);
     }
 }
 

@@ -16,7 +16,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use common::{Outcome, command, run};
+use common::{Outcome, command, names_in, run};
 use rusqlite::Connection;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -437,11 +437,6 @@ fn workers_of_several_processes_do_each_job_once() {
     done.sort_unstable();
     assert_eq!(done.len(), 60);
     assert_eq!(done, (0..60).collect::<Vec<_>>());
-}
-
-fn names_in(folder: &Path) -> Vec<String> {
-    let entries = fs::read_dir(folder).unwrap();
-    entries.map(|it| it.unwrap().file_name().into_string().unwrap()).collect()
 }
 
 fn numbers_in(path: &Path) -> Vec<u32> {

@@ -6,17 +6,9 @@ mod common;
 use std::fs;
 use std::path::Path;
 
-use common::run;
+use common::{names_in, run};
 use serde_json::Value;
 use tempfile::TempDir;
-
-fn names_in(folder: &Path) -> Vec<String> {
-    let entries = fs::read_dir(folder).unwrap();
-    let mut names: Vec<_> =
-        entries.map(|it| it.unwrap().file_name().into_string().unwrap()).collect();
-    names.sort_unstable();
-    names
-}
 
 #[test]
 fn a_folder_is_measured_and_left_as_it_was() {

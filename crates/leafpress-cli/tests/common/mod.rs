@@ -1,5 +1,7 @@
 //! Runs the built binary in a folder of its own.
+#![allow(dead_code, reason = "each test takes what it needs")]
 
+use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -25,6 +27,29 @@ pub fn run(folder: &Path, arguments: &[&str]) -> Outcome {
         stdout: String::from_utf8(output.stdout).expect("stdout is UTF-8"),
         stderr: String::from_utf8(output.stderr).expect("stderr is UTF-8"),
     }
+}
+
+/// Runs the command with a reader that has gone before it reads anything: that ends it
+/// in silence, and well.
+pub fn run_with_reader_gone(folder: &Path, arguments: &[&str]) {
+    let mut child = command(folder, arguments)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary starts");
+    drop(child.stdout.take());
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "", "{arguments:?}");
+    assert_eq!(output.status.code(), Some(0), "{arguments:?}");
+}
+
+/// The names in a folder, in order.
+pub fn names_in(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).expect("a folder");
+    let name = |entry: fs::DirEntry| entry.file_name().into_string().expect("a name in UTF-8");
+    let mut names: Vec<_> = entries.map(|entry| name(entry.expect("an entry"))).collect();
+    names.sort_unstable();
+    names
 }
 
 impl Outcome {
