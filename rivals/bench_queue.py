@@ -31,7 +31,7 @@ from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 
-from bench_rivals import BenchError, Unavailable, machine, need, say
+from bench_rivals import BenchError, Unavailable, argument_parser, finish, machine, need, say
 
 CLIENTS = 64
 
@@ -258,14 +258,8 @@ def run_all(options: argparse.Namespace) -> dict:
 
 def parse_arguments() -> argparse.Namespace:
     """The command line."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--leafpress", required=True, help="the leafpress executable")
-    parser.add_argument("--json", type=Path, help="where to write the report")
-    parser.add_argument("--dir", type=Path, default=Path("."), help="the disk to be measured")
+    parser = argument_parser(__doc__.split("\n\n")[0], RATIOS)
     parser.add_argument("--seconds", type=float, default=2.0, help="of each run")
-    parser.add_argument("--repeats", type=int, default=5, help="rounds")
-    parser.add_argument("--only", action="append", choices=RATIOS, help="only this ratio")
-    parser.add_argument("--quick", action="store_true", help="see that it works, in seconds")
     options = parser.parse_args()
     if options.quick:
         options.seconds = min(options.seconds, 0.3)
@@ -286,13 +280,7 @@ def main() -> int:
         return 3
     for rung in report["rungs"]:
         say(f"{rung['name']}, {rung['safety']}: {rung['per_second']:.0f} cycles/s")
-    for name, value in report["ratios"].items():
-        say(f"{name}: {value['value']:.1f} times ({value['min']:.1f} to {value['max']:.1f})")
-    text = json.dumps(report, indent=2) + "\n"
-    if options.json:
-        options.json.write_text(text)
-    else:
-        sys.stdout.write(text)
+    finish(report, options.json)
     return 0
 
 

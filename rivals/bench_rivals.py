@@ -629,17 +629,34 @@ def run_all(options) -> dict:
     return report
 
 
-def parse_arguments() -> argparse.Namespace:
-    """The command line."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def finish(report: dict, path: Path | None) -> None:
+    """Prints the ratios, and writes the report to a file, or to standard output."""
+    for name, value in report["ratios"].items():
+        say(f"{name}: {value['value']:.1f} times ({value['min']:.1f} to {value['max']:.1f})")
+    text = json.dumps(report, indent=2) + "\n"
+    if path:
+        path.write_text(text)
+    else:
+        sys.stdout.write(text)
+
+
+def argument_parser(description: str, ratios) -> argparse.ArgumentParser:
+    """What every such benchmark can be asked for."""
+    parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--leafpress", required=True, help="the leafpress executable")
     parser.add_argument("--json", type=Path, help="where to write the report")
     parser.add_argument("--dir", type=Path, default=Path("."), help="the disk to be measured")
+    parser.add_argument("--repeats", type=int, default=5, help="rounds")
+    parser.add_argument("--only", action="append", choices=ratios, help="only this ratio")
+    parser.add_argument("--quick", action="store_true", help="see that it works, in seconds")
+    return parser
+
+
+def parse_arguments() -> argparse.Namespace:
+    """The command line."""
+    parser = argument_parser(__doc__.splitlines()[0], RATIOS)
     parser.add_argument("--bytes", type=int, default=1_000_000_000, help="size of the CSV file")
     parser.add_argument("--small-bytes", type=int, default=50_000_000, help="for slow rivals")
-    parser.add_argument("--repeats", type=int, default=5, help="rounds")
-    parser.add_argument("--only", action="append", choices=RATIOS, help="only this ratio")
-    parser.add_argument("--quick", action="store_true", help="see that it works, in seconds")
     options = parser.parse_args()
     if options.quick:
         options.bytes = min(options.bytes, 2_000_000)
@@ -659,13 +676,7 @@ def main() -> int:
     except (BenchError, OSError, sqlite3.Error, subprocess.CalledProcessError) as error:
         say(f"bench_rivals: {error}\nno report was written, and no temporary file is left")
         return 3
-    for name, value in report["ratios"].items():
-        say(f"{name}: {value['value']:.1f} times ({value['min']:.1f} to {value['max']:.1f})")
-    text = json.dumps(report, indent=2) + "\n"
-    if options.json:
-        options.json.write_text(text)
-    else:
-        sys.stdout.write(text)
+    finish(report, options.json)
     return 0
 
 
