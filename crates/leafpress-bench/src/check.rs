@@ -17,6 +17,12 @@ use crate::error::{Error, Result};
 use crate::generate::INDEXED_COLUMN;
 use crate::rung::Work;
 
+/// What a rung should have left, and what it did, where it says so itself.
+pub(crate) struct Left {
+    pub(crate) expected: String,
+    pub(crate) found: String,
+}
+
 /// What a rung left; equal for all rungs of the same work.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Sums(String);
@@ -59,7 +65,7 @@ const fn sums_queries(work: Work) -> &'static [&'static str] {
         Work::Keys => &[EVENT_SUMS],
         Work::Append => &[EVENT_SUMS, "PRAGMA journal_mode"],
         Work::Accounting => &[CALL_SUMS],
-        Work::Commits | Work::Atomic | Work::Queue | Work::QueueClaims => &[],
+        Work::Commits | Work::Atomic | Work::Queue | Work::QueueClaims | Work::Described => &[],
     }
 }
 
@@ -71,7 +77,7 @@ const fn rows_queries(work: Work) -> &'static [&'static str] {
         Work::Attach => &[USER_ROWS, EVENT_ROWS],
         Work::Keys | Work::Append => &[EVENT_ROWS],
         Work::Commits | Work::Atomic | Work::Accounting => &[CALL_ROWS],
-        Work::Queue | Work::QueueClaims => &[],
+        Work::Queue | Work::QueueClaims | Work::Described => &[],
     }
 }
 

@@ -38,7 +38,7 @@ pub fn run(
     progress: &mut dyn FnMut(ProgressEvent<'_>),
 ) -> Result<ExperimentReport> {
     // A quick run's figures mean nothing anyway.
-    let rests = !options.quick;
+    let rests = !options.is_quick();
     run_with(options, &mut |request| run_in_child(request, rests), progress)
 }
 
@@ -66,10 +66,8 @@ fn run_with(
         version: REPORT_VERSION,
         machine: machine::describe(&options.dir),
         settings: settings::of(&options, &groups, csv.as_ref(), &folder_of)?,
-        rungs: Vec::new(),
-        ratios: BTreeMap::new(),
         unavailable,
-        broken: BTreeMap::new(),
+        ..ExperimentReport::default()
     };
     for group in &groups {
         if let Some(first) = group.kinds.first() {
@@ -136,14 +134,14 @@ mod tests {
     use super::*;
     use crate::commits::{CommitRung, Committer};
     use crate::generate::{self, FileSize, TextFormat};
-    use crate::options::Experiment;
+    use crate::options::{Experiment, Size};
     use crate::plan::billion_group;
     use crate::rung::{RungKind, RungRequest, RungResult, Work, run_rung};
     use crate::{check, sql};
 
     fn quick(dir: &Path, only: &[&str]) -> BenchOptions {
         let only = only.iter().map(|name| (*name).to_owned()).collect();
-        BenchOptions { dir: dir.to_owned(), only, quick: true, ..BenchOptions::default() }
+        BenchOptions { dir: dir.to_owned(), only, size: Size::Quick, ..BenchOptions::default() }
     }
 
     fn is_empty(dir: &Path) -> bool {
@@ -226,7 +224,7 @@ mod tests {
         let options = BenchOptions { experiments, ..quick(folder.path(), &[]) };
         let report =
             run_with(&options, &mut run_by_rivals, &mut |_| ()).expect("the experiments run");
-        assert_eq!(report.experiment, "load presort");
+        assert_eq!(report.experiment, "presort load");
         for name in [
             "csv_vs_sql",
             "csv_index_vs_sql",

@@ -40,7 +40,8 @@ impl Fixture {
             | Work::Commits
             | Work::Atomic
             | Work::Accounting
-            | Work::Queue => return Ok(None),
+            | Work::Queue
+            | Work::Described => return Ok(None),
             Work::QueueClaims => {
                 for kind in &group.kinds {
                     fixture.add_queue(*kind, folder)?;

@@ -5,8 +5,8 @@
 //! groups, and `group_run.rs`, which runs them. Does nothing itself.
 
 use crate::atomic::Place;
-use crate::options::BenchOptions;
-use crate::rung::{RungKind, RungResult, Work};
+use crate::options::{BenchOptions, Experiment};
+use crate::rung::{Described, RungKind, RungResult, Work};
 
 /// Rows are appended to a table that has so many times as many.
 pub(crate) const APPEND_FACTOR: u64 = 10;
@@ -25,6 +25,8 @@ pub(crate) struct Group {
     /// What the names of its ratios end in, where other groups give the same ones of
     /// another size or in another place.
     pub(crate) suffix: Option<String>,
+    /// What it is a part of.
+    pub(crate) experiment: Experiment,
 }
 
 /// Two rungs of a group that are compared.
@@ -146,7 +148,7 @@ impl Group {
     /// | index | 90 of CSV, 75 in the table, twice; 30 in the index, as much in its sort |
     /// | append | 130 in the table, twice, ten times as many; a WAL of all its pages |
     /// | accounting | 45 in the table, as much again in a journal at most |
-    /// | commits, atomic, queue | as each rung says |
+    /// | commits, atomic, queue, described | as each rung says |
     /// | claims of a queue | what all rungs say together: each has a database of its own |
     pub(crate) fn room_mb(&self, csv_bytes: u64) -> u64 {
         const ROUNDING_MB: u64 = 10;
@@ -159,7 +161,7 @@ impl Group {
             Work::Index => (self.rows, 320),
             Work::Append => (self.rows_before(), 600),
             Work::Accounting => (self.rows, 100),
-            Work::Commits | Work::Atomic | Work::Queue => {
+            Work::Commits | Work::Atomic | Work::Queue | Work::Described => {
                 return self.kinds.iter().map(rung_room_mb).max().unwrap_or(0);
             }
             Work::QueueClaims => return self.kinds.iter().map(rung_room_mb).sum(),
@@ -170,11 +172,11 @@ impl Group {
 
 /// What a rung of small transactions takes on the disk at most.
 fn rung_room_mb(kind: &RungKind) -> u64 {
-    match kind {
+    match *kind {
         RungKind::Commits(rung) => rung.room_mb(),
         RungKind::Atomic(rung) => rung.room_mb(),
         RungKind::Queue(rung) => rung.room_mb(),
-        _ => 0,
+        kind => kind.described().map_or(0, Described::room_mb),
     }
 }
 

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
 use crate::atomic::{AtomicRung, Change, Journal, changes};
-use crate::check::{self, Sums};
+use crate::check::{self, Left, Sums};
 use crate::commits::CommitRung;
 use crate::error::{Error, Result};
 use crate::fixture::Fixture;
@@ -19,7 +19,7 @@ use crate::input::{CsvInput, warm};
 use crate::options::{BenchOptions, ProgressEvent};
 use crate::queue::{QueueRung, left};
 use crate::report::{ExperimentReport, Latency, Rung, Safety};
-use crate::rung::{RungKind, RungRequest, RungResult, Runner};
+use crate::rung::{Described, RungKind, RungRequest, RungResult, Runner};
 use crate::statistics::{median, pairwise_ratio};
 
 /// What each rung's database is called.
@@ -97,7 +97,7 @@ impl<'a> GroupRun<'a> {
                 self.check_leftovers(kind_index, &files_before)?;
                 self.check(kind_index, &result, round_index == 0)?;
                 self.remove_database()?;
-                self.results[kind_index].push(result);
+                self.results[kind_index].push(result.scaled());
             }
         }
         Ok(())
@@ -130,7 +130,11 @@ impl<'a> GroupRun<'a> {
             RungKind::Commits(rung) => return self.check_commits(kind_index, &rung, result),
             RungKind::Atomic(rung) => return self.check_changes(kind_index, &rung, result),
             RungKind::Queue(rung) => return self.check_jobs(kind_index, &rung, result),
-            _ => {}
+            kind => {
+                if let Some(rung) = kind.described() {
+                    return self.check_left(kind_index, rung.left(result, &self.database)?);
+                }
+            }
         }
         let rows = result.rows;
         let rows_done = self.csv.map_or(self.group.rows, |csv| csv.file.rows);
@@ -207,7 +211,11 @@ impl<'a> GroupRun<'a> {
 
     /// Fails unless every job is where it should be, and none was lost or done twice.
     fn check_jobs(&self, kind_index: usize, rung: &QueueRung, result: &RungResult) -> Result<()> {
-        let left = left::by(rung, result, &self.database)?;
+        self.check_left(kind_index, left::by(rung, result, &self.database)?)
+    }
+
+    /// Fails unless a rung left what it says that it should.
+    fn check_left(&self, kind_index: usize, left: Left) -> Result<()> {
         if left.found != left.expected {
             return self.unequal(kind_index, left.found, left.expected);
         }
@@ -246,7 +254,9 @@ impl<'a> GroupRun<'a> {
     ) {
         for (index, kind) in self.group.kinds.iter().enumerate() {
             let (name, results) = (&self.names[index], &self.results[index]);
-            report.rungs.extend(rung_of(name, *kind, results));
+            let rung = rung_of(name, *kind, results);
+            let experiment = self.group.experiment.name().to_owned();
+            report.rungs.extend(rung.map(|rung| Rung { experiment, ..rung }));
             report.broken.extend(broken_bound(*kind, results).map(|how| (name.clone(), how)));
         }
         for RatioPlan { name, ours, rival, other_rival, measure } in &self.group.ratios {
@@ -293,6 +303,7 @@ fn rung_of(name: &str, kind: RungKind, results: &[RungResult]) -> Option<Rung> {
     let rows: Vec<f64> = results.iter().map(|result| result.rows as f64).collect();
     let wal_bytes_max = results.iter().filter_map(|result| result.wal_bytes_max).max();
     let cpus_s: Vec<f64> = results.iter().filter_map(|result| result.cpu_s).collect();
+    let outside_s: Vec<f64> = results.iter().filter_map(|result| result.outside_s).collect();
     Some(Rung {
         name: name.to_owned(),
         safety: kind.safety(),
@@ -314,7 +325,27 @@ fn rung_of(name: &str, kind: RungKind, results: &[RungResult]) -> Option<Rung> {
             _ => None,
         },
         memory: last.memory,
+        experiment: String::new(),
+        chart: kind.chart(),
+        label: kind.label(),
+        is_ours: kind.name().contains("leafpress"),
+        may_lose: kind.may_lose(),
+        sample_rows: last.sample_rows,
+        original: kind.described().and_then(Described::original),
+        batches_s: medians(results, |result| &result.batches_s),
+        cycles_us: last.cycles_us.clone(),
+        checkpoints: last.checkpoints.clone(),
+        outside_s: median(&outside_s),
     })
+}
+
+/// Of lists of the same length, one of each run, the median of each place.
+fn medians(results: &[RungResult], which: fn(&RungResult) -> &Vec<f64>) -> Vec<f64> {
+    let places = results.iter().map(|result| which(result).len()).min().unwrap_or(0);
+    let of_place = |place: usize| -> Vec<f64> {
+        results.iter().filter_map(|result| which(result).get(place).copied()).collect()
+    };
+    (0..places).filter_map(|place| median(&of_place(place))).collect()
 }
 
 /// Why a rung is no measure of what it is to show: the disk did not give it.
@@ -378,7 +409,7 @@ mod tests {
             bench.results = vec![run(8.0), run(ours_s), run(4.0)];
             bench.sum_up(&mut report, &mut |_| ());
         }
-        let ratio = |value| Some(Ratio { value, min: value, max: value });
+        let ratio = |value| Some(Ratio::exactly(value));
         assert_eq!(report.ratios.get("rows_vs_sql").copied(), ratio(8.0));
         assert_eq!(report.ratios.get("rows_vs_sql_3m").copied(), ratio(32.0));
         assert_eq!(report.rungs.len(), 9);

@@ -26,8 +26,10 @@
 //! same rows, or leave files behind.
 
 pub mod atomic;
+pub mod batches;
 mod check;
 pub mod commits;
+pub mod cycles;
 mod error;
 pub mod events;
 pub mod experiment;
@@ -36,6 +38,7 @@ pub mod generate;
 mod group;
 mod group_run;
 mod input;
+pub mod ladder;
 mod machine;
 pub mod options;
 mod ours;

@@ -12,10 +12,17 @@ use crate::report::Ratio;
 /// What can be measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Experiment {
+    /// The same rows under one setting after the other.
+    Ladder,
+    /// Rows that come in no order of their keys: in batches by kind of key, sorted, spilled,
+    /// appended, indexed.
+    Presort,
+    /// Cycles of inserts and deletes: what each takes, and who pays for checkpoints.
+    Cycles,
+    /// Rows into a queue's table, in one transaction and in as many transactions.
+    QueueInserts,
     /// Rows that come in order, CSV files, new tables.
     Load,
-    /// Rows that are sorted by key: tables, indexes, more rows for a table.
-    Presort,
     /// Many callers' one-row transactions: how many a second, under each profile.
     Writer,
     /// One-row transactions while checkpoints run: how long the slowest takes.
@@ -25,25 +32,27 @@ pub enum Experiment {
     Atomic,
     /// Jobs of a queue: whole cycles of many clients, claims among many jobs, wake-ups.
     Queue,
-    /// Rows into a queue's table, in one transaction and in as many transactions.
-    QueueInserts,
 }
 
 impl Experiment {
     /// All of them.
-    pub const ALL: [Self; 7] = [
-        Self::Load,
+    pub const ALL: [Self; 9] = [
+        Self::Ladder,
         Self::Presort,
+        Self::Cycles,
+        Self::QueueInserts,
+        Self::Load,
         Self::Writer,
         Self::Checkpoint,
         Self::Atomic,
         Self::Queue,
-        Self::QueueInserts,
     ];
 
     /// Its name on the command line and in the report.
     pub fn name(self) -> &'static str {
         match self {
+            Self::Ladder => "ladder",
+            Self::Cycles => "cycles",
             Self::Load => "load",
             Self::Presort => "presort",
             Self::Writer => "writer",
@@ -58,7 +67,8 @@ impl Experiment {
 /// How to run the experiments.
 #[derive(Debug, Clone)]
 pub struct BenchOptions {
-    /// Which; several make one report.
+    /// Which; several make one report. None is the tour: all of them, and of each the
+    /// rungs that matter most.
     pub experiments: Vec<Experiment>,
     /// Size of the CSV file.
     pub bytes: u64,
@@ -82,9 +92,13 @@ pub struct BenchOptions {
     /// Only the groups that give these ratios ("`csv_vs_sql`", "`keys_vs_sql`", …);
     /// all if empty. "billion" runs only when it is named here.
     pub only: Vec<String>,
-    /// A few seconds with small inputs, to see that everything works. Its
-    /// figures mean nothing.
-    pub quick: bool,
+    /// How large, where nothing else is asked for; what was asked for is cut to it if it
+    /// is [`Size::Quick`].
+    pub size: Size,
+    /// What the experiments may take on the disk at most, in bytes.
+    pub disk_bytes_max: u64,
+    /// The disk that is played, by its name; without it the real one is measured.
+    pub simulate: Option<String>,
     /// Where to write the report, besides returning it.
     pub json: Option<PathBuf>,
     /// Set it from a signal handler to stop before the next rung, all temporary
@@ -128,18 +142,72 @@ impl Default for BenchOptions {
             repeats: None,
             dir: PathBuf::from("."),
             only: Vec::new(),
-            quick: false,
+            size: Size::Large,
+            disk_bytes_max: u64::MAX,
+            simulate: None,
             json: None,
             cancel: Arc::default(),
         }
     }
 }
 
+/// How large the experiments are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Size {
+    /// All of them together in less than a minute: orders of magnitude.
+    Quick,
+    /// All of them together in less than ten minutes.
+    Usual,
+    /// As large as the originals. Hours, and 20 GB of disk.
+    Large,
+}
+
+impl Size {
+    /// How long a rung may take before it ends, to be scaled from what it has done, in
+    /// seconds.
+    pub fn patience_s(self) -> f64 {
+        match self {
+            Self::Quick => 0.3,
+            Self::Usual => 3.0,
+            Self::Large => 20.0,
+        }
+    }
+
+    /// One of three.
+    pub fn of<T>(self, quick: T, usual: T, large: T) -> T {
+        match self {
+            Self::Quick => quick,
+            Self::Usual => usual,
+            Self::Large => large,
+        }
+    }
+}
+
 impl BenchOptions {
+    /// What is asked for where nothing else is.
+    pub fn sized(size: Size) -> Self {
+        let large = Self { size, ..Self::default() };
+        match size {
+            Size::Large => large,
+            Size::Quick | Size::Usual => Self {
+                bytes: 100_000_000,
+                rows: vec![5_000_000],
+                keys: 1_000_000,
+                commits: 200_000,
+                waiting: 300_000,
+                ..large
+            },
+        }
+    }
+
+    pub(crate) fn is_quick(&self) -> bool {
+        self.size == Size::Quick
+    }
+
     /// The options with what `quick` means applied.
     pub(crate) fn effective(&self) -> Self {
         let mut options = self.clone();
-        if options.quick {
+        if options.is_quick() {
             options.bytes = options.bytes.min(2_000_000);
             options.rows = options.rows.iter().map(|rows| (*rows).min(100_000)).collect();
             options.rows.dedup();
@@ -154,6 +222,9 @@ impl BenchOptions {
 
     /// The experiments, each once, in the order of their figures' meaning.
     pub(crate) fn distinct_experiments(&self) -> Vec<Experiment> {
+        if self.experiments.is_empty() {
+            return Experiment::ALL.to_vec();
+        }
         let mut experiments = self.experiments.clone();
         experiments.sort();
         experiments.dedup();

@@ -5,9 +5,12 @@
 //! Does nothing itself.
 
 use crate::atomic::plan::atomic_groups;
+use crate::batches::batches_groups;
 use crate::commits::plan::{checkpoint_groups, writer_groups};
+use crate::cycles::cycles_groups;
 use crate::error::{Error, Result};
 use crate::group::{APPEND_FACTOR, Group, Measure, RatioPlan, size_name};
+use crate::ladder::ladder_groups;
 use crate::options::{BenchOptions, Experiment};
 use crate::queue::plan::{inserts_groups, queue_groups};
 use crate::rung::{RungKind, Work};
@@ -40,7 +43,15 @@ fn group(
         measure: Measure::Wall,
     };
     let ratios = ratios.iter().map(ratio).collect();
-    Group { work, rows, memory_bytes: None, kinds: kinds.to_vec(), ratios, suffix: None }
+    Group {
+        work,
+        rows,
+        memory_bytes: None,
+        kinds: kinds.to_vec(),
+        ratios,
+        suffix: None,
+        experiment: Experiment::Load,
+    }
 }
 
 fn csv_group() -> Group {
@@ -109,18 +120,23 @@ fn append_group(rows: u64) -> Group {
 fn groups_of(experiment: Experiment, options: &BenchOptions) -> Vec<Group> {
     let keys = options.keys;
     match experiment {
+        Experiment::Ladder => ladder_groups(options),
+        Experiment::Cycles => cycles_groups(options),
         Experiment::Load => {
             let attached = options.rows.iter().min().map(|rows| attach_group(*rows));
             let users = options.rows.iter().map(|rows| users_group(*rows));
             [csv_group(), csv_index_group()].into_iter().chain(users).chain(attached).collect()
         }
-        Experiment::Presort => vec![
-            keys_group(keys),
-            spill_group(keys.saturating_mul(SPILL_FACTOR)),
-            index_group(keys.saturating_add(keys / 10)),
-            append_group((keys / APPEND_FACTOR).max(1)),
-        ],
-        Experiment::Writer => writer_groups(options.quick),
+        Experiment::Presort => {
+            let sorted = [
+                keys_group(keys),
+                spill_group(keys.saturating_mul(SPILL_FACTOR)),
+                index_group(keys.saturating_add(keys / 10)),
+                append_group((keys / APPEND_FACTOR).max(1)),
+            ];
+            batches_groups(options).into_iter().chain(sorted).collect()
+        }
+        Experiment::Writer => writer_groups(options.is_quick()),
         Experiment::Checkpoint => checkpoint_groups(options.commits),
         Experiment::Atomic => atomic_groups(options),
         Experiment::Queue => queue_groups(options),
@@ -128,11 +144,17 @@ fn groups_of(experiment: Experiment, options: &BenchOptions) -> Vec<Group> {
     }
 }
 
+/// The same, each with the name of its experiment.
+fn named(experiment: Experiment, options: &BenchOptions) -> Vec<Group> {
+    let groups = groups_of(experiment, options).into_iter();
+    groups.map(|group| Group { experiment, ..group }).collect()
+}
+
 /// The groups that were asked for.
 pub(crate) fn plan(options: &BenchOptions) -> Result<Vec<Group>> {
     let experiments = options.distinct_experiments();
     let mut groups: Vec<Group> =
-        experiments.iter().flat_map(|experiment| groups_of(*experiment, options)).collect();
+        experiments.iter().flat_map(|experiment| named(*experiment, options)).collect();
     let ratios = groups.iter().flat_map(|group| &group.ratios);
     let mut names: Vec<String> = ratios.map(|ratio| ratio.name.clone()).collect();
     if experiments.contains(&Experiment::Load) {
@@ -151,7 +173,7 @@ pub(crate) fn plan(options: &BenchOptions) -> Result<Vec<Group>> {
         groups.retain_mut(|group| group.keep_only(&options.only));
     }
     if options.only.iter().any(|name| name == BILLION) {
-        groups.push(billion_group(options.quick));
+        groups.push(billion_group(options.is_quick()));
     }
     Ok(groups)
 }
@@ -216,7 +238,7 @@ mod tests {
 
     #[test]
     fn no_two_rungs_of_commits_and_no_two_ratios_share_a_name() {
-        let groups = planned(&Experiment::ALL[2..], &[]).expect("a plan");
+        let groups = planned(&Experiment::ALL[5..], &[]).expect("a plan");
         let mut names = std::collections::BTreeSet::new();
         for group in &groups {
             for kind in &group.kinds {
@@ -269,7 +291,7 @@ mod tests {
     #[test]
     fn only_ratios_of_commits_too() {
         let groups =
-            planned(&Experiment::ALL[2..], &["blocking64", "worst_commit_slow"]).expect("a plan");
+            planned(&Experiment::ALL[5..], &["blocking64", "worst_commit_slow"]).expect("a plan");
         let names: Vec<_> = groups.iter().flat_map(|it| &it.kinds).map(|it| it.name()).collect();
         assert_eq!(
             names,

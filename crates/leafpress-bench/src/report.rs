@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
+use leafpress::Profile;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
@@ -21,7 +22,7 @@ use crate::error::{Error, Result};
 pub const REPORT_VERSION: u32 = 1;
 
 /// One experiment's result.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ExperimentReport {
     /// Which experiment: "load"; several are named one after the other.
     pub experiment: String,
@@ -41,6 +42,121 @@ pub struct ExperimentReport {
     /// Documented limits that ours did not keep, by the rung's name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub broken: BTreeMap<String, String>,
+    /// What each experiment is about, and what its original found, in the order in which
+    /// they ran.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub experiments: Vec<About>,
+    /// What the disk can do, as `leafpress storage --json` says it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub storage: Option<serde_json::Value>,
+    /// The disk that was played, where it was not the real one that was measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub simulated: Option<Simulated>,
+    /// How far the figures can be trusted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub noise: Option<Noise>,
+    /// What follows from the figures, in plain words, the most important first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub advice: Vec<Advice>,
+    /// Why the run ended early, and what is missing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopped: Option<String>,
+    /// When it ended, in RFC 3339.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub measured_at: Option<String>,
+    /// The command that repeats it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
+}
+
+/// What an experiment is about.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct About {
+    /// Its name on the command line: "ladder".
+    pub name: String,
+    /// Its heading: "A hundred thousand inserts".
+    pub title: String,
+    /// What it answers, in one sentence.
+    pub question: String,
+    /// The published experiment that it repeats.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub original: Option<Original>,
+    /// Whether the rungs come in the order of the original's, and if not, why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub order: Option<String>,
+}
+
+/// A published experiment.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Original {
+    /// What it is called, and where it was published.
+    pub title: String,
+    /// Its address.
+    pub url: String,
+    /// When it was published: "2016-08-25", or as much of that as is known.
+    pub date: String,
+    /// What it was measured on.
+    pub machine: String,
+    /// What it found, in its own order.
+    pub figures: Vec<OriginalFigure>,
+}
+
+/// One figure of a published experiment.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct OriginalFigure {
+    /// What was measured, in our words.
+    pub label: String,
+    /// Seconds for the whole work; of work in batches, for each batch in `batches_s`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seconds: Option<f64>,
+    /// Seconds of each batch.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub batches_s: Vec<f64>,
+    /// What else is to be known of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+}
+
+/// A disk that is played on another one.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Simulated {
+    /// Its name on the command line: "sdcard".
+    pub name: String,
+    /// What it is: "an SD card of class A1".
+    pub what: String,
+    /// The model's figures, in words.
+    pub figures: String,
+    /// Where they are from.
+    pub source: String,
+}
+
+/// How far the figures of a run can be trusted.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Noise {
+    /// Two figures that differ by less than so many times cannot be told apart.
+    pub times: f64,
+    /// The same in words, with what was seen of other programs.
+    pub in_words: String,
+    /// The share of the processor that other programs took meanwhile, from 0 to 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub busy_elsewhere: Option<f64>,
+}
+
+/// What follows from the figures of an experiment.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Advice {
+    /// The experiment that it follows from.
+    pub experiment: String,
+    /// What to do, in a few words: "Load files with leafpress load".
+    pub headline: String,
+    /// Why, in a sentence or two, with the figures and what may be lost.
+    pub text: String,
+    /// How many times faster that is than what people begin with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub times: Option<Ratio>,
+    /// What it is that many times faster than: "SQLite's default".
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub beside: Option<String>,
 }
 
 /// The machine that an experiment ran on. What the system does not tell is left out.
@@ -78,14 +194,34 @@ pub enum Safety {
 }
 
 impl Safety {
+    /// The profile that promises it.
+    pub fn profile(self) -> Profile {
+        match self {
+            Self::Durable => Profile::Durable,
+            Self::Relaxed => Profile::Relaxed,
+            Self::Rollback => Profile::Rollback,
+            Self::Rebuildable => Profile::Rebuildable,
+        }
+    }
+
     /// Its name, which is also the profile's that promises it.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Durable => "durable",
-            Self::Relaxed => "relaxed",
-            Self::Rollback => "rollback",
-            Self::Rebuildable => "rebuildable",
-        }
+        self.profile().name()
+    }
+
+    /// What a crash may take, in a few words.
+    pub fn may_lose(self) -> &'static str {
+        self.profile().may_lose()
+    }
+
+    /// Whether a crash can destroy the file.
+    pub fn can_corrupt(self) -> bool {
+        self == Self::Rebuildable
+    }
+
+    /// Whether what was acknowledged survives a power cut.
+    pub fn keeps_all(self) -> bool {
+        matches!(self, Self::Durable | Self::Rollback)
     }
 }
 
@@ -140,6 +276,41 @@ pub struct Rung {
     /// What SQLite needed of memory, in the last run, where that is compared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<Memory>,
+    /// The experiment that it belongs to.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub experiment: String,
+    /// What it is drawn together with: rungs of the same experiment and chart did the same
+    /// work.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub chart: String,
+    /// Its name within its chart: "WAL + NORMAL".
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub label: String,
+    /// Whether it is Leafpress.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_ours: bool,
+    /// What a crash may take, in words, from the table of the profiles.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub may_lose: String,
+    /// It was measured on so many rows, and `median_s` and `runs_s` are scaled to `rows`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sample_rows: Option<u64>,
+    /// What the original found for the same settings.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub original: Option<OriginalFigure>,
+    /// Seconds of each batch, medians of the runs, where the work comes in batches.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub batches_s: Vec<f64>,
+    /// Microseconds of each cycle of the last run, where the work comes in cycles.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cycles_us: Vec<f64>,
+    /// Cycles of the last run, from 0, in which a checkpoint moved pages.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub checkpoints: Vec<usize>,
+    /// Seconds outside of the cycles or batches, median of the runs: the last commit, a
+    /// checkpoint at the end, closing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outside_s: Option<f64>,
 }
 
 /// Latency of single operations, in microseconds.
@@ -283,7 +454,7 @@ impl Memory {
 }
 
 /// How many times better than the rival: the median of the pairwise ratios.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Ratio {
     /// The median.
     pub value: f64,
@@ -291,6 +462,20 @@ pub struct Ratio {
     pub min: f64,
     /// The best pair for us.
     pub max: f64,
+    /// Another run on this machine should come out between this and `high`: the pairs of
+    /// this run, widened by the noise of all its figures.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub low: Option<f64>,
+    /// See `low`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub high: Option<f64>,
+}
+
+impl Ratio {
+    /// The same for every pair.
+    pub fn exactly(value: f64) -> Self {
+        Self { value, min: value, max: value, low: None, high: None }
+    }
 }
 
 impl ExperimentReport {

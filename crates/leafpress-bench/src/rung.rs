@@ -23,11 +23,15 @@ use leafpress::load::Report;
 use serde::{Deserialize, Serialize};
 
 use crate::atomic::{self, AccountingRung, AtomicRung};
+use crate::batches::BatchesRung;
+use crate::check::Left;
 use crate::commits::{self, CommitRung};
+use crate::cycles::CyclesRung;
 use crate::error::{Error, Result};
 use crate::generate::Areas;
+use crate::ladder::LadderRung;
 use crate::queue::QueueRung;
-use crate::report::{Course, Io, Latency, Memory, Safety};
+use crate::report::{Course, Io, Latency, Memory, OriginalFigure, Safety};
 use crate::usage::Usage;
 use crate::{ours, sql};
 
@@ -63,13 +67,25 @@ pub(crate) enum Work {
     Queue,
     /// Claims from queues with many jobs, which are made before.
     QueueClaims,
+    /// Whatever each rung says.
+    Described,
 }
 
 impl Work {
     /// Whether each rung says itself how large its work is, so that the rungs of a group
     /// differ in it.
     pub(crate) fn names_its_sizes(self) -> bool {
-        matches!(self, Self::Commits | Self::Atomic | Self::Queue | Self::QueueClaims)
+        !matches!(
+            self,
+            Self::Csv
+                | Self::CsvIndex
+                | Self::Users
+                | Self::Attach
+                | Self::Keys
+                | Self::Append
+                | Self::Index
+                | Self::Accounting
+        )
     }
 }
 
@@ -129,6 +145,46 @@ pub enum RungKind {
     Accounting(AccountingRung),
     /// Jobs of a queue.
     Queue(QueueRung),
+    /// A step of the ladder.
+    Ladder(LadderRung),
+    /// Rows in batches, by kind of key.
+    Batches(BatchesRung),
+    /// Cycles of inserts and deletes.
+    Cycles(CyclesRung),
+}
+
+/// A rung that says everything about itself.
+pub(crate) trait Described {
+    /// Its name in the report, which no other rung has.
+    fn name(&self) -> String;
+
+    /// Its name within its chart: "WAL + NORMAL".
+    fn label(&self) -> String;
+
+    /// What it is drawn together with.
+    fn chart(&self) -> String;
+
+    /// What is left after a crash right after the work.
+    fn safety(&self) -> Safety;
+
+    /// What a crash may take, in words.
+    fn may_lose(&self) -> String {
+        self.safety().may_lose().to_owned()
+    }
+
+    /// What the original found for the same settings.
+    fn original(&self) -> Option<OriginalFigure> {
+        None
+    }
+
+    /// What it takes on the disk at most.
+    fn room_mb(&self) -> u64;
+
+    /// Does the work and measures it.
+    fn run(&self, database: &Path) -> Result<RungResult>;
+
+    /// What it left, and what it should have.
+    fn left(&self, result: &RungResult, database: &Path) -> Result<Left>;
 }
 
 impl RungKind {
@@ -148,7 +204,7 @@ impl RungKind {
             Self::Commits(rung) => rung.safety,
             Self::Atomic(rung) => rung.safety(),
             Self::Queue(rung) => rung.safety(),
-            _ => Safety::Durable,
+            _ => self.described().map_or(Safety::Durable, Described::safety),
         }
     }
 
@@ -181,13 +237,43 @@ impl RungKind {
             Self::IndexSql => "index, SQL",
             Self::IndexDurableSql => "index, SQL, durable",
             Self::IndexLeafpress => "index, leafpress",
+            Self::Ladder(rung) => return Described::name(&rung).into(),
+            Self::Batches(rung) => return Described::name(&rung).into(),
+            Self::Cycles(rung) => return Described::name(&rung).into(),
         };
         name.into()
     }
 
+    /// The rung itself, where it says everything about itself.
+    pub(crate) fn described(&self) -> Option<&dyn Described> {
+        match self {
+            Self::Ladder(rung) => Some(rung),
+            Self::Batches(rung) => Some(rung),
+            Self::Cycles(rung) => Some(rung),
+            _ => None,
+        }
+    }
+
+    /// Its name within its chart.
+    pub(crate) fn label(&self) -> String {
+        self.described().map_or_else(|| self.name().into_owned(), Described::label)
+    }
+
+    /// What a crash may take, in words.
+    pub(crate) fn may_lose(&self) -> String {
+        let words = || self.safety().may_lose().to_owned();
+        self.described().map_or_else(words, Described::may_lose)
+    }
+
+    /// What it is drawn together with.
+    pub(crate) fn chart(&self) -> String {
+        self.described().map_or_else(String::new, Described::chart)
+    }
+
     /// How long the disk rests before it: what commits leave behind is less.
     fn rest(self) -> Duration {
-        let leaves_little = matches!(self, Self::Commits(_) | Self::Atomic(_) | Self::Queue(_));
+        let leaves_little =
+            matches!(self, Self::Commits(_) | Self::Atomic(_) | Self::Queue(_) | Self::Cycles(_));
         Duration::from_millis(if leaves_little { 100 } else { 500 })
     }
 }
@@ -278,6 +364,25 @@ pub struct RungResult {
     /// When a waiter had the answer of each claim, on the clock of all processes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub claimed_at_ns: Vec<i64>,
+    /// Rows that the work has in full, where only some of them were done; the report scales
+    /// the time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rows_in_full: Option<u64>,
+    /// Rows that were done, once the time is scaled.
+    #[serde(skip)]
+    pub(crate) sample_rows: Option<u64>,
+    /// Seconds of each batch, where the work comes in batches.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub batches_s: Vec<f64>,
+    /// Microseconds of each cycle, where the work comes in cycles.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cycles_us: Vec<f64>,
+    /// Cycles, from 0, in which a checkpoint moved pages.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub checkpoints: Vec<usize>,
+    /// Seconds of `wall_s` outside of cycles and batches.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outside_s: Option<f64>,
 }
 
 /// Runs a rung: in a process of its own, except in tests.
@@ -311,7 +416,11 @@ pub fn run_rung(request: &RungRequest) -> Result<RungResult> {
         RungKind::Atomic(rung) => return atomic::run(rung, &request.database),
         RungKind::Accounting(rung) => return atomic::accounting::run(rung, &request.database),
         RungKind::Queue(rung) => return rung.run(&request.database),
-        _ => {}
+        kind => {
+            if let Some(rung) = kind.described() {
+                return rung.run(&request.database);
+            }
+        }
     }
     let work = prepare(request);
     let before = Usage::now();
@@ -345,6 +454,20 @@ fn run_commits(calls: commits::Ready) -> Result<RungResult> {
 }
 
 impl RungResult {
+    /// The same for all rows, where only some of them were done.
+    pub(crate) fn scaled(self) -> Self {
+        let rows_done = self.rows;
+        match self.rows_in_full {
+            Some(rows) if rows_done > 0 && rows_done < rows => Self {
+                wall_s: self.wall_s * rows as f64 / rows_done as f64,
+                rows,
+                sample_rows: Some(rows_done),
+                ..self
+            },
+            _ => self,
+        }
+    }
+
     /// The result so far of work that used so much.
     pub(crate) fn of(used: Usage) -> Self {
         Self { cpu_s: used.cpu_s, peak_mb: used.peak_mb, io: used.io, ..Self::default() }

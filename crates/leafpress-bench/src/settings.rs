@@ -32,12 +32,14 @@ pub(crate) fn of<'p>(
 ) -> Result<BTreeMap<String, Value>> {
     let mut settings = BTreeMap::from([
         ("order", json!("interleaved: each round runs every rung of a group once")),
-        ("quick", json!(options.quick)),
+        ("quick", json!(options.is_quick())),
         ("leafpress", json!(env!("CARGO_PKG_VERSION"))),
         ("rival_sqlite", json!(rusqlite::version())),
     ]);
     let (of_jobs, others): (Vec<&Group>, Vec<&Group>) =
         groups.iter().partition(|group| matches!(group.work, Work::Queue | Work::QueueClaims));
+    let (_described, others): (Vec<&Group>, Vec<&Group>) =
+        others.into_iter().partition(|group| group.work == Work::Described);
     let (of_one_row, others): (Vec<&Group>, Vec<&Group>) =
         others.into_iter().partition(|group| matches!(group.work, Work::Atomic | Work::Accounting));
     let (of_commits, of_loads): (Vec<&Group>, Vec<&Group>) =
@@ -75,8 +77,11 @@ fn add_loads(
     groups: &[&Group],
     csv: Option<&CsvInput>,
 ) {
-    let between_runs =
-        if options.quick { "nothing" } else { "everything is synced, then half a second of rest" };
+    let between_runs = if options.is_quick() {
+        "nothing"
+    } else {
+        "everything is synced, then half a second of rest"
+    };
     settings.extend([
         ("between_runs", json!(between_runs)),
         ("rival_pragmas", json!(sql::PRAGMAS)),
@@ -121,7 +126,7 @@ fn add_loads(
 }
 
 fn add_commits(settings: &mut Settings, options: &BenchOptions, folder: &Path) -> Result<()> {
-    let between_runs = if options.quick {
+    let between_runs = if options.is_quick() {
         "nothing"
     } else {
         "everything is synced, then a tenth of a second of rest"
@@ -214,7 +219,7 @@ fn add_one_row<'p>(
 }
 
 fn add_jobs(settings: &mut Settings, options: &BenchOptions, folder: &Path) -> Result<()> {
-    let time = Duration::from_millis(if options.quick { 50 } else { 2_000 });
+    let time = Duration::from_millis(if options.is_quick() { 50 } else { 2_000 });
     let storage = storage::measure(folder, &StorageOptions::default().time(time))?;
     let measured = storage.found.measured;
     settings.extend([

@@ -27,6 +27,7 @@ pub fn pairwise_ratio(ours_s: &[f64], rival_s: &[f64]) -> Option<Ratio> {
         value: median(&ratios)?,
         min: ratios.iter().copied().fold(f64::INFINITY, f64::min),
         max: ratios.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+        ..Ratio::default()
     })
 }
 
@@ -47,7 +48,7 @@ mod tests {
         // The machine slows down by ten after the first round: pairs still agree,
         // while the ratio of the medians would not.
         let ratio = pairwise_ratio(&[1.0, 10.0, 10.0], &[8.0, 90.0, 100.0]);
-        assert_eq!(ratio, Some(Ratio { value: 9.0, min: 8.0, max: 10.0 }));
+        assert_eq!(ratio, Some(Ratio { value: 9.0, min: 8.0, max: 10.0, ..Ratio::default() }));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use leafpress_bench::experiment::run;
 use leafpress_bench::generate::{FileSize, TextFormat, write_table};
-use leafpress_bench::options::{AtomicOptions, BenchOptions, Experiment};
+use leafpress_bench::options::{AtomicOptions, BenchOptions, Experiment, Size};
 use leafpress_bench::report::{ExperimentReport, Safety};
 use leafpress_bench::rung::{RUNG_FLAG, run_rung_line};
 
@@ -39,7 +39,7 @@ fn play_rung(request: &str) {
 }
 
 fn quick(dir: &Path) -> BenchOptions {
-    BenchOptions { dir: dir.to_owned(), quick: true, ..BenchOptions::default() }
+    BenchOptions { dir: dir.to_owned(), size: Size::Quick, ..BenchOptions::default() }
 }
 
 fn names_in(dir: &Path) -> Vec<String> {
@@ -245,7 +245,7 @@ fn a_quick_run_of_jobs_compares_everything() {
     let only = JOB_RATIOS.map(str::to_owned).to_vec();
     let options = BenchOptions { experiments, only, repeats: Some(1), ..quick(folder.path()) };
     let report = run(&options, &mut |_| ()).expect("the experiments run");
-    assert_eq!(report.experiment, "queue queue-inserts");
+    assert_eq!(report.experiment, "queue-inserts queue");
     assert_eq!(names_in(folder.path()), [""; 0], "nothing is left");
     for name in JOB_RATIOS {
         let ratio = report.ratios.get(name).expect(name);

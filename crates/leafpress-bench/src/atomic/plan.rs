@@ -19,7 +19,7 @@
 use super::accounting::{AccountingRung, Layers};
 use super::{AtomicRung, Change, Journal, Locking, Opener, Pages, Place, Synchronous};
 use crate::group::{Group, Measure, RatioPlan};
-use crate::options::BenchOptions;
+use crate::options::{BenchOptions, Experiment};
 use crate::rung::{RungKind, Work};
 
 /// What a rung takes at most, whatever it has done: a limit to patience on a slow
@@ -56,7 +56,7 @@ pub(crate) fn atomic_groups(options: &BenchOptions) -> Vec<Group> {
             }
         }
     }
-    groups.push(accounting_group(options.quick));
+    groups.push(accounting_group(options.is_quick()));
     groups
 }
 
@@ -92,7 +92,15 @@ fn transactions_group(
     }
     let ratios = ratios(change, locking);
     let suffix = options.atomic.xfs_loop.then(|| place.name().to_owned());
-    Group { work: Work::Atomic, rows: 0, memory_bytes: None, kinds, ratios, suffix }
+    Group {
+        work: Work::Atomic,
+        rows: 0,
+        memory_bytes: None,
+        kinds,
+        ratios,
+        suffix,
+        experiment: Experiment::Atomic,
+    }
 }
 
 /// Ours, the first rung, beside the three that follow it.
@@ -124,5 +132,13 @@ fn accounting_group(quick: bool) -> Group {
     };
     let ratios = vec![ratio("counted_vs_plain", 1), ratio("counted_vs_sqlite", 2)];
     let kinds = kinds.to_vec();
-    Group { work: Work::Accounting, rows, memory_bytes: None, kinds, ratios, suffix: None }
+    Group {
+        work: Work::Accounting,
+        rows,
+        memory_bytes: None,
+        kinds,
+        ratios,
+        suffix: None,
+        experiment: Experiment::Atomic,
+    }
 }

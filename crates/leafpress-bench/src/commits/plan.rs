@@ -7,6 +7,7 @@
 
 use super::{Calls, CommitRung, Committer, Scene};
 use crate::group::{Group, Measure, RatioPlan};
+use crate::options::Experiment;
 use crate::report::Safety;
 use crate::rung::{RungKind, Work};
 
@@ -40,6 +41,7 @@ impl Builder {
             kinds: Vec::new(),
             ratios: Vec::new(),
             suffix: None,
+            experiment: Experiment::Writer,
         };
         Self { group, safety, size }
     }

@@ -8,18 +8,13 @@ use std::path::Path;
 use rusqlite::{Connection, OpenFlags};
 
 use super::{Keeper, Part, QueueRung, Waking};
+use crate::check::Left;
 use crate::error::{Error, Result};
 use crate::report::Safety;
 use crate::rung::RungResult;
 
 /// Looking at every page of a larger database takes longer than the rung.
 const INTEGRITY_JOBS_MAX: u64 = 200_000;
-
-/// What a rung should have left, and what it did.
-pub(crate) struct Left {
-    pub(crate) expected: String,
-    pub(crate) found: String,
-}
 
 /// The state of a job in either table.
 const STATES: [(&str, i64); 3] = [("ready", 0), ("leased", 1), ("delayed", 2)];

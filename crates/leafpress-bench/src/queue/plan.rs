@@ -11,7 +11,7 @@ use super::{
     Waking,
 };
 use crate::group::{Group, Measure, RatioPlan};
-use crate::options::BenchOptions;
+use crate::options::{BenchOptions, Experiment};
 use crate::report::Safety;
 use crate::rung::{RungKind, Work};
 
@@ -68,7 +68,15 @@ struct Builder {
 impl Builder {
     fn new(size: Size, work: Work) -> Self {
         let (kinds, ratios, suffix) = (Vec::new(), Vec::new(), None);
-        let group = Group { work, rows: 0, memory_bytes: None, kinds, ratios, suffix };
+        let group = Group {
+            work,
+            rows: 0,
+            memory_bytes: None,
+            kinds,
+            ratios,
+            suffix,
+            experiment: Experiment::Queue,
+        };
         Self { group, size, sync_delay_us: 0 }
     }
 
@@ -97,7 +105,7 @@ impl Builder {
 
 /// The groups of "queue".
 pub(crate) fn queue_groups(options: &BenchOptions) -> Vec<Group> {
-    let size = Size { is_quick: options.quick, waiting_max: options.waiting };
+    let size = Size { is_quick: options.is_quick(), waiting_max: options.waiting };
     let mut groups = Vec::new();
     for safety in PROFILES {
         for batch in BATCHES {
@@ -210,8 +218,8 @@ fn wakeup_group(size: Size) -> Group {
 /// The group of "queue-inserts".
 pub(crate) fn inserts_groups(options: &BenchOptions) -> Vec<Group> {
     use Inserter::{Push, PushMany, SqlEach, SqlOnce, Writer};
-    let rows = if options.quick { 200 } else { 10_000 };
-    let size = Size { is_quick: options.quick, waiting_max: 0 };
+    let rows = if options.is_quick() { 200 } else { 10_000 };
+    let size = Size { is_quick: options.is_quick(), waiting_max: 0 };
     let mut group = Builder::new(size, Work::Queue);
     let mut add = |by| group.add(QueueRung::Inserts(InsertsRung { by, rows }));
     let [default, _, _, wal, wal_normal] = SqlSettings::ALL.map(|it| add(SqlEach(it)));

@@ -10,7 +10,7 @@
 use std::path::{Path, PathBuf};
 
 use leafpress_bench::generate::{self, FileSize, TextFormat};
-use leafpress_bench::options::{AtomicOptions, BenchOptions, Experiment};
+use leafpress_bench::options::{AtomicOptions, BenchOptions, Experiment, Size};
 use leafpress_bench::{Error, experiment, rung};
 use serde_json::json;
 
@@ -20,6 +20,10 @@ use crate::flags::{
 };
 use crate::progress::{self, BenchProgress};
 use crate::{human, interrupt, output, summary};
+
+/// What experiments take on the disk at most, unless something else is asked for.
+const DISK_BYTES: u64 = 2_000_000_000;
+const LARGE_DISK_BYTES: u64 = 25_000_000_000;
 
 /// Runs experiments, or a part of one.
 pub fn run(flags: &BenchFlags) -> Status {
@@ -59,8 +63,15 @@ fn run_experiments(flags: &BenchFlags) -> Status {
 }
 
 fn bench_options(flags: &BenchFlags, json: Option<PathBuf>) -> BenchOptions {
-    let defaults = BenchOptions::default();
+    let size = match (flags.quick, flags.large) {
+        (true, _) => Size::Quick,
+        (_, true) => Size::Large,
+        _ => Size::Usual,
+    };
+    let defaults = BenchOptions::sized(size);
     let experiment = |flag: &BenchExperimentFlag| match flag {
+        BenchExperimentFlag::Ladder => Experiment::Ladder,
+        BenchExperimentFlag::Cycles => Experiment::Cycles,
         BenchExperimentFlag::Load => Experiment::Load,
         BenchExperimentFlag::Presort => Experiment::Presort,
         BenchExperimentFlag::Writer => Experiment::Writer,
@@ -85,7 +96,13 @@ fn bench_options(flags: &BenchFlags, json: Option<PathBuf>) -> BenchOptions {
         repeats: flags.repeats,
         dir: flags.dir.clone(),
         only: flags.only.clone(),
-        quick: flags.quick,
+        size,
+        disk_bytes_max: flags.max_disk.unwrap_or(if flags.large {
+            LARGE_DISK_BYTES
+        } else {
+            DISK_BYTES
+        }),
+        simulate: None,
         json,
         cancel: interrupt::flag(),
     }

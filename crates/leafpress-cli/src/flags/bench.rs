@@ -13,7 +13,6 @@ use super::{parse_amount, parse_repeats};
 /// (SQL's cache) and up to 16 GB of disk; one with commits some minutes and 1 GB of disk. Temporary
 /// files are removed at the end, also after ctrl-C.
 #[derive(Debug, Args)]
-#[command(arg_required_else_help = true)]
 #[command(subcommand_negates_reqs = true, args_conflicts_with_subcommands = true)]
 #[command(after_help = "\
 Examples:
@@ -29,8 +28,8 @@ Examples:
 Exit status: 0 all done, 1 done but a documented limit was not kept, 2 the
 command line makes no sense, 3 failed or stopped, and no report was written.")]
 pub struct BenchFlags {
-    /// What to measure; several make one report
-    #[arg(value_name = "EXPERIMENT", required_unless_present = "rung")]
+    /// What to measure; several make one report [default: the best of all]
+    #[arg(value_name = "EXPERIMENT")]
     pub experiments: Vec<BenchExperimentFlag>,
 
     /// Size of the CSV file: bytes, or as in 50M, 1G [default: 1G]
@@ -81,9 +80,17 @@ pub struct BenchFlags {
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub only: Vec<String>,
 
-    /// Small inputs and two rounds, to see that it works; its figures mean nothing
+    /// Less than a minute for all experiments together: small inputs, two rounds
     #[arg(long)]
     pub quick: bool,
+
+    /// As large as the originals: hours, up to 20 GB of disk
+    #[arg(long, conflicts_with = "quick")]
+    pub large: bool,
+
+    /// Never take more than N bytes of disk [default: 2G, with --large 25G]
+    #[arg(long, value_name = "N", value_parser = parse_amount)]
+    pub max_disk: Option<u64>,
 
     /// Write the report as one JSON object to FILE; '-' is stdout, instead of the tables
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
@@ -128,10 +135,16 @@ pub struct BenchAtomicFlags {
 /// What can be measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum BenchExperimentFlag {
+    /// The same rows under one setting after the other, each with its price in safety
+    Ladder,
+    /// Rows in no order: batches by kind of key, sorted, spilled, appended, indexed
+    Presort,
+    /// Cycles of inserts and deletes: what each takes, and who pays for checkpoints
+    Cycles,
+    /// Rows into a queue's table, in one transaction and in as many transactions
+    QueueInserts,
     /// CSV files, with an index too; rows in order; a new table in an existing database
     Load,
-    /// Rows in no order: sorted, spilled, appended, indexed
-    Presort,
     /// One-row transactions of many callers, under each profile: how many a second
     Writer,
     /// One-row transactions while checkpoints run: how long the slowest takes
@@ -140,8 +153,6 @@ pub enum BenchExperimentFlag {
     Atomic,
     /// Jobs pushed, claimed and acknowledged by many clients; claims among many jobs; wake-ups
     Queue,
-    /// Rows into a queue's table, in one transaction and in as many transactions
-    QueueInserts,
 }
 
 /// Parts of experiments.

@@ -169,7 +169,7 @@ fn ratios(report: &ExperimentReport) -> String {
         let mut ratios = report.ratios.iter();
         ratios.any(|(other, it)| is_part(other) && Some(it) == report.ratios.get(name))
     };
-    for (name, Ratio { value, min, max }) in &report.ratios {
+    for (name, Ratio { value, min, max, .. }) in &report.ratios {
         if has_parts(name) {
             continue;
         }

@@ -92,6 +92,8 @@ struct Promise {
     after_a_power_cut: &'static str,
     /// Whether the file can be damaged.
     damage: &'static str,
+    /// What a crash may take, in a few words.
+    may_lose: &'static str,
     /// What it is for.
     good_for: &'static str,
 }
@@ -109,6 +111,7 @@ const PROMISES: [Promise; 4] = [
         after_a_kill: "everything acknowledged",
         after_a_power_cut: "everything acknowledged",
         damage: "never",
+        may_lose: "nothing",
         good_for: "almost everything; the default",
     },
     Promise {
@@ -122,6 +125,7 @@ const PROMISES: [Promise; 4] = [
         after_a_kill: "everything acknowledged",
         after_a_power_cut: "everything up to some moment shortly before",
         damage: "never",
+        may_lose: "the last moments before a power cut",
         good_for: "rows that can be sent again: caches, logs, measurements",
     },
     Promise {
@@ -135,6 +139,7 @@ const PROMISES: [Promise; 4] = [
         after_a_kill: "everything acknowledged",
         after_a_power_cut: "everything acknowledged",
         damage: "never",
+        may_lose: "nothing",
         good_for: "network folders, one file to copy, several databases in one transaction, small \
                    devices",
     },
@@ -148,6 +153,7 @@ const PROMISES: [Promise; 4] = [
         after_a_kill: "perhaps nothing",
         after_a_power_cut: "perhaps nothing",
         damage: "yes, by any crash",
+        may_lose: "everything: any crash can corrupt the file",
         good_for: "files that are made anew when something goes wrong",
     },
 ];
@@ -170,6 +176,11 @@ impl Profile {
     /// What holds after a crash, in one sentence without a full stop.
     pub fn promise(self) -> &'static str {
         self.row().in_short
+    }
+
+    /// What a crash may take, in a few words: `nothing`, or what.
+    pub fn may_lose(self) -> &'static str {
+        self.row().may_lose
     }
 
     /// How a half-done transaction is undone.
