@@ -113,19 +113,19 @@ ci: lint test ## What must pass before a merge
 # --- fast ---
 
 bench: release ## Measure loads beside the best that SQL can do
-	$(LEAFPRESS) bench load presort --dir $(BENCH_DIR) --json bench-load.json $(BENCH_FLAGS)
+	$(LEAFPRESS) bench load presort --large --dir $(BENCH_DIR) --json bench-load.json $(BENCH_FLAGS)
 
 bench-atomic: release ## Measure what a one-row commit costs, with and without a journal
-	$(LEAFPRESS) bench atomic --dir $(BENCH_DIR) --json bench-atomic.json $(BENCH_FLAGS)
+	$(LEAFPRESS) bench atomic --large --dir $(BENCH_DIR) --json bench-atomic.json $(BENCH_FLAGS)
 
 bench-writer: release ## Measure many small commits beside what SQLite does alone
-	$(LEAFPRESS) bench writer checkpoint --dir $(BENCH_DIR) --json bench-writer.json $(BENCH_FLAGS)
+	$(LEAFPRESS) bench writer checkpoint --large --dir $(BENCH_DIR) --json bench-writer.json $(BENCH_FLAGS)
 
 bench-queue: release ## Measure jobs of a queue beside what SQLite does alone
-	$(LEAFPRESS) bench queue queue-inserts --dir $(BENCH_DIR) --json bench-queue.json $(BENCH_FLAGS)
+	$(LEAFPRESS) bench queue queue-inserts --large --dir $(BENCH_DIR) --json bench-queue.json $(BENCH_FLAGS)
 
 bench-billion: release ## Load a billion rows made in memory (20 GB of disk)
-	$(LEAFPRESS) bench load --dir $(BENCH_DIR) --only billion --repeats 3 \
+	$(LEAFPRESS) bench load --large --dir $(BENCH_DIR) --only billion --repeats 3 \
 		--json bench-billion.json $(BENCH_FLAGS)
 
 RIVALS_VENV := rivals/.venv

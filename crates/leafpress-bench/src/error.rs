@@ -67,9 +67,23 @@ pub enum Error {
     },
     /// The caller asked to stop.
     #[error(
-        "stopped before the end, as asked: no report was written, and no temporary file is left"
+        "stopped before anything was measured, as asked: no report was written, and no temporary \
+         file is left"
     )]
     Cancelled,
+    /// An experiment would take more of the disk than it may.
+    #[error(
+        "{experiment} needs {needed_mb} MB, and at most {max_mb} MB may be taken: nothing was \
+         written; allow more by --max-disk, or ask for less"
+    )]
+    TooLarge {
+        /// The group of rungs that was asked for.
+        experiment: String,
+        /// Room needed.
+        needed_mb: u64,
+        /// Room that may be taken.
+        max_mb: u64,
+    },
     /// The disk has too little room for the experiment.
     #[error(
         "{experiment} needs {needed_mb} MB free, and {} has {free_mb} MB: nothing was written; \

@@ -14,16 +14,22 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use leafpress::storage::{self, StorageOptions};
+use serde_json::json;
+
 use crate::atomic::Place;
 use crate::atomic::xfs_loop::{self, XfsLoop};
+use crate::caches::{PageCache, drop_page_cache, warm_up};
 use crate::error::{Error, Result};
 use crate::fixture::Fixture;
 use crate::group::Group;
 use crate::group_run::GroupRun;
-use crate::input::CsvInput;
-use crate::options::{BenchOptions, ProgressEvent};
+use crate::input::{CsvInput, warm};
+use crate::noise::{self, Processors};
+use crate::options::{BenchOptions, Experiment, ProgressEvent};
+use crate::pace::Pace;
 use crate::plan::plan;
-use crate::report::{ExperimentReport, REPORT_VERSION};
+use crate::report::{About, ExperimentReport, REPORT_VERSION};
 use crate::rung::{Runner, run_in_child};
 use crate::{machine, settings};
 
@@ -50,6 +56,7 @@ fn run_with(
     let options = options.effective();
     let mut groups = plan(&options)?;
     check_room(&options, &groups)?;
+    let processors = Processors::now();
     let folder = tempfile::Builder::new()
         .prefix("leafpress-bench-")
         .tempdir_in(&options.dir)
@@ -67,24 +74,84 @@ fn run_with(
         machine: machine::describe(&options.dir),
         settings: settings::of(&options, &groups, csv.as_ref(), &folder_of)?,
         unavailable,
+        storage: measure_storage(&options, folder.path()),
+        command: options.command.clone(),
         ..ExperimentReport::default()
     };
-    for group in &groups {
+    let mut pace = Pace::new(groups.iter().map(|it| (it.kinds.len(), it.rounds(&options))));
+    for (index, group) in groups.iter().enumerate() {
         if let Some(first) = group.kinds.first() {
             progress(ProgressEvent::Preparing { name: &first.name() });
         }
         let group_folder = folder_of(group.place());
         let fixture = Fixture::make(group, group_folder)?;
+        let cache = begin_group(&options, group, group_folder, csv.as_ref())?;
+        report.settings.insert("page_cache".to_owned(), json!(cache.in_words()));
         let mut bench = GroupRun::new(group, group_folder, csv.as_ref(), fixture.as_ref());
-        bench.run(&options, runner, progress)?;
+        let outcome = bench.run(&options, runner, &mut pace.of_group(index), progress);
         bench.sum_up(&mut report, progress);
+        match outcome {
+            Err(Error::Cancelled) if !report.rungs.is_empty() => {
+                report.stopped = Some(stopped_after(&pace, &groups[index..]));
+                break;
+            }
+            outcome => outcome?,
+        }
     }
     xfs.map_or(Ok(()), XfsLoop::close)?;
     folder.close().map_err(Error::io("remove the temporary folder in", &options.dir))?;
+    conclude(&mut report, &options, processors);
     if let Some(path) = &options.json {
         report.write(path)?;
     }
     Ok(report)
+}
+
+/// Brings the machine into the state in which every group finds it.
+fn begin_group(
+    options: &BenchOptions,
+    group: &Group,
+    folder: &Path,
+    csv: Option<&CsvInput>,
+) -> Result<PageCache> {
+    let cache = drop_page_cache(!options.is_quick() && !options.keeps_cache);
+    warm_up(folder);
+    if let Some(csv) = csv.filter(|_| group.reads_csv()) {
+        warm(&csv.path)?;
+    }
+    Ok(cache)
+}
+
+/// What the disk can do, as `leafpress storage` says it; a run is none the worse without.
+fn measure_storage(options: &BenchOptions, folder: &Path) -> Option<serde_json::Value> {
+    let storage = StorageOptions::default();
+    let storage = if options.is_quick() { storage.quick() } else { storage };
+    let mut report = storage::measure(folder, &storage).ok()?;
+    // The temporary folder is nothing that a reader could go to.
+    report.found.path.clone_from(&options.dir);
+    report.found.folder.clone_from(&options.dir);
+    serde_json::to_value(report).ok()
+}
+
+/// How far a run came that was stopped.
+fn stopped_after(pace: &Pace, groups_left: &[Group]) -> String {
+    let (runs, done) = pace.runs();
+    let mut names: Vec<&str> = groups_left.iter().map(|group| group.experiment.name()).collect();
+    names.dedup();
+    format!(
+        "stopped after {done} of {runs} runs: some or all is missing of {}; the temporary files are gone",
+        names.join(", ")
+    )
+}
+
+/// Adds what follows from the figures.
+fn conclude(report: &mut ExperimentReport, options: &BenchOptions, before: Option<Processors>) {
+    let busy = Processors::now().zip(before);
+    let busy = busy.and_then(|(now, before)| now.busy_elsewhere_since(before));
+    noise::judge(report, busy);
+    report.measured_at = Some(jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string());
+    let of = |it: Experiment| About { name: it.name().to_owned(), ..About::default() };
+    report.experiments = options.distinct_experiments().into_iter().map(of).collect();
 }
 
 /// Mounts what the groups need besides the disk. Where that cannot be, their groups
@@ -114,9 +181,14 @@ fn check_room(options: &BenchOptions, groups: &[Group]) -> Result<()> {
         return Ok(());
     };
     let needed_mb = largest.room_mb(options.bytes) + csv_mb;
+    let experiment = || largest.kinds.first().map_or_else(String::new, |it| it.name().into_owned());
+    let max_mb = options.disk_bytes_max / 1_000_000;
+    if needed_mb > max_mb {
+        return Err(Error::TooLarge { experiment: experiment(), needed_mb, max_mb });
+    }
     match machine::free_mb(&options.dir) {
         Some(free_mb) if free_mb < needed_mb => Err(Error::Room {
-            experiment: largest.kinds.first().map_or_else(String::new, |it| it.name().into_owned()),
+            experiment: experiment(),
             path: options.dir.clone(),
             needed_mb,
             free_mb,
@@ -321,20 +393,66 @@ mod tests {
         assert!(report.broken[broken[0]].contains("73.4 MB"), "{:?}", report.broken);
     }
 
-    #[test]
-    fn a_run_that_is_stopped_leaves_nothing() {
+    /// Runs a group of two rungs, and stops it while so many rungs are done or running.
+    fn stopped_at(rungs_max: usize) -> Result<ExperimentReport> {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let options = quick(folder.path(), &["csv_vs_sql"]);
         let mut rungs_count = 0;
         let mut interrupted = |request: &RungRequest| {
             rungs_count += 1;
-            options.cancel.store(rungs_count == 2, Ordering::Relaxed);
+            options.cancel.store(rungs_count == rungs_max, Ordering::Relaxed);
             run_rung(request)
         };
-        let error = run_with(&options, &mut interrupted, &mut |_| ()).expect_err("it was stopped");
-        assert!(matches!(error, Error::Cancelled), "{error}");
+        let outcome = run_with(&options, &mut interrupted, &mut |_| ());
         assert!(is_empty(folder.path()));
-        assert_eq!(rungs_count, 2);
+        assert_eq!(rungs_count, rungs_max);
+        outcome
+    }
+
+    #[test]
+    fn a_run_that_is_stopped_reports_what_is_done() {
+        let error = stopped_at(1).expect_err("nothing is done");
+        assert!(matches!(error, Error::Cancelled), "{error}");
+        let report = stopped_at(2).expect("one rung is done");
+        let stopped = report.stopped.expect("it says so");
+        assert!(stopped.contains("1 of 4 runs") && stopped.contains("load"), "{stopped}");
+        assert_eq!((report.rungs.len(), report.ratios.len()), (1, 0));
+        let report = stopped_at(4).expect("a round is done");
+        assert_eq!((report.rungs.len(), report.ratios.len()), (2, 1));
+        assert!(report.stopped.is_some_and(|stopped| stopped.contains("3 of 4 runs")));
+    }
+
+    #[test]
+    fn a_run_says_what_it_ran_on_and_how_sure_it_is() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let options = quick(folder.path(), &["csv_vs_sql"]);
+        let report = run_with(&options, &mut run_by_rivals, &mut |_| ()).expect("it runs");
+        let storage = report.storage.expect("the disk was measured");
+        assert!(storage["verdict"]["profile"].is_string(), "{storage}");
+        assert_eq!(storage["folder"], folder.path().to_string_lossy().as_ref());
+        assert!(report.noise.is_some_and(|noise| noise.times >= 1.0));
+        let ratio = report.ratios["csv_vs_sql"];
+        assert!(ratio.low.unwrap() <= ratio.min && ratio.high.unwrap() >= ratio.max, "{ratio:?}");
+        assert_eq!(report.experiments[0].name, "load");
+        assert!(report.measured_at.is_some_and(|at| at.ends_with('Z')));
+        assert_eq!(report.settings["page_cache"], "as it was: not dropped");
+    }
+
+    #[test]
+    fn no_more_of_the_disk_is_taken_than_may_be() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let options = quick(folder.path(), &["rows_vs_sql"]);
+        let options = BenchOptions { disk_bytes_max: 5_000_000, ..options };
+        let error = run_with(&options, &mut run_by_rivals, &mut |_| ()).expect_err("5 MB");
+        assert!(matches!(error, Error::TooLarge { max_mb: 5, .. }), "{error}");
+        assert!(error.to_string().contains("--max-disk"), "{error}");
+        for size in [Size::Quick, Size::Usual] {
+            let tour = BenchOptions { experiments: Vec::new(), ..BenchOptions::sized(size) };
+            let tour = BenchOptions { disk_bytes_max: 2_000_000_000, ..tour.effective() };
+            let groups = plan(&tour).expect("a plan");
+            let outcome = check_room(&tour, &groups);
+            assert!(!matches!(outcome, Err(Error::TooLarge { .. })), "{size:?}: {outcome:?}");
+        }
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! groups, and `group_run.rs`, which runs them. Does nothing itself.
 
 use crate::atomic::Place;
-use crate::options::{BenchOptions, Experiment};
+use crate::options::{BenchOptions, Experiment, Size};
 use crate::rung::{Described, RungKind, RungResult, Work};
 
 /// Rows are appended to a table that has so many times as many.
@@ -85,7 +85,8 @@ impl Measure {
 impl Group {
     /// How often each of its rungs runs.
     pub(crate) fn rounds(&self, options: &BenchOptions) -> usize {
-        let default = if self.work.names_its_sizes() { 3 } else { 5 };
+        let is_long = self.work.names_its_sizes() || options.size != Size::Large;
+        let default = if is_long { 3 } else { 5 };
         options.repeats.unwrap_or(default).max(1)
     }
 

@@ -17,6 +17,7 @@ use crate::fixture::Fixture;
 use crate::group::{Group, RatioPlan, size_name};
 use crate::input::{CsvInput, warm};
 use crate::options::{BenchOptions, ProgressEvent};
+use crate::pace::GroupPace;
 use crate::queue::{QueueRung, left};
 use crate::report::{ExperimentReport, Latency, Rung, Safety};
 use crate::rung::{Described, RungKind, RungRequest, RungResult, Runner};
@@ -66,10 +67,12 @@ impl<'a> GroupRun<'a> {
         }
     }
 
+    /// Runs all rounds. Stopped, it keeps what was done.
     pub(crate) fn run(
         &mut self,
         options: &BenchOptions,
         runner: Runner<'_>,
+        pace: &mut GroupPace<'_>,
         progress: &mut dyn FnMut(ProgressEvent<'_>),
     ) -> Result<()> {
         let stop_if_asked = || {
@@ -81,13 +84,14 @@ impl<'a> GroupRun<'a> {
             for (kind_index, kind) in self.group.kinds.iter().enumerate() {
                 let name = self.names[kind_index].as_str();
                 let round = round_index + 1;
+                let (runs, left) = pace.begin();
                 if let Some(fixture) = self.fixture {
                     let fixture = fixture.path_for(*kind);
                     fs::copy(fixture, &self.database).map_err(Error::io("copy", fixture))?;
                     // A copy may share the disk's blocks without being in memory.
                     warm(&self.database)?;
                 }
-                progress(ProgressEvent::Running { name, round, rounds_count });
+                progress(ProgressEvent::Running { name, round, rounds_count, runs, left });
                 stop_if_asked()?;
                 let result = runner(&self.request(*kind));
                 // A rung that failed because it was stopped is no failure.
@@ -98,6 +102,7 @@ impl<'a> GroupRun<'a> {
                 self.check(kind_index, &result, round_index == 0)?;
                 self.remove_database()?;
                 self.results[kind_index].push(result.scaled());
+                pace.end(kind_index);
             }
         }
         Ok(())

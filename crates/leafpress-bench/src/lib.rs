@@ -27,6 +27,7 @@
 
 pub mod atomic;
 pub mod batches;
+mod caches;
 mod check;
 pub mod commits;
 pub mod cycles;
@@ -40,8 +41,10 @@ mod group_run;
 mod input;
 pub mod ladder;
 mod machine;
+mod noise;
 pub mod options;
 mod ours;
+mod pace;
 mod plan;
 pub mod queue;
 pub mod report;
@@ -49,6 +52,7 @@ pub mod rung;
 mod settings;
 mod sql;
 pub mod statistics;
+mod tour;
 mod usage;
 
 pub use error::{Error, Result};

@@ -6,6 +6,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use crate::report::Ratio;
 
@@ -101,6 +102,10 @@ pub struct BenchOptions {
     pub simulate: Option<String>,
     /// Where to write the report, besides returning it.
     pub json: Option<PathBuf>,
+    /// Leave the page cache as it is, also where this process may drop it.
+    pub keeps_cache: bool,
+    /// The command that repeats the run, for the report.
+    pub command: Option<String>,
     /// Set it from a signal handler to stop before the next rung, all temporary
     /// files removed. The rung's process gets a terminal's Ctrl-C itself and must
     /// die of it, so it should have no handler.
@@ -146,6 +151,8 @@ impl Default for BenchOptions {
             disk_bytes_max: u64::MAX,
             simulate: None,
             json: None,
+            keeps_cache: false,
+            command: None,
             cancel: Arc::default(),
         }
     }
@@ -261,6 +268,10 @@ pub enum ProgressEvent<'a> {
         round: usize,
         /// How many rounds there are.
         rounds_count: usize,
+        /// Runs of all rungs, and how many of them are done.
+        runs: (usize, usize),
+        /// What the rest will take, as far as that is known.
+        left: Option<Duration>,
     },
     /// A rung has ended and its rows are being checked.
     Checking {

@@ -14,6 +14,7 @@ use crate::ladder::ladder_groups;
 use crate::options::{BenchOptions, Experiment};
 use crate::queue::plan::{inserts_groups, queue_groups};
 use crate::rung::{RungKind, Work};
+use crate::tour;
 
 /// What `only` can name, besides the ratios.
 pub const BILLION: &str = "billion";
@@ -169,6 +170,9 @@ pub(crate) fn plan(options: &BenchOptions) -> Result<Vec<Group>> {
             names.join(", ")
         )));
     }
+    if options.experiments.is_empty() && options.only.is_empty() {
+        groups.retain_mut(tour::keeps);
+    }
     if !options.only.is_empty() {
         groups.retain_mut(|group| group.keep_only(&options.only));
     }
@@ -202,6 +206,20 @@ mod tests {
         assert_eq!(billion[0].kinds, [RungKind::UsersLeafpress]);
         assert!(matches!(only(&["csv_vs_sqll"]), Err(Error::Usage(_))));
         assert!(matches!(only(&["keys_vs_sql"]), Err(Error::Usage(_))), "another experiment's");
+    }
+
+    #[test]
+    fn the_tour_has_something_of_every_experiment() {
+        let groups = planned(&[], &[]).expect("a plan");
+        for experiment in Experiment::ALL {
+            let of_it: Vec<_> = groups.iter().filter(|it| it.experiment == experiment).collect();
+            let whole = planned(&[experiment], &[]).expect("a plan");
+            let rungs = |groups: &[&Group]| groups.iter().map(|it| it.kinds.len()).sum::<usize>();
+            assert!(rungs(&of_it) <= rungs(&whole.iter().collect::<Vec<_>>()));
+        }
+        let names: Vec<String> = groups.iter().flat_map(Group::ratio_names).collect();
+        assert!(names.iter().any(|name| name == "cycle64"), "{names:?}");
+        assert!(!names.iter().any(|name| name == "keys_vs_sql"), "{names:?}");
     }
 
     #[test]

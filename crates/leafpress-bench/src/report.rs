@@ -479,6 +479,23 @@ impl Ratio {
 }
 
 impl ExperimentReport {
+    /// Reads a report that [`write`](Self::write) wrote, of this version or an earlier one.
+    ///
+    /// # Errors
+    /// If the file cannot be read, or is no such report.
+    pub fn read(path: &Path) -> Result<Self> {
+        let text = fs::read_to_string(path).map_err(Error::io("read", path))?;
+        let report: Self = serde_json::from_str(&text).map_err(|error| {
+            Error::Usage(format!("{} is no report of leafpress bench: {error}", path.display()))
+        })?;
+        if report.version > REPORT_VERSION {
+            let path = path.display();
+            let newer = format!("{path} is of a newer leafpress (version {})", report.version);
+            return Err(Error::Usage(newer));
+        }
+        Ok(report)
+    }
+
     /// Writes the report to `path` as one JSON object. On failure the file may
     /// be missing or cut short.
     ///
@@ -561,5 +578,12 @@ mod tests {
         let text = fs::read_to_string(&path).expect("it can be read");
         let again: ExperimentReport = serde_json::from_str(&text).expect("it parses");
         assert_eq!(again, report);
+        assert_eq!(ExperimentReport::read(&path).expect("it can be read again"), report);
+        let newer = text.replace("\"version\": 1", "\"version\": 99");
+        for wrong in ["", "{}", newer.as_str()] {
+            fs::write(&path, wrong).expect("it can be written");
+            let error = ExperimentReport::read(&path).expect_err("it is none");
+            assert!(matches!(error, Error::Usage(_)), "{error}");
+        }
     }
 }

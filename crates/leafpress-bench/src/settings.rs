@@ -33,6 +33,13 @@ pub(crate) fn of<'p>(
     let mut settings = BTreeMap::from([
         ("order", json!("interleaved: each round runs every rung of a group once")),
         ("quick", json!(options.is_quick())),
+        ("size", json!(options.size.of("quick", "usual", "large"))),
+        (
+            "warm_up",
+            json!(
+                "before each group of rungs the program is read, eight syncs are made, and the processor works for 30 ms"
+            ),
+        ),
         ("leafpress", json!(env!("CARGO_PKG_VERSION"))),
         ("rival_sqlite", json!(rusqlite::version())),
     ]);
@@ -121,7 +128,6 @@ fn add_loads(
         settings.insert("csv_bytes", json!(csv.file.bytes));
         settings.insert("csv_rows", json!(csv.file.rows));
         settings.insert("csv_columns", json!(columns));
-        settings.insert("page_cache", json!("warm: the CSV file was read once before"));
     }
 }
 

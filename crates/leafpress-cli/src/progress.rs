@@ -22,6 +22,7 @@ const BETWEEN_UPDATES_MS: u64 = 50;
 
 const WITH_END: &str = "{prefix} {wide_bar} {done} of {all}, {rate}{msg}, {left} left";
 const WITHOUT_END: &str = "{spinner} {prefix} {done}, {rate}{msg}, {time}";
+const RUNS: &str = "{wide_bar} {pos}/{len}{msg}\n{spinner} {prefix} {time}";
 const WAITING: &str = "{spinner} {prefix} {time}";
 
 /// The bar of a load, fed by the loader's callback from any thread.
@@ -160,11 +161,15 @@ impl BenchProgress {
                 self.bar.set_style(style(WAITING));
                 self.bar.set_prefix(format!("preparing: {name}"));
             }
-            ProgressEvent::Running { name, round, rounds_count } => {
-                self.bar.set_style(style(WAITING));
+            ProgressEvent::Running { name, round, rounds_count, runs: (runs, done), left } => {
+                self.bar.set_style(style(RUNS));
+                self.bar.set_length(*runs as u64);
+                self.bar.set_position(*done as u64);
                 self.bar.reset_elapsed();
                 self.bar.enable_steady_tick(BETWEEN_BENCH_TICKS);
-                self.bar.set_prefix(format!("round {round} of {rounds_count}: {name}"));
+                let left = left.map(|left| format!(", about {} left", clock(left)));
+                self.bar.set_message(left.unwrap_or_default());
+                self.bar.set_prefix(format!("{name} ({round} of {rounds_count})"));
             }
             ProgressEvent::Checking { name, wall_s } => {
                 let time = human::duration(Duration::from_secs_f64(wall_s.max(0.0)));
@@ -228,7 +233,7 @@ mod tests {
 
     #[test]
     fn every_template_is_valid() {
-        for template in [WITH_END, WITHOUT_END, WAITING] {
+        for template in [WITH_END, WITHOUT_END, RUNS, WAITING] {
             assert!(ProgressStyle::with_template(template).is_ok(), "{template}");
         }
     }

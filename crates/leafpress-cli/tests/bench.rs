@@ -131,6 +131,25 @@ fn a_quick_run_of_jobs_prints_clients_claims_and_wake_ups() {
 }
 
 #[test]
+fn a_report_that_was_written_is_shown_again() {
+    let folder = TempDir::new().unwrap();
+    let only = ["--quick", "--only", "csv_typed_vs_sql", "--json", "r.json"];
+    let first = run(folder.path(), &[&["bench", "load"], &only[..]].concat()).expect_status(0);
+    let again = run(folder.path(), &["bench", "--from", "r.json", "--json", "s.json"]);
+    let again = again.expect_status(0);
+    assert_eq!(first.stdout.replace("r.json", "s.json"), again.stdout);
+    let read = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap();
+    assert_eq!(read("r.json"), read("s.json"));
+    let report: serde_json::Value = serde_json::from_str(&read("r.json")).unwrap();
+    let command = "leafpress bench load --quick --only csv_typed_vs_sql";
+    assert_eq!(report["command"], command, "without the file that it wrote");
+    fs::write(folder.path().join("s.json"), "{}").unwrap();
+    let outcome = run(folder.path(), &["bench", "--from", "s.json"]).expect_status(2);
+    assert!(outcome.stderr.contains("is no report of leafpress bench"), "{}", outcome.stderr);
+    run(folder.path(), &["bench", "--from", "missing.json"]).expect_status(3);
+}
+
+#[test]
 fn json_on_stdout_is_one_object_and_nothing_else() {
     let folder = TempDir::new().unwrap();
     let arguments = ["bench", "load", "--quick", "--only", "csv_typed_vs_sql", "--json", "-"];
@@ -162,6 +181,9 @@ fn what_makes_no_sense_is_refused_before_anything_is_measured() {
         (&["checkpoint", "--only", "alone"], "worst_commit_slow"),
         (&["--json", "missing/report.json"], "no such folder"),
         (&["--json", "."], "a folder"),
+        (&["--quick", "--max-disk", "1M"], "at most 1 MB may be taken"),
+        (&["--quick", "--large"], "cannot be used with"),
+        (&["--from", "missing.json"], "cannot be used with"),
         (&["--bytes", "0"], "from 1 up"),
         (&["--rows", "10M,x"], "from 1 up"),
         (&["--repeats", "0"], "from 1 up"),
@@ -212,7 +234,8 @@ fn ctrl_c_stops_and_leaves_nothing() {
     use std::time::{Duration, Instant};
 
     let folder = TempDir::new().unwrap();
-    let arguments = ["bench", "load", "--only", "rows_vs_sql", "--rows", "100M", "--json", "r"];
+    let large = ["--rows", "100M", "--max-disk", "9G", "--json", "r"];
+    let arguments = [&["bench", "load", "--only", "rows_vs_sql"], &large[..]].concat();
     let mut child = common::command(folder.path(), &arguments)
         .process_group(0)
         .stdout(Stdio::null())

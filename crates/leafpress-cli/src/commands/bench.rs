@@ -7,10 +7,12 @@
 //! a terminal sends it to parent and child alike, and the child has to die of
 //! it for the parent to clean up.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use leafpress_bench::generate::{self, FileSize, TextFormat};
 use leafpress_bench::options::{AtomicOptions, BenchOptions, Experiment, Size};
+use leafpress_bench::report::ExperimentReport;
 use leafpress_bench::{Error, experiment, rung};
 use serde_json::json;
 
@@ -45,21 +47,50 @@ fn run_experiments(flags: &BenchFlags) -> Status {
     if let Err(error) = check_report_path(json.as_deref()) {
         return fail(&error, to_stdout);
     }
-    let options = bench_options(flags, json);
-
-    let mut shown = BenchProgress::new(progress::is_wanted(false));
-    let outcome = experiment::run(&options, &mut |event| shown.update(&event));
-    drop(shown);
-    let report = match outcome {
+    let report = match report(flags, json.clone()) {
         Ok(report) => report,
         Err(error) => return fail(&error, to_stdout),
     };
     if to_stdout {
         output::print_json(&report);
     } else {
-        output::print_report(&summary::of_bench(&report, options.json.as_deref()));
+        output::print_report(&summary::of_bench(&report, json.as_deref()));
     }
-    if report.broken.is_empty() { Status::Done } else { Status::DoneWithProblems }
+    let is_whole = report.broken.is_empty() && report.stopped.is_none();
+    if is_whole { Status::Done } else { Status::DoneWithProblems }
+}
+
+/// What is measured now, or was measured by an earlier run.
+fn report(flags: &BenchFlags, json: Option<PathBuf>) -> Result<ExperimentReport, Error> {
+    if let Some(path) = &flags.from {
+        let report = ExperimentReport::read(path)?;
+        if let Some(json) = &json {
+            report.write(json)?;
+        }
+        return Ok(report);
+    }
+    let options = bench_options(flags, json);
+    let mut shown = BenchProgress::new(progress::is_wanted(false));
+    experiment::run(&options, &mut |event| shown.update(&event))
+}
+
+/// The command that repeats a run: this one without the files that it writes.
+fn command_to_repeat(arguments: impl Iterator<Item = OsString>) -> String {
+    let mut words = vec!["leafpress".to_owned()];
+    let mut arguments = arguments.skip(1).map(|word| word.to_string_lossy().into_owned());
+    while let Some(word) = arguments.next() {
+        let name = word.split('=').next().unwrap_or_default();
+        if ["--json", "--html", "--csv"].contains(&name) {
+            if !word.contains('=') {
+                arguments.next();
+            }
+        } else if word.contains([' ', '\'', '"', '$', '*', '\\']) {
+            words.push(format!("'{}'", word.replace('\'', r"'\''")));
+        } else {
+            words.push(word);
+        }
+    }
+    words.join(" ")
 }
 
 fn bench_options(flags: &BenchFlags, json: Option<PathBuf>) -> BenchOptions {
@@ -68,6 +99,7 @@ fn bench_options(flags: &BenchFlags, json: Option<PathBuf>) -> BenchOptions {
         (_, true) => Size::Large,
         _ => Size::Usual,
     };
+    let disk_bytes_max = if size == Size::Large { LARGE_DISK_BYTES } else { DISK_BYTES };
     let defaults = BenchOptions::sized(size);
     let experiment = |flag: &BenchExperimentFlag| match flag {
         BenchExperimentFlag::Ladder => Experiment::Ladder,
@@ -97,13 +129,11 @@ fn bench_options(flags: &BenchFlags, json: Option<PathBuf>) -> BenchOptions {
         dir: flags.dir.clone(),
         only: flags.only.clone(),
         size,
-        disk_bytes_max: flags.max_disk.unwrap_or(if flags.large {
-            LARGE_DISK_BYTES
-        } else {
-            DISK_BYTES
-        }),
+        disk_bytes_max: flags.max_disk.unwrap_or(disk_bytes_max),
         simulate: None,
         json,
+        keeps_cache: flags.keep_cache,
+        command: Some(command_to_repeat(std::env::args_os())),
         cancel: interrupt::flag(),
     }
 }
@@ -152,7 +182,7 @@ fn check_report_path(json: Option<&Path>) -> Result<(), Error> {
 fn fail(error: &Error, as_json: bool) -> Status {
     let message = error.to_string();
     let (kind, status) = match error {
-        Error::Usage(_) => ("usage", Status::Usage),
+        Error::Usage(_) | Error::TooLarge { .. } => ("usage", Status::Usage),
         Error::Cancelled => ("cancelled", Status::Failed),
         Error::Io { .. } | Error::Room { .. } => ("io", Status::Failed),
         Error::Sqlite { .. } => ("sqlite", Status::Failed),
@@ -167,4 +197,19 @@ fn fail(error: &Error, as_json: bool) -> Status {
         output::print_error(&human::printable(&message));
     }
     status
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_to_repeat_writes_no_files() {
+        let repeated = |words: &[&str]| command_to_repeat(words.iter().map(OsString::from));
+        let words =
+            ["/x/leafpress", "bench", "ladder", "--json", "r.json", "--html=a.html", "--quick"];
+        assert_eq!(repeated(&words), "leafpress bench ladder --quick");
+        let words = ["leafpress", "bench", "--dir", "/mnt/my disk", "--csv"];
+        assert_eq!(repeated(&words), "leafpress bench --dir '/mnt/my disk'");
+    }
 }

@@ -6,18 +6,18 @@ use clap::{Args, Subcommand, ValueEnum, ValueHint};
 
 use super::{parse_amount, parse_repeats};
 
-/// Measure loads and commits on this machine's own disk, beside the best that SQL can do
+/// Repeat the classic experiments on this machine's own disk, beside the best that SQL can do
 ///
-/// Each piece of work runs in a process of its own, in turns with its rival; what they left is
-/// compared. With the defaults an experiment with loads takes many minutes, more than 1 GB of memory
-/// (SQL's cache) and up to 16 GB of disk; one with commits some minutes and 1 GB of disk. Temporary
-/// files are removed at the end, also after ctrl-C.
+/// Each piece of work runs in a process of its own, in turns with its rivals; what they left is
+/// compared. Without a name all experiments run, each with what matters most of it, in less than ten
+/// minutes. Temporary files are removed at the end. Ctrl-C ends it with the report of what is done.
 #[derive(Debug, Args)]
 #[command(subcommand_negates_reqs = true, args_conflicts_with_subcommands = true)]
 #[command(after_help = "\
 Examples:
-  leafpress bench load --quick
-  leafpress bench load presort --dir /mnt/disk --json report.json
+  leafpress bench --quick
+  leafpress bench ladder presort --json report.json
+  leafpress bench load presort --large --dir /mnt/disk --json report.json
   leafpress bench load --only csv_vs_sql --bytes 100M --repeats 3
   leafpress bench presort --only keys_vs_sql,spill_vs_batches --keys 1M
   leafpress bench writer checkpoint --json commits.json
@@ -25,31 +25,32 @@ Examples:
   leafpress bench atomic --xfs-loop --json atomic.json
   leafpress bench queue queue-inserts --waiting 1M --json queue.json
 
-Exit status: 0 all done, 1 done but a documented limit was not kept, 2 the
-command line makes no sense, 3 failed or stopped, and no report was written.")]
+Exit status: 0 all done, 1 a documented limit was not kept, or it was stopped and
+the report has what was done, 2 the command line makes no sense, 3 it failed, or
+was stopped before anything was measured, and no report was written.")]
 pub struct BenchFlags {
     /// What to measure; several make one report [default: the best of all]
     #[arg(value_name = "EXPERIMENT")]
     pub experiments: Vec<BenchExperimentFlag>,
 
-    /// Size of the CSV file: bytes, or as in 50M, 1G [default: 1G]
+    /// Size of the CSV file: bytes, or as in 50M, 1G [default: 100M]
     #[arg(long, value_name = "N", value_parser = parse_amount)]
     pub bytes: Option<u64>,
 
-    /// How many rows to make in memory; repeatable [default: 10M,100M]
+    /// How many rows to make in memory; repeatable [default: 5M]
     ///
     /// The smallest number is also what a new table in an existing database gets.
     #[arg(long, value_name = "N", value_delimiter = ',', value_parser = parse_amount)]
     pub rows: Vec<u64>,
 
-    /// How many rows with random keys to make [default: 10M]
+    /// How many rows with random keys to make [default: 1M]
     ///
     /// The rows that spill are five times as many (in 512 MiB by default, and less as they are
     /// less), the rows of the indexed table a tenth more, the appended rows a tenth.
     #[arg(long, value_name = "N", value_parser = parse_amount)]
     pub keys: Option<u64>,
 
-    /// How many one-row commits 'checkpoint' makes [default: 1M]
+    /// How many one-row commits 'checkpoint' makes [default: 200k]
     ///
     /// With slow syncs a tenth of them, with a long reader three tenths, with short readers and
     /// without checkpoints a fifth.
@@ -60,13 +61,13 @@ pub struct BenchFlags {
     #[command(flatten)]
     pub atomic: BenchAtomicFlags,
 
-    /// How many jobs wait at most in 'queue', for a claim among them [default: 10M]
+    /// How many jobs wait at most in 'queue', for a claim among them [default: 300k]
     ///
     /// Ten million take 1 GB of disk, and the copy that is claimed from as much again.
     #[arg(long, value_name = "N", value_parser = parse_amount)]
     pub waiting: Option<u64>,
 
-    /// How often each rung runs [default: 5, and 3 where commits are measured]
+    /// How often each rung runs [default: 3, with --large 5 of loads]
     #[arg(long, value_name = "N", value_parser = parse_repeats)]
     pub repeats: Option<usize>,
 
@@ -95,6 +96,17 @@ pub struct BenchFlags {
     /// Write the report as one JSON object to FILE; '-' is stdout, instead of the tables
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub json: Option<PathBuf>,
+
+    /// Print and draw what an earlier run wrote with --json, and measure nothing
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with_all = ["experiments", "quick", "large"])]
+    pub from: Option<PathBuf>,
+
+    /// Leave the page cache as it is, also where root could drop it
+    ///
+    /// Without it, the system's page cache is dropped before each group of rungs (not with --quick),
+    /// which slows other programs down for a while.
+    #[arg(long)]
+    pub keep_cache: bool,
 
     /// Do one rung in this process (for the experiments themselves).
     #[arg(long, value_name = "REQUEST", hide = true)]
