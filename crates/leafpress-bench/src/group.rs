@@ -29,16 +29,14 @@ pub(crate) struct Group {
     pub(crate) experiment: Experiment,
 }
 
-/// Two rungs of a group that are compared.
+/// Our rung of a group, and the rivals that it is compared with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RatioPlan {
     pub(crate) name: String,
     /// Our rung, as its position in the group's `kinds`.
     pub(crate) ours: usize,
-    /// The rival's.
-    pub(crate) rival: usize,
-    /// Another way of the rival's: in each round the better of both counts.
-    pub(crate) other_rival: Option<usize>,
+    /// The rivals': in each round the best of them counts.
+    pub(crate) rivals: Vec<usize>,
     /// By what.
     pub(crate) measure: Measure,
 }
@@ -108,15 +106,13 @@ impl Group {
     pub(crate) fn keep_only(&mut self, only: &[String]) -> bool {
         self.ratios.retain(|ratio| only.contains(&ratio.name));
         let needed = |index: usize| {
-            self.ratios.iter().any(|ratio| {
-                [ratio.ours, ratio.rival].contains(&index) || ratio.other_rival == Some(index)
-            })
+            self.ratios.iter().any(|ratio| ratio.ours == index || ratio.rivals.contains(&index))
         };
         let kept: Vec<usize> = (0..self.kinds.len()).filter(|index| needed(*index)).collect();
         let moved = |old: usize| kept.iter().position(|index| *index == old).unwrap_or(old);
         for ratio in &mut self.ratios {
-            (ratio.ours, ratio.rival) = (moved(ratio.ours), moved(ratio.rival));
-            ratio.other_rival = ratio.other_rival.map(moved);
+            ratio.ours = moved(ratio.ours);
+            ratio.rivals = ratio.rivals.iter().map(|rival| moved(*rival)).collect();
         }
         self.kinds = kept.iter().map(|index| self.kinds[*index]).collect();
         !self.ratios.is_empty()

@@ -264,7 +264,7 @@ impl<'a> GroupRun<'a> {
             report.rungs.extend(rung.map(|rung| Rung { experiment, ..rung }));
             report.broken.extend(broken_bound(*kind, results).map(|how| (name.clone(), how)));
         }
-        for RatioPlan { name, ours, rival, other_rival, measure } in &self.group.ratios {
+        for RatioPlan { name, ours, rivals, measure } in &self.group.ratios {
             let shown = self.group.shown(name);
             if let Some(reason) = not_what_was_asked_for(&self.results[*ours]) {
                 report.unavailable.insert(shown, reason);
@@ -273,10 +273,8 @@ impl<'a> GroupRun<'a> {
             let figures = |index: usize| -> Vec<f64> {
                 self.results[index].iter().filter_map(|result| measure.of(result)).collect()
             };
-            let mut rivals = figures(*rival);
-            if let Some(other) = other_rival {
-                rivals = better_of(&rivals, &figures(*other));
-            }
+            let rivals = rivals.iter().map(|rival| figures(*rival));
+            let rivals = rivals.reduce(|one, other| better_of(&one, &other)).unwrap_or_default();
             let Some(ratio) = pairwise_ratio(&figures(*ours), &rivals) else { continue };
             progress(ProgressEvent::Compared { name: &shown, ratio });
             report.ratios.insert(shown, ratio);
@@ -418,5 +416,24 @@ mod tests {
         assert_eq!(report.ratios.get("rows_vs_sql").copied(), ratio(8.0));
         assert_eq!(report.ratios.get("rows_vs_sql_3m").copied(), ratio(32.0));
         assert_eq!(report.rungs.len(), 9);
+    }
+
+    #[test]
+    fn of_several_rivals_the_best_of_each_round_counts() {
+        let runs = |walls_s: [f64; 3]| {
+            walls_s.map(|wall_s| RungResult { wall_s, rows: 10, ..RungResult::default() }).to_vec()
+        };
+        let mut report = ExperimentReport::default();
+        let mut group = users_group(1_000_000);
+        group.kinds.push(RungKind::UsersSql);
+        group.ratios.truncate(1);
+        (group.ratios[0].ours, group.ratios[0].rivals) = (1, vec![0, 2, 3]);
+        let mut bench = GroupRun::new(&group, Path::new("."), None, None);
+        bench.results =
+            vec![runs([8.0, 9.0, 2.0]), runs([1.0; 3]), runs([9.0, 4.0, 9.0]), runs([7.0; 3])];
+        bench.sum_up(&mut report, &mut |_| ());
+        // The best of the rounds are 7, 4 and 2.
+        let ratio = report.ratios[&group.shown("rows_vs_sql")];
+        assert_eq!((ratio.value, ratio.min, ratio.max), (4.0, 2.0, 7.0));
     }
 }

@@ -39,8 +39,7 @@ fn group(
     let ratio = |(name, ours, rival): &(&str, usize, usize)| RatioPlan {
         name: (*name).to_owned(),
         ours: *ours,
-        rival: *rival,
-        other_rival: None,
+        rivals: vec![*rival],
         measure: Measure::Wall,
     };
     let ratios = ratios.iter().map(ratio).collect();
@@ -199,7 +198,8 @@ mod tests {
         assert_eq!(groups.len(), 2, "one for each number of rows");
         assert_eq!(groups[0].kinds, [RungKind::UsersSql, RungKind::UsersIteratorLeafpress]);
         let ratio = &groups[0].ratios[0];
-        assert_eq!((ratio.name.as_str(), ratio.ours, ratio.rival), ("rows_iterator_vs_sql", 1, 0));
+        assert_eq!((ratio.name.as_str(), ratio.ours), ("rows_iterator_vs_sql", 1));
+        assert_eq!(ratio.rivals, [0]);
         assert_eq!(groups[0].ratios.len(), 1);
         let billion = only(&[BILLION]).expect("it is known");
         assert_eq!(billion.len(), 1);
@@ -242,10 +242,11 @@ mod tests {
     fn every_ratio_compares_ours_with_a_rival() {
         let groups = planned(&Experiment::ALL, &[]).expect("a plan");
         for group in &groups {
-            for RatioPlan { name, ours, rival, other_rival, .. } in &group.ratios {
+            for RatioPlan { name, ours, rivals, .. } in &group.ratios {
                 let is_of_itself = group.work == Work::QueueClaims;
                 assert!(group.kinds[*ours].name().contains("leafpress"), "{name}");
-                for rival in [Some(rival), other_rival.as_ref()].into_iter().flatten() {
+                assert!(!rivals.is_empty(), "{name} has nobody beside it");
+                for rival in rivals {
                     let rival = group.kinds[*rival].name();
                     let is_other = rival.contains("SQL") || rival.contains("polling");
                     assert!(is_other || is_of_itself, "{name}: {rival}");

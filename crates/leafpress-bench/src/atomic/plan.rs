@@ -109,7 +109,7 @@ fn ratios(change: Change, locking: Locking) -> Vec<RatioPlan> {
     let locking = locking.name();
     let ratio = |name: &str, rival, measure| {
         let name = format!("{prefix}{name}_{locking}");
-        RatioPlan { name, ours: 0, rival, other_rival: None, measure }
+        RatioPlan { name, ours: 0, rivals: vec![rival], measure }
     };
     vec![
         ratio("atomic_vs_journal", 1, Measure::Rate),
@@ -126,8 +126,7 @@ fn accounting_group(quick: bool) -> Group {
     let ratio = |name: &str, rival| RatioPlan {
         name: name.to_owned(),
         ours: 0,
-        rival,
-        other_rival: None,
+        rivals: vec![rival],
         measure: Measure::Wall,
     };
     let ratios = vec![ratio("counted_vs_plain", 1), ratio("counted_vs_sqlite", 2)];

@@ -61,13 +61,7 @@ impl Builder {
     }
 
     fn compare(&mut self, name: impl Into<String>, ours: usize, rival: usize, measure: Measure) {
-        self.group.ratios.push(RatioPlan {
-            name: name.into(),
-            ours,
-            rival,
-            other_rival: None,
-            measure,
-        });
+        self.group.ratios.push(RatioPlan { name: name.into(), ours, rivals: vec![rival], measure });
     }
 
     fn compare_rates(&mut self, name: impl Into<String>, ours: usize, rival: usize) {

@@ -97,9 +97,7 @@ impl Builder {
     }
 
     fn compare(&mut self, name: String, ours: usize, rivals: &[usize], measure: Measure) {
-        let [rival, others @ ..] = rivals else { return };
-        let other_rival = others.first().copied();
-        self.group.ratios.push(RatioPlan { name, ours, rival: *rival, other_rival, measure });
+        self.group.ratios.push(RatioPlan { name, ours, rivals: rivals.to_vec(), measure });
     }
 }
 
