@@ -225,18 +225,15 @@ fn a_rung_that_cannot_be_understood_fails() {
     assert!(outcome.stderr.contains("--rung"), "{}", outcome.stderr);
 }
 
-/// As on a terminal: ctrl-C goes to the experiment and to its rung alike.
-#[test]
+/// Starts a run, and interrupts it when so many of its rungs have begun. As on a terminal:
+/// ctrl-C goes to the experiment and to its rung alike.
 #[cfg(unix)]
-fn ctrl_c_stops_and_leaves_nothing() {
+fn interrupted(folder: &std::path::Path, arguments: &[&str], rungs_count: usize) -> (i32, String) {
     use std::os::unix::process::CommandExt as _;
     use std::process::Stdio;
     use std::time::{Duration, Instant};
 
-    let folder = TempDir::new().unwrap();
-    let large = ["--rows", "100M", "--max-disk", "9G", "--json", "r"];
-    let arguments = [&["bench", "load", "--only", "rows_vs_sql"], &large[..]].concat();
-    let mut child = common::command(folder.path(), &arguments)
+    let mut child = common::command(folder, arguments)
         .process_group(0)
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
@@ -244,20 +241,55 @@ fn ctrl_c_stops_and_leaves_nothing() {
         .unwrap();
     let deadline = Instant::now() + Duration::from_secs(60);
     let has_database = || {
-        let folders = names_in(folder.path());
-        folders.iter().any(|name| !names_in(&folder.path().join(name)).is_empty())
+        let folders = names_in(folder);
+        folders.iter().any(|name| folder.join(name).join("bench.db").exists())
     };
-    while !has_database() {
-        assert!(Instant::now() < deadline, "no rung has begun");
-        std::thread::sleep(Duration::from_millis(10));
+    let wait_until = |wanted: bool| {
+        while has_database() != wanted {
+            assert!(Instant::now() < deadline, "the rung does not come or go");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    };
+    for _ in 1..rungs_count {
+        wait_until(true);
+        wait_until(false);
     }
+    wait_until(true);
     let group = format!("-{}", child.id());
     let sent = std::process::Command::new("kill").args(["-s", "INT", "--", &group]).status();
     assert!(sent.unwrap().success());
     let status = child.wait().unwrap();
     let mut said = String::new();
     std::io::Read::read_to_string(&mut child.stderr.take().unwrap(), &mut said).unwrap();
-    assert_eq!(status.code(), Some(3), "{said}");
-    assert!(said.contains("no temporary file is left"), "{said}");
+    (status.code().unwrap_or(-1), said)
+}
+
+#[test]
+#[cfg(unix)]
+fn ctrl_c_stops_and_leaves_nothing() {
+    let folder = TempDir::new().unwrap();
+    let large = ["--rows", "100M", "--max-disk", "9G", "--json", "r"];
+    let arguments = [&["bench", "load", "--only", "rows_vs_sql"], &large[..]].concat();
+    let (status, said) = interrupted(folder.path(), &arguments, 1);
+    assert_eq!(status, 3, "{said}");
+    assert!(said.contains("before anything was measured"), "{said}");
     assert_eq!(names_in(folder.path()), [""; 0]);
+}
+
+#[test]
+#[cfg(unix)]
+fn ctrl_c_reports_what_is_done() {
+    let folder = TempDir::new().unwrap();
+    let slow = ["--commits", "200k", "--repeats", "50", "--json", "r.json"];
+    let arguments = [&["bench", "checkpoint", "--only", "worst_commit"], &slow[..]].concat();
+    let (status, said) = interrupted(folder.path(), &arguments, 4);
+    assert_eq!(status, 1, "{said}");
+    assert_eq!(names_in(folder.path()), ["r.json"]);
+    let report = fs::read_to_string(folder.path().join("r.json")).unwrap();
+    let report: serde_json::Value = serde_json::from_str(&report).unwrap();
+    let stopped = report["stopped"].as_str().unwrap();
+    assert!(stopped.contains("of 100 runs") && stopped.contains("checkpoint"), "{stopped}");
+    assert!(report["ratios"]["worst_commit"]["value"].as_f64().unwrap() > 0.0);
+    let rounds = report["rungs"][0]["runs_s"].as_array().unwrap().len();
+    assert!((1..50).contains(&rounds), "{rounds} rounds");
 }
