@@ -22,7 +22,7 @@ pub(crate) mod changes;
 mod figures;
 mod open;
 pub(crate) mod plan;
-mod promise;
+pub(crate) mod promise;
 mod run;
 #[cfg(test)]
 mod tests;

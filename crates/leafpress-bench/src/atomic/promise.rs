@@ -17,7 +17,7 @@ use super::{Journal, Synchronous};
 use crate::report::Safety;
 
 /// The promise of these pragmas.
-pub(super) fn of(journal: Journal, synchronous: Synchronous) -> Safety {
+pub(crate) fn of(journal: Journal, synchronous: Synchronous) -> Safety {
     use Journal::{Delete, Memory, Off, Persist, Truncate, Wal};
     use Synchronous::{Extra, Full, Normal};
     match (journal, synchronous) {

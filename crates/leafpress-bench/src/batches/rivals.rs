@@ -1,0 +1,133 @@
+//! The batches by SQL, as in the original: a prepared INSERT for each row, a transaction for
+//! each batch, one connection.
+//!
+//! Sorting is inside of the time, of the keys as numbers with their row's; the rows are made
+//! when they go in, which is cheaper than to fetch them from memory in the order of the keys.
+//! All else is as the original's library sets it, but for the cache, which is scaled, and for
+//! foreign keys, of which the table has none.
+
+use std::ops::Range;
+use std::path::Path;
+use std::time::Instant;
+
+use rusqlite::{Connection, Statement};
+
+use super::rows::{BatchRow, Key};
+use super::{BatchesRung, Filler, Keys};
+use crate::error::{Error, Result};
+use crate::rung::RungResult;
+use crate::usage::Usage;
+
+const INSERT: &str = "INSERT INTO event(id, data) VALUES (?1, ?2)";
+
+/// Fills a new table, and measures each batch.
+pub(super) fn fill(rung: &BatchesRung, database: &Path) -> Result<RungResult> {
+    let before = Usage::now();
+    let start = Instant::now();
+    let connection = open(rung, database)?;
+    let batches_s = insert(&connection, rung).map_err(Error::sqlite("insert a batch"))?;
+    // The last connection moves what is still in the WAL, and removes it.
+    connection.close().map_err(|(_, error)| Error::sqlite("close the rival's database")(error))?;
+    let wall_s = start.elapsed().as_secs_f64();
+    let used = Usage::now().since(before);
+    let outside_s = Some(wall_s - batches_s.iter().sum::<f64>());
+    Ok(RungResult { wall_s, rows: rung.rows(), batches_s, outside_s, ..RungResult::of(used) })
+}
+
+fn open(rung: &BatchesRung, database: &Path) -> Result<Connection> {
+    let set_up = || -> rusqlite::Result<Connection> {
+        let connection = Connection::open(database)?;
+        let cache_pages = rung.cache_pages();
+        connection.execute_batch(&format!(
+            "PRAGMA page_size = 4096; PRAGMA cache_size = {cache_pages}; \
+             PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA temp_store = MEMORY; {}",
+            rung.keys.table()
+        ))?;
+        Ok(connection)
+    };
+    set_up().map_err(Error::sqlite("open the rival's database"))
+}
+
+fn insert(connection: &Connection, rung: &BatchesRung) -> rusqlite::Result<Vec<f64>> {
+    let mut insert = connection.prepare(INSERT)?;
+    let mut batches_s = Vec::with_capacity(rung.batches as usize);
+    for batch in 0..u64::from(rung.batches) {
+        let begun = Instant::now();
+        let rows = batch * rung.batch_rows..(batch + 1) * rung.batch_rows;
+        connection.execute_batch("BEGIN IMMEDIATE")?;
+        match rung.by {
+            Filler::SqlSortedByPrefix => {
+                insert_rows(&mut insert, rung.keys, sorted_by_prefix(rung.keys, rows).into_iter())?;
+            }
+            Filler::SqlSorted => {
+                insert_rows(&mut insert, rung.keys, sorted(rung.keys, rows).into_iter())?;
+            }
+            _ => insert_rows(&mut insert, rung.keys, rows)?,
+        }
+        connection.execute_batch("COMMIT")?;
+        batches_s.push(begun.elapsed().as_secs_f64());
+    }
+    Ok(batches_s)
+}
+
+/// Inserts the rows of these numbers, one after the other.
+fn insert_rows(
+    insert: &mut Statement<'_>,
+    keys: Keys,
+    rows: impl Iterator<Item = u64>,
+) -> rusqlite::Result<()> {
+    for row in rows {
+        let BatchRow { key, data } = BatchRow::of_row(keys, row);
+        match key {
+            Key::Integer(integer) => insert.raw_bind_parameter(1, integer)?,
+            Key::Blob(bytes, length) => insert.raw_bind_parameter(1, &bytes[..length])?,
+        }
+        insert.raw_bind_parameter(2, &data[..])?;
+        insert.raw_execute()?;
+    }
+    Ok(())
+}
+
+/// The numbers of the rows in the order of the first eight bytes of their keys.
+fn sorted_by_prefix(keys: Keys, rows: Range<u64>) -> Vec<u64> {
+    sorted_by(rows, |row| Key::of_row(keys, row).words()[0])
+}
+
+/// The numbers of the rows in the order of their keys.
+fn sorted(keys: Keys, rows: Range<u64>) -> Vec<u64> {
+    sorted_by(rows, |row| Key::of_row(keys, row).words())
+}
+
+fn sorted_by<K: Ord>(rows: Range<u64>, key: impl Fn(u64) -> K) -> Vec<u64> {
+    let mut sorted: Vec<(K, u64)> = rows.map(|row| (key(row), row)).collect();
+    sorted.sort_unstable();
+    sorted.into_iter().map(|(_, row)| row).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_batch_is_sorted_as_sqlite_sorts_blobs() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let rows = 100..3_100;
+        for keys in [Keys::Bytes, Keys::Uuid4, Keys::Uuid7, Keys::Integer] {
+            let by = Filler::SqlAsTheyCome;
+            let rung = BatchesRung { keys, by, batches: 1, batch_rows: 1 };
+            let database = folder.path().join(format!("{keys:?}.db"));
+            let connection = open(&rung, &database).expect("it opens");
+            let mut insert = connection.prepare(INSERT).expect("it compiles");
+            insert_rows(&mut insert, keys, rows.clone()).expect("they go in");
+            let mut query = connection.prepare("SELECT data FROM event ORDER BY id").expect("SQL");
+            let by_sqlite: Vec<u64> = query
+                .query_map([], |row| row.get::<_, Vec<u8>>(0))
+                .expect("rows")
+                .map(|data| super::super::rows::number_of(&data.expect("a row")).expect("a number"))
+                .collect();
+            assert_eq!(sorted(keys, rows.clone()), by_sqlite, "{keys:?}");
+            // No two of so few have the same first eight bytes.
+            assert_eq!(sorted_by_prefix(keys, rows.clone()), by_sqlite, "{keys:?}");
+        }
+    }
+}
