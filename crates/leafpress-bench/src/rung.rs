@@ -270,10 +270,12 @@ impl RungKind {
         self.described().map_or_else(String::new, Described::chart)
     }
 
-    /// How long the disk rests before it: what commits leave behind is less.
+    /// How long the disk rests before it: what commits and small tables leave is less.
     fn rest(self) -> Duration {
-        let leaves_little =
-            matches!(self, Self::Commits(_) | Self::Atomic(_) | Self::Queue(_) | Self::Cycles(_));
+        let leaves_little = matches!(
+            self,
+            Self::Commits(_) | Self::Atomic(_) | Self::Queue(_) | Self::Ladder(_) | Self::Cycles(_)
+        );
         Duration::from_millis(if leaves_little { 100 } else { 500 })
     }
 }

@@ -1,0 +1,94 @@
+//! Which rungs the ladder has, in the order in which people climb it, and which are
+//! compared.
+
+use super::pragmas::Pragmas;
+use super::{LadderRung, Step};
+use crate::group::{Group, Measure, RatioPlan};
+use crate::options::{BenchOptions, Experiment};
+use crate::rung::{Described, RungKind, Work};
+
+/// Calls of the Writer that are under way at once: its queue takes several times as many.
+const CALLS_IN_FLIGHT: u32 = 512;
+
+/// Page sizes, all that are usual.
+const PAGES_BYTES: [u32; 6] = [512, 1024, 4096, 8192, 16_384, 65_536];
+
+/// The steps, from what people begin with to pressed pages.
+pub(super) const STEPS: [Step; 13] = [
+    Step::EachRow(Pragmas::DEFAULT),
+    Step::EachRow(Pragmas::WAL_FULL),
+    Step::Compiled(Pragmas::DEFAULT),
+    Step::Prepared(Pragmas::DEFAULT),
+    Step::Prepared(Pragmas::WAL_NORMAL),
+    Step::Prepared(Pragmas::WAL_FULL),
+    Step::Prepared(Pragmas::DELETE_EXTRA),
+    Step::Prepared(Pragmas::MEMORY_OFF),
+    Step::Mapped,
+    Step::WriterBlocking,
+    Step::WriterInFlight(CALLS_IN_FLIGHT),
+    Step::WriterMany,
+    Step::Pressed,
+];
+
+/// The groups of the experiment.
+pub(crate) fn ladder_groups(options: &BenchOptions) -> Vec<Group> {
+    vec![settings_group(options), pages_group(options)]
+}
+
+fn group(options: &BenchOptions, steps: &[Step], ratios: Vec<RatioPlan>) -> Group {
+    let rows = options.size.of(20_000, 100_000, 100_000);
+    let milliseconds_max = (options.size.patience_s() * 1e3) as u64;
+    let kind = |by: &Step| RungKind::Ladder(LadderRung { by: *by, rows, milliseconds_max });
+    Group {
+        work: Work::Described,
+        rows,
+        memory_bytes: None,
+        kinds: steps.iter().map(kind).collect(),
+        ratios,
+        suffix: None,
+        experiment: Experiment::Ladder,
+    }
+}
+
+fn settings_group(options: &BenchOptions) -> Group {
+    let mut group = group(options, &STEPS, Vec::new());
+    let at = |wanted: Step| STEPS.iter().position(|step| *step == wanted);
+    // SQLite's rungs after which a power cut takes nothing either.
+    let equals: Vec<usize> = group
+        .kinds
+        .iter()
+        .enumerate()
+        .filter(|(_, kind)| kind.described().is_some_and(is_safe_rival))
+        .map(|(index, _)| index)
+        .collect();
+    let each_default = at(Step::EachRow(Pragmas::DEFAULT)).into_iter().collect();
+    let each_wal = at(Step::EachRow(Pragmas::WAL_FULL)).into_iter().collect();
+    let prepared = at(Step::Prepared(Pragmas::WAL_FULL)).into_iter().collect();
+    let comparisons: [(&str, Step, Vec<usize>); 4] = [
+        ("ladder_vs_equal", Step::Pressed, equals),
+        ("ladder_vs_default", Step::Pressed, each_default),
+        // Each row is a transaction of its own in both.
+        ("ladder_writer_vs_transactions", Step::WriterInFlight(CALLS_IN_FLIGHT), each_wal),
+        ("ladder_insert_many_vs_prepared", Step::WriterMany, prepared),
+    ];
+    for (name, ours, rivals) in comparisons {
+        let Some(ours) = at(ours) else { continue };
+        group.ratios.push(RatioPlan {
+            name: name.to_owned(),
+            ours,
+            rivals,
+            measure: Measure::Wall,
+        });
+    }
+    group
+}
+
+fn is_safe_rival(rung: &dyn Described) -> bool {
+    rung.safety().keeps_all() && rung.name().contains("SQL")
+}
+
+fn pages_group(options: &BenchOptions) -> Group {
+    let pages = PAGES_BYTES.map(Step::Pages);
+    let steps: Vec<Step> = pages.into_iter().chain([Step::PressedPages(4096)]).collect();
+    group(options, &steps, Vec::new())
+}
