@@ -31,7 +31,7 @@ use crate::pace::Pace;
 use crate::plan::plan;
 use crate::report::{About, ExperimentReport, REPORT_VERSION};
 use crate::rung::{Runner, run_in_child};
-use crate::{machine, settings};
+use crate::{advice, machine, settings};
 
 /// Runs the experiments, each rung in a process of its own: this executable must
 /// answer `bench --rung REQUEST` with [`run_rung_line`](crate::rung::run_rung_line).
@@ -152,6 +152,7 @@ fn conclude(report: &mut ExperimentReport, options: &BenchOptions, before: Optio
     report.measured_at = Some(jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string());
     let of = |it: Experiment| About { name: it.name().to_owned(), ..About::default() };
     report.experiments = options.distinct_experiments().into_iter().map(of).collect();
+    report.advice = advice::of(report);
 }
 
 /// Mounts what the groups need besides the disk. Where that cannot be, their groups

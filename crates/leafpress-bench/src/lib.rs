@@ -21,13 +21,17 @@
 //! | `check` | that nobody won by doing less |
 //! | [`statistics`] | medians and pairwise ratios |
 //! | [`report`], `machine`, `settings` | the JSON that every experiment writes |
+//! | [`charts`], [`words`] | which rungs are drawn together, and figures as people say them |
+//! | `advice` | what follows from the figures |
 //!
 //! Must never: time anything but the work, compare rungs that did not leave the
 //! same rows, or leave files behind.
 
+mod advice;
 pub mod atomic;
 pub mod batches;
 mod caches;
+pub mod charts;
 mod check;
 pub mod commits;
 pub mod cycles;
@@ -41,6 +45,8 @@ mod group_run;
 mod input;
 pub mod ladder;
 mod machine;
+#[cfg(test)]
+mod made_up;
 mod noise;
 pub mod options;
 mod ours;
@@ -54,6 +60,7 @@ mod sql;
 pub mod statistics;
 mod tour;
 mod usage;
+pub mod words;
 
 pub use error::{Error, Result};
 pub use plan::BILLION;
