@@ -64,7 +64,7 @@ impl Figure {
     }
 
     /// What fits all of these rungs.
-    fn fitting(rungs: &[&Rung]) -> Self {
+    pub(crate) fn fitting(rungs: &[&Rung]) -> Self {
         let all = |has: fn(&Rung) -> bool| rungs.iter().all(|rung| has(rung));
         if all(|rung| rung.from_call_us.is_some() && rung.latency_us.is_some()) {
             Self::HalfOfCalls

@@ -23,6 +23,7 @@
 //! | [`report`], `machine`, `settings` | the JSON that every experiment writes |
 //! | [`charts`], [`words`] | which rungs are drawn together, and figures as people say them |
 //! | `advice` | what follows from the figures |
+//! | [`html`] | the report as a page |
 //!
 //! Must never: time anything but the work, compare rungs that did not leave the
 //! same rows, or leave files behind.
@@ -42,6 +43,7 @@ mod fixture;
 pub mod generate;
 mod group;
 mod group_run;
+pub mod html;
 mod input;
 pub mod ladder;
 mod machine;

@@ -1,0 +1,160 @@
+//! A bar for each rung: the time for all the work, or rows a second.
+//!
+//! Must never: draw a rung that can corrupt among those that cannot.
+
+use maud::{Markup, html};
+
+use super::draw::{self, percent};
+use super::scale::{Scale, Unit};
+use super::story;
+use crate::charts::{Chart, Figure};
+use crate::report::Rung;
+use crate::words;
+
+/// Where the original's figure begins, in pixels from the top of a row.
+const ORIGINAL_Y: &str = "31";
+
+/// The bars of a chart.
+pub(super) fn of(chart: &Chart<'_>, figure: Figure) -> Markup {
+    let unit = if figure == Figure::PerSecond { Unit::PerSecond } else { Unit::Seconds };
+    let has_originals = figure == Figure::Seconds;
+    let scale = Scale::of_bars(&values(chart, figure, has_originals), unit);
+    let (safe, risky) = draw::apart(&chart.rungs);
+    let row = |rung: &Rung| row(rung, figure, &scale, has_originals);
+    html! {
+        p .how { (how(figure, &scale, chart, has_originals)) }
+        div .plotted {
+            (draw::axis(&scale))
+            div .rows {
+                (draw::grid(&scale))
+                @for rung in safe { (row(rung)) }
+                @if !risky.is_empty() {
+                    (draw::apart_heading(&risky))
+                    @for rung in risky { (row(rung)) }
+                }
+            }
+        }
+    }
+}
+
+fn values(chart: &Chart<'_>, figure: Figure, has_originals: bool) -> Vec<f64> {
+    let mut values: Vec<f64> = chart.rungs.iter().filter_map(|rung| figure.of(rung)).collect();
+    for rung in &chart.rungs {
+        if let Some((low, high)) = range(rung, figure) {
+            values.extend([low, high]);
+        }
+        if has_originals {
+            values.extend(rung.original.as_ref().and_then(|original| original.seconds));
+        }
+    }
+    values
+}
+
+/// The range of the runs, in the figure's unit.
+fn range(rung: &Rung, figure: Figure) -> Option<(f64, f64)> {
+    match figure {
+        Figure::Seconds => draw::range(&rung.runs_s),
+        Figure::PerSecond => {
+            let rows = rung.rows? as f64;
+            let rates: Vec<f64> = rung.runs_s.iter().map(|seconds| rows / seconds).collect();
+            draw::range(&rates)
+        }
+        Figure::HalfOfCalls | Figure::SlowCalls => None,
+    }
+}
+
+/// How to read the chart, in one line.
+fn how(figure: Figure, scale: &Scale, chart: &Chart<'_>, has_originals: bool) -> Markup {
+    let measure = match figure {
+        Figure::PerSecond => "Rows a second; longer is better.",
+        _ => "Time for all the work; shorter is better.",
+    };
+    let has_runs = chart.rungs.iter().any(|rung| rung.runs_s.len() > 1);
+    let originals = chart.rungs.iter().filter_map(|rung| rung.original.as_ref());
+    let has_originals = has_originals && originals.filter_map(|it| it.seconds).count() > 0;
+    html! {
+        (measure)
+        @if scale.is_log { " The axis is logarithmic: equal steps are equal factors." }
+        @if has_runs { " The thin line is the range of the runs." }
+        @if has_originals {
+            " "
+            svg .key width="11" height="11" viewBox="-5.5 -5.5 11 11" aria-hidden="true" {
+                path .diamond d="M0-4.5L4.5 0L0 4.5L-4.5 0Z" {}
+            }
+            " is what the original found."
+        }
+    }
+}
+
+fn row(rung: &Rung, figure: Figure, scale: &Scale, has_originals: bool) -> Markup {
+    let value = figure.of(rung).unwrap_or_default();
+    let end = scale.at(value);
+    let range = range(rung, figure).map(|(low, high)| (scale.at(low), scale.at(high)));
+    // A range that is narrower than its own line says nothing.
+    let range = range.filter(|(low, high)| high - low > 1.2);
+    let text_at = range.map_or(end, |(_, high)| high.max(end));
+    let original = rung.original.as_ref().filter(|_| has_originals);
+    let original = original.and_then(|it| Some((scale.at(it.seconds?), draw::original_words(it)?)));
+    let height = if original.is_some() { "40" } else { "30" };
+    html! {
+        div class={ "row " (draw::kind(rung)) } {
+            (draw::name(rung))
+            svg .track width="100%" height=(height) role="img" tabindex="0" {
+                title { (title(rung, figure)) }
+                rect .target width="100%" height=(height) {}
+                rect .bar x="0" y="7" width=(percent(end)) height="15" {}
+                @if let Some((low, high)) = range { (whisker(low, high)) }
+                svg x=(percent(text_at)) y="14.5" {
+                    text .value x="7" dy=".35em" { (draw::in_words(figure, value)) }
+                }
+                @if let Some((at, words)) = &original { (diamond(*at, words)) }
+            }
+        }
+    }
+}
+
+fn whisker(low: f64, high: f64) -> Markup {
+    let (low, high) = (percent(low), percent(high));
+    html! {
+        g .whisker {
+            line x1=(low) x2=(high) y1="14.5" y2="14.5" {}
+            line x1=(low) x2=(low) y1="11" y2="18" {}
+            line x1=(high) x2=(high) y1="11" y2="18" {}
+        }
+    }
+}
+
+/// The original's figure, below the bar, with its words where there is room for them.
+fn diamond(at: f64, words: &str) -> Markup {
+    let is_far = at > 70.0;
+    html! {
+        svg .original x=(percent(at)) y=(ORIGINAL_Y) {
+            path .diamond d="M0-4.5L4.5 0L0 4.5L-4.5 0Z" {}
+            text x=(if is_far { "-9" } else { "9" }) dy=".35em"
+                text-anchor=(if is_far { "end" } else { "start" }) { (words) }
+        }
+    }
+}
+
+/// All that is known of the bar, a line for each.
+fn title(rung: &Rung, figure: Figure) -> String {
+    let value = figure.of(rung).unwrap_or_default();
+    let unit = if figure == Figure::PerSecond { " rows a second" } else { "" };
+    let mut lines =
+        vec![format!("{}: {}{unit}", story::label_of(rung), draw::in_words(figure, value))];
+    if let Some((low, high)) = range(rung, figure) {
+        let (low, high) = (draw::in_words(figure, low), draw::in_words(figure, high));
+        lines.push(format!("{} runs, from {low} to {high}", rung.runs_s.len()));
+    }
+    if figure == Figure::Seconds && rung.per_second.is_finite() {
+        lines.push(format!("{} rows a second", words::rate(rung.per_second)));
+    }
+    if let Some(rows) = rung.sample_rows {
+        lines.push(format!("scaled from {} rows", words::count(rows)));
+    }
+    if let Some(words) = rung.original.as_ref().and_then(draw::original_words) {
+        lines.push(format!("the original: {words}"));
+    }
+    lines.push(story::loses(rung));
+    lines.join("\n")
+}

@@ -1,0 +1,235 @@
+//! A line for each rung, a point for each batch: who slows down as the table grows.
+//!
+//! Must never: leave a line without its name.
+
+use maud::{Markup, html};
+
+use super::draw::{self, percent, pixels};
+use super::scale::{Scale, Unit};
+use super::story;
+use crate::report::{Original, Rung};
+
+const HEIGHT: f64 = 320.0;
+/// Labels at the ends of the lines keep so many pixels between them.
+const LABEL_HEIGHT: f64 = 17.0;
+/// More letters do not fit beside the chart; the list below has the whole name.
+const LABEL_CHARS_MAX: usize = 30;
+/// More points than this are thinned: nobody can tell them apart.
+const POINTS_MAX: usize = 60;
+/// Lines that differ in more than colour: so many kinds there are in the style.
+const KINDS: usize = 7;
+
+/// One line.
+struct Line {
+    label: String,
+    /// Batch from 1, and its seconds.
+    points: Vec<(usize, f64)>,
+    class: String,
+    loses: Option<String>,
+}
+
+/// The chart of these rungs and of their original, where there are batches.
+pub(super) fn of(rungs: &[&Rung], original: Option<&Original>) -> Option<Markup> {
+    let lines = lines(rungs, original);
+    let batches =
+        lines.iter().filter_map(|line| line.points.last()).map(|(batch, _)| *batch).max()?;
+    let values: Vec<f64> =
+        lines.iter().flat_map(|line| line.points.iter().map(|point| point.1)).collect();
+    let scale = Scale::of_points(&values, Unit::Seconds);
+    let letters: Vec<char> = (0..lines.len()).map(letter).collect();
+    Some(html! {
+        p .how {
+            "Time for each batch, from the first to the last; lower is better."
+            @if scale.is_log { " The axis is logarithmic." }
+            @if lines.iter().any(|line| line.class.contains("found")) {
+                " Dashed in grey: what the original found."
+            }
+        }
+        div .lines {
+            svg .plot width="100%" height=(pixels(HEIGHT + 24.0)) role="group"
+                aria-label="Seconds of each batch" data-marks="near" {
+                (draw::levels(&scale, HEIGHT))
+                (batch_axis(batches))
+                @for line in &lines { (drawn(line, batches, &scale)) }
+                (ends(&lines, &letters, batches, &scale))
+            }
+        }
+        ol class={ "legend" @if lines.iter().all(|line| line.label.chars().count() <= LABEL_CHARS_MAX) { " for-letters" } } {
+            @for (line, letter) in lines.iter().zip(&letters) {
+                li class=(line.class) {
+                    span .letter { (letter) }
+                    (swatch())
+                    span { (line.label) @if let Some(loses) = &line.loses { ", " (loses) } }
+                }
+            }
+        }
+    })
+}
+
+fn lines(rungs: &[&Rung], original: Option<&Original>) -> Vec<Line> {
+    let mut kinds = 0..;
+    let mut lines: Vec<Line> = Vec::new();
+    for rung in rungs.iter().filter(|rung| !rung.batches_s.is_empty()) {
+        let class = if rung.is_ours {
+            "line ours".to_owned()
+        } else {
+            format!("line kind{}", kinds.next().unwrap_or(0) % KINDS)
+        };
+        let class = if rung.safety.can_corrupt() { format!("{class} risky") } else { class };
+        let points = points(&rung.batches_s);
+        let loses = Some(story::loses(rung));
+        lines.push(Line { label: story::label_of(rung), points, class, loses });
+    }
+    if lines.is_empty() {
+        return lines;
+    }
+    let figures = original.iter().flat_map(|original| &original.figures);
+    for figure in figures.filter(|figure| !figure.batches_s.is_empty()) {
+        lines.push(Line {
+            label: format!("original: {}", story::shortened(&figure.label)),
+            points: points(&figure.batches_s),
+            class: "line found".to_owned(),
+            loses: None,
+        });
+    }
+    lines
+}
+
+fn points(batches_s: &[f64]) -> Vec<(usize, f64)> {
+    let step = batches_s.len().div_ceil(POINTS_MAX).max(1);
+    let last = batches_s.len().saturating_sub(1);
+    let numbered = batches_s.iter().enumerate();
+    numbered
+        .filter(|(index, seconds)| (index % step == 0 || *index == last) && seconds.is_finite())
+        .map(|(index, seconds)| (index + 1, *seconds))
+        .collect()
+}
+
+fn letter(index: usize) -> char {
+    char::from(b'A' + (index % 26) as u8)
+}
+
+/// Where a batch stands, in per cent.
+fn across(batch: usize, batches: usize) -> f64 {
+    if batches < 2 { 50.0 } else { (batch - 1) as f64 / (batches - 1) as f64 * 100.0 }
+}
+
+fn down(seconds: f64, scale: &Scale) -> f64 {
+    HEIGHT * (1.0 - scale.at(seconds) / 100.0)
+}
+
+fn batch_axis(batches: usize) -> Markup {
+    let step = batches.div_ceil(10).max(1);
+    html! {
+        g .across aria-hidden="true" {
+            @for batch in (1..=batches).step_by(step) {
+                text x=(percent(across(batch, batches))) y=(pixels(HEIGHT + 18.0))
+                    text-anchor="middle" { (batch) }
+            }
+        }
+    }
+}
+
+fn drawn(line: &Line, batches: usize, scale: &Scale) -> Markup {
+    let mut path = String::new();
+    for (index, (batch, seconds)) in line.points.iter().enumerate() {
+        let x = pixels(across(*batch, batches) * 10.0);
+        let y = pixels(down(*seconds, scale));
+        path.extend([if index == 0 { "M" } else { "L" }, &x, " ", &y]);
+    }
+    html! {
+        g class=(line.class) {
+            svg x="0" y="0" width="100%" height=(pixels(HEIGHT))
+                viewBox={ "0 0 1000 " (pixels(HEIGHT)) } preserveAspectRatio="none" {
+                path .stroke d=(path) vector-effect="non-scaling-stroke" {}
+            }
+            @for (batch, seconds) in &line.points {
+                circle .mark cx=(percent(across(*batch, batches))) cy=(pixels(down(*seconds, scale)))
+                    r="3" {
+                    title {
+                        (line.label) ": " (draw::time(*seconds)) "\nbatch " (batch) " of " (batches)
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The names at the ends of the lines, moved apart where they would overlap.
+fn ends(lines: &[Line], letters: &[char], batches: usize, scale: &Scale) -> Markup {
+    let wanted: Vec<f64> =
+        lines.iter().map(|line| line.points.last().map_or(0.0, |(_, s)| down(*s, scale))).collect();
+    let places = spread(&wanted, LABEL_HEIGHT, HEIGHT);
+    html! {
+        svg .ends x="100%" y="0" {
+            @for (index, line) in lines.iter().enumerate() {
+                @let (from, to) = (wanted[index], places[index]);
+                @let is_last = line.points.last().is_some_and(|(batch, _)| *batch == batches);
+                g class=(line.class) {
+                    @if is_last {
+                        path .leader d={ "M6 " (pixels(from)) "L16 " (pixels(to)) } {}
+                    }
+                    text .wide x="20" y=(pixels(to)) dy=".35em" { (cut(&line.label)) }
+                    text .narrow x="18" y=(pixels(to)) dy=".35em" { (letters[index]) }
+                }
+            }
+        }
+    }
+}
+
+fn cut(label: &str) -> String {
+    match label.char_indices().nth(LABEL_CHARS_MAX) {
+        None => label.to_owned(),
+        Some((at, _)) => format!("{}…", label[..at].trim_end()),
+    }
+}
+
+/// Moves places apart until there is room between all, as little as that takes.
+fn spread(wanted: &[f64], room: f64, height: f64) -> Vec<f64> {
+    let mut order: Vec<usize> = (0..wanted.len()).collect();
+    order.sort_by(|one, other| wanted[*one].total_cmp(&wanted[*other]));
+    let mut places = wanted.to_vec();
+    let mut above = f64::NEG_INFINITY;
+    for index in &order {
+        places[*index] = places[*index].max(above + room);
+        above = places[*index];
+    }
+    let mut below = height + room;
+    for index in order.iter().rev() {
+        places[*index] = places[*index].min(below - room);
+        below = places[*index];
+    }
+    places
+}
+
+fn swatch() -> Markup {
+    html! {
+        svg .swatch width="26" height="10" aria-hidden="true" {
+            path .stroke d="M1 5L25 5" {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_keep_their_distance_and_their_order() {
+        let places = spread(&[100.0, 101.0, 20.0, 102.0, 319.0, 318.0], 17.0, 320.0);
+        let mut sorted = places.clone();
+        sorted.sort_by(f64::total_cmp);
+        assert!(sorted.windows(2).all(|pair| pair[1] - pair[0] >= 16.9), "{places:?}");
+        assert!(places[0] < places[1] && places[1] < places[3] && places[5] < places[4]);
+        assert!(sorted.iter().all(|place| *place <= 320.0), "{places:?}");
+        assert!((places[2] - 20.0).abs() < 1e-9, "who has room stays");
+    }
+
+    #[test]
+    fn long_lines_are_thinned_and_keep_their_ends() {
+        let points = points(&vec![1.0; 1000]);
+        assert!(points.len() <= POINTS_MAX + 1);
+        assert_eq!(points.first(), Some(&(1, 1.0)));
+        assert_eq!(points.last(), Some(&(1000, 1.0)));
+    }
+}

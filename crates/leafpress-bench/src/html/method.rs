@@ -1,0 +1,122 @@
+//! How it was measured, what could not be, and how to repeat it.
+//!
+//! Must never: leave out what speaks against us.
+
+use std::collections::BTreeMap;
+
+use maud::{Markup, html};
+use serde_json::Value;
+
+use super::{head, story};
+use crate::report::ExperimentReport;
+use crate::words;
+
+/// Texts longer than this are cut: they are in the JSON.
+const TEXT_CHARS_MAX: usize = 600;
+
+/// The end of the page.
+pub(super) fn of(report: &ExperimentReport) -> Markup {
+    html! {
+        section .method #method {
+            h2 { "How it was measured" }
+            @if let Some(command) = &report.command {
+                p { "The same again, on any machine:" }
+                pre .command { code { (command) } }
+            }
+            (list("What ours did not keep", &report.broken))
+            (list("What could not be measured here", &report.unavailable))
+            (ratios(report))
+            (settings(report))
+            p .end {
+                "Written by leafpress " (env!("CARGO_PKG_VERSION"))
+                @if let Some(version) = report.settings.get("rival_sqlite").and_then(Value::as_str) {
+                    ", beside SQLite " (version)
+                }
+                ". This page needs no network and sends nothing."
+            }
+        }
+    }
+}
+
+fn list(heading: &str, reasons: &BTreeMap<String, String>) -> Markup {
+    html! {
+        @if !reasons.is_empty() {
+            h3 { (heading) }
+            dl .reasons {
+                @for (name, reason) in reasons {
+                    div { dt { (story::shortened(name)) } dd { (reason) } }
+                }
+            }
+        }
+    }
+}
+
+fn ratios(report: &ExperimentReport) -> Markup {
+    html! {
+        @if !report.ratios.is_empty() {
+            details .figures {
+                summary { "All ratios: how many times better than the rival" }
+                div .scroll tabindex="0" role="region" aria-label="Ratios" {
+                    table {
+                        thead { tr {
+                            th scope="col" { "ratio" }
+                            th scope="col" { "times" }
+                            th scope="col" { "pairs of this run" }
+                            th scope="col" { "another run" }
+                        } }
+                        tbody {
+                            @for (name, ratio) in &report.ratios {
+                                tr {
+                                    th scope="row" { (story::shortened(name)) }
+                                    td { (words::ratio(ratio.value)) }
+                                    td { (words::ratio(ratio.min)) " – " (words::ratio(ratio.max)) }
+                                    td {
+                                        @if let (Some(low), Some(high)) = (ratio.low, ratio.high) {
+                                            (words::ratio(low)) " – " (words::ratio(high))
+                                        }
+                                    }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Everything that was set, as the report names it.
+fn settings(report: &ExperimentReport) -> Markup {
+    html! {
+        @if !report.settings.is_empty() {
+            details .figures {
+                summary { "All settings" }
+                dl .reasons {
+                    @for (name, value) in &report.settings {
+                        div {
+                            dt { (story::capitalised(&name.replace('_', " "))) }
+                            dd { (value_words(value)) }
+                        }
+                    }
+                }
+            }
+        }
+        @if let Some(source) = report.simulated.as_ref().map(|it| it.source.as_str()) {
+            p { "The simulated disk's figures are from " (head::link(source, source)) "." }
+        }
+    }
+}
+
+fn value_words(value: &Value) -> String {
+    let text = match value {
+        Value::String(text) => text.clone(),
+        Value::Bool(true) => "yes".to_owned(),
+        Value::Bool(false) => "no".to_owned(),
+        Value::Number(number) => number.as_u64().map_or_else(|| number.to_string(), words::count),
+        other => other.to_string(),
+    };
+    match text.char_indices().nth(TEXT_CHARS_MAX) {
+        None => text,
+        Some((at, _)) => format!("{}…", &text[..at]),
+    }
+}

@@ -1,0 +1,84 @@
+//! The report as a page: one HTML file with everything in it, to read, to print, or to
+//! send to a colleague.
+//!
+//! ```text
+//!  page ── head      title, machine and disk, the verdict, how far to trust it
+//!       ├─ section   one experiment: its charts, its original, its table
+//!       │   ├─ bars      a bar for each rung
+//!       │   ├─ ranges    half of the calls, and the slowest
+//!       │   ├─ batches   a line for each rung, a point for each batch
+//!       │   ├─ cycles    a dot for each cycle
+//!       │   └─ course    how it went over time
+//!       └─ method    how it was measured, what is missing, how to repeat it
+//! ```
+//!
+//! A pure function of the report. The charts are drawn in per cent of their width, so one
+//! drawing fits a phone and a desk, and no letter in it is ever scaled.
+//!
+//! Must never: need the network, let a name of the report be read as markup, or say a
+//! figure that is not in the report.
+
+mod bars;
+mod batches;
+mod course;
+mod cycles;
+mod draw;
+mod head;
+mod method;
+mod ranges;
+mod scale;
+mod section;
+mod story;
+mod table;
+#[cfg(test)]
+mod tests;
+
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+use crate::report::ExperimentReport;
+use story::Story;
+
+const STYLE: &str = include_str!("style.css");
+const SCRIPT: &str = include_str!("script.js");
+
+/// What the page may load and run: nothing from elsewhere. The text is in the file, so
+/// whoever opens it from a disk is protected too.
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; \
+                      base-uri 'none'; form-action 'none'";
+
+/// The whole report as one HTML file.
+pub fn page(report: &ExperimentReport) -> String {
+    let story = Story::of(report);
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta http-equiv="Content-Security-Policy" content=(POLICY);
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                meta name="generator" content=(concat!("leafpress ", env!("CARGO_PKG_VERSION")));
+                title { (story.title) " · leafpress bench" }
+                style { (PreEscaped(STYLE)) }
+            }
+            body {
+                (draw::patterns())
+                main {
+                    (head::of(report, &story))
+                    @for section in &story.sections {
+                        (section::of(section))
+                    }
+                    (method::of(report))
+                }
+                (tip())
+                script { (PreEscaped(SCRIPT)) }
+            }
+        }
+    };
+    page.into_string()
+}
+
+/// Where the script writes the figures of the mark under the pointer.
+fn tip() -> Markup {
+    html! { div #tip role="status" hidden="hidden" {} }
+}
