@@ -8,6 +8,7 @@
 //! valid until SQLite closes *its* file, and a decorator may keep ours longer.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::path::Path;
 use std::ptr::{self, NonNull};
 use std::sync::{Arc, OnceLock};
 
@@ -18,8 +19,8 @@ use super::mapped::{Dropped, MappedBytes, Reference};
 use super::shared_memory::{PlatformPointer, ShmRegion};
 use super::{beside, checked};
 use crate::vfs::{
-    Access, FileKind, LockLevel, OpenFlags, Opened, ShmLock, SyncKind, Vfs, VfsError, VfsFile,
-    VfsResult,
+    self, Access, FileKind, LockLevel, OpenFlags, Opened, ShmLock, SyncKind, Vfs, VfsError,
+    VfsFile, VfsResult,
 };
 
 /// The VFS that SQLite brings along for the platform.
@@ -74,7 +75,8 @@ impl Platform {
 /// can do: shared memory, and memory-mapped files where `PRAGMA mmap_size` asks for it.
 ///
 /// Its files and those of plain connections lock each other out as they should, in one
-/// process and between processes.
+/// process and between processes. They are slow where the process
+/// [plays a slow disk](crate::vfs::simulate).
 pub struct PlatformVfs {
     platform: Option<Platform>,
 }
@@ -87,6 +89,15 @@ impl PlatformVfs {
 
     fn platform(&self) -> VfsResult<Platform> {
         self.platform.ok_or(VfsError::CANNOT_OPEN)
+    }
+
+    fn delete_now(&self, path: &str, sync_folder: bool) -> VfsResult<()> {
+        let (vfs, path) = (self.platform()?.pointer(), c_path(path)?);
+        // SAFETY: the VFS lives for ever, and the path ends with a zero.
+        checked(unsafe {
+            let method = (*vfs).xDelete.ok_or(VfsError::IO_DELETE)?;
+            method(vfs, path.as_ptr(), c_int::from(sync_folder))
+        })
     }
 }
 
@@ -114,16 +125,16 @@ impl Vfs for PlatformVfs {
         let (handle, flags) = PlatformHandle::open(self.platform()?, path, flags)?;
         let file =
             PlatformFile { handle: Arc::new(handle), mapped_references: 0, unmap_is_due: false };
-        Ok(Opened { file: Box::new(file), flags })
+        Ok(vfs::on_device(Opened { file: Box::new(file), flags }, path))
     }
 
     fn delete(&self, path: &str, sync_folder: bool) -> VfsResult<()> {
-        let (vfs, path) = (self.platform()?.pointer(), c_path(path)?);
-        // SAFETY: the VFS lives for ever, and the path ends with a zero.
-        checked(unsafe {
-            let method = (*vfs).xDelete.ok_or(VfsError::IO_DELETE)?;
-            method(vfs, path.as_ptr(), c_int::from(sync_folder))
-        })
+        match vfs::slow_device() {
+            Some(device) => {
+                device.remove(Path::new(path), sync_folder, || self.delete_now(path, sync_folder))
+            }
+            None => self.delete_now(path, sync_folder),
+        }
     }
 
     fn exists(&self, path: &str, access: Access) -> VfsResult<bool> {

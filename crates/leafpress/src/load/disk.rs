@@ -3,15 +3,18 @@
 //! A new database is not written by SQLite but by the loader itself: made,
 //! written by position, cut, synced, named, and its folder synced. Each of those
 //! steps goes through here, so that the crash simulator can watch them and
-//! try every way in which a power cut may undo what was not synced.
+//! try every way in which a power cut may undo what was not synced. For the same reason
+//! the disk that a process plays ([`crate::vfs::simulate`]) hears of them here.
 //!
-//! Must never: do anything else than the plain call when nobody watches, or
-//! tell the watcher of a step that failed.
+//! Must never: do anything else than the plain call when nobody watches and no disk is
+//! played, or tell the watcher of a step that failed.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
+
+use crate::vfs::{FileOnSlowDisk, slow_device};
 
 /// A test that watches the steps. Each call comes after the step was done,
 /// except [`Watcher::sync_begins`].
@@ -56,6 +59,8 @@ fn tell(step: impl FnOnce(&dyn Watcher)) {
 pub(crate) struct DiskFile {
     file: File,
     path: PathBuf,
+    /// The same file on the disk that is played.
+    on_slow_disk: Option<Arc<FileOnSlowDisk>>,
 }
 
 impl DiskFile {
@@ -63,12 +68,14 @@ impl DiskFile {
     pub(crate) fn create_new(path: &Path) -> io::Result<Self> {
         let file = OpenOptions::new().read(true).write(true).create_new(true).open(path)?;
         tell(|watcher| watcher.created(path));
-        Ok(Self { file, path: path.to_owned() })
+        let on_slow_disk = slow_device().map(|device| Arc::new(device.open(Some(path), true)));
+        Ok(Self { file, path: path.to_owned(), on_slow_disk })
     }
 
     /// Another handle of the same file.
     pub(crate) fn try_clone(&self) -> io::Result<Self> {
-        Ok(Self { file: self.file.try_clone()?, path: self.path.clone() })
+        let (path, on_slow_disk) = (self.path.clone(), self.on_slow_disk.clone());
+        Ok(Self { file: self.file.try_clone()?, path, on_slow_disk })
     }
 
     /// For what a power cut cannot undo: locks, and asking for space.
@@ -79,11 +86,17 @@ impl DiskFile {
     /// Tells of bytes that were written through [`DiskFile::file`].
     pub(crate) fn wrote(&self, bytes: &[u8], offset: u64) {
         tell(|watcher| watcher.wrote(&self.path, offset, bytes));
+        if let Some(file) = &self.on_slow_disk {
+            file.wrote(offset, bytes.len());
+        }
     }
 
     /// Cuts the file to its length, or makes it longer by zeros.
     pub(crate) fn set_len(&self, bytes: u64) -> io::Result<()> {
         self.file.set_len(bytes)?;
+        if let Some(file) = &self.on_slow_disk {
+            file.truncated(bytes);
+        }
         tell(|watcher| watcher.truncated(&self.path, bytes));
         Ok(())
     }
@@ -101,7 +114,10 @@ impl DiskFile {
     fn sync(&self, sync: impl FnOnce(&File) -> io::Result<()>) -> io::Result<()> {
         let mut began = 0;
         tell(|watcher| began = watcher.sync_begins(&self.path));
-        sync(&self.file)?;
+        match &self.on_slow_disk {
+            Some(file) => file.sync(|| sync(&self.file))?,
+            None => sync(&self.file)?,
+        }
         tell(|watcher| watcher.synced(&self.path, began));
         Ok(())
     }
@@ -110,13 +126,19 @@ impl DiskFile {
 /// Empties a file.
 pub(crate) fn empty(path: &Path) -> io::Result<()> {
     OpenOptions::new().write(true).truncate(true).open(path)?;
+    if let Some(device) = slow_device() {
+        device.open(Some(path), false).truncated(0);
+    }
     tell(|watcher| watcher.truncated(path, 0));
     Ok(())
 }
 
 /// Takes a file away.
 pub(crate) fn remove(path: &Path) -> io::Result<()> {
-    fs::remove_file(path)?;
+    match slow_device() {
+        Some(device) => device.remove(path, false, || fs::remove_file(path))?,
+        None => fs::remove_file(path)?,
+    }
     tell(|watcher| watcher.removed(path));
     Ok(())
 }
@@ -124,6 +146,9 @@ pub(crate) fn remove(path: &Path) -> io::Result<()> {
 /// Gives a file another name, and never one that is taken.
 pub(crate) fn rename_over_nothing(from: &Path, to: &Path) -> io::Result<()> {
     platform_rename(from, to)?;
+    if let Some(device) = slow_device() {
+        device.renamed(from, to);
+    }
     tell(|watcher| watcher.renamed(from, to));
     Ok(())
 }
@@ -161,8 +186,21 @@ fn link_over_nothing(from: &Path, to: &Path) -> io::Result<()> {
 pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
     let mut began = 0;
     tell(|watcher| began = watcher.sync_begins(folder));
-    #[cfg(unix)]
-    File::open(folder)?.sync_all()?;
+    match slow_device() {
+        Some(device) => device.sync_folder(|| sync_folder_now(folder))?,
+        None => sync_folder_now(folder)?,
+    }
     tell(|watcher| watcher.folder_synced(folder, began));
+    Ok(())
+}
+
+#[cfg(unix)]
+fn sync_folder_now(folder: &Path) -> io::Result<()> {
+    File::open(folder)?.sync_all()
+}
+
+#[cfg(not(unix))]
+#[expect(clippy::unnecessary_wraps, reason = "as on Unix")]
+fn sync_folder_now(_folder: &Path) -> io::Result<()> {
     Ok(())
 }

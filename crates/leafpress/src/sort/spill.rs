@@ -14,6 +14,7 @@ use super::item;
 use super::order::{Between, Divider, Order, Slot};
 use super::plan::spread;
 use crate::error::{Error, Result};
+use crate::vfs::{FileOnSlowDisk, slow_device};
 
 /// A sample stands at least this far from the one before: what is read in vain
 /// at each end of a partition's stretch of a run.
@@ -28,6 +29,8 @@ pub struct SpillFile {
     file: File,
     folder: PathBuf,
     end: AtomicU64,
+    /// The same file on the disk that is played.
+    on_slow_disk: Option<FileOnSlowDisk>,
     #[cfg(not(unix))]
     position: std::sync::Mutex<()>,
 }
@@ -46,6 +49,7 @@ impl SpillFile {
             file,
             folder: folder.to_owned(),
             end: AtomicU64::new(0),
+            on_slow_disk: slow_device().map(|device| device.open(None, true)),
             #[cfg(not(unix))]
             position: std::sync::Mutex::new(()),
         }
@@ -59,7 +63,11 @@ impl SpillFile {
     fn write_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
         self.write_all(bytes, offset).map_err(|source| {
             failed("write sorted rows to a temporary file in", &self.folder, source)
-        })
+        })?;
+        if let Some(file) = &self.on_slow_disk {
+            file.wrote(offset, bytes.len());
+        }
+        Ok(())
     }
 
     fn read_at(&self, bytes: &mut [u8], offset: u64) -> Result<()> {

@@ -43,6 +43,7 @@ pub mod count;
 mod layer;
 mod leafpress_vfs;
 mod platform_disk;
+mod slow_disk;
 mod slow_sync;
 mod words;
 
@@ -54,6 +55,10 @@ pub use crate::c_api::shared_memory::ShmRegion;
 pub use layer::FileLayer;
 pub use leafpress_vfs::{LeafpressVfs, leafpress_vfs};
 pub use platform_disk::PlatformDisk;
+pub use slow_disk::{
+    DiskModel, DiskSource, Simulation, SimulationStats, SlowDisk, simulate, simulation,
+};
+pub(crate) use slow_disk::{OpenFile as FileOnSlowDisk, device as slow_device, on_device};
 pub use slow_sync::SlowSync;
 pub use words::{
     Access, FileKind, LockLevel, OpenFlags, ShmLock, SyncKind, VfsError, VfsResult, characteristics,

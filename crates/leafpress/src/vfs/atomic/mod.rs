@@ -159,6 +159,8 @@ pub enum NoAtomicWrites {
     NotOffered,
     /// The file could not be opened a second time for such writes.
     NotOpened,
+    /// This process plays a disk that has none.
+    Simulated,
 }
 
 impl fmt::Display for NoAtomicWrites {
@@ -168,6 +170,7 @@ impl fmt::Display for NoAtomicWrites {
             Self::NotTold => "the kernel does not say whether writes are atomic",
             Self::NotOffered => "neither the disk nor the file system offers atomic writes",
             Self::NotOpened => "the file cannot be opened for atomic writes",
+            Self::Simulated => "the disk that is simulated has no atomic writes",
         })
     }
 }

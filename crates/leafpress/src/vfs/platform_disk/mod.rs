@@ -33,7 +33,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::atomic::{AtomicDisk, AtomicFile, FileStamp, NoAtomicWrites, Stamp};
-use super::{VfsError, VfsResult};
+use super::{VfsError, VfsResult, slow_disk};
 
 #[cfg(target_os = "linux")]
 mod detect;
@@ -92,13 +92,21 @@ impl AtomicDisk for PlatformDisk {
     /// What is opened, and kept open until it can be closed without dropping a lock, is
     /// a descriptor of its own, shared by all openings of the same file in this process.
     fn open(&self, path: &str) -> VfsResult<Result<Arc<dyn AtomicFile>, NoAtomicWrites>> {
+        if slow_disk::device().is_some() {
+            return Ok(Err(NoAtomicWrites::Simulated));
+        }
         Ok(system::open(Path::new(path), self.is_assuming))
     }
 
     /// Opens the folder, syncs and closes it. Does nothing on Windows, where folders
     /// cannot be synced.
     fn sync_folder_of(&self, path: &str) -> VfsResult<()> {
-        sync_folder(folder_of(path)).map_err(|error| {
+        let real = || sync_folder(folder_of(path));
+        let synced = match slow_disk::device() {
+            Some(device) => device.sync_folder(real),
+            None => real(),
+        };
+        synced.map_err(|error| {
             tracing::warn!(%error, path, "the folder cannot be synced");
             VfsError::IO_SYNC_FOLDER
         })
@@ -107,7 +115,11 @@ impl AtomicDisk for PlatformDisk {
     /// Opens the journal, syncs and closes it: which drops all locks that this process
     /// holds on it, so never call it with a database.
     fn sync_file(&self, path: &str) -> VfsResult<()> {
-        let synced = std::fs::File::open(path).and_then(|file| file.sync_data());
+        let real = || std::fs::File::open(path).and_then(|file| file.sync_data());
+        let synced = match slow_disk::device() {
+            Some(device) => device.sync_path(Path::new(path), real),
+            None => real(),
+        };
         match synced {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                 tracing::warn!(%error, path, "the journal cannot be synced");

@@ -1,0 +1,142 @@
+//! Slow disks on a fast one: what users with a small device will see, in your own tests.
+//!
+//! ```text
+//! SQLite's default VFS ─┐
+//! the VFS `leafpress` ──┼─► PlatformVfs ─► SlowFile ─► the platform's file
+//! your own VFS ─────────┘                     │
+//! loads, sorts ──────────────────────────► Device: what waits, until when it is busy
+//! ```
+//!
+//! [`simulate`] plays a disk for the whole process, [`SlowDisk`] for one VFS.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `model.rs` | the disks, their figures and sources, the arithmetic of a write |
+//! | `extents.rs` | the blocks of a file that are not written yet |
+//! | `device.rs` | one disk: all files on it, its time, what it did |
+//! | `clock.rs` | waiting, to a few microseconds |
+//! | `file.rs` | SQLite's files on it |
+//!
+//! Must never: leave a real sync out, make a disk faster than it is, or cost anything where
+//! nobody asked for it.
+
+mod clock;
+mod device;
+mod extents;
+mod file;
+mod model;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+pub use device::SimulationStats;
+pub(crate) use device::{Device, OpenFile};
+pub use file::SlowDisk;
+pub use model::{DiskModel, DiskSource};
+
+use super::{Opened, PlatformVfs, Registration, register};
+use crate::error::{Error, Result};
+
+/// Under which SQLite knows the VFS that is the default then.
+const NAME: &str = "leafpress-simulated-disk";
+
+static SIMULATION: OnceLock<Simulation> = OnceLock::new();
+
+/// The disk that this process plays.
+pub struct Simulation {
+    device: Arc<Device>,
+    _registration: Registration,
+}
+
+impl Simulation {
+    /// Which disk it is.
+    pub fn model(&self) -> &DiskModel {
+        self.device.model()
+    }
+
+    /// What it did up to now, and whether the real disk was faster as it should be.
+    pub fn stats(&self) -> SimulationStats {
+        self.device.stats()
+    }
+}
+
+impl fmt::Debug for Simulation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Simulation")
+            .field("model", &self.model().name)
+            .field("stats", &self.stats())
+            .finish()
+    }
+}
+
+/// From now on, to the end of the process, writing takes as long as on this disk.
+///
+/// Call it first thing in a test or a program, and see what the users of a small device
+/// will see. Slow are then:
+///
+/// - all connections that are opened afterwards, whoever opens them, through SQLite's
+///   default VFS, through ours (profile `rollback`), and through every VFS over a
+///   [`PlatformVfs`];
+/// - what loads write by themselves, and what sorts spill.
+///
+/// Each real sync is made all the same, and only what is missing is slept, so that nothing
+/// is less safe than without. Reading takes no longer, as if all were in memory. Pages are
+/// never written whole without a journal, as these disks promise no such thing.
+///
+/// Fast as ever are connections that were opened before or through a VFS that is named
+/// ("`unix`"), files that are no databases, and [`storage`](crate::storage), which measures
+/// the real disk.
+///
+/// ```
+/// use leafpress::vfs::{self, DiskModel};
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("a.db");
+///
+/// let disk = vfs::simulate(DiskModel::PHONE_2016)?;
+/// let connection = rusqlite::Connection::open(path)?;
+/// let begun = std::time::Instant::now();
+/// connection.execute_batch("CREATE TABLE t (x)")?;
+/// assert!(begun.elapsed().as_millis() >= 12, "two syncs at least");
+/// println!("{} syncs, {:?} too slow", disk.stats().syncs, disk.stats().late);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// A usage error if this process plays another disk already; SQLite's own. Once more with
+/// the same model is fine.
+pub fn simulate(model: DiskModel) -> Result<&'static Simulation> {
+    static STARTING: Mutex<()> = Mutex::new(());
+    let _turn = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(running) = SIMULATION.get() {
+        if *running.model() == model {
+            return Ok(running);
+        }
+        let (this, that) = (running.model().name, model.name);
+        return Err(Error::usage(format!("this process simulates {this} already, not {that}"))
+            .to_do("simulate one disk in a process: start another one for another"));
+    }
+    // Over the platform's VFS, which looks by itself whether a disk is played.
+    let registration = register(NAME, PlatformVfs::new(), true)?;
+    let simulation = Simulation { device: Device::new(model), _registration: registration };
+    Ok(SIMULATION.get_or_init(|| simulation))
+}
+
+/// The disk that this process plays, if it does.
+pub fn simulation() -> Option<&'static Simulation> {
+    SIMULATION.get()
+}
+
+/// The same for files that are not SQLite's.
+pub(crate) fn device() -> Option<&'static Arc<Device>> {
+    SIMULATION.get().map(|simulation| &simulation.device)
+}
+
+/// A file of the platform's that was just opened: as it is, or on the disk that is played.
+pub(crate) fn on_device(opened: Opened, path: Option<&str>) -> Opened {
+    match device() {
+        Some(device) => file::slowed(device, opened, path),
+        None => opened,
+    }
+}

@@ -1,0 +1,273 @@
+//! What a simulated disk is like: a few figures, each with its source.
+//!
+//! The arithmetic of what a write costs is here too, as plain functions. Must never:
+//! hold a figure whose origin it does not say.
+
+use std::fmt;
+use std::ops::Range;
+use std::str::FromStr;
+use std::time::Duration;
+
+use super::extents::BLOCK_BYTES;
+use crate::error::{Error, Result};
+
+/// Where a figure of a [`DiskModel`] comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DiskSource {
+    /// What it says, and what was made of it.
+    pub says: &'static str,
+    /// Its title, or who published it.
+    pub title: &'static str,
+    /// Where it is.
+    pub url: &'static str,
+}
+
+/// A disk to be simulated. `docs/simulated-disks.md` describes the model.
+///
+/// Take one by its name, and change figures of it for a disk of your own:
+///
+/// ```
+/// use std::time::Duration;
+/// use leafpress::vfs::DiskModel;
+///
+/// let mut card: DiskModel = "sdcard".parse()?;
+/// card.name = "my card";
+/// card.flush = Duration::from_millis(15);
+/// let error = "floppy".parse::<DiskModel>().unwrap_err();
+/// assert!(error.to_string().contains("sdcard, hdd, emmc, nvme, phone2016"));
+/// # Ok::<(), leafpress::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DiskModel {
+    /// As the command line takes it.
+    pub name: &'static str,
+    /// What it is, in words.
+    pub title: &'static str,
+    /// What a sync takes beside the writing: the file system's own journal, and the disk's
+    /// command to empty its cache.
+    pub flush: Duration,
+    /// What one write takes before its first byte, wherever it goes.
+    pub request: Duration,
+    /// Bytes written in a second, in order.
+    pub bytes_per_second: u64,
+    /// Whether it turns: then it passes over a small gap between two writes instead of
+    /// seeking, and what is in order takes no request anew.
+    pub is_rotating: bool,
+    /// How many bytes may wait in memory before whoever writes has to wait.
+    pub unwritten_bytes_max: u64,
+    /// Where the figures come from.
+    pub sources: &'static [DiskSource],
+}
+
+/// What writing takes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Cost {
+    pub time: Duration,
+    pub requests: u64,
+    pub bytes: u64,
+}
+
+const fn says(says: &'static str, title: &'static str, url: &'static str) -> DiskSource {
+    DiskSource { says, title, url }
+}
+
+const MEMORY: DiskSource = says(
+    "programs that write have to wait when a fifth of the free memory is unwritten",
+    "Linux, Documentation/admin-guide/sysctl/vm.rst: dirty_ratio",
+    "https://docs.kernel.org/admin-guide/sysctl/vm.html",
+);
+
+impl DiskModel {
+    /// An SD card that just keeps what its class A1 promises.
+    pub const SDCARD: Self = Self {
+        name: "sdcard",
+        title: "an SD card of class A1, as in a Raspberry Pi",
+        flush: Duration::from_micros(4_000),
+        request: Duration::from_micros(2_000),
+        bytes_per_second: 10_000_000,
+        is_rotating: false,
+        unwritten_bytes_max: 100 << 20,
+        sources: &[
+            says(
+                "500 writes a second in any order, 2 ms each, and 10 MB/s in order; such a card \
+                 has no cache of its own, so that a sync is two writes more, for the file \
+                 system's journal",
+                "SD Association: Application Performance Class",
+                "https://www.sdcard.org/developers/sd-standard-overview/application-performance-class/",
+            ),
+            MEMORY,
+        ],
+    };
+
+    /// A hard disk.
+    pub const HDD: Self = Self {
+        name: "hdd",
+        title: "a hard disk of 7,200 turns a minute",
+        flush: Duration::from_micros(8_330),
+        request: Duration::from_micros(8_260),
+        bytes_per_second: 180_000_000,
+        is_rotating: true,
+        unwritten_bytes_max: 1 << 30,
+        sources: &[
+            says(
+                "a turn takes 8.33 ms, so that a sector comes by after 4.16 ms on average; a seek \
+                 to write takes 8.2 ms over the whole disk, and half of that is taken here for \
+                 files that lie near each other; a sync costs a turn, as the file system's journal \
+                 is written after the data",
+                "Western Digital: Ultrastar DC HC310 specification",
+                "https://manualshive.com/en/manual/western-digital/ultrastar-dc-hc310/961649?page=23",
+            ),
+            says(
+                "some 60 transactions a second on a disk of 7,200 turns a minute, which is what a \
+                 transaction of one sync comes to here",
+                "SQLite: Frequently Asked Questions, question 19",
+                "https://sqlite.org/faq.html#q19",
+            ),
+            MEMORY,
+        ],
+    };
+
+    /// Flash that is soldered in, as in small boards, cheap laptops and phones.
+    pub const EMMC: Self = Self {
+        name: "emmc",
+        title: "an eMMC 5.1, as in small boards and cheap laptops",
+        flush: Duration::from_micros(2_000),
+        request: Duration::from_micros(77),
+        bytes_per_second: 125_000_000,
+        is_rotating: false,
+        unwritten_bytes_max: 256 << 20,
+        sources: &[
+            says(
+                "13,000 writes a second in any order and 125 MB/s in order",
+                "Samsung develops first eMMC 5.1 flash memory",
+                "https://cdrinfo.com/d7/content/samsung-develops-first-emmc-51-flash-memory",
+            ),
+            says(
+                "the time of a sync is an estimate of ours, as no data sheet says it: a third of \
+                 what phones of the years 2013 to 2016 needed",
+                "Jeong and others: I/O Stack Optimization for Smartphones (USENIX ATC 2013)",
+                "https://www.usenix.org/conference/atc13/technical-sessions/presentation/jeong",
+            ),
+            MEMORY,
+        ],
+    };
+
+    /// A consumer's NVMe.
+    pub const NVME: Self = Self {
+        name: "nvme",
+        title: "a consumer's NVMe, without protection against power loss",
+        flush: Duration::from_micros(850),
+        request: Duration::from_micros(10),
+        bytes_per_second: 2_000_000_000,
+        is_rotating: false,
+        unwritten_bytes_max: 2 << 30,
+        sources: &[
+            says(
+                "an fsync after 16 KB takes 0.9 ms on a Samsung 990 Pro, and after 2 MB from 1 ms up",
+                "Callaghan: SSDs, power loss protection and fsync latency",
+                "http://smalldatum.blogspot.com/2026/01/ssds-power-loss-protection-and-fsync.html",
+            ),
+            says(
+                "an fdatasync after 8 KB takes 1.6 ms on a Samsung 990 Pro, an fsync 5.6 ms: a disk \
+                 can be slower than this one",
+                "Poder: Using Postgres pg_test_fsync for testing low latency writes",
+                "https://tanelpoder.com/posts/using-pg-test-fsync-for-testing-low-latency-writes",
+            ),
+            MEMORY,
+        ],
+    };
+
+    /// The flash of a phone of the year 2016.
+    pub const PHONE_2016: Self = Self {
+        name: "phone2016",
+        title: "the flash of a phone of 2016",
+        flush: Duration::from_micros(6_300),
+        request: Duration::from_micros(143),
+        bytes_per_second: 90_000_000,
+        is_rotating: false,
+        unwritten_bytes_max: 200 << 20,
+        sources: &[
+            says(
+                "100,000 inserts, each a transaction of its own, take 2,000 s; a sync takes here \
+                 what makes one of them 20 ms",
+                "Android SQLite insertion optimization",
+                "https://shunix.com/android-sqlite-insertion-optimization/",
+            ),
+            says(
+                "39 inserts a second on a phone as it is sold, 26 ms each",
+                "Jeong and others: I/O Stack Optimization for Smartphones (USENIX ATC 2013)",
+                "https://www.usenix.org/conference/atc13/technical-sessions/presentation/jeong",
+            ),
+            says(
+                "an eMMC 5.0 writes 90 MB/s in order; 7,000 writes a second in any order are \
+                 usual for one",
+                "Samsung first to introduce eMMC 5.1 flash memory",
+                "https://androidvillaz.blogspot.com/2015/02/samsung-first-to-introduces-mmc-51.html",
+            ),
+            MEMORY,
+        ],
+    };
+
+    /// All that have a name.
+    pub const ALL: [Self; 5] = [Self::SDCARD, Self::HDD, Self::EMMC, Self::NVME, Self::PHONE_2016];
+
+    fn transfer(&self, bytes: u64) -> Duration {
+        let nanoseconds =
+            u128::from(bytes) * 1_000_000_000 / u128::from(self.bytes_per_second.max(1));
+        Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or(u64::MAX))
+    }
+
+    /// What it takes to write these blocks, in this order.
+    pub(super) fn cost_of(&self, runs: &[Range<u64>]) -> Cost {
+        let mut cost = Cost::default();
+        let mut before: Option<&Range<u64>> = None;
+        for run in runs {
+            let bytes = (run.end - run.start) * BLOCK_BYTES;
+            cost.time += self.way(before, run) + self.transfer(bytes);
+            cost.requests += 1;
+            cost.bytes += bytes;
+            before = Some(run);
+        }
+        cost
+    }
+
+    /// What it takes to begin a run after another.
+    fn way(&self, before: Option<&Range<u64>>, run: &Range<u64>) -> Duration {
+        match before {
+            Some(before) if self.is_rotating && before.end <= run.start => {
+                self.transfer((run.start - before.end) * BLOCK_BYTES).min(self.request)
+            }
+            _ => self.request,
+        }
+    }
+}
+
+impl FromStr for DiskModel {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        let found = Self::ALL.into_iter().find(|model| model.name == name);
+        found.ok_or_else(|| {
+            let names = Self::ALL.map(|model| model.name).join(", ");
+            Error::usage(format!("no disk of the name {name:?} can be simulated"))
+                .to_do(format!("name one of {names}"))
+        })
+    }
+}
+
+/// In words, with its figures.
+impl fmt::Display for DiskModel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let milliseconds = |time: Duration| time.as_secs_f64() * 1e3;
+        write!(
+            f,
+            "{} ({} ms a sync, {} ms a write, {} MB/s in order)",
+            self.title,
+            milliseconds(self.flush),
+            milliseconds(self.request),
+            self.bytes_per_second / 1_000_000,
+        )
+    }
+}
