@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use leafpress_bench::generate::{self, FileSize, TextFormat};
 use leafpress_bench::options::{AtomicOptions, BenchOptions, Experiment, Size};
 use leafpress_bench::report::ExperimentReport;
-use leafpress_bench::{Error, experiment, rung};
+use leafpress_bench::{Error, experiment, html, rung};
 use serde_json::json;
 
 use crate::exit::Status;
@@ -44,17 +44,24 @@ pub fn run(flags: &BenchFlags) -> Status {
 fn run_experiments(flags: &BenchFlags) -> Status {
     let to_stdout = is_stdout(flags.json.as_deref());
     let json = flags.json.clone().filter(|_| !to_stdout);
-    if let Err(error) = check_report_path(json.as_deref()) {
-        return fail(&error, to_stdout);
+    for (flag, path) in [("--json", &json), ("--html", &flags.html)] {
+        if let Err(error) = check_report_path(flag, path.as_deref()) {
+            return fail(&error, to_stdout);
+        }
     }
     let report = match report(flags, json.clone()) {
         Ok(report) => report,
         Err(error) => return fail(&error, to_stdout),
     };
+    if let Err(error) = flags.html.as_deref().map_or(Ok(()), |path| write_page(&report, path)) {
+        return fail(&error, to_stdout);
+    }
     if to_stdout {
         output::print_json(&report);
     } else {
-        output::print_report(&summary::of_bench(&report, json.as_deref()));
+        let written: Vec<&Path> =
+            [&json, &flags.html].into_iter().flatten().map(PathBuf::as_path).collect();
+        output::print_report(&summary::of_bench(&report, &written));
     }
     let is_whole = report.broken.is_empty() && report.stopped.is_none();
     if is_whole { Status::Done } else { Status::DoneWithProblems }
@@ -72,6 +79,14 @@ fn report(flags: &BenchFlags, json: Option<PathBuf>) -> Result<ExperimentReport,
     let options = bench_options(flags, json);
     let mut shown = BenchProgress::new(progress::is_wanted(false));
     experiment::run(&options, &mut |event| shown.update(&event))
+}
+
+fn write_page(report: &ExperimentReport, path: &Path) -> Result<(), Error> {
+    std::fs::write(path, html::page(report)).map_err(|source| Error::Io {
+        action: "write",
+        path: path.to_owned(),
+        source,
+    })
 }
 
 /// The command that repeats a run: this one without the files that it writes.
@@ -166,8 +181,8 @@ fn is_stdout(json: Option<&Path>) -> bool {
 }
 
 /// An hour of measuring should not end with a report that nobody can write.
-fn check_report_path(json: Option<&Path>) -> Result<(), Error> {
-    let Some(path) = json else { return Ok(()) };
+fn check_report_path(flag: &str, path: Option<&Path>) -> Result<(), Error> {
+    let Some(path) = path else { return Ok(()) };
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let reason = if path.is_dir() {
         "it is a folder"
@@ -176,7 +191,7 @@ fn check_report_path(json: Option<&Path>) -> Result<(), Error> {
     } else {
         return Ok(());
     };
-    Err(Error::Usage(format!("--json {}: {reason}", path.display())))
+    Err(Error::Usage(format!("{flag} {}: {reason}", path.display())))
 }
 
 fn fail(error: &Error, as_json: bool) -> Status {

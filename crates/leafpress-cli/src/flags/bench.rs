@@ -15,7 +15,7 @@ use super::{parse_amount, parse_repeats};
 #[command(subcommand_negates_reqs = true, args_conflicts_with_subcommands = true)]
 #[command(after_help = "\
 Examples:
-  leafpress bench --quick
+  leafpress bench --quick --html report.html
   leafpress bench ladder presort --json report.json
   leafpress bench load presort --large --dir /mnt/disk --json report.json
   leafpress bench load --only csv_vs_sql --bytes 100M --repeats 3
@@ -96,6 +96,10 @@ pub struct BenchFlags {
     /// Write the report as one JSON object to FILE; '-' is stdout, instead of the tables
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub json: Option<PathBuf>,
+
+    /// Draw the report as a page: one file, without network
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub html: Option<PathBuf>,
 
     /// Print and draw what an earlier run wrote with --json, and measure nothing
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with_all = ["experiments", "quick", "large"])]

@@ -52,7 +52,7 @@ const TABLES: [Table; 4] = [
 ];
 
 /// What an experiment found: rungs by what they promise, then the ratios.
-pub fn of_bench(report: &ExperimentReport, written_to: Option<&Path>) -> String {
+pub fn of_bench(report: &ExperimentReport, written_to: &[&Path]) -> String {
     let tables = TABLES.iter().filter_map(|table| {
         let rungs: Vec<&Rung> = report.rungs.iter().filter(|rung| (table.takes)(rung)).collect();
         (!rungs.is_empty()).then(|| table.print(&rungs))
@@ -66,8 +66,8 @@ pub fn of_bench(report: &ExperimentReport, written_to: Option<&Path>) -> String 
     if report.settings.get("quick").and_then(serde_json::Value::as_bool) == Some(true) {
         text += &notes(&["a quick run: its figures mean nothing".to_owned()]);
     }
-    if let Some(path) = written_to {
-        text += &format!("\nreport: {}\n", human::printable(&path.display().to_string()));
+    for path in written_to {
+        text += &format!("report: {}\n", human::printable(&path.display().to_string()));
     }
     text
 }
