@@ -218,7 +218,7 @@ mod tests {
             assert!(rungs(&of_it) <= rungs(&whole.iter().collect::<Vec<_>>()));
         }
         let names: Vec<String> = groups.iter().flat_map(Group::ratio_names).collect();
-        assert!(names.iter().any(|name| name == "cycle64"), "{names:?}");
+        assert!(names.iter().any(|name| name == "cycle64_vs_mutex"), "{names:?}");
         assert!(!names.iter().any(|name| name == "keys_vs_sql"), "{names:?}");
     }
 
