@@ -250,6 +250,7 @@ impl RungKind {
             Self::Ladder(rung) => Some(rung),
             Self::Batches(rung) => Some(rung),
             Self::Cycles(rung) => Some(rung),
+            Self::Queue(QueueRung::Inserts(rung)) => Some(rung),
             _ => None,
         }
     }

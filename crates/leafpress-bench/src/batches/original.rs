@@ -10,6 +10,7 @@
 //! comparison the author later had 1.99 to 3.84 s a batch.
 
 use super::{BatchesRung, Filler, Keys};
+use crate::ladder::compared;
 use crate::report::{About, Original, OriginalFigure, Rung};
 use crate::rung::Described as _;
 
@@ -42,9 +43,6 @@ const FIGURES: [(Keys, Filler, [u32; 10]); 5] = [
         [2649, 5644, 7137, 8352, 9359, 9817, 10490, 11130, 11668, 12586],
     ),
 ];
-
-/// Rungs that differ by less than this many times are not said to come in another order.
-const ORDER_TIMES: f64 = 1.1;
 
 /// What the originals found for the same rows, put in by the same means.
 pub(super) fn figure(keys: Keys, by: Filler) -> Option<OriginalFigure> {
@@ -95,50 +93,34 @@ pub fn about() -> About {
     }
 }
 
-/// Whether these rungs come in the originals' order, and how much slower the last batch is
-/// than the first, here and there; `None` if there are too few to say.
-pub fn order(rungs: &[Rung]) -> Option<String> {
-    let found: Vec<(String, &Rung, [u32; 10])> = FIGURES
-        .iter()
-        .filter_map(|(keys, by, milliseconds)| {
-            let name = BatchesRung { keys: *keys, by: *by, batches: 0, batch_rows: 0 }.name();
-            let rung = rungs.iter().find(|rung| rung.name == name)?;
-            Some((format!("{}, {}", keys.name(), by.label()), rung, *milliseconds))
-        })
-        .collect();
-    if found.len() < 2 {
-        return None;
-    }
-    let mut others = Vec::new();
-    for (index, (quicker, here, _)) in found.iter().enumerate() {
-        for (slower, there, _) in &found[index + 1..] {
-            if here.median_s > there.median_s * ORDER_TIMES {
-                others.push(format!("“{slower}” is quicker here than “{quicker}”"));
-            }
-        }
-    }
-    let mut text = vec![if others.is_empty() {
-        "SQL's rungs come in the original's order.".to_owned()
-    } else {
-        format!(
-            "SQL's rungs come in the original's order, but: {}. There the keys were drawn from a \
-             secure generator and compared as objects within the time, which costs next to \
-             nothing here.",
-            others.join("; ")
-        )
-    }];
-    for (label, rung, milliseconds) in &found {
-        let (Some(first), Some(last)) = (rung.batches_s.first(), rung.batches_s.last()) else {
-            continue;
-        };
-        let here = last / first;
-        let there = f64::from(milliseconds[9]) / f64::from(milliseconds[0]);
-        text.push(format!(
-            "From the first batch to the last, “{label}” takes {here:.1} times as long (there \
-             {there:.1})."
-        ));
-    }
-    Some(text.join(" "))
+/// Whether the rungs come in the originals' order, and if not, why; and how much longer the
+/// last batch takes than the first, here and there.
+pub fn order(rungs: &[Rung]) -> String {
+    let named = |(keys, by, _): &(Keys, Filler, [u32; 10])| {
+        let name = BatchesRung { keys: *keys, by: *by, batches: 0, batch_rows: 0 }.name();
+        let rung = rungs.iter().find(|rung| rung.name == name)?;
+        // A label of one chart is also one of another.
+        Some(Rung { label: format!("{}, {}", keys.name(), by.label()), ..rung.clone() })
+    };
+    let steps: Vec<Rung> = FIGURES.iter().filter_map(named).collect();
+    let order = compared::in_words(&steps.iter().collect::<Vec<_>>(), |_| {
+        "There each key was drawn from a secure generator, and compared as an object, within the \
+         time; here that costs next to nothing."
+            .to_owned()
+    });
+    let growth = steps.iter().filter_map(growth);
+    [order].into_iter().chain(growth).collect::<Vec<_>>().join(" ")
+}
+
+/// How much longer the last batch takes than the first.
+fn growth(rung: &Rung) -> Option<String> {
+    let times = |batches_s: &[f64]| Some(batches_s.last()? / batches_s.first()?);
+    let here = times(&rung.batches_s)?;
+    let there = times(&rung.original.as_ref()?.batches_s)?;
+    Some(format!(
+        "From the first batch to the last, \"{}\" takes {here:.1} times as long (there {there:.1}).",
+        rung.label
+    ))
 }
 
 #[cfg(test)]
@@ -146,10 +128,11 @@ mod tests {
     use super::*;
 
     fn rung(keys: Keys, by: Filler, median_s: f64) -> Rung {
-        let name = BatchesRung { keys, by, batches: 10, batch_rows: 7 }.name();
-        let rung = serde_json::json!({"name": name, "safety": "durable", "median_s": median_s,
-            "runs_s": [median_s], "per_second": 1.0, "batches_s": [1.0, 2.5]});
-        serde_json::from_value(rung).expect("a rung")
+        let rung = BatchesRung { keys, by, batches: 10, batch_rows: 7 };
+        let json = serde_json::json!({"name": rung.name(), "safety": "durable", "chart": "x",
+            "median_s": median_s, "runs_s": [median_s], "per_second": 1.0, "label": rung.label(),
+            "batches_s": [1.0, 2.5], "original": figure(keys, by)});
+        serde_json::from_value(json).expect("a rung")
     }
 
     #[test]
@@ -165,25 +148,24 @@ mod tests {
     }
 
     #[test]
-    fn the_order_says_what_is_quicker_here() {
+    fn the_order_says_what_took_longer_here() {
         let come = Filler::SqlAsTheyCome;
         let mut rungs = vec![
             rung(Keys::Bytes, come, 9.0),
             rung(Keys::Bytes, Filler::SqlSortedByPrefix, 3.0),
             rung(Keys::Uuid4, come, 8.5),
         ];
-        let said = order(&rungs).expect("there are enough");
+        let said = order(&rungs);
         // 8.5 s and 9 s are about the same.
-        assert!(said.starts_with("SQL's rungs come in the original's order. From"), "{said}");
-        assert!(
-            said.contains("“UUIDv4, as they come” takes 2.5 times as long (there 4.8)"),
-            "{said}"
-        );
+        assert!(said.starts_with("The order is the original's as far as"), "{said}");
+        let slows = "\"UUIDv4, as they come\" takes 2.5 times as long (there 4.8)";
+        assert!(said.contains(slows), "{said}");
         rungs[2].median_s = 6.0;
-        let said = order(&rungs).expect("there are enough");
-        let other =
-            "but: “UUIDv4, as they come” is quicker here than “20 random bytes, as they come”.";
+        rungs[2].runs_s = vec![6.0];
+        let said = order(&rungs);
+        let other = "\"20 random bytes, as they come\" took longer than \"UUIDv4, as they come\"";
         assert!(said.contains(other), "{said}");
-        assert_eq!(order(&rungs[..1]), None);
+        rungs.truncate(1);
+        assert!(order(&rungs).starts_with("Too few"));
     }
 }

@@ -3,6 +3,9 @@
 //!
 //! One connection and one thread for SQLite, one or 64 threads for ours. The time runs
 //! from the first row to the last answer; opening and closing are outside of it.
+//!
+//! Where each row is a transaction, a slow disk takes minutes. So no row is begun after
+//! [`InsertsRung::milliseconds_max`], and the report scales the time of those that are in.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -13,11 +16,13 @@ use serde::{Deserialize, Serialize};
 
 use super::jobs::JobNumber;
 use super::ours::{self, QueueClient};
-use super::{CycleRung, Keeper, Part};
-use super::{clients, sql};
+use super::{CycleRung, Keeper, Part, QueueRung, left};
+use super::{about, clients, sql};
+use crate::atomic::{Journal, Synchronous, promise};
+use crate::check::Left;
 use crate::error::{Error, Result};
-use crate::report::Safety;
-use crate::rung::RungResult;
+use crate::report::{OriginalFigure, Safety};
+use crate::rung::{Described, RungResult};
 use crate::usage::Usage;
 
 /// What is set before the first row.
@@ -62,14 +67,22 @@ impl SqlSettings {
         }
     }
 
-    fn safety(self) -> Safety {
+    /// Its name in charts.
+    pub(super) fn label(self) -> &'static str {
         match self {
-            Self::Wal => Safety::Durable,
-            // A power cut may undo the last transaction: the folder of the journal that
-            // was deleted is not synced.
-            Self::Default | Self::TempStore | Self::WalNormal => Safety::Relaxed,
-            Self::Normal => Safety::Rebuildable,
+            Self::Default => "default",
+            Self::TempStore => "temp_store = MEMORY",
+            Self::Normal => "NORMAL",
+            Self::Wal => "WAL",
+            Self::WalNormal => "WAL + NORMAL",
         }
+    }
+
+    /// What holds once they are set. Where the files of sorts are has no part in it.
+    fn safety(self) -> Safety {
+        let journal = if self.is_wal() { Journal::Wal } else { Journal::Delete };
+        let is_normal = matches!(self, Self::Normal | Self::WalNormal);
+        promise::of(journal, if is_normal { Synchronous::Normal } else { Synchronous::Full })
     }
 
     fn is_wal(self) -> bool {
@@ -100,7 +113,21 @@ pub struct InsertsRung {
     pub by: Inserter,
     /// How many.
     pub rows: u64,
+    /// No row is begun after so long where each is a transaction; the rows are then fewer.
+    #[serde(default = "for_ever")]
+    pub milliseconds_max: u64,
 }
+
+/// For whoever asks for a rung without saying how long.
+fn for_ever() -> u64 {
+    u64::from(u32::MAX)
+}
+
+/// Where each row is a transaction, or a call.
+pub(super) const EACH_CHART: &str = "each row its own transaction";
+
+/// Where all rows are one transaction.
+pub(super) const ONCE_CHART: &str = "all rows in one transaction";
 
 impl InsertsRung {
     /// Its name in the report.
@@ -143,9 +170,67 @@ impl InsertsRung {
         if is_wal { "wal" } else { "delete" }
     }
 
+    /// Whether all rows are one transaction.
+    fn is_once(self) -> bool {
+        matches!(self.by, Inserter::SqlOnce(_) | Inserter::PushMany(_))
+    }
+
+    fn time_max(self) -> Duration {
+        Duration::from_millis(self.milliseconds_max)
+    }
+
     /// Whether the rows are the Queue's own jobs.
     pub(super) fn is_queue(self) -> bool {
         matches!(self.by, Inserter::Push(..) | Inserter::PushMany(_))
+    }
+}
+
+impl Described for InsertsRung {
+    fn name(&self) -> String {
+        Self::name(*self)
+    }
+
+    fn label(&self) -> String {
+        let callers = |callers: u32| match callers {
+            1 => "1 caller".to_owned(),
+            callers => format!("{callers} callers"),
+        };
+        // The promise of most; the others say theirs.
+        let promise = |safety: Safety| match safety {
+            Safety::Durable => String::new(),
+            safety => format!("{} ", safety.name()),
+        };
+        match self.by {
+            Inserter::SqlOnce(settings) => format!("{}, one transaction", settings.label()),
+            Inserter::SqlEach(settings) => format!("{}, a transaction each", settings.label()),
+            Inserter::Writer(safety, of) => format!("{}Writer, {}", promise(safety), callers(of)),
+            Inserter::Push(safety, of) => format!("{}Queue, {}", promise(safety), callers(of)),
+            Inserter::PushMany(safety) => format!("{}Queue, push_many", promise(safety)),
+        }
+    }
+
+    fn chart(&self) -> String {
+        if self.is_once() { ONCE_CHART } else { EACH_CHART }.to_owned()
+    }
+
+    fn safety(&self) -> Safety {
+        Self::safety(*self)
+    }
+
+    fn original(&self) -> Option<OriginalFigure> {
+        about::figure_of(self.by)
+    }
+
+    fn room_mb(&self) -> u64 {
+        QueueRung::Inserts(*self).room_mb()
+    }
+
+    fn run(&self, database: &Path) -> Result<RungResult> {
+        run(*self, database)
+    }
+
+    fn left(&self, result: &RungResult, database: &Path) -> Result<Left> {
+        left::by(&QueueRung::Inserts(*self), result, database)
     }
 }
 
@@ -154,9 +239,9 @@ pub(super) fn run(rung: InsertsRung, database: &Path) -> Result<RungResult> {
     match rung.by {
         Inserter::SqlOnce(settings) | Inserter::SqlEach(settings) => {
             let connection = open_sql(settings, database)?;
-            let is_once = matches!(rung.by, Inserter::SqlOnce(_));
-            let insert = || insert_by_sql(&connection, rung.rows, is_once);
-            let result = timed(rung.rows, || insert().map_err(Error::sqlite("insert a row")))?;
+            let insert =
+                || if rung.is_once() { once(&connection, rung) } else { each(&connection, rung) };
+            let result = timed(rung, || insert().map_err(Error::sqlite("insert a row")))?;
             sql::close(connection)?;
             Ok(result)
         }
@@ -171,7 +256,8 @@ pub(super) fn run(rung: InsertsRung, database: &Path) -> Result<RungResult> {
             let opened = ours::open(safety, database, None)?;
             let numbers: Vec<JobNumber> = numbers(rung.rows).collect();
             let mut client = QueueClient::new(opened.queue.clone());
-            let result = timed(rung.rows, || clients::Client::push(&mut client, &numbers))?;
+            let mut push = || clients::Client::push(&mut client, &numbers);
+            let result = timed(rung, || push().map(|()| rung.rows))?;
             drop(client);
             opened.close()?;
             Ok(result)
@@ -183,13 +269,15 @@ fn numbers(rows: u64) -> impl Iterator<Item = JobNumber> {
     (0..rows).map(|n| JobNumber::of(0, n))
 }
 
-fn timed(rows: u64, work: impl FnOnce() -> Result<()>) -> Result<RungResult> {
+/// Times the work, which says how many rows it has put in.
+fn timed(rung: InsertsRung, work: impl FnOnce() -> Result<u64>) -> Result<RungResult> {
     let before = Usage::now();
     let start = Instant::now();
-    work()?;
+    let rows = work()?;
     let wall_s = start.elapsed().as_secs_f64();
     let used = Usage::now().since(before);
-    Ok(RungResult { wall_s, rows, ..RungResult::of(used) })
+    let rows_in_full = (rows < rung.rows).then_some(rung.rows);
+    Ok(RungResult { wall_s, rows, rows_in_full, ..RungResult::of(used) })
 }
 
 fn open_sql(settings: SqlSettings, database: &Path) -> Result<Connection> {
@@ -202,19 +290,28 @@ fn open_sql(settings: SqlSettings, database: &Path) -> Result<Connection> {
     set_up().map_err(Error::sqlite("open the rival's database"))
 }
 
-fn insert_by_sql(connection: &Connection, rows: u64, is_once: bool) -> rusqlite::Result<()> {
-    if is_once {
-        connection.execute_batch("BEGIN")?;
-    }
+/// All rows in one transaction; how many.
+fn once(connection: &Connection, rung: InsertsRung) -> rusqlite::Result<u64> {
+    connection.execute_batch("BEGIN")?;
     let mut push = connection.prepare(sql::PUSH)?;
-    for job in numbers(rows) {
+    for job in numbers(rung.rows) {
         push.execute(rusqlite::params![sql::now_ms(), job.payload()])?;
     }
-    drop(push);
-    if is_once {
-        connection.execute_batch("COMMIT")?;
+    connection.execute_batch("COMMIT")?;
+    Ok(rung.rows)
+}
+
+/// A transaction for each row, until the time is up; how many.
+fn each(connection: &Connection, rung: InsertsRung) -> rusqlite::Result<u64> {
+    let time_is_up = Instant::now() + rung.time_max();
+    let mut push = connection.prepare(sql::PUSH)?;
+    for (done, job) in (0..).zip(numbers(rung.rows)) {
+        if done > 0 && Instant::now() > time_is_up {
+            return Ok(done);
+        }
+        push.execute(rusqlite::params![sql::now_ms(), job.payload()])?;
     }
-    Ok(())
+    Ok(rung.rows)
 }
 
 /// A client that only pushes, by the Writer, into the table that SQL's rungs have.
@@ -278,13 +375,14 @@ fn push_all<C: clients::Client + Send>(
         clients: callers,
         batch: 1,
         jobs: rung.rows,
-        milliseconds_max: u64::from(u32::MAX),
+        milliseconds_max: rung.milliseconds_max,
         sync_delay_us: 0,
     };
     let mut wall = Duration::ZERO;
-    let mut result = timed(rung.rows, || {
-        wall = clients::run(&pushes, clients, super::jobs::Tally::default())?.wall;
-        Ok(())
+    let mut result = timed(*rung, || {
+        let worked = clients::run(&pushes, clients, super::jobs::Tally::default())?;
+        wall = worked.wall;
+        Ok(worked.jobs)
     })?;
     // Without the start of the threads.
     result.wall_s = wall.as_secs_f64();

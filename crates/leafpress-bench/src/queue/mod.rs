@@ -13,11 +13,13 @@
 //! | `claim` | what a claim takes in them |
 //! | `wakeup` | how long a consumer in another process takes to wake up |
 //! | `inserts` | many rows in one transaction, and in as many transactions |
+//! | `about` | the published experiment that `inserts` repeats, and why the order may not be its |
 //! | `left` | that no job was lost, done twice or left out |
 //!
 //! Must never: count a job that was not acknowledged, or time anything before the first
 //! call or after the last answer.
 
+mod about;
 mod claim;
 mod clients;
 mod cycle;
@@ -41,6 +43,7 @@ use crate::group::size_name;
 use crate::report::Safety;
 use crate::rung::RungResult;
 
+pub use self::about::{about as inserts_about, order as inserts_order};
 pub(crate) use self::fill::Filling;
 pub use self::inserts::{Inserter, InsertsRung, SqlSettings};
 

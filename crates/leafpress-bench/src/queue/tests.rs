@@ -119,8 +119,9 @@ fn every_way_of_inserting_leaves_every_row() {
         Inserter::PushMany(Safety::Durable),
     ];
     for by in sql.chain(ours) {
-        let result = run_new(QueueRung::Inserts(InsertsRung { by, rows: 20 }));
-        assert_eq!(result.rows, 20, "{by:?}");
+        let rung = InsertsRung { by, rows: 20, milliseconds_max: 60_000 };
+        let result = run_new(QueueRung::Inserts(rung));
+        assert_eq!((result.rows, result.rows_in_full), (20, None), "{by:?}");
     }
 }
 
@@ -198,8 +199,82 @@ fn names_say_who_and_what() {
     let rung = WakeupRung { by: Waking::Waits, jobs: 3 };
     assert_eq!(QueueRung::Wakeup(rung).name(), "wake-up, leafpress, waiting");
     let by = Inserter::SqlEach(SqlSettings::WalNormal);
-    let name = QueueRung::Inserts(InsertsRung { by, rows: 3 }).name();
+    let name = QueueRung::Inserts(InsertsRung { by, rows: 3, milliseconds_max: 9 }).name();
     assert_eq!(name, "inserts, SQL, wal normal, transactions");
+}
+
+#[test]
+fn where_time_is_up_the_rows_that_are_in_are_counted_and_scaled() {
+    let each = [
+        Inserter::SqlEach(SqlSettings::Default),
+        Inserter::Writer(Safety::Durable, 2),
+        Inserter::Push(Safety::Durable, 1),
+    ];
+    for by in each {
+        // Nobody commits twenty million rows a second.
+        let rung = InsertsRung { by, rows: 100_000, milliseconds_max: 5 };
+        let result = run_new(QueueRung::Inserts(rung));
+        assert!(result.rows < 100_000, "{by:?}: {}", result.rows);
+        assert_eq!(result.rows_in_full, Some(100_000), "{by:?}");
+        let (rows, wall_s) = (result.rows, result.wall_s);
+        if rows > 0 {
+            let scaled = result.scaled();
+            assert_eq!((scaled.rows, scaled.sample_rows), (100_000, Some(rows)), "{by:?}");
+            assert!(scaled.wall_s > wall_s, "{by:?}");
+        }
+    }
+    let once =
+        InsertsRung { by: Inserter::SqlOnce(SqlSettings::Wal), rows: 500, milliseconds_max: 0 };
+    assert_eq!(run_new(QueueRung::Inserts(once)).rows, 500, "one transaction is whole");
+}
+
+#[test]
+fn inserts_are_in_two_charts_and_ours_is_the_last_of_each() {
+    let options = crate::options::BenchOptions::default();
+    let groups = super::plan::inserts_groups(&options);
+    let kinds = &groups[0].kinds;
+    for (chart, first, last, count) in [
+        (super::inserts::EACH_CHART, "default, a transaction each", "Writer, 64 callers", 13),
+        (super::inserts::ONCE_CHART, "default, one transaction", "Queue, push_many", 6),
+    ] {
+        let labels: Vec<String> =
+            kinds.iter().filter(|it| it.chart() == chart).map(RungKind::label).collect();
+        assert_eq!(labels.len(), count, "{labels:?}");
+        assert_eq!(labels[0], first);
+        assert_eq!(labels[count - 1], last);
+        let distinct: std::collections::BTreeSet<&String> = labels.iter().collect();
+        assert_eq!(distinct.len(), count, "{labels:?}");
+    }
+    let ratios: Vec<&str> = groups[0].ratios.iter().map(|it| it.name.as_str()).collect();
+    for name in ["queue_inserts_vs_equal", "queue_inserts_vs_default"] {
+        assert!(ratios.contains(&name), "{ratios:?}");
+    }
+    for ratio in groups[0].ratios.iter().filter(|it| it.name.ends_with("_vs_equal")) {
+        assert!(ratio.rivals.iter().all(|rival| kinds[*rival].safety().keeps_all()), "{ratio:?}");
+    }
+}
+
+#[test]
+fn the_originals_figures_stand_beside_their_rungs() {
+    let options = crate::options::BenchOptions::default();
+    let groups = super::plan::inserts_groups(&options);
+    let figures = groups[0].kinds.iter().filter_map(|kind| kind.described()?.original());
+    let mut seconds: Vec<f64> = figures.filter_map(|figure| figure.seconds).collect();
+    seconds.sort_by(f64::total_cmp);
+    assert_eq!(seconds, [0.0875, 0.3, 0.622, 53.0, 63.0]);
+    let about = super::inserts_about();
+    assert_eq!(about.name, "queue-inserts");
+    assert_eq!(about.original.map(|it| it.figures.len()), Some(5));
+    assert!(super::inserts_order(&[]).starts_with("Too few"));
+    assert_eq!(
+        SqlSettings::ALL.map(|it| InsertsRung {
+            by: Inserter::SqlEach(it),
+            rows: 1,
+            milliseconds_max: 1,
+        }
+        .safety()),
+        [Safety::Relaxed, Safety::Relaxed, Safety::Rebuildable, Safety::Durable, Safety::Relaxed,]
+    );
 }
 
 /// `rivals/bench_queue.py` sends this.
