@@ -19,6 +19,8 @@ use crate::human;
 pub const STRONG: Style = Style::new().bold();
 /// What explains the rest.
 pub const FAINT: Style = Style::new().dimmed();
+/// What is ours among others'.
+pub const OURS: Style = AnsiColor::Green.on_default();
 const GOOD: Style = AnsiColor::Green.on_default().bold();
 const WARNING: Style = AnsiColor::Yellow.on_default().bold();
 const ERROR: Style = AnsiColor::Red.on_default().bold();
