@@ -101,7 +101,6 @@ fn row(rung: &Rung, figure: Figure, scale: &Scale, has_originals: bool) -> Marku
             (draw::name(rung))
             svg .track width="100%" height=(height) role="img" tabindex="0" {
                 title { (title(rung, figure)) }
-                rect .target width="100%" height=(height) {}
                 rect .bar x="0" y="7" width=(percent(end)) height="15" {}
                 @if let Some((low, high)) = range { (whisker(low, high)) }
                 svg x=(percent(text_at)) y="14.5" {

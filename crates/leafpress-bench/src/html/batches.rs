@@ -29,8 +29,12 @@ struct Line {
 }
 
 /// The chart of these rungs and of their original, where there are batches.
-pub(super) fn of(rungs: &[&Rung], original: Option<&Original>) -> Option<Markup> {
-    let lines = lines(rungs, original);
+pub(super) fn of(
+    rungs: &[&Rung],
+    original: Option<&Original>,
+    points_max: usize,
+) -> Option<Markup> {
+    let lines = lines(rungs, original, points_max.min(POINTS_MAX));
     let batches =
         lines.iter().filter_map(|line| line.points.last()).map(|(batch, _)| *batch).max()?;
     let values: Vec<f64> =
@@ -66,7 +70,7 @@ pub(super) fn of(rungs: &[&Rung], original: Option<&Original>) -> Option<Markup>
     })
 }
 
-fn lines(rungs: &[&Rung], original: Option<&Original>) -> Vec<Line> {
+fn lines(rungs: &[&Rung], original: Option<&Original>, points_max: usize) -> Vec<Line> {
     let mut kinds = 0..;
     let mut lines: Vec<Line> = Vec::new();
     for rung in rungs.iter().filter(|rung| !rung.batches_s.is_empty()) {
@@ -76,7 +80,7 @@ fn lines(rungs: &[&Rung], original: Option<&Original>) -> Vec<Line> {
             format!("line kind{}", kinds.next().unwrap_or(0) % KINDS)
         };
         let class = if rung.safety.can_corrupt() { format!("{class} risky") } else { class };
-        let points = points(&rung.batches_s);
+        let points = points(&rung.batches_s, points_max);
         let loses = Some(story::loses(rung));
         lines.push(Line { label: story::label_of(rung), points, class, loses });
     }
@@ -87,7 +91,7 @@ fn lines(rungs: &[&Rung], original: Option<&Original>) -> Vec<Line> {
     for figure in figures.filter(|figure| !figure.batches_s.is_empty()) {
         lines.push(Line {
             label: format!("original: {}", story::shortened(&figure.label)),
-            points: points(&figure.batches_s),
+            points: points(&figure.batches_s, points_max),
             class: "line found".to_owned(),
             loses: None,
         });
@@ -95,8 +99,8 @@ fn lines(rungs: &[&Rung], original: Option<&Original>) -> Vec<Line> {
     lines
 }
 
-fn points(batches_s: &[f64]) -> Vec<(usize, f64)> {
-    let step = batches_s.len().div_ceil(POINTS_MAX).max(1);
+fn points(batches_s: &[f64], points_max: usize) -> Vec<(usize, f64)> {
+    let step = batches_s.len().div_ceil(points_max).max(1);
     let last = batches_s.len().saturating_sub(1);
     let numbered = batches_s.iter().enumerate();
     numbered
@@ -144,10 +148,9 @@ fn drawn(line: &Line, batches: usize, scale: &Scale) -> Markup {
                 path .stroke d=(path) vector-effect="non-scaling-stroke" {}
             }
             @for (batch, seconds) in &line.points {
-                circle .mark cx=(percent(across(*batch, batches))) cy=(pixels(down(*seconds, scale)))
-                    r="3" {
+                circle .mark cx=(percent(across(*batch, batches))) cy=(pixels(down(*seconds, scale))) {
                     title {
-                        (line.label) ": " (draw::time(*seconds)) "\nbatch " (batch) " of " (batches)
+                        (cut(&line.label)) ": " (draw::time(*seconds)) "\nbatch " (batch) " of " (batches)
                     }
                 }
             }
@@ -227,7 +230,7 @@ mod tests {
 
     #[test]
     fn long_lines_are_thinned_and_keep_their_ends() {
-        let points = points(&vec![1.0; 1000]);
+        let points = points(&vec![1.0; 1000], POINTS_MAX);
         assert!(points.len() <= POINTS_MAX + 1);
         assert_eq!(points.first(), Some(&(1, 1.0)));
         assert_eq!(points.last(), Some(&(1000, 1.0)));

@@ -28,7 +28,7 @@ struct Part {
 
 /// The panels of these rungs, where they have a course; the first of a section are
 /// explained.
-pub(super) fn of(rungs: &[&Rung], is_first: bool) -> Option<Markup> {
+pub(super) fn of(rungs: &[&Rung], points_max: usize, is_first: bool) -> Option<Markup> {
     let with_course: Vec<(&Rung, &Course)> = rungs
         .iter()
         .filter_map(|rung| rung.series.as_ref().map(|series| (*rung, series)))
@@ -46,7 +46,7 @@ pub(super) fn of(rungs: &[&Rung], is_first: bool) -> Option<Markup> {
     Some(html! {
         p .how { (how(&scale, is_first)) }
         div .panels {
-            @for (rung, series) in with_course { (panel(rung, series, &scale)) }
+            @for (rung, series) in with_course { (panel(rung, series, &scale, points_max)) }
         }
     })
 }
@@ -73,8 +73,8 @@ fn swatch(class: &str) -> Markup {
     }
 }
 
-fn panel(rung: &Rung, series: &Course, scale: &Scale) -> Markup {
-    let fine = parts(series, POINTS_MAX);
+fn panel(rung: &Rung, series: &Course, scale: &Scale, points_max: usize) -> Markup {
+    let fine = parts(series, POINTS_MAX.min(points_max));
     let slots = series.max_us.len();
     let all_s = series.slot_ms * slots as f64 / 1e3;
     html! {
@@ -91,7 +91,9 @@ fn panel(rung: &Rung, series: &Course, scale: &Scale) -> Markup {
                         path .p50 d=(path(&fine, scale, |part| part.p50_us))
                             vector-effect="non-scaling-stroke" {}
                     }
-                    @for part in parts(series, MARKS_MAX) { (mark(&part, all_s, scale)) }
+                    @for part in parts(series, MARKS_MAX.min(points_max)) {
+                        @if let Some(mark) = mark(&part, all_s, scale) { (mark) }
+                    }
                     g .across aria-hidden="true" {
                         text x="0" y=(pixels(HEIGHT + 15.0)) { "0" }
                         text x="100%" y=(pixels(HEIGHT + 15.0)) text-anchor="end" {
@@ -138,8 +140,8 @@ fn path(parts: &[Part], scale: &Scale, figure: impl Fn(&Part) -> Option<f64>) ->
             is_begun = false;
             continue;
         };
-        let x = pixels(f64::midpoint(part.from, part.to) * 1000.0);
-        let y = pixels(HEIGHT * (1.0 - scale.at(us / 1e6) / 100.0));
+        let x = pixels((f64::midpoint(part.from, part.to) * 1000.0).round());
+        let y = pixels((HEIGHT * (1.0 - scale.at(us / 1e6) / 100.0)).round());
         path.extend([if is_begun { "L" } else { "M" }, &x, " ", &y]);
         if !is_begun {
             // A point alone is seen as well.
@@ -150,20 +152,21 @@ fn path(parts: &[Part], scale: &Scale, figure: impl Fn(&Part) -> Option<f64>) ->
     path
 }
 
-fn mark(part: &Part, all_s: f64, scale: &Scale) -> Markup {
-    let time = |us: Option<f64>| us.map_or("none".to_owned(), |us| draw::time(us / 1e6));
-    let y = HEIGHT * (1.0 - scale.at(part.max_us.unwrap_or(0.0) / 1e6) / 100.0);
-    html! {
-        circle .mark .hidden cx=(percent(f64::midpoint(part.from, part.to) * 100.0)) cy=(pixels(y)) r="3" {
+/// A place to point at; none where nothing happened.
+fn mark(part: &Part, all_s: f64, scale: &Scale) -> Option<Markup> {
+    let max_us = part.max_us?;
+    let x = percent(f64::midpoint(part.from, part.to) * 100.0);
+    let y = pixels(HEIGHT * (1.0 - scale.at(max_us / 1e6) / 100.0));
+    let time = |us: f64| draw::time(us / 1e6);
+    Some(html! {
+        circle .mark cx=(x) cy=(y) {
             title {
-                "At " (draw::time(part.from * all_s)) ": slowest " (time(part.max_us))
-                "\nhalf within " (time(part.p50_us))
-                @if let Some(megabytes) = part.wal_mb {
-                    "\nwrite-ahead log " (format!("{megabytes:.1}")) " MB"
-                }
+                "At " (draw::time(part.from * all_s)) ": slowest " (time(max_us))
+                @if let Some(half) = part.p50_us { "\nhalf within " (time(half)) }
+                @if let Some(megabytes) = part.wal_mb { "\nWAL " (draw::megabytes(megabytes)) }
             }
         }
-    }
+    })
 }
 
 #[cfg(test)]

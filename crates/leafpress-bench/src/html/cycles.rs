@@ -26,7 +26,7 @@ struct Dot {
 }
 
 /// The panels of these rungs, where there are cycles.
-pub(super) fn of(rungs: &[&Rung]) -> Option<Markup> {
+pub(super) fn of(rungs: &[&Rung], points_max: usize) -> Option<Markup> {
     let with_cycles: Vec<&Rung> =
         rungs.iter().copied().filter(|rung| !rung.cycles_us.is_empty()).collect();
     if with_cycles.is_empty() {
@@ -51,13 +51,13 @@ pub(super) fn of(rungs: &[&Rung]) -> Option<Markup> {
             }
         }
         div .panels {
-            @for rung in with_cycles { (panel(rung, &scale)) }
+            @for rung in with_cycles { (panel(rung, &scale, points_max.min(DOTS_MAX))) }
         }
     })
 }
 
-fn panel(rung: &Rung, scale: &Scale) -> Markup {
-    let dots = dots(rung);
+fn panel(rung: &Rung, scale: &Scale, dots_max: usize) -> Markup {
+    let dots = dots(rung, dots_max);
     let cycles = rung.cycles_us.len();
     let spike = dots.iter().filter(|dot| dot.is_checkpoint).max_by(|a, b| a.us.total_cmp(&b.us));
     html! {
@@ -81,8 +81,8 @@ fn panel(rung: &Rung, scale: &Scale) -> Markup {
 }
 
 /// The cycles, of very many the slowest of each stretch and every checkpoint.
-fn dots(rung: &Rung) -> Vec<Dot> {
-    let stretch = rung.cycles_us.len().div_ceil(DOTS_MAX).max(1);
+fn dots(rung: &Rung, dots_max: usize) -> Vec<Dot> {
+    let stretch = rung.cycles_us.len().div_ceil(dots_max).max(1);
     let dot = |cycle: usize, us: f64| {
         let is_checkpoint = rung.checkpoints.contains(&cycle);
         Dot { cycle, us: if us.is_finite() { us } else { 0.0 }, is_checkpoint }
@@ -119,7 +119,7 @@ fn mark(dot: Dot, cycles: usize, scale: &Scale) -> Markup {
                 path .spike d="M0-5.5L5 4L-5 4Z" {}
             }
         } @else {
-            circle .mark cx=(x) cy=(y) r="2.5" { title { "Cycle " (dot.cycle + 1) ": " (words) } }
+            circle .mark cx=(x) cy=(y) { title { "Cycle " (dot.cycle + 1) ": " (words) } }
         }
     }
 }
@@ -169,7 +169,7 @@ mod tests {
         let mut cycles_us = vec![10.0; 10_000];
         cycles_us[4_321] = 900.0;
         cycles_us[7_000] = 20.0;
-        let dots = dots(&rung(cycles_us, vec![7_000]));
+        let dots = dots(&rung(cycles_us, vec![7_000]), DOTS_MAX);
         assert!(dots.len() <= DOTS_MAX);
         let has = |cycle| dots.iter().any(|dot| dot.cycle == cycle);
         assert!(has(4_321) && has(7_000));

@@ -21,6 +21,13 @@ pub(super) fn in_words(figure: Figure, value: f64) -> String {
     figure.in_words(value).replace(' ', "\u{a0}")
 }
 
+/// Megabytes as exact as it matters.
+pub(super) fn megabytes(megabytes: f64) -> String {
+    let usable = if megabytes.is_finite() { megabytes.clamp(0.0, 1e12) } else { 0.0 };
+    let decimals = usize::from(usable < 10.0);
+    format!("{usable:.decimals$}\u{a0}MB")
+}
+
 /// "37.25%", short where it can be.
 pub(super) fn percent(place: f64) -> String {
     let text = format!("{place:.2}");
@@ -38,7 +45,7 @@ pub(super) fn pixels(number: f64) -> String {
     text.strip_suffix(".0").map_or(text.clone(), str::to_owned)
 }
 
-/// The hatching of what can corrupt, once for all charts.
+/// The hatching of what can corrupt and the signs of what may be lost, once for all charts.
 pub(super) fn patterns() -> Markup {
     html! {
         svg .patterns width="0" height="0" aria-hidden="true" {
@@ -46,8 +53,14 @@ pub(super) fn patterns() -> Markup {
                 pattern #hatch width="6" height="6" patternUnits="userSpaceOnUse"
                     patternTransform="rotate(45)" {
                     rect .ground width="6" height="6" {}
-                    rect .stroke width="2.6" height="6" {}
+                    rect .stripe width="2.6" height="6" {}
                 }
+                g #loses-nothing { circle .full cx="5" cy="5" r="4" {} }
+                g #loses-last {
+                    circle cx="5" cy="5" r="3.4" {}
+                    path .full d="M5 1.6A3.4 3.4 0 0 0 5 8.4Z" {}
+                }
+                path #loses-all d="M2 2L8 8M8 2L2 8" {}
             }
         }
     }
@@ -91,8 +104,8 @@ pub(super) fn levels(scale: &Scale, height: f64) -> Markup {
         g .levels aria-hidden="true" {
             @for tick in scale.ticks() {
                 @let y = pixels(height * (1.0 - tick.at / 100.0));
-                line x1="0" x2="100%" y1=(y) y2=(y) {}
-                text x="0" dx="-7" y=(y) dy="4" text-anchor="end" { (tick.text) }
+                line x2="100%" y1=(y) y2=(y) {}
+                text x="-7" y=(y) dy="4" { (tick.text) }
             }
         }
     }
@@ -123,19 +136,15 @@ pub(super) fn name(rung: &Rung) -> Markup {
     }
 }
 
-/// A full circle loses nothing, a half one the last moments, a crossed one everything.
+/// A full circle loses nothing, a half one the last moments, a cross everything.
 fn safety_sign(safety: Safety) -> Markup {
+    let sign = match safety {
+        _ if safety.can_corrupt() => "#loses-all",
+        _ if safety.keeps_all() => "#loses-nothing",
+        _ => "#loses-last",
+    };
     html! {
-        svg .sign width="10" height="10" viewBox="0 0 10 10" aria-hidden="true" {
-            @if safety.can_corrupt() {
-                path d="M2 2L8 8M8 2L2 8" {}
-            } @else if safety.keeps_all() {
-                circle .full cx="5" cy="5" r="4" {}
-            } @else {
-                circle cx="5" cy="5" r="3.4" {}
-                path .full d="M5 1.6A3.4 3.4 0 0 0 5 8.4Z" {}
-            }
-        }
+        svg .sign width="10" height="10" aria-hidden="true" { use href=(sign) {} }
     }
 }
 
@@ -154,7 +163,16 @@ pub(super) fn apart_heading(rungs: &[&Rung]) -> Markup {
     let mut words: Vec<String> = rungs.iter().map(|rung| story::loses(rung)).collect();
     words.dedup();
     html! {
-        p .apart { strong { "Not to be compared with the others. " } "Each " (words.join("; ")) "." }
+        p .apart { strong { "Drawn apart: " } "each " (words.join("; ")) "." }
+    }
+}
+
+/// A sentence of the report's, in which `this` is code.
+pub(super) fn prose(text: &str) -> Markup {
+    html! {
+        @for (index, part) in text.split('`').enumerate() {
+            @if index % 2 == 1 { code { (part) } } @else { (part) }
+        }
     }
 }
 

@@ -100,9 +100,10 @@ fn marks(report: &ExperimentReport) -> Markup {
         @if let Some(simulated) = &report.simulated {
             div .mark-loud role="note" {
                 strong { "A simulated disk." }
-                " " (simulated.what) " was played on the disk above. "
-                (simulated.figures)
-                @if !simulated.source.is_empty() { " Source: " (link(&simulated.source, &simulated.source)) "." }
+                " " (sentence(&simulated.what)) " was played on the disk above."
+                @if !simulated.figures.is_empty() {
+                    " " (sentence(&simulated.figures)) (full_stop(&simulated.figures))
+                }
             }
         }
         @if let Some(stopped) = &report.stopped {
@@ -145,8 +146,8 @@ fn lead(advice: &Advice, story: &Story<'_>) -> Markup {
         article .lead {
             (times(advice))
             div {
-                h2 .headline { (advice.headline) }
-                p { (advice.text) " " (more(advice, story)) }
+                h2 .headline { (draw::prose(&advice.headline)) }
+                p { (draw::prose(&advice.text)) " " (more(advice, story)) }
             }
         }
     }
@@ -156,8 +157,8 @@ fn other(advice: &Advice, story: &Story<'_>) -> Markup {
     html! {
         article .other {
             (times(advice))
-            h3 .headline { (advice.headline) }
-            p { (advice.text) " " (more(advice, story)) }
+            h3 .headline { (draw::prose(&advice.headline)) }
+            p { (draw::prose(&advice.text)) " " (more(advice, story)) }
         }
     }
 }
@@ -233,10 +234,10 @@ fn trust(report: &ExperimentReport) -> Markup {
     html! {
         section .trust aria-label="How far to trust it" {
             @if let Some(noise) = &report.noise {
-                p { strong { "How far to trust it. " } (story::capitalised(&noise.in_words)) (full_stop(&noise.in_words)) }
+                p { strong { "How far to trust it. " } (sentence(&noise.in_words)) (full_stop(&noise.in_words)) }
             }
             @for warning in &warnings {
-                p .warning { strong { "About this disk. " } (story::capitalised(warning)) (full_stop(warning)) }
+                p .warning { strong { "About this disk. " } (sentence(warning)) (full_stop(warning)) }
             }
             @if let Some(profile) = profile {
                 details {
@@ -246,6 +247,13 @@ fn trust(report: &ExperimentReport) -> Markup {
             }
         }
     }
+}
+
+/// With a large letter at its begin; unlike a name it is never cut.
+fn sentence(text: &str) -> String {
+    let mut chars = text.chars();
+    let first: String = chars.next().into_iter().flat_map(char::to_uppercase).collect();
+    format!("{first}{}", chars.as_str())
 }
 
 fn full_stop(text: &str) -> &'static str {

@@ -66,7 +66,7 @@ pub fn page(report: &ExperimentReport) -> String {
                 main {
                     (head::of(report, &story))
                     @for section in &story.sections {
-                        (section::of(section))
+                        (section::of(section, story.points_max, report.simulated.is_some()))
                     }
                     (method::of(report))
                 }

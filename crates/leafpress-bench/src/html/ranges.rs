@@ -84,7 +84,7 @@ fn sign(mark: &Markup) -> Markup {
 fn row(line: &Line<'_>, scale: &Scale) -> Markup {
     let latency = &line.latency;
     let at = |us: f64| percent(scale.at(us / 1e6));
-    let (p50, max) = (at(latency.p50), at(latency.max));
+    let (p50, p999, max) = (at(latency.p50), at(latency.p999), at(latency.max));
     html! {
         div class={ "row range " (draw::kind(line.rung)) } {
             div .names {
@@ -93,20 +93,17 @@ fn row(line: &Line<'_>, scale: &Scale) -> Markup {
             }
             svg .track width="100%" height="30" role="img" tabindex="0" {
                 title { (title(line)) }
-                rect .target width="100%" height="30" {}
                 line .span x1=(p50) x2=(max) y1="15" y2="15" {}
-                (mark(&max, &html! { path .max d="M-3.5-4.5L3.5 0L-3.5 4.5Z" {} }))
-                (mark(&at(latency.p999), &html! { line .p999 y1="-6" y2="6" {} }))
-                (mark(&at(latency.p99), &html! { circle .p99 r="3.8" {} }))
-                (mark(&p50, &html! { circle .p50 r="5" {} }))
-                svg x=(max) y="15" { text .value x="8" dy=".35em" { (draw::time(latency.max / 1e6)) } }
+                svg x=(max) y="15" {
+                    path .max d="M-3.5-4.5L3.5 0L-3.5 4.5Z" {}
+                    text .value x="8" dy=".35em" { (draw::time(latency.max / 1e6)) }
+                }
+                line .p999 x1=(p999) x2=(p999) y1="9" y2="21" {}
+                circle .p99 cx=(at(latency.p99)) cy="15" r="3.8" {}
+                circle .p50 cx=(p50) cy="15" r="5" {}
             }
         }
     }
-}
-
-fn mark(at: &str, mark: &Markup) -> Markup {
-    html! { svg x=(at) y="15" { (mark) } }
 }
 
 fn title(line: &Line<'_>) -> String {
@@ -120,7 +117,7 @@ fn title(line: &Line<'_>) -> String {
         format!("the slowest {}", time(latency.max)),
     ];
     if let Some(megabytes) = line.rung.wal_mb_max {
-        lines.push(format!("write-ahead log at most {megabytes:.1} MB"));
+        lines.push(format!("write-ahead log at most {}", draw::megabytes(megabytes)));
     }
     lines.push(story::loses(line.rung));
     lines.join("\n")

@@ -54,13 +54,14 @@
   // Bars and ranges: the whole row answers.
   for (const track of document.querySelectorAll(".track")) {
     take(track);
+    const row = track.closest(".row");
     const at = (event) => {
       const { top, bottom } = track.getBoundingClientRect();
       show(track, { x: event.clientX, top, bottom });
     };
-    track.addEventListener("pointermove", at);
-    track.addEventListener("pointerdown", at);
-    track.addEventListener("pointerleave", (event) => event.pointerType === "mouse" && hide());
+    row.addEventListener("pointermove", at);
+    row.addEventListener("pointerdown", at);
+    row.addEventListener("pointerleave", (event) => event.pointerType === "mouse" && hide());
     track.addEventListener("focus", () => track.matches(":focus-visible") && show(track));
     track.addEventListener("blur", hide);
   }
@@ -105,7 +106,7 @@
   document.addEventListener("keydown", (event) => event.key === "Escape" && hide());
   document.addEventListener("scroll", hide, { passive: true });
   document.addEventListener("pointerdown", (event) => {
-    if (!event.target.closest(".track, [data-marks]")) hide();
+    if (!event.target.closest(".row, [data-marks]")) hide();
   });
 
   // On paper nothing can be unfolded.

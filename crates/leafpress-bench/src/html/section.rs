@@ -14,23 +14,24 @@ use crate::report::{About, Original};
 const COURSES_SHOWN_MAX: usize = 4;
 
 /// The experiment's part of the page.
-pub(super) fn of(section: &Section<'_>) -> Markup {
+pub(super) fn of(section: &Section<'_>, points_max: usize, is_simulated: bool) -> Markup {
     let about = section.about;
     html! {
         section .experiment id=(section.id()) {
             h2 { (section.title) }
+            @if is_simulated { p .simulated { "on a simulated disk" } }
             @if let Some(about) = about {
                 @if !about.question.is_empty() { p .question { (about.question) } }
             }
             @if section.charts.is_empty() { p { "Nothing of it was measured." } }
-            @for (index, chart) in section.charts.iter().enumerate() { (figure(section, chart, index == 0)) }
+            @for (index, chart) in section.charts.iter().enumerate() { (figure(section, chart, points_max, index == 0)) }
             @if let Some(about) = about { (beside(about)) }
             @if !section.charts.is_empty() { (table::of(&section.charts)) }
         }
     }
 }
 
-fn figure(section: &Section<'_>, chart: &Chart<'_>, is_first: bool) -> Markup {
+fn figure(section: &Section<'_>, chart: &Chart<'_>, points_max: usize, is_first: bool) -> Markup {
     let original = section.about.and_then(|about| about.original.as_ref());
     let latencies = ranges::of(&chart.rungs, is_first);
     // Where the chart is about latencies, rows a second are not what was asked.
@@ -43,9 +44,9 @@ fn figure(section: &Section<'_>, chart: &Chart<'_>, is_first: bool) -> Markup {
             }
             @if !is_of_latencies || latencies.is_none() { (bars::of(chart, chart.figure)) }
             @if let Some(latencies) = latencies { (latencies) }
-            @if let Some(lines) = batches::of(&chart.rungs, original) { (lines) }
-            @if let Some(dots) = cycles::of(&chart.rungs) { (dots) }
-            @if let Some(courses_drawn) = course::of(&chart.rungs, is_first) {
+            @if let Some(lines) = batches::of(&chart.rungs, original, points_max) { (lines) }
+            @if let Some(dots) = cycles::of(&chart.rungs, points_max) { (dots) }
+            @if let Some(courses_drawn) = course::of(&chart.rungs, points_max, is_first) {
                 @if courses <= COURSES_SHOWN_MAX { (courses_drawn) }
                 @else {
                     details .courses {
@@ -65,7 +66,7 @@ fn beside(about: &About) -> Markup {
             aside .beside-it {
                 @if let Some(original) = &about.original { (found(original)) }
                 @if let Some(order) = &about.order {
-                    div { h3 { "The same order?" } p { (order) } }
+                    div { h3 { "The same order?" } p { (draw::prose(order)) } }
                 }
             }
         }

@@ -9,12 +9,18 @@ use crate::charts::{self, Chart};
 use crate::report::{About, ExperimentReport, Rung};
 
 /// Longer names are cut: a page is no place for a megabyte of name.
-const NAME_CHARS_MAX: usize = 160;
+const NAME_CHARS_MAX: usize = 90;
+/// So many points are drawn on the whole page, about 100 bytes each; shared by all lines.
+const POINTS_OF_PAGE: usize = 6_000;
+/// A line has at least so many of them, so that its shape is seen.
+const POINTS_MIN: usize = 6;
 
 /// The report, sorted for the page.
 pub(super) struct Story<'r> {
     /// The page's heading.
     pub title: String,
+    /// How many points each line and each panel may have.
+    pub points_max: usize,
     /// One for each experiment, in the report's order.
     pub sections: Vec<Section<'r>>,
 }
@@ -52,8 +58,18 @@ impl<'r> Story<'r> {
             [only] => only.title.clone(),
             _ => "What SQLite can do on this disk".to_owned(),
         };
-        Self { title, sections }
+        Self { title, points_max: points_max(report), sections }
     }
+}
+
+/// The page's points in equal shares for all that is drawn of points.
+fn points_max(report: &ExperimentReport) -> usize {
+    let drawn = report.rungs.iter().map(|rung| {
+        let of_rung =
+            [!rung.batches_s.is_empty(), !rung.cycles_us.is_empty(), rung.series.is_some()];
+        of_rung.into_iter().filter(|is_drawn| *is_drawn).count()
+    });
+    (POINTS_OF_PAGE / drawn.sum::<usize>().max(1)).max(POINTS_MIN)
 }
 
 impl<'r> Section<'r> {

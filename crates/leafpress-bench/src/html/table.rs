@@ -29,8 +29,8 @@ const COLUMNS: [Column; 14] = [
     Column { heading: "last batch", cell: |rung| rung.batches_s.last().copied().map(draw::time) },
     Column { heading: "outside", cell: |rung| rung.outside_s.map(draw::time) },
     Column { heading: "CPU", cell: |rung| rung.cpu_s.map(draw::time) },
-    Column { heading: "memory", cell: |rung| rung.peak_mb.map(megabytes) },
-    Column { heading: "WAL at most", cell: |rung| rung.wal_mb_max.map(megabytes) },
+    Column { heading: "memory", cell: |rung| rung.peak_mb.map(draw::megabytes) },
+    Column { heading: "WAL at most", cell: |rung| rung.wal_mb_max.map(draw::megabytes) },
 ];
 
 /// The tables of these charts, folded away until they are wanted.
@@ -92,9 +92,4 @@ fn range(rung: &Rung) -> Option<String> {
 
 fn latency(rung: &Rung, figure: fn(&Latency) -> f64) -> Option<String> {
     rung.latency_us.as_ref().map(|latency| draw::time(figure(latency) / 1e6))
-}
-
-fn megabytes(megabytes: f64) -> String {
-    let decimals = usize::from(megabytes < 10.0);
-    format!("{:.decimals$} MB", megabytes.clamp(0.0, 1e12))
 }
