@@ -31,6 +31,7 @@ use crate::pace::Pace;
 use crate::plan::plan;
 use crate::report::{About, ExperimentReport, REPORT_VERSION};
 use crate::rung::{Runner, run_in_child};
+use crate::simulated::Playing;
 use crate::{advice, machine, settings};
 
 /// Runs the experiments, each rung in a process of its own: this executable must
@@ -54,6 +55,7 @@ fn run_with(
     progress: &mut dyn FnMut(ProgressEvent<'_>),
 ) -> Result<ExperimentReport> {
     let options = options.effective();
+    let mut playing = Playing::of(&options)?;
     let mut groups = plan(&options)?;
     check_room(&options, &groups)?;
     let processors = Processors::now();
@@ -63,7 +65,7 @@ fn run_with(
         .map_err(Error::io("make a temporary folder in", &options.dir))?;
     let csv = CsvInput::make(&options, &groups, folder.path(), progress)?;
     // Dropped before the folder that it is in.
-    let (xfs, unavailable) = make_places(&mut groups, folder.path());
+    let (xfs, unavailable) = make_places(&mut groups, folder.path(), &playing);
     let folder_of = |place| match (place, &xfs) {
         (Place::XfsLoop, Some(xfs)) => xfs.path(),
         _ => folder.path(),
@@ -90,6 +92,7 @@ fn run_with(
         let mut bench = GroupRun::new(group, group_folder, csv.as_ref(), fixture.as_ref());
         let outcome = bench.run(&options, runner, &mut pace.of_group(index), progress);
         bench.sum_up(&mut report, progress);
+        playing.add(bench.played());
         match outcome {
             Err(Error::Cancelled) if !report.rungs.is_empty() => {
                 report.stopped = Some(stopped_after(&pace, &groups[index..]));
@@ -98,6 +101,7 @@ fn run_with(
             outcome => outcome?,
         }
     }
+    report.simulated = playing.in_words();
     xfs.map_or(Ok(()), XfsLoop::close)?;
     folder.close().map_err(Error::io("remove the temporary folder in", &options.dir))?;
     conclude(&mut report, &options, processors);
@@ -160,11 +164,17 @@ fn conclude(report: &mut ExperimentReport, options: &BenchOptions, before: Optio
 fn make_places(
     groups: &mut Vec<Group>,
     folder: &Path,
+    playing: &Playing,
 ) -> (Option<XfsLoop>, BTreeMap<String, String>) {
     if !groups.iter().any(|group| group.place() == Place::XfsLoop) {
         return (None, BTreeMap::new());
     }
-    match xfs_loop::mount_in(folder) {
+    let mounted = if playing.is_on() {
+        Err("it is for writes of whole pages, which the simulated disk does not have".to_owned())
+    } else {
+        xfs_loop::mount_in(folder)
+    };
+    match mounted {
         Ok(xfs) => (Some(xfs), BTreeMap::new()),
         Err(reason) => {
             let reason = format!("no XFS loop could be made: {reason}");

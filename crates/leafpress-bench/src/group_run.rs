@@ -20,7 +20,7 @@ use crate::options::{BenchOptions, ProgressEvent};
 use crate::pace::GroupPace;
 use crate::queue::{QueueRung, left};
 use crate::report::{ExperimentReport, Latency, Rung, Safety};
-use crate::rung::{Described, RungKind, RungRequest, RungResult, Runner};
+use crate::rung::{Described, PlayedDisk, RungKind, RungRequest, RungResult, Runner};
 use crate::statistics::{median, pairwise_ratio};
 
 /// What each rung's database is called.
@@ -93,7 +93,7 @@ impl<'a> GroupRun<'a> {
                 }
                 progress(ProgressEvent::Running { name, round, rounds_count, runs, left });
                 stop_if_asked()?;
-                let result = runner(&self.request(*kind));
+                let result = runner(&self.request(*kind, options));
                 // A rung that failed because it was stopped is no failure.
                 stop_if_asked()?;
                 let result = result?;
@@ -108,7 +108,7 @@ impl<'a> GroupRun<'a> {
         Ok(())
     }
 
-    fn request(&self, kind: RungKind) -> RungRequest {
+    fn request(&self, kind: RungKind, options: &BenchOptions) -> RungRequest {
         RungRequest {
             kind,
             database: self.database.clone(),
@@ -116,6 +116,7 @@ impl<'a> GroupRun<'a> {
             rows: self.group.rows,
             first_row: self.group.rows_before(),
             memory_bytes: self.group.memory_bytes,
+            simulate: options.simulate.clone(),
         }
     }
 
@@ -249,6 +250,11 @@ impl<'a> GroupRun<'a> {
             fs::remove_file(&path).map_err(Error::io("remove", &path))?;
         }
         Ok(())
+    }
+
+    /// What the played disk did in all runs.
+    pub(crate) fn played(&self) -> impl Iterator<Item = PlayedDisk> {
+        self.results.iter().flatten().filter_map(|result| result.played)
     }
 
     /// Adds the group's rungs and ratios to the report.

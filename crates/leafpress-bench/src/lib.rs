@@ -20,6 +20,7 @@
 //! | `usage` | processor seconds, peak memory and I/O of this process |
 //! | `check` | that nobody won by doing less |
 //! | [`statistics`] | medians and pairwise ratios |
+//! | `simulated` | what is said of a disk that is played |
 //! | [`report`], `machine`, `settings` | the JSON that every experiment writes |
 //! | [`charts`], [`words`] | which rungs are drawn together, and figures as people say them |
 //! | `advice` | what follows from the figures |
@@ -58,6 +59,7 @@ pub mod queue;
 pub mod report;
 pub mod rung;
 mod settings;
+mod simulated;
 mod sql;
 pub mod statistics;
 mod tour;

@@ -20,6 +20,7 @@ use std::time::Duration;
 use std::time::Instant;
 
 use leafpress::load::Report;
+use leafpress::vfs;
 use serde::{Deserialize, Serialize};
 
 use crate::atomic::{self, AccountingRung, AtomicRung};
@@ -301,13 +302,18 @@ pub struct RungRequest {
     /// What a sort may take; without it the defaults hold.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_bytes: Option<u64>,
+    /// The disk that the process plays, by its name; without it none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub simulate: Option<String>,
 }
 
 impl RungRequest {
-    /// The request of a rung that needs nothing but its database.
+    /// The request of a rung that needs nothing but its database, on the same disk as this
+    /// process's.
     pub(crate) fn new(kind: RungKind, database: &Path) -> Self {
         let (database, csv) = (database.to_owned(), PathBuf::new());
-        Self { kind, database, csv, rows: 0, first_row: 0, memory_bytes: None }
+        let simulate = vfs::simulation().map(|played| played.model().name.to_owned());
+        Self { kind, database, csv, rows: 0, first_row: 0, memory_bytes: None, simulate }
     }
 
     /// The numbers of the rows to make.
@@ -386,6 +392,22 @@ pub struct RungResult {
     /// Seconds of `wall_s` outside of cycles and batches.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outside_s: Option<f64>,
+    /// What the played disk did, where one is played.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub played: Option<PlayedDisk>,
+}
+
+/// What a played disk did in a rung's process, to judge how well it was played.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct PlayedDisk {
+    /// Syncs that had something to do.
+    pub syncs: u64,
+    /// Those of them for which the real disk took longer than the played one.
+    pub late_syncs: u64,
+    /// How long the played disk was busy.
+    pub busy_s: f64,
+    /// By how much the real disk was too slow.
+    pub late_s: f64,
 }
 
 /// Runs a rung: in a process of its own, except in tests.
@@ -409,9 +431,31 @@ pub fn run_rung_line(request: &str) -> Result<String> {
 
 /// Does the work in this process and measures it.
 ///
+/// A disk to be played is played to the end of the process, so that only a rung's own
+/// process may be asked for it.
+///
 /// # Errors
 /// If the work fails; the database may then be there, half made.
 pub fn run_rung(request: &RungRequest) -> Result<RungResult> {
+    // Before anything is opened, as what is open already stays as fast as it is.
+    let played = match &request.simulate {
+        Some(name) => Some(vfs::simulate(name.parse()?)?),
+        None => None,
+    };
+    let result = measure(request)?;
+    let played = played.map(|disk| {
+        let stats = disk.stats();
+        PlayedDisk {
+            syncs: stats.syncs,
+            late_syncs: stats.late_syncs,
+            busy_s: stats.busy.as_secs_f64(),
+            late_s: stats.late.as_secs_f64(),
+        }
+    });
+    Ok(RungResult { played, ..result })
+}
+
+fn measure(request: &RungRequest) -> Result<RungResult> {
     match request.kind {
         RungKind::Commits(rung) => {
             return run_commits(commits::prepare(rung, &request.database)?);

@@ -43,6 +43,15 @@ pub(crate) fn of<'p>(
         ("leafpress", json!(env!("CARGO_PKG_VERSION"))),
         ("rival_sqlite", json!(rusqlite::version())),
     ]);
+    if let Some(name) = &options.simulate {
+        settings.insert("simulated_disk", json!(name));
+        settings.insert(
+            "simulated_disk_is",
+            json!(
+                "what the rungs write to, SQLite's and ours alike; what is said of the storage, of its syncs and of the machine is measured on the real disk"
+            ),
+        );
+    }
     let (of_jobs, others): (Vec<&Group>, Vec<&Group>) =
         groups.iter().partition(|group| matches!(group.work, Work::Queue | Work::QueueClaims));
     let (_described, others): (Vec<&Group>, Vec<&Group>) =

@@ -23,6 +23,7 @@ fn main() {
             a_quick_run_of_commits_compares_everything();
             a_quick_run_of_one_row_transactions_compares_everything();
             a_quick_run_of_jobs_compares_everything();
+            a_simulated_disk_is_played_in_every_rungs_process();
             a_folder_that_is_not_there_is_said();
         }
     }
@@ -196,6 +197,42 @@ fn a_quick_run_of_one_row_transactions_compares_everything() {
         assert_eq!(rung.name.contains("can corrupt"), rung.safety == Safety::Rebuildable);
     }
     one_write_and_one_sync(&report);
+}
+
+/// A sync takes 6.3 ms on it, and there is one at least in each of these transactions; no
+/// rung can be faster, and this process is as fast as ever.
+fn a_simulated_disk_is_played_in_every_rungs_process() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let experiments = vec![Experiment::Load, Experiment::Atomic, Experiment::Queue];
+    let only = ["rows_vs_sql", "atomic_vs_wal_exclusive", "wakeup_vs_same_claim"];
+    let only = only.map(str::to_owned).to_vec();
+    let atomic = AtomicOptions { transactions: 5, xfs_loop: true, ..AtomicOptions::default() };
+    let simulate = Some("phone2016".to_owned());
+    let options = BenchOptions { experiments, only, repeats: Some(1), ..quick(folder.path()) };
+    let report = run(&BenchOptions { atomic, simulate, ..options }, &mut |_| ()).expect("it runs");
+    assert_eq!(names_in(folder.path()), [""; 0], "nothing is left");
+    let played = report.simulated.as_ref().expect("it is said");
+    assert_eq!((played.name.as_str(), played.what.contains("2016")), ("phone2016", true));
+    assert!(played.figures.starts_with("6.3 ms a sync") && played.source.contains("https://"));
+    assert_eq!(report.settings["simulated_disk"], "phone2016");
+    // Pages are not written whole on it, and no other disk takes part.
+    let reason = |name: &str| report.unavailable.get(name).map(String::as_str).unwrap_or_default();
+    assert!(reason("atomic_vs_wal_exclusive_disk").contains("disk that is simulated"));
+    assert!(reason("atomic_vs_wal_exclusive_xfs_loop").contains("simulated"));
+    let mut transactions = 0;
+    for rung in &report.rungs {
+        match (&rung.latency_us, &rung.from_call_us) {
+            // A wake-up: pushed and claimed by two processes, both on that disk.
+            (Some(_), Some(from_call)) => assert!(from_call.p50 >= 6_300.0, "{rung:?}"),
+            (Some(latency), None) => assert!(latency.p50 >= 6_300.0, "{rung:?}"),
+            _ => {
+                let is_ours = rung.name.contains("leafpress");
+                assert!(!is_ours || rung.median_s >= 0.0063, "a load is synced: {rung:?}");
+            }
+        }
+        transactions += usize::from(rung.latency_us.is_some());
+    }
+    assert!(transactions >= 3, "{:?}", report.rungs);
 }
 
 /// Where pages are whole, an update under exclusive locking is one write, one sync,

@@ -145,7 +145,7 @@ fn bench_options(flags: &BenchFlags, json: Option<PathBuf>) -> BenchOptions {
         only: flags.only.clone(),
         size,
         disk_bytes_max: flags.max_disk.unwrap_or(disk_bytes_max),
-        simulate: None,
+        simulate: flags.simulate.clone(),
         json,
         keeps_cache: flags.keep_cache,
         command: Some(command_to_repeat(std::env::args_os())),

@@ -2,7 +2,9 @@
 
 use std::path::PathBuf;
 
+use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Args, Subcommand, ValueEnum, ValueHint};
+use leafpress::vfs::DiskModel;
 
 use super::{parse_amount, parse_repeats};
 
@@ -23,6 +25,7 @@ Examples:
   leafpress bench writer checkpoint --json commits.json
   leafpress bench writer --only blocking64,alone --repeats 5
   leafpress bench atomic --xfs-loop --json atomic.json
+  leafpress bench ladder cycles --simulate sdcard
   leafpress bench queue queue-inserts --waiting 1M --json queue.json
 
 Exit status: 0 all done, 1 a documented limit was not kept, or it was stopped and
@@ -89,6 +92,14 @@ pub struct BenchFlags {
     #[arg(long, conflicts_with = "quick")]
     pub large: bool,
 
+    /// Play a slower disk on this one
+    ///
+    /// Syncs and writes of SQLite and of Leafpress take as long as on that disk, by a model with
+    /// published figures (docs/simulated-disks.md); reads come from memory. The report says
+    /// everywhere that the disk is simulated.
+    #[arg(long, value_name = "DISK", value_parser = simulated_disks())]
+    pub simulate: Option<String>,
+
     /// Never take more than N bytes of disk [default: 2G, with --large 25G]
     #[arg(long, value_name = "N", value_parser = parse_amount)]
     pub max_disk: Option<u64>,
@@ -119,6 +130,12 @@ pub struct BenchFlags {
     /// Something else than an experiment.
     #[command(subcommand)]
     pub part: Option<BenchPart>,
+}
+
+/// The disks that can be played, each with what it is.
+fn simulated_disks() -> PossibleValuesParser {
+    let value = |model: DiskModel| PossibleValue::new(model.name).help(model.to_string());
+    PossibleValuesParser::new(DiskModel::ALL.map(value))
 }
 
 /// What is asked of 'atomic'.
