@@ -71,6 +71,9 @@ pub enum Error {
          file is left"
     )]
     Cancelled,
+    /// The time for all experiments together is up.
+    #[error("the time is up before anything was measured: name the experiments that you need")]
+    TimeUp,
     /// An experiment would take more of the disk than it may.
     #[error(
         "{experiment} needs {needed_mb} MB, and at most {max_mb} MB may be taken: nothing was \

@@ -80,7 +80,8 @@ fn run_with(
         command: options.command.clone(),
         ..ExperimentReport::default()
     };
-    let mut pace = Pace::new(groups.iter().map(|it| (it.kinds.len(), it.rounds(&options))));
+    let runs = groups.iter().map(|it| (it.kinds.len(), it.rounds(&options)));
+    let mut pace = Pace::new(runs, options.budget());
     for (index, group) in groups.iter().enumerate() {
         if let Some(first) = group.kinds.first() {
             progress(ProgressEvent::Preparing { name: &first.name() });
@@ -94,12 +95,16 @@ fn run_with(
         bench.sum_up(&mut report, progress);
         playing.add(bench.played());
         match outcome {
-            Err(Error::Cancelled) if !report.rungs.is_empty() => {
-                report.stopped = Some(stopped_after(&pace, &groups[index..]));
+            Err(error @ (Error::Cancelled | Error::TimeUp)) if !report.rungs.is_empty() => {
+                report.stopped = Some(stopped_after(&error, &pace, &groups[index..]));
                 break;
             }
             outcome => outcome?,
         }
+    }
+    if pace.runs_left_out() > 0 {
+        let left_out = format!("{} runs, to end in time", pace.runs_left_out());
+        report.settings.insert("left_out".to_owned(), json!(left_out));
     }
     report.simulated = playing.in_words();
     xfs.map_or(Ok(()), XfsLoop::close)?;
@@ -138,12 +143,13 @@ fn measure_storage(options: &BenchOptions, folder: &Path) -> Option<serde_json::
 }
 
 /// How far a run came that was stopped.
-fn stopped_after(pace: &Pace, groups_left: &[Group]) -> String {
+fn stopped_after(error: &Error, pace: &Pace, groups_left: &[Group]) -> String {
+    let why = if matches!(error, Error::TimeUp) { "the time is up" } else { "stopped" };
     let (runs, done) = pace.runs();
     let mut names: Vec<&str> = groups_left.iter().map(|group| group.experiment.name()).collect();
     names.dedup();
     format!(
-        "stopped after {done} of {runs} runs: some or all is missing of {}; the temporary files are gone",
+        "{why} after {done} of {runs} runs: some or all is missing of {}; the temporary files are gone",
         names.join(", ")
     )
 }

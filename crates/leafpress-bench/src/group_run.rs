@@ -75,12 +75,17 @@ impl<'a> GroupRun<'a> {
         pace: &mut GroupPace<'_>,
         progress: &mut dyn FnMut(ProgressEvent<'_>),
     ) -> Result<()> {
-        let stop_if_asked = || {
-            if options.cancel.load(Ordering::Relaxed) { Err(Error::Cancelled) } else { Ok(()) }
+        let stop_if_asked = |is_over: bool| match options.cancel.load(Ordering::Relaxed) {
+            true => Err(Error::Cancelled),
+            false if is_over => Err(Error::TimeUp),
+            false => Ok(()),
         };
         let rounds_count = self.group.rounds(options);
         let files_before = names_in(self.folder)?;
         for round_index in 0..rounds_count {
+            if round_index > 0 && pace.leaves_out_rounds() {
+                break;
+            }
             for (kind_index, kind) in self.group.kinds.iter().enumerate() {
                 let name = self.names[kind_index].as_str();
                 let round = round_index + 1;
@@ -92,10 +97,10 @@ impl<'a> GroupRun<'a> {
                     warm(&self.database)?;
                 }
                 progress(ProgressEvent::Running { name, round, rounds_count, runs, left });
-                stop_if_asked()?;
+                stop_if_asked(pace.is_over())?;
                 let result = runner(&self.request(*kind, options));
                 // A rung that failed because it was stopped is no failure.
-                stop_if_asked()?;
+                stop_if_asked(false)?;
                 let result = result?;
                 progress(ProgressEvent::Checking { name, wall_s: result.wall_s });
                 self.check_leftovers(kind_index, &files_before)?;

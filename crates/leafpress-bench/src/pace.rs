@@ -1,4 +1,5 @@
-//! How long the rest of a run will take, from what its runs took so far.
+//! How long the rest of a run will take, from what its runs took so far, and whether that
+//! is too long: then the rounds after the first are left out, and at last the run ends.
 //!
 //! A rung takes about as long in each round. Of a rung that has not run yet only the
 //! average of the others is known, so the answer is rough at first.
@@ -16,18 +17,49 @@ pub(crate) struct Pace {
     first_of_group: Vec<usize>,
     runs_count: usize,
     began: Instant,
+    all_began: Instant,
+    /// When all of it should be done.
+    budget: Option<Duration>,
+    runs_left_out: usize,
 }
 
 impl Pace {
     /// Of groups with so many rungs, each of which runs so often.
-    pub(crate) fn new(groups: impl IntoIterator<Item = (usize, usize)>) -> Self {
+    pub(crate) fn new(
+        groups: impl IntoIterator<Item = (usize, usize)>,
+        budget: Option<Duration>,
+    ) -> Self {
         let (mut rungs, mut first_of_group) = (Vec::new(), Vec::new());
         for (kinds, rounds) in groups {
             first_of_group.push(rungs.len());
             rungs.extend(std::iter::repeat_n((rounds, None), kinds));
         }
         let runs_count = rungs.iter().map(|(rounds, _)| rounds).sum();
-        Self { rungs, first_of_group, runs_count, began: Instant::now() }
+        let began = Instant::now();
+        let (all_began, runs_left_out) = (began, 0);
+        Self { rungs, first_of_group, runs_count, began, all_began, budget, runs_left_out }
+    }
+
+    /// Runs that were left out to end in time.
+    pub(crate) fn runs_left_out(&self) -> usize {
+        self.runs_left_out
+    }
+
+    /// Whether all of it will take longer than it should.
+    fn is_late(&self) -> bool {
+        let projected = self.all_began.elapsed() + self.left().unwrap_or_default();
+        self.budget.is_some_and(|budget| projected > budget)
+    }
+
+    /// Leaves out what is left of a group.
+    fn leave_out(&mut self, group: usize) {
+        let begin = self.first_of_group.get(group).copied().unwrap_or(self.rungs.len());
+        let end = self.first_of_group.get(group + 1).copied().unwrap_or(self.rungs.len());
+        for (left, _) in &mut self.rungs[begin..end] {
+            self.runs_left_out += *left;
+            self.runs_count -= *left;
+            *left = 0;
+        }
     }
 
     /// Of the group of this index.
@@ -70,6 +102,20 @@ pub(crate) struct GroupPace<'p> {
 }
 
 impl GroupPace<'_> {
+    /// Whether another round would take too long; the rest of the group is then left out.
+    pub(crate) fn leaves_out_rounds(&mut self) -> bool {
+        let is_late = self.pace.is_late();
+        if is_late {
+            self.pace.leave_out(self.group);
+        }
+        is_late
+    }
+
+    /// Whether the time is up.
+    pub(crate) fn is_over(&self) -> bool {
+        self.pace.budget.is_some_and(|budget| self.pace.all_began.elapsed() > budget)
+    }
+
     /// A run begins: runs in all and those that are done, and what the rest will take.
     pub(crate) fn begin(&mut self) -> ((usize, usize), Option<Duration>) {
         self.pace.began = Instant::now();
@@ -88,7 +134,7 @@ mod tests {
 
     #[test]
     fn the_rest_is_what_the_runs_before_took() {
-        let mut pace = Pace::new([(2, 3), (1, 2)]);
+        let mut pace = Pace::new([(2, 3), (1, 2)], None);
         assert_eq!((pace.runs(), pace.left()), ((8, 0), None));
         pace.took(0, 0, Duration::from_secs(4));
         pace.took(0, 1, Duration::from_secs(2));
@@ -102,5 +148,21 @@ mod tests {
         }
         pace.took(7, 7, Duration::ZERO);
         assert_eq!(pace.left(), Some(Duration::from_secs(12)));
+        assert!(!pace.of_group(0).leaves_out_rounds() && !pace.of_group(0).is_over());
+    }
+
+    #[test]
+    fn rounds_are_left_out_where_the_time_will_not_do() {
+        let mut pace = Pace::new([(2, 3), (1, 3)], Some(Duration::from_secs(3_600)));
+        pace.took(0, 0, Duration::from_secs(100));
+        pace.took(0, 1, Duration::from_secs(100));
+        assert!(!pace.of_group(0).leaves_out_rounds(), "700 seconds of 3600");
+        pace.took(0, 1, Duration::from_secs(3_000));
+        assert!(pace.of_group(0).leaves_out_rounds());
+        // Two runs and one were left of the first group.
+        assert_eq!((pace.runs_left_out(), pace.runs()), (3, (6, 3)));
+        assert!(!pace.of_group(1).is_over());
+        let pace = &mut Pace::new([(1, 1)], Some(Duration::ZERO));
+        assert!(pace.of_group(0).is_over());
     }
 }
