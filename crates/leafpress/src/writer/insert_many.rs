@@ -59,18 +59,8 @@ pub(super) fn insert_sorted(
     plans: &mut InsertPlans,
     request: &InsertMany,
 ) -> Result<u64> {
-    let plan = plans.plan(connection, request)?;
-    let columns = request.columns.len();
-    if let Some(at) = request.rows.iter().position(|row| row.len() != columns) {
-        return Err(Error::usage(format!(
-            "row {} has {} values for {columns} columns of {}",
-            at + 1,
-            request.rows[at].len(),
-            plan.table
-        )));
-    }
-    let insertion = Insertion { connection, plan, rows: &request.rows };
-    let inserted = if request.rows.len() == 1 && !plan.keeps_order {
+    let insertion = Insertion::new(connection, plans, request)?;
+    let inserted = if request.rows.len() == 1 && !insertion.plan.keeps_order {
         // A statement is all or nothing by itself, where nothing says FAIL.
         insertion.one_by_one()
     } else {
@@ -79,6 +69,37 @@ pub(super) fn insert_sorted(
     inserted.map_err(|failure| match failure {
         Failure::Row(at, source) => insertion.refused(at, &source),
         Failure::Other(source) => Error::sqlite("insert the rows", source),
+    })
+}
+
+/// How rows went in that had no savepoint.
+pub(super) enum Alone {
+    /// All of them, and so many there are now more.
+    Inserted(u64),
+    /// One of them was refused. Which one is not known.
+    Refused,
+    /// SQLite could not go on, and none of them is to blame.
+    Broken(Error),
+}
+
+/// The same without a savepoint, for which SQLite would write down every page that it
+/// changes as it was before. Unless all rows are in, the transaction has to be rolled back.
+///
+/// # Errors
+/// What is wrong before a row is inserted: the transaction goes on.
+pub(super) fn insert_alone(
+    connection: &Connection,
+    plans: &mut InsertPlans,
+    request: &InsertMany,
+) -> Result<Alone> {
+    let insertion = Insertion::new(connection, plans, request)?;
+    let inserted =
+        if insertion.plan.keeps_order { insertion.one_by_one() } else { insertion.in_best_order() };
+    Ok(match inserted {
+        Ok(rows) => Alone::Inserted(rows),
+        Err(Failure::Row(..)) => Alone::Refused,
+        Err(Failure::Other(source)) if is_refusal(&source) => Alone::Refused,
+        Err(Failure::Other(source)) => Alone::Broken(Error::sqlite("insert the rows", source)),
     })
 }
 
@@ -103,7 +124,25 @@ impl From<rusqlite::Error> for Failure {
     }
 }
 
-impl Insertion<'_> {
+impl<'i> Insertion<'i> {
+    fn new(
+        connection: &'i Connection,
+        plans: &'i mut InsertPlans,
+        request: &'i InsertMany,
+    ) -> Result<Self> {
+        let plan = plans.plan(connection, request)?;
+        let columns = request.columns.len();
+        if let Some(at) = request.rows.iter().position(|row| row.len() != columns) {
+            return Err(Error::usage(format!(
+                "row {} has {} values for {columns} columns of {}",
+                at + 1,
+                request.rows[at].len(),
+                plan.table
+            )));
+        }
+        Ok(Self { connection, plan, rows: &request.rows })
+    }
+
     fn all_or_none(&self) -> Result<u64, Failure> {
         self.connection.execute_batch("SAVEPOINT leafpress_rows")?;
         let inserted = if self.plan.keeps_order { self.one_by_one() } else { self.by_key() };
@@ -118,19 +157,24 @@ impl Insertion<'_> {
     }
 
     fn by_key(&self) -> Result<u64, Failure> {
-        let inserted = match best_order(&self.plan.key, self.rows) {
-            Some(order) => self.in_order(order.iter().map(|&at| &self.rows[at])),
-            None if self.plan.rows_at_once == 1 => return self.one_by_one(),
-            None => self.in_order(self.rows.iter()),
-        };
-        match inserted {
+        match self.in_best_order() {
             // The first to be refused by key need not be the first as given.
-            Err(error) if is_refusal(&error) && !self.connection.is_autocommit() => {
+            Err(Failure::Other(error))
+                if is_refusal(&error) && !self.connection.is_autocommit() =>
+            {
                 self.connection.execute_batch("ROLLBACK TO leafpress_rows")?;
                 self.one_by_one()
             }
-            inserted => Ok(inserted?),
+            inserted => inserted,
         }
+    }
+
+    fn in_best_order(&self) -> Result<u64, Failure> {
+        Ok(match best_order(&self.plan.key, self.rows) {
+            Some(order) => self.in_order(order.iter().map(|&at| &self.rows[at]))?,
+            None if self.plan.rows_at_once == 1 => self.one_by_one()?,
+            None => self.in_order(self.rows.iter())?,
+        })
     }
 
     /// As many as there are in statements of many rows, and the rest singly.

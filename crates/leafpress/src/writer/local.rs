@@ -1,7 +1,8 @@
 //! The database in this process: one connection that carries out whole groups.
 //!
 //! 1. Each call has its whole effect or none: one statement by SQLite's own
-//!    atomicity, everything else by a savepoint.
+//!    atomicity, many rows that come first by that of the transaction,
+//!    everything else by a savepoint.
 //! 2. If a call takes the group's transaction with it (OR ROLLBACK, a full disk,
 //!    an I/O error, an interrupt, a deferred foreign key left broken), it alone
 //!    fails. Those before it are carried out again and committed, and those
@@ -29,7 +30,7 @@ use rusqlite::{Connection, ErrorCode};
 
 use super::call::{Answer, AnyValue, BatchPart, Call, ClosureValue};
 use super::guard::Guard;
-use super::insert_many::{InsertPlans, insert_sorted};
+use super::insert_many::{Alone, InsertMany, InsertPlans, insert_alone, insert_sorted};
 use super::open_journal::OpenJournal;
 use super::own::{Companion, CompanionPlace};
 use super::statement::{LastStatement, execute};
@@ -92,6 +93,9 @@ enum Ran {
     Failed(Error),
     /// It failed, and the transaction is gone.
     Lost(Error),
+    /// It failed without a savepoint, and was the first: the transaction has to be
+    /// rolled back, and all of it carried out again with one.
+    Again,
 }
 
 /// How a range of a group ended.
@@ -232,26 +236,51 @@ impl LocalTarget {
 
     /// Carries out a range of the group in one transaction.
     fn commit_range(&mut self, group: &mut Group, range: &Range<usize>) -> RangeEnd {
+        self.try_range(group, range, true).unwrap_or_else(|| {
+            // Nothing asks for that twice: its first call has a savepoint now.
+            self.try_range(group, range, false).unwrap_or(RangeEnd::Answered)
+        })
+    }
+
+    /// The same; `None` if the first call was to be carried out again, with a savepoint,
+    /// for which it has none if `spares_first`.
+    fn try_range(
+        &mut self,
+        group: &mut Group,
+        range: &Range<usize>,
+        spares_first: bool,
+    ) -> Option<RangeEnd> {
         if range.clone().all(|index| group.has_failed(index)) {
-            return RangeEnd::Answered;
+            return Some(RangeEnd::Answered);
         }
         if let Err(error) = self.begin() {
             answer_all(group, range.clone(), &error);
-            return RangeEnd::Answered;
+            return Some(RangeEnd::Answered);
         }
         let mut last = LastStatement::new(&self.connection);
+        let mut needs_no_savepoint = spares_first;
         for index in range.clone() {
             if group.has_failed(index) {
                 continue;
             }
-            let answer = match self.run(group.call(index), &mut last) {
+            let is_first = std::mem::take(&mut needs_no_savepoint);
+            let ran = match group.call(index) {
+                Call::InsertMany(rows) if is_first => self.run_rows_first(rows),
+                call => self.run(call, &mut last),
+            };
+            let answer = match ran {
                 Ran::Done(answer) => Ok(answer),
                 Ran::Failed(error) => Err(error),
                 Ran::Lost(error) => {
                     drop(last);
                     self.roll_back();
                     group.answer(index, Err(error));
-                    return RangeEnd::LostAt(index);
+                    return Some(RangeEnd::LostAt(index));
+                }
+                Ran::Again => {
+                    drop(last);
+                    self.roll_back();
+                    return None;
                 }
             };
             group.answer(index, answer);
@@ -264,14 +293,14 @@ impl LocalTarget {
         });
         let took_ns = began.elapsed().as_nanos() as u64;
         self.counts.commit_ns.fetch_add(took_ns, Ordering::Relaxed);
-        match committed {
+        Some(match committed {
             Ok(()) => {
                 self.plans.borrow_mut().committed();
                 self.tell(Companion::committed);
                 self.close_journal().unwrap_or(RangeEnd::Answered)
             }
             Err(source) => self.not_committed(group, range, source),
-        }
+        })
     }
 
     /// After a commit; what it was stays committed, whatever comes of this.
@@ -372,6 +401,27 @@ impl LocalTarget {
     fn failed(&self, error: Error) -> Ran {
         let error = error.on_disk("nothing of this call; other callers' are not touched");
         if self.connection.is_autocommit() { Ran::Lost(error) } else { Ran::Failed(error) }
+    }
+
+    /// Inserts rows before anything else is done in the transaction, which can so be
+    /// rolled back for them alone.
+    fn run_rows_first(&self, rows: &InsertMany) -> Ran {
+        self.tell(Companion::call_began);
+        let plans = &mut self.plans.borrow_mut();
+        match self.guard.as_owner(|| insert_alone(&self.connection, plans, rows)) {
+            Ok(Alone::Inserted(_)) if unresolved_deferred_keys(&self.connection) => {
+                Ran::Lost(broken_deferred_key())
+            }
+            Ok(Alone::Inserted(rows)) => Ran::Done(Answer::Inserted(rows)),
+            Ok(Alone::Refused) => Ran::Again,
+            Ok(Alone::Broken(error)) => {
+                Ran::Lost(error.on_disk("nothing of this call; other callers' are not touched"))
+            }
+            Err(error) => {
+                self.tell(Companion::call_undone);
+                self.failed(error)
+            }
+        }
     }
 
     /// Carries out a call of this crate itself. If it fails after a change, the

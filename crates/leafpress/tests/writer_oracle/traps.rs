@@ -113,6 +113,61 @@ fn on_conflict_fail_leaves_no_half_of_a_statement() {
     }
 }
 
+/// Rows that come first in their transaction have no savepoint.
+#[test]
+fn rows_that_come_first_leave_no_half_of_them() {
+    for profile in [Profile::Relaxed, Profile::Rollback] {
+        let opened = open(profile);
+        let held = hold(&opened.writer);
+        let mut rows: Vec<[i64; 2]> = (10..110).rev().map(|n| [n, n]).collect();
+        rows[77] = [90, 7];
+        let refused = opened.writer.submit_insert_many("a", &["id", "n"], rows).expect("taken");
+        let after = opened.writer.submit(TWO, ()).expect("taken");
+        let rows = [[5, 5], [4, 4]];
+        let taken = opened.writer.submit_insert_many("a", &["id", "n"], rows).expect("taken");
+        held.release();
+        let error = refused.wait().expect_err("90 is there twice");
+        let ErrorKind::Constraint { row, values, .. } = error.kind() else {
+            unreachable!("{error}")
+        };
+        assert_eq!((*row, values.as_deref()), (Some(78), Some("90, 7")));
+        after.wait().expect("it is well");
+        assert_eq!(taken.wait().expect("they are well"), 2);
+        assert_eq!(ids(&opened, "SELECT id FROM a ORDER BY id"), [2, 4, 5]);
+    }
+}
+
+/// What a function says is no refusal of a row, and leaves those before it.
+#[test]
+fn rows_that_sqlite_cannot_judge_leave_no_half_of_them() {
+    let opened = open_empty();
+    let create = "CREATE TABLE judged(id INTEGER PRIMARY KEY, c CHECK (json(c) IS NOT NULL))";
+    opened.writer.execute_batch(create).expect("a table");
+    let rows = |broken: i64| {
+        (0..100).map(move |id| (id, if id == broken { "{" } else { "{}" })).collect::<Vec<_>>()
+    };
+    let held = hold(&opened.writer);
+    let columns = ["id", "c"];
+    let broken = opened.writer.submit_insert_many("judged", &columns, rows(70)).expect("taken");
+    let after = opened.writer.submit("INSERT INTO judged VALUES(7, '{}')", ()).expect("taken");
+    held.release();
+    let error = broken.wait().expect_err("that is no JSON");
+    assert!(error.to_string().contains("malformed JSON"), "{error}");
+    after.wait().expect("it is well");
+    assert_eq!(ids(&opened, "SELECT id FROM judged"), [7]);
+    opened.writer.execute("DELETE FROM judged", ()).expect("it is well");
+    assert_eq!(opened.writer.insert_many("judged", &columns, rows(-1)).expect("all are well"), 100);
+    // Before any row is in, the transaction goes on.
+    let held = hold(&opened.writer);
+    let unknown = opened.writer.submit_insert_many("judged", &["id", "d"], rows(-1));
+    let after = opened.writer.submit("DELETE FROM judged WHERE id > 0", ()).expect("taken");
+    held.release();
+    let error = unknown.expect("taken").wait().expect_err("there is no such column");
+    assert!(error.to_string().contains("no column d"), "{error}");
+    assert_eq!(after.wait().expect("it is well").rows_changed, 99);
+    assert_eq!(ids(&opened, "SELECT id FROM judged"), [0]);
+}
+
 #[test]
 fn a_trigger_of_the_same_group_leaves_no_half_either() {
     let opened = open_empty();
