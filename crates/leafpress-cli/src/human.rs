@@ -113,6 +113,22 @@ pub fn cut(text: &str, width_max: usize) -> String {
     short
 }
 
+/// The same, cut in its middle: names that differ at their end stay apart.
+pub fn cut_inside(text: &str, width_max: usize) -> String {
+    let line = cut(text, usize::MAX);
+    let (width, half) = (line.width(), width_max / 2);
+    if width <= width_max {
+        return line;
+    }
+    let mut end = line.as_str();
+    while end.width() > half {
+        let mut characters = end.chars();
+        characters.next();
+        end = characters.as_str();
+    }
+    cut(&line, width_max - end.width()) + end
+}
+
 /// The text in lines of at most `width` columns, where its words are no longer;
 /// the second and later lines begin with `indent` blanks.
 pub fn wrapped(text: &str, width: usize, indent: usize) -> String {
@@ -204,6 +220,20 @@ mod tests {
         assert_eq!(cut("exactly 10", 10), "exactly 10");
         assert_eq!(cut("longer than ten", 10), "longer th…");
         assert_eq!(cut("東京都千代田区", 10), "東京都千…");
+    }
+
+    #[test]
+    fn text_that_is_cut_inside_keeps_both_ends() {
+        assert_eq!(cut_inside("a transaction a row", 11), "a tra…a row");
+        assert_eq!(cut_inside("short", 11), "short");
+        for width in 1..20 {
+            for text in
+                ["longer than that by far", "東京都千代田区千代田一番", "a\nb\x1bc d e f g h"]
+            {
+                let cut = cut_inside(text, width);
+                assert!(cut.width() <= width && !cut.contains('\n'), "{width}: {cut}");
+            }
+        }
     }
 
     #[test]

@@ -26,7 +26,8 @@ pub(super) fn profile(run: &Run<'_>) -> Option<Advice> {
     if named.is_none() && worth.is_none() {
         return None;
     }
-    let reason = verdict.and_then(|it| it["why"][0].as_str()).map(sentence).unwrap_or_default();
+    let reason = verdict.and_then(|it| it["why"][0].as_str());
+    let reason = reason.map(|it| format!("Why this profile: {it}.")).unwrap_or_default();
     let loses = match profile.may_lose() {
         "nothing" => "loses nothing".to_owned(),
         something => format!("may lose {something}"),
@@ -110,7 +111,7 @@ fn by_hand_in(run: &Run<'_>, chart: &Chart<'_>) -> Option<Advice> {
     let times = Ratio::exactly(best.per_second / default.per_second);
     let is_better = times.value > run.noise_times;
     let headline = if is_better {
-        format!("Without a library: {} on every connection", quoted(best))
+        format!("Without a library: {}", quoted(best))
     } else {
         "Without a library: no settings that lose nothing are faster than the default".to_owned()
     };
@@ -134,13 +135,4 @@ fn cheaper(run: &Run<'_>, chart: &Chart<'_>, best: &Rung) -> Option<String> {
     let fastest = relaxed.max_by(|one, other| one.per_second.total_cmp(&other.per_second))?;
     (fastest.per_second > best.per_second * run.noise_times)
         .then(|| format!(" {} takes {}, {}.", quoted(fastest), taken(fastest), and_loses(fastest)))
-}
-
-/// A reason of the verdict as a sentence.
-fn sentence(reason: &str) -> String {
-    let mut characters = reason.trim().chars();
-    match characters.next() {
-        Some(first) => format!("{}{}.", first.to_uppercase(), characters.as_str()),
-        None => String::new(),
-    }
 }

@@ -18,6 +18,8 @@ struct Topic {
     do_this: &'static str,
     /// What its rows are called.
     rows: &'static str,
+    /// What people begin with.
+    default: &'static str,
 }
 
 /// Rows that come in order.
@@ -29,6 +31,7 @@ pub(super) fn many_rows(run: &Run<'_>) -> Option<Advice> {
             what: "Many rows at once",
             do_this: "load them with `leafpress load` or a `Loader`",
             rows: "rows",
+            default: DEFAULT,
         },
     )
 }
@@ -40,6 +43,7 @@ pub(super) fn random_keys(run: &Run<'_>) -> Option<Advice> {
         what: "Rows with random keys",
         do_this: "let a `Loader` sort them",
         rows: "rows",
+        default: "plain SQLite as they come",
     };
     let found = of(run, &topic)?;
     let slowing = run.chart(topic.experiment).and_then(slowing_down);
@@ -55,6 +59,7 @@ pub(super) fn cycles(run: &Run<'_>) -> Option<Advice> {
             what: "Small changes one after the other",
             do_this: "make them through a `Writer`",
             rows: "changed rows",
+            default: DEFAULT,
         },
     )
 }
@@ -105,10 +110,9 @@ fn of(run: &Run<'_>, topic: &Topic) -> Option<Advice> {
     let ratio_name = |rest: &str| format!("{}_{rest}", topic.experiment.replace('-', "_"));
     let over_default = run.compared(&ratio_name("vs_default"), ours, default)?;
     let best = chart.best_other().filter(|_| ours.safety.keeps_all());
-    let rows = format!("{} {}", words::count(ours.rows.unwrap_or(0)), topic.rows);
     let do_this =
         |text| advice(topic.experiment, format!("{}: {}", topic.what, topic.do_this), text);
-    let text = beside_default(run, &rows, ours, default, over_default.value);
+    let text = beside_default(run, topic, ours, default, over_default.value);
     let found = if let Some(best) = best {
         let equal = run.compared(&ratio_name("vs_equal"), ours, best)?;
         match run.outcome(equal) {
@@ -123,16 +127,19 @@ fn of(run: &Run<'_>, topic: &Topic) -> Option<Advice> {
     } else {
         do_this(text)
     };
-    Some(beside(found, over_default, DEFAULT))
+    Some(beside(found, over_default, topic.default))
 }
 
 /// Ours beside what people begin with. Behind the rows, so that "of them" is clear.
-fn beside_default(run: &Run<'_>, rows: &str, ours: &Rung, default: &Rung, times: f64) -> String {
+fn beside_default(run: &Run<'_>, topic: &Topic, ours: &Rung, default: &Rung, times: f64) -> String {
     format!(
-        "{}, {rows} take {} instead of {} by {DEFAULT} ({}), {}.",
+        "{}, {} {} take {} instead of {} by {} ({}), {}.",
         run.here(),
+        words::count(ours.rows.unwrap_or(0)),
+        topic.rows,
         taken(ours),
         taken(default),
+        topic.default,
         words::times(times),
         and_loses(ours)
     )
@@ -174,7 +181,7 @@ fn slowing_down(chart: &Chart<'_>) -> Option<String> {
     let (our_first_s, our_last_s) = ends(chart.our_rung()?)?;
     (last_s > first_s * SLOWER_TIMES).then(|| {
         format!(
-            " By default the first batch takes {} and the last {}, as the table has grown; ours \
+            " As they come, the first batch takes {} and the last {}, as the table has grown; ours \
              take {} and {}.",
             words::time(first_s),
             words::time(last_s),

@@ -16,8 +16,8 @@ use crate::output::{FAINT, OURS, styled};
 
 /// From so many times between the shortest and the longest on, the axis is logarithmic.
 const LOG_SPAN: f64 = 20.0;
-const LABEL_WIDTH_MAX: usize = 32;
-const BAR_WIDTH_MIN: usize = 8;
+const LABEL_WIDTH_MAX: usize = 44;
+const BAR_WIDTH_MIN: usize = 18;
 /// The parts of a block, from one eighth on.
 const EIGHTHS: [char; 7] = ['▏', '▎', '▍', '▌', '▋', '▊', '▉'];
 
@@ -68,13 +68,14 @@ pub(super) fn of(chart: &Chart<'_>) -> String {
         "{INDENT}{heading}\n{INDENT}{}\n",
         styled(FAINT, &format!("{}{axis}{originals}", figure.heading()))
     );
-    let labels: Vec<String> =
-        chart.rungs.iter().map(|rung| human::cut(label(rung), LABEL_WIDTH_MAX)).collect();
-    let label_width = human::widest(labels.iter().map(String::as_str));
     let values: Vec<String> = chart.rungs.iter().map(|rung| value(chart, rung)).collect();
     let value_width = human::widest(values.iter().map(String::as_str));
-    let room = WIDTH.saturating_sub(INDENT.len() + label_width + value_width + 2);
-    let bar_width = room.max(BAR_WIDTH_MIN);
+    let room = WIDTH.saturating_sub(INDENT.len() + value_width + 2);
+    let label_width_max = room.saturating_sub(BAR_WIDTH_MIN).clamp(1, LABEL_WIDTH_MAX);
+    let labels: Vec<String> =
+        chart.rungs.iter().map(|rung| human::cut_inside(label(rung), label_width_max)).collect();
+    let label_width = human::widest(labels.iter().map(String::as_str));
+    let bar_width = room.saturating_sub(label_width);
     for (words, rungs) in sections(&chart.rungs) {
         text += &section_heading(&words, chart.rungs[rungs[0]]);
         for index in rungs {

@@ -17,8 +17,8 @@ use crate::human;
 use crate::output::{FAINT, OURS, styled};
 
 const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-const LABEL_WIDTH_MAX: usize = 30;
-const CURVE_WIDTH_MAX: usize = 24;
+const LABEL_WIDTH_MAX: usize = 44;
+const CURVE_WIDTH_MAX: usize = 20;
 
 /// The curves of a chart; nothing where its work comes in one piece.
 pub(super) fn of(chart: &Chart<'_>) -> String {
@@ -51,14 +51,18 @@ fn curves(
     if courses.is_empty() {
         return String::new();
     }
+    let figures: Vec<String> =
+        courses.iter().map(|(rung, seconds)| figures(rung, seconds)).collect();
+    let figures_width = human::widest(figures.iter().map(String::as_str));
+    let label_width_max = WIDTH
+        .saturating_sub(INDENT.len() + CURVE_WIDTH_MAX + figures_width + 2)
+        .clamp(1, LABEL_WIDTH_MAX);
     let labels: Vec<String> =
-        courses.iter().map(|(rung, _)| human::cut(label(rung), LABEL_WIDTH_MAX)).collect();
+        courses.iter().map(|(rung, _)| human::cut_inside(label(rung), label_width_max)).collect();
     let label_width = human::widest(labels.iter().map(String::as_str));
     let mut text = format!("{INDENT}{}\n", styled(FAINT, heading));
-    for ((rung, seconds), label) in courses.iter().zip(&labels) {
+    for (((rung, seconds), label), figures) in courses.iter().zip(&labels).zip(&figures) {
         let drawn = curve(seconds, CURVE_WIDTH_MAX);
-        let room = WIDTH - INDENT.len() - label_width - human::widest([drawn.as_str()]) - 2;
-        let figures = human::cut(&figures(rung, seconds), room);
         let drawn = if rung.is_ours { styled(OURS, &drawn) } else { drawn };
         text += &format!("{INDENT}{} {drawn} {figures}\n", human::left(label, label_width));
     }

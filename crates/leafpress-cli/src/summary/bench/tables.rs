@@ -7,9 +7,11 @@ use std::time::Duration;
 use clap::builder::styling::Style;
 use leafpress_bench::report::{ExperimentReport, Rung, Safety};
 
-use super::super::{INDENT, one_row};
+use super::super::{INDENT, WIDTH, one_row};
 use crate::human;
 use crate::output::{FAINT, STRONG, styled};
+
+const FIGURE_WIDTH: usize = 7;
 
 /// A table of rungs: those that it takes, and what it shows of each.
 struct Table {
@@ -23,20 +25,20 @@ struct Table {
 /// that over time; and what wakes somebody up.
 const TABLES: [Table; 4] = [
     Table {
-        takes: |rung| rung.latency_us.is_none() && rung.chart.is_empty(),
+        takes: |rung| !has_calls(rung) && rung.chart.is_empty(),
         headings: &["median", "rows/s", "CPU", "peak"],
         figures: whole_figures,
     },
     Table {
         takes: |rung| {
             let is_another = rung.wal_mb_max.is_some() || rung.one_row.is_some();
-            rung.latency_us.is_some() && rung.from_call_us.is_none() && !is_another
+            has_calls(rung) && rung.from_call_us.is_none() && !is_another
         },
         headings: &["rows/s", "p50", "p99.9", "worst"],
         figures: call_figures,
     },
     Table {
-        takes: |rung| rung.latency_us.is_some() && rung.wal_mb_max.is_some(),
+        takes: |rung| has_calls(rung) && rung.wal_mb_max.is_some(),
         headings: &["rows/s", "p50", "p99.9", "worst", "WAL"],
         figures: |rung| {
             let wal = rung.wal_mb_max.map(|wal_mb| format!("{wal_mb:.0} MB"));
@@ -49,6 +51,12 @@ const TABLES: [Table; 4] = [
         figures: wakeup_figures,
     },
 ];
+
+/// Whether its latency says more than is drawn already: of cycles there is a curve.
+fn has_calls(rung: &Rung) -> bool {
+    let is_drawn = !rung.chart.is_empty() && !rung.cycles_us.is_empty();
+    rung.latency_us.is_some() && !is_drawn
+}
 
 /// What bars do not show: rungs by what they promise, each table with its figures.
 pub(super) fn of(report: &ExperimentReport) -> Vec<String> {
@@ -67,7 +75,8 @@ impl Table {
             (Safety::Rollback, "rollback: durable through a journal"),
             (Safety::Rebuildable, "rebuildable: no promise, a crash can destroy the file"),
         ];
-        let name_width = human::widest(rungs.iter().map(|rung| rung.name.as_str()));
+        let room = WIDTH - INDENT.len() - self.headings.len() * (FIGURE_WIDTH + 1);
+        let name_width = human::widest(rungs.iter().map(|rung| rung.name.as_str())).min(room);
         let headings: Vec<String> = self.headings.iter().map(|it| (*it).to_owned()).collect();
         let mut text = line("", name_width, &headings, FAINT);
         for (safety, promise) in promises {
@@ -76,7 +85,8 @@ impl Table {
                 if index == 0 {
                     text += &format!("{}\n", styled(STRONG, promise));
                 }
-                text += &line(&rung.name, name_width, &(self.figures)(rung), Style::new());
+                let name = human::cut_inside(&rung.name, name_width);
+                text += &line(&name, name_width, &(self.figures)(rung), Style::new());
             }
         }
         text
@@ -84,7 +94,6 @@ impl Table {
 }
 
 fn line(name: &str, name_width: usize, figures: &[String], style: Style) -> String {
-    const FIGURE_WIDTH: usize = 7;
     let figures = figures.iter().map(|figure| format!(" {}", human::right(figure, FIGURE_WIDTH)));
     let line = format!("{}{}", human::left(name, name_width), figures.collect::<String>());
     format!("{INDENT}{}\n", styled(style, &line))

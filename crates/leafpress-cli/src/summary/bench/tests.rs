@@ -42,7 +42,10 @@ fn a_whole_run_fits_into_80_columns_and_leaves_nothing_out() {
     let text = plain(&tour);
     assert_fits(&text);
     for rung in &tour.rungs {
-        assert!(text.contains(&human::cut(&rung.label, 32)), "{}", rung.label);
+        let label = &rung.label;
+        let ends = || (&label[..14.min(label.len())], &label[label.len().saturating_sub(14)..]);
+        let is_cut = || text.lines().any(|line| line.contains(ends().0) && line.contains(ends().1));
+        assert!(text.contains(label) || is_cut(), "{label}");
     }
     for name in tour.ratios.keys() {
         assert!(text.contains(name), "{name}");
