@@ -14,15 +14,15 @@ use crate::words;
 /// Where the original's figure begins, in pixels from the top of a row.
 const ORIGINAL_Y: &str = "31";
 
-/// The bars of a chart.
-pub(super) fn of(chart: &Chart<'_>, figure: Figure) -> Markup {
+/// The bars of a chart; the first of a section is explained.
+pub(super) fn of(chart: &Chart<'_>, figure: Figure, is_first: bool) -> Markup {
     let unit = if figure == Figure::PerSecond { Unit::PerSecond } else { Unit::Seconds };
     let has_originals = figure == Figure::Seconds;
     let scale = Scale::of_bars(&values(chart, figure, has_originals), unit);
     let (safe, risky) = draw::apart(&chart.rungs);
     let row = |rung: &Rung| row(rung, figure, &scale, has_originals);
     html! {
-        p .how { (how(figure, &scale, chart, has_originals)) }
+        p .how { @if is_first { (how(figure, &scale, chart, has_originals)) } @else { (in_short(figure, &scale)) } }
         div .plotted {
             (draw::axis(&scale))
             div .rows {
@@ -63,6 +63,16 @@ fn range(rung: &Rung, figure: Figure) -> Option<(f64, f64)> {
     }
 }
 
+/// What a chart shows that is read like the one before.
+fn in_short(figure: Figure, scale: &Scale) -> &'static str {
+    match (figure, scale.is_log) {
+        (Figure::PerSecond, false) => "Rows a second.",
+        (Figure::PerSecond, true) => "Rows a second, logarithmic.",
+        (_, false) => "Time for all the work.",
+        (_, true) => "Time for all the work, logarithmic.",
+    }
+}
+
 /// How to read the chart, in one line.
 fn how(figure: Figure, scale: &Scale, chart: &Chart<'_>, has_originals: bool) -> Markup {
     let measure = match figure {
@@ -81,7 +91,7 @@ fn how(figure: Figure, scale: &Scale, chart: &Chart<'_>, has_originals: bool) ->
             svg .key width="11" height="11" viewBox="-5.5 -5.5 11 11" aria-hidden="true" {
                 path .diamond d="M0-4.5L4.5 0L0 4.5L-4.5 0Z" {}
             }
-            " is what the original found."
+            " is what the original found, on its machine and with as many rows as it had."
         }
     }
 }
@@ -152,7 +162,9 @@ fn title(rung: &Rung, figure: Figure) -> String {
         lines.push(format!("scaled from {} rows", words::count(rows)));
     }
     if let Some(words) = rung.original.as_ref().and_then(draw::original_words) {
-        lines.push(format!("the original: {words}"));
+        let note = rung.original.as_ref().and_then(|original| original.note.as_deref());
+        let note = note.map_or_else(String::new, |note| format!(" ({})", story::shortened(note)));
+        lines.push(format!("the original: {words}{note}"));
     }
     lines.push(story::loses(rung));
     lines.join("\n")

@@ -7,9 +7,13 @@ use maud::{Markup, html};
 use super::draw::{self, percent, pixels};
 use super::scale::{Scale, Unit};
 use super::story;
-use crate::report::{Original, Rung};
+use crate::charts::Chart;
+use crate::report::{Original, OriginalFigure, Rung};
 
-const HEIGHT: f64 = 320.0;
+/// Height of a chart of many lines, and of one of few.
+const HEIGHT: f64 = 300.0;
+const HEIGHT_OF_FEW: f64 = 190.0;
+const FEW: usize = 3;
 /// Labels at the ends of the lines keep so many pixels between them.
 const LABEL_HEIGHT: f64 = 17.0;
 /// More letters do not fit beside the chart; the list below has the whole name.
@@ -28,38 +32,82 @@ struct Line {
     loses: Option<String>,
 }
 
-/// The chart of these rungs and of their original, where there are batches.
+/// One axis for all charts of an experiment, so that its kinds of keys can be compared.
+pub(super) fn scale(charts: &[Chart<'_>], original: Option<&Original>) -> Scale {
+    let mut values: Vec<f64> = Vec::new();
+    for rung in charts.iter().flat_map(|chart| &chart.rungs) {
+        values.extend(&rung.batches_s);
+        values.extend(rung.original.iter().flat_map(|original| &original.batches_s));
+    }
+    let figures = original.iter().flat_map(|original| &original.figures);
+    values.extend(figures.flat_map(|figure| &figure.batches_s));
+    Scale::of_points(&values, Unit::Seconds)
+}
+
+/// The chart of these rungs and of their originals, where there are batches.
 pub(super) fn of(
     rungs: &[&Rung],
     original: Option<&Original>,
+    scale: &Scale,
     points_max: usize,
+    is_first: bool,
 ) -> Option<Markup> {
     let lines = lines(rungs, original, points_max.min(POINTS_MAX));
     let batches =
         lines.iter().filter_map(|line| line.points.last()).map(|(batch, _)| *batch).max()?;
-    let values: Vec<f64> =
-        lines.iter().flat_map(|line| line.points.iter().map(|point| point.1)).collect();
-    let scale = Scale::of_points(&values, Unit::Seconds);
+    let height = if lines.len() > FEW { HEIGHT } else { HEIGHT_OF_FEW };
+    let plot = Plot { scale, batches, height };
     let letters: Vec<char> = (0..lines.len()).map(letter).collect();
     Some(html! {
-        p .how {
-            "Time for each batch, from the first to the last; lower is better."
-            @if scale.is_log { " The axis is logarithmic." }
-            @if lines.iter().any(|line| line.class.contains("found")) {
-                " Dashed in grey: what the original found."
-            }
-        }
+        p .how { @if is_first { (how(&lines, scale)) } @else { "Time for each batch." } }
         div .lines {
-            svg .plot width="100%" height=(pixels(HEIGHT + 24.0)) role="group"
+            svg .plot width="100%" height=(pixels(height + 24.0)) role="group"
                 aria-label="Seconds of each batch" data-marks="near" {
-                (draw::levels(&scale, HEIGHT))
-                (batch_axis(batches))
-                @for line in &lines { (drawn(line, batches, &scale)) }
-                (ends(&lines, &letters, batches, &scale))
+                (draw::levels(scale, height))
+                (batch_axis(&plot))
+                @for line in &lines { (drawn(line, &plot)) }
+                (ends(&lines, &letters, &plot))
             }
         }
-        ol class={ "legend" @if lines.iter().all(|line| line.label.chars().count() <= LABEL_CHARS_MAX) { " for-letters" } } {
-            @for (line, letter) in lines.iter().zip(&letters) {
+        (legend(&lines, &letters))
+    })
+}
+
+/// Where a chart's points stand.
+struct Plot<'s> {
+    scale: &'s Scale,
+    batches: usize,
+    height: f64,
+}
+
+impl Plot<'_> {
+    /// In per cent.
+    fn across(&self, batch: usize) -> f64 {
+        if self.batches < 2 { 50.0 } else { (batch - 1) as f64 / (self.batches - 1) as f64 * 100.0 }
+    }
+
+    /// In pixels.
+    fn down(&self, seconds: f64) -> f64 {
+        self.height * (1.0 - self.scale.at(seconds) / 100.0)
+    }
+}
+
+fn how(lines: &[Line], scale: &Scale) -> Markup {
+    html! {
+        "Time for each batch, from the first to the last; lower is better."
+        @if scale.is_log { " The axis is logarithmic." }
+        @if lines.iter().any(|line| line.class.contains("found")) {
+            " Dashed: what the original found, with batches of its own size."
+        }
+    }
+}
+
+/// The names of the lines in full; needed only where those at their ends are letters or cut.
+fn legend(lines: &[Line], letters: &[char]) -> Markup {
+    let is_whole = lines.iter().all(|line| line.label.chars().count() <= LABEL_CHARS_MAX);
+    html! {
+        ol class=(if is_whole { "legend for-letters" } else { "legend" }) {
+            @for (line, letter) in lines.iter().zip(letters) {
                 li class=(line.class) {
                     span .letter { (letter) }
                     (swatch())
@@ -67,12 +115,13 @@ pub(super) fn of(
                 }
             }
         }
-    })
+    }
 }
 
 fn lines(rungs: &[&Rung], original: Option<&Original>, points_max: usize) -> Vec<Line> {
     let mut kinds = 0..;
     let mut lines: Vec<Line> = Vec::new();
+    let mut found: Vec<&OriginalFigure> = Vec::new();
     for rung in rungs.iter().filter(|rung| !rung.batches_s.is_empty()) {
         let class = if rung.is_ours {
             "line ours".to_owned()
@@ -83,12 +132,13 @@ fn lines(rungs: &[&Rung], original: Option<&Original>, points_max: usize) -> Vec
         let points = points(&rung.batches_s, points_max);
         let loses = Some(story::loses(rung));
         lines.push(Line { label: story::label_of(rung), points, class, loses });
+        found.extend(&rung.original);
     }
-    if lines.is_empty() {
-        return lines;
+    // The experiment's original is drawn where no rung has one of its own.
+    if !lines.is_empty() && !found.iter().any(|figure| !figure.batches_s.is_empty()) {
+        found.extend(original.iter().flat_map(|original| &original.figures));
     }
-    let figures = original.iter().flat_map(|original| &original.figures);
-    for figure in figures.filter(|figure| !figure.batches_s.is_empty()) {
+    for figure in found.into_iter().filter(|figure| !figure.batches_s.is_empty()) {
         lines.push(Line {
             label: format!("original: {}", story::shortened(&figure.label)),
             points: points(&figure.batches_s, points_max),
@@ -113,44 +163,35 @@ fn letter(index: usize) -> char {
     char::from(b'A' + (index % 26) as u8)
 }
 
-/// Where a batch stands, in per cent.
-fn across(batch: usize, batches: usize) -> f64 {
-    if batches < 2 { 50.0 } else { (batch - 1) as f64 / (batches - 1) as f64 * 100.0 }
-}
-
-fn down(seconds: f64, scale: &Scale) -> f64 {
-    HEIGHT * (1.0 - scale.at(seconds) / 100.0)
-}
-
-fn batch_axis(batches: usize) -> Markup {
-    let step = batches.div_ceil(10).max(1);
+fn batch_axis(plot: &Plot<'_>) -> Markup {
+    let step = plot.batches.div_ceil(10).max(1);
     html! {
         g .across aria-hidden="true" {
-            @for batch in (1..=batches).step_by(step) {
-                text x=(percent(across(batch, batches))) y=(pixels(HEIGHT + 18.0))
+            @for batch in (1..=plot.batches).step_by(step) {
+                text x=(percent(plot.across(batch))) y=(pixels(plot.height + 18.0))
                     text-anchor="middle" { (batch) }
             }
         }
     }
 }
 
-fn drawn(line: &Line, batches: usize, scale: &Scale) -> Markup {
+fn drawn(line: &Line, plot: &Plot<'_>) -> Markup {
     let mut path = String::new();
     for (index, (batch, seconds)) in line.points.iter().enumerate() {
-        let x = pixels(across(*batch, batches) * 10.0);
-        let y = pixels(down(*seconds, scale));
+        let x = pixels(plot.across(*batch) * 10.0);
+        let y = pixels(plot.down(*seconds));
         path.extend([if index == 0 { "M" } else { "L" }, &x, " ", &y]);
     }
     html! {
         g class=(line.class) {
-            svg x="0" y="0" width="100%" height=(pixels(HEIGHT))
-                viewBox={ "0 0 1000 " (pixels(HEIGHT)) } preserveAspectRatio="none" {
+            svg x="0" y="0" width="100%" height=(pixels(plot.height))
+                viewBox={ "0 0 1000 " (pixels(plot.height)) } preserveAspectRatio="none" {
                 path .stroke d=(path) vector-effect="non-scaling-stroke" {}
             }
             @for (batch, seconds) in &line.points {
-                circle .mark cx=(percent(across(*batch, batches))) cy=(pixels(down(*seconds, scale))) {
+                circle .mark cx=(percent(plot.across(*batch))) cy=(pixels(plot.down(*seconds))) {
                     title {
-                        (cut(&line.label)) ": " (draw::time(*seconds)) "\nbatch " (batch) " of " (batches)
+                        (cut(&line.label)) ": " (draw::time(*seconds)) "\nbatch " (batch) " of " (plot.batches)
                     }
                 }
             }
@@ -159,15 +200,15 @@ fn drawn(line: &Line, batches: usize, scale: &Scale) -> Markup {
 }
 
 /// The names at the ends of the lines, moved apart where they would overlap.
-fn ends(lines: &[Line], letters: &[char], batches: usize, scale: &Scale) -> Markup {
+fn ends(lines: &[Line], letters: &[char], plot: &Plot<'_>) -> Markup {
     let wanted: Vec<f64> =
-        lines.iter().map(|line| line.points.last().map_or(0.0, |(_, s)| down(*s, scale))).collect();
-    let places = spread(&wanted, LABEL_HEIGHT, HEIGHT);
+        lines.iter().map(|line| line.points.last().map_or(0.0, |(_, s)| plot.down(*s))).collect();
+    let places = spread(&wanted, LABEL_HEIGHT, plot.height);
     html! {
         svg .ends x="100%" y="0" {
             @for (index, line) in lines.iter().enumerate() {
                 @let (from, to) = (wanted[index], places[index]);
-                @let is_last = line.points.last().is_some_and(|(batch, _)| *batch == batches);
+                @let is_last = line.points.last().is_some_and(|(batch, _)| *batch == plot.batches);
                 g class=(line.class) {
                     @if is_last {
                         path .leader d={ "M6 " (pixels(from)) "L16 " (pixels(to)) } {}

@@ -147,8 +147,13 @@ fn sum(rung: &Rung) -> String {
         format!(" Outside of the cycles (the last commit, closing): {}.", draw::time(outside))
     });
     let outside = outside.unwrap_or_default();
-    if rung.sample_rows.is_some() || !total.is_finite() || total < sum_s {
-        return format!("{cycles} cycles took {} in sum.{outside}", draw::time(sum_s));
+    if total < sum_s && rung.sample_rows.is_none() {
+        let (sum, total) = (draw::time(sum_s), draw::time(total));
+        return format!("Several at once: {sum} in sum, {total} in all.{outside}");
+    }
+    if rung.sample_rows.is_some() || !total.is_finite() {
+        let cycles = if cycles == 1 { "1 cycle".to_owned() } else { format!("{cycles} cycles") };
+        return format!("{cycles} took {} in sum.{outside}", draw::time(sum_s));
     }
     format!("The cycles took {} of {} in all.{outside}", draw::time(sum_s), draw::time(total))
 }
@@ -184,10 +189,10 @@ mod tests {
              closing): 1.00 s."
         );
         let sampled = Rung { sample_rows: Some(5), ..rung(vec![1e6], vec![]) };
+        let at_once = Rung { runs_s: vec![0.5], ..rung(vec![1e6], vec![]) };
         assert!(
-            sum(&sampled).starts_with("1 cycles took 1.00\u{a0}s in sum."),
-            "{}",
-            sum(&sampled)
+            sum(&at_once).starts_with("Several at once: 1.00\u{a0}s in sum, 0.50\u{a0}s in all.")
         );
+        assert!(sum(&sampled).starts_with("1 cycle took 1.00\u{a0}s in sum."), "{}", sum(&sampled));
     }
 }

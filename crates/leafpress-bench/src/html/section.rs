@@ -5,10 +5,11 @@
 use maud::{Markup, html};
 
 use super::head::link;
+use super::scale::Scale;
 use super::story::{self, Section};
 use super::{bars, batches, course, cycles, draw, ranges, table};
 use crate::charts::{Chart, Figure};
-use crate::report::{About, Original};
+use crate::report::{About, Original, Rung};
 
 /// More panels than this are folded away: they are many of a kind.
 const COURSES_SHOWN_MAX: usize = 4;
@@ -16,6 +17,9 @@ const COURSES_SHOWN_MAX: usize = 4;
 /// The experiment's part of the page.
 pub(super) fn of(section: &Section<'_>, points_max: usize, is_simulated: bool) -> Markup {
     let about = section.about;
+    let original = about.and_then(|about| about.original.as_ref());
+    let of_batches = batches::scale(&section.charts, original);
+    let shared = Shared { section, original, of_batches, points_max };
     html! {
         section .experiment id=(section.id()) {
             h2 { (section.title) }
@@ -24,36 +28,55 @@ pub(super) fn of(section: &Section<'_>, points_max: usize, is_simulated: bool) -
                 @if !about.question.is_empty() { p .question { (about.question) } }
             }
             @if section.charts.is_empty() { p { "Nothing of it was measured." } }
-            @for (index, chart) in section.charts.iter().enumerate() { (figure(section, chart, points_max, index == 0)) }
+            @for (index, chart) in section.charts.iter().enumerate() {
+                (figure(&shared, chart, index == 0))
+            }
             @if let Some(about) = about { (beside(about)) }
             @if !section.charts.is_empty() { (table::of(&section.charts)) }
         }
     }
 }
 
-fn figure(section: &Section<'_>, chart: &Chart<'_>, points_max: usize, is_first: bool) -> Markup {
-    let original = section.about.and_then(|about| about.original.as_ref());
-    let latencies = ranges::of(&chart.rungs, is_first);
+/// What all charts of a section share.
+struct Shared<'s, 'r> {
+    section: &'s Section<'r>,
+    original: Option<&'r Original>,
+    of_batches: Scale,
+    points_max: usize,
+}
+
+fn figure(shared: &Shared<'_, '_>, chart: &Chart<'_>, is_first: bool) -> Markup {
+    let rungs = chart.rungs.as_slice();
+    // Where each cycle is drawn, nothing is left to say of most of them.
+    let has_dots = rungs.iter().any(|rung| !rung.cycles_us.is_empty());
+    let latencies = if has_dots { None } else { ranges::of(rungs, is_first) };
     // Where the chart is about latencies, rows a second are not what was asked.
     let is_of_latencies = matches!(chart.figure, Figure::HalfOfCalls | Figure::SlowCalls);
-    let courses = chart.rungs.iter().filter(|rung| rung.series.is_some()).count();
     html! {
         figure .chart {
-            @if section.charts.len() > 1 && !chart.name.is_empty() {
+            @if shared.section.charts.len() > 1 && !chart.name.is_empty() {
                 figcaption { h3 { (story::capitalised(chart.name)) } }
             }
-            @if !is_of_latencies || latencies.is_none() { (bars::of(chart, chart.figure)) }
+            @if !is_of_latencies || latencies.is_none() { (bars::of(chart, chart.figure, is_first)) }
             @if let Some(latencies) = latencies { (latencies) }
-            @if let Some(lines) = batches::of(&chart.rungs, original, points_max) { (lines) }
-            @if let Some(dots) = cycles::of(&chart.rungs, points_max) { (dots) }
-            @if let Some(courses_drawn) = course::of(&chart.rungs, points_max, is_first) {
-                @if courses <= COURSES_SHOWN_MAX { (courses_drawn) }
-                @else {
-                    details .courses {
-                        summary { "How these " (courses) " runs went over time" }
-                        (courses_drawn)
-                    }
-                }
+            @if let Some(lines) =
+                batches::of(rungs, shared.original, &shared.of_batches, shared.points_max, is_first) { (lines) }
+            @if let Some(dots) = cycles::of(rungs, shared.points_max) { (dots) }
+            (courses(rungs, shared.points_max, is_first))
+        }
+    }
+}
+
+fn courses(rungs: &[&Rung], points_max: usize, is_first: bool) -> Markup {
+    let count = rungs.iter().filter(|rung| rung.series.is_some()).count();
+    let Some(courses) = course::of(rungs, points_max, is_first) else { return html! {} };
+    html! {
+        @if count <= COURSES_SHOWN_MAX {
+            (courses)
+        } @else {
+            details .courses {
+                summary { "How these " (count) " runs went over time" }
+                (courses)
             }
         }
     }
