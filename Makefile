@@ -63,12 +63,15 @@ else
 test-python: ;
 endif
 
-# Some tests make an XFS on a loop device, or trace system calls; where they cannot
-# they say so and do nothing. Only root may mount, so nobody else is asked to install.
+# Some tests make an XFS on a loop device, trace system calls, or look at a page in a
+# real browser; where they cannot they say so and do nothing. Only root may mount, so
+# nobody else is asked to install.
 test-tools: ## Install what some tests are skipped without (root, with apt)
 	@missing=; \
 	command -v mkfs.xfs >/dev/null || missing="$$missing xfsprogs"; \
 	command -v strace >/dev/null || missing="$$missing strace"; \
+	command -v chromium >/dev/null || missing="$$missing chromium"; \
+	command -v chromedriver >/dev/null || missing="$$missing chromium-driver"; \
 	if [ -z "$$missing" ]; then exit 0; fi; \
 	if [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then \
 		echo "without$$missing (or root) some tests are skipped"; \

@@ -35,13 +35,17 @@
       }));
       tip.hidden = false;
     }
-    const place = near || middle(mark);
+    place(near || middle(mark));
+  };
+
+  // Above the mark, or below where there is no room; never off the screen.
+  const place = ({ x, top, bottom }) => {
     const { width, height } = tip.getBoundingClientRect();
     const room = document.documentElement.clientWidth;
-    const left = Math.min(Math.max(place.x - width / 2, 6), Math.max(room - width - 6, 6));
-    const above = place.top - height - 8;
+    const left = Math.min(Math.max(x - width / 2, 6), Math.max(room - width - 6, 6));
+    const above = top - height - 8;
     tip.style.left = `${left}px`;
-    tip.style.top = `${above > 4 ? above : place.bottom + 8}px`;
+    tip.style.top = `${above > 4 ? above : bottom + 8}px`;
   };
 
   const box = (mark) => (mark.querySelector(".bar") || mark.querySelector("path") || mark)
@@ -104,7 +108,11 @@
   }
 
   document.addEventListener("keydown", (event) => event.key === "Escape" && hide());
-  document.addEventListener("scroll", hide, { passive: true });
+  // The page also scrolls to a mark that gets the focus: then the tip goes with it.
+  document.addEventListener("scroll", () => {
+    if (shown && shown === document.activeElement) place(middle(shown));
+    else hide();
+  }, { passive: true });
   document.addEventListener("pointerdown", (event) => {
     if (!event.target.closest(".row, [data-marks]")) hide();
   });
