@@ -36,6 +36,7 @@ mod caches;
 pub mod charts;
 mod check;
 pub mod commits;
+mod csv_report;
 pub mod cycles;
 mod error;
 pub mod events;
@@ -66,5 +67,6 @@ mod tour;
 mod usage;
 pub mod words;
 
+pub use csv_report::csv;
 pub use error::{Error, Result};
 pub use plan::BILLION;

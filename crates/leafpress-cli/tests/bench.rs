@@ -162,6 +162,33 @@ fn json_on_stdout_is_one_object_and_nothing_else() {
 }
 
 #[test]
+fn a_report_becomes_lines_for_a_spreadsheet() {
+    let folder = TempDir::new().unwrap();
+    let tour = concat!(env!("CARGO_MANIFEST_DIR"), "/../leafpress-bench/tests/made_up/tour.json");
+    let from = ["bench", "--from", tour];
+    let lines = run(folder.path(), &[&from[..], &["--csv", "-"]].concat()).expect_status(0).stdout;
+    assert!(lines.starts_with("experiment,chart,rung,label,safety,may_lose,ours,rows,"), "{lines}");
+    assert!(
+        lines.contains("\nladder,\"100,000 rows\",\"ladder, leafpress, pressed\",pressed,durable,")
+    );
+    let report = fs::read_to_string(tour).unwrap();
+    let report: serde_json::Value = serde_json::from_str(&report).unwrap();
+    assert_eq!(lines.lines().count(), 1 + report["rungs"].as_array().unwrap().len());
+
+    let said = run(folder.path(), &[&from[..], &["--csv", "r.csv"]].concat()).expect_status(0);
+    assert_eq!(fs::read_to_string(folder.path().join("r.csv")).unwrap(), lines);
+    assert!(
+        said.stdout.ends_with("report: r.csv\n") && said.stdout.contains('█'),
+        "{}",
+        said.stdout
+    );
+    assert!(!said.stdout.contains('\x1b'), "no colours off a terminal");
+    run(folder.path(), &[&from[..], &["--csv", "-", "--json", "-"]].concat()).expect_status(2);
+    run(folder.path(), &[&from[..], &["--csv", "none/r.csv"]].concat()).expect_status(2);
+    assert_eq!(names_in(folder.path()), ["r.csv"]);
+}
+
+#[test]
 fn what_makes_no_sense_is_refused_before_anything_is_measured() {
     let folder = TempDir::new().unwrap();
     let cases: &[(&[&str], &str)] = &[

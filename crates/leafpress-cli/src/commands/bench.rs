@@ -43,8 +43,14 @@ pub fn run(flags: &BenchFlags) -> Status {
 
 fn run_experiments(flags: &BenchFlags) -> Status {
     let to_stdout = is_stdout(flags.json.as_deref());
+    let csv_to_stdout = is_stdout(flags.csv.as_deref());
+    if to_stdout && csv_to_stdout {
+        let error = "--json and --csv cannot both go to stdout; name a file for one of them";
+        return fail(&Error::Usage(error.to_owned()), to_stdout);
+    }
     let json = flags.json.clone().filter(|_| !to_stdout);
-    for (flag, path) in [("--json", &json), ("--html", &flags.html)] {
+    let csv = flags.csv.clone().filter(|_| !csv_to_stdout);
+    for (flag, path) in [("--json", &json), ("--html", &flags.html), ("--csv", &csv)] {
         if let Err(error) = check_report_path(flag, path.as_deref()) {
             return fail(&error, to_stdout);
         }
@@ -53,18 +59,37 @@ fn run_experiments(flags: &BenchFlags) -> Status {
         Ok(report) => report,
         Err(error) => return fail(&error, to_stdout),
     };
-    if let Err(error) = flags.html.as_deref().map_or(Ok(()), |path| write_page(&report, path)) {
-        return fail(&error, to_stdout);
-    }
+    let lines = match write_files(&report, flags.html.as_deref(), csv.as_deref()) {
+        Ok(lines) => lines,
+        Err(error) => return fail(&error, to_stdout),
+    };
     if to_stdout {
         output::print_json(&report);
+    } else if csv_to_stdout {
+        output::print_report(&lines);
     } else {
         let written: Vec<&Path> =
-            [&json, &flags.html].into_iter().flatten().map(PathBuf::as_path).collect();
+            [&json, &flags.html, &csv].into_iter().flatten().map(PathBuf::as_path).collect();
         output::print_report(&summary::of_bench(&report, &written));
     }
     let is_whole = report.broken.is_empty() && report.stopped.is_none();
     if is_whole { Status::Done } else { Status::DoneWithProblems }
+}
+
+/// Writes the page and the lines where they were asked for; the lines.
+fn write_files(
+    report: &ExperimentReport,
+    page: Option<&Path>,
+    csv: Option<&Path>,
+) -> Result<String, Error> {
+    let lines = leafpress_bench::csv(report)?;
+    if let Some(path) = page {
+        write_file(path, &html::page(report))?;
+    }
+    if let Some(path) = csv {
+        write_file(path, &lines)?;
+    }
+    Ok(lines)
 }
 
 /// What is measured now, or was measured by an earlier run.
@@ -81,8 +106,8 @@ fn report(flags: &BenchFlags, json: Option<PathBuf>) -> Result<ExperimentReport,
     experiment::run(&options, &mut |event| shown.update(&event))
 }
 
-fn write_page(report: &ExperimentReport, path: &Path) -> Result<(), Error> {
-    std::fs::write(path, html::page(report)).map_err(|source| Error::Io {
+fn write_file(path: &Path, text: &str) -> Result<(), Error> {
+    std::fs::write(path, text).map_err(|source| Error::Io {
         action: "write",
         path: path.to_owned(),
         source,

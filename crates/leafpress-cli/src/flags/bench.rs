@@ -112,6 +112,10 @@ pub struct BenchFlags {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub html: Option<PathBuf>,
 
+    /// Write a line for each rung to FILE, as CSV; '-' is stdout, instead of the tables
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub csv: Option<PathBuf>,
+
     /// Print and draw what an earlier run wrote with --json, and measure nothing
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with_all = ["experiments", "quick", "large"])]
     pub from: Option<PathBuf>,
