@@ -133,14 +133,12 @@ fn whisker(low: f64, high: f64) -> Markup {
     }
 }
 
-/// The original's figure, below the bar, with its words where there is room for them.
+/// The original's figure, below the bar; the row has room for its words at the right end.
 fn diamond(at: f64, words: &str) -> Markup {
-    let is_far = at > 70.0;
     html! {
         svg .original x=(percent(at)) y=(ORIGINAL_Y) {
             path .diamond d="M0-4.5L4.5 0L0 4.5L-4.5 0Z" {}
-            text x=(if is_far { "-9" } else { "9" }) dy=".35em"
-                text-anchor=(if is_far { "end" } else { "start" }) { (words) }
+            text x="9" dy=".35em" { (words) }
         }
     }
 }
