@@ -8,6 +8,7 @@ With LEAFPRESS_SCREENSHOTS=DIR the screenshots are kept there.
 """
 
 import base64
+import hashlib
 import json
 import os
 import re
@@ -79,6 +80,13 @@ class Page(unittest.TestCase):
             text = re.sub(r"<(meta|br)([^<>]*)>", r"<\1\2/>", text.removeprefix("<!DOCTYPE html>"))
             root = xml.etree.ElementTree.fromstring(text)
             self.assertGreater(len(list(root.iter("svg"))), 2, make.__name__)
+
+    def test_only_its_own_script_may_run(self):
+        text = self.text(bench_reports.full())
+        script = re.search(r"<script>(.*)</script>", text, re.DOTALL)[1]
+        digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+        policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', text)[1]
+        self.assertIn(f"script-src 'sha256-{digest}';", policy, "put this hash into html/mod.rs")
 
     def test_it_is_small_and_fetches_nothing(self):
         text = self.text(bench_reports.full())
@@ -258,7 +266,7 @@ class Browser(unittest.TestCase):
         self.assertIn("leafpress, pressed", seen)
         # The first dot of a chart by the tab key, the next one by an arrow.
         self.assertIn("Cycle 1", seen)
-        self.script("document.querySelector('.panel .mark').focus();")
+        self.script("document.querySelector('.panel .plot circle').focus();")
         ActionChains(self.driver).send_keys(Keys.ARROW_RIGHT, Keys.ARROW_RIGHT).perform()
         self.assertIn("Cycle 3:", self.tip())
         ActionChains(self.driver).send_keys(Keys.ESCAPE).perform()

@@ -109,9 +109,9 @@ fn row(rung: &Rung, figure: Figure, scale: &Scale, has_originals: bool) -> Marku
     html! {
         div class={ "row " (draw::kind(rung)) } {
             (draw::name(rung))
-            svg .track width="100%" height=(height) role="img" tabindex="0" {
+            svg .track height=(height) role="img" tabindex="0" {
                 title { (title(rung, figure)) }
-                rect .bar x="0" y="7" width=(percent(end)) height="15" {}
+                rect .bar width=(percent(end)) {}
                 @if let Some((low, high)) = range { (whisker(low, high)) }
                 svg x=(percent(text_at)) y="14.5" {
                     text .value x="7" dy=".35em" { (draw::in_words(figure, value)) }

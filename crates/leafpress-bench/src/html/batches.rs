@@ -189,7 +189,7 @@ fn drawn(line: &Line, plot: &Plot<'_>) -> Markup {
                 path .stroke d=(path) vector-effect="non-scaling-stroke" {}
             }
             @for (batch, seconds) in &line.points {
-                circle .mark cx=(percent(plot.across(*batch))) cy=(pixels(plot.down(*seconds))) {
+                circle cx=(percent(plot.across(*batch))) cy=(pixels(plot.down(*seconds))) {
                     title {
                         (cut(&line.label)) ": " (draw::time(*seconds)) "\nbatch " (batch) " of " (plot.batches)
                     }

@@ -85,7 +85,7 @@ fn panel(rung: &Rung, series: &Course, scale: &Scale, points_max: usize) -> Mark
                 svg y="4" {
                     (draw::levels(scale, HEIGHT))
                     svg width="100%" height=(pixels(HEIGHT)) preserveAspectRatio="none"
-                        viewBox={ "0 0 1000 " (pixels(HEIGHT)) } aria-hidden="true" {
+                        viewBox={ "0 0 1000 " (pixels(HEIGHT)) } {
                         path .max d=(path(&fine, scale, |part| part.max_us))
                             vector-effect="non-scaling-stroke" {}
                         path .p50 d=(path(&fine, scale, |part| part.p50_us))
@@ -159,7 +159,7 @@ fn mark(part: &Part, all_s: f64, scale: &Scale) -> Option<Markup> {
     let y = pixels(HEIGHT * (1.0 - scale.at(max_us / 1e6) / 100.0));
     let time = |us: f64| draw::time(us / 1e6);
     Some(html! {
-        circle .mark cx=(x) cy=(y) {
+        circle cx=(x) cy=(y) {
             title {
                 "At " (draw::time(part.from * all_s)) ": slowest " (time(max_us))
                 @if let Some(half) = part.p50_us { "\nhalf within " (time(half)) }

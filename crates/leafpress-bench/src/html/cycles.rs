@@ -35,6 +35,7 @@ pub(super) fn of(rungs: &[&Rung], points_max: usize) -> Option<Markup> {
     let values: Vec<f64> =
         with_cycles.iter().flat_map(|rung| rung.cycles_us.iter().map(|us| us / 1e6)).collect();
     let scale = Scale::of_points(&values, Unit::Seconds);
+    let dots_max = points_max.min(DOTS_MAX);
     let has_checkpoints = with_cycles.iter().any(|rung| !rung.checkpoints.is_empty());
     Some(html! {
         p .how {
@@ -42,6 +43,9 @@ pub(super) fn of(rungs: &[&Rung], points_max: usize) -> Option<Markup> {
             "All panels have the same axis"
             @if scale.is_log { ", which is logarithmic" }
             "."
+            @if with_cycles.iter().any(|rung| rung.cycles_us.len() > dots_max) {
+                " Of very many cycles the slowest of each stretch is drawn."
+            }
             @if has_checkpoints {
                 " "
                 svg .key width="11" height="11" viewBox="-5.5 -5.5 11 11" aria-hidden="true" {
@@ -51,7 +55,7 @@ pub(super) fn of(rungs: &[&Rung], points_max: usize) -> Option<Markup> {
             }
         }
         div .panels {
-            @for rung in with_cycles { (panel(rung, &scale, points_max.min(DOTS_MAX))) }
+            @for rung in with_cycles { (panel(rung, &scale, dots_max)) }
         }
     })
 }
@@ -110,7 +114,7 @@ fn down(us: f64, scale: &Scale) -> f64 {
 }
 
 fn mark(dot: Dot, cycles: usize, scale: &Scale) -> Markup {
-    let (x, y) = (percent(across(dot.cycle, cycles)), pixels(down(dot.us, scale)));
+    let (x, y) = (percent(across(dot.cycle, cycles)), pixels(down(dot.us, scale).round()));
     let words = draw::time(dot.us / 1e6);
     html! {
         @if dot.is_checkpoint {
@@ -119,7 +123,7 @@ fn mark(dot: Dot, cycles: usize, scale: &Scale) -> Markup {
                 path .spike d="M0-5.5L5 4L-5 4Z" {}
             }
         } @else {
-            circle .mark cx=(x) cy=(y) { title { "Cycle " (dot.cycle + 1) ": " (words) } }
+            circle cx=(x) cy=(y) { title { "Cycle " (dot.cycle + 1) ": " (words) } }
         }
     }
 }

@@ -28,9 +28,9 @@ pub(super) fn megabytes(megabytes: f64) -> String {
     format!("{usable:.decimals$}\u{a0}MB")
 }
 
-/// "37.25%", short where it can be.
+/// "37.2%", short where it can be: on any screen a tenth of a per cent is about a pixel.
 pub(super) fn percent(place: f64) -> String {
-    let text = format!("{place:.2}");
+    let text = format!("{place:.1}");
     let text = if text.contains('.') {
         text.trim_end_matches('0').trim_end_matches('.')
     } else {
@@ -123,6 +123,11 @@ pub(super) fn kind(rung: &Rung) -> &'static str {
 
 /// The name of a rung with what it may lose.
 pub(super) fn name(rung: &Rung) -> Markup {
+    named(rung, "")
+}
+
+/// The same with a note.
+pub(super) fn named(rung: &Rung, note: &str) -> Markup {
     html! {
         div .name {
             span .label { (story::label_of(rung)) }
@@ -132,6 +137,7 @@ pub(super) fn name(rung: &Rung) -> Markup {
                 " "
                 span .sample { "scaled from " (words::count(rows)) " rows" }
             }
+            @if !note.is_empty() { " " span .sample { (note) } }
         }
     }
 }
@@ -144,7 +150,7 @@ fn safety_sign(safety: Safety) -> Markup {
         _ => "#loses-last",
     };
     html! {
-        svg .sign width="10" height="10" aria-hidden="true" { use href=(sign) {} }
+        svg .sign aria-hidden="true" { use href=(sign) {} }
     }
 }
 

@@ -41,9 +41,10 @@ use story::Story;
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("script.js");
 
-/// What the page may load and run: nothing from elsewhere. The text is in the file, so
-/// whoever opens it from a disk is protected too.
-const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; \
+/// What the page may load and run: nothing from elsewhere, and no script but its own, which
+/// is known by its hash. tests/python/test_bench_page.py says the hash of a changed script.
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; \
+                      script-src 'sha256-XuiY6lvigAjw5hM23HfEXuPtUfN1G22yJHIYa61v97M='; \
                       base-uri 'none'; form-action 'none'";
 
 /// The whole report as one HTML file.
@@ -78,7 +79,8 @@ pub fn page(report: &ExperimentReport) -> String {
     page.into_string()
 }
 
-/// Where the script writes the figures of the mark under the pointer.
+/// Where the script writes the figures of the mark under the pointer. Hidden from who listens:
+/// the marks have labels that say the same.
 fn tip() -> Markup {
-    html! { div #tip role="status" hidden="hidden" {} }
+    html! { div #tip aria-hidden="true" hidden="hidden" {} }
 }

@@ -87,11 +87,8 @@ fn row(line: &Line<'_>, scale: &Scale) -> Markup {
     let (p50, p999, max) = (at(latency.p50), at(latency.p999), at(latency.max));
     html! {
         div class={ "row range " (draw::kind(line.rung)) } {
-            div .names {
-                (draw::name(line.rung))
-                @if !line.since.is_empty() { span .sample { (line.since) } }
-            }
-            svg .track width="100%" height="30" role="img" tabindex="0" {
+            (draw::named(line.rung, line.since))
+            svg .track height="30" role="img" tabindex="0" {
                 title { (title(line)) }
                 line .span x1=(p50) x2=(max) y1="15" y2="15" {}
                 svg x=(max) y="15" {

@@ -73,7 +73,7 @@
   // Points: the nearest one answers. One of a chart can be reached by the tab key, the
   // others from it by the arrows.
   for (const plot of document.querySelectorAll("[data-marks]")) {
-    const marks = [...plot.querySelectorAll(".mark")];
+    const marks = [...plot.querySelectorAll("circle, .mark")];
     marks.forEach((mark, index) => {
       take(mark);
       mark.setAttribute("role", "img");

@@ -63,7 +63,7 @@ fn table(chart: &Chart<'_>, charts: usize) -> Markup {
                 }
                 tbody {
                     @for rung in &chart.rungs {
-                        tr class=(draw::kind(rung)) {
+                        tr class=[rung.is_ours.then_some("ours")] {
                             th scope="row" { (story::label_of(rung)) (sample(rung)) }
                             @for column in &columns {
                                 td { (((column.cell)(rung)).unwrap_or_default()) }
