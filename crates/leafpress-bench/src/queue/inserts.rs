@@ -100,6 +100,8 @@ pub enum Inserter {
     SqlEach(SqlSettings),
     /// The Writer, a call for each row, by so many threads, into the same table.
     Writer(Safety, u32),
+    /// The Writer, all rows in one call, into the same table.
+    WriterMany(Safety),
     /// The Queue, a push for each row, by so many threads.
     Push(Safety, u32),
     /// The Queue, all rows in one call.
@@ -142,6 +144,9 @@ impl InsertsRung {
             Inserter::Writer(safety, callers) => {
                 format!("inserts, leafpress, {} Writer, {callers} callers", safety.name())
             }
+            Inserter::WriterMany(safety) => {
+                format!("inserts, leafpress, {} Writer, insert_many", safety.name())
+            }
             Inserter::Push(safety, callers) => {
                 format!("inserts, leafpress, {} push, {callers} callers", safety.name())
             }
@@ -156,6 +161,7 @@ impl InsertsRung {
         match self.by {
             Inserter::SqlOnce(settings) | Inserter::SqlEach(settings) => settings.safety(),
             Inserter::Writer(safety, _)
+            | Inserter::WriterMany(safety)
             | Inserter::Push(safety, _)
             | Inserter::PushMany(safety) => safety,
         }
@@ -172,7 +178,7 @@ impl InsertsRung {
 
     /// Whether all rows are one transaction.
     fn is_once(self) -> bool {
-        matches!(self.by, Inserter::SqlOnce(_) | Inserter::PushMany(_))
+        matches!(self.by, Inserter::SqlOnce(_) | Inserter::WriterMany(_) | Inserter::PushMany(_))
     }
 
     fn time_max(self) -> Duration {
@@ -204,6 +210,7 @@ impl Described for InsertsRung {
             Inserter::SqlOnce(settings) => format!("{}, one transaction", settings.label()),
             Inserter::SqlEach(settings) => format!("{}, a transaction each", settings.label()),
             Inserter::Writer(safety, of) => format!("{}Writer, {}", promise(safety), callers(of)),
+            Inserter::WriterMany(safety) => format!("{}Writer, insert_many", promise(safety)),
             Inserter::Push(safety, of) => format!("{}Queue, {}", promise(safety), callers(of)),
             Inserter::PushMany(safety) => format!("{}Queue, push_many", promise(safety)),
         }
@@ -246,6 +253,7 @@ pub(super) fn run(rung: InsertsRung, database: &Path) -> Result<RungResult> {
             Ok(result)
         }
         Inserter::Writer(safety, callers) => insert_by_writer(rung, safety, callers, database),
+        Inserter::WriterMany(safety) => insert_many(rung, safety, database),
         Inserter::Push(safety, callers) => {
             let opened = ours::open(safety, database, None)?;
             let result = push_by(&rung, safety, callers, &opened)?;
@@ -347,6 +355,19 @@ fn insert_by_writer(
     writer.execute_batch(sql::TABLE)?;
     let clients = (0..callers).map(|_| WriterClient { writer: &writer }).collect();
     let result = push_all(&rung, safety, callers, clients)?;
+    writer.close()?;
+    Ok(result)
+}
+
+fn insert_many(rung: InsertsRung, safety: Safety, database: &Path) -> Result<RungResult> {
+    let writer = ours::open_writer(safety, database, None)?;
+    writer.execute_batch(sql::TABLE)?;
+    let row = |job: JobNumber| -> Vec<Value> { vec![sql::now_ms().into(), job.payload().into()] };
+    let insert = || -> Result<u64> {
+        let rows = numbers(rung.rows).map(row);
+        Ok(writer.insert_many("job", &["due_at_ms", "payload"], rows)?)
+    };
+    let result = timed(rung, insert)?;
     writer.close()?;
     Ok(result)
 }

@@ -218,7 +218,7 @@ fn wakeup_group(size: Size) -> Group {
 /// "Equal" is SQLite's WAL with its default of FULL: of the settings that the post tries it is
 /// the only one under which a row that was acknowledged survives a power cut.
 pub(crate) fn inserts_groups(options: &BenchOptions) -> Vec<Group> {
-    use Inserter::{Push, PushMany, SqlEach, SqlOnce, Writer};
+    use Inserter::{Push, PushMany, SqlEach, SqlOnce, Writer, WriterMany};
     let rows = options.size.of(2_000, 10_000, 10_000);
     let milliseconds_max = (options.size.patience_s() * 1e3) as u64;
     let size = Size { is_quick: options.is_quick(), waiting_max: 0 };
@@ -230,13 +230,12 @@ pub(crate) fn inserts_groups(options: &BenchOptions) -> Vec<Group> {
     let relaxed_pushes = [1, 64].map(|callers| add(Push(relaxed, callers)));
     let pushes = [1, 64].map(|callers| add(Push(durable, callers)));
     let writers = [1, 64].map(|callers| add(Writer(durable, callers)));
-    let [default_once, _, _, wal_once, _] = SqlSettings::ALL.map(|it| add(SqlOnce(it)));
+    let [_, _, _, wal_once, _] = SqlSettings::ALL.map(|it| add(SqlOnce(it)));
     let many = add(PushMany(durable));
+    let writer_many = add(WriterMany(durable));
     for (name, ours, rival) in [
         ("queue_inserts_vs_equal", writers[1], wal),
         ("queue_inserts_vs_default", writers[1], default),
-        ("queue_inserts_once_vs_equal", many, wal_once),
-        ("queue_inserts_once_vs_default", many, default_once),
         ("writer64_vs_transactions", writers[1], default),
         ("writer64_vs_wal_transactions", writers[1], wal),
         ("writer1_vs_wal_transactions", writers[0], wal),
@@ -245,6 +244,7 @@ pub(crate) fn inserts_groups(options: &BenchOptions) -> Vec<Group> {
         ("push1_vs_wal_transactions", pushes[0], wal),
         ("relaxed_push64_vs_wal_normal_transactions", relaxed_pushes[1], wal_normal),
         ("push_many_vs_one_transaction", many, wal_once),
+        ("insert_many_vs_one_transaction", writer_many, wal_once),
     ] {
         group.compare(name.to_owned(), ours, &[rival], Measure::Wall);
     }

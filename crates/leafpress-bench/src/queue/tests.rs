@@ -117,6 +117,7 @@ fn every_way_of_inserting_leaves_every_row() {
         Inserter::Push(Safety::Durable, 3),
         Inserter::Push(Safety::Relaxed, 1),
         Inserter::PushMany(Safety::Durable),
+        Inserter::WriterMany(Safety::Durable),
     ];
     for by in sql.chain(ours) {
         let rung = InsertsRung { by, rows: 20, milliseconds_max: 60_000 };
@@ -235,7 +236,7 @@ fn inserts_are_in_two_charts_and_ours_is_the_last_of_each() {
     let kinds = &groups[0].kinds;
     for (chart, first, last, count) in [
         (super::inserts::EACH_CHART, "default, a transaction each", "Writer, 64 callers", 13),
-        (super::inserts::ONCE_CHART, "default, one transaction", "Queue, push_many", 6),
+        (super::inserts::ONCE_CHART, "default, one transaction", "Writer, insert_many", 7),
     ] {
         let labels: Vec<String> =
             kinds.iter().filter(|it| it.chart() == chart).map(RungKind::label).collect();
