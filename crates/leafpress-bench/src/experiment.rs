@@ -29,10 +29,10 @@ use crate::noise::{self, Processors};
 use crate::options::{BenchOptions, Experiment, ProgressEvent};
 use crate::pace::Pace;
 use crate::plan::plan;
-use crate::report::{About, ExperimentReport, REPORT_VERSION};
+use crate::report::{ExperimentReport, REPORT_VERSION};
 use crate::rung::{Runner, run_in_child};
 use crate::simulated::Playing;
-use crate::{advice, machine, settings};
+use crate::{about, advice, machine, settings};
 
 /// Runs the experiments, each rung in a process of its own: this executable must
 /// answer `bench --rung REQUEST` with [`run_rung_line`](crate::rung::run_rung_line).
@@ -160,7 +160,7 @@ fn conclude(report: &mut ExperimentReport, options: &BenchOptions, before: Optio
     let busy = busy.and_then(|(now, before)| now.busy_elsewhere_since(before));
     noise::judge(report, busy);
     report.measured_at = Some(jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string());
-    let of = |it: Experiment| About { name: it.name().to_owned(), ..About::default() };
+    let of = |it: Experiment| about::of(it, &report.rungs);
     report.experiments = options.distinct_experiments().into_iter().map(of).collect();
     report.advice = advice::of(report);
 }

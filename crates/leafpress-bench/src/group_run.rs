@@ -12,6 +12,7 @@ use std::sync::atomic::Ordering;
 use crate::atomic::{AtomicRung, Change, Journal, changes};
 use crate::check::{self, Left, Sums};
 use crate::commits::CommitRung;
+use crate::drawn;
 use crate::error::{Error, Result};
 use crate::fixture::Fixture;
 use crate::group::{Group, RatioPlan, size_name};
@@ -262,6 +263,15 @@ impl<'a> GroupRun<'a> {
         self.results.iter().flatten().filter_map(|result| result.played)
     }
 
+    /// What a rung of this group is drawn together with.
+    fn chart(&self, kind: RungKind) -> String {
+        if drawn::has_sizes(self.group.work) {
+            format!("{}, {}", kind.chart(), size_name(self.group.rows))
+        } else {
+            kind.chart()
+        }
+    }
+
     /// Adds the group's rungs and ratios to the report.
     pub(crate) fn sum_up(
         &self,
@@ -272,7 +282,8 @@ impl<'a> GroupRun<'a> {
             let (name, results) = (&self.names[index], &self.results[index]);
             let rung = rung_of(name, *kind, results);
             let experiment = self.group.experiment.name().to_owned();
-            report.rungs.extend(rung.map(|rung| Rung { experiment, ..rung }));
+            let chart = self.chart(*kind);
+            report.rungs.extend(rung.map(|rung| Rung { experiment, chart, ..rung }));
             report.broken.extend(broken_bound(*kind, results).map(|how| (name.clone(), how)));
         }
         for RatioPlan { name, ours, rivals, measure } in &self.group.ratios {
@@ -340,7 +351,7 @@ fn rung_of(name: &str, kind: RungKind, results: &[RungResult]) -> Option<Rung> {
         },
         memory: last.memory,
         experiment: String::new(),
-        chart: kind.chart(),
+        chart: String::new(),
         label: kind.label(),
         is_ours: kind.name().contains("leafpress"),
         may_lose: kind.may_lose(),

@@ -23,12 +23,14 @@
 //! | `simulated` | what is said of a disk that is played |
 //! | [`report`], `machine`, `settings` | the JSON that every experiment writes |
 //! | [`charts`], [`words`] | which rungs are drawn together, and figures as people say them |
+//! | `about`, `drawn` | what an experiment answers; charts and short names of the larger ones |
 //! | `advice` | what follows from the figures |
 //! | [`html`] | the report as a page |
 //!
 //! Must never: time anything but the work, compare rungs that did not leave the
 //! same rows, or leave files behind.
 
+mod about;
 mod advice;
 pub mod atomic;
 pub mod batches;
@@ -38,6 +40,7 @@ mod check;
 pub mod commits;
 mod csv_report;
 pub mod cycles;
+mod drawn;
 mod error;
 pub mod events;
 pub mod experiment;

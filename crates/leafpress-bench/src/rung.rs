@@ -28,6 +28,7 @@ use crate::batches::BatchesRung;
 use crate::check::Left;
 use crate::commits::{self, CommitRung};
 use crate::cycles::CyclesRung;
+use crate::drawn::{self, Drawn};
 use crate::error::{Error, Result};
 use crate::generate::Areas;
 use crate::ladder::LadderRung;
@@ -258,7 +259,10 @@ impl RungKind {
 
     /// Its name within its chart.
     pub(crate) fn label(&self) -> String {
-        self.described().map_or_else(|| self.name().into_owned(), Described::label)
+        match drawn::of(self) {
+            Some(Drawn { label, .. }) => label,
+            None => self.described().map_or_else(|| self.name().into_owned(), Described::label),
+        }
     }
 
     /// What a crash may take, in words.
@@ -269,7 +273,10 @@ impl RungKind {
 
     /// What it is drawn together with.
     pub(crate) fn chart(&self) -> String {
-        self.described().map_or_else(String::new, Described::chart)
+        match drawn::of(self) {
+            Some(Drawn { chart, .. }) => chart,
+            None => self.described().map_or_else(String::new, Described::chart),
+        }
     }
 
     /// How long the disk rests before it: what commits and small tables leave is less.

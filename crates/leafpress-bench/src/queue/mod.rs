@@ -250,7 +250,7 @@ impl Waking {
 
 impl Filling {
     /// "10m", or "1k + 100k leased".
-    fn name(self) -> String {
+    pub(crate) fn name(self) -> String {
         let beside = [(self.leased, "leased"), (self.delayed, "delayed")];
         let beside = beside.into_iter().filter(|(jobs, _)| *jobs > 0);
         let beside = beside.map(|(jobs, state)| format!(" + {} {state}", size_name(jobs)));

@@ -94,8 +94,11 @@ fn heading(report: &ExperimentReport, experiment: &str) -> String {
     let title = if title.is_empty() { String::new() } else { format!(": {title}") };
     let title = human::cut(&title, WIDTH - experiment.len());
     let original = original.as_ref().map(|it| {
-        let (title, machine) = (it.title.trim_end_matches('.'), &it.machine);
-        wrap(&format!("there: {title}, {}, on {machine}", it.date))
+        let machine =
+            if it.machine.is_empty() { String::new() } else { format!("on {}", it.machine) };
+        let known = [it.title.as_str(), it.date.as_str(), machine.as_str()];
+        let known: Vec<&str> = known.into_iter().filter(|it| !it.is_empty()).collect();
+        wrap(&format!("there: {}", known.join(", ")))
     });
     let order = order.as_deref().map(wrap);
     [format!("{name}{title}\n"), wrap(question)].into_iter().chain(original).chain(order).collect()
