@@ -66,10 +66,10 @@ fn range(rung: &Rung, figure: Figure) -> Option<(f64, f64)> {
 /// What a chart shows that is read like the one before.
 fn in_short(figure: Figure, scale: &Scale) -> &'static str {
     match (figure, scale.is_log) {
-        (Figure::PerSecond, false) => "Rows a second.",
-        (Figure::PerSecond, true) => "Rows a second, logarithmic.",
-        (_, false) => "Time for all the work.",
-        (_, true) => "Time for all the work, logarithmic.",
+        (Figure::PerSecond, false) => "Rows a second; longer is better.",
+        (Figure::PerSecond, true) => "Rows a second; longer is better. The axis is logarithmic.",
+        (_, false) => "Time for all the work; shorter is better.",
+        (_, true) => "Time for all the work; shorter is better. The axis is logarithmic.",
     }
 }
 

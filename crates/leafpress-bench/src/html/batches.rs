@@ -59,7 +59,7 @@ pub(super) fn of(
     let plot = Plot { scale, batches, height };
     let letters: Vec<char> = (0..lines.len()).map(letter).collect();
     Some(html! {
-        p .how { @if is_first { (how(&lines, scale)) } @else { "Time for each batch." } }
+        p .how { @if is_first { (how(&lines, scale)) } @else { "Time for each batch; lower is better." } }
         div .lines {
             svg .plot width="100%" height=(pixels(height + 24.0)) role="group"
                 aria-label="Seconds of each batch" data-marks="near" {

@@ -231,6 +231,9 @@ fn trust(report: &ExperimentReport) -> Markup {
     };
     let (why, warnings) = (list("why"), list("warnings"));
     let profile = verdict.and_then(|it| it.get("profile")).and_then(Value::as_str);
+    if report.noise.is_none() && warnings.is_empty() && profile.is_none() {
+        return html! {};
+    }
     html! {
         section .trust aria-label="How far to trust it" {
             @if let Some(noise) = &report.noise {

@@ -59,8 +59,8 @@ fn lines<'r>(rungs: &[&'r Rung]) -> Vec<Line<'r>> {
 
 fn key(scale: &Scale, is_first: bool) -> Markup {
     if !is_first {
-        let axis = if scale.is_log { ", logarithmic" } else { "" };
-        return html! { "What single operations took" (axis) "." };
+        let axis = if scale.is_log { " The axis is logarithmic." } else { "" };
+        return html! { "What single operations took; further left is better." (axis) };
     }
     html! {
         "What single operations took; further left is better. "

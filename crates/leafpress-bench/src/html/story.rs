@@ -56,6 +56,7 @@ impl<'r> Story<'r> {
         }
         let title = match sections.as_slice() {
             [only] => only.title.clone(),
+            _ if report.simulated.is_some() => "What SQLite can do on a simulated disk".to_owned(),
             _ => "What SQLite can do on this disk".to_owned(),
         };
         Self { title, points_max: points_max(report), sections }
