@@ -42,7 +42,7 @@ const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("script.js");
 
 /// What the page may load and run: nothing from elsewhere, and no script but its own, which
-/// is known by its hash. tests/python/test_bench_page.py says the hash of a changed script.
+/// is known by its hash. `tests/python/test_bench_page.py` says the hash of a changed script.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; \
                       script-src 'sha256-XuiY6lvigAjw5hM23HfEXuPtUfN1G22yJHIYa61v97M='; \
                       base-uri 'none'; form-action 'none'";
