@@ -8,7 +8,7 @@ use super::draw::{self, percent, pixels};
 use super::scale::{Scale, Unit};
 use super::story;
 use crate::charts::Chart;
-use crate::report::{Original, OriginalFigure, Rung};
+use crate::report::{Original, OriginalFigure};
 
 /// Height of a chart of many lines, and of one of few.
 const HEIGHT: f64 = 300.0;
@@ -46,13 +46,13 @@ pub(super) fn scale(charts: &[Chart<'_>], original: Option<&Original>) -> Scale 
 
 /// The chart of these rungs and of their originals, where there are batches.
 pub(super) fn of(
-    rungs: &[&Rung],
+    chart: &Chart<'_>,
     original: Option<&Original>,
     scale: &Scale,
     points_max: usize,
     is_first: bool,
 ) -> Option<Markup> {
-    let lines = lines(rungs, original, points_max.min(POINTS_MAX));
+    let lines = lines(chart, original, points_max.min(POINTS_MAX));
     let batches =
         lines.iter().filter_map(|line| line.points.last()).map(|(batch, _)| *batch).max()?;
     let height = if lines.len() > FEW { HEIGHT } else { HEIGHT_OF_FEW };
@@ -118,11 +118,11 @@ fn legend(lines: &[Line], letters: &[char]) -> Markup {
     }
 }
 
-fn lines(rungs: &[&Rung], original: Option<&Original>, points_max: usize) -> Vec<Line> {
+fn lines(chart: &Chart<'_>, original: Option<&Original>, points_max: usize) -> Vec<Line> {
     let mut kinds = 0..;
     let mut lines: Vec<Line> = Vec::new();
     let mut found: Vec<&OriginalFigure> = Vec::new();
-    for rung in rungs.iter().filter(|rung| !rung.batches_s.is_empty()) {
+    for rung in chart.rungs.iter().filter(|rung| !rung.batches_s.is_empty()) {
         let class = if rung.is_ours {
             "line ours".to_owned()
         } else {
@@ -140,13 +140,18 @@ fn lines(rungs: &[&Rung], original: Option<&Original>, points_max: usize) -> Vec
     }
     for figure in found.into_iter().filter(|figure| !figure.batches_s.is_empty()) {
         lines.push(Line {
-            label: format!("original: {}", story::shortened(&figure.label)),
+            label: format!("original: {}", story::shortened(within(chart.name, &figure.label))),
             points: points(&figure.batches_s, points_max),
             class: "line found".to_owned(),
             loses: None,
         });
     }
     lines
+}
+
+/// A label without the name of its chart, which stands above it.
+fn within<'l>(chart: &str, label: &'l str) -> &'l str {
+    label.strip_prefix(chart).and_then(|rest| rest.strip_prefix(", ")).unwrap_or(label)
 }
 
 fn points(batches_s: &[f64], points_max: usize) -> Vec<(usize, f64)> {
@@ -267,6 +272,14 @@ mod tests {
         assert!(places[0] < places[1] && places[1] < places[3] && places[5] < places[4]);
         assert!(sorted.iter().all(|place| *place <= 320.0), "{places:?}");
         assert!((places[2] - 20.0).abs() < 1e-9, "who has room stays");
+    }
+
+    #[test]
+    fn a_label_does_not_repeat_its_heading() {
+        assert_eq!(within("UUIDv4", "UUIDv4, as they come"), "as they come");
+        for label in ["as they come", "UUIDv4", "UUIDv47, as they come"] {
+            assert_eq!(within("UUIDv4", label), label);
+        }
     }
 
     #[test]

@@ -14,11 +14,23 @@ use crate::words;
 /// Texts longer than this are cut: they are in the JSON.
 const TEXT_CHARS_MAX: usize = 600;
 
+/// The settings that everybody should see, and what they are called.
+const MAIN_SETTINGS: [(&str, &str); 6] = [
+    ("repeats", "Runs of each rung"),
+    ("order", "Order"),
+    ("warm_up", "Warm-up"),
+    ("page_cache", "Page cache"),
+    ("between_runs", "Between two runs"),
+    ("checked", "Checked after"),
+];
+
 /// The end of the page.
 pub(super) fn of(report: &ExperimentReport) -> Markup {
+    let text = |name: &str| report.settings.get(name).and_then(Value::as_str);
     html! {
         section .method #method {
             h2 { "How it was measured" }
+            (in_short(report))
             @if let Some(command) = &report.command {
                 p { "The same again, on any machine:" }
                 pre .command { code { (command) } }
@@ -28,11 +40,30 @@ pub(super) fn of(report: &ExperimentReport) -> Markup {
             (ratios(report))
             (settings(report))
             p .end {
-                "Written by leafpress " (env!("CARGO_PKG_VERSION"))
-                @if let Some(version) = report.settings.get("rival_sqlite").and_then(Value::as_str) {
-                    ", beside SQLite " (version)
+                @if let Some(version) = text("leafpress") {
+                    "Measured with leafpress " (version)
+                    @if let Some(version) = text("rival_sqlite") { " beside SQLite " (version) }
+                    ". "
                 }
+                "Drawn by leafpress " (env!("CARGO_PKG_VERSION"))
                 ". This page needs no network and sends nothing."
+            }
+        }
+    }
+}
+
+/// What decides whether the figures can be believed.
+fn in_short(report: &ExperimentReport) -> Markup {
+    let known = MAIN_SETTINGS
+        .into_iter()
+        .filter_map(|(name, heading)| Some((heading, report.settings.get(name)?)));
+    let known: Vec<(&str, &Value)> = known.collect();
+    html! {
+        @if !known.is_empty() {
+            dl .reasons {
+                @for (heading, value) in known {
+                    div { dt { (heading) } dd { (value_words(value)) } }
+                }
             }
         }
     }

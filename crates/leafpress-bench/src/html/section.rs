@@ -60,7 +60,7 @@ fn figure(shared: &Shared<'_, '_>, chart: &Chart<'_>, is_first: bool) -> Markup 
             @if !is_of_latencies || latencies.is_none() { (bars::of(chart, chart.figure, is_first)) }
             @if let Some(latencies) = latencies { (latencies) }
             @if let Some(lines) =
-                batches::of(rungs, shared.original, &shared.of_batches, shared.points_max, is_first) { (lines) }
+                batches::of(chart, shared.original, &shared.of_batches, shared.points_max, is_first) { (lines) }
             @if let Some(dots) = cycles::of(rungs, shared.points_max) { (dots) }
             (courses(rungs, shared.points_max, is_first))
         }

@@ -48,6 +48,7 @@ fn the_tour_is_all_on_the_page() {
         assert!(body.contains(reason), "{reason}");
     }
     assert!(body.contains(">leafpress bench --html report.html<"));
+    assert!(body.contains("<dt>Runs of each rung</dt><dd>3</dd>"));
     assert!(body.contains("21 November 2026, 18:00 UTC"));
 }
 
