@@ -101,7 +101,7 @@ mod tests {
         assert_eq!((said.name.as_str(), playing.is_on()), ("nvme", true));
         assert!(said.figures.starts_with("850 µs a sync, 10 µs a write, 2000 MB/s"));
         assert!(said.figures.ends_with("fast enough to play it"), "{}", said.figures);
-        assert!(said.source.starts_with("http://smalldatum.blogspot.com/"), "{}", said.source);
+        assert!(said.source.starts_with("https://gist.github.com/"), "{}", said.source);
         playing.add([PlayedDisk { late_syncs: 20, late_s: 0.96, ..run }].into_iter());
         let said = playing.in_words().expect("it is played").figures;
         assert!(said.contains("slower in 22 of 150 syncs, by 17 % of the time"), "{said}");

@@ -112,8 +112,8 @@ fn read_shortly(connection: &Connection, progress: &Progress) -> rusqlite::Resul
     Ok(held)
 }
 
-/// The VFS of a scene with slow syncs, for ours and the rival alike; its name is
-/// withdrawn when this is dropped.
+/// The VFS of a scene with slow syncs, for ours and the rival alike, over the disk that is
+/// played if one is; its name is withdrawn when this is dropped.
 pub(crate) struct SlowedSyncs {
     name: String,
     _registration: Registration,
