@@ -346,6 +346,7 @@ impl Database {
 }
 
 /// What a transaction of one row takes by default, and under WAL and FULL.
+#[cfg(unix)]
 fn one_row(model: DiskModel) -> [Duration; 2] {
     let database = Database::new(model, &format!("one-row-{}", model.name));
     let connection = database.connect();
