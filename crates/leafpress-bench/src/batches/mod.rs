@@ -18,7 +18,7 @@
 //!
 //! The page cache is scaled with the table. The originals' library gives a connection 15,625
 //! pages (64 MB) and their tables grew to ten million rows, 0.8 to 1.3 GB: after the first of
-//! ten batches the table had outgrown the cache. [`BatchesRung::cache_pages`] gives the same
+//! ten batches the table had outgrown the cache. `BatchesRung::cache_pages` gives the same
 //! share of pages to the rows of each size, so that a quick run has that shape too. The Writer
 //! keeps its own default of 2 MB, which its sorted rows bear.
 //!
