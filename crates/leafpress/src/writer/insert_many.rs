@@ -186,9 +186,12 @@ impl<'i> Insertion<'i> {
         let at_once = self.plan.rows_at_once;
         if at_once > 1 && rows.len() >= at_once {
             let mut statement = self.connection.prepare_cached(&self.plan.insert_many)?;
+            let mut next: Vec<&Vec<Value>> = Vec::with_capacity(at_once);
             while rows.len() >= at_once {
-                let values = rows.by_ref().take(at_once).flatten();
-                inserted += run(&mut statement, values)?;
+                next.clear();
+                next.extend(rows.by_ref().take(at_once));
+                touch(&next);
+                inserted += run(&mut statement, next.iter().copied().flatten())?;
             }
         }
         if rows.len() > 0 {
@@ -224,6 +227,21 @@ impl<'i> Insertion<'i> {
         })
         .to_do("mend the row, or leave it out")
     }
+}
+
+/// Has the values of some rows fetched, all at once. In the order of their key they lie far
+/// apart, and binding them would wait for each in turn.
+fn touch(rows: &[&Vec<Value>]) {
+    let mut sum = 0_u8;
+    for value in rows.iter().copied().flatten() {
+        let bytes = match value {
+            Value::Text(text) => text.as_bytes(),
+            Value::Blob(blob) => blob,
+            _ => continue,
+        };
+        sum ^= bytes.first().copied().unwrap_or(0) ^ bytes.last().copied().unwrap_or(0);
+    }
+    std::hint::black_box(sum);
 }
 
 fn run<'v>(
