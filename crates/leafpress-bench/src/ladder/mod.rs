@@ -13,7 +13,9 @@
 //! | `about` | the published experiment that this repeats, and why the order may not be its |
 //! | `compared` | whether rungs come in the order of a published experiment |
 //!
-//! What is timed: the rows are in memory before, as a program has them. SQLite's
+//! What is timed: the rows are in memory before, as a program has them, and the same has
+//! been done with a few of them to another database, so that nobody pays for the start of
+//! its process. SQLite's
 //! database is open and its table is there; the time ends when the last row is committed
 //! **and the database is closed**, so that what a write-ahead log leaves for later is in
 //! it. The Writer likewise. The loader has nothing beforehand: its file, its table, its
@@ -32,6 +34,7 @@ mod sql;
 #[cfg(test)]
 mod tests;
 
+use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -42,7 +45,7 @@ pub(crate) use self::plan::ladder_groups;
 use self::pragmas::Pragmas;
 use self::records::Record;
 use crate::check::Left;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::report::{OriginalFigure, Safety};
 use crate::rung::{Described, RungResult};
 use crate::usage::Usage;
@@ -123,6 +126,25 @@ impl LadderRung {
         matches!(self.by, Step::Pages(_) | Step::PressedPages(_))
     }
 
+    /// Rows that go into another database beforehand, so that the process has everything
+    /// in memory that it needs: few where each is synced.
+    fn warming_rows(self) -> u64 {
+        const SYNCED: u64 = 10;
+        const TOGETHER: u64 = 20_000;
+        let rows = match self.by {
+            Step::EachRow(_) | Step::WriterBlocking | Step::WriterInFlight(_) => SYNCED,
+            _ => TOGETHER,
+        };
+        rows.min(self.rows)
+    }
+
+    fn insert(self, records: &[Record], database: &Path) -> Result<RungResult> {
+        match self.pragmas() {
+            Some(pragmas) => sql::run(self, pragmas, records, database),
+            None => ours::run(self, records, database),
+        }
+    }
+
     fn time_max(self) -> Duration {
         Duration::from_millis(self.milliseconds_max)
     }
@@ -184,15 +206,26 @@ impl Described for LadderRung {
 
     fn run(&self, database: &Path) -> Result<RungResult> {
         let records = Record::all(self.rows);
-        match self.pragmas() {
-            Some(pragmas) => sql::run(*self, pragmas, &records, database),
-            None => ours::run(*self, &records, database),
-        }
+        let rows = self.warming_rows();
+        warmed_up(database, |database| {
+            Self { rows, ..*self }.insert(&records[..rows as usize], database)
+        })?;
+        self.insert(&records, database)
     }
 
     fn left(&self, result: &RungResult, database: &Path) -> Result<Left> {
         left::by(*self, result, database)
     }
+}
+
+/// Does a little of the work in another database, which is removed.
+pub(crate) fn warmed_up(
+    database: &Path,
+    work: impl FnOnce(&Path) -> Result<RungResult>,
+) -> Result<()> {
+    let other = database.with_extension("warming-up");
+    work(&other)?;
+    fs::remove_file(&other).map_err(Error::io("remove", &other))
 }
 
 /// Times the work, which says how many rows it has put in.

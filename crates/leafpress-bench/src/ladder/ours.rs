@@ -20,7 +20,8 @@ use crate::rung::RungResult;
 /// Does the rung's work and measures it.
 pub(super) fn run(rung: LadderRung, records: &[Record], database: &Path) -> Result<RungResult> {
     if let Step::Pressed | Step::PressedPages(_) = rung.by {
-        return timed(rung.rows, |_| press(rung, records, database));
+        let cores = thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        return timed(rung.rows, |_| press(rung, cores, records, database));
     }
     let writer = Writer::builder(database).profile(Profile::Durable).open()?;
     writer.execute_batch(TABLE)?;
@@ -89,14 +90,13 @@ fn insert_many(writer: &Writer, records: &[Record]) -> Result<u64> {
 }
 
 /// All rows to a new file, by all cores.
-fn press(rung: LadderRung, records: &[Record], database: &Path) -> Result<u64> {
+fn press(rung: LadderRung, cores: usize, records: &[Record], database: &Path) -> Result<u64> {
     let columns = [
         Column::new("id", ColumnType::Integer),
         Column::new("name", ColumnType::Text),
         Column::new("number", ColumnType::Text),
         Column::new("amount", ColumnType::Integer),
     ];
-    let cores = thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let part_rows = records.len().div_ceil(cores).max(1);
     let parts = records.chunks(part_rows).map(|part| part.iter().map(Record::parameters));
     let loader = Loader::new(database).table("record").primary_key("id");

@@ -1,14 +1,14 @@
 //! The rows: a number, a name, a number as text, an amount. Each a function of its number.
 //!
 //! The post says nothing of its table; these are small rows as an application's list of
-//! contacts or articles has them.
+//! articles has them.
 
 use crate::generate::hash;
 
 /// Letters of a name.
-const NAME_LETTERS: u32 = 12;
-/// Digits of the number as text.
-const NUMBER_DIGITS: u64 = 10_000_000_000;
+const NAME_LETTERS: u32 = 8;
+/// The number as text has six digits.
+const NUMBERS: u64 = 1_000_000;
 /// Amounts are below this.
 const AMOUNT_MAX: u64 = 1_000_000;
 /// Hashes that a row takes.
@@ -37,7 +37,7 @@ impl Record {
         Self {
             id: (row + 1).cast_signed(),
             name: (0..NAME_LETTERS).map(letter).collect(),
-            number: format!("{:010}", bits(1) % NUMBER_DIGITS),
+            number: format!("{:06}", bits(1) % NUMBERS),
             amount: (bits(2) % AMOUNT_MAX).cast_signed(),
         }
     }

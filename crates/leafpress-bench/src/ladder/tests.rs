@@ -27,7 +27,7 @@ fn run_and_spoil(rung: LadderRung, spoil: &dyn Fn(&Path)) -> (RungResult, Left) 
     let folder = tempfile::tempdir().expect("a temporary folder");
     let database = folder.path().join("a.db");
     let result = rung.run(&database).expect("the rung runs");
-    let files = std::fs::read_dir(folder.path()).expect("a folder").count();
+    let files = fs::read_dir(folder.path()).expect("a folder").count();
     assert_eq!(files, 1, "{} leaves only its database", rung.name());
     spoil(&database);
     let left = rung.left(&result, &database).expect("it can be read");
