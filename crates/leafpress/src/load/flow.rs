@@ -104,17 +104,20 @@ pub fn load<F: Feed>(
     let mut feed = make(target.declared(), target.layout(loader)?.page_bytes())?;
     let mut flow = Flow { loader, feed: &mut feed, monitor, rejects, target };
     let output = Output::new(staged.file()?);
-    let mut outcome = flow.build(&output, staged.temporary())?;
     let is_new = flow.target.is_new();
+    let mut outcome = output.flushing(is_new, || flow.build(&output, staged.temporary()))?;
     complete_by_sql(staged.temporary(), &outcome.shape, outcome.order, loader.analyze)?;
-    check_with_sqlite(staged.temporary(), &outcome.shape)?;
-    flow.reject_refused(&mut outcome)?;
     let syncing = Instant::now();
     if is_new {
         monitor.enter("syncing");
-        output.sync().map_err(|source| Error::io("sync", staged.temporary(), source))?;
     }
+    // Nothing is published before both are done.
+    let check = || check_with_sqlite(staged.temporary(), &outcome.shape);
+    let (checked, synced) = output.sync_beside(is_new, check);
+    checked?;
+    synced.map_err(|source| Error::io("sync", staged.temporary(), source))?;
     outcome.built.size.sync = syncing.elapsed();
+    flow.reject_refused(&mut outcome)?;
     flow.publish(staged, outcome, started)
 }
 
@@ -214,9 +217,7 @@ impl Flow<'_> {
             let in_work = Build::new(&shape, &options, order_now, given, dropped.clone());
             self.monitor.enter(stage_of(order_now));
             let joined = in_work.start()?;
-            let encoded = output.flushing(self.target.is_new(), || {
-                self.feed.encode(&in_work, joined, &self.rejects)
-            });
+            let encoded = self.feed.encode(&in_work, joined, &self.rejects);
             let (joined, rows_read) = match encoded {
                 Ok(encoded) => encoded,
                 Err(Halt::Failed(error)) => return Err(error),
@@ -230,8 +231,7 @@ impl Flow<'_> {
             if !shape.indexes.is_empty() || order_now == RowOrder::Unsorted {
                 self.monitor.enter("sorting");
             }
-            let completed = output.flushing(self.target.is_new(), || in_work.complete(joined));
-            match completed {
+            match in_work.complete(joined) {
                 Ok(built) => {
                     if self.rejects_repeats() {
                         self.reject_dropped(&shape, &built.dropped)?;

@@ -132,8 +132,25 @@ impl Output {
         self.file.set_len(len)
     }
 
+    /// Makes the file's content durable, if it is to be, while `look` reads it.
+    pub fn sync_beside<R>(
+        &self,
+        is_durable: bool,
+        look: impl FnOnce() -> R,
+    ) -> (R, io::Result<()>) {
+        if !is_durable {
+            return (look(), Ok(()));
+        }
+        std::thread::scope(|scope| {
+            let syncing = scope.spawn(|| self.sync());
+            let seen = look();
+            let synced = syncing.join();
+            (seen, synced.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+        })
+    }
+
     /// Makes the file's content durable.
-    pub fn sync(&self) -> io::Result<()> {
+    fn sync(&self) -> io::Result<()> {
         if let Some(error) = lock(&self.flush_error).take() {
             return Err(error);
         }

@@ -34,8 +34,13 @@ use crate::error::{BadRow, Error, ErrorKind, Result};
 use crate::schema::Column;
 use crate::schema::shape::TableShape;
 
-/// A run is written when it has grown to this.
-const RUN_BYTES: usize = 1 << 20;
+/// A run is written when it has grown to this: what fits a core's own cache is built and
+/// written faster, and the pages of a small load are soon on their way.
+const RUN_BYTES: usize = 1 << 18;
+/// A part that has written so much makes larger runs, which leave fewer pages partly empty
+/// and fewer notes.
+const LARGE_PART_BYTES: usize = 1 << 22;
+const LARGE_RUN_BYTES: usize = 1 << 20;
 /// Large pages make larger runs, as each ends with a page partly empty.
 const RUN_PAGES_MIN: usize = 32;
 
@@ -285,23 +290,26 @@ impl Pressing<'_> {
         let failed = AtomicUsize::new(usize::MAX);
         let outcomes: Mutex<Vec<(usize, Result<R>)>> = Mutex::default();
         let waiting = Mutex::new(parts.iter_mut());
-        std::thread::scope(|scope| {
-            for _ in 0..threads {
-                scope.spawn(|| {
-                    loop {
-                        let Some(part) = lock(&waiting).next() else { break };
-                        let number = part.number;
-                        if number > failed.load(Ordering::Relaxed) {
-                            break;
-                        }
-                        let outcome = work(part, &failed);
-                        if outcome.is_err() {
-                            failed.fetch_min(number, Ordering::Relaxed);
-                        }
-                        lock(&outcomes).push((number, outcome));
-                    }
-                });
+        let do_parts = || {
+            loop {
+                let Some(part) = lock(&waiting).next() else { break };
+                let number = part.number;
+                if number > failed.load(Ordering::Relaxed) {
+                    break;
+                }
+                let outcome = work(part, &failed);
+                if outcome.is_err() {
+                    failed.fetch_min(number, Ordering::Relaxed);
+                }
+                lock(&outcomes).push((number, outcome));
             }
+        };
+        std::thread::scope(|scope| {
+            // This thread is one of them.
+            for _ in 1..threads {
+                scope.spawn(do_parts);
+            }
+            do_parts();
         });
         let mut outcomes = outcomes.into_inner().unwrap_or_default();
         outcomes.sort_by_key(|(number, _)| *number);
@@ -327,7 +335,9 @@ impl Pressing<'_> {
         I: Iterator<Item: Row>,
     {
         let layout = self.build.options.layout;
-        let run_bytes = RUN_BYTES.max(RUN_PAGES_MIN * layout.page_bytes());
+        let run_bytes_min = RUN_PAGES_MIN * layout.page_bytes();
+        let mut run_bytes = RUN_BYTES.max(run_bytes_min);
+        let mut written_bytes = 0;
         let mut run = LeafRun::new(layout, self.columns.len());
         let mut number = NumberText::new();
         let mut last_rowid = i64::MIN;
@@ -357,6 +367,10 @@ impl Pressing<'_> {
             rows += 1;
             last_rowid = rowid;
             if run.bytes() >= run_bytes {
+                written_bytes += run.bytes();
+                if written_bytes >= LARGE_PART_BYTES {
+                    run_bytes = LARGE_RUN_BYTES.max(run_bytes_min);
+                }
                 self.flush(&mut run, (&mut part.leaves, &mut part.write), joined)?;
                 if self.is_over(part.number, failed)? || self.is_unsorted.load(Ordering::Relaxed) {
                     break;
