@@ -25,6 +25,7 @@
 //! | [`charts`], [`words`] | which rungs are drawn together, and figures as people say them |
 //! | `about`, `drawn` | what an experiment answers; charts and short names of the larger ones |
 //! | `advice` | what follows from the figures |
+//! | [`remembered`], [`advise`] | the last run on each disk, and what `leafpress advise` makes of it |
 //! | [`html`] | the report as a page |
 //!
 //! Must never: time anything but the work, compare rungs that did not leave the
@@ -32,6 +33,7 @@
 
 mod about;
 mod advice;
+pub mod advise;
 pub mod atomic;
 pub mod batches;
 mod caches;
@@ -60,6 +62,7 @@ mod ours;
 mod pace;
 mod plan;
 pub mod queue;
+pub mod remembered;
 pub mod report;
 pub mod rung;
 mod settings;

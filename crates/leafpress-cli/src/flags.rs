@@ -16,12 +16,14 @@ use std::time::Duration;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueHint};
 
+mod advise;
 mod bench;
 mod io;
 mod load;
 mod queue;
 mod storage;
 mod values;
+pub use advise::{AdviseFlags, PowerCutFlag};
 pub use bench::{BenchExperimentFlag, BenchFlags, BenchGenerateFlags, BenchPart, TextFormatFlag};
 pub use io::IoFlags;
 pub use load::{FormatFlag, LoadFlags, OnErrorFlag, RaggedFlag};
@@ -39,6 +41,7 @@ pub use values::{NamedType, Names};
 
 use self::values::{
     parse_amount, parse_memory, parse_milliseconds, parse_repeats, parse_seconds, parse_threads,
+    parse_writers,
 };
 
 /// The write path for SQLite: loads that finish at the speed of the disk, and
@@ -76,6 +79,7 @@ pub enum Command {
     Index(IndexFlags),
     Verify(VerifyFlags),
     Storage(StorageFlags),
+    Advise(AdviseFlags),
     Io(IoFlags),
     Queue(QueueFlags),
     Bench(Box<BenchFlags>),

@@ -43,6 +43,7 @@ fn run(command: &Command) -> Result<Status, clap::Error> {
         Command::Index(flags) => Ok(commands::index::run(flags)),
         Command::Verify(flags) => Ok(commands::verify::run(flags)),
         Command::Storage(flags) => Ok(commands::storage::run(flags)),
+        Command::Advise(flags) => commands::advise::run(flags),
         Command::Io(flags) => Ok(commands::io::run(flags)),
         Command::Queue(flags) => commands::queue::run(flags),
         Command::Completions(flags) => Ok(commands::completions::run(flags)),

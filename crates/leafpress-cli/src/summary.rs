@@ -5,12 +5,14 @@
 
 #![expect(clippy::format_push_string, reason = "a summary has few lines")]
 
+mod advise;
 mod bench;
 mod io;
 mod one_row;
 mod queue;
 mod storage;
 
+pub use self::advise::of_advise;
 pub use self::bench::of_bench;
 pub use self::io::of_io;
 pub use self::queue::{

@@ -57,6 +57,7 @@ fn every_flag_is_documented() {
         (&["index"], "--unique", "loading.md"),
         (&["storage"], "--seconds", "durability.md"),
         (&["io"], "--repeat", "io.md"),
+        (&["advise"], "--power-cut", "advise.md"),
         (&["bench", "load"], "--repeats", "benchmarks.md"),
         (&["queue", "push"], "--ndjson", "queue-command.md"),
         (&["queue", "work"], "--exec", "queue-command.md"),

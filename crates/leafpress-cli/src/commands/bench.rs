@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use leafpress_bench::generate::{self, FileSize, TextFormat};
 use leafpress_bench::options::{AtomicOptions, BenchOptions, Experiment, Size};
 use leafpress_bench::report::ExperimentReport;
-use leafpress_bench::{Error, experiment, html, rung};
+use leafpress_bench::{Error, experiment, html, remembered, rung};
 use serde_json::json;
 
 use crate::exit::Status;
@@ -103,7 +103,19 @@ fn report(flags: &BenchFlags, json: Option<PathBuf>) -> Result<ExperimentReport,
     }
     let options = bench_options(flags, json);
     let mut shown = BenchProgress::new(progress::is_wanted(false));
-    experiment::run(&options, &mut |event| shown.update(&event))
+    let report = experiment::run(&options, &mut |event| shown.update(&event))?;
+    drop(shown);
+    // A part of an experiment is not what `advise` is to go by.
+    if flags.only.is_empty()
+        && let Err(error) = remembered::remember(&report)
+    {
+        let variable = remembered::CACHE_VARIABLE;
+        output::print_message(&output::note(&format!(
+            "leafpress advise will not know of this run: the cache cannot be written ({error}); \
+             {variable} names another folder"
+        )));
+    }
+    Ok(report)
 }
 
 fn write_file(path: &Path, text: &str) -> Result<(), Error> {

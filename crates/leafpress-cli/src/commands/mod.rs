@@ -2,6 +2,7 @@
 //!
 //! Must never: know another command.
 
+pub mod advise;
 pub mod bench;
 pub mod completions;
 pub mod index;

@@ -142,6 +142,14 @@ pub fn parse_threads(text: &str) -> Result<usize, String> {
     }
 }
 
+/// A number of writers.
+pub fn parse_writers(text: &str) -> Result<u32, String> {
+    match text.parse() {
+        Ok(0) | Err(_) => Err("name a number from 1 up".to_owned()),
+        Ok(writers) => Ok(writers),
+    }
+}
+
 /// A waiting time in milliseconds, the unit of `sqlite3`'s `.timeout`.
 pub fn parse_milliseconds(text: &str) -> Result<Duration, String> {
     let milliseconds = text.parse::<u32>();

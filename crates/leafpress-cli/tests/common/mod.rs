@@ -16,6 +16,8 @@ pub struct Outcome {
 pub fn command(folder: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_leafpress"));
     command.current_dir(folder).args(arguments).stdin(Stdio::null());
+    // Never the user's own.
+    command.env("LEAFPRESS_CACHE", concat!(env!("CARGO_TARGET_TMPDIR"), "/cache"));
     command
 }
 
