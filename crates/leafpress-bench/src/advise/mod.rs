@@ -103,6 +103,9 @@ pub struct Way {
     pub rust: Vec<String>,
     /// How long it takes, where that was measured.
     pub estimate: Option<Estimate>,
+    /// The experiment that measures it, where one does.
+    #[serde(skip)]
+    pub measured_by: Option<&'static str>,
 }
 
 /// A time by what was measured.
@@ -149,7 +152,8 @@ pub fn answer(
     if profile == Profile::Durable {
         why.extend(storage.verdict.why.get(1).cloned());
     }
-    let is_missing = ways.iter().any(|way| way.estimate.is_none());
+    let missing = ways.iter().filter(|way| way.estimate.is_none());
+    let missing: Vec<&str> = missing.filter_map(|way| way.measured_by).collect();
     Ok(Answer {
         profile,
         settings: format!("{}, {}", profile.journal_mode(), profile.synchronous()),
@@ -157,7 +161,7 @@ pub fn answer(
         why,
         ways,
         warnings,
-        to_measure: is_missing.then(|| ways::bench_command(&folder)),
+        to_measure: (!missing.is_empty()).then(|| ways::bench_command(&missing, &folder)),
     })
 }
 

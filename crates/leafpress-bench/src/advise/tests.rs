@@ -98,7 +98,7 @@ fn times_are_those_that_were_measured_and_none_else() {
     let relaxed = Question { power_cut: PowerCut::MayLoseLast, ..asked.clone() };
     let found = answer(&relaxed, &disk, &measured()).expect("it makes sense");
     assert_eq!(found.ways[1].estimate, None);
-    assert_eq!(found.to_measure.as_deref(), Some("leafpress bench --quick"));
+    assert_eq!(found.to_measure.as_deref(), Some("leafpress bench writer --quick"));
     let found = answer(&asked, &disk, &[]).expect("it makes sense");
     assert!(found.ways.iter().all(|way| way.estimate.is_none()));
 }
@@ -114,12 +114,16 @@ fn a_full_disk_is_warned_of() {
 
 #[test]
 fn the_command_names_the_folder() {
-    for (path, expected) in [
-        (".", "leafpress bench --quick"),
-        ("/mnt/disk", "leafpress bench --quick --dir /mnt/disk"),
-        ("/mnt/my disk", "leafpress bench --quick --dir '/mnt/my disk'"),
-        ("it's", r"leafpress bench --quick --dir 'it'\''s'"),
+    for (folder, expected) in [
+        (".", "leafpress bench ladder writer --quick"),
+        ("/mnt/disk", "leafpress bench ladder writer --quick --dir /mnt/disk"),
+        ("/mnt/my disk", "leafpress bench ladder writer --quick --dir '/mnt/my disk'"),
+        ("it's", r"leafpress bench ladder writer --quick --dir 'it'\''s'"),
     ] {
-        assert_eq!(ways::bench_command(path), expected);
+        assert_eq!(ways::bench_command(&["ladder", "writer"], folder), expected);
     }
+    // No experiment measures attached databases, so none is named.
+    let attached = Question { attached: true, ..question(PowerCut::Survives) };
+    let found = answer(&attached, &storage(Nature::Local), &[]).expect("it makes sense");
+    assert_eq!(found.to_measure, None);
 }

@@ -30,12 +30,13 @@ pub(super) fn of(question: &Question, profile: Profile, measured: &[ExperimentRe
 }
 
 /// What to run where something was not measured on this disk yet.
-pub(super) fn bench_command(path: &str) -> String {
+pub(super) fn bench_command(experiments: &[&str], folder: &str) -> String {
+    let command = format!("leafpress bench {} --quick", experiments.join(" "));
     let is_plain = |it: char| it.is_ascii_alphanumeric() || "/._-".contains(it);
-    match path {
-        "." | "" => "leafpress bench --quick".to_owned(),
-        path if path.chars().all(is_plain) => format!("leafpress bench --quick --dir {path}"),
-        path => format!("leafpress bench --quick --dir '{}'", path.replace('\'', r"'\''")),
+    match folder {
+        "." | "" => command,
+        folder if folder.chars().all(is_plain) => format!("{command} --dir {folder}"),
+        folder => format!("{command} --dir '{}'", folder.replace('\'', r"'\''")),
     }
 }
 
@@ -51,6 +52,7 @@ fn load(question: &Question, measured: &[ExperimentReport]) -> Way {
             "Loader::new(\"app.db\").table(\"entry\").load_rows(&columns, rows)?;".to_owned(),
         ],
         estimate: of_load(question, measured),
+        measured_by: Some(if question.rows.is_some() { "ladder" } else { "load" }),
     }
 }
 
@@ -108,6 +110,7 @@ fn writer(question: &Question, profile: Profile, measured: &[ExperimentReport]) 
         command: None,
         rust: opened.lines().chain([insert]).map(str::to_owned).collect(),
         estimate: of_writer(question, profile, measured),
+        measured_by: Some("writer"),
     }
 }
 
@@ -144,6 +147,7 @@ fn connection(profile: Profile) -> Way {
             "let (connection, in_force) = profile::open(\"app.db\", &request)?;".to_owned(),
         ],
         estimate: None,
+        measured_by: None,
     }
 }
 

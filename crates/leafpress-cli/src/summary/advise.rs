@@ -27,7 +27,8 @@ pub fn of_advise(question: &Question, storage: &StorageReport, answer: &Answer) 
         text += &of_way(question, way);
     }
     if let Some(command) = &answer.to_measure {
-        let missing = answer.ways.iter().filter(|way| way.estimate.is_none());
+        let is_missing = |way: &&Way| way.estimate.is_none() && way.measured_by.is_some();
+        let missing = answer.ways.iter().filter(is_missing);
         let missing: Vec<&str> = missing.map(|way| way.name).collect();
         text += &format!(
             "\n{}{INDENT}{INDENT}{}\n",
