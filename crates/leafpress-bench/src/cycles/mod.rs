@@ -11,9 +11,9 @@
 //! | `plan` | which rungs there are, and which are compared |
 //! | `about` | the published experiment that this repeats, and why the order may not be its |
 //!
-//! Two cycles in another database come first, so that nobody pays for the start of its
-//! process. The database is open and its table is there before the time; closing it is in the time
-//! and outside of every cycle, as is a commit of all cycles together.
+//! A cycle in another database comes first, so that nobody pays for the start of its
+//! process. The database is open and its table is there before the time; closing it is in
+//! the time and outside of every cycle, as is a commit of all cycles together.
 //!
 //! Must never: open the database's files beside SQLite (that drops its locks): sizes and
 //! times of change are asked for by name, and outside of the cycles' time.
@@ -178,7 +178,8 @@ impl Described for CyclesRung {
     }
 
     fn run(&self, database: &Path) -> Result<RungResult> {
-        const WARMING_CYCLES: u32 = 2;
+        // One: on a slow disk each takes seconds.
+        const WARMING_CYCLES: u32 = 1;
         let few = Self { cycles: WARMING_CYCLES.min(self.cycles), ..*self };
         warmed_up(database, |database| few.cycle(database))?;
         self.cycle(database)

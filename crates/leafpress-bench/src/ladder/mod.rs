@@ -129,7 +129,7 @@ impl LadderRung {
     /// Rows that go into another database beforehand, so that the process has everything
     /// in memory that it needs: few where each is synced.
     fn warming_rows(self) -> u64 {
-        const SYNCED: u64 = 10;
+        const SYNCED: u64 = 3;
         const TOGETHER: u64 = 20_000;
         let rows = match self.by {
             Step::EachRow(_) | Step::WriterBlocking | Step::WriterInFlight(_) => SYNCED,
