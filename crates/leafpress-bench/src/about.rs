@@ -66,7 +66,7 @@ fn paper() -> Original {
     };
     Original {
         title: "A paper on SQLite on embedded devices".to_owned(),
-        machine: "an embedded device, which was told that it writes pages whole".to_owned(),
+        machine: "a device that was told that it writes pages whole".to_owned(),
         figures: vec![
             figure("insert of one row, rollback journal", "54 calls"),
             figure("the same, pages taken to be written whole", "24 calls, three times as fast"),
