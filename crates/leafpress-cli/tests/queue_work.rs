@@ -167,7 +167,7 @@ fn the_environment_tells_the_rest() {
         "3",
     ];
     scene.queue(&push).expect_status(0);
-    let line = "env -0 | grep -z ^LEAFPRESS_ | sort -z | tr '\\0' '|'";
+    let line = "env -0 | grep -z ^LEAFPRESS_JOB_ | sort -z | tr '\\0' '|'";
     let arguments = [&WORK[..], &["--until-empty", "--keep-output", "--shell", line]].concat();
     let output = command(scene.folder.path(), &arguments)
         .env("LEAFPRESS_JOB_METADATA_OLD", "of a worker around this one")
