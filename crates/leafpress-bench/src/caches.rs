@@ -4,11 +4,14 @@
 //! Must never: fail a run. What is not allowed is said in the report.
 
 use std::fs::{self, File};
-use std::io::Write as _;
+use std::hint::black_box;
+use std::io::{self, Write as _};
 use std::path::Path;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::input::warm;
+use crate::statistics::median;
 
 /// What is known of the page cache before a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,24 +50,60 @@ pub(crate) fn drop_page_cache(is_wanted: bool) -> PageCache {
     }
 }
 
-/// Has the program read once, the processor at its speed, and the disk awake.
-pub(crate) fn warm_up(folder: &Path) {
-    const SPIN: Duration = Duration::from_millis(30);
-    const SYNCS: usize = 8;
+/// How fast the machine was at one moment. Only compared with other moments.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct MachineState {
+    /// Turns of a loop in a fixed time on one core, and on all of them together.
+    pub(crate) one_core: f64,
+    pub(crate) all_cores: f64,
+    /// What a sync took in the middle of some.
+    pub(crate) sync_us: f64,
+}
+
+/// Has the program read once, the processor at its speed, and the disk awake. Gives what
+/// was seen of their speeds, where the folder can be written to.
+pub(crate) fn warm_up(folder: &Path) -> Option<MachineState> {
+    const SYNCS: usize = 9;
     if let Ok(program) = std::env::current_exe() {
         let _ = warm(&program);
     }
+    let cores = thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let one_core = turns();
+    let all_cores = thread::scope(|scope| {
+        let threads: Vec<_> = (0..cores).map(|_| scope.spawn(turns)).collect();
+        threads.into_iter().filter_map(|thread| thread.join().ok()).sum()
+    });
     let path = folder.join("warm-up");
-    if let Ok(mut file) = File::create(&path) {
+    let sync = || -> io::Result<f64> {
+        let mut file = File::create(&path)?;
+        let mut took_us = Vec::with_capacity(SYNCS);
         for _ in 0..SYNCS {
-            let _ = file.write_all(&[7; 4096]).and_then(|()| file.sync_data());
+            file.write_all(&[7; 4096])?;
+            let begun = Instant::now();
+            file.sync_data()?;
+            took_us.push(begun.elapsed().as_secs_f64() * 1e6);
         }
-    }
+        Ok(median(&took_us).unwrap_or_default())
+    };
+    let sync_us = sync();
     let _ = fs::remove_file(&path);
+    Some(MachineState { one_core, all_cores, sync_us: sync_us.ok()? })
+}
+
+/// Turns of a loop that computes, in a fixed time.
+fn turns() -> f64 {
+    const TIME: Duration = Duration::from_millis(15);
+    const TURNS_BETWEEN_LOOKS: u64 = 1_000;
     let begun = Instant::now();
-    while begun.elapsed() < SPIN {
-        std::hint::spin_loop();
+    let (mut turns, mut value) = (0_u64, 1_u64);
+    while begun.elapsed() < TIME {
+        for _ in 0..TURNS_BETWEEN_LOOKS {
+            value = black_box(value).wrapping_mul(6_364_136_223_846_793_005).rotate_left(23);
+        }
+        turns += TURNS_BETWEEN_LOOKS;
     }
+    black_box(value);
+    turns as f64
 }
 
 #[cfg(test)]
@@ -74,9 +113,10 @@ mod tests {
     #[test]
     fn a_warm_up_leaves_nothing() {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        warm_up(folder.path());
+        let state = warm_up(folder.path()).expect("the folder is there");
+        assert!(state.one_core > 0.0 && state.all_cores > 0.0 && state.sync_us > 0.0, "{state:?}");
         assert_eq!(fs::read_dir(folder.path()).expect("it can be listed").count(), 0);
-        warm_up(&folder.path().join("missing"));
+        assert_eq!(warm_up(&folder.path().join("missing")), None);
     }
 
     #[test]

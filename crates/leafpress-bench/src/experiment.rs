@@ -19,7 +19,7 @@ use serde_json::json;
 
 use crate::atomic::Place;
 use crate::atomic::xfs_loop::{self, XfsLoop};
-use crate::caches::{PageCache, drop_page_cache, warm_up};
+use crate::caches::{MachineState, PageCache, drop_page_cache, warm_up};
 use crate::error::{Error, Result};
 use crate::fixture::Fixture;
 use crate::group::Group;
@@ -82,25 +82,50 @@ fn run_with(
     };
     let runs = groups.iter().map(|it| (it.kinds.len(), it.rounds(&options)));
     let mut pace = Pace::new(runs, options.budget());
-    for (index, group) in groups.iter().enumerate() {
-        if let Some(first) = group.kinds.first() {
-            progress(ProgressEvent::Preparing { name: &first.name() });
+    let of_group = |group| GroupRun::new(group, folder_of(group.place()), csv.as_ref());
+    let mut benches: Vec<GroupRun<'_>> = groups.iter().map(of_group).collect();
+    let mut states = Vec::new();
+    let mut ready: Option<(usize, Option<Fixture>)> = None;
+    let mut outcome = Ok(());
+    for (index, round) in schedule(&groups, &options) {
+        let group = &groups[index];
+        if round > 0 && pace.of_group(index).leaves_out_rounds() {
+            continue;
         }
-        let group_folder = folder_of(group.place());
-        let fixture = Fixture::make(group, group_folder)?;
-        let cache = begin_group(&options, group, group_folder, csv.as_ref())?;
-        report.settings.insert("page_cache".to_owned(), json!(cache.in_words()));
-        let mut bench = GroupRun::new(group, group_folder, csv.as_ref(), fixture.as_ref());
-        let outcome = bench.run(&options, runner, &mut pace.of_group(index), progress);
+        let folder = folder_of(group.place());
+        let fixture = match ready.take() {
+            Some((last, fixture)) if last == index => fixture,
+            before => {
+                // What another group had goes first.
+                drop(before);
+                if let Some(first) = group.kinds.first() {
+                    progress(ProgressEvent::Preparing { name: &first.name() });
+                }
+                let (cache, state) = begin_group(&options, group, folder, csv.as_ref())?;
+                report.settings.insert("page_cache".to_owned(), json!(cache.in_words()));
+                states.extend(state);
+                Fixture::make(group, folder)?
+            }
+        };
+        let rounds = (round, group.rounds(&options));
+        let pace = &mut pace.of_group(index);
+        outcome =
+            benches[index].run_round(rounds, fixture.as_ref(), &options, runner, pace, progress);
+        ready = Some((index, fixture));
+        if outcome.is_err() {
+            break;
+        }
+    }
+    drop(ready);
+    for bench in &benches {
         bench.sum_up(&mut report, progress);
         playing.add(bench.played());
-        match outcome {
-            Err(error @ (Error::Cancelled | Error::TimeUp)) if !report.rungs.is_empty() => {
-                report.stopped = Some(stopped_after(&error, &pace, &groups[index..]));
-                break;
-            }
-            outcome => outcome?,
+    }
+    match outcome {
+        Err(error @ (Error::Cancelled | Error::TimeUp)) if !report.rungs.is_empty() => {
+            report.stopped = Some(stopped_after(&error, &pace, &groups));
         }
+        outcome => outcome?,
     }
     if pace.runs_left_out() > 0 {
         let left_out = format!("{} runs, to end in time", pace.runs_left_out());
@@ -109,26 +134,40 @@ fn run_with(
     report.simulated = playing.in_words();
     xfs.map_or(Ok(()), XfsLoop::close)?;
     folder.close().map_err(Error::io("remove the temporary folder in", &options.dir))?;
-    conclude(&mut report, &options, processors);
+    conclude(&mut report, &options, &states, processors);
     if let Some(path) = &options.json {
         report.write(path)?;
     }
     Ok(report)
 }
 
-/// Brings the machine into the state in which every group finds it.
+/// Which round of which group comes when. The rounds of a tour go through all groups, so
+/// that they are minutes apart and show how the machine drifts; else a group's rounds
+/// follow one another, as what stands before them may take long to make.
+fn schedule(groups: &[Group], options: &BenchOptions) -> Vec<(usize, usize)> {
+    let rounds = |index: usize| groups[index].rounds(options);
+    let of_group = |index| (0..rounds(index)).map(move |round| (index, round));
+    let mut schedule: Vec<_> = (0..groups.len()).flat_map(of_group).collect();
+    if options.is_tour() {
+        schedule.sort_by_key(|(_, round)| *round);
+    }
+    schedule
+}
+
+/// Brings the machine into the state in which every group finds it, and says how fast it
+/// was just then.
 fn begin_group(
     options: &BenchOptions,
     group: &Group,
     folder: &Path,
     csv: Option<&CsvInput>,
-) -> Result<PageCache> {
+) -> Result<(PageCache, Option<MachineState>)> {
     let cache = drop_page_cache(!options.is_quick() && !options.keeps_cache);
-    warm_up(folder);
+    let state = warm_up(folder);
     if let Some(csv) = csv.filter(|_| group.reads_csv()) {
         warm(&csv.path)?;
     }
-    Ok(cache)
+    Ok((cache, state))
 }
 
 /// What the disk can do, as `leafpress storage` says it; a run is none the worse without.
@@ -143,10 +182,12 @@ fn measure_storage(options: &BenchOptions, folder: &Path) -> Option<serde_json::
 }
 
 /// How far a run came that was stopped.
-fn stopped_after(error: &Error, pace: &Pace, groups_left: &[Group]) -> String {
+fn stopped_after(error: &Error, pace: &Pace, groups: &[Group]) -> String {
     let why = if matches!(error, Error::TimeUp) { "the time is up" } else { "stopped" };
     let (runs, done) = pace.runs();
-    let mut names: Vec<&str> = groups_left.iter().map(|group| group.experiment.name()).collect();
+    let is_left = |(index, _): &(usize, &Group)| pace.runs_left_of(*index) > 0;
+    let left = groups.iter().enumerate().filter(is_left);
+    let mut names: Vec<&str> = left.map(|(_, group)| group.experiment.name()).collect();
     names.dedup();
     format!(
         "{why} after {done} of {runs} runs: some or all is missing of {}; the temporary files are gone",
@@ -155,10 +196,15 @@ fn stopped_after(error: &Error, pace: &Pace, groups_left: &[Group]) -> String {
 }
 
 /// Adds what follows from the figures.
-fn conclude(report: &mut ExperimentReport, options: &BenchOptions, before: Option<Processors>) {
+fn conclude(
+    report: &mut ExperimentReport,
+    options: &BenchOptions,
+    states: &[MachineState],
+    before: Option<Processors>,
+) {
     let busy = Processors::now().zip(before);
     let busy = busy.and_then(|(now, before)| now.busy_elsewhere_since(before));
-    noise::judge(report, busy);
+    noise::judge(report, states, busy);
     report.measured_at = Some(jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string());
     let of = |it: Experiment| about::of(it, &report.rungs);
     report.experiments = options.distinct_experiments().into_iter().map(of).collect();

@@ -31,8 +31,6 @@ const DATABASE: &str = "bench.db";
 pub(crate) struct GroupRun<'a> {
     group: &'a Group,
     csv: Option<&'a CsvInput>,
-    /// The databases that rungs get copies of.
-    fixture: Option<&'a Fixture>,
     folder: &'a Path,
     database: PathBuf,
     names: Vec<String>,
@@ -43,12 +41,7 @@ pub(crate) struct GroupRun<'a> {
 }
 
 impl<'a> GroupRun<'a> {
-    pub(crate) fn new(
-        group: &'a Group,
-        folder: &'a Path,
-        csv: Option<&'a CsvInput>,
-        fixture: Option<&'a Fixture>,
-    ) -> Self {
+    pub(crate) fn new(group: &'a Group, folder: &'a Path, csv: Option<&'a CsvInput>) -> Self {
         let name = |kind: &RungKind| {
             if group.reads_csv() || group.work.names_its_sizes() {
                 kind.name().into_owned()
@@ -59,7 +52,6 @@ impl<'a> GroupRun<'a> {
         Self {
             group,
             csv: csv.filter(|_| group.reads_csv()),
-            fixture,
             folder,
             database: folder.join(DATABASE),
             names: group.kinds.iter().map(name).collect(),
@@ -68,9 +60,12 @@ impl<'a> GroupRun<'a> {
         }
     }
 
-    /// Runs all rounds. Stopped, it keeps what was done.
-    pub(crate) fn run(
+    /// Runs one round, from 0, with the databases that its rungs get copies of. Stopped, it
+    /// keeps what was done.
+    pub(crate) fn run_round(
         &mut self,
+        (round_index, rounds_count): (usize, usize),
+        fixture: Option<&Fixture>,
         options: &BenchOptions,
         runner: Runner<'_>,
         pace: &mut GroupPace<'_>,
@@ -81,35 +76,29 @@ impl<'a> GroupRun<'a> {
             false if is_over => Err(Error::TimeUp),
             false => Ok(()),
         };
-        let rounds_count = self.group.rounds(options);
         let files_before = names_in(self.folder)?;
-        for round_index in 0..rounds_count {
-            if round_index > 0 && pace.leaves_out_rounds() {
-                break;
+        for (kind_index, kind) in self.group.kinds.iter().enumerate() {
+            let name = self.names[kind_index].as_str();
+            let round = round_index + 1;
+            let (runs, left) = pace.begin();
+            if let Some(fixture) = fixture {
+                let fixture = fixture.path_for(*kind);
+                fs::copy(fixture, &self.database).map_err(Error::io("copy", fixture))?;
+                // A copy may share the disk's blocks without being in memory.
+                warm(&self.database)?;
             }
-            for (kind_index, kind) in self.group.kinds.iter().enumerate() {
-                let name = self.names[kind_index].as_str();
-                let round = round_index + 1;
-                let (runs, left) = pace.begin();
-                if let Some(fixture) = self.fixture {
-                    let fixture = fixture.path_for(*kind);
-                    fs::copy(fixture, &self.database).map_err(Error::io("copy", fixture))?;
-                    // A copy may share the disk's blocks without being in memory.
-                    warm(&self.database)?;
-                }
-                progress(ProgressEvent::Running { name, round, rounds_count, runs, left });
-                stop_if_asked(pace.is_over())?;
-                let result = runner(&self.request(*kind, options));
-                // A rung that failed because it was stopped is no failure.
-                stop_if_asked(false)?;
-                let result = result?;
-                progress(ProgressEvent::Checking { name, wall_s: result.wall_s });
-                self.check_leftovers(kind_index, &files_before)?;
-                self.check(kind_index, &result, round_index == 0)?;
-                self.remove_database()?;
-                self.results[kind_index].push(result.scaled());
-                pace.end(kind_index);
-            }
+            progress(ProgressEvent::Running { name, round, rounds_count, runs, left });
+            stop_if_asked(pace.is_over())?;
+            let result = runner(&self.request(*kind, options));
+            // A rung that failed because it was stopped is no failure.
+            stop_if_asked(false)?;
+            let result = result?;
+            progress(ProgressEvent::Checking { name, wall_s: result.wall_s });
+            self.check_leftovers(kind_index, &files_before)?;
+            self.check(kind_index, &result, round_index == 0)?;
+            self.remove_database()?;
+            self.results[kind_index].push(result.scaled());
+            pace.end(kind_index);
         }
         Ok(())
     }
@@ -436,7 +425,7 @@ mod tests {
         .expect("the shape");
         for (rows, ours_s) in [(1_000_000, 0.5), (2_000_000, 1.0), (3_000_000, 0.25)] {
             let group = users_group(rows);
-            let mut bench = GroupRun::new(&group, Path::new("."), None, None);
+            let mut bench = GroupRun::new(&group, Path::new("."), None);
             bench.results = vec![run(8.0), run(ours_s), run(4.0)];
             bench.sum_up(&mut report, &mut |_| ());
         }
@@ -456,7 +445,7 @@ mod tests {
         group.kinds.push(RungKind::UsersSql);
         group.ratios.truncate(1);
         (group.ratios[0].ours, group.ratios[0].rivals) = (1, vec![0, 2, 3]);
-        let mut bench = GroupRun::new(&group, Path::new("."), None, None);
+        let mut bench = GroupRun::new(&group, Path::new("."), None);
         bench.results =
             vec![runs([8.0, 9.0, 2.0]), runs([1.0; 3]), runs([9.0, 4.0, 9.0]), runs([7.0; 3])];
         bench.sum_up(&mut report, &mut |_| ());

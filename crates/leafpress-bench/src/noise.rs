@@ -5,8 +5,13 @@
 //! median of another run may lie from this one's. A single ratio of three rounds says
 //! that badly, so the spread of all of them together counts too: the larger of both.
 //!
+//! A run may also be steady in itself, and the machine another one a minute later. Before
+//! each group of rungs the speed of a core, of all cores and of a sync is looked at, and
+//! how far these moments lie apart widens the range as well.
+//!
 //! Must never: make a figure better, or leave out a ratio that is uncertain.
 
+use crate::caches::MachineState;
 use crate::report::{ExperimentReport, Noise, Ratio};
 use crate::statistics::median;
 
@@ -27,7 +32,11 @@ const BUSY_SHARE: f64 = 0.1;
 const RANGE_OF: [f64; 9] = [1.128, 1.693, 2.059, 2.326, 2.534, 2.704, 2.847, 2.970, 3.078];
 
 /// Says how noisy the run was, and between what each ratio of another run should be.
-pub(crate) fn judge(report: &mut ExperimentReport, busy_elsewhere: Option<f64>) {
+pub(crate) fn judge(
+    report: &mut ExperimentReport,
+    states: &[MachineState],
+    busy_elsewhere: Option<f64>,
+) {
     let rounds = rounds(report);
     if rounds < 2 {
         report.noise = None;
@@ -36,13 +45,14 @@ pub(crate) fn judge(report: &mut ExperimentReport, busy_elsewhere: Option<f64>) 
     let deviations: Vec<f64> =
         report.ratios.values().filter_map(|ratio| deviation(ratio, rounds)).collect();
     let common = median(&deviations).unwrap_or(0.0);
+    let drift = drift(states);
     for ratio in report.ratios.values_mut() {
         let own = deviation(ratio, rounds).unwrap_or(0.0);
-        let times = times_of(own.max(common), rounds);
+        let times = times_of(own.max(common), rounds).max(drift);
         ratio.low = Some(ratio.min.min(ratio.value / times));
         ratio.high = Some(ratio.max.max(ratio.value * times));
     }
-    let times = times_of(common, rounds);
+    let times = times_of(common, rounds).max(drift);
     report.noise = Some(Noise { times, in_words: in_words(times, busy_elsewhere), busy_elsewhere });
 }
 
@@ -61,6 +71,23 @@ fn deviation(ratio: &Ratio, rounds: usize) -> Option<f64> {
 
 fn times_of(deviation: f64, rounds: usize) -> f64 {
     (DEVIATIONS * deviation / (rounds as f64).sqrt()).exp().max(TIMES_MIN)
+}
+
+/// By how much the machine's speed differed between moments of the run: of each speed the
+/// largest beside the smallest, without the outermost where there are enough, and of the
+/// three the worst.
+fn drift(states: &[MachineState]) -> f64 {
+    const ENOUGH: usize = 8;
+    let speeds: [fn(&MachineState) -> f64; 3] =
+        [|state| state.one_core, |state| state.all_cores, |state| state.sync_us];
+    let of_speed = |speed: fn(&MachineState) -> f64| {
+        let mut seen: Vec<f64> = states.iter().map(speed).filter(|it| *it > 0.0).collect();
+        seen.sort_by(f64::total_cmp);
+        let cut = usize::from(seen.len() >= ENOUGH);
+        let inner = seen.get(cut..seen.len().saturating_sub(cut)).unwrap_or_default();
+        inner.first().zip(inner.last()).map_or(1.0, |(least, most)| most / least)
+    };
+    speeds.map(of_speed).into_iter().fold(1.0, f64::max)
 }
 
 fn in_words(times: f64, busy_elsewhere: Option<f64>) -> String {
@@ -140,7 +167,7 @@ mod tests {
     #[test]
     fn a_quiet_run_tells_small_differences_apart() {
         let mut report = report_of(&[(9.9, 10.0, 10.1), (1.98, 2.0, 2.02)], 3);
-        judge(&mut report, Some(0.01));
+        judge(&mut report, &[], Some(0.01));
         let noise = report.noise.expect("it is judged");
         assert!(noise.times < 1.1, "{noise:?}");
         assert!(!noise.in_words.contains("noisy") && !noise.in_words.contains("others"));
@@ -152,7 +179,7 @@ mod tests {
     fn a_noisy_run_says_so_and_widens_every_range() {
         let steady = (9.9, 10.0, 10.1);
         let mut report = report_of(&[(5.0, 10.0, 20.0), (1.0, 2.0, 4.0), steady], 3);
-        judge(&mut report, Some(0.4));
+        judge(&mut report, &[], Some(0.4));
         let noise = report.noise.expect("it is judged");
         assert!(noise.times > 2.0 && noise.in_words.contains("too noisy"), "{noise:?}");
         assert!(noise.in_words.contains("40 %"), "{noise:?}");
@@ -162,9 +189,25 @@ mod tests {
     }
 
     #[test]
+    fn a_machine_that_drifts_widens_every_range() {
+        let state = |one_core, all_cores, sync_us| MachineState { one_core, all_cores, sync_us };
+        let steady = [state(100.0, 200.0, 20.0); 4];
+        assert!((drift(&steady) - 1.0).abs() < 1e-9 && (drift(&[]) - 1.0).abs() < 1e-9);
+        let mut report = report_of(&[(9.9, 10.0, 10.1)], 3);
+        let slower = state(100.0, 110.0, 22.0);
+        judge(&mut report, &[steady[0], slower], None);
+        let ratio = report.ratios["0"];
+        assert!(ratio.low.unwrap() < 5.6 && ratio.high.unwrap() > 18.0, "{ratio:?}");
+        assert!(report.noise.is_some_and(|noise| noise.in_words.contains("too noisy")));
+        // One moment of many is left out.
+        let many = [&[steady[0]; 9][..], &[slower]].concat();
+        assert!((drift(&many) - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
     fn one_round_says_nothing() {
         let mut report = report_of(&[(10.0, 10.0, 10.0)], 1);
-        judge(&mut report, None);
+        judge(&mut report, &[], None);
         assert_eq!((report.noise, report.ratios["0"].low), (None, None));
     }
 
@@ -195,7 +238,7 @@ mod tests {
         let (mut within, mut all) = (0, 0);
         for _ in 0..50 {
             let (mut first, second) = (run(), run());
-            judge(&mut first, None);
+            judge(&mut first, &[], None);
             for (name, ratio) in &first.ratios {
                 let again = second.ratios[name].value;
                 all += 1;

@@ -210,9 +210,13 @@ impl BenchOptions {
     /// What a tour may take: below its promise of a minute or ten, as the rung that runs
     /// when the time is up comes to its end.
     pub(crate) fn budget(&self) -> Option<Duration> {
-        let is_tour = self.experiments.is_empty() && self.only.is_empty();
         let seconds = self.size.of(Some(50), Some(560), None);
-        seconds.filter(|_| is_tour).map(Duration::from_secs)
+        seconds.filter(|_| self.is_tour()).map(Duration::from_secs)
+    }
+
+    /// Whether nothing was named, so that the best of all runs.
+    pub(crate) fn is_tour(&self) -> bool {
+        self.experiments.is_empty() && self.only.is_empty()
     }
 
     pub(crate) fn is_quick(&self) -> bool {

@@ -45,6 +45,17 @@ impl Pace {
         self.runs_left_out
     }
 
+    /// Runs of a group that are not done.
+    pub(crate) fn runs_left_of(&self, group: usize) -> usize {
+        self.rungs_of(group).iter().map(|(left, _)| left).sum()
+    }
+
+    fn rungs_of(&self, group: usize) -> &[(usize, Option<f64>)] {
+        let begin = self.first_of_group.get(group).copied().unwrap_or(self.rungs.len());
+        let end = self.first_of_group.get(group + 1).copied().unwrap_or(self.rungs.len());
+        &self.rungs[begin..end]
+    }
+
     /// Whether all of it will take longer than it should.
     fn is_late(&self) -> bool {
         let projected = self.all_began.elapsed() + self.left().unwrap_or_default();
@@ -54,8 +65,8 @@ impl Pace {
     /// Leaves out what is left of a group.
     fn leave_out(&mut self, group: usize) {
         let begin = self.first_of_group.get(group).copied().unwrap_or(self.rungs.len());
-        let end = self.first_of_group.get(group + 1).copied().unwrap_or(self.rungs.len());
-        for (left, _) in &mut self.rungs[begin..end] {
+        let rungs = self.rungs_of(group).len();
+        for (left, _) in self.rungs.iter_mut().skip(begin).take(rungs) {
             self.runs_left_out += *left;
             self.runs_count -= *left;
             *left = 0;

@@ -169,7 +169,7 @@ pub(crate) fn plan(options: &BenchOptions) -> Result<Vec<Group>> {
             names.join(", ")
         )));
     }
-    if options.experiments.is_empty() && options.only.is_empty() {
+    if options.is_tour() {
         groups.retain_mut(tour::keeps);
     }
     if !options.only.is_empty() {

@@ -37,7 +37,7 @@ pub(crate) fn of<'p>(
         (
             "warm_up",
             json!(
-                "before each group of rungs the program is read, eight syncs are made, and the processor works for 30 ms"
+                "before each group of rungs the program is read, the processor works for 30 ms, and nine syncs are made"
             ),
         ),
         ("leafpress", json!(env!("CARGO_PKG_VERSION"))),
