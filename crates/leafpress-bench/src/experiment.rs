@@ -82,41 +82,15 @@ fn run_with(
     };
     let runs = groups.iter().map(|it| (it.kinds.len(), it.rounds(&options)));
     let mut pace = Pace::new(runs, options.budget());
+    let scene = Scene { options: &options, csv: csv.as_ref(), folder_of: &folder_of };
     let of_group = |group| GroupRun::new(group, folder_of(group.place()), csv.as_ref());
     let mut benches: Vec<GroupRun<'_>> = groups.iter().map(of_group).collect();
-    let mut states = Vec::new();
-    let mut ready: Option<(usize, Option<Fixture>)> = None;
-    let mut outcome = Ok(());
-    for (index, round) in schedule(&groups, &options) {
-        let group = &groups[index];
-        if round > 0 && pace.of_group(index).leaves_out_rounds() {
-            continue;
-        }
-        let folder = folder_of(group.place());
-        let fixture = match ready.take() {
-            Some((last, fixture)) if last == index => fixture,
-            before => {
-                // What another group had goes first.
-                drop(before);
-                if let Some(first) = group.kinds.first() {
-                    progress(ProgressEvent::Preparing { name: &first.name() });
-                }
-                let (cache, state) = begin_group(&options, group, folder, csv.as_ref())?;
-                report.settings.insert("page_cache".to_owned(), json!(cache.in_words()));
-                states.extend(state);
-                Fixture::make(group, folder)?
-            }
-        };
-        let rounds = (round, group.rounds(&options));
-        let pace = &mut pace.of_group(index);
-        outcome =
-            benches[index].run_round(rounds, fixture.as_ref(), &options, runner, pace, progress);
-        ready = Some((index, fixture));
-        if outcome.is_err() {
-            break;
-        }
+    let mut seen = Vec::new();
+    let outcome = scene.run(&groups, &mut benches, &mut pace, &mut seen, runner, progress);
+    if let Some((cache, _)) = seen.last() {
+        report.settings.insert("page_cache".to_owned(), json!(cache.in_words()));
     }
-    drop(ready);
+    let states: Vec<MachineState> = seen.iter().filter_map(|(_, state)| *state).collect();
     for bench in &benches {
         bench.sum_up(&mut report, progress);
         playing.add(bench.played());
@@ -139,6 +113,53 @@ fn run_with(
         report.write(path)?;
     }
     Ok(report)
+}
+
+/// What the groups run in.
+struct Scene<'a, 'p> {
+    options: &'a BenchOptions,
+    csv: Option<&'a CsvInput>,
+    folder_of: &'a dyn Fn(Place) -> &'p Path,
+}
+
+impl Scene<'_, '_> {
+    /// Runs the groups. After an error their runs have what was done.
+    fn run(
+        &self,
+        groups: &[Group],
+        runs: &mut [GroupRun<'_>],
+        pace: &mut Pace,
+        seen: &mut Vec<(PageCache, Option<MachineState>)>,
+        runner: Runner<'_>,
+        progress: &mut dyn FnMut(ProgressEvent<'_>),
+    ) -> Result<()> {
+        let mut ready: Option<(usize, Option<Fixture>)> = None;
+        for (index, round) in schedule(groups, self.options) {
+            let group = &groups[index];
+            if round > 0 && pace.of_group(index).leaves_out_rounds() {
+                continue;
+            }
+            let fixture = match ready.take() {
+                Some((last, fixture)) if last == index => fixture,
+                before => {
+                    // What another group had goes first.
+                    drop(before);
+                    if let Some(first) = group.kinds.first() {
+                        progress(ProgressEvent::Preparing { name: &first.name() });
+                    }
+                    let folder = (self.folder_of)(group.place());
+                    seen.push(begin_group(self.options, group, folder, self.csv)?);
+                    Fixture::make(group, folder)?
+                }
+            };
+            let rounds = (round, group.rounds(self.options));
+            let pace = &mut pace.of_group(index);
+            let fixed = fixture.as_ref();
+            runs[index].run_round(rounds, fixed, self.options, runner, pace, progress)?;
+            ready = Some((index, fixture));
+        }
+        Ok(())
+    }
 }
 
 /// Which round of which group comes when. The rounds of a tour go through all groups, so
