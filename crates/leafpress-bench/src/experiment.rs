@@ -38,8 +38,10 @@ use crate::{about, advice, machine, settings};
 /// answer `bench --rung REQUEST` with [`run_rung_line`](crate::rung::run_rung_line).
 ///
 /// # Errors
-/// If an input cannot be made, a rung fails, or a rung leaves other rows than
-/// its rival. Nothing is left on disk then, and no report is written.
+/// If an input cannot be made, a rung fails before another one is done, or a rung leaves
+/// other rows than its rival. Nothing is left on disk then, and no report is written. A
+/// rung that fails later, or a caller who stops it, ends the run with the report of what
+/// was done; [`ExperimentReport::stopped`] says why.
 pub fn run(
     options: &BenchOptions,
     progress: &mut dyn FnMut(ProgressEvent<'_>),
@@ -96,7 +98,8 @@ fn run_with(
         playing.add(bench.played());
     }
     match outcome {
-        Err(error @ (Error::Cancelled | Error::TimeUp)) if !report.rungs.is_empty() => {
+        // Rows that are not those that they should be put all figures in doubt.
+        Err(error) if !report.rungs.is_empty() && !matches!(error, Error::Unequal { .. }) => {
             report.stopped = Some(stopped_after(&error, &pace, &groups));
         }
         outcome => outcome?,
@@ -204,7 +207,11 @@ fn measure_storage(options: &BenchOptions, folder: &Path) -> Option<serde_json::
 
 /// How far a run came that was stopped.
 fn stopped_after(error: &Error, pace: &Pace, groups: &[Group]) -> String {
-    let why = if matches!(error, Error::TimeUp) { "the time is up" } else { "stopped" };
+    let why = match error {
+        Error::Cancelled => "stopped".to_owned(),
+        Error::TimeUp => "the time is up".to_owned(),
+        error => format!("{error}: failed"),
+    };
     let (runs, done) = pace.runs();
     let is_left = |(index, _): &(usize, &Group)| pace.runs_left_of(*index) > 0;
     let left = groups.iter().enumerate().filter(is_left);
@@ -549,6 +556,25 @@ mod tests {
         let error = run_with(&quick(folder.path(), &[]), &mut broken, &mut |_| ())
             .expect_err("the rung failed");
         assert!(matches!(error, Error::Rung { .. }), "{error}");
+        assert!(is_empty(folder.path()));
+    }
+
+    #[test]
+    fn a_rung_that_fails_later_costs_only_itself() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let mut runs = 0;
+        let mut failing = |request: &RungRequest| {
+            runs += 1;
+            if runs == 4 {
+                return Err(Error::Rung { name: "x".to_owned(), reason: "no room".to_owned() });
+            }
+            run_rung(request)
+        };
+        let options = quick(folder.path(), &["csv_vs_sql"]);
+        let report = run_with(&options, &mut failing, &mut |_| ()).expect("a round is done");
+        let stopped = report.stopped.expect("it says so");
+        assert!(stopped.contains("no room") && stopped.contains("3 of 4 runs"), "{stopped}");
+        assert_eq!((report.rungs.len(), report.ratios.len()), (2, 1));
         assert!(is_empty(folder.path()));
     }
 
