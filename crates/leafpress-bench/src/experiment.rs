@@ -14,7 +14,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use leafpress::storage::{self, StorageOptions};
+use leafpress::storage::{self, StorageOptions, StorageReport};
 use serde_json::json;
 
 use crate::atomic::Place;
@@ -72,13 +72,14 @@ fn run_with(
         (Place::XfsLoop, Some(xfs)) => xfs.path(),
         _ => folder.path(),
     };
+    let storage = measure_storage(&options, folder.path());
     let mut report = ExperimentReport {
         experiment: options.experiment_names(),
         version: REPORT_VERSION,
         machine: machine::describe(&options.dir),
-        settings: settings::of(&options, &groups, csv.as_ref(), &folder_of)?,
+        settings: settings::of(&options, &groups, csv.as_ref(), &folder_of, storage.as_ref())?,
         unavailable,
-        storage: measure_storage(&options, folder.path()),
+        storage: storage.and_then(|storage| serde_json::to_value(storage).ok()),
         command: options.command.clone(),
         ..ExperimentReport::default()
     };
@@ -195,14 +196,14 @@ fn begin_group(
 }
 
 /// What the disk can do, as `leafpress storage` says it; a run is none the worse without.
-fn measure_storage(options: &BenchOptions, folder: &Path) -> Option<serde_json::Value> {
+fn measure_storage(options: &BenchOptions, folder: &Path) -> Option<StorageReport> {
     let storage = StorageOptions::default();
     let storage = if options.is_quick() { storage.quick() } else { storage };
     let mut report = storage::measure(folder, &storage).ok()?;
     // The temporary folder is nothing that a reader could go to.
     report.found.path.clone_from(&options.dir);
     report.found.folder.clone_from(&options.dir);
-    serde_json::to_value(report).ok()
+    Some(report)
 }
 
 /// How far a run came that was stopped.

@@ -5,9 +5,8 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::time::Duration;
 
-use leafpress::storage::{self, StorageOptions};
+use leafpress::storage::{Findings, StorageReport};
 use serde_json::{Value, json};
 
 use crate::atomic::{Place, changes};
@@ -22,13 +21,14 @@ use crate::{generate, machine, queue, sql};
 
 type Settings = BTreeMap<&'static str, Value>;
 
-/// The settings of these groups, with the folder of each place. Measures how fast
-/// these sync, where commits are measured.
+/// The settings of these groups, with the folder of each place and what was found of the
+/// storage. Measures how fast the places sync, where commits are measured.
 pub(crate) fn of<'p>(
     options: &BenchOptions,
     groups: &[Group],
     csv: Option<&CsvInput>,
     folder_of: &dyn Fn(Place) -> &'p Path,
+    storage: Option<&StorageReport>,
 ) -> Result<BTreeMap<String, Value>> {
     let mut settings = BTreeMap::from([
         ("order", json!("interleaved: each round runs every rung of a group once")),
@@ -82,7 +82,7 @@ pub(crate) fn of<'p>(
         let is_alone = of_loads.is_empty() && of_commits.is_empty() && of_one_row.is_empty();
         let name = if is_alone { "repeats" } else { "repeats_of_jobs" };
         settings.insert(name, json!(group.rounds(options)));
-        add_jobs(&mut settings, options, folder_of(Place::Disk))?;
+        add_jobs(&mut settings, options, storage);
     }
     Ok(settings.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
 }
@@ -233,15 +233,16 @@ fn add_one_row<'p>(
     Ok(())
 }
 
-fn add_jobs(settings: &mut Settings, options: &BenchOptions, folder: &Path) -> Result<()> {
-    let time = Duration::from_millis(if options.is_quick() { 50 } else { 2_000 });
-    let storage = storage::measure(folder, &StorageOptions::default().time(time))?;
-    let measured = storage.found.measured;
+fn add_jobs(settings: &mut Settings, options: &BenchOptions, storage: Option<&StorageReport>) {
+    if let Some(StorageReport { found: Findings { measured, .. }, .. }) = storage {
+        settings.extend([
+            ("storage_sync_after_append_us", json!(measured.sync_after_append)),
+            ("storage_sync_after_overwrite_us", json!(measured.sync_after_overwrite)),
+        ]);
+    }
     settings.extend([
         ("between_runs_of_jobs", json!("everything is synced, then a tenth of a second of rest")),
         ("waiting_max", json!(options.waiting)),
-        ("storage_sync_after_append_us", json!(measured.sync_after_append)),
-        ("storage_sync_after_overwrite_us", json!(measured.sync_after_overwrite)),
         ("rival_queue_table", json!(queue::sql::TABLE)),
         (
             "rival_queue_ways",
@@ -274,5 +275,4 @@ fn add_jobs(settings: &mut Settings, options: &BenchOptions, folder: &Path) -> R
             ),
         ),
     ]);
-    Ok(())
 }
