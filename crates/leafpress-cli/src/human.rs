@@ -5,20 +5,8 @@
 
 use std::time::Duration;
 
+pub use leafpress_bench::words::count;
 use unicode_width::UnicodeWidthStr;
-
-/// A count with thousands separators: `4,120,000`.
-pub fn count(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
 
 /// A count and its noun: `1 row`, `2 rows`.
 pub fn counted(number: u64, singular: &str, plural: &str) -> String {
