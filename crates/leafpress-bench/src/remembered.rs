@@ -24,11 +24,6 @@ pub const CACHE_VARIABLE: &str = "LEAFPRESS_CACHE";
 /// Longer than any report.
 const BYTES_MAX: u64 = 32 << 20;
 
-/// Whether the figures are of a run with small inputs.
-pub fn is_quick(report: &ExperimentReport) -> bool {
-    report.settings.get("quick").and_then(serde_json::Value::as_bool) == Some(true)
-}
-
 /// Keeps the experiments of a run for later; nothing of one that was simulated or stopped.
 ///
 /// # Errors
@@ -56,7 +51,7 @@ fn remember_in(cache: &Path, report: &ExperimentReport) -> io::Result<()> {
     let folder = cache.join(disk_name(report.machine.filesystem.as_deref()));
     for part in parts(report) {
         let path = folder.join(format!("{}.json", part.experiment));
-        let is_better = |old: ExperimentReport| is_quick(&part) && !is_quick(&old);
+        let is_better = |old: ExperimentReport| part.is_quick() && !old.is_quick();
         if read(&path).is_some_and(is_better) {
             continue;
         }

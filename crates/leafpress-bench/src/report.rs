@@ -117,6 +117,14 @@ pub struct OriginalFigure {
     pub note: Option<String>,
 }
 
+impl OriginalFigure {
+    /// Of work that has one figure as a whole.
+    pub(crate) fn whole(label: &str, seconds: f64, note: Option<&str>) -> Self {
+        let (label, note) = (label.to_owned(), note.map(str::to_owned));
+        Self { label, seconds: Some(seconds), batches_s: Vec::new(), note }
+    }
+}
+
 /// A disk that is played on another one.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Simulated {
@@ -313,6 +321,14 @@ pub struct Rung {
     pub outside_s: Option<f64>,
 }
 
+impl Rung {
+    /// What a row took, in microseconds; where each row is one, what a transaction took.
+    pub(crate) fn row_us(&self) -> Option<f64> {
+        let rows = self.rows.filter(|rows| *rows > 0)?;
+        Some(self.median_s / rows as f64 * 1e6)
+    }
+}
+
 /// Latency of single operations, in microseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Latency {
@@ -479,6 +495,11 @@ impl Ratio {
 }
 
 impl ExperimentReport {
+    /// Whether it is of a run with small inputs, and so the order of magnitude only.
+    pub fn is_quick(&self) -> bool {
+        self.settings.get("quick").and_then(serde_json::Value::as_bool) == Some(true)
+    }
+
     /// Reads a report that [`write`](Self::write) wrote, of this version or an earlier one.
     ///
     /// # Errors

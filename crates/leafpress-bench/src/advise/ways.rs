@@ -6,7 +6,6 @@ use leafpress::Profile;
 
 use super::{Estimate, Question, Way};
 use crate::charts::{Chart, charts};
-use crate::remembered::is_quick;
 use crate::report::{ExperimentReport, Rung};
 
 /// From so many rows at once on, a load is worth it.
@@ -175,6 +174,6 @@ fn estimate(
         beside_seconds: seconds(other),
         by: format!("{}, {label}", report.experiment),
         measured_at: report.measured_at.clone(),
-        quick: is_quick(report),
+        quick: report.is_quick(),
     }
 }

@@ -45,12 +45,7 @@ pub(super) fn figure_of(by: Cycler) -> Option<OriginalFigure> {
 }
 
 fn figure((_, label, seconds, note): &(Cycler, &str, f64, &str)) -> OriginalFigure {
-    OriginalFigure {
-        label: (*label).to_owned(),
-        seconds: Some(*seconds),
-        batches_s: Vec::new(),
-        note: Some((*note).to_owned()),
-    }
+    OriginalFigure::whole(label, *seconds, Some(note))
 }
 
 /// What the experiment is about.

@@ -95,7 +95,6 @@ fn sync(report: &ExperimentReport) -> Option<String> {
 
 /// What a reader must know before any figure.
 fn marks(report: &ExperimentReport) -> Markup {
-    let is_quick = report.settings.get("quick").and_then(Value::as_bool) == Some(true);
     html! {
         @if let Some(simulated) = &report.simulated {
             div .mark-loud role="note" {
@@ -109,7 +108,7 @@ fn marks(report: &ExperimentReport) -> Markup {
         @if let Some(stopped) = &report.stopped {
             div .mark-loud role="note" { strong { "Stopped early." } " " (stopped) }
         }
-        @if is_quick {
+        @if report.is_quick() {
             p .mark-quiet { "A quick run: it shows orders of magnitude, no more." }
         }
     }

@@ -41,12 +41,7 @@ pub(super) fn figure_of(by: Step) -> Option<OriginalFigure> {
 }
 
 fn figure((_, label, seconds, note): &(Step, &str, f64, Option<&str>)) -> OriginalFigure {
-    OriginalFigure {
-        label: (*label).to_owned(),
-        seconds: Some(*seconds),
-        batches_s: Vec::new(),
-        note: note.map(str::to_owned),
-    }
+    OriginalFigure::whole(label, *seconds, *note)
 }
 
 /// What the experiment is about.
@@ -72,7 +67,7 @@ pub fn about() -> About {
 pub fn order(rungs: &[Rung]) -> String {
     let of_ladder = |rung: &&Rung| rung.name.starts_with("ladder, ") && rung.original.is_some();
     let steps: Vec<&Rung> = rungs.iter().filter(of_ladder).collect();
-    let default = rungs.iter().find(|rung| rung.name == name_of(0)).and_then(commit_us);
+    let default = rungs.iter().find(|rung| rung.name == name_of(0)).and_then(Rung::row_us);
     compared::in_words(&steps, |slower| why(slower, default))
 }
 
@@ -80,12 +75,6 @@ pub fn order(rungs: &[Rung]) -> String {
 fn name_of(figure: usize) -> String {
     let (by, ..) = FIGURES[figure];
     LadderRung { by, rows: 0, milliseconds_max: 0 }.name()
-}
-
-/// What a transaction of one row takes.
-fn commit_us(rung: &Rung) -> Option<f64> {
-    let rows = rung.rows.filter(|rows| *rows > 0)?;
-    Some(rung.median_s / rows as f64 * 1e6)
 }
 
 /// Why a step may have taken longer here than one that it beats in the post.

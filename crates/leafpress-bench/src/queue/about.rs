@@ -46,12 +46,7 @@ pub(super) fn figure_of(by: Inserter) -> Option<OriginalFigure> {
 }
 
 fn figure((_, label, seconds, note): &(Inserter, &str, f64, Option<&str>)) -> OriginalFigure {
-    OriginalFigure {
-        label: (*label).to_owned(),
-        seconds: Some(*seconds),
-        batches_s: Vec::new(),
-        note: note.map(str::to_owned),
-    }
+    OriginalFigure::whole(label, *seconds, *note)
 }
 
 /// What the experiment is about.
@@ -80,7 +75,7 @@ pub fn order(rungs: &[Rung]) -> String {
     let of_inserts = |rung: &&Rung| rung.name.starts_with("inserts, ") && rung.original.is_some();
     let steps: Vec<&Rung> = rungs.iter().filter(of_inserts).collect();
     let default = rungs.iter().find(|rung| rung.name == "inserts, SQL, default, transactions");
-    let commit = default.and_then(commit_us).map_or_else(String::new, |us| {
+    let commit = default.and_then(Rung::row_us).map_or_else(String::new, |us| {
         format!(
             " A transaction of one row takes {us:.0} µs here by default and took 6,300 µs there."
         )
@@ -91,10 +86,4 @@ pub fn order(rungs: &[Rung]) -> String {
              settings share.{commit}"
         )
     })
-}
-
-/// What a transaction of one row takes.
-fn commit_us(rung: &Rung) -> Option<f64> {
-    let rows = rung.rows.filter(|rows| *rows > 0)?;
-    Some(rung.median_s / rows as f64 * 1e6)
 }

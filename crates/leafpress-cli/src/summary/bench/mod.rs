@@ -128,7 +128,7 @@ fn remarks(report: &ExperimentReport) -> Vec<String> {
     remarks.extend(report.noise.as_ref().map(|noise| noise.in_words.clone()));
     remarks.extend(unavailable(report));
     remarks.extend(report.broken.iter().map(|(name, how)| format!("{name}: {how}")));
-    if report.settings.get("quick").and_then(serde_json::Value::as_bool) == Some(true) {
+    if report.is_quick() {
         remarks.push("a quick run: its figures are the order of magnitude only".to_owned());
     }
     remarks
