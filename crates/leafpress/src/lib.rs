@@ -53,6 +53,7 @@ mod examples_in_documents {
 mod c_api;
 pub mod checkpoint;
 mod error;
+mod fork;
 #[cfg(fuzzing)]
 #[doc(hidden)]
 pub mod fuzzing;
