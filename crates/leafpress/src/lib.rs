@@ -52,6 +52,7 @@ mod examples_in_documents {
 
 mod c_api;
 pub mod checkpoint;
+mod connect;
 mod error;
 mod fork;
 #[cfg(fuzzing)]
