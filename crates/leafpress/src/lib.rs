@@ -37,6 +37,8 @@
 //! crate `leafpress-format`. Stages do not know one another. The writer stands
 //! beside them: `profile` opens, `writer` groups, `checkpoint` copies the log.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 /// The examples of the README and the guides, which are tests like all others.
 #[cfg(doctest)]
 mod examples_in_documents {

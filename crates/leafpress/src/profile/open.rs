@@ -34,7 +34,7 @@ use crate::connect;
 use crate::error::{Error, ErrorKind, Result};
 use crate::storage::FileSystem;
 use crate::verify::what_a_file_is;
-use crate::vfs::locks::FileHandle;
+use crate::vfs::locks::{self, FileHandle};
 
 const AS_IT_WAS: &str = "the database is as it was";
 /// SQLite does not wait by itself where a journal mode is changed.
@@ -132,6 +132,7 @@ pub fn open(path: impl AsRef<Path>, request: &ProfileRequest) -> Result<(Connect
         let looked_at = look_at(path, request.profile);
         looked_at.map_err(|error| error.on_disk("nothing was changed"))?;
     }
+    locks::refuse_beside_another_copy(path)?;
     let vfs = vfs_for(path, request).map_err(|error| error.on_disk("nothing was changed"))?;
     let opening = Opening { path, request, vfs };
     let connection = opening.connect().map_err(|error| error.on_disk(AS_IT_WAS))?;

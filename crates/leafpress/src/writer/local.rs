@@ -21,6 +21,7 @@ use std::cell::RefCell;
 use std::ffi::c_int;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -41,6 +42,7 @@ use crate::checkpoint::{Gate, is_failed_sync, leave_wal_as_it_is};
 use crate::error::{Error, ErrorKind, Result};
 use crate::profile::{self, InForce, Locking};
 use crate::vfs::atomic::{AtomicState, WhyJournal};
+use crate::vfs::locks;
 
 /// Compiled statements that are kept for the next groups.
 const STATEMENTS_KEPT: usize = 128;
@@ -193,6 +195,9 @@ impl LocalTarget {
     }
 
     fn begin(&mut self) -> Result<()> {
+        if let Some(path) = self.connection.path() {
+            locks::refuse_beside_another_copy(Path::new(path))?;
+        }
         self.busy.restart();
         self.own("BEGIN IMMEDIATE /* leafpress */").map_err(|source| self.not_begun(source))?;
         self.read_schema().map_err(|source| {

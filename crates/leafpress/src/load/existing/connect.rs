@@ -14,6 +14,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::load::options::CancelToken;
 use crate::load::report::Stage;
 use crate::verify::{sqlite_says, uri};
+use crate::vfs::locks;
 
 /// What stands in every error of this module.
 pub const UNCHANGED: &str = "the database is as it was";
@@ -49,6 +50,7 @@ impl Target {
             )?;
             Ok(connection)
         };
+        locks::refuse_beside_another_copy(&self.path)?;
         open().map_err(|error| self.refused("open the database", error))
     }
 

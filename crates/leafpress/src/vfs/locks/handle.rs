@@ -27,9 +27,22 @@ pub(crate) enum Open {
     New,
 }
 
-/// An open file whose closing drops no lock.
+/// An open file whose closing drops no lock, not even one of another copy of SQLite.
+///
+/// It is read as any file; it is closed when it is dropped and no lock goes with it, and
+/// used again by the next that opens the same file.
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("app.db");
+/// # rusqlite::Connection::open(&path).unwrap().execute_batch("CREATE TABLE t (x)").unwrap();
+/// let mut database = leafpress::vfs::locks::FileHandle::open(&path)?;
+/// let bytes = std::io::copy(&mut database, &mut std::io::sink())?;
+/// # assert!(bytes > 0);
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Debug)]
-pub(crate) struct FileHandle {
+pub struct FileHandle {
     /// Dropped before `_release`, by which the descriptor may be closed.
     file: Arc<File>,
     _release: Release,
@@ -49,7 +62,7 @@ impl FileHandle {
     /// # Errors
     /// The system's.
     #[cfg(unix)]
-    pub fn open_as(path: impl AsRef<Path>, how: Open) -> io::Result<Self> {
+    pub(crate) fn open_as(path: impl AsRef<Path>, how: Open) -> io::Result<Self> {
         use rustix::fs::OFlags;
 
         let flags = match how {
@@ -66,7 +79,7 @@ impl FileHandle {
     /// # Errors
     /// The system's.
     #[cfg(not(unix))]
-    pub fn open_as(path: impl AsRef<Path>, how: Open) -> io::Result<Self> {
+    pub(crate) fn open_as(path: impl AsRef<Path>, how: Open) -> io::Result<Self> {
         let mut options = File::options();
         match how {
             Open::Read => options.read(true),
@@ -79,7 +92,7 @@ impl FileHandle {
 
     /// Takes a temporary file without a name, which nothing else can open.
     #[cfg(feature = "arrow")]
-    pub fn of_unnamed(file: File) -> Self {
+    pub(crate) fn of_unnamed(file: File) -> Self {
         let release = Release {
             #[cfg(unix)]
             number: None,
@@ -92,7 +105,7 @@ impl FileHandle {
     /// # Errors
     /// The system's.
     #[cfg(target_os = "linux")]
-    pub fn open_for_pages(path: &Path, direct: bool) -> io::Result<Self> {
+    pub(crate) fn open_for_pages(path: &Path, direct: bool) -> io::Result<Self> {
         use rustix::fs::OFlags;
 
         // Should a pipe have taken the file's name, this must not wait.
@@ -173,21 +186,21 @@ impl Drop for Release {
     }
 }
 
-/// All bytes of a file.
+/// All bytes of a file, as [`std::fs::read`], without a risk to locks.
 ///
 /// # Errors
 /// The system's.
-pub(crate) fn read(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
+pub fn read(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
     let mut content = Vec::new();
     FileHandle::open(path)?.read_to_end(&mut content)?;
     Ok(content)
 }
 
-/// A file's text.
+/// A file's text, as [`std::fs::read_to_string`], without a risk to locks.
 ///
 /// # Errors
 /// The system's; `InvalidData` if it is no UTF-8.
-pub(crate) fn read_to_string(path: impl AsRef<Path>) -> io::Result<String> {
+pub fn read_to_string(path: impl AsRef<Path>) -> io::Result<String> {
     String::from_utf8(read(path)?)
         .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
 }

@@ -48,7 +48,8 @@ mod table;
 #[cfg(all(test, target_os = "linux"))]
 mod tests;
 
-pub(crate) use handle::{FileHandle, Open, read, read_to_string};
+pub(crate) use handle::Open;
+pub use handle::{FileHandle, read, read_to_string};
 
 use crate::error::Result;
 
