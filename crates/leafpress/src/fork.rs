@@ -9,14 +9,18 @@
 //! 1. Code that a caller gave may fork, and then returns in both processes. So what runs
 //!    such code asks [`Process::is_current`] before it goes on.
 //!
-//! Stands beside every stage. Must never: ask the system, as each call of a writer asks
-//! here, or take a lock.
+//! Stands beside every stage. Must never: ask the system, or take a lock but around a
+//! fork, as each call of a writer asks here.
 
+use std::cell::RefCell;
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, MutexGuard};
 
+use crate::c_api::registration;
 use crate::error::{Error, ErrorKind, Result};
+use crate::queue;
+use crate::vfs::leafpress_vfs;
 
 /// Forks between the first process and this one, as far as they went through the C library
 /// after the first connection was opened.
@@ -41,6 +45,11 @@ impl Process {
     /// Returns true if no fork lies between the making and now.
     pub fn is_current(self) -> bool {
         self == Self::current()
+    }
+
+    /// How many forks lie between the first process and this one.
+    pub const fn forks(self) -> u32 {
+        self.0
     }
 
     /// Refuses a call of `thing` in a child of the process that made it.
@@ -114,6 +123,38 @@ impl<T: fmt::Debug> fmt::Debug for OfProcess<T> {
             None => write!(f, "{} of a parent process", self.thing),
         }
     }
+}
+
+/// The mutexes of this crate that a new thing in a child needs, and that no thread may be in
+/// while the process forks. All others belong to a thing, and so to one process.
+#[cfg(unix)]
+struct Statics {
+    _registered: registration::Held,
+    _made: MutexGuard<'static, leafpress_vfs::Made>,
+    _zones: MutexGuard<'static, ()>,
+}
+
+#[cfg(unix)]
+thread_local! {
+    /// Taken by the thread that forks, which is the thread of the child.
+    static HELD: RefCell<Option<Statics>> = const { RefCell::new(None) };
+}
+
+/// To be called before a fork, by the thread that forks, and before it takes mutexes of
+/// SQLite: a VFS is registered under one of these.
+#[cfg(unix)]
+pub(crate) fn hold_statics() {
+    let zones = queue::hold_time_zones();
+    let made = leafpress_vfs::hold();
+    let statics = Statics { _registered: registration::hold(), _made: made, _zones: zones };
+    // A thread that ends has no place for it any more: then it goes by luck.
+    let _ = HELD.try_with(|held| *held.borrow_mut() = Some(statics));
+}
+
+/// To be called after a fork in both processes, after SQLite's mutexes are free again.
+#[cfg(unix)]
+pub(crate) fn release_statics() {
+    let _ = HELD.try_with(|held| held.borrow_mut().take());
 }
 
 #[cfg(test)]
