@@ -59,6 +59,7 @@ pub(crate) fn register(steps: &'static AroundFork) -> std::io::Result<()> {
 }
 
 unsafe extern "C" fn before() {
+    crate::fork::hold_statics();
     for mutex in MUTEXES {
         // SAFETY: SQLite is initialised, and a static mutex lives for ever.
         unsafe { ffi::sqlite3_mutex_enter(ffi::sqlite3_mutex_alloc(mutex)) };
@@ -73,6 +74,7 @@ unsafe extern "C" fn in_parent() {
         (steps.in_parent)();
     }
     leave_mutexes();
+    crate::fork::release_statics();
 }
 
 unsafe extern "C" fn in_child() {
@@ -82,6 +84,7 @@ unsafe extern "C" fn in_child() {
         (steps.in_child)(generation);
     }
     leave_mutexes();
+    crate::fork::release_statics();
 }
 
 fn leave_mutexes() {
