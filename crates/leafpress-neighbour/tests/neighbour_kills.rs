@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use leafpress::Profile;
 use leafpress_neighbour::load::{
-    Child, Copies, Load, Told, judge, make_database, number_from_environment, run_if_child,
+    Beside, Child, Copies, Load, Told, judge, make_database, number_from_environment, run_if_child,
 };
 use leafpress_testing::crash::Random;
 
@@ -47,7 +47,12 @@ fn kill_again_and_again(profile: Profile, kills: i64) {
         // After a number of answers, at once or a little later.
         let lines = 1 + random.below(80) as u64;
         let pause = Duration::from_micros(random.choose(&[0, 100, 1_000, 5_000, 20_000]));
-        let told = Child::start(&path, load).kill_after(lines, pause);
+        // Else the next child is the first that opens what was killed.
+        let beside = (kill % 2 == 1).then(|| Beside::start(&path, load.first_id));
+        let mut told = Child::start(&path, load).kill_after(lines, pause);
+        if let Some(beside) = beside {
+            beside.stop(&mut told);
+        }
         let context = format!("{profile}, kill {kill} after {lines} answers and {pause:?}");
         check(&path, told, &mut acknowledged, &context);
     }

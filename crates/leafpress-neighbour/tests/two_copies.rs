@@ -55,7 +55,7 @@ fn round(profile: Profile, loads: &[Load]) -> (Told, Verdict) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.db");
     make_database(&path, profile);
-    let beside = Beside::start(&path);
+    let beside = Beside::start(&path, 1);
     let mut told = hear_all(&path, loads);
     beside.stop(&mut told);
     let verdict = judge(&path, &told.acknowledged);

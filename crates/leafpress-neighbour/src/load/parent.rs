@@ -18,8 +18,8 @@ use rusqlite::Connection;
 use super::Load;
 use super::child::{arguments, transaction_of};
 
-/// Ids of the transactions that the parent makes begin here.
-const OUTSIDE_FIRST_ID: i64 = 1_000_000_000_000;
+/// Ids of the transactions that the parent makes are by so much above those of a child.
+const BESIDE_IDS: i64 = 1_000_000_000_000;
 
 /// Makes the empty database in the journal mode of the profile.
 ///
@@ -145,11 +145,12 @@ pub struct Beside {
 }
 
 impl Beside {
-    /// Begins to insert rows.
-    pub fn start(path: &Path) -> Self {
+    /// Begins to insert rows. Of several, each needs a `first_id` of its own, as children do.
+    pub fn start(path: &Path, first_id: i64) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let (path, until) = (path.to_owned(), Arc::clone(&stop));
-        Self { stop, thread: std::thread::spawn(move || insert_until(&path, &until)) }
+        let first_id = BESIDE_IDS + first_id;
+        Self { stop, thread: std::thread::spawn(move || insert_until(&path, first_id, &until)) }
     }
 
     /// Ends, and adds what it inserted to what was told.
@@ -165,9 +166,9 @@ impl Beside {
     }
 }
 
-fn insert_until(path: &Path, stop: &AtomicBool) -> rusqlite::Result<Vec<i64>> {
+fn insert_until(path: &Path, first_id: i64, stop: &AtomicBool) -> rusqlite::Result<Vec<i64>> {
     let mut acknowledged = Vec::new();
-    let mut id = OUTSIDE_FIRST_ID;
+    let mut id = first_id;
     while !stop.load(Ordering::Relaxed) {
         match insert(path, id) {
             Ok(()) => {
