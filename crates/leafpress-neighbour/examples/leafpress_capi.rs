@@ -28,7 +28,12 @@ fn answer<T>(outcome: Result<T, Error>, done: impl FnOnce(T) -> i64) -> i64 {
     match outcome {
         Ok(value) => done(value),
         Err(error) => {
-            let is_busy = matches!(error.kind(), ErrorKind::Busy { .. });
+            let is_busy = match error.kind() {
+                ErrorKind::Busy { .. } => true,
+                // Opening a database has no kind of its own for it.
+                ErrorKind::Destination { reason, .. } => reason.starts_with("is locked by another"),
+                _ => false,
+            };
             let text = CString::new(error.to_string().replace('\0', " ")).unwrap_or_default();
             LAST_ERROR.set(text);
             if is_busy { -2 } else { -1 }
@@ -129,6 +134,29 @@ pub unsafe extern "C" fn lp_release(held: *mut Held) -> i64 {
     let Held { release, ticket } = *unsafe { Box::from_raw(held) };
     drop(release);
     answer(ticket.wait(), |()| 0)
+}
+
+/// Carries out statements by a connection of our copy that `leafpress` knows nothing of:
+/// for a process that calls nothing else of this library.
+///
+/// # Safety
+/// Both must be texts.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lp_plain(path: *const c_char, sql: *const c_char) -> i64 {
+    // SAFETY: by the caller's word.
+    let (path, sql) = unsafe { (text(path), text(sql)) };
+    let outcome = rusqlite::Connection::open(path).and_then(|connection| {
+        connection.busy_timeout(Duration::from_millis(300))?;
+        connection.execute_batch(&sql)
+    });
+    match outcome {
+        Ok(()) => 0,
+        Err(error) if error.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseBusy) => -2,
+        Err(error) => {
+            LAST_ERROR.set(CString::new(error.to_string()).unwrap_or_default());
+            -1
+        }
+    }
 }
 
 /// Asks whether a database is sound: 1 or 0.
