@@ -52,7 +52,9 @@ mod examples_in_documents {
 
 mod c_api;
 pub mod checkpoint;
+mod connect;
 mod error;
+mod fork;
 #[cfg(fuzzing)]
 #[doc(hidden)]
 pub mod fuzzing;

@@ -37,6 +37,8 @@ pub fn register(name: &str, vfs: impl Vfs, default: bool) -> Result<Registration
     if name.is_empty() {
         return Err(unusable());
     }
+    // Its files will be the platform's.
+    crate::vfs::locks::ensure();
     let _turn = lock(&REGISTERING);
     // Before ours is there, so that the platform's is never ours.
     let platform = Platform::find()

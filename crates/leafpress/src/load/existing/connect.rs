@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
 
 use super::Settings;
+use crate::connect;
 use crate::error::{Error, ErrorKind, Result};
 use crate::load::options::CancelToken;
 use crate::load::report::Stage;
@@ -41,7 +42,7 @@ impl Target {
             | OpenFlags::SQLITE_OPEN_URI
             | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let open = || {
-            let connection = Connection::open_with_flags(uri(&self.path, "mode=rw"), flags)?;
+            let connection = connect::open(uri(&self.path, "mode=rw"), flags)?;
             connection.busy_timeout(busy_timeout)?;
             connection.execute_batch(
                 "PRAGMA synchronous=EXTRA; PRAGMA cell_size_check=ON; PRAGMA foreign_keys=ON",
