@@ -276,6 +276,9 @@ impl Error {
             ErrorKind::Sqlite { action, source } => {
                 ErrorKind::Sqlite { action, source: copy(source) }
             }
+            ErrorKind::Destination { path, reason } => {
+                ErrorKind::Destination { path: path.clone(), reason: reason.clone() }
+            }
             other => ErrorKind::Stopped { reason: other.to_string() },
         };
         let Inner { on_disk, to_do, .. } = &*self.0;

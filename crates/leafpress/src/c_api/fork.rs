@@ -67,9 +67,11 @@ unsafe extern "C" fn before() {
     if let Some(steps) = STEPS.get() {
         (steps.before)();
     }
+    super::mappings::hold_for_fork();
 }
 
 unsafe extern "C" fn in_parent() {
+    super::mappings::let_go_after_fork();
     if let Some(steps) = STEPS.get() {
         (steps.in_parent)();
     }
@@ -80,6 +82,7 @@ unsafe extern "C" fn in_parent() {
 unsafe extern "C" fn in_child() {
     let generation = crate::fork::count_child();
     super::system_calls::mask_devices(generation);
+    super::mappings::empty_in_child();
     if let Some(steps) = STEPS.get() {
         (steps.in_child)(generation);
     }

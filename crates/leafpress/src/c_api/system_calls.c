@@ -32,6 +32,10 @@ struct leafpress_replacements {
   int (*open)(const char *path, int flags, int mode);
   int (*close)(int descriptor);
   int (*lock)(int descriptor, int how, int *lock, int64_t start, int64_t bytes);
+  /* These answer as the system does, and set errno. */
+  void *(*map)(void *start, size_t bytes, int protection, int flags, int descriptor, int64_t offset);
+  int (*unmap)(void *start, size_t bytes);
+  void *(*remap)(void *start, size_t bytes, size_t new_bytes, int flags);
 };
 
 static struct leafpress_replacements replacements;
@@ -87,6 +91,23 @@ static int replaced_fcntl(int descriptor, int command, ...) {
   return answered(answer);
 }
 
+static void *replaced_mmap(
+  void *start, size_t bytes, int protection, int flags, int descriptor, off_t offset
+) {
+  return replacements.map(start, bytes, protection, flags, descriptor, offset);
+}
+
+static int replaced_munmap(void *start, size_t bytes) {
+  return replacements.unmap(start, bytes);
+}
+
+#ifdef __linux__
+/* SQLite never names the new place, which would be the argument after the flags. */
+static void *replaced_mremap(void *start, size_t bytes, size_t new_bytes, int flags, ...) {
+  return replacements.remap(start, bytes, new_bytes, flags);
+}
+#endif
+
 static int replaced_fstat(int descriptor, struct stat *facts) {
   int answer = fstat(descriptor, facts);
   if (answer == 0) facts->st_dev ^= device_mask;
@@ -110,6 +131,11 @@ static const struct leafpress_system_call calls[] = {
   {"close", (void (*)(void))replaced_close},
   {"fstat", (void (*)(void))replaced_fstat},
   {"stat", (void (*)(void))replaced_stat},
+  {"munmap", (void (*)(void))replaced_munmap},
+#ifdef __linux__
+  {"mremap", (void (*)(void))replaced_mremap},
+#endif
+  {"mmap", (void (*)(void))replaced_mmap},
   {"open", (void (*)(void))replaced_open},
 };
 

@@ -392,18 +392,19 @@ thread_local! {
 pub(super) fn hold_for_fork() {
     let table = table();
     let numbers = by_number();
-    HELD.with_borrow_mut(|held| *held = Some(HeldForFork { table, numbers }));
+    // A thread that ends has no place for it any more: then it goes by luck.
+    let _ = HELD.try_with(|held| *held.borrow_mut() = Some(HeldForFork { table, numbers }));
 }
 
 pub(super) fn let_go_after_fork() {
-    drop(HELD.take());
+    let _ = HELD.try_with(|held| held.borrow_mut().take());
 }
 
 /// In a child: puts a dead file in the place of each descriptor (invariant 4), and forgets
 /// them all. The parent's locks stay, as the parent has the same files open; and they go
 /// with the parent, as the child has them open no more.
 pub(super) fn start_anew_in_child(_generation: u32) {
-    let Some(mut held) = HELD.take() else { return };
+    let Ok(Some(mut held)) = HELD.try_with(|held| held.borrow_mut().take()) else { return };
     let parents = mem::take(&mut *held.table);
     held.numbers.clear();
     drop(held);
