@@ -31,6 +31,8 @@ use rusqlite::Connection;
 use calls::{Given, Meets, calls};
 
 const CHILD_FLAG: &str = "--call";
+/// A child that is there for so long hangs. All of its calls take some seconds.
+const CHILD_LIFE_MAX: Duration = Duration::from_secs(600);
 const PROFILES: [Profile; 4] =
     [Profile::Durable, Profile::Relaxed, Profile::Rollback, Profile::Rebuildable];
 
@@ -76,6 +78,11 @@ fn wait_for_go() {
 
 /// Each call with a database and a Writer of its own, so that none meets what another left.
 fn be_the_child(folder: &Path, profile: Profile, scene: Scene) {
+    std::thread::spawn(|| {
+        std::thread::sleep(CHILD_LIFE_MAX);
+        eprintln!("a call hangs");
+        std::process::exit(1);
+    });
     for (number, (_, meets, call)) in calls().into_iter().enumerate() {
         if scene == Scene::InTransaction && meets == Meets::Waits {
             continue;
@@ -189,7 +196,7 @@ fn all_calls(profile: Profile, scene: Scene, failures: &mut Vec<String>) -> u32 
         let before = locks_missing(&path, profile, scene);
         assert!(before.is_empty(), "{profile}, {scene:?}: before any call {before:?}");
         other.go();
-        let answer = other.hear().unwrap();
+        let answer = other.hear().unwrap_or_else(|| panic!("{name}: the child ended"));
         let may_be_refused = meets == Meets::MayBeRefused && scene == Scene::InTransaction;
         if answer != "called" && meets != Meets::IsHarmless && !may_be_refused {
             fail(answer);
