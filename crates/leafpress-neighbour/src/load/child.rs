@@ -71,7 +71,7 @@ pub(super) fn arguments(path: &Path, load: Load) -> [String; 8] {
 /// The statements of a transaction: one to three rows.
 pub fn transaction_of(id: i64) -> Vec<String> {
     let parts = parts_of(id);
-    let bytes = [10, 10, 200, 200, 1500, 6000][(id % 6) as usize];
+    let bytes = [10, 10, 30, 200, 200, 2500][(id % 6) as usize];
     (0..parts)
         .map(|part| {
             format!(
