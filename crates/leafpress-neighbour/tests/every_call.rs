@@ -36,7 +36,7 @@ const CHILD_LIFE_MAX: Duration = Duration::from_secs(600);
 const PROFILES: [Profile; 4] =
     [Profile::Durable, Profile::Relaxed, Profile::Rollback, Profile::Rebuildable];
 
-/// What the Writer is doing at the time of the call.
+/// State of the Writer at the time of the call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Scene {
     /// A transaction is open and has written.

@@ -28,7 +28,7 @@ const BREAKS_MAX: u64 = 500;
 /// harness calls this first.
 ///
 /// # Panics
-/// If the arguments are not those of [`arguments`], or the database cannot be opened.
+/// If the arguments are none that the parent gives, or the database cannot be opened.
 pub fn run_if_child() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
@@ -82,7 +82,7 @@ pub fn transaction_of(id: i64) -> Vec<String> {
         .collect()
 }
 
-/// How many rows a transaction has.
+/// The number of rows of a transaction.
 pub(super) fn parts_of(id: i64) -> i64 {
     1 + id % 3
 }
@@ -92,7 +92,7 @@ pub(super) fn rows_of(id: i64) -> String {
     format!("SELECT count(*) FROM entry WHERE id = {id}")
 }
 
-/// What the threads of a child share.
+/// State that the threads of a child share.
 pub(super) struct Shared<'a> {
     pub path: &'a Path,
     pub load: Load,
@@ -136,7 +136,7 @@ fn tell(line: &str) {
     if !line.ends_with('\n') {
         line.push('\n');
     }
-    // Without a parent nobody has to be told.
+    // It fails only without a parent, and then there is no listener.
     let _ = std::io::stdout().lock().write_all(line.as_bytes());
 }
 

@@ -22,7 +22,7 @@ use rusqlite::{Connection, OpenFlags};
 
 use super::writer_of;
 
-/// What a call is given.
+/// The database and the Writer that a call is given.
 pub struct Given<'a> {
     pub path: &'a Path,
     pub profile: Profile,
@@ -55,7 +55,7 @@ impl Given<'_> {
 
 const COUNT: &str = "SELECT count(*) FROM t";
 
-/// How a call meets an open transaction.
+/// The answers that a call may give beside an open transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Meets {
     /// It is done meanwhile and must succeed.
@@ -165,7 +165,7 @@ fn opens() -> Vec<Call> {
     ]
 }
 
-/// What writes to the same database.
+/// Functions that write to the same database.
 fn writes() -> Vec<Call> {
     use Meets::Waits;
     vec![
@@ -203,7 +203,7 @@ fn writes() -> Vec<Call> {
     ]
 }
 
-/// What a program does to files without SQLite, such as a backup or a checksum.
+/// Uses of the files without SQLite, such as a backup or a checksum.
 fn past_sqlite() -> Vec<Call> {
     use Meets::Succeeds;
     vec![
@@ -231,7 +231,7 @@ fn past_sqlite() -> Vec<Call> {
     ]
 }
 
-/// What another copy of SQLite does.
+/// Uses of the database by another copy of SQLite.
 fn neighbours() -> Vec<Call> {
     use Meets::{IsHarmless, MayBeRefused, Succeeds};
     vec![
