@@ -18,7 +18,8 @@ FUZZ_SECONDS ?= 60
 CRASH_IMAGES ?= 1000000
 NEIGHBOUR_TRANSACTIONS ?= 100000
 NEIGHBOUR_KILLS ?= 200
-NEIGHBOUR_IMAGES ?= 200000
+# Two thirds of them are power cuts, the others kills.
+NEIGHBOUR_IMAGES ?= 300000
 
 .DEFAULT_GOAL := help
 .PHONY: help build test test-rust test-python test-large test-tools lint ci \
