@@ -71,13 +71,31 @@ pub enum Meets {
 type Answer = Result<(), Box<dyn Error>>;
 type Call = (&'static str, Meets, fn(&Given<'_>) -> Answer);
 
+/// Whose work a call is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum By {
+    /// Our copy's.
+    Ours,
+    /// The standard library's. It drops a neighbour's locks, and our copy cannot help it.
+    Files,
+    /// The second copy's.
+    Neighbour,
+}
+
 fn done<T, E: Into<Box<dyn Error>>>(outcome: Result<T, E>) -> Answer {
     outcome.map(drop).map_err(Into::into)
 }
 
-/// Each call by its name.
-pub fn calls() -> Vec<Call> {
-    [looks(), opens(), writes(), past_sqlite(), neighbours()].concat()
+/// All calls.
+pub fn calls() -> Vec<(By, Call)> {
+    let groups = [
+        (By::Ours, [looks(), opens(), writes()].concat()),
+        (By::Files, past_sqlite()),
+        (By::Neighbour, neighbours()),
+    ];
+    let calls =
+        groups.into_iter().flat_map(|(by, calls)| calls.into_iter().map(move |it| (by, it)));
+    calls.collect()
 }
 
 /// Functions that look at a database.
