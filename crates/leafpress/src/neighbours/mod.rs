@@ -248,13 +248,21 @@ impl Neighbours {
         all.filter(|(_, file)| file.standing != Standing::InPlace)
     }
 
-    /// Processes that use the shared memory of this database's log, but have another database
-    /// open: the one that is in the folder now took the place of theirs, or theirs was renamed.
-    pub fn without_database(&self) -> impl Iterator<Item = &Neighbour> {
-        let has = |process: &Neighbour, which| process.open.iter().any(|it| it.which == which);
-        self.processes
-            .iter()
-            .filter(move |it| has(it, Which::SharedMemory) && !has(it, Which::Database))
+    /// Processes that use the index of this database's log, but have another database open, or
+    /// another log: the files in the folder took the place of theirs, or theirs were renamed.
+    pub fn with_other_files(&self) -> impl Iterator<Item = (&Neighbour, Which)> {
+        let has = |it: &Neighbour, which| it.open.iter().any(|file| file.which == which);
+        // Who copies the file has it open too, but does not lock it.
+        let is_user = |it: &&Neighbour| {
+            let is_lock = |held: &LockHeld| {
+                held.lock == SqliteLock::SharedMemory && held.pids.contains(&it.pid)
+            };
+            self.locks.iter().any(is_lock)
+        };
+        self.processes.iter().filter(is_user).filter_map(move |process| {
+            let missing = [Which::Database, Which::Log].into_iter().find(|it| !has(process, *it));
+            missing.map(|which| (process, which))
+        })
     }
 }
 

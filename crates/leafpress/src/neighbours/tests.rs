@@ -183,7 +183,8 @@ fn a_database_that_was_renamed_keeps_the_log_of_its_old_name() {
     let standings: Vec<_> = found.lost_files().map(|(_, it)| (it.which, it.standing)).collect();
     assert!(standings.contains(&(Which::Log, Standing::OfOtherName)), "{standings:?}");
     let found = neighbours(&path).unwrap();
-    assert_eq!(found.without_database().map(|it| it.pid).collect::<Vec<_>>(), [python.pid()]);
+    let others: Vec<_> = found.with_other_files().map(|(it, which)| (it.pid, which)).collect();
+    assert_eq!(others, [(python.pid(), Which::Database)]);
 }
 
 #[test]

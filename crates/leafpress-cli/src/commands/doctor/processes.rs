@@ -173,15 +173,15 @@ pub fn open_files(evidence: &Evidence) -> Finding {
             lost_mend(evidence, process, file),
         );
     }
-    if let Some(process) = evidence.now.without_database().next() {
+    if let Some((process, which)) = evidence.now.with_other_files().next() {
+        let what = if which == Which::Log { "log" } else { "database" };
         return check.care(
-            format!("{process} writes the log of this name, and has another database open"),
-            "the database was renamed or replaced under it: two databases share one log, and both \
-             can be damaged",
+            format!("{process} uses the index of this database's log, with another {what}"),
             format!(
-                "end process {}, put the database back that it opened, open it again",
-                process.pid
+                "the {what} was renamed or replaced under it: two share one index, and both can \
+                 be damaged"
             ),
+            format!("end process {}, put back the {what} that it opened", process.pid),
         );
     }
     check.ok("no process has a file open that was deleted, renamed or replaced")
