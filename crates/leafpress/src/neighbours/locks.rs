@@ -9,7 +9,6 @@
 
 use serde::Serialize;
 
-use super::files::Which;
 use super::lock_names::SqliteLock;
 use super::lock_text::LockStyle;
 use super::{LogIndex, Neighbours};
@@ -78,7 +77,8 @@ pub(super) use linux::{join, second_copy};
 mod linux {
     use std::os::fd::RawFd;
 
-    use super::{LockHeld, LockStyle, SqliteLock, Which};
+    use super::{LockHeld, LockStyle, SqliteLock};
+    use crate::neighbours::Which;
     use crate::neighbours::lock_text::LockLine;
     use crate::neighbours::processes::Seen;
 

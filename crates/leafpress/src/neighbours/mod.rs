@@ -29,7 +29,9 @@ use crate::storage::FileSystem;
 
 mod files;
 mod inside;
+#[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "texts of Linux alone"))]
 mod lock_names;
+#[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "texts of Linux alone"))]
 mod lock_text;
 mod locks;
 #[cfg(any(target_os = "linux", test))]
@@ -186,8 +188,13 @@ impl LinkedSqlite {
 /// # Errors
 /// When `path` is a folder, or its folder cannot be reached. Nothing was changed.
 pub fn neighbours(path: impl AsRef<Path>) -> Result<Neighbours> {
-    let path = path.as_ref();
-    let database = files::resolve(path).map_err(|error| error.on_disk("nothing was changed"))?;
+    let found = ask(path.as_ref(), true);
+    found.map_err(|error| error.on_disk("nothing was changed"))
+}
+
+/// `with_libraries`: also what SQLite the processes run, for which libraries are read.
+fn ask(path: &Path, with_libraries: bool) -> Result<Neighbours> {
+    let database = files::resolve(path)?;
     let files = files::look(&database);
     let folder = database.parent().unwrap_or(&database);
     let in_shared_memory = files.iter().find(|file| file.which == Which::SharedMemory);
@@ -195,11 +202,13 @@ pub fn neighbours(path: impl AsRef<Path>) -> Result<Neighbours> {
     let file_system = FileSystem::of(if files.is_empty() { folder } else { &files[0].path }).ok();
 
     #[cfg(target_os = "linux")]
-    let seen = processes::look(&database, &files);
+    let seen = processes::look(&database, &files, with_libraries);
     #[cfg(target_os = "linux")]
     let (locks, second_copy) = (locks::join(&seen), locks::second_copy(&seen, &own_descriptors()));
     #[cfg(target_os = "linux")]
     let (asked, processes, processes_not_asked) = (Asked::Proc, seen.processes, seen.not_asked);
+    #[cfg(not(target_os = "linux"))]
+    let _ = with_libraries;
     #[cfg(not(target_os = "linux"))]
     let (asked, processes, processes_not_asked, locks, second_copy) =
         (Asked::FolderOnly, Vec::new(), 0, Vec::new(), Vec::new());

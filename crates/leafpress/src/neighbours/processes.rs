@@ -32,15 +32,17 @@ pub struct Seen {
     pub by_table: Vec<(Which, LockLine)>,
 }
 
-/// Looks at all processes.
-pub fn look(database: &Path, files: &[FileFacts]) -> Seen {
+/// Looks at all processes, and where it is asked for at what libraries they run.
+pub fn look(database: &Path, files: &[FileFacts], with_libraries: bool) -> Seen {
     let target = Target::new(database, files);
     let mut seen = Seen::default();
     let mut versions = HashMap::new();
     for pid in all_processes() {
         match target.look_at(pid) {
             Ok(Some((mut process, locks))) => {
-                process.libraries = libraries_of(pid, &mut versions);
+                if with_libraries {
+                    process.libraries = libraries_of(pid, &mut versions);
+                }
                 seen.processes.push(process);
                 seen.by_descriptor.extend(locks);
             }

@@ -7,7 +7,7 @@
 use std::fmt;
 use std::path::Path;
 
-use super::{Asked, LockHeld, Neighbour, Neighbours, SqliteLock, Standing, Which, neighbours};
+use super::{Asked, LockHeld, Neighbour, Neighbours, SqliteLock, Standing, Which, ask};
 
 /// Longer command lines are cut.
 const COMMAND_CHARACTERS_MAX: usize = 60;
@@ -18,7 +18,7 @@ const COMMAND_CHARACTERS_MAX: usize = 60;
 /// the system does not tell. For the message of an error: it is asked after the failure,
 /// when the lock may be gone, or another process's.
 pub fn holders_sentence(path: impl AsRef<Path>) -> Option<String> {
-    let found = neighbours(path).ok()?;
+    let found = ask(path.as_ref(), false).ok()?;
     let mut sentences = Vec::new();
     for held in strongest_of_each(&found) {
         sentences.push(format!("{} {}", who(&found, &held.pids), does(held.lock)));

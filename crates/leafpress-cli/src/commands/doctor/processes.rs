@@ -2,8 +2,6 @@
 //!
 //! Must never: take a text in a library's file for more than thin evidence.
 
-use std::collections::BTreeMap;
-
 use leafpress::neighbours::{
     Asked, Library, LockHeld, LockStyle, Neighbour, OpenFile, Standing, Which,
 };
@@ -118,35 +116,32 @@ pub fn copies_of_sqlite(evidence: &Evidence) -> Finding {
     }
     let risk = "locks of one copy do not hold for the other, and are dropped when the other closes \
                 the file: both write at once, and commits vanish";
+    let mut kept_apart: Option<String> = None;
     let mend = "let one copy alone open this database in that process, or use a process of its own";
-    let mut styles: BTreeMap<u32, Vec<LockStyle>> = BTreeMap::new();
-    for held in &evidence.now.locks {
-        for pid in &held.pids {
-            styles.entry(*pid).or_default().push(held.style);
+    for process in evidence.now.processes.iter().filter(|process| copies(process).len() > 1) {
+        let names = copies(process).join(" and ");
+        if !is_kept_apart(evidence, process) {
+            return check.care(format!("{process} runs {names}"), risk, mend);
         }
-    }
-    let both = |styles: &Vec<LockStyle>| {
-        styles.contains(&LockStyle::Posix) && styles.contains(&LockStyle::Ofd)
-    };
-    if let Some((pid, _)) = styles.iter().find(|(_, styles)| both(styles)) {
-        return check.care(
-            format!(
-                "{} holds locks of the process and locks of descriptors on it, which no SQLite \
-                 does by itself",
-                evidence.who(&[*pid])
-            ),
-            risk,
-            mend,
-        );
-    }
-    let two = evidence.now.processes.iter().find(|process| copies(process).len() > 1);
-    if let Some(process) = two {
-        return check.care(format!("{process} runs {}", copies(process).join(" and ")), risk, mend);
+        kept_apart.get_or_insert(format!(
+            "{process} runs {names}: Leafpress takes locks of descriptors, which hold against the \
+             other copy"
+        ));
     }
     match &evidence.now.second_copy[..] {
-        [] => check.ok("no process was found that has two"),
+        [] => check.ok(kept_apart.as_deref().unwrap_or("no process was found that has two")),
         [first, ..] => check.care(format!("this process: {first}"), risk, mend),
     }
+}
+
+/// Whether of two copies one is Leafpress's with locks of descriptors. Two others take locks of
+/// the process, which do not hold between them.
+fn is_kept_apart(evidence: &Evidence, process: &Neighbour) -> bool {
+    let of_process = evidence.now.locks.iter().filter(|held| held.pids.contains(&process.pid));
+    let styles: Vec<LockStyle> = of_process.map(|held| held.style).collect();
+    let others = copies(process).into_iter().filter(|path| !path.contains("leafpress")).count();
+    let is_careful = styles.is_empty() || styles.contains(&LockStyle::Ofd);
+    others == 1 && copies(process).len() == 2 && is_careful
 }
 
 /// The libraries of a process that have an SQLite inside. A program of that name counts where
