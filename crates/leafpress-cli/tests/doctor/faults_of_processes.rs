@@ -92,14 +92,13 @@ fn library_of_this_test(name: &str) -> PathBuf {
 fn libraries(folder: &Path, names: &[&str]) -> String {
     let bytes = fs::read(library_of_this_test("libgcc_s.so")).unwrap();
     let source = "2026-01-01 14:03:47 ".to_owned() + &"0123456789abcdef".repeat(4);
-    let mut lines = String::from("import ctypes; d = open('a.db')\n");
-    for name in names {
+    let load = names.iter().map(|name| {
         let library = folder.join(name);
         let texts = format!("\0{source}\x003.54.0\0");
         fs::write(&library, [&bytes, texts.as_bytes()].concat()).unwrap();
-        lines += &format!("ctypes.CDLL('{}')\n", library.display());
-    }
-    lines
+        format!("ctypes.CDLL('{}')\n", library.display())
+    });
+    format!("import ctypes; d = open('a.db')\n{}", load.collect::<String>())
 }
 
 #[test]

@@ -119,14 +119,11 @@ mod linux {
                 // A lock without a holder is one more than those with.
                 same && held.pids.is_empty() == pid.is_none()
             };
-            match locks.iter_mut().find(is_it) {
-                Some(held) => {
-                    held.pids.extend(pid.filter(|pid| !held.pids.contains(pid)));
-                }
-                None => {
-                    let pids = pid.into_iter().collect();
-                    locks.push(LockHeld { lock, alone, style: line.style, pids });
-                }
+            if let Some(held) = locks.iter_mut().find(is_it) {
+                held.pids.extend(pid.filter(|pid| !held.pids.contains(pid)));
+            } else {
+                let pids = pid.into_iter().collect();
+                locks.push(LockHeld { lock, alone, style: line.style, pids });
             }
         }
     }

@@ -46,10 +46,9 @@ pub fn look(database: &Path, files: &[FileFacts], with_libraries: bool) -> Seen 
                 seen.processes.push(process);
                 seen.by_descriptor.extend(locks);
             }
-            Ok(None) => {}
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => seen.not_asked += 1,
-            // It has ended.
-            Err(_) => {}
+            // It has none of the files open, or has ended.
+            Ok(None) | Err(_) => {}
         }
     }
     seen.by_table = target.lines_of_table(&seen.by_descriptor);
@@ -100,9 +99,9 @@ impl<'a> Target<'a> {
             let facts = fs::read_to_string(format!("/proc/{pid}/fdinfo/{descriptor}"));
             let facts = facts.unwrap_or_default();
             if let Some(file) = self.matches(pid, descriptor, &link, &facts) {
-                let lines = lock_text::parse_fdinfo(&facts).into_iter();
+                let held = lock_text::parse_fdinfo(&facts).into_iter();
                 if file.standing == Standing::InPlace {
-                    locks.extend(lines.map(|line| (pid, file.which, line)));
+                    locks.extend(held.map(|line| (pid, file.which, line)));
                 }
                 open.push(file);
             }

@@ -77,7 +77,7 @@ impl Evidence {
                 .on_disk("nothing was changed")
                 .to_do("check the name"));
         }
-        let Watched { now, stuck, pinned, watched } = Watched::watch(named, first, watch)?;
+        let Watched { now, stuck, pinned, time: watched } = Watched::watch(named, first, watch)?;
         let keeps_readers_out = |held: &LockHeld| held.alone && held.lock.keeps_readers_out();
         let inside = match now.locks.iter().find(|held| keeps_readers_out(held)) {
             Some(_) => Err("a process keeps readers out".to_owned()),
@@ -200,7 +200,7 @@ struct Watched {
     now: Neighbours,
     stuck: Vec<LockHeld>,
     pinned: Vec<Reader>,
-    watched: Duration,
+    time: Duration,
 }
 
 impl Watched {
@@ -228,7 +228,7 @@ impl Watched {
             };
             pinned = pinned.iter().filter_map(stays).filter(is_far_behind).collect();
         }
-        Ok(Self { now, stuck, pinned, watched: began.elapsed() })
+        Ok(Self { now, stuck, pinned, time: began.elapsed() })
     }
 }
 
