@@ -9,6 +9,8 @@
 //! Must never: do the work itself (that is the library's), panic on bad input
 //! or on a closed pipe, or write anything but results to stdout.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 mod commands;
 mod exit;
 mod flags;
@@ -28,6 +30,9 @@ use crate::exit::Status;
 use crate::flags::{Command, Flags};
 
 fn main() -> ExitCode {
+    // Before the first connection, also of the rivals that a benchmark plays. What is refused
+    // leaves SQLite as it is.
+    let _ = leafpress::vfs::locks::install();
     let arguments: Vec<OsString> = std::env::args_os().collect();
     let status = match Flags::try_parse_from(&arguments) {
         Ok(flags) => run(&flags.command),

@@ -161,6 +161,14 @@ pub enum ErrorKind {
         /// Why.
         reason: String,
     },
+    /// A call in a child of `fork`, on what its parent process had opened.
+    #[error(
+        "this process was forked after the {thing} was opened: the {thing} belongs to its parent"
+    )]
+    Forked {
+        /// Which kind of thing was called: "writer", "queue", "reader".
+        thing: &'static str,
+    },
     /// A call may have been committed or not; only looking tells.
     #[error("it is not known whether the call was committed: {reason}")]
     OutcomeUnknown {

@@ -38,6 +38,8 @@
 //! crate `leafpress-format`. Stages do not know one another. The writer stands
 //! beside them: `profile` opens, `writer` groups, `checkpoint` copies the log.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 /// The examples of the README and the guides, which are tests like all others.
 #[cfg(doctest)]
 mod examples_in_documents {
@@ -55,7 +57,9 @@ mod examples_in_documents {
 
 mod c_api;
 pub mod checkpoint;
+mod connect;
 mod error;
+mod fork;
 #[cfg(fuzzing)]
 #[doc(hidden)]
 pub mod fuzzing;

@@ -22,7 +22,7 @@
 //! *this process* holds on the file through other connections: do not verify
 //! a database inside a process that has it open in rollback mode.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -31,6 +31,8 @@ use std::time::{Duration, Instant, SystemTime};
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use serde::Serialize;
 
+use crate::connect;
+use crate::vfs::locks::FileHandle;
 use crate::{Error, ErrorKind, Result};
 
 /// Bytes of a database's header, as far as they are looked at here.
@@ -248,7 +250,7 @@ impl Candidate {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
             | OpenFlags::SQLITE_OPEN_URI
             | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let connection = Connection::open_with_flags(uri(&self.path, parameters), flags)?;
+        let connection = connect::open(uri(&self.path, parameters), flags)?;
         connection.busy_timeout(BUSY_WAIT)?;
         // The file may come from anybody: no function of its schema may have
         // side effects, and every cell's size is checked as it is read.
@@ -339,7 +341,7 @@ fn beside(path: &Path, suffix: &str) -> PathBuf {
 
 fn read_sample(path: &Path) -> io::Result<Vec<u8>> {
     let mut sample = Vec::with_capacity(SAMPLE_BYTES);
-    File::open(path)?.take(SAMPLE_BYTES as u64).read_to_end(&mut sample)?;
+    FileHandle::open(path)?.take(SAMPLE_BYTES as u64).read_to_end(&mut sample)?;
     Ok(sample)
 }
 

@@ -118,6 +118,7 @@ fn report(flags: &BenchFlags, json: Option<PathBuf>) -> Result<ExperimentReport,
     Ok(report)
 }
 
+#[expect(clippy::disallowed_methods, reason = "a report takes the place of the file")]
 fn write_file(path: &Path, text: &str) -> Result<(), Error> {
     std::fs::write(path, text).map_err(|source| Error::Io {
         action: "write",

@@ -2,7 +2,6 @@
 //!
 //! Must never: read or write a row itself, or begin a load whose flags contradict.
 
-use std::fs;
 use std::io::{self, IsTerminal as _};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,6 +9,7 @@ use std::sync::Arc;
 use leafpress::load::{
     CancelToken, CsvOptions, DryRun, InputFormat, Loader, OnError, Ragged, Report,
 };
+use leafpress::vfs::locks;
 use leafpress::{Error, ErrorKind};
 
 use self::check::{all_names, check, is_stdin};
@@ -127,7 +127,7 @@ fn with_table(mut loader: Loader, flags: &LoadFlags, inputs: &[PathBuf]) -> Resu
     if let Some(sql) = &table.create {
         loader = loader.declaration(sql);
     } else if let Some(path) = &table.schema {
-        let read = fs::read_to_string(path);
+        let read = locks::read_to_string(path);
         let failed = |source| ErrorKind::Io { action: "read", path: path.clone(), source };
         loader = loader.declaration(read.map_err(failed)?);
     }

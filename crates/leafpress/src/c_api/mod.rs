@@ -11,7 +11,8 @@
 //! | `platform` | the way out again: SQLite's own VFS as a `Vfs` |
 //! | `mapped` | a file's bytes in memory, for as long as anybody may look at them |
 //! | `shared_memory`, `control` | what passes through without being looked into |
-//! | `range_lock` | a lock that belongs to one descriptor, so that it can be closed |
+//! | `range_lock` | locks that belong to one opening of a file |
+//! | `system_calls`, `fork` | what SQLite asks of the system, replaced; what is done around `fork` |
 //! | `beside` | what SQLite's calls carry and the traits have no room for |
 //!
 //! Everything that leaves this folder is safe to call with any argument. It must
@@ -23,13 +24,17 @@ pub(crate) mod connection;
 pub(crate) mod control;
 pub(crate) mod database_file;
 mod file;
+#[cfg(unix)]
+pub(crate) mod fork;
 pub(crate) mod mapped;
 pub(crate) mod memory;
 pub(crate) mod platform;
-#[cfg(target_os = "linux")]
+#[cfg(unix)]
 pub(crate) mod range_lock;
 pub(crate) mod registration;
 pub(crate) mod shared_memory;
+#[cfg(unix)]
+pub(crate) mod system_calls;
 
 use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};

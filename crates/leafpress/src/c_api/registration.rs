@@ -8,6 +8,7 @@
 //! 1. `sqlite3_vfs` and `Registered`, once handed to SQLite, live for ever.
 //! 2. `State::vfs` is there as long as the name is registered or a file is open.
 //! 3. `State::open_files` counts the `OpenGuard`s, one in each open file.
+//! 4. No thread is in a mutex of this file while the process forks ([`hold`]).
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::fmt;
@@ -21,8 +22,23 @@ use super::{beside, file, guarded};
 use crate::error::{Error, Result};
 use crate::vfs::{Access, FileKind, OpenFlags, Vfs, VfsError, VfsResult};
 
-/// Names are looked up and given in one step.
-static REGISTERING: Mutex<()> = Mutex::new(());
+/// All that were ever registered, also those whose name was withdrawn. Names are looked
+/// up and given in one step under its lock.
+static REGISTERED: Mutex<Vec<&'static Registered>> = Mutex::new(Vec::new());
+
+/// The mutexes of this file, taken.
+pub(crate) struct Held {
+    _each: Vec<MutexGuard<'static, State>>,
+    _all: MutexGuard<'static, Vec<&'static Registered>>,
+}
+
+/// Takes the mutexes of this file, until the answer is dropped.
+pub(crate) fn hold() -> Held {
+    // It initialises itself under a lock of its own.
+    let _ = Platform::find();
+    let all = lock(&REGISTERED);
+    Held { _each: all.iter().map(|registered| lock(&registered.state)).collect(), _all: all }
+}
 
 /// Registers `vfs` under `name`, for all connections of the process that ask for it.
 ///
@@ -37,7 +53,9 @@ pub fn register(name: &str, vfs: impl Vfs, default: bool) -> Result<Registration
     if name.is_empty() {
         return Err(unusable());
     }
-    let _turn = lock(&REGISTERING);
+    // Its files will be the platform's.
+    crate::vfs::locks::ensure();
+    let mut all = lock(&REGISTERED);
     // Before ours is there, so that the platform's is never ours.
     let platform = Platform::find()
         .ok_or_else(|| Error::sqlite("find the platform's VFS", sqlite_error(ffi::SQLITE_ERROR)))?;
@@ -49,6 +67,7 @@ pub fn register(name: &str, vfs: impl Vfs, default: bool) -> Result<Registration
     let state = State { vfs: Some(Arc::new(vfs)), open_files: 0, is_registered: true };
     let registered: &'static Registered =
         Box::leak(Box::new(Registered { platform, state: Mutex::new(state) }));
+    all.push(registered);
     let name: &'static CStr = Box::leak(c_name.into_boxed_c_str());
     let c_vfs = CVfs(Box::leak(Box::new(method_table(name, registered))));
     // SAFETY: the table and all that it points to live for ever (invariant 1).
@@ -97,7 +116,7 @@ impl fmt::Debug for Registration {
 impl Drop for Registration {
     fn drop(&mut self) {
         {
-            let _turn = lock(&REGISTERING);
+            let _turn = lock(&REGISTERED);
             let was_default = find(None) == Some(self.c_vfs.0);
             // SAFETY: the table was registered and lives for ever (invariant 1).
             unsafe { ffi::sqlite3_vfs_unregister(self.c_vfs.0) };

@@ -63,7 +63,7 @@ pub(crate) use self::gate::Gate;
 use self::policy::{Outcome, Policy, Step, Thresholds};
 pub use self::stats::{CheckpointStats, StuckReader};
 use crate::c_api::database_file;
-use crate::profile::open_with;
+use crate::connect;
 use crate::{Error, ErrorKind, Result};
 
 /// When the checkpointer does what. Each limit names the failure that it prevents.
@@ -258,7 +258,7 @@ const STILL_IN_THE_WAL: &str =
 
 fn open(path: &Path, vfs: Option<&str>) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = open_with(path, flags, vfs)?;
+    let connection = connect::open_through(path, flags, vfs)?;
     // NORMAL and FULL sync alike in a checkpoint; OFF would break every promise.
     connection.pragma_update(None, "synchronous", "NORMAL")?;
     connection.pragma_update(None, "wal_autocheckpoint", 0)?;

@@ -21,6 +21,7 @@ use flate2::bufread::MultiGzDecoder;
 use super::kind::KIND_BYTES;
 #[cfg(feature = "arrow")]
 use super::stored::Stored;
+use crate::vfs::locks::FileHandle;
 use crate::{Error, ErrorKind, Result};
 
 /// Compressed bytes that are read at once.
@@ -97,7 +98,7 @@ impl<'a> Source<'a> {
         if metadata.is_file() {
             return Ok(Self { name, origin: Origin::File { path, seen: None } });
         }
-        let file = File::open(&path).map_err(|error| not_opened(&path, error))?;
+        let file = FileHandle::open(&path).map_err(|error| not_opened(&path, error))?;
         Ok(Self::reader(name, file, spool))
     }
 
@@ -165,7 +166,7 @@ impl<'a> Source<'a> {
         if let Origin::File { path, .. } = &self.origin
             && matches!(opened.format, Format::Plain | Format::Foreign(_))
         {
-            let file = File::open(path).map_err(|error| not_opened(path, error))?;
+            let file = FileHandle::open(path).map_err(|error| not_opened(path, error))?;
             return Stored::new(&self.name, file);
         }
         let failed = |error| Error::io("write a temporary file in", spool, error);
@@ -174,7 +175,7 @@ impl<'a> Source<'a> {
         loop {
             let count = opened.read(&mut buffer).map_err(|error| opened.describe(error))?;
             if count == 0 {
-                return Stored::new(&self.name, copy);
+                return Stored::new(&self.name, FileHandle::of_unnamed(copy));
             }
             copy.write_all(&buffer[..count]).map_err(failed)?;
         }
@@ -200,7 +201,7 @@ fn open_file<'a>(
     seen: &mut Option<Fingerprint>,
 ) -> Result<(Raw<'a>, Option<u64>)> {
     let failed = |error| not_opened(path, error);
-    let file = File::open(path).map_err(failed)?;
+    let file = FileHandle::open(path).map_err(failed)?;
     let now = Fingerprint::of(&file.metadata().map_err(failed)?);
     let bytes = now.bytes;
     if seen.get_or_insert_with(|| now.clone()) != &now {

@@ -6,18 +6,18 @@
 //!
 //! Must never: allocate what a damaged file only claims to have.
 
-use std::fs::File;
 use std::io;
 use std::path::Path;
 
 use super::source::Fingerprint;
+use crate::vfs::locks::FileHandle;
 use crate::{Error, ErrorKind, Result};
 
 /// A file, and its name in messages.
 #[derive(Debug)]
 pub(crate) struct Stored {
     name: String,
-    file: File,
+    file: FileHandle,
     seen: Fingerprint,
     #[cfg(not(unix))]
     position: std::sync::Mutex<()>,
@@ -28,7 +28,7 @@ impl Stored {
     ///
     /// # Errors
     /// Where the system does not say how long it is.
-    pub fn new(name: &str, file: File) -> Result<Self> {
+    pub fn new(name: &str, file: FileHandle) -> Result<Self> {
         let metadata =
             file.metadata().map_err(|error| Error::io("read", Path::new(name), error))?;
         Ok(Self {
@@ -70,13 +70,13 @@ impl Stored {
     /// Where the file ends before they are full, or the system refuses.
     pub fn fill_at(&self, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
         #[cfg(unix)]
-        return std::os::unix::fs::FileExt::read_exact_at(&self.file, bytes, offset);
+        return std::os::unix::fs::FileExt::read_exact_at(&*self.file, bytes, offset);
         #[cfg(not(unix))]
         {
             use std::io::{Read, Seek};
             let _alone = self.position.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-            (&self.file).seek(io::SeekFrom::Start(offset))?;
-            (&self.file).read_exact(bytes)
+            (&*self.file).seek(io::SeekFrom::Start(offset))?;
+            (&*self.file).read_exact(bytes)
         }
     }
 

@@ -15,7 +15,7 @@
 //!
 //! Must never: remove a folder that somebody else's lock says is in use.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -23,9 +23,11 @@ use std::time::{Duration, Instant};
 use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, OpenFlags};
 
+use crate::connect;
 use crate::error::{Error, ErrorKind, Result};
 use crate::storage;
 use crate::verify::Candidate;
+use crate::vfs::locks::{FileHandle, Open};
 
 /// What stands in every error of this module.
 pub(super) const UNTOUCHED: &str = "the database is as it was; no copy was left";
@@ -106,7 +108,7 @@ impl Copy {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
             | OpenFlags::SQLITE_OPEN_CREATE
             | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let mut target = Connection::open_with_flags(&self.path, flags).map_err(refused)?;
+        let mut target = connect::open(&self.path, flags).map_err(refused)?;
         // A copy that is not finished is removed, so nothing needs a way back.
         target.execute_batch("PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF").map_err(refused)?;
         let backup = Backup::new(source, &mut target).map_err(refused)?;
@@ -128,9 +130,8 @@ impl Copy {
         }
     }
 
-    /// No connection is open on the copy, so that no lock goes with the handle.
     fn sync(&self) -> io::Result<()> {
-        OpenOptions::new().read(true).write(true).open(&self.path)?.sync_all()
+        FileHandle::open_as(&self.path, Open::ReadWrite)?.sync_all()
     }
 }
 
@@ -163,7 +164,7 @@ fn check_room(folder: &Path, copy_bytes: u64) -> Result<()> {
 #[derive(Debug)]
 struct Scratch {
     folder: PathBuf,
-    lock: Option<File>,
+    lock: Option<FileHandle>,
 }
 
 impl Scratch {
@@ -185,7 +186,8 @@ impl Scratch {
             }
             // From here on a failure removes it.
             let mut scratch = Self { folder, lock: None };
-            let lock = File::create_new(scratch.folder.join(LOCK_NAME)).map_err(refused)?;
+            let lock =
+                FileHandle::open_as(scratch.folder.join(LOCK_NAME), Open::New).map_err(refused)?;
             // Where the file system has no locks, leftovers are never removed either.
             match lock.try_lock() {
                 Err(TryLockError::WouldBlock) => {
@@ -220,7 +222,7 @@ fn remove_leftovers(parent: &Path, prefix: &str) {
         if !entry.file_name().to_string_lossy().starts_with(prefix) {
             continue;
         }
-        let lock = OpenOptions::new().write(true).open(entry.path().join(LOCK_NAME));
+        let lock = FileHandle::open_as(entry.path().join(LOCK_NAME), Open::ReadWrite);
         if lock.is_ok_and(|lock| lock.try_lock().is_ok()) {
             tracing::info!(folder = %entry.path().display(), "removed a leftover");
             let _ = fs::remove_dir_all(entry.path());

@@ -7,12 +7,12 @@
 //!
 //! Must never: change a byte of a statement, since SQLite's errors point into it.
 
-use std::fs;
 use std::io::{self, Read};
 use std::path::Path;
 use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Result, ScriptError};
+use crate::vfs::locks;
 
 /// A statement is shown with so many characters in an error.
 const SHOWN_CHARACTERS_MAX: usize = 200;
@@ -64,7 +64,7 @@ impl Script {
     /// # Errors
     /// When it cannot be read or is not UTF-8, and those of [`push`](Self::push).
     pub fn push_file(&mut self, path: &Path) -> Result<()> {
-        let bytes = fs::read(path).map_err(|source| {
+        let bytes = locks::read(path).map_err(|source| {
             Error::io("read", path, source).on_disk(NOTHING_RUN).to_do("check the name")
         })?;
         self.push_bytes(&path.display().to_string(), bytes)

@@ -9,11 +9,12 @@
 //! Must never: do anything else than the plain call when nobody watches and no disk is
 //! played, or tell the watcher of a step that failed.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
+use crate::vfs::locks::{FileHandle, Open};
 use crate::vfs::{FileOnSlowDisk, slow_device};
 
 /// A test that watches the steps. Each call comes after the step was done,
@@ -57,7 +58,7 @@ fn tell(step: impl FnOnce(&dyn Watcher)) {
 /// A file of the loader's own, written by position.
 #[derive(Debug)]
 pub(crate) struct DiskFile {
-    file: File,
+    file: Arc<FileHandle>,
     path: PathBuf,
     /// The same file on the disk that is played.
     on_slow_disk: Option<Arc<FileOnSlowDisk>>,
@@ -66,16 +67,16 @@ pub(crate) struct DiskFile {
 impl DiskFile {
     /// Makes a file where none is.
     pub(crate) fn create_new(path: &Path) -> io::Result<Self> {
-        let file = OpenOptions::new().read(true).write(true).create_new(true).open(path)?;
+        let file = Arc::new(FileHandle::open_as(path, Open::New)?);
         tell(|watcher| watcher.created(path));
         let on_slow_disk = slow_device().map(|device| Arc::new(device.open(Some(path), true)));
         Ok(Self { file, path: path.to_owned(), on_slow_disk })
     }
 
     /// Another handle of the same file.
-    pub(crate) fn try_clone(&self) -> io::Result<Self> {
+    pub(crate) fn share(&self) -> Self {
         let (path, on_slow_disk) = (self.path.clone(), self.on_slow_disk.clone());
-        Ok(Self { file: self.file.try_clone()?, path, on_slow_disk })
+        Self { file: Arc::clone(&self.file), path, on_slow_disk }
     }
 
     /// For what a power cut cannot undo: locks, and asking for space.
@@ -125,7 +126,7 @@ impl DiskFile {
 
 /// Empties a file.
 pub(crate) fn empty(path: &Path) -> io::Result<()> {
-    OpenOptions::new().write(true).truncate(true).open(path)?;
+    FileHandle::open_as(path, Open::Emptied)?;
     if let Some(device) = slow_device() {
         device.open(Some(path), false).truncated(0);
     }
@@ -196,7 +197,7 @@ pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
 
 #[cfg(unix)]
 fn sync_folder_now(folder: &Path) -> io::Result<()> {
-    File::open(folder)?.sync_all()
+    FileHandle::open(folder)?.sync_all()
 }
 
 #[cfg(not(unix))]

@@ -103,7 +103,7 @@ pub fn load<F: Feed>(
     let staged = target.stage(loader)?;
     let mut feed = make(target.declared(), target.layout(loader)?.page_bytes())?;
     let mut flow = Flow { loader, feed: &mut feed, monitor, rejects, target };
-    let output = Output::new(staged.file()?);
+    let output = Output::new(staged.file());
     let is_new = flow.target.is_new();
     let mut outcome = output.flushing(is_new, || flow.build(&output, staged.temporary()))?;
     complete_by_sql(staged.temporary(), &outcome.shape, outcome.order, loader.analyze)?;

@@ -11,12 +11,13 @@
 //! | before [`Destination::publish`] | nothing (killed: the hidden file) |
 //! | in it | nothing, or the whole database |
 
-use std::fs::{self, OpenOptions};
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use super::disk::{self, DiskFile};
 use crate::error::{Error, ErrorKind, Result};
+use crate::vfs::locks::{FileHandle, Open};
 
 const NOTHING_WRITTEN: &str = "nothing was written";
 
@@ -72,8 +73,8 @@ impl Destination {
     }
 
     /// The file to write.
-    pub fn file(&self) -> Result<DiskFile> {
-        self.file.try_clone().map_err(|source| Error::io("write", &self.temporary, source))
+    pub fn file(&self) -> DiskFile {
+        self.file.share()
     }
 
     /// Where the file is until it is published.
@@ -172,7 +173,7 @@ fn remove_leftovers(folder: &Path, prefix: &str) {
         let name = name.to_string_lossy();
         if name.starts_with(prefix)
             && name.ends_with(".tmp")
-            && let Ok(file) = OpenOptions::new().write(true).open(entry.path())
+            && let Ok(file) = FileHandle::open_as(entry.path(), Open::ReadWrite)
             && file.try_lock().is_ok()
         {
             tracing::info!(file = %entry.path().display(), "removed a leftover");

@@ -3,12 +3,12 @@
 //! Rows arrive in the input's order. Must never: overwrite a file that was
 //! there before.
 
-use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Seek, Write};
 use std::path::{Path, PathBuf};
 
 use super::options::OnError;
 use crate::error::{BadRow, Error, ErrorKind, Result};
+use crate::vfs::locks::{FileHandle, Open};
 
 /// Counts the bad rows, and writes them where a file was named.
 #[derive(Debug)]
@@ -31,9 +31,9 @@ pub struct Rejects {
 #[derive(Debug)]
 struct Files {
     rows_path: PathBuf,
-    rows: BufWriter<File>,
+    rows: BufWriter<FileHandle>,
     log_path: PathBuf,
-    log: BufWriter<File>,
+    log: BufWriter<FileHandle>,
 }
 
 impl Rejects {
@@ -164,7 +164,7 @@ impl Files {
     }
 
     fn add(&mut self, bad: &BadRow, row: &[u8]) -> Result<()> {
-        let write = |file: &mut BufWriter<File>| -> io::Result<()> {
+        let write = |file: &mut BufWriter<FileHandle>| -> io::Result<()> {
             file.write_all(row)?;
             if row.last() != Some(&b'\n') {
                 file.write_all(b"\n")?;
@@ -192,8 +192,8 @@ impl Files {
     }
 }
 
-fn create_new(path: &Path) -> Result<File> {
-    OpenOptions::new().write(true).create_new(true).open(path).map_err(|error| {
+fn create_new(path: &Path) -> Result<FileHandle> {
+    FileHandle::open_as(path, Open::New).map_err(|error| {
         if error.kind() == io::ErrorKind::AlreadyExists {
             taken(path)
         } else {

@@ -3,7 +3,6 @@
 //! Rows made in memory can be had only once. Where they turn out to be in no
 //! order after some were pressed, the pages are where those rows are kept.
 
-use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 
@@ -11,6 +10,7 @@ use leafpress_format::{PageLayout, PlacedLeaves, TablePage, read_overflow_page};
 
 use super::pages::refused;
 use crate::error::{Error, Result};
+use crate::vfs::locks::FileHandle;
 
 /// Hands each row of the leaves to `take`: its rowid and its record.
 pub fn replay(
@@ -51,12 +51,12 @@ pub fn replay(
 /// The file, read by page.
 struct Pages<'p> {
     path: &'p Path,
-    file: File,
+    file: FileHandle,
 }
 
 impl<'p> Pages<'p> {
     fn open(path: &'p Path) -> Result<Self> {
-        let file = File::open(path).map_err(|source| Error::io("read", path, source))?;
+        let file = FileHandle::open(path).map_err(|source| Error::io("read", path, source))?;
         Ok(Self { path, file })
     }
 

@@ -2,9 +2,10 @@
 
 use std::path::Path;
 
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::OpenFlags;
 
 use super::build::RowOrder;
+use crate::connect;
 use crate::error::{Error, Result};
 use crate::schema::quote_identifier;
 use crate::schema::shape::TableShape;
@@ -28,7 +29,7 @@ pub fn complete_by_sql(
         return Ok(());
     }
     let refused = |source| Error::sqlite("complete the database", source);
-    let connection = Connection::open(database).map_err(refused)?;
+    let connection = connect::open(database, OpenFlags::default()).map_err(refused)?;
     // Else the statistics were counted while pressing.
     let analyze = if analyze && !shape.is_pressed_whole() { "ANALYZE" } else { "" };
     let sql = format!(
@@ -48,7 +49,7 @@ pub fn check_with_sqlite(database: &Path, shape: &TableShape) -> Result<()> {
         )
     };
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(database, flags).map_err(refused)?;
+    let connection = connect::open(database, flags).map_err(refused)?;
     let table = quote_identifier(&shape.name);
     // A column of that name hides the rowid, and would have to be sorted.
     let has_rowid = shape.key.is_none()

@@ -28,6 +28,7 @@ use leafpress_format::Value;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Row};
 
+use crate::connect;
 use crate::error::{Error, ErrorKind, Result};
 use crate::input::as_json::{excerpt, separated, write_text, write_value};
 use crate::input::kind::{Kind, kind_of};
@@ -37,6 +38,7 @@ use crate::input::rows::{
 use crate::input::source::not_opened;
 use crate::schema::quote_identifier;
 use crate::verify::uri;
+use crate::vfs::locks::FileHandle;
 
 /// Rows of a batch, at most.
 const BATCH_ROWS_MAX: usize = 16 << 10;
@@ -87,7 +89,7 @@ fn is_database(path: &Path) -> bool {
     use std::io::Read as _;
     let mut first = [0; 16];
     path.is_file()
-        && std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut first)).is_ok()
+        && FileHandle::open(path).and_then(|mut file| file.read_exact(&mut first)).is_ok()
         && kind_of(&first) == Some(Kind::Sqlite)
 }
 
@@ -182,7 +184,7 @@ fn open(path: &Path) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
         | OpenFlags::SQLITE_OPEN_URI
         | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(uri(path, "mode=ro"), flags)?;
+    let connection = connect::open(uri(path, "mode=ro"), flags)?;
     // The database is somebody else's: its views and generated columns may
     // call nothing that does more than compute.
     connection.execute_batch("PRAGMA trusted_schema=OFF; PRAGMA query_only=ON; BEGIN")?;

@@ -50,7 +50,9 @@ impl Uuid7Range {
     pub fn now() -> Self {
         let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let random = RandomState::new();
-        Self::new(since_1970.as_millis() as u64, [random.hash_one(0), random.hash_one(1)])
+        // A child of `fork` goes on with the keys of its parent, and so do its siblings.
+        let word = |number: u32| random.hash_one((number, std::process::id()));
+        Self::new(since_1970.as_millis() as u64, [word(0), word(1)])
     }
 
     /// The key of the row with that number.

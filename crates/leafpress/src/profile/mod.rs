@@ -42,7 +42,6 @@ mod tests;
 pub use in_force::{InForce, JournalMode, Synchronous};
 pub(crate) use locking::close_journal;
 pub use locking::{Locking, give_back};
-pub(crate) use open::open_with;
 pub use open::{ProfileRequest, check_background_checkpoints, open, open_reader};
 pub(crate) use page_writes::ours;
 pub use page_writes::{AtomicWish, page_writes, regain_atomic_pages};

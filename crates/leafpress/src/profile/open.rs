@@ -30,9 +30,11 @@ use super::in_force::{InForce, JournalMode, ask, needs_full_fsync, whole_millise
 use super::locking::{self, Locking};
 use super::page_writes::{AtomicWish, check_wish, vfs_for};
 use super::{Profile, Synchronous};
+use crate::connect;
 use crate::error::{Error, ErrorKind, Result};
 use crate::storage::FileSystem;
 use crate::verify::what_a_file_is;
+use crate::vfs::locks::{self, FileHandle};
 
 const AS_IT_WAS: &str = "the database is as it was";
 /// SQLite does not wait by itself where a journal mode is changed.
@@ -130,6 +132,7 @@ pub fn open(path: impl AsRef<Path>, request: &ProfileRequest) -> Result<(Connect
         let looked_at = look_at(path, request.profile);
         looked_at.map_err(|error| error.on_disk("nothing was changed"))?;
     }
+    locks::refuse_beside_another_copy(path)?;
     let vfs = vfs_for(path, request).map_err(|error| error.on_disk("nothing was changed"))?;
     let opening = Opening { path, request, vfs };
     let connection = opening.connect().map_err(|error| error.on_disk(AS_IT_WAS))?;
@@ -196,18 +199,6 @@ pub fn check_background_checkpoints(version_number: i32) -> Result<()> {
     ))
     .on_disk("nothing was changed")
     .to_do("link SQLite 3.51.3 or later (or 3.50.7, 3.44.6), or choose the profile rollback"))
-}
-
-/// Opens a database through a VFS, or the default one, and sets nothing.
-pub(crate) fn open_with(
-    path: &Path,
-    flags: OpenFlags,
-    vfs: Option<&str>,
-) -> rusqlite::Result<Connection> {
-    match vfs {
-        Some(vfs) => Connection::open_with_flags_and_vfs(path, flags, vfs),
-        None => Connection::open_with_flags(path, flags),
-    }
 }
 
 fn check_request(request: &ProfileRequest) -> Result<()> {
@@ -327,7 +318,7 @@ fn holds_something(companion: &Path) -> bool {
         return false;
     }
     let mut first = [0];
-    let read = fs::File::open(companion).and_then(|mut file| file.read_exact(&mut first));
+    let read = FileHandle::open(companion).and_then(|mut file| file.read_exact(&mut first));
     // What may not be read is not taken for nothing.
     read.is_err() || first != [0]
 }
@@ -436,7 +427,7 @@ impl Opening<'_> {
     }
 
     fn connect_with(&self, flags: OpenFlags) -> Result<Connection> {
-        let opened = open_with(self.path, flags, self.vfs.as_deref());
+        let opened = connect::open_through(self.path, flags, self.vfs.as_deref());
         let connection = opened.map_err(|source| self.not_opened(&source))?;
         set(&connection, "busy_timeout", whole_milliseconds(self.request.busy_timeout))?;
         Ok(connection)

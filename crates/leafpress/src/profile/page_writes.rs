@@ -136,9 +136,7 @@ fn journal(why: WhyJournal) -> AtomicState {
 /// Leafpress's VFS, if the connection goes through one of the two, and the path
 /// of its database as that VFS knows it.
 pub(crate) fn ours(connection: &Connection) -> Option<(&'static LeafpressVfs, &str)> {
-    let name = vfs_name(connection)?;
-    let assume = LeafpressVfs::NAMES.iter().position(|it| *it == name)? == 1;
-    Some((leafpress_vfs(assume).ok()?, connection.path()?))
+    Some((LeafpressVfs::named(&vfs_name(connection)?)?, connection.path()?))
 }
 
 /// Closes the journal that a transaction of several pages has left open, so that

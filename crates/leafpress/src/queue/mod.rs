@@ -54,6 +54,8 @@
 //! 3. What push has answered is as durable as the writer's profile promises.
 //! 4. Jobs of an ordering group run in the order of their pushes.
 //! 5. No two jobs hold one unique key at a time.
+//! 6. A child of `fork` never touches its parent's queues: each call there is
+//!    [`Forked`](crate::ErrorKind::Forked).
 //!
 //! The operations are plain functions over `Work`, one file each:
 //! `push`, `claim`, `settle` (ack, nack, fail, release, extend), and `tick` for
@@ -95,6 +97,7 @@ pub use self::inspect::{Attempt, AttemptOutcome, JobInfo, ListOptions, names};
 pub use self::job::{
     Claim, ClaimOptions, Job, JobState, LeaseLost, Nack, Payload, Pushed, Retry, Token, UniqueFor,
 };
+pub(crate) use self::schedule::hold_time_zones;
 pub use self::schedule::{Missed, Schedule, ScheduleInfo};
 pub use self::settings::{Backoff, Rate, Settings};
 pub use self::stats::{Events, JobCounts, Limits, QueueStats, Times};
@@ -107,16 +110,21 @@ use self::hub::{Hub, QueueRow, Work, failed};
 use self::job::to_ms;
 use self::settle::JobRow;
 use crate::error::{Error, ErrorKind, Result};
+use crate::fork::{OfProcess, Process};
 use crate::writer::{Ticket, Transaction, Writer};
 
 const FIND_QUEUE: &str = "SELECT id FROM leafpress_queue WHERE name = ?1";
 
 /// One named queue of a database. Clones are the same queue; any number of
 /// threads and processes may use it.
+///
+/// Each process opens it for itself: in a child of `fork`, each call to a queue that
+/// its parent opened is answered [`Forked`](ErrorKind::Forked). Jobs that the parent
+/// has claimed stay the parent's.
 #[derive(Debug, Clone)]
 pub struct Queue {
     writer: Writer,
-    hub: Arc<Hub>,
+    hub: OfProcess<Arc<Hub>>,
     id: i64,
     name: Arc<str>,
 }
@@ -168,6 +176,7 @@ impl QueueBuilder {
             hub.set_clock(clock)?;
         }
         let (inner, wanted) = (Arc::clone(&hub), name.clone());
+        let hub = OfProcess::new("queue", hub);
         let id = writer.own(move |connection| {
             let work = Work::new(connection, &inner);
             let id = find_or_make(&work, &wanted, must_exist)?;
@@ -213,7 +222,9 @@ fn configure(
 ) -> Result<Settings> {
     let before = work.row(queue)?;
     let mut settings = before.settings.clone();
+    let process = Process::current();
     change(&mut settings);
+    process.check("queue")?;
     settings.check()?;
     if settings != before.settings {
         settings.store(work.connection, queue).map_err(failed)?;
@@ -296,7 +307,7 @@ impl Queue {
     pub fn submit_push(&self, job: impl Into<Job>) -> Result<Ticket<Pushed>> {
         let job = job.into();
         let push = move |work: &Work<'_>, queue| push::insert(work, &*work.row(queue)?, &job);
-        self.writer.submit_own(self.operation(push))
+        self.writer.submit_own(self.operation(push)?)
     }
 
     /// Pushes all of these jobs, in order, or none of them.
@@ -318,9 +329,9 @@ impl Queue {
     /// If the transaction is one of another writer, or SQLite refuses. Give the
     /// error on from the closure to undo all.
     pub fn push_in(&self, transaction: &Transaction<'_>, job: impl Into<Job>) -> Result<Pushed> {
-        let job = job.into();
-        transaction.own(&self.hub, |connection| {
-            let work = Work::new(connection, &self.hub);
+        let (job, hub) = (job.into(), self.hub.get()?);
+        transaction.own(hub, |connection| {
+            let work = Work::new(connection, hub);
             push::insert(&work, &*work.row(self.id)?, &job)
         })
     }
@@ -349,9 +360,11 @@ impl Queue {
     }
 
     /// Tells those who wait, in all processes, to look for jobs: after a commit
-    /// that leafpress did not see.
+    /// that leafpress did not see. Does nothing in a child of `fork`.
     pub fn ring(&self) {
-        self.hub.bells().ring(&self.name, u32::MAX);
+        if let Some(hub) = self.hub.here() {
+            hub.bells().ring(&self.name, u32::MAX);
+        }
     }
 
     /// Claims the next job, if there is one, for the lease that the settings say.
@@ -386,7 +399,7 @@ impl Queue {
             return Ok(found.claims);
         }
         // From here on no ring is missed, so it must look once more.
-        let mut waiter = self.hub.bells().waiter(&self.name)?;
+        let mut waiter = self.hub.get()?.bells().waiter(&self.name)?;
         loop {
             let found = self.look(options)?;
             if !found.claims.is_empty() {
@@ -510,24 +523,24 @@ impl Queue {
         &self,
         run: impl FnMut(&Work<'_>, i64) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        self.writer.own(self.operation(run))
+        self.writer.own(self.operation(run)?)
     }
 
     /// An operation as a call of the writer.
     fn operation<T, R>(
         &self,
         mut run: R,
-    ) -> impl FnMut(&Connection) -> Result<T> + Send + 'static + use<T, R>
+    ) -> Result<impl FnMut(&Connection) -> Result<T> + Send + 'static + use<T, R>>
     where
         R: FnMut(&Work<'_>, i64) -> Result<T> + Send + 'static,
     {
-        let (hub, queue) = (Arc::clone(&self.hub), self.id);
-        move |connection| {
+        let (hub, queue) = (Arc::clone(self.hub.get()?), self.id);
+        Ok(move |connection: &Connection| {
             let work = Work::new(connection, &hub);
             let value = run(&work, queue)?;
             stats::write_if_due(&work)?;
             Ok(value)
-        }
+        })
     }
 }
 

@@ -59,7 +59,8 @@ use crate::writer::Transaction;
 /// | a commit that failed, `rollback`, drop | given back, without an attempt | nothing |
 /// | a crash, a panic, a drop once the writer is closed | leased until the expiry, then an attempt | nothing |
 ///
-/// Dropping it rolls it back, without waiting for that to be done.
+/// Dropping it rolls it back, without waiting for that to be done. In a child of
+/// `fork` dropping does nothing: the claims are the parent's.
 #[derive(Debug)]
 #[must_use = "dropping it gives its claims back"]
 pub struct QueueTransaction {
@@ -91,7 +92,7 @@ impl Queue {
         let expiry_ms = usable(expiry)?;
         Ok(QueueTransaction {
             queue: self.clone(),
-            expires_at_ms: self.hub.clock().now_ms().saturating_add(expiry_ms),
+            expires_at_ms: self.hub.get()?.clock().now_ms().saturating_add(expiry_ms),
             tokens: Vec::new(),
             jobs: Vec::new(),
         })
@@ -162,7 +163,7 @@ impl QueueTransaction {
     /// # Errors
     /// If it is one of another writer, which could not be committed with this.
     pub fn push_to(&mut self, queue: &Queue, job: impl Into<Job>) -> Result<()> {
-        if !Arc::ptr_eq(&self.queue.hub, &queue.hub) {
+        if !Arc::ptr_eq(self.queue.hub.get()?, queue.hub.get()?) {
             let (ours, other) = (self.queue.name(), queue.name());
             return Err(Error::usage(format!(
                 "the queue '{other}' is not of the writer that '{ours}' is of, so no transaction \
@@ -243,7 +244,7 @@ impl QueueTransaction {
         mut self,
         mut body: impl FnMut(&Transaction<'_>) -> Result<T> + Send + 'static,
     ) -> Result<(Committed, T)> {
-        let (settlement, hub) = (self.settlement(), Arc::clone(&self.queue.hub));
+        let (hub, settlement) = (Arc::clone(self.queue.hub.get()?), self.settlement());
         let done = self.queue.writer.transaction(move |transaction| {
             transaction.own(&hub, |connection| {
                 settlement.all_held(&Work::new(connection, &hub)).map(drop)
@@ -284,10 +285,11 @@ impl QueueTransaction {
 impl Drop for QueueTransaction {
     fn drop(&mut self) {
         let writer = &self.queue.writer;
+        let Some(hub) = self.queue.hub.here().map(Arc::clone) else { return };
         if self.tokens.is_empty() || std::thread::panicking() || writer.stopped().is_some() {
             return;
         }
-        let (tokens, hub) = (std::mem::take(&mut self.tokens), Arc::clone(&self.queue.hub));
+        let tokens = std::mem::take(&mut self.tokens);
         // Not waited for: this may be the writer's own thread.
         let submitted =
             writer.submit_own(move |connection| release_all(&Work::new(connection, &hub), &tokens));

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use super::file_system::FileSystem;
+use crate::vfs::locks;
 
 /// A block device, or what stands for one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -79,7 +80,7 @@ fn is_virtual(name: &str, disk: &Path) -> bool {
 }
 
 fn word(file: &Path) -> Option<String> {
-    let text = fs::read_to_string(file).ok()?;
+    let text = locks::read_to_string(file).ok()?;
     let text = text.trim();
     (!text.is_empty()).then(|| text.to_owned())
 }

@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use super::mounts::{self, Mount};
+use crate::vfs::locks;
 
 /// Where the bytes of a file system are in the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -138,7 +139,7 @@ fn magic_of(_path: &Path) -> Magic {
 fn mount_of(path: &Path) -> Option<Mount> {
     use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 
-    let mounts = mounts::parse(&std::fs::read("/proc/self/mountinfo").ok()?);
+    let mounts = mounts::parse(&locks::read("/proc/self/mountinfo").ok()?);
     let answer = statx(CWD, path, AtFlags::empty(), StatxFlags::MNT_ID).ok();
     let has_id = |mask: u32| mask & StatxFlags::MNT_ID.bits() != 0;
     let id = answer.filter(|it| has_id(it.stx_mask)).map(|it| it.stx_mnt_id);

@@ -30,6 +30,7 @@ use tempfile::{Builder, NamedTempFile};
 use super::atomic::AtomicWrites;
 use super::device::Device;
 use crate::error::{Error, ErrorKind, Result};
+use crate::vfs::locks::FileHandle;
 
 const PAGE_BYTES: usize = 4096;
 const PIECE_BYTES: usize = 1 << 20;
@@ -254,7 +255,7 @@ impl<'a> Probe<'a> {
 
     #[cfg(unix)]
     fn folder_syncs(&mut self) -> Result<Option<Latency>> {
-        let folder = File::open(self.folder).map_err(|it| self.failed(it))?;
+        let folder = FileHandle::open(self.folder).map_err(|it| self.failed(it))?;
         if folder.sync_all().is_err() {
             // Some file systems cannot; SQLite takes that as done.
             return Ok(None);

@@ -1,5 +1,7 @@
 //! The VFS that Leafpress brings along, one for the process: counted, and with
 //! commits of one page in place where the disk proves that it writes pages whole.
+//! A child of `fork` makes one of its own, under another name: threads of its parent may
+//! have been in the locks of the one that it inherits.
 //!
 //! ```text
 //! SQLite ─► AtomicPages ─┬─► Counted ─► the platform's VFS
@@ -12,13 +14,14 @@
 //! Must never: be withdrawn, as connections may be open through it to the end.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::atomic::{AtomicPages, AtomicState, AtomicUnits, NoAtomicWrites};
 use super::count::{Counted, IoCounters, IoStats};
 use super::platform_disk::PlatformDisk;
 use super::{PlatformVfs, Registration, Vfs, register};
 use crate::error::Result;
+use crate::fork::Process;
 
 /// A VFS of the whole process, known to SQLite by its [`name`](Self::name).
 pub struct LeafpressVfs {
@@ -29,7 +32,8 @@ pub struct LeafpressVfs {
 }
 
 /// The VFS `leafpress`; with `assume` the VFS `leafpress-assume-atomic`, which takes the
-/// user's word that the disk writes pages of 512 to 65,536 bytes whole.
+/// user's word that the disk writes pages of 512 to 65,536 bytes whole. In a child of
+/// `fork`, `-fork-1` is added to the name, in a child's child `-fork-2`, and so on.
 ///
 /// It is registered at the first call. On systems other than Linux all transactions
 /// have a journal, and all else is the same. The word is for file systems that write
@@ -52,22 +56,41 @@ pub struct LeafpressVfs {
 /// # Errors
 /// A usage error if something else has taken the name; SQLite's own.
 pub fn leafpress_vfs(assume: bool) -> Result<&'static LeafpressVfs> {
-    static MADE: Mutex<[Option<&'static LeafpressVfs>; 2]> = Mutex::new([None; 2]);
-    let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
-    let place = &mut made[usize::from(assume)];
-    if let Some(vfs) = *place {
+    let mut made = hold();
+    if let Some(vfs) = made.of_this_process(assume) {
         return Ok(vfs);
     }
-    let vfs = LeafpressVfs::register(assume)?;
-    Ok(place.insert(Box::leak(Box::new(vfs))))
+    let vfs: &'static LeafpressVfs = Box::leak(Box::new(LeafpressVfs::register(assume)?));
+    made.0.push((Process::current(), assume, vfs));
+    Ok(vfs)
+}
+
+/// Those of this process, and those of the processes that it was forked from.
+pub(crate) struct Made(Vec<(Process, bool, &'static LeafpressVfs)>);
+
+static MADE: Mutex<Made> = Mutex::new(Made(Vec::new()));
+
+/// Keeps other threads from making one until the guard is dropped.
+pub(crate) fn hold() -> MutexGuard<'static, Made> {
+    MADE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl LeafpressVfs {
-    /// The names of the two: first the one that needs proof.
-    pub(crate) const NAMES: [&str; 2] = ["leafpress", "leafpress-assume-atomic"];
+    /// The one of this process that SQLite knows by `name`.
+    pub(crate) fn named(name: &str) -> Option<&'static Self> {
+        let made = hold();
+        [false, true]
+            .into_iter()
+            .filter_map(|assume| made.of_this_process(assume))
+            .find(|vfs| vfs.name == name)
+    }
 
     fn register(assume: bool) -> Result<Self> {
-        let name = Self::NAMES[usize::from(assume)];
+        let name = if assume { "leafpress-assume-atomic" } else { "leafpress" };
+        let name: &'static str = match Process::current().forks() {
+            0 => name,
+            forks => Box::leak(format!("{name}-fork-{forks}").into_boxed_str()),
+        };
         let disk = if assume { PlatformDisk::assuming() } else { PlatformDisk::new() };
         let counters = IoCounters::new();
         let below = Counted::new(PlatformVfs::new(), &counters);
@@ -115,6 +138,13 @@ impl LeafpressVfs {
     /// The path as SQLite knows the database.
     fn full_path(&self, database: &Path) -> Option<String> {
         self.pages.full_path(database.to_str()?).ok()
+    }
+}
+
+impl Made {
+    fn of_this_process(&self, assume: bool) -> Option<&'static LeafpressVfs> {
+        let wanted = (Process::current(), assume);
+        self.0.iter().find(|(process, assumes, _)| (*process, *assumes) == wanted).map(|it| it.2)
     }
 }
 

@@ -41,7 +41,8 @@
 pub mod atomic;
 pub mod count;
 mod layer;
-mod leafpress_vfs;
+pub(crate) mod leafpress_vfs;
+pub mod locks;
 mod platform_disk;
 mod slow_disk;
 mod slow_sync;

@@ -16,6 +16,7 @@ use super::target::CommitTarget;
 use super::{Local, Shared, Writer};
 use crate::checkpoint::{CheckpointLimits, Checkpointer};
 use crate::error::{Error, Result};
+use crate::fork::OfProcess;
 use crate::profile::{self, AtomicWish, Locking, Profile, ProfileRequest};
 
 /// Calls that may wait before `submit` waits too.
@@ -214,14 +215,7 @@ impl WriterBuilder {
             Engine::new(target, grouping, Arc::clone(&queue), Arc::clone(&recorder), counts);
         let engine = Arc::new(Mutex::new(engine));
         let thread = engine::start_thread(Arc::clone(&engine), Arc::clone(&queue))?;
-        Ok(Writer {
-            shared: Arc::new(Shared {
-                queue,
-                engine,
-                recorder,
-                local,
-                thread: Some(thread).into(),
-            }),
-        })
+        let shared = Shared { queue, engine, recorder, local, thread: Some(thread).into() };
+        Ok(Writer { shared: Arc::new(OfProcess::new("writer", shared)) })
     }
 }

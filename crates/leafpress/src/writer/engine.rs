@@ -13,6 +13,8 @@
 //! 2. Whoever leaves it looks at the queue once more and calls the writer's
 //!    thread if something is there. So no call is left behind by callers that
 //!    found the engine busy.
+//! 3. A caller's closure may fork. In the child nothing of the group is answered
+//!    or dropped, and no lock is taken any more.
 //!
 //! Must never: hand out an answer before the target has returned, or stop while
 //! somebody waits.
@@ -31,23 +33,28 @@ use super::stats::{Detours, GroupDone, Recorder};
 use super::target::{CommitTarget, Group};
 use super::ticket::{Entry, lock};
 use crate::error::{Error, Result};
+use crate::fork::Process;
 
 /// A group waits for those who were in the last one no longer than COMMIT took
 /// then, which is what a second commit would cost, and never longer than this.
 const GATHER_MAX: Duration = Duration::from_millis(2);
 
 thread_local! {
-    static IS_DRIVING: Cell<bool> = const { Cell::new(false) };
+    /// In which process it does: a closure that forks goes on in the child, and may use
+    /// a new writer there.
+    static IS_DRIVING: Cell<Option<Process>> = const { Cell::new(None) };
 }
 
 /// Whether this thread carries out calls at the moment: what waits for an answer
 /// here, waits for ever.
 pub(super) fn is_driving() -> bool {
-    IS_DRIVING.get()
+    IS_DRIVING.get().is_some_and(Process::is_current)
 }
 
 /// Where groups go, and what is kept from one to the next.
 pub(super) struct Engine {
+    /// To which process the engine belongs.
+    process: Process,
     /// There until the writer's thread has closed it.
     target: Option<Box<dyn CommitTarget>>,
     grouping: Grouping,
@@ -72,13 +79,13 @@ impl Engine {
         recorder: Arc<Recorder>,
         counts: Option<Arc<LocalCounts>>,
     ) -> Self {
-        let target = Some(target);
-        Self { target, grouping, queue, recorder, counts, work: Work::default() }
+        let (process, target) = (Process::current(), Some(target));
+        Self { process, target, grouping, queue, recorder, counts, work: Work::default() }
     }
 
     /// Commits the next group, if calls wait.
     pub(super) fn commit_next(&mut self) {
-        IS_DRIVING.set(true);
+        IS_DRIVING.set(Some(self.process));
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             let Work { expected, gather_max, entries, .. } = &mut self.work;
             if !self.queue.take(self.grouping, *expected, *gather_max, entries) {
@@ -86,7 +93,11 @@ impl Engine {
             }
             self.commit()
         }));
-        IS_DRIVING.set(false);
+        IS_DRIVING.set(None);
+        if !self.process.is_current() {
+            std::mem::forget(std::mem::take(&mut self.work));
+            return;
+        }
         let reason = match outcome {
             Ok(Ok(())) => return,
             Ok(Err(reason)) => reason,
@@ -100,7 +111,7 @@ impl Engine {
 
     /// Commits what was taken and answers it.
     fn commit(&mut self) -> Result<(), String> {
-        let Self { target, queue, recorder, counts, work, .. } = self;
+        let Self { process, target, queue, recorder, counts, work, .. } = self;
         let Some(target) = target else { return Err("it was closed".to_owned()) };
         let taken = work.entries.len();
         work.entries.retain_mut(Entry::begin);
@@ -116,6 +127,9 @@ impl Engine {
         }
         let begun = Instant::now();
         let outcome = target.commit(&mut work.group);
+        if !process.is_current() {
+            return Ok(());
+        }
         if let Err(reason) = &outcome {
             // Whoever is answered must find the writer stopped.
             queue.close(reason);
@@ -141,9 +155,15 @@ pub(super) fn start_thread(
     engine: Arc<Mutex<Engine>>,
     queue: Arc<CallQueue>,
 ) -> Result<JoinHandle<Result<()>>> {
+    let process = Process::current();
     let run = move || {
         while queue.wait() {
             lock(&engine).commit_next();
+            if !process.is_current() {
+                // A closure has forked: in the child, only this thread ends.
+                std::mem::forget((engine, queue));
+                return Ok(());
+            }
         }
         // Gone before the checkpointer is: who closes a database last tidies up.
         let target = lock(&engine).target.take();
@@ -159,6 +179,7 @@ pub(super) fn start_thread(
 
 /// Drives the engine until `is_answered`, or until somebody else does.
 pub(super) fn help(engine: &Mutex<Engine>, queue: &CallQueue, is_answered: impl Fn() -> bool) {
+    let process = Process::current();
     while !is_driving() && !is_answered() {
         let mut engine = match engine.try_lock() {
             Ok(engine) => engine,
@@ -168,6 +189,9 @@ pub(super) fn help(engine: &Mutex<Engine>, queue: &CallQueue, is_answered: impl 
         };
         engine.commit_next();
         drop(engine);
+        if !process.is_current() {
+            return;
+        }
         queue.call_thread();
     }
 }

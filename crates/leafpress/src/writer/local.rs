@@ -12,6 +12,8 @@
 //!    further group is begun.
 //! 4. Nothing of one call (pragmas, broken keys, open statements) is there when
 //!    the next one begins.
+//! 5. If a call forks, the child does nothing more on the connection: it neither
+//!    commits nor rolls back, and takes no lock on the way out.
 //!
 //! Must never: commit outside of [`LocalTarget::commit`], or carry out a call
 //! twice whose first failure was its own.
@@ -40,8 +42,10 @@ use super::transaction::Transaction;
 use crate::c_api::connection::unresolved_deferred_keys;
 use crate::checkpoint::{Gate, is_failed_sync, leave_wal_as_it_is};
 use crate::error::{Error, ErrorKind, Result};
+use crate::fork::Process;
 use crate::profile::{self, InForce, Locking};
 use crate::vfs::atomic::{AtomicState, WhyJournal};
+use crate::vfs::locks;
 
 /// Compiled statements that are kept for the next groups.
 const STATEMENTS_KEPT: usize = 128;
@@ -87,6 +91,7 @@ pub(super) struct LocalTarget {
     plans: RefCell<InsertPlans>,
     schema_version: Option<i64>,
     companion: CompanionPlace,
+    process: Process,
 }
 
 /// How a call ended, within the open transaction.
@@ -99,6 +104,8 @@ enum Ran {
     /// It failed without a savepoint, and was the first: the transaction has to be
     /// rolled back, and all of it carried out again with one.
     Again,
+    /// It has forked, and this is the child.
+    Forked,
 }
 
 /// How a range of a group ended.
@@ -111,6 +118,8 @@ enum RangeEnd {
     NotCommitted(Error),
     /// Nothing more can be committed.
     Stop(String),
+    /// A call has forked, and this is the child.
+    Forked,
 }
 
 impl LocalTarget {
@@ -159,6 +168,7 @@ impl LocalTarget {
             plans,
             schema_version,
             companion,
+            process: Process::current(),
         })
     }
 
@@ -196,6 +206,9 @@ impl LocalTarget {
     }
 
     fn begin(&mut self) -> Result<()> {
+        if let Some(path) = self.connection.path() {
+            locks::refuse_beside_another_copy(Path::new(path))?;
+        }
         self.busy.restart();
         self.own("BEGIN IMMEDIATE /* leafpress */").map_err(|source| self.not_begun(source))?;
         self.read_schema().map_err(|source| {
@@ -295,6 +308,10 @@ impl LocalTarget {
                     drop(last);
                     self.roll_back();
                     return None;
+                }
+                Ran::Forked => {
+                    std::mem::forget(last);
+                    return Some(RangeEnd::Forked);
                 }
             };
             group.answer(index, answer);
@@ -403,6 +420,9 @@ impl LocalTarget {
             None if matches!(call, Call::Own(_)) => self.run_unfenced(call),
             None => self.run_fenced(call),
         };
+        if matches!(ran, Ran::Forked) {
+            return ran;
+        }
         if self.guard.take_used_pragma()
             && !self.connection.is_autocommit()
             && let Err(source) = self.own("PRAGMA defer_foreign_keys = OFF /* leafpress */")
@@ -444,7 +464,11 @@ impl LocalTarget {
     fn run_unfenced(&self, call: &mut Call) -> Ran {
         let before = self.connection.total_changes();
         self.tell(Companion::call_began);
-        match self.run_whole(call) {
+        let outcome = self.run_whole(call);
+        if !self.process.is_current() {
+            return Ran::Forked;
+        }
+        match outcome {
             Ok(_) if unresolved_deferred_keys(&self.connection) => Ran::Lost(broken_deferred_key()),
             Ok(answer) => Ran::Done(answer),
             Err(error) if self.connection.total_changes() == before => {
@@ -463,7 +487,11 @@ impl LocalTarget {
             return lost("begin the call", source);
         }
         self.tell(Companion::call_began);
-        let outcome = self.run_whole(call).and_then(|answer| {
+        let outcome = self.run_whole(call);
+        if !self.process.is_current() {
+            return Ran::Forked;
+        }
+        let outcome = outcome.and_then(|answer| {
             if unresolved_deferred_keys(&self.connection) {
                 return Err(broken_deferred_key());
             }
@@ -539,7 +567,7 @@ impl LocalTarget {
 impl CommitTarget for LocalTarget {
     fn commit(&mut self, group: &mut Group) -> Result<(), String> {
         let gate = self.gate.clone();
-        let _held = gate.as_ref().map(|gate| gate.begin_group());
+        let held = gate.as_ref().map(|gate| gate.begin_group());
         let whole = 0..group.len();
         if let Some(reason) = gate.as_ref().and_then(|gate| gate.broken()) {
             answer_all(group, whole, &Error::stopped(reason));
@@ -570,6 +598,10 @@ impl CommitTarget for LocalTarget {
                         group.answer(index, Err(Error::stopped(reason.clone())));
                     }
                     return Err(reason);
+                }
+                RangeEnd::Forked => {
+                    std::mem::forget(held);
+                    return Ok(());
                 }
             }
         }

@@ -40,6 +40,9 @@
 //! 4. Calls take effect in the order in which they were submitted; those of one
 //!    thread so in the order in which it made them.
 //! 5. Every call that was accepted is answered; closing and dropping wait for that.
+//! 6. A child of `fork` never touches its parent's writer: each call there is
+//!    [`Forked`](crate::ErrorKind::Forked), and dropping does nothing. A new writer
+//!    of the same database works.
 //!
 //! Must never: answer before the commit, or lose what was accepted in silence.
 
@@ -87,15 +90,21 @@ use self::stats::Recorder;
 use self::ticket::Take;
 use crate::checkpoint::Checkpointer;
 use crate::error::{Error, Result};
+use crate::fork::OfProcess;
 use crate::profile::{InForce, Locking};
 
 /// Writes small transactions of many callers to one database. Clones share it.
 ///
 /// When the last clone is dropped, what was accepted is committed first; errors
 /// of that are only logged, so call [`close`](Self::close) to learn of them.
+///
+/// It belongs to the process that opened it. In a child of `fork` each call is
+/// answered [`Forked`](crate::ErrorKind::Forked), at once and without any effect on
+/// the parent; what returns no `Result` says what it does there. Dropping it does
+/// nothing. Open a new writer in the child, after the fork.
 #[derive(Debug, Clone)]
 pub struct Writer {
-    shared: Arc<Shared>,
+    shared: Arc<OfProcess<Shared>>,
 }
 
 #[derive(Debug)]
@@ -152,7 +161,7 @@ impl Writer {
         sql: impl Into<String>,
         parameters: impl IntoParameters,
     ) -> Result<Executed> {
-        self.shared.carry_out(execute_call(sql.into(), parameters)?, executed)
+        self.shared.get()?.carry_out(execute_call(sql.into(), parameters)?, executed)
     }
 
     /// As [`execute`](Self::execute), without waiting for the commit. It waits
@@ -165,7 +174,7 @@ impl Writer {
         sql: impl Into<String>,
         parameters: impl IntoParameters,
     ) -> Result<Ticket<Executed>> {
-        self.shared.submit(execute_call(sql.into(), parameters)?, executed)
+        self.shared.get()?.submit(execute_call(sql.into(), parameters)?, executed)
     }
 
     /// As [`submit`](Self::submit), and never waits.
@@ -177,10 +186,11 @@ impl Writer {
         sql: impl Into<String>,
         parameters: impl IntoParameters,
     ) -> Result<Ticket<Executed>> {
+        let shared = self.shared.get()?;
         let call = execute_call(sql.into(), parameters)?;
-        self.shared.queue.try_push(call, executed).inspect_err(|error| {
+        shared.queue.try_push(call, executed).inspect_err(|error| {
             if matches!(error.kind(), crate::ErrorKind::QueueFull { .. }) {
-                self.shared.recorder.queue_full();
+                shared.recorder.queue_full();
             }
         })
     }
@@ -191,7 +201,7 @@ impl Writer {
     /// # Errors
     /// As [`execute`](Self::execute): all of them are undone.
     pub fn execute_batch(&self, batch: impl Into<Batch>) -> Result<()> {
-        self.shared.carry_out(Call::Batch(batch.into()), done)
+        self.shared.get()?.carry_out(Call::Batch(batch.into()), done)
     }
 
     /// As [`execute_batch`](Self::execute_batch), without waiting for the commit.
@@ -199,7 +209,7 @@ impl Writer {
     /// # Errors
     /// If the writer is closed.
     pub fn submit_batch(&self, batch: impl Into<Batch>) -> Result<Ticket<()>> {
-        self.shared.submit(Call::Batch(batch.into()), done)
+        self.shared.get()?.submit(Call::Batch(batch.into()), done)
     }
 
     /// Runs `body` inside a transaction, reads among writes, and gives what it
@@ -217,7 +227,7 @@ impl Writer {
         &self,
         body: impl FnMut(&Transaction<'_>) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        self.shared.carry_out(closure_call(body), value)
+        self.shared.get()?.carry_out(closure_call(body), value)
     }
 
     /// As [`transaction`](Self::transaction), without waiting for the commit.
@@ -228,7 +238,7 @@ impl Writer {
         &self,
         body: impl FnMut(&Transaction<'_>) -> Result<T> + Send + 'static,
     ) -> Result<Ticket<T>> {
-        self.shared.submit(closure_call(body), value)
+        self.shared.get()?.submit(closure_call(body), value)
     }
 
     /// Inserts many rows into a table as one transaction, sorted by the table's
@@ -244,7 +254,7 @@ impl Writer {
         rows: impl IntoIterator<Item = R>,
     ) -> Result<u64> {
         let request = call::insert_many_request(table, columns, rows)?;
-        self.shared.carry_out(Call::InsertMany(request), inserted)
+        self.shared.get()?.carry_out(Call::InsertMany(request), inserted)
     }
 
     /// As [`insert_many`](Self::insert_many), without waiting for the commit.
@@ -258,7 +268,7 @@ impl Writer {
         rows: impl IntoIterator<Item = R>,
     ) -> Result<Ticket<u64>> {
         let request = call::insert_many_request(table, columns, rows)?;
-        self.shared.submit(Call::InsertMany(request), inserted)
+        self.shared.get()?.submit(Call::InsertMany(request), inserted)
     }
 
     /// A read-only connection from the writer's pool, back in it when it is
@@ -282,26 +292,30 @@ impl Writer {
     }
 
     /// What is in force on the writer's connection; none if the groups are
-    /// committed elsewhere.
+    /// committed elsewhere. In a child of `fork`: what was in force in its parent.
     pub fn in_force(&self) -> Option<&InForce> {
-        self.shared.local.as_ref().map(|local| &local.in_force)
+        self.shared.in_any_process().local.as_ref().map(|local| &local.in_force)
     }
 
-    /// What the writer did so far.
+    /// What the writer did so far. In a child of `fork` all numbers are 0.
     pub fn stats(&self) -> WriterStats {
-        let mut stats = self.shared.recorder.snapshot();
-        let (depth, depth_max) = self.shared.queue.depth();
+        let Some(shared) = self.shared.here() else { return WriterStats::default() };
+        let mut stats = shared.recorder.snapshot();
+        let (depth, depth_max) = shared.queue.depth();
         (stats.queue_depth, stats.queue_depth_max) = (depth as u64, depth_max as u64);
-        if let Some(local) = &self.shared.local {
+        if let Some(local) = &shared.local {
             stats.oldest_reader = local.readers.oldest();
             stats.checkpoints = lock(&local.checkpointer).as_ref().map(Checkpointer::stats);
         }
         stats
     }
 
-    /// Why no call is taken any more, if it is so.
+    /// Why no call is taken any more, if it is so. In a child of `fork` it is.
     pub fn stopped(&self) -> Option<String> {
-        self.shared.queue.closed()
+        match self.shared.get() {
+            Ok(shared) => shared.queue.closed(),
+            Err(forked) => Some(forked.to_string()),
+        }
     }
 
     /// Takes no further call, waits until all that were accepted are answered,
@@ -311,11 +325,11 @@ impl Writer {
     /// # Errors
     /// If the end of it failed. What was answered with success is safe all the same.
     pub fn close(self) -> Result<()> {
-        self.shared.close()
+        self.shared.get()?.close()
     }
 
     fn readers(&self) -> Result<&ReaderPool> {
-        let local = self.shared.local.as_ref().ok_or_else(|| {
+        let local = self.shared.get()?.local.as_ref().ok_or_else(|| {
             Error::usage("this writer's groups are committed elsewhere, so it has no readers")
         })?;
         if local.in_force.locking == Locking::Exclusive {

@@ -79,7 +79,7 @@ impl Writer {
         &self,
         body: impl FnMut(&Connection) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        self.shared.carry_out(own_call(body), value)
+        self.shared.get()?.carry_out(own_call(body), value)
     }
 
     /// As [`own`](Self::own), without waiting for the commit.
@@ -87,7 +87,7 @@ impl Writer {
         &self,
         body: impl FnMut(&Connection) -> Result<T> + Send + 'static,
     ) -> Result<Ticket<T>> {
-        self.shared.submit(own_call(body), value)
+        self.shared.get()?.submit(own_call(body), value)
     }
 
     /// The companion of this writer, made if it has none, of the database's path
@@ -96,7 +96,7 @@ impl Writer {
         &self,
         make: impl FnOnce(&Path, Option<&str>) -> Arc<C>,
     ) -> Result<Arc<C>> {
-        let local = self.shared.local.as_ref().ok_or_else(|| {
+        let local = self.shared.get()?.local.as_ref().ok_or_else(|| {
             Error::usage("this writer's groups are committed elsewhere: it has no tables here")
         })?;
         let (path, vfs) = (local.readers.path(), local.readers.vfs());

@@ -30,6 +30,7 @@ use serde::{Serialize, Serializer};
 
 use self::activity::Activity;
 use crate::error::{Error, Result};
+use crate::fork::OfProcess;
 use crate::profile::open_reader;
 
 mod activity;
@@ -104,8 +105,18 @@ struct Out {
 /// caller gets the connection with its prepared statements; settings made by
 /// PRAGMA stay too. A connection that has databases attached, that was made
 /// writable, or that cannot be brought to rest is closed instead.
+///
+/// It belongs to the process that asked for it. In a child of `fork` its connection
+/// can read nothing any more, and dropping it does nothing: open a new
+/// [`Writer`](super::Writer) there, which has readers of its own.
 #[derive(Debug)]
 pub struct Reader {
+    lent: OfProcess<Lent>,
+}
+
+/// A connection that is out, and the way back.
+#[derive(Debug)]
+struct Lent {
     /// There until drop takes it.
     pooled: Option<Pooled>,
     id: u64,
@@ -183,7 +194,8 @@ impl ReaderPool {
         if let Some(out) = self.shared.state().out.get_mut(&id) {
             out.activity = Arc::clone(&pooled.activity);
         }
-        Ok(Reader { pooled: Some(pooled), id, shared: Arc::clone(&self.shared) })
+        let lent = Lent { pooled: Some(pooled), id, shared: Arc::clone(&self.shared) };
+        Ok(Reader { lent: OfProcess::new("reader", lent) })
     }
 
     /// Enters the name among those that are out, and takes an idle connection if there is one.
@@ -287,13 +299,16 @@ impl Deref for Reader {
     type Target = Connection;
 
     fn deref(&self) -> &Connection {
-        let pooled = self.pooled.as_ref().expect("a reader has its connection until it is dropped");
-        pooled.activity.used(&pooled.connection);
+        let pooled = self.lent.in_any_process().pooled.as_ref();
+        let pooled = pooled.expect("a reader has its connection until it is dropped");
+        if self.lent.here().is_some() {
+            pooled.activity.used(&pooled.connection);
+        }
         &pooled.connection
     }
 }
 
-impl Drop for Reader {
+impl Drop for Lent {
     fn drop(&mut self) {
         let pooled = self.pooled.take().filter(|it| bring_to_rest(&it.connection).unwrap_or(false));
         self.shared.give_back(self.id, pooled);

@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 use super::call::{Answer, Batch, Call};
 use super::engine;
 use crate::error::{Error, ErrorKind, Result};
+use crate::fork::OfProcess;
 
 /// Locks, whatever happened to others: no code of a caller's ever runs under
 /// these locks, so what they guard is whole.
@@ -98,10 +99,14 @@ impl Slot {
         }
     }
 
-    fn fetch(&self) -> Option<Result<Answer>> {
+    /// The answer, once.
+    fn fetch<T>(&self, take: Take<T>) -> Option<Result<T>> {
         let mut state = lock(&self.state);
         match std::mem::replace(&mut *state, State::Fetched) {
-            State::Answered(answer) => Some(answer),
+            State::Answered(answer) => {
+                drop(state);
+                Some(answer.and_then(take))
+            }
             earlier => {
                 *state = earlier;
                 None
@@ -123,7 +128,8 @@ impl Entry {
     /// A call that waits on `event`, and the ticket for it.
     pub(super) fn new<T>(call: Call, event: Arc<GroupEvent>, take: Take<T>) -> (Self, Ticket<T>) {
         let slot = Arc::new(Slot { state: Mutex::new(State::Queued(None)), event });
-        let ticket = Ticket { slot: Arc::clone(&slot), take, value: PhantomData };
+        let slot_of_ticket = OfProcess::new("ticket", Arc::clone(&slot));
+        let ticket = Ticket { slot: slot_of_ticket, take, value: PhantomData };
         (Self { call: Some(call), submitted: Instant::now(), slot, is_answered: false }, ticket)
     }
 
@@ -176,10 +182,13 @@ pub(super) type Take<T> = fn(Answer) -> Result<T>;
 ///
 /// A ticket that is dropped changes nothing: its call is committed all the
 /// same, and nobody learns how it went.
+///
+/// In a child of `fork` every wait ends at once with [`Forked`](ErrorKind::Forked);
+/// the call goes its way in the parent.
 #[must_use = "an error of the call is only told here"]
 #[derive(Debug)]
 pub struct Ticket<T> {
-    slot: Arc<Slot>,
+    slot: OfProcess<Arc<Slot>>,
     take: Take<T>,
     value: PhantomData<fn() -> T>,
 }
@@ -191,11 +200,12 @@ impl<T> Ticket<T> {
     /// What went wrong with this call; nothing of it is in the database then,
     /// unless the kind is [`OutcomeUnknown`](ErrorKind::OutcomeUnknown).
     pub fn wait(self) -> Result<T> {
-        if engine::is_driving() && !self.is_answered() {
+        let slot = self.slot.get()?;
+        if engine::is_driving() && !slot.is_answered() {
             return Err(waits_for_itself());
         }
-        self.slot.event.wait(None, || self.slot.is_answered());
-        self.fetch().unwrap_or_else(|| Err(fetched_before()))
+        slot.event.wait(None, || slot.is_answered());
+        slot.fetch(self.take).unwrap_or_else(|| Err(fetched_before()))
     }
 
     /// Waits so long at most.
@@ -203,27 +213,34 @@ impl<T> Ticket<T> {
     /// # Errors
     /// The ticket again, if there is no answer yet. The call goes on.
     pub fn wait_timeout(self, limit: Duration) -> Result<Result<T>, Self> {
-        if engine::is_driving() && !self.is_answered() {
+        let slot = match self.slot.get() {
+            Ok(slot) => slot,
+            Err(forked) => return Ok(Err(forked)),
+        };
+        if engine::is_driving() && !slot.is_answered() {
             return Ok(Err(waits_for_itself()));
         }
         let deadline = Instant::now().checked_add(limit);
-        if self.slot.event.wait(deadline, || self.slot.is_answered()) {
-            Ok(self.fetch().unwrap_or_else(|| Err(fetched_before())))
+        if slot.event.wait(deadline, || slot.is_answered()) {
+            Ok(slot.fetch(self.take).unwrap_or_else(|| Err(fetched_before())))
         } else {
             Err(self)
         }
     }
 
-    /// Whether the answer is there.
+    /// Whether the answer is there. In a child of `fork` it is: the error that each
+    /// wait gives there.
     pub fn is_answered(&self) -> bool {
-        self.slot.is_answered()
+        self.slot.here().is_none_or(|slot| slot.is_answered())
     }
 
     /// Takes the call back, if nobody has begun with it: then nothing of it is
     /// written, and the ticket answers [`Cancelled`](ErrorKind::Cancelled).
-    /// False if it is too late for that; the call then goes its way.
+    /// False if it is too late for that, and in a child of `fork`; the call then goes
+    /// its way.
     pub fn cancel(&self) -> bool {
-        let mut state = lock(&self.slot.state);
+        let Some(slot) = self.slot.here() else { return false };
+        let mut state = lock(&slot.state);
         let State::Queued(waker) = &mut *state else { return false };
         let waker = waker.take();
         let cancelled = Error::from(ErrorKind::Cancelled).on_disk("nothing of this call");
@@ -234,18 +251,18 @@ impl<T> Ticket<T> {
         }
         true
     }
-
-    fn fetch(&self) -> Option<Result<T>> {
-        Some(self.slot.fetch()?.and_then(self.take))
-    }
 }
 
 impl<T> Future for Ticket<T> {
     type Output = Result<T>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let slot = match self.slot.get() {
+            Ok(slot) => slot,
+            Err(forked) => return Poll::Ready(Err(forked)),
+        };
         {
-            let mut state = lock(&self.slot.state);
+            let mut state = lock(&slot.state);
             if let State::Queued(waker) | State::Begun(waker) = &mut *state {
                 match waker {
                     Some(waker) => waker.clone_from(context.waker()),
@@ -254,7 +271,7 @@ impl<T> Future for Ticket<T> {
                 return Poll::Pending;
             }
         }
-        Poll::Ready(self.fetch().unwrap_or_else(|| Err(fetched_before())))
+        Poll::Ready(slot.fetch(self.take).unwrap_or_else(|| Err(fetched_before())))
     }
 }
 

@@ -5,7 +5,8 @@
 //! committed.
 //!
 //! Must never: hand out the connection itself, or run a statement once SQLite
-//! has rolled the transaction back: it would be committed by itself.
+//! has rolled the transaction back: it would be committed by itself. Nor in a child
+//! of a closure that forked.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -18,6 +19,7 @@ use super::insert_many::{InsertPlans, insert_sorted};
 use super::own::{Companion, CompanionPlace};
 use super::{local, statement};
 use crate::error::{Error, Result};
+use crate::fork::Process;
 
 /// A transaction inside the writer's.
 #[derive(Debug)]
@@ -26,6 +28,7 @@ pub struct Transaction<'c> {
     guard: Arc<Guard>,
     plans: &'c RefCell<InsertPlans>,
     companion: &'c CompanionPlace,
+    process: Process,
 }
 
 impl<'c> Transaction<'c> {
@@ -35,7 +38,8 @@ impl<'c> Transaction<'c> {
         plans: &'c RefCell<InsertPlans>,
         companion: &'c CompanionPlace,
     ) -> Self {
-        Self { connection, guard: Arc::clone(guard), plans, companion }
+        let (guard, process) = (Arc::clone(guard), Process::current());
+        Self { connection, guard, plans, companion, process }
     }
 
     /// Runs one statement; rows that it returns are dropped.
@@ -143,6 +147,7 @@ impl<'c> Transaction<'c> {
     }
 
     fn still_open(&self) -> Result<()> {
+        self.process.check("transaction")?;
         if self.connection.is_autocommit() {
             return Err(Error::usage("SQLite has rolled this transaction back"));
         }

@@ -15,11 +15,11 @@ mod settle;
 mod stats;
 mod work;
 
-use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use leafpress::queue::{Queue, names};
+use leafpress::vfs::locks::FileHandle;
 use leafpress::writer::Writer;
 use leafpress::{Error, ErrorKind, Profile, Result};
 
@@ -158,7 +158,7 @@ fn usual_profile(path: &Path) -> Profile {
     const READ_VERSION_AT: usize = 19;
     const WAL: u8 = 2;
     let mut header = [0; READ_VERSION_AT + 1];
-    let read = File::open(path).and_then(|mut file| file.read_exact(&mut header));
+    let read = FileHandle::open(path).and_then(|mut file| file.read_exact(&mut header));
     match read {
         Ok(()) if header[READ_VERSION_AT] != WAL => Profile::Rollback,
         _ => Profile::Durable,

@@ -7,11 +7,11 @@
 //!
 //! Must never: wait for a terminal without saying so.
 
-use std::fs::File;
 use std::io::{self, BufRead, BufReader, IsTerminal as _, Read};
 use std::path::Path;
 
 use leafpress::queue::{Job, Payload, Pushed, Queue, UniqueFor};
+use leafpress::vfs::locks::FileHandle;
 use leafpress::{Error, ErrorKind, Result};
 use serde_json::json;
 
@@ -222,7 +222,7 @@ fn open(path: &Path) -> Result<(String, Box<dyn BufRead>)> {
         return Ok((STDIN_NAME.to_owned(), Box::new(io::stdin().lock())));
     }
     let name = path.display().to_string();
-    let file = File::open(path).map_err(|source| {
+    let file = FileHandle::open(path).map_err(|source| {
         not_read(&name, source).on_disk("nothing was pushed").to_do("name a file that you may read")
     })?;
     Ok((name, Box::new(BufReader::with_capacity(1 << 16, file))))

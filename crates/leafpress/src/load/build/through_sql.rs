@@ -9,9 +9,10 @@ use std::time::{Duration, Instant};
 
 use leafpress_format::{RecordColumns, Value};
 use rusqlite::types::{ToSqlOutput, ValueRef};
-use rusqlite::{Connection, ErrorCode, ToSql};
+use rusqlite::{Connection, ErrorCode, OpenFlags, ToSql};
 
 use super::{Build, BuildOptions, Built, Dropped, OnConflict};
+use crate::connect;
 use crate::error::{Error, Result};
 use crate::load::disk;
 use crate::load::pages::FileSize;
@@ -47,7 +48,7 @@ impl SqlTable {
         let shape = build.shape;
         disk::empty(path).map_err(|source| Error::io("write", path, source))?;
         let refused = |source| Error::sqlite("create the table", source);
-        let connection = Connection::open(path).map_err(refused)?;
+        let connection = connect::open(path, OpenFlags::default()).map_err(refused)?;
         // Indexes that no constraint needs are quicker to build afterwards.
         let (early, late): (Vec<_>, Vec<_>) = shape
             .indexes

@@ -6,7 +6,6 @@
 //! Must never: trust a number that stands in a page.
 
 use std::cell::Cell;
-use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::SyncSender;
@@ -16,6 +15,7 @@ use leafpress_format::{
 };
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::vfs::locks::FileHandle;
 
 /// Pages are read in pieces of up to this size while they come in order.
 const PIECE_BYTES_MAX: usize = 256 << 10;
@@ -26,7 +26,7 @@ const BATCH_BYTES: usize = 256 << 10;
 #[derive(Debug)]
 pub struct PageSource {
     path: PathBuf,
-    file: File,
+    file: FileHandle,
     page_bytes: usize,
     page_count: u32,
     piece: Vec<u8>,
@@ -38,7 +38,7 @@ pub struct PageSource {
 impl PageSource {
     /// Opens a file whose header has been read.
     pub fn open(path: &Path, layout: PageLayout, page_count: u32) -> Result<Self> {
-        let file = File::open(path).map_err(|source| Error::io("read", path, source))?;
+        let file = FileHandle::open(path).map_err(|source| Error::io("read", path, source))?;
         Ok(Self {
             path: path.to_owned(),
             file,

@@ -9,10 +9,12 @@ use std::time::{Duration, Instant};
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
 
 use super::Settings;
+use crate::connect;
 use crate::error::{Error, ErrorKind, Result};
 use crate::load::options::CancelToken;
 use crate::load::report::Stage;
 use crate::verify::{sqlite_says, uri};
+use crate::vfs::locks;
 
 /// What stands in every error of this module.
 pub const UNCHANGED: &str = "the database is as it was";
@@ -41,13 +43,14 @@ impl Target {
             | OpenFlags::SQLITE_OPEN_URI
             | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let open = || {
-            let connection = Connection::open_with_flags(uri(&self.path, "mode=rw"), flags)?;
+            let connection = connect::open(uri(&self.path, "mode=rw"), flags)?;
             connection.busy_timeout(busy_timeout)?;
             connection.execute_batch(
                 "PRAGMA synchronous=EXTRA; PRAGMA cell_size_check=ON; PRAGMA foreign_keys=ON",
             )?;
             Ok(connection)
         };
+        locks::refuse_beside_another_copy(&self.path)?;
         open().map_err(|error| self.refused("open the database", error))
     }
 

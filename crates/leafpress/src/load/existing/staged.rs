@@ -1,7 +1,6 @@
 //! What the staged file holds: the table's declaration, its indexes and their
 //! roots, and which pages are theirs.
 
-use std::fs::File;
 use std::io::Read as _;
 
 use leafpress_format::{PageLayout, page_bytes_in};
@@ -9,8 +8,10 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension as _};
 
 use super::Staged;
 use super::connect::ask;
+use crate::connect;
 use crate::error::{Error, ErrorKind, Result};
 use crate::verify::uri;
+use crate::vfs::locks::FileHandle;
 
 /// The staged table, as its file declares it.
 #[derive(Debug)]
@@ -122,7 +123,7 @@ pub fn open(staged: &Staged<'_>) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
         | OpenFlags::SQLITE_OPEN_URI
         | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    Connection::open_with_flags(attachable(staged), flags)
+    connect::open(attachable(staged), flags)
 }
 
 /// The staged file's name, for opening and for ATTACH.
@@ -184,11 +185,13 @@ struct StagedHeader {
     first_free_trunk: u32,
 }
 
-/// Reads the header past SQLite: the file is ours, and nobody has locks on it.
+/// Reads the header past SQLite.
 fn read_header(staged: &Staged<'_>) -> Result<StagedHeader> {
     let failed = |source| Error::io("read", staged.file, source);
     let mut header = [0; 100];
-    File::open(staged.file).and_then(|mut file| file.read_exact(&mut header)).map_err(failed)?;
+    FileHandle::open(staged.file)
+        .and_then(|mut file| file.read_exact(&mut header))
+        .map_err(failed)?;
     let be32 = |at: usize| u32::from_be_bytes([0, 1, 2, 3].map(|index| header[at + index]));
     let page_bytes = page_bytes_in(&header).unwrap_or_default();
     let layout = PageLayout::with_reserved(page_bytes, header[20])

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
-use crate::profile::open_with;
+use crate::connect;
 
 /// What a look tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,7 +71,7 @@ impl Foreign {
 
     fn open(&self) -> rusqlite::Result<Connection> {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let connection = open_with(&self.database, flags, self.vfs.as_deref())?;
+        let connection = connect::open_through(&self.database, flags, self.vfs.as_deref())?;
         connection.busy_timeout(Duration::ZERO)?;
         Ok(connection)
     }

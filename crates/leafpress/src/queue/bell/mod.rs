@@ -37,8 +37,8 @@
 //!
 //! Must never: fail or delay a push, hold a lock over a call into the file
 //! system that a waiter could be held up by, or keep a database open after
-//! [`Bells::close`]. It is not for use in both halves of a fork; SQLite is not
-//! either.
+//! [`Bells::close`]. In a child of a fork nothing is rung, heard or removed: a queue's
+//! `OfProcess` keeps the bells from it.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -52,6 +52,7 @@ use self::door::{Place, Ringer};
 use self::lines::{Lines, Permit};
 use self::message::Message;
 use crate::error::{Error, Result};
+use crate::fork::Process;
 use crate::writer::lock;
 
 mod alarm;
@@ -212,7 +213,8 @@ impl Bells {
         drop(state);
         let bells = Arc::clone(self);
         let called = Arc::default();
-        let waiter = Waiter { bells, queue, rung, called, holds: None, pause: None };
+        let process = Process::current();
+        let waiter = Waiter { process, bells, queue, rung, called, holds: None, pause: None };
         if !is_heard {
             self.start_thread()?;
         }
@@ -291,6 +293,7 @@ pub(super) enum Woken {
 /// Somebody who waits at a queue, from before its first look until it is dropped.
 #[derive(Debug)]
 pub(super) struct Waiter {
+    process: Process,
     bells: Arc<Bells>,
     queue: Arc<str>,
     /// Where it sleeps.
@@ -378,6 +381,10 @@ impl Waiter {
 
 impl Drop for Waiter {
     fn drop(&mut self) {
+        // Its look may have run a caller's closure that forked.
+        if !self.process.is_current() {
+            return;
+        }
         let Shared { state, waiters, .. } = &*self.bells.shared;
         let mut state = lock(state);
         state.lines.leave(&self.queue, self.holds.take());

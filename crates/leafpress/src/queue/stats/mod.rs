@@ -215,13 +215,14 @@ impl Queue {
     /// # Errors
     /// If the database cannot be read, or the queue was dropped.
     pub fn stats(&self) -> Result<QueueStats> {
-        if self.hub.tally().has_unwritten()
+        let hub = self.hub.get()?;
+        if hub.tally().has_unwritten()
             && let Err(error) = self.work(|work, _| write(work))
         {
             // Then the figures are a little older.
             tracing::debug!(%error, "the queue's statistics could not be written");
         }
-        let (hub, queue) = (Arc::clone(&self.hub), self.id);
+        let (hub, queue) = (Arc::clone(self.hub.get()?), self.id);
         self.read(move |connection| collect::collect(connection, queue, hub.clock().now_ms()))
     }
 

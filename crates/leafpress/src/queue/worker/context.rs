@@ -9,6 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::Stop;
+use crate::fork::OfProcess;
 use crate::queue::{Claim, Payload};
 
 /// What becomes of a job that a handler had.
@@ -48,7 +49,7 @@ impl<E: fmt::Display> From<Result<(), E>> for Outcome {
 pub struct JobContext {
     claim: Claim,
     stop: Stop,
-    lease: Mutex<LeaseState>,
+    lease: OfProcess<Mutex<LeaseState>>,
 }
 
 #[derive(Default)]
@@ -59,7 +60,7 @@ struct LeaseState {
 
 impl JobContext {
     pub(super) fn new(claim: Claim, stop: Stop) -> Self {
-        Self { claim, stop, lease: Mutex::default() }
+        Self { claim, stop, lease: OfProcess::new("job", Mutex::default()) }
     }
 
     /// What was claimed.
@@ -69,9 +70,10 @@ impl JobContext {
 
     /// Whether the lease is lost: the job may run elsewhere by now, and what the
     /// handler answers will change nothing. A handler with effects that cannot
-    /// be repeated should look before each of them.
+    /// be repeated should look before each of them. In a child of `fork` it is lost:
+    /// the job is the parent's.
     pub fn lease_is_lost(&self) -> bool {
-        self.lease().is_lost
+        self.lease.here().is_none_or(|lease| lock(lease).is_lost)
     }
 
     /// Whether the worker was asked to stop. Jobs that run may end as they like;
@@ -83,7 +85,7 @@ impl JobContext {
     /// Has `tell` called once if the lease is lost, from another thread, or at
     /// once if it is lost already. It must not block: other leases wait for it.
     pub fn on_lease_lost(&self, tell: impl FnOnce() + Send + 'static) {
-        let mut lease = self.lease();
+        let Some(mut lease) = self.lease.here().map(lock) else { return tell() };
         if lease.is_lost {
             drop(lease);
             tell();
@@ -94,7 +96,7 @@ impl JobContext {
 
     /// Tells the handler.
     pub(super) fn lose_lease(&self) {
-        let mut lease = self.lease();
+        let Some(mut lease) = self.lease.here().map(lock) else { return };
         lease.is_lost = true;
         let to_tell = std::mem::take(&mut lease.to_tell);
         drop(lease);
@@ -102,10 +104,10 @@ impl JobContext {
             tell();
         }
     }
+}
 
-    fn lease(&self) -> MutexGuard<'_, LeaseState> {
-        self.lease.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+fn lock(lease: &Mutex<LeaseState>) -> MutexGuard<'_, LeaseState> {
+    lease.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Deref for JobContext {

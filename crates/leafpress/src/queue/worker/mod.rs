@@ -156,7 +156,9 @@ impl Worker {
     /// Works until it is told to stop, or the queue is empty or enough jobs are
     /// done, where that was asked for. Sleeps while there is nothing to do.
     ///
-    /// The handler is called on several threads at once.
+    /// The handler is called on several threads at once. It may fork; the child has
+    /// neither the job nor the queue, and ends with the exit status 1 if the handler
+    /// returns there, unless it has ended or become another program before.
     ///
     /// # Errors
     /// If the settings make no sense; if the database fails, then with its

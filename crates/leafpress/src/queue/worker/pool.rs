@@ -8,6 +8,9 @@
 //! 1. Whoever takes a job out of `running` settles and counts it, and nobody else.
 //! 2. `busy` handlers have a job, from the claim until it is settled.
 //! 3. Every change that somebody waits for is made under the lock, and then told.
+//! 4. A handler may fork, and so may a caller's closure that runs inside of a claim. A
+//!    child that comes back from there ends: the pool's threads are not there, so
+//!    that there is nothing to come back to ([`Pool::lock`]).
 
 use std::collections::{BTreeMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -17,10 +20,12 @@ use std::time::{Duration, Instant};
 
 use super::{JobContext, Outcome, Stop, WorkReport, Worker, keeper};
 use crate::error::{Error, ErrorKind, Result};
+use crate::fork::Process;
 use crate::queue::bell::{Caller, Waiter, Woken};
 use crate::queue::{Claim, ClaimOptions, Nack, Queue, Retry, Token};
 
 pub(super) struct Pool {
+    process: Process,
     pub(super) queue: Queue,
     pub(super) lease: Duration,
     worker: Worker,
@@ -67,6 +72,7 @@ impl Drop for End<'_> {
 impl Pool {
     pub(super) fn new(worker: &Worker, lease: Duration, stop: &Stop) -> Arc<Self> {
         Arc::new(Self {
+            process: Process::current(),
             queue: worker.queue.clone(),
             lease,
             worker: worker.clone(),
@@ -84,7 +90,7 @@ impl Pool {
         H: Fn(&JobContext) -> Outcome + Send + Sync,
     {
         let pool = Arc::clone(self);
-        let _registration = self.stop.on_stop(move || pool.wake());
+        let _registration = self.stop.on_stop(move || pool.wake())?;
         thread::scope(|scope| {
             let end = End(self);
             let spawned = self.spawn(scope, handler);
@@ -150,7 +156,7 @@ impl Pool {
                 }
             } else {
                 // From here on no ring is missed, so it looks once more.
-                let ours = self.queue.hub.bells().waiter(&self.queue.name)?;
+                let ours = self.queue.hub.get()?.bells().waiter(&self.queue.name)?;
                 self.lock().caller = Some(ours.caller());
                 waiter = Some(ours);
             }
@@ -386,7 +392,13 @@ impl Pool {
         }
     }
 
+    /// The shared state. Ends a child of `fork` that has come back from a handler: the
+    /// lock may be held there for ever, and the threads that [`Pool::run`] waits for
+    /// do not exist.
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+        if !self.process.is_current() {
+            std::process::exit(1);
+        }
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

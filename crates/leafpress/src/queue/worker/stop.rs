@@ -6,24 +6,38 @@
 //! 1. Once asked, it stays asked.
 //! 2. Whoever registered is woken at least once after that, also if it was
 //!    asked before.
+//! 3. A child of `fork` has a wish of its own from then on, and cannot wake
+//!    the workers of its parent, nor register its own.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::error::Result;
+use crate::fork::OfProcess;
 
 /// Asks workers to take no more jobs. Clones are the same wish.
 ///
 /// It may be asked from any thread, but not from inside of a signal handler in
 /// the sense of C, as it takes a lock; crates for signals call a thread.
+///
+/// In a child of `fork` it asks no worker of the parent, and a worker of the child
+/// needs one that was made there.
 #[derive(Clone, Default)]
 pub struct Stop {
     wish: Arc<Wish>,
 }
 
-#[derive(Default)]
 struct Wish {
     is_asked: AtomicBool,
-    wakers: Mutex<Wakers>,
+    wakers: OfProcess<Mutex<Wakers>>,
+}
+
+impl Default for Wish {
+    fn default() -> Self {
+        let wakers = OfProcess::new("wish to stop", Mutex::default());
+        Self { is_asked: AtomicBool::default(), wakers }
+    }
 }
 
 #[derive(Default)]
@@ -44,7 +58,8 @@ impl Stop {
     /// Asks every worker that looks at it to take no more jobs.
     pub fn now(&self) {
         self.wish.is_asked.store(true, Ordering::SeqCst);
-        for (_, wake) in &self.wakers().entries {
+        let Some(wakers) = self.wish.wakers.here() else { return };
+        for (_, wake) in &lock(wakers).entries {
             wake();
         }
     }
@@ -55,8 +70,11 @@ impl Stop {
     }
 
     /// Has `wake` called when it is asked, until the registration is dropped.
-    pub(super) fn on_stop(&self, wake: impl Fn() + Send + 'static) -> Registration {
-        let mut wakers = self.wakers();
+    ///
+    /// # Errors
+    /// In a child of the process that made it.
+    pub(super) fn on_stop(&self, wake: impl Fn() + Send + 'static) -> Result<Registration> {
+        let mut wakers = lock(self.wish.wakers.get()?);
         wakers.last_id += 1;
         let id = wakers.last_id;
         // Asked between this look and the push it cannot be without our lock
@@ -66,12 +84,12 @@ impl Stop {
         }
         wakers.entries.push((id, Box::new(wake)));
         drop(wakers);
-        Registration { stop: self.clone(), id }
+        Ok(Registration { stop: self.clone(), id })
     }
+}
 
-    fn wakers(&self) -> std::sync::MutexGuard<'_, Wakers> {
-        self.wish.wakers.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+fn lock(wakers: &Mutex<Wakers>) -> MutexGuard<'_, Wakers> {
+    wakers.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl fmt::Debug for Stop {
@@ -88,7 +106,9 @@ pub(super) struct Registration {
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        self.stop.wakers().entries.retain(|(id, _)| *id != self.id);
+        if let Some(wakers) = self.stop.wish.wakers.here() {
+            lock(wakers).entries.retain(|(id, _)| *id != self.id);
+        }
     }
 }
 
@@ -108,13 +128,13 @@ mod tests {
                 calls.fetch_add(1, Ordering::SeqCst);
             }
         };
-        drop(stop.on_stop(count(&calls)));
-        let early = stop.on_stop(count(&calls));
+        drop(stop.on_stop(count(&calls)).expect("no fork"));
+        let early = stop.on_stop(count(&calls)).expect("no fork");
         assert!(!stop.is_asked() && calls.load(Ordering::SeqCst) == 0);
         stop.clone().now();
         assert!(stop.is_asked());
         assert_eq!(calls.load(Ordering::SeqCst), 1, "the one that left is not called");
-        let _late = stop.on_stop(count(&calls));
+        let _late = stop.on_stop(count(&calls)).expect("no fork");
         assert_eq!(calls.load(Ordering::SeqCst), 2, "asked before");
         drop(early);
     }

@@ -2,7 +2,7 @@
 //! needs beside SQLite's own VFS.
 //!
 //! ```text
-//! open:   statx(path) ─► units? ─► registry (one descriptor per inode) ─► PageFile
+//! open:   statx(path) ─► units? ─► a descriptor from `vfs/locks/` ─► PageFile
 //! write:  copy into an aligned buffer ─► pwritev2(RWF_ATOMIC), or an error
 //! stamps: statx of folder or journal, where the kernel never repeats a time
 //! ```
@@ -10,7 +10,6 @@
 //! | file | holds |
 //! |---|---|
 //! | `detect.rs` | what a file system says of one file: who it is, and its atomic writes |
-//! | `registry.rs` | the process's descriptors, and when one may be closed |
 //! | `page_file.rs` | the writes, and what the kernel's refusals mean |
 //! | `stamps.rs` | times that tell whether somebody was there |
 //! | `elsewhere.rs` | the same doors on other systems, where there are no such writes |
@@ -25,8 +24,7 @@
 //! refuses to write a database that was moved. So a write can only go astray if the
 //! database is replaced, opened here, and then put back under its name.
 //!
-//! Must never: close a descriptor of a database while this process holds a lock on it
-//! (`registry.rs` says how), write a page plainly that was to be atomic, or open the
+//! Must never: write a page plainly that was to be atomic, or open the
 //! database itself just to sync it or to look at it.
 
 use std::path::Path;
@@ -34,6 +32,7 @@ use std::sync::Arc;
 
 use super::atomic::{AtomicDisk, AtomicFile, FileStamp, NoAtomicWrites, Stamp};
 use super::{VfsError, VfsResult, slow_disk};
+use crate::vfs::locks::FileHandle;
 
 #[cfg(target_os = "linux")]
 mod detect;
@@ -41,8 +40,6 @@ mod detect;
 mod elsewhere;
 #[cfg(target_os = "linux")]
 mod page_file;
-#[cfg(target_os = "linux")]
-mod registry;
 #[cfg(target_os = "linux")]
 mod stamps;
 #[cfg(all(test, target_os = "linux"))]
@@ -112,10 +109,9 @@ impl AtomicDisk for PlatformDisk {
         })
     }
 
-    /// Opens the journal, syncs and closes it: which drops all locks that this process
-    /// holds on it, so never call it with a database.
+    /// Opens the journal, syncs and closes it.
     fn sync_file(&self, path: &str) -> VfsResult<()> {
-        let real = || std::fs::File::open(path).and_then(|file| file.sync_data());
+        let real = || FileHandle::open(path).and_then(|file| file.sync_data());
         let synced = match slow_disk::device() {
             Some(device) => device.sync_path(Path::new(path), real),
             None => real(),
@@ -158,7 +154,7 @@ fn folder_of(path: &str) -> &Path {
 
 #[cfg(unix)]
 fn sync_folder(folder: &Path) -> std::io::Result<()> {
-    std::fs::File::open(folder)?.sync_all()
+    FileHandle::open(folder)?.sync_all()
 }
 
 #[cfg(not(unix))]

@@ -7,7 +7,7 @@
 //!
 //! Must never: write the page in another way when the kernel refuses.
 
-use std::io::IoSlice;
+use std::io::{self, IoSlice};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -16,8 +16,8 @@ use std::time::Duration;
 use rustix::io::{Errno, ReadWriteFlags, pwritev2};
 
 use super::detect::Facts;
-use super::registry::{Descriptor, Way};
 use crate::vfs::atomic::{AtomicFile, AtomicProof, AtomicUnits, NoAtomicWrites};
+use crate::vfs::locks::FileHandle;
 use crate::vfs::{VfsError, VfsResult};
 
 /// `RWF_ATOMIC` of `<linux/fs.h>`, since Linux 6.11.
@@ -36,7 +36,7 @@ const PAUSE: Duration = Duration::from_millis(1);
 
 /// Opens the file that `path` names for writes of whole pages, if it has them.
 pub(super) fn open(path: &Path, is_assuming: bool) -> Result<Arc<dyn AtomicFile>, NoAtomicWrites> {
-    let not_opened = |error: std::io::Error| {
+    let not_opened = |error: io::Error| {
         tracing::warn!(%error, path = %path.display(), "no second descriptor for whole pages");
         NoAtomicWrites::NotOpened
     };
@@ -44,14 +44,17 @@ pub(super) fn open(path: &Path, is_assuming: bool) -> Result<Arc<dyn AtomicFile>
     if !facts.is_regular {
         return Err(NoAtomicWrites::NotOpened);
     }
-    let (units, way) =
-        if is_assuming { (ASSUMED, Way::Cached) } else { (facts.atomic_units()?, Way::Direct) };
-    let descriptor = Descriptor::of(path, facts.inode, way).map_err(not_opened)?;
-    Ok(Arc::new(PageFile { descriptor, units, buffer: Mutex::default() }))
+    let (units, direct) =
+        if is_assuming { (ASSUMED, false) } else { (facts.atomic_units()?, true) };
+    let file = FileHandle::open_for_pages(path, direct).map_err(not_opened)?;
+    if Facts::of_open(&*file).map_err(not_opened)?.inode != facts.inode {
+        return Err(not_opened(io::Error::other("another file has taken the database's name")));
+    }
+    Ok(Arc::new(PageFile { file, units, buffer: Mutex::default() }))
 }
 
 struct PageFile {
-    descriptor: Descriptor,
+    file: FileHandle,
     units: AtomicUnits,
     buffer: Mutex<AlignedBuffer>,
 }
@@ -81,7 +84,7 @@ impl PageFile {
         let mut tries = 0;
         loop {
             tries += 1;
-            match pwritev2(self.descriptor.file(), &[IoSlice::new(page)], offset, flags) {
+            match pwritev2(&*self.file, &[IoSlice::new(page)], offset, flags) {
                 Ok(count) if count == page.len() => return Ok(()),
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) if tries < TRIES_MAX => {

@@ -15,6 +15,7 @@ use rustix::fs::AtFlags;
 
 use super::place::Place;
 use crate::queue::bell::message::{LENGTH, Message};
+use crate::vfs::locks;
 
 /// Attempts to make a socket in a folder that others remove meanwhile.
 const ATTEMPTS: u32 = 16;
@@ -119,7 +120,7 @@ impl Drop for Door {
 
 /// Linux has room for one datagram more than this setting says.
 fn full_from() -> usize {
-    let setting = std::fs::read_to_string(Path::new("/proc/sys/net/unix/max_dgram_qlen"));
+    let setting = locks::read_to_string(Path::new("/proc/sys/net/unix/max_dgram_qlen"));
     let room = setting.ok().and_then(|it| it.trim().parse::<usize>().ok());
     room.map_or(FULL_FROM, |room| FULL_FROM.min(room + 1))
 }

@@ -1,0 +1,95 @@
+//! What must be done around `fork`, so that a child can use SQLite.
+//!
+//! A child of `fork` has one thread, and a copy of all memory: mutexes that other threads
+//! of the parent held stay locked in it for ever. So the thread that forks takes SQLite's
+//! static mutexes and those of `vfs/locks/` first, and both processes give them back. The
+//! child's own steps are given by `vfs/locks/`.
+//!
+//! `vfork`, `posix_spawn` and system calls made past the C library do not come by here.
+//! The first two end in another program, which inherits nothing of ours: all descriptors
+//! are closed by `exec`.
+//!
+//! Must never: allocate in the child before the mutexes are free again.
+
+use std::ffi::c_int;
+use std::sync::OnceLock;
+
+use rusqlite::ffi;
+
+/// What is to be done: before the fork, after it in the parent, after it in the child.
+pub(crate) struct AroundFork {
+    pub before: fn(),
+    pub in_parent: fn(),
+    /// The argument counts the forks that lie between this process and the first.
+    pub in_child: fn(generation: u32),
+}
+
+static STEPS: OnceLock<&'static AroundFork> = OnceLock::new();
+
+/// Static mutexes of SQLite, in the order in which one may be taken while another is held:
+/// `OPEN` before `MAIN`, both before those of the VFS, all before memory and randomness.
+const MUTEXES: [c_int; 12] = [
+    ffi::SQLITE_MUTEX_STATIC_OPEN,
+    ffi::SQLITE_MUTEX_STATIC_MAIN,
+    ffi::SQLITE_MUTEX_STATIC_APP1,
+    ffi::SQLITE_MUTEX_STATIC_APP2,
+    ffi::SQLITE_MUTEX_STATIC_APP3,
+    ffi::SQLITE_MUTEX_STATIC_VFS1,
+    ffi::SQLITE_MUTEX_STATIC_VFS2,
+    ffi::SQLITE_MUTEX_STATIC_VFS3,
+    ffi::SQLITE_MUTEX_STATIC_LRU,
+    ffi::SQLITE_MUTEX_STATIC_PMEM,
+    ffi::SQLITE_MUTEX_STATIC_MEM,
+    ffi::SQLITE_MUTEX_STATIC_PRNG,
+];
+
+/// Registers `steps` for each `fork` of this process and its children; SQLite must be
+/// initialised. To be called once.
+///
+/// # Errors
+/// If there is no memory for it; nothing is registered then.
+pub(crate) fn register(steps: &'static AroundFork) -> std::io::Result<()> {
+    let _ = STEPS.set(steps);
+    // SAFETY: the three functions live as long as the program, or, in a library that is
+    // unloaded, as long as the library, whose registrations the C library then drops.
+    match unsafe { libc::pthread_atfork(Some(before), Some(in_parent), Some(in_child)) } {
+        0 => Ok(()),
+        code => Err(std::io::Error::from_raw_os_error(code)),
+    }
+}
+
+unsafe extern "C" fn before() {
+    crate::fork::hold_statics();
+    for mutex in MUTEXES {
+        // SAFETY: SQLite is initialised, and a static mutex lives for ever.
+        unsafe { ffi::sqlite3_mutex_enter(ffi::sqlite3_mutex_alloc(mutex)) };
+    }
+    if let Some(steps) = STEPS.get() {
+        (steps.before)();
+    }
+}
+
+unsafe extern "C" fn in_parent() {
+    if let Some(steps) = STEPS.get() {
+        (steps.in_parent)();
+    }
+    leave_mutexes();
+    crate::fork::release_statics();
+}
+
+unsafe extern "C" fn in_child() {
+    let generation = crate::fork::count_child();
+    super::system_calls::mask_devices(generation);
+    if let Some(steps) = STEPS.get() {
+        (steps.in_child)(generation);
+    }
+    leave_mutexes();
+    crate::fork::release_statics();
+}
+
+fn leave_mutexes() {
+    for mutex in MUTEXES.into_iter().rev() {
+        // SAFETY: this thread took it before the fork.
+        unsafe { ffi::sqlite3_mutex_leave(ffi::sqlite3_mutex_alloc(mutex)) };
+    }
+}

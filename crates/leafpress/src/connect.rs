@@ -1,0 +1,36 @@
+//! Connections to databases: the one place that opens them.
+//!
+//! Before the first is opened, locks are made to belong to descriptors
+//! ([`crate::vfs::locks`]); a connection that came before could lose its own.
+//!
+//! Must never: set anything on the connection.
+#![allow(clippy::disallowed_methods, reason = "the one place that opens connections")]
+
+use std::path::Path;
+
+use rusqlite::{Connection, OpenFlags};
+
+use crate::vfs::locks;
+
+/// Opens a database through the default VFS.
+///
+/// # Errors
+/// SQLite's.
+pub(crate) fn open(path: impl AsRef<Path>, flags: OpenFlags) -> rusqlite::Result<Connection> {
+    locks::ensure();
+    Connection::open_with_flags(path, flags)
+}
+
+/// Opens a database through a VFS, or the default one.
+///
+/// # Errors
+/// SQLite's.
+pub(crate) fn open_through(
+    path: impl AsRef<Path>,
+    flags: OpenFlags,
+    vfs: Option<&str>,
+) -> rusqlite::Result<Connection> {
+    let Some(vfs) = vfs else { return open(path, flags) };
+    locks::ensure();
+    Connection::open_with_flags_and_vfs(path, flags, vfs)
+}

@@ -1,0 +1,168 @@
+//! Locks that belong to a descriptor, so that closing a file elsewhere drops none.
+//!
+//! SQLite's locks on Unix are POSIX locks. They belong to a process and a file, with two
+//! consequences: two copies of SQLite in one process never exclude each other, and closing
+//! *any* descriptor of a database, by another copy or by `std::fs::read`, drops all locks
+//! of the process on it. Commits are lost, and databases break.
+//!
+//! Here SQLite's system calls are replaced (`c_api/system_calls.rs`), for this copy of it:
+//!
+//! ```text
+//! open  ─► table: which file (device and inode) is it? a parked descriptor of it, or a new one
+//! fcntl ─► file_locks: the same lock, as OFD lock on the one descriptor that locks this file
+//! close ─► table: parked; closed once that drops no lock of another copy
+//! ```
+//!
+//! | file | holds |
+//! |---|---|
+//! | `file_locks.rs` | the locks of one file, and to whom they belong |
+//! | `table.rs` | the process's descriptors, and when one may be closed |
+//! | `handle.rs` | files that Leafpress opens itself: inputs, copies, pages written whole |
+//! | `another_copy.rs` | another copy of SQLite, where the system has no such locks |
+//!
+//! # Invariants
+//! 1. All locks of one file are held on one descriptor, or all belong to the process as
+//!    SQLite itself would have it. Which of the two is decided with the first lock.
+//! 2. A descriptor is closed only while an OFD lock on the whole file is held, which can be
+//!    had only if no other owner, POSIX locks of this process included, holds any lock
+//!    there; or on the end of files that can only be read, if none is seen.
+//! 3. The descriptor that holds a file's locks is open as long as any other one is used.
+//! 4. In a child of `fork` no descriptor of the parent can be reached: each number stands
+//!    for a dead file there.
+//!
+//! # What was open before
+//! A connection of this copy of SQLite that had locks before [`install`] holds POSIX locks,
+//! and all connections to that file go on with those until the last is closed, as SQLite by
+//! itself does. So call [`install`] first.
+//!
+//! Must never: close or lock a file whose lock may be another owner's, or wait for a lock
+//! while a mutex of this module is held.
+
+#[cfg(unix)]
+mod another_copy;
+#[cfg(unix)]
+mod file_locks;
+mod handle;
+#[cfg(unix)]
+mod table;
+#[cfg(all(test, target_os = "linux"))]
+mod tests;
+
+pub(crate) use handle::Open;
+pub use handle::{FileHandle, read, read_to_string};
+
+use crate::error::Result;
+
+/// Makes the locks of this process's SQLite belong to descriptors, for all connections that
+/// are opened from now on, also by `rusqlite` itself.
+///
+/// Everything in this crate that opens a database does this by itself. A program that opens
+/// connections of its own calls it at its start, before the first of them: then another copy
+/// of SQLite in the process (as Python's `sqlite3`) and `std::fs::read` or `std::fs::copy`
+/// of a database cannot take locks away, on Linux and macOS. See `docs/neighbours.md` for
+/// what holds on other systems. Calling it again does nothing.
+///
+/// ```
+/// leafpress::vfs::locks::install()?;
+/// # Ok::<(), leafpress::Error>(())
+/// ```
+///
+/// # Errors
+/// A usage error if another part of the program has replaced one of SQLite's system calls,
+/// or this SQLite has no VFS `unix`. Then nothing was changed, and locks are SQLite's own.
+pub fn install() -> Result<()> {
+    #[cfg(unix)]
+    if let Err(reason) = system::installed() {
+        return Err(crate::error::Error::usage(format!(
+            "the locks of SQLite cannot be made to belong to descriptors: {reason}"
+        ))
+        .on_disk("nothing was changed")
+        .to_do("call leafpress::vfs::locks::install() before that part does, or leave one of the two out"));
+    }
+    Ok(())
+}
+
+/// As [`install`], where a failure leaves SQLite as it is.
+pub(crate) fn ensure() {
+    #[cfg(unix)]
+    if let Err(reason) = system::installed() {
+        static TOLD: std::sync::Once = std::sync::Once::new();
+        TOLD.call_once(|| tracing::warn!(%reason, "locks stay SQLite's own"));
+    }
+}
+
+/// Refuses to write a database that another copy of SQLite in this process has open, where
+/// the system has no locks that belong to descriptors.
+///
+/// # Errors
+/// [`ErrorKind::Destination`](crate::ErrorKind::Destination); nothing was changed.
+pub(crate) fn refuse_beside_another_copy(database: &std::path::Path) -> Result<()> {
+    #[cfg(unix)]
+    return another_copy::refuse(database);
+    #[cfg(not(unix))]
+    {
+        let _ = database;
+        Ok(())
+    }
+}
+
+/// Goes on as on a system without locks that belong to descriptors, for tests.
+#[doc(hidden)]
+#[cfg(unix)]
+pub fn pretend_there_are_none() {
+    file_locks::pretend_there_are_none();
+}
+
+/// Numbers of the descriptors that this module gave to SQLite or keeps open.
+#[cfg(unix)]
+pub(crate) fn own_descriptors() -> Vec<std::os::fd::RawFd> {
+    table::numbers()
+}
+
+/// To whom the locks on the file of this device and inode belong, as far as this copy of
+/// SQLite has it open.
+#[cfg(unix)]
+pub(crate) use file_locks::Owner;
+#[cfg(unix)]
+pub(crate) use system::owner_of;
+
+#[cfg(unix)]
+mod system {
+    //! How it all is put in force.
+
+    use std::path::Path;
+    use std::sync::OnceLock;
+
+    use super::table;
+    use crate::c_api::fork::{self, AroundFork};
+    use crate::c_api::system_calls::{self, Calls, NotReplaced};
+
+    const CALLS: Calls = Calls {
+        open: table::open_for_sqlite,
+        close: table::release_number,
+        close_unknown: table::close_unknown,
+        lock: table::lock,
+    };
+    const AROUND_FORK: AroundFork = AroundFork {
+        before: table::hold_for_fork,
+        in_parent: table::let_go_after_fork,
+        in_child: table::start_anew_in_child,
+    };
+
+    /// Puts it in force at the first call.
+    pub(super) fn installed() -> Result<(), NotReplaced> {
+        static INSTALLED: OnceLock<Result<(), NotReplaced>> = OnceLock::new();
+        *INSTALLED.get_or_init(|| {
+            system_calls::replace(&CALLS)?;
+            if let Err(error) = fork::register(&AROUND_FORK) {
+                tracing::warn!(%error, "a child of fork will not be told from its parent");
+            }
+            Ok(())
+        })
+    }
+
+    /// To whom the locks on a file belong; `None` if this copy of SQLite has not locked it.
+    pub(crate) fn owner_of(path: &Path) -> Option<super::Owner> {
+        table::owner_of(path)
+    }
+}

@@ -1,0 +1,429 @@
+//! The descriptors of this process, and when one of them may be closed.
+//!
+//! A descriptor that SQLite or Leafpress is done with is *parked*: it stays open, and is
+//! handed out again when its file is opened again. Once all of a file are parked, an OFD
+//! lock on the whole file is tried. It can be had only while no other owner holds any lock
+//! there, and keeps others out as long as it is held; so the descriptors are closed under
+//! it, and no lock is dropped. For that moment others find the file busy, as during a
+//! commit. If it cannot be had, closing is tried again when other files come and go.
+//!
+//! Must never: close a descriptor in another way, or follow a path twice and believe that
+//! it names one file.
+
+use std::cell::RefCell;
+use std::collections::{HashMap, VecDeque};
+use std::ffi::{CStr, c_int};
+use std::fs::File;
+use std::io;
+use std::mem;
+use std::os::fd::{AsFd, AsRawFd as _, IntoRawFd as _, OwnedFd, RawFd};
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockWriteGuard};
+
+use rustix::fs::{Access, AtFlags, CWD, FileType, Mode, OFlags, Stat};
+
+use super::file_locks::{FileLocks, Owner, none_here};
+use crate::c_api::range_lock::{Bytes, How, Lock, is_locked, lock_whole_file};
+use crate::c_api::system_calls::{put_in_place_of, with_descriptor};
+
+/// A file, whatever its names: no two that exist at a time have the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Inode {
+    pub device: u64,
+    pub number: u64,
+}
+
+impl Inode {
+    #[allow(clippy::useless_conversion, reason = "the types differ between systems")]
+    #[allow(clippy::unnecessary_cast, reason = "the types differ between systems")]
+    fn of(facts: &Stat) -> Self {
+        Self { device: facts.st_dev as u64, number: facts.st_ino as u64 }
+    }
+}
+
+/// One open file of ours.
+struct Descriptor {
+    file: Arc<File>,
+    /// How it was opened: the flags that make a difference.
+    flags: OFlags,
+    is_used: bool,
+}
+
+/// All descriptors of one file.
+struct Known {
+    locks: Arc<FileLocks>,
+    descriptors: Vec<Descriptor>,
+}
+
+impl Known {
+    fn is_used(&self) -> bool {
+        self.descriptors.iter().any(|it| it.is_used)
+    }
+}
+
+#[derive(Default)]
+struct Table {
+    files: HashMap<Inode, Known>,
+    /// Files of which no descriptor is used, to be closed as soon as it may be.
+    parked: VecDeque<Inode>,
+}
+
+static TABLE: Mutex<Option<Table>> = Mutex::new(None);
+/// The locks of the file behind each number. SQLite asks for locks far more often than it
+/// opens files, and from many threads.
+static BY_NUMBER: RwLock<Vec<Option<Arc<FileLocks>>>> = RwLock::new(Vec::new());
+
+/// Flags that change what a descriptor can do. Others (`CREATE`, `CLOEXEC`, `NOFOLLOW`)
+/// matter for the opening alone.
+fn lasting(flags: OFlags) -> OFlags {
+    let opening_only = OFlags::CREATE
+        | OFlags::CLOEXEC
+        | OFlags::NOFOLLOW
+        | OFlags::NOCTTY
+        | OFlags::NONBLOCK
+        | OFlags::EXCL
+        | OFlags::TRUNC;
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    let opening_only = opening_only | OFlags::LARGEFILE;
+    flags.difference(opening_only)
+}
+
+fn is_writable(flags: OFlags) -> bool {
+    flags.intersects(OFlags::RDWR | OFlags::WRONLY)
+}
+
+/// A file that was opened: known here and to be released, or of no concern.
+pub(super) enum Opened {
+    Known(Arc<File>),
+    Plain(File),
+}
+
+fn table() -> MutexGuard<'static, Option<Table>> {
+    TABLE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn by_number() -> RwLockWriteGuard<'static, Vec<Option<Arc<FileLocks>>>> {
+    BY_NUMBER.write().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn set_number(number: RawFd, locks: Option<Arc<FileLocks>>) {
+    let index = number as usize;
+    let mut numbers = by_number();
+    if numbers.len() <= index {
+        numbers.resize(index + 1, None);
+    }
+    numbers[index] = locks;
+}
+
+/// Opens a file for SQLite, as `open(2)` does.
+pub(super) fn open_for_sqlite(path: &CStr, flags: c_int, mode: c_int) -> io::Result<RawFd> {
+    let flags = OFlags::from_bits_retain(flags as _);
+    let mode = Mode::from_raw_mode(mode as _);
+    match open(path, flags, mode)? {
+        Opened::Known(file) => Ok(file.as_raw_fd()),
+        Opened::Plain(file) => Ok(file.into_raw_fd()),
+    }
+}
+
+/// Opens a file: by a parked descriptor of it, or anew.
+///
+/// # Errors
+/// As `open(2)`.
+pub(super) fn open(path: &CStr, flags: OFlags, mode: Mode) -> io::Result<Opened> {
+    // A file that is made here and has no other user yet has no locks either.
+    let is_new = flags.contains(OFlags::CREATE | OFlags::EXCL);
+    if !is_new && let Some(file) = parked_descriptor(path, flags) {
+        return Ok(Opened::Known(file));
+    }
+    let file = File::from(rustix::fs::open(path, flags, mode)?);
+    Ok(register(file, flags))
+}
+
+/// Makes an open file known, if it is one that can have locks.
+pub(super) fn register(file: File, flags: OFlags) -> Opened {
+    let Ok(facts) = rustix::fs::fstat(&file) else { return Opened::Plain(file) };
+    if FileType::from_raw_mode(facts.st_mode) != FileType::RegularFile {
+        return Opened::Plain(file);
+    }
+    let (inode, number) = (Inode::of(&facts), file.as_raw_fd());
+    let file = Arc::new(file);
+    let mut table = table();
+    let table = table.get_or_insert_default();
+    let known = table.files.entry(inode).or_insert_with(|| Known {
+        locks: Arc::new(FileLocks::new(inode, number, is_writable(flags))),
+        descriptors: Vec::with_capacity(1),
+    });
+    known.descriptors.push(Descriptor {
+        file: Arc::clone(&file),
+        flags: lasting(flags),
+        is_used: true,
+    });
+    known.locks.prefer(number, is_writable(flags));
+    set_number(number, Some(Arc::clone(&known.locks)));
+    table.close_some_parked();
+    Opened::Known(file)
+}
+
+/// A parked descriptor of the file that `path` names now, if it could be opened so.
+fn parked_descriptor(path: &CStr, flags: OFlags) -> Option<Arc<File>> {
+    let mut table = table();
+    let table = table.as_mut()?;
+    if table.files.is_empty() {
+        return None;
+    }
+    let follow =
+        if flags.contains(OFlags::NOFOLLOW) { AtFlags::SYMLINK_NOFOLLOW } else { AtFlags::empty() };
+    let facts = rustix::fs::statat(CWD, path, follow).ok()?;
+    let known = table.files.get_mut(&Inode::of(&facts))?;
+    let fits = |it: &&mut Descriptor| !it.is_used && it.flags == lasting(flags);
+    let found = known.descriptors.iter_mut().find(fits)?;
+    let mut rights = Access::empty();
+    rights.set(Access::READ_OK, !flags.contains(OFlags::WRONLY));
+    rights.set(Access::WRITE_OK, is_writable(flags));
+    // The rights may have changed since it was opened.
+    rustix::fs::accessat(CWD, path, rights, AtFlags::EACCESS).ok()?;
+    if flags.contains(OFlags::TRUNC) {
+        rustix::fs::ftruncate(&found.file, 0).ok()?;
+    }
+    rustix::fs::seek(&found.file, rustix::fs::SeekFrom::Start(0)).ok()?;
+    found.is_used = true;
+    set_number(found.file.as_raw_fd(), Some(Arc::clone(&known.locks)));
+    Some(Arc::clone(&found.file))
+}
+
+/// Takes a number back that SQLite was given; `false` if it was given none such.
+pub(super) fn release_number(number: RawFd) -> bool {
+    let mut table = table();
+    let Some(table) = table.as_mut() else { return false };
+    let inode = {
+        let numbers = BY_NUMBER.read().unwrap_or_else(PoisonError::into_inner);
+        let locks = usize::try_from(number).ok().and_then(|index| numbers.get(index)?.as_ref());
+        locks.map(|locks| locks.inode)
+    };
+    let Some(inode) = inode else { return false };
+    table.release(inode, number);
+    true
+}
+
+/// Closes a descriptor that SQLite opened before its system calls were replaced, or that is
+/// no regular file.
+pub(super) fn close_unknown(descriptor: OwnedFd) {
+    let mut table = table();
+    let inode = inode_of(&descriptor);
+    let known = inode.and_then(|inode| Some((inode, table.as_mut()?.files.get_mut(&inode)?)));
+    let Some((inode, known)) = known else { return };
+    // With locks of the process SQLite itself knows when it may close.
+    if known.locks.owner() != Owner::Descriptor {
+        return;
+    }
+    let flags = rustix::fs::fcntl_getfl(&descriptor).unwrap_or(OFlags::RDONLY);
+    let file = Arc::new(File::from(descriptor));
+    known.descriptors.push(Descriptor { file, flags: lasting(flags), is_used: false });
+    if let Some(table) = table.as_mut() {
+        table.settle(inode);
+    }
+}
+
+/// A lock, as SQLite asks for it by a descriptor's number; `None` leaves it to the system.
+pub(super) fn lock(number: RawFd, how: How, lock: Lock, bytes: Bytes) -> Option<io::Result<Lock>> {
+    {
+        let numbers = BY_NUMBER.read().unwrap_or_else(PoisonError::into_inner);
+        let found = usize::try_from(number).ok().and_then(|index| numbers.get(index)?.as_ref());
+        if let Some(locks) = found {
+            if how != How::Wait {
+                return locks.lock(how, lock, bytes);
+            }
+            let locks = Arc::clone(locks);
+            drop(numbers);
+            return locks.lock(how, lock, bytes);
+        }
+    }
+    // Opened before the calls were replaced: other connections may have it open since.
+    let locks = {
+        let table = table();
+        let table = table.as_ref()?;
+        let inode = inode_of_number(number)?;
+        Arc::clone(&table.files.get(&inode)?.locks)
+    };
+    locks.lock(how, lock, bytes)
+}
+
+fn inode_of(descriptor: impl AsFd) -> Option<Inode> {
+    rustix::fs::fstat(descriptor).ok().map(|facts| Inode::of(&facts))
+}
+
+fn inode_of_number(number: RawFd) -> Option<Inode> {
+    with_descriptor(number, |descriptor| inode_of(descriptor))
+}
+
+impl Table {
+    /// Parks a descriptor.
+    fn release(&mut self, inode: Inode, number: RawFd) {
+        set_number(number, None);
+        let Some(known) = self.files.get_mut(&inode) else { return };
+        let is_it = |it: &&mut Descriptor| it.file.as_raw_fd() == number;
+        if let Some(descriptor) = known.descriptors.iter_mut().find(is_it) {
+            descriptor.is_used = false;
+        }
+        self.settle(inode);
+        self.close_some_parked();
+    }
+
+    /// Closes all descriptors of a file if none is used, or keeps them for later.
+    fn settle(&mut self, inode: Inode) {
+        let Some(known) = self.files.get_mut(&inode) else { return };
+        if known.is_used() {
+            return;
+        }
+        known.locks.give_back();
+        if known.may_close() {
+            known.close();
+            self.files.remove(&inode);
+        } else if !self.parked.contains(&inode) {
+            self.parked.push_back(inode);
+        }
+    }
+
+    /// Tries again with some of those that could not be closed; with all of them a process
+    /// with many databases would wait.
+    fn close_some_parked(&mut self) {
+        const TRIES: usize = 2;
+        for _ in 0..TRIES.min(self.parked.len()) {
+            let Some(inode) = self.parked.pop_front() else { return };
+            self.settle(inode);
+        }
+    }
+}
+
+impl Known {
+    /// Returns true if closing all descriptors drops no lock of another owner; then a lock
+    /// on the whole file is held where the file can be written.
+    fn may_close(&mut self) -> bool {
+        if none_here() {
+            return true;
+        }
+        if let Some(writable) = self.writable() {
+            // An error: better open for ever than a lock dropped.
+            return lock_whole_file(&writable.file).unwrap_or(false);
+        }
+        let Some(reader) = self.descriptors.first() else { return true };
+        if is_locked(&reader.file).unwrap_or(false) {
+            return false;
+        }
+        // Between this question and the closing another copy may take a lock. Databases are
+        // opened once more to be sure; other files are left as they are, since opening one for
+        // writing tells programs that watch it that it was written.
+        if !is_database(&reader.file) {
+            return true;
+        }
+        let Some(file) = reopened_for_writing(&reader.file) else { return true };
+        let is_alone = lock_whole_file(&file).unwrap_or(false);
+        let file = Arc::new(file);
+        self.descriptors.push(Descriptor { file, flags: OFlags::RDWR, is_used: false });
+        is_alone
+    }
+
+    fn writable(&self) -> Option<&Descriptor> {
+        self.descriptors.iter().find(|it| is_writable(it.flags))
+    }
+
+    /// Closes all, the one that holds the lock on the whole file at last.
+    fn close(&mut self) {
+        let last = self.descriptors.iter().position(|it| is_writable(it.flags));
+        let last = last.map(|index| self.descriptors.swap_remove(index));
+        self.descriptors.clear();
+        drop(last);
+    }
+}
+
+/// Does it begin as a database does?
+fn is_database(file: &File) -> bool {
+    let mut start = [0; 16];
+    file.read_exact_at(&mut start, 0).is_ok() && start == *b"SQLite format 3\0"
+}
+
+/// Another opening of an open file, to be written; `None` where that is not allowed, or the
+/// system has no name for open files.
+fn reopened_for_writing(file: &File) -> Option<File> {
+    if !cfg!(target_os = "linux") {
+        return None;
+    }
+    let name = format!("/proc/self/fd/{}", file.as_raw_fd());
+    let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOCTTY;
+    rustix::fs::open(name, flags, Mode::empty()).ok().map(File::from)
+}
+
+/// Numbers of all descriptors here.
+pub(super) fn numbers() -> Vec<RawFd> {
+    let table = table();
+    let files = table.iter().flat_map(|table| table.files.values());
+    files.flat_map(|known| known.descriptors.iter().map(|it| it.file.as_raw_fd())).collect()
+}
+
+/// To whom the locks on a file belong; `None` if this copy of SQLite has not locked it.
+pub(super) fn owner_of(path: &Path) -> Option<Owner> {
+    let inode = Inode::of(&rustix::fs::stat(path).ok()?);
+    let table = table();
+    let owner = table.as_ref()?.files.get(&inode)?.locks.owner();
+    (owner != Owner::Undecided).then_some(owner)
+}
+
+/// How many descriptors of a file are open here.
+#[cfg(test)]
+pub(super) fn count_of(path: &Path) -> usize {
+    let Ok(facts) = rustix::fs::stat(path) else { return 0 };
+    let table = table();
+    let known = table.as_ref().and_then(|table| table.files.get(&Inode::of(&facts)));
+    known.map_or(0, |known| known.descriptors.len())
+}
+
+struct HeldForFork {
+    table: MutexGuard<'static, Option<Table>>,
+    numbers: RwLockWriteGuard<'static, Vec<Option<Arc<FileLocks>>>>,
+}
+
+thread_local! {
+    /// What the thread that forks holds meanwhile.
+    static HELD: RefCell<Option<HeldForFork>> = const { RefCell::new(None) };
+}
+
+/// Keeps the table from changing while this thread forks.
+pub(super) fn hold_for_fork() {
+    let table = table();
+    let numbers = by_number();
+    HELD.with_borrow_mut(|held| *held = Some(HeldForFork { table, numbers }));
+}
+
+pub(super) fn let_go_after_fork() {
+    drop(HELD.take());
+}
+
+/// In a child: puts a dead file in the place of each descriptor (invariant 4), and forgets
+/// them all. The parent's locks stay, as the parent has the same files open; and they go
+/// with the parent, as the child has them open no more.
+pub(super) fn start_anew_in_child(_generation: u32) {
+    let Some(mut held) = HELD.take() else { return };
+    let parents = mem::take(&mut *held.table);
+    held.numbers.clear();
+    drop(held);
+    let dead = dead_file();
+    for known in parents.into_iter().flat_map(|table| table.files.into_values()) {
+        for descriptor in known.descriptors {
+            if let Ok(dead) = &dead {
+                put_in_place_of(descriptor.file.as_raw_fd(), dead);
+            }
+            // Its number may be closed by what inherited it, or never will.
+            mem::forget(descriptor.file);
+        }
+    }
+}
+
+/// A file that can be neither read nor written nor locked.
+fn dead_file() -> rustix::io::Result<OwnedFd> {
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    let flags = OFlags::PATH;
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+    rustix::fs::open("/", flags | OFlags::CLOEXEC, Mode::empty())
+}

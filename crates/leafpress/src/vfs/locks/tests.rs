@@ -1,0 +1,251 @@
+//! Locks that must not be lost, on whatever file system the temporary folder is.
+//!
+//! Another copy of SQLite is played here by POSIX locks of this process; a real one is tried
+//! by the crate `leafpress-neighbour`.
+
+use std::fs::{self, File};
+use std::os::fd::AsRawFd as _;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags};
+use rustix::fs::{FlockOperation, fcntl_lock};
+
+use super::table::count_of;
+use super::{FileHandle, Open, Owner, ensure, owner_of};
+use crate::c_api::range_lock::{Bytes, How, Lock, ask, is_locked};
+
+const PENDING: i64 = 0x4000_0000;
+const RESERVED: Bytes = Bytes { start: PENDING + 1, length: 1 };
+const SHARED: Bytes = Bytes { start: PENDING + 2, length: 510 };
+const WAL_WRITE: Bytes = Bytes { start: 120, length: 1 };
+const SHM_DEAD_MAN: Bytes = Bytes { start: 128, length: 1 };
+
+/// A folder with a database in it, which no connection has open.
+struct Database {
+    folder: tempfile::TempDir,
+    path: PathBuf,
+}
+
+impl Database {
+    fn new(journal_mode: &str) -> Self {
+        ensure();
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.db");
+        let database = Self { folder, path };
+        let sql = format!("PRAGMA journal_mode={journal_mode}; CREATE TABLE t (x)");
+        database.connect().execute_batch(&sql).unwrap();
+        database
+    }
+
+    fn connect(&self) -> Connection {
+        let connection = Connection::open(&self.path).unwrap();
+        connection.busy_timeout(Duration::ZERO).unwrap();
+        connection
+    }
+
+    fn beside(&self, suffix: &str) -> PathBuf {
+        self.folder.path().join(format!("a.db{suffix}"))
+    }
+}
+
+/// The lock that another opening of the file finds there.
+fn lock_at(path: &Path, bytes: Bytes) -> Lock {
+    let probe = File::options().read(true).write(true).open(path).unwrap();
+    ask(probe.as_raw_fd(), How::Get, Lock::Write, bytes).unwrap().lock
+}
+
+#[test]
+fn a_held_transaction_keeps_its_locks_whatever_is_closed_beside_it() {
+    for mode in ["wal", "delete"] {
+        let database = Database::new(mode);
+        let writer = database.connect();
+        writer.execute_batch("BEGIN IMMEDIATE; INSERT INTO t VALUES (1)").unwrap();
+        let held = || {
+            if mode == "wal" {
+                assert_eq!(lock_at(&database.beside("-shm"), WAL_WRITE), Lock::Write);
+                assert_eq!(lock_at(&database.beside("-shm"), SHM_DEAD_MAN), Lock::Read);
+            } else {
+                assert_eq!(lock_at(&database.path, RESERVED), Lock::Write);
+            }
+            assert_eq!(lock_at(&database.path, SHARED), Lock::Read);
+        };
+        held();
+        fs::read(&database.path).unwrap();
+        for suffix in ["-wal", "-shm", "-journal"] {
+            let _ = fs::read(database.beside(suffix));
+        }
+        fs::copy(&database.path, database.beside(".copy")).unwrap();
+        held();
+        drop(FileHandle::open(&database.path).unwrap());
+        drop(FileHandle::open_as(&database.path, Open::ReadWrite).unwrap());
+        drop(database.connect());
+        held();
+        assert_eq!(owner_of(&database.path), Some(Owner::Descriptor));
+        writer.execute_batch("COMMIT").unwrap();
+        drop(writer);
+        assert_eq!(lock_at(&database.path, Bytes::ALL), Lock::None);
+        assert_eq!(count_of(&database.path), 0, "closed");
+    }
+}
+
+#[test]
+fn locks_of_another_copy_outlive_our_descriptors() {
+    for exclusive in [false, true] {
+        let database = Database::new("delete");
+        let other = File::options().read(true).write(true).open(&database.path).unwrap();
+        let ours = database.connect();
+        let file = FileHandle::open(&database.path).unwrap();
+        let lock = if exclusive {
+            FlockOperation::NonBlockingLockExclusive
+        } else {
+            FlockOperation::NonBlockingLockShared
+        };
+        fcntl_lock(&other, lock).unwrap();
+        let refused = ours.execute_batch("BEGIN EXCLUSIVE").unwrap_err();
+        assert_eq!(refused.sqlite_error_code(), Some(rusqlite::ErrorCode::DatabaseBusy));
+        drop((ours, file));
+        assert_eq!(count_of(&database.path), 2, "parked");
+        let probe = File::options().read(true).write(true).open(&database.path).unwrap();
+        assert!(is_locked(&probe).unwrap(), "the other copy's lock is gone");
+        // A file of another name, when closing is tried again.
+        drop(FileHandle::open_as(database.beside(".other"), Open::New).unwrap());
+        assert!(is_locked(&probe).unwrap(), "the other copy's lock is gone");
+
+        let again = database.connect();
+        drop(FileHandle::open(&database.path).unwrap());
+        assert_eq!(count_of(&database.path), 2, "used again");
+        fcntl_lock(&other, FlockOperation::Unlock).unwrap();
+        drop(again);
+        assert_eq!(count_of(&database.path), 0);
+        assert!(!is_locked(&probe).unwrap());
+    }
+}
+
+#[test]
+fn parked_descriptors_are_closed_when_other_files_come_and_go() {
+    let database = Database::new("delete");
+    let other = File::options().read(true).write(true).open(&database.path).unwrap();
+    let ours = FileHandle::open(&database.path).unwrap();
+    fcntl_lock(&other, FlockOperation::NonBlockingLockShared).unwrap();
+    drop(ours);
+    assert_eq!(count_of(&database.path), 1);
+    fcntl_lock(&other, FlockOperation::Unlock).unwrap();
+    // Others' files may be parked before it in this process: each opening tries two.
+    for number in 0..1000 {
+        drop(FileHandle::open_as(database.beside(&format!(".{number}")), Open::New).unwrap());
+        if count_of(&database.path) == 0 {
+            return;
+        }
+    }
+    panic!("it is never closed");
+}
+
+#[test]
+fn a_file_that_is_opened_again_and_again_takes_few_descriptors() {
+    let database = Database::new("wal");
+    let held = database.connect();
+    held.execute_batch("SELECT * FROM t").unwrap();
+    for _ in 0..100 {
+        drop(FileHandle::open(&database.path).unwrap());
+        drop(FileHandle::open_as(&database.path, Open::ReadWrite).unwrap());
+        drop(database.connect());
+    }
+    assert!(count_of(&database.path) <= 4, "{}", count_of(&database.path));
+}
+
+#[test]
+fn a_descriptor_that_is_used_again_reads_from_the_beginning() {
+    let database = Database::new("wal");
+    let _held = database.connect();
+    for _ in 0..2 {
+        assert_eq!(&super::read(&database.path).unwrap()[..6], b"SQLite");
+    }
+}
+
+#[test]
+fn locks_go_over_to_a_descriptor_that_can_be_written() {
+    let database = Database::new("delete");
+    let reader = Connection::open_with_flags(&database.path, OpenFlags::SQLITE_OPEN_READ_ONLY);
+    let reader = reader.unwrap();
+    reader.execute_batch("BEGIN; SELECT * FROM t").unwrap();
+    assert_eq!(lock_at(&database.path, SHARED), Lock::Read);
+    let writer = database.connect();
+    assert_eq!(lock_at(&database.path, SHARED), Lock::Read, "while it moved");
+    writer.execute_batch("BEGIN IMMEDIATE; INSERT INTO t VALUES (1)").unwrap();
+    assert_eq!(lock_at(&database.path, RESERVED), Lock::Write);
+    let refused = writer.execute_batch("COMMIT").unwrap_err();
+    assert_eq!(refused.sqlite_error_code(), Some(rusqlite::ErrorCode::DatabaseBusy));
+    reader.execute_batch("COMMIT").unwrap();
+    writer.execute_batch("COMMIT").unwrap();
+    assert_eq!(lock_at(&database.path, Bytes::ALL), Lock::None);
+}
+
+#[test]
+fn no_lock_is_lost_while_files_come_and_go_on_another_thread() {
+    let database = Database::new("delete");
+    let held = database.connect();
+    thread::scope(|scope| {
+        let coming_and_going = scope.spawn(|| {
+            for round in 0..2_000 {
+                drop(FileHandle::open(&database.path).unwrap());
+                if round % 10 == 0 {
+                    drop(database.connect());
+                }
+            }
+        });
+        let mut rounds = 0;
+        while rounds == 0 || !coming_and_going.is_finished() {
+            held.execute_batch("BEGIN IMMEDIATE").unwrap();
+            assert_eq!(lock_at(&database.path, RESERVED), Lock::Write, "round {rounds}");
+            held.execute_batch("COMMIT").unwrap();
+            rounds += 1;
+        }
+    });
+}
+
+#[test]
+fn a_file_that_took_the_name_is_another() {
+    let database = Database::new("delete");
+    let held = database.connect();
+    held.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let other = database.beside(".new");
+    fs::copy(&database.path, &other).unwrap();
+    fs::rename(&other, &database.path).unwrap();
+    let new = database.connect();
+    new.execute_batch("BEGIN IMMEDIATE; INSERT INTO t VALUES (1); COMMIT").unwrap();
+    assert_eq!(lock_at(&database.path, Bytes::ALL), Lock::None);
+}
+
+#[test]
+fn what_is_no_regular_file_is_of_no_concern() {
+    let folder = tempfile::tempdir().unwrap();
+    let handle = FileHandle::open(folder.path()).unwrap();
+    assert_eq!(count_of(folder.path()), 0);
+    drop(handle);
+    assert!(FileHandle::open(folder.path().join("nothing")).is_err());
+    assert!(FileHandle::open("a\0b").is_err());
+    let made = folder.path().join("made");
+    drop(FileHandle::open_as(&made, Open::New).unwrap());
+    assert!(FileHandle::open_as(&made, Open::New).is_err());
+    fs::write(&made, "abc").unwrap();
+    drop(FileHandle::open_as(&made, Open::Emptied).unwrap());
+    assert_eq!(fs::metadata(&made).unwrap().len(), 0);
+}
+
+#[test]
+fn a_right_that_was_taken_away_is_not_given_by_a_parked_descriptor() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    if rustix::process::geteuid().is_root() {
+        println!("as root every file may be read; the right is asked for by accessat");
+    }
+    let database = Database::new("wal");
+    let held = database.connect();
+    held.execute_batch("SELECT * FROM t").unwrap();
+    drop(FileHandle::open(&database.path).unwrap());
+    fs::set_permissions(&database.path, fs::Permissions::from_mode(0)).unwrap();
+    let opened = FileHandle::open(&database.path);
+    assert_eq!(opened.is_ok(), File::open(&database.path).is_ok());
+}
