@@ -16,8 +16,8 @@
 //! | `inside.rs` | what the database says of itself, through SQLite |
 //! | `words.rs` | all this as sentences |
 //!
-//! Must never: open the database or a file beside it and close it again: on Unix that
-//! drops the locks that this process holds on it. Must never change anything.
+//! Must never: open the database or a file beside it but by way of `vfs/locks`, as closing
+//! it would drop locks of this process. Must never change anything.
 
 use std::path::{Path, PathBuf};
 
@@ -204,7 +204,8 @@ fn ask(path: &Path, with_libraries: bool) -> Result<Neighbours> {
     #[cfg(target_os = "linux")]
     let seen = processes::look(&database, &files, with_libraries);
     #[cfg(target_os = "linux")]
-    let (locks, second_copy) = (locks::join(&seen), locks::second_copy(&seen, &own_descriptors()));
+    let (locks, second_copy) =
+        (locks::join(&seen), locks::second_copy(&seen, &crate::vfs::locks::own_descriptors()));
     #[cfg(target_os = "linux")]
     let (asked, processes, processes_not_asked) = (Asked::Proc, seen.processes, seen.not_asked);
     #[cfg(not(target_os = "linux"))]
@@ -225,13 +226,6 @@ fn ask(path: &Path, with_libraries: bool) -> Result<Neighbours> {
         file_system,
         database,
     })
-}
-
-/// The descriptors of this library's own SQLite, which no other copy uses.
-#[cfg(target_os = "linux")]
-fn own_descriptors() -> Vec<std::os::fd::RawFd> {
-    // The VFS does not keep a list yet: until it does, every descriptor counts as foreign.
-    Vec::new()
 }
 
 impl Neighbours {

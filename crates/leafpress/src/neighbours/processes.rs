@@ -7,6 +7,7 @@
 //! where the kernel names the inode (since 5.14), as a dead network mount would hang.
 //!
 //! Must never: fail because a process ends while it is looked at.
+#![allow(clippy::disallowed_methods, reason = "files of /proc are no databases")]
 
 use std::collections::HashMap;
 use std::fs;
@@ -89,9 +90,6 @@ impl<'a> Target<'a> {
             let Some(descriptor) = entry.file_name().to_str().and_then(|it| it.parse().ok()) else {
                 continue;
             };
-            if is_this_process && super::wal_index::is_parked(descriptor) {
-                continue;
-            }
             let Ok(link) = fs::read_link(entry.path()) else { continue };
             if !link.is_absolute() {
                 continue;

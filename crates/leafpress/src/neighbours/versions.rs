@@ -8,9 +8,10 @@
 //!
 //! Must never: read a file without a limit.
 
-use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
+
+use crate::vfs::locks::FileHandle;
 
 /// Larger than any build of SQLite, and than most that have it inside.
 const LIBRARY_BYTES_MAX: u64 = 64 << 20;
@@ -23,7 +24,7 @@ pub fn of_file(path: &Path) -> Option<String> {
         return None;
     }
     let mut bytes = Vec::new();
-    File::open(path).ok()?.take(LIBRARY_BYTES_MAX).read_to_end(&mut bytes).ok()?;
+    FileHandle::open(path).ok()?.take(LIBRARY_BYTES_MAX).read_to_end(&mut bytes).ok()?;
     of_bytes(&bytes)
 }
 

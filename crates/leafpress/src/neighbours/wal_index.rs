@@ -15,19 +15,22 @@
 //! | 96 | 4 | frames that are copied into the database |
 //! | 100 | 5 × 4 | where each read mark stands; all ones: not used |
 //!
-//! Must never: close a descriptor of that file. On Unix this drops the locks that this
-//! process holds on it, and other connections may then write at the same time. The
-//! descriptor is kept for the life of the process, one for each file.
+//! Must never: open that file but by [`FileHandle`], whose closing drops no lock.
 
 use serde::Serialize;
 
 use super::lock_names::READ_MARKS;
+#[cfg(unix)]
+use crate::vfs::locks::FileHandle;
 
 const HEADER_BYTES: usize = 48;
 const COPIED_OFFSET: usize = 2 * HEADER_BYTES;
 const MARKS_OFFSET: usize = COPIED_OFFSET + 4;
 const INDEX_BYTES: usize = MARKS_OFFSET + 4 * READ_MARKS;
 const MARK_NOT_USED: u32 = u32::MAX;
+/// SQLite fills the header in without a lock that could be waited for.
+#[cfg(unix)]
+const TRIES: usize = 5;
 
 /// How far the write-ahead log is filled, copied and read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -85,51 +88,21 @@ impl LogIndex {
     }
 }
 
+/// Reads the index in the file at `path`, if there is one.
 #[cfg(unix)]
-pub(super) use parked::{is_parked, read};
+pub(super) fn read(path: &std::path::Path) -> Option<LogIndex> {
+    use std::os::unix::fs::FileExt as _;
 
-#[cfg(unix)]
-mod parked {
-    use std::fs::File;
-    use std::os::fd::{AsRawFd as _, RawFd};
-    use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
-    use std::path::Path;
-    use std::sync::{Mutex, PoisonError};
-
-    use rustix::fs::OFlags;
-
-    use super::{INDEX_BYTES, LogIndex};
-
-    /// Every `-shm` file that was ever read here, with its device and inode.
-    static PARKED: Mutex<Vec<((u64, u64), File)>> = Mutex::new(Vec::new());
-    /// SQLite fills the header in without a lock that could be waited for.
-    const TRIES: usize = 5;
-
-    /// Reads the index in the file at `path`, if there is one.
-    pub fn read(path: &Path) -> Option<LogIndex> {
-        let facts = std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file)?;
-        let identity = (facts.dev(), facts.ino());
-        let mut parked = PARKED.lock().unwrap_or_else(PoisonError::into_inner);
-        if !parked.iter().any(|(other, _)| *other == identity) {
-            // Should a pipe have taken the name, this must not wait.
-            let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed();
-            let file = File::options().read(true).custom_flags(flags).open(path).ok()?;
-            let opened = file.metadata().map(|it| (it.dev(), it.ino()));
-            parked.push((opened.unwrap_or(identity), file));
-        }
-        let (_, file) = parked.iter().find(|(other, _)| *other == identity)?;
-        let mut bytes = [0; INDEX_BYTES];
-        (0..TRIES).find_map(|_| {
-            file.read_exact_at(&mut bytes, 0).ok()?;
-            LogIndex::parse(&bytes)
-        })
+    // A pipe of that name would be waited for.
+    if !std::fs::metadata(path).ok()?.is_file() {
+        return None;
     }
-
-    /// Whether a descriptor is one of those that are kept here.
-    pub fn is_parked(descriptor: RawFd) -> bool {
-        let parked = PARKED.lock().unwrap_or_else(PoisonError::into_inner);
-        parked.iter().any(|(_, file)| file.as_raw_fd() == descriptor)
-    }
+    let file = FileHandle::open(path).ok()?;
+    let mut bytes = [0; INDEX_BYTES];
+    (0..TRIES).find_map(|_| {
+        file.read_exact_at(&mut bytes, 0).ok()?;
+        LogIndex::parse(&bytes)
+    })
 }
 
 #[cfg(not(unix))]

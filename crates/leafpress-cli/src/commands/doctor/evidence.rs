@@ -6,7 +6,6 @@
 //!
 //! Must never: open the database itself, or wait for longer than it was told to.
 
-use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -17,6 +16,7 @@ use leafpress::neighbours::{
     connection_defaults, look_inside, neighbours,
 };
 use leafpress::storage::Device;
+use leafpress::vfs::locks::FileHandle;
 use leafpress::{Error, ErrorKind, Result};
 
 /// A log beyond this is large. Leafpress keeps its own below 64 MiB, and one transaction may go
@@ -188,10 +188,9 @@ fn journal(now: &Neighbours) -> Journal {
     }
 }
 
-/// SQLite holds no locks on its journal, so that one may be opened and closed.
 fn first_byte(file: &FileFacts) -> Option<u8> {
     let mut byte = [0];
-    File::open(&file.path).and_then(|mut it| it.read_exact(&mut byte)).ok()?;
+    FileHandle::open(&file.path).and_then(|mut it| it.read_exact(&mut byte)).ok()?;
     Some(byte[0])
 }
 

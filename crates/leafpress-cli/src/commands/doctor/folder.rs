@@ -46,7 +46,7 @@ pub fn left_behind(evidence: &Evidence) -> Finding {
             format!("sqlite3 {path} 'PRAGMA schema_version' (the first to open it rolls it back)"),
         ),
         Journal::Unreadable => check.unknown("the journal may not be read by this user"),
-        _ if log_bytes > 0 && evidence.now.processes.is_empty() => check.ok(
+        _ if log_bytes > 0 && evidence.now.others().next().is_none() => check.ok(
             "the log holds what a program left that did not close the database; the next to open \
              it reads that too, so copy the files together",
         ),
