@@ -27,6 +27,8 @@ mod file;
 #[cfg(unix)]
 pub(crate) mod fork;
 pub(crate) mod mapped;
+#[cfg(unix)]
+mod mappings;
 pub(crate) mod memory;
 pub(crate) mod platform;
 #[cfg(unix)]

@@ -32,6 +32,10 @@ struct leafpress_replacements {
   int (*open)(const char *path, int flags, int mode);
   int (*close)(int descriptor);
   int (*lock)(int descriptor, int how, int *lock, int64_t start, int64_t bytes);
+  /* These three answer as the system does. */
+  void *(*map)(void *at, size_t bytes, int protection, int flags, int descriptor, int64_t offset);
+  int (*unmap)(void *at, size_t bytes);
+  void *(*remap)(void *at, size_t bytes, size_t new_bytes, int flags);
 };
 
 static struct leafpress_replacements replacements;
@@ -99,6 +103,21 @@ static int replaced_stat(const char *path, struct stat *facts) {
   return answer;
 }
 
+static void *replaced_mmap(
+  void *at, size_t bytes, int protection, int flags, int descriptor, off_t offset
+) {
+  return replacements.map(at, bytes, protection, flags, descriptor, offset);
+}
+
+static int replaced_munmap(void *at, size_t bytes) {
+  return replacements.unmap(at, bytes);
+}
+
+/* The flags of SQLite ask for no further argument. */
+static void *replaced_mremap(void *at, size_t bytes, size_t new_bytes, int flags, ...) {
+  return replacements.remap(at, bytes, new_bytes, flags);
+}
+
 struct leafpress_system_call {
   const char *name;
   void (*replacement)(void);
@@ -110,6 +129,9 @@ static const struct leafpress_system_call calls[] = {
   {"close", (void (*)(void))replaced_close},
   {"fstat", (void (*)(void))replaced_fstat},
   {"stat", (void (*)(void))replaced_stat},
+  {"mmap", (void (*)(void))replaced_mmap},
+  {"munmap", (void (*)(void))replaced_munmap},
+  {"mremap", (void (*)(void))replaced_mremap},
   {"open", (void (*)(void))replaced_open},
 };
 

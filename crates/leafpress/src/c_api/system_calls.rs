@@ -1,4 +1,5 @@
-//! SQLite's system calls, replaced: `open`, `close` and `fcntl` go to Rust.
+//! SQLite's system calls, replaced: `open`, `close`, `fcntl` and those that map memory go
+//! to Rust.
 //!
 //! SQLite's Unix VFS makes each system call through a table that
 //! `sqlite3_vfs.xSetSystemCall` can change, for this copy of SQLite alone. What is done
@@ -6,7 +7,7 @@
 //!
 //! Must never: replace a call that another part of the program has replaced already.
 
-use std::ffi::{CStr, c_char, c_int};
+use std::ffi::{CStr, c_char, c_int, c_void};
 use std::io;
 use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd, RawFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -15,6 +16,7 @@ use std::sync::OnceLock;
 
 use rusqlite::ffi;
 
+use super::mappings;
 use super::platform::Platform;
 use super::range_lock::{Bytes, How, Lock};
 
@@ -48,6 +50,9 @@ struct Replacements {
     open: unsafe extern "C" fn(*const c_char, c_int, c_int) -> c_int,
     close: unsafe extern "C" fn(c_int) -> c_int,
     lock: unsafe extern "C" fn(c_int, c_int, *mut c_int, i64, i64) -> c_int,
+    map: unsafe extern "C" fn(*mut c_void, usize, c_int, c_int, c_int, i64) -> *mut c_void,
+    unmap: unsafe extern "C" fn(*mut c_void, usize) -> c_int,
+    remap: unsafe extern "C" fn(*mut c_void, usize, usize, c_int) -> *mut c_void,
 }
 
 #[repr(C)]
@@ -97,8 +102,15 @@ pub(crate) fn replace(calls: &'static Calls) -> Result<(), NotReplaced> {
         }
     }
     let _ = CALLS.set(calls);
-    let replacements = Replacements { open, close, lock };
-    // SAFETY: the three are copied before the call returns.
+    let replacements = Replacements {
+        open,
+        close,
+        lock,
+        map: mappings::map,
+        unmap: mappings::unmap,
+        remap: mappings::remap,
+    };
+    // SAFETY: they are copied before the call returns.
     unsafe { leafpress_replace_by(&raw const replacements) };
     for call in table {
         // SAFETY: each replacement takes and answers what SQLite's own call of that name does.
