@@ -16,10 +16,14 @@ BENCH_FLAGS ?=
 BENCH_RIVALS_FLAGS ?=
 FUZZ_SECONDS ?= 60
 CRASH_IMAGES ?= 1000000
+NEIGHBOUR_TRANSACTIONS ?= 100000
+NEIGHBOUR_KILLS ?= 200
+# Two thirds of them are power cuts, the others kills.
+NEIGHBOUR_IMAGES ?= 300000
 
 .DEFAULT_GOAL := help
 .PHONY: help build test test-rust test-python test-large test-tools lint ci \
-	crash bench bench-writer bench-atomic bench-queue bench-queue-rivals bench-rivals bench-billion release fuzz clean
+	crash neighbours neighbour-capi bench bench-writer bench-atomic bench-queue bench-queue-rivals bench-rivals bench-billion release fuzz clean
 
 help: ## List these commands
 	@grep -E '^[a-z-]+:.*## ' $(firstword $(MAKEFILE_LIST)) \
@@ -56,9 +60,18 @@ else
 PYTHON_TESTS_RUN := -m unittest discover -s tests/python
 endif
 
+# The Writer behind C functions, which Python loads beside its own SQLite: an example of
+# the debug build, as `make test-rust` has built it already, with the same features.
+CAPI_SUFFIX := $(if $(filter Darwin,$(shell uname -s)),dylib,so)
+LEAFPRESS_CAPI := $(TARGET_DIR)/debug/examples/libleafpress_capi.$(CAPI_SUFFIX)
+PYTHON_TESTS_GIVEN = LEAFPRESS="$(abspath $(LEAFPRESS))" LEAFPRESS_CAPI="$(abspath $(LEAFPRESS_CAPI))"
+
+neighbour-capi:
+	$(CARGO) build --locked --workspace --example leafpress_capi
+
 ifneq ($(PYTHON_TESTS),)
-test-python: release $(PYTHON_TESTS_WITH)
-	LEAFPRESS="$(abspath $(LEAFPRESS))" $(PYTHON_TESTS_BY) $(PYTHON_TESTS_RUN)
+test-python: release neighbour-capi $(PYTHON_TESTS_WITH)
+	$(PYTHON_TESTS_GIVEN) $(PYTHON_TESTS_BY) $(PYTHON_TESTS_RUN)
 else
 test-python: ;
 endif
@@ -93,6 +106,16 @@ crash: ## Simulate two million power cuts and kills (4 minutes on two cores)
 		$(CARGO) test --release --locked -p leafpress-testing \
 		$(patsubst %,--test %,$(CRASH_TESTS)) -- --nocapture --test-threads=1
 	@cat $(CRASH_TABLE)
+
+# Under both journal modes each. The images of the controls come on top.
+NEIGHBOURS_ASKED := LEAFPRESS_NEIGHBOUR_TRANSACTIONS=$(NEIGHBOUR_TRANSACTIONS) \
+	LEAFPRESS_NEIGHBOUR_KILLS=$(NEIGHBOUR_KILLS) LEAFPRESS_CRASH_IMAGES=$(NEIGHBOUR_IMAGES)
+
+neighbours: release neighbour-capi ## Share databases with another copy of SQLite in the process, for long
+	$(NEIGHBOURS_ASKED) $(CARGO) test --locked --workspace \
+		--test another_copy --test exclusion --test every_call --test two_copies \
+		--test neighbour_kills --test crash_neighbour -- --nocapture
+	$(NEIGHBOURS_ASKED) $(PYTHON_TESTS_GIVEN) $(PYTHON) tests/python/test_neighbours.py
 
 # Each target runs for a minute. The fuzz folder is a workspace of its own,
 # with a target folder of its own: its instrumented builds fit nothing else.

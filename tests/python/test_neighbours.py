@@ -34,6 +34,8 @@ KILLS = int(os.environ.get("LEAFPRESS_NEIGHBOUR_KILLS", 4))
 THREADS_EACH = 8
 # One transaction waits so long for locks at most; where locks are broken, for ever.
 PATIENCE_S = 120
+# Far beyond what 100,000 transactions need.
+CHILD_LIFE_MAX_S = 3 * 3600
 # So often two plain copies may be lucky.
 CONTROL_ROUNDS_MAX = 20
 TABLE = """CREATE TABLE entry(id INTEGER NOT NULL, part INTEGER NOT NULL, parts INTEGER NOT NULL);
@@ -286,7 +288,12 @@ def hold(folder, profile):
 
 def start(*arguments):
     command = [sys.executable, __file__, *map(str, arguments)]
-    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    # One that hangs shall not hang the tests.
+    limit = threading.Timer(CHILD_LIFE_MAX_S, child.kill)
+    limit.daemon = True
+    limit.start()
+    return child
 
 
 def is_locked(path, first, count=1):

@@ -18,6 +18,7 @@ use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueHint};
 
 mod advise;
 mod bench;
+mod doctor;
 mod io;
 mod load;
 mod queue;
@@ -25,6 +26,7 @@ mod storage;
 mod values;
 pub use advise::{AdviseFlags, PowerCutFlag};
 pub use bench::{BenchExperimentFlag, BenchFlags, BenchGenerateFlags, BenchPart, TextFormatFlag};
+pub use doctor::DoctorFlags;
 pub use io::IoFlags;
 pub use load::{FormatFlag, LoadFlags, OnErrorFlag, RaggedFlag};
 pub use queue::{
@@ -78,6 +80,7 @@ pub enum Command {
     Load(Box<LoadFlags>),
     Index(IndexFlags),
     Verify(VerifyFlags),
+    Doctor(DoctorFlags),
     Storage(StorageFlags),
     Advise(AdviseFlags),
     Io(IoFlags),

@@ -47,6 +47,7 @@ fn run(command: &Command) -> Result<Status, clap::Error> {
         Command::Bench(flags) => Ok(commands::bench::run(flags)),
         Command::Index(flags) => Ok(commands::index::run(flags)),
         Command::Verify(flags) => Ok(commands::verify::run(flags)),
+        Command::Doctor(flags) => Ok(commands::doctor::run(flags)),
         Command::Storage(flags) => Ok(commands::storage::run(flags)),
         Command::Advise(flags) => commands::advise::run(flags),
         Command::Io(flags) => Ok(commands::io::run(flags)),

@@ -129,6 +129,9 @@ fn failure_json(error: &Error) -> Value {
         "on_disk": error.state_on_disk(),
         "to_do": error.advice(),
     });
+    if let Some(holders) = error.holders() {
+        object["held_by"] = json!(holders);
+    }
     match error.kind() {
         ErrorKind::BadRow(row) | ErrorKind::TooManyRejects { last: row, .. } => {
             place(&mut object, row);

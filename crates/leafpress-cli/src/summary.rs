@@ -7,6 +7,7 @@
 
 mod advise;
 mod bench;
+mod doctor;
 mod io;
 mod one_row;
 mod queue;
@@ -14,6 +15,7 @@ mod storage;
 
 pub use self::advise::of_advise;
 pub use self::bench::of_bench;
+pub use self::doctor::of_doctor;
 pub use self::io::of_io;
 pub use self::queue::{
     of_job, of_jobs, of_queue_in_a_line, of_queue_settings, of_queues, of_queues_over_time,

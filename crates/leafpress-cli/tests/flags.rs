@@ -55,6 +55,7 @@ fn every_flag_is_documented() {
         (&["load"][..], "--dry-run", "loading.md"),
         (&["verify"], "--quick", "loading.md"),
         (&["index"], "--unique", "loading.md"),
+        (&["doctor"], "--busy-timeout", "doctor.md"),
         (&["storage"], "--seconds", "durability.md"),
         (&["io"], "--repeat", "io.md"),
         (&["advise"], "--power-cut", "advise.md"),

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use libsqlite3_sys as ffi;
 
-/// What the second copy answers in the place of success.
+/// An answer of the second copy other than success.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Error {
     /// SQLite's extended code.

@@ -98,7 +98,7 @@ impl Side {
         assert!(is_busy, "both copies are in a transaction at once");
     }
 
-    /// How many transactions this copy sees.
+    /// The number of transactions that this copy sees.
     fn turns(&self) -> i64 {
         let sql = "SELECT count FROM turns";
         match self {
@@ -172,7 +172,7 @@ impl Shared {
         Self { recorder, registration }
     }
 
-    /// What our copy reads by a connection that is there for it alone.
+    /// The content, read by a connection of our copy that is closed at once.
     fn content(&self) -> Digest {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let name = self.registration.name();

@@ -12,11 +12,13 @@
 //! ```
 //!
 //! The child is this executable, started again; so there is no test harness. All failures
-//! are listed at the end. Must never: let the parent call `leafpress` or a neighbour.
+//! are listed at the end. In a third scene a neighbour has the transaction, and our copy's
+//! functions must not take its locks. Must never: let the parent call `leafpress` or a neighbour.
 
 #[path = "every_call/calls.rs"]
 mod calls;
 
+use std::fmt::Debug;
 use std::io::{BufRead as _, BufReader, Lines, Write as _};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitCode, Stdio};
@@ -24,31 +26,50 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use leafpress::Profile;
-use leafpress::writer::Writer;
-use leafpress_neighbour::{ForeignLock, lock_by_others};
+use leafpress::writer::{Ticket, Writer};
+use leafpress_neighbour::{
+    Connection as NeighboursConnection, ForeignLock, Neighbour, lock_by_others,
+};
 use rusqlite::Connection;
 
-use calls::{Given, Meets, calls};
+use calls::{By, Given, Meets, calls};
 
 const CHILD_FLAG: &str = "--call";
+/// A child that is there for so long hangs. All of its calls take some seconds.
+const CHILD_LIFE_MAX: Duration = Duration::from_secs(600);
 const PROFILES: [Profile; 4] =
     [Profile::Durable, Profile::Relaxed, Profile::Rollback, Profile::Rebuildable];
 
-/// What the Writer is doing at the time of the call.
+/// State of the Writer at the time of the call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Scene {
     /// A transaction is open and has written.
     InTransaction,
-    /// Nothing but its connections.
+    /// Nothing but its connections are open.
     Idle,
+    /// The same, and a neighbour is in a transaction: our copy must not take its locks.
+    NeighbourInTransaction,
+}
+
+impl Scene {
+    const ALL: [Self; 3] = [Self::InTransaction, Self::Idle, Self::NeighbourInTransaction];
+
+    /// Whether it has a call of this kind.
+    fn has(self, by: By, meets: Meets) -> bool {
+        match self {
+            Self::InTransaction => meets != Meets::Waits,
+            Self::Idle => true,
+            Self::NeighbourInTransaction => by == By::Ours && meets != Meets::Waits,
+        }
+    }
 }
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         [_, CHILD_FLAG, folder, profile, scene] => {
-            let scene = if *scene == "Idle" { Scene::Idle } else { Scene::InTransaction };
-            be_the_child(folder.as_ref(), profile.parse().unwrap(), scene);
+            let scene = Scene::ALL.into_iter().find(|it| format!("{it:?}") == *scene);
+            be_the_child(folder.as_ref(), profile.parse().unwrap(), scene.unwrap());
             ExitCode::SUCCESS
         }
         [_, flags @ ..] if flags.contains(&"--list") => ExitCode::SUCCESS,
@@ -76,8 +97,13 @@ fn wait_for_go() {
 
 /// Each call with a database and a Writer of its own, so that none meets what another left.
 fn be_the_child(folder: &Path, profile: Profile, scene: Scene) {
-    for (number, (_, meets, call)) in calls().into_iter().enumerate() {
-        if scene == Scene::InTransaction && meets == Meets::Waits {
+    std::thread::spawn(|| {
+        std::thread::sleep(CHILD_LIFE_MAX);
+        eprintln!("a call hangs");
+        std::process::exit(1);
+    });
+    for (number, (by, (_, meets, call))) in calls().into_iter().enumerate() {
+        if !scene.has(by, meets) {
             continue;
         }
         let folder = folder.join(number.to_string());
@@ -85,18 +111,11 @@ fn be_the_child(folder: &Path, profile: Profile, scene: Scene) {
         let path = folder.join("a.db");
         let writer = writer_of(&path, profile).unwrap();
         writer.execute_batch("CREATE TABLE t (x); INSERT INTO t VALUES ('first')").unwrap();
-        let (entered, has_entered) = mpsc::channel();
-        let (leave, may_leave) = mpsc::channel::<()>();
-        let ticket = (scene == Scene::InTransaction).then(|| {
-            let held = writer.submit_transaction(move |transaction| {
-                transaction.execute("INSERT INTO t VALUES ('held')", ())?;
-                entered.send(()).unwrap();
-                may_leave.recv().unwrap();
-                Ok(())
-            });
-            has_entered.recv().unwrap();
-            held.unwrap()
-        });
+        let held = match scene {
+            Scene::InTransaction => Held::by_writer(&writer),
+            Scene::Idle => Held::Nothing,
+            Scene::NeighbourInTransaction => Held::by_neighbour(&path),
+        };
         say(&format!("held {number}"));
         wait_for_go();
         match call(&Given { path: &path, profile, writer: &writer }) {
@@ -104,10 +123,7 @@ fn be_the_child(folder: &Path, profile: Profile, scene: Scene) {
             Err(error) => say(&format!("refused {error}")),
         }
         wait_for_go();
-        if let Some(ticket) = ticket {
-            leave.send(()).unwrap();
-            answer("the held transaction", ticket.wait());
-        }
+        held.end();
         answer("a row more", writer.execute("INSERT INTO t VALUES ('last')", ()));
         answer("close", writer.close());
         say("closed");
@@ -115,9 +131,50 @@ fn be_the_child(folder: &Path, profile: Profile, scene: Scene) {
     }
 }
 
-fn answer<T>(what: &str, outcome: leafpress::Result<T>) {
+fn answer<T, E: Debug>(what: &str, outcome: Result<T, E>) {
     if let Err(error) = outcome {
-        say(&format!("failed {what}: {error}"));
+        say(&format!("failed {what}: {error:?}"));
+    }
+}
+
+/// A transaction that is open during a call, and has written.
+enum Held {
+    Nothing,
+    ByWriter(Ticket<()>, mpsc::Sender<()>),
+    ByNeighbour(NeighboursConnection),
+}
+
+impl Held {
+    fn by_writer(writer: &Writer) -> Self {
+        let (entered, has_entered) = mpsc::channel();
+        let (leave, may_leave) = mpsc::channel::<()>();
+        let ticket = writer.submit_transaction(move |transaction| {
+            transaction.execute("INSERT INTO t VALUES ('held')", ())?;
+            entered.send(()).unwrap();
+            may_leave.recv().unwrap();
+            Ok(())
+        });
+        has_entered.recv().unwrap();
+        Self::ByWriter(ticket.unwrap(), leave)
+    }
+
+    fn by_neighbour(path: &Path) -> Self {
+        let connection = Neighbour::load().open(path, Duration::from_secs(5)).unwrap();
+        connection.execute("BEGIN IMMEDIATE; INSERT INTO t VALUES ('held')").unwrap();
+        Self::ByNeighbour(connection)
+    }
+
+    fn end(self) {
+        match self {
+            Self::Nothing => {}
+            Self::ByWriter(ticket, leave) => {
+                leave.send(()).unwrap();
+                answer("the held transaction", ticket.wait());
+            }
+            Self::ByNeighbour(connection) => {
+                answer("the neighbour's transaction", connection.execute("COMMIT"));
+            }
+        }
     }
 }
 
@@ -163,7 +220,7 @@ impl Other {
 fn be_the_parent() -> ExitCode {
     let mut failures = Vec::new();
     for profile in PROFILES {
-        for scene in [Scene::InTransaction, Scene::Idle] {
+        for scene in Scene::ALL {
             let count = all_calls(profile, scene, &mut failures);
             println!("{profile}, {scene:?}: {count} calls");
         }
@@ -182,15 +239,15 @@ fn all_calls(profile: Profile, scene: Scene, failures: &mut Vec<String>) -> u32 
     let mut count = 0;
     while let Some(line) = other.hear() {
         let number = line.strip_prefix("held ").unwrap_or_else(|| panic!("{line}"));
-        let (name, meets, _) = calls[number.parse::<usize>().unwrap()];
+        let (_, (name, meets, _)) = calls[number.parse::<usize>().unwrap()];
         let path = folder.path().join(number).join("a.db");
         let mut wrong = Vec::new();
         let mut fail = |what: String| wrong.push(what);
         let before = locks_missing(&path, profile, scene);
         assert!(before.is_empty(), "{profile}, {scene:?}: before any call {before:?}");
         other.go();
-        let answer = other.hear().unwrap();
-        let may_be_refused = meets == Meets::MayBeRefused && scene == Scene::InTransaction;
+        let answer = other.hear().unwrap_or_else(|| panic!("{name}: the child ended"));
+        let may_be_refused = meets == Meets::MayBeRefused && scene != Scene::Idle;
         if answer != "called" && meets != Meets::IsHarmless && !may_be_refused {
             fail(answer);
         }
@@ -221,7 +278,7 @@ const SHM_IN_USE: (u64, u64) = (128, 1);
 /// Names of locks that the Writer should hold and another process does not meet.
 fn locks_missing(path: &Path, profile: Profile, scene: Scene) -> Vec<&'static str> {
     let shm = path.with_file_name("a.db-shm");
-    let held = scene == Scene::InTransaction;
+    let held = scene != Scene::Idle;
     let expected: &[(&'static str, &Path, (u64, u64), bool)] = &[
         ("SHARED on the database", path, SHARED, profile.is_wal() || held),
         ("RESERVED on the database", path, RESERVED, !profile.is_wal() && held),
@@ -250,19 +307,19 @@ fn write_from_outside(path: &Path, scene: Scene, fail: &mut impl FnMut(String)) 
         connection.execute("INSERT INTO t VALUES ('outside')", [])
     })();
     match (scene, outcome) {
-        (Scene::InTransaction, Ok(_)) => {
-            fail("another process wrote in the middle of the transaction".to_owned());
-            true
-        }
-        (Scene::InTransaction, Err(error)) => {
-            if error.sqlite_error_code() != Some(rusqlite::ErrorCode::DatabaseBusy) {
-                fail(format!("another process was told: {error}"));
-            }
-            false
-        }
         (Scene::Idle, Ok(_)) => true,
         (Scene::Idle, Err(error)) => {
             fail(format!("another process could not write: {error}"));
+            false
+        }
+        (_, Ok(_)) => {
+            fail("another process wrote in the middle of the transaction".to_owned());
+            true
+        }
+        (_, Err(error)) => {
+            if error.sqlite_error_code() != Some(rusqlite::ErrorCode::DatabaseBusy) {
+                fail(format!("another process was told: {error}"));
+            }
             false
         }
     }
@@ -271,7 +328,7 @@ fn write_from_outside(path: &Path, scene: Scene, fail: &mut impl FnMut(String)) 
 /// All that was answered with success is there once.
 fn check_rows(path: &Path, scene: Scene, outside: bool, fail: &mut impl FnMut(String)) {
     let mut expected = vec!["first", "last"];
-    expected.extend((scene == Scene::InTransaction).then_some("held"));
+    expected.extend((scene != Scene::Idle).then_some("held"));
     expected.extend(outside.then_some("outside"));
     expected.sort_unstable();
     let found = (|| {

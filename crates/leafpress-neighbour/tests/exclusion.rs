@@ -73,7 +73,7 @@ fn the_writers_transaction_keeps_a_neighbour_away() {
     }
 }
 
-/// What a neighbour does to end its work must not end ours.
+/// The end of a neighbour's work must not be the end of ours.
 #[test]
 fn a_neighbour_that_closes_leaves_the_log_where_it_is() {
     let (folder, path, writer) = writer(Profile::Durable);

@@ -220,6 +220,7 @@ pub struct Error(Box<Inner>);
 struct Inner {
     kind: ErrorKind,
     on_disk: Option<String>,
+    held_by: Option<String>,
     to_do: Option<String>,
 }
 
@@ -277,10 +278,14 @@ impl Error {
             ErrorKind::Sqlite { action, source } => {
                 ErrorKind::Sqlite { action, source: copy(source) }
             }
+            ErrorKind::Destination { path, reason } => {
+                ErrorKind::Destination { path: path.clone(), reason: reason.clone() }
+            }
             other => ErrorKind::Stopped { reason: other.to_string() },
         };
-        let Inner { on_disk, to_do, .. } = &*self.0;
-        Self(Box::new(Inner { kind, on_disk: on_disk.clone(), to_do: to_do.clone() }))
+        let Inner { on_disk, held_by, to_do, .. } = &*self.0;
+        let (on_disk, held_by, to_do) = (on_disk.clone(), held_by.clone(), to_do.clone());
+        Self(Box::new(Inner { kind, on_disk, held_by, to_do }))
     }
 
     /// Adds how many transactions of a script stay, to the error of one that came after.
@@ -296,6 +301,16 @@ impl Error {
     #[must_use]
     pub fn on_disk(mut self, state: impl Into<String>) -> Self {
         self.0.on_disk.get_or_insert_with(|| state.into());
+        self
+    }
+
+    /// Adds who holds a database now, where the system tells. For errors that say that it is
+    /// locked: the holder is looked up after the failure, and may be another one by then.
+    #[must_use]
+    pub(crate) fn held_by(mut self, database: &Path) -> Self {
+        if self.0.held_by.is_none() {
+            self.0.held_by = crate::neighbours::holders_sentence(database);
+        }
         self
     }
 
@@ -316,6 +331,12 @@ impl Error {
         self.0.on_disk.as_deref()
     }
 
+    /// Who held the database just after the failure, in a sentence, if the error is that it was
+    /// locked and the system tells.
+    pub fn holders(&self) -> Option<&str> {
+        self.0.held_by.as_deref()
+    }
+
     /// What to do about it.
     pub fn advice(&self) -> Option<&str> {
         self.0.to_do.as_deref()
@@ -324,7 +345,7 @@ impl Error {
 
 impl From<ErrorKind> for Error {
     fn from(kind: ErrorKind) -> Self {
-        Self(Box::new(Inner { kind, on_disk: None, to_do: None }))
+        Self(Box::new(Inner { kind, on_disk: None, held_by: None, to_do: None }))
     }
 }
 
@@ -345,6 +366,9 @@ impl fmt::Display for Error {
         write!(f, "{}", self.0.kind)?;
         if let Some(state) = &self.0.on_disk {
             write!(f, "\non disk: {state}")?;
+        }
+        if let Some(holders) = &self.0.held_by {
+            write!(f, "\nnow: {holders}")?;
         }
         if let Some(advice) = &self.0.to_do {
             write!(f, "\nto do: {advice}")?;

@@ -11,6 +11,7 @@
 //! | [`writer`] | many small transactions of many callers, grouped in few commits |
 //! | [`queue`] | durable jobs in a table: leases, retries, order, no server |
 //! | [`checkpoint`] | when the write-ahead log is copied into the database, and how large it may become |
+//! | [`mod@neighbours`] | who else has a database open, with which locks, and whether that is safe |
 //! | [`memory`] | what SQLite needs of it, and how to need less |
 //! | [`verify`] | is a database sound? |
 //! | [`io_report`] | what each transaction of a script costs the disk, and why |
@@ -50,6 +51,8 @@ mod examples_in_documents {
     struct Writer;
     #[doc = include_str!("../../../docs/queue.md")]
     struct Queue;
+    #[doc = include_str!("../../../docs/doctor.md")]
+    struct Doctor;
 }
 
 mod c_api;
@@ -65,6 +68,7 @@ pub mod io_report;
 mod lease;
 pub mod load;
 pub mod memory;
+pub mod neighbours;
 pub mod profile;
 mod prometheus;
 pub mod queue;
@@ -76,4 +80,5 @@ pub mod vfs;
 pub mod writer;
 
 pub use error::{BadRow, Error, ErrorKind, Result, ScriptError};
+pub use neighbours::neighbours;
 pub use profile::Profile;

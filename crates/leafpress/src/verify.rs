@@ -288,6 +288,7 @@ impl Candidate {
             Some(ErrorCode::OperationInterrupted) => ErrorKind::Cancelled.into(),
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
                 not_checkable(named, "is locked by a program that is writing it")
+                    .held_by(&self.path)
                     .to_do("try again when that is done")
             }
             Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen) => needs_recovery(named),

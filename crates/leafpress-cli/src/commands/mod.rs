@@ -5,6 +5,7 @@
 pub mod advise;
 pub mod bench;
 pub mod completions;
+pub mod doctor;
 pub mod index;
 pub mod io;
 pub mod load;

@@ -19,6 +19,8 @@ const CHILD_FLAG: &str = "--two-copies";
 const PATIENCE: Duration = Duration::from_secs(120);
 /// In the control locks may be lost for good.
 const PATIENCE_OF_CONTROL: Duration = Duration::from_secs(2);
+/// Without a transaction for so long, the child hangs.
+const SILENCE_MAX: Duration = Duration::from_secs(300);
 /// A child that breaks this often has said enough.
 const BREAKS_MAX: u64 = 500;
 
@@ -26,7 +28,7 @@ const BREAKS_MAX: u64 = 500;
 /// harness calls this first.
 ///
 /// # Panics
-/// If the arguments are not those of [`arguments`], or the database cannot be opened.
+/// If the arguments are none that the parent gives, or the database cannot be opened.
 pub fn run_if_child() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
@@ -69,7 +71,7 @@ pub(super) fn arguments(path: &Path, load: Load) -> [String; 8] {
 /// The statements of a transaction: one to three rows.
 pub fn transaction_of(id: i64) -> Vec<String> {
     let parts = parts_of(id);
-    let bytes = [10, 10, 200, 200, 1500, 6000][(id % 6) as usize];
+    let bytes = [10, 10, 30, 200, 200, 2500][(id % 6) as usize];
     (0..parts)
         .map(|part| {
             format!(
@@ -80,7 +82,7 @@ pub fn transaction_of(id: i64) -> Vec<String> {
         .collect()
 }
 
-/// How many rows a transaction has.
+/// The number of rows of a transaction.
 pub(super) fn parts_of(id: i64) -> i64 {
     1 + id % 3
 }
@@ -90,12 +92,14 @@ pub(super) fn rows_of(id: i64) -> String {
     format!("SELECT count(*) FROM entry WHERE id = {id}")
 }
 
-/// What the threads of a child share.
+/// State that the threads of a child share.
 pub(super) struct Shared<'a> {
     pub path: &'a Path,
     pub load: Load,
     pub patience: Duration,
     next_id: AtomicI64,
+    answered: AtomicU64,
+    is_done: AtomicBool,
     breaks: AtomicU64,
     given_up: AtomicBool,
 }
@@ -111,8 +115,8 @@ impl Shared<'_> {
     }
 
     /// A transaction was acknowledged.
-    #[expect(clippy::unused_self, reason = "the threads tell by what they share")]
     pub fn acknowledged(&self, id: i64) {
+        self.answered.fetch_add(1, Ordering::Relaxed);
         tell(&format!("ack {id}\n"));
     }
 
@@ -132,7 +136,7 @@ fn tell(line: &str) {
     if !line.ends_with('\n') {
         line.push('\n');
     }
-    // Without a parent nobody has to be told.
+    // It fails only without a parent, and then there is no listener.
     let _ = std::io::stdout().lock().write_all(line.as_bytes());
 }
 
@@ -176,6 +180,8 @@ fn run(path: &Path, load: Load) {
         load,
         patience,
         next_id: AtomicI64::new(load.first_id),
+        answered: AtomicU64::new(0),
+        is_done: AtomicBool::new(false),
         breaks: AtomicU64::new(0),
         given_up: AtomicBool::new(false),
     };
@@ -183,22 +189,42 @@ fn run(path: &Path, load: Load) {
     let has_ours = load.copies != Copies::Neighbours;
     let writer = (load.with_leafpress && has_ours).then(|| our_side::open_writer(&shared));
     std::thread::scope(|scope| {
-        for thread in 0..THREADS_EACH {
-            let (shared, writer) = (&shared, writer.as_ref());
-            if load.copies != Copies::Ours {
-                scope.spawn(move || {
-                    neighbour_side::work(shared, &mut Random::of(&[load.seed, thread, 0]));
-                });
+        scope.spawn(|| end_if_silent(&shared));
+        std::thread::scope(|scope| {
+            for thread in 0..THREADS_EACH {
+                let (shared, writer) = (&shared, writer.as_ref());
+                if load.copies != Copies::Ours {
+                    scope.spawn(move || {
+                        neighbour_side::work(shared, &mut Random::of(&[load.seed, thread, 0]));
+                    });
+                }
+                if has_ours {
+                    scope.spawn(move || {
+                        our_side::work(shared, writer, &mut Random::of(&[load.seed, thread, 1]));
+                    });
+                }
             }
-            if has_ours {
-                scope.spawn(move || {
-                    our_side::work(shared, writer, &mut Random::of(&[load.seed, thread, 1]));
-                });
-            }
-        }
+        });
+        shared.is_done.store(true, Ordering::Relaxed);
     });
     if let Some(Err(error)) = writer.map(Writer::close) {
         shared.broken(error);
     }
     tell("done\n");
+}
+
+/// Ends the process if it hangs, so that the parent does not.
+fn end_if_silent(shared: &Shared<'_>) {
+    let (mut answered, mut since) = (0, Instant::now());
+    while !shared.is_done.load(Ordering::Relaxed) {
+        std::thread::sleep(Duration::from_millis(10));
+        let now = shared.answered.load(Ordering::Relaxed);
+        if now != answered {
+            (answered, since) = (now, Instant::now());
+        }
+        if since.elapsed() > SILENCE_MAX {
+            shared.broken(format!("no transaction ended for {SILENCE_MAX:?}"));
+            std::process::exit(1);
+        }
+    }
 }

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use rusqlite::Connection;
 
-/// What the judge found.
+/// The judge's findings.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Verdict {
     /// Transactions that are there.
@@ -19,7 +19,7 @@ pub struct Verdict {
     pub doubled: usize,
     /// Transactions of which a part is there.
     pub torn: usize,
-    /// What `integrity_check` or SQLite's error says, if it is not "ok".
+    /// The answer of `integrity_check`, or SQLite's error, if it is not "ok".
     pub damage: Option<String>,
 }
 

@@ -21,7 +21,7 @@
 //! | file | holds |
 //! |---|---|
 //! | `child.rs` | the process with two copies: ids, threads, and what it tells |
-//! | `neighbour_side.rs`, `our_side.rs` | what a thread of each copy does |
+//! | `neighbour_side.rs`, `our_side.rs` | the work of a thread of each copy |
 //! | `parent.rs` | starting a child, writing beside it, hearing what it tells, killing it |
 //! | `judge.rs` | the five rules |
 //!
@@ -43,16 +43,16 @@ use leafpress::Profile;
 /// Threads of each copy.
 pub const THREADS_EACH: u64 = 8;
 
-/// What a child is to do.
+/// The work of a child.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
-    /// How our copy opens the database; also the journal mode of all others.
+    /// The profile of our copy's Writers; all others use its journal mode.
     pub profile: Profile,
     /// Ids of its transactions begin here.
     pub first_id: i64,
     /// So many transactions of both copies together.
     pub transactions: i64,
-    /// What the choices of its threads follow from.
+    /// The seed of its threads' choices.
     pub seed: u64,
     /// Our copy's threads go through `leafpress`. Without, the child calls nothing of
     /// it, so both copies are SQLite as it is: the control.

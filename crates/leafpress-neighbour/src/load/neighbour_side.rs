@@ -1,5 +1,5 @@
-//! What a thread of the second copy does: connections that come and go, transactions that
-//! are held open a little, readers, checkpoints.
+//! The work of a thread of the second copy: connections that come and go, transactions
+//! that are held open a little, readers, checkpoints.
 //!
 //! Must never: call our copy.
 
@@ -40,6 +40,20 @@ fn open(shared: &Shared<'_>) -> Result<Connection, Error> {
     Neighbour::load().open(shared.path, BUSY)
 }
 
+/// Opens a connection that mostly does not sync: that is for power cuts, and without it locks
+/// change hands more often.
+fn open_to_write(shared: &Shared<'_>, random: &mut Random) -> Result<Connection, Error> {
+    let connection = open(shared)?;
+    if random.percent(75) {
+        match connection.execute("PRAGMA synchronous = OFF") {
+            // It goes on with syncs then.
+            Err(error) if !error.is_busy() => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(connection)
+}
+
 /// Connects and closes, with or without a statement, as a program does that only wants
 /// to know something.
 fn pass_by(shared: &Shared<'_>, random: &mut Random) -> Result<(), Error> {
@@ -69,7 +83,7 @@ fn attempt(
 ) -> Result<(Attempt, Option<Connection>), Error> {
     let connection = match kept {
         Some(connection) => connection,
-        None => open(shared)?,
+        None => open_to_write(shared, random)?,
     };
     let statements = transaction_of(id);
     let outcome = match &statements[..] {

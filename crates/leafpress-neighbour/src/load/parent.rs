@@ -48,7 +48,7 @@ pub fn number_from_environment(name: &str, otherwise: i64) -> i64 {
     })
 }
 
-/// What a child told.
+/// The answers that a child told of.
 #[derive(Debug, Default)]
 pub struct Told {
     /// Ids of the transactions that were acknowledged, in the child and beside it.

@@ -22,7 +22,7 @@ use rusqlite::{Connection, OpenFlags};
 
 use super::writer_of;
 
-/// What a call is given.
+/// The database and the Writer that a call is given.
 pub struct Given<'a> {
     pub path: &'a Path,
     pub profile: Profile,
@@ -55,7 +55,7 @@ impl Given<'_> {
 
 const COUNT: &str = "SELECT count(*) FROM t";
 
-/// How a call meets an open transaction.
+/// The answers that a call may give beside an open transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Meets {
     /// It is done meanwhile and must succeed.
@@ -71,13 +71,31 @@ pub enum Meets {
 type Answer = Result<(), Box<dyn Error>>;
 type Call = (&'static str, Meets, fn(&Given<'_>) -> Answer);
 
+/// Whose work a call is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum By {
+    /// Our copy's.
+    Ours,
+    /// The standard library's. It drops a neighbour's locks, and our copy cannot help it.
+    Files,
+    /// The second copy's.
+    Neighbour,
+}
+
 fn done<T, E: Into<Box<dyn Error>>>(outcome: Result<T, E>) -> Answer {
     outcome.map(drop).map_err(Into::into)
 }
 
-/// Each call by its name.
-pub fn calls() -> Vec<Call> {
-    [looks(), opens(), writes(), past_sqlite(), neighbours()].concat()
+/// All calls.
+pub fn calls() -> Vec<(By, Call)> {
+    let groups = [
+        (By::Ours, [looks(), opens(), writes()].concat()),
+        (By::Files, past_sqlite()),
+        (By::Neighbour, neighbours()),
+    ];
+    let calls =
+        groups.into_iter().flat_map(|(by, calls)| calls.into_iter().map(move |it| (by, it)));
+    calls.collect()
 }
 
 /// Functions that look at a database.
@@ -165,7 +183,7 @@ fn opens() -> Vec<Call> {
     ]
 }
 
-/// What writes to the same database.
+/// Functions that write to the same database.
 fn writes() -> Vec<Call> {
     use Meets::Waits;
     vec![
@@ -203,7 +221,7 @@ fn writes() -> Vec<Call> {
     ]
 }
 
-/// What a program does to files without SQLite, such as a backup or a checksum.
+/// Uses of the files without SQLite, such as a backup or a checksum.
 fn past_sqlite() -> Vec<Call> {
     use Meets::Succeeds;
     vec![
@@ -231,7 +249,7 @@ fn past_sqlite() -> Vec<Call> {
     ]
 }
 
-/// What another copy of SQLite does.
+/// Uses of the database by another copy of SQLite.
 fn neighbours() -> Vec<Call> {
     use Meets::{IsHarmless, MayBeRefused, Succeeds};
     vec![

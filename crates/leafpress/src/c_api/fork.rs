@@ -16,8 +16,6 @@ use std::sync::OnceLock;
 
 use rusqlite::ffi;
 
-use super::mappings;
-
 /// What is to be done: before the fork, after it in the parent, after it in the child.
 pub(crate) struct AroundFork {
     pub before: fn(),
@@ -69,11 +67,11 @@ unsafe extern "C" fn before() {
     if let Some(steps) = STEPS.get() {
         (steps.before)();
     }
-    mappings::hold_for_fork();
+    super::mappings::hold_for_fork();
 }
 
 unsafe extern "C" fn in_parent() {
-    mappings::let_go_after_fork();
+    super::mappings::let_go_after_fork();
     if let Some(steps) = STEPS.get() {
         (steps.in_parent)();
     }
@@ -84,7 +82,7 @@ unsafe extern "C" fn in_parent() {
 unsafe extern "C" fn in_child() {
     let generation = crate::fork::count_child();
     super::system_calls::mask_devices(generation);
-    mappings::empty_in_child();
+    super::mappings::empty_in_child();
     if let Some(steps) = STEPS.get() {
         (steps.in_child)(generation);
     }

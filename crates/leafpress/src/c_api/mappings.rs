@@ -1,149 +1,144 @@
-//! Memory that SQLite maps from its files: the index of a write-ahead log, and databases
-//! where `PRAGMA mmap_size` asks for it.
+//! The parts of files that SQLite has mapped into memory, so that a child of `fork` can let
+//! them go.
 //!
-//! A mapping keeps its file open, and so the locks of that opening held, also where no
-//! descriptor is left. A child of `fork` would so hold its parent's locks after the parent
-//! is dead, and could write into the index that the parent goes on with. So in a child
-//! empty memory is put in the place of each mapping.
+//! A mapping keeps its file open, and with it the locks that belong to that opening: a child
+//! that inherits the mapping of a `-shm` file would keep its parent's locks after the
+//! parent's death. So in a child empty memory is put in the place of each.
 //!
-//! Must never: miss a mapping: a call into the system and the note of it are one step for
-//! a thread that forks.
+//! Must never: touch a mapping that this copy of SQLite did not make.
 
 use std::cell::RefCell;
 use std::ffi::{c_int, c_void};
+use std::ops::Range;
+use std::ptr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Where a mapping begins, and its length in bytes.
-type Mapping = (usize, usize);
-
-static MAPPED: Mutex<Vec<Mapping>> = Mutex::new(Vec::new());
-
-fn mapped() -> MutexGuard<'static, Vec<Mapping>> {
-    MAPPED.lock().unwrap_or_else(PoisonError::into_inner)
+/// Addresses that are mapped from a file, and how they may be used.
+struct Mapping {
+    addresses: Range<usize>,
+    protection: c_int,
 }
 
-thread_local! {
-    /// Taken by the thread that forks, which is the thread of the child.
-    static HELD: RefCell<Option<MutexGuard<'static, Vec<Mapping>>>> = const { RefCell::new(None) };
+static MAPPINGS: Mutex<Vec<Mapping>> = Mutex::new(Vec::new());
+
+fn mappings() -> MutexGuard<'static, Vec<Mapping>> {
+    MAPPINGS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Keeps other threads from mapping anything while this one forks. No other mutex is taken
-/// under this one, so it is the last.
-pub(super) fn hold_for_fork() {
-    let _ = HELD.try_with(|held| *held.borrow_mut() = Some(mapped()));
-}
-
-pub(super) fn let_go_after_fork() {
-    let _ = HELD.try_with(|held| held.borrow_mut().take());
-}
-
-/// In a child: puts empty memory in the place of what the parent has mapped.
-pub(super) fn empty_in_child() {
-    let Ok(Some(mut parents)) = HELD.try_with(|held| held.borrow_mut().take()) else { return };
-    let protection = libc::PROT_READ | libc::PROT_WRITE;
-    let flags = libc::MAP_PRIVATE | libc::MAP_ANON | libc::MAP_FIXED;
-    for (at, bytes) in parents.drain(..) {
-        // SAFETY: SQLite has mapped just that, and unmaps it by a call that comes by here.
-        // What reads it finds zeros, which SQLite takes for an index to be made anew.
-        unsafe { libc::mmap(at as *mut c_void, bytes, protection, flags, -1, 0) };
+/// Takes `addresses` out of all mappings, and says how they could be used.
+fn cut(all: &mut Vec<Mapping>, addresses: &Range<usize>) -> c_int {
+    let mut protection = libc::PROT_READ;
+    let mut rest = Vec::with_capacity(all.len() + 1);
+    for Mapping { addresses: old, protection: its } in all.drain(..) {
+        let is_met = old.start < addresses.end && addresses.start < old.end;
+        if !is_met {
+            rest.push(Mapping { addresses: old, protection: its });
+            continue;
+        }
+        protection = its;
+        let parts = [old.start..addresses.start, addresses.end..old.end];
+        let parts = parts.into_iter().filter(|part| !part.is_empty());
+        rest.extend(parts.map(|addresses| Mapping { addresses, protection: its }));
     }
+    *all = rest;
+    protection
 }
 
-/// What SQLite calls for `mmap`.
-///
-/// # Safety
-/// As that of the C library.
+fn range_of(start: *mut c_void, bytes: usize) -> Range<usize> {
+    start.addr()..start.addr().saturating_add(bytes)
+}
+
+/// As `mmap(2)`, for SQLite.
 pub(super) unsafe extern "C" fn map(
-    at: *mut c_void,
+    start: *mut c_void,
     bytes: usize,
     protection: c_int,
     flags: c_int,
     descriptor: c_int,
     offset: i64,
 ) -> *mut c_void {
-    let mut mapped = mapped();
-    // SAFETY: the caller's word.
-    let place =
-        unsafe { libc::mmap(at, bytes, protection, flags, descriptor, offset as libc::off_t) };
-    if place != libc::MAP_FAILED {
-        mapped.push((place as usize, bytes));
+    let mut all = mappings();
+    // SAFETY: SQLite's own call, as it is.
+    let mapped =
+        unsafe { libc::mmap(start, bytes, protection, flags, descriptor, offset as libc::off_t) };
+    if mapped != libc::MAP_FAILED && flags & libc::MAP_SHARED != 0 {
+        all.push(Mapping { addresses: range_of(mapped, bytes), protection });
     }
-    place
+    mapped
 }
 
-/// What SQLite calls for `munmap`.
-///
-/// # Safety
-/// As that of the C library.
-pub(super) unsafe extern "C" fn unmap(at: *mut c_void, bytes: usize) -> c_int {
-    let mut mapped = mapped();
-    // SAFETY: the caller's word.
-    let answer = unsafe { libc::munmap(at, bytes) };
-    if answer == 0 {
-        forget(&mut mapped, at as usize, bytes);
-    }
-    answer
+/// As `munmap(2)`, for SQLite.
+pub(super) unsafe extern "C" fn unmap(start: *mut c_void, bytes: usize) -> c_int {
+    let mut all = mappings();
+    cut(&mut all, &range_of(start, bytes));
+    // SAFETY: SQLite's own call, as it is.
+    unsafe { libc::munmap(start, bytes) }
 }
 
-/// What SQLite calls for `mremap`. Where the system has none, SQLite does not call it.
-///
-/// # Safety
-/// As that of the C library.
+/// As `mremap(2)` without a wanted address, for SQLite.
+#[cfg(target_os = "linux")]
 pub(super) unsafe extern "C" fn remap(
-    at: *mut c_void,
+    start: *mut c_void,
     bytes: usize,
     new_bytes: usize,
     flags: c_int,
 ) -> *mut c_void {
-    let mut mapped = mapped();
-    #[cfg(any(target_os = "linux", target_os = "android"))]
-    // SAFETY: the caller's word.
-    let place = unsafe { libc::mremap(at, bytes, new_bytes, flags) };
-    #[cfg(not(any(target_os = "linux", target_os = "android")))]
-    let (place, _) = (libc::MAP_FAILED, flags);
-    if place != libc::MAP_FAILED {
-        forget(&mut mapped, at as usize, bytes);
-        mapped.push((place as usize, new_bytes));
+    let mut all = mappings();
+    // SAFETY: SQLite's own call, as it is.
+    let mapped = unsafe { libc::mremap(start, bytes, new_bytes, flags) };
+    if mapped != libc::MAP_FAILED {
+        let protection = cut(&mut all, &range_of(start, bytes));
+        all.push(Mapping { addresses: range_of(mapped, new_bytes), protection });
     }
-    place
+    mapped
 }
 
-/// Takes a range out of the list: SQLite unmaps the end of a mapping too.
-fn forget(mapped: &mut Vec<Mapping>, at: usize, bytes: usize) {
-    let end = at.saturating_add(bytes);
-    let mut kept = Vec::new();
-    mapped.retain_mut(|(start, length)| {
-        let stop = *start + *length;
-        if stop <= at || end <= *start {
-            return true;
-        }
-        if end < stop {
-            kept.push((end, stop - end));
-        }
-        *length = at.saturating_sub(*start);
-        *length > 0
-    });
-    mapped.append(&mut kept);
+thread_local! {
+    /// What the thread that forks holds meanwhile.
+    static HELD: RefCell<Option<MutexGuard<'static, Vec<Mapping>>>> = const { RefCell::new(None) };
+}
+
+/// Keeps the mappings from changing while this thread forks.
+pub(super) fn hold_for_fork() {
+    let all = mappings();
+    let _ = HELD.try_with(|held| *held.borrow_mut() = Some(all));
+}
+
+pub(super) fn let_go_after_fork() {
+    let _ = HELD.try_with(|held| held.borrow_mut().take());
+}
+
+/// In a child: puts empty memory in the place of each mapping, and forgets them.
+pub(super) fn empty_in_child() {
+    let Ok(Some(mut all)) = HELD.try_with(|held| held.borrow_mut().take()) else { return };
+    for Mapping { addresses, protection } in all.drain(..) {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
+        let start = ptr::with_exposed_provenance_mut(addresses.start);
+        // SAFETY: SQLite mapped a file there. Connections that the child inherits, and must not
+        // use, find memory of the same size and rights.
+        unsafe { libc::mmap(start, addresses.len(), protection, flags, -1, 0) };
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn ranges(all: &[Mapping]) -> Vec<Range<usize>> {
+        all.iter().map(|it| it.addresses.clone()).collect()
+    }
+
     #[test]
-    fn what_is_unmapped_is_forgotten_whole_or_in_part() {
-        let mut mapped = vec![(100, 50), (200, 100)];
-        forget(&mut mapped, 100, 50);
-        assert_eq!(mapped, [(200, 100)]);
-        forget(&mut mapped, 280, 20);
-        assert_eq!(mapped, [(200, 80)]);
-        forget(&mut mapped, 200, 10);
-        assert_eq!(mapped, [(210, 70)]);
-        forget(&mut mapped, 220, 10);
-        assert_eq!(mapped, [(210, 10), (230, 50)]);
-        forget(&mut mapped, 300, 10);
-        assert_eq!(mapped.len(), 2);
-        forget(&mut mapped, 0, 1000);
-        assert!(mapped.is_empty());
+    fn mappings_are_cut() {
+        let of = |addresses, protection| Mapping { addresses, protection };
+        let mut all = vec![of(10..20, 1), of(30..40, 3)];
+        assert_eq!(cut(&mut all, &(33..35)), 3);
+        assert_eq!(ranges(&all), [10..20, 30..33, 35..40]);
+        assert_eq!(cut(&mut all, &(5..12)), 1);
+        assert_eq!(ranges(&all), [12..20, 30..33, 35..40]);
+        cut(&mut all, &(20..30));
+        assert_eq!(ranges(&all), [12..20, 30..33, 35..40]);
+        cut(&mut all, &(0..100));
+        assert!(all.is_empty());
     }
 }

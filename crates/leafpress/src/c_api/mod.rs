@@ -12,7 +12,8 @@
 //! | `mapped` | a file's bytes in memory, for as long as anybody may look at them |
 //! | `shared_memory`, `control` | what passes through without being looked into |
 //! | `range_lock` | locks that belong to one opening of a file |
-//! | `system_calls`, `fork` | what SQLite asks of the system, replaced; what is done around `fork` |
+//! | `system_calls` | what SQLite asks of the system, replaced |
+//! | `fork`, `mappings` | what is done around `fork`; memory that a child must let go |
 //! | `beside` | what SQLite's calls carry and the traits have no room for |
 //!
 //! Everything that leaves this folder is safe to call with any argument. It must

@@ -32,10 +32,10 @@ struct leafpress_replacements {
   int (*open)(const char *path, int flags, int mode);
   int (*close)(int descriptor);
   int (*lock)(int descriptor, int how, int *lock, int64_t start, int64_t bytes);
-  /* These three answer as the system does. */
-  void *(*map)(void *at, size_t bytes, int protection, int flags, int descriptor, int64_t offset);
-  int (*unmap)(void *at, size_t bytes);
-  void *(*remap)(void *at, size_t bytes, size_t new_bytes, int flags);
+  /* These answer as the system does, and set errno. */
+  void *(*map)(void *start, size_t bytes, int protection, int flags, int descriptor, int64_t offset);
+  int (*unmap)(void *start, size_t bytes);
+  void *(*remap)(void *start, size_t bytes, size_t new_bytes, int flags);
 };
 
 static struct leafpress_replacements replacements;
@@ -91,6 +91,23 @@ static int replaced_fcntl(int descriptor, int command, ...) {
   return answered(answer);
 }
 
+static void *replaced_mmap(
+  void *start, size_t bytes, int protection, int flags, int descriptor, off_t offset
+) {
+  return replacements.map(start, bytes, protection, flags, descriptor, offset);
+}
+
+static int replaced_munmap(void *start, size_t bytes) {
+  return replacements.unmap(start, bytes);
+}
+
+#ifdef __linux__
+/* SQLite never names the new place, which would be the argument after the flags. */
+static void *replaced_mremap(void *start, size_t bytes, size_t new_bytes, int flags, ...) {
+  return replacements.remap(start, bytes, new_bytes, flags);
+}
+#endif
+
 static int replaced_fstat(int descriptor, struct stat *facts) {
   int answer = fstat(descriptor, facts);
   if (answer == 0) facts->st_dev ^= device_mask;
@@ -101,21 +118,6 @@ static int replaced_stat(const char *path, struct stat *facts) {
   int answer = stat(path, facts);
   if (answer == 0) facts->st_dev ^= device_mask;
   return answer;
-}
-
-static void *replaced_mmap(
-  void *at, size_t bytes, int protection, int flags, int descriptor, off_t offset
-) {
-  return replacements.map(at, bytes, protection, flags, descriptor, offset);
-}
-
-static int replaced_munmap(void *at, size_t bytes) {
-  return replacements.unmap(at, bytes);
-}
-
-/* The flags of SQLite ask for no further argument. */
-static void *replaced_mremap(void *at, size_t bytes, size_t new_bytes, int flags, ...) {
-  return replacements.remap(at, bytes, new_bytes, flags);
 }
 
 struct leafpress_system_call {
@@ -129,9 +131,11 @@ static const struct leafpress_system_call calls[] = {
   {"close", (void (*)(void))replaced_close},
   {"fstat", (void (*)(void))replaced_fstat},
   {"stat", (void (*)(void))replaced_stat},
-  {"mmap", (void (*)(void))replaced_mmap},
   {"munmap", (void (*)(void))replaced_munmap},
+#ifdef __linux__
   {"mremap", (void (*)(void))replaced_mremap},
+#endif
+  {"mmap", (void (*)(void))replaced_mmap},
   {"open", (void (*)(void))replaced_open},
 };
 

@@ -1,5 +1,5 @@
-//! SQLite's system calls, replaced: `open`, `close`, `fcntl` and those that map memory go
-//! to Rust.
+//! SQLite's system calls, replaced: `open`, `close`, `fcntl` and those that map files go to
+//! Rust.
 //!
 //! SQLite's Unix VFS makes each system call through a table that
 //! `sqlite3_vfs.xSetSystemCall` can change, for this copy of SQLite alone. What is done
@@ -52,7 +52,7 @@ struct Replacements {
     lock: unsafe extern "C" fn(c_int, c_int, *mut c_int, i64, i64) -> c_int,
     map: unsafe extern "C" fn(*mut c_void, usize, c_int, c_int, c_int, i64) -> *mut c_void,
     unmap: unsafe extern "C" fn(*mut c_void, usize) -> c_int,
-    remap: unsafe extern "C" fn(*mut c_void, usize, usize, c_int) -> *mut c_void,
+    remap: Option<unsafe extern "C" fn(*mut c_void, usize, usize, c_int) -> *mut c_void>,
 }
 
 #[repr(C)]
@@ -102,14 +102,12 @@ pub(crate) fn replace(calls: &'static Calls) -> Result<(), NotReplaced> {
         }
     }
     let _ = CALLS.set(calls);
-    let replacements = Replacements {
-        open,
-        close,
-        lock,
-        map: mappings::map,
-        unmap: mappings::unmap,
-        remap: mappings::remap,
-    };
+    #[cfg(target_os = "linux")]
+    let remap = Some(mappings::remap as _);
+    #[cfg(not(target_os = "linux"))]
+    let remap = None;
+    let (map, unmap) = (mappings::map, mappings::unmap);
+    let replacements = Replacements { open, close, lock, map, unmap, remap };
     // SAFETY: they are copied before the call returns.
     unsafe { leafpress_replace_by(&raw const replacements) };
     for call in table {

@@ -333,7 +333,7 @@ impl Machine {
                 .error_at(0, reason)
                 .to_do("attach it by its plain path, or run on the database itself: --in-place");
         }
-        failed(statement, error)
+        failed(Path::new(&self.path), statement, error)
     }
 
     fn how(&self, io: &IoStats, calls: &Calls) -> HowCommitted {
@@ -371,7 +371,7 @@ impl Drop for Machine {
 }
 
 /// The error of a statement, at its place.
-fn failed(statement: &Statement, error: &rusqlite::Error) -> Error {
+fn failed(database: &Path, statement: &Statement, error: &rusqlite::Error) -> Error {
     let offset = match error {
         rusqlite::Error::SqlInputError { offset, .. } => usize::try_from(*offset).unwrap_or(0),
         _ => 0,
@@ -381,6 +381,7 @@ fn failed(statement: &Statement, error: &rusqlite::Error) -> Error {
         Some(ErrorCode::OperationInterrupted) => ErrorKind::Cancelled.into(),
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => statement
             .error_at(offset, format!("{says}: another connection holds it"))
+            .held_by(database)
             .to_do("try again when that is done, or wait for it longer with --busy-timeout"),
         Some(ErrorCode::DiskFull) => statement.error_at(offset, says).to_do("free some space"),
         _ => statement.error_at(offset, says),

@@ -292,7 +292,7 @@ fn unreadable(file: &str, error: &rusqlite::Error) -> Error {
     let refusal = Error::from(ErrorKind::Input { file: file.to_owned(), reason });
     match code {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
-            refusal.to_do("load it again when that has ended")
+            refusal.held_by(Path::new(file)).to_do("load it again when that has ended")
         }
         Some(ErrorCode::DatabaseCorrupt) => {
             refusal.to_do("save what can be saved with: sqlite3 FILE .recover")

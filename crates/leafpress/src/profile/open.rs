@@ -482,7 +482,9 @@ impl Opening<'_> {
 
     fn is_held(&self, how: &str, advice: &str) -> Error {
         let waited = self.request.busy_timeout.as_secs_f64();
-        refusal(self.path, &format!("{how}, and still was after {waited} s")).to_do(advice)
+        refusal(self.path, &format!("{how}, and still was after {waited} s"))
+            .held_by(self.path)
+            .to_do(advice)
     }
 
     /// What is written into the database: page size and journal mode.

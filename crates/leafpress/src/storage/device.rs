@@ -41,7 +41,7 @@ pub struct Device {
 
 impl Device {
     /// The device under a file system, if it has one that the system names.
-    pub(super) fn under(file_system: &FileSystem) -> Option<Self> {
+    pub fn under(file_system: &FileSystem) -> Option<Self> {
         // btrfs and others show a number of their own; then what is mounted helps.
         let by_source = || device_number(Path::new(file_system.source.as_deref()?));
         let numbers = [file_system.device, by_source()];

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::Findings;
 use super::atomic::AtomicBy;
-use super::file_system::Nature;
+use super::file_system::{FileSystem, Nature};
 use crate::profile::Profile;
 
 /// No flash that really writes is faster; those with a cache that outlives a
@@ -53,8 +53,8 @@ pub(super) fn judge(found: &Findings) -> Verdict {
     }
     why.push(about_atomic_writes(found));
     let warnings = [
-        about_mount(found),
-        about_nature(found),
+        found.file_system.warnings(),
+        about_disarmed_syncs(found),
         about_sync_speed(found),
         about_stalls(found),
         about_space(found),
@@ -139,70 +139,79 @@ fn about_atomic_writes(found: &Findings) -> String {
     }
 }
 
-/// Options under which a sync is no sync, or a lock no lock.
-fn about_mount(found: &Findings) -> Vec<String> {
-    let has = |name: &str| found.file_system.options.iter().any(|option| option == name);
-    let mut warnings = Vec::new();
-    for option in ["nobarrier", "barrier=0"] {
-        if has(option) {
-            warnings.push(format!(
-                "it is mounted with {option}: a sync does not empty the disk's own cache, and a \
-                 power cut may take what was acknowledged and damage the database"
-            ));
+impl FileSystem {
+    /// What of it may break a promise, or damage a database; one sentence each.
+    pub fn warnings(&self) -> Vec<String> {
+        let mut warnings = self.about_options();
+        warnings.extend(self.about_nature());
+        warnings
+    }
+
+    /// Options under which a sync is no sync, or a lock no lock.
+    fn about_options(&self) -> Vec<String> {
+        let has = |name: &str| self.options.iter().any(|option| option == name);
+        let mut warnings = Vec::new();
+        for option in ["nobarrier", "barrier=0"] {
+            if has(option) {
+                warnings.push(format!(
+                    "it is mounted with {option}: a sync does not empty the disk's own cache, and a \
+                     power cut may take what was acknowledged and damage the database"
+                ));
+            }
         }
+        if has("volatile") {
+            warnings.push(
+                "it is mounted with volatile: a sync does nothing here, and a crash of the machine \
+                 may damage the database"
+                    .to_owned(),
+            );
+        }
+        if has("nolock") || has("local_lock=all") || has("local_lock=posix") {
+            warnings.push(
+                "its locks are not seen by other machines: let programs of one machine alone use \
+                 the database, or it will be damaged"
+                    .to_owned(),
+            );
+        }
+        if has("soft") || has("softerr") {
+            warnings.push(
+                "it is mounted with soft: a server that is slow makes a write fail, and whether a \
+                 commit happened is then unknown"
+                    .to_owned(),
+            );
+        }
+        warnings
     }
-    if has("volatile") {
-        warnings.push(
-            "it is mounted with volatile: a sync does nothing here, and a crash of the machine \
-             may damage the database"
-                .to_owned(),
-        );
+
+    fn about_nature(&self) -> Vec<String> {
+        let kind = &self.kind;
+        let warning = match self.nature {
+            Nature::Network | Nature::SharedByHost => format!(
+                "every promise rests on the locks and syncs of {kind}, which only its server can \
+                 keep; a disk of this machine is safer"
+            ),
+            Nature::Memory => "do not keep here what must survive a restart".to_owned(),
+            Nature::Overlay => format!(
+                "{kind} is often a container's own layer, which goes when the container goes: put the \
+                 database on a volume"
+            ),
+            Nature::Unknown if kind.starts_with("fuse") => format!(
+                "{kind} is a program: whether a sync reaches a disk, and whether its locks and shared \
+                 memory work, is up to it; if its files are on another machine, choose rollback"
+            ),
+            Nature::Local if ["vfat", "msdos", "exfat"].contains(&kind.as_str()) => format!(
+                "{kind} keeps no journal: a power cut can damage the file system itself, which no \
+                 profile can prevent"
+            ),
+            Nature::Unknown | Nature::Local => return Vec::new(),
+        };
+        vec![warning]
     }
-    if has("nolock") || has("local_lock=all") || has("local_lock=posix") {
-        warnings.push(
-            "its locks are not seen by other machines: let programs of one machine alone use the \
-             database, or it will be damaged"
-                .to_owned(),
-        );
-    }
-    if has("soft") || has("softerr") {
-        warnings.push(
-            "it is mounted with soft: a server that is slow makes a write fail, and whether a \
-             commit happened is then unknown"
-                .to_owned(),
-        );
-    }
-    if found.syncs_are_disarmed {
-        warnings.push(
-            "libeatmydata is loaded into this process: it makes every sync do nothing".to_owned(),
-        );
-    }
-    warnings
 }
 
-fn about_nature(found: &Findings) -> Vec<String> {
-    let kind = &found.file_system.kind;
-    let warning = match found.file_system.nature {
-        Nature::Network | Nature::SharedByHost => format!(
-            "every promise rests on the locks and syncs of {kind}, which only its server can \
-             keep; a disk of this machine is safer"
-        ),
-        Nature::Memory => "do not keep here what must survive a restart".to_owned(),
-        Nature::Overlay => format!(
-            "{kind} is often a container's own layer, which goes when the container goes: put the \
-             database on a volume"
-        ),
-        Nature::Unknown if kind.starts_with("fuse") => format!(
-            "{kind} is a program: whether a sync reaches a disk, and whether its locks and shared \
-             memory work, is up to it; if its files are on another machine, choose rollback"
-        ),
-        Nature::Local if ["vfat", "msdos", "exfat"].contains(&kind.as_str()) => format!(
-            "{kind} keeps no journal: a power cut can damage the file system itself, which no \
-             profile can prevent"
-        ),
-        Nature::Unknown | Nature::Local => return Vec::new(),
-    };
-    vec![warning]
+fn about_disarmed_syncs(found: &Findings) -> Vec<String> {
+    let says = "libeatmydata is loaded into this process: it makes every sync do nothing";
+    if found.syncs_are_disarmed { vec![says.to_owned()] } else { Vec::new() }
 }
 
 /// A sync that is too fast to be one.

@@ -54,6 +54,8 @@ const STATEMENTS_KEPT: usize = 128;
 /// short and even, so that a busy neighbour is met in one of its gaps.
 const FIRST_BUSY_WAIT: Duration = Duration::from_micros(200);
 const BUSY_WAIT: Duration = Duration::from_millis(1);
+/// After such a wait some milliseconds more, to name who was in the way, do not matter.
+const LIMIT_WORTH_A_LOOK: Duration = Duration::from_millis(500);
 
 /// What the target counts while it works.
 #[derive(Debug, Default)]
@@ -219,10 +221,21 @@ impl LocalTarget {
 
     fn not_begun(&self, source: rusqlite::Error) -> Error {
         let error = match source.sqlite_error_code() {
-            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => self.busy.error(source),
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
+                self.naming_the_holder(self.busy.error(source))
+            }
             _ => Error::sqlite("begin a transaction", source),
         };
         error.on_disk("nothing of this call")
+    }
+
+    /// The look at all processes costs some milliseconds: too many for a caller that does not
+    /// wait and tries again by itself.
+    fn naming_the_holder(&self, error: Error) -> Error {
+        match self.connection.path() {
+            Some(path) if self.busy.limit >= LIMIT_WORTH_A_LOOK => error.held_by(Path::new(path)),
+            _ => error,
+        }
     }
 
     /// Looks, where the schema may be another one, whether it may make statements
@@ -338,7 +351,8 @@ impl LocalTarget {
         self.roll_back();
         match source.sqlite_error_code() {
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
-                let busy = self.busy.error(source).on_disk("nothing of this call");
+                let busy = self.naming_the_holder(self.busy.error(source));
+                let busy = busy.on_disk("nothing of this call");
                 answer_all(group, range.clone(), &busy);
                 RangeEnd::Answered
             }

@@ -118,6 +118,7 @@ impl Target {
                     "it is locked by another program that writes it, or that reads it for a \
                      long time",
                 )
+                .held_by(&self.path)
                 .to_do("try again when that is done, or wait for it longer"),
             Some(ErrorCode::FileLockingProtocolFailed) => self
                 .refusal(format!(

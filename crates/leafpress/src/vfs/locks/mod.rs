@@ -119,18 +119,10 @@ pub(crate) fn own_descriptors() -> Vec<std::os::fd::RawFd> {
     table::numbers()
 }
 
-/// To whom the locks on the file of this device and inode belong, as far as this copy of
-/// SQLite has it open.
-#[cfg(unix)]
-pub(crate) use file_locks::Owner;
-#[cfg(unix)]
-pub(crate) use system::owner_of;
-
 #[cfg(unix)]
 mod system {
     //! How it all is put in force.
 
-    use std::path::Path;
     use std::sync::OnceLock;
 
     use super::table;
@@ -159,10 +151,5 @@ mod system {
             }
             Ok(())
         })
-    }
-
-    /// To whom the locks on a file belong; `None` if this copy of SQLite has not locked it.
-    pub(crate) fn owner_of(path: &Path) -> Option<super::Owner> {
-        table::owner_of(path)
     }
 }

@@ -18,6 +18,7 @@ use std::io;
 use std::mem;
 use std::os::fd::{AsFd, AsRawFd as _, IntoRawFd as _, OwnedFd, RawFd};
 use std::os::unix::fs::FileExt as _;
+#[cfg(test)]
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockWriteGuard};
 
@@ -128,68 +129,48 @@ pub(super) fn open_for_sqlite(path: &CStr, flags: c_int, mode: c_int) -> io::Res
 
 /// Opens a file: by a parked descriptor of it, or anew.
 ///
+/// The table is held meanwhile, so that no child of a fork inherits a descriptor that the
+/// table does not know: it would keep the lock under which that is closed one day.
+///
 /// # Errors
 /// As `open(2)`.
 pub(super) fn open(path: &CStr, flags: OFlags, mode: Mode) -> io::Result<Opened> {
-    // A file that is made here and has no other user yet has no locks either.
-    let is_new = flags.contains(OFlags::CREATE | OFlags::EXCL);
-    if !is_new && let Some(file) = parked_descriptor(path, flags) {
+    if let Some(file) = open_regular(path, flags, mode)? {
         return Ok(Opened::Known(file));
     }
-    let file = File::from(rustix::fs::open(path, flags, mode)?);
-    Ok(register(file, flags))
+    // It can have no locks that matter, and to open a pipe may take for ever.
+    Ok(Opened::Plain(File::from(rustix::fs::open(path, flags, mode)?)))
 }
 
-/// Makes an open file known, if it is one that can have locks.
-pub(super) fn register(file: File, flags: OFlags) -> Opened {
-    let Ok(facts) = rustix::fs::fstat(&file) else { return Opened::Plain(file) };
-    if FileType::from_raw_mode(facts.st_mode) != FileType::RegularFile {
-        return Opened::Plain(file);
-    }
-    let (inode, number) = (Inode::of(&facts), file.as_raw_fd());
-    let file = Arc::new(file);
+/// Opens a regular file; `None` if it is another kind of file.
+fn open_regular(path: &CStr, flags: OFlags, mode: Mode) -> io::Result<Option<Arc<File>>> {
     let mut table = table();
     let table = table.get_or_insert_default();
-    let known = table.files.entry(inode).or_insert_with(|| Known {
-        locks: Arc::new(FileLocks::new(inode, number, is_writable(flags))),
-        descriptors: Vec::with_capacity(1),
-    });
-    known.descriptors.push(Descriptor {
-        file: Arc::clone(&file),
-        flags: lasting(flags),
-        is_used: true,
-    });
-    known.locks.prefer(number, is_writable(flags));
-    set_number(number, Some(Arc::clone(&known.locks)));
-    table.close_some_parked();
-    Opened::Known(file)
-}
-
-/// A parked descriptor of the file that `path` names now, if it could be opened so.
-fn parked_descriptor(path: &CStr, flags: OFlags) -> Option<Arc<File>> {
-    let mut table = table();
-    let table = table.as_mut()?;
-    if table.files.is_empty() {
-        return None;
-    }
     let follow =
         if flags.contains(OFlags::NOFOLLOW) { AtFlags::SYMLINK_NOFOLLOW } else { AtFlags::empty() };
-    let facts = rustix::fs::statat(CWD, path, follow).ok()?;
-    let known = table.files.get_mut(&Inode::of(&facts))?;
-    let fits = |it: &&mut Descriptor| !it.is_used && it.flags == lasting(flags);
-    let found = known.descriptors.iter_mut().find(fits)?;
-    let mut rights = Access::empty();
-    rights.set(Access::READ_OK, !flags.contains(OFlags::WRONLY));
-    rights.set(Access::WRITE_OK, is_writable(flags));
-    // The rights may have changed since it was opened.
-    rustix::fs::accessat(CWD, path, rights, AtFlags::EACCESS).ok()?;
-    if flags.contains(OFlags::TRUNC) {
-        rustix::fs::ftruncate(&found.file, 0).ok()?;
+    let is_new = flags.contains(OFlags::CREATE | OFlags::EXCL);
+    if let Ok(facts) = rustix::fs::statat(CWD, path, follow) {
+        if !is_regular(&facts) {
+            return Ok(None);
+        }
+        if !is_new && let Some(file) = table.parked_descriptor(Inode::of(&facts), path, flags) {
+            return Ok(Some(file));
+        }
     }
-    rustix::fs::seek(&found.file, rustix::fs::SeekFrom::Start(0)).ok()?;
-    found.is_used = true;
-    set_number(found.file.as_raw_fd(), Some(Arc::clone(&known.locks)));
-    Some(Arc::clone(&found.file))
+    // Should a pipe have taken the file's name, this must not wait.
+    let file = File::from(rustix::fs::open(path, flags | OFlags::NONBLOCK, mode)?);
+    let facts = rustix::fs::fstat(&file)?;
+    if !is_regular(&facts) {
+        return Ok(None);
+    }
+    let file = Arc::new(file);
+    table.add(Inode::of(&facts), &file, flags);
+    table.close_some_parked();
+    Ok(Some(file))
+}
+
+fn is_regular(facts: &Stat) -> bool {
+    FileType::from_raw_mode(facts.st_mode) == FileType::RegularFile
 }
 
 /// Takes a number back that SQLite was given; `false` if it was given none such.
@@ -258,6 +239,38 @@ fn inode_of_number(number: RawFd) -> Option<Inode> {
 }
 
 impl Table {
+    /// Makes an open file known, which is used from now on.
+    fn add(&mut self, inode: Inode, file: &Arc<File>, flags: OFlags) {
+        let number = file.as_raw_fd();
+        let known = self.files.entry(inode).or_insert_with(|| Known {
+            locks: Arc::new(FileLocks::new(inode, number, is_writable(flags))),
+            descriptors: Vec::with_capacity(1),
+        });
+        let file = Arc::clone(file);
+        known.descriptors.push(Descriptor { file, flags: lasting(flags), is_used: true });
+        known.locks.prefer(number, is_writable(flags));
+        set_number(number, Some(Arc::clone(&known.locks)));
+    }
+
+    /// A parked descriptor of the file that `path` names, if it could be opened so now.
+    fn parked_descriptor(&mut self, inode: Inode, path: &CStr, flags: OFlags) -> Option<Arc<File>> {
+        let known = self.files.get_mut(&inode)?;
+        let fits = |it: &&mut Descriptor| !it.is_used && it.flags == lasting(flags);
+        let found = known.descriptors.iter_mut().find(fits)?;
+        let mut rights = Access::empty();
+        rights.set(Access::READ_OK, !flags.contains(OFlags::WRONLY));
+        rights.set(Access::WRITE_OK, is_writable(flags));
+        // The rights may have changed since it was opened.
+        rustix::fs::accessat(CWD, path, rights, AtFlags::EACCESS).ok()?;
+        if flags.contains(OFlags::TRUNC) {
+            rustix::fs::ftruncate(&found.file, 0).ok()?;
+        }
+        rustix::fs::seek(&found.file, rustix::fs::SeekFrom::Start(0)).ok()?;
+        found.is_used = true;
+        set_number(found.file.as_raw_fd(), Some(Arc::clone(&known.locks)));
+        Some(Arc::clone(&found.file))
+    }
+
     /// Parks a descriptor.
     fn release(&mut self, inode: Inode, number: RawFd) {
         set_number(number, None);
@@ -362,6 +375,7 @@ pub(super) fn numbers() -> Vec<RawFd> {
 }
 
 /// To whom the locks on a file belong; `None` if this copy of SQLite has not locked it.
+#[cfg(test)]
 pub(super) fn owner_of(path: &Path) -> Option<Owner> {
     let inode = Inode::of(&rustix::fs::stat(path).ok()?);
     let table = table();
@@ -392,18 +406,19 @@ thread_local! {
 pub(super) fn hold_for_fork() {
     let table = table();
     let numbers = by_number();
-    HELD.with_borrow_mut(|held| *held = Some(HeldForFork { table, numbers }));
+    // A thread that ends has no place for it any more: then it goes by luck.
+    let _ = HELD.try_with(|held| *held.borrow_mut() = Some(HeldForFork { table, numbers }));
 }
 
 pub(super) fn let_go_after_fork() {
-    drop(HELD.take());
+    let _ = HELD.try_with(|held| held.borrow_mut().take());
 }
 
 /// In a child: puts a dead file in the place of each descriptor (invariant 4), and forgets
 /// them all. The parent's locks stay, as the parent has the same files open; and they go
 /// with the parent, as the child has them open no more.
 pub(super) fn start_anew_in_child(_generation: u32) {
-    let Some(mut held) = HELD.take() else { return };
+    let Ok(Some(mut held)) = HELD.try_with(|held| held.borrow_mut().take()) else { return };
     let parents = mem::take(&mut *held.table);
     held.numbers.clear();
     drop(held);

@@ -12,8 +12,9 @@ use std::time::Duration;
 use rusqlite::{Connection, OpenFlags};
 use rustix::fs::{FlockOperation, fcntl_lock};
 
-use super::table::count_of;
-use super::{FileHandle, Open, Owner, ensure, owner_of};
+use super::file_locks::Owner;
+use super::table::{count_of, owner_of};
+use super::{FileHandle, Open, ensure};
 use crate::c_api::range_lock::{Bytes, How, Lock, ask, is_locked};
 
 const PENDING: i64 = 0x4000_0000;

@@ -1,0 +1,221 @@
+//! Checks of the processes that have the database open.
+//!
+//! Must never: take a text in a library's file for more than thin evidence.
+
+use leafpress::neighbours::{
+    Asked, Library, LockHeld, LockStyle, Neighbour, OpenFile, Standing, Which,
+};
+
+use super::evidence::{Evidence, quoted};
+use super::finding::{Check, Finding};
+use crate::human;
+
+const NOT_ASKED: &str = "this system does not say which processes have it open";
+
+/// Check 1.
+pub fn wal_reset_bug(evidence: &Evidence) -> Finding {
+    let check = Check(1, "WAL-reset bug");
+    let linked = &evidence.now.linked;
+    if evidence.is_wal() == Some(false) {
+        return check.ok("the bug is in the write-ahead log, and it has none");
+    }
+    let risk = "a checkpoint of one connection while another writes can damage the database";
+    let mend = "SQLite 3.51.3 or later (or 3.50.7, 3.44.6) has the bug mended";
+    if linked.has_wal_reset_bug {
+        let evidence = format!("SQLite {} is built into this program", linked.version);
+        return check.care(evidence, risk, format!("build Leafpress anew: {mend}"));
+    }
+    let bad = evidence.now.others().find_map(|process| {
+        let is_bad = |it: &&Library| it.has_wal_reset_bug == Some(true);
+        process.libraries.iter().find(is_bad).map(|library| (process, library))
+    });
+    let Some((process, library)) = bad else {
+        return check.ok(format!(
+            "SQLite {} is built in here, and no older one was found in {}",
+            linked.version,
+            human::counted(
+                evidence.now.others().count() as u64,
+                "other process",
+                "other processes"
+            )
+        ));
+    };
+    check.care(
+        format!(
+            "{process} runs {}, by its text SQLite {} (thin evidence: a distribution may have \
+             mended it)",
+            library.path.display(),
+            library.version.as_deref().unwrap_or("unknown")
+        ),
+        risk,
+        format!("give process {} a newer SQLite: {mend}", process.pid),
+    )
+}
+
+/// Check 23.
+pub fn locks(evidence: &Evidence) -> Finding {
+    let check = Check(23, "locks and competing processes");
+    if evidence.now.asked == Asked::FolderOnly {
+        return check.unknown(NOT_ASKED);
+    }
+    if let Some(held) = evidence.stuck.iter().find(|held| held.pids.len() > 1) {
+        return check.care(
+            format!(
+                "{} hold the lock {} together: one is a fork of the other, and has its descriptor",
+                evidence.who(&held.pids),
+                held.lock
+            ),
+            "a connection that is used on both sides of a fork damages the database, and the lock \
+             stays until both have ended",
+            "open the database after the fork, in the child alone, or end the child",
+        );
+    }
+    if let Some(held) = evidence.stuck.iter().max_by_key(|held| held.lock.keeps_readers_out()) {
+        return held_for_long(check, evidence, held);
+    }
+    let others: Vec<u32> = evidence.now.others().map(|process| process.pid).collect();
+    match others[..] {
+        [] => check.ok("no other process has it open"),
+        _ => check.ok(format!(
+            "open in {}; no lock is held for long",
+            human::cut(&evidence.who(&others), 200)
+        )),
+    }
+}
+
+fn held_for_long(check: Check, evidence: &Evidence, held: &LockHeld) -> Finding {
+    let whom = if held.lock.keeps_readers_out() {
+        "no other connection can read or write"
+    } else {
+        "no other connection can write"
+    };
+    let mend = match held.pids.first() {
+        Some(pid) => format!("let it end its transaction, or end the process: kill {pid}"),
+        None => "find it as root: sudo leafpress doctor".to_owned(),
+    };
+    check.care(
+        format!(
+            "{} held the lock {} for all of the {} of this look, without a commit",
+            evidence.who(&held.pids),
+            held.lock,
+            human::duration(evidence.watched)
+        ),
+        format!(
+            "{whom} meanwhile: \"database is locked\" once its busy_timeout is over, which is 0 \
+             unless it is set (Python and Leafpress: 5 s)"
+        ),
+        mend,
+    )
+}
+
+/// Check 27.
+pub fn copies_of_sqlite(evidence: &Evidence) -> Finding {
+    let check = Check(27, "two copies of SQLite in a process");
+    if evidence.now.asked == Asked::FolderOnly {
+        return check.unknown(NOT_ASKED);
+    }
+    let risk = "locks of one copy do not hold for the other, and are dropped when the other closes \
+                the file: both write at once, and commits vanish";
+    let mut kept_apart: Option<String> = None;
+    let mend = "let one copy alone open this database in that process, or use a process of its own";
+    for process in evidence.now.processes.iter().filter(|process| copies(process).len() > 1) {
+        let names = copies(process).join(" and ");
+        if !is_kept_apart(evidence, process) {
+            return check.care(format!("{process} runs {names}"), risk, mend);
+        }
+        kept_apart.get_or_insert(format!(
+            "{process} runs {names}: Leafpress takes locks of descriptors, which hold against the \
+             other copy"
+        ));
+    }
+    match &evidence.now.second_copy[..] {
+        [] => check.ok(kept_apart.as_deref().unwrap_or("no process was found that has two")),
+        [first, ..] => check.care(format!("this process: {first}"), risk, mend),
+    }
+}
+
+/// Whether of two copies one is Leafpress's with locks of descriptors. Two others take locks of
+/// the process, which do not hold between them.
+fn is_kept_apart(evidence: &Evidence, process: &Neighbour) -> bool {
+    let of_process = evidence.now.locks.iter().filter(|held| held.pids.contains(&process.pid));
+    let styles: Vec<LockStyle> = of_process.map(|held| held.style).collect();
+    let others = copies(process).into_iter().filter(|path| !path.contains("leafpress")).count();
+    let is_careful = styles.is_empty() || styles.contains(&LockStyle::Ofd);
+    others == 1 && copies(process).len() == 2 && is_careful
+}
+
+/// The libraries of a process that have an SQLite inside. A program of that name counts where
+/// no library does: it may have SQLite's texts without its code.
+fn copies(process: &Neighbour) -> Vec<String> {
+    let all = process.copies_of_sqlite();
+    let is_library = |path: &std::path::Path| path.to_string_lossy().contains(".so");
+    let has_libraries = all.iter().any(|it| is_library(&it.path));
+    let counted = all.iter().filter(|it| !has_libraries || is_library(&it.path));
+    counted.map(|it| it.path.display().to_string()).collect()
+}
+
+/// Check 28.
+pub fn open_files(evidence: &Evidence) -> Finding {
+    let check = Check(28, "open files are those in the folder");
+    if evidence.now.asked == Asked::FolderOnly {
+        return check.unknown(NOT_ASKED);
+    }
+    let lost = evidence.now.lost_files().min_by_key(|(_, file)| file.which);
+    if let Some((process, file)) = lost {
+        return check.care(
+            format!("{process} has {}", lost_in_words(file)),
+            "what it commits goes to a file that no other program finds, and is gone when it ends",
+            lost_mend(evidence, process, file),
+        );
+    }
+    if let Some((process, which)) = evidence.now.with_other_files().next() {
+        let what = if which == Which::Log { "log" } else { "database" };
+        return check.care(
+            format!("{process} uses the index of this database's log, with another {what}"),
+            format!(
+                "the {what} was renamed or replaced under it: two share one index, and both can \
+                 be damaged"
+            ),
+            format!("end process {}, put back the {what} that it opened", process.pid),
+        );
+    }
+    check.ok("no process has a file open that was deleted, renamed or replaced")
+}
+
+fn lost_in_words(file: &OpenFile) -> String {
+    let name = match file.which {
+        Which::Database => "the database",
+        Which::Log => "the write-ahead log",
+        Which::SharedMemory => "the log's index",
+        Which::Journal => "the journal",
+    };
+    let path = file.path.display();
+    match file.standing {
+        Standing::Deleted => format!("{name} open, which is deleted: {path}"),
+        Standing::Replaced => format!("{name} open, and another file has that name now: {path}"),
+        Standing::OfOtherName | Standing::InPlace => {
+            format!("{name} open under the name that the database had before: {path}")
+        }
+    }
+}
+
+fn lost_mend(evidence: &Evidence, process: &Neighbour, file: &OpenFile) -> String {
+    let (pid, descriptor) = (process.pid, file.descriptor);
+    if file.standing == Standing::OfOtherName {
+        return format!("end process {pid}, give the database its old name back, open it again");
+    }
+    if file.which == Which::Database {
+        let mut copy = evidence.named.clone().into_os_string();
+        copy.push(".rescued");
+        let copy = quoted(std::path::Path::new(&copy));
+        return format!(
+            "do not end it yet: let it copy the database (VACUUM INTO), or save the file while it \
+             does not write: cp /proc/{pid}/fd/{descriptor} {copy}"
+        );
+    }
+    format!(
+        "do not end it yet: let it copy the database (VACUUM INTO 'rescued.db'), then end it, and \
+         never remove {} while the database is open",
+        file.which.suffix()
+    )
+}

@@ -1,0 +1,63 @@
+//! What the doctor says, as text: the verdict, what needs care, and the rest in lines.
+//!
+//! Must never: judge; the checks do.
+
+use super::{INDENT, WIDTH, notes};
+use crate::commands::doctor::{DoctorReport, Finding, Verdict};
+use crate::human;
+use crate::output::{FAINT, STRONG, styled, verdict};
+
+/// Behind the number of a check.
+const TEXT_INDENT: usize = 5;
+const LABEL_WIDTH: usize = 6;
+
+/// What the doctor says.
+pub fn of_doctor(report: &DoctorReport) -> String {
+    let with = |wanted: Verdict| report.checks.iter().filter(move |it| it.verdict == wanted);
+    let database = human::printable(&report.database.display().to_string());
+    let care = with(Verdict::Care).count() as u64;
+    let says = match care {
+        0 => verdict(true, "nothing needs care"),
+        care => verdict(false, &human::counted(care, "thing needs care", "things need care")),
+    };
+    let mut text = format!("{database}: {says}\n");
+    for finding in with(Verdict::Care) {
+        text += &needs_care(finding);
+    }
+    for (wanted, heading) in [(Verdict::Ok, "fine"), (Verdict::Unknown, "cannot be told")] {
+        if with(wanted).next().is_some() {
+            text += &format!("\n{INDENT}{}\n", styled(FAINT, heading));
+        }
+        for finding in with(wanted) {
+            text += &in_a_line(finding);
+        }
+    }
+    // Behind "note: ".
+    let wrap = |note: &String| human::wrapped(&human::printable(note), WIDTH - 6, 6);
+    text += &notes(&report.notes.iter().map(wrap).collect::<Vec<_>>());
+    text
+}
+
+fn needs_care(finding: &Finding) -> String {
+    let number = human::right(&finding.number.to_string(), 2);
+    let mut text = format!("\n{INDENT}{number} {}\n", styled(STRONG, finding.name));
+    let lines = [
+        ("seen", Some(&finding.evidence)),
+        ("risk", finding.risk.as_ref()),
+        ("mend", finding.mend.as_ref()),
+    ];
+    for (label, says) in lines {
+        let Some(says) = says else { continue };
+        let indent = TEXT_INDENT + LABEL_WIDTH;
+        let says = human::wrapped(&human::printable(says), WIDTH - indent, indent);
+        let label = styled(FAINT, &human::left(label, LABEL_WIDTH));
+        text += &format!("{}{label}{says}\n", " ".repeat(TEXT_INDENT));
+    }
+    text
+}
+
+fn in_a_line(finding: &Finding) -> String {
+    let number = human::right(&finding.number.to_string(), 2);
+    let line = format!("{number} {}: {}", finding.name, finding.evidence);
+    format!("{INDENT}{}\n", human::cut(&line, WIDTH - INDENT.len()))
+}

@@ -1,0 +1,180 @@
+//! Planted faults: the log's size, what was left behind, names, permissions, the place.
+
+use std::fs::{self, File, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::Command;
+
+use tempfile::TempDir;
+
+use super::common::run;
+use super::helpers::{Python, cares_of, database, expect_care, folder, look};
+
+/// More than the doctor calls large.
+const LARGE: &str = "zeroblob(110000000)";
+
+#[test]
+fn a_log_that_no_connection_copies() {
+    let folder = folder();
+    let connection = rusqlite::Connection::open(folder.path().join("a.db")).unwrap();
+    let sql = "PRAGMA journal_mode=WAL; PRAGMA wal_autocheckpoint=0; CREATE TABLE t(a)";
+    connection.execute_batch(sql).unwrap();
+    connection.execute_batch(&format!("INSERT INTO t VALUES ({LARGE})")).unwrap();
+    let object = look(folder.path(), "a.db");
+    let seen = expect_care(&object, &[6, 7]);
+    assert!(seen.contains("no connection makes checkpoints"), "{seen}");
+
+    // Copied, it keeps its size.
+    connection.execute_batch("PRAGMA wal_checkpoint(PASSIVE)").unwrap();
+    let seen = expect_care(&look(folder.path(), "a.db"), &[8]);
+    assert!(seen.starts_with("the log keeps 1"), "{seen}");
+
+    connection.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)").unwrap();
+    assert_eq!(cares_of(&look(folder.path(), "a.db")), super::helpers::place_needs_care());
+}
+
+#[test]
+fn a_huge_log_without_an_index() {
+    let folder = folder();
+    database(folder.path(), "WAL").close().unwrap();
+    let log = File::create(folder.path().join("a.db-wal")).unwrap();
+    log.set_len(200_000_000).unwrap();
+    let mode = fs::metadata(folder.path().join("a.db")).unwrap().permissions();
+    log.set_permissions(mode).unwrap();
+    expect_care(&look(folder.path(), "a.db"), &[7]);
+}
+
+#[test]
+fn a_journal_that_is_kept_with_all_its_space() {
+    let folder = folder();
+    let connection = database(folder.path(), "PERSIST");
+    connection.execute_batch("INSERT INTO t VALUES (1)").unwrap();
+    let journal = folder.path().join("a.db-journal");
+    assert_eq!(cares_of(&look(folder.path(), "a.db")), super::helpers::place_needs_care());
+    File::options().write(true).open(&journal).unwrap().set_len(150_000_000).unwrap();
+    let seen = expect_care(&look(folder.path(), "a.db"), &[8]);
+    assert!(seen.contains("a journal that is done with keeps 150 MB"), "{seen}");
+}
+
+#[test]
+fn a_transaction_that_was_cut_off() {
+    let folder = folder();
+    database(folder.path(), "DELETE").close().unwrap();
+    let python = Python::at(
+        folder.path(),
+        "import sqlite3; c = sqlite3.connect('a.db', isolation_level=None)\n\
+         c.execute('PRAGMA cache_size=2'); c.execute('BEGIN')\n\
+         c.execute('INSERT INTO t VALUES (zeroblob(100000))')",
+    );
+    // It is killed.
+    drop(python);
+    assert!(folder.path().join("a.db-journal").exists());
+    let seen = expect_care(&look(folder.path(), "a.db"), &[29]);
+    assert!(seen.contains("holds a transaction that was cut off"), "{seen}");
+    assert!(folder.path().join("a.db-journal").exists(), "it is still there");
+}
+
+#[test]
+fn a_log_without_its_database() {
+    let folder = folder();
+    let connection = database(folder.path(), "WAL");
+    fs::copy(folder.path().join("a.db-wal"), folder.path().join("b.db-wal")).unwrap();
+    drop(connection);
+    let seen = expect_care(&look(folder.path(), "b.db"), &[29]);
+    assert!(seen.contains("and the database is not there"), "{seen}");
+    fs::write(folder.path().join("b.db"), "").unwrap();
+    fs::set_permissions(folder.path().join("b.db-wal"), Permissions::from_mode(0o644)).unwrap();
+    fs::set_permissions(folder.path().join("b.db"), Permissions::from_mode(0o644)).unwrap();
+    let seen = expect_care(&look(folder.path(), "b.db"), &[29]);
+    assert!(seen.contains("and the database is empty"), "{seen}");
+}
+
+#[test]
+fn a_database_with_two_names() {
+    let folder = folder();
+    database(folder.path(), "WAL").close().unwrap();
+    fs::hard_link(folder.path().join("a.db"), folder.path().join("b.db")).unwrap();
+    for name in ["a.db", "b.db"] {
+        expect_care(&look(folder.path(), name), &[30]);
+    }
+}
+
+#[test]
+fn a_log_that_others_may_not_open() {
+    let folder = folder();
+    let connection = database(folder.path(), "WAL");
+    let path = folder.path().join("a.db");
+    let log = folder.path().join("a.db-wal");
+    fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
+    for name in ["a.db-wal", "a.db-shm"] {
+        fs::set_permissions(folder.path().join(name), Permissions::from_mode(0o644)).unwrap();
+    }
+    assert_eq!(cares_of(&look(folder.path(), "a.db")), super::helpers::place_needs_care());
+    fs::set_permissions(&log, Permissions::from_mode(0o600)).unwrap();
+    let seen = expect_care(&look(folder.path(), "a.db"), &[31]);
+    assert!(seen.ends_with("a.db-wal has the permissions 600, the database 644"), "{seen}");
+    fs::set_permissions(&log, Permissions::from_mode(0o644)).unwrap();
+    if std::os::unix::fs::chown(&log, Some(4711), None).is_ok() {
+        let seen = expect_care(&look(folder.path(), "a.db"), &[31]);
+        assert!(seen.contains("a.db-wal belongs to user 4711"), "{seen}");
+    } else {
+        println!("NOT CHECKED: only root gives files away, so another owner was not planted");
+    }
+    drop(connection);
+}
+
+#[test]
+fn a_database_in_memory() {
+    let Ok(folder) = TempDir::new_in("/dev/shm") else {
+        println!("NOT CHECKED: this machine has no /dev/shm");
+        return;
+    };
+    database(folder.path(), "WAL").close().unwrap();
+    let object = look(folder.path(), "a.db");
+    let seen = expect_care(&object, &[25]);
+    assert!(seen.starts_with("tmpfs"), "{seen}");
+    assert!(object.to_string().contains("must survive a restart"));
+}
+
+#[test]
+fn a_database_in_the_layer_of_a_container() {
+    let folder = folder();
+    for name in ["lower", "upper", "work", "merged"] {
+        fs::create_dir(folder.path().join(name)).unwrap();
+    }
+    database(&folder.path().join("lower"), "WAL").close().unwrap();
+    let command = env!("CARGO_BIN_EXE_leafpress");
+    let script = format!(
+        "mount -t overlay overlay -o lowerdir=lower,upperdir=upper,workdir=work merged || exit 99\n\
+         exec {command} doctor merged/a.db --json"
+    );
+    let outcome = Command::new("unshare")
+        .args(["--mount", "--map-root-user", "sh", "-c", &script])
+        .current_dir(folder.path())
+        .output();
+    let Some(output) = outcome.ok().filter(|output| output.status.code() == Some(1)) else {
+        println!(
+            "NOT CHECKED: this user may not mount an overlay; the doctor's unit tests plant one"
+        );
+        return;
+    };
+    let object: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let seen = expect_care(&object, &[25]);
+    assert!(seen.starts_with("overlay"), "{seen}");
+    assert!(object.to_string().contains("volume"), "{object}");
+}
+
+#[test]
+fn a_path_with_blanks_and_quotes_stands_in_advice_as_a_shell_takes_it() {
+    let folder = folder();
+    let name = "it's a base.db";
+    database(folder.path(), "WAL").close().unwrap();
+    fs::rename(folder.path().join("a.db"), folder.path().join(name)).unwrap();
+    fs::hard_link(folder.path().join(name), folder.path().join("other.db")).unwrap();
+    let outcome = run(folder.path(), &["doctor", name, "--json"]).expect_status(1);
+    let mend = super::helpers::mend_of(&outcome.json(), 30);
+    let quoted = mend.split("-samefile ").nth(1).unwrap().split(';').next().unwrap();
+    let found = Command::new("sh").args(["-c", &format!("ls {quoted}")]).output().unwrap();
+    let listed = String::from_utf8(found.stdout).unwrap();
+    assert_eq!(Path::new(listed.trim_end()).file_name().unwrap(), name);
+}

@@ -1,0 +1,135 @@
+//! The database and the files that SQLite keeps beside it, as the folder shows them.
+//!
+//! Must never: open one of them; `stat` is enough.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use crate::error::{Error, ErrorKind, Result};
+
+/// One of the four files of a database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Which {
+    /// The database itself.
+    Database,
+    /// The write-ahead log, `-wal`.
+    Log,
+    /// The memory of the log's index, `-shm`.
+    SharedMemory,
+    /// The rollback journal, `-journal`.
+    Journal,
+}
+
+impl Which {
+    pub(super) const ALL: [Self; 4] =
+        [Self::Database, Self::Log, Self::SharedMemory, Self::Journal];
+
+    /// Stands behind the database's name in that of the file.
+    pub fn suffix(self) -> &'static str {
+        match self {
+            Self::Database => "",
+            Self::Log => "-wal",
+            Self::SharedMemory => "-shm",
+            Self::Journal => "-journal",
+        }
+    }
+}
+
+/// What tells files apart, whatever they are called: device and inode.
+pub(super) type Identity = (u64, u64);
+
+/// A file of the database, as it stands in the folder.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct FileFacts {
+    /// Which of the four it is.
+    pub which: Which,
+    /// Its path.
+    pub path: PathBuf,
+    /// Its size.
+    pub bytes: u64,
+    /// Its permissions, as in `chmod` (Unix).
+    pub mode: Option<u32>,
+    /// The number of the user who owns it (Unix).
+    pub owner: Option<u32>,
+    /// The number of its group (Unix).
+    pub group: Option<u32>,
+    /// How many names it has (Unix); more than one is a hard link.
+    pub names: Option<u64>,
+    /// When it was last written to, in milliseconds since the Unix epoch.
+    pub changed_at_ms: Option<u64>,
+    #[serde(skip)]
+    pub(super) identity: Option<Identity>,
+}
+
+/// Where a database's files would be: its path with links resolved, as SQLite does it.
+///
+/// The database itself need not be there, its folder must be.
+pub(super) fn resolve(path: &Path) -> Result<PathBuf> {
+    let cannot = |source| Error::io("look at", path, source);
+    match path.canonicalize() {
+        Ok(found) if found.is_dir() => {
+            let reason = "is a directory, not a database".to_owned();
+            Err(Error::from(ErrorKind::Destination { path: path.to_owned(), reason }))
+        }
+        Ok(found) => Ok(found),
+        Err(source) if source.kind() == io::ErrorKind::NotFound => {
+            let name = path.file_name().ok_or_else(|| Error::usage("no database was named"))?;
+            let folder = match path.parent() {
+                Some(folder) if folder != Path::new("") => folder,
+                _ => Path::new("."),
+            };
+            Ok(folder.canonicalize().map_err(cannot)?.join(name))
+        }
+        Err(source) => Err(cannot(source)),
+    }
+}
+
+/// The path of one of a database's files.
+pub(super) fn path_of(database: &Path, which: Which) -> PathBuf {
+    let mut name = database.as_os_str().to_owned();
+    name.push(which.suffix());
+    name.into()
+}
+
+/// Those of the four files that are there.
+pub(super) fn look(database: &Path) -> Vec<FileFacts> {
+    Which::ALL.into_iter().filter_map(|which| facts(which, path_of(database, which))).collect()
+}
+
+fn facts(which: Which, path: PathBuf) -> Option<FileFacts> {
+    let found = fs::metadata(&path).ok()?;
+    let since_epoch = found.modified().ok()?.duration_since(std::time::UNIX_EPOCH).ok();
+    let changed_at_ms = since_epoch.map(|it| it.as_millis() as u64);
+    let bytes = found.len();
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt as _;
+        Some(FileFacts {
+            which,
+            path,
+            bytes,
+            mode: Some(found.mode() & 0o7777),
+            owner: Some(found.uid()),
+            group: Some(found.gid()),
+            names: Some(found.nlink()),
+            changed_at_ms,
+            identity: Some((found.dev(), found.ino())),
+        })
+    }
+    #[cfg(not(unix))]
+    Some(FileFacts {
+        which,
+        path,
+        bytes,
+        mode: None,
+        owner: None,
+        group: None,
+        names: None,
+        changed_at_ms,
+        identity: None,
+    })
+}
