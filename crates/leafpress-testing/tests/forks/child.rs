@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use leafpress::Profile;
 use leafpress::load::Loader;
-use leafpress::queue::Stop;
+use leafpress::queue::{Outcome, Stop, Worker};
 use leafpress::writer::Writer;
 
 use crate::calls::{Inherited, refuse_all};
@@ -107,7 +107,10 @@ impl Child<'_> {
         queue.push("to itself").unwrap();
         let claim = queue.claim().unwrap().unwrap();
         queue.ack(claim.token).unwrap();
-        assert_eq!(queue.stats().unwrap().jobs.open(), 0);
+        queue.push("to its worker").unwrap();
+        let worker = Worker::new(&queue).concurrency(2).until_empty();
+        let report = worker.run(&Stop::new(), |_| Outcome::Done).unwrap();
+        assert_eq!((report.done, queue.stats().unwrap().jobs.open()), (1, 0));
         if self.forks_again {
             ids.extend(self.fork_again(&writer));
             self.load();
