@@ -161,12 +161,13 @@ pub enum ErrorKind {
         /// Why.
         reason: String,
     },
-    /// A call in a child of `fork`, on what its parent process had opened.
+    /// A call in a child of `fork`, on what its parent process had opened. Nothing was
+    /// done, and the parent goes on undisturbed: open a new one in the child.
     #[error(
         "this process was forked after the {thing} was opened: the {thing} belongs to its parent"
     )]
     Forked {
-        /// Which kind of thing was called: "writer", "queue", "reader".
+        /// Which kind of thing was called, such as "writer", "queue" or "ticket".
         thing: &'static str,
     },
     /// A call may have been committed or not; only looking tells.

@@ -60,8 +60,9 @@ pub fn refuse_all(inherited: Inherited) -> Vec<String> {
     refuse_transaction(&mut complaints, transaction, &queue, token);
     complaints.refused("names", queue::names(&writer));
     complaints.refused("Queue::open", Queue::open(&writer, "mail"));
-    // It answers from memory or fails, and must not hang.
-    let _ = reader.query_row("SELECT count(*) FROM t", [], |row| row.get::<_, i64>(0));
+    let read = reader.query_row("SELECT count(*) FROM t", [], |row| row.get::<_, i64>(0));
+    let is_refused = read.is_err_and(|error| error.to_string().contains("not authorized"));
+    complaints.holds("an inherited reader refuses", is_refused);
     drop(reader);
     complaints.refused("close", writer.clone().close());
     complaints.0

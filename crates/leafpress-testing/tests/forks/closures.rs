@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::ThreadId;
 
 use leafpress::queue::{Outcome, Stop, Worker};
-use leafpress::writer::{Transaction, Writer};
+use leafpress::writer::{Ticket, Transaction, Writer};
 use leafpress::{ErrorKind, Profile};
 use rusqlite::Connection;
 
@@ -98,7 +98,7 @@ pub fn fork_inside(profile: Profile) -> Ended {
 pub fn fork_inside_the_writers_thread(profile: Profile) -> Ended {
     forked(profile, |forking| {
         let body = forking.clone();
-        forking.writer.submit_transaction(move |tx| body.body(tx)).and_then(|ticket| ticket.wait())
+        forking.writer.submit_transaction(move |tx| body.body(tx)).and_then(Ticket::wait)
     })
 }
 

@@ -42,7 +42,9 @@ fn main() -> ExitCode {
 #[cfg(unix)]
 #[must_use]
 pub enum Ended {
+    /// In the process that forked.
     Parent,
+    /// In a child, which exits with this status.
     Child(u8),
 }
 
@@ -63,7 +65,11 @@ fn tests() -> ExitCode {
 
     let forks = std::env::var("LEAFPRESS_FORKS").map_or(20, |it| it.parse().expect("a number"));
     programs::find_no_descriptor();
-    for profile in [Profile::Durable, Profile::Relaxed, Profile::Rollback] {
+    let profiles = [Profile::Durable, Profile::Relaxed, Profile::Rollback];
+    // One of them alone, to look closer.
+    let asked = std::env::var("LEAFPRESS_FORKS_PROFILE").ok();
+    let is_asked = |it: &Profile| asked.as_ref().is_none_or(|asked| asked == it.name());
+    for profile in profiles.into_iter().filter(is_asked) {
         programs::write_at_once_though_a_child_lives(profile);
         let under_load = || under_load::fork(profile, forks);
         let in_closure = || closures::fork_inside(profile);

@@ -111,9 +111,9 @@ pub fn find_no_descriptor() {
             });
             for number in 0..PROGRAMS {
                 if number % 2 == 0 {
-                    spawn()
+                    spawn();
                 } else {
-                    vfork()
+                    vfork();
                 }
                 assert_eq!(found(), without_us, "program {number} under {profile}");
             }

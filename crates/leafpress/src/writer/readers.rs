@@ -17,6 +17,7 @@
 //! Must never: touch a connection that is out from another thread. What is
 //! known of it is what it said itself ([`Activity`]).
 
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Deref;
@@ -26,6 +27,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
+use rusqlite::hooks::{AuthContext, Authorization};
 use serde::{Serialize, Serializer};
 
 use self::activity::Activity;
@@ -106,12 +108,15 @@ struct Out {
 /// PRAGMA stay too. A connection that has databases attached, that was made
 /// writable, or that cannot be brought to rest is closed instead.
 ///
-/// It belongs to the process that asked for it. In a child of `fork` its connection
-/// can read nothing any more, and dropping it does nothing: open a new
-/// [`Writer`](super::Writer) there, which has readers of its own.
+/// It belongs to the process that asked for it. In a child of `fork` it refuses each
+/// statement (`SQLITE_AUTH`, "not authorized"), and dropping it does nothing: open a new
+/// [`Writer`](super::Writer) there, which has readers of its own. Statements and rows that
+/// were under way at the fork must not be used there: they could wait for ever.
 #[derive(Debug)]
 pub struct Reader {
     lent: OfProcess<Lent>,
+    /// What stands in its place in a child.
+    in_child: OnceCell<Connection>,
 }
 
 /// A connection that is out, and the way back.
@@ -195,7 +200,7 @@ impl ReaderPool {
             out.activity = Arc::clone(&pooled.activity);
         }
         let lent = Lent { pooled: Some(pooled), id, shared: Arc::clone(&self.shared) };
-        Ok(Reader { lent: OfProcess::new("reader", lent) })
+        Ok(Reader { lent: OfProcess::new("reader", lent), in_child: OnceCell::new() })
     }
 
     /// Enters the name among those that are out, and takes an idle connection if there is one.
@@ -299,13 +304,25 @@ impl Deref for Reader {
     type Target = Connection;
 
     fn deref(&self) -> &Connection {
-        let pooled = self.lent.in_any_process().pooled.as_ref();
+        let Some(lent) = self.lent.here() else {
+            return self.in_child.get_or_init(without_a_database);
+        };
+        let pooled = lent.pooled.as_ref();
         let pooled = pooled.expect("a reader has its connection until it is dropped");
-        if self.lent.here().is_some() {
-            pooled.activity.used(&pooled.connection);
-        }
+        pooled.activity.used(&pooled.connection);
         &pooled.connection
     }
+}
+
+/// A connection that refuses everything. That of the parent would do more harm than to fail:
+/// another thread may have been in one of SQLite's mutexes for the file.
+fn without_a_database() -> Connection {
+    let refuses = || -> rusqlite::Result<Connection> {
+        let mut connection = Connection::open_in_memory()?;
+        connection.authorizer(Some(|_: AuthContext<'_>| Authorization::Deny))?;
+        Ok(connection)
+    };
+    refuses().expect("memory for a connection to no file")
 }
 
 impl Drop for Lent {

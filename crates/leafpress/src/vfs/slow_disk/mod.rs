@@ -87,7 +87,8 @@ impl fmt::Debug for Simulation {
 ///
 /// Fast as ever are connections that were opened before or through a VFS that is named
 /// ("`unix`"), files that are no databases, and [`storage`](crate::storage), which measures
-/// the real disk.
+/// the real disk. A child of `fork` must not open a database: threads of its parent may
+/// have been at the disk that is played.
 ///
 /// ```
 /// use leafpress::vfs::{self, DiskModel};
