@@ -23,7 +23,7 @@ NEIGHBOUR_IMAGES ?= 300000
 
 .DEFAULT_GOAL := help
 .PHONY: help build test test-rust test-python test-large test-tools lint ci \
-	crash neighbours neighbour-capi bench bench-writer bench-atomic bench-queue bench-queue-rivals bench-rivals bench-billion release fuzz clean
+	crash neighbours neighbour-capi bench bench-locks bench-writer bench-atomic bench-queue bench-queue-rivals bench-rivals bench-billion release fuzz clean
 
 help: ## List these commands
 	@grep -E '^[a-z-]+:.*## ' $(firstword $(MAKEFILE_LIST)) \
@@ -146,6 +146,9 @@ bench-atomic: release ## Measure what a one-row commit costs, with and without a
 
 bench-writer: release ## Measure many small commits beside what SQLite does alone
 	$(LEAFPRESS) bench writer checkpoint --large --dir $(BENCH_DIR) --json bench-writer.json $(BENCH_FLAGS)
+
+bench-locks: ## Measure what locks of descriptors cost beside SQLite's own
+	cd $(BENCH_DIR) && $(CARGO) bench --locked --manifest-path $(CURDIR)/Cargo.toml -p leafpress --bench locks
 
 bench-queue: release ## Measure jobs of a queue beside what SQLite does alone
 	$(LEAFPRESS) bench queue queue-inserts --large --dir $(BENCH_DIR) --json bench-queue.json $(BENCH_FLAGS)

@@ -47,6 +47,8 @@ mod examples_in_documents {
     struct Readme;
     #[doc = include_str!("../../../docs/durability.md")]
     struct Durability;
+    #[doc = include_str!("../../../docs/neighbours.md")]
+    struct Neighbours;
     #[doc = include_str!("../../../docs/writer.md")]
     struct Writer;
     #[doc = include_str!("../../../docs/queue.md")]
