@@ -246,7 +246,7 @@ fn a_right_that_was_taken_away_is_not_given_by_a_parked_descriptor() {
     let held = database.connect();
     held.execute_batch("SELECT * FROM t").unwrap();
     drop(FileHandle::open(&database.path).unwrap());
-    fs::set_permissions(&database.path, fs::Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(&database.path, fs::Permissions::from_mode(0o0)).unwrap();
     let opened = FileHandle::open(&database.path);
     assert_eq!(opened.is_ok(), File::open(&database.path).is_ok());
 }
