@@ -13,16 +13,18 @@
 
 use std::io;
 use std::ops::Range;
-use std::os::fd::RawFd;
+use std::os::fd::{AsRawFd as _, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use rustix::fs::{Mode, OFlags};
 
 use super::table::Inode;
 use crate::c_api::range_lock::{Bytes, How, Lock, ask};
 
 /// SQLite's pending byte, the first of the bytes that are locked in a database; those of a
 /// `-shm` file are all before it.
-const PENDING_BYTE: i64 = 0x4000_0000;
+pub(super) const PENDING_BYTE: i64 = 0x4000_0000;
 
 /// Set once the system has refused an OFD lock.
 static NONE_HERE: AtomicBool = AtomicBool::new(false);
@@ -114,7 +116,9 @@ impl FileLocks {
                 Some(Ok(found.lock))
             }
             Err(error) if is_unknown_here(&error) => {
-                NONE_HERE.store(true, Ordering::Relaxed);
+                if are_unknown_to_system() {
+                    NONE_HERE.store(true, Ordering::Relaxed);
+                }
                 state.owner = Owner::Process;
                 None
             }
@@ -161,6 +165,15 @@ impl FileLocks {
 /// Is this the answer of a system or file system without OFD locks?
 fn is_unknown_here(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EINVAL | libc::ENOTSUP | libc::ENOSYS))
+}
+
+/// Is it the system that has no OFD locks, or the file system of one file?
+fn are_unknown_to_system() -> bool {
+    let null = rustix::fs::open("/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
+    null.is_ok_and(|null| {
+        ask(null.as_raw_fd(), How::Get, Lock::Read, Bytes::ALL)
+            .is_err_and(|error| is_unknown_here(&error))
+    })
 }
 
 /// Adds or takes away a range of read-locked bytes.

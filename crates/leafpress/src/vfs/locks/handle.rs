@@ -120,11 +120,13 @@ impl FileHandle {
         use std::os::fd::AsRawFd as _;
         use std::os::unix::ffi::OsStrExt as _;
 
-        use super::table::{self, Opened};
+        use rustix::fs::OFlags;
+
+        use super::table::{self, Opened, User};
 
         let path = CString::new(path.as_os_str().as_bytes())?;
         let mode = rustix::fs::Mode::from_raw_mode(0o666);
-        Ok(match table::open(&path, flags | rustix::fs::OFlags::CLOEXEC, mode)? {
+        Ok(match table::open(&path, flags | OFlags::CLOEXEC, mode, User::Leafpress)? {
             Opened::Known(file) => {
                 let number = Some(file.as_raw_fd());
                 Self { file, _release: Release { number } }

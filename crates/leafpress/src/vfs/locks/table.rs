@@ -23,8 +23,9 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockWriteGuard};
 
 use rustix::fs::{Access, AtFlags, CWD, FileType, Mode, OFlags, Stat};
+use rustix::io::Errno;
 
-use super::file_locks::{FileLocks, Owner, none_here};
+use super::file_locks::{FileLocks, Owner, PENDING_BYTE, none_here};
 use crate::c_api::range_lock::{Bytes, How, Lock, is_locked, lock_whole_file};
 use crate::c_api::system_calls::{put_in_place_of, with_descriptor};
 
@@ -48,7 +49,14 @@ struct Descriptor {
     file: Arc<File>,
     /// How it was opened: the flags that make a difference.
     flags: OFlags,
-    is_used: bool,
+    user: Option<User>,
+}
+
+/// Who uses a descriptor. Only SQLite takes locks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum User {
+    Sqlite,
+    Leafpress,
 }
 
 /// All descriptors of one file.
@@ -59,7 +67,11 @@ struct Known {
 
 impl Known {
     fn is_used(&self) -> bool {
-        self.descriptors.iter().any(|it| it.is_used)
+        self.descriptors.iter().any(|it| it.user.is_some())
+    }
+
+    fn is_used_by_sqlite(&self) -> bool {
+        self.descriptors.iter().any(|it| it.user == Some(User::Sqlite))
     }
 }
 
@@ -121,7 +133,7 @@ fn set_number(number: RawFd, locks: Option<Arc<FileLocks>>) {
 pub(super) fn open_for_sqlite(path: &CStr, flags: c_int, mode: c_int) -> io::Result<RawFd> {
     let flags = OFlags::from_bits_retain(flags as _);
     let mode = Mode::from_raw_mode(mode as _);
-    match open(path, flags, mode)? {
+    match open(path, flags, mode, User::Sqlite)? {
         Opened::Known(file) => Ok(file.as_raw_fd()),
         Opened::Plain(file) => Ok(file.into_raw_fd()),
     }
@@ -134,8 +146,8 @@ pub(super) fn open_for_sqlite(path: &CStr, flags: c_int, mode: c_int) -> io::Res
 ///
 /// # Errors
 /// As `open(2)`.
-pub(super) fn open(path: &CStr, flags: OFlags, mode: Mode) -> io::Result<Opened> {
-    if let Some(file) = open_regular(path, flags, mode)? {
+pub(super) fn open(path: &CStr, flags: OFlags, mode: Mode, user: User) -> io::Result<Opened> {
+    if let Some(file) = open_regular(path, flags, mode, user)? {
         return Ok(Opened::Known(file));
     }
     // It can have no locks that matter, and to open a pipe may take for ever.
@@ -143,7 +155,12 @@ pub(super) fn open(path: &CStr, flags: OFlags, mode: Mode) -> io::Result<Opened>
 }
 
 /// Opens a regular file; `None` if it is another kind of file.
-fn open_regular(path: &CStr, flags: OFlags, mode: Mode) -> io::Result<Option<Arc<File>>> {
+fn open_regular(
+    path: &CStr,
+    flags: OFlags,
+    mode: Mode,
+    user: User,
+) -> io::Result<Option<Arc<File>>> {
     let mut table = table();
     let table = table.get_or_insert_default();
     let follow =
@@ -153,18 +170,24 @@ fn open_regular(path: &CStr, flags: OFlags, mode: Mode) -> io::Result<Option<Arc
         if !is_regular(&facts) {
             return Ok(None);
         }
-        if !is_new && let Some(file) = table.parked_descriptor(Inode::of(&facts), path, flags) {
+        if !is_new && let Some(file) = table.parked_descriptor(Inode::of(&facts), path, flags, user)
+        {
             return Ok(Some(file));
         }
     }
     // Should a pipe have taken the file's name, this must not wait.
-    let file = File::from(rustix::fs::open(path, flags | OFlags::NONBLOCK, mode)?);
+    let open = || rustix::fs::open(path, flags | OFlags::NONBLOCK, mode);
+    let file = match open() {
+        Err(Errno::MFILE | Errno::NFILE) if table.close_all_parked() => open()?,
+        opened => opened?,
+    };
+    let file = File::from(file);
     let facts = rustix::fs::fstat(&file)?;
     if !is_regular(&facts) {
         return Ok(None);
     }
     let file = Arc::new(file);
-    table.add(Inode::of(&facts), &file, flags);
+    table.add(Inode::of(&facts), &file, flags, user);
     table.close_some_parked();
     Ok(Some(file))
 }
@@ -200,7 +223,7 @@ pub(super) fn close_unknown(descriptor: OwnedFd) {
     }
     let flags = rustix::fs::fcntl_getfl(&descriptor).unwrap_or(OFlags::RDONLY);
     let file = Arc::new(File::from(descriptor));
-    known.descriptors.push(Descriptor { file, flags: lasting(flags), is_used: false });
+    known.descriptors.push(Descriptor { file, flags: lasting(flags), user: None });
     if let Some(table) = table.as_mut() {
         table.settle(inode);
     }
@@ -220,12 +243,19 @@ pub(super) fn lock(number: RawFd, how: How, lock: Lock, bytes: Bytes) -> Option<
             return locks.lock(how, lock, bytes);
         }
     }
-    // Opened before the calls were replaced: other connections may have it open since.
+    lock_unknown(number, how, lock, bytes)
+}
+
+/// A lock on a file that SQLite opened before its calls were replaced. Another connection may
+/// have opened it since; a `-shm` file is opened once for all connections.
+fn lock_unknown(number: RawFd, how: How, lock: Lock, bytes: Bytes) -> Option<io::Result<Lock>> {
+    if bytes.start < PENDING_BYTE && lock != Lock::None {
+        return None;
+    }
     let locks = {
         let table = table();
-        let table = table.as_ref()?;
-        let inode = inode_of_number(number)?;
-        Arc::clone(&table.files.get(&inode)?.locks)
+        let known = table.as_ref()?.files.get(&inode_of_number(number)?)?;
+        known.is_used_by_sqlite().then(|| Arc::clone(&known.locks))?
     };
     locks.lock(how, lock, bytes)
 }
@@ -240,22 +270,31 @@ fn inode_of_number(number: RawFd) -> Option<Inode> {
 
 impl Table {
     /// Makes an open file known, which is used from now on.
-    fn add(&mut self, inode: Inode, file: &Arc<File>, flags: OFlags) {
+    fn add(&mut self, inode: Inode, file: &Arc<File>, flags: OFlags, user: User) {
         let number = file.as_raw_fd();
         let known = self.files.entry(inode).or_insert_with(|| Known {
             locks: Arc::new(FileLocks::new(inode, number, is_writable(flags))),
             descriptors: Vec::with_capacity(1),
         });
         let file = Arc::clone(file);
-        known.descriptors.push(Descriptor { file, flags: lasting(flags), is_used: true });
+        known.descriptors.push(Descriptor { file, flags: lasting(flags), user: Some(user) });
         known.locks.prefer(number, is_writable(flags));
         set_number(number, Some(Arc::clone(&known.locks)));
     }
 
     /// A parked descriptor of the file that `path` names, if it could be opened so now.
-    fn parked_descriptor(&mut self, inode: Inode, path: &CStr, flags: OFlags) -> Option<Arc<File>> {
+    fn parked_descriptor(
+        &mut self,
+        inode: Inode,
+        path: &CStr,
+        flags: OFlags,
+        user: User,
+    ) -> Option<Arc<File>> {
         let known = self.files.get_mut(&inode)?;
-        let fits = |it: &&mut Descriptor| !it.is_used && it.flags == lasting(flags);
+        // SQLite does not take the numbers of the standard streams, and would ask for ever.
+        let fits = |it: &&mut Descriptor| {
+            it.user.is_none() && it.flags == lasting(flags) && it.file.as_raw_fd() > 2
+        };
         let found = known.descriptors.iter_mut().find(fits)?;
         let mut rights = Access::empty();
         rights.set(Access::READ_OK, !flags.contains(OFlags::WRONLY));
@@ -266,7 +305,7 @@ impl Table {
             rustix::fs::ftruncate(&found.file, 0).ok()?;
         }
         rustix::fs::seek(&found.file, rustix::fs::SeekFrom::Start(0)).ok()?;
-        found.is_used = true;
+        found.user = Some(user);
         set_number(found.file.as_raw_fd(), Some(Arc::clone(&known.locks)));
         Some(Arc::clone(&found.file))
     }
@@ -277,7 +316,10 @@ impl Table {
         let Some(known) = self.files.get_mut(&inode) else { return };
         let is_it = |it: &&mut Descriptor| it.file.as_raw_fd() == number;
         if let Some(descriptor) = known.descriptors.iter_mut().find(is_it) {
-            descriptor.is_used = false;
+            descriptor.user = None;
+        }
+        if !known.is_used_by_sqlite() {
+            known.locks.give_back();
         }
         self.settle(inode);
         self.close_some_parked();
@@ -289,13 +331,21 @@ impl Table {
         if known.is_used() {
             return;
         }
-        known.locks.give_back();
         if known.may_close() {
             known.close();
             self.files.remove(&inode);
         } else if !self.parked.contains(&inode) {
             self.parked.push_back(inode);
         }
+    }
+
+    /// Tries again with all of those that could not be closed; returns true if fewer are left.
+    fn close_all_parked(&mut self) -> bool {
+        let before = self.parked.len();
+        for inode in mem::take(&mut self.parked) {
+            self.settle(inode);
+        }
+        self.parked.len() < before
     }
 
     /// Tries again with some of those that could not be closed; with all of them a process
@@ -333,7 +383,7 @@ impl Known {
         let Some(file) = reopened_for_writing(&reader.file) else { return true };
         let is_alone = lock_whole_file(&file).unwrap_or(false);
         let file = Arc::new(file);
-        self.descriptors.push(Descriptor { file, flags: OFlags::RDWR, is_used: false });
+        self.descriptors.push(Descriptor { file, flags: OFlags::RDWR, user: None });
         is_alone
     }
 

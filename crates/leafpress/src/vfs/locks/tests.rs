@@ -207,6 +207,32 @@ fn no_lock_is_lost_while_files_come_and_go_on_another_thread() {
 }
 
 #[test]
+fn a_file_that_is_read_keeps_no_lock_of_a_connection_that_is_closed() {
+    for mode in ["wal", "delete"] {
+        let database = Database::new(mode);
+        let held = database.connect();
+        held.execute_batch("BEGIN IMMEDIATE; INSERT INTO t VALUES (1)").unwrap();
+        let reading: Vec<_> = ["", "-wal", "-shm", "-journal"]
+            .iter()
+            .filter_map(|suffix| FileHandle::open(database.beside(suffix)).ok())
+            .collect();
+        assert_eq!(reading.len(), if mode == "wal" { 3 } else { 2 });
+        drop(held);
+        assert_eq!(lock_at(&database.path, Bytes::ALL), Lock::None);
+        let again = database.connect();
+        again.execute_batch("BEGIN IMMEDIATE; INSERT INTO t VALUES (1); COMMIT").unwrap();
+        drop(reading);
+        again.execute_batch("BEGIN IMMEDIATE").unwrap();
+        let (path, lock) = if mode == "wal" {
+            (database.beside("-shm"), WAL_WRITE)
+        } else {
+            (database.path.clone(), RESERVED)
+        };
+        assert_eq!(lock_at(&path, lock), Lock::Write);
+    }
+}
+
+#[test]
 fn a_file_that_took_the_name_is_another() {
     let database = Database::new("delete");
     let held = database.connect();
