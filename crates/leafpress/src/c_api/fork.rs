@@ -1,4 +1,4 @@
-//! What must be done around `fork`, so that a child can use SQLite.
+//! Steps around `fork`, so that a child can use SQLite.
 //!
 //! A child of `fork` has one thread, and a copy of all memory: mutexes that other threads
 //! of the parent held stay locked in it for ever. So the thread that forks takes SQLite's
@@ -16,7 +16,7 @@ use std::sync::OnceLock;
 
 use rusqlite::ffi;
 
-/// What is to be done: before the fork, after it in the parent, after it in the child.
+/// Steps to take: before the fork, after it in the parent, after it in the child.
 pub(crate) struct AroundFork {
     pub before: fn(),
     pub in_parent: fn(),

@@ -94,7 +94,7 @@ pub(super) unsafe extern "C" fn remap(
 }
 
 thread_local! {
-    /// What the thread that forks holds meanwhile.
+    /// Guards that the thread that forks holds meanwhile.
     static HELD: RefCell<Option<MutexGuard<'static, Vec<Mapping>>>> = const { RefCell::new(None) };
 }
 

@@ -448,7 +448,7 @@ struct HeldForFork {
 }
 
 thread_local! {
-    /// What the thread that forks holds meanwhile.
+    /// Guards that the thread that forks holds meanwhile.
     static HELD: RefCell<Option<HeldForFork>> = const { RefCell::new(None) };
 }
 
