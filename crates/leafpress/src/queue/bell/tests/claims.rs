@@ -11,7 +11,10 @@ use crate::error::{ErrorKind, Result};
 use crate::queue::{Claim, ClaimOptions, Job, Queue};
 use crate::writer::Writer;
 
-const LEASE: Duration = Duration::from_secs(1);
+/// Ends while a test waits for it.
+const SHORT_LEASE: Duration = Duration::from_secs(1);
+/// Does not end before a job is acked, on a busy machine too.
+const LEASE: Duration = Duration::from_secs(600);
 
 fn queue(ground: &Ground) -> (Writer, Queue) {
     let writer = Writer::builder(ground.database()).open().unwrap();
@@ -20,9 +23,9 @@ fn queue(ground: &Ground) -> (Writer, Queue) {
 }
 
 /// A claim that waits in a thread of its own.
-fn claim_beside(queue: &Queue) -> JoinHandle<Result<Vec<Claim>>> {
+fn claim_beside(queue: &Queue, lease: Duration) -> JoinHandle<Result<Vec<Claim>>> {
     let queue = queue.clone();
-    let options = ClaimOptions::new().wait(PATIENCE).lease(LEASE);
+    let options = ClaimOptions::new().wait(PATIENCE).lease(lease);
     std::thread::spawn(move || queue.claim_with(&options))
 }
 
@@ -38,7 +41,7 @@ fn waits(ground: &Ground) {
 fn a_push_is_heard_by_another_writer() {
     let ground = Ground::new();
     let ((pushing, letters), (claiming, same_letters)) = (queue(&ground), queue(&ground));
-    let waiting = claim_beside(&same_letters);
+    let waiting = claim_beside(&same_letters, LEASE);
     waits(&ground);
     let pushed = letters.push(Job::bytes(b"post".to_vec())).unwrap();
     assert_eq!(claimed(waiting).id, pushed.id);
@@ -53,7 +56,7 @@ fn a_push_is_heard_by_another_writer() {
 fn a_delay_a_lease_and_a_foreign_push_end_a_wait() {
     let ground = Ground::new();
     let ((_pushing, letters), (_claiming, same_letters)) = (queue(&ground), queue(&ground));
-    let waiting = claim_beside(&same_letters);
+    let waiting = claim_beside(&same_letters, SHORT_LEASE);
     waits(&ground);
     let delayed = Job::bytes(b"later".to_vec()).delay(Duration::from_millis(200));
     let pushed = letters.push(delayed).unwrap();
@@ -61,12 +64,12 @@ fn a_delay_a_lease_and_a_foreign_push_end_a_wait() {
     assert_eq!((first.id, first.attempt), (pushed.id, 1));
 
     // Nobody acks it: its lease ends without a bell.
-    let second = claimed(claim_beside(&letters));
+    let second = claimed(claim_beside(&letters, LEASE));
     assert_eq!((second.id, second.attempt), (pushed.id, 2));
     same_letters.ack(second.token).unwrap();
 
     // A program that knows no bells.
-    let waiting = claim_beside(&letters);
+    let waiting = claim_beside(&letters, LEASE);
     let mut foreign = Connection::open(ground.database()).unwrap();
     let transaction = foreign.transaction().unwrap();
     let pushed = Queue::push_on(&transaction, "letters", Job::bytes(Vec::new())).unwrap();
@@ -85,7 +88,7 @@ fn waiting_changes_nothing_in_the_database() {
     // What the first look does once.
     assert!(letters.claim().unwrap().is_none());
     let before = version();
-    let waiting = claim_beside(&letters);
+    let waiting = claim_beside(&letters, LEASE);
     waits(&ground);
     // The first look of the bell thread sends it to look again.
     std::thread::sleep(Duration::from_millis(1500));

@@ -1,0 +1,10 @@
+//! Keys, conflicts, rejects, dry runs and existing tables.
+
+use super::{Found, assert_all};
+
+const CASES: &[Found] = &[];
+
+#[test]
+fn they_are_mended() {
+    assert_all(CASES);
+}

@@ -1,0 +1,157 @@
+//! What was found by trying the command as a new user and as an adversary would: one row of
+//! a table per finding, with the command that showed it. A row fails without its fix.
+//!
+//! A command line is run by `sh` in a new folder, with the built `leafpress` first on the
+//! path. Findings that a command line cannot show have a test beside the code they concern.
+#![cfg(unix)]
+
+#[path = "../common/mod.rs"]
+mod common;
+mod csv;
+mod keys;
+mod numbers;
+mod private;
+mod queue;
+mod report;
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use rusqlite::Connection;
+use rusqlite::types::ValueRef;
+
+/// One finding: what is there, what is run, and what is expected.
+struct Found {
+    /// Its name in the review, and the case: `B3 with --null`.
+    finding: &'static str,
+    /// Files that are there, with their content.
+    files: &'static [(&'static str, &'static [u8])],
+    /// Databases that are there, and the statements that made them.
+    databases: &'static [(&'static str, &'static str)],
+    /// A command line for `sh`.
+    run: &'static str,
+    /// The status of its last command.
+    status: i32,
+    /// Texts that standard output and standard error together contain.
+    says: &'static [&'static str],
+    /// Texts that they do not contain.
+    never_says: &'static [&'static str],
+    /// Databases, queries, and the rows: values as SQL literals, with `,` between them and
+    /// `;` between rows.
+    holds: &'static [(&'static str, &'static str, &'static str)],
+    /// Files that are not there afterwards.
+    leaves_no: &'static [&'static str],
+}
+
+impl Found {
+    const NONE: Self = Self {
+        finding: "",
+        files: &[],
+        databases: &[],
+        run: "",
+        status: 0,
+        says: &[],
+        never_says: &[],
+        holds: &[],
+        leaves_no: &[],
+    };
+
+    /// What is wrong; empty if all is as expected.
+    fn faults(&self) -> String {
+        let folder = tempfile::tempdir().expect("a folder");
+        let folder = folder.path();
+        for (name, content) in self.files {
+            fs::write(folder.join(name), content).expect("a file is written");
+        }
+        for (name, sql) in self.databases {
+            let connection = Connection::open(folder.join(name)).expect("a database");
+            connection.execute_batch(sql).expect("its statements run");
+        }
+        let (status, said) = shell(folder, self.run);
+        let mut faults = String::new();
+        if status != self.status {
+            let _ = writeln!(faults, "  status {status}, not {}", self.status);
+        }
+        for text in self.says.iter().filter(|text| !said.contains(**text)) {
+            let _ = writeln!(faults, "  it does not say {text:?}");
+        }
+        for text in self.never_says.iter().filter(|text| said.contains(**text)) {
+            let _ = writeln!(faults, "  it says {text:?}");
+        }
+        for (database, query, expected) in self.holds {
+            let rows = rows(&folder.join(database), query);
+            if rows != *expected {
+                let _ = writeln!(faults, "  {query}\n    gives    {rows}\n    expected {expected}");
+            }
+        }
+        for name in self.leaves_no.iter().filter(|name| folder.join(name).exists()) {
+            let _ = writeln!(faults, "  it leaves {name:?}");
+        }
+        if !faults.is_empty() {
+            let _ = writeln!(faults, "  it said:\n{said}");
+        }
+        faults
+    }
+}
+
+/// Runs a command line to its end: its status, and all that it said.
+fn shell(folder: &Path, line: &str) -> (i32, String) {
+    let program = Path::new(env!("CARGO_BIN_EXE_leafpress"));
+    let mut path = program.parent().expect("a folder").as_os_str().to_owned();
+    path.push(":");
+    path.push(std::env::var_os("PATH").unwrap_or_default());
+    let output = Command::new("sh")
+        .args(["-c", line])
+        .current_dir(folder)
+        .stdin(Stdio::null())
+        .env("PATH", path)
+        .env("LEAFPRESS_CACHE", concat!(env!("CARGO_TARGET_TMPDIR"), "/cache"))
+        .output()
+        .expect("sh runs");
+    let said = [output.stdout, output.stderr].concat();
+    (output.status.code().unwrap_or(-1), String::from_utf8_lossy(&said).into_owned())
+}
+
+/// The rows of a query, as SQL literals.
+fn rows(database: &Path, query: &str) -> String {
+    let attempt = || -> rusqlite::Result<String> {
+        let connection = Connection::open(database)?;
+        let mut statement = connection.prepare(query)?;
+        let columns = statement.column_count();
+        let mut rows = statement.query([])?;
+        let mut all = Vec::new();
+        while let Some(row) = rows.next()? {
+            let values = (0..columns).map(|index| row.get_ref(index).map(literal));
+            all.push(values.collect::<rusqlite::Result<Vec<_>>>()?.join(","));
+        }
+        Ok(all.join(";"))
+    };
+    attempt().unwrap_or_else(|error| error.to_string())
+}
+
+fn literal(value: ValueRef<'_>) -> String {
+    match value {
+        ValueRef::Null => "NULL".to_owned(),
+        ValueRef::Integer(number) => number.to_string(),
+        ValueRef::Real(number) => format!("{number:?}"),
+        ValueRef::Text(text) => format!("'{}'", String::from_utf8_lossy(text).replace('\'', "''")),
+        ValueRef::Blob(bytes) => bytes.iter().fold("x'".to_owned(), |mut text, byte| {
+            let _ = write!(text, "{byte:02x}");
+            text
+        }) + "'",
+    }
+}
+
+/// Asserts each row of a table, and shows all that fail.
+fn assert_all(cases: &[Found]) {
+    let mut failed = String::new();
+    for case in cases {
+        let faults = case.faults();
+        if !faults.is_empty() {
+            let _ = writeln!(failed, "{}: {}\n{faults}", case.finding, case.run);
+        }
+    }
+    assert!(failed.is_empty(), "\n{failed}");
+}
