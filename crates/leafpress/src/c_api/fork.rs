@@ -20,8 +20,7 @@ use rusqlite::ffi;
 pub(crate) struct AroundFork {
     pub before: fn(),
     pub in_parent: fn(),
-    /// The argument counts the forks that lie between this process and the first.
-    pub in_child: fn(generation: u32),
+    pub in_child: fn(),
 }
 
 static STEPS: OnceLock<&'static AroundFork> = OnceLock::new();
@@ -84,7 +83,7 @@ unsafe extern "C" fn in_child() {
     super::system_calls::mask_devices(generation);
     super::mappings::empty_in_child();
     if let Some(steps) = STEPS.get() {
-        (steps.in_child)(generation);
+        (steps.in_child)();
     }
     leave_mutexes();
     crate::fork::release_statics();

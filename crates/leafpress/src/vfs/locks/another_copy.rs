@@ -38,7 +38,7 @@ pub(super) fn refuse(database: &Path) -> Result<()> {
 /// The number of a descriptor of the file that this module did not give to SQLite.
 fn foreign_descriptor(database: &Path) -> Option<RawFd> {
     let wanted = rustix::fs::stat(database).ok()?;
-    let own = table::numbers();
+    let own = table::all_numbers();
     let is_it = |number: &RawFd| {
         let facts = with_descriptor(*number, |it| rustix::fs::fstat(it).ok());
         !own.contains(number)

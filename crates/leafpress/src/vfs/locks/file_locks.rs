@@ -126,6 +126,12 @@ impl FileLocks {
         }
     }
 
+    /// The descriptor that holds the locks, if no other will while SQLite uses the file.
+    pub fn lasting_holder(&self) -> Option<RawFd> {
+        let state = self.state();
+        (state.owner == Owner::Descriptor && state.is_writable).then_some(state.descriptor)
+    }
+
     /// Moves the locks to a descriptor that can be written, if the present one cannot: write
     /// locks need it. Read locks exclude no others, so they are held by both for a moment.
     pub fn prefer(&self, descriptor: RawFd, is_writable: bool) {

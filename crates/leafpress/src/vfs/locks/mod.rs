@@ -16,6 +16,7 @@
 //! | file | holds |
 //! |---|---|
 //! | `file_locks.rs` | the locks of one file, and to whom they belong |
+//! | `numbers.rs` | the locks of the file behind each number, found without a mutex |
 //! | `table.rs` | the process's descriptors, and when one may be closed |
 //! | `handle.rs` | files that Leafpress opens itself: inputs, copies, pages written whole |
 //! | `another_copy.rs` | another copy of SQLite, where the system has no such locks |
@@ -43,6 +44,8 @@ mod another_copy;
 #[cfg(unix)]
 mod file_locks;
 mod handle;
+#[cfg(unix)]
+mod numbers;
 #[cfg(unix)]
 mod table;
 #[cfg(all(test, target_os = "linux"))]
@@ -116,7 +119,7 @@ pub fn pretend_there_are_none() {
 /// Numbers of the descriptors that this module gave to SQLite or keeps open.
 #[cfg(unix)]
 pub(crate) fn own_descriptors() -> Vec<std::os::fd::RawFd> {
-    table::numbers()
+    table::all_numbers()
 }
 
 #[cfg(unix)]

@@ -20,12 +20,13 @@ use std::os::fd::{AsFd, AsRawFd as _, IntoRawFd as _, OwnedFd, RawFd};
 use std::os::unix::fs::FileExt as _;
 #[cfg(test)]
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockWriteGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{Access, AtFlags, CWD, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
 use super::file_locks::{FileLocks, Owner, PENDING_BYTE, none_here};
+use super::numbers::{self, Answer};
 use crate::c_api::range_lock::{Bytes, How, Lock, is_locked, lock_whole_file};
 use crate::c_api::system_calls::{put_in_place_of, with_descriptor};
 
@@ -83,9 +84,6 @@ struct Table {
 }
 
 static TABLE: Mutex<Option<Table>> = Mutex::new(None);
-/// The locks of the file behind each number. SQLite asks for locks far more often than it
-/// opens files, and from many threads.
-static BY_NUMBER: RwLock<Vec<Option<Arc<FileLocks>>>> = RwLock::new(Vec::new());
 
 /// Flags that change what a descriptor can do. Others (`CREATE`, `CLOEXEC`, `NOFOLLOW`)
 /// matter for the opening alone.
@@ -114,19 +112,6 @@ pub(super) enum Opened {
 
 fn table() -> MutexGuard<'static, Option<Table>> {
     TABLE.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn by_number() -> RwLockWriteGuard<'static, Vec<Option<Arc<FileLocks>>>> {
-    BY_NUMBER.write().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn set_number(number: RawFd, locks: Option<Arc<FileLocks>>) {
-    let index = number as usize;
-    let mut numbers = by_number();
-    if numbers.len() <= index {
-        numbers.resize(index + 1, None);
-    }
-    numbers[index] = locks;
 }
 
 /// Opens a file for SQLite, as `open(2)` does.
@@ -200,12 +185,7 @@ fn is_regular(facts: &Stat) -> bool {
 pub(super) fn release_number(number: RawFd) -> bool {
     let mut table = table();
     let Some(table) = table.as_mut() else { return false };
-    let inode = {
-        let numbers = BY_NUMBER.read().unwrap_or_else(PoisonError::into_inner);
-        let locks = usize::try_from(number).ok().and_then(|index| numbers.get(index)?.as_ref());
-        locks.map(|locks| locks.inode)
-    };
-    let Some(inode) = inode else { return false };
+    let Some(inode) = numbers::inode_of(number) else { return false };
     table.release(inode, number);
     true
 }
@@ -231,19 +211,11 @@ pub(super) fn close_unknown(descriptor: OwnedFd) {
 
 /// A lock, as SQLite asks for it by a descriptor's number; `None` leaves it to the system.
 pub(super) fn lock(number: RawFd, how: How, lock: Lock, bytes: Bytes) -> Option<io::Result<Lock>> {
-    {
-        let numbers = BY_NUMBER.read().unwrap_or_else(PoisonError::into_inner);
-        let found = usize::try_from(number).ok().and_then(|index| numbers.get(index)?.as_ref());
-        if let Some(locks) = found {
-            if how != How::Wait {
-                return locks.lock(how, lock, bytes);
-            }
-            let locks = Arc::clone(locks);
-            drop(numbers);
-            return locks.lock(how, lock, bytes);
-        }
+    match numbers::lock(number, how, lock, bytes) {
+        Answer::Done(answer) => Some(answer),
+        Answer::LeftToSystem => None,
+        Answer::Unknown => lock_unknown(number, how, lock, bytes),
     }
-    lock_unknown(number, how, lock, bytes)
 }
 
 /// A lock on a file that SQLite opened before its calls were replaced. Another connection may
@@ -279,7 +251,7 @@ impl Table {
         let file = Arc::clone(file);
         known.descriptors.push(Descriptor { file, flags: lasting(flags), user: Some(user) });
         known.locks.prefer(number, is_writable(flags));
-        set_number(number, Some(Arc::clone(&known.locks)));
+        numbers::set(number, Some(Arc::clone(&known.locks)));
     }
 
     /// A parked descriptor of the file that `path` names, if it could be opened so now.
@@ -306,13 +278,13 @@ impl Table {
         }
         rustix::fs::seek(&found.file, rustix::fs::SeekFrom::Start(0)).ok()?;
         found.user = Some(user);
-        set_number(found.file.as_raw_fd(), Some(Arc::clone(&known.locks)));
+        numbers::set(found.file.as_raw_fd(), Some(Arc::clone(&known.locks)));
         Some(Arc::clone(&found.file))
     }
 
     /// Parks a descriptor.
     fn release(&mut self, inode: Inode, number: RawFd) {
-        set_number(number, None);
+        numbers::set(number, None);
         let Some(known) = self.files.get_mut(&inode) else { return };
         let is_it = |it: &&mut Descriptor| it.file.as_raw_fd() == number;
         if let Some(descriptor) = known.descriptors.iter_mut().find(is_it) {
@@ -393,8 +365,7 @@ impl Known {
 
     /// Closes all, the one that holds the lock on the whole file at last.
     fn close(&mut self) {
-        let last = self.descriptors.iter().position(|it| is_writable(it.flags));
-        let last = last.map(|index| self.descriptors.swap_remove(index));
+        let last = self.writable().map(|it| Arc::clone(&it.file));
         self.descriptors.clear();
         drop(last);
     }
@@ -418,7 +389,7 @@ fn reopened_for_writing(file: &File) -> Option<File> {
 }
 
 /// Numbers of all descriptors here.
-pub(super) fn numbers() -> Vec<RawFd> {
+pub(super) fn all_numbers() -> Vec<RawFd> {
     let table = table();
     let files = table.iter().flat_map(|table| table.files.values());
     files.flat_map(|known| known.descriptors.iter().map(|it| it.file.as_raw_fd())).collect()
@@ -444,7 +415,7 @@ pub(super) fn count_of(path: &Path) -> usize {
 
 struct HeldForFork {
     table: MutexGuard<'static, Option<Table>>,
-    numbers: RwLockWriteGuard<'static, Vec<Option<Arc<FileLocks>>>>,
+    numbers: numbers::Held,
 }
 
 thread_local! {
@@ -455,7 +426,7 @@ thread_local! {
 /// Keeps the table from changing while this thread forks.
 pub(super) fn hold_for_fork() {
     let table = table();
-    let numbers = by_number();
+    let numbers = numbers::hold();
     // A thread that ends has no place for it any more: then it goes by luck.
     let _ = HELD.try_with(|held| *held.borrow_mut() = Some(HeldForFork { table, numbers }));
 }
@@ -467,7 +438,7 @@ pub(super) fn let_go_after_fork() {
 /// In a child: puts a dead file in the place of each descriptor (invariant 4), and forgets
 /// them all. The parent's locks stay, as the parent has the same files open; and they go
 /// with the parent, as the child has them open no more.
-pub(super) fn start_anew_in_child(_generation: u32) {
+pub(super) fn start_anew_in_child() {
     let Ok(Some(mut held)) = HELD.try_with(|held| held.borrow_mut().take()) else { return };
     let parents = mem::take(&mut *held.table);
     held.numbers.clear();
