@@ -92,24 +92,21 @@ unsafe extern "C" {
 /// there are no such locks. What was held before is still held.
 pub(crate) fn ask(descriptor: RawFd, how: How, lock: Lock, bytes: Bytes) -> io::Result<InTheWay> {
     let (mut found, mut process) = (lock as c_int, 0);
-    loop {
-        // SAFETY: the two numbers outlive the call; what else is passed are numbers, and one
-        // that is no open file gives an error.
-        let answer = unsafe {
-            leafpress_range_lock(
-                descriptor,
-                how as c_int,
-                &raw mut found,
-                bytes.start,
-                bytes.length,
-                &raw mut process,
-            )
-        };
-        match -answer {
-            0 => return Ok(InTheWay { lock: Lock::from_c(found), process }),
-            libc::EINTR if how != How::Wait => {}
-            code => return Err(io::Error::from_raw_os_error(code)),
-        }
+    // SAFETY: the two numbers outlive the call; what else is passed are numbers, and one that
+    // is no open file gives an error.
+    let answer = unsafe {
+        leafpress_range_lock(
+            descriptor,
+            how as c_int,
+            &raw mut found,
+            bytes.start,
+            bytes.length,
+            &raw mut process,
+        )
+    };
+    match -answer {
+        0 => Ok(InTheWay { lock: Lock::from_c(found), process }),
+        code => Err(io::Error::from_raw_os_error(code)),
     }
 }
 

@@ -43,6 +43,11 @@ static struct leafpress_replacements replacements;
 ** for one that its parent had open, whose locks it would believe to hold. */
 static dev_t device_mask;
 
+/* The descriptor that holds all locks of the file behind a number, plus one; 0 where Rust
+** decides. SQLite takes two locks in a read transaction, and Rust is not asked for them. */
+enum { NUMBERS = 65536 };
+static int holders[NUMBERS];
+
 static int answered(int answer) {
   if (answer >= 0) return answer;
   errno = -answer;
@@ -65,10 +70,36 @@ static int replaced_close(int descriptor) {
   return answered(replacements.close(descriptor));
 }
 
+#if defined(F_OFD_SETLK) && defined(F_OFD_GETLK) && defined(F_OFD_SETLKW)
+static const int ofd_commands[] = {F_OFD_GETLK, F_OFD_SETLK, F_OFD_SETLKW};
+
+/* A lock of the open file description behind `descriptor`, as fcntl answers. */
+static int ofd_lock(int descriptor, int how, struct flock *range) {
+  int answer;
+
+  range->l_pid = 0;
+  do {
+    answer = fcntl(descriptor, ofd_commands[how], range);
+  } while (answer != 0 && errno == EINTR && how != HOW_WAIT);
+  return answer;
+}
+#else
+static int ofd_lock(int descriptor, int how, struct flock *range) {
+  (void)descriptor; (void)how; (void)range;
+  errno = ENOTSUP;
+  return -1;
+}
+#endif
+
+static int holder_of(int descriptor) {
+  if (descriptor < 0 || descriptor >= NUMBERS) return -1;
+  return __atomic_load_n(&holders[descriptor], __ATOMIC_ACQUIRE) - 1;
+}
+
 static int replaced_fcntl(int descriptor, int command, ...) {
   va_list arguments;
   struct flock *range;
-  int how, lock, answer;
+  int how, holder, lock, answer;
 
   va_start(arguments, command);
   switch (command) {
@@ -82,10 +113,11 @@ static int replaced_fcntl(int descriptor, int command, ...) {
   }
   range = va_arg(arguments, struct flock *);
   va_end(arguments);
+  if (range->l_whence != SEEK_SET) return fcntl(descriptor, command, range);
+  holder = holder_of(descriptor);
+  if (holder >= 0) return ofd_lock(holder, how, range);
   lock = lock_of(range->l_type);
-  answer = range->l_whence == SEEK_SET
-    ? replacements.lock(descriptor, how, &lock, range->l_start, range->l_len)
-    : AS_BEFORE;
+  answer = replacements.lock(descriptor, how, &lock, range->l_start, range->l_len);
   if (answer == AS_BEFORE) return fcntl(descriptor, command, range);
   if (answer == 0 && how == HOW_GET) range->l_type = type_of(lock);
   return answered(answer);
@@ -154,13 +186,18 @@ void leafpress_mask_devices(uint32_t generation) {
   device_mask = (dev_t)generation << (8 * sizeof(dev_t) - 16);
 }
 
+/* Says that `holder` holds all locks of `number`'s file; -1 for: ask Rust. */
+void leafpress_set_holder(int number, int holder) {
+  if (number >= 0 && number < NUMBERS) {
+    __atomic_store_n(&holders[number], holder + 1, __ATOMIC_RELEASE);
+  }
+}
+
 /* A lock that belongs to the open file description. Answers 0 or a negative errno;
 ** after HOW_GET `lock` and `pid` describe a lock that is in the way, if there is one. */
 int leafpress_range_lock(
   int descriptor, int how, int *lock, int64_t start, int64_t bytes, int64_t *pid
 ) {
-#if defined(F_OFD_SETLK) && defined(F_OFD_GETLK) && defined(F_OFD_SETLKW)
-  static const int commands[] = {F_OFD_GETLK, F_OFD_SETLK, F_OFD_SETLKW};
   struct flock range;
 
   memset(&range, 0, sizeof(range));
@@ -168,14 +205,10 @@ int leafpress_range_lock(
   range.l_whence = SEEK_SET;
   range.l_start = start;
   range.l_len = bytes;
-  if (fcntl(descriptor, commands[how], &range) != 0) return -errno;
+  if (ofd_lock(descriptor, how, &range) != 0) return -errno;
   if (how == HOW_GET) {
     *lock = lock_of(range.l_type);
     *pid = range.l_pid;
   }
   return 0;
-#else
-  (void)descriptor; (void)how; (void)lock; (void)start; (void)bytes; (void)pid;
-  return -ENOTSUP;
-#endif
 }

@@ -65,6 +65,7 @@ unsafe extern "C" {
     fn leafpress_replace_by(by: *const Replacements);
     fn leafpress_system_calls(first: *mut *const SystemCall) -> c_int;
     fn leafpress_mask_devices(generation: u32);
+    fn leafpress_set_holder(number: c_int, holder: c_int);
 }
 
 /// Replaces SQLite's system calls by `calls`, for good.
@@ -115,6 +116,13 @@ pub(crate) fn replace(calls: &'static Calls) -> Result<(), NotReplaced> {
         unsafe { set(vfs, call.name, Some(call.replacement)) };
     }
     Ok(())
+}
+
+/// Says that `holder` holds all locks of the file behind `number`, so that [`Calls::lock`]
+/// is not asked for them; `None` has it asked again.
+pub(crate) fn set_holder(number: RawFd, holder: Option<RawFd>) {
+    // SAFETY: a number is stored in one step.
+    unsafe { leafpress_set_holder(number, holder.unwrap_or(-1)) };
 }
 
 /// From now on the `generation`th child of a fork tells SQLite other device numbers than

@@ -1,46 +1,26 @@
 //! The locks of the file behind each descriptor's number.
 //!
 //! SQLite asks for locks far more often than it opens files: two in each read transaction,
-//! from many threads. So a number whose locks belong to a descriptor that can be written is
-//! answered by one load of a *shortcut*, with no mutex: nothing about that file changes
-//! until its last number is taken back.
+//! from many threads. So once it is settled which descriptor holds a file's locks,
+//! `c_api/system_calls.c` is told, and locks without asking here. Nothing about that file
+//! changes until its last number is taken back.
 //!
-//! Must never: keep a shortcut of a number that SQLite has given back.
+//! Must never: leave a holder set for a number that SQLite has given back.
 
 use std::io;
 use std::os::fd::RawFd;
-use std::sync::atomic::{AtomicI32, Ordering};
-use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockWriteGuard};
+use std::sync::{Arc, PoisonError, RwLock, RwLockWriteGuard};
 
 use super::file_locks::FileLocks;
 use super::table::Inode;
-use crate::c_api::range_lock::{Bytes, How, Lock, ask};
+use crate::c_api::range_lock::{Bytes, How, Lock};
+use crate::c_api::system_calls::set_holder;
 
-static FILES: RwLock<Vec<Option<Arc<FileLocks>>>> = RwLock::new(Vec::new());
+type Files = Vec<Option<Arc<FileLocks>>>;
 
-/// Numbers in a chunk of shortcuts; a chunk is made when a number of it is first used.
-const CHUNK: usize = 1024;
-/// Together the chunks reach as far as Linux lets numbers go unless it is told otherwise
-/// (`fs.nr_open`). Higher numbers have no shortcut.
-const CHUNKS: usize = 1024;
-type Chunk = [AtomicI32; CHUNK];
-static SHORTCUTS: [OnceLock<Box<Chunk>>; CHUNKS] = [const { OnceLock::new() }; CHUNKS];
-const NO_SHORTCUT: RawFd = -1;
+static FILES: RwLock<Files> = RwLock::new(Vec::new());
 
-fn shortcut(number: RawFd) -> Option<&'static AtomicI32> {
-    let index = usize::try_from(number).ok()?;
-    SHORTCUTS.get(index / CHUNK)?.get()?.get(index % CHUNK)
-}
-
-fn set_shortcut(number: RawFd, holder: RawFd) {
-    let index = number as usize;
-    if let Some(chunk) = SHORTCUTS.get(index / CHUNK) {
-        let new_chunk = || Box::new([const { AtomicI32::new(NO_SHORTCUT) }; CHUNK]);
-        chunk.get_or_init(new_chunk)[index % CHUNK].store(holder, Ordering::Release);
-    }
-}
-
-fn files_to_change() -> RwLockWriteGuard<'static, Vec<Option<Arc<FileLocks>>>> {
+fn files_to_change() -> RwLockWriteGuard<'static, Files> {
     FILES.write().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -48,7 +28,7 @@ fn files_to_change() -> RwLockWriteGuard<'static, Vec<Option<Arc<FileLocks>>>> {
 pub(super) fn set(number: RawFd, locks: Option<Arc<FileLocks>>) {
     let index = number as usize;
     let mut files = files_to_change();
-    set_shortcut(number, NO_SHORTCUT);
+    set_holder(number, None);
     if files.len() <= index {
         files.resize(index + 1, None);
     }
@@ -76,23 +56,17 @@ pub(super) enum Answer {
 
 /// Does what SQLite asks for by a number.
 pub(super) fn lock(number: RawFd, how: How, lock: Lock, bytes: Bytes) -> Answer {
-    if let Some(shortcut) = shortcut(number) {
-        let holder = shortcut.load(Ordering::Acquire);
-        if holder != NO_SHORTCUT {
-            return Answer::Done(ask(holder, how, lock, bytes).map(|it| it.lock));
-        }
-    }
     let Some(locks) = locks_of(number) else { return Answer::Unknown };
     let Some(answer) = locks.lock(how, lock, bytes) else { return Answer::LeftToSystem };
     // SQLite uses the number now, so it cannot be taken back meanwhile.
     if let Some(holder) = locks.lasting_holder() {
-        set_shortcut(number, holder);
+        set_holder(number, Some(holder));
     }
     Answer::Done(answer)
 }
 
 /// Keeps all as it is until it is dropped.
-pub(super) struct Held(RwLockWriteGuard<'static, Vec<Option<Arc<FileLocks>>>>);
+pub(super) struct Held(RwLockWriteGuard<'static, Files>);
 
 pub(super) fn hold() -> Held {
     Held(files_to_change())
@@ -101,9 +75,9 @@ pub(super) fn hold() -> Held {
 impl Held {
     /// Forgets all numbers.
     pub(super) fn clear(&mut self) {
-        self.0.clear();
-        for chunk in SHORTCUTS.iter().filter_map(OnceLock::get) {
-            chunk.iter().for_each(|shortcut| shortcut.store(NO_SHORTCUT, Ordering::Release));
+        for number in 0..self.0.len() {
+            set_holder(number as RawFd, None);
         }
+        self.0.clear();
     }
 }
