@@ -47,14 +47,14 @@ enum Scene {
     InTransaction,
     /// Nothing but its connections are open.
     Idle,
-    /// The same, and a neighbour is in a transaction: our copy must not take its locks.
+    /// As before, and a neighbour is in a transaction: our copy must not take its locks.
     NeighbourInTransaction,
 }
 
 impl Scene {
     const ALL: [Self; 3] = [Self::InTransaction, Self::Idle, Self::NeighbourInTransaction];
 
-    /// Whether it has a call of this kind.
+    /// Returns true if it has a call of this kind.
     fn has(self, by: By, meets: Meets) -> bool {
         match self {
             Self::InTransaction => meets != Meets::Waits,

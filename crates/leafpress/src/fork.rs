@@ -47,7 +47,7 @@ impl Process {
         self == Self::current()
     }
 
-    /// How many forks lie between the first process and this one.
+    /// Number of forks between the first process and this one.
     pub const fn forks(self) -> u32 {
         self.0
     }
@@ -161,7 +161,7 @@ pub(crate) fn release_statics() {
 mod tests {
     use super::*;
 
-    /// What a child sees: a thing that was made a fork ago.
+    /// A thing as a child sees it: made a fork ago.
     fn inherited<T>(thing: &'static str, value: T) -> OfProcess<T> {
         let parent = Process(Process::current().0.wrapping_sub(1));
         OfProcess { made_in: parent, thing, value: Some(value) }

@@ -60,7 +60,7 @@ const CHECKS: [fn(&Evidence) -> Finding; 16] = [
     folder::permissions,
 ];
 
-/// What the doctor says.
+/// The doctor's report.
 #[derive(Debug, Serialize)]
 pub struct DoctorReport {
     /// The database, as it was named.
@@ -69,11 +69,11 @@ pub struct DoctorReport {
     pub healthy: bool,
     /// The checks, in the order of their numbers.
     pub checks: Vec<Finding>,
-    /// What could not be seen.
+    /// Questions without an answer.
     pub notes: Vec<String>,
     /// All that was seen of processes and locks.
     pub neighbours: Neighbours,
-    /// How long it took.
+    /// Duration of the look.
     pub elapsed_s: f64,
 }
 

@@ -1,4 +1,4 @@
-//! What the doctor says, as text: the verdict, what needs care, and the rest in lines.
+//! The doctor's report as text: the verdict, what needs care, and the rest in lines.
 //!
 //! Must never: judge; the checks do.
 
@@ -11,7 +11,7 @@ use crate::output::{FAINT, STRONG, styled, verdict};
 const TEXT_INDENT: usize = 5;
 const LABEL_WIDTH: usize = 6;
 
-/// What the doctor says.
+/// The doctor's report.
 pub fn of_doctor(report: &DoctorReport) -> String {
     let with = |wanted: Verdict| report.checks.iter().filter(move |it| it.verdict == wanted);
     let database = human::printable(&report.database.display().to_string());

@@ -64,7 +64,7 @@ pub fn expect_care(object: &Value, expected: &[u64]) -> String {
     first["evidence"].as_str().unwrap().to_owned()
 }
 
-/// Whether this test is among the processes that have the database open. A child that another
+/// Returns true if this test is among the processes that have the database open. A child that another
 /// test is about to start may be there too, until it runs its own program.
 pub fn names_this_process(object: &Value) -> bool {
     let processes = object["neighbours"]["processes"].as_array().unwrap();

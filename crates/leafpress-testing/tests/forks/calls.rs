@@ -14,7 +14,7 @@ use leafpress::writer::{Executed, Reader, Ticket, Writer};
 /// Long enough that a call that waits meets the alarm of the child.
 const LONG: Duration = Duration::from_secs(3_600);
 
-/// What a process has at the moment of a fork.
+/// Things that a process has at the moment of a fork.
 pub struct Inherited {
     pub writer: Writer,
     pub queue: Queue,

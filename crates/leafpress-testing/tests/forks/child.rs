@@ -1,4 +1,4 @@
-//! What a child of a fork does: it is refused by all that it inherited, and then works
+//! The work of a child of a fork: it is refused by all that it inherited, and then works
 //! with a writer, readers and a queue of its own on the same database.
 
 use std::io::{PipeReader, PipeWriter, Read as _, Write as _};
@@ -149,7 +149,7 @@ impl Child<'_> {
     }
 }
 
-/// What a child said, once it has ended as it should: the ids of its rows.
+/// The ids of a child's rows, which it printed before it ended as it should.
 pub fn heard(mut from_child: PipeReader, process: i32) -> Vec<i64> {
     let mut said = String::new();
     from_child.read_to_string(&mut said).unwrap();

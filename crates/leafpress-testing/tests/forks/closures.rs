@@ -16,7 +16,7 @@ use crate::Ended;
 use crate::load::{INSERT, open, open_queue};
 use crate::system::{self, End, Side};
 
-/// What a closure is to do, in both processes.
+/// The work of a closure, in both processes.
 #[derive(Clone)]
 struct Forking {
     writer: Writer,

@@ -29,7 +29,7 @@ pub fn open_queue(writer: &Writer, name: &str) -> Queue {
     Queue::builder(writer, name).settings(|it| it.lease = LEASE).open().unwrap()
 }
 
-/// What all threads of the load know.
+/// State that all threads of the load share.
 struct Shared {
     writer: Writer,
     mail: Queue,
@@ -49,7 +49,7 @@ pub struct Load {
     consumers: Vec<JoinHandle<()>>,
 }
 
-/// What was done.
+/// Work that was done.
 pub struct Done {
     /// Ids of rows.
     pub acknowledged: Vec<i64>,

@@ -19,7 +19,7 @@ const PROBE: &str = "--as-probe";
 const MORTAL: &str = "--as-mortal";
 /// Programs that are started while a process writes.
 const PROGRAMS: usize = 20;
-/// How long a child outlives its parent, unless it is killed.
+/// Time by which a child outlives its parent, unless it is killed.
 const SURVIVAL_S: u32 = 300;
 
 /// This executable as one of these programs.
@@ -38,7 +38,7 @@ fn this_program() -> String {
     std::env::current_exe().unwrap().to_str().unwrap().to_owned()
 }
 
-/// What the descriptors of this process lead to.
+/// The files behind the descriptors of this process.
 fn open_files() -> Vec<String> {
     let own = format!("/proc/{}/fd", std::process::id());
     let links = std::fs::read_dir("/proc/self/fd").unwrap().filter_map(|it| {

@@ -12,7 +12,7 @@ pub enum Side {
     Child,
 }
 
-/// How a child ended.
+/// The end of a child.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
     Exited(i32),

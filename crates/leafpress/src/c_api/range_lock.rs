@@ -13,7 +13,7 @@ use std::io;
 use std::ops::Range;
 use std::os::fd::{AsRawFd as _, RawFd};
 
-/// How a lock is asked for; as in `system_calls.c`.
+/// The way to ask for a lock; as in `system_calls.c`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum How {
     /// Which lock of another owner is in the way?

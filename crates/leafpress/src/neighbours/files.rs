@@ -39,7 +39,7 @@ impl Which {
     }
 }
 
-/// What tells files apart, whatever they are called: device and inode.
+/// Device and inode: equal for two names of one file.
 pub(super) type Identity = (u64, u64);
 
 /// A file of the database, as it stands in the folder.
@@ -57,15 +57,15 @@ pub struct FileFacts {
     pub owner: Option<u32>,
     /// The number of its group (Unix).
     pub group: Option<u32>,
-    /// How many names it has (Unix); more than one is a hard link.
+    /// Number of its names (Unix); more than one is a hard link.
     pub names: Option<u64>,
-    /// When it was last written to, in milliseconds since the Unix epoch.
+    /// Time of the last write to it, in milliseconds since the Unix epoch.
     pub changed_at_ms: Option<u64>,
     #[serde(skip)]
     pub(super) identity: Option<Identity>,
 }
 
-/// Where a database's files would be: its path with links resolved, as SQLite does it.
+/// The paths of a database's files: its own with links resolved, as SQLite does it.
 ///
 /// The database itself need not be there, its folder must be.
 pub(super) fn resolve(path: &Path) -> Result<PathBuf> {

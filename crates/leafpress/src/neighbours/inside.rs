@@ -1,4 +1,4 @@
-//! What the database says of itself, asked through SQLite without leaving a trace.
+//! Settings and facts that the database itself holds, read through SQLite without a trace.
 //!
 //! Opens as `verify` does: read-only, and without making files beside it. It may wait
 //! some seconds for a lock, and it cannot read what must be recovered first; the
@@ -14,7 +14,7 @@ use serde::Serialize;
 use crate::error::{Error, Result};
 use crate::verify::Candidate;
 
-/// What a database says of itself.
+/// Settings and facts that a database itself holds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Inside {
     /// Its journal mode: `wal`, or what a plain connection uses without a log, `delete`.

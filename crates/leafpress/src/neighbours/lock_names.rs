@@ -58,7 +58,7 @@ pub enum SqliteLock {
 }
 
 impl SqliteLock {
-    /// Whether its holder keeps other connections from writing.
+    /// Returns true if its holder keeps other connections from writing.
     pub fn keeps_writers_out(self) -> bool {
         matches!(
             self,
@@ -66,7 +66,7 @@ impl SqliteLock {
         )
     }
 
-    /// Whether its holder keeps other connections from reading.
+    /// Returns true if its holder keeps other connections from reading.
     pub fn keeps_readers_out(self) -> bool {
         matches!(self, Self::Pending | Self::Exclusive | Self::WalRecover)
     }

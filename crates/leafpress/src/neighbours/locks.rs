@@ -1,4 +1,4 @@
-//! Who holds which of SQLite's locks, from all that `/proc` told.
+//! The holders of SQLite's locks, from all that `/proc` told.
 //!
 //! A lock stands in two places: in the facts of the descriptor through which it was
 //! taken, and in the system's table. The first names the process even where the lock
@@ -20,7 +20,7 @@ pub struct LockHeld {
     pub lock: SqliteLock,
     /// It is held for writing: by one holder alone.
     pub alone: bool,
-    /// Whether it belongs to a process, or to a descriptor that processes may share.
+    /// A process, or a descriptor that processes may share.
     pub style: LockStyle,
     /// The processes that hold it; empty if the system does not tell. Several share one
     /// descriptor by a fork, or hold the lock together for reading.
@@ -49,7 +49,7 @@ impl Neighbours {
         found
     }
 
-    /// Who reads through the write-ahead log, the furthest behind first.
+    /// Readers of the write-ahead log, the furthest behind first.
     pub fn readers(&self) -> Vec<Reader> {
         let Some(log) = &self.log else { return Vec::new() };
         let mut readers: Vec<Reader> =

@@ -1,4 +1,4 @@
-//! Who else is at a database: processes, their locks, and what endangers it.
+//! Other processes at a database, their locks, and dangers for it.
 //!
 //! [`neighbours`](fn@neighbours) asks the system, not SQLite: it never waits for a lock
 //! and never takes one, so it also works while a database is locked. It sees one moment;
@@ -53,12 +53,12 @@ pub use locks::{LockHeld, Reader};
 pub use wal_index::LogIndex;
 pub use words::holders_sentence;
 
-/// Who is at a database, and what was found beside it.
+/// The processes at a database, and what was found beside it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Neighbours {
     /// The database: absolute, links resolved.
     pub database: PathBuf,
-    /// Where this is from.
+    /// The source of these answers.
     pub asked: Asked,
     /// Its files that are there.
     pub files: Vec<FileFacts>,
@@ -79,7 +79,7 @@ pub struct Neighbours {
     pub file_system: Option<FileSystem>,
 }
 
-/// Where the answers are from.
+/// A source of answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Asked {
@@ -115,11 +115,11 @@ pub struct OpenFile {
     pub which: Which,
     /// The file's name, as the system tells it.
     pub path: PathBuf,
-    /// Whether it is the file in the folder.
+    /// Its relation to the file in the folder.
     pub standing: Standing,
 }
 
-/// How a file that a process has open stands to the one in the folder.
+/// The relation of a file that a process has open to the one in the folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Standing {
@@ -141,7 +141,7 @@ pub struct Library {
     pub path: PathBuf,
     /// The version of SQLite whose text stands in it: thin evidence.
     pub version: Option<String>,
-    /// Whether this version has the WAL-reset bug.
+    /// True if this version has the WAL-reset bug.
     pub has_wal_reset_bug: Option<bool>,
 }
 

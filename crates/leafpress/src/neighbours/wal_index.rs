@@ -32,7 +32,7 @@ const MARK_NOT_USED: u32 = u32::MAX;
 #[cfg(unix)]
 const TRIES: usize = 5;
 
-/// How far the write-ahead log is filled, copied and read.
+/// The write-ahead log's frames that are filled, copied and read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct LogIndex {
     /// Frames in the log: pages that transactions wrote.

@@ -1,4 +1,4 @@
-//! Who is at a database, as sentences.
+//! The processes at a database, as sentences.
 //!
 //! Must never: say that a lock *was* held when an error came about; it is looked up
 //! later, so the sentences speak of now. Must never pass on control characters of a

@@ -27,7 +27,7 @@ pub const LARGE_BYTES: u64 = 100_000_000;
 pub const FRAMES_BEHIND_MAX: u32 = 1000;
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// What the file `-journal` is.
+/// The kind of the file `-journal`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Journal {
     /// There is none, or it is empty.
@@ -47,7 +47,7 @@ pub enum Journal {
 pub struct Evidence {
     /// The database, as it was named.
     pub named: PathBuf,
-    /// Who is there now.
+    /// The processes that are there now.
     pub now: Neighbours,
     /// For how long locks were watched.
     pub watched: Duration,
@@ -56,9 +56,9 @@ pub struct Evidence {
     pub stuck: Vec<LockHeld>,
     /// Readers of an old state who stayed there all the time.
     pub pinned: Vec<Reader>,
-    /// What the database says of itself, or why it could not be read.
+    /// Facts from the database itself, or the reason why it could not be read.
     pub inside: Result<Inside, String>,
-    /// What a connection gets that sets nothing.
+    /// The settings of a connection that sets nothing.
     pub defaults: ConnectionDefaults,
     /// The rollback journal.
     pub journal: Journal,
@@ -99,7 +99,7 @@ impl Evidence {
         evidence.or_unreadable()
     }
 
-    /// What cannot be read, without a reason that a check would tell, is no database.
+    /// A file that cannot be read, for no reason that a check tells, is no database.
     fn or_unreadable(self) -> Result<Self> {
         let is_explained = self.now.locks.iter().any(|held| held.alone)
             || self.now.lost_files().next().is_some()
@@ -119,7 +119,7 @@ impl Evidence {
         self.now.file(which).map_or(0, |file| file.bytes)
     }
 
-    /// Whether it is in WAL mode, as far as that can be told.
+    /// True in WAL mode; `None` if that cannot be told.
     pub fn is_wal(&self) -> Option<bool> {
         match &self.inside {
             Ok(inside) => Some(inside.journal_mode == "wal"),
@@ -140,7 +140,7 @@ impl Evidence {
         pids.iter().map(one).collect::<Vec<_>>().join(" and ")
     }
 
-    /// What could not be seen.
+    /// Questions without an answer.
     pub fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         if self.now.asked == Asked::FolderOnly {
@@ -194,7 +194,7 @@ fn first_byte(file: &FileFacts) -> Option<u8> {
     Some(byte[0])
 }
 
-/// What was there all the time.
+/// The holders that were there all the time.
 struct Watched {
     now: Neighbours,
     stuck: Vec<LockHeld>,
@@ -235,7 +235,7 @@ fn is_far_behind(reader: &Reader) -> bool {
     reader.frames_behind > FRAMES_BEHIND_MAX
 }
 
-/// What moves when a transaction is committed.
+/// Numbers that change when a transaction is committed.
 #[derive(PartialEq)]
 struct Commits {
     of_log: Option<u32>,

@@ -1,10 +1,10 @@
-//! What one check of the doctor says.
+//! The result of one check of the doctor.
 //!
 //! Must never: say `ok` of what could not be seen; that is `unknown`.
 
 use serde::Serialize;
 
-/// How it stands.
+/// Its verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
@@ -23,11 +23,11 @@ pub struct Finding {
     pub number: u8,
     /// Its name.
     pub name: &'static str,
-    /// How it stands.
+    /// Its verdict.
     pub verdict: Verdict,
-    /// What was seen.
+    /// The evidence.
     pub evidence: String,
-    /// What it costs or endangers, if something needs care.
+    /// Its cost or risk, if something needs care.
     pub risk: Option<String>,
     /// The command that mends it, or what to do, if something needs care.
     pub mend: Option<String>,

@@ -134,7 +134,7 @@ pub fn copies_of_sqlite(evidence: &Evidence) -> Finding {
     }
 }
 
-/// Whether of two copies one is Leafpress's with locks of descriptors. Two others take locks of
+/// Returns true if one of two copies is Leafpress's with locks of descriptors. Two others take locks of
 /// the process, which do not hold between them.
 fn is_kept_apart(evidence: &Evidence, process: &Neighbour) -> bool {
     let of_process = evidence.now.locks.iter().filter(|held| held.pids.contains(&process.pid));

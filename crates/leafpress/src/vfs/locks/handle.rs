@@ -14,7 +14,7 @@ use std::ops::Deref;
 use std::path::Path;
 use std::sync::Arc;
 
-/// How a file is opened.
+/// Options for opening a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Open {
     /// To be read; it must be there.

@@ -124,7 +124,7 @@ pub(crate) fn own_descriptors() -> Vec<std::os::fd::RawFd> {
 
 #[cfg(unix)]
 mod system {
-    //! How it all is put in force.
+    //! Putting all of it in force.
 
     use std::sync::OnceLock;
 

@@ -48,12 +48,12 @@ impl Inode {
 /// One open file of ours.
 struct Descriptor {
     file: Arc<File>,
-    /// How it was opened: the flags that make a difference.
+    /// The flags of its opening that make a difference later.
     flags: OFlags,
     user: Option<User>,
 }
 
-/// Who uses a descriptor. Only SQLite takes locks.
+/// The user of a descriptor. Only SQLite takes locks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum User {
     Sqlite,
@@ -404,7 +404,7 @@ pub(super) fn owner_of(path: &Path) -> Option<Owner> {
     (owner != Owner::Undecided).then_some(owner)
 }
 
-/// How many descriptors of a file are open here.
+/// Number of a file's descriptors that are open here.
 #[cfg(test)]
 pub(super) fn count_of(path: &Path) -> usize {
     let Ok(facts) = rustix::fs::stat(path) else { return 0 };
