@@ -23,7 +23,7 @@ pub(super) fn many_threads(run: &Run<'_>) -> Option<Advice> {
             "64 threads of plain SQLite",
         )
     } else {
-        ("one thread with plain SQLite", "one thread of plain SQLite")
+        ("one thread with plain SQLite", "one thread of plain SQLite (64 of ours)")
     };
     let times = run.compared(ratio, Figure::Rate, ours, other)?;
     let outcome = run.outcome(times);
@@ -115,13 +115,14 @@ fn slow_syncs(run: &Run<'_>) -> Option<String> {
     let ours = run.rung("slow syncs, leafpress, 1 blocking")?;
     let sql = run.rung("slow syncs, SQL, autocheckpoint")?;
     let times = run.compared("p999_commit_slow", Figure::P999, ours, sql)?;
-    (run.outcome(times) == Outcome::Worse).then(|| {
+    (times.value < 1.0).then(|| {
         format!(
             " Where each sync takes 20 ms longer, SQLite's own are better: {} with a `Writer`, {} \
-             without ({}).",
+             without ({}).{}",
             Figure::P999.in_words(ours),
             Figure::P999.in_words(sql),
-            shorter(times)
+            shorter(times),
+            run.why_no_difference(run.outcome(times))
         )
     })
 }
@@ -165,18 +166,19 @@ fn cycle<'r>(run: &Run<'r>, name: &str) -> Option<(&'r Rung, &'r Rung)> {
     Some((ours, best))
 }
 
-/// That a table by hand is faster at something, where it is.
+/// That a table by hand is faster at something, where it is, if only by as much as noise.
 fn behind(run: &Run<'_>, rung: &str, ratio: &str, who: &str) -> Option<String> {
     let (ours, best) = cycle(run, rung)?;
     let vs_mutex = format!("{ratio}_vs_mutex");
     let ratio = if run.ratio(ratio).is_some() { ratio } else { &vs_mutex };
     let times = run.compared(ratio, Figure::Rate, ours, best)?;
-    (run.outcome(times) == Outcome::Worse).then(|| {
+    (times.value < 1.0).then(|| {
         format!(
-            " {who}, the table by hand is faster: {} with a `Queue`, {} by hand ({}).",
+            " {who}, the table by hand is faster: {} with a `Queue`, {} by hand ({}).{}",
             Figure::Rate.in_words(ours),
             Figure::Rate.in_words(best),
-            faster(times)
+            faster(times),
+            run.why_no_difference(run.outcome(times))
         )
     })
 }
@@ -224,13 +226,14 @@ fn whole_pages(run: &Run<'_>, locking: &str) -> Option<Advice> {
     let log = rung("SQL, wal full");
     let log = log.and_then(|log| {
         let times = run.compared(&name("wal"), Figure::Rate, ours, log)?;
-        (run.outcome(times) == Outcome::Worse).then(|| {
+        (times.value < 1.0).then(|| {
             format!(
                 " A write-ahead log, as under the profile durable, is faster than that where one \
-                 can be had: {} beside {} ({}).",
+                 can be had: {} beside {} ({}).{}",
                 Figure::Rate.in_words(ours),
                 Figure::Rate.in_words(log),
-                faster(times)
+                faster(times),
+                run.why_no_difference(run.outcome(times))
             )
         })
     });

@@ -176,10 +176,18 @@ fn named(rung: &Rung) -> String {
     format!("\"{}\"", label(rung))
 }
 
-/// What a rung is called in a sentence, and what that means.
+/// What a rung is called in a sentence, and what that means, in brackets.
 fn quoted(rung: &Rung) -> String {
     match terms::meaning(label(rung)) {
         Some(meaning) => format!("{} ({meaning})", named(rung)),
+        None => named(rung),
+    }
+}
+
+/// The same with a comma, where a bracket or a comma follows.
+fn spelled_out(rung: &Rung) -> String {
+    match terms::meaning(label(rung)) {
+        Some(meaning) => format!("{}, {meaning}", named(rung)),
         None => named(rung),
     }
 }

@@ -5,8 +5,7 @@
 //! Must never: explain a name that no experiment has.
 
 /// Ends of names, and what each means.
-const TERMS: [(&str, &str); 11] = [
-    ("as they come", "each batch inserted in the order in which its rows come"),
+const TERMS: [(&str, &str); 10] = [
     (
         "presorted by 8 bytes",
         "each batch sorted by the first 8 bytes of its keys before it is inserted",

@@ -6,7 +6,7 @@
 //! is not.
 
 use super::multiple::{Figure, faster, inverse};
-use super::{DEFAULT, Outcome, Run, advice, beside, may_lose, named, quoted, taken};
+use super::{DEFAULT, Outcome, Run, advice, beside, may_lose, named, quoted, spelled_out, taken};
 use crate::charts::Chart;
 use crate::report::{Advice, Rung};
 use crate::words;
@@ -132,7 +132,7 @@ fn of(run: &Run<'_>, topic: &Topic) -> Option<Advice> {
             format!("{}: {plain} is {} faster here", topic.what, words::times(inverse(times).value))
         }
     };
-    let other = format!("the best other way that is as safe, {}", quoted(best));
+    let other = format!("the best other way that is as safe, {}", spelled_out(best));
     let mut text = text(run, topic, ours, (best, &other), &faster(times));
     text += &run.why_no_difference(outcome);
     text += &alone(run, topic, chart, best).unwrap_or_default();
@@ -158,7 +158,7 @@ fn text(
         words::count(ours.rows.unwrap_or(0)),
         topic.rows,
         taken(ours),
-        quoted(ours),
+        spelled_out(ours),
         taken(other),
         run.power_cut(ours),
         topic.meaning
