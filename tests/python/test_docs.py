@@ -86,6 +86,18 @@ def examples(path, heading=None):
     return [Example(path.name, text, reason) for reason, text in block.findall(text)]
 
 
+def command_lines(path):
+    """The words behind `leafpress` of each command line in a document, up to a comment, a pipe or
+    a program that is run for each job."""
+    text = path.read_text()
+    lines = re.findall(r"^(?:\$ |.*\| |sudo )?leafpress ([a-z].*)$", text, re.MULTILINE)
+    lines += re.findall(r"`(?:sudo )?leafpress ([a-z][^`]*)`", re.sub(r"```.*?```", "", text, flags=re.DOTALL))
+    for line in lines:
+        line = re.split(r"\s#\s|\s\|\s|\s--exec\b|\s--shell\b", line)[0]
+        words = re.sub(r"'[^']*'|\"[^\"]*\"", "text", line).split()
+        yield [word.strip("[](),;…") for word in words]
+
+
 def run(command, folder):
     """What a command line prints, then what it says on stderr, and its status."""
     path = f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}"
@@ -152,6 +164,27 @@ class Examples(unittest.TestCase):
     def test_those_of_the_queue_run_and_print_what_is_shown(self):
         queue = ROOT / "docs" / "queue.md"
         self.assertGreater(self.check(examples(queue, "A first job in a minute")), 4)
+
+    def test_every_flag_of_a_command_line_in_a_document_is_one_of_the_command(self):
+        helps = {}
+        checked = 0
+        for document in DOCUMENTS:
+            for words in command_lines(document):
+                depth = 1
+                if words[0] == "queue":
+                    depth = 3 if words[1:2] == ["schedule"] else 2
+                command = [word for word in words[:depth] if re.fullmatch("[a-z]+", word)]
+                command = tuple(command)
+                if command not in helps:
+                    said, status = run(f"leafpress {' '.join(command)} --help", self.folder)
+                    helps[command] = said if status == 0 else None
+                known = helps[command]
+                about = f"{document.name}: leafpress {' '.join(words)}"
+                self.assertIsNotNone(known, about)
+                for flag in [word.split("=")[0] for word in words if re.match(r"--[a-z]", word)]:
+                    self.assertRegex(known, rf"{flag}(?![\w-])", about)
+                    checked += 1
+        self.assertGreater(checked, 60, "the command lines were not found")
 
     def test_a_summary_begins_a_line_on_a_terminal(self):
         """Where a program ends no line, as `cat` of docs/queue.md, and where it does."""

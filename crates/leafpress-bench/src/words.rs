@@ -8,7 +8,7 @@ pub fn time(seconds: f64) -> String {
     let whole = seconds.round() as u64;
     match seconds {
         // Two digits here too, so that a reader can divide by it.
-        it if it >= 0.05e-6 && it < 9.95e-6 => format!("{:.1} µs", it * 1e6),
+        it if (0.05e-6..9.95e-6).contains(&it) => format!("{:.1} µs", it * 1e6),
         it if it < 999.5e-6 => format!("{:.0} µs", it * 1e6),
         it if it < 9.95e-3 => format!("{:.1} ms", it * 1e3),
         it if it < 0.0995 => format!("{:.0} ms", it * 1e3),

@@ -87,9 +87,9 @@ fn worth(run: &Run<'_>, experiment: &'static str, profile: Profile) -> Option<Wo
         faster(times)
     );
     let of_many = fastest(under().filter(|rung| rung.is_ours && !is_one_thread(rung)));
-    if let Some(many) = of_many.filter(|many| many.per_second > one_thread.per_second) {
-        text += &format!(" By {} they take {}.", quoted(many), taken(many));
-    }
+    let of_many = of_many.filter(|many| many.per_second > one_thread.per_second);
+    let of_many = of_many.map(|many| format!(" By {} they take {}.", quoted(many), taken(many)));
+    text += &of_many.unwrap_or_default();
     Some(Worth { experiment, times, text })
 }
 
@@ -134,9 +134,10 @@ fn by_hand_in(run: &Run<'_>, chart: &Chart<'_>) -> Option<Advice> {
         faster(times)
     );
     let relaxed = of_safety(|safety| safety == Safety::Relaxed);
-    if let Some(it) = relaxed.filter(|it| it.per_second > best.per_second * run.noise_times) {
-        text += &format!(" {} takes {}, but {}.", quoted(it), taken(it), may_lose(it));
-    }
+    let cheaper = relaxed.filter(|it| it.per_second > best.per_second * run.noise_times);
+    let cheaper =
+        cheaper.map(|it| format!(" {} takes {}, but {}.", quoted(it), taken(it), may_lose(it)));
+    text += &cheaper.unwrap_or_default();
     let found = advice(chart.experiment, headline, text);
     Some(if is_better { beside(found, times, DEFAULT) } else { found })
 }

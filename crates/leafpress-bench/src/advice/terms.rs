@@ -31,6 +31,7 @@ mod tests {
     use super::*;
     use crate::options::{BenchOptions, Experiment, Size};
     use crate::plan::plan;
+    use crate::rung::RungKind;
 
     #[test]
     fn every_term_is_the_name_of_a_rung() {
@@ -38,7 +39,7 @@ mod tests {
         let options = BenchOptions { experiments, ..BenchOptions::sized(Size::Usual) };
         let groups = plan(&options).expect("a plan");
         let labels: Vec<String> =
-            groups.iter().flat_map(|group| &group.kinds).map(|kind| kind.label()).collect();
+            groups.iter().flat_map(|group| &group.kinds).map(RungKind::label).collect();
         for (end, _) in TERMS {
             assert!(labels.iter().any(|label| label.ends_with(end)), "{end}: {labels:?}");
         }

@@ -294,10 +294,7 @@ fn single_commits_say_where_a_log_is_faster_and_why_there_is_no_gain() {
 
 #[test]
 fn a_csv_file_is_compared_with_what_is_less_safe() {
-    let name = |rung: crate::report::Rung, name: &str| crate::report::Rung {
-        name: name.to_owned(),
-        ..rung
-    };
+    let name = |rung: Rung, name: &str| Rung { name: name.to_owned(), ..rung };
     let rungs = |ours_s| {
         let sql = rung("load", "csv", "SQL", Safety::Rebuildable, 5.0);
         let ours = ours("load", "csv", "leafpress", Safety::Durable, ours_s);

@@ -101,7 +101,7 @@ fn figures(text: &str) -> Vec<Printed> {
             ["ms", ..] => Some(scaled(number, 1e-3)),
             // "3 min 20 s": the seconds are counted with the minutes.
             ["s", ..] if at >= 1 && words[at - 1] == "min" => None,
-            ["s", ..] => Some(number),
+            ["s", ..] | ["a", "second", ..] => Some(number),
             ["min", seconds, ..] if next.get(2) == Some(&"s") => {
                 let whole = more(&clean(word)) * 60.0 + more(seconds);
                 Some(Printed { low: whole - 0.5, high: whole + 0.5 })
@@ -110,7 +110,6 @@ fn figures(text: &str) -> Vec<Printed> {
                 let whole = more(&clean(word)) * 3600.0 + more(minutes) * 60.0;
                 Some(Printed { low: whole - 60.0, high: whole + 60.0 })
             }
-            ["a", "second", ..] => Some(number),
             // Of three digits noughts behind the point are left out.
             ["million", "a", "second"] => {
                 digits(&format!("{:.2}", more(word)), 3).map(|it| scaled(it, 1e6))
