@@ -240,6 +240,15 @@ fn conclude(
     report.advice = advice::of(report);
 }
 
+/// Says anew what follows from the figures of a report of an earlier run, in the words of this
+/// version; what it said before stays where this version finds nothing to say.
+pub fn advise_again(report: &mut ExperimentReport) {
+    let advice = advice::of(report);
+    if !advice.is_empty() {
+        report.advice = advice;
+    }
+}
+
 /// Mounts what the groups need besides the disk. Where that cannot be, their groups
 /// go, and the reason stands in the place of each of their ratios.
 fn make_places(

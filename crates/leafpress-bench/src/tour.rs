@@ -16,7 +16,7 @@ fn ratios(experiment: Experiment) -> Option<&'static [&'static str]> {
         | Experiment::Cycles
         | Experiment::QueueInserts => None,
         Experiment::Load => Some(&["csv_vs_sql", "rows_vs_sql"]),
-        Experiment::Writer => Some(&["alone", "blocking64", "pipelined512"]),
+        Experiment::Writer => Some(&["alone", "blocking64", "blocking64_vs_mutex", "pipelined512"]),
         Experiment::Checkpoint => Some(&["worst_commit", "p999_commit", "p999_commit_slow"]),
         Experiment::Atomic => Some(&[
             "atomic_vs_journal_exclusive",

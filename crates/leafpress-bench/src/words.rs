@@ -7,6 +7,8 @@ pub fn time(seconds: f64) -> String {
     let seconds = bounded(seconds);
     let whole = seconds.round() as u64;
     match seconds {
+        // Two digits here too, so that a reader can divide by it.
+        it if (0.05e-6..9.95e-6).contains(&it) => format!("{:.1} µs", it * 1e6),
         it if it < 999.5e-6 => format!("{:.0} µs", it * 1e6),
         it if it < 9.95e-3 => format!("{:.1} ms", it * 1e3),
         it if it < 0.0995 => format!("{:.0} ms", it * 1e3),
@@ -90,11 +92,13 @@ mod tests {
 
     #[test]
     fn times_have_the_unit_that_fits() {
-        let seconds = [0.0, 14e-6, 0.0091, 0.0532, 0.0999, 0.53, 9.999, 14.24, 200.4, 7500.0];
+        let seconds =
+            [0.0, 2.34e-6, 14e-6, 0.0091, 0.0532, 0.0999, 0.53, 9.999, 14.24, 200.4, 7500.0];
         assert_eq!(
             seconds.map(time),
             [
                 "0 µs",
+                "2.3 µs",
                 "14 µs",
                 "9.1 ms",
                 "53 ms",

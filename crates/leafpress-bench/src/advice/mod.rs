@@ -2,34 +2,41 @@
 //!
 //! | file | does |
 //! |---|---|
-//! | here | the order; what is compared, and when a difference is one |
-//! | `settings` | which profile, and which settings for who wants no library |
-//! | `work` | what ours takes for a piece of work, beside the default and the best that is as safe |
-//! | `commits` | many callers, checkpoints, jobs, single commits |
+//! | here | the order; when a difference is one |
+//! | `multiple` | how many times better one printed figure is than another, and its range |
+//! | `settings` | which profile, and which settings of plain SQLite |
+//! | `work` | what ours takes for a piece of work, beside the best other way that is as safe |
+//! | `commits` | many threads, checkpoints, jobs, single commits |
+//! | `terms` | names of rungs that have to be explained |
 //!
 //! A pure function of a report, so that every kind of outcome can be tested without
 //! measuring it.
 //!
-//! Must never: say what was not measured, advise what can corrupt a file, or keep quiet
-//! about a rival that is faster.
+//! Must never: say what was not measured, advise what can corrupt a file, keep quiet about a
+//! rival that is faster, or compare many threads with one where the headline does not say so.
 
 mod commits;
+mod multiple;
 mod settings;
+mod terms;
 #[cfg(test)]
 mod tests;
 mod work;
 
+use serde_json::Value;
+
+use self::multiple::Figure;
 use crate::charts::{Chart, charts};
 use crate::report::{Advice, ExperimentReport, Ratio, Rung};
 use crate::words;
 
-/// More is read by nobody.
+/// Nobody reads more.
 const ADVICE_MAX: usize = 7;
 
 /// Where a report does not say what it can tell apart.
 const NOISE_TIMES: f64 = 1.1;
 
-/// What people begin with.
+/// The settings of a connection that sets none.
 const DEFAULT: &str = "SQLite's default";
 
 /// What follows from a run.
@@ -40,7 +47,7 @@ pub(crate) fn of(report: &ExperimentReport) -> Vec<Advice> {
         work::many_rows(&run),
         work::random_keys(&run),
         work::files(&run),
-        commits::many_callers(&run),
+        commits::many_threads(&run),
         settings::by_hand(&run),
         commits::checkpoints(&run),
         commits::jobs(&run),
@@ -64,13 +71,16 @@ enum Outcome {
     Better,
     /// The difference is within what this run can tell apart.
     Same,
+    /// There is a difference, and another run may turn it round.
+    Unsure,
     Worse,
 }
 
 impl<'r> Run<'r> {
     fn new(report: &'r ExperimentReport) -> Self {
         let noise_times = report.noise.as_ref().map_or(NOISE_TIMES, |noise| noise.times);
-        Self { report, charts: charts(report), noise_times: noise_times.max(1.0) }
+        let noise_times = if noise_times.is_finite() { noise_times.max(1.0) } else { NOISE_TIMES };
+        Self { report, charts: charts(report), noise_times }
     }
 
     /// The disk that was measured.
@@ -87,20 +97,17 @@ impl<'r> Run<'r> {
         of_it.clone().find(|it| it.our_rung().is_some() && it.default_rung().is_some())
     }
 
+    /// The rung of this name.
+    fn rung(&self, name: &str) -> Option<&'r Rung> {
+        self.report.rungs.iter().find(|rung| rung.name == name)
+    }
+
     /// A ratio of the report.
     fn ratio(&self, name: &str) -> Option<Ratio> {
         let ratio = self.report.ratios.get(name)?;
-        (ratio.value.is_finite() && ratio.value > 0.0).then_some(*ratio)
-    }
-
-    /// How many times faster one rung of a chart is than another: the report's own ratio
-    /// where it has one of this name, and else what their medians say.
-    fn compared(&self, name: &str, ours: &Rung, other: &Rung) -> Option<Ratio> {
-        let of_medians = || {
-            let value = ours.per_second / other.per_second;
-            (value.is_finite() && value > 0.0).then(|| Ratio::exactly(value))
-        };
-        self.ratio(name).or_else(of_medians)
+        let is_usable = |it: f64| it.is_finite() && it > 0.0;
+        let ends = [ratio.min, ratio.max, ratio.low.unwrap_or(1.0), ratio.high.unwrap_or(1.0)];
+        (is_usable(ratio.value) && ends.into_iter().all(is_usable)).then_some(*ratio)
     }
 
     fn outcome(&self, ratio: Ratio) -> Outcome {
@@ -108,44 +115,91 @@ impl<'r> Run<'r> {
             ratio.low.is_some_and(|low| low < 1.0) && ratio.high.is_some_and(|high| high > 1.0);
         let is_noise = (1.0 / self.noise_times..=self.noise_times).contains(&ratio.value);
         match ratio.value {
-            _ if is_noise || another_run_may_differ => Outcome::Same,
+            _ if is_noise => Outcome::Same,
+            _ if another_run_may_differ => Outcome::Unsure,
             value if value > 1.0 => Outcome::Better,
             _ => Outcome::Worse,
         }
     }
 
-    /// Why two figures count as one.
-    fn as_fast(&self) -> String {
-        format!("a difference of less than {} times is noise here", words::ratio(self.noise_times))
+    /// Why two figures count as one, behind a sentence; nothing where they do not.
+    fn why_no_difference(&self, outcome: Outcome) -> String {
+        match outcome {
+            Outcome::Same => format!(
+                " A difference of less than {} times is noise here.",
+                words::ratio(self.noise_times)
+            ),
+            Outcome::Unsure => " Another run may turn that round.".to_owned(),
+            Outcome::Better | Outcome::Worse => String::new(),
+        }
     }
+
+    /// Whether this disk may not keep what it was asked to sync, by the verdict of
+    /// `leafpress storage`.
+    fn doubts_syncs(&self) -> bool {
+        let verdict = self.report.storage.as_ref().and_then(|storage| storage.get("verdict"));
+        let Some(verdict) = verdict else { return false };
+        let has_warnings = verdict["warnings"].as_array().is_some_and(|all| !all.is_empty());
+        // Reports of earlier versions have warnings only.
+        verdict.get("promise_in_doubt").and_then(Value::as_bool).unwrap_or(has_warnings)
+    }
+
+    /// The condition of a promise that rests on the syncs of this disk; nothing where they
+    /// are not in doubt.
+    fn if_it_syncs(&self) -> &'static str {
+        if self.doubts_syncs() { ", if this disk keeps what it syncs" } else { "" }
+    }
+
+    /// What a power cut may take of the rows of a rung, as a sentence.
+    fn power_cut(&self, rung: &Rung) -> String {
+        if rung.safety.keeps_all() {
+            format!(" A power cut takes nothing of them{}.", self.if_it_syncs())
+        } else {
+            format!(" But this {}.", may_lose(rung))
+        }
+    }
+}
+
+/// What a rung may lose, as a predicate.
+fn may_lose(rung: &Rung) -> String {
+    let words = if rung.may_lose.is_empty() { rung.safety.may_lose() } else { &rung.may_lose };
+    format!("may lose {words}")
 }
 
 /// What a rung took: "14.2 s", or "about 14.2 s" where it was scaled.
 fn taken(rung: &Rung) -> String {
-    let about = if rung.sample_rows.is_some() { "about " } else { "" };
-    format!("{about}{}", words::time(rung.median_s))
+    Figure::Time.in_words(rung)
 }
 
-/// What a rung may lose, behind "and" or "but".
-fn and_loses(rung: &Rung) -> String {
-    if rung.safety.keeps_all() {
-        "and a power cut takes nothing of them".to_owned()
-    } else {
-        let may_lose =
-            if rung.may_lose.is_empty() { rung.safety.may_lose() } else { &rung.may_lose };
-        format!("but may lose {may_lose}")
+/// What a rung is called in a headline.
+fn named(rung: &Rung) -> String {
+    format!("\"{}\"", label(rung))
+}
+
+/// What a rung is called in a sentence, and what that means, in brackets.
+fn quoted(rung: &Rung) -> String {
+    match terms::meaning(label(rung)) {
+        Some(meaning) => format!("{} ({meaning})", named(rung)),
+        None => named(rung),
     }
 }
 
-/// What a rung is called in a sentence.
-fn quoted(rung: &Rung) -> String {
-    let name = if rung.label.is_empty() { &rung.name } else { &rung.label };
-    format!("\"{name}\"")
+/// The same with a comma, where a bracket or a comma follows.
+fn spelled_out(rung: &Rung) -> String {
+    match terms::meaning(label(rung)) {
+        Some(meaning) => format!("{}, {meaning}", named(rung)),
+        None => named(rung),
+    }
 }
 
-/// "13 times faster".
-fn times_faster(value: f64) -> String {
-    format!("{} faster", words::times(value))
+fn label(rung: &Rung) -> &str {
+    if rung.label.is_empty() { &rung.name } else { &rung.label }
+}
+
+/// What a rung does under its settings, by its label: "a transaction each" of "WAL, a
+/// transaction each".
+fn work_of(rung: &Rung) -> &str {
+    label(rung).split_once(", ").map_or("", |(_, work)| work)
 }
 
 fn advice(experiment: &str, headline: impl Into<String>, text: impl Into<String>) -> Advice {
@@ -158,6 +212,6 @@ fn advice(experiment: &str, headline: impl Into<String>, text: impl Into<String>
 }
 
 /// The same with how many times faster it is than what.
-fn beside(advice: Advice, times: Ratio, what: &str) -> Advice {
-    Advice { times: Some(times), beside: Some(what.to_owned()), ..advice }
+fn beside(advice: Advice, times: Ratio, what: impl Into<String>) -> Advice {
+    Advice { times: Some(times), beside: Some(what.into()), ..advice }
 }

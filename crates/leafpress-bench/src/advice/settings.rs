@@ -1,14 +1,17 @@
-//! Which profile this disk is for, and which settings of SQLite are the best for who
-//! wants no library.
+//! Which profile this disk is for, and which settings of plain SQLite are the best.
 //!
 //! The profile is the verdict of `leafpress storage`, which knows the file system; the
-//! figures say what it is worth.
+//! figures say what it is worth to one thread, beside one thread with SQLite's default.
 //!
-//! Must never: name a profile with the speed of another one.
+//! Must never: name a profile with the speed of another one, or compare a rung with one that
+//! did other work or had more threads.
 
 use leafpress::Profile;
 
-use super::{DEFAULT, Run, advice, and_loses, beside, quoted, taken};
+use super::multiple::{Figure, faster};
+use super::{
+    DEFAULT, Outcome, Run, advice, beside, label, may_lose, named, quoted, taken, work_of,
+};
 use crate::charts::Chart;
 use crate::report::{Advice, Ratio, Rung, Safety};
 use crate::words;
@@ -16,34 +19,44 @@ use crate::words;
 /// The experiments in which one transaction follows another, the clearest first.
 const OF_TRANSACTIONS: [&str; 2] = ["queue-inserts", "cycles"];
 
+/// Ends of the names of ours in which one thread waits for each transaction.
+const ONE_THREAD: [&str; 2] = ["Writer, 1 caller", "Writer, a call a statement"];
+
 /// The headline of all.
 pub(super) fn profile(run: &Run<'_>) -> Option<Advice> {
     let verdict = run.report.storage.as_ref().map(|storage| &storage["verdict"]);
     let named = verdict.and_then(|it| it["profile"].as_str()?.parse::<Profile>().ok());
     let profile = named.unwrap_or_default();
-    let worth = worth(run, profile);
+    let worth = OF_TRANSACTIONS.iter().find_map(|experiment| worth(run, experiment, profile));
     // Without a verdict and without figures there is nothing to say.
     if named.is_none() && worth.is_none() {
         return None;
     }
+    let meaning = format!(
+        "A profile is a set of SQLite's settings and the promise that they keep; {profile} is {} \
+         with {}: {}.",
+        profile.journal_mode(),
+        profile.synchronous(),
+        profile.promise()
+    );
     let reason = verdict.and_then(|it| it["why"][0].as_str());
-    let reason = reason.map(|it| format!("Why this profile: {it}.")).unwrap_or_default();
+    let reason = reason.map(|it| format!(" Why this profile: {it}.")).unwrap_or_default();
     let loses = match profile.may_lose() {
-        "nothing" => "loses nothing".to_owned(),
+        "nothing" => format!("loses nothing{}", run.if_it_syncs()),
         something => format!("may lose {something}"),
     };
     let what = format!("{}: use the profile {profile}; it", run.here());
     Some(match worth {
-        Some(Worth { experiment, times, what_is, text }) if times.value > run.noise_times => {
-            let faster = format!("is {} times faster than {what_is}", words::ratio(times.value));
-            let text = format!("{text} {reason}");
-            let found = advice(experiment, format!("{what} {faster} and {loses}"), text.trim_end());
-            beside(found, times, what_is)
+        Some(Worth { experiment, times, text }) if run.outcome(times) == Outcome::Better => {
+            let faster = format!("is {} times faster than {DEFAULT}", words::ratio(times.value));
+            let headline = format!("{what} {faster}, one thread each, and {loses}");
+            let found = advice(experiment, headline, format!("{text} {meaning}{reason}"));
+            beside(found, times, format!("{DEFAULT}, one thread each"))
         }
         Some(Worth { experiment, text, .. }) => {
-            advice(experiment, format!("{what} {loses}"), format!("{text} {reason}").trim_end())
+            advice(experiment, format!("{what} {loses}"), format!("{text} {meaning}{reason}"))
         }
-        None => advice("storage", format!("{what} {loses}"), reason),
+        None => advice("storage", format!("{what} {loses}"), format!("{meaning}{reason}")),
     })
 }
 
@@ -51,52 +64,37 @@ pub(super) fn profile(run: &Run<'_>) -> Option<Advice> {
 struct Worth {
     experiment: &'static str,
     times: Ratio,
-    what_is: &'static str,
     text: String,
 }
 
-fn worth(run: &Run<'_>, profile: Profile) -> Option<Worth> {
-    OF_TRANSACTIONS
-        .iter()
-        .find_map(|experiment| worth_of(run, experiment, profile))
-        .or_else(|| worth_of_many_callers(run, profile))
-}
-
-/// Ours under this profile beside the default.
-fn worth_of(run: &Run<'_>, experiment: &'static str, profile: Profile) -> Option<Worth> {
+/// One thread under this profile beside one thread with the default, a transaction at a time.
+fn worth(run: &Run<'_>, experiment: &'static str, profile: Profile) -> Option<Worth> {
     let chart = run.chart(experiment)?;
     let default = chart.default_rung()?;
-    let under = chart.rungs.iter().filter(|it| it.is_ours && it.safety.profile() == profile);
-    let ours = under.max_by(|one, other| one.per_second.total_cmp(&other.per_second))?;
-    // The report's own ratio is that of the last of ours.
-    let is_last = chart.our_rung().is_some_and(|last| last.name == ours.name);
-    let name = if is_last {
-        format!("{}_vs_default", experiment.replace('-', "_"))
-    } else {
-        String::new()
-    };
-    let times = run.compared(&name, ours, default)?;
-    let text = format!(
-        "{} rows in small transactions take {} by {}, and {} by SQLite's default.",
-        words::count(ours.rows.unwrap_or(0)),
-        taken(ours),
-        quoted(ours),
-        taken(default)
+    let is_under = |rung: &Rung| rung.safety.profile() == profile && rung.name != default.name;
+    let under = || chart.rungs.iter().copied().filter(|rung| is_under(rung));
+    let ours = under().find(|rung| rung.is_ours && is_one_thread(rung));
+    let plain = under().filter(|rung| !rung.is_ours && work_of(rung) == work_of(default));
+    let one_thread = ours.or_else(|| fastest(plain))?;
+    let times = run.compared("", Figure::Time, one_thread, default)?;
+    let mut text = format!(
+        "One thread puts in {} rows, each in its own transaction, in {} with {}, and in {} with \
+         {DEFAULT} ({}).",
+        words::count(one_thread.rows.unwrap_or(0)),
+        taken(one_thread),
+        quoted(one_thread),
+        taken(default),
+        faster(times)
     );
-    Some(Worth { experiment, times, what_is: "the default", text })
+    let of_many = fastest(under().filter(|rung| rung.is_ours && !is_one_thread(rung)));
+    let of_many = of_many.filter(|many| many.per_second > one_thread.per_second);
+    let of_many = of_many.map(|many| format!(" By {} they take {}.", quoted(many), taken(many)));
+    text += &of_many.unwrap_or_default();
+    Some(Worth { experiment, times, text })
 }
 
-/// Many callers of a Writer beside one connection with the same settings.
-fn worth_of_many_callers(run: &Run<'_>, profile: Profile) -> Option<Worth> {
-    let prefix = if profile == Profile::Durable { String::new() } else { format!("{profile}_") };
-    let times = run.ratio(&format!("{prefix}blocking64"))?;
-    let text = format!(
-        "64 callers of one Writer make {} as many transactions as one connection of plain SQLite \
-         with the same settings.",
-        words::times(times.value)
-    );
-    let what_is = "plain SQLite with the same settings";
-    Some(Worth { experiment: "writer", times, what_is, text })
+fn is_one_thread(rung: &Rung) -> bool {
+    ONE_THREAD.iter().any(|end| label(rung).ends_with(end))
 }
 
 /// The best that pragmas alone can do without losing anything.
@@ -107,32 +105,43 @@ pub(super) fn by_hand(run: &Run<'_>) -> Option<Advice> {
 }
 
 fn by_hand_in(run: &Run<'_>, chart: &Chart<'_>) -> Option<Advice> {
-    let (default, best) = (chart.default_rung()?, chart.best_other()?);
-    let times = Ratio::exactly(best.per_second / default.per_second);
-    let is_better = times.value > run.noise_times;
-    let headline = if is_better {
-        format!("Without a library: {}", quoted(best))
-    } else {
-        "Without a library: no settings that lose nothing are faster than the default".to_owned()
+    const NONE: &str =
+        "Without a library: no settings that lose nothing are faster than the default";
+    let default = chart.default_rung()?;
+    let alike = chart.rungs.iter().copied().filter(|rung| !rung.is_ours);
+    let alike: Vec<&Rung> = alike.filter(|rung| work_of(rung) == work_of(default)).collect();
+    let of_safety = |keeps: fn(Safety) -> bool| {
+        fastest(alike.iter().copied().filter(move |rung| keeps(rung.safety)))
     };
+    let best = of_safety(Safety::keeps_all)?;
     let rows = words::count(best.rows.unwrap_or(0));
+    if best.name == default.name {
+        let text = format!("{rows} rows take {} with {}.", taken(default), quoted(default));
+        return Some(advice(chart.experiment, NONE, text));
+    }
+    let times = run.compared("", Figure::Time, best, default)?;
+    let is_better = run.outcome(times) == Outcome::Better;
+    let headline =
+        if is_better { format!("Without a library: {}", named(best)) } else { NONE.to_owned() };
     let mut text = format!(
-        "The fastest settings of plain SQLite that lose nothing in a power cut: {rows} rows take \
-         {} with {} and {} by default ({}).",
+        "The fastest settings of plain SQLite that lose nothing in a power cut{}: {rows} rows take \
+         {} with {} and {} with {} ({}).",
+        run.if_it_syncs(),
         taken(best),
         quoted(best),
         taken(default),
-        words::times(times.value)
+        quoted(default),
+        faster(times)
     );
-    text += &cheaper(run, chart, best).unwrap_or_default();
+    let relaxed = of_safety(|safety| safety == Safety::Relaxed);
+    let cheaper = relaxed.filter(|it| it.per_second > best.per_second * run.noise_times);
+    let cheaper =
+        cheaper.map(|it| format!(" {} takes {}, but {}.", quoted(it), taken(it), may_lose(it)));
+    text += &cheaper.unwrap_or_default();
     let found = advice(chart.experiment, headline, text);
     Some(if is_better { beside(found, times, DEFAULT) } else { found })
 }
 
-/// What is faster at a price that can be paid.
-fn cheaper(run: &Run<'_>, chart: &Chart<'_>, best: &Rung) -> Option<String> {
-    let relaxed = chart.rungs.iter().filter(|rung| !rung.is_ours && rung.safety == Safety::Relaxed);
-    let fastest = relaxed.max_by(|one, other| one.per_second.total_cmp(&other.per_second))?;
-    (fastest.per_second > best.per_second * run.noise_times)
-        .then(|| format!(" {} takes {}, {}.", quoted(fastest), taken(fastest), and_loses(fastest)))
+fn fastest<'r>(rungs: impl Iterator<Item = &'r Rung>) -> Option<&'r Rung> {
+    rungs.max_by(|one, other| one.per_second.total_cmp(&other.per_second))
 }

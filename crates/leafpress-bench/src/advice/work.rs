@@ -1,10 +1,12 @@
-//! A piece of work by ours, beside what people begin with and beside the best other way
-//! that is as safe: the same sentences for every experiment that has such rungs.
+//! A piece of work by ours, beside the best other way that is as safe: the same sentences for
+//! every experiment that has such rungs. What people begin with is said too, but it makes no
+//! multiple: it mostly does the work in another way, a transaction a row.
 //!
 //! Must never: compare ours with a rung of another chart, or call a rival as safe that
 //! is not.
 
-use super::{DEFAULT, Outcome, Run, advice, and_loses, beside, quoted, taken, times_faster};
+use super::multiple::{Figure, faster, inverse};
+use super::{DEFAULT, Outcome, Run, advice, beside, may_lose, named, quoted, spelled_out, taken};
 use crate::charts::Chart;
 use crate::report::{Advice, Rung};
 use crate::words;
@@ -16,10 +18,15 @@ struct Topic {
     what: &'static str,
     /// What to do where ours is better.
     do_this: &'static str,
+    /// What that is.
+    meaning: &'static str,
     /// What its rows are called.
     rows: &'static str,
     /// What people begin with.
     default: &'static str,
+    /// The name of ours in which one thread waits for each answer, where ours at its best does
+    /// not, and what such a rung does.
+    alone: Option<(&'static str, &'static str)>,
 }
 
 /// Rows that come in order.
@@ -30,8 +37,10 @@ pub(super) fn many_rows(run: &Run<'_>) -> Option<Advice> {
             experiment: "ladder",
             what: "Many rows at once",
             do_this: "load them with `leafpress load` or a `Loader`",
+            meaning: "A `Loader` is `leafpress load` for programs in Rust.",
             rows: "rows",
             default: DEFAULT,
+            alone: None,
         },
     )
 }
@@ -42,8 +51,10 @@ pub(super) fn random_keys(run: &Run<'_>) -> Option<Advice> {
         experiment: "presort",
         what: "Rows with random keys",
         do_this: "let a `Loader` sort them",
+        meaning: "A `Loader` is `leafpress load` for programs in Rust; it sorts all rows first.",
         rows: "rows",
-        default: "plain SQLite as they come",
+        default: "plain SQLite",
+        alone: None,
     };
     let found = of(run, &topic)?;
     let slowing = run.chart(topic.experiment).and_then(slowing_down);
@@ -58,119 +69,131 @@ pub(super) fn cycles(run: &Run<'_>) -> Option<Advice> {
             experiment: "cycles",
             what: "Small changes one after the other",
             do_this: "make them through a `Writer`",
+            meaning: "A `Writer` is one connection that all threads of a program in Rust share.",
             rows: "changed rows",
             default: DEFAULT,
+            alone: Some(("cycles_alone", "Writer, a call a cycle")),
         },
     )
 }
 
 /// A CSV file: said only where the rows of "ladder" do not say it already.
 pub(super) fn files(run: &Run<'_>) -> Option<Advice> {
+    const BESIDE: &str = "tuned SQL that syncs nothing";
     if run.chart("ladder").is_some() {
         return None;
     }
-    let ratio = run.ratio("csv_vs_sql")?;
-    let rung = |name: &str| run.report.rungs.iter().find(|rung| rung.name == name);
-    let ours = rung("csv, leafpress, types detected")?;
-    let sql = rung("csv, SQL, types known, one row a statement")?;
-    let (ours_s, sql_s) = (taken(ours), taken(sql));
-    let found = match run.outcome(ratio) {
-        Outcome::Better => advice(
-            "load",
-            "CSV files: load them with `leafpress load`",
-            format!(
-                "{}, {} rows take {ours_s}, synced, and tuned SQL that is told the types and \
-                 syncs nothing takes {sql_s} ({}).",
-                run.here(),
-                words::count(ours.rows.unwrap_or(0)),
-                words::times(ratio.value)
-            ),
-        ),
-        outcome => advice(
-            "load",
-            "CSV files: tuned SQL is as fast here, but not as safe",
-            format!(
-                "{}, ours takes {ours_s}, synced, and tuned SQL that syncs nothing takes \
-                 {sql_s}{}.",
-                run.here(),
-                if outcome == Outcome::Same {
-                    format!("; {}", run.as_fast())
-                } else {
-                    String::new()
-                }
-            ),
-        ),
+    let ours = run.rung("csv, leafpress, types detected")?;
+    let sql = run.rung("csv, SQL, types known, one row a statement")?;
+    let times = run.compared("csv_vs_sql", Figure::Time, ours, sql)?;
+    let outcome = run.outcome(times);
+    let headline = match outcome {
+        Outcome::Better => "CSV files: load them with `leafpress load`",
+        Outcome::Same => "CSV files: tuned SQL is as fast here, but not as safe",
+        Outcome::Unsure => "CSV files: no sure difference from tuned SQL, which is not as safe",
+        Outcome::Worse => "CSV files: tuned SQL is faster here, but not as safe",
     };
-    Some(beside(found, ratio, "tuned SQL that syncs nothing"))
+    let text = format!(
+        "{}, {} rows take {}, synced, and {} by {BESIDE} and is told the types ({}).{}",
+        run.here(),
+        words::count(ours.rows.unwrap_or(0)),
+        taken(ours),
+        taken(sql),
+        faster(times),
+        run.why_no_difference(outcome)
+    );
+    Some(beside(advice("load", headline, text), times, BESIDE))
 }
 
 fn of(run: &Run<'_>, topic: &Topic) -> Option<Advice> {
     let chart = run.chart(topic.experiment)?;
     let (ours, default) = (chart.our_rung()?, chart.default_rung()?);
+    let do_this = format!("{}: {}", topic.what, topic.do_this);
     let ratio_name = |rest: &str| format!("{}_{rest}", topic.experiment.replace('-', "_"));
-    let over_default = run.compared(&ratio_name("vs_default"), ours, default)?;
-    let best = chart.best_other().filter(|_| ours.safety.keeps_all());
-    let do_this =
-        |text| advice(topic.experiment, format!("{}: {}", topic.what, topic.do_this), text);
-    let text = beside_default(run, topic, ours, default, over_default.value);
-    let found = if let Some(best) = best {
-        let equal = run.compared(&ratio_name("vs_equal"), ours, best)?;
-        match run.outcome(equal) {
-            Outcome::Better => do_this(format!(
-                "{text} The best other way that is as safe, {}, takes {} ({}).",
-                quoted(best),
-                taken(best),
-                words::times(equal.value)
-            )),
-            outcome => not_better(run, topic, outcome, (ours, best, 1.0 / equal.value)),
-        }
-    } else {
-        do_this(text)
+    let Some(best) = chart.best_other().filter(|_| ours.safety.keeps_all()) else {
+        let times = run.compared(&ratio_name("vs_default"), Figure::Time, ours, default)?;
+        let text = text(run, topic, ours, (default, topic.default), &faster(times));
+        let headline = match run.outcome(times) {
+            Outcome::Better => do_this,
+            Outcome::Same => format!("{}: {} is as fast here", topic.what, topic.default),
+            Outcome::Unsure => no_sure_difference(topic, topic.default),
+            Outcome::Worse => format!("{}: {} is faster here", topic.what, topic.default),
+        };
+        return Some(beside(advice(topic.experiment, headline, text), times, topic.default));
     };
-    Some(beside(found, over_default, topic.default))
+    let times = run.compared(&ratio_name("vs_equal"), Figure::Time, ours, best)?;
+    let outcome = run.outcome(times);
+    let plain = format!("plain SQLite with {}", named(best));
+    let headline = match outcome {
+        Outcome::Better => do_this,
+        Outcome::Same => format!("{}: {plain} is as fast here", topic.what),
+        Outcome::Unsure => no_sure_difference(topic, &plain),
+        Outcome::Worse => {
+            format!("{}: {plain} is {} faster here", topic.what, words::times(inverse(times).value))
+        }
+    };
+    let other = format!("the best other way that is as safe, {}", spelled_out(best));
+    let mut text = text(run, topic, ours, (best, &other), &faster(times));
+    text += &run.why_no_difference(outcome);
+    text += &alone(run, topic, chart, best).unwrap_or_default();
+    text += &begin_with(topic, default, best).unwrap_or_default();
+    Some(beside(advice(topic.experiment, headline, text), times, plain))
 }
 
-/// Ours beside what people begin with. Behind the rows, so that "of them" is clear.
-fn beside_default(run: &Run<'_>, topic: &Topic, ours: &Rung, default: &Rung, times: f64) -> String {
+fn no_sure_difference(topic: &Topic, from: &str) -> String {
+    format!("{}: no sure difference from {from}", topic.what)
+}
+
+/// Ours beside another rung, and what a power cut may take of either.
+fn text(
+    run: &Run<'_>,
+    topic: &Topic,
+    ours: &Rung,
+    (other, other_words): (&Rung, &str),
+    times: &str,
+) -> String {
     format!(
-        "{}, {} {} take {} instead of {} by {} ({}), {}.",
+        "{}, {} {} take {} by ours, {}, and {} by {other_words} ({times}).{} {}",
         run.here(),
         words::count(ours.rows.unwrap_or(0)),
         topic.rows,
         taken(ours),
-        taken(default),
-        topic.default,
-        words::times(times),
-        and_loses(ours)
+        spelled_out(ours),
+        taken(other),
+        run.power_cut(ours),
+        topic.meaning
     )
 }
 
-/// Plain SQLite is as fast, or faster.
-fn not_better(
-    run: &Run<'_>,
-    topic: &Topic,
-    outcome: Outcome,
-    (ours, best, times): (&Rung, &Rung, f64),
-) -> Advice {
-    let name = quoted(best);
-    let (how, why) = match outcome {
-        Outcome::Same => ("is as fast here".to_owned(), format!(": {}", run.as_fast())),
-        _ => (format!("is {} here", times_faster(times)), String::new()),
-    };
-    advice(
-        topic.experiment,
-        format!("{}: plain SQLite with {name} {how}", topic.what),
+/// That one thread which waits for each answer gains less, or nothing, where that is so.
+fn alone(run: &Run<'_>, topic: &Topic, chart: &Chart<'_>, best: &Rung) -> Option<String> {
+    let (ratio, label) = topic.alone?;
+    let alone = chart.rungs.iter().find(|rung| rung.is_ours && rung.label == label)?;
+    let times = run.compared(ratio, Figure::Time, alone, best)?;
+    let is_better = run.outcome(times) == Outcome::Better;
+    (!is_better).then(|| {
         format!(
-            "{}, {} {} take {} that way and {} by ours, {}{why}. Both lose nothing in a power \
-             cut.",
-            run.here(),
-            words::count(ours.rows.unwrap_or(0)),
-            topic.rows,
+            " {} gains nothing: {} beside {} ({}).",
+            quoted(alone),
+            taken(alone),
             taken(best),
-            taken(ours),
-            quoted(ours)
-        ),
-    )
+            faster(times)
+        )
+    })
+}
+
+/// What people begin with, where that is another way than the best.
+fn begin_with(topic: &Topic, default: &Rung, best: &Rung) -> Option<String> {
+    if default.name == best.name {
+        return None;
+    }
+    let loses = if default.safety.keeps_all() {
+        String::new()
+    } else {
+        format!(", and this {}", may_lose(default))
+    };
+    let (with, taken) = (topic.default, taken(default));
+    Some(format!(" With {with}, {}, they take {taken}{loses}.", quoted(default)))
 }
 
 /// That each batch takes longer than the one before, where that is so.

@@ -125,7 +125,7 @@ fn of_writer(
     let mut ours =
         callers.filter_map(|callers| named(format!("{profile}, leafpress, {callers} blocking")));
     let (ours, sql) = (ours.next()?, named(format!("{profile}, SQL, one commit a call"))?);
-    let beside = "plain SQLite with the same settings";
+    let beside = "one thread of plain SQLite with the same settings";
     Some(estimate(report, question.rows, (ours, sql), beside))
 }
 

@@ -87,6 +87,11 @@ fn ratios(report: &ExperimentReport) -> Markup {
         @if !report.ratios.is_empty() {
             details .figures {
                 summary { "All ratios: how many times better than the rival" }
+                p {
+                    "Each is the median of the ratios of the rounds, as the two stand side by side in \
+                     a round. It may differ from the quotient of the two medians, which is what the \
+                     first screen says, by as much as the range in the last column."
+                }
                 div .scroll tabindex="0" role="region" aria-label="Ratios" {
                     table {
                         thead { tr {

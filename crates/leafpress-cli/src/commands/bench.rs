@@ -95,7 +95,8 @@ fn write_files(
 /// What is measured now, or was measured by an earlier run.
 fn report(flags: &BenchFlags, json: Option<PathBuf>) -> Result<ExperimentReport, Error> {
     if let Some(path) = &flags.from {
-        let report = ExperimentReport::read(path)?;
+        let mut report = ExperimentReport::read(path)?;
+        experiment::advise_again(&mut report);
         if let Some(json) = &json {
             report.write(json)?;
         }

@@ -2,7 +2,77 @@
 
 use super::{Found, assert_all};
 
-const CASES: &[Found] = &[];
+const REPORT: &[u8] = include_bytes!("../../../leafpress-bench/tests/made_up/tour.json");
+
+const CASES: &[Found] = &[
+    Found {
+        finding: "the report's multiples, in the terminal: 14.73 s by 0.53 s, one thread each",
+        files: &[("tour.json", REPORT)],
+        run: "leafpress bench --from tour.json | tr -s '\\n ' ' '",
+        says: &[
+            "it is 28 times faster than SQLite's default, one thread each, and loses nothing",
+            "0.53 s with \"Writer, 1 caller\" (one thread that waits for each answer), and in 14.7 s \
+             with SQLite's default (28 times faster; another run: ",
+            "A profile is a set of SQLite's settings and the promise that they keep",
+            "each is the median of the rounds' ratios",
+        ],
+        never_says: &["260 times"],
+        ..Found::NONE
+    },
+    Found {
+        finding: "the report's range stands on its first screen",
+        files: &[("tour.json", REPORT)],
+        run: "leafpress bench --from tour.json --html page.html >/dev/null && cat page.html",
+        says: &[
+            "<span class=\"number\">28×</span> <span class=\"beside\">as fast as SQLite's default, one \
+             thread each</span> <span class=\"beside\">another run: ",
+            "which is what the first screen says",
+        ],
+        ..Found::NONE
+    },
+    Found {
+        finding: "docs 9: a name that SQLite keeps to itself, for an index",
+        databases: &[("s.db", "CREATE TABLE p(f); INSERT INTO p VALUES (1)")],
+        run: "leafpress index s.db p f --name sqlite_x",
+        status: 2,
+        says: &[
+            "SQLite refuses the index: object name reserved for internal use: sqlite_x",
+            "--name",
+        ],
+        holds: &[("s.db", "SELECT count(*) FROM sqlite_schema", "1")],
+        ..Found::NONE
+    },
+    Found {
+        finding: "docs 9: the same of a table that is large enough to be pressed",
+        databases: &[(
+            "s.db",
+            "CREATE TABLE p(f); WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n \
+             LIMIT 20000) INSERT INTO p SELECT i FROM n",
+        )],
+        run: "leafpress index s.db p f --name sqlite_x",
+        status: 2,
+        says: &["SQLite refuses the index"],
+        holds: &[("s.db", "SELECT count(*) FROM sqlite_schema", "1")],
+        ..Found::NONE
+    },
+    Found {
+        finding: "docs 9: an input with too many columns is no mistake of the command line",
+        run: "seq -s, 2500 >t.csv; seq -s, 2500 >>t.csv; leafpress load t.db t.csv",
+        status: 3,
+        says: &["it has 2500 columns, and a table of SQLite at most 2000", "--select"],
+        leaves_no: &["t.db"],
+        ..Found::NONE
+    },
+    Found {
+        finding: "docs 9: the same of JSON",
+        run: "{ printf '{\"k0\":0'; for i in $(seq 2500); do printf ',\"k%d\":1' $i; done; printf '}\\n'; } \
+              >t.ndjson; leafpress load t.db t.ndjson",
+        status: 3,
+        says: &["it has 2501 columns, and a table of SQLite at most 2000"],
+        leaves_no: &["t.db"],
+        ..Found::NONE
+    },
+];
 
 #[test]
 fn they_are_mended() {

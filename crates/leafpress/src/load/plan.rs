@@ -10,9 +10,12 @@ use super::Loader;
 use super::build::RowOrder;
 use super::describe::describe;
 use super::fields::{FieldRule, ValueSource};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::schema::ddl::{ColumnRequest, IndexRequest, TableRequest};
 use crate::schema::shape::{OwnedValue, TableShape};
+
+/// SQLite's own limit, as it is built by default and here.
+const COLUMNS_MAX: usize = 2_000;
 
 /// A table that is to be built.
 #[derive(Debug, Clone)]
@@ -64,6 +67,17 @@ fn wanted_columns(loader: &Loader, input: &[String]) -> Result<Vec<(usize, Strin
     loader.selects.iter().map(|name| Ok(columns[find(&columns, name)?].clone())).collect()
 }
 
+/// Refuses an input with more columns than a table of SQLite may have: it is the input that
+/// is at fault, and not what was asked.
+fn check_number(columns: usize) -> Result<()> {
+    if columns <= COLUMNS_MAX {
+        return Ok(());
+    }
+    let reason = format!("it has {columns} columns, and a table of SQLite at most {COLUMNS_MAX}");
+    let error = Error::from(ErrorKind::Input { file: "the input".to_owned(), reason });
+    Err(error.to_do("name those to load with --select, or leave some out with --drop"))
+}
+
 impl ColumnMap {
     /// The columns of a table that is made for the input.
     pub fn of_input(loader: &Loader, input: &[String]) -> Result<Self> {
@@ -87,6 +101,7 @@ impl ColumnMap {
             names.push(name);
             sources.push(ValueSource::Field(field));
         }
+        check_number(names.len())?;
         let given = vec![true; names.len()];
         Ok(Self { names, sources, given })
     }

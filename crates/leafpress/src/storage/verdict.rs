@@ -34,6 +34,8 @@ pub struct Verdict {
     pub why: Vec<String>,
     /// What may break its promise here, one sentence each.
     pub warnings: Vec<String>,
+    /// Whether one of the warnings says that what was synced may be lost all the same.
+    pub promise_in_doubt: bool,
     /// How many commits a second one caller alone can make under `durable`,
     /// from the sync after an append.
     pub durable_commits_alone_per_second: f64,
@@ -52,17 +54,18 @@ pub(super) fn judge(found: &Findings) -> Verdict {
         why.push(why_so_fast(sync_us, per_second));
     }
     why.push(about_atomic_writes(found));
-    let warnings = [
-        found.file_system.warnings(),
-        about_disarmed_syncs(found),
-        about_sync_speed(found),
-        about_stalls(found),
-        about_space(found),
-    ];
+    let doubts =
+        [found.file_system.warnings(), about_disarmed_syncs(found), about_sync_speed(found)];
+    let mut warnings = doubts.concat();
+    // A container's layer keeps what it syncs for as long as it is there.
+    let of_layer = usize::from(found.file_system.nature == Nature::Overlay);
+    let promise_in_doubt = warnings.len() > of_layer;
+    warnings.extend([about_stalls(found), about_space(found)].concat());
     Verdict {
         profile,
         why,
-        warnings: warnings.into_iter().flatten().collect(),
+        warnings,
+        promise_in_doubt,
         durable_commits_alone_per_second: per_second,
     }
 }
@@ -219,15 +222,20 @@ fn about_sync_speed(found: &Findings) -> Vec<String> {
     if matches!(found.file_system.nature, Nature::Memory) || found.syncs_are_disarmed {
         return Vec::new();
     }
-    let fastest_us = found.measured.sync_after_append.p50_us;
-    let fastest_us = fastest_us.min(found.measured.sync_after_overwrite.p50_us);
+    let after_append_us = found.measured.sync_after_append.p50_us;
+    let after_overwrite_us = found.measured.sync_after_overwrite.p50_us;
+    let fastest_us = after_append_us.min(after_overwrite_us);
     let device = found.device.as_ref();
     let is_virtual = device.is_none_or(|it| it.is_virtual);
     let is_platter = device.is_some_and(|it| it.rotational == Some(true) && !it.is_virtual);
-    let took = in_words(fastest_us);
+    let took = format!(
+        "{} after an overwrite and {} after an append",
+        in_words(after_overwrite_us),
+        in_words(after_append_us)
+    );
     if is_platter && fastest_us < FASTEST_PLATTER_SYNC_US {
         return vec![format!(
-            "a sync took {took}, and no platter turns so fast: it is answered from a cache; \
+            "a sync took {took}; no platter turns so fast: it is answered from a cache; \
              durable holds only if that cache has a battery, else switch the disk's write cache \
              off"
         )];
@@ -238,9 +246,9 @@ fn about_sync_speed(found: &Findings) -> Vec<String> {
     let who =
         if is_virtual { "this virtual machine's host, or a layer below," } else { "the disk" };
     vec![format!(
-        "a sync took {took}: either {who} keeps writes in a cache that outlives a power cut, or \
-         the sync is not carried out; in the second case durable is no better than relaxed, and \
-         only the owner of the hardware can tell"
+        "a sync took {took}, faster than flash can write: either {who} keeps writes \
+         in a cache that outlives a power cut, or the sync is not carried out; in the second case \
+         durable is no better than relaxed, and only the owner of the hardware can tell"
     )]
 }
 
@@ -283,6 +291,7 @@ mod tests {
         let verdict = judge(&findings());
         assert_eq!(verdict.profile, Profile::Durable);
         assert!(verdict.warnings.is_empty(), "{:?}", verdict.warnings);
+        assert!(!verdict.promise_in_doubt);
         assert!((verdict.durable_commits_alone_per_second - 10_000.0).abs() < 1e-6);
         assert!(verdict.why[1].contains("100 µs") && verdict.why[1].contains("10000 a second"));
     }
@@ -338,6 +347,30 @@ mod tests {
             })
             .contains("a sync took")
         );
+    }
+
+    #[test]
+    fn both_syncs_are_named_where_one_of_them_is_doubted() {
+        let mut found = findings();
+        found.measured.sync_after_append.p50_us = 35.0;
+        found.measured.sync_after_overwrite.p50_us = 17.0;
+        let verdict = judge(&found);
+        let says = "a sync took 17 µs after an overwrite and 35 µs after an append";
+        assert!(verdict.warnings[0].contains(says), "{:?}", verdict.warnings);
+        assert!(verdict.promise_in_doubt);
+    }
+
+    #[test]
+    fn a_disk_that_stalls_and_a_layer_that_goes_are_no_doubt_about_syncs() {
+        let mut found = findings();
+        found.measured.sync_after_append.max_us = 400_000.0;
+        found.free_bytes = Some(1);
+        found.file_system.nature = Nature::Overlay;
+        let verdict = judge(&found);
+        assert_eq!(verdict.warnings.len(), 3, "{:?}", verdict.warnings);
+        assert!(!verdict.promise_in_doubt);
+        found.syncs_are_disarmed = true;
+        assert!(judge(&found).promise_in_doubt);
     }
 
     #[test]

@@ -12,6 +12,8 @@
 //! that the disk was a simulated one.
 
 mod bars;
+#[cfg(test)]
+mod multiples;
 mod ratios;
 mod sparks;
 mod tables;
@@ -126,12 +128,20 @@ fn advice(all: &[Advice]) -> Option<String> {
 fn remarks(report: &ExperimentReport) -> Vec<String> {
     let mut remarks: Vec<String> = report.stopped.iter().cloned().collect();
     remarks.extend(report.noise.as_ref().map(|noise| noise.in_words.clone()));
+    remarks.extend(warnings(report).map(|warning| format!("about this disk: {warning}")));
     remarks.extend(unavailable(report));
     remarks.extend(report.broken.iter().map(|(name, how)| format!("{name}: {how}")));
     if report.is_quick() {
         remarks.push("a quick run: its figures are the order of magnitude only".to_owned());
     }
     remarks
+}
+
+/// What may break a promise on this disk, by the verdict of `leafpress storage`.
+fn warnings(report: &ExperimentReport) -> impl Iterator<Item = &str> {
+    let storage = report.storage.as_ref();
+    let warnings = storage.and_then(|it| it.pointer("/verdict/warnings")?.as_array());
+    warnings.into_iter().flatten().filter_map(serde_json::Value::as_str)
 }
 
 /// A remark behind "note: ".

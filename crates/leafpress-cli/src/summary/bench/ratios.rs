@@ -44,7 +44,10 @@ pub(super) fn of(report: &ExperimentReport) -> String {
         let range = range(ratio).unwrap_or_default();
         text += &format!("{INDENT}{}\n", line(name, figures, &range));
     }
-    text
+    let of_what = "each is the median of the rounds' ratios, which may differ from the quotient of \
+                   the medians above by as much as its range";
+    let of_what = human::wrapped(of_what, WIDTH - INDENT.len(), INDENT.len());
+    text + &format!("{INDENT}{}\n", styled(FAINT, &of_what))
 }
 
 /// Whether the plain name of several sizes or places is the weakest of them once more.

@@ -12,7 +12,7 @@ mod platform;
 mod program;
 
 use std::ffi::OsString;
-use std::io;
+use std::io::{self, IsTerminal as _};
 use std::sync::{Mutex, PoisonError};
 
 use leafpress::queue::{JobContext, Outcome, Payload, Stop, WorkReport, Worker};
@@ -33,7 +33,8 @@ pub fn run(flags: &QueueWorkFlags) -> Status {
         && !flags.common.json
     {
         // Programs write to stdout; a report between their lines would be noise.
-        messages::print_message(&summary::of_work(done));
+        let begin = if may_stand_in_a_line(flags, done) { "\n" } else { "" };
+        messages::print_message(&format!("{begin}{}", summary::of_work(done)));
     }
     let is_bounded = flags.until_empty || flags.max_jobs.is_some();
     report(
@@ -45,6 +46,13 @@ pub fn run(flags: &QueueWorkFlags) -> Status {
             if is_bounded && undone > 0 { Status::DoneWithProblems } else { Status::Done }
         },
     )
+}
+
+/// Whether what a program wrote last may stand on the line of a terminal to which the summary
+/// goes: a terminal does not tell whether that line was ended.
+fn may_stand_in_a_line(flags: &QueueWorkFlags, done: &WorkReport) -> bool {
+    let both_are_terminals = io::stdout().is_terminal() && messages::stderr_is_terminal();
+    done.claimed > 0 && !flags.keep_output && both_are_terminals
 }
 
 fn work(flags: &QueueWorkFlags) -> Result<WorkReport> {

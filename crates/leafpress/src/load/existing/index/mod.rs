@@ -36,7 +36,7 @@ use super::Settings;
 use super::connect::{Steps, Target, UNCHANGED, ask};
 use super::inspect::{Existing, inspect, read_header};
 use super::pages::{WRITE_PAGE, tidy_log};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::load::describe::{describe, describe_existing};
 use crate::load::options::CancelToken;
 use crate::load::report::Stage;
@@ -44,6 +44,7 @@ use crate::schema::ddl::IndexRequest;
 use crate::schema::quote_identifier;
 use crate::schema::shape::{EntryColumn, IndexShape, OwnedValue, TableShape};
 use crate::sort::SortOptions;
+use crate::verify::sqlite_says;
 
 /// Pages are used once here: a larger cache wins nothing.
 const CACHE_BYTES: u64 = 16 << 20;
@@ -291,12 +292,29 @@ impl Plan {
             None => request.name(&table.name, is_taken),
         };
         let sql = request.create_sql(&name, &table.name);
+        // SQLite reads the statement before any work, and a name that it keeps to itself would
+        // else be entered where pages are pressed.
+        transaction.prepare(&sql).map_err(|error| existing.target.refused_statement(error))?;
         let manner = manner(existing, transaction, &table, &name, &sql)?;
         Ok(Self { table: table.name, name, sql, manner })
     }
 }
 
 impl Target {
+    /// A statement that SQLite does not take is the caller's to change; all else is as
+    /// [`refused`](Self::refused) says.
+    fn refused_statement(&self, error: rusqlite::Error) -> Error {
+        let is_wrong = matches!(
+            error.sqlite_error(),
+            Some(it) if it.extended_code & 0xff == rusqlite::ffi::SQLITE_ERROR
+        );
+        if !is_wrong {
+            return self.refused("make the index", error);
+        }
+        Error::usage(format!("SQLite refuses the index: {}", sqlite_says(&error)))
+            .to_do("choose another name with --name, or other columns")
+    }
+
     /// All names of the schema.
     fn names(&self, transaction: &Transaction<'_>) -> Result<Vec<String>> {
         let read = || {
