@@ -93,7 +93,9 @@ fn drift(states: &[MachineState]) -> f64 {
 fn in_words(times: f64, busy_elsewhere: Option<f64>) -> String {
     let is_noisy = times >= NOISY_TIMES;
     let words = if is_noisy {
-        format!("This machine was too noisy to tell {times:.1}× apart")
+        format!(
+            "This machine was too noisy to tell figures apart that differ by less than {times:.1}×"
+        )
     } else {
         format!("Figures that differ by less than {times:.2}× cannot be told apart")
     };

@@ -1,4 +1,4 @@
-//! What is said of transactions of many threads, of checkpoints, of jobs and of single
+//! Advice on transactions of many threads, of checkpoints, of jobs and of single
 //! commits: experiments whose rungs and ratios have names of their own.
 //!
 //! Must never: give a multiple without the two figures that make it before it.
@@ -47,7 +47,7 @@ pub(super) fn many_threads(run: &Run<'_>) -> Option<Advice> {
     Some(beside(advice("writer", headline, text), times, what))
 }
 
-/// What one thread has of a Writer.
+/// A sentence on one thread with a Writer, beside one without.
 fn one_thread(run: &Run<'_>, plain: &Rung) -> Option<String> {
     let ours = run.rung("durable, leafpress, 1 blocking")?;
     let times = run.compared("alone", Figure::Rate, ours, plain)?;
@@ -110,7 +110,7 @@ fn slowest(run: &Run<'_>, ours: &Rung, sql: &Rung) -> Option<String> {
     ))
 }
 
-/// That SQLite's own checkpoints are better where syncs are slow, if they are.
+/// A sentence on slow syncs, where SQLite's own checkpoints are better with them.
 fn slow_syncs(run: &Run<'_>) -> Option<String> {
     let ours = run.rung("slow syncs, leafpress, 1 blocking")?;
     let sql = run.rung("slow syncs, SQL, autocheckpoint")?;
@@ -166,7 +166,7 @@ fn cycle<'r>(run: &Run<'r>, name: &str) -> Option<(&'r Rung, &'r Rung)> {
     Some((ours, best))
 }
 
-/// That a table by hand is faster at something, where it is, if only by as much as noise.
+/// A sentence on work at which a table by hand is faster, if only by as much as noise.
 fn behind(run: &Run<'_>, rung: &str, ratio: &str, who: &str) -> Option<String> {
     let (ours, best) = cycle(run, rung)?;
     let vs_mutex = format!("{ratio}_vs_mutex");

@@ -33,13 +33,13 @@ use crate::words;
 /// Nobody reads more.
 const ADVICE_MAX: usize = 7;
 
-/// Where a report does not say what it can tell apart.
+/// The factor that counts as noise where a report does not name one.
 const NOISE_TIMES: f64 = 1.1;
 
 /// The settings of a connection that sets none.
 const DEFAULT: &str = "SQLite's default";
 
-/// What follows from a run.
+/// The advice that follows from a run.
 pub(crate) fn of(report: &ExperimentReport) -> Vec<Advice> {
     let run = Run::new(report);
     let all = [
@@ -65,7 +65,7 @@ struct Run<'r> {
     noise_times: f64,
 }
 
-/// How ours came out.
+/// The result of a comparison, for ours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Outcome {
     Better,
@@ -122,7 +122,7 @@ impl<'r> Run<'r> {
         }
     }
 
-    /// Why two figures count as one, behind a sentence; nothing where they do not.
+    /// A sentence on why two figures count as one; empty where they do not.
     fn why_no_difference(&self, outcome: Outcome) -> String {
         match outcome {
             Outcome::Same => format!(
@@ -134,7 +134,7 @@ impl<'r> Run<'r> {
         }
     }
 
-    /// Whether this disk may not keep what it was asked to sync, by the verdict of
+    /// True if this disk may lose what it was asked to sync, by the verdict of
     /// `leafpress storage`.
     fn doubts_syncs(&self) -> bool {
         let verdict = self.report.storage.as_ref().and_then(|storage| storage.get("verdict"));
@@ -150,7 +150,7 @@ impl<'r> Run<'r> {
         if self.doubts_syncs() { ", if this disk keeps what it syncs" } else { "" }
     }
 
-    /// What a power cut may take of the rows of a rung, as a sentence.
+    /// A sentence on the rows of a rung that a power cut may take.
     fn power_cut(&self, rung: &Rung) -> String {
         if rung.safety.keeps_all() {
             format!(" A power cut takes nothing of them{}.", self.if_it_syncs())
@@ -160,23 +160,23 @@ impl<'r> Run<'r> {
     }
 }
 
-/// What a rung may lose, as a predicate.
+/// The loss that a rung risks, as a predicate: "may lose …".
 fn may_lose(rung: &Rung) -> String {
     let words = if rung.may_lose.is_empty() { rung.safety.may_lose() } else { &rung.may_lose };
     format!("may lose {words}")
 }
 
-/// What a rung took: "14.2 s", or "about 14.2 s" where it was scaled.
+/// The time of a rung: "14.2 s", or "about 14.2 s" where it was scaled.
 fn taken(rung: &Rung) -> String {
     Figure::Time.in_words(rung)
 }
 
-/// What a rung is called in a headline.
+/// The name of a rung, for a headline.
 fn named(rung: &Rung) -> String {
     format!("\"{}\"", label(rung))
 }
 
-/// What a rung is called in a sentence, and what that means, in brackets.
+/// The name of a rung and its meaning in brackets, for a sentence.
 fn quoted(rung: &Rung) -> String {
     match terms::meaning(label(rung)) {
         Some(meaning) => format!("{} ({meaning})", named(rung)),
@@ -184,7 +184,7 @@ fn quoted(rung: &Rung) -> String {
     }
 }
 
-/// The same with a comma, where a bracket or a comma follows.
+/// The name of a rung and its meaning behind a comma, where a bracket or a comma follows.
 fn spelled_out(rung: &Rung) -> String {
     match terms::meaning(label(rung)) {
         Some(meaning) => format!("{}, {meaning}", named(rung)),
@@ -196,7 +196,7 @@ fn label(rung: &Rung) -> &str {
     if rung.label.is_empty() { &rung.name } else { &rung.label }
 }
 
-/// What a rung does under its settings, by its label: "a transaction each" of "WAL, a
+/// The work of a rung under its settings, by its label: "a transaction each" of "WAL, a
 /// transaction each".
 fn work_of(rung: &Rung) -> &str {
     label(rung).split_once(", ").map_or("", |(_, work)| work)
@@ -211,7 +211,7 @@ fn advice(experiment: &str, headline: impl Into<String>, text: impl Into<String>
     }
 }
 
-/// The same with how many times faster it is than what.
+/// Adds to advice how many times faster it is, and than what.
 fn beside(advice: Advice, times: Ratio, what: impl Into<String>) -> Advice {
     Advice { times: Some(times), beside: Some(what.into()), ..advice }
 }

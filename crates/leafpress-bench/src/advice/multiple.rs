@@ -21,7 +21,7 @@ pub(super) enum Figure {
     Time,
     /// Rows, calls or jobs a second.
     Rate,
-    /// What 999 of 1,000 operations did not exceed.
+    /// The time that 999 of 1,000 operations did not exceed.
     P999,
     /// The slowest operation.
     Slowest,
@@ -48,7 +48,7 @@ impl Figure {
         }
     }
 
-    /// How many times better ours is.
+    /// The quotient of two figures, larger than 1 where ours is better.
     fn quotient(self, ours: &Rung, other: &Rung) -> Option<f64> {
         let (ours_is, other_is) = (self.of(ours)?, self.of(other)?);
         // Times for other work cannot be compared.
@@ -61,8 +61,8 @@ impl Figure {
 }
 
 impl Run<'_> {
-    /// How many times better ours is by the printed figures, with the range of the report's
-    /// ratio of this name where it has one.
+    /// The multiple of two printed figures. Its range is that of the report's ratio of this name,
+    /// where it has one, widened to hold the multiple.
     pub(super) fn compared(
         &self,
         name: &str,
@@ -71,33 +71,26 @@ impl Run<'_> {
         other: &Rung,
     ) -> Option<Ratio> {
         let value = figure.quotient(ours, other)?;
-        let known = self.ratio(name).or_else(|| {
-            let is_of_times = figure == Figure::Time;
-            is_of_times.then(|| pairwise_ratio(&ours.runs_s, &other.runs_s)).flatten()
+        let of_rounds = || match figure {
+            Figure::Time => pairwise_ratio(&ours.runs_s, &other.runs_s),
+            _ => None,
+        };
+        let rounds = self.ratio(name).or_else(of_rounds);
+        let (min, max) = rounds.map_or((value, value), |it| (it.min, it.max));
+        let judged = rounds.and_then(|it| Some((it.low?, it.high?)));
+        let (low, high) = judged.unwrap_or_else(|| {
+            // An old report, or one of a single round, has no noise: then the rounds alone count.
+            let times = if self.report.noise.is_some() { self.noise_times } else { 1.0 };
+            (min.min(value / times), max.max(value * times))
         });
-        let noise = self.report.noise.as_ref().map(|_| self.noise_times);
-        let least = |ends: [Option<f64>; 3]| ends.into_iter().flatten().reduce(f64::min);
-        let most = |ends: [Option<f64>; 3]| ends.into_iter().flatten().reduce(f64::max);
-        let of_noise =
-            |end: f64| noise.filter(|_| known.is_none_or(|it| it.low.is_none())).map(|_| end);
-        let low = least([
-            known.map(|it| it.low.unwrap_or(it.min)),
-            of_noise(value / self.noise_times),
-            Some(value),
-        ]);
-        let high = most([
-            known.map(|it| it.high.unwrap_or(it.max)),
-            of_noise(value * self.noise_times),
-            Some(value),
-        ]);
-        let (min, max) = known.map_or((value, value), |it| (it.min.min(value), it.max.max(value)));
-        let is_range = low < high;
-        let end = |end: Option<f64>| end.filter(|it| is_range && it.is_finite());
+        let (low, high) = (low.min(value), high.max(value));
+        let is_range = low < high && high.is_finite();
+        let end = |end: f64| is_range.then_some(end);
         Some(Ratio { value, min, max, low: end(low), high: end(high) })
     }
 }
 
-/// The same from the other side: how many times better the other is.
+/// The multiple from the other side: how many times better the other is.
 pub(super) fn inverse(ratio: Ratio) -> Ratio {
     Ratio {
         value: 1.0 / ratio.value,
@@ -113,7 +106,7 @@ pub(super) fn faster(ratio: Ratio) -> String {
     in_words(ratio, "faster", "slower")
 }
 
-/// The same of what one operation takes: "shorter", or "longer".
+/// The multiple of two times of one operation: "shorter", or "longer".
 pub(super) fn shorter(ratio: Ratio) -> String {
     in_words(ratio, "shorter", "longer")
 }

@@ -60,7 +60,7 @@ pub(super) fn profile(run: &Run<'_>) -> Option<Advice> {
     })
 }
 
-/// What a profile is worth in figures.
+/// The worth of a profile, in figures.
 struct Worth {
     experiment: &'static str,
     times: Ratio,

@@ -21,7 +21,7 @@ const TERMS: [(&str, &str); 10] = [
     ("Writer, 16 cycles in flight", "one thread that has asked for 16 at a time"),
 ];
 
-/// What a name means, if it is one of these.
+/// The meaning of a name, if it is one of these.
 pub(super) fn meaning(label: &str) -> Option<&'static str> {
     TERMS.iter().find(|(end, _)| label.ends_with(end)).map(|(_, meaning)| *meaning)
 }

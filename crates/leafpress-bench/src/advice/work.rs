@@ -1,5 +1,5 @@
 //! A piece of work by ours, beside the best other way that is as safe: the same sentences for
-//! every experiment that has such rungs. What people begin with is said too, but it makes no
+//! every experiment that has such rungs. The rung without settings is named too, but it makes no
 //! multiple: it mostly does the work in another way, a transaction a row.
 //!
 //! Must never: compare ours with a rung of another chart, or call a rival as safe that
@@ -11,18 +11,18 @@ use crate::charts::Chart;
 use crate::report::{Advice, Rung};
 use crate::words;
 
-/// What is said of an experiment.
+/// The words for an experiment.
 struct Topic {
     experiment: &'static str,
-    /// What is done: "Many rows at once".
+    /// The work: "Many rows at once".
     what: &'static str,
-    /// What to do where ours is better.
+    /// The advice where ours is better.
     do_this: &'static str,
-    /// What that is.
+    /// An explanation of the names in it.
     meaning: &'static str,
-    /// What its rows are called.
+    /// The name of its rows.
     rows: &'static str,
-    /// What people begin with.
+    /// The name of its first rung, which has no settings.
     default: &'static str,
     /// The name of ours in which one thread waits for each answer, where ours at its best does
     /// not, and what such a rung does.
@@ -165,7 +165,7 @@ fn text(
     )
 }
 
-/// That one thread which waits for each answer gains less, or nothing, where that is so.
+/// A sentence on one thread that waits for each answer, where it gains nothing.
 fn alone(run: &Run<'_>, topic: &Topic, chart: &Chart<'_>, best: &Rung) -> Option<String> {
     let (ratio, label) = topic.alone?;
     let alone = chart.rungs.iter().find(|rung| rung.is_ours && rung.label == label)?;
@@ -182,7 +182,7 @@ fn alone(run: &Run<'_>, topic: &Topic, chart: &Chart<'_>, best: &Rung) -> Option
     })
 }
 
-/// What people begin with, where that is another way than the best.
+/// A sentence on the rung without settings, where it is not the best one.
 fn begin_with(topic: &Topic, default: &Rung, best: &Rung) -> Option<String> {
     if default.name == best.name {
         return None;
@@ -196,7 +196,7 @@ fn begin_with(topic: &Topic, default: &Rung, best: &Rung) -> Option<String> {
     Some(format!(" With {with}, {}, they take {taken}{loses}.", quoted(default)))
 }
 
-/// That each batch takes longer than the one before, where that is so.
+/// A sentence on batches that take longer and longer, where they do.
 fn slowing_down(chart: &Chart<'_>) -> Option<String> {
     const SLOWER_TIMES: f64 = 1.5;
     let ends = |rung: &Rung| Some((*rung.batches_s.first()?, *rung.batches_s.last()?));

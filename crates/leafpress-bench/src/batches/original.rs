@@ -13,6 +13,7 @@ use super::{BatchesRung, Filler, Keys};
 use crate::ladder::compared;
 use crate::report::{About, Original, OriginalFigure, Rung};
 use crate::rung::Described as _;
+use crate::words;
 
 /// The rungs that the originals had, from the fastest to the slowest, with the milliseconds of
 /// each of their ten batches of a million rows.
@@ -112,13 +113,17 @@ pub fn order(rungs: &[Rung]) -> String {
     [order].into_iter().chain(growth).collect::<Vec<_>>().join(" ")
 }
 
-/// How much longer the last batch takes than the first.
+/// The first batch beside the last, here and there.
 fn growth(rung: &Rung) -> Option<String> {
-    let times = |batches_s: &[f64]| Some(batches_s.last()? / batches_s.first()?);
-    let here = times(&rung.batches_s)?;
-    let there = times(&rung.original.as_ref()?.batches_s)?;
+    let from_to = |batches_s: &[f64]| {
+        let (first_s, last_s) = (*batches_s.first()?, *batches_s.last()?);
+        let times = words::times(last_s / first_s);
+        Some(format!("{} to {} ({times} as long)", words::time(first_s), words::time(last_s)))
+    };
+    let here = from_to(&rung.batches_s)?;
+    let there = from_to(&rung.original.as_ref()?.batches_s)?;
     Some(format!(
-        "From the first batch to the last, \"{}\" takes {here:.1} times as long (there {there:.1}).",
+        "From the first batch to the last, \"{}\" goes from {here}, there from {there}.",
         rung.label
     ))
 }
@@ -158,7 +163,8 @@ mod tests {
         let said = order(&rungs);
         // 8.5 s and 9 s are about the same.
         assert!(said.starts_with("The order is the original's as far as"), "{said}");
-        let slows = "\"UUIDv4, as they come\" takes 2.5 times as long (there 4.8)";
+        let slows = "\"UUIDv4, as they come\" goes from 1.00 s to 2.50 s (2.5 times as long), there \
+                     from 2.65 s to 12.6 s (4.8 times as long).";
         assert!(said.contains(slows), "{said}");
         rungs[2].median_s = 6.0;
         rungs[2].runs_s = vec![6.0];

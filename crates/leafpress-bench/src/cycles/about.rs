@@ -10,6 +10,7 @@ use crate::ladder::compared;
 use crate::ladder::pragmas::Pragmas;
 use crate::report::{About, Original, OriginalFigure, Rung};
 use crate::rung::Described as _;
+use crate::words;
 
 /// What the post found, in its order.
 const FIGURES: [(Cycler, &str, f64, &str); 4] = [
@@ -100,11 +101,12 @@ fn spike(rungs: &[Rung]) -> String {
     format!(
         " The checkpoint came in cycle {}, in the original in cycle 91: each of the eleven \
          statements of a cycle adds a page to the log, and at 1,000 pages the commit that \
-         reaches them moves them all. That cycle took {}, {:.1} times as long as the usual one; \
-         there it took 4.5 s.",
+         reaches them moves them all. The usual cycle took {}, and that one {} ({} as long); there \
+         it took 4.5 s.",
         cycle + 1,
-        compared::span(us / 1e6),
-        us / typical.max(f64::MIN_POSITIVE)
+        words::time(typical / 1e6),
+        words::time(us / 1e6),
+        words::times(us / typical.max(f64::MIN_POSITIVE))
     )
 }
 

@@ -84,7 +84,7 @@ fn disk(report: &ExperimentReport) -> Option<String> {
     Some(words)
 }
 
-/// What a sync takes: the one figure of a disk that decides all others. A disk takes longer
+/// The time of a sync: the one figure of a disk that decides all others. A disk takes longer
 /// after an append than after an overwrite, so it is said which of both it is.
 fn sync(report: &ExperimentReport) -> Option<String> {
     let of_storage =

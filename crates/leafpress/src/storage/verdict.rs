@@ -34,7 +34,7 @@ pub struct Verdict {
     pub why: Vec<String>,
     /// What may break its promise here, one sentence each.
     pub warnings: Vec<String>,
-    /// Whether one of the warnings says that what was synced may be lost all the same.
+    /// True if one of the warnings says that what was synced may be lost all the same.
     pub promise_in_doubt: bool,
     /// How many commits a second one caller alone can make under `durable`,
     /// from the sync after an append.

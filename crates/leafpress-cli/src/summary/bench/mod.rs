@@ -137,7 +137,7 @@ fn remarks(report: &ExperimentReport) -> Vec<String> {
     remarks
 }
 
-/// What may break a promise on this disk, by the verdict of `leafpress storage`.
+/// Warnings on what may break a promise on this disk, by the verdict of `leafpress storage`.
 fn warnings(report: &ExperimentReport) -> impl Iterator<Item = &str> {
     let storage = report.storage.as_ref();
     let warnings = storage.and_then(|it| it.pointer("/verdict/warnings")?.as_array());

@@ -70,7 +70,7 @@ struct Printed {
     high: f64,
 }
 
-/// What the digits of a number stand for: half of its last digit to either side. Of whole
+/// The range of a printed number: half of its last digit to either side. Of whole
 /// numbers noughts at the end may be rounding.
 fn digits(text: &str, kept: usize) -> Option<Printed> {
     let plain = text.replace(',', "");

@@ -48,7 +48,7 @@ pub fn run(flags: &QueueWorkFlags) -> Status {
     )
 }
 
-/// Whether what a program wrote last may stand on the line of a terminal to which the summary
+/// True if the last output of a program may stand on the line of a terminal to which the summary
 /// goes: a terminal does not tell whether that line was ended.
 fn may_stand_in_a_line(flags: &QueueWorkFlags, done: &WorkReport) -> bool {
     let both_are_terminals = io::stdout().is_terminal() && messages::stderr_is_terminal();
