@@ -137,10 +137,12 @@ fn literal(value: ValueRef<'_>) -> String {
         ValueRef::Integer(number) => number.to_string(),
         ValueRef::Real(number) => format!("{number:?}"),
         ValueRef::Text(text) => format!("'{}'", String::from_utf8_lossy(text).replace('\'', "''")),
-        ValueRef::Blob(bytes) => bytes.iter().fold("x'".to_owned(), |mut text, byte| {
-            let _ = write!(text, "{byte:02x}");
-            text
-        }) + "'",
+        ValueRef::Blob(bytes) => {
+            bytes.iter().fold("x'".to_owned(), |mut text, byte| {
+                let _ = write!(text, "{byte:02x}");
+                text
+            }) + "'"
+        }
     }
 }
 
