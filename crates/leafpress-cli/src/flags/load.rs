@@ -61,7 +61,7 @@ makes no sense, 3 failed and nothing changed.";
 /// beside DB; that file becomes the database or, where DB exists, its pages are moved in within
 /// one transaction. Into a table that is there (--append, --replace, --ignore, --upsert) rows go
 /// through SQL, in one transaction too. Types are found by reading every value; a column becomes
-/// INTEGER or REAL only if every value comes back as the same text.
+/// INTEGER or REAL only if every number is kept.
 #[derive(Debug, Args)]
 #[command(after_help = "Try --help for the whole story and examples.")]
 #[command(after_long_help = LOAD_EXAMPLES)]
