@@ -137,10 +137,8 @@ const CASES: &[Found] = &[
         finding: "B28: the value that decided, and its line",
         files: &[("t.csv", b"a\n9007199254740993\n12345678901234567890\n")],
         run: "leafpress load t.db t.csv --dry-run",
-        says: &[
-            "line 3: '12345678901234567890' is an integer beyond 64 bits, and \
-             '9007199254740993' in line 2 has more digits than REAL keeps",
-        ],
+        says: &["line 3: '12345678901234567890' is an integer beyond 64 bits, and \
+             '9007199254740993' in line 2 has more digits than REAL keeps"],
         ..Found::NONE
     },
     Found {

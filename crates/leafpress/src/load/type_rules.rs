@@ -50,8 +50,7 @@ impl FieldRule {
                     || given.affinity() == affinity && (!is_rowid || given == ColumnType::Integer)
             }
             // The conversion would be left out.
-            Self::Timestamp(_) if is_rowid => false,
-            Self::Boolean if is_rowid => false,
+            Self::Timestamp(_) | Self::Boolean if is_rowid => false,
             Self::Boolean => is_loose || matches!(affinity, Affinity::Integer | Affinity::Numeric),
             Self::Timestamp(form) if form.column_type() == ColumnType::Integer => {
                 is_loose || matches!(affinity, Affinity::Integer | Affinity::Numeric)

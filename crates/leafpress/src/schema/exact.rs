@@ -184,7 +184,7 @@ fn real_of_halves(
     }
     let value = mantissa as f64 / POWERS_OF_TEN[scale];
     let ends_in_zero = source[end - 1] == b'0';
-    let changed = u8::from(ends_in_zero & (scale > 1)) << marks::CHANGED_BIT;
+    let changed = u8::from(ends_in_zero && scale > 1) << marks::CHANGED_BIT;
     let form = if fraction == 0 { marks::OTHERWISE } else { marks::FRACTION };
     Some(KeptReal {
         value: if negative { -value } else { value },

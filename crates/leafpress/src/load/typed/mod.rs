@@ -460,7 +460,8 @@ fn convert<'v>(
         (TypeRule::Given(column_type), value) => given(column_type, value, number),
         (TypeRule::Integer | TypeRule::Number, Value::Integer(_))
         | (TypeRule::Text, Value::Text(_))
-        | (TypeRule::Blob | TypeRule::Hex, Value::Blob(_)) => Stored::Value(value),
+        | (TypeRule::Blob | TypeRule::Hex, Value::Blob(_))
+        | (TypeRule::Boolean, Value::Integer(0 | 1)) => Stored::Value(value),
         (TypeRule::Text, Value::Integer(_) | Value::Real(_)) => {
             Stored::Value(Affinity::Text.apply(value, number))
         }
@@ -474,7 +475,6 @@ fn convert<'v>(
         (TypeRule::Rowid, _) => Stored::Value(Value::Null),
         (TypeRule::Hex, Value::Text(digits)) => hex(digits).map_or(Stored::Misfit, Stored::Bytes),
         (TypeRule::Timestamp(form), Value::Text(text)) => timestamp(form, text),
-        (TypeRule::Boolean, Value::Integer(0 | 1)) => Stored::Value(value),
         (TypeRule::Boolean, Value::Text(text)) => match truth(text) {
             Some(truth) => Stored::Value(Value::Integer(truth.into())),
             None => Stored::Misfit,
