@@ -153,6 +153,16 @@ const CASES: &[Found] = &[
         ..Found::NONE
     },
     Found {
+        finding: "B28: no line of another file",
+        files: &[("a.csv", b"v\n9007199254740993\n"), ("b.csv", b"v\n1.5\n")],
+        run: "leafpress load t.db a.csv b.csv --table t --json",
+        says: &[
+            r#""file":"b.csv","line":2,"value":"1.5","reason":"is not a whole number, and "#,
+            "'9007199254740993' of an earlier input has more digits than REAL keeps",
+        ],
+        ..Found::NONE
+    },
+    Found {
         finding: "B28: the file, where there are several",
         files: &[("a.csv", b"v\n1\n"), ("b.csv", b"v\n2\nx\n")],
         run: "leafpress load t.db a.csv b.csv --table t --json",

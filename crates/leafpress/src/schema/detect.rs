@@ -292,9 +292,14 @@ impl ColumnEvidence {
         };
         match (&self.not_integer, &self.not_real, both_ways) {
             (Some(integer), Some(real), _) if integer.witness.place() > real.witness.place() => {
-                let Witness { line, value, .. } = &real.witness;
+                let Witness { input, line, value } = &real.witness;
+                let place = if *input == integer.witness.input {
+                    format!("in line {line}")
+                } else {
+                    "of an earlier input".to_owned()
+                };
                 let reason = format!(
-                    "{}, and '{value}' in line {line} {}",
+                    "{}, and '{value}' {place} {}",
                     integer.why,
                     no_real_after_integers(real.why)
                 );
