@@ -16,6 +16,8 @@ BENCH_FLAGS ?=
 BENCH_RIVALS_FLAGS ?=
 FUZZ_SECONDS ?= 60
 CRASH_IMAGES ?= 1000000
+# Another number: other runs and power cuts than the usual ones.
+SEED ?= 0
 NEIGHBOUR_TRANSACTIONS ?= 100000
 NEIGHBOUR_KILLS ?= 200
 # Two thirds of them are power cuts, the others kills.
@@ -23,7 +25,7 @@ NEIGHBOUR_IMAGES ?= 300000
 
 .DEFAULT_GOAL := help
 .PHONY: help build test test-rust test-python test-large test-tools lint ci \
-	crash neighbours neighbour-capi bench bench-locks bench-writer bench-atomic bench-queue bench-queue-rivals bench-rivals bench-billion release fuzz clean
+	crash neighbours neighbour-capi bench bench-locks bench-writer bench-atomic bench-queue bench-queue-rivals bench-rivals number-forms bench-billion release fuzz clean
 
 help: ## List these commands
 	@grep -E '^[a-z-]+:.*## ' $(firstword $(MAKEFILE_LIST)) \
@@ -100,9 +102,10 @@ test-large: ## Test files of more than 1 GiB (2 GB of disk)
 CRASH_TABLE := $(abspath $(TARGET_DIR))/crash.md
 CRASH_TESTS := $(notdir $(basename $(wildcard crates/leafpress-testing/tests/crash_*.rs)))
 
-crash: ## Simulate two million power cuts and kills (4 minutes on two cores)
+crash: ## Simulate two million power cuts and kills (4 minutes on two cores; others with SEED=n)
 	rm -f $(CRASH_TABLE)
-	LEAFPRESS_CRASH_IMAGES=$(CRASH_IMAGES) LEAFPRESS_CRASH_TABLE=$(CRASH_TABLE) \
+	LEAFPRESS_CRASH_IMAGES=$(CRASH_IMAGES) LEAFPRESS_CRASH_BASE=$(SEED) \
+		LEAFPRESS_CRASH_TABLE=$(CRASH_TABLE) \
 		$(CARGO) test --release --locked -p leafpress-testing \
 		$(patsubst %,--test %,$(CRASH_TESTS)) -- --nocapture --test-threads=1
 	@cat $(CRASH_TABLE)
@@ -162,6 +165,9 @@ RIVALS_VENV := rivals/.venv
 bench-rivals: release $(RIVALS_VENV)/installed ## Measure loads beside other tools
 	$(RIVALS_VENV)/bin/python rivals/bench_rivals.py --leafpress $(abspath $(LEAFPRESS)) \
 		--dir $(BENCH_DIR) --json bench-rivals.json $(BENCH_RIVALS_FLAGS)
+
+number-forms: $(RIVALS_VENV)/installed ## Compare the table of number forms with DuckDB
+	$(RIVALS_VENV)/bin/python tests/python/test_number_forms.py
 
 bench-queue-rivals: release $(RIVALS_VENV)/installed ## Measure jobs of a queue beside other queues
 	$(RIVALS_VENV)/bin/python rivals/bench_queue.py --leafpress $(abspath $(LEAFPRESS)) \

@@ -170,7 +170,9 @@ fn decision(column: &ColumnReport, width: usize) -> String {
     const VALUE_WIDTH_MAX: usize = 20;
     let Some(by) = &column.decided_by else { return String::new() };
     let value = human::cut(&by.value, VALUE_WIDTH_MAX);
-    human::cut(&format!("line {}: '{value}' {}", human::count(by.line), by.reason), width)
+    let of_file = by.file.as_ref().map_or(String::new(), |file| format!(" of {file}"));
+    let line = human::count(by.line);
+    human::cut(&format!("line {line}{of_file}: '{value}' {}", by.reason), width)
 }
 
 fn notes(notes: &[String]) -> String {

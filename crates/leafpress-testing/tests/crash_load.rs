@@ -194,7 +194,12 @@ fn a_load_that_forgets_a_sync_is_caught() {
     ];
     let names = ["load that syncs no file", "load that syncs no folder"];
     for (forged, number) in forgotten.into_iter().zip(0..) {
-        let outcome = Budget::new(500, 1).survey(names[number], |simulator, seed, effort| {
+        let budget = Budget::new(500, 1).until(if number == 0 {
+            |outcome| outcome.power_cut.corrupt > 0
+        } else {
+            |outcome| outcome.power_cut.images_with_losses > 0
+        });
+        let outcome = budget.survey(names[number], |simulator, seed, effort| {
             crash_new(simulator, seed, effort, forged)
         });
         let tally = outcome.power_cut;

@@ -306,12 +306,16 @@ fn crash(
 }
 
 fn survey(profile: Profile, promises: [Promise; 2]) -> (Tally, Tally) {
+    survey_by(Budget::new(IMAGES, SHARE), profile, promises)
+}
+
+fn survey_by(budget: Budget, profile: Profile, promises: [Promise; 2]) -> (Tally, Tally) {
     let checkpoints = Checkpoints::default();
-    let outcome = Budget::new(IMAGES, SHARE).survey(profile.name(), |simulator, seed, effort| {
+    let outcome = budget.survey(profile.name(), |simulator, seed, effort| {
         crash(simulator, profile, (seed, effort), promises, |_| false, &checkpoints)
     });
     outcome.assert_kept();
-    if matches!(profile, Profile::Durable | Profile::Relaxed) {
+    if matches!(profile, Profile::Durable | Profile::Relaxed) && !budget.repeats_one_run() {
         let [passes, catch_ups, truncations] =
             [&checkpoints.passes, &checkpoints.catch_ups, &checkpoints.truncations]
                 .map(|count| count.load(Ordering::Relaxed));
@@ -328,7 +332,9 @@ fn durable_loses_nothing_that_was_acknowledged() {
 
 #[test]
 fn relaxed_loses_some_of_the_last_in_a_power_cut_only() {
-    let (power_cut, _) = survey(Profile::Relaxed, [Promise::Prefix, Promise::AllAcknowledged]);
+    let budget = Budget::new(IMAGES, SHARE).until(|outcome| outcome.power_cut.lost_max > 1);
+    let promises = [Promise::Prefix, Promise::AllAcknowledged];
+    let (power_cut, _) = survey_by(budget, Profile::Relaxed, promises);
     assert!(power_cut.lost_max > 1, "{power_cut:?}");
 }
 
@@ -339,7 +345,11 @@ fn rollback_loses_nothing_that_was_acknowledged() {
 
 #[test]
 fn rebuildable_breaks() {
-    let (power_cut, killed) = survey(Profile::Rebuildable, [Promise::Anything; 2]);
+    let budget = Budget::new(IMAGES, SHARE).until(|outcome| {
+        let Outcome { power_cut, killed, .. } = outcome;
+        power_cut.corrupt > 0 && power_cut.lost_max > 1 && killed.corrupt > 0
+    });
+    let (power_cut, killed) = survey_by(budget, Profile::Rebuildable, [Promise::Anything; 2]);
     assert!(power_cut.corrupt > 0 && power_cut.lost_max > 1, "{power_cut:?}");
     assert!(killed.corrupt > 0 && killed.lost_max == 0, "{killed:?}");
 }
@@ -347,13 +357,16 @@ fn rebuildable_breaks() {
 /// The simulator itself: a disk that forgets its syncs must not pass.
 #[test]
 fn forgotten_syncs_are_caught() {
-    let outcome =
-        Budget::new(500, 1).survey("durable, no file synced", |simulator, seed, effort| {
-            let forged = |event: &Event| matches!(event, Event::SyncFile { .. });
-            let promises = [Promise::AllAcknowledged; 2];
-            let (run, checkpoints) = ((seed, effort), Checkpoints::default());
-            crash(simulator, Profile::Durable, run, promises, forged, &checkpoints)
-        });
+    let budget = Budget::new(500, 1).until(|outcome| {
+        let tally = outcome.power_cut;
+        tally.lost_max > 1 && tally.corrupt > 0 && outcome.failures.len() == FAILURES_MAX
+    });
+    let outcome = budget.survey("durable, no file synced", |simulator, seed, effort| {
+        let forged = |event: &Event| matches!(event, Event::SyncFile { .. });
+        let promises = [Promise::AllAcknowledged; 2];
+        let (run, checkpoints) = ((seed, effort), Checkpoints::default());
+        crash(simulator, Profile::Durable, run, promises, forged, &checkpoints)
+    });
     assert!(outcome.power_cut.lost_max > 1 && outcome.power_cut.corrupt > 0);
     assert_eq!(outcome.failures.len(), FAILURES_MAX, "each failure says how to repeat it");
     assert!(outcome.failures[0].text.contains("LEAFPRESS_CRASH_SEED="));

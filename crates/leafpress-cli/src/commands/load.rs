@@ -142,7 +142,7 @@ fn with_table(mut loader: Loader, flags: &LoadFlags, inputs: &[PathBuf]) -> Resu
 
 fn with_columns(mut loader: Loader, flags: &LoadFlags) -> Loader {
     let columns = &flags.columns;
-    loader = loader.all_text(columns.all_text);
+    loader = loader.all_text(columns.all_text).exact(columns.exact);
     for (old, new) in &columns.rename {
         loader = loader.rename(old, new);
     }
@@ -159,6 +159,8 @@ fn with_columns(mut loader: Loader, flags: &LoadFlags) -> Loader {
         loader = match *named_type {
             NamedType::Column(column_type) => loader.column_type(column, column_type),
             NamedType::Timestamp(form) => loader.timestamp(column, form),
+            NamedType::Boolean => loader.boolean(column),
+            NamedType::Exact => loader.exact_column(column),
         };
     }
     loader

@@ -61,7 +61,7 @@ makes no sense, 3 failed and nothing changed.";
 /// beside DB; that file becomes the database or, where DB exists, its pages are moved in within
 /// one transaction. Into a table that is there (--append, --replace, --ignore, --upsert) rows go
 /// through SQL, in one transaction too. Types are found by reading every value; a column becomes
-/// INTEGER or REAL only if every value comes back as the same text.
+/// INTEGER or REAL only if every number is kept.
 #[derive(Debug, Args)]
 #[command(after_help = "Try --help for the whole story and examples.")]
 #[command(after_long_help = LOAD_EXAMPLES)]
@@ -145,14 +145,21 @@ pub struct ColumnFlags {
     #[arg(long, value_name = "COL", value_parser = parse_names)]
     pub drop: Vec<Names>,
 
-    /// Type of a column: integer, real, text, blob, or a form of dates; repeatable
+    /// Type of a column: integer, real, text, blob, boolean, a form of dates, exact; repeatable
     ///
     /// Values are converted as SQLite converts them; one that does not end up as that type is a
     /// bad row. A blob is written as hex digits. Dates and times in ISO 8601 become seconds or
-    /// milliseconds since 1970 (unixepoch, unixepoch-ms) or texts in UTC (date, datetime).
-    /// Columns without a --type are detected.
+    /// milliseconds since 1970 (unixepoch, unixepoch-ms) or texts in UTC (date, datetime). A
+    /// boolean (true, false, yes, no and so on) becomes 1 or 0. Columns without a --type are
+    /// detected; exact is --exact for one column.
     #[arg(long = "type", value_name = "COL=T", value_parser = parse_column_type)]
     pub types: Vec<(String, NamedType)>,
+
+    /// Take columns for REAL only if all their texts can be had back
+    ///
+    /// By default the value counts: 1.5 beside 2.50, and 1e-05, are REAL.
+    #[arg(long, conflicts_with = "all_text")]
+    pub exact: bool,
 
     /// Make every column TEXT, except those with a --type and an INTEGER --pk
     #[arg(long)]

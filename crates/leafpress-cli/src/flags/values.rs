@@ -21,6 +21,10 @@ pub enum NamedType {
     Column(ColumnType),
     /// Dates and times, stored in that form.
     Timestamp(TimestampForm),
+    /// Words of truth, stored as 1 and 0.
+    Boolean,
+    /// No type, but the rule by which it is found: all texts can be had back.
+    Exact,
 }
 
 /// Names between commas; one that holds a comma stands in double quotes.
@@ -103,6 +107,8 @@ pub fn parse_column_type(text: &str) -> Result<(String, NamedType), String> {
         "real" => NamedType::Column(ColumnType::Real),
         "text" => NamedType::Column(ColumnType::Text),
         "blob" => NamedType::Column(ColumnType::Blob),
+        "boolean" => NamedType::Boolean,
+        "exact" => NamedType::Exact,
         other => match other.parse::<TimestampForm>() {
             Ok(form) => NamedType::Timestamp(form),
             Err(_) => return Err(unknown_type(other)),
@@ -113,15 +119,16 @@ pub fn parse_column_type(text: &str) -> Result<(String, NamedType), String> {
 
 fn unknown_type(type_name: &str) -> String {
     let hint = match type_name {
-        "int" | "bigint" | "bool" | "boolean" => ", here perhaps integer",
+        "int" | "bigint" => ", here perhaps integer",
+        "bool" => ", here perhaps boolean",
         "float" | "double" | "numeric" | "decimal" => ", here perhaps real",
         "str" | "string" | "varchar" => ", here perhaps text",
         "timestamp" | "time" => ", here perhaps datetime or unixepoch",
         _ => "",
     };
     format!(
-        "a type is integer, real, text or blob, or for dates unixepoch, unixepoch-ms, date or \
-         datetime{hint}"
+        "a type is integer, real, text, blob, boolean or exact, or for dates unixepoch, \
+         unixepoch-ms, date or datetime{hint}"
     )
 }
 
@@ -253,6 +260,13 @@ mod tests {
         for bad in ["a", "=a", "a="] {
             assert!(parse_rename(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn truth_and_exactness_are_named_beside_types() {
+        assert_eq!(parse_column_type("a=Boolean"), Ok(("a".to_owned(), NamedType::Boolean)));
+        assert_eq!(parse_column_type("a=exact"), Ok(("a".to_owned(), NamedType::Exact)));
+        assert!(parse_column_type("a=bool").is_err_and(|it| it.contains("perhaps boolean")));
     }
 
     #[test]

@@ -4,10 +4,17 @@
 //! | variable | |
 //! |---|---|
 //! | `LEAFPRESS_CRASH_SEED` | run this seed only, with more images at each point |
+//! | `LEAFPRESS_CRASH_BASE` | begin at another seed: other runs and power cuts than the usual ones |
 //! | `LEAFPRESS_CRASH_IMAGES` | so many images in all, in the place of the bounded number of `make test` |
 //! | `LEAFPRESS_CRASH_TABLE` | add what was found to the table in this file |
 //!
 //! The order in which seeds end is the machine's; what each finds is not.
+//!
+//! A *control* is a survey that must find something: a disk that lies, a mend taken out.
+//! It goes on until it has ([`Budget::until`]), whatever the seed it begins at.
+//!
+//! Must never: end a control early that a few seeds more would have satisfied, or search
+//! for ever.
 
 use std::fmt::Write as _;
 use std::fs::OpenOptions;
@@ -23,12 +30,24 @@ use super::simulate::{Effort, Outcome, Simulator};
 /// How long a survey may be silent, if it is one of those that report.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
 
+/// Seeds that belong to one base: more than a survey runs through.
+const SEEDS_PER_BASE: u64 = 1_000_000;
+
+/// A control gives up after so many times the images that it is asked for, and no
+/// fewer than [`SEARCH_IMAGES_MIN`].
+const SEARCH_FACTOR: u64 = 20;
+const SEARCH_IMAGES_MIN: u64 = 50_000;
+
 /// How much is done, and from which seed on.
 #[derive(Clone, Copy, Debug)]
 pub struct Budget {
     /// Images to open, at least.
     pub images: u64,
+    /// The only seed, if there is to be one.
     seed: Option<u64>,
+    first_seed: u64,
+    /// What a control must have found before it ends.
+    wanted: Option<fn(&Outcome) -> bool>,
     reports: bool,
     effort: Effort,
 }
@@ -49,6 +68,8 @@ impl Budget {
         Self {
             images: asked.unwrap_or(images),
             seed,
+            first_seed: seed.unwrap_or_else(|| first_seed(number("LEAFPRESS_CRASH_BASE"))),
+            wanted: None,
             reports: asked.is_some(),
             effort: Effort {
                 images_per_point: match (seed, asked) {
@@ -62,7 +83,33 @@ impl Budget {
         }
     }
 
-    /// Calls `run` with seed after seed until enough images were opened.
+    /// Makes it the budget of a control: after its images it goes on with further seeds
+    /// until this holds, within a bound. A single seed, if the environment names one, is
+    /// where it begins.
+    #[must_use]
+    pub fn until(self, wanted: fn(&Outcome) -> bool) -> Self {
+        Self { wanted: Some(wanted), seed: None, ..self }
+    }
+
+    /// The seeds that it runs through, in their order.
+    pub fn seeds(&self) -> impl Iterator<Item = u64> + use<> {
+        self.first_seed..
+    }
+
+    /// Whether one run is repeated, which need not show all that a survey shows.
+    pub fn repeats_one_run(&self) -> bool {
+        self.seed.is_some()
+    }
+
+    fn is_done(&self, whole: &Outcome) -> bool {
+        let images = whole.images();
+        let searched = (self.images * SEARCH_FACTOR).max(SEARCH_IMAGES_MIN);
+        images >= self.images
+            && (self.wanted.is_none_or(|wanted| wanted(whole)) || images >= searched)
+    }
+
+    /// Calls `run` with seed after seed until enough images were opened, and what is
+    /// wanted was found.
     ///
     /// # Panics
     /// If `run` does.
@@ -72,7 +119,7 @@ impl Budget {
         run: impl Fn(&mut Simulator, u64, Effort) -> Outcome + Sync,
     ) -> Outcome {
         let started = Instant::now();
-        let next_seed = AtomicU64::new(self.seed.unwrap_or(1));
+        let next_seed = AtomicU64::new(self.first_seed);
         let whole = Mutex::new((Outcome::default(), Instant::now()));
         let work = || {
             let mut simulator = Simulator::new();
@@ -88,7 +135,7 @@ impl Budget {
                     *reported = Instant::now();
                     report(name, whole, started.elapsed(), seed);
                 }
-                if whole.images() >= self.images {
+                if self.is_done(whole) {
                     return;
                 }
             }
@@ -104,6 +151,11 @@ impl Budget {
         add_to_table(name, &whole);
         whole
     }
+}
+
+/// The seed that a base begins with; that of none is 1.
+fn first_seed(base: Option<u64>) -> u64 {
+    base.unwrap_or_default().wrapping_mul(SEEDS_PER_BASE).wrapping_add(1)
 }
 
 fn report(name: &str, whole: &Outcome, elapsed: Duration, seed: u64) {
@@ -153,4 +205,30 @@ fn part(count: u64, whole: u64) -> String {
         return "0".to_owned();
     }
     format!("{count} ({:.2} %)", count as f64 / whole as f64 * 100.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn images(images: u64, lost_max: u64) -> Outcome {
+        let power_cut = Tally { images, lost_max, ..Tally::default() };
+        Outcome { power_cut, ..Outcome::default() }
+    }
+
+    #[test]
+    fn a_control_goes_on_until_it_has_found_something() {
+        let found: fn(&Outcome) -> bool = |outcome| outcome.power_cut.lost_max > 0;
+        let control = Budget { images: 100, ..Budget::new(100, 1).until(found) };
+        let done = [images(99, 1), images(100, 0), images(100, 1), images(SEARCH_IMAGES_MIN, 0)]
+            .map(|outcome| control.is_done(&outcome));
+        assert_eq!(done, [false, false, true, true]);
+        let usual = Budget { wanted: None, ..control };
+        assert!(usual.is_done(&images(100, 0)));
+    }
+
+    #[test]
+    fn bases_share_no_seed() {
+        assert_eq!([None, Some(0), Some(2)].map(first_seed), [1, 1, 2_000_001]);
+    }
 }

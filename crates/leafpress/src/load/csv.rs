@@ -19,7 +19,7 @@ use super::pass::{BlockRows, Clock, Halt, Pass, PassSummary, Reader, Work};
 use super::plan::{ColumnMap, Plan, expected_order, inputs_differ, made_table};
 use super::press::{Press, PressedTable};
 use super::rejects::Rejects;
-use super::report::{ColumnReport, DecidedBy};
+use super::report::{ChangedForm, ColumnReport, DecidedBy, changed_note};
 use super::survey::Survey;
 use super::uuid7::Uuid7Range;
 use super::{Loader, OnError};
@@ -27,7 +27,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::input::block::Block;
 use crate::input::source::Source;
 use crate::schema::shape::TableShape;
-use crate::schema::{ColumnEvidence, ColumnType, Verdict};
+use crate::schema::{ColumnEvidence, ColumnType, RealRule, Verdict, Witness, shown_real};
 
 /// The CSV inputs of a load.
 pub struct CsvFeed<'l, 's> {
@@ -38,7 +38,12 @@ pub struct CsvFeed<'l, 's> {
     names: Vec<String>,
     given: Vec<bool>,
     rules: Vec<FieldRule>,
+    /// Which texts are reals, for each column.
+    real_rules: Vec<RealRule>,
     evidence: Vec<ColumnEvidence>,
+    /// Whether the evidence is that of all values.
+    is_surveyed: bool,
+    changed: Vec<Option<ChangedForm>>,
     /// The primary key, if it is one column that may become the rowid.
     key: Option<usize>,
     uuid7: Option<Uuid7Range>,
@@ -94,7 +99,10 @@ impl<'l, 's> CsvFeed<'l, 's> {
             page_bytes,
             inputs,
             rules: Vec::new(),
+            real_rules: real_rules(loader, &map.names)?,
             evidence: vec![ColumnEvidence::default(); map.names.len()],
+            is_surveyed: false,
+            changed: vec![None; map.names.len()],
             key: None,
             uuid7: loader.uuid7.as_ref().map(|_| Uuid7Range::now()),
             is_declared: declared.is_some(),
@@ -119,6 +127,10 @@ impl<'l, 's> CsvFeed<'l, 's> {
     /// The rules of a table that was declared by hand.
     fn take_declared(&mut self, shape: &TableShape) -> Result<()> {
         self.rules = ColumnMap::declared_rules(shape);
+        if let Some(column) = self.loader.exact_columns.first() {
+            return Err(Error::usage(format!("the column '{column}' is declared"))
+                .to_do("leave out its --type: 'exact' is for types that are found"));
+        }
         for (name, given) in &self.loader.types {
             let at = self.column(name)?;
             let is_rowid = self.rules[at] == FieldRule::Rowid;
@@ -153,7 +165,8 @@ impl<'l, 's> CsvFeed<'l, 's> {
         table.clone_into(&mut self.plan.shape.name);
         let rules = self.rules_of(0);
         if let Some(Opened { first: Some(block), index, .. }) = &self.inputs[0].first {
-            let survey = Survey { rules: &rules, screen: true };
+            let survey =
+                Survey { rules: &rules, real_rules: &self.real_rules, input: 0, screen: true };
             let rows = BlockRows::of_sample(block, index, self.loader.csv.header);
             self.evidence = survey.sample(&rows);
         }
@@ -204,10 +217,17 @@ impl<'l, 's> CsvFeed<'l, 's> {
 
     /// Turns the evidence into rules and a declaration.
     fn decide(&mut self) -> Result<()> {
-        for (rule, evidence) in self.rules.iter_mut().zip(&self.evidence) {
+        let columns = self.rules.iter_mut().zip(&self.real_rules).zip(&self.evidence);
+        for ((rule, real_rule), evidence) in columns {
             if *rule == FieldRule::Empty {
-                *rule = match evidence.verdict().column_type {
+                let column_type = if self.is_surveyed {
+                    evidence.verdict().column_type
+                } else {
+                    evidence.guess()
+                };
+                *rule = match column_type {
                     Some(ColumnType::Integer) => FieldRule::Integer,
+                    Some(ColumnType::Real) if *real_rule == RealRule::Exact => FieldRule::ExactReal,
                     Some(ColumnType::Real) => FieldRule::Real,
                     Some(ColumnType::Text | ColumnType::Blob) => FieldRule::Text,
                     None => FieldRule::Empty,
@@ -243,7 +263,7 @@ impl<'l, 's> CsvFeed<'l, 's> {
         let key_is_detected = self.key_is_detected();
         for (column, rule) in self.rules.iter_mut().enumerate() {
             let detected = match rule {
-                FieldRule::Integer | FieldRule::Real | FieldRule::Text => {
+                FieldRule::Integer | FieldRule::Real | FieldRule::ExactReal | FieldRule::Text => {
                     !self.loader.all_text || self.key == Some(column)
                 }
                 FieldRule::Rowid => key_is_detected,
@@ -308,6 +328,35 @@ impl<'l, 's> CsvFeed<'l, 's> {
         self.loader.on_error != OnError::Stop
     }
 
+    /// The name of an input, where there are several.
+    fn file_of(&self, witness: &Witness) -> Option<String> {
+        (self.inputs.len() > 1).then(|| self.inputs[witness.input].source.name().to_owned())
+    }
+
+    /// The value that decided a column's type, if that was found and not given.
+    fn decided_by(&self, column: usize) -> Option<DecidedBy> {
+        let evidence = &self.evidence[column];
+        let Verdict { decided_by, reason, .. } = match self.rules[column] {
+            // The first values alone may have been of another opinion.
+            FieldRule::Integer | FieldRule::Real | FieldRule::ExactReal | FieldRule::Empty => {
+                evidence.as_number()
+            }
+            FieldRule::Text => evidence.verdict(),
+            _ => return None,
+        };
+        let witness = decided_by?;
+        let file = self.file_of(&witness);
+        Some(DecidedBy { file, line: witness.line, value: witness.value, reason })
+    }
+
+    fn changed_form(&self, changed: Option<(u64, &Witness, f64)>) -> Option<ChangedForm> {
+        let (values, witness, number) = changed?;
+        let becomes = shown_real(number);
+        let Witness { line, ref value, .. } = *witness;
+        let (file, value) = (self.file_of(witness), value.clone());
+        Some(ChangedForm { values, file, line, value, becomes })
+    }
+
     fn begin(&mut self) {
         self.bytes_read = 0;
         self.monitor.rows.store(0, Ordering::Relaxed);
@@ -363,6 +412,8 @@ impl Feed for CsvFeed<'_, '_> {
                 rules: &rules,
                 build,
                 key_is_detected: self.key_is_detected(),
+                input,
+                changed_before: table.changed_before(),
             };
             let with = With { rules: &rules, work: &work, rejects, screen: self.screens() };
             let (joined, summary) = self.pass(input, opened, rows_before, &with, table)?;
@@ -371,6 +422,12 @@ impl Feed for CsvFeed<'_, '_> {
             rows_read += summary.rows_read;
             self.count(&summary);
             strays.push(summary);
+        }
+        if !self.is_surveyed && table.has_mixed_whole(&self.rules) {
+            return Err(Halt::Refuted);
+        }
+        for column in 0..self.rules.len() {
+            self.changed[column] = self.changed_form(table.changed(column));
         }
         for summary in &strays {
             self.note_strays(summary);
@@ -381,12 +438,14 @@ impl Feed for CsvFeed<'_, '_> {
     fn survey(&mut self, rejects: &Mutex<Rejects>) -> Result<u64> {
         self.begin();
         self.forget_types();
-        let mut evidence = vec![ColumnEvidence::default(); self.rules.len()];
+        let evidence = self.real_rules.iter().map(|rule| ColumnEvidence::new(*rule));
+        let mut evidence: Vec<ColumnEvidence> = evidence.collect();
         let mut rows_read = 0;
         for input in 0..self.inputs.len() {
             let rules = self.rules_of(input);
             let opened = self.open(input)?;
-            let work = Survey { rules: &rules, screen: false };
+            let real_rules = &self.real_rules;
+            let work = Survey { rules: &rules, real_rules, input, screen: false };
             let with = With { rules: &rules, work: &work, rejects, screen: true };
             let (joined, summary) = self.pass(input, opened, 0, &with, evidence).map_err(halted)?;
             evidence = joined;
@@ -394,8 +453,14 @@ impl Feed for CsvFeed<'_, '_> {
             self.count(&summary);
         }
         self.evidence = evidence;
+        self.is_surveyed = true;
         if !self.is_declared {
             self.decide()?;
+        }
+        for column in 0..self.rules.len() {
+            let is_real = self.rules[column] == FieldRule::Real;
+            let changed = self.evidence[column].changed().filter(|_| is_real);
+            self.changed[column] = self.changed_form(changed);
         }
         Ok(rows_read)
     }
@@ -427,30 +492,24 @@ impl Feed for CsvFeed<'_, '_> {
     }
 
     fn columns(&self) -> Vec<ColumnReport> {
-        let columns = self.names.iter().zip(&self.rules).zip(&self.evidence).enumerate();
+        let columns = self.names.iter().enumerate();
         columns
-            .map(|(at, ((name, rule), evidence))| {
-                let Verdict { decided_by, reason, .. } = evidence.verdict();
-                let detected = matches!(
-                    rule,
-                    FieldRule::Integer | FieldRule::Real | FieldRule::Text | FieldRule::Empty
-                );
+            .map(|(at, name)| {
                 let declared = self.plan.shape.columns.get(at);
                 ColumnReport {
                     name: name.clone(),
                     declared_type: declared.map_or(String::new(), |c| c.declared_type.clone()),
-                    decided_by: decided_by.filter(|_| detected).map(|witness| DecidedBy {
-                        line: witness.line,
-                        value: witness.value,
-                        reason: reason.to_owned(),
-                    }),
+                    decided_by: self.decided_by(at),
+                    changed_form: self.changed[at].clone(),
                 }
             })
             .collect()
     }
 
     fn notes(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.notes)
+        let mut notes = std::mem::take(&mut self.notes);
+        notes.extend(changed_note(&self.names, &self.changed));
+        notes
     }
 
     fn clock(&self) -> Clock {
@@ -466,4 +525,19 @@ impl Feed for CsvFeed<'_, '_> {
 fn same_columns(first: &[String], other: &[String]) -> bool {
     first.len() == other.len()
         && other.iter().all(|name| first.iter().any(|n| n.eq_ignore_ascii_case(name)))
+}
+
+/// Which texts are reals, for each column.
+fn real_rules(loader: &Loader, names: &[String]) -> Result<Vec<RealRule>> {
+    let all = if loader.exact { RealRule::Exact } else { RealRule::Value };
+    let mut rules = vec![all; names.len()];
+    for column in &loader.exact_columns {
+        let at = names.iter().position(|name| name.eq_ignore_ascii_case(column));
+        let at = at.ok_or_else(|| {
+            Error::usage(format!("there is no column '{column}'"))
+                .to_do(format!("the columns are: {}", names.join(", ")))
+        })?;
+        rules[at] = RealRule::Exact;
+    }
+    Ok(rules)
 }

@@ -77,7 +77,7 @@ pub use self::fields::{TimestampForm, Uuid7Form};
 pub use self::options::{
     CancelToken, CsvOptions, InputFormat, IntoTable, OnError, Progress, Ragged,
 };
-pub use self::report::{ColumnReport, DecidedBy, DryRun, Report, Stage};
+pub use self::report::{ChangedForm, ColumnReport, DecidedBy, DryRun, Report, Stage};
 pub use self::rows::{Field, Row, TypedRecord};
 pub use crate::schema::{Column, ColumnType};
 pub use leafpress_format::Value;
@@ -115,6 +115,8 @@ pub struct Loader {
     declaration: Option<String>,
     types: Vec<(String, FieldRule)>,
     all_text: bool,
+    exact: bool,
+    exact_columns: Vec<String>,
     selects: Vec<String>,
     renames: Vec<(String, String)>,
     drops: Vec<String>,
@@ -151,6 +153,8 @@ impl Loader {
             declaration: None,
             types: Vec::new(),
             all_text: false,
+            exact: false,
+            exact_columns: Vec::new(),
             selects: Vec::new(),
             renames: Vec::new(),
             drops: Vec::new(),
@@ -337,6 +341,30 @@ impl Loader {
     #[must_use]
     pub fn timestamp(mut self, column: impl Into<String>, form: TimestampForm) -> Self {
         self.types.push((column.into(), FieldRule::Timestamp(form)));
+        self
+    }
+
+    /// Declares a column to hold the words of truth, which are stored as 1 and 0: true
+    /// and false, t and f, yes and no, y and n, on and off, 1 and 0, in any case.
+    #[must_use]
+    pub fn boolean(mut self, column: impl Into<String>) -> Self {
+        self.types.push((column.into(), FieldRule::Boolean));
+        self
+    }
+
+    /// Whether columns of CSV become REAL only if all of their texts can be had back from
+    /// the numbers: `1.5` and `2.50`, or `1e-05`, stay texts then. By default the value
+    /// counts.
+    #[must_use]
+    pub fn exact(mut self, exact: bool) -> Self {
+        self.exact = exact;
+        self
+    }
+
+    /// The same as [`exact`](Self::exact) for one column.
+    #[must_use]
+    pub fn exact_column(mut self, column: impl Into<String>) -> Self {
+        self.exact_columns.push(column.into());
         self
     }
 

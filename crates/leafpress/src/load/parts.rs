@@ -234,6 +234,7 @@ impl<I: Iterator<Item: Row + Send> + Send> Feed for PartsFeed<'_, I> {
             name: column.name.clone(),
             declared_type: column.column_type.name().to_owned(),
             decided_by: None,
+            changed_form: None,
         };
         self.columns.iter().map(column).collect()
     }

@@ -1,12 +1,14 @@
 //! The pass that encodes: good rows of a CSV input to records, and on to the build.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use leafpress_format::{FormatError, PageRange};
 
 use super::build::{AddHalt, Build, Encoder, Joined};
-use super::fields::{FieldRule, Misfit, RowRules, Scratch, Written, check_utf8};
+use super::fields::{FieldRule, Misfit, RowRules, Scratch, Written, check_utf8, shown};
 use super::pass::{BlockRows, Halt, Work};
 use crate::input::csv::RecordSpan;
-use crate::schema::RealForms;
+use crate::schema::{RealForms, RealRule, Witness, kept_real, marks};
 
 /// What the pass needs besides the rows.
 pub struct Press<'p, 'b> {
@@ -16,12 +18,19 @@ pub struct Press<'p, 'b> {
     /// Whether the type of the rowid's column was detected, so that a value
     /// that does not fit refutes it.
     pub key_is_detected: bool,
+    /// Which of the inputs it is, from 0.
+    pub input: usize,
+    /// For each column the rows before the first block known to have a value that
+    /// changes its form: later blocks need not look for theirs.
+    pub changed_before: Vec<AtomicU64>,
 }
 
 /// A block's rows, and what its values say about REAL columns.
 pub struct PressedBlock<'b> {
     encoder: Encoder<'b>,
     forms: Vec<RealForms>,
+    /// The first value of a column that changes its form, and its number.
+    changed: Vec<(usize, Witness, f64)>,
     scratch: Scratch,
 }
 
@@ -29,11 +38,34 @@ pub struct PressedBlock<'b> {
 pub struct PressedTable {
     pub joined: Joined,
     forms: Vec<RealForms>,
+    changed: Vec<Option<(Witness, f64)>>,
 }
 
 impl PressedTable {
     pub fn new(joined: Joined, columns: usize) -> Self {
-        Self { joined, forms: vec![RealForms::default(); columns] }
+        let forms = vec![RealForms::default(); columns];
+        Self { joined, forms, changed: vec![None; columns] }
+    }
+
+    /// Where the blocks of the next input need not look for values that change their
+    /// form: in columns that have one already.
+    pub fn changed_before(&self) -> Vec<AtomicU64> {
+        let known = self.changed.iter().map(|known| if known.is_some() { 0 } else { u64::MAX });
+        known.map(AtomicU64::new).collect()
+    }
+
+    /// Whether some column has whole numbers only and several ways to write them: a
+    /// survey must say whether it may be REAL.
+    pub fn has_mixed_whole(&self, rules: &[FieldRule]) -> bool {
+        let columns = self.forms.iter().zip(rules);
+        let mut reals = columns.filter(|(_, rule)| **rule == FieldRule::Real);
+        reals.any(|(forms, _)| forms.is_mixed_whole())
+    }
+
+    /// How many values of a column change their form, the first of them, and its number.
+    pub fn changed(&self, column: usize) -> Option<(u64, &Witness, f64)> {
+        let (witness, number) = self.changed[column].as_ref()?;
+        Some((self.forms[column].changed(), witness, *number))
     }
 }
 
@@ -46,6 +78,7 @@ impl<'b> Work for Press<'_, 'b> {
         PressedBlock {
             encoder: Encoder::new(self.build),
             forms: vec![RealForms::default(); self.rules.rules.len()],
+            changed: Vec::new(),
             scratch: Scratch::new(),
         }
     }
@@ -53,6 +86,7 @@ impl<'b> Work for Press<'_, 'b> {
     fn rows(&self, rows: &BlockRows<'_>, made: &mut PressedBlock<'b>) -> Result<(), Halt> {
         made.encoder.clear();
         made.forms.fill(RealForms::default());
+        made.changed.clear();
         if !self.rules.is_straight() {
             self.each_row(rows, made, |row, _, made| self.encode::<false>(row, made))?;
         } else if made.encoder.is_plain() {
@@ -61,6 +95,7 @@ impl<'b> Work for Press<'_, 'b> {
             self.each_row(rows, made, |row, _, made| self.encode::<true>(row, made))?;
         }
         made.encoder.close();
+        self.find_changed(rows, made);
         Ok(())
     }
 
@@ -71,10 +106,12 @@ impl<'b> Work for Press<'_, 'b> {
     ) -> Result<Option<PageRange>, Halt> {
         let forms = table.forms.iter_mut().zip(&made.forms);
         for ((so_far, forms), rule) in forms.zip(&self.rules.rules) {
-            // A column that is REAL by the caller's word may have any forms.
-            if !so_far.merge(*forms) && *rule == FieldRule::Real {
+            if !so_far.merge(*forms) && *rule == FieldRule::ExactReal {
                 return Err(Halt::Refuted);
             }
+        }
+        for (column, witness, number) in made.changed.drain(..) {
+            table.changed[column].get_or_insert((witness, number));
         }
         self.build.join(&mut made.encoder, &mut table.joined)
     }
@@ -115,6 +152,45 @@ impl From<Halt> for Stop {
 }
 
 impl<'b> Press<'_, 'b> {
+    /// Finds the first value of each column that changes its form, if no earlier block
+    /// has one. The hot loop only counts them.
+    fn find_changed(&self, rows: &BlockRows<'_>, made: &mut PressedBlock<'b>) {
+        for column in 0..made.forms.len() {
+            let is_real = self.rules.rules[column] == FieldRule::Real;
+            let first = &self.changed_before[column];
+            if !is_real
+                || made.forms[column].changed() == 0
+                || first.load(Ordering::Relaxed) < rows.before
+            {
+                continue;
+            }
+            first.fetch_min(rows.before, Ordering::Relaxed);
+            if let Some((witness, number)) = self.first_changed(rows, column) {
+                made.changed.push((column, witness, number));
+            }
+        }
+    }
+
+    #[cold]
+    fn first_changed(&self, rows: &BlockRows<'_>, column: usize) -> Option<(Witness, f64)> {
+        let field = self.rules.field_of(column)?;
+        let (mut value, mut unescaped) = (Vec::new(), Vec::new());
+        rows.records().find_map(|span| {
+            let scratch = (&mut value, &mut unescaped);
+            let found = self.rules.field_at(rows.bytes, &span, field, scratch);
+            if found.is_empty() || self.rules.is_null_marker(found) {
+                return None;
+            }
+            let real = kept_real(found.source, found.start, found.end, 0, RealRule::Value)?;
+            let witness = || Witness {
+                input: self.input,
+                line: rows.line(span.start),
+                value: shown(found.bytes()),
+            };
+            (real.marks & marks::CHANGED != 0).then(|| (witness(), real.value))
+        })
+    }
+
     /// Takes the rows of a block one by one, each with the rowid after the one
     /// before. A loop of its own for each way to take them: in one for all, the
     /// registers do not suffice.
@@ -153,7 +229,7 @@ impl<'b> Press<'_, 'b> {
     ) -> Result<i64, Stop> {
         let rowid = self.check(row, next_rowid, &mut made.scratch)?;
         let Row { bytes, span, sequence, .. } = *row;
-        let PressedBlock { encoder, forms, scratch } = made;
+        let PressedBlock { encoder, forms, scratch, .. } = made;
         let mut written = Written::Whole;
         let pushed = encoder.leaves.push(rowid, self.rules.record_bytes_max(span), |record| {
             written = self.rules.write::<true>(bytes, span, sequence, record, forms, scratch);
@@ -174,7 +250,7 @@ impl<'b> Press<'_, 'b> {
     ) -> Result<i64, Stop> {
         let Row { bytes, span, sequence, .. } = *row;
         let rowid = self.check(row, self.build.rowid(sequence), &mut made.scratch)?;
-        let PressedBlock { encoder, forms, scratch } = made;
+        let PressedBlock { encoder, forms, scratch, .. } = made;
         let mut written = Written::Whole;
         encoder.encode(self.rules.record_bytes_max(span), |record| {
             written = self.rules.write::<STRAIGHT>(bytes, span, sequence, record, forms, scratch);

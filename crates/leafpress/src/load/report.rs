@@ -1,5 +1,6 @@
 //! What a load or a dry run found, for people and programs.
 
+use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -70,11 +71,61 @@ pub struct ColumnReport {
     pub declared_type: String,
     /// The value that ruled a narrower type out, if one did.
     pub decided_by: Option<DecidedBy>,
+    /// What of its values becomes of another form in a REAL column, if something does.
+    pub changed_form: Option<ChangedForm>,
+}
+
+/// Values whose number is kept and whose form is not: `2.50` becomes 2.5. Counted are
+/// needless zeros and exponents, digits missing beside the point, and negative zeros; not
+/// the `.0` that a plain integer gets.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ChangedForm {
+    /// How many they are.
+    pub values: u64,
+    /// The input that the first of them is in, where there are several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+    /// Its line.
+    pub line: u64,
+    /// The value, cut where long.
+    pub value: String,
+    /// Its number, in as few digits as it needs.
+    pub becomes: String,
+}
+
+/// The note on columns whose values change their form; `None` if none does.
+pub(super) fn changed_note(names: &[String], changed: &[Option<ChangedForm>]) -> Option<String> {
+    const LISTED_MAX: usize = 3;
+    let columns = names.iter().zip(changed);
+    let changed: Vec<_> =
+        columns.filter_map(|(name, changed)| Some((name, changed.as_ref()?))).collect();
+    let listed = changed.iter().take(LISTED_MAX).map(|(name, changed)| {
+        let ChangedForm { values, file, line, value, becomes } = changed;
+        let of_file = file.as_ref().map_or(String::new(), |file| format!(" of {file}"));
+        let values = if *values == 1 { "1 value".to_owned() } else { format!("{values} values") };
+        format!("{name} ({values}, such as '{value}' in line {line}{of_file}, now {becomes})")
+    });
+    let mut listed = listed.collect::<Vec<_>>().join(", ");
+    match changed.len() {
+        0 => return None,
+        count if count > LISTED_MAX => {
+            let more = count - LISTED_MAX;
+            let columns = if more == 1 { "column" } else { "columns" };
+            let _ = write!(listed, " and {more} more {columns}");
+        }
+        _ => {}
+    }
+    Some(format!(
+        "numbers keep their value and not their form in {listed}; --type COL=text keeps the texts"
+    ))
 }
 
 /// The value that decided a column's type.
 #[derive(Debug, Clone, Serialize)]
 pub struct DecidedBy {
+    /// The input that it is in, where there are several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
     /// Its line in the input.
     pub line: u64,
     /// The value, cut where long.

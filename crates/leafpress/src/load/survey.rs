@@ -5,11 +5,15 @@
 
 use super::fields::{FieldRule, RowRules, Scratch, shown};
 use super::pass::{BlockRows, Halt, Work};
-use crate::schema::{ColumnEvidence, Witness};
+use crate::schema::{ColumnEvidence, RealRule, Witness};
 
 /// Looks at the columns whose rule is [`FieldRule::Empty`].
 pub struct Survey<'p> {
     pub rules: &'p RowRules,
+    /// Which texts are reals, for each column.
+    pub real_rules: &'p [RealRule],
+    /// Which of the inputs it is, from 0.
+    pub input: usize,
     /// Whether nobody has left out the bad rows yet.
     pub screen: bool,
 }
@@ -50,7 +54,7 @@ impl Work for Survey<'_> {
         let Surveyed { evidence, value, unescaped, scratch } = made;
         let is_utf8 = self.screen && simdutf8::basic::from_utf8(rows.block.data()).is_ok();
         evidence.clear();
-        evidence.resize(self.rules.rules.len(), ColumnEvidence::default());
+        evidence.extend(self.real_rules.iter().map(|rule| ColumnEvidence::new(*rule)));
         let detected: Vec<(usize, usize)> = (0..evidence.len())
             .filter(|&column| self.rules.rules[column] == FieldRule::Empty)
             .filter_map(|column| Some((column, self.rules.field_of(column)?)))
@@ -65,8 +69,11 @@ impl Work for Survey<'_> {
                 if found.is_empty() || self.rules.is_null_marker(found) {
                     continue;
                 }
-                let witness =
-                    || Witness { line: rows.line(span.start), value: shown(found.bytes()) };
+                let witness = || Witness {
+                    input: self.input,
+                    line: rows.line(span.start),
+                    value: shown(found.bytes()),
+                };
                 evidence[column].add(found.source, found.start, found.end, witness);
             }
         }

@@ -121,13 +121,14 @@ impl Target {
             || !loader.not_null.is_empty()
             || loader.without_rowid
             || loader.strict
-            || loader.all_text;
+            || loader.all_text
+            || loader.exact;
         if makes_table {
             return Err(Error::usage(format!(
                 "the table '{table}' is there, with its own declaration"
             ))
             .to_do(
-                "leave out --create, --schema, --strict, --all-text, --not-null, --pk, \
+                "leave out --create, --schema, --strict, --all-text, --exact, --not-null, --pk, \
                      --without-rowid, --index and --unique",
             ));
         }

@@ -50,7 +50,8 @@ impl FieldRule {
                     || given.affinity() == affinity && (!is_rowid || given == ColumnType::Integer)
             }
             // The conversion would be left out.
-            Self::Timestamp(_) if is_rowid => false,
+            Self::Timestamp(_) | Self::Boolean if is_rowid => false,
+            Self::Boolean => is_loose || matches!(affinity, Affinity::Integer | Affinity::Numeric),
             Self::Timestamp(form) if form.column_type() == ColumnType::Integer => {
                 is_loose || matches!(affinity, Affinity::Integer | Affinity::Numeric)
             }
@@ -71,7 +72,9 @@ impl TypeRule {
     /// The type of the column, as it stands in a declaration.
     pub fn declared_type(self, strict: bool) -> &'static str {
         match self {
-            Self::Integer | Self::Rowid | Self::Affinity(Affinity::Integer) => "INTEGER",
+            Self::Integer | Self::Boolean | Self::Rowid | Self::Affinity(Affinity::Integer) => {
+                "INTEGER"
+            }
             Self::Real | Self::Affinity(Affinity::Real) => "REAL",
             Self::Number | Self::Affinity(Affinity::Numeric) => "NUMERIC",
             Self::Text | Self::Empty | Self::Affinity(Affinity::Text) => "TEXT",

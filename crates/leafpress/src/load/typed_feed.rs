@@ -74,6 +74,10 @@ impl<'l, S: RowSource> TypedFeed<'l, S> {
         table: &str,
         monitor: &'l Monitor,
     ) -> Result<Self> {
+        if loader.exact || !loader.exact_columns.is_empty() {
+            return Err(Error::usage("only CSV has texts that a number may not give back")
+                .to_do("leave out --exact, and 'exact' as a --type"));
+        }
         let inputs = sources.into_iter();
         let inputs = inputs.map(|source| Input { source, sources: Vec::new(), first: None });
         let mut feed = Self {
@@ -249,6 +253,11 @@ impl<'l, S: RowSource> TypedFeed<'l, S> {
         })
     }
 
+    /// The name of an input, where there are several.
+    fn file_of(&self, input: usize) -> Option<String> {
+        (self.inputs.len() > 1).then(|| self.inputs[input].source.name().to_owned())
+    }
+
     /// The types that the first batch suggests.
     fn take_sample(&mut self) -> Result<()> {
         if self.declared.is_some() {
@@ -261,7 +270,7 @@ impl<'l, S: RowSource> TypedFeed<'l, S> {
                 let mut batch = <S::Decoder as RowDecoder>::Batch::default();
                 if opened.decoder.decode(&mut raw, &mut batch).is_ok() {
                     let rules = self.rules_of(0);
-                    self.evidence = SurveyBatches { rules: &rules }.sample(&batch);
+                    self.evidence = SurveyBatches { rules: &rules, input: 0 }.sample(&batch);
                     opened.batch = Some(batch);
                 } else {
                     // The pass will meet the same and say what it is.
@@ -412,6 +421,7 @@ fn type_rule(given: FieldRule, has_blobs: bool) -> TypeRule {
         FieldRule::Given(ColumnType::Blob) if !has_blobs => TypeRule::Hex,
         FieldRule::Given(column_type) => TypeRule::Given(column_type),
         FieldRule::Timestamp(form) => TypeRule::Timestamp(form),
+        FieldRule::Boolean => TypeRule::Boolean,
         FieldRule::Numeric => TypeRule::Affinity(Affinity::Numeric),
         _ => TypeRule::Affinity(Affinity::Blob),
     }
@@ -453,7 +463,7 @@ impl<S: RowSource> Feed for TypedFeed<'_, S> {
         for input in 0..self.inputs.len() {
             let rules = self.rules_of(input);
             let opened = self.open(input)?;
-            let work = SurveyBatches { rules: &rules };
+            let work = SurveyBatches { rules: &rules, input };
             let with = With { rules: &rules, work: &work, rejects, screen: true };
             let surveyed = self.pass(input, opened, 0, &with, evidence);
             let (joined, summary) = match surveyed {
@@ -509,10 +519,12 @@ impl<S: RowSource> Feed for TypedFeed<'_, S> {
                     name: name.clone(),
                     declared_type: declared.map_or(String::new(), |c| c.declared_type.clone()),
                     decided_by: verdict.decided_by.map(|witness| DecidedBy {
+                        file: self.file_of(witness.input),
                         line: witness.line,
                         value: witness.value,
                         reason: verdict.reason.to_owned(),
                     }),
+                    changed_form: None,
                 }
             })
             .collect()

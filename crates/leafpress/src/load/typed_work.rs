@@ -90,6 +90,8 @@ impl<'b, B: RowBatch> BatchWork<B> for EncodeBatches<'_, 'b> {
 /// Looks at the values of columns whose type is open.
 pub struct SurveyBatches<'p> {
     pub rules: &'p TypedRules,
+    /// Which of the inputs it is, from 0.
+    pub input: usize,
 }
 
 impl SurveyBatches<'_> {
@@ -98,7 +100,7 @@ impl SurveyBatches<'_> {
         let mut evidence = vec![TypedEvidence::default(); self.rules.rules().len()];
         for row in 0..batch.rows() {
             if self.rules.check(batch, row).is_ok() {
-                self.rules.observe(batch, row, &mut evidence);
+                self.rules.observe((self.input, batch, row), &mut evidence);
             }
         }
         evidence
@@ -118,7 +120,7 @@ impl<B: RowBatch> BatchWork<B> for SurveyBatches<'_> {
         made.clear();
         made.resize(self.rules.rules().len(), TypedEvidence::default());
         for row in rows.places() {
-            self.rules.observe(rows.batch, row, made);
+            self.rules.observe((self.input, rows.batch, row), made);
         }
         Ok(())
     }

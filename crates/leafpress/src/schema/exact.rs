@@ -1,9 +1,10 @@
-//! Numbers that come back as the text they were, or not at all.
+//! Numbers that lose nothing as they are stored, or are none.
 //!
 //! The question here is not "does it look like a number" (SQLite's rules for
 //! that are in `leafpress_format::affinity`) but "would nothing be lost if it
-//! were stored as one". `00501`, `+1`, `1e3`, `-0` and integers beyond 64 bits
-//! are texts; so is `10.357019999999998`, as its double prints as something else.
+//! were stored as one". `00501`, `+1`, `-0` and integers beyond 64 bits are
+//! texts; so is `10.357019999999998`, as its double prints as something else.
+//! Whether the form may be lost (`1e3`, `2.50`), says the [`RealRule`].
 //!
 //! A load converts a hundred million fields a second, so digits are read eight
 //! at a time from words that end where the field ends. That takes bytes in
@@ -11,13 +12,15 @@
 
 use leafpress_format::Number;
 
+use super::decimal::{kept_decimal, kept_double};
+
 /// How many bytes of the source must precede a field.
 pub const HEADROOM_BYTES: usize = 16;
 
 const ZEROS: u64 = 0x3030_3030_3030_3030;
 
 /// Decimal digits that always survive a double (`DBL_DIG`).
-const DIGITS_SAFE: usize = 15;
+pub(super) const DIGITS_SAFE: usize = 15;
 
 /// Powers of ten that a double holds exactly.
 const POWERS_OF_TEN: [f64; 9] = [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8];
@@ -29,21 +32,50 @@ const INTEGER_POWERS_OF_TEN: [u64; 9] =
 /// Integers that fit six bytes.
 const SIX_BYTE_INTEGERS: std::ops::Range<i64> = -(1 << 47)..1 << 47;
 
+/// Which texts are reals.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum RealRule {
+    /// Decimal numbers whose value a double keeps, in any form but that of a code.
+    #[default]
+    Value,
+    /// Digits with a sign and a point, which can be had back from the double and
+    /// the number of decimals.
+    Exact,
+}
+
+/// What [`KeptReal::marks`] are made of.
+pub mod marks {
+    /// The number has a fraction. Of this and the next two each number has one.
+    pub const FRACTION: u8 = 1;
+    /// A whole number, written as a plain integer.
+    pub const PLAIN: u8 = 2;
+    /// A whole number, written with a point or an exponent.
+    pub const OTHERWISE: u8 = 4;
+    /// Written otherwise than `shown_real` writes it: with a
+    /// needless zero or exponent, without a digit before or after the point, or as a
+    /// negative zero. The `.0` of a whole number may be there or not.
+    pub const CHANGED: u8 = 1 << CHANGED_BIT;
+    /// The place of [`CHANGED`].
+    pub const CHANGED_BIT: u8 = 3;
+}
+
 /// A real number and how its text was written.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct ExactReal {
+pub struct KeptReal {
     /// The double; its shortest decimal form has the text's value.
     pub value: f64,
     /// Digits after the point; 0 if there is none.
     pub scale: u8,
     /// Whether the last digit after the point is a zero.
     pub ends_in_zero: bool,
+    /// What kind of number it is, and whether its form changes: see [`marks`].
+    pub marks: u8,
     /// The same as an integer, if it is one of at most six bytes: so SQLite
     /// stores it in a REAL column.
     pub integral: Option<i64>,
 }
 
-impl ExactReal {
+impl KeptReal {
     /// How a REAL column stores it.
     #[inline(always)]
     pub fn stored(self) -> Number {
@@ -106,7 +138,13 @@ fn exact_long_integer(text: &[u8]) -> Option<i64> {
 /// digits may well follow the point; where it is right the point need not be
 /// looked for.
 #[inline(always)]
-pub fn exact_real(source: &[u8], start: usize, end: usize, scale_hint: usize) -> Option<ExactReal> {
+pub fn kept_real(
+    source: &[u8],
+    start: usize,
+    end: usize,
+    scale_hint: usize,
+    rule: RealRule,
+) -> Option<KeptReal> {
     let len = end.wrapping_sub(start);
     if len.wrapping_sub(3) < DIGITS_SAFE - 1 && matches!(scale_hint, 1..=8) {
         let window = last_16_bytes(source, end)?;
@@ -115,22 +153,25 @@ pub fn exact_real(source: &[u8], start: usize, end: usize, scale_hint: usize) ->
         let whole_at = 16 - len + usize::from(negative);
         if window[point] == b'.' && whole_at < point && point - whole_at <= 8 {
             let digits_at = start + usize::from(negative);
-            return exact_halves(source, digits_at, end - 1 - scale_hint, end, negative);
+            let real = real_of_halves(source, digits_at, end - 1 - scale_hint, end, negative);
+            if real.is_some() {
+                return real;
+            }
         }
     }
-    exact_real_anywhere(source, start, end)
+    kept_real_anywhere(source, start, end, rule)
 }
 
 /// The real whose point stands at `point_at`, with up to eight digits on
 /// either side and up to [`DIGITS_SAFE`] in all.
 #[inline(always)]
-fn exact_halves(
+fn real_of_halves(
     source: &[u8],
     digits_at: usize,
     point_at: usize,
     end: usize,
     negative: bool,
-) -> Option<ExactReal> {
+) -> Option<KeptReal> {
     let (whole_digits, scale) = (point_at - digits_at, end - point_at - 1);
     if source[digits_at] == b'0' && whole_digits > 1 {
         return None;
@@ -142,17 +183,31 @@ fn exact_halves(
         return None;
     }
     let value = mantissa as f64 / POWERS_OF_TEN[scale];
-    Some(ExactReal {
+    let ends_in_zero = source[end - 1] == b'0';
+    let changed = u8::from(ends_in_zero && scale > 1) << marks::CHANGED_BIT;
+    let form = if fraction == 0 { marks::OTHERWISE } else { marks::FRACTION };
+    Some(KeptReal {
         value: if negative { -value } else { value },
         scale: scale as u8,
-        ends_in_zero: source[end - 1] == b'0',
+        ends_in_zero,
+        marks: form | changed,
         integral: (fraction == 0).then_some(if negative { -(whole as i64) } else { whole as i64 }),
     })
 }
 
 /// The real at `start..end`, wherever its point is.
 #[inline(never)]
-fn exact_real_anywhere(source: &[u8], start: usize, end: usize) -> Option<ExactReal> {
+fn kept_real_anywhere(source: &[u8], start: usize, end: usize, rule: RealRule) -> Option<KeptReal> {
+    let text = source.get(start..end)?;
+    plain_real(source, start, end).or_else(|| match rule {
+        RealRule::Value => kept_decimal(text),
+        RealRule::Exact => exact_long_real(text),
+    })
+}
+
+/// A number of few digits, written in the usual way.
+#[inline(always)]
+fn plain_real(source: &[u8], start: usize, end: usize) -> Option<KeptReal> {
     let negative = start < end && source[start] == b'-';
     let digits_at = start + usize::from(negative);
     let len = end.checked_sub(digits_at)?;
@@ -162,65 +217,49 @@ fn exact_real_anywhere(source: &[u8], start: usize, end: usize) -> Option<ExactR
             let integer = exact_integer(source, start, end)?;
             let integral = SIX_BYTE_INTEGERS.contains(&integer).then_some(integer);
             let value = integer as f64;
-            Some(ExactReal { value, scale: 0, ends_in_zero: false, integral })
+            Some(KeptReal { value, scale: 0, ends_in_zero: false, marks: marks::PLAIN, integral })
         }
         Some(whole) if len <= DIGITS_SAFE + 1 && matches!(whole, 1..=8) && len - whole - 1 <= 8 => {
             if len == whole + 1 {
                 return None;
             }
-            exact_halves(source, digits_at, digits_at + whole, end, negative)
+            real_of_halves(source, digits_at, digits_at + whole, end, negative)
         }
-        _ => exact_long_real(&source[start..end]),
+        _ => None,
     }
 }
 
-/// The slow way: many digits, checked against the double's shortest form.
+/// The slow way of [`RealRule::Exact`]: many digits, checked against the double's
+/// shortest form.
 #[inline(never)]
-fn exact_long_real(text: &[u8]) -> Option<ExactReal> {
-    let text = std::str::from_utf8(text).ok()?;
-    let digits = text.strip_prefix('-').unwrap_or(text);
-    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
-    let is_digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
+fn exact_long_real(text: &[u8]) -> Option<KeptReal> {
+    let digits = text.strip_prefix(b"-").unwrap_or(text);
+    let point = memchr::memchr(b'.', digits);
+    let whole = &digits[..point.unwrap_or(digits.len())];
+    let fraction = point.map_or(&b""[..], |point| &digits[point + 1..]);
     let canonical = !whole.is_empty()
-        && (whole == "0" || !whole.starts_with('0'))
-        && (digits.len() == whole.len() || !fraction.is_empty())
-        && is_digits(whole)
-        && is_digits(fraction);
+        && (whole == b"0" || !whole.starts_with(b"0"))
+        && (point.is_none() || !fraction.is_empty())
+        && whole.iter().chain(fraction).all(u8::is_ascii_digit);
     if !canonical || fraction.len() > usize::from(u8::MAX) {
         return None;
     }
-    let value: f64 = text.parse().ok()?;
-    if !value.is_finite() || (value == 0.0 && text.starts_with('-')) {
-        return None;
-    }
-    let mut buffer = zmij::Buffer::new();
-    if significant(buffer.format_finite(value))? != significant(text)? {
+    let value = kept_double(text)?;
+    if value == 0.0 && text.starts_with(b"-") {
         return None;
     }
     let integral = match stored_real(value) {
         Number::Integer(integer) => Some(integer),
         Number::Real(_) => None,
     };
-    Some(ExactReal {
+    Some(KeptReal {
         value,
         scale: fraction.len() as u8,
-        ends_in_zero: fraction.ends_with('0'),
+        ends_in_zero: fraction.ends_with(b"0"),
+        // Such columns come back as they were; nothing is asked about their values.
+        marks: marks::FRACTION,
         integral,
     })
-}
-
-/// A decimal number as its digits without zeros at either end, and the power
-/// of ten of the last of them.
-fn significant(text: &str) -> Option<(String, i32)> {
-    let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
-    let mantissa = mantissa.strip_prefix('-').unwrap_or(mantissa);
-    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
-    let digits = format!("{whole}{fraction}");
-    let kept = digits.trim_end_matches('0');
-    let dropped = (digits.len() - kept.len()) as i32;
-    let exponent: i32 = exponent.parse().ok()?;
-    let power = exponent - fraction.len() as i32 + dropped;
-    Some((kept.trim_start_matches('0').to_owned(), power))
 }
 
 /// The 16 bytes before `end`.
@@ -291,13 +330,18 @@ mod tests {
     }
 
     /// With every hint, as it must not matter.
-    fn real(text: &str) -> Option<ExactReal> {
+    fn real_by(rule: RealRule, text: &str) -> Option<KeptReal> {
         let (source, start, end) = padded(text);
-        let real = exact_real(&source, start, end, 0);
+        let real = kept_real(&source, start, end, 0, rule);
         for hint in 1..12 {
-            assert_eq!(exact_real(&source, start, end, hint), real, "{text} with hint {hint}");
+            let hinted = kept_real(&source, start, end, hint, rule);
+            assert_eq!(hinted, real, "{text} with hint {hint}");
         }
         real
+    }
+
+    fn real(text: &str) -> Option<KeptReal> {
+        real_by(RealRule::Exact, text)
     }
 
     /// The rule, said plainly: the text is what the integer prints as.
@@ -380,6 +424,14 @@ mod tests {
         ) {
             let ours = real(&text).map(|real| real.value.to_bits());
             prop_assert_eq!(ours, real_by_rule(&text).map(f64::to_bits), "{}", text);
+        }
+
+        /// The quick ways find what the slow way finds.
+        #[test]
+        fn quick_values_are_those_of_the_slow_way(
+            text in "-?[0-9]{0,9}(\\.[0-9]{0,9})?|-?0\\.0{0,6}[0-9]{1,3}|-?[1-9][0-9]{9,18}|[-+0-9.e]{0,7}"
+        ) {
+            prop_assert_eq!(real_by(RealRule::Value, &text), kept_decimal(text.as_bytes()));
         }
 
         #[test]

@@ -15,6 +15,8 @@ pub struct Case {
     pub csv: CsvOptions,
     pub types: Vec<(String, ColumnType)>,
     pub all_text: bool,
+    pub exact: bool,
+    pub exact_column: Option<String>,
     pub strict: bool,
     pub primary_key: Option<String>,
     pub null_markers: Vec<&'static str>,
@@ -47,11 +49,15 @@ impl Case {
             .page_size(self.page_bytes)
             .strict(self.strict)
             .all_text(self.all_text)
+            .exact(self.exact)
             .empty_null(self.empty_null)
             .csv(self.csv.clone())
             .on_error(on_error);
         for (name, column_type) in &self.types {
             loader = loader.column_type(name, *column_type);
+        }
+        if let Some(name) = &self.exact_column {
+            loader = loader.exact_column(name);
         }
         for marker in &self.null_markers {
             loader = loader.null_marker(marker);
@@ -67,6 +73,11 @@ impl Case {
         self.types.iter().rev().find(|(given, _)| given == name).map(|(_, given)| *given)
     }
 
+    /// Whether the reals of a column must give their texts back.
+    pub fn is_exact(&self, name: &str) -> bool {
+        self.exact || self.exact_column.as_deref() == Some(name)
+    }
+
     pub fn is_null(&self, value: &[u8]) -> bool {
         self.null_markers.iter().any(|marker| marker.as_bytes() == value)
     }
@@ -78,6 +89,10 @@ enum Kind {
     Integer,
     ShortReal,
     Money,
+    /// Numbers in many forms.
+    Decimal,
+    /// Whole numbers, in many forms.
+    Whole,
     Text,
     Nothing,
     Anything,
@@ -88,13 +103,15 @@ fn kind() -> impl Strategy<Value = Kind> {
         Just(Kind::Integer),
         Just(Kind::ShortReal),
         Just(Kind::Money),
+        Just(Kind::Decimal),
+        Just(Kind::Whole),
         Just(Kind::Text),
         Just(Kind::Nothing),
         Just(Kind::Anything),
     ]
 }
 
-const ODD_NUMBERS: [&str; 22] = [
+const ODD_NUMBERS: [&str; 31] = [
     "00501",
     "+1",
     "-0",
@@ -107,6 +124,15 @@ const ODD_NUMBERS: [&str; 22] = [
     ".5",
     "5.",
     "1.10",
+    "-.5",
+    "1e-05",
+    "1E+05",
+    "2.50e-3",
+    "1e400",
+    "1e-400",
+    "1e0005",
+    "0e0",
+    "100000000000000000000",
     "9223372036854775807",
     "-9223372036854775808",
     "9223372036854775808",
@@ -127,6 +153,11 @@ fn value(kind: Kind) -> BoxedStrategy<String> {
         Kind::Integer => "-?[1-9][0-9]{0,17}|[0-9]".boxed(),
         Kind::ShortReal => "-?[1-9][0-9]{0,6}(\\.[0-9]{0,6}[1-9])?".boxed(),
         Kind::Money => "-?[1-9][0-9]{0,6}\\.[0-9]{2}".boxed(),
+        Kind::Decimal => {
+            "-?([1-9][0-9]{0,6})?\\.[0-9]{1,4}|-?[1-9][0-9]{0,3}(\\.[0-9]{0,3})?([eE][-+]?[0-9]{1,2})?"
+                .boxed()
+        }
+        Kind::Whole => "[1-9][0-9]{0,2}(\\.0{0,2}|e0?[0-2])?|[1-9][0-9]{0,2}".boxed(),
         Kind::Text => text.boxed(),
         Kind::Nothing => Just(String::new()).boxed(),
         Kind::Anything => prop_oneof![odd.clone(), "[-+0-9.e]{0,25}", text].boxed(),
@@ -298,8 +329,9 @@ pub fn case(count: std::ops::Range<usize>, row_bytes: usize) -> impl Strategy<Va
     let types = vec((any::<prop::sample::Index>(), column_type()), 0..3);
     let page_bytes = (9..17_u32).prop_map(|exponent| 1 << exponent);
     let flags = (any::<bool>(), any::<bool>(), any::<bool>(), is_rarely(8), is_rarely(6));
-    (table, keys, csv_options(), types, is_rarely(2), page_bytes, flags).prop_map(
-        move |(mut rows, keys, mut csv, types, has_types, page_bytes, flags)| {
+    let exact = (is_rarely(3), proptest::option::weighted(0.2, any::<prop::sample::Index>()));
+    (table, keys, csv_options(), types, is_rarely(2), page_bytes, flags, exact).prop_map(
+        move |(mut rows, keys, mut csv, types, has_types, page_bytes, flags, exact)| {
             number_keys(&mut rows, keys);
             let column_count = rows.values.first().map_or(2, Vec::len);
             let names = name_columns(&mut csv, column_count);
@@ -323,6 +355,8 @@ pub fn case(count: std::ops::Range<usize>, row_bytes: usize) -> impl Strategy<Va
                 input: Input(input),
                 types,
                 all_text: flags.3,
+                exact: exact.0,
+                exact_column: exact.1.map(|index| names[index.index(column_count)].clone()),
                 strict: flags.0,
                 primary_key: has_key.then(|| names[0].clone()),
                 null_markers: if flags.1 { vec!["NA", "\\N"] } else { Vec::new() },

@@ -70,6 +70,7 @@ fn check(case: &Case, threads: &[usize]) {
         assert_eq!(report.rows_rejected, rejected);
         assert_eq!(report.rows_loaded, expected.rows_read - rejected);
         assert_eq!(declared(&report.columns), declared_types(&expected));
+        assert_eq!(changed(&report.columns), expected.changed);
         let file = fs::read(&database).unwrap();
         assert_eq!(report.bytes_written, file.len() as u64);
         if let Some(first) = &first_file {
@@ -96,12 +97,19 @@ fn check_dry_run(case: &Case, input: &Path, expected: &Expected) {
         dry.rejects.iter().map(|b| BadPlace { line: b.line, column: b.column }).collect();
     assert_eq!(places, expected.bad[..expected.bad.len().min(20)]);
     assert_eq!(declared(&dry.columns), declared_types(expected));
+    assert_eq!(changed(&dry.columns), expected.changed);
     assert_only_input_is_in(folder);
 }
 
 /// The row that ends a load: rows that are bad by themselves are found first.
 fn first_bad(expected: &Expected) -> Option<BadPlace> {
     expected.bad.first().or(expected.repeated.first()).copied()
+}
+
+/// How many values of each column change their form, and the line and text of the first.
+fn changed(columns: &[leafpress::load::ColumnReport]) -> Vec<Option<(u64, u64, String)>> {
+    let changed = columns.iter().map(|column| column.changed_form.as_ref());
+    changed.map(|it| it.map(|it| (it.values, it.line, it.value.clone()))).collect()
 }
 
 fn declared(columns: &[leafpress::load::ColumnReport]) -> Vec<(&str, &str)> {

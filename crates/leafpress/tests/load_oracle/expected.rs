@@ -1,6 +1,7 @@
 //! What a load must make of a case: which rows are bad and where, which types
 //! are left, and the table that stock SQLite makes by INSERTs.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -30,6 +31,9 @@ pub struct Expected {
     pub rows_read: u64,
     /// The texts of the rows that are not bad by themselves.
     texts: Vec<Vec<Vec<u8>>>,
+    /// For each column the values that change their form: how many, and the line and text
+    /// of the first.
+    pub changed: Vec<Option<(u64, u64, String)>>,
 }
 
 impl Expected {
@@ -59,9 +63,10 @@ impl Expected {
             repeated: Vec::new(),
             rows_read: 0,
             texts: Vec::new(),
+            changed: Vec::new(),
         };
         let rules = Judge::new(case, &outcome.names);
-        let mut keys_at = Vec::new();
+        let (mut keys_at, mut lines) = (Vec::new(), Vec::new());
         for record in reading.records.iter().skip(usize::from(case.csv.header)) {
             outcome.rows_read += 1;
             if let Some(at) = rules.fault(reading, record) {
@@ -70,12 +75,14 @@ impl Expected {
             }
             keys_at.push(field_start(record, rules.key.unwrap_or_default()));
             outcome.texts.push(rules.texts(record));
+            lines.push(reading.place(record.start).0);
         }
         if let Some(field_start) = reading.unfinished {
             outcome.rows_read += 1;
             outcome.bad.push(place(reading, field_start));
         }
         outcome.decide_types(case);
+        outcome.note_changed(case, &lines);
         outcome.insert(case, reading, &keys_at);
         Some(outcome)
     }
@@ -92,8 +99,29 @@ impl Expected {
             } else if case.all_text {
                 ColumnType::Text
             } else {
-                type_of(&values)
+                type_of(&values, case.is_exact(name))
             };
+        }
+    }
+
+    /// Finds the values of detected REAL columns that are written otherwise than their
+    /// numbers are.
+    fn note_changed(&mut self, case: &Case, lines: &[u64]) {
+        for (index, name) in self.names.iter().enumerate() {
+            let is_detected = case.given(name).is_none() && !case.is_exact(name);
+            let mut changed: Option<(u64, u64, String)> = None;
+            for (row, line) in self.texts.iter().zip(lines) {
+                let text = &row[index];
+                let is_number = !text.is_empty() && !case.is_null(text);
+                if !is_detected || self.types[index] != ColumnType::Real || !is_number {
+                    continue;
+                }
+                let text = std::str::from_utf8(text).unwrap();
+                if !is_usual(text) {
+                    changed.get_or_insert((0, *line, text.to_owned())).0 += 1;
+                }
+            }
+            self.changed.push(changed);
         }
     }
 
@@ -139,7 +167,8 @@ impl Expected {
         assert_same_rows(&self.database, &pressed, self.names.len());
     }
 
-    /// Asserts that the texts of all detected columns can be had back.
+    /// Asserts that the values of all detected columns can be had back, and by the exact
+    /// rule their texts.
     pub fn assert_texts_come_back(&self, case: &Case, path: &Path) {
         if case.primary_key.is_some() {
             // The rows may stand in another order.
@@ -164,6 +193,13 @@ impl Expected {
                     ValueRef::Text(stored) => assert_eq!(stored, text),
                     ValueRef::Blob(_) => panic!("no blob is detected"),
                 }
+            }
+            if !case.is_exact(name) {
+                for (real, text) in reals {
+                    let text = std::str::from_utf8(&text).unwrap();
+                    assert_eq!(decimal(&format!("{real:e}")), decimal(text), "{name}: {text}");
+                }
+                continue;
             }
             let decimals = |text: &[u8]| {
                 text.iter().position(|&byte| byte == b'.').map_or(0, |at| text.len() - at - 1)
@@ -256,13 +292,16 @@ fn from_hex(text: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// INTEGER, REAL or TEXT, by the rules in the words of the documentation.
-fn type_of(values: &[&[u8]]) -> ColumnType {
+fn type_of(values: &[&[u8]], exact: bool) -> ColumnType {
     let texts: Option<Vec<&str>> = values.iter().map(|v| std::str::from_utf8(v).ok()).collect();
     let Some(texts) = texts.filter(|texts| !texts.is_empty()) else { return ColumnType::Text };
     let is_integer =
         |text: &&str| text.parse::<i64>().is_ok_and(|value| value.to_string() == **text);
     if texts.iter().all(is_integer) {
         return ColumnType::Integer;
+    }
+    if !exact {
+        return by_value(&texts);
     }
     let shortest = |text: &&str| is_shortest(text);
     let with_point = |text: &&str| {
@@ -279,6 +318,87 @@ fn type_of(values: &[&[u8]]) -> ColumnType {
         ColumnType::Real
     } else {
         ColumnType::Text
+    }
+}
+
+/// REAL or TEXT, by the values.
+fn by_value(texts: &[&str]) -> ColumnType {
+    if !texts.iter().all(|text| is_number(text)) {
+        return ColumnType::Text;
+    }
+    let value = |text: &&str| text.parse::<f64>().unwrap() + 0.0;
+    if texts.iter().any(|text| value(text).fract() != 0.0) {
+        return ColumnType::Real;
+    }
+    // Only whole numbers: none may stand both as a plain integer and otherwise.
+    let (plain, otherwise): (Vec<&str>, Vec<&str>) =
+        texts.iter().partition(|text| text.parse::<i64>().is_ok());
+    let bits = |texts: &[&str]| texts.iter().map(|text| value(text).to_bits()).collect();
+    let (plain, otherwise): (BTreeSet<u64>, BTreeSet<u64>) = (bits(&plain), bits(&otherwise));
+    if plain.is_disjoint(&otherwise) { ColumnType::Real } else { ColumnType::Text }
+}
+
+/// Whether a text is a decimal number whose value a double keeps, and no code.
+fn is_number(text: &str) -> bool {
+    let (mantissa, exponent) = match text.split_once(['e', 'E']) {
+        Some((mantissa, exponent)) => (mantissa, Some(exponent)),
+        None => (text, None),
+    };
+    let mantissa = mantissa.strip_prefix('-').unwrap_or(mantissa);
+    let (whole, fraction) = match mantissa.split_once('.') {
+        Some((whole, fraction)) => (whole, Some(fraction)),
+        None => (mantissa, None),
+    };
+    let is_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    let has_digit = whole.len() + fraction.map_or(0, str::len) > 0;
+    let has_leading_zero = whole.len() > 1 && whole.starts_with('0');
+    let exponent_fits = exponent.is_none_or(|exponent| {
+        let digits = exponent.strip_prefix(['-', '+']).unwrap_or(exponent);
+        is_digits(digits) && matches!(digits.len(), 1..=3)
+    });
+    let looks_right = is_digits(whole)
+        && fraction.is_none_or(is_digits)
+        && has_digit
+        && !has_leading_zero
+        && exponent_fits;
+    let is_plain = fraction.is_none() && exponent.is_none();
+    if !looks_right || (is_plain && (text == "-0" || text.parse::<i64>().is_err())) {
+        return false;
+    }
+    let value: f64 = text.parse().unwrap();
+    value.is_finite() && decimal(&format!("{value:e}")) == decimal(text)
+}
+
+/// Whether a number is written in as few digits as it needs, a whole one with `.0` or
+/// without; with an exponent only where SQLite writes one, and as it does.
+fn is_usual(text: &str) -> bool {
+    let value = text.parse::<f64>().unwrap() + 0.0;
+    if !text.contains(['e', 'E']) {
+        return text == value.to_string() || text == format!("{value}.0");
+    }
+    if (1e-4..1e17).contains(&value.abs()) || value == 0.0 {
+        return false;
+    }
+    let (mantissa, exponent) = text.split_once('e').unwrap_or_default();
+    let shortest = format!("{value:e}");
+    let (digits, power) = shortest.split_once('e').unwrap();
+    let power: i32 = power.parse().unwrap();
+    let digits = if digits.contains('.') { digits.to_owned() } else { format!("{digits}.0") };
+    mantissa == digits && exponent == format!("{power:+03}")
+}
+
+/// A number as its sign, its digits without zeros at either end, and the power of ten of
+/// the last of them. Zero has no sign.
+fn decimal(text: &str) -> (bool, String, i32) {
+    let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
+    let digits = mantissa.trim_start_matches('-').replace('.', "");
+    let decimals = mantissa.split_once('.').map_or(0, |(_, fraction)| fraction.len());
+    let kept = digits.trim_end_matches('0');
+    let power = exponent.parse::<i32>().unwrap() - decimals as i32;
+    let power = power + (digits.len() - kept.len()) as i32;
+    match kept.trim_start_matches('0') {
+        "" => (false, String::new(), 0),
+        kept => (text.starts_with('-'), kept.to_owned(), power),
     }
 }
 

@@ -80,9 +80,23 @@ fn every_way_in_makes_the_same_file_also_where_the_guess_was_wrong() {
         writeln!(cents, "{number}.25").unwrap();
     }
     let two_forms = format!("r\n1.5\n{cents}{}", cents.replace(".25", ".50"));
-    for content in [&numbers(), &late, &two_forms] {
+    // Whole numbers of few values, with others before and behind them.
+    let sevens = "0\n1\n2\n3\n4\n5\n6\n".repeat(600_000 / 7);
+    for (content, exact, expected) in [
+        (numbers(), false, "INTEGER"),
+        (late, false, "TEXT"),
+        (two_forms.clone(), false, "REAL"),
+        (two_forms, true, "TEXT"),
+        (format!("n\n{sevens}1e+05\n"), false, "REAL"),
+        (format!("n\n{sevens}3.0\n"), false, "TEXT"),
+        (format!("n\n5\n3.0\n{sevens}"), false, "TEXT"),
+        (format!("n\n5\n3.0\n{sevens}.50\n"), false, "REAL"),
+    ] {
         let folder = Folder::new();
-        folder.load("plain.db", content).unwrap();
+        let input = folder.write("in.csv", &content);
+        let report =
+            Loader::new(folder.path("plain.db")).table("t").exact(exact).load_file(&input).unwrap();
+        assert_eq!(report.columns[0].declared_type, expected);
         let content = content.as_bytes();
         let second = content.len() / 2;
         let packed = [gzip(&content[..second]), gzip(&content[second..])].concat();
@@ -90,8 +104,12 @@ fn every_way_in_makes_the_same_file_also_where_the_guess_was_wrong() {
         let mut loaders = 0;
         let mut loader = || {
             loaders += 1;
-            Loader::new(folder.path(&format!("{loaders}.db"))).table("t")
+            Loader::new(folder.path(&format!("{loaders}.db"))).table("t").exact(exact)
         };
+        for threads in [1, 3, 8] {
+            let again = loader().threads(threads).load_file(&input).unwrap();
+            assert_eq!(again.columns[0].changed_form, report.columns[0].changed_form);
+        }
         loader().load_file(folder.write("packed", &packed)).unwrap();
         loader().load_file(folder.write("zstd", &zstd)).unwrap();
         loader().load_reader("<stdin>", Trickle(content, 1)).unwrap();
@@ -102,7 +120,7 @@ fn every_way_in_makes_the_same_file_also_where_the_guess_was_wrong() {
             assert!(folder.bytes(&format!("{number}.db")) == plain, "way {number}");
         }
         let left: Vec<_> = fs::read_dir(folder.0.path()).unwrap().collect();
-        assert_eq!(left.len(), 1 + 1 + 2 + 5, "the spool has no name: {left:?}");
+        assert_eq!(left.len(), 1 + 1 + 2 + 8, "the spool has no name: {left:?}");
     }
 }
 
@@ -130,13 +148,13 @@ fn an_unsorted_key_does_not_hide_a_wrong_guess() {
     for id in 10..120_000 {
         writeln!(input, "{id},{id},1.5").unwrap();
     }
-    input.push_str("1,text,2.50\n");
+    input.push_str("1,text,2.5x\n");
     let input = folder.write("in.csv", input);
     let report =
         Loader::new(folder.path("a.db")).table("t").primary_key("id").load_file(input).unwrap();
     assert_eq!(report.path, "sorted and pressed");
     let sql = "SELECT group_concat(a || r || typeof(a) || typeof(r)) FROM t WHERE id < 6";
-    assert_eq!(ask(&folder.path("a.db"), sql), "text2.50texttext,21.5texttext,11.5texttext");
+    assert_eq!(ask(&folder.path("a.db"), sql), "text2.5xtexttext,21.5texttext,11.5texttext");
 }
 
 #[test]

@@ -2,7 +2,8 @@
 //! stores after INSERTs of the same texts, and by the rules in the documentation.
 //!
 //! 1. What is loaded equals, in `typeof` and value, the INSERTs; `integrity_check` is ok.
-//! 2. A detected column has the type that its values allow, and gives each text back.
+//! 2. A detected column has the type that its values allow, and gives each value back; by
+//!    the exact rule each text.
 //! 3. Neither threads nor the way in (file, reader, gzip, zstd) change a byte of the file.
 //! 4. A bad row is named by its file, line and column, and leaves nothing behind.
 //!
@@ -13,5 +14,6 @@ mod case;
 mod csv_oracle;
 mod expected;
 mod inputs;
+mod number_forms;
 mod reference;
 mod rows_oracle;

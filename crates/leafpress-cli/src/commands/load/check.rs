@@ -104,6 +104,7 @@ fn check_format(flags: &LoadFlags, inputs: &[PathBuf]) -> Result<(), String> {
         ("--trim", input.trim),
         ("--null", !input.null.is_empty()),
         ("--empty-null", input.empty_null),
+        ("--exact", flags.columns.exact),
     ];
     let Some((name, _)) = of_csv.iter().find(|(_, is_given)| *is_given) else { return Ok(()) };
     match input.format {
@@ -147,6 +148,7 @@ fn check_declaration(flags: &LoadFlags) -> Result<(), String> {
         ("--without-rowid", keys.without_rowid),
         ("--not-null", !columns.not_null.is_empty()),
         ("--all-text", columns.all_text),
+        ("--exact", columns.exact),
     ];
     if let Some((name, _)) = given.iter().find(|(_, is_given)| *is_given) {
         return Err(format!(

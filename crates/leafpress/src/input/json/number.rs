@@ -6,12 +6,13 @@
 //! the text. What does not survive (`12345678901234567890`,
 //! `0.1000000000000000055`, `1e400`) stays the text that it is.
 //!
-//! The columns of a CSV file have stricter rules, as their text must come back
-//! as it was.
+//! The columns of a CSV file have the same rule for reals, but for texts that may be
+//! codes (see `schema::decimal`).
 //!
 //! Must never: take what is no number in JSON (`01`, `+1`, `.5`, `1.`, `NaN`).
 
 use super::fault::{Fault, What};
+use crate::schema::kept_double;
 
 /// Digits that always survive a double (`DBL_DIG`).
 const DIGITS_SAFE: usize = 15;
@@ -120,39 +121,7 @@ fn long_integer(text: &[u8]) -> Number {
 /// Many digits or a far exponent: compared with the double's shortest form.
 #[inline(never)]
 fn long_real(text: &[u8]) -> Number {
-    let parsed = std::str::from_utf8(text).ok().and_then(|text| {
-        let value: f64 = text.parse().ok()?;
-        if !value.is_finite() {
-            return None;
-        }
-        let mut buffer = zmij::Buffer::new();
-        let shortest = significant(buffer.format_finite(value));
-        (shortest == significant(text)).then_some(if value == 0.0 { 0.0 } else { value })
-    });
-    parsed.map_or(Number::Text, Number::Real)
-}
-
-/// A decimal as its digits without zeros at either end, and the power of ten of
-/// the last of them.
-fn significant(text: &str) -> (String, i64) {
-    let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
-    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
-    let mut digits = format!("{}{fraction}", whole.trim_start_matches('-'));
-    let exponent = saturating_integer(exponent);
-    let all = digits.len();
-    digits.truncate(digits.trim_end_matches('0').len());
-    let dropped = (all - digits.len()) as i64;
-    let kept = digits.trim_start_matches('0').to_owned();
-    if kept.is_empty() {
-        return (kept, 0);
-    }
-    (kept, exponent.saturating_sub(fraction.len() as i64).saturating_add(dropped))
-}
-
-/// An exponent too long for 64 bits is as good as the end of their range.
-fn saturating_integer(text: &str) -> i64 {
-    let end = if text.starts_with('-') { i64::MIN } else { i64::MAX };
-    text.parse().unwrap_or(end)
+    kept_double(text).map_or(Number::Text, Number::Real)
 }
 
 #[cfg(test)]

@@ -24,7 +24,7 @@ impl FieldRule {
     fn is_picky(self) -> bool {
         match self {
             Self::Given(column_type) => column_type != ColumnType::Text,
-            Self::Timestamp(_) => true,
+            Self::Timestamp(_) | Self::Boolean => true,
             _ => false,
         }
     }

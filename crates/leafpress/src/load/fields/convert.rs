@@ -7,11 +7,12 @@ use leafpress_format::{Number, NumberText, Value};
 
 use super::timestamp::{DateText, Timestamp};
 use super::{FieldAt, FieldRule};
-use crate::schema::{ColumnType, exact_real, stored_real};
+use crate::schema::{ColumnType, RealRule, kept_real, stored_real};
 
-/// What messages say of a text that was to be a timestamp, or a blob.
+/// What messages say of a text that was to be a timestamp, a blob or a boolean.
 pub const NOT_A_TIMESTAMP: &str = "date or time as in 2026-01-31 23:59:59+01:00";
 pub const NOT_A_HEX_BLOB: &str = "BLOB in hexadecimal digits";
+pub const NOT_A_BOOLEAN: &str = "boolean: true or false, yes or no, on or off, 1 or 0";
 
 /// What a field is stored as where it does not convert the plainest way.
 pub enum Converted {
@@ -36,6 +37,10 @@ pub(super) fn convert(
             let time =
                 Timestamp::parse(found.bytes()).ok_or_else(|| not_a(found, NOT_A_TIMESTAMP))?;
             Ok(time.stored(form))
+        }
+        FieldRule::Boolean => {
+            let truth = truth(found.bytes()).ok_or_else(|| not_a(found, NOT_A_BOOLEAN))?;
+            Ok(Converted::Number(Number::Integer(truth.into())))
         }
         FieldRule::Numeric => Ok(numeric(found)),
         _ => Ok(Converted::Refuted),
@@ -66,7 +71,7 @@ fn given(
 fn numeric(found: FieldAt<'_>) -> Converted {
     let FieldAt { source, start, end } = found;
     // The quick way, for most of what is no integer.
-    if let Some(real) = exact_real(source, start, end, 0) {
+    if let Some(real) = kept_real(source, start, end, 0, RealRule::Exact) {
         let number = integral(real.value).map_or(Number::Real(real.value), Number::Integer);
         return Converted::Number(number);
     }
@@ -83,6 +88,19 @@ pub fn shown(value: &[u8]) -> String {
     crate::input::csv::locate::excerpt(value, 0, value.len(), 60)
 }
 
+/// The words of truth, in any case, as PostgreSQL reads them.
+pub fn truth(text: &[u8]) -> Option<bool> {
+    let is_one_of =
+        |words: [&str; 6]| words.iter().any(|word| text.eq_ignore_ascii_case(word.as_bytes()));
+    if is_one_of(["true", "t", "yes", "y", "on", "1"]) {
+        Some(true)
+    } else if is_one_of(["false", "f", "no", "n", "off", "0"]) {
+        Some(false)
+    } else {
+        None
+    }
+}
+
 /// Pairs of hexadecimal digits, with or without `0x` or `\x` in front.
 pub fn hex(text: &[u8]) -> Option<Vec<u8>> {
     let digits = text.strip_prefix(b"0x").or(text.strip_prefix(b"\\x")).unwrap_or(text);
@@ -96,6 +114,19 @@ pub fn hex(text: &[u8]) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn words_of_truth() {
+        for word in ["true", "TRUE", "T", "yes", "Y", "on", "1"] {
+            assert_eq!(truth(word.as_bytes()), Some(true), "{word}");
+        }
+        for word in ["false", "False", "f", "NO", "n", "off", "0"] {
+            assert_eq!(truth(word.as_bytes()), Some(false), "{word}");
+        }
+        for word in ["", "2", "tru", " true", "vrai", "1.0"] {
+            assert_eq!(truth(word.as_bytes()), None, "{word}");
+        }
+    }
 
     #[test]
     fn blobs_are_hexadecimal() {

@@ -27,7 +27,9 @@ mod timestamp;
 use leafpress_format::{COLUMN_OVERHEAD_BYTES_MAX, HEADER_LENGTH_BYTES_MAX, Number, NumberText};
 
 pub use self::check::{Misfit, check_utf8};
-pub use self::convert::{Converted, NOT_A_HEX_BLOB, NOT_A_TIMESTAMP, hex, shown};
+pub use self::convert::{
+    Converted, NOT_A_BOOLEAN, NOT_A_HEX_BLOB, NOT_A_TIMESTAMP, hex, shown, truth,
+};
 pub use self::take::{FieldAt, Scratch};
 pub use self::timestamp::{DateText, Timestamp, TimestampForm};
 pub use super::sources::{Uuid7Form, ValueSource};
@@ -41,15 +43,17 @@ use crate::input::csv::dialect::Dialect;
 use crate::input::csv::field::record_last_field_end;
 use crate::input::csv::scan::RecordSpan;
 use crate::schema::shape::OwnedValue;
-use crate::schema::{ColumnType, RealForms, exact_integer, exact_real};
+use crate::schema::{ColumnType, RealForms, RealRule, exact_integer, kept_real};
 
 /// How a column's fields are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FieldRule {
     /// INTEGER by detection: a field that is no exact integer refutes it.
     Integer,
-    /// REAL by detection.
+    /// REAL by detection: what is no number that a double keeps refutes it.
     Real,
+    /// The same, if all texts can be had back.
+    ExactReal,
     /// TEXT; nothing refutes it.
     Text,
     /// TEXT for want of any value: a value refutes it.
@@ -58,6 +62,9 @@ pub enum FieldRule {
     Given(ColumnType),
     /// A date and time by the caller's word; what is none makes a bad row.
     Timestamp(TimestampForm),
+    /// 1 and 0 for the words of truth, by the caller's word; what is none makes a
+    /// bad row.
+    Boolean,
     /// NUMERIC affinity: a number where the text is one for SQLite, else the text.
     Numeric,
     /// No affinity: the text.
@@ -76,9 +83,9 @@ impl FieldRule {
     /// The type of the column, as it stands in a declaration.
     pub fn declared_type(self) -> &'static str {
         match self {
-            Self::Integer | Self::Rowid => "INTEGER",
+            Self::Integer | Self::Rowid | Self::Boolean => "INTEGER",
             Self::Timestamp(form) => form.column_type().name(),
-            Self::Real => "REAL",
+            Self::Real | Self::ExactReal => "REAL",
             Self::Text | Self::Empty => "TEXT",
             Self::Given(column_type) => column_type.name(),
             Self::Numeric => "NUMERIC",
@@ -87,7 +94,7 @@ impl FieldRule {
     }
 
     fn is_real(self) -> bool {
-        matches!(self, Self::Real | Self::Given(ColumnType::Real))
+        matches!(self, Self::Real | Self::ExactReal | Self::Given(ColumnType::Real))
     }
 
     /// Upper bound for the bytes that a value may be longer than its field.
@@ -394,16 +401,21 @@ impl RowRules {
                 exact_integer(source, start, end).map(Number::Integer)
             }
             FieldRule::Real | FieldRule::Given(ColumnType::Real) => {
-                exact_real(source, start, end, forms.scale_hint()).and_then(|real| {
-                    let fits = forms.add(real) || rule != FieldRule::Real;
-                    fits.then(|| real.stored())
+                let real = kept_real(source, start, end, forms.scale_hint(), RealRule::Value);
+                real.map(|real| {
+                    forms.add(real);
+                    real.stored()
                 })
             }
+            FieldRule::ExactReal => exact_real(source, start, end, forms),
             FieldRule::Rowid => {
                 record.null();
                 return Written::Whole;
             }
-            FieldRule::Empty | FieldRule::Given(ColumnType::Blob) | FieldRule::Timestamp(_) => None,
+            FieldRule::Empty
+            | FieldRule::Given(ColumnType::Blob)
+            | FieldRule::Timestamp(_)
+            | FieldRule::Boolean => None,
         };
         let number = match number {
             Some(number) => number,
@@ -451,4 +463,12 @@ impl RowRules {
         }
         Written::Whole
     }
+}
+
+/// A value of a column whose texts can be had back so far. Few columns have this rule:
+/// it stays out of the hot loop, which has no registers to spare.
+#[inline(never)]
+fn exact_real(source: &[u8], start: usize, end: usize, forms: &mut RealForms) -> Option<Number> {
+    let real = kept_real(source, start, end, forms.scale_hint(), RealRule::Exact)?;
+    forms.add_exact(real).then(|| real.stored())
 }

@@ -105,7 +105,7 @@ impl TypedEvidence {
                 ("BLOB", TypeRule::Blob, None, "every value is a blob")
             } else if self.begins_with_blob {
                 let others = [&self.integer, &self.real, &self.text].into_iter().flatten();
-                let other = others.min_by_key(|witness| witness.line).cloned();
+                let other = others.min_by_key(|witness| witness.place()).cloned();
                 (untyped, as_they_are, other, "is no blob, as others are")
             } else {
                 (untyped, as_they_are, self.blob.clone(), "is a blob, and others are not")

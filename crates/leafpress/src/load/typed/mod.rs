@@ -20,7 +20,8 @@ use leafpress_format::{
 pub use self::evidence::TypedEvidence;
 
 use super::fields::{
-    Converted, DateText, NOT_A_HEX_BLOB, NOT_A_TIMESTAMP, Timestamp, TimestampForm, hex, shown,
+    Converted, DateText, NOT_A_BOOLEAN, NOT_A_HEX_BLOB, NOT_A_TIMESTAMP, Timestamp, TimestampForm,
+    hex, shown, truth,
 };
 use super::sink::RecordSink;
 use super::sources::{ValueSource, uses_max, write_constant, write_uuid7};
@@ -55,6 +56,9 @@ pub enum TypeRule {
     /// A date and time by the caller's word; text that is none, and what is no
     /// text, makes a bad row.
     Timestamp(TimestampForm),
+    /// 1 and 0 by the caller's word, also for the words of truth; what is none makes a
+    /// bad row.
+    Boolean,
     /// The INTEGER PRIMARY KEY, stored as the rowid and NULL in the record.
     Rowid,
 }
@@ -90,13 +94,13 @@ impl TypeRule {
             Self::Affinity(Affinity::Blob) => Direct::Content,
             Self::Blob | Self::Given(ColumnType::Blob) | Self::Hex => Direct::Blob,
             Self::Rowid => Direct::Rowid,
-            Self::Empty | Self::Timestamp(_) => Direct::Nothing,
+            Self::Empty | Self::Timestamp(_) | Self::Boolean => Direct::Nothing,
         }
     }
 
     /// Whether there are values that make a bad row.
     fn is_picky(self) -> bool {
-        matches!(self, Self::Given(_) | Self::Hex | Self::Timestamp(_))
+        matches!(self, Self::Given(_) | Self::Hex | Self::Timestamp(_) | Self::Boolean)
     }
 
     /// Upper bound for the bytes that the input's content does not account for.
@@ -381,6 +385,7 @@ impl TypedRules {
         let wanted = match rule {
             TypeRule::Given(column_type) => column_type.name(),
             TypeRule::Timestamp(_) => NOT_A_TIMESTAMP,
+            TypeRule::Boolean => NOT_A_BOOLEAN,
             _ => NOT_A_HEX_BLOB,
         };
         Err(self.fault(column, &not_a(value, wanted)))
@@ -390,13 +395,18 @@ impl TypedRules {
         format!("column {:?}: {reason}", self.names[column])
     }
 
-    /// Adds what a row says of the columns whose type is open
+    /// Adds what a row of an input says of the columns whose type is open
     /// ([`TypeRule::Empty`]); one evidence a column.
-    pub fn observe<B: RowBatch>(&self, batch: &B, row: usize, evidence: &mut [TypedEvidence]) {
+    pub fn observe<B: RowBatch>(
+        &self,
+        (input, batch, row): (usize, &B, usize),
+        evidence: &mut [TypedEvidence],
+    ) {
         for (column, evidence) in evidence.iter_mut().enumerate() {
             if let (TypeRule::Empty, Some(field)) = (self.rules[column], self.field_of(column)) {
                 let value = batch.value(row, field);
                 let witness = || Witness {
+                    input,
                     line: batch.line(row),
                     value: batch.text(row, field).map_or_else(|| shown_value(value), shown),
                 };
@@ -450,7 +460,8 @@ fn convert<'v>(
         (TypeRule::Given(column_type), value) => given(column_type, value, number),
         (TypeRule::Integer | TypeRule::Number, Value::Integer(_))
         | (TypeRule::Text, Value::Text(_))
-        | (TypeRule::Blob | TypeRule::Hex, Value::Blob(_)) => Stored::Value(value),
+        | (TypeRule::Blob | TypeRule::Hex, Value::Blob(_))
+        | (TypeRule::Boolean, Value::Integer(0 | 1)) => Stored::Value(value),
         (TypeRule::Text, Value::Integer(_) | Value::Real(_)) => {
             Stored::Value(Affinity::Text.apply(value, number))
         }
@@ -464,7 +475,11 @@ fn convert<'v>(
         (TypeRule::Rowid, _) => Stored::Value(Value::Null),
         (TypeRule::Hex, Value::Text(digits)) => hex(digits).map_or(Stored::Misfit, Stored::Bytes),
         (TypeRule::Timestamp(form), Value::Text(text)) => timestamp(form, text),
-        (TypeRule::Hex | TypeRule::Timestamp(_), _) => Stored::Misfit,
+        (TypeRule::Boolean, Value::Text(text)) => match truth(text) {
+            Some(truth) => Stored::Value(Value::Integer(truth.into())),
+            None => Stored::Misfit,
+        },
+        (TypeRule::Hex | TypeRule::Timestamp(_) | TypeRule::Boolean, _) => Stored::Misfit,
         _ => Stored::Refuted,
     }
 }

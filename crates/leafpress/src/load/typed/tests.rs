@@ -238,7 +238,7 @@ proptest! {
             for (row, value) in column[from..to].iter().enumerate() {
                 let cell = Cell::from(value.clone());
                 let line = (from + row) as u64;
-                let witness = || Witness { line, value: shown_value(cell.value()) };
+                let witness = || Witness { input: 0, line, value: shown_value(cell.value()) };
                 evidence.add(cell.value(), witness);
             }
             evidence
@@ -279,7 +279,7 @@ fn is_kept(value: &Sql, stored: &Sql) -> bool {
 fn verdict(column: &[Cell]) -> (&'static str, Option<u64>) {
     let mut evidence = TypedEvidence::default();
     for (line, cell) in (1..).zip(column) {
-        let witness = || Witness { line, value: shown_value(cell.value()) };
+        let witness = || Witness { input: 0, line, value: shown_value(cell.value()) };
         evidence.add(cell.value(), witness);
     }
     let verdict = evidence.verdict(false);
@@ -436,9 +436,9 @@ fn open_columns_are_observed() {
     let batch = Table(vec![vec![1.into(), 2.into()], vec![1.into(), spelled]]);
     let mut evidence = vec![TypedEvidence::default(); 3];
     for row in 0..2 {
-        rules.observe(&batch, row, &mut evidence);
+        rules.observe((0, &batch, row), &mut evidence);
     }
-    let witness = Witness { line: 2, value: "1.50".to_owned() };
+    let witness = Witness { input: 0, line: 2, value: "1.50".to_owned() };
     assert_eq!(evidence[0].verdict(false).decided_by, Some(witness));
     assert_eq!(evidence[1].verdict(false).rule, TypeRule::Empty);
     assert_eq!(evidence[2].verdict(false).rule, TypeRule::Empty);
