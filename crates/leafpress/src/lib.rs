@@ -65,6 +65,7 @@ mod fork;
 #[cfg(fuzzing)]
 #[doc(hidden)]
 pub mod fuzzing;
+mod hidden;
 mod input;
 pub mod io_report;
 mod lease;
@@ -74,6 +75,7 @@ pub mod neighbours;
 pub mod profile;
 mod prometheus;
 pub mod queue;
+mod rights;
 mod schema;
 mod sort;
 pub mod storage;

@@ -17,6 +17,8 @@ use std::path::{Path, PathBuf};
 
 use super::disk::{self, DiskFile};
 use crate::error::{Error, ErrorKind, Result};
+use crate::hidden::HiddenNames;
+use crate::rights::Rights;
 use crate::vfs::locks::{FileHandle, Open};
 
 const NOTHING_WRITTEN: &str = "nothing was written";
@@ -40,22 +42,25 @@ impl Destination {
     /// removing leftovers.
     pub fn create(path: &Path) -> Result<Self> {
         refuse_if_taken(path)?;
-        Self::staged(path)
+        Self::make(path, Rights::new_database())
     }
 
     /// Makes the temporary file beside `path`, which may stand there and which
-    /// it is never to replace.
+    /// it is never to replace. No other user may read it, whoever may read the database.
     pub fn staged(path: &Path) -> Result<Self> {
+        Self::make(path, Rights::private(path))
+    }
+
+    fn make(path: &Path, rights: Rights) -> Result<Self> {
         let Some(name) = path.file_name() else {
             return Err(Error::usage(format!("{} is not a file name", path.display())));
         };
         let folder = folder_of(path);
-        let prefix = format!(".{}.leafpress-", name.to_string_lossy());
-        remove_leftovers(&folder, &prefix);
+        let names = HiddenNames::new(name, ".leafpress-", ".tmp");
+        remove_leftovers(&folder, &names);
         for attempt in 0.. {
-            let unique = format!("{prefix}{}-{attempt}.tmp", std::process::id());
-            let temporary = folder.join(unique);
-            match claim(&temporary) {
+            let temporary = folder.join(names.name(attempt));
+            match claim(&temporary, rights) {
                 Ok(Some(file)) => {
                     return Ok(Self { path: path.to_owned(), temporary, file, published: false });
                 }
@@ -149,8 +154,8 @@ fn taken(path: &Path, reason: &str) -> Error {
 }
 
 /// A new, locked file; `None` if somebody else has that name or took it away.
-fn claim(temporary: &Path) -> io::Result<Option<DiskFile>> {
-    let file = match DiskFile::create_new(temporary) {
+fn claim(temporary: &Path, rights: Rights) -> io::Result<Option<DiskFile>> {
+    let file = match DiskFile::create_new(temporary, rights) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(None),
         Err(error) => return Err(error),
@@ -166,13 +171,10 @@ fn claim(temporary: &Path) -> io::Result<Option<DiskFile>> {
 
 /// Removes temporary files whose maker is dead. What cannot be removed does
 /// no harm and is left.
-fn remove_leftovers(folder: &Path, prefix: &str) {
+fn remove_leftovers(folder: &Path, names: &HiddenNames) {
     let Ok(entries) = fs::read_dir(folder) else { return };
     for entry in entries.flatten() {
-        let name = entry.file_name();
-        let name = name.to_string_lossy();
-        if name.starts_with(prefix)
-            && name.ends_with(".tmp")
+        if names.is_one(&entry.file_name())
             && let Ok(file) = FileHandle::open_as(entry.path(), Open::ReadWrite)
             && file.try_lock().is_ok()
         {
@@ -200,11 +202,13 @@ mod tests {
         let path = folder.path().join("a.db");
         let dead = folder.path().join(".a.db.leafpress-1-0.tmp");
         let other = folder.path().join(".b.db.leafpress-1-0.tmp");
+        let not_ours = folder.path().join(".a.db.leafpress-foo.tmp");
         fs::write(&dead, "x").unwrap();
         fs::write(&other, "x").unwrap();
+        fs::write(&not_ours, "x").unwrap();
         let first = Destination::create(&path).unwrap();
         let second = Destination::create(&path).unwrap();
-        assert!(!dead.exists() && other.exists());
+        assert!(!dead.exists() && other.exists() && not_ours.exists());
         assert!(first.temporary().exists() && second.temporary().exists());
         first.publish().unwrap();
         let error = second.publish().unwrap_err();
