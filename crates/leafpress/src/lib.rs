@@ -81,8 +81,10 @@ mod sort;
 pub mod storage;
 pub mod verify;
 pub mod vfs;
+mod words;
 pub mod writer;
 
 pub use error::{BadRow, Error, ErrorKind, Result, ScriptError};
 pub use neighbours::neighbours;
 pub use profile::Profile;
+pub use words::{path_text, printable};

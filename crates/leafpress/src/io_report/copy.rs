@@ -15,7 +15,7 @@
 //!
 //! Must never: remove a folder that somebody else's lock says is in use.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -31,6 +31,7 @@ use crate::rights::{Rights, make_private_folder};
 use crate::storage;
 use crate::verify::Candidate;
 use crate::vfs::locks::{FileHandle, Open};
+use crate::words::path_text;
 
 /// What stands in every error of this module.
 pub(super) const UNTOUCHED: &str = "the database is as it was; no copy was left";
@@ -79,7 +80,8 @@ impl Copy {
         // From here on the copy is of one moment.
         source.execute_batch("BEGIN; SELECT count(*) FROM sqlite_schema").map_err(refused)?;
         check_room(folder, bytes_of(&source).map_err(refused)?)?;
-        let name = original.file_name().unwrap_or_default();
+        let name = &utf_8_name(original.file_name().unwrap_or_default());
+        refuse_unless_utf_8(folder)?;
         let scratch = Scratch::make(folder, name, original)?;
         let path = scratch.folder.join(name);
         // SQLite gives the journal and the log of the copy the rights that the copy has.
@@ -139,6 +141,21 @@ impl Copy {
     fn sync(&self) -> io::Result<()> {
         FileHandle::open_as(&self.path, Open::ReadWrite)?.sync_all()
     }
+}
+
+/// The name of a copy. SQLite's VFS is told names as UTF-8 here, so bytes that are none are
+/// written out.
+fn utf_8_name(name: &OsStr) -> OsString {
+    if name.to_str().is_some() { name.to_owned() } else { path_text(Path::new(name)).into() }
+}
+
+fn refuse_unless_utf_8(folder: &Path) -> Result<()> {
+    if folder.to_str().is_some() {
+        return Ok(());
+    }
+    let reason = "its path is not UTF-8, as the path of a copy must be".to_owned();
+    Err(Error::from(ErrorKind::Destination { path: folder.to_owned(), reason })
+        .to_do("name another folder on a disk of the same kind with --copy-to DIR"))
 }
 
 fn bytes_of(connection: &Connection) -> rusqlite::Result<u64> {

@@ -110,9 +110,47 @@ impl Destination {
 impl Drop for Destination {
     fn drop(&mut self) {
         if !self.published {
-            let _ = disk::remove(&self.temporary);
+            remove_with_companions(&self.temporary);
         }
     }
+}
+
+/// Makes a new database at `path` as a whole: `make` is given the path of a hidden file,
+/// fills it, and closes it. Only then does the file get its name, over nothing. Without a
+/// success nothing is left.
+///
+/// # Errors
+/// Those of `make`; [`ErrorKind::Destination`] where something has the name already, or was
+/// given it meanwhile.
+#[doc(hidden)]
+pub fn make_new<T>(path: &Path, make: impl FnOnce(&Path) -> Result<T>) -> Result<T> {
+    let destination = Destination::create(path)?;
+    let made = make(destination.temporary())?;
+    let log = companion_of(destination.temporary(), "-wal");
+    if log.metadata().is_ok_and(|found| found.len() > 0) {
+        return Err(Error::aborted("its log could not be copied into the new database")
+            .on_disk(NOTHING_WRITTEN));
+    }
+    destination.file.sync_all().map_err(|source| Error::io("sync", path, source))?;
+    destination.publish()?;
+    Ok(made)
+}
+
+fn companion_of(path: &Path, suffix: &str) -> PathBuf {
+    let mut companion = path.as_os_str().to_owned();
+    companion.push(suffix);
+    companion.into()
+}
+
+/// Removes a hidden file, and what SQLite keeps beside it.
+fn remove_with_companions(temporary: &Path) {
+    for suffix in COMPANIONS {
+        let companion = companion_of(temporary, suffix);
+        if companion.symlink_metadata().is_ok() {
+            let _ = disk::remove(&companion);
+        }
+    }
+    let _ = disk::remove(temporary);
 }
 
 /// The folder that a file is in, also for a bare name.
@@ -130,9 +168,7 @@ pub fn refuse_if_taken(path: &Path) -> Result<()> {
         return Err(taken(path, "it exists already"));
     }
     for suffix in COMPANIONS {
-        let mut companion = path.as_os_str().to_owned();
-        companion.push(suffix);
-        let companion = PathBuf::from(companion);
+        let companion = companion_of(path, suffix);
         if companion.symlink_metadata().is_ok() {
             let reason = format!(
                 "it belongs to a database that was here before, and SQLite would apply it to \
@@ -179,7 +215,7 @@ fn remove_leftovers(folder: &Path, names: &HiddenNames) {
             && file.try_lock().is_ok()
         {
             tracing::info!(file = %entry.path().display(), "removed a leftover");
-            let _ = disk::remove(&entry.path());
+            remove_with_companions(&entry.path());
         }
     }
 }
@@ -197,6 +233,35 @@ mod tests {
     }
 
     #[test]
+    fn a_new_database_is_there_as_a_whole_or_not_at_all() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.db");
+        let names = || fs::read_dir(folder.path()).unwrap().count();
+        let fill = |hidden: &Path, sql: &str| -> Result<()> {
+            let connection = rusqlite::Connection::open(hidden)?;
+            Ok(connection.execute_batch(sql)?)
+        };
+        let log = "PRAGMA journal_mode=WAL; CREATE TABLE t(a);";
+        let failed = make_new(&path, |hidden| fill(hidden, &format!("{log} nonsense")));
+        assert!(failed.is_err());
+        let left = make_new(&path, |hidden| {
+            fill(hidden, log)?;
+            fs::write(companion_of(hidden, "-wal"), "x").unwrap();
+            Ok(())
+        });
+        assert!(left.unwrap_err().to_string().contains("log"));
+        assert_eq!(names(), 0);
+        make_new(&path, |hidden| {
+            assert!(!path.exists());
+            fill(hidden, log)
+        })
+        .unwrap();
+        assert_eq!(names(), 1);
+        let again = make_new(&path, |_| -> Result<()> { panic!("it is there") });
+        assert!(matches!(again.unwrap_err().kind(), ErrorKind::Destination { .. }));
+    }
+
+    #[test]
     fn leftovers_go_and_living_ones_stay() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.db");
@@ -204,11 +269,13 @@ mod tests {
         let other = folder.path().join(".b.db.leafpress-1-0.tmp");
         let not_ours = folder.path().join(".a.db.leafpress-foo.tmp");
         fs::write(&dead, "x").unwrap();
+        fs::write(companion_of(&dead, "-wal"), "x").unwrap();
         fs::write(&other, "x").unwrap();
         fs::write(&not_ours, "x").unwrap();
         let first = Destination::create(&path).unwrap();
         let second = Destination::create(&path).unwrap();
         assert!(!dead.exists() && other.exists() && not_ours.exists());
+        assert!(!companion_of(&dead, "-wal").exists());
         assert!(first.temporary().exists() && second.temporary().exists());
         first.publish().unwrap();
         let error = second.publish().unwrap_err();
