@@ -155,6 +155,18 @@ const CASES: &[Found] = &[
         ..Found::NONE
     },
     Found {
+        finding: "B45, a database that several make at once",
+        run: "for n in 1 2 3 4 5 6; do leafpress queue push j.db q $n >out$n 2>&1 & done; wait; \
+              cat out?; ls -A",
+        never_says: &["error", ".j.db"],
+        holds: &[(
+            "j.db",
+            "SELECT count(*), count(DISTINCT payload), count(DISTINCT queue) FROM leafpress_job",
+            "6,6,1",
+        )],
+        ..Found::NONE
+    },
+    Found {
         finding: "B45, a first batch stays",
         files: &[("jobs", b"{\"payload\":1}\n{\"payload\":2}\nnonsense\n")],
         run: "leafpress queue push j.db q --ndjson jobs --batch 1",

@@ -11,7 +11,7 @@ use std::time::Duration;
 use leafpress::io_report::{self, IoOptions, Script};
 use leafpress::load::{Indexer, IntoTable, Loader};
 use leafpress::profile::{self, ProfileRequest};
-use leafpress::queue::{self, Job, Queue};
+use leafpress::queue::{self, Job, Queue, QueuesView};
 use leafpress::storage::{self, FileSystem, StorageOptions};
 use leafpress::verify::{VerifyOptions, verify};
 use leafpress::vfs::{PlatformVfs, leafpress_vfs, register};
@@ -197,6 +197,9 @@ fn writes() -> Vec<Call> {
             done(loader.load_reader("w.csv", &b"x\n1\n2\n"[..]))
         }),
         ("Indexer", Waits, |it| done(Indexer::new(it.path, "t").build("x"))),
+        ("queue::QueuesView", MayBeRefused, |it| {
+            done(QueuesView::open(it.path).and_then(|view| view.names()))
+        }),
         ("queue: open, push, claim, ack", Waits, |it| {
             let queue = Queue::open(it.writer, "jobs")?;
             queue.push_many([Job::bytes(*b"one"), Job::bytes(*b"two")])?;

@@ -18,7 +18,10 @@ use super::{find_queue, schema};
 use crate::error::{Error, Result};
 use crate::verify::Candidate;
 
-/// The queues of a database as they are at one moment.
+/// The queues of a database. Each answer is of one moment, and no lock is held between two.
+///
+/// A database in WAL mode that nothing has open is read as it was when this was opened: open
+/// it again to look again.
 ///
 /// ```
 /// use leafpress::queue::{Queue, QueuesView};
@@ -50,7 +53,7 @@ impl QueuesView {
         let candidate = Candidate::look_at(database.as_ref())?;
         let refused = |error| candidate.refused("read the queues", error);
         let connection = candidate.open().map_err(refused)?;
-        connection.execute_batch("BEGIN; SELECT 1 FROM sqlite_schema").map_err(refused)?;
+        connection.execute_batch("SELECT 1 FROM sqlite_schema").map_err(refused)?;
         schema::refuse_unless_known(&connection)?;
         Ok(Self { candidate, connection })
     }
@@ -124,7 +127,10 @@ impl QueuesView {
     }
 
     fn read<T>(&self, read: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
-        let found = read(&self.connection)?;
+        let refused = |error| self.candidate.refused("read the queues", error);
+        let moment = self.connection.unchecked_transaction().map_err(refused)?;
+        let found = read(&moment)?;
+        moment.finish().map_err(refused)?;
         self.candidate.still_the_same()?;
         Ok(found)
     }
@@ -164,6 +170,19 @@ mod tests {
             assert!(view.list("none", &ListOptions::new()).unwrap().is_none());
             assert!(view.job(99).unwrap().is_none());
             assert_eq!(names(), before, "under {profile}");
+        }
+    }
+
+    #[test]
+    fn it_holds_no_lock_between_two_answers() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("app.db");
+        let writer = Writer::builder(&path).profile(crate::Profile::Rollback).open().unwrap();
+        let queue = Queue::open(&writer, "mail").unwrap();
+        let view = QueuesView::open(&path).unwrap();
+        for jobs in 1..4 {
+            queue.push(Job::new("to ann")).unwrap();
+            assert_eq!(view.stats("mail").unwrap().unwrap().jobs.ready, jobs);
         }
     }
 

@@ -145,7 +145,7 @@ fn tables_are_found_by_name() {
     assert_eq!(rows_of(&mut view), [[Owned::Integer(1), Owned::Integer(2)]]);
     let said = refusal(&path, None);
     assert!(said.contains("has 2 tables"), "{said}");
-    assert!(said.contains("there are: one, seen, two words"), "{said}");
+    assert!(said.contains("there are: one, seen (a view), two words"), "{said}");
     let said = refusal(&path, Some("three"));
     assert!(said.contains("has no table \"three\""), "{said}");
 }
