@@ -52,6 +52,7 @@ pub(crate) fn path_as_text<S: Serializer>(path: &Path, to: S) -> Result<S::Ok, S
 }
 
 /// The same for a path that may be unknown.
+#[expect(clippy::ref_option, reason = "as serde calls it")]
 pub(crate) fn optional_path_as_text<S: Serializer>(
     path: &Option<PathBuf>,
     to: S,

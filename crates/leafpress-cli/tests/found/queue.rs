@@ -247,10 +247,7 @@ fn queues_can_be_looked_at_where_nothing_can_be_written() {
         );
         let (status, said) = super::shell(path, &make);
         assert_eq!(status, 0, "{said}");
-        for name in ["j.db"] {
-            fs::set_permissions(path.join(name), fs::Permissions::from_mode(0o444))
-                .expect("a mode");
-        }
+        fs::set_permissions(path.join("j.db"), fs::Permissions::from_mode(0o444)).expect("a mode");
         fs::set_permissions(path, fs::Permissions::from_mode(0o555)).expect("a mode");
         // Root may write all the same.
         let is_root = fs::metadata(path).expect("it is there").uid() == 0;

@@ -115,17 +115,17 @@ impl Drop for Destination {
     }
 }
 
-/// Makes a new database at `path` as a whole: `make` is given the path of a hidden file,
-/// fills it, and closes it. Only then does the file get its name, over nothing. Without a
+/// Makes a new database at `path` as a whole: `fill` is given the path of a hidden file,
+/// makes a database there, and closes it. Only then does the file get its name, over nothing. Without a
 /// success nothing is left.
 ///
 /// # Errors
-/// Those of `make`; [`ErrorKind::Destination`] where something has the name already, or was
+/// Those of `fill`; [`ErrorKind::Destination`] where something has the name already, or was
 /// given it meanwhile.
 #[doc(hidden)]
-pub fn make_new<T>(path: &Path, make: impl FnOnce(&Path) -> Result<T>) -> Result<T> {
+pub fn make_new<T>(path: &Path, fill: impl FnOnce(&Path) -> Result<T>) -> Result<T> {
     let destination = Destination::create(path)?;
-    let made = make(destination.temporary())?;
+    let answer = fill(destination.temporary())?;
     let log = companion_of(destination.temporary(), "-wal");
     if log.metadata().is_ok_and(|found| found.len() > 0) {
         return Err(Error::aborted("its log could not be copied into the new database")
@@ -133,7 +133,7 @@ pub fn make_new<T>(path: &Path, make: impl FnOnce(&Path) -> Result<T>) -> Result
     }
     destination.file.sync_all().map_err(|source| Error::io("sync", path, source))?;
     destination.publish()?;
-    Ok(made)
+    Ok(answer)
 }
 
 fn companion_of(path: &Path, suffix: &str) -> PathBuf {

@@ -64,9 +64,9 @@ impl Place {
 
     /// Opens the folder, and makes it first where it is missing.
     pub(super) fn make(&self) -> io::Result<OwnedFd> {
-        let made = rustix::fs::mkdir(&self.folder, Mode::RWXU);
+        let is_new = rustix::fs::mkdir(&self.folder, Mode::RWXU).is_ok();
         let folder = self.open()?;
-        if made.is_ok() {
+        if is_new {
             let owner = self.database.metadata()?;
             // Not to be given away by everybody, nor to every group.
             let (user, group) = (Uid::from_raw(owner.uid()), Gid::from_raw(owner.gid()));
