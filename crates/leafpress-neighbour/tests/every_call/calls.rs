@@ -141,6 +141,9 @@ fn looks() -> Vec<Call> {
             Ok(())
         }),
         ("queue::names", MayBeRefused, |it| done(queue::names(it.writer))),
+        ("queue::QueuesView", MayBeRefused, |it| {
+            done(QueuesView::open(it.path).and_then(|view| view.names()))
+        }),
     ]
 }
 
@@ -197,9 +200,6 @@ fn writes() -> Vec<Call> {
             done(loader.load_reader("w.csv", &b"x\n1\n2\n"[..]))
         }),
         ("Indexer", Waits, |it| done(Indexer::new(it.path, "t").build("x"))),
-        ("queue::QueuesView", MayBeRefused, |it| {
-            done(QueuesView::open(it.path).and_then(|view| view.names()))
-        }),
         ("queue: open, push, claim, ack", Waits, |it| {
             let queue = Queue::open(it.writer, "jobs")?;
             queue.push_many([Job::bytes(*b"one"), Job::bytes(*b"two")])?;
