@@ -1,7 +1,7 @@
 //! Queues of a database that is only looked at: no file is made or written.
 //!
-//! For a folder or a file that this process must not write, where a [`Writer`](crate::Writer)
-//! cannot be opened. Stands beside [`Queue`], and reads by the same statements.
+//! For a folder or a file that this process must not write, where a [`Writer`](crate::writer::Writer)
+//! cannot be opened. Stands beside [`Queue`](super::Queue), and reads by the same statements.
 //!
 //! Must never: write, or bring the tables to another version.
 
