@@ -28,7 +28,7 @@ use crate::verify::Candidate;
 /// use leafpress::writer::Writer;
 /// # let folder = tempfile::tempdir().unwrap();
 /// # let path = folder.path().join("app.db");
-/// let writer = Writer::open(&path)?;
+/// let writer = Writer::builder(&path).open()?;
 /// Queue::open(&writer, "mail")?.push("to ann")?;
 /// writer.close()?;
 ///
