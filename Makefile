@@ -25,7 +25,7 @@ NEIGHBOUR_IMAGES ?= 300000
 
 .DEFAULT_GOAL := help
 .PHONY: help build test test-rust test-python test-large test-tools lint ci \
-	crash neighbours neighbour-capi bench bench-locks bench-writer bench-atomic bench-queue bench-queue-rivals bench-rivals number-forms bench-billion release fuzz clean
+	crash neighbours neighbour-capi bench bench-locks bench-writer bench-atomic bench-queue bench-queue-rivals bench-rivals number-forms bench-billion release profiling fuzz clean
 
 help: ## List these commands
 	@grep -E '^[a-z-]+:.*## ' $(firstword $(MAKEFILE_LIST)) \
@@ -36,6 +36,10 @@ build: release ## Build the command, optimised
 release:
 	$(CARGO) build --release --locked -p leafpress-cli
 	@echo "built $(LEAFPRESS)"
+
+profiling: ## Build the command, optimised, with what perf and flame graphs need
+	$(CARGO) build --profile profiling --locked -p leafpress-cli
+	@echo "built $(TARGET_DIR)/profiling/leafpress"
 
 # --- right ---
 

@@ -51,6 +51,18 @@ pub fn run(
     run_with(options, &mut |request| run_in_child(request, rests), progress)
 }
 
+/// A temporary folder that no other user may look into.
+fn private_folder(prefix: &str) -> tempfile::Builder<'_, '_> {
+    let mut folder = tempfile::Builder::new();
+    folder.prefix(prefix);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        folder.permissions(std::fs::Permissions::from_mode(0o700));
+    }
+    folder
+}
+
 fn run_with(
     options: &BenchOptions,
     runner: Runner<'_>,
@@ -61,8 +73,7 @@ fn run_with(
     let mut groups = plan(&options)?;
     check_room(&options, &groups)?;
     let processors = Processors::now();
-    let folder = tempfile::Builder::new()
-        .prefix("leafpress-bench-")
+    let folder = private_folder("leafpress-bench-")
         .tempdir_in(&options.dir)
         .map_err(Error::io("make a temporary folder in", &options.dir))?;
     let csv = CsvInput::make(&options, &groups, folder.path(), progress)?;

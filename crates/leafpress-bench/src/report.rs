@@ -11,6 +11,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::Read;
 use std::path::Path;
 
 use leafpress::Profile;
@@ -505,13 +506,22 @@ impl ExperimentReport {
     /// # Errors
     /// If the file cannot be read, or is no such report.
     pub fn read(path: &Path) -> Result<Self> {
-        let text = fs::read_to_string(path).map_err(Error::io("read", path))?;
+        let file = fs::File::open(path).map_err(Error::io("read", path))?;
+        Self::read_from(&path.display().to_string(), file)
+    }
+
+    /// The same from a reader, named `name` in messages.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub fn read_from(name: &str, mut reader: impl Read) -> Result<Self> {
+        let mut text = String::new();
+        reader.read_to_string(&mut text).map_err(Error::io("read", Path::new(name)))?;
         let report: Self = serde_json::from_str(&text).map_err(|error| {
-            Error::Usage(format!("{} is no report of leafpress bench: {error}", path.display()))
+            Error::Usage(format!("{name} is no report of leafpress bench: {error}"))
         })?;
         if report.version > REPORT_VERSION {
-            let path = path.display();
-            let newer = format!("{path} is of a newer leafpress (version {})", report.version);
+            let newer = format!("{name} is of a newer leafpress (version {})", report.version);
             return Err(Error::Usage(newer));
         }
         Ok(report)

@@ -41,9 +41,11 @@ pub use queue::{
 pub use storage::StorageFlags;
 pub use values::{NamedType, Names};
 
+use crate::human;
+
 use self::values::{
-    parse_amount, parse_memory, parse_milliseconds, parse_repeats, parse_seconds, parse_threads,
-    parse_writers,
+    database_path, parse_amount, parse_memory, parse_milliseconds, parse_repeats, parse_seconds,
+    parse_threads, parse_writers,
 };
 
 /// The write path for SQLite: loads that finish at the speed of the disk, and
@@ -62,6 +64,7 @@ pub struct Flags {
 /// A usage error that clap cannot see for itself, in its form. `command_name`:
 /// such as `load` or `queue push`.
 pub fn usage_error(command_name: &str, message: &str) -> clap::Error {
+    let message = &human::printable(message);
     let mut root = Flags::command();
     // Without this the usage line lacks the name of the program.
     root.build();
@@ -95,7 +98,7 @@ pub enum Command {
 
 const COMPLETIONS_EXAMPLES: &str = "\
 Examples:
-  leafpress completions bash > ~/.local/share/bash-completion/completions/leafpress
+  leafpress completions bash > /etc/bash_completion.d/leafpress
   leafpress completions zsh > ~/.zfunc/_leafpress
   leafpress completions fish > ~/.config/fish/completions/leafpress.fish";
 
@@ -116,7 +119,7 @@ changed.")]
 #[expect(clippy::struct_excessive_bools, reason = "flags are")]
 pub struct IndexFlags {
     /// The database
-    #[arg(value_name = "DB", value_hint = ValueHint::FilePath)]
+    #[arg(value_name = "DB", value_hint = ValueHint::FilePath, value_parser = database_path())]
     pub database: PathBuf,
 
     /// The table
@@ -183,7 +186,7 @@ Exit status: 0 sound, 1 problems found, 2 the command line makes no sense,
 3 could not be checked.")]
 pub struct VerifyFlags {
     /// The database to check
-    #[arg(value_name = "DB", value_hint = ValueHint::FilePath)]
+    #[arg(value_name = "DB", value_hint = ValueHint::FilePath, value_parser = database_path())]
     pub database: PathBuf,
 
     /// Leave out whether indexes agree with their tables (quick_check)
@@ -214,6 +217,26 @@ pub struct ManFlags {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Examples and exit statuses are laid out by hand; a terminal of 80 columns breaks what is
+    /// longer in the middle of a sentence, or of a command that is to be copied.
+    #[test]
+    fn texts_that_are_laid_out_by_hand_fit_80_columns() {
+        fn check(command: &clap::Command, wrong: &mut Vec<String>) {
+            let texts = [command.get_after_help(), command.get_after_long_help()];
+            let texts: Vec<_> = texts.into_iter().flatten().map(ToString::to_string).collect();
+            let lines = texts.iter().flat_map(|text| text.lines());
+            wrong.extend(
+                lines
+                    .filter(|line| unicode_width::UnicodeWidthStr::width(*line) > 79)
+                    .map(|line| format!("{}: {line}", command.get_name())),
+            );
+            command.get_subcommands().for_each(|inner| check(inner, wrong));
+        }
+        let mut wrong = Vec::new();
+        check(&Flags::command(), &mut wrong);
+        assert!(wrong.is_empty(), "{wrong:#?}");
+    }
 
     #[test]
     fn the_definition_holds_together() {

@@ -70,22 +70,18 @@ pub fn duration(time: Duration) -> String {
     }
 }
 
-/// The text with its control characters escaped, line ends and tabs kept.
-pub fn printable(text: &str) -> String {
-    let mut clean = String::with_capacity(text.len());
-    for character in text.chars() {
-        if character.is_control() && !matches!(character, '\n' | '\t') {
-            clean.extend(character.escape_default());
-        } else {
-            clean.push(character);
-        }
-    }
-    clean
+/// The text in one line, with all escaped that could steer the terminal, forge another line or
+/// turn the direction of writing. For names and all else that others chose.
+pub use leafpress::printable;
+
+/// The same for a text that is meant to have several lines, such as SQL.
+pub fn printable_lines(text: &str) -> String {
+    text.split('\n').map(printable).collect::<Vec<_>>().join("\n")
 }
 
 /// The text in one line of at most `width_max` columns, cut with `…` where longer.
 pub fn cut(text: &str, width_max: usize) -> String {
-    let line = printable(text).replace('\n', "\\n").replace('\t', "\\t");
+    let line = printable(text).replace('\t', "\\t");
     if line.width() <= width_max {
         return line;
     }
@@ -188,7 +184,8 @@ mod tests {
 
     #[test]
     fn text_of_an_input_cannot_steer_the_terminal() {
-        assert_eq!(printable("a\x1b[2Jb\r\n"), "a\\u{1b}[2Jb\\r\n");
+        assert_eq!(printable("a\x1b[2Jb\r\n"), "a\\u{1b}[2Jb\\r\\n");
+        assert_eq!(printable_lines("a\x1b\nb"), "a\\u{1b}\nb");
         assert_eq!(cut("two\nlines", 20), "two\\nlines");
     }
 

@@ -67,8 +67,23 @@ fn refuse(error: &clap::Error, arguments: &[OsString]) -> Status {
     if awaits_json(arguments) {
         output::print_usage_json(error);
     }
-    output::print_message(&error.render().ansi().to_string());
+    output::print_message(&without_raw_words(error.render().ansi().to_string(), arguments));
     Status::Usage
+}
+
+/// The message with the words of the command line that it quotes made printable.
+fn without_raw_words(mut message: String, arguments: &[OsString]) -> String {
+    for word in arguments {
+        let word = word.to_string_lossy();
+        let parts = [&*word].into_iter().chain(word.split_once('=').map(|(_, value)| value));
+        for part in parts {
+            let clean = human::printable(part);
+            if clean != part {
+                message = message.replace(part, &clean);
+            }
+        }
+    }
+    message
 }
 
 /// Whether these words ask for an object on stdout. `--json FILE` of a

@@ -85,17 +85,24 @@ pub fn print_message(text: &str) {
 
 /// Writes a `warning:` line.
 pub fn print_warning(text: &str) {
-    print_message(&format!("{} {text}\n", styled(WARNING, "warning:")));
+    print_message(&format!("{} {}\n", styled(WARNING, "warning:"), human::printable(text)));
 }
 
 /// Writes an `error:` line.
 pub fn print_error(text: &str) {
-    print_message(&format!("{} {text}\n", styled(ERROR, "error:")));
+    print_message(&format!("{} {}\n", styled(ERROR, "error:"), human::printable(text)));
 }
 
-/// A remark on a result, as a line of it.
+/// Writes an error of the library, whose lines it has made itself of escaped parts.
+pub fn print_error_in_lines(error: &dyn std::error::Error) {
+    let lines = human::printable_lines(&error.to_string());
+    print_message(&format!("{} {lines}\n", styled(ERROR, "error:")));
+}
+
+/// A remark on a result, as a line of it, or as several if it was wrapped. What others chose
+/// in it is escaped before that.
 pub fn note(text: &str) -> String {
-    format!("{} {text}\n", styled(WARNING, "note:"))
+    format!("{} {}\n", styled(WARNING, "note:"), human::printable_lines(text))
 }
 
 /// Reports a failure, as an object on stdout too where one is awaited, and
@@ -106,9 +113,10 @@ pub fn print_failure(error: &Error, as_json: bool) -> Status {
     }
     if matches!(error.kind(), ErrorKind::Cancelled) {
         let state = error.state_on_disk().unwrap_or("nothing was written");
+        let state = human::printable(state);
         print_message(&format!("{}; {state}\n", styled(WARNING, "stopped")));
     } else {
-        print_error(&human::printable(&error.to_string()));
+        print_error_in_lines(error);
     }
     Status::of(error.kind())
 }
@@ -150,7 +158,7 @@ fn failure_json(error: &Error) -> Value {
             object["why"] = json!(why);
         }
         ErrorKind::Destination { path, .. } | ErrorKind::Io { path, .. } => {
-            object["file"] = json!(path.display().to_string());
+            object["file"] = json!(leafpress::path_text(path));
         }
         _ => {}
     }

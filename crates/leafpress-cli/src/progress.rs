@@ -105,7 +105,8 @@ pub struct Spinner(ProgressBar);
 
 impl Spinner {
     /// Starts to turn, unseen where nobody watches.
-    pub fn start(is_shown: bool, doing: String) -> Self {
+    pub fn start(is_shown: bool, doing: &str) -> Self {
+        let doing = human::printable(doing);
         let bar = if is_shown { ProgressBar::new_spinner() } else { ProgressBar::hidden() };
         bar.set_style(style(WAITING));
         bar.set_prefix(doing);

@@ -18,7 +18,7 @@ pub use self::bench::of_bench;
 pub use self::doctor::of_doctor;
 pub use self::io::of_io;
 pub use self::queue::{
-    of_job, of_jobs, of_queue_in_a_line, of_queue_settings, of_queues, of_queues_over_time,
+    of_job, of_jobs, of_queue_in_a_line, of_queue_settings, of_queues, of_queues_within,
     of_schedules, of_work,
 };
 pub use self::storage::of_storage;
@@ -51,7 +51,7 @@ pub fn of_load(report: &Report, rejects: Option<&Path>) -> String {
     text += &facts(&load_facts(report, rejects));
     text += &stages(&report.stages);
     text += &columns(&report.columns, COLUMNS_LISTED_MAX, WIDTH);
-    text += &notes(&report.notes);
+    text += &notes(&in_a_line_each(&report.notes));
     text
 }
 
@@ -175,17 +175,23 @@ fn decision(column: &ColumnReport, width: usize) -> String {
     human::cut(&format!("line {line}{of_file}: '{value}' {}", by.reason), width)
 }
 
+/// Notes of the library, which may hold any name.
+fn in_a_line_each(notes: &[String]) -> Vec<String> {
+    notes.iter().map(|note| human::printable(note)).collect()
+}
+
+/// Notes that are escaped, and may be wrapped.
 fn notes(notes: &[String]) -> String {
     if notes.is_empty() {
         return String::new();
     }
-    let lines: String = notes.iter().map(|text| note(&human::printable(text))).collect();
+    let lines: String = notes.iter().map(|text| note(text)).collect();
     format!("\n{lines}")
 }
 
 /// What a load would do.
 pub fn of_dry_run(dry: &DryRun) -> String {
-    let mut text = format!("{};\n", human::printable(dry.create_sql.trim_end_matches(';')));
+    let mut text = format!("{};\n", human::printable_lines(dry.create_sql.trim_end_matches(';')));
     text += &columns(&dry.columns, usize::MAX, usize::MAX);
     text.push('\n');
     let line = |name: &str, says: String| [name.to_owned(), says, String::new()];
@@ -201,10 +207,8 @@ pub fn of_dry_run(dry: &DryRun) -> String {
         text.push('\n');
     }
     for row in &dry.rejects {
-        text += &human::printable(&format!(
-            "{}:{}:{}: {}\n",
-            row.file, row.line, row.column, row.reason
-        ));
+        let place = format!("{}:{}:{}: {}", row.file, row.line, row.column, row.reason);
+        text += &format!("{}\n", human::printable(&place));
         text +=
             &format!("{INDENT}{}\n", styled(FAINT, &human::cut(&row.row, WIDTH - INDENT.len())));
     }
@@ -212,7 +216,7 @@ pub fn of_dry_run(dry: &DryRun) -> String {
     if unlisted > 0 {
         text += &format!("… and {} more\n", human::count(unlisted));
     }
-    text += &notes(&dry.notes);
+    text += &notes(&in_a_line_each(&dry.notes));
     text += "\nnothing was written\n";
     text
 }
@@ -260,7 +264,7 @@ pub fn of_verify(report: &VerifyReport) -> String {
     }
     text.push('\n');
     text += &facts(&verify_facts(report));
-    text += &notes(&report.notes);
+    text += &notes(&in_a_line_each(&report.notes));
     text
 }
 

@@ -183,8 +183,8 @@ fn ndjson_describes_jobs_and_one_bad_line_leaves_nothing() {
     assert_eq!((&all[2]["metadata"], &all[2]["payload"]), (&json!([1]), &json!(null)));
 
     let bad: &[(&str, &str)] = &[
-        (r#"{"payload": 1"#, "bad.ndjson:2:13: EOF while parsing an object"),
-        (r#"{"payload": 1, "prio": 2}"#, "bad.ndjson:2:21: unknown field `prio`"),
+        (r#"{"payload": 1"#, "bad.ndjson:2:13: the line ends inside an object"),
+        (r#"{"payload": 1, "prio": 2}"#, "bad.ndjson:2:21: there is no member `prio`"),
         (r#"{"priority": 2}"#, "bad.ndjson:2:1: payload or text is missing"),
         (r#"{"payload": 1, "text": "x"}"#, "choose one"),
         (r#"{"text": "x", "delay": "5"}"#, "bad.ndjson:2:1: delay: name a time"),

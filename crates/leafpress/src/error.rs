@@ -19,6 +19,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::lease::{LeaseLost, Token};
+use crate::words::{counted, printable, printable_lines};
 
 /// The result of everything that can fail here.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -41,6 +42,7 @@ pub struct BadRow {
 impl fmt::Display for BadRow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { file, line, column, reason, row } = self;
+        let [file, reason, row] = [file, reason, row].map(|text| printable(text));
         write!(f, "{file}:{line}:{column}: {reason}\n  {row}")
     }
 }
@@ -65,6 +67,8 @@ pub struct ScriptError {
 impl fmt::Display for ScriptError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { file, line, column, reason, sql, .. } = self;
+        let ([file, reason], sql) =
+            ([file, reason].map(|text| printable(text)), printable_lines(sql));
         write!(f, "{file}:{line}:{column}: {reason}\n  {sql}")
     }
 }
@@ -77,7 +81,10 @@ pub enum ErrorKind {
     #[error("{0}")]
     BadRow(Box<BadRow>),
     /// More rows were rejected than allowed.
-    #[error("{rejected} rows were rejected, more than the {limit} allowed; the last was\n{last}")]
+    #[error(
+        "{} rejected, more than the {limit} allowed; the last was\n{last}",
+        counted(*rejected, "row was", "rows were")
+    )]
     TooManyRejects {
         /// Rows rejected so far.
         rejected: u64,
@@ -106,7 +113,7 @@ pub enum ErrorKind {
         reason: String,
     },
     /// A row breaks a rule of the table that it should go into.
-    #[error("{table}: {reason}{}", refused_row(*row, values.as_deref()))]
+    #[error("{}: {}{}", printable(table), printable(reason), refused_row(*row, values.as_deref()))]
     Constraint {
         /// The table.
         table: String,
@@ -209,7 +216,7 @@ pub enum ErrorKind {
 
 fn refused_row(row: Option<u64>, values: Option<&str>) -> String {
     let number = row.map_or_else(String::new, |row| format!("\n  row {row}"));
-    number + &values.map_or_else(String::new, |values| format!(": {values}"))
+    number + &values.map_or_else(String::new, |values| format!(": {}", printable(values)))
 }
 
 /// A failure, with the state of the disk after it and the way out.
@@ -362,16 +369,29 @@ impl From<BadRow> for Error {
 }
 
 impl fmt::Display for Error {
+    /// Each part in a line of its own. Names in it, which may hold anything, add none.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.0.kind)?;
+        let message = self.0.kind.to_string();
+        match self.0.kind {
+            // Of several lines, and made of escaped parts.
+            ErrorKind::BadRow(_)
+            | ErrorKind::TooManyRejects { .. }
+            | ErrorKind::Script(_)
+            | ErrorKind::Constraint { .. } => f.write_str(&message)?,
+            // It may show a statement.
+            ErrorKind::Sqlite { .. } | ErrorKind::Busy { .. } => {
+                f.write_str(&printable_lines(&message))?;
+            }
+            _ => f.write_str(&printable(&message))?,
+        }
         if let Some(state) = &self.0.on_disk {
-            write!(f, "\non disk: {state}")?;
+            write!(f, "\non disk: {}", printable(state))?;
         }
         if let Some(holders) = &self.0.held_by {
-            write!(f, "\nnow: {holders}")?;
+            write!(f, "\nnow: {}", printable(holders))?;
         }
         if let Some(advice) = &self.0.to_do {
-            write!(f, "\nto do: {advice}")?;
+            write!(f, "\nto do: {}", printable(advice))?;
         }
         Ok(())
     }

@@ -65,6 +65,7 @@ mod fork;
 #[cfg(fuzzing)]
 #[doc(hidden)]
 pub mod fuzzing;
+mod hidden;
 mod input;
 pub mod io_report;
 mod lease;
@@ -74,13 +75,16 @@ pub mod neighbours;
 pub mod profile;
 mod prometheus;
 pub mod queue;
+mod rights;
 mod schema;
 mod sort;
 pub mod storage;
 pub mod verify;
 pub mod vfs;
+mod words;
 pub mod writer;
 
 pub use error::{BadRow, Error, ErrorKind, Result, ScriptError};
 pub use neighbours::neighbours;
 pub use profile::Profile;
+pub use words::{path_text, printable};

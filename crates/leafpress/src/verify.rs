@@ -91,6 +91,7 @@ impl VerifyOptions {
 #[derive(Debug, Clone, Serialize)]
 pub struct VerifyReport {
     /// The file.
+    #[serde(serialize_with = "crate::words::path_as_text")]
     pub database: PathBuf,
     /// No problem was found.
     pub sound: bool,

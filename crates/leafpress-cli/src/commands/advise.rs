@@ -22,7 +22,7 @@ pub fn run(flags: &AdviseFlags) -> Result<Status, clap::Error> {
     let options = StorageOptions::default().quick();
     let options = options.stop_when(move || is_stopping.load(Ordering::Relaxed));
     let doing = format!("looking at the disk of {}", flags.path.display());
-    let spinner = Spinner::start(progress::is_wanted(flags.json), doing);
+    let spinner = Spinner::start(progress::is_wanted(flags.json), &doing);
     let outcome = measure(&flags.path, &options);
     drop(spinner);
     let storage = match outcome {

@@ -21,7 +21,8 @@ use crate::flags::{
     BenchExperimentFlag, BenchFlags, BenchGenerateFlags, BenchPart, TextFormatFlag,
 };
 use crate::progress::{self, BenchProgress};
-use crate::{human, interrupt, output, summary};
+use crate::stdin::STDIN_NAME;
+use crate::{interrupt, output, summary};
 
 /// What experiments take on the disk at most, unless something else is asked for.
 const DISK_BYTES: u64 = 2_000_000_000;
@@ -53,6 +54,20 @@ fn run_experiments(flags: &BenchFlags) -> Status {
     for (flag, path) in [("--json", &json), ("--html", &flags.html), ("--csv", &csv)] {
         if let Err(error) = check_report_path(flag, path.as_deref()) {
             return fail(&error, to_stdout);
+        }
+    }
+    if let Some(error) = same_output(&[("--json", &json), ("--html", &flags.html), ("--csv", &csv)])
+    {
+        return fail(&error, to_stdout);
+    }
+    if let Some(from) = &flags.from {
+        for (flag, path) in [("--json", &json), ("--html", &flags.html), ("--csv", &csv)] {
+            if path.as_deref().is_some_and(|path| is_same_file(path, from)) {
+                let from = from.display();
+                let error =
+                    format!("{flag} would overwrite the report that it is made from, {from}");
+                return fail(&Error::Usage(error), to_stdout);
+            }
         }
     }
     let report = match report(flags, json.clone()) {
@@ -95,7 +110,11 @@ fn write_files(
 /// What is measured now, or was measured by an earlier run.
 fn report(flags: &BenchFlags, json: Option<PathBuf>) -> Result<ExperimentReport, Error> {
     if let Some(path) = &flags.from {
-        let mut report = ExperimentReport::read(path)?;
+        let mut report = if is_stdout(Some(path)) {
+            ExperimentReport::read_from(STDIN_NAME, std::io::stdin().lock())?
+        } else {
+            ExperimentReport::read(path)?
+        };
         experiment::advise_again(&mut report);
         if let Some(json) = &json {
             report.write(json)?;
@@ -219,6 +238,35 @@ fn is_stdout(json: Option<&Path>) -> bool {
     json.is_some_and(|path| path.as_os_str() == "-")
 }
 
+/// Two outputs that would be written into one file.
+fn same_output(outputs: &[(&str, &Option<PathBuf>)]) -> Option<Error> {
+    for (at, (one, path)) in outputs.iter().enumerate() {
+        let Some(path) = path else { continue };
+        let twin = outputs[at + 1..].iter().find(|(_, other)| other.as_ref() == Some(path));
+        if let Some((other, _)) = twin {
+            let path = path.display();
+            return Some(Error::Usage(format!("{one} and {other} both name {path}")));
+        }
+    }
+    None
+}
+
+/// Whether two paths lead to one file that is there.
+fn is_same_file(one: &Path, other: &Path) -> bool {
+    match (one.canonicalize(), other.canonicalize()) {
+        #[cfg(unix)]
+        (Ok(one), Ok(other)) => {
+            use std::os::unix::fs::MetadataExt as _;
+            // Hard links have one file, too.
+            let id = |path: &Path| path.metadata().map(|found| (found.dev(), found.ino())).ok();
+            one == other || (id(&one).is_some() && id(&one) == id(&other))
+        }
+        #[cfg(not(unix))]
+        (Ok(one), Ok(other)) => one == other,
+        _ => false,
+    }
+}
+
 /// An hour of measuring should not end with a report that nobody can write.
 fn check_report_path(flag: &str, path: Option<&Path>) -> Result<(), Error> {
     let Some(path) = path else { return Ok(()) };
@@ -248,7 +296,10 @@ fn fail(error: &Error, as_json: bool) -> Status {
     if matches!(error, Error::Cancelled) {
         output::print_warning(&message);
     } else {
-        output::print_error(&human::printable(&message));
+        match error {
+            Error::Load(error) => output::print_error_in_lines(error),
+            _ => output::print_error(&message),
+        }
     }
     status
 }

@@ -26,7 +26,7 @@ mod settings;
 #[cfg(all(test, target_os = "linux"))]
 mod tests;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use leafpress::neighbours::Neighbours;
@@ -64,6 +64,7 @@ const CHECKS: [fn(&Evidence) -> Finding; 16] = [
 #[derive(Debug, Serialize)]
 pub struct DoctorReport {
     /// The database, as it was named.
+    #[serde(serialize_with = "as_text")]
     pub database: PathBuf,
     /// Nothing needs care.
     pub healthy: bool,
@@ -81,7 +82,7 @@ pub struct DoctorReport {
 pub fn run(flags: &DoctorFlags) -> Status {
     let started = Instant::now();
     let doing = format!("looking at {}", flags.database.display());
-    let spinner = Spinner::start(progress::is_wanted(flags.json), doing);
+    let spinner = Spinner::start(progress::is_wanted(flags.json), &doing);
     let collected = Evidence::collect(&flags.database, flags.busy_timeout);
     drop(spinner);
 
@@ -104,4 +105,9 @@ pub fn run(flags: &DoctorFlags) -> Status {
         output::print_report(&summary::of_doctor(&report));
     }
     if report.healthy { Status::Done } else { Status::DoneWithProblems }
+}
+
+/// JSON knows no bytes that are not UTF-8.
+fn as_text<S: serde::Serializer>(path: &Path, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(&leafpress::path_text(path))
 }

@@ -17,7 +17,7 @@ pub fn run(flags: &IndexFlags) -> Status {
 
     let doing = format!("indexing {} of {}", flags.table, flags.database.display());
     let is_silent = flags.json || flags.quiet;
-    let spinner = Spinner::start(progress::is_wanted(is_silent), doing);
+    let spinner = Spinner::start(progress::is_wanted(is_silent), &doing);
     let outcome = indexer(flags).cancel(token).build(&flags.columns);
     drop(spinner);
 

@@ -54,7 +54,7 @@ fn report(flags: &IoFlags, stop: &Stop) -> Result<IoReport> {
     let script = script(flags, stop)?;
     let where_it_runs = if flags.in_place { "" } else { "a copy of " };
     let doing = format!("running SQL on {where_it_runs}{}", flags.database.display());
-    let spinner = Spinner::start(progress::is_wanted(flags.json), doing);
+    let spinner = Spinner::start(progress::is_wanted(flags.json), &doing);
     let outcome = measure(&flags.database, &script, &options(flags, stop));
     drop(spinner);
     outcome

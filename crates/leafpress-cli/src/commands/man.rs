@@ -41,6 +41,7 @@ fn page(command: Command) -> io::Result<Vec<u8>> {
 }
 
 /// Writes `leafpress.1`, and `leafpress-load.1` and so on for its commands.
+#[expect(clippy::disallowed_methods, reason = "a folder of documents belongs to no database")]
 fn write_pages(folder: &Path) -> io::Result<()> {
     std::fs::create_dir_all(folder)?;
     clap_mangen::generate_to(Flags::command().disable_help_subcommand(true), folder)

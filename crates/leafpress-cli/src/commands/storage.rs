@@ -17,7 +17,7 @@ pub fn run(flags: &StorageFlags) -> Status {
     let is_stopping = interrupt::flag();
 
     let doing = format!("measuring the storage of {}", flags.path.display());
-    let spinner = Spinner::start(progress::is_wanted(flags.json), doing);
+    let spinner = Spinner::start(progress::is_wanted(flags.json), &doing);
     let outcome = measure(&flags.path, &options(flags, is_stopping));
     drop(spinner);
 

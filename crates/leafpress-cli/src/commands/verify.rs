@@ -19,7 +19,7 @@ pub fn run(flags: &VerifyFlags) -> Status {
         .quick(flags.quick)
         .stop_when(move || is_stopping.load(Ordering::Relaxed));
     let doing = format!("checking {}", flags.database.display());
-    let spinner = Spinner::start(progress::is_wanted(flags.json), doing);
+    let spinner = Spinner::start(progress::is_wanted(flags.json), &doing);
     let outcome = verify(&flags.database, &options);
     drop(spinner);
 

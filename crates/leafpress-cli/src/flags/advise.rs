@@ -19,8 +19,8 @@ Examples:
   leafpress advise --power-cut may-lose-last --writers 8 --json
   leafpress advise --attached
 
-Exit status: 0 advised, 2 the command line makes no sense, 3 the disk could not
-be looked at.")]
+Exit status: 0 advised, 2 the command line makes no sense, 3 the disk could
+not be looked at.")]
 pub struct AdviseFlags {
     /// A folder, or a database in it, which need not be there yet
     #[arg(value_name = "PATH", default_value = ".", value_hint = ValueHint::AnyPath)]

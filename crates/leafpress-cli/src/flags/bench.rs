@@ -28,9 +28,9 @@ Examples:
   leafpress bench ladder cycles --simulate sdcard
   leafpress bench queue queue-inserts --waiting 1M --json queue.json
 
-Exit status: 0 all done, 1 a documented limit was not kept, or it was stopped or
-failed half-way and the report has what was done, 2 the command line makes no
-sense, 3 nothing was measured, or rungs left different rows: no report.")]
+Exit status: 0 all done, 1 a documented limit was not kept, or it was stopped
+or failed half-way and the report has what was done, 2 the command line makes
+no sense, 3 nothing was measured, or rungs left different rows: no report.")]
 pub struct BenchFlags {
     /// What to measure; several make one report [default: the best of all]
     #[arg(value_name = "EXPERIMENT")]
@@ -116,7 +116,7 @@ pub struct BenchFlags {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub csv: Option<PathBuf>,
 
-    /// Print and draw what an earlier run wrote with --json, and measure nothing
+    /// Print and draw what an earlier run wrote with --json, and measure nothing; '-' is stdin
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with_all = ["experiments", "quick", "large"])]
     pub from: Option<PathBuf>,
 

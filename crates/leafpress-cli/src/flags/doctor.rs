@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::{Args, ValueHint};
 
 use super::parse_milliseconds;
+use super::values::database_path;
 
 /// Say who is at a database, and whether that is safe
 ///
@@ -20,11 +21,11 @@ Examples:
   leafpress doctor app.db --json
   sudo leafpress doctor /var/lib/shop/shop.db --busy-timeout 1000
 
-Exit status: 0 nothing needs care, 1 something does, 2 the command line makes no
-sense, 3 it could not be looked at.")]
+Exit status: 0 nothing needs care, 1 something does, 2 the command line makes
+no sense, 3 it could not be looked at.")]
 pub struct DoctorFlags {
     /// The database
-    #[arg(value_name = "DB", value_hint = ValueHint::FilePath)]
+    #[arg(value_name = "DB", value_hint = ValueHint::FilePath, value_parser = database_path())]
     pub database: PathBuf,
 
     /// Milliseconds to watch a lock that is held, before it counts as held for long

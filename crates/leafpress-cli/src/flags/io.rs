@@ -8,7 +8,7 @@ use leafpress::Profile;
 use leafpress::profile::Locking;
 
 use super::parse_milliseconds;
-use super::values::parse_rounds;
+use super::values::{database_path, parse_rounds};
 
 /// Run SQL on a copy of a database, and show what each transaction costs the disk
 ///
@@ -27,14 +27,15 @@ Examples:
   leafpress io shop.db day.sql --profile rollback --assume-atomic
   generate | leafpress io shop.db - --json
 
-Exit status: 0 done, 1 with --in-place: a statement failed after others had been
-committed, 2 the command line makes no sense, 3 failed and nothing changed.")]
+Exit status: 0 done, 1 with --in-place: a statement failed after others had
+been committed, 2 the command line makes no sense, 3 failed and nothing
+changed.")]
 #[command(override_usage = "leafpress io [OPTIONS] <DB> <-c <SQL>|FILE>")]
 #[command(group(ArgGroup::new("sql").args(["commands", "file"]).required(true).multiple(true)))]
 #[expect(clippy::struct_excessive_bools, reason = "flags are")]
 pub struct IoFlags {
     /// The database
-    #[arg(value_name = "DB", value_hint = ValueHint::FilePath)]
+    #[arg(value_name = "DB", value_hint = ValueHint::FilePath, value_parser = database_path())]
     pub database: PathBuf,
 
     /// A file of SQL statements; - is standard input

@@ -9,14 +9,14 @@ use clap::{Args, ValueEnum, ValueHint};
 use leafpress::load::{IntoTable, OnConflict, Uuid7Form};
 
 use super::values::{
-    ByteOrNone, NamedType, Names, parse_byte, parse_column_type, parse_delimiter, parse_memory,
-    parse_milliseconds, parse_names, parse_page_size, parse_quote, parse_rename, parse_threads,
-    parse_uuid7,
+    ByteOrNone, NamedType, Names, database_path, parse_byte, parse_column_type, parse_delimiter,
+    parse_memory, parse_milliseconds, parse_names, parse_page_size, parse_quote, parse_rename,
+    parse_threads, parse_uuid7,
 };
 
 const LOAD_EXAMPLES: &str = "\
 Examples:
-  Make cities.db with a table \"cities\"; the types are found by reading every value:
+  Make cities.db with a table \"cities\"; all values are read to find types:
     leafpress load cities.db cities.csv
 
   See first what would be made, and which value decided each column's type:
@@ -28,7 +28,7 @@ Examples:
   Many files, compressed as they are, into one table:
     leafpress load logs.db 'logs/2026-*.ndjson.gz' --table log
 
-  A compound key, the table in its order, an index, and statistics for the planner:
+  A compound key, the table in its order, an index, statistics for the planner:
     leafpress load shop.db orders.parquet --pk country,number \\
         --without-rowid --index 'customer NOCASE, day DESC' --analyze
 
@@ -40,12 +40,12 @@ Examples:
     leafpress load shop.db visits.csv --select page,time --rename at=time \\
         --type time=unixepoch
 
-  Semicolons, an old encoding, no header; bad rows go to a file, a hundred at most:
+  Semicolons, an old encoding, no header; up to 100 bad rows go to a file:
     leafpress load old.db old.txt --delimiter ';' --no-header \\
         --columns id,name,amount --encoding windows-1252 --null '\\N' \\
         --on-error skip --rejects bad.txt --max-rejects 100
 
-  Into a table that is there: rows with a new key are added, others are updated:
+  Into a table that is there: rows with a new key are added, others updated:
     leafpress load shop.db changes.csv --table orders --upsert
 
   From a pipe, in place of all rows that are there, with the result as JSON:
@@ -67,7 +67,7 @@ makes no sense, 3 failed and nothing changed.";
 #[command(after_long_help = LOAD_EXAMPLES)]
 pub struct LoadFlags {
     /// The database; it is made if it does not exist
-    #[arg(value_name = "DB", value_hint = ValueHint::FilePath)]
+    #[arg(value_name = "DB", value_hint = ValueHint::FilePath, value_parser = database_path())]
     pub database: PathBuf,
 
     /// The files to load, all into one table; '-' is standard input

@@ -2,9 +2,34 @@
 //!
 //! Must never: look at anything but the words.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::{PathBufValueParser, TypedValueParser};
 use leafpress::load::{ColumnType, TimestampForm, Uuid7Form};
+
+/// A database is named by its path, in all commands alike.
+///
+/// SQLite would take `file:x.db` for a URI, with parameters that change how it is opened, and
+/// `:memory:` for a database that is gone at the end; a load would make files of these names.
+pub fn database_path() -> impl TypedValueParser<Value = PathBuf> {
+    PathBufValueParser::new().try_map(|path| {
+        let bytes = path.as_os_str().as_encoded_bytes();
+        let is_uri = bytes.get(..5).is_some_and(|start| start.eq_ignore_ascii_case(b"file:"));
+        if is_uri {
+            return Err(format!(
+                "a database is named by its path, not by a URI; a file of that name is ./{}",
+                path.display()
+            ));
+        }
+        if bytes == b":memory:" {
+            return Err("a database in memory would be gone at the end: name a file; one that \
+                        is called so is ./:memory:"
+                .to_owned());
+        }
+        Ok(path)
+    })
+}
 
 /// Names between commas.
 #[derive(Debug, Clone, PartialEq, Eq)]

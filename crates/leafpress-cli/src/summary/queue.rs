@@ -305,6 +305,49 @@ pub fn of_queues_over_time(all: &[QueueStats], past: &mut BTreeMap<String, Vec<u
     text
 }
 
+/// As [`of_queues_over_time`], in no more lines than a terminal of so many rows and columns
+/// can draw anew: a line for each queue, and as many of them as fit, where all is too much.
+pub fn of_queues_within(
+    all: &[QueueStats],
+    past: &mut BTreeMap<String, Vec<u64>>,
+    size: Option<(u16, u16)>,
+) -> String {
+    let whole = of_queues_over_time(all, past);
+    let Some((rows, columns)) = size else { return whole };
+    // The cursor stands in the line behind the last one.
+    let lines_max = usize::from(rows).saturating_sub(1).max(1);
+    let whole = within(&whole, columns);
+    if whole.lines().count() <= lines_max {
+        return whole;
+    }
+    let line = |stats: &QueueStats| {
+        let open = past.get(&stats.queue).map_or(&[][..], |open| open);
+        let newest = &open[open.len().saturating_sub(CURVE_WIDTH / 4)..];
+        let (name, jobs) = (human::cut(&stats.queue, 20), &stats.jobs);
+        let numbers = [(jobs.ready, "ready"), (jobs.leased, "leased"), (jobs.dead, "dead")];
+        let numbers = numbers.map(|(jobs, what)| format!("{} {what}", human::count(jobs)));
+        format!(
+            "{INDENT}{} {}  {}\n",
+            human::left(&curve(newest), CURVE_WIDTH / 4),
+            human::left(&name, 20),
+            numbers.join(", ")
+        )
+    };
+    let shown = if all.len() <= lines_max { all.len() } else { lines_max.saturating_sub(1) };
+    let mut text: String = all[..shown].iter().map(line).collect();
+    if shown < all.len() {
+        let more = human::counted((all.len() - shown) as u64, "queue", "queues");
+        text += &format!("{INDENT}… and {more}; name one to see it alone\n");
+    }
+    within(&text, columns)
+}
+
+/// The lines cut where the terminal would break them.
+fn within(text: &str, columns: u16) -> String {
+    let cut = |line: &str| format!("{}\n", console::truncate_str(line, columns.into(), "…"));
+    text.lines().map(cut).collect()
+}
+
 fn curve(numbers: &[u64]) -> String {
     const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let most = numbers.iter().copied().max().unwrap_or(0).max(1);
@@ -358,15 +401,16 @@ fn time(time: Duration) -> String {
 }
 
 /// What is pushed again and again.
-pub fn of_schedules(schedules: &[ScheduleInfo]) -> String {
+pub fn of_schedules(schedules: &[(&str, &ScheduleInfo)], with_queues: bool) -> String {
     if schedules.is_empty() {
         return "no schedules\n".to_owned();
     }
-    let head = ["name", "cron", "zone", "next", "last"];
+    let head = ["queue", "name", "cron", "zone", "next", "last"];
     let mut lines = vec![head.map(str::to_owned)];
-    lines.extend(schedules.iter().map(|schedule| {
+    lines.extend(schedules.iter().map(|(queue, schedule)| {
         let next = schedule.next_at_ms.map_or_else(|| "never".to_owned(), iso);
         [
+            human::cut(queue, 20),
             human::cut(&schedule.name, 30),
             human::cut(&schedule.cron, 30),
             schedule.timezone.clone(),
@@ -374,8 +418,14 @@ pub fn of_schedules(schedules: &[ScheduleInfo]) -> String {
             schedule.last_at_ms.map_or_else(|| "-".to_owned(), iso),
         ]
     }));
-    let mut text = table(&lines);
-    for schedule in schedules {
+    let mut text = if with_queues {
+        table(&lines)
+    } else {
+        let without: Vec<[String; 5]> =
+            lines.into_iter().map(|[_, a, b, c, d, e]| [a, b, c, d, e]).collect();
+        table(&without)
+    };
+    for (_, schedule) in schedules {
         if let Some(reason) = &schedule.disabled_because {
             let (name, reason) = (human::printable(&schedule.name), human::printable(reason));
             text += &note(&format!("{name} is disabled: {reason}"));
@@ -397,6 +447,30 @@ mod tests {
         });
         assert_eq!(iso(1_500), "1970-01-01T00:00:01Z");
         assert_eq!(iso(i64::MIN + 1000), "out of range");
+    }
+
+    #[test]
+    fn queues_are_drawn_within_the_terminal_however_many_there_are() {
+        for queues in [1, 2, 4, 30] {
+            let all: Vec<QueueStats> = (0..queues)
+                .map(|number| {
+                    let mut stats = QueueStats::default();
+                    stats.queue = format!("a queue with quite a long name {number}");
+                    stats
+                })
+                .collect();
+            let mut past: BTreeMap<_, _> =
+                all.iter().map(|it| (it.queue.clone(), vec![1; 50])).collect();
+            for (rows, columns) in [(24, 80), (24, 30), (10, 80), (2, 80), (1, 10)] {
+                let text = of_queues_within(&all, &mut past, Some((rows, columns)));
+                let lines = text.lines().count();
+                assert!(lines < usize::from(rows).max(2), "{queues}, {rows} rows: {text}");
+                let widest = text.lines().map(console::measure_text_width).max().unwrap_or(0);
+                assert!(widest <= columns.into(), "{queues}, {columns} columns: {text}");
+            }
+            let all_lines = of_queues_within(&all, &mut past, None);
+            assert_eq!(all_lines, of_queues_over_time(&all, &mut past));
+        }
     }
 
     #[test]

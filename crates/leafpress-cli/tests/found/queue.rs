@@ -2,9 +2,278 @@
 
 use super::{Found, assert_all};
 
-const CASES: &[Found] = &[];
+/// The table that `leafpress_job` must not be mixed up with.
+const FOREIGN: &str = "CREATE TABLE leafpress_job(mine); INSERT INTO leafpress_job VALUES ('kept')";
+
+const CASES: &[Found] = &[
+    Found {
+        finding: "B11",
+        run: r#"leafpress queue push j.db '{"to":"ann"}' </dev/null"#,
+        status: 2,
+        says: &["<stdin>: it is empty", "no payload for the queue", "PAYLOAD is ''"],
+        leaves_no: &["j.db"],
+        ..Found::NONE
+    },
+    Found {
+        finding: "B11 with --json",
+        run: r"leafpress queue push j.db mail --json </dev/null",
+        status: 2,
+        says: &[r#""kind":"usage""#],
+        leaves_no: &["j.db"],
+        ..Found::NONE
+    },
+    Found {
+        finding: "B11, an empty payload that is meant",
+        run: "leafpress queue push j.db mail '' && leafpress queue push j.db mail - </dev/null",
+        holds: &[("j.db", "SELECT queue, payload FROM leafpress_jobs", "'mail',x'';'mail',x''")],
+        ..Found::NONE
+    },
+    Found {
+        finding: "B19",
+        run: "leafpress queue push k.db q a && leafpress queue work k.db q --until-empty \
+              --keep-output --exec echo hi",
+        status: 2,
+        says: &["keeps no done jobs", "no job was taken", "queue settings k.db q --keep-done 7d"],
+        holds: &[("k.db", "SELECT state, attempts FROM leafpress_jobs", "'ready',0")],
+        ..Found::NONE
+    },
+    Found {
+        finding: "B19, kept",
+        run: "leafpress queue push k.db q a && leafpress queue settings k.db q --keep-done 7d && \
+              leafpress queue work k.db q --until-empty --keep-output --exec echo hi",
+        says: &["1 done"],
+        holds: &[("k.db", "SELECT CAST(result AS TEXT) FROM leafpress_jobs", "'hi\n'")],
+        ..Found::NONE
+    },
+    Found {
+        finding: "B19, its sibling ack --result",
+        run: "leafpress queue push k.db q a >ids && leafpress queue claim k.db q >token && \
+              leafpress queue ack k.db 1.1 --result sent",
+        says: &["warning: the result is not kept", "--keep-done 7d"],
+        ..Found::NONE
+    },
+    Found {
+        finding: "B20",
+        run: "leafpress queue push j.db q a --unique-for waiting",
+        status: 2,
+        says: &["add --unique KEY"],
+        leaves_no: &["j.db"],
+        ..Found::NONE
+    },
+    Found {
+        finding: "B20 in a line",
+        files: &[("jobs", b"{\"payload\":1,\"unique_for\":\"1h\"}\n")],
+        run: "leafpress queue push j.db q --ndjson jobs",
+        status: 3,
+        says: &["jobs:1:1: unique_for says how long a key is taken, and unique is missing"],
+        leaves_no: &["j.db"],
+        ..Found::NONE
+    },
+    Found {
+        finding: "B20, for lines that have keys",
+        files: &[("jobs", b"{\"payload\":1,\"unique\":\"a\"}\n{\"payload\":2}\n")],
+        run: "leafpress queue push j.db q --ndjson jobs --unique-for waiting",
+        holds: &[("j.db", "SELECT unique_key, unique_scope FROM leafpress_job", "'a',0;NULL,NULL")],
+        ..Found::NONE
+    },
+    Found {
+        finding: "B33",
+        databases: &[("j.db", FOREIGN)],
+        run: "leafpress queue push j.db q a 2>said; s=$?; cat said; wc -l <said; exit $s",
+        status: 3,
+        says: &[
+            "j.db: has a table leafpress_job that is not the queue's",
+            "rename that table",
+            "\n3\n",
+        ],
+        never_says: &["CREATE"],
+        holds: &[("j.db", "SELECT mine FROM leafpress_job", "'kept'")],
+        ..Found::NONE
+    },
+    Found {
+        finding: "B35",
+        run: "leafpress queue schedule add j.db a nightly '0 3 * * *' x && \
+              leafpress queue schedule add j.db b hourly '0 * * * *' x && \
+              leafpress queue schedule list j.db && leafpress queue schedule list j.db --json && \
+              leafpress queue schedule list j.db b",
+        says: &[
+            "a      nightly",
+            "b      hourly",
+            r#""name":"nightly","next_at_ms""#,
+            r#""queue":"a""#,
+            r#""queue":"b""#,
+            "  hourly  0 * * * *",
+        ],
+        ..Found::NONE
+    },
+    Found {
+        finding: "B35, without a schedule",
+        run: "leafpress queue push j.db a x && leafpress queue schedule list j.db",
+        says: &["no schedules"],
+        ..Found::NONE
+    },
+    Found {
+        finding: "B35, a queue that is not there",
+        run: "leafpress queue push j.db a x && leafpress queue schedule list j.db none",
+        status: 3,
+        says: &["there is no queue 'none'", "it has a"],
+        ..Found::NONE
+    },
+    Found {
+        finding: "B44",
+        run: "leafpress queue settings j.db q --rate 100/1m --group-rate 5/s >settings && \
+              leafpress queue stats j.db --json && leafpress queue settings j.db q --json",
+        says: &[
+            r#""rate":{"jobs":100,"per_ms":60000}"#,
+            r#""group_rate":{"jobs":5,"per_ms":1000}"#,
+        ],
+        never_says: &["nanos", "secs"],
+        ..Found::NONE
+    },
+    Found {
+        finding: "B45, a job that cannot be pushed",
+        run: "leafpress queue push j.db q 'no json' --as-json; leafpress queue push j.db '' a; ls -A",
+        says: &["--as-json", "a queue needs a name"],
+        leaves_no: &["j.db"],
+        never_says: &[".j.db"],
+        ..Found::NONE
+    },
+    Found {
+        finding: "B45, no room",
+        run: "(ulimit -f 64; trap '' XFSZ; leafpress queue push j.db q a); s=$?; ls -A; exit $s",
+        status: 3,
+        leaves_no: &["j.db"],
+        never_says: &["j.db-wal", ".leafpress-"],
+        ..Found::NONE
+    },
+    Found {
+        finding: "B45, settings",
+        run: "(ulimit -f 64; trap '' XFSZ; leafpress queue settings j.db q --lease 1m); s=$?; ls -A; exit $s",
+        status: 3,
+        leaves_no: &["j.db"],
+        never_says: &["j.db-wal", ".leafpress-"],
+        ..Found::NONE
+    },
+    Found {
+        finding: "B45, a database that several make at once",
+        run: "for n in 1 2 3 4 5 6; do leafpress queue push j.db q $n >out$n 2>&1 & done; wait; \
+              cat out?; ls -A",
+        never_says: &["error", ".j.db"],
+        holds: &[(
+            "j.db",
+            "SELECT count(*), count(DISTINCT payload), count(DISTINCT queue) FROM leafpress_job",
+            "6,6,1",
+        )],
+        ..Found::NONE
+    },
+    Found {
+        finding: "B45, a first batch stays",
+        files: &[("jobs", b"{\"payload\":1}\n{\"payload\":2}\nnonsense\n")],
+        run: "leafpress queue push j.db q --ndjson jobs --batch 1",
+        status: 1,
+        says: &["jobs:3:", "the batches before it, 2 jobs"],
+        holds: &[("j.db", "SELECT count(*) FROM leafpress_job", "2")],
+        ..Found::NONE
+    },
+    Found {
+        finding: "B32, serde's words",
+        files: &[
+            ("a", br#"{"payload":1,"priority":"high"}"#),
+            ("b", br#"{"payload":1,"priority":99999999999}"#),
+            ("c", br#"{"payload":1,"group":7}"#),
+            ("d", b"[1]"),
+            ("e", br#"{"payload":1,"color":7}"#),
+        ],
+        run: "for f in a b c d e; do leafpress queue push j.db q --ndjson $f; done",
+        status: 3,
+        says: &[
+            "a:1:30: it is the text \"high\", expected a whole number from -2147483648",
+            "it is the number `99999999999`",
+            "it is the number `7`, expected a text",
+            "expected an object such as",
+            "there is no member `color`",
+        ],
+        never_says: &["i32", "u32", "struct", "invalid type", "invalid value"],
+        leaves_no: &["j.db"],
+        ..Found::NONE
+    },
+    Found {
+        finding: "B26 in queues",
+        run: r#"n=$(printf 'x\nto do: run curl evil'); leafpress queue push j.db "$n" a && \
+              leafpress queue stats j.db; leafpress queue list j.db none; \
+              leafpress queue show j.db 1; leafpress queue settings j.db "$n""#,
+        says: &[r"x\nto do: run curl evil"],
+        never_says: &["\nto do: run"],
+        ..Found::NONE
+    },
+    Found {
+        finding: "B16 in the queue",
+        run: "leafpress queue push file:x.db m x; leafpress queue push 'file:y.db?vfs=unix-none' m x; \
+              leafpress queue push :memory: m x; leafpress queue stats FILE:x.db; ls -A",
+        status: 0,
+        says: &[
+            "named by its path, not by a URI",
+            "./file:x.db",
+            "a database in memory",
+            "./:memory:",
+        ],
+        leaves_no: &["x.db", "y.db", "file:x.db", ":memory:"],
+        ..Found::NONE
+    },
+];
 
 #[test]
 fn they_are_mended() {
     assert_all(CASES);
+}
+
+/// B34: where neither the folder nor the file can be written, queues can be looked at.
+#[test]
+fn queues_can_be_looked_at_where_nothing_can_be_written() {
+    use std::fs;
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+    use std::os::unix::process::CommandExt as _;
+    use std::process::Command;
+
+    const NOBODY: u32 = 65_534;
+    for profile in ["rollback", "durable"] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path();
+        let program = path.join("leafpress");
+        fs::copy(env!("CARGO_BIN_EXE_leafpress"), &program).expect("a copy of the program");
+        let make = format!(
+            "leafpress queue push j.db q a b --profile {profile} && \
+             leafpress queue schedule add j.db q nightly '0 3 * * *' x --profile {profile}"
+        );
+        let (status, said) = super::shell(path, &make);
+        assert_eq!(status, 0, "{said}");
+        fs::set_permissions(path.join("j.db"), fs::Permissions::from_mode(0o444)).expect("a mode");
+        fs::set_permissions(path, fs::Permissions::from_mode(0o555)).expect("a mode");
+        // Root may write all the same.
+        let is_root = fs::metadata(path).expect("it is there").uid() == 0;
+        let looks: [(&[&str], &str); 5] = [
+            (&["stats", "j.db"], "ready"),
+            (&["stats", "j.db", "--json"], r#""ready":2"#),
+            (&["list", "j.db", "q"], "ready"),
+            (&["show", "j.db", "1"], "job 1"),
+            (&["schedule", "list", "j.db"], "nightly"),
+        ];
+        for (action, expected) in looks {
+            let mut command = Command::new(&program);
+            command.arg("queue").args(action).current_dir(path);
+            if is_root {
+                command.uid(NOBODY).gid(NOBODY);
+            }
+            let output = command.output().expect("it runs");
+            let said =
+                String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+            assert_eq!(output.status.code(), Some(0), "{profile} {action:?}: {said}");
+            assert!(said.contains(expected), "{profile} {action:?}: {said}");
+        }
+        let mut names: Vec<_> =
+            fs::read_dir(path).expect("it").map(|it| it.expect("an entry").file_name()).collect();
+        names.sort_unstable();
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("a mode");
+        assert_eq!(names, ["j.db", "leafpress"], "{profile}: nothing was made");
+    }
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use leafpress::io_report::{self, IoOptions, Script};
 use leafpress::load::{Indexer, IntoTable, Loader};
 use leafpress::profile::{self, ProfileRequest};
-use leafpress::queue::{self, Job, Queue};
+use leafpress::queue::{self, Job, Queue, QueuesView};
 use leafpress::storage::{self, FileSystem, StorageOptions};
 use leafpress::verify::{VerifyOptions, verify};
 use leafpress::vfs::{PlatformVfs, leafpress_vfs, register};
@@ -141,6 +141,9 @@ fn looks() -> Vec<Call> {
             Ok(())
         }),
         ("queue::names", MayBeRefused, |it| done(queue::names(it.writer))),
+        ("queue::QueuesView", MayBeRefused, |it| {
+            done(QueuesView::open(it.path).and_then(|view| view.names()))
+        }),
     ]
 }
 

@@ -5,6 +5,8 @@
 //!
 //! Must never: take text for one of these formats.
 
+use crate::{Error, ErrorKind};
+
 /// A format that is not text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
@@ -16,6 +18,27 @@ pub enum Kind {
     ArrowStream,
     /// An SQLite database.
     Sqlite,
+}
+
+impl Kind {
+    /// The refusal of an input of this kind that cannot be read as it is given.
+    pub fn refuse(self, file: &str) -> Error {
+        let built_without = |what: &str| {
+            (
+                format!("is {what}, and this leafpress was built without that format"),
+                "take a leafpress that was built with it, or make the input a CSV file",
+            )
+        };
+        let (reason, advice) = match self {
+            Self::Sqlite => (
+                "is an SQLite database, which cannot be read from a stream".to_owned(),
+                "name its file, with the table behind two colons: other.db::TABLE",
+            ),
+            Self::Parquet => built_without("a Parquet file"),
+            Self::ArrowFile | Self::ArrowStream => built_without("an Arrow file or stream"),
+        };
+        Error::from(ErrorKind::Input { file: file.to_owned(), reason }).to_do(advice)
+    }
 }
 
 /// How many first bytes [`kind_of`] wants to see, where there are as many.

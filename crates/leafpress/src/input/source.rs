@@ -21,6 +21,7 @@ use flate2::bufread::MultiGzDecoder;
 use super::kind::KIND_BYTES;
 #[cfg(feature = "arrow")]
 use super::stored::Stored;
+use crate::rights;
 use crate::vfs::locks::FileHandle;
 use crate::{Error, ErrorKind, Result};
 
@@ -170,7 +171,7 @@ impl<'a> Source<'a> {
             return Stored::new(&self.name, file);
         }
         let failed = |error| Error::io("write a temporary file in", spool, error);
-        let mut copy = tempfile::tempfile_in(spool).map_err(failed)?;
+        let mut copy = rights::unnamed_file(spool).map_err(failed)?;
         let mut buffer = vec![0; COMPRESSED_BUFFER_BYTES];
         loop {
             let count = opened.read(&mut buffer).map_err(|error| opened.describe(error))?;
@@ -219,7 +220,7 @@ fn open_stream<'a>(
         (Some(reader), None) => Ok((reader, None)),
         (Some(reader), Some(spool)) => {
             let failed = |error| Error::io("write a temporary file in", &spool.folder, error);
-            let copy = tempfile::tempfile_in(&spool.folder).map_err(failed)?;
+            let copy = rights::unnamed_file(&spool.folder).map_err(failed)?;
             spool.file = Some(copy.try_clone().map_err(failed)?);
             let is_whole = Arc::clone(&spool.is_whole);
             Ok((Box::new(Tee { reader, copy, is_whole }), None))

@@ -15,6 +15,7 @@
 //!
 //! Must never: remove a folder that somebody else's lock says is in use.
 
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -25,9 +26,12 @@ use rusqlite::{Connection, OpenFlags};
 
 use crate::connect;
 use crate::error::{Error, ErrorKind, Result};
+use crate::hidden::HiddenNames;
+use crate::rights::{Rights, make_private_folder};
 use crate::storage;
 use crate::verify::Candidate;
 use crate::vfs::locks::{FileHandle, Open};
+use crate::words::path_text;
 
 /// What stands in every error of this module.
 pub(super) const UNTOUCHED: &str = "the database is as it was; no copy was left";
@@ -76,9 +80,13 @@ impl Copy {
         // From here on the copy is of one moment.
         source.execute_batch("BEGIN; SELECT count(*) FROM sqlite_schema").map_err(refused)?;
         check_room(folder, bytes_of(&source).map_err(refused)?)?;
-        let name = original.file_name().unwrap_or_default();
-        let scratch = Scratch::make(folder, &name.to_string_lossy())?;
+        let name = &utf_8_name(original.file_name().unwrap_or_default());
+        refuse_unless_utf_8(folder)?;
+        let scratch = Scratch::make(folder, name, original)?;
         let path = scratch.folder.join(name);
+        // SQLite gives the journal and the log of the copy the rights that the copy has.
+        FileHandle::create(&path, Rights::private(original))
+            .map_err(|source| Error::io("make", &path, source))?;
         let copy = Self { scratch, path };
         copy.fill(&source, candidate, stop)?;
         drop(source);
@@ -135,6 +143,21 @@ impl Copy {
     }
 }
 
+/// The name of a copy. SQLite's VFS is told names as UTF-8 here, so bytes that are none are
+/// written out.
+fn utf_8_name(name: &OsStr) -> OsString {
+    if name.to_str().is_some() { name.to_owned() } else { path_text(Path::new(name)).into() }
+}
+
+fn refuse_unless_utf_8(folder: &Path) -> Result<()> {
+    if folder.to_str().is_some() {
+        return Ok(());
+    }
+    let reason = "its path is not UTF-8, as the path of a copy must be".to_owned();
+    Err(Error::from(ErrorKind::Destination { path: folder.to_owned(), reason })
+        .to_do("name another folder on a disk of the same kind with --copy-to DIR"))
+}
+
 fn bytes_of(connection: &Connection) -> rusqlite::Result<u64> {
     let ask = |pragma| connection.pragma_query_value(None, pragma, |row| row.get::<_, i64>(0));
     Ok(ask("page_count")?.unsigned_abs().saturating_mul(ask("page_size")?.unsigned_abs()))
@@ -168,9 +191,9 @@ struct Scratch {
 }
 
 impl Scratch {
-    fn make(parent: &Path, name: &str) -> Result<Self> {
-        let prefix = format!(".{name}.leafpress-io-");
-        remove_leftovers(parent, &prefix);
+    fn make(parent: &Path, name: &OsStr, original: &Path) -> Result<Self> {
+        let names = HiddenNames::new(name, ".leafpress-io-", "");
+        remove_leftovers(parent, &names);
         let refused = |source: io::Error| {
             Error::io("make a copy of the database in", parent, source).to_do(
                 "name a folder that you may write to, on a disk of the same kind, with \
@@ -178,16 +201,16 @@ impl Scratch {
             )
         };
         for attempt in 0..NAMES_TRIED_MAX {
-            let folder = parent.join(format!("{prefix}{}-{attempt}", std::process::id()));
-            match fs::create_dir(&folder) {
+            let folder = parent.join(names.name(attempt));
+            match make_private_folder(&folder, original) {
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
                 Err(error) => return Err(refused(error)),
             }
             // From here on a failure removes it.
             let mut scratch = Self { folder, lock: None };
-            let lock =
-                FileHandle::open_as(scratch.folder.join(LOCK_NAME), Open::New).map_err(refused)?;
+            let lock = scratch.folder.join(LOCK_NAME);
+            let lock = FileHandle::create(lock, Rights::private(original)).map_err(refused)?;
             // Where the file system has no locks, leftovers are never removed either.
             match lock.try_lock() {
                 Err(TryLockError::WouldBlock) => {
@@ -216,10 +239,10 @@ impl Drop for Scratch {
 }
 
 /// Removes folders whose maker is dead. What cannot be removed does no harm and is left.
-fn remove_leftovers(parent: &Path, prefix: &str) {
+fn remove_leftovers(parent: &Path, names: &HiddenNames) {
     let Ok(entries) = fs::read_dir(parent) else { return };
     for entry in entries.flatten() {
-        if !entry.file_name().to_string_lossy().starts_with(prefix) {
+        if !names.is_one(&entry.file_name()) {
             continue;
         }
         let lock = FileHandle::open_as(entry.path().join(LOCK_NAME), Open::ReadWrite);
@@ -326,7 +349,8 @@ mod tests {
         drop(database(folder.path(), ""));
         let dead = folder.path().join(".a.db.leafpress-io-1-0");
         let other = folder.path().join(".b.db.leafpress-io-1-0");
-        for leftover in [&dead, &other] {
+        let not_ours = folder.path().join(".a.db.leafpress-io-mine");
+        for leftover in [&dead, &other, &not_ours] {
             fs::create_dir(leftover).unwrap();
             fs::write(leftover.join(LOCK_NAME), "").unwrap();
             fs::write(leftover.join("a.db-journal"), "x").unwrap();
@@ -334,7 +358,7 @@ mod tests {
         let path = folder.path().join("a.db");
         let first = Copy::make(&path, None, NEVER).unwrap();
         let second = Copy::make(&path, None, NEVER).unwrap();
-        assert!(!dead.exists() && other.exists());
+        assert!(!dead.exists() && other.exists() && not_ours.exists());
         assert!(first.path().exists() && second.path().exists());
     }
 

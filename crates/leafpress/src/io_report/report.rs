@@ -17,6 +17,7 @@ use crate::vfs::count::{FileIo, IoStats};
 #[non_exhaustive]
 pub struct IoReport {
     /// The database, as it was named.
+    #[serde(serialize_with = "crate::words::path_as_text")]
     pub database: PathBuf,
     /// Which file the script ran on.
     pub ran_on: RanOn,

@@ -159,6 +159,11 @@ impl Machine {
         options: &IoOptions,
         redirect: Option<Arc<dyn Redirect>>,
     ) -> Result<Self> {
+        if std::path::absolute(path).is_ok_and(|path| path.to_str().is_none()) {
+            let reason = "its path is not UTF-8, and its calls cannot be counted".to_owned();
+            return Err(Error::from(ErrorKind::Destination { path: path.to_owned(), reason })
+                .to_do("measure a copy of it: leave out --in-place"));
+        }
         let (counters, trace) = (IoCounters::new(), Arc::new(Trace::default()));
         let below = Counted::new(PlatformVfs::new(), &counters);
         let disk = Counted::new(AnyDisk(options.disk()), &counters);

@@ -14,6 +14,7 @@ use crate::input::csv::header::Header;
 use crate::input::csv::{Dialect, FieldIndex, Scanner};
 use crate::input::source::Source;
 use crate::schema::shape::TableShape;
+use crate::words::counted;
 
 /// A run of leaves ends with each block and leaves half a page empty: the
 /// larger the pages, the larger the blocks.
@@ -129,8 +130,8 @@ impl Opening<'_> {
         if let Some(names) = &csv.columns {
             if names.len() != span.field_ends.len() && csv.ragged == crate::load::Ragged::Reject {
                 return Err(Error::usage(format!(
-                    "--columns names {} columns, but {file} has {}",
-                    names.len(),
+                    "--columns names {}, but {file} has {}",
+                    counted(names.len() as u64, "column", "columns"),
                     span.field_ends.len()
                 )));
             }

@@ -14,6 +14,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
+use crate::rights::Rights;
 use crate::vfs::locks::{FileHandle, Open};
 use crate::vfs::{FileOnSlowDisk, slow_device};
 
@@ -66,8 +67,8 @@ pub(crate) struct DiskFile {
 
 impl DiskFile {
     /// Makes a file where none is.
-    pub(crate) fn create_new(path: &Path) -> io::Result<Self> {
-        let file = Arc::new(FileHandle::open_as(path, Open::New)?);
+    pub(crate) fn create_new(path: &Path, rights: Rights) -> io::Result<Self> {
+        let file = Arc::new(FileHandle::create(path, rights)?);
         tell(|watcher| watcher.created(path));
         let on_slow_disk = slow_device().map(|device| Arc::new(device.open(Some(path), true)));
         Ok(Self { file, path: path.to_owned(), on_slow_disk })

@@ -30,6 +30,7 @@ use super::target::Target;
 use super::turns::lock;
 use super::{Loader, OnError};
 use crate::error::{BadRow, Error, ErrorKind, Result};
+use crate::rights::Rights;
 use crate::schema::shape::{EntryColumn, TableShape};
 
 /// An input, as the flow drives it.
@@ -98,7 +99,7 @@ pub fn load<F: Feed>(
     make: impl FnOnce(Option<&TableShape>, usize) -> Result<F>,
 ) -> Result<Report> {
     let started = Instant::now();
-    let rejects = Mutex::new(Rejects::create(&loader.on_error)?);
+    let rejects = Mutex::new(Rejects::create(&loader.on_error, Rights::of(&loader.database))?);
     let target = Target::open(loader, table)?;
     let staged = target.stage(loader)?;
     let mut feed = make(target.declared(), target.layout(loader)?.page_bytes())?;

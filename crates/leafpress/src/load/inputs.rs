@@ -10,8 +10,6 @@ use super::monitor::Monitor;
 use super::options::InputFormat;
 use super::report::{DryRun, Report};
 use super::typed_feed::TypedFeed;
-#[cfg(not(feature = "arrow"))]
-use crate::error::ErrorKind;
 use crate::error::{Error, Result};
 use crate::input::json::{JsonOptions, JsonSource};
 use crate::input::kind::{Kind, kind_of};
@@ -159,9 +157,10 @@ fn run_arrow<G: Goal>(
     _monitor: &Monitor,
     sources: Vec<(Source<'_>, Kind)>,
 ) -> Result<G::Outcome> {
-    let file = sources.first().map_or("", |(source, _)| source.name()).to_owned();
-    let reason = "is not text, and leafpress was built without its format".to_owned();
-    Err(ErrorKind::Input { file, reason }.into())
+    Err(match sources.first() {
+        Some((source, kind)) => kind.refuse(source.name()),
+        None => Error::usage("there is no input"),
+    })
 }
 
 /// Whether a text is JSON: an object at its start, or an array of objects.

@@ -77,6 +77,8 @@ pub use self::fields::{TimestampForm, Uuid7Form};
 pub use self::options::{
     CancelToken, CsvOptions, InputFormat, IntoTable, OnError, Progress, Ragged,
 };
+#[doc(hidden)]
+pub use self::publish::make_new;
 pub use self::report::{ChangedForm, ColumnReport, DecidedBy, DryRun, Report, Stage};
 pub use self::rows::{Field, Row, TypedRecord};
 pub use crate::schema::{Column, ColumnType};
@@ -634,8 +636,8 @@ impl Loader {
         if let Some(name) = &self.table {
             return Ok(name.clone());
         }
-        if let Some((_, table)) = input.rsplit_once("::") {
-            return Ok(table.to_owned());
+        if let Some((_, table)) = sqlite_source::split_table(Path::new(input)) {
+            return Ok(table);
         }
         let name = Path::new(input).file_name().unwrap_or_default().to_string_lossy();
         let stem = name.trim_matches(['<', '>']).split('.').find(|part| !part.is_empty());

@@ -257,7 +257,12 @@ pub fn made_table(
     };
     let statements = request.statements();
     describe(&statements, Some(table)).map_err(|error| {
-        error.to_do("name the table with --table and the columns with --columns or --rename")
+        let has_too_many = error.kind().to_string().contains("too many columns");
+        error.to_do(if has_too_many {
+            "a table of SQLite has at most 2,000 columns: choose them with --select"
+        } else {
+            "name the table with --table and the columns with --columns or --rename"
+        })
     })
 }
 

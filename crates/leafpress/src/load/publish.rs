@@ -17,6 +17,8 @@ use std::path::{Path, PathBuf};
 
 use super::disk::{self, DiskFile};
 use crate::error::{Error, ErrorKind, Result};
+use crate::hidden::HiddenNames;
+use crate::rights::Rights;
 use crate::vfs::locks::{FileHandle, Open};
 
 const NOTHING_WRITTEN: &str = "nothing was written";
@@ -40,22 +42,25 @@ impl Destination {
     /// removing leftovers.
     pub fn create(path: &Path) -> Result<Self> {
         refuse_if_taken(path)?;
-        Self::staged(path)
+        Self::make(path, Rights::new_database())
     }
 
     /// Makes the temporary file beside `path`, which may stand there and which
-    /// it is never to replace.
+    /// it is never to replace. No other user may read it, whoever may read the database.
     pub fn staged(path: &Path) -> Result<Self> {
+        Self::make(path, Rights::private(path))
+    }
+
+    fn make(path: &Path, rights: Rights) -> Result<Self> {
         let Some(name) = path.file_name() else {
             return Err(Error::usage(format!("{} is not a file name", path.display())));
         };
         let folder = folder_of(path);
-        let prefix = format!(".{}.leafpress-", name.to_string_lossy());
-        remove_leftovers(&folder, &prefix);
+        let names = HiddenNames::new(name, ".leafpress-", ".tmp");
+        remove_leftovers(&folder, &names);
         for attempt in 0.. {
-            let unique = format!("{prefix}{}-{attempt}.tmp", std::process::id());
-            let temporary = folder.join(unique);
-            match claim(&temporary) {
+            let temporary = folder.join(names.name(attempt));
+            match claim(&temporary, rights) {
                 Ok(Some(file)) => {
                     return Ok(Self { path: path.to_owned(), temporary, file, published: false });
                 }
@@ -105,9 +110,47 @@ impl Destination {
 impl Drop for Destination {
     fn drop(&mut self) {
         if !self.published {
-            let _ = disk::remove(&self.temporary);
+            remove_with_companions(&self.temporary);
         }
     }
+}
+
+/// Makes a new database at `path` as a whole: `fill` is given the path of a hidden file,
+/// makes a database there, and closes it. Only then does the file get its name, over nothing. Without a
+/// success nothing is left.
+///
+/// # Errors
+/// Those of `fill`; [`ErrorKind::Destination`] where something has the name already, or was
+/// given it meanwhile.
+#[doc(hidden)]
+pub fn make_new<T>(path: &Path, fill: impl FnOnce(&Path) -> Result<T>) -> Result<T> {
+    let destination = Destination::create(path)?;
+    let answer = fill(destination.temporary())?;
+    let log = companion_of(destination.temporary(), "-wal");
+    if log.metadata().is_ok_and(|found| found.len() > 0) {
+        return Err(Error::aborted("its log could not be copied into the new database")
+            .on_disk(NOTHING_WRITTEN));
+    }
+    destination.file.sync_all().map_err(|source| Error::io("sync", path, source))?;
+    destination.publish()?;
+    Ok(answer)
+}
+
+fn companion_of(path: &Path, suffix: &str) -> PathBuf {
+    let mut companion = path.as_os_str().to_owned();
+    companion.push(suffix);
+    companion.into()
+}
+
+/// Removes a hidden file, and what SQLite keeps beside it.
+fn remove_with_companions(temporary: &Path) {
+    for suffix in COMPANIONS {
+        let companion = companion_of(temporary, suffix);
+        if companion.symlink_metadata().is_ok() {
+            let _ = disk::remove(&companion);
+        }
+    }
+    let _ = disk::remove(temporary);
 }
 
 /// The folder that a file is in, also for a bare name.
@@ -125,9 +168,7 @@ pub fn refuse_if_taken(path: &Path) -> Result<()> {
         return Err(taken(path, "it exists already"));
     }
     for suffix in COMPANIONS {
-        let mut companion = path.as_os_str().to_owned();
-        companion.push(suffix);
-        let companion = PathBuf::from(companion);
+        let companion = companion_of(path, suffix);
         if companion.symlink_metadata().is_ok() {
             let reason = format!(
                 "it belongs to a database that was here before, and SQLite would apply it to \
@@ -149,8 +190,8 @@ fn taken(path: &Path, reason: &str) -> Error {
 }
 
 /// A new, locked file; `None` if somebody else has that name or took it away.
-fn claim(temporary: &Path) -> io::Result<Option<DiskFile>> {
-    let file = match DiskFile::create_new(temporary) {
+fn claim(temporary: &Path, rights: Rights) -> io::Result<Option<DiskFile>> {
+    let file = match DiskFile::create_new(temporary, rights) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(None),
         Err(error) => return Err(error),
@@ -166,18 +207,15 @@ fn claim(temporary: &Path) -> io::Result<Option<DiskFile>> {
 
 /// Removes temporary files whose maker is dead. What cannot be removed does
 /// no harm and is left.
-fn remove_leftovers(folder: &Path, prefix: &str) {
+fn remove_leftovers(folder: &Path, names: &HiddenNames) {
     let Ok(entries) = fs::read_dir(folder) else { return };
     for entry in entries.flatten() {
-        let name = entry.file_name();
-        let name = name.to_string_lossy();
-        if name.starts_with(prefix)
-            && name.ends_with(".tmp")
+        if names.is_one(&entry.file_name())
             && let Ok(file) = FileHandle::open_as(entry.path(), Open::ReadWrite)
             && file.try_lock().is_ok()
         {
             tracing::info!(file = %entry.path().display(), "removed a leftover");
-            let _ = disk::remove(&entry.path());
+            remove_with_companions(&entry.path());
         }
     }
 }
@@ -195,16 +233,49 @@ mod tests {
     }
 
     #[test]
+    fn a_new_database_is_there_as_a_whole_or_not_at_all() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.db");
+        let names = || fs::read_dir(folder.path()).unwrap().count();
+        let fill = |hidden: &Path, sql: &str| -> Result<()> {
+            let connection = rusqlite::Connection::open(hidden)?;
+            Ok(connection.execute_batch(sql)?)
+        };
+        let log = "PRAGMA journal_mode=WAL; CREATE TABLE t(a);";
+        let failed = make_new(&path, |hidden| fill(hidden, &format!("{log} nonsense")));
+        assert!(failed.is_err());
+        let left = make_new(&path, |hidden| {
+            fill(hidden, log)?;
+            fs::write(companion_of(hidden, "-wal"), "x").unwrap();
+            Ok(())
+        });
+        assert!(left.unwrap_err().to_string().contains("log"));
+        assert_eq!(names(), 0);
+        make_new(&path, |hidden| {
+            assert!(!path.exists());
+            fill(hidden, log)
+        })
+        .unwrap();
+        assert_eq!(names(), 1);
+        let again = make_new(&path, |_| -> Result<()> { panic!("it is there") });
+        assert!(matches!(again.unwrap_err().kind(), ErrorKind::Destination { .. }));
+    }
+
+    #[test]
     fn leftovers_go_and_living_ones_stay() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.db");
         let dead = folder.path().join(".a.db.leafpress-1-0.tmp");
         let other = folder.path().join(".b.db.leafpress-1-0.tmp");
+        let not_ours = folder.path().join(".a.db.leafpress-foo.tmp");
         fs::write(&dead, "x").unwrap();
+        fs::write(companion_of(&dead, "-wal"), "x").unwrap();
         fs::write(&other, "x").unwrap();
+        fs::write(&not_ours, "x").unwrap();
         let first = Destination::create(&path).unwrap();
         let second = Destination::create(&path).unwrap();
-        assert!(!dead.exists() && other.exists());
+        assert!(!dead.exists() && other.exists() && not_ours.exists());
+        assert!(!companion_of(&dead, "-wal").exists());
         assert!(first.temporary().exists() && second.temporary().exists());
         first.publish().unwrap();
         let error = second.publish().unwrap_err();

@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 
 use super::options::OnError;
 use crate::error::{BadRow, Error, ErrorKind, Result};
-use crate::vfs::locks::{FileHandle, Open};
+use crate::rights::Rights;
+use crate::vfs::locks::FileHandle;
 
 /// Counts the bad rows, and writes them where a file was named.
 #[derive(Debug)]
@@ -38,13 +39,13 @@ struct Files {
 
 impl Rejects {
     /// Makes the files, if rows are to be skipped into one.
-    pub fn create(on_error: &OnError) -> Result<Self> {
+    pub fn create(on_error: &OnError, rights: Rights) -> Result<Self> {
         let OnError::Skip { rejects, max_rejects } = on_error else {
             let mut rejects = Self::new(None, None);
             rejects.stops = true;
             return Ok(rejects);
         };
-        let files = rejects.as_deref().map(Files::create).transpose()?;
+        let files = rejects.as_deref().map(|path| Files::create(path, rights)).transpose()?;
         Ok(Self::new(*max_rejects, files))
     }
 
@@ -151,15 +152,15 @@ impl Drop for Rejects {
 }
 
 impl Files {
-    fn create(path: &Path) -> Result<Self> {
+    fn create(path: &Path, rights: Rights) -> Result<Self> {
         let mut log_path = path.as_os_str().to_owned();
         log_path.push(".log");
         let log_path = PathBuf::from(log_path);
         if log_path.symlink_metadata().is_ok() {
             return Err(taken(&log_path));
         }
-        let rows = BufWriter::new(create_new(path)?);
-        let log = BufWriter::new(create_new(&log_path)?);
+        let rows = BufWriter::new(create_new(path, rights)?);
+        let log = BufWriter::new(create_new(&log_path, rights)?);
         Ok(Self { rows_path: path.to_owned(), rows, log_path, log })
     }
 
@@ -192,8 +193,8 @@ impl Files {
     }
 }
 
-fn create_new(path: &Path) -> Result<FileHandle> {
-    FileHandle::open_as(path, Open::New).map_err(|error| {
+fn create_new(path: &Path, rights: Rights) -> Result<FileHandle> {
+    FileHandle::create(path, rights).map_err(|error| {
         if error.kind() == io::ErrorKind::AlreadyExists {
             taken(path)
         } else {

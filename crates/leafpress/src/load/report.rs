@@ -14,6 +14,7 @@ pub struct Report {
     /// The table's name.
     pub table: String,
     /// The database, complete and synced.
+    #[serde(serialize_with = "crate::words::path_as_text")]
     pub database: PathBuf,
     /// The statement that declares the table.
     pub create_sql: String,

@@ -39,6 +39,7 @@ use crate::input::source::not_opened;
 use crate::schema::quote_identifier;
 use crate::verify::uri;
 use crate::vfs::locks::FileHandle;
+use crate::words::counted;
 
 /// Rows of a batch, at most.
 const BATCH_ROWS_MAX: usize = 16 << 10;
@@ -51,13 +52,41 @@ const BATCHES_AHEAD: usize = 2;
 const STEPS_BETWEEN_LOOKS: i32 = 10_000;
 
 /// Splits `other.db::table`; without a table where a file has the whole name.
-pub fn split_table(input: &str) -> (&str, Option<&str>) {
-    match input.rsplit_once("::") {
-        Some((path, table)) if !table.is_empty() && !Path::new(input).exists() => {
-            (path, Some(table))
-        }
-        _ => (input, None),
+///
+/// Both may hold `::`: the path is the shortest one that leads to a file, or the longest if
+/// none does. What stands behind it is UTF-8, as all names of tables are.
+pub fn split_table(input: &Path) -> Option<(PathBuf, String)> {
+    if input.exists() {
+        return None;
     }
+    let bytes = input.as_os_str().as_encoded_bytes();
+    let splits = bytes.windows(2).enumerate().filter(|(_, pair)| *pair == b"::");
+    let mut last = None;
+    for (at, _) in splits {
+        let Some((path, table)) = split_at(input, at) else { continue };
+        if path.is_file() {
+            return Some((path, table));
+        }
+        last = Some((path, table));
+    }
+    last
+}
+
+/// What stands before and behind a `::`, if both are something.
+fn split_at(input: &Path, at: usize) -> Option<(PathBuf, String)> {
+    #[cfg(unix)]
+    let (path, table) = {
+        use std::os::unix::ffi::OsStrExt as _;
+        let bytes = input.as_os_str().as_bytes();
+        let path = PathBuf::from(std::ffi::OsStr::from_bytes(&bytes[..at]));
+        (path, std::str::from_utf8(&bytes[at + 2..]).ok()?)
+    };
+    #[cfg(not(unix))]
+    let (path, table) = {
+        let text = input.to_str()?;
+        (PathBuf::from(&text[..at]), &text[at + 2..])
+    };
+    (at > 0 && !table.is_empty()).then(|| (path, table.to_owned()))
 }
 
 /// A database's file, and a table of it if one is named.
@@ -68,10 +97,9 @@ pub type InputTable = (PathBuf, Option<String>);
 pub fn tables_of_inputs<P: AsRef<Path>>(inputs: &[P]) -> Option<Result<Vec<InputTable>>> {
     let tables = inputs.iter().map(|input| {
         let input = input.as_ref();
-        let text = input.to_string_lossy();
-        match split_table(&text) {
-            (path, Some(table)) => Some((PathBuf::from(path), Some(table.to_owned()))),
-            (_, None) => is_database(input).then(|| (input.to_owned(), None)),
+        match split_table(input) {
+            Some((path, table)) => Some((path, Some(table))),
+            None => is_database(input).then(|| (input.to_owned(), None)),
         }
     });
     let tables: Vec<_> = tables.collect();
@@ -225,7 +253,11 @@ fn tables_of(connection: &Connection) -> rusqlite::Result<Vec<Table>> {
 fn chosen<'t>(file: &str, tables: &'t [Table], wanted: Option<&str>) -> Result<&'t Table> {
     let refusal = |reason: String| {
         let shown = tables.iter().filter(|table| table.holds_rows() || table.is_view());
-        let shown: Vec<&str> = shown.map(|table| table.name.as_str()).collect();
+        let name = |table: &Table| {
+            let view = if table.is_view() { " (a view)" } else { "" };
+            format!("{}{view}", table.name)
+        };
+        let shown: Vec<String> = shown.map(name).collect();
         let error = Error::from(ErrorKind::Input { file: file.to_owned(), reason });
         if shown.is_empty() {
             return error;
@@ -239,7 +271,10 @@ fn chosen<'t>(file: &str, tables: &'t [Table], wanted: Option<&str>) -> Result<&
     let mut with_rows = tables.iter().filter(|table| table.holds_rows());
     match (with_rows.next(), with_rows.count()) {
         (Some(only), 0) => Ok(only),
-        (Some(_), others) => Err(refusal(format!("has {} tables", others + 1))),
+        (Some(_), others) => {
+            let tables = counted(others as u64 + 1, "table", "tables");
+            Err(refusal(format!("has {tables}, and only one can be loaded")))
+        }
         (None, _) => Err(refusal("has no tables".to_owned())),
     }
 }

@@ -48,6 +48,7 @@ pub struct FileFacts {
     /// Which of the four it is.
     pub which: Which,
     /// Its path.
+    #[serde(serialize_with = "crate::words::path_as_text")]
     pub path: PathBuf,
     /// Its size.
     pub bytes: u64,

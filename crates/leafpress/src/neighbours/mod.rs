@@ -57,6 +57,7 @@ pub use words::holders_sentence;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Neighbours {
     /// The database: absolute, links resolved.
+    #[serde(serialize_with = "crate::words::path_as_text")]
     pub database: PathBuf,
     /// The source of these answers.
     pub asked: Asked,
@@ -114,6 +115,7 @@ pub struct OpenFile {
     /// Which file it is.
     pub which: Which,
     /// The file's name, as the system tells it.
+    #[serde(serialize_with = "crate::words::path_as_text")]
     pub path: PathBuf,
     /// Its relation to the file in the folder.
     pub standing: Standing,
@@ -138,6 +140,7 @@ pub enum Standing {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Library {
     /// Its file, as the process sees it.
+    #[serde(serialize_with = "crate::words::path_as_text")]
     pub path: PathBuf,
     /// The version of SQLite whose text stands in it: thin evidence.
     pub version: Option<String>,

@@ -360,14 +360,16 @@ impl std::fmt::Display for AttemptOutcome {
 /// # Errors
 /// If the database cannot be read.
 pub fn names(writer: &Writer) -> Result<Vec<String>> {
-    read(writer, |connection| {
-        if schema::version(connection)? == 0 {
-            return Ok(Vec::new());
-        }
-        let mut statement = connection.prepare_cached(NAMES).map_err(not_read)?;
-        let names = statement.query_map([], |row| row.get(0)).and_then(Iterator::collect);
-        names.map_err(not_read)
-    })
+    read(writer, names_of)
+}
+
+pub(super) fn names_of(connection: &Connection) -> Result<Vec<String>> {
+    if schema::version(connection)? == 0 {
+        return Ok(Vec::new());
+    }
+    let mut statement = connection.prepare_cached(NAMES).map_err(not_read)?;
+    let names = statement.query_map([], |row| row.get(0)).and_then(Iterator::collect);
+    names.map_err(not_read)
 }
 
 impl Queue {
@@ -377,7 +379,7 @@ impl Queue {
     /// If the database cannot be read.
     pub fn job(&self, id: i64) -> Result<Option<JobInfo>> {
         let queue = self.id;
-        self.read(move |connection| job(connection, JOB, queue, id))
+        self.read(move |connection| job_of(connection, queue, id))
     }
 
     /// A page of jobs, in the order of pushes.
@@ -391,12 +393,7 @@ impl Queue {
     /// If the database cannot be read.
     pub fn list(&self, options: &ListOptions) -> Result<Vec<JobInfo>> {
         let (queue, options) = (self.id, options.clone());
-        self.read(move |connection| {
-            let ids = page(connection, queue, &options, BOUNDS).map_err(not_read)?;
-            let sql = if options.with_payload { JOB } else { JOB_WITHOUT_PAYLOAD };
-            let jobs = ids.into_iter().map(|id| job(connection, sql, queue, id).transpose());
-            jobs.flatten().collect()
-        })
+        self.read(move |connection| list_of(connection, queue, &options))
     }
 
     /// How the attempts of this job ended, in order; the one that is running, too.
@@ -406,14 +403,7 @@ impl Queue {
     /// If the database cannot be read.
     pub fn history(&self, id: i64) -> Result<Vec<Attempt>> {
         let queue = self.id;
-        self.read(move |connection| {
-            let Some(job) = job(connection, JOB_WITHOUT_PAYLOAD, queue, id)? else {
-                return Ok(Vec::new());
-            };
-            let mut attempts = attempts(connection, id).map_err(not_read)?;
-            attempts.extend(last_attempt(job));
-            Ok(attempts)
-        })
+        self.read(move |connection| history_of(connection, queue, id))
     }
 
     /// Reads in one transaction, beside the writer if it has readers.
@@ -436,6 +426,30 @@ fn read<T: Send + 'static>(
     // Ended when the reader is given back, whatever happens.
     reader.execute_batch("BEGIN").map_err(not_read)?;
     run(&reader)
+}
+
+pub(super) fn job_of(connection: &Connection, queue: i64, id: i64) -> Result<Option<JobInfo>> {
+    job(connection, JOB, queue, id)
+}
+
+pub(super) fn list_of(
+    connection: &Connection,
+    queue: i64,
+    options: &ListOptions,
+) -> Result<Vec<JobInfo>> {
+    let ids = page(connection, queue, options, BOUNDS).map_err(not_read)?;
+    let sql = if options.with_payload { JOB } else { JOB_WITHOUT_PAYLOAD };
+    let jobs = ids.into_iter().map(|id| job(connection, sql, queue, id).transpose());
+    jobs.flatten().collect()
+}
+
+pub(super) fn history_of(connection: &Connection, queue: i64, id: i64) -> Result<Vec<Attempt>> {
+    let Some(job) = job(connection, JOB_WITHOUT_PAYLOAD, queue, id)? else {
+        return Ok(Vec::new());
+    };
+    let mut attempts = attempts(connection, id).map_err(not_read)?;
+    attempts.extend(last_attempt(job));
+    Ok(attempts)
 }
 
 fn job(connection: &Connection, sql: &'static str, queue: i64, id: i64) -> Result<Option<JobInfo>> {

@@ -84,6 +84,7 @@ mod settle;
 mod stats;
 mod tick;
 mod transaction;
+mod view;
 mod worker;
 
 use std::sync::Arc;
@@ -102,6 +103,7 @@ pub use self::schedule::{Missed, Schedule, ScheduleInfo};
 pub use self::settings::{Backoff, Rate, Settings};
 pub use self::stats::{Events, JobCounts, Limits, QueueStats, Times};
 pub use self::transaction::{Committed, QueueTransaction};
+pub use self::view::QueuesView;
 pub use self::worker::{JobContext, Outcome, Stop, WorkReport, Worker};
 
 use self::bell::Woken;

@@ -11,10 +11,13 @@
 
 use rusqlite::{Connection, OptionalExtension};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 
 /// What brings a database from each version to the next; version 0 has no tables.
 const STEPS: [&str; 1] = [VERSION_1];
+
+/// The answer for a table of versions that is not ours.
+const OF_OTHERS: usize = usize::MAX;
 
 /// Of the queue's tables among those of other parts.
 const PART: &str = "queue";
@@ -157,14 +160,13 @@ fn bring_up_by(connection: &Connection, steps: &[&str]) -> Result<()> {
     let version = version(connection)?;
     let known = steps.len();
     if version > known {
-        return Err(Error::usage(format!(
-            "the queue's tables are of version {version}, and this leafpress knows version {known}"
-        ))
-        .on_disk("nothing was changed")
-        .to_do("use the leafpress that made them, or a later one"));
+        return Err(too_new(version, known));
     }
     if version == known {
         return Ok(());
+    }
+    for step in &steps[version..] {
+        refuse_others(connection, step)?;
     }
     let make = |sql: &str| {
         connection
@@ -184,6 +186,60 @@ fn bring_up_by(connection: &Connection, steps: &[&str]) -> Result<()> {
     Ok(())
 }
 
+fn too_new(version: usize, known: usize) -> Error {
+    Error::usage(format!(
+        "the queue's tables are of version {version}, and this leafpress knows version {known}"
+    ))
+    .on_disk("nothing was changed")
+    .to_do("use the leafpress that made them, or a later one")
+}
+
+/// Refuses tables that this code cannot read, without a change to them.
+///
+/// # Errors
+/// If they are of an earlier or a later version; none at all are fine.
+pub(super) fn refuse_unless_known(connection: &Connection) -> Result<()> {
+    match version(connection)? {
+        0 => Ok(()),
+        version if version == STEPS.len() => Ok(()),
+        version if version > STEPS.len() => Err(too_new(version, STEPS.len())),
+        version => Err(Error::usage(format!(
+            "the queue's tables are of version {version}, and are brought to version {} first",
+            STEPS.len()
+        ))
+        .on_disk("nothing was changed")
+        .to_do("open the queue once where the database can be written")),
+    }
+}
+
+/// Refuses a database in which something that is none of the queue's has one of the names
+/// that a step makes.
+fn refuse_others(connection: &Connection, step: &str) -> Result<()> {
+    let names = step.lines().filter_map(|line| {
+        let rest = line.strip_prefix("CREATE ")?;
+        let rest = rest.strip_prefix("UNIQUE ").unwrap_or(rest);
+        let (_kind, rest) = rest.split_once(' ')?;
+        rest.split([' ', '(']).next()
+    });
+    for name in names {
+        let sql = "SELECT type FROM sqlite_schema WHERE name = ?1 COLLATE NOCASE";
+        let found = connection.query_row(sql, [name], |row| row.get::<_, String>(0)).optional();
+        let found = found.map_err(|source| Error::sqlite("look for the queue's tables", source))?;
+        if let Some(kind) = found {
+            return Err(taken(connection, &kind, name));
+        }
+    }
+    Ok(())
+}
+
+fn taken(connection: &Connection, kind: &str, name: &str) -> Error {
+    let path = connection.path().unwrap_or_default().into();
+    let reason = format!("has a {kind} {name} that is not the queue's, which needs that name");
+    Error::from(ErrorKind::Destination { path, reason })
+        .on_disk("nothing was changed")
+        .to_do(format!("rename that {kind}, or keep the queue in another database"))
+}
+
 /// The version of the tables; 0 if there are none.
 pub(super) fn version(connection: &Connection) -> Result<usize> {
     let read = || {
@@ -195,6 +251,11 @@ pub(super) fn version(connection: &Connection) -> Result<usize> {
         if !there {
             return Ok(0);
         }
+        let columns = "SELECT count(*) FROM pragma_table_info('leafpress_schema')
+                       WHERE name IN ('part', 'version')";
+        if connection.query_row(columns, [], |row| row.get::<_, i64>(0))? != 2 {
+            return Ok(OF_OTHERS);
+        }
         connection
             .query_row("SELECT version FROM leafpress_schema WHERE part = ?1", [PART], |row| {
                 row.get::<_, u32>(0)
@@ -202,7 +263,11 @@ pub(super) fn version(connection: &Connection) -> Result<usize> {
             .optional()
             .map(|version| version.unwrap_or_default() as usize)
     };
-    read().map_err(|source| Error::sqlite("read the version of the queue's tables", source))
+    match read() {
+        Ok(OF_OTHERS) => Err(taken(connection, "table", "leafpress_schema")),
+        Ok(version) => Ok(version),
+        Err(source) => Err(Error::sqlite("read the version of the queue's tables", source)),
+    }
 }
 
 #[cfg(test)]
@@ -230,6 +295,28 @@ mod tests {
         assert_eq!(version(&connection).expect("a version"), 2);
         let error = bring_up(&connection).expect_err("it is too new").to_string();
         assert!(error.contains("version 2") && error.contains("to do"), "{error}");
+    }
+
+    #[test]
+    fn tables_of_others_are_named_and_left_alone() {
+        for (sql, kind, name) in [
+            ("CREATE TABLE leafpress_job(a)", "table", "leafpress_job"),
+            ("CREATE TABLE LeafPress_Minute(a)", "table", "leafpress_minute"),
+            ("CREATE VIEW leafpress_jobs AS SELECT 1", "view", "leafpress_jobs"),
+            ("CREATE TABLE t(a); CREATE INDEX leafpress_schedule_next ON t(a)", "index", {
+                "leafpress_schedule_next"
+            }),
+            ("CREATE TABLE leafpress_schema(a)", "table", "leafpress_schema"),
+        ] {
+            let connection = Connection::open_in_memory().expect("a database");
+            connection.execute_batch(sql).expect("something of others");
+            let error = bring_up(&connection).expect_err("the name is taken").to_string();
+            assert!(error.contains(&format!("has a {kind} {name} that is not")), "{error}");
+            assert!(error.lines().count() == 3, "{error}");
+            let count = "SELECT count(*) FROM sqlite_schema WHERE name LIKE 'leafpress%'";
+            let names: i64 = connection.query_row(count, [], |row| row.get(0)).expect("a count");
+            assert_eq!(names, 1, "nothing was made");
+        }
     }
 
     #[test]

@@ -27,10 +27,12 @@ pub(super) const READ_QUEUE: &str = "SELECT lease_ms, attempts_max, backoff_firs
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Backoff {
     /// After the first attempt.
+    #[serde(rename = "first_ms", serialize_with = "ms")]
     pub first: Duration,
     /// How much longer after each further one; at least 1.
     pub factor: f64,
     /// At most, before the jitter.
+    #[serde(rename = "max_ms", serialize_with = "ms")]
     pub max: Duration,
     /// Which part of it may come on top or be left out, from 0 to 1.
     pub jitter: f64,
@@ -64,6 +66,7 @@ pub struct Rate {
     /// Jobs; also how many may be claimed at once after a pause.
     pub jobs: u32,
     /// In this time.
+    #[serde(rename = "per_ms", serialize_with = "ms")]
     pub per: Duration,
 }
 
@@ -71,14 +74,17 @@ pub struct Rate {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Settings {
     /// How long a claim is good, if it does not say so itself. 30 s.
+    #[serde(rename = "lease_ms", serialize_with = "ms")]
     pub lease: Duration,
     /// Attempts before a job is a dead letter, if it does not say so itself. 5.
     pub attempts_max: u32,
     /// How long a job waits before the next attempt.
     pub backoff: Backoff,
     /// How long jobs are kept after their ack, with their results. Not at all.
+    #[serde(rename = "keep_done_ms", serialize_with = "ms")]
     pub keep_done: Duration,
     /// How long dead letters are kept. `None`: until somebody purges them.
+    #[serde(rename = "keep_dead_ms", serialize_with = "optional_ms")]
     pub keep_dead: Option<Duration>,
     /// Jobs in flight at once. `None`: any number.
     pub concurrency: Option<u32>,
@@ -197,6 +203,19 @@ impl Settings {
                 self.group_rate.map(|rate| to_ms(rate.per)),
             ])
             .map(drop)
+    }
+}
+
+/// A time as JSON has all of them: a number of milliseconds.
+fn ms<S: serde::Serializer>(time: &Duration, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_i64(to_ms(*time))
+}
+
+#[expect(clippy::ref_option, reason = "as serde calls it")]
+fn optional_ms<S: serde::Serializer>(time: &Option<Duration>, to: S) -> Result<S::Ok, S::Error> {
+    match time {
+        Some(time) => to.serialize_some(&to_ms(*time)),
+        None => to.serialize_none(),
     }
 }
 

@@ -14,6 +14,7 @@ use super::item;
 use super::order::{Between, Divider, Order, Slot};
 use super::plan::spread;
 use crate::error::{Error, Result};
+use crate::rights;
 use crate::vfs::{FileOnSlowDisk, slow_device};
 
 /// A sample stands at least this far from the one before: what is read in vain
@@ -38,7 +39,7 @@ pub struct SpillFile {
 impl SpillFile {
     /// Makes one in `folder`.
     pub fn new(folder: &Path) -> Result<Self> {
-        let file = tempfile::tempfile_in(folder)
+        let file = rights::unnamed_file(folder)
             .map_err(|source| failed("create a temporary file in", folder, source))?;
         Ok(Self::of(file, folder))
     }

@@ -50,6 +50,7 @@ pub struct FileSystem {
     /// Where its bytes are.
     pub nature: Nature,
     /// Where it is mounted.
+    #[serde(serialize_with = "crate::words::optional_path_as_text")]
     pub mount_point: Option<PathBuf>,
     /// What is mounted there: a device, a server's folder, or a word.
     pub source: Option<String>,

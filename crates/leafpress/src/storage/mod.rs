@@ -89,8 +89,10 @@ impl StorageOptions {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Findings {
     /// The path that was asked about.
+    #[serde(serialize_with = "crate::words::path_as_text")]
     pub path: PathBuf,
     /// The folder that was measured.
+    #[serde(serialize_with = "crate::words::path_as_text")]
     pub folder: PathBuf,
     /// Its file system.
     pub file_system: FileSystem,

@@ -16,6 +16,7 @@ use super::insert_many::InsertMany;
 use super::own::Own;
 use super::transaction::Transaction;
 use crate::error::{Error, Result};
+use crate::words::counted;
 
 /// What one `execute` did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -287,9 +288,9 @@ pub(super) fn insert_many_request<R: IntoParameters>(
     let row = |(index, row): (usize, R)| match row.into_parameters()? {
         Parameters::Positional(values) if values.len() == columns.len() => Ok(values),
         Parameters::Positional(values) => Err(Error::usage(format!(
-            "row {} for {table} has {} values, and there are {} columns",
+            "row {} for {table} has {}, and there must be {}, one for each column",
             index + 1,
-            values.len(),
+            counted(values.len() as u64, "value", "values"),
             columns.len()
         ))),
         Parameters::Named(_) => Err(Error::usage("rows have values by position, not by name")),

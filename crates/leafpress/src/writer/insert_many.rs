@@ -26,6 +26,7 @@ use self::plan::Plan;
 use crate::error::{Error, ErrorKind, Result};
 use crate::load::{is_refusal, shown_value};
 use crate::verify::sqlite_says;
+use crate::words::counted;
 
 mod order;
 mod plan;
@@ -134,9 +135,10 @@ impl<'i> Insertion<'i> {
         let columns = request.columns.len();
         if let Some(at) = request.rows.iter().position(|row| row.len() != columns) {
             return Err(Error::usage(format!(
-                "row {} has {} values for {columns} columns of {}",
+                "row {} has {} for {} of {}",
                 at + 1,
-                request.rows[at].len(),
+                counted(request.rows[at].len() as u64, "value", "values"),
+                counted(columns as u64, "column", "columns"),
                 plan.table
             )));
         }

@@ -263,10 +263,10 @@ impl Out {
 fn all_out(state: &State, waited: Duration) -> Error {
     let holders: Vec<String> = state.out.values().map(|it| it.shown().to_string()).collect();
     let message = format!(
-        "no reader came back within {:.1} s; all {} are out:\n  {}",
+        "no reader came back within {:.1} s; all {} are out: {}",
         waited.as_secs_f64(),
         holders.len(),
-        holders.join("\n  ")
+        holders.join("; ")
     );
     Error::usage(message).to_do("drop readers when they are done with, or allow more of them")
 }

@@ -1,50 +1,130 @@
 //! Inputs as they are named: patterns become the files that fit.
 //!
 //! A shell expands patterns that are not quoted; quoted ones, and those of
-//! shells that expand nothing, are expanded here.
+//! shells that expand nothing, are expanded here. Names are bytes: one that is no
+//! UTF-8 fits as any other.
 //!
-//! Must never: take a file's name for a pattern.
+//! Must never: take a file's name for a pattern, or leave out a file that fits.
 
-use std::path::{Path, PathBuf};
+use std::collections::VecDeque;
+use std::ffi::OsStr;
+use std::io;
+use std::path::{Component, Path, PathBuf};
+
+use glob::Pattern;
 
 /// The inputs, with each pattern that names no file replaced by the files that fit it.
 ///
 /// # Errors
-/// Where no file fits.
+/// Where no file fits, or a folder cannot be looked into.
 pub fn expand(inputs: &[PathBuf]) -> Result<Vec<PathBuf>, String> {
     let mut files = Vec::new();
     for input in inputs {
-        match pattern_of(input) {
-            Some(pattern) => files.extend(files_of(pattern)?),
-            None => files.push(input.clone()),
+        if is_pattern(input) {
+            files.extend(files_of(input)?);
+        } else {
+            files.push(input.clone());
         }
     }
     Ok(files)
 }
 
-/// The text of a path that is a pattern.
-fn pattern_of(path: &Path) -> Option<&str> {
-    let text = path.to_str()?;
+fn is_pattern(path: &Path) -> bool {
     // `[` may be part of a table's name in other.db::table.
-    let is_pattern = text.contains(['*', '?', '[']) && !text.contains("::");
-    (is_pattern && path.symlink_metadata().is_err()).then_some(text)
+    let is_table = path.as_os_str().as_encoded_bytes().windows(2).any(|pair| pair == b"::");
+    has_wildcard(path.as_os_str()) && !is_table && path.symlink_metadata().is_err()
 }
 
-fn files_of(pattern: &str) -> Result<Vec<PathBuf>, String> {
-    let paths = glob::glob(pattern)
-        .map_err(|error| format!("there is no file {pattern}, and as a pattern {error}"))?;
-    let mut files = Vec::new();
-    for path in paths {
-        let path = path.map_err(|error| error.to_string())?;
-        // A folder that fits, too, is not what a pattern of inputs means.
-        if !path.is_dir() {
-            files.push(path);
+fn has_wildcard(name: &OsStr) -> bool {
+    name.as_encoded_bytes().iter().any(|byte| b"*?[".contains(byte))
+}
+
+/// A name as a text to be compared. Each byte that is no UTF-8 is a character of its own, of
+/// those that no name has.
+fn text_of(name: &OsStr) -> String {
+    const NO_UTF_8: u32 = 0x10_FE00;
+    let mut text = String::new();
+    for chunk in name.as_encoded_bytes().utf8_chunks() {
+        text.push_str(chunk.valid());
+        text.extend(
+            chunk.invalid().iter().filter_map(|&byte| char::from_u32(NO_UTF_8 + u32::from(byte))),
+        );
+    }
+    text
+}
+
+fn files_of(pattern: &Path) -> Result<Vec<PathBuf>, String> {
+    let mut found = vec![PathBuf::new()];
+    for component in pattern.components() {
+        let Component::Normal(part) = component else {
+            found.iter_mut().for_each(|path| path.push(component));
+            continue;
+        };
+        let mut next = Vec::new();
+        for path in found {
+            next.extend(fitting(&path, part).map_err(|reason| {
+                format!("there is no file {}, and as a pattern {reason}", pattern.display())
+            })?);
         }
+        found = next;
     }
-    if files.is_empty() {
-        return Err(format!("no file fits {pattern}"));
+    // A folder that fits, too, is not what a pattern of inputs means.
+    found.retain(|path| !path.is_dir());
+    if found.is_empty() {
+        return Err(format!("no file fits {}", pattern.display()));
     }
-    Ok(files)
+    Ok(found)
+}
+
+/// What is in a folder and fits one part of a pattern, in the order of the names.
+fn fitting(folder: &Path, part: &OsStr) -> Result<Vec<PathBuf>, String> {
+    let literal = folder.join(part);
+    if !has_wildcard(part) || literal.symlink_metadata().is_ok() {
+        return Ok(if literal.symlink_metadata().is_ok() { vec![literal] } else { Vec::new() });
+    }
+    if part == "**" {
+        return folders_below(folder);
+    }
+    let pattern = Pattern::new(&text_of(part)).map_err(|error| format!("it is wrong: {error}"))?;
+    let mut names = names_in(folder)?;
+    names.retain(|name| pattern.matches(&text_of(name)));
+    Ok(names.into_iter().map(|name| folder.join(name)).collect())
+}
+
+/// A folder and all that are below it, those that are links left out.
+fn folders_below(folder: &Path) -> Result<Vec<PathBuf>, String> {
+    let mut all = Vec::new();
+    let mut waiting = VecDeque::from([folder.to_owned()]);
+    while let Some(folder) = waiting.pop_front() {
+        for name in names_in(&folder)? {
+            let path = folder.join(name);
+            if path.symlink_metadata().is_ok_and(|found| found.is_dir()) {
+                waiting.push_back(path);
+            }
+        }
+        all.push(folder);
+    }
+    Ok(all)
+}
+
+/// The names in a folder, in order; none where there is no folder.
+fn names_in(folder: &Path) -> Result<Vec<std::ffi::OsString>, String> {
+    let shown = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    let names = std::fs::read_dir(shown)
+        .and_then(|entries| entries.map(|entry| Ok(entry?.file_name())).collect());
+    match names {
+        Ok(names) => {
+            let mut names: Vec<_> = names;
+            names.sort_unstable();
+            Ok(names)
+        }
+        Err(error)
+            if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) =>
+        {
+            Ok(Vec::new())
+        }
+        Err(error) => Err(format!("it cannot be followed into {}: {error}", shown.display())),
+    }
 }
 
 #[cfg(test)]
@@ -66,5 +146,41 @@ mod tests {
         assert_eq!(expand(&missing), Ok(missing.to_vec()), "the library's to miss");
         assert!(expand(&[at("z*")]).is_err_and(|it| it.starts_with("no file fits ")));
         assert!(expand(&[at("c.c*")]).is_err(), "a folder");
+        assert!(expand(&[at("[a.csv")]).is_err_and(|it| it.contains("as a pattern it is wrong")));
+    }
+
+    #[test]
+    fn patterns_go_through_folders() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        for name in ["2024/a", "2025/a", "d[1]"] {
+            std::fs::create_dir_all(at(name)).unwrap();
+        }
+        for name in ["x.csv", "2024/x.csv", "2024/a/x.csv", "2025/a/y.csv", "d[1]/z.csv"] {
+            std::fs::write(at(name), "").unwrap();
+        }
+        assert_eq!(expand(&[at("20*/x.csv")]), Ok(vec![at("2024/x.csv")]));
+        assert_eq!(expand(&[at("20*/*/*.csv")]), {
+            Ok(vec![at("2024/a/x.csv"), at("2025/a/y.csv")])
+        });
+        assert_eq!(expand(&[at("**/x.csv")]), {
+            Ok(vec![at("x.csv"), at("2024/x.csv"), at("2024/a/x.csv")])
+        });
+        assert_eq!(expand(&[at("d[1]/*.csv")]), Ok(vec![at("d[1]/z.csv")]), "a name first of all");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn names_that_are_no_utf_8_fit_too() {
+        use std::os::unix::ffi::OsStrExt as _;
+
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &[u8]| folder.path().join(OsStr::from_bytes(name));
+        for name in [&b"caf\xe9.csv"[..], b"caf\xe8.csv", b"cafe.csv", "café.csv".as_bytes()] {
+            std::fs::write(at(name), "").unwrap();
+        }
+        assert_eq!(expand(&[at(b"caf*.csv")]).map(|files| files.len()), Ok(4));
+        assert_eq!(expand(&[at(b"caf?.csv")]).map(|files| files.len()), Ok(4));
+        assert_eq!(expand(&[at(b"ca*\xe9.csv")]), Ok(vec![at(b"caf\xe9.csv")]));
     }
 }

@@ -6,7 +6,7 @@ use leafpress::Result;
 use leafpress::queue::{Attempt, JobInfo, JobState, ListOptions};
 
 use super::json::{JobObject, Jobs};
-use super::{Database, existing_queue};
+use super::view::Looked;
 use crate::exit::Status;
 use crate::flags::{QueueListFlags, QueueShowFlags};
 use crate::{output, summary};
@@ -28,7 +28,6 @@ pub fn list(flags: &QueueListFlags) -> Status {
 }
 
 fn jobs(flags: &QueueListFlags) -> Result<Vec<JobInfo>> {
-    let queue = existing_queue(&flags.place, &flags.common)?;
     let mut options = ListOptions::new()
         .newest_first(flags.newest)
         .limit(flags.limit as usize)
@@ -42,7 +41,8 @@ fn jobs(flags: &QueueListFlags) -> Result<Vec<JobInfo>> {
     if let Some(id) = flags.after {
         options = options.after_id(id);
     }
-    queue.list(&options)
+    let place = &flags.place;
+    Looked::at(&place.database, &flags.common)?.list(&place.queue, &options)
 }
 
 #[derive(serde::Serialize)]
@@ -67,13 +67,5 @@ pub fn show(flags: &QueueShowFlags) -> Status {
 }
 
 fn job(flags: &QueueShowFlags) -> Result<(JobInfo, Vec<Attempt>)> {
-    let database = Database::existing(&flags.database, &flags.common)?;
-    let queue = database.queue_of(flags.id)?;
-    let job = queue.as_ref().map(|queue| queue.job(flags.id)).transpose()?.flatten();
-    match (queue, job) {
-        (Some(queue), Some(job)) => Ok((job, queue.history(flags.id)?)),
-        _ => Err(database.refuse(format!("there is no job {}", flags.id)).to_do(
-            "see `leafpress queue list`; jobs that are done go, unless the queue keeps them",
-        )),
-    }
+    Looked::at(&flags.database, &flags.common)?.job(flags.id)
 }

@@ -13,11 +13,13 @@ mod schedule;
 mod settings;
 mod settle;
 mod stats;
+mod view;
 mod work;
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
+use leafpress::load::make_new;
 use leafpress::queue::{Queue, names};
 use leafpress::vfs::locks::FileHandle;
 use leafpress::writer::Writer;
@@ -89,18 +91,11 @@ struct Database {
 impl Database {
     /// One that is there.
     fn existing(path: &Path, common: &QueueCommonFlags) -> Result<Self> {
-        if !path.try_exists().unwrap_or(true) {
-            let reason = "there is no such database".to_owned();
-            let file = path.display().to_string();
-            return Err(Error::from(ErrorKind::Input { file, reason })
-                .on_disk("nothing was made")
-                .to_do("look at the path, or make it with `leafpress queue push`"));
-        }
-        Self::made(path, common)
+        refuse_missing(path)?;
+        Self::open(path, common)
     }
 
-    /// One that is made if it is missing.
-    fn made(path: &Path, common: &QueueCommonFlags) -> Result<Self> {
+    fn open(path: &Path, common: &QueueCommonFlags) -> Result<Self> {
         let profile = common.profile.map_or_else(|| usual_profile(path), Profile::from);
         let writer =
             Writer::builder(path).profile(profile).busy_limit(common.busy_timeout).open()?;
@@ -113,13 +108,7 @@ impl Database {
         if names.iter().any(|known| known == name) {
             return Queue::builder(&self.writer, name).must_exist().open();
         }
-        let known = match names.len() {
-            0 => "it has none".to_owned(),
-            _ => format!("it has {}", names.join(", ")),
-        };
-        Err(self
-            .refuse(format!("there is no queue '{name}'"))
-            .to_do(format!("{known}; pushing to a queue makes it")))
+        Err(no_such_queue(&self.path, name, &names))
     }
 
     /// Some queue: what is asked of a token is good at each of them.
@@ -142,9 +131,60 @@ impl Database {
 
     /// What the database does not have.
     fn refuse(&self, reason: String) -> Error {
-        let file = self.path.display().to_string();
-        Error::from(ErrorKind::Input { file, reason }).on_disk("nothing was changed")
+        refusal(&self.path, reason)
     }
+}
+
+fn refuse_missing(path: &Path) -> Result<()> {
+    if path.try_exists().unwrap_or(true) {
+        return Ok(());
+    }
+    let (file, reason) = (path.display().to_string(), "there is no such database".to_owned());
+    Err(Error::from(ErrorKind::Input { file, reason })
+        .on_disk("nothing was made")
+        .to_do("look at the path, or make it with `leafpress queue push`"))
+}
+
+/// What a database does not have.
+fn refusal(path: &Path, reason: String) -> Error {
+    let file = path.display().to_string();
+    Error::from(ErrorKind::Input { file, reason }).on_disk("nothing was changed")
+}
+
+fn no_such_queue(path: &Path, name: &str, names: &[String]) -> Error {
+    let known = match names.len() {
+        0 => "it has none".to_owned(),
+        _ => format!("it has {}", names.join(", ")),
+    };
+    refusal(path, format!("there is no queue '{name}'"))
+        .to_do(format!("{known}; pushing to a queue makes it"))
+}
+
+/// Does something with a queue that is made if it is missing, as is its database.
+///
+/// # Errors
+/// Those of `act`: a database that was missing is missing still.
+fn with_made_queue<T>(
+    path: &Path,
+    name: &str,
+    common: &QueueCommonFlags,
+    mut act: impl FnMut(&Queue) -> Result<T>,
+) -> Result<T> {
+    let mut act_at = |path: &Path| -> Result<T> {
+        let database = Database::open(path, common)?;
+        let done = act(&Queue::open(&database.writer, name)?)?;
+        database.writer.close()?;
+        Ok(done)
+    };
+    if path.symlink_metadata().is_err() {
+        match make_new(path, &mut act_at) {
+            // Another process has made it in the meantime.
+            Err(error)
+                if matches!(error.kind(), ErrorKind::Destination { .. }) && path.is_file() => {}
+            made => return made,
+        }
+    }
+    act_at(path)
 }
 
 /// The queue of these flags, if it is there.

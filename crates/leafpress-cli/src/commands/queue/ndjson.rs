@@ -59,7 +59,7 @@ pub fn job(name: &str, line_number: u64, line: &[u8], template: &Template) -> Re
         let text = error.to_string();
         // It counts lines of its own, and there is only this one.
         let reason = text.rsplit_once(" at line ").map_or(&text[..], |(reason, _)| reason);
-        fail(error.column(), reason.to_owned())
+        fail(error.column(), in_our_words(reason))
     })?;
     let payload = match (parsed.payload, &parsed.text) {
         (Some(json), None) => Payload::Json(json.get().to_owned()),
@@ -71,6 +71,33 @@ pub fn job(name: &str, line_number: u64, line: &[u8], template: &Template) -> Re
     };
     let template = parsed.over(template).map_err(|reason| fail(1, reason))?;
     template.job(payload).map_err(|error| fail(1, error.kind().to_string()))
+}
+
+/// What serde says, without the names of Rust's types.
+fn in_our_words(reason: &str) -> String {
+    const TYPES: [(&str, &str); 11] = [
+        ("expected i32", "expected a whole number from -2147483648 to 2147483647"),
+        ("expected u32", "expected a whole number from 0 to 4294967295"),
+        ("EOF while parsing", "the line ends inside"),
+        ("expected a string", "expected a text"),
+        ("expected struct Line", "expected an object such as {\"payload\": 1}"),
+        ("invalid type: map", "it is an object"),
+        ("invalid type: sequence", "it is an array"),
+        ("invalid type: null", "it is null"),
+        ("invalid type: ", "it is "),
+        ("invalid value: ", "it is "),
+        ("unknown field ", "there is no member "),
+    ];
+    let mut words = reason.to_owned();
+    for (theirs, ours) in TYPES {
+        words = words.replace(theirs, ours);
+    }
+    words
+        .replace("it is integer", "it is the number")
+        .replace("it is floating point", "it is the number")
+        .replace("it is string", "it is the text")
+        .replace("it is boolean", "it is")
+        .replace("duplicate field", "there is twice the member")
 }
 
 impl Line<'_> {
@@ -89,6 +116,9 @@ impl Line<'_> {
         }
         if let Some(expires) = &self.expires {
             result.expires = Some(parse_when(expires).map_err(named("expires"))?);
+        }
+        if self.unique_for.is_some() && self.unique.is_none() && template.unique.is_none() {
+            return Err("unique_for says how long a key is taken, and unique is missing".to_owned());
         }
         if let Some(scope) = &self.unique_for {
             result.unique_for = parse_unique_for(scope).map_err(named("unique_for"))?;

@@ -15,7 +15,7 @@ use leafpress::vfs::locks::FileHandle;
 use leafpress::{Error, ErrorKind, Result};
 use serde_json::json;
 
-use super::{Database, ndjson};
+use super::{Database, ndjson, with_made_queue};
 use crate::exit::Status;
 use crate::flags::{QueueNewJobFlags, QueuePushFlags, When, usage_error};
 use crate::stdin::STDIN_NAME;
@@ -143,6 +143,9 @@ fn check(flags: &QueuePushFlags) -> Result<(), String> {
     if flags.ndjson.is_some() && flags.job.as_json {
         return Err("--ndjson lines say themselves what is JSON; leave out --as-json".to_owned());
     }
+    if flags.unique_for.is_some() && flags.unique.is_none() && flags.ndjson.is_none() {
+        return Err("--unique-for says how long a key is taken: add --unique KEY".to_owned());
+    }
     if reads_stdin && flags.payloads.is_empty() && !reads_lines && io::stdin().is_terminal() {
         return Err("name a payload, or - to type one".to_owned());
     }
@@ -166,7 +169,7 @@ fn push(flags: &QueuePushFlags, tally: &mut Tally) -> Result<()> {
     template.due = flags.delay.map(When::After).or(flags.due.map(When::At));
     template.expires = flags.expires;
     template.unique.clone_from(&flags.unique);
-    template.unique_for = flags.unique_for;
+    template.unique_for = flags.unique_for.unwrap_or(UniqueFor::WaitingOrRunning);
 
     if let Some(file) = &flags.ndjson {
         let (name, input) = open(file)?;
@@ -181,22 +184,40 @@ fn push(flags: &QueuePushFlags, tally: &mut Tally) -> Result<()> {
         });
     }
     let stdin_alone = ["-".to_owned()];
-    let payloads = if flags.payloads.is_empty() { &stdin_alone[..] } else { &flags.payloads };
+    let is_stdin_alone = flags.payloads.is_empty();
+    let payloads = if is_stdin_alone { &stdin_alone[..] } else { &flags.payloads };
     let mut jobs = Vec::with_capacity(payloads.len());
     for payload in payloads {
         let (bytes, name) = match payload.as_str() {
             "-" => (read_stdin()?, STDIN_NAME),
             payload => (payload.as_bytes().to_vec(), payload),
         };
+        if bytes.is_empty() && is_stdin_alone {
+            return Err(nothing_to_push(flags));
+        }
         jobs.push(template.job(template.payload(bytes, &human::cut(name, 60))?)?);
     }
-    tally.answers = open_queue(flags)?.push_many(jobs)?;
+    tally.answers = push_all(flags, jobs)?;
     Ok(())
 }
 
-fn open_queue(flags: &QueuePushFlags) -> Result<Queue> {
-    let database = Database::made(&flags.place.database, &flags.common)?;
-    Queue::open(&database.writer, &flags.place.queue)
+/// No payload was named, and standard input has none: as in a cron job, where a payload that
+/// stands in the place of the queue's name would make a queue of that name.
+fn nothing_to_push(flags: &QueuePushFlags) -> Error {
+    let queue = &flags.place.queue;
+    bad_value(STDIN_NAME, &format!("it is empty, and no payload for the queue '{queue}' was named"))
+        .to_do(
+            "name the payload behind the queue: leafpress queue push DB QUEUE PAYLOAD; for a job \
+             without one the PAYLOAD is ''",
+        )
+}
+
+/// Pushes jobs as one transaction; the database and the queue are made if they are missing.
+fn push_all(flags: &QueuePushFlags, jobs: Vec<Job>) -> Result<Vec<Pushed>> {
+    let place = &flags.place;
+    with_made_queue(&place.database, &place.queue, &flags.common, |queue| {
+        queue.push_many(jobs.iter().cloned())
+    })
 }
 
 fn read_stdin() -> Result<Vec<u8>> {
@@ -239,11 +260,17 @@ fn push_lines(
     let batch_jobs_max = flags.batch.map_or(usize::MAX, |jobs| jobs as usize);
     let mut queue: Option<Queue> = None;
     let mut send = |jobs: &mut Vec<Job>, tally: &mut Tally| -> Result<()> {
-        if queue.is_none() {
-            queue = Some(open_queue(flags)?);
+        let jobs = std::mem::take(jobs);
+        if let Some(queue) = &queue {
+            if !jobs.is_empty() {
+                tally.answers.extend(queue.push_many(jobs)?);
+            }
+            return Ok(());
         }
-        if let Some(queue) = queue.as_ref().filter(|_| !jobs.is_empty()) {
-            tally.answers.extend(queue.push_many(std::mem::take(jobs))?);
+        tally.answers.extend(push_all(flags, jobs)?);
+        if flags.batch.is_some() {
+            let database = Database::existing(&flags.place.database, &flags.common)?;
+            queue = Some(database.queue(&flags.place.queue)?);
         }
         Ok(())
     };

@@ -3,11 +3,12 @@
 //! Must never: push a job itself; whoever claims does.
 
 use leafpress::Result;
-use leafpress::queue::{Missed, Queue, Schedule};
+use leafpress::queue::{Missed, Schedule, ScheduleInfo};
 use serde_json::json;
 
 use super::push::Template;
-use super::{Database, existing_queue, report};
+use super::view::Looked;
+use super::{Database, report, with_made_queue};
 use crate::exit::Status;
 use crate::flags::{
     QueueMissedFlag, QueueScheduleAddFlags, QueueScheduleListFlags, QueueScheduleRemoveFlags, When,
@@ -36,16 +37,41 @@ fn add_schedule(flags: &QueueScheduleAddFlags) -> Result<()> {
         });
     }
     // Made only once all of it makes sense.
-    let database = Database::made(&flags.database, &flags.common)?;
-    Queue::open(&database.writer, &flags.queue)?.schedule(&schedule)
+    with_made_queue(&flags.database, &flags.queue, &flags.common, |queue| queue.schedule(&schedule))
 }
 
-/// Shows the schedules.
+/// A schedule, and the queue that it pushes to.
+#[derive(serde::Serialize)]
+struct Listed {
+    queue: String,
+    #[serde(flatten)]
+    schedule: ScheduleInfo,
+}
+
+/// Shows the schedules of the queue that is named, or of all.
 pub fn list(flags: &QueueScheduleListFlags) -> Status {
-    let schedules = existing_queue(&flags.place, &flags.common).and_then(|queue| queue.schedules());
-    let text = schedules.as_ref().map(|it| summary::of_schedules(it)).unwrap_or_default();
+    let schedules = schedules(flags);
+    let text = schedules.as_ref().map(|all| {
+        let lines: Vec<_> = all.iter().map(|it| (it.queue.as_str(), &it.schedule)).collect();
+        summary::of_schedules(&lines, flags.queue.is_none())
+    });
+    let text = text.unwrap_or_default();
     let object = schedules.map(|schedules| json!({ "schedules": schedules }));
     report(object, flags.common.json, |_| text, |_| Status::Done)
+}
+
+fn schedules(flags: &QueueScheduleListFlags) -> Result<Vec<Listed>> {
+    let looked = Looked::at(&flags.database, &flags.common)?;
+    let names = match &flags.queue {
+        Some(name) => vec![name.clone()],
+        None => looked.names()?,
+    };
+    let mut all = Vec::new();
+    for queue in names {
+        let schedules = looked.schedules(&queue)?;
+        all.extend(schedules.into_iter().map(|schedule| Listed { queue: queue.clone(), schedule }));
+    }
+    Ok(all)
 }
 
 /// Forgets a schedule.

@@ -3,9 +3,9 @@
 //! Must never: change what was not named.
 
 use leafpress::Result;
-use leafpress::queue::{Queue, Settings};
+use leafpress::queue::Settings;
 
-use super::{Database, json, report};
+use super::{json, report, with_made_queue};
 use crate::exit::Status;
 use crate::flags::{OrNone, QueueSettingsFlags};
 use crate::summary;
@@ -20,13 +20,14 @@ pub fn run(flags: &QueueSettingsFlags) -> Status {
 }
 
 fn settings(flags: &QueueSettingsFlags) -> Result<Settings> {
-    let database = Database::made(&flags.place.database, &flags.common)?;
-    let queue = Queue::open(&database.writer, &flags.place.queue)?;
-    let change = changes(flags);
-    queue.configure(move |settings| {
-        for change in &change {
-            change(settings);
-        }
+    let (place, common) = (&flags.place, &flags.common);
+    with_made_queue(&place.database, &place.queue, common, |queue| {
+        let change = changes(flags);
+        queue.configure(move |settings| {
+            for change in &change {
+                change(settings);
+            }
+        })
     })
 }
 

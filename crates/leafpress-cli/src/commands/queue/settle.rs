@@ -71,10 +71,8 @@ fn print_claims(claims: &[Claim], as_json: bool) -> std::io::Result<()> {
 
 fn line_of(claim: &Claim) -> String {
     let payload = String::from_utf8_lossy(claim.payload.as_bytes());
-    let payload: String = payload
-        .chars()
-        .map(|it| if it.is_control() { it.escape_default().to_string() } else { it.to_string() })
-        .collect();
+    // A tab ends the token.
+    let payload = human::printable(&payload).replace('\t', "\\t");
     format!("{}\t{payload}\n", claim.token)
 }
 
@@ -89,7 +87,13 @@ pub fn ack(flags: &QueueAckFlags) -> Result<Status, clap::Error> {
     let answers = any_queue(&flags.database, &flags.common).and_then(|queue| match &flags.result {
         Some(result) => {
             let result = Payload::bytes(result.as_bytes());
-            queue.ack_with(flags.tokens[0], result).map(|()| vec![Ok(())])
+            let is_kept = keeps_results(flags)?;
+            queue.ack_with(flags.tokens[0], result).map(|()| {
+                if !is_kept {
+                    output::print_warning(RESULT_NOT_KEPT);
+                }
+                vec![Ok(())]
+            })
         }
         None => queue.ack_many(&flags.tokens),
     });
@@ -97,6 +101,19 @@ pub fn ack(flags: &QueueAckFlags) -> Result<Status, clap::Error> {
         Ok(answers) => print_acks(flags, answers),
         Err(error) => output::print_failure(&error, flags.common.json),
     })
+}
+
+const RESULT_NOT_KEPT: &str = "the result is not kept, as the queue keeps no done jobs; let it \
+                               keep them with: leafpress queue settings DB QUEUE --keep-done 7d";
+
+/// Whether the queue of the job keeps what came out of it.
+fn keeps_results(flags: &QueueAckFlags) -> Result<bool> {
+    let database = Database::existing(&flags.database, &flags.common)?;
+    match database.queue_of(flags.tokens[0].job)? {
+        Some(queue) => Ok(!queue.settings()?.keep_done.is_zero()),
+        // The answer to the token says what is wrong.
+        None => Ok(true),
+    }
 }
 
 fn print_acks(flags: &QueueAckFlags, answers: Vec<Result<()>>) -> Status {
@@ -118,7 +135,7 @@ fn print_acks(flags: &QueueAckFlags, answers: Vec<Result<()>>) -> Status {
         output::print_json(&json!({"acked": all - refused.len(), "refused": refused}));
     }
     for (_, error) in &refused {
-        output::print_error(&human::printable(&error.kind().to_string()));
+        output::print_error(&error.kind().to_string());
     }
     match refused.len() {
         0 => Status::Done,

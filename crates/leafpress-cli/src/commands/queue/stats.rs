@@ -7,11 +7,12 @@ use std::io::{self, IsTerminal as _, Write as _};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
+use console::Term;
 use leafpress::Result;
-use leafpress::queue::{Queue, QueueStats, names};
+use leafpress::queue::QueueStats;
 use serde_json::json;
 
-use super::Database;
+use super::view::Looked;
 use crate::exit::Status;
 use crate::flags::QueueStatsFlags;
 use crate::{interrupt, output, summary};
@@ -32,8 +33,7 @@ pub fn run(flags: &QueueStatsFlags) -> Status {
 }
 
 fn once(flags: &QueueStatsFlags) -> Result<()> {
-    let database = Database::existing(&flags.database, &flags.common)?;
-    let all = stats(&queues(&database, flags)?)?;
+    let all = stats(&Looked::at(&flags.database, &flags.common)?, flags)?;
     if flags.common.json {
         output::print_json(&json!({ "queues": all }));
     } else {
@@ -42,16 +42,12 @@ fn once(flags: &QueueStatsFlags) -> Result<()> {
     Ok(())
 }
 
-/// The one that is named, or all.
-fn queues(database: &Database, flags: &QueueStatsFlags) -> Result<Vec<Queue>> {
+/// Those of the queue that is named, or of all.
+fn stats(looked: &Looked, flags: &QueueStatsFlags) -> Result<Vec<QueueStats>> {
     match &flags.queue {
-        Some(name) => Ok(vec![database.queue(name)?]),
-        None => names(&database.writer)?.iter().map(|name| database.queue(name)).collect(),
+        Some(name) => Ok(vec![looked.stats(name)?]),
+        None => looked.names()?.iter().map(|name| looked.stats(name)).collect(),
     }
-}
-
-fn stats(queues: &[Queue]) -> Result<Vec<QueueStats>> {
-    queues.iter().map(Queue::stats).collect()
 }
 
 fn watch(flags: &QueueStatsFlags, interval: Duration) -> Result<()> {
@@ -60,20 +56,20 @@ fn watch(flags: &QueueStatsFlags, interval: Duration) -> Result<()> {
         // Where nobody listens any more, it has ended already.
         let _ = stop.send(());
     });
-    let database = Database::existing(&flags.database, &flags.common)?;
+    let mut looked = Looked::at(&flags.database, &flags.common)?;
     let draws = !flags.common.json && io::stdout().is_terminal() && output::stderr_is_terminal();
     // How many were open at each look, for the small curve.
     let mut past: BTreeMap<String, Vec<u64>> = BTreeMap::new();
     let mut lines_drawn = 0;
     loop {
-        let all = stats(&queues(&database, flags)?)?;
+        let all = stats(&looked, flags)?;
         let text = if flags.common.json {
             format!("{}\n", json!({ "queues": all }))
         } else if draws {
             for stats in &all {
                 past.entry(stats.queue.clone()).or_default().push(stats.jobs.open());
             }
-            summary::of_queues_over_time(&all, &mut past)
+            summary::of_queues_within(&all, &mut past, Term::stdout().size_checked())
         } else {
             all.iter().map(summary::of_queue_in_a_line).collect()
         };
@@ -90,6 +86,9 @@ fn watch(flags: &QueueStatsFlags, interval: Duration) -> Result<()> {
         lines_drawn = if draws { text.lines().count() } else { 0 };
         if stopped.recv_timeout(interval) != Err(RecvTimeoutError::Timeout) {
             return Ok(());
+        }
+        if looked.is_of_one_moment() {
+            looked = Looked::at(&flags.database, &flags.common)?;
         }
     }
 }

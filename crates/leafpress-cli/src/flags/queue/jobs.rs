@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime};
 use clap::{Args, ValueEnum, ValueHint};
 use leafpress::queue::{JobState, Token, UniqueFor};
 
+use super::super::values::database_path;
 use super::values::{
     parse_duration, parse_job_id, parse_lease, parse_number, parse_time, parse_token,
     parse_unique_for, parse_when,
@@ -14,8 +15,9 @@ use super::{DEFAULT_QUEUE, QueueCommonFlags, QueuePlaceFlags, When};
 
 /// Add jobs, and print their numbers
 ///
-/// Each PAYLOAD is a job; without any, standard input is one. The database and the queue are made
-/// if they are missing. What is pushed by one command is pushed as one transaction: all or none.
+/// Each PAYLOAD is a job; without any, standard input is one, and must not be empty. The database
+/// and the queue are made if they are missing. What is pushed by one command is pushed as one
+/// transaction: all or none.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -26,14 +28,15 @@ Examples:
   find . -name '*.png' | leafpress queue push jobs.db thumbnails --lines
   leafpress queue push jobs.db orders --ndjson orders.ndjson --batch 10000
 
-A line of --ndjson is an object: {\"payload\": ANY, \"priority\": 5, \"delay\": \"5m\"}.
-It may have payload (any JSON) or text (stored as it is), priority, delay, due,
-group, unique, unique_for, attempts, expires, correlation_id and metadata, each
-as the flag of its name; flags hold for lines that do not say otherwise.
+A line of --ndjson is an object: {\"payload\": ANY, \"priority\": 5, \"delay\":
+\"5m\"}. It may have payload (any JSON) or text (stored as it is), priority,
+delay, due, group, unique, unique_for, attempts, expires, correlation_id and
+metadata, each as the flag of its name; flags hold for lines that do not say
+otherwise.
 
-Exit status: 0 pushed, or a job with its unique key was there already; 1 a line
-is wrong, and batches before it stay (with --batch); 2 the command line makes no
-sense, 3 failed and nothing changed.")]
+Exit status: 0 pushed, or a job with its unique key was there already; 1 a
+line is wrong, and batches before it stay (with --batch); 2 the command line
+makes no sense, 3 failed and nothing changed.")]
 pub struct QueuePushFlags {
     /// Which queue.
     #[command(flatten)]
@@ -77,10 +80,9 @@ pub struct QueuePushFlags {
     #[arg(long, value_name = "KEY")]
     pub unique: Option<String>,
 
-    /// How long the key is taken: while 'waiting', while waiting or 'running', or a time
-    #[arg(long, value_name = "SCOPE", value_parser = parse_unique_for, default_value = "running",
-          hide_default_value = true)]
-    pub unique_for: UniqueFor,
+    /// How long the key is taken: while 'waiting', or a time [default: waiting or 'running']
+    #[arg(long, value_name = "SCOPE", value_parser = parse_unique_for)]
+    pub unique_for: Option<UniqueFor>,
 
     /// What else the jobs have.
     #[command(flatten)]
@@ -166,11 +168,11 @@ Examples:
   leafpress queue ack jobs.db 17.1
   leafpress queue ack jobs.db 17.1 --result '{\"sent\": true}'
 
-Exit status: 0 all of them, 1 some had lost their lease, 2 the command line makes
-no sense, 3 failed, or all had lost their lease: nothing changed.")]
+Exit status: 0 all of them, 1 some had lost their lease, 2 the command line
+makes no sense, 3 failed, or all had lost their lease: nothing changed.")]
 pub struct QueueAckFlags {
     /// The database
-    #[arg(value_name = "DB", value_hint = ValueHint::FilePath)]
+    #[arg(value_name = "DB", value_hint = ValueHint::FilePath, value_parser = database_path())]
     pub database: PathBuf,
 
     /// The tokens that 'claim' printed
@@ -192,11 +194,12 @@ pub struct QueueAckFlags {
 Example:
   leafpress queue nack jobs.db 17.1 --error 'no route to host' --delay 10m
 
-Exit status: 0 it is tried again, or was at its last attempt and is dead; 2 the
-command line makes no sense, 3 failed, or the lease is lost: nothing changed.")]
+Exit status: 0 it is tried again, or was at its last attempt and is dead; 2
+the command line makes no sense, 3 failed, or the lease is lost: nothing
+changed.")]
 pub struct QueueNackFlags {
     /// The database
-    #[arg(value_name = "DB", value_hint = ValueHint::FilePath)]
+    #[arg(value_name = "DB", value_hint = ValueHint::FilePath, value_parser = database_path())]
     pub database: PathBuf,
 
     /// The token that 'claim' printed
@@ -222,11 +225,11 @@ pub struct QueueNackFlags {
 Example:
   leafpress queue fail jobs.db 17.1 --reason 'no such customer'
 
-Exit status: 0 done, 2 the command line makes no sense, 3 failed, or the lease is
-lost: nothing changed.")]
+Exit status: 0 done, 2 the command line makes no sense, 3 failed, or the lease
+is lost: nothing changed.")]
 pub struct QueueFailFlags {
     /// The database
-    #[arg(value_name = "DB", value_hint = ValueHint::FilePath)]
+    #[arg(value_name = "DB", value_hint = ValueHint::FilePath, value_parser = database_path())]
     pub database: PathBuf,
 
     /// The token that 'claim' printed
@@ -248,11 +251,11 @@ pub struct QueueFailFlags {
 Example:
   leafpress queue release jobs.db 17.1
 
-Exit status: 0 done, 2 the command line makes no sense, 3 failed, or the lease is
-lost: nothing changed.")]
+Exit status: 0 done, 2 the command line makes no sense, 3 failed, or the lease
+is lost: nothing changed.")]
 pub struct QueueReleaseFlags {
     /// The database
-    #[arg(value_name = "DB", value_hint = ValueHint::FilePath)]
+    #[arg(value_name = "DB", value_hint = ValueHint::FilePath, value_parser = database_path())]
     pub database: PathBuf,
 
     /// The token that 'claim' printed
@@ -270,11 +273,11 @@ pub struct QueueReleaseFlags {
 Example:
   leafpress queue extend jobs.db 17.1 --lease 10m
 
-Exit status: 0 done, 2 the command line makes no sense, 3 failed, or the lease is
-lost: nothing changed.")]
+Exit status: 0 done, 2 the command line makes no sense, 3 failed, or the lease
+is lost: nothing changed.")]
 pub struct QueueExtendFlags {
     /// The database
-    #[arg(value_name = "DB", value_hint = ValueHint::FilePath)]
+    #[arg(value_name = "DB", value_hint = ValueHint::FilePath, value_parser = database_path())]
     pub database: PathBuf,
 
     /// The token that 'claim' printed
@@ -366,11 +369,11 @@ Examples:
   leafpress queue show jobs.db 17
   leafpress queue show jobs.db 17 --json
 
-Exit status: 0 shown, 2 the command line makes no sense, 3 failed, or there is no
-such job.")]
+Exit status: 0 shown, 2 the command line makes no sense, 3 failed, or there is
+no such job.")]
 pub struct QueueShowFlags {
     /// The database
-    #[arg(value_name = "DB", value_hint = ValueHint::FilePath)]
+    #[arg(value_name = "DB", value_hint = ValueHint::FilePath, value_parser = database_path())]
     pub database: PathBuf,
 
     /// The job's number
@@ -395,7 +398,7 @@ Exit status: 0 all of them, 1 some were not dead, 2 the command line makes no
 sense, 3 failed, or none was dead: nothing changed.")]
 pub struct QueueRetryFlags {
     /// The database
-    #[arg(value_name = "DB", value_hint = ValueHint::FilePath)]
+    #[arg(value_name = "DB", value_hint = ValueHint::FilePath, value_parser = database_path())]
     pub database: PathBuf,
 
     /// The jobs' numbers; with --all-dead the queue's name [default: default]
@@ -443,7 +446,7 @@ Exit status: 0 all of them, 1 some were not there, 2 the command line makes no
 sense, 3 failed, or none was there: nothing changed.")]
 pub struct QueueRemoveFlags {
     /// The database
-    #[arg(value_name = "DB", value_hint = ValueHint::FilePath)]
+    #[arg(value_name = "DB", value_hint = ValueHint::FilePath, value_parser = database_path())]
     pub database: PathBuf,
 
     /// The jobs' numbers

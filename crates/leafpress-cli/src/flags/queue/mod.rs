@@ -24,6 +24,7 @@ pub use self::values::{OrNone, When};
 pub use self::values::{parse_duration, parse_time, parse_unique_for, parse_when};
 pub use self::work::QueueWorkFlags;
 use super::parse_milliseconds;
+use super::values::database_path;
 
 /// The queue where none is named.
 const DEFAULT_QUEUE: &str = "default";
@@ -104,7 +105,7 @@ pub struct QueueNamedFlags {
 #[derive(Debug, Args)]
 pub struct QueuePlaceFlags {
     /// The database
-    #[arg(value_name = "DB", value_hint = ValueHint::FilePath)]
+    #[arg(value_name = "DB", value_hint = ValueHint::FilePath, value_parser = database_path())]
     pub database: PathBuf,
 
     /// The queue's name

@@ -7,6 +7,7 @@ use clap::{Args, Subcommand, ValueEnum, ValueHint};
 use leafpress::queue::Rate;
 
 use super::super::parse_seconds;
+use super::super::values::database_path;
 use super::values::{
     BackoffWords, OrNone, parse_backoff, parse_duration, parse_duration_or_none, parse_lease,
     parse_number, parse_number_or_none, parse_rate,
@@ -21,7 +22,7 @@ use super::{QueueCommonFlags, QueueNewJobFlags, QueuePlaceFlags};
 #[command(after_help = "\
 Examples:
   leafpress queue settings jobs.db emails
-  leafpress queue settings jobs.db emails --attempts 10 --backoff 5s,2,1h --keep-dead 30d
+  leafpress queue settings jobs.db emails --attempts 10 --keep-dead 30d
   leafpress queue settings jobs.db emails --rate 100/1m --concurrency 8
   leafpress queue settings jobs.db emails --rate none
 
@@ -90,7 +91,7 @@ Examples:
 Exit status: 0 shown, 2 the command line makes no sense, 3 failed.")]
 pub struct QueueStatsFlags {
     /// The database
-    #[arg(value_name = "DB", value_hint = ValueHint::FilePath)]
+    #[arg(value_name = "DB", value_hint = ValueHint::FilePath, value_parser = database_path())]
     pub database: PathBuf,
 
     /// The queue's name [default: all of them]
@@ -132,13 +133,13 @@ pub enum QueueScheduleAction {
 #[command(after_help = "\
 Examples:
   leafpress queue schedule add jobs.db reports nightly '0 3 * * *' all
-  leafpress queue schedule add jobs.db reports monday '0 9 * * 1' --timezone Europe/Berlin
+  leafpress queue schedule add jobs.db reports mon '0 9 * * 1' --timezone CET
 
 Exit status: 0 done, 2 the command line makes no sense, 3 failed and nothing
 changed.")]
 pub struct QueueScheduleAddFlags {
     /// The database
-    #[arg(value_name = "DB", value_hint = ValueHint::FilePath)]
+    #[arg(value_name = "DB", value_hint = ValueHint::FilePath, value_parser = database_path())]
     pub database: PathBuf,
 
     /// The queue's name
@@ -189,17 +190,22 @@ pub enum QueueMissedFlag {
     All,
 }
 
-/// List the schedules of a queue
+/// List the schedules of a queue, or of all
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Example:
+Examples:
+  leafpress queue schedule list jobs.db
   leafpress queue schedule list jobs.db reports
 
 Exit status: 0 listed, 2 the command line makes no sense, 3 failed.")]
 pub struct QueueScheduleListFlags {
-    /// Which queue.
-    #[command(flatten)]
-    pub place: QueuePlaceFlags,
+    /// The database
+    #[arg(value_name = "DB", value_hint = ValueHint::FilePath, value_parser = database_path())]
+    pub database: PathBuf,
+
+    /// The queue's name [default: all of them]
+    #[arg(value_name = "QUEUE")]
+    pub queue: Option<String>,
 
     /// How to open and to answer.
     #[command(flatten)]
@@ -212,11 +218,11 @@ pub struct QueueScheduleListFlags {
 Example:
   leafpress queue schedule remove jobs.db reports nightly
 
-Exit status: 0 removed, 2 the command line makes no sense, 3 failed, or there is
-no such schedule.")]
+Exit status: 0 removed, 2 the command line makes no sense, 3 failed, or there
+is no such schedule.")]
 pub struct QueueScheduleRemoveFlags {
     /// The database
-    #[arg(value_name = "DB", value_hint = ValueHint::FilePath)]
+    #[arg(value_name = "DB", value_hint = ValueHint::FilePath, value_parser = database_path())]
     pub database: PathBuf,
 
     /// The queue's name

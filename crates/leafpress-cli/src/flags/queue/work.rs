@@ -26,12 +26,13 @@ use super::{QueueCommonFlags, QueuePlaceFlags};
 #[command(after_help = "\
 Examples:
   leafpress queue work jobs.db emails --exec ./send-email --verbose
-  leafpress queue work jobs.db thumbnails --concurrency 8 --timeout 2m --exec make-thumbnail
-  leafpress queue work jobs.db reports --until-empty --keep-output --exec ./report
-  leafpress queue work jobs.db urls --shell 'read -r url && curl -fsS \"$url\" > page'
+  leafpress queue work jobs.db pictures -j 8 --timeout 2m --exec make-thumbnail
+  leafpress queue work jobs.db reports --until-empty --keep-output --exec ./run
+  leafpress queue work jobs.db urls --shell 'read -r url && curl -O \"$url\"'
 
-Exit status: 0 ended as asked, 1 with --until-empty or --max-jobs: some jobs were
-not done, 2 the command line makes no sense, 3 failed; jobs that ran come again.")]
+Exit status: 0 ended as asked, 1 with --until-empty or --max-jobs: some jobs
+were not done, 2 the command line makes no sense, 3 failed; jobs that ran come
+again.")]
 #[command(override_usage = "leafpress queue work [OPTIONS] <DB> [QUEUE] --exec <PROGRAM>...")]
 #[command(group(ArgGroup::new("program").args(["exec", "shell"]).required(true)))]
 pub struct QueueWorkFlags {

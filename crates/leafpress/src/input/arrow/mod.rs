@@ -91,10 +91,7 @@ impl<'a> ArrowSource<'a> {
                 let (source, opened) = (Box::new(source), Some(stream));
                 Ok(Self::of(&name, &schema, Origin::Stream { source, opened }))
             }
-            other => {
-                let reason = format!("is of a kind ({other:?}) that cannot be read as Arrow here");
-                Err(ErrorKind::Input { file: source.name().to_owned(), reason }.into())
-            }
+            other => Err(other.refuse(source.name())),
         }
     }
 

@@ -39,6 +39,7 @@ use super::staged::{StagedTable, StagedTree, has_table};
 use super::{Outcome, Settings, Staged};
 use crate::error::{Error, ErrorKind, Result};
 use crate::schema::quote_identifier;
+use crate::words::counted;
 
 /// Batches between the thread that reads and the one that writes.
 const BATCHES_WAITING: usize = 4;
@@ -88,7 +89,7 @@ pub(super) fn move_pages(
     Ok(Outcome {
         rows_inserted: staged.rows,
         pages: pages.unsigned_abs(),
-        path: format!("then moved in: {moved} pages, one transaction"),
+        path: format!("then moved in: {}, one transaction", counted(moved as u64, "page", "pages")),
         stages: steps.stages,
         ..Outcome::default()
     })

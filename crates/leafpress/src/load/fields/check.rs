@@ -9,6 +9,7 @@ use crate::input::csv::scan::RecordSpan;
 use crate::load::options::Ragged;
 use crate::schema::shape::OwnedValue;
 use crate::schema::{ColumnType, exact_integer};
+use crate::words::counted;
 
 /// What is wrong with a row: the reason, and where in the block.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,14 +48,11 @@ impl RowRules {
     #[cold]
     fn ragged_row(&self, span: &RecordSpan<'_>) -> Misfit {
         let (found, expected) = (span.field_ends.len(), self.fields);
-        let fields = if found == 1 { "field" } else { "fields" };
-        let columns = if self.rules.len() == expected {
-            format!("the table {expected} columns")
-        } else {
-            // The table has others besides, or not all of them.
-            format!("the input {expected} columns")
-        };
-        Misfit { at: span.start, reason: format!("the row has {found} {fields}, {columns}") }
+        // The table may have others besides, or not all of them.
+        let what = if self.rules.len() == expected { "table" } else { "input" };
+        let fields = counted(found as u64, "field", "fields");
+        let columns = counted(expected as u64, "column", "columns");
+        Misfit { at: span.start, reason: format!("the row has {fields}, the {what} {columns}") }
     }
 
     /// The rowid of a record, if a column says it.

@@ -145,7 +145,7 @@ fn tables_are_found_by_name() {
     assert_eq!(rows_of(&mut view), [[Owned::Integer(1), Owned::Integer(2)]]);
     let said = refusal(&path, None);
     assert!(said.contains("has 2 tables"), "{said}");
-    assert!(said.contains("there are: one, seen, two words"), "{said}");
+    assert!(said.contains("there are: one, seen (a view), two words"), "{said}");
     let said = refusal(&path, Some("three"));
     assert!(said.contains("has no table \"three\""), "{said}");
 }
@@ -277,11 +277,15 @@ fn types_that_are_no_types_are_not_passed_on() {
 #[test]
 fn a_table_is_named_after_two_colons() {
     let (_folder, path) = database("CREATE TABLE t(a);");
+    let split = |text: &str| split_table(Path::new(text));
+    let both = |path: &str, table: &str| Some((PathBuf::from(path), table.to_owned()));
     let plain = path.display().to_string();
-    assert_eq!(split_table(&plain), (plain.as_str(), None));
-    assert_eq!(split_table("a.db::t"), ("a.db", Some("t")));
-    assert_eq!(split_table("a::b.db::t"), ("a::b.db", Some("t")));
-    assert_eq!(split_table("a.db::"), ("a.db::", None));
+    assert_eq!(split(&plain), None);
+    assert_eq!(split("a.db::t"), both("a.db", "t"));
+    assert_eq!(split("a::b.db::t"), both("a::b.db", "t"), "no file tells more");
+    assert_eq!(split("a.db::"), None);
+    assert_eq!(split("::t"), None);
+    assert_eq!(split(&format!("{plain}::we::ird")), both(&plain, "we::ird"), "the file tells");
 }
 
 /// Loaded, the table holds the same values, whatever its columns' types say.

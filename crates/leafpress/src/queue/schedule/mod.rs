@@ -177,6 +177,11 @@ pub struct ScheduleInfo {
     pub disabled_because: Option<String>,
 }
 
+/// The schedules of a queue, by name.
+pub(super) fn list_of(work: &super::hub::Work<'_>, queue: i64) -> Result<Vec<ScheduleInfo>> {
+    table::list(work, queue)
+}
+
 impl Queue {
     /// Keeps a schedule, in place of that of the same name if there is one.
     ///

@@ -30,6 +30,8 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use crate::words::counted;
+
 use croner::Cron;
 use croner::errors::CronError;
 use croner::parser::{CronParser, Seconds, Year};
@@ -131,7 +133,10 @@ fn read_cron(expression: &str) -> Result<Cron, String> {
     }
     let fields: Vec<&str> = known.split_whitespace().collect();
     if !(5..=7).contains(&fields.len()) {
-        return Err(format!("it has {} fields, not five or six", fields.len()));
+        return Err(format!(
+            "it has {}, not five or six",
+            counted(fields.len() as u64, "field", "fields")
+        ));
     }
     let cron = parser().parse(known).map_err(|error| blame(&fields, &error))?;
     let recurrence = Recurrence { cron, zone: TimeZone::UTC };

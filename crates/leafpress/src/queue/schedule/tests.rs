@@ -283,7 +283,7 @@ fn whoever_sleeps_knows_the_next_occurrence() {
 #[test]
 fn what_is_edited_into_nonsense_is_disabled_and_nobody_else_suffers() {
     for (change, reason) in [
-        ("cron = 'whenever'", "\"whenever\" is not a cron expression: it has 1 fields"),
+        ("cron = 'whenever'", "\"whenever\" is not a cron expression: it has 1 field,"),
         ("cron = '0 0 31 2 *'", "it never happens"),
         ("cron = x'00ff'", "the column cron has a BLOB of 2 bytes"),
         ("timezone = 'Mars/Olympus'", "\"Mars/Olympus\" is not the name of a time zone"),

@@ -235,6 +235,15 @@ impl Queue {
     }
 }
 
+/// All figures of a queue, as they stand in the database.
+pub(super) fn collect_of(
+    connection: &rusqlite::Connection,
+    queue: i64,
+    now_ms: i64,
+) -> Result<QueueStats> {
+    collect::collect(connection, queue, now_ms)
+}
+
 /// The statements of this folder, for tests of their plans.
 #[cfg(test)]
 pub(super) fn statements() -> Vec<(&'static str, &'static str)> {

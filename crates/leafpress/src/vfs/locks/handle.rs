@@ -14,6 +14,8 @@ use std::ops::Deref;
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::rights::Rights;
+
 /// Options for opening a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Open {
@@ -23,8 +25,6 @@ pub(crate) enum Open {
     ReadWrite,
     /// To be read and written, emptied first; it must be there.
     Emptied,
-    /// To be read and written; it must not be there, and is made.
-    New,
 }
 
 /// An open file whose closing drops no lock, not even one of another copy of SQLite.
@@ -69,9 +69,33 @@ impl FileHandle {
             Open::Read => OFlags::RDONLY,
             Open::ReadWrite => OFlags::RDWR,
             Open::Emptied => OFlags::RDWR | OFlags::TRUNC,
-            Open::New => OFlags::RDWR | OFlags::CREATE | OFlags::EXCL,
         };
-        Self::open_with(path.as_ref(), flags)
+        Self::open_with(path.as_ref(), flags, 0)
+    }
+
+    /// Makes a file, to be read and written; nothing must be there. The one way to make one
+    /// that has a name.
+    ///
+    /// # Errors
+    /// The system's; `AlreadyExists` where something has that name.
+    #[cfg(unix)]
+    pub(crate) fn create(path: impl AsRef<Path>, rights: Rights) -> io::Result<Self> {
+        use rustix::fs::OFlags;
+
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
+        let file = Self::open_with(path.as_ref(), flags, rights.mode())?;
+        rights.give_away(&*file);
+        Ok(file)
+    }
+
+    /// Makes a file, to be read and written; nothing must be there.
+    ///
+    /// # Errors
+    /// The system's; `AlreadyExists` where something has that name.
+    #[cfg(not(unix))]
+    pub(crate) fn create(path: impl AsRef<Path>, _rights: Rights) -> io::Result<Self> {
+        let file = File::options().read(true).write(true).create_new(true).open(path)?;
+        Ok(Self { file: Arc::new(file), _release: Release {} })
     }
 
     /// Opens a file.
@@ -85,7 +109,6 @@ impl FileHandle {
             Open::Read => options.read(true),
             Open::ReadWrite => options.read(true).write(true),
             Open::Emptied => options.read(true).write(true).truncate(true),
-            Open::New => options.read(true).write(true).create_new(true),
         };
         Ok(Self { file: Arc::new(options.open(path)?), _release: Release {} })
     }
@@ -111,11 +134,11 @@ impl FileHandle {
         // Should a pipe have taken the file's name, this must not wait.
         let mut flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::NOCTTY;
         flags.set(OFlags::DIRECT, direct);
-        Self::open_with(path, flags)
+        Self::open_with(path, flags, 0)
     }
 
     #[cfg(unix)]
-    fn open_with(path: &Path, flags: rustix::fs::OFlags) -> io::Result<Self> {
+    fn open_with(path: &Path, flags: rustix::fs::OFlags, mode: u32) -> io::Result<Self> {
         use std::ffi::CString;
         use std::os::fd::AsRawFd as _;
         use std::os::unix::ffi::OsStrExt as _;
@@ -125,7 +148,7 @@ impl FileHandle {
         use super::table::{self, Opened, User};
 
         let path = CString::new(path.as_os_str().as_bytes())?;
-        let mode = rustix::fs::Mode::from_raw_mode(0o666);
+        let mode = rustix::fs::Mode::from_raw_mode(mode as _);
         Ok(match table::open(&path, flags | OFlags::CLOEXEC, mode, User::Leafpress)? {
             Opened::Known(file) => {
                 let number = Some(file.as_raw_fd());

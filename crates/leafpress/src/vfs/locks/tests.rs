@@ -16,6 +16,7 @@ use super::file_locks::Owner;
 use super::table::{count_of, owner_of};
 use super::{FileHandle, Open, ensure};
 use crate::c_api::range_lock::{Bytes, How, Lock, ask, is_locked};
+use crate::rights::Rights;
 
 const PENDING: i64 = 0x4000_0000;
 const RESERVED: Bytes = Bytes { start: PENDING + 1, length: 1 };
@@ -111,7 +112,7 @@ fn locks_of_another_copy_outlive_our_descriptors() {
         let probe = File::options().read(true).write(true).open(&database.path).unwrap();
         assert!(is_locked(&probe).unwrap(), "the other copy's lock is gone");
         // A file of another name, when closing is tried again.
-        drop(FileHandle::open_as(database.beside(".other"), Open::New).unwrap());
+        drop(FileHandle::create(database.beside(".other"), Rights::new_database()).unwrap());
         assert!(is_locked(&probe).unwrap(), "the other copy's lock is gone");
 
         let again = database.connect();
@@ -135,7 +136,10 @@ fn parked_descriptors_are_closed_when_other_files_come_and_go() {
     fcntl_lock(&other, FlockOperation::Unlock).unwrap();
     // Others' files may be parked before it in this process: each opening tries two.
     for number in 0..1000 {
-        drop(FileHandle::open_as(database.beside(&format!(".{number}")), Open::New).unwrap());
+        drop(
+            FileHandle::create(database.beside(&format!(".{number}")), Rights::new_database())
+                .unwrap(),
+        );
         if count_of(&database.path) == 0 {
             return;
         }
@@ -254,8 +258,8 @@ fn what_is_no_regular_file_is_of_no_concern() {
     assert!(FileHandle::open(folder.path().join("nothing")).is_err());
     assert!(FileHandle::open("a\0b").is_err());
     let made = folder.path().join("made");
-    drop(FileHandle::open_as(&made, Open::New).unwrap());
-    assert!(FileHandle::open_as(&made, Open::New).is_err());
+    drop(FileHandle::create(&made, Rights::new_database()).unwrap());
+    assert!(FileHandle::create(&made, Rights::new_database()).is_err());
     fs::write(&made, "abc").unwrap();
     drop(FileHandle::open_as(&made, Open::Emptied).unwrap());
     assert_eq!(fs::metadata(&made).unwrap().len(), 0);

@@ -339,8 +339,8 @@ fn what_cannot_be_meant_is_refused_before_anything_is_inserted() {
         (ask("t", &["a", "A"], &[&[1, 2]]), "column A of t is named twice"),
         (ask("t", &[], &[&[]]), "no columns of t are named"),
         (ask("w", &["rowid"], &[&[1]]), "w has no column rowid"),
-        (ask("t", &["a", "b"], &[&[1, 2], &[3]]), "row 2 has 1 values for 2 columns of t"),
-        (ask("t", &["a\0"], &[&[1]]), "t has no column a\0"),
+        (ask("t", &["a", "b"], &[&[1, 2], &[3]]), "row 2 has 1 value for 2 columns of t"),
+        (ask("t", &["a\0"], &[&[1]]), "t has no column a\\u{0}; it has"),
     ] {
         let error = insert(&connection, &request).unwrap_err();
         assert!(matches!(error.kind(), ErrorKind::Usage(_)), "{error}");

@@ -15,7 +15,7 @@ use std::ffi::OsString;
 use std::io::{self, IsTerminal as _};
 use std::sync::{Mutex, PoisonError};
 
-use leafpress::queue::{JobContext, Outcome, Payload, Stop, WorkReport, Worker};
+use leafpress::queue::{JobContext, Outcome, Payload, Queue, Stop, WorkReport, Worker};
 use leafpress::{Error, ErrorKind, Result};
 
 use self::control::Control;
@@ -59,6 +59,9 @@ fn work(flags: &QueueWorkFlags) -> Result<WorkReport> {
     let program = program(flags);
     program.check().map_err(|reason| Error::from(ErrorKind::Usage(reason)))?;
     let queue = existing_queue(&flags.place, &flags.common)?;
+    if flags.keep_output {
+        refuse_unless_kept(&queue, flags)?;
+    }
 
     let (stop, control) = (Stop::new(), Control::default());
     obey_signals(flags, &stop, &control);
@@ -77,6 +80,22 @@ fn work(flags: &QueueWorkFlags) -> Result<WorkReport> {
     let done = worker.run(&stop, |job| shift.handle(job))?;
     let failure = shift.failure.into_inner().unwrap_or_else(PoisonError::into_inner);
     failure.map_or(Ok(done), Err)
+}
+
+/// The output of a program is kept with its job, which goes at once where the queue keeps no
+/// done jobs.
+fn refuse_unless_kept(queue: &Queue, flags: &QueueWorkFlags) -> Result<()> {
+    if !queue.settings()?.keep_done.is_zero() {
+        return Ok(());
+    }
+    let (name, database) = (queue.name(), flags.place.database.display());
+    let reason = format!(
+        "--keep-output keeps what programs print with their jobs, and the queue '{name}' keeps no \
+         done jobs"
+    );
+    Err(Error::from(ErrorKind::Usage(reason)).on_disk("no job was taken").to_do(format!(
+        "let it keep them for a time: leafpress queue settings {database} {name} --keep-done 7d"
+    )))
 }
 
 /// The name in lists, for whoever looks which process has a job.

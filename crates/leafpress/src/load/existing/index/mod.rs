@@ -77,6 +77,7 @@ pub struct Indexer {
 #[derive(Debug, Clone, serde::Serialize)]
 pub struct IndexReport {
     /// The database.
+    #[serde(serialize_with = "crate::words::path_as_text")]
     pub database: PathBuf,
     /// The table's name.
     pub table: String,

@@ -64,15 +64,17 @@ impl Place {
 
     /// Opens the folder, and makes it first where it is missing.
     pub(super) fn make(&self) -> io::Result<OwnedFd> {
-        let made = rustix::fs::mkdir(&self.folder, Mode::RWXU);
+        let is_new = rustix::fs::mkdir(&self.folder, Mode::RWXU).is_ok();
         let folder = self.open()?;
-        if made.is_ok() {
+        if is_new {
             let owner = self.database.metadata()?;
             // Not to be given away by everybody, nor to every group.
             let (user, group) = (Uid::from_raw(owner.uid()), Gid::from_raw(owner.gid()));
             let _ = rustix::fs::fchown(&folder, None, Some(group));
             let _ = rustix::fs::fchown(&folder, Some(user), None);
-            rustix::fs::fchmod(&folder, Mode::from_raw_mode(folder_mode(owner.mode()) as _))?;
+            let has_group = rustix::fs::fstat(&folder)?.st_gid == owner.gid();
+            let mode = for_group(folder_mode(owner.mode()), has_group);
+            rustix::fs::fchmod(&folder, Mode::from_raw_mode(mode as _))?;
         }
         Ok(folder)
     }
@@ -84,7 +86,8 @@ impl Place {
         let no_link = AtFlags::SYMLINK_NOFOLLOW;
         let _ = rustix::fs::chownat(&folder, name, None, Some(group), no_link);
         let _ = rustix::fs::chownat(&folder, name, Some(user), None, no_link);
-        let mode = Mode::from_raw_mode((owner.mode() & 0o666 | 0o600) as _);
+        let has_group = rustix::fs::statat(&folder, name, no_link)?.st_gid == owner.gid();
+        let mode = Mode::from_raw_mode(for_group(owner.mode() & 0o666 | 0o600, has_group) as _);
         Ok(rustix::fs::chmodat(&folder, name, mode, AtFlags::empty())?)
     }
 
@@ -120,6 +123,15 @@ fn folder_mode(database_mode: u32) -> u32 {
     writers | (writers << 1) | (writers >> 1)
 }
 
+/// A mode without what it gives to the group of the database alone, for what has another.
+fn for_group(mode: u32, has_group: bool) -> u32 {
+    if has_group {
+        return mode;
+    }
+    let of_others = mode & (mode >> 3) & 0o007;
+    mode & 0o700 | of_others << 3 | of_others
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -130,5 +142,15 @@ mod tests {
         assert_eq!(folder_mode(0o100_664), 0o770);
         assert_eq!(folder_mode(0o100_666), 0o777);
         assert_eq!(folder_mode(0o100_444), 0o700);
+    }
+
+    #[test]
+    fn another_group_than_the_databases_gets_no_more_than_all_others() {
+        assert_eq!(
+            [0o770, 0o777, 0o775, 0o707, 0o700].map(|mode| for_group(mode, false)),
+            [0o700, 0o777, 0o755, 0o700, 0o700]
+        );
+        assert_eq!(for_group(0o770, true), 0o770);
+        assert_eq!([0o660, 0o666].map(|mode| for_group(mode, false)), [0o600, 0o666]);
     }
 }

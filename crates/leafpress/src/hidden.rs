@@ -1,0 +1,78 @@
+//! Names of the hidden files and folders that Leafpress makes beside a database:
+//! `.NAME.leafpress-PID-N.tmp`, `.NAME.leafpress-io-PID-N`.
+//!
+//! What a process that was killed leaves is removed by the next one, which knows it by its
+//! name and by its lock, which no process holds any more.
+//!
+//! Must never: take another name for one of these. Such a file is not ours to remove.
+
+use std::ffi::{OsStr, OsString};
+
+/// The names of one kind, beside one database.
+#[derive(Debug)]
+pub(crate) struct HiddenNames {
+    prefix: OsString,
+    suffix: &'static str,
+}
+
+impl HiddenNames {
+    /// Names of the file `database`, with `.leafpress-` or a longer `word` behind it.
+    pub(crate) fn new(database: &OsStr, word: &str, suffix: &'static str) -> Self {
+        let mut prefix = OsString::from(".");
+        prefix.push(database);
+        prefix.push(word);
+        Self { prefix, suffix }
+    }
+
+    /// The name of this process's `attempt`.
+    pub(crate) fn name(&self, attempt: u32) -> OsString {
+        let mut name = self.prefix.clone();
+        name.push(format!("{}-{attempt}{}", std::process::id(), self.suffix));
+        name
+    }
+
+    /// Whether a name is one that some process made so: two numbers, and nothing else.
+    pub(crate) fn is_one(&self, name: &OsStr) -> bool {
+        let is_number = |bytes: &[u8]| !bytes.is_empty() && bytes.iter().all(u8::is_ascii_digit);
+        let rest = name.as_encoded_bytes().strip_prefix(self.prefix.as_encoded_bytes());
+        let numbers = rest.and_then(|rest| rest.strip_suffix(self.suffix.as_bytes()));
+        let Some(numbers) = numbers else { return false };
+        let mut parts = numbers.splitn(2, |byte| *byte == b'-');
+        parts.next().is_some_and(is_number) && parts.next().is_some_and(is_number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_two_numbers_make_a_name() {
+        let names = HiddenNames::new("a.db".as_ref(), ".leafpress-", ".tmp");
+        assert!(names.is_one(&names.name(7)));
+        for other in [
+            ".a.db.leafpress-foo.tmp",
+            ".a.db.leafpress-1.tmp",
+            ".a.db.leafpress-1-.tmp",
+            ".a.db.leafpress--1.tmp",
+            ".a.db.leafpress-1-2-3.tmp",
+            ".a.db.leafpress-1-2",
+            ".a.db.leafpress-1-2.tmp.bak",
+            ".a.db.leafpress-io-1-2",
+            ".b.db.leafpress-1-2.tmp",
+            "a.db.leafpress-1-2.tmp",
+        ] {
+            assert!(!names.is_one(other.as_ref()), "{other}");
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn names_that_are_not_utf_8_are_not_mixed_up() {
+        use std::os::unix::ffi::OsStrExt as _;
+
+        let names = |bytes: &[u8]| HiddenNames::new(OsStr::from_bytes(bytes), ".leafpress-io-", "");
+        let (one, other) = (names(b"d\xe9.db"), names(b"d\xe8.db"));
+        assert!(one.is_one(&one.name(0)) && !other.is_one(&one.name(0)));
+    }
+}

@@ -1,0 +1,115 @@
+//! Text for people: names without characters that steer a terminal, counts with their nouns.
+//!
+//! Stands below all that writes messages. A name of a file, a table or a queue may hold any
+//! character; a message that shows it as it is could be made to say what it does not mean.
+//!
+//! Must never: be used for what programs read (JSON escapes by its own rules).
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use serde::Serializer;
+
+/// The text in one line, with each character escaped that ends a line, steers a terminal or
+/// turns the direction of writing: `\n`, `\u{1b}`, `\u{202e}`. A tab stays.
+pub fn printable(text: &str) -> String {
+    let mut clean = String::with_capacity(text.len());
+    for character in text.chars() {
+        if is_harmless(character) {
+            clean.push(character);
+        } else {
+            clean.extend(character.escape_default());
+        }
+    }
+    clean
+}
+
+/// As [`printable`], for a text of several lines: those behind the first are set in, so that
+/// none can be taken for a line of the message around it.
+pub(crate) fn printable_lines(text: &str) -> String {
+    let lines: Vec<String> = text.lines().map(printable).collect();
+    lines.join("\n  ")
+}
+
+fn is_harmless(character: char) -> bool {
+    let turns_or_breaks = matches!(
+        character,
+        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+    );
+    character == '\t' || !(character.is_control() || turns_or_breaks)
+}
+
+/// A count and its noun: `1 page`, `2 pages`.
+pub(crate) fn counted(number: impl Into<u64>, singular: &str, plural: &str) -> String {
+    let number = number.into();
+    format!("{number} {}", if number == 1 { singular } else { plural })
+}
+
+/// A path as a text of JSON. What is not UTF-8 becomes `\xE9`, the byte in hexadecimal: JSON
+/// knows no bytes, and two such paths must not look the same.
+pub(crate) fn path_as_text<S: Serializer>(path: &Path, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(&path_text(path))
+}
+
+/// The same for a path that may be unknown.
+#[expect(clippy::ref_option, reason = "as serde calls it")]
+pub(crate) fn optional_path_as_text<S: Serializer>(
+    path: &Option<PathBuf>,
+    to: S,
+) -> Result<S::Ok, S::Error> {
+    match path {
+        Some(path) => to.serialize_some(&path_text(path)),
+        None => to.serialize_none(),
+    }
+}
+
+/// A path as a text from which it can be told again: bytes that are not UTF-8 as `\xE9`.
+pub fn path_text(path: &Path) -> String {
+    let mut text = String::new();
+    for chunk in path.as_os_str().as_encoded_bytes().utf8_chunks() {
+        text.push_str(chunk.valid());
+        for byte in chunk.invalid() {
+            // Writing to a String cannot fail.
+            let _ = write!(text, "\\x{byte:02X}");
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_name_ends_a_line_steers_a_terminal_or_turns_the_writing() {
+        assert_eq!(printable("a\x1b[2Jb\r\nto do: x"), "a\\u{1b}[2Jb\\r\\nto do: x");
+        for character in ('\0'..='\u{2fff}').filter(|it| it.is_control() && *it != '\t') {
+            assert!(!printable(&character.to_string()).contains(character), "{character:?}");
+        }
+        for turning in "\u{202a}\u{202b}\u{202c}\u{202d}\u{202e}\u{2066}\u{2067}\u{2068}\u{2069}\
+                        \u{200e}\u{200f}\u{61c}\u{2028}\u{2029}"
+            .chars()
+        {
+            assert!(printable(&turning.to_string()).is_ascii(), "{turning:?}");
+        }
+        assert_eq!(printable("Größe 東京\t👩‍🚀"), "Größe 東京\t👩‍🚀");
+        assert_eq!(printable_lines("SELECT\nto do: x"), "SELECT\n  to do: x");
+    }
+
+    #[test]
+    fn one_is_no_plural() {
+        assert_eq!(counted(1_u64, "page", "pages"), "1 page");
+        assert_eq!(counted(0_u64, "page", "pages"), "0 pages");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn paths_that_are_not_utf_8_are_told_apart() {
+        use std::os::unix::ffi::OsStrExt as _;
+
+        let text = |bytes: &[u8]| path_text(Path::new(std::ffi::OsStr::from_bytes(bytes)));
+        assert_eq!(text(b"d\xe9.db"), "d\\xE9.db");
+        assert_eq!(text("dé.db".as_bytes()), "dé.db");
+        assert_ne!(text(b"d\xe8.db"), text(b"d\xe9.db"));
+    }
+}
