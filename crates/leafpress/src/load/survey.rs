@@ -48,7 +48,7 @@ impl Work for Survey<'_> {
 
     fn rows(&self, rows: &BlockRows<'_>, made: &mut Surveyed) -> Result<(), Halt> {
         let Surveyed { evidence, value, unescaped, scratch } = made;
-        let is_utf8 = self.screen && simdutf8::basic::from_utf8(rows.block.data()).is_ok();
+        let is_utf8 = self.screen && self.rules.is_text(rows.block.data());
         evidence.clear();
         evidence.resize(self.rules.rules.len(), ColumnEvidence::default());
         let detected: Vec<(usize, usize)> = (0..evidence.len())
