@@ -292,7 +292,7 @@ pub struct InputFlags {
 
     /// A text that means "no value" in any column, quoted or not; repeatable
     ///
-    /// One that begins like a flag is written with an equals sign: --null=-none-
+    /// One that begins like a flag stands behind an equals sign, not behind a blank.
     #[arg(long, value_name = "TEXT", allow_negative_numbers = true)]
     pub null: Vec<String>,
 
@@ -408,9 +408,9 @@ pub enum FormatFlag {
     /// Objects one after the other, in lines or not, or an array of them
     #[value(aliases = ["ndjson", "jsonl"])]
     Json,
-    /// What PostgreSQL's COPY writes: tabs, backslash escapes, \N for NULL, no header
+    /// The text of PostgreSQL's COPY: tabs, backslash escapes, \N for NULL, no header
     Pgtext,
-    /// What MySQL's SELECT INTO OUTFILE and mysqldump --tab write, likewise
+    /// The text of MySQL's SELECT INTO OUTFILE and mysqldump --tab, likewise
     Mysqltext,
 }
 

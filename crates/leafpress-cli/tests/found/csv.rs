@@ -52,7 +52,11 @@ const LINES_AND_ESCAPES: &[Found] = &[
         finding: "B8: MySQL's text format",
         files: &[("my.txt", b"1\ta\\tb\\\nc\\0\\Z\n2\t\\N\n3\tx\r\n")],
         run: "leafpress load t.db my.txt --format mysqltext",
-        holds: &[("t.db", "SELECT column1, hex(column2) FROM my", "1,'610962' || '0A63001A'")],
+        holds: &[(
+            "t.db",
+            "SELECT column1, hex(column2) FROM my",
+            "1,'6109620A63001A';2,'';3,'780D'",
+        )],
         ..Found::NONE
     },
     Found {

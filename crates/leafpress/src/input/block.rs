@@ -50,7 +50,7 @@ pub fn record_bytes_limit(wanted: u64) -> u64 {
     wanted.min(RECORD_BYTES_MAX)
 }
 
-/// What to do about a record that is beyond the limit.
+/// Advice about a record that is beyond the limit.
 pub const TOO_LONG_ADVICE: &str = "see whether a quote is never closed or line ends are missing \
      there; if it is one row, allow it with --max-row-bytes";
 
@@ -287,7 +287,7 @@ impl<'a> BlockReader<'a> {
         self.source.name()
     }
 
-    /// Whether the input has been read to its end.
+    /// Tells whether the input has been read to its end.
     pub fn is_at_end(&self) -> bool {
         self.is_ended && self.rest.is_empty()
     }

@@ -34,7 +34,7 @@ const NON_ASCII_FEW: u64 = 20;
 const LATIN: [&Encoding; 6] =
     [WINDOWS_1250, WINDOWS_1254, WINDOWS_1257, WINDOWS_1258, ISO_8859_2, ISO_8859_4];
 
-/// Whether a label asks for the detection.
+/// Tells whether a label asks for the detection.
 pub fn is_auto(label: Option<&str>) -> bool {
     label.is_some_and(|label| label.eq_ignore_ascii_case(AUTO))
 }
@@ -83,7 +83,7 @@ pub fn guess(bytes: &[u8]) -> Option<Guess> {
     evidence.guess()
 }
 
-/// What a detection found.
+/// The outcome of a detection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Detected {
     /// The label to decode by.
@@ -139,7 +139,7 @@ pub fn detect(source: &mut Source<'_>) -> Result<Detected> {
     }))
 }
 
-/// What the first bytes alone tell.
+/// The encoding that the first bytes alone tell.
 fn by_beginning(first: &[u8]) -> Option<(&'static Encoding, &'static str)> {
     if let Some((encoding, _)) = Encoding::for_bom(first) {
         return Some((encoding, "its byte order mark says so"));
@@ -152,11 +152,11 @@ fn label_of(encoding: &'static Encoding) -> String {
     encoding.name().to_ascii_lowercase()
 }
 
-/// What was seen of an input.
+/// Counts of the bytes of an input, and the detector that was shown them.
 struct Evidence {
     detector: EncodingDetector,
     bytes_seen: u64,
-    /// Where the first byte stands that is not UTF-8.
+    /// The place of the first byte that is not UTF-8.
     first_bad: Option<u64>,
     /// Bytes that were shown to the detector.
     shown_bytes: usize,

@@ -11,7 +11,7 @@ use flate2::bufread::GzDecoder;
 pub struct GzipReader<R> {
     /// The member that is read; `None` between members, and at the end.
     member: Option<GzDecoder<R>>,
-    /// What is behind the member, between members.
+    /// The bytes behind the last member, between members.
     packed: Option<R>,
 }
 

@@ -176,7 +176,7 @@ impl Opening<'_> {
                 let mut reason = "the input is empty: there is not even a header".to_owned();
                 if csv.skip_lines > 0 {
                     let lines = counted(csv.skip_lines as usize, "line");
-                    reason += &format!(" behind the {lines} that --skip-lines leaves out");
+                    reason = format!("{reason} behind the {lines} that --skip-lines leaves out");
                 } else if !self.loader.has_header() {
                     "the input is empty, so its columns are not known".clone_into(&mut reason);
                 }
@@ -247,9 +247,9 @@ fn check_header_length(file: &str, span: &RecordSpan<'_>) -> Result<()> {
     ))
 }
 
-/// Whether fields are no names: they hold control characters, or half of them are numbers.
+/// Tells whether fields are no names: they hold control characters, or half of them are numbers.
 fn looks_like_data(values: &[Vec<u8>]) -> bool {
-    let has_control = |value: &Vec<u8>| value.iter().any(|byte| byte.is_ascii_control());
+    let has_control = |value: &Vec<u8>| value.iter().any(u8::is_ascii_control);
     let is_number = |value: &&Vec<u8>| {
         let text = std::str::from_utf8(value).unwrap_or_default().trim();
         text.ends_with(|last: char| last.is_ascii_digit()) && text.parse::<f64>().is_ok()
@@ -264,7 +264,7 @@ fn counted(count: usize, thing: &str) -> String {
 }
 
 impl Opened<'_> {
-    /// Whether the first record is all there is.
+    /// Tells whether the first record is all there is.
     fn is_one_record(&self) -> bool {
         let Some(block) = &self.first else { return false };
         let end = self.index.record_ends().last().map_or(0, |end| *end as usize + 1);

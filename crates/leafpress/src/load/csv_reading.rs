@@ -13,16 +13,16 @@ use crate::input::csv::Dialect;
 use crate::input::csv::lines::LineRules;
 use crate::input::csv::sniff::{self, Fit, Sample};
 
-/// The text that PostgreSQL and MySQL write for NULL.
+/// The text that PostgreSQL and `MySQL` write for NULL.
 const DATABASE_NULL: &[u8] = b"\\N";
 
 impl Loader {
-    /// Whether inputs are in the text format of a database.
+    /// Tells whether inputs are in the text format of a database.
     pub(super) fn is_database_text(&self) -> bool {
         matches!(self.format, Some(InputFormat::PostgresText | InputFormat::MysqlText))
     }
 
-    /// Whether the first record of CSV inputs names the columns.
+    /// Tells whether the first record of CSV inputs names the columns.
     pub(super) fn has_header(&self) -> bool {
         self.csv.header && !self.is_database_text()
     }
@@ -45,7 +45,7 @@ pub struct Reading {
     pub first_line: u64,
     /// Another delimiter, which seems to divide the records better.
     pub other: Option<Fit>,
-    /// What was decided without the caller's word.
+    /// Notes about all that was decided without the caller's word.
     pub notes: Vec<String>,
 }
 
@@ -178,7 +178,7 @@ impl Reading {
         Some(named)
     }
 
-    /// What passes over the input have found about its lines.
+    /// A note about the input's lines that only a pass over them can give.
     pub fn late_note(&self, file: &str) -> Option<String> {
         let is_cut = self.lines.is_cut.load(Ordering::Relaxed);
         is_cut.then(|| {

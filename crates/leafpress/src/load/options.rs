@@ -67,10 +67,10 @@ pub enum InputFormat {
     Csv,
     /// JSON: objects one after the other, or an array of them.
     Json,
-    /// What PostgreSQL's COPY writes in text format: backslash escapes, `\N` for NULL, no
+    /// The text format of PostgreSQL's COPY: backslash escapes, `\N` for NULL, no
     /// quotes, no header.
     PostgresText,
-    /// What MySQL's SELECT INTO OUTFILE and `mysqldump --tab` write, likewise.
+    /// The text that `MySQL`'s SELECT INTO OUTFILE and `mysqldump --tab` write, likewise.
     MysqlText,
 }
 

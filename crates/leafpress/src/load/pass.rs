@@ -467,7 +467,7 @@ impl Settled<'_> {
         if begins_elsewhere {
             pass.screen_rows(worker);
         }
-        self.check_lengths(pass, worker)?;
+        check_lengths(pass, worker)?;
         let records = worker.index.record_ends().len();
         let skip_header = !self.header_seen && records > 0;
         self.header_seen |= skip_header;
@@ -480,24 +480,6 @@ impl Settled<'_> {
         self.rows_good += count;
         pass.rows_done.store(self.rows_good, Ordering::Relaxed);
         Ok(SettledBlock { skip_header, before })
-    }
-
-    /// Refuses a row that is longer than allowed, or than there is memory for. A block that is
-    /// shorter than the limit needs no look.
-    fn check_lengths<M>(&self, pass: &Pass<'_, '_>, worker: &Worker<M>) -> Result<()> {
-        let Worker { block, index, .. } = worker;
-        block.check_memory().map_err(|error| error.describe(pass.file))?;
-        if block.data().len() as u64 <= pass.record_bytes_max {
-            return Ok(());
-        }
-        let is_long = |span: &RecordSpan<'_>| {
-            (record_end(span) - span.start) as u64 > pass.record_bytes_max.saturating_add(1)
-        };
-        let long = index.records(block.bytes(), block.start()).find(is_long);
-        long.map_or(Ok(()), |span| {
-            let place = position(block.bytes(), block.start(), block.first_line(), span.start);
-            Err(row_too_long(pass.file, place.line, pass.record_bytes_max))
-        })
     }
 
     fn note_strays<M>(&mut self, worker: &Worker<M>) {
@@ -556,6 +538,24 @@ impl Settled<'_> {
         self.rows_read += 1;
         lock(self.rejects).add(unfinished, self.carry.data())
     }
+}
+
+/// Refuses a row that is longer than allowed, or than there is memory for. A block that is
+/// shorter than the limit needs no look.
+fn check_lengths<M>(pass: &Pass<'_, '_>, worker: &Worker<M>) -> Result<()> {
+    let Worker { block, index, .. } = worker;
+    block.check_memory().map_err(|error| error.describe(pass.file))?;
+    if block.data().len() as u64 <= pass.record_bytes_max {
+        return Ok(());
+    }
+    let is_long = |span: &RecordSpan<'_>| {
+        (record_end(span) - span.start) as u64 > pass.record_bytes_max.saturating_add(1)
+    };
+    let long = index.records(block.bytes(), block.start()).find(is_long);
+    long.map_or(Ok(()), |span| {
+        let place = position(block.bytes(), block.start(), block.first_line(), span.start);
+        Err(row_too_long(pass.file, place.line, pass.record_bytes_max))
+    })
 }
 
 fn row_too_long(file: &str, line: u64, bytes_max: u64) -> Error {

@@ -16,10 +16,10 @@ use crate::input::detect_encoding::{Guess, guess};
 /// Letters that mean control characters behind a backslash in the text formats of databases.
 const DATABASE_LETTERS: &[u8] = b"bfnrtv0Z";
 
-/// What a pass has seen.
+/// The signs that a pass has seen.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Signs {
-    /// Whether a bad row has another number of fields than the header.
+    /// True if a bad row has another number of fields than the header.
     ragged: bool,
     /// The encoding that fits the first bad row that is not UTF-8.
     guess: Option<Guess>,
@@ -41,7 +41,7 @@ impl Signs {
         self.letter_line = self.letter_line.or(line);
     }
 
-    /// What to say of an input after a pass.
+    /// The notes on an input after a pass.
     pub fn notes(&self, file: &str, reading: &Reading) -> Vec<String> {
         let mut notes = Vec::new();
         if let Some(advice) = reading.ragged_advice().filter(|_| self.ragged) {

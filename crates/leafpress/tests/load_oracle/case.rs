@@ -69,7 +69,7 @@ impl Case {
         self.types.iter().rev().find(|(given, _)| given == name).map(|(_, given)| *given)
     }
 
-    /// Whether a value is NULL. A marker with an escape in it counts where it is so written only.
+    /// Tells whether a value is NULL. A marker with an escape in it counts where it is so written only.
     pub fn is_null(&self, value: &[u8]) -> bool {
         let is_of_value =
             |marker: &&&str| !self.csv.escape.is_some_and(|byte| marker.as_bytes().contains(&byte));

@@ -66,7 +66,7 @@ impl Reading {
         reading
     }
 
-    /// The same, but with escapes a field is NULL that is written as a null marker is: `\N` is
+    /// Reads NULLs: with escapes a field is NULL that is written as a null marker is: `\N` is
     /// NULL and not `N`, and `\\N` is the text `\N`.
     pub fn keeping(mut self, markers: &[&str], options: &CsvOptions) -> Self {
         if options.escape.is_none() {
@@ -86,7 +86,7 @@ impl Reading {
         self
     }
 
-    /// Whether carriage returns may end its lines: it has one alone, and no record ends before
+    /// Tells whether carriage returns may end its lines: it has one alone, and no record ends before
     /// the end.
     pub fn may_end_lines_by_returns(&self) -> bool {
         let is_alone =

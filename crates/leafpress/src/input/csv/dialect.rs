@@ -16,14 +16,14 @@ pub struct Dialect {
     escapes: Escapes,
 }
 
-/// What an escape byte makes of the bytes behind it.
+/// The meaning of an escape byte and the bytes behind it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Escapes {
     /// The next byte is text.
     Literal,
     /// As in PostgreSQL's COPY in text format.
     Postgres,
-    /// As in MySQL's SELECT INTO OUTFILE.
+    /// As in `MySQL`'s SELECT INTO OUTFILE.
     Mysql,
 }
 
@@ -65,7 +65,7 @@ impl Dialect {
         Ok(Self { escapes: Escapes::Postgres, ..Self::new(delimiter, None, Some(b'\\'))? })
     }
 
-    /// The text format of MySQL's SELECT INTO OUTFILE and of `mysqldump --tab`.
+    /// The text format of `MySQL`'s SELECT INTO OUTFILE and of `mysqldump --tab`.
     ///
     /// # Errors
     /// As [`postgres_text`](Self::postgres_text).
@@ -73,18 +73,18 @@ impl Dialect {
         Ok(Self { escapes: Escapes::Mysql, ..Self::new(delimiter, None, Some(b'\\'))? })
     }
 
-    /// Whether it is the text format of a database. There a blank line is a record, and a NULL
+    /// Tells whether it is the text format of a database. There a blank line is a record, and a NULL
     /// is known by the field as it is written.
     pub fn is_database_text(self) -> bool {
         self.escapes != Escapes::Literal
     }
 
-    /// Whether escapes can make any byte, so that values must be checked once they are made.
+    /// Tells whether escapes can make any byte, so that values must be checked once they are made.
     pub fn escapes_make_bytes(self) -> bool {
         self.escapes == Escapes::Postgres
     }
 
-    /// Whether a carriage return before a newline is data: MySQL writes it as it is.
+    /// Tells whether a carriage return before a newline is data: `MySQL` writes it as it is.
     pub(super) fn returns_are_data(self) -> bool {
         self.escapes == Escapes::Mysql
     }

@@ -58,7 +58,7 @@ fn is_escaped_after(raw: &[u8], dialect: Dialect) -> bool {
     unescape_into(raw, dialect, &mut Vec::new())
 }
 
-/// Whether a carriage return behind `raw`, at the end of a line, is part of the field.
+/// Tells whether a carriage return behind `raw`, at the end of a line, is part of the field.
 fn is_data_after(raw: &[u8], dialect: Dialect) -> bool {
     match dialect.escape() {
         Some(_) if dialect.returns_are_data() => true,

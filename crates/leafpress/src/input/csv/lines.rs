@@ -21,18 +21,18 @@ const CHUNK_BYTES: usize = 64 << 10;
 /// The longest line that must be seen whole: `\.` with its line end.
 const MARK_BYTES_MAX: usize = 4;
 
-/// What is to be done to an input's lines.
+/// The rules for an input's lines.
 #[derive(Debug, Clone)]
 pub struct LineRules {
     /// Where quotes and escapes may stand.
     pub dialect: Dialect,
-    /// Whether a carriage return alone ends a line.
+    /// True if a carriage return alone ends a line.
     pub returns_end_lines: bool,
     /// Lines in front of the header that go.
     pub skip_lines: u64,
     /// The first byte of lines that are comments.
     pub comment: Option<u8>,
-    /// Whether a line `\.` ends the text.
+    /// True if a line `\.` ends the text.
     pub has_end_mark: bool,
     /// Set where text follows the line `\.`.
     pub is_cut: Arc<AtomicBool>,
@@ -51,7 +51,7 @@ impl LineRules {
         }
     }
 
-    /// Whether there is nothing to do.
+    /// Tells whether there is nothing to do.
     pub fn are_idle(&self) -> bool {
         !self.returns_end_lines
             && self.skip_lines == 0
@@ -69,7 +69,7 @@ impl LineRules {
     }
 }
 
-/// Where in a line the next byte stands.
+/// The place of the next byte in its line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
     /// In a line that goes.
@@ -99,13 +99,13 @@ pub struct LineFilter<R> {
     rules: LineRules,
     lines_to_skip: u64,
     place: Place,
-    /// Whether the last byte was a carriage return that ended a line.
+    /// True if the last byte was a carriage return that ended a line.
     after_return: bool,
-    /// What was read; what is not yet looked at begins at `position`.
+    /// Bytes that were read; those not yet looked at begin at `position`.
     input: Vec<u8>,
     position: usize,
     is_ended: bool,
-    /// What was made; what is not yet given begins at `given`.
+    /// Bytes that were made; those not yet given begin at `given`.
     output: Vec<u8>,
     given: usize,
 }
@@ -260,7 +260,7 @@ impl<R: Read> LineFilter<R> {
     }
 }
 
-/// Whether a line's start is the line `\.`.
+/// Tells whether a line's start is the line `\.`.
 fn is_end_mark(rest: &[u8], is_all: bool) -> bool {
     match rest.strip_prefix(b"\\.") {
         Some([b'\n', ..] | [b'\r', b'\n', ..]) => true,

@@ -108,7 +108,7 @@ pub struct FieldIndex {
     record_ends: Offsets,
     stray_quotes: u64,
     first_stray: Option<u32>,
-    /// Whether a blank line is a record.
+    /// True if a blank line is a record.
     keeps_blank_lines: bool,
 }
 

@@ -18,12 +18,12 @@ const RECORDS_MIN: usize = 10;
 /// How much is looked at first; all of the sample only where that holds too few records.
 const LOOK_BYTES: usize = 128 << 10;
 
-/// What an input's beginning shows.
+/// The beginning of an input.
 #[derive(Debug, Clone, Copy)]
 pub struct Sample<'s> {
     /// The beginning, in UTF-8.
     pub text: &'s [u8],
-    /// Whether it is all of the input.
+    /// True if it is all of the input.
     pub is_all: bool,
 }
 
@@ -41,13 +41,13 @@ pub struct Fit {
 }
 
 impl Fit {
-    /// Whether it divides the records, and all of them alike: ten, or as many as there are.
+    /// Tells whether it divides the records, and all of them alike: ten, or as many as there are.
     pub fn is_consistent(&self) -> bool {
         self.fields > 1 && self.records > 0 && self.agreeing >= self.records.min(RECORDS_MIN)
     }
 }
 
-/// Whether carriage returns alone end the lines of a sample: there is one outside quotes, and no
+/// Tells whether carriage returns alone end the lines of a sample: there is one outside quotes, and no
 /// newline is. `dialect` has the delimiter that was given; where none was, quotes may open
 /// behind any candidate.
 pub fn returns_end_lines(sample: Sample<'_>, dialect: Dialect, is_delimiter_given: bool) -> bool {
@@ -85,7 +85,7 @@ pub fn returns_end_lines(sample: Sample<'_>, dialect: Dialect, is_delimiter_give
     found
 }
 
-/// Where a byte stands, as far as quotes are concerned.
+/// The place of a byte, as far as quotes are concerned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
     FieldStart,

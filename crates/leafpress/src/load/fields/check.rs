@@ -179,12 +179,12 @@ const NOT_UTF8: &str = "invalid UTF-8: ";
 /// The reason of the same in JSON.
 const NOT_UTF8_IN_JSON: &str = "this is not UTF-8";
 
-/// Whether a bad row is one for its number of fields.
+/// Tells whether a bad row is one for its number of fields.
 pub fn is_ragged(reason: &str) -> bool {
     reason.starts_with(RAGGED)
 }
 
-/// Whether a bad row is one for its encoding.
+/// Tells whether a bad row is one for its encoding.
 pub fn is_not_utf8(reason: &str) -> bool {
     reason.starts_with(NOT_UTF8) || reason.starts_with(NOT_UTF8_IN_JSON)
 }
@@ -200,7 +200,7 @@ fn null_refused(found: FieldAt<'_>, is_missing: bool) -> String {
 }
 
 impl RowRules {
-    /// Whether all values in a block's data are UTF-8 for sure: then
+    /// Tells whether all values in a block's data are UTF-8 for sure: then
     /// [`check_text`](Self::check_text) need not look.
     pub fn is_text(&self, data: &[u8]) -> bool {
         simdutf8::basic::from_utf8(data).is_ok()
@@ -233,7 +233,7 @@ impl RowRules {
     }
 }
 
-/// Whether there may be an escape that names a byte by its number.
+/// Tells whether there may be an escape that names a byte by its number.
 fn has_byte_escape(data: &[u8]) -> bool {
     memchr::memchr_iter(b'\\', data).any(|at| matches!(data.get(at + 1), Some(b'0'..=b'7' | b'x')))
 }

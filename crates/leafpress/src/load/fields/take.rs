@@ -23,7 +23,7 @@ impl Scratch {
     }
 }
 
-/// What stands for the value of a field that is NULL as it is written: no UTF-8, so no value.
+/// The stand-in for the value of a field that is NULL as it is written: no UTF-8, so no value.
 pub(super) const NULL_VALUE: &[u8] = b"\xff";
 
 /// [`NULL_VALUE`] with headroom in front.
