@@ -60,6 +60,16 @@ const LINES_AND_ESCAPES: &[Found] = &[
         ..Found::NONE
     },
     Found {
+        finding: "B8: into a table that is there",
+        files: &[("pg.txt", b"1\ta\n2\t\\N\n")],
+        databases: &[("t.db", "CREATE TABLE t (id INTEGER PRIMARY KEY, s TEXT)")],
+        run: "leafpress load t.db pg.txt --format pgtext --table t --append; \
+              leafpress load t.db pg.txt --format pgtext --table t --append --columns id,s",
+        says: &["to do: the input has no header: name its columns with --columns"],
+        holds: &[("t.db", "SELECT id, s FROM t", "1,'a';2,NULL")],
+        ..Found::NONE
+    },
+    Found {
         finding: "B8: a blank line is a row of one empty text",
         files: &[("pg.txt", b"a\n\nb\n")],
         run: "leafpress load t.db pg.txt --format pgtext",
@@ -129,6 +139,16 @@ const ENCODINGS_AND_DELIMITERS: &[Found] = &[
             "load it with --encoding windows-1252\"",
         ],
         holds: &[("t.db", "SELECT * FROM t", "'y',2")],
+        ..Found::NONE
+    },
+    Found {
+        finding: "B14: where too many rows are bad",
+        files: &[("t.csv", b"a,b\nx,Jos\xe9\ny,2\n"), ("d.csv", b"a;b\n1,5;x\n")],
+        run: "leafpress load t.db t.csv --on-error skip --max-rejects 0; \
+              leafpress load t.db d.csv --delimiter , --on-error skip --max-rejects 0",
+        status: 3,
+        says: &["load it with --encoding windows-1252", "load it with --delimiter ';'"],
+        leaves_no: &["t.db"],
         ..Found::NONE
     },
     Found {

@@ -27,6 +27,11 @@ impl Loader {
         self.csv.header && !self.is_database_text()
     }
 
+    /// Tells whether inputs have names for their columns that mean something.
+    pub(super) fn names_columns(&self) -> bool {
+        self.has_header() || self.csv.columns.is_some()
+    }
+
     /// The texts that mean NULL.
     pub(super) fn null_texts(&self) -> Vec<Vec<u8>> {
         let of_format = self.is_database_text().then(|| DATABASE_NULL.to_vec());

@@ -135,7 +135,16 @@ impl ColumnMap {
             given.push(is_given);
         }
         if !unused.is_empty() || !missing.is_empty() {
-            return Err(mismatch(input_name, &shape.name, &unused, &missing));
+            let error = mismatch(input_name, &shape.name, &unused, &missing);
+            return Err(if loader.names_columns() {
+                error.to_do(
+                    "choose columns with --select or --drop, or rename them with --rename OLD=NEW",
+                )
+            } else {
+                error.to_do(
+                    "the input has no header: name its columns with --columns, in their order",
+                )
+            });
         }
         let names = shape.columns.iter().map(|column| column.name.clone()).collect();
         Ok(Self { names, sources, given })
@@ -188,7 +197,6 @@ fn mismatch(input: &str, table: &str, unused: &[&str], missing: &[&str]) -> Erro
         let _ = write!(reason, "; NOT NULL and missing in the input: {}", listed(missing));
     }
     Error::usage(reason)
-        .to_do("choose columns with --select or --drop, or rename them with --rename OLD=NEW")
 }
 
 /// Two inputs whose columns are not the same.

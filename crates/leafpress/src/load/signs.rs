@@ -88,8 +88,8 @@ pub fn escaped_letter_line(block: &Block, dialect: Dialect) -> Option<u64> {
 
 /// The error of a bad row, with the encoding that fits where that is its fault.
 pub fn with_encoding(error: Error, bytes: &[u8]) -> Error {
-    let is_text = matches!(error.kind(), ErrorKind::BadRow(row) if is_not_utf8(&row.reason));
-    match guess(bytes).filter(|_| is_text) {
+    let is_text = bad_row_of(&error).is_some_and(|row| is_not_utf8(&row.reason));
+    match is_text.then(|| guess(bytes)).flatten() {
         Some(guess) => error.to_do(guess.advice()),
         None => error,
     }
@@ -97,13 +97,19 @@ pub fn with_encoding(error: Error, bytes: &[u8]) -> Error {
 
 /// The error of a bad row, with what else may be wrong: the delimiter, or how quotes are escaped.
 pub fn with_dialect(error: Error, reading: &Reading) -> Error {
-    let ErrorKind::BadRow(row) = error.kind() else { return error };
-    let advice = advice_for(row, reading);
-    match advice {
+    match bad_row_of(&error).and_then(|row| advice_for(row, reading)) {
         Some(advice) => error.to_do(format!(
             "{advice}; or mend the row, or leave bad rows out with --on-error skip --rejects FILE"
         )),
         None => error,
+    }
+}
+
+/// The bad row that an error is about: the first one, or the one that was too many.
+fn bad_row_of(error: &Error) -> Option<&BadRow> {
+    match error.kind() {
+        ErrorKind::BadRow(row) | ErrorKind::TooManyRejects { last: row, .. } => Some(row),
+        _ => None,
     }
 }
 
