@@ -335,19 +335,6 @@ const LIMITS: &[Found] = &[
         ..Found::NONE
     },
     Found {
-        finding: "B24: an endless line ends with an error where memory ends",
-        run: "head -c 100000000 /dev/zero | tr '\\0' x > t.csv; leafpress load t.db t.csv -j 1; \
-              ulimit -v 260000; leafpress load t.db t.csv -j 1 --no-header",
-        status: 3,
-        says: &[
-            "its first record, which should be the header, has 100000000 bytes",
-            "there is no memory for the row at line 1",
-            "--max-row-bytes",
-        ],
-        leaves_no: &["t.db"],
-        ..Found::NONE
-    },
-    Found {
         finding: "B36: --null takes no flag for its text",
         files: &[("t.csv", b"a\n-\n-999\n--x\n1\n")],
         run: "leafpress load t.db t.csv --null --append; \
@@ -364,6 +351,28 @@ const LIMITS: &[Found] = &[
         ..Found::NONE
     },
 ];
+
+/// Rows for which there is no memory. Only Linux bounds a process's memory as asked.
+#[cfg(target_os = "linux")]
+const MEMORY: &[Found] = &[Found {
+    finding: "B24: an endless line ends with an error where memory ends",
+    run: "head -c 100000000 /dev/zero | tr '\\0' x > t.csv; leafpress load t.db t.csv -j 1; \
+              ulimit -v 260000; leafpress load t.db t.csv -j 1 --no-header",
+    status: 3,
+    says: &[
+        "its first record, which should be the header, has 100000000 bytes",
+        "there is no memory for the row at line 1",
+        "--max-row-bytes",
+    ],
+    leaves_no: &["t.db"],
+    ..Found::NONE
+}];
+
+#[test]
+#[cfg(target_os = "linux")]
+fn memory_that_ends_is_mended() {
+    assert_all(MEMORY);
+}
 
 #[test]
 fn lines_and_escapes_are_mended() {
