@@ -1,4 +1,4 @@
-//! The text formats of databases: rows written as PostgreSQL's COPY and MySQL's SELECT INTO
+//! The text formats of databases: rows written as PostgreSQL's COPY and `MySQL`'s SELECT INTO
 //! OUTFILE write them come back as they were, NULLs and all.
 
 use std::fs;
@@ -40,7 +40,7 @@ fn postgres(value: Option<&str>, out: &mut String) {
     }
 }
 
-/// A value as MySQL writes it: a backslash before what would end a field or a line.
+/// A value as `MySQL` writes it: a backslash before what would end a field or a line.
 fn mysql(value: Option<&str>, out: &mut String) {
     let Some(value) = value else { return out.push_str("\\N") };
     for character in value.chars() {
