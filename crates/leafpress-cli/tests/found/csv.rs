@@ -252,6 +252,14 @@ const HEADERS: &[Found] = &[
         ..Found::NONE
     },
     Found {
+        finding: "lines above the header are told, and what leaves them out",
+        files: &[("t.csv", b"Report for 2024\n\na;b;c\n1;2;3\n4;5;6\n")],
+        run: "leafpress load t.db t.csv --delimiter ';'; leafpress load t.db t.csv --skip-lines 2",
+        says: &["t.csv:3:1: the row has 3 fields", "leave them out with --skip-lines 2"],
+        holds: &[("t.db", "SELECT a, b, c FROM t", "1,2,3;4,5,6")],
+        ..Found::NONE
+    },
+    Found {
         finding: "more lines skipped than there are",
         files: &[("t.csv", b"a\n1\n")],
         run: "leafpress load t.db t.csv --skip-lines 5",

@@ -50,6 +50,8 @@ pub struct Reading {
     pub first_line: u64,
     /// Another delimiter, which seems to divide the records better.
     pub other: Option<Fit>,
+    /// Lines that seem to stand above the header.
+    title_lines: Option<u64>,
     /// Notes about all that was decided without the caller's word.
     pub notes: Vec<String>,
 }
@@ -73,8 +75,15 @@ impl Reading {
             _ => Dialect::new(csv.delimiter.unwrap_or(b','), csv.quote, csv.escape)?,
         };
         let lines = LineRules { skip_lines: csv.skip_lines, ..LineRules::new(dialect) };
-        let mut reading =
-            Self { dialect, encoding, lines, first_line: 1, other: None, notes: Vec::new() };
+        let mut reading = Self {
+            dialect,
+            encoding,
+            lines,
+            first_line: 1,
+            other: None,
+            title_lines: None,
+            notes: Vec::new(),
+        };
         if loader.is_database_text() {
             reading.lines.has_end_mark = loader.format == Some(InputFormat::PostgresText);
         } else {
@@ -150,6 +159,9 @@ impl Reading {
         if !taken_fits {
             let divides = |fit: &&Fit| fit.is_consistent() || (fields <= 1 && fit.fields > 1);
             self.other = others().filter(divides).max_by_key(|fit| fit.fields).copied();
+            if !self.other.is_some_and(|fit| fit.is_consistent()) {
+                self.title_lines = sniff::title_lines(sample, &self.lines);
+            }
             return;
         }
         let rival = others().find(|fit| {
@@ -196,6 +208,11 @@ impl Reading {
 
     /// The advice that a row with another number of fields gives.
     pub fn ragged_advice(&self) -> Option<String> {
+        if let Some(lines) = self.title_lines {
+            return Some(format!(
+                "if lines stand above the header, leave them out with --skip-lines {lines}"
+            ));
+        }
         let delimiter = self.other?.delimiter.escape_ascii();
         Some(format!(
             "if its fields are separated by '{delimiter}', load it with --delimiter \

@@ -129,6 +129,19 @@ pub fn fit(sample: Sample<'_>, rules: &LineRules, delimiter: u8) -> Option<Fit> 
 
 /// How well the rules' own delimiter fits the whole lines of a sample.
 fn fit_of(sample: Sample<'_>, rules: &LineRules) -> Option<Fit> {
+    let (text, index) = indexed(sample, rules)?;
+    let counts = || index.records(&text, 0).map(|record| record.field_ends.len());
+    let fields = counts().next()?;
+    Some(Fit {
+        delimiter: rules.dialect.delimiter(),
+        fields,
+        agreeing: counts().take_while(|count| *count == fields).count(),
+        records: index.record_ends().len(),
+    })
+}
+
+/// The whole lines of a sample, and where their records are.
+fn indexed(sample: Sample<'_>, rules: &LineRules) -> Option<(Vec<u8>, FieldIndex)> {
     let mut text = if rules.are_idle() { sample.text.to_vec() } else { rules.apply(sample.text) };
     if sample.is_all {
         text.push(b'\n');
@@ -139,13 +152,25 @@ fn fit_of(sample: Sample<'_>, rules: &LineRules) -> Option<Fit> {
     let mut scanner = Scanner::new(rules.dialect);
     scanner.begin(0, &mut index);
     scanner.scan(&text, &mut index);
-    let counts = || index.records(&text, 0).map(|record| record.field_ends.len());
-    let fields = counts().next()?;
-    Some(Fit {
-        delimiter: rules.dialect.delimiter(),
-        fields,
-        agreeing: counts().take_while(|count| *count == fields).count(),
-        records: index.record_ends().len(),
+    Some((text, index))
+}
+
+/// How many lines stand above the header, if the records of a sample begin with some of few
+/// fields and go on with at least two that have as many as each other.
+pub fn title_lines(sample: Sample<'_>, rules: &LineRules) -> Option<u64> {
+    CANDIDATES.iter().find_map(|delimiter| {
+        let (quote, escape) = (rules.dialect.quote(), rules.dialect.escape());
+        let dialect = Dialect::new(*delimiter, quote, escape).ok()?;
+        let (text, index) = indexed(sample, &LineRules { dialect, ..rules.clone() })?;
+        let records: Vec<_> = index.records(&text, 0).collect();
+        let fields = records.last()?.field_ends.len();
+        let titles = records.iter().take_while(|record| record.field_ends.len() < fields).count();
+        let rows = &records[titles..];
+        let is_table = titles > 0
+            && rows.len() > 1
+            && rows.iter().all(|record| record.field_ends.len() == fields);
+        let above = text[..rows.first()?.start].iter().filter(|byte| **byte == b'\n').count();
+        is_table.then_some(rules.skip_lines + above as u64)
     })
 }
 
@@ -242,6 +267,19 @@ mod tests {
         assert!(is(text) && !returns_end_lines(all(text), Dialect::default(), true));
         let escaping = Dialect::new(b',', Some(b'"'), Some(b'\\')).unwrap();
         assert!(returns_end_lines(all("a\\\nb\rc"), escaping, false));
+    }
+
+    #[test]
+    fn lines_above_a_header_are_counted() {
+        let rules = LineRules::new(Dialect::default());
+        let lines = |text: &str| title_lines(all(text), &rules);
+        assert_eq!(lines("Report\n\na,b,c\n1,2,3\n4,5,6\n"), Some(2));
+        assert_eq!(lines("Report, 2024\n\"by\nann\"\na;b;c\n1;2;3\n"), Some(3));
+        assert_eq!(lines("a,b\n1,2\n"), None);
+        assert_eq!(lines("a\n1,2\n"), None);
+        assert_eq!(lines("a\n1,2\n1,2\n1,2,3\n"), None);
+        let skipping = LineRules { skip_lines: 1, ..rules.clone() };
+        assert_eq!(title_lines(all("x\ny\na,b\n1,2\n"), &skipping), Some(2));
     }
 
     #[test]
