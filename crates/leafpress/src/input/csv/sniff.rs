@@ -5,7 +5,7 @@
 //!
 //! Must never: decide on less than ten records, unless there are no more.
 
-use memchr::{memchr, memrchr};
+use memchr::{memchr, memchr_iter, memrchr};
 
 use super::dialect::Dialect;
 use super::lines::LineRules;
@@ -169,7 +169,7 @@ pub fn title_lines(sample: Sample<'_>, rules: &LineRules) -> Option<u64> {
         let is_table = titles > 0
             && rows.len() > 1
             && rows.iter().all(|record| record.field_ends.len() == fields);
-        let above = text[..rows.first()?.start].iter().filter(|byte| **byte == b'\n').count();
+        let above = memchr_iter(b'\n', &text[..rows.first()?.start]).count();
         is_table.then_some(rules.skip_lines + above as u64)
     })
 }
