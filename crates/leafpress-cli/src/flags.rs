@@ -28,7 +28,7 @@ pub use advise::{AdviseFlags, PowerCutFlag};
 pub use bench::{BenchExperimentFlag, BenchFlags, BenchGenerateFlags, BenchPart, TextFormatFlag};
 pub use doctor::DoctorFlags;
 pub use io::IoFlags;
-pub use load::{FormatFlag, LoadFlags, OnErrorFlag, RaggedFlag};
+pub use load::{FormatFlag, InputFlags, LoadFlags, OnErrorFlag, RaggedFlag};
 pub use queue::{
     OrNone, QueueAckFlags, QueueAction, QueueClaimFlags, QueueCommonFlags, QueueExtendFlags,
     QueueFailFlags, QueueFlags, QueueListFlags, QueueMissedFlag, QueueNackFlags, QueueNamedFlags,

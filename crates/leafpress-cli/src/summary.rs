@@ -35,8 +35,8 @@ use crate::output::{FAINT, STRONG, note, styled, verdict};
 const WIDTH: usize = 80;
 const INDENT: &str = "  ";
 const NAME_WIDTH_MAX: usize = 30;
-/// Columns that the summary of a load lists; a dry run lists all.
-const COLUMNS_LISTED_MAX: usize = 40;
+/// Columns and notes that a summary lists; the JSON has all.
+const LISTED_MAX: usize = 10;
 
 /// The summary of a load that is done.
 pub fn of_load(report: &Report, rejects: Option<&Path>) -> String {
@@ -50,7 +50,7 @@ pub fn of_load(report: &Report, rejects: Option<&Path>) -> String {
     let mut text = headline;
     text += &facts(&load_facts(report, rejects));
     text += &stages(&report.stages);
-    text += &columns(&report.columns, COLUMNS_LISTED_MAX, WIDTH);
+    text += &columns(&report.columns, WIDTH);
     text += &notes(&in_a_line_each(&report.notes));
     text
 }
@@ -139,8 +139,8 @@ fn stages(stages: &[Stage]) -> String {
 }
 
 /// The columns, their types, and the value that decided each, in lines of `width`.
-fn columns(columns: &[ColumnReport], listed_max: usize, width: usize) -> String {
-    let listed = &columns[..columns.len().min(listed_max)];
+fn columns(columns: &[ColumnReport], width: usize) -> String {
+    let listed = &columns[..columns.len().min(LISTED_MAX)];
     let names: Vec<String> =
         listed.iter().map(|column| human::cut(&column.name, NAME_WIDTH_MAX)).collect();
     let name_width = human::widest(names.iter().map(String::as_str).chain(["column"]));
@@ -185,14 +185,18 @@ fn notes(notes: &[String]) -> String {
     if notes.is_empty() {
         return String::new();
     }
-    let lines: String = notes.iter().map(|text| note(text)).collect();
+    let mut lines: String = notes.iter().take(LISTED_MAX).map(|text| note(text)).collect();
+    if notes.len() > LISTED_MAX {
+        let more = human::count((notes.len() - LISTED_MAX) as u64);
+        lines += &note(&format!("… and {more} more; --json lists all"));
+    }
     format!("\n{lines}")
 }
 
 /// What a load would do.
 pub fn of_dry_run(dry: &DryRun) -> String {
     let mut text = format!("{};\n", human::printable_lines(dry.create_sql.trim_end_matches(';')));
-    text += &columns(&dry.columns, usize::MAX, usize::MAX);
+    text += &columns(&dry.columns, usize::MAX);
     text.push('\n');
     let line = |name: &str, says: String| [name.to_owned(), says, String::new()];
     let mut lines = vec![

@@ -196,6 +196,8 @@ fn with_input(mut loader: Loader, flags: &LoadFlags) -> Loader {
     match input.format {
         Some(FormatFlag::Json) => loader.format(InputFormat::Json),
         Some(FormatFlag::Csv | FormatFlag::Tsv) => loader.format(InputFormat::Csv),
+        Some(FormatFlag::Pgtext) => loader.format(InputFormat::PostgresText),
+        Some(FormatFlag::Mysqltext) => loader.format(InputFormat::MysqlText),
         None if input.tsv => loader.format(InputFormat::Csv),
         None => loader,
     }
@@ -215,7 +217,11 @@ fn csv_options(flags: &LoadFlags) -> CsvOptions {
             Some(RaggedFlag::Truncate) => Ragged::Truncate,
         },
         encoding: input.encoding.clone(),
-        ..CsvOptions::default()
+        skip_lines: input.skip_lines,
+        comment: input.comment,
+        max_record_bytes: input
+            .max_row_bytes
+            .unwrap_or_else(|| CsvOptions::default().max_record_bytes),
     }
 }
 

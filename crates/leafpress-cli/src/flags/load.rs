@@ -11,7 +11,7 @@ use leafpress::load::{IntoTable, OnConflict, Uuid7Form};
 use super::values::{
     ByteOrNone, NamedType, Names, database_path, parse_byte, parse_column_type, parse_delimiter,
     parse_memory, parse_milliseconds, parse_names, parse_page_size, parse_quote, parse_rename,
-    parse_threads, parse_uuid7,
+    parse_row_bytes, parse_threads, parse_uuid7,
 };
 
 const LOAD_EXAMPLES: &str = "\
@@ -258,7 +258,10 @@ pub struct InputFlags {
     #[arg(long, value_name = "FORMAT")]
     pub format: Option<FormatFlag>,
 
-    /// The byte between fields; '\t' or 'tab' for a tab [default: ',', or a tab for .tsv and .tab]
+    /// The byte between fields; '\t' or 'tab' for a tab [default: found]
+    ///
+    /// Files that end in .tsv or .tab have tabs. Else it is the one of ',', ';', tab and '|' that
+    /// divides the first records into the same number of fields, or what a first line sep=; says.
     #[arg(long, value_name = "C", value_parser = parse_delimiter)]
     pub delimiter: Option<u8>,
 
@@ -271,6 +274,8 @@ pub struct InputFlags {
     pub quote: Option<ByteOrNone>,
 
     /// A byte that makes the next one literal, such as '\'
+    ///
+    /// In files of databases \t is a tab and \n a newline: see --format pgtext and mysqltext.
     #[arg(long, value_name = "C", value_parser = parse_byte)]
     pub escape: Option<u8>,
 
@@ -293,7 +298,9 @@ pub struct InputFlags {
     pub trim: bool,
 
     /// A text that means "no value" in any column, quoted or not; repeatable
-    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    ///
+    /// One that begins like a flag stands behind an equals sign, not behind a blank.
+    #[arg(long, value_name = "TEXT", allow_negative_numbers = true)]
     pub null: Vec<String>,
 
     /// Empty fields are NULL in TEXT columns too
@@ -302,10 +309,27 @@ pub struct InputFlags {
     #[arg(long)]
     pub empty_null: bool,
 
-    /// Encoding of the input, by its name on the web: utf-16le, windows-1252, shift_jis …
-    /// [default: utf-8]
+    /// Encoding of the input: utf-16le, windows-1252, shift_jis …, or auto [default: utf-8]
+    ///
+    /// By its name on the web. 'auto' takes the one that fits, and says how sure that is; it
+    /// reads the input once more.
     #[arg(long, value_name = "LABEL")]
     pub encoding: Option<String>,
+
+    /// Leave out the first N lines, such as titles above the header
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    pub skip_lines: u64,
+
+    /// Leave out lines that begin with C, outside quotes
+    #[arg(long, value_name = "C", value_parser = parse_byte)]
+    pub comment: Option<u8>,
+
+    /// The longest row, such as 64M: a longer one is an error [default: 1000000000]
+    ///
+    /// It bounds the memory that a quote which is never closed can take. SQLite stores no row of
+    /// more than a billion bytes.
+    #[arg(long, value_name = "SIZE", value_parser = parse_row_bytes)]
+    pub max_row_bytes: Option<u64>,
 }
 
 impl InputFlags {
@@ -391,6 +415,10 @@ pub enum FormatFlag {
     /// Objects one after the other, in lines or not, or an array of them
     #[value(aliases = ["ndjson", "jsonl"])]
     Json,
+    /// The text of PostgreSQL's COPY: tabs, backslash escapes, \N for NULL, no header
+    Pgtext,
+    /// The text of MySQL's SELECT INTO OUTFILE and mysqldump --tab, likewise
+    Mysqltext,
 }
 
 /// `--ragged`.

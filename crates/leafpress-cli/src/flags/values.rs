@@ -205,6 +205,17 @@ pub fn parse_memory(text: &str) -> Result<usize, String> {
     number.parse::<usize>().ok().and_then(|it| it.checked_mul(factor)).ok_or_else(wrong)
 }
 
+/// The length of a row in bytes, with a unit as [`parse_memory`] takes it.
+pub fn parse_row_bytes(text: &str) -> Result<u64, String> {
+    const LONGEST: u64 = 2 << 30;
+    match parse_memory(text)? as u64 {
+        bytes @ 1..=LONGEST => Ok(bytes),
+        _ => {
+            Err("name a size from 1 byte to 2G; SQLite stores rows of up to 1000000000".to_owned())
+        }
+    }
+}
+
 /// A number from 1 up, with an optional `k`, `M` or `G` for thousands, millions, billions.
 pub fn parse_amount(text: &str) -> Result<u64, String> {
     let wrong = || "name a number from 1 up, such as 1000000, 50M or 1G".to_owned();
@@ -330,6 +341,10 @@ mod tests {
         );
         for bad in ["", "M", "1.5G", "-1", "1T", "99999999999999999999"] {
             assert!(parse_memory(bad).is_err(), "{bad}");
+        }
+        assert_eq!(["1", "64M", "2G"].map(parse_row_bytes), [1, 64 << 20, 2 << 30].map(Ok));
+        for bad in ["0", "3G", "x"] {
+            assert!(parse_row_bytes(bad).is_err(), "{bad}");
         }
         assert_eq!(parse_milliseconds("250"), Ok(Duration::from_millis(250)));
         assert!(parse_milliseconds("5s").is_err_and(|it| it.contains("milliseconds")));

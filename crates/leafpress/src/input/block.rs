@@ -19,10 +19,12 @@
 //!
 //! Must never: know of fields or quotes.
 
-use std::io::{self, Read};
+use std::io::{self, Cursor, Read};
 
 use memchr::{memchr_iter, memrchr};
 
+use super::csv::lines::{LineFilter, LineRules};
+use super::csv::sniff::Sample;
 use super::encoding;
 use super::source::Opened;
 use crate::{Error, ErrorKind, Result};
@@ -38,10 +40,19 @@ pub const BLOCK_BYTES_DEFAULT: usize = 1 << 20;
 /// stay below 4 GiB.
 const RECORD_BYTES_MAX: u64 = 2 << 30;
 
+/// Blocks that are longer hold a long row.
+const LONG_BLOCK_BYTES: usize = 8 << 20;
+/// How often a long row is in memory besides the block: as a value, and as a record.
+const LONG_ROW_COPIES: usize = 2;
+
 /// The limit for a record that was asked for, or the highest there can be.
 pub fn record_bytes_limit(wanted: u64) -> u64 {
     wanted.min(RECORD_BYTES_MAX)
 }
+
+/// Advice about a record that is beyond the limit.
+pub const TOO_LONG_ADVICE: &str = "see whether a quote is never closed or line ends are missing \
+     there; if it is one row, allow it with --max-row-bytes";
 
 /// A run of whole lines, in a buffer that is used again.
 #[derive(Debug)]
@@ -91,31 +102,80 @@ impl Block {
     }
 
     /// Makes room for the data to grow to `end`. The vector doubles what it
-    /// reserves, but no more than this is touched and takes real memory.
-    fn grow(&mut self, end: usize) {
+    /// reserves, but no more than this is touched and takes real memory; a large
+    /// one is grown by the system without a copy, where it can do that.
+    fn grow(&mut self, end: usize) -> Result<(), OutOfMemory> {
         if self.buffer.len() < end {
+            let missing = end - self.buffer.len();
+            let enlarged = self.buffer.try_reserve(missing);
+            // Where twice as much is too much, what is needed may still be there.
+            enlarged.or_else(|_| self.buffer.try_reserve_exact(missing)).map_err(|_| {
+                OutOfMemory { line: self.first_line, bytes: self.data().len() as u64 }
+            })?;
             self.buffer.resize(end, 0);
         }
+        Ok(())
     }
 
-    pub(super) fn push(&mut self, bytes: &[u8]) {
+    pub(super) fn push(&mut self, bytes: &[u8]) -> Result<(), OutOfMemory> {
         let end = self.end + bytes.len();
-        self.grow(end);
+        self.grow(end)?;
         self.buffer[self.end..end].copy_from_slice(bytes);
         self.end = end;
+        Ok(())
     }
 
     /// Adds the data of the block that follows.
-    pub fn append(&mut self, next: &Self) {
-        self.push(next.data());
+    ///
+    /// # Errors
+    /// Where there is no memory for it. The block is as it was then.
+    pub fn append(&mut self, next: &Self) -> Result<(), OutOfMemory> {
+        self.push(next.data())
     }
 
     /// Moves the data from `at` on to `tail`, in place of what it held.
-    pub(super) fn split_off(&mut self, at: usize, tail: &mut Self) {
+    pub(super) fn split_off(&mut self, at: usize, tail: &mut Self) -> Result<(), OutOfMemory> {
         tail.clear();
-        tail.push(&self.buffer[at..self.end]);
         tail.first_line = self.first_line + count_lines(&self.buffer[BLOCK_HEADROOM..at]);
+        tail.push(&self.buffer[at..self.end])?;
         self.end = at;
+        Ok(())
+    }
+
+    /// Checks that there is memory to work on the block's longest row, where
+    /// the block is a long one: its value and its record are copies of it.
+    ///
+    /// # Errors
+    /// Where there is not.
+    pub fn check_memory(&self) -> Result<(), OutOfMemory> {
+        if self.data().len() <= LONG_BLOCK_BYTES {
+            return Ok(());
+        }
+        let mut copies: Vec<u8> = Vec::new();
+        copies
+            .try_reserve_exact(self.data().len() * LONG_ROW_COPIES)
+            .map_err(|_| OutOfMemory { line: self.first_line, bytes: self.data().len() as u64 })
+    }
+}
+
+/// There is no memory for a row: how much of it there was, and where it begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OutOfMemory {
+    line: u64,
+    bytes: u64,
+}
+
+impl OutOfMemory {
+    /// The error for people, of the input named `file`.
+    pub fn describe(self, file: &str) -> Error {
+        let reason = format!(
+            "there is no memory for the row at line {}, of which {} bytes were read",
+            self.line, self.bytes
+        );
+        Error::from(ErrorKind::Input { file: file.to_owned(), reason }).to_do(
+            "see whether a quote is never closed or line ends are missing there; bound the \
+             longest row with --max-row-bytes, or give the process more memory",
+        )
     }
 }
 
@@ -169,6 +229,8 @@ pub struct BlockReader<'a> {
     source: Opened<'a>,
     /// What was read beyond the last block's end; may not be cut.
     rest: Vec<u8>,
+    /// How much of `rest` no [`Cut`] has seen yet: what was read to be looked at.
+    unseen_bytes: usize,
     block_bytes: usize,
     record_bytes_max: u64,
     next_line: u64,
@@ -186,11 +248,48 @@ impl<'a> BlockReader<'a> {
         Ok(Self {
             source,
             rest: Vec::new(),
+            unseen_bytes: 0,
             block_bytes: options.block_bytes.max(1),
             record_bytes_max: record_bytes_limit(options.record_bytes_max),
             next_line: 1,
             is_ended: false,
         })
+    }
+
+    /// The beginning of the input, as much as a block holds, before the first
+    /// block is read; and whether that is all.
+    ///
+    /// # Errors
+    /// Where the input cannot be read.
+    pub fn peek(&mut self) -> Result<Sample<'_>> {
+        let mut is_all = self.is_ended;
+        if self.rest.is_empty() && !is_all {
+            let limit = self.block_bytes as u64;
+            let read = self.source.by_ref().take(limit).read_to_end(&mut self.rest);
+            is_all = (read.map_err(|error| self.source.describe(error))? as u64) < limit;
+            self.unseen_bytes = self.rest.len();
+        }
+        Ok(Sample { text: &self.rest, is_all })
+    }
+
+    /// Puts a filter around the input, from its first byte on, before the first
+    /// block is read. What it gives begins with `first_line`.
+    pub fn filter(&mut self, rules: LineRules, first_line: u64) {
+        let seen = std::mem::take(&mut self.rest);
+        self.unseen_bytes = 0;
+        self.next_line = first_line;
+        self.source
+            .wrap(|reader| Box::new(LineFilter::new(rules, Cursor::new(seen).chain(reader))));
+    }
+
+    /// The input's name, for messages.
+    pub fn name(&self) -> &str {
+        self.source.name()
+    }
+
+    /// Tells whether the input has been read to its end.
+    pub fn is_at_end(&self) -> bool {
+        self.is_ended && self.rest.is_empty()
     }
 
     /// Reads the next block; says no at the end of the input.
@@ -213,12 +312,12 @@ impl<'a> BlockReader<'a> {
             return Ok(false);
         }
         self.shrink(block);
-        block.push(&self.rest);
+        block.first_line = self.next_line;
+        block.push(&self.rest).map_err(|error| self.out_of_memory(error))?;
         self.rest.clear();
         if !self.fill_whole(block, cut)? {
             return Ok(false);
         }
-        block.first_line = self.next_line;
         self.next_line += count_lines(block.data());
         Ok(true)
     }
@@ -235,14 +334,14 @@ impl<'a> BlockReader<'a> {
 
     /// Fills `block` up to its size, or further up to the first cut.
     fn fill_whole(&mut self, block: &mut Block, cut: &mut impl Cut) -> Result<bool> {
-        let mut searched = block.end;
+        let mut searched = block.end - std::mem::take(&mut self.unseen_bytes);
         let mut target = block.end + self.block_bytes.saturating_sub(block.data().len()).max(1);
         loop {
             self.fill(block, target)?;
             let found = cut.last_cut(&block.buffer[searched..block.end]);
             if self.is_ended {
                 if block.data().last().is_some_and(|&last| last != b'\n') {
-                    block.push(b"\n");
+                    block.push(b"\n").map_err(|error| self.out_of_memory(error))?;
                 }
                 return Ok(!block.data().is_empty());
             }
@@ -262,7 +361,7 @@ impl<'a> BlockReader<'a> {
 
     /// Reads until the data reach `target` or the input ends.
     fn fill(&mut self, block: &mut Block, target: usize) -> Result<()> {
-        block.grow(target);
+        block.grow(target).map_err(|error| self.out_of_memory(error))?;
         while block.end < target && !self.is_ended {
             match self.source.read(&mut block.buffer[block.end..target]) {
                 Ok(0) => self.is_ended = true,
@@ -290,6 +389,12 @@ impl<'a> BlockReader<'a> {
         self.is_ended = true;
         let reason =
             format!("{piece} {} is longer than {} bytes", self.next_line, self.record_bytes_max);
-        ErrorKind::Input { file: self.source.name().to_owned(), reason }.into()
+        Error::from(ErrorKind::Input { file: self.source.name().to_owned(), reason })
+            .to_do(TOO_LONG_ADVICE)
+    }
+
+    fn out_of_memory(&mut self, error: OutOfMemory) -> Error {
+        self.is_ended = true;
+        error.describe(self.source.name())
     }
 }

@@ -15,7 +15,7 @@ use super::source::{Opened, Unreadable};
 use crate::{Error, ErrorKind, Result};
 
 /// How much is looked at to tell how the input is encoded.
-const FIRST_BYTES: usize = 1024;
+pub(super) const FIRST_BYTES: usize = 1024;
 /// Bytes that are decoded at once.
 const CHUNK_BYTES: usize = 64 << 10;
 
@@ -52,7 +52,7 @@ pub(super) fn prepare(source: &mut Opened<'_>, label: Option<&str>) -> Result<()
 fn by_label(label: &str) -> Result<&'static Encoding> {
     Encoding::for_label_no_replacement(label.as_bytes()).ok_or_else(|| {
         Error::usage(format!("there is no encoding '{}'", label.escape_debug()))
-            .to_do("name one as the web does, such as windows-1252, utf-16le, shift_jis")
+            .to_do("name one as the web does, such as windows-1252, utf-16le, shift_jis; or auto")
     })
 }
 
@@ -64,7 +64,7 @@ fn needs_encoding(source: &Opened<'_>, encoding: &'static Encoding) -> Error {
 }
 
 /// Text of mostly ASCII in UTF-16 has a NUL in every other byte.
-fn guess_utf16(first: &[u8]) -> Option<&'static Encoding> {
+pub(super) fn guess_utf16(first: &[u8]) -> Option<&'static Encoding> {
     let (pairs, _) = first.as_chunks::<2>();
     let count = |side: usize| pairs.iter().filter(|pair| pair[side] == 0).count();
     let (high_first, low_first) = (count(0), count(1));

@@ -2,7 +2,9 @@
 //!
 //! ```text
 //! source.rs   where the bytes come from: file, pipe, .gz, .zst; read twice
+//! gzip.rs     gzip's members, one after the other
 //! encoding.rs other encodings to UTF-8, byte order marks
+//! detect_encoding.rs which encoding bytes are in, where nothing says it
 //! block.rs    whole lines, a megabyte or two at a time
 //! csv/        one block to field and record ends, and to values
 //! json/       objects to typed rows, from lines or from an array
@@ -21,7 +23,9 @@ pub mod arrow;
 pub mod as_json;
 pub mod block;
 pub mod csv;
+pub mod detect_encoding;
 mod encoding;
+mod gzip;
 pub mod json;
 pub mod kind;
 pub mod rows;

@@ -16,8 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::SystemTime;
 
-use flate2::bufread::MultiGzDecoder;
-
+use super::gzip::GzipReader;
 use super::kind::KIND_BYTES;
 #[cfg(feature = "arrow")]
 use super::stored::Stored;
@@ -344,7 +343,7 @@ impl<'a> Opened<'a> {
         let buffered = |whole| BufReader::with_capacity(COMPRESSED_BUFFER_BYTES, whole);
         let reader: Raw<'a> = match format {
             Format::Plain | Format::Foreign(_) => Box::new(whole),
-            Format::Gzip => Box::new(MultiGzDecoder::new(buffered(whole))),
+            Format::Gzip => Box::new(GzipReader::new(buffered(whole))),
             Format::Zstandard => {
                 let decoder = zstd::Decoder::with_buffer(buffered(whole));
                 Box::new(decoder.map_err(|error| Error::io("read", Path::new(&name), error))?)

@@ -6,6 +6,7 @@
 //!    value. That is the only pass over nearly all inputs.
 //! 3. If a value refutes the guess, a **survey** pass looks at all values.
 
+use std::collections::HashSet;
 use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 
@@ -16,10 +17,11 @@ use super::flow::{Feed, halted};
 use super::locate::{Found, Locate, Wanted};
 use super::monitor::Monitor;
 use super::pass::{BlockRows, Clock, Halt, Pass, PassSummary, Reader, Work};
-use super::plan::{ColumnMap, Plan, expected_order, inputs_differ, made_table};
+use super::plan::{ColumnMap, Plan, expected_order, inputs_differ, listed, made_table};
 use super::press::{Press, PressedTable};
 use super::rejects::Rejects;
 use super::report::{ChangedForm, ColumnReport, DecidedBy, changed_note};
+use super::signs::with_dialect;
 use super::survey::Survey;
 use super::uuid7::Uuid7Range;
 use super::{Loader, OnError};
@@ -51,6 +53,8 @@ pub struct CsvFeed<'l, 's> {
     plan: Plan,
     clock: Clock,
     notes: Vec<String>,
+    /// Those about names of columns, of which there may be thousands: they come last.
+    name_notes: Vec<String>,
     bytes_read: u64,
 }
 
@@ -67,7 +71,7 @@ impl<'l, 's> CsvFeed<'l, 's> {
     ) -> Result<Self> {
         let opening = Opening { loader, page_bytes, monitor };
         let mut inputs = Vec::new();
-        let mut notes = Vec::new();
+        let (mut notes, mut name_notes) = (Vec::new(), Vec::new());
         let mut first: Option<(String, Vec<String>, ColumnMap)> = None;
         let is_single = sources.len() == 1;
         for source in sources {
@@ -84,10 +88,11 @@ impl<'l, 's> CsvFeed<'l, 's> {
                 }
                 input.sources = map.in_order_of(&first_map.names);
             } else {
-                notes = header.notes;
+                name_notes = header.notes;
                 input.sources.clone_from(&map.sources);
                 first = Some((name, header.names, map));
             }
+            notes.append(&mut input.reading.notes);
             inputs.push(input);
         }
         let Some((_, _, map)) = first else {
@@ -115,6 +120,7 @@ impl<'l, 's> CsvFeed<'l, 's> {
             given: map.given,
             clock: Clock::default(),
             notes,
+            name_notes,
             bytes_read: 0,
         };
         match declared {
@@ -167,7 +173,7 @@ impl<'l, 's> CsvFeed<'l, 's> {
         if let Some(Opened { first: Some(block), index, .. }) = &self.inputs[0].first {
             let survey =
                 Survey { rules: &rules, real_rules: &self.real_rules, input: 0, screen: true };
-            let rows = BlockRows::of_sample(block, index, self.loader.csv.header);
+            let rows = BlockRows::of_sample(block, index, self.loader.has_header());
             self.evidence = survey.sample(&rows);
         }
         self.decide()
@@ -177,7 +183,7 @@ impl<'l, 's> CsvFeed<'l, 's> {
     fn column(&self, name: &str) -> Result<usize> {
         self.names.iter().position(|n| n.eq_ignore_ascii_case(name)).ok_or_else(|| {
             Error::usage(format!("there is no column '{name}'"))
-                .to_do(format!("the columns are: {}", self.names.join(", ")))
+                .to_do(format!("the columns are: {}", listed(&self.names)))
         })
     }
 
@@ -193,9 +199,9 @@ impl<'l, 's> CsvFeed<'l, 's> {
             input.sources.clone(),
             input.fields,
             primary_key.filter(|key| matches!(input.sources[*key], ValueSource::Field(_))),
-            input.dialect,
+            input.reading.dialect,
         )
-        .null_markers(self.loader.null_markers.clone())
+        .null_markers(self.loader.null_texts())
         .empty_is_null(self.loader.empty_null)
         .ragged(self.loader.csv.ragged)
         .trim(self.loader.trim)
@@ -281,7 +287,7 @@ impl<'l, 's> CsvFeed<'l, 's> {
         let input = &mut self.inputs[input];
         match input.first.take() {
             Some(opened) => Ok(opened),
-            None => Opening { loader, page_bytes, monitor }.open(&mut input.source, input.dialect),
+            None => Opening { loader, page_bytes, monitor }.open(&mut input.source, &input.reading),
         }
     }
 
@@ -302,7 +308,7 @@ impl<'l, 's> CsvFeed<'l, 's> {
             cancel: &self.loader.cancel,
             rows_done: &self.monitor.rows,
             screen: with.screen,
-            header: self.loader.csv.header,
+            header: self.loader.has_header(),
             record_bytes_max: self.loader.csv.max_record_bytes,
             rows_before,
             reader: Mutex::new(Reader { first: opened.first, blocks: opened.blocks, claimed: 0 }),
@@ -320,7 +326,10 @@ impl<'l, 's> CsvFeed<'l, 's> {
                 }
             }
         }
-        result
+        result.map_err(|halt| match halt {
+            Halt::Failed(error) => Halt::Failed(with_dialect(error, &self.inputs[input].reading)),
+            other => other,
+        })
     }
 
     /// Whether bad rows are left out, and so looked for beforehand.
@@ -367,17 +376,26 @@ impl<'l, 's> CsvFeed<'l, 's> {
         self.bytes_read += self.monitor.bytes_read.load(Ordering::Relaxed);
     }
 
-    fn note_strays(&mut self, summary: &PassSummary) {
-        let Some(line) = summary.first_stray_line else { return };
-        let (quotes, stand) = match summary.stray_quotes {
-            1 => ("1 quote".to_owned(), "stands"),
-            n => (format!("{n} quotes"), "stand"),
-        };
-        self.notes.push(format!(
-            "{quotes} {stand} where none belongs, the first in line {line}; kept as text. If the \
-             file escapes quotes with a backslash, load it with --escape '\\'"
-        ));
+    /// Notes what a pass over an input has shown.
+    fn note(&mut self, input: usize, summary: &PassSummary) {
+        let CsvInput { source, reading, .. } = &self.inputs[input];
+        self.notes.extend(strays(summary));
+        self.notes.extend(summary.signs.notes(source.name(), reading));
+        self.notes.extend(reading.late_note(source.name()));
     }
+}
+
+/// A note about quotes where none belongs.
+fn strays(summary: &PassSummary) -> Option<String> {
+    let line = summary.first_stray_line?;
+    let (quotes, stand) = match summary.stray_quotes {
+        1 => ("1 quote".to_owned(), "stands"),
+        n => (format!("{n} quotes"), "stand"),
+    };
+    Some(format!(
+        "{quotes} {stand} where none belongs, the first in line {line}; kept as text. If the file \
+         escapes quotes with a backslash, load it with --escape '\\'"
+    ))
 }
 
 /// What a pass is run with.
@@ -402,7 +420,7 @@ impl Feed for CsvFeed<'_, '_> {
         self.begin();
         let mut table = PressedTable::new(joined, self.rules.len());
         let (mut rows_before, mut rows_read) = (0, 0);
-        let mut strays = Vec::new();
+        let mut summaries = Vec::new();
         for input in 0..self.inputs.len() {
             let rules = self.rules_of(input);
             let opened = self.open(input)?;
@@ -421,7 +439,7 @@ impl Feed for CsvFeed<'_, '_> {
             rows_before += summary.rows_good;
             rows_read += summary.rows_read;
             self.count(&summary);
-            strays.push(summary);
+            summaries.push(summary);
         }
         if !self.is_surveyed && table.has_mixed_whole(&self.rules) {
             return Err(Halt::Refuted);
@@ -429,8 +447,8 @@ impl Feed for CsvFeed<'_, '_> {
         for column in 0..self.rules.len() {
             self.changed[column] = self.changed_form(table.changed(column));
         }
-        for summary in &strays {
-            self.note_strays(summary);
+        for (input, summary) in summaries.iter().enumerate() {
+            self.note(input, summary);
         }
         Ok((table.joined, rows_read))
     }
@@ -451,6 +469,7 @@ impl Feed for CsvFeed<'_, '_> {
             evidence = joined;
             rows_read += summary.rows_read;
             self.count(&summary);
+            self.note(input, &summary);
         }
         self.evidence = evidence;
         self.is_surveyed = true;
@@ -509,6 +528,10 @@ impl Feed for CsvFeed<'_, '_> {
     fn notes(&mut self) -> Vec<String> {
         let mut notes = std::mem::take(&mut self.notes);
         notes.extend(changed_note(&self.names, &self.changed));
+        notes.append(&mut self.name_notes);
+        // A load may take several passes, each of which notes the same.
+        let mut seen = HashSet::new();
+        notes.retain(|note| seen.insert(note.clone()));
         notes
     }
 

@@ -1,8 +1,7 @@
 //! A CSV input's beginning: how it is written, and what its columns are called.
 
-use std::path::Path;
-
-use super::fields::{RowRules, ValueSource};
+use super::csv_reading::Reading;
+use super::fields::{RowRules, ValueSource, shown};
 use super::monitor::Monitor;
 use super::plan::ColumnMap;
 use super::{Loader, OnError};
@@ -11,7 +10,8 @@ use crate::input::block::{
     BLOCK_BYTES_DEFAULT, Block, BlockOptions, BlockReader, record_bytes_limit,
 };
 use crate::input::csv::header::Header;
-use crate::input::csv::{Dialect, FieldIndex, Scanner};
+use crate::input::csv::{FieldIndex, RecordSpan, Scanner};
+use crate::input::detect_encoding::{advise, detect, is_auto};
 use crate::input::source::Source;
 use crate::schema::shape::TableShape;
 use crate::words::counted;
@@ -23,7 +23,7 @@ const BLOCK_PAGES_MIN: usize = 32;
 /// One input: where its columns go, and its beginning.
 pub struct CsvInput<'s> {
     pub source: Source<'s>,
-    pub dialect: Dialect,
+    pub reading: Reading,
     pub fields: usize,
     pub sources: Vec<ValueSource>,
     /// Taken by the first pass.
@@ -47,13 +47,19 @@ pub struct Opening<'l> {
 impl Opening<'_> {
     /// Looks at an input's beginning. Where its columns go is not known yet.
     pub fn input<'s>(&self, mut source: Source<'s>) -> Result<(CsvInput<'s>, Header)> {
-        let csv = &self.loader.csv;
-        let delimiter = csv.delimiter.unwrap_or_else(|| delimiter_by_name(source.name()));
-        let dialect = Dialect::new(delimiter, csv.quote, csv.escape)?;
-        let opened = self.open(&mut source, dialect)?;
-        let header = self.header(source.name(), dialect, &opened)?;
+        let mut encoding = self.loader.csv.encoding.clone();
+        let mut note = None;
+        if is_auto(encoding.as_deref()) {
+            let detected = detect(&mut source)?;
+            (encoding, note) = (Some(detected.label), Some(detected.note));
+        }
+        let mut blocks = self.blocks(&mut source, encoding.clone())?;
+        let mut reading = Reading::of(self.loader, source.name(), encoding, blocks.peek()?)?;
+        reading.notes.splice(0..0, note);
+        let opened = self.begin(blocks, &reading)?;
+        let header = self.header(source.name(), &mut reading, &opened)?;
         let fields = header.names.len();
-        let input = CsvInput { source, dialect, fields, sources: Vec::new(), first: Some(opened) };
+        let input = CsvInput { source, reading, fields, sources: Vec::new(), first: Some(opened) };
         Ok((input, header))
     }
 
@@ -70,87 +76,197 @@ impl Opening<'_> {
         }
     }
 
-    /// Opens the input and reads on until the first record is complete.
-    pub fn open<'s>(&self, source: &mut Source<'s>, dialect: Dialect) -> Result<Opened<'s>> {
+    /// Opens the input again, to be read in the same way.
+    pub fn open<'s>(&self, source: &mut Source<'s>, reading: &Reading) -> Result<Opened<'s>> {
+        let blocks = self.blocks(source, reading.encoding.clone())?;
+        self.begin(blocks, reading)
+    }
+
+    fn blocks<'s>(
+        &self,
+        source: &mut Source<'s>,
+        encoding: Option<String>,
+    ) -> Result<BlockReader<'s>> {
         let raw = source.open(&self.monitor.bytes_read)?;
         self.monitor.set_total(raw.bytes_total());
-        let csv = &self.loader.csv;
         let options = BlockOptions {
             block_bytes: BLOCK_BYTES_DEFAULT.max(BLOCK_PAGES_MIN * self.page_bytes),
-            record_bytes_max: csv.max_record_bytes,
-            encoding: csv.encoding.clone(),
+            record_bytes_max: self.loader.csv.max_record_bytes,
+            encoding,
         };
-        let mut blocks = BlockReader::new(raw, &options)?;
+        BlockReader::new(raw, &options)
+    }
+
+    /// Reads on until the first record is complete.
+    fn begin<'s>(&self, mut blocks: BlockReader<'s>, reading: &Reading) -> Result<Opened<'s>> {
+        if !reading.lines.are_idle() {
+            blocks.filter(reading.lines.clone(), reading.first_line);
+        }
         let mut first = Block::new();
         let mut index = FieldIndex::new();
         if !blocks.next(&mut first)? {
             return Ok(Opened { blocks, first: None, index });
         }
-        let mut scanner = Scanner::new(dialect);
+        let mut scanner = Scanner::new(reading.dialect);
         scanner.begin(first.start(), &mut index);
         scanner.scan(first.bytes(), &mut index);
         let mut next = Block::new();
-        let bytes_max = record_bytes_limit(csv.max_record_bytes);
+        let bytes_max = record_bytes_limit(self.loader.csv.max_record_bytes);
         while index.record_ends().is_empty()
             && first.data().len() as u64 <= bytes_max
             && blocks.next(&mut next)?
         {
-            first.append(&next);
+            first.append(&next).map_err(|error| error.describe(blocks.name()))?;
             scanner.scan(first.bytes(), &mut index);
         }
+        first.check_memory().map_err(|error| error.describe(blocks.name()))?;
         let is_blank = index.record_ends().is_empty()
             && scanner.incomplete_start(first.bytes(), &index).is_none();
         Ok(Opened { blocks, first: (!is_blank).then_some(first), index })
     }
 
     /// The columns' names, from the header, the caller, or made up.
-    fn header(&self, file: &str, dialect: Dialect, opened: &Opened<'_>) -> Result<Header> {
+    fn header(&self, file: &str, reading: &mut Reading, opened: &Opened<'_>) -> Result<Header> {
         let csv = &self.loader.csv;
         let first_record = opened.first.as_ref().and_then(|block| {
             let span = opened.index.records(block.bytes(), block.start()).next()?;
-            Some((block.bytes(), span))
+            Some((block, span))
         });
-        let Some((bytes, span)) = first_record else {
-            return match (&csv.columns, &opened.first) {
-                (Some(names), _) => Ok(Header::from_names(names.iter().cloned())),
-                (None, None) => Err(Error::from(ErrorKind::Input {
-                    file: file.to_owned(),
-                    reason: "the input is empty: there is not even a header".to_owned(),
-                })
-                .to_do("name the columns with --columns to make an empty table")),
-                // The pass names the quote that is never closed, and ends with it.
-                (None, Some(_)) if self.loader.on_error == OnError::Stop => Ok(Header::numbered(1)),
-                (None, Some(_)) => Err(Error::from(ErrorKind::Input {
-                    file: file.to_owned(),
-                    reason: "the first record never ends, so nobody knows the columns".to_owned(),
-                })
-                .to_do("look at its quotes, or name them with --quote and --escape")),
-            };
+        let Some((block, span)) = first_record else {
+            return self.header_of_none(file, opened);
         };
+        let (fields, is_named) = (span.field_ends.len(), self.loader.has_header());
+        if is_named {
+            check_header_length(file, &span)?;
+        }
+        let rules = RowRules::for_header(fields, reading.dialect).trim(self.loader.trim);
+        let values = rules.values(block.bytes(), &span);
+        if is_named && opened.is_one_record() {
+            self.take_lone_header(file, reading, &values)?;
+        }
         if let Some(names) = &csv.columns {
-            if names.len() != span.field_ends.len() && csv.ragged == crate::load::Ragged::Reject {
-                return Err(Error::usage(format!(
-                    "--columns names {}, but {file} has {}",
-                    counted(names.len() as u64, "column", "columns"),
-                    span.field_ends.len()
-                )));
+            if names.len() != fields && csv.ragged == crate::load::Ragged::Reject {
+                let error = Error::usage(format!(
+                    "--columns names {}, but {file} has {fields}",
+                    counted(names.len() as u64, "column", "columns")
+                ));
+                return Err(match reading.ragged_advice() {
+                    Some(advice) => error.to_do(advice),
+                    None => error,
+                });
             }
             return Ok(Header::from_names(names.iter().cloned()));
         }
-        if !csv.header {
-            return Ok(Header::numbered(span.field_ends.len()));
+        if !is_named {
+            return Ok(Header::numbered(fields));
         }
-        let rules = RowRules::for_header(span.field_ends.len(), dialect);
-        Header::from_record(file, rules.values(bytes, &span))
+        if fields > COLUMNS_MAX {
+            return Err(too_many_columns(file, fields));
+        }
+        Header::from_record(file, values).map_err(|error| advise(error, block.data()))
+    }
+
+    /// The columns' names, of an input without a whole record.
+    fn header_of_none(&self, file: &str, opened: &Opened<'_>) -> Result<Header> {
+        let csv = &self.loader.csv;
+        let failed =
+            |reason: String| Error::from(ErrorKind::Input { file: file.to_owned(), reason });
+        match (&csv.columns, &opened.first) {
+            (Some(names), _) => Ok(Header::from_names(names.iter().cloned())),
+            (None, None) => {
+                let mut reason = "the input is empty: there is not even a header".to_owned();
+                if csv.skip_lines > 0 {
+                    let lines = counted(csv.skip_lines, "line", "lines");
+                    reason = format!("{reason} behind the {lines} that --skip-lines leaves out");
+                } else if !self.loader.has_header() {
+                    "the input is empty, so its columns are not known".clone_into(&mut reason);
+                }
+                Err(failed(reason).to_do("name the columns with --columns to make an empty table"))
+            }
+            // The pass names the quote that is never closed, and ends with it.
+            (None, Some(_)) if self.loader.on_error == OnError::Stop => Ok(Header::numbered(1)),
+            (None, Some(_)) => {
+                Err(failed("the first record never ends, so nobody knows the columns".to_owned())
+                    .to_do("look at its quotes, or name them with --quote and --escape"))
+            }
+        }
+    }
+
+    /// Sees whether an input's only record may be its header: an empty table has names, and
+    /// no data where its names should be.
+    fn take_lone_header(
+        &self,
+        file: &str,
+        reading: &mut Reading,
+        values: &[Vec<u8>],
+    ) -> Result<()> {
+        let is_repeated = self.loader.csv.columns.as_ref().is_some_and(|names| {
+            names.iter().map(String::as_bytes).eq(values.iter().map(Vec::as_slice))
+        });
+        if !is_repeated && looks_like_data(values) {
+            let shown: Vec<_> = values.iter().take(3).map(|value| shown(value)).collect();
+            let reason = format!(
+                "it is a single record, which is taken as the header, but reads like data: '{}'{}",
+                shown.join("', '"),
+                if values.len() > 3 { " …" } else { "" }
+            );
+            return Err(Error::from(ErrorKind::Input { file: file.to_owned(), reason }).to_do(
+                "if it is a row, load it with --no-header; if there should be more rows, see how \
+                 its lines end; if these are names, repeat them with --columns",
+            ));
+        }
+        reading.notes.push(format!("{file}: it has a header and no row"));
+        Ok(())
     }
 }
 
-fn delimiter_by_name(name: &str) -> u8 {
-    let bare = [".gz", ".zst"].iter().find_map(|end| name.strip_suffix(end)).unwrap_or(name);
-    let extension = Path::new(bare).extension().unwrap_or_default();
-    if extension.eq_ignore_ascii_case("tsv") || extension.eq_ignore_ascii_case("tab") {
-        b'\t'
-    } else {
-        b','
+/// The most columns that SQLite allows.
+const COLUMNS_MAX: usize = 2000;
+
+fn too_many_columns(file: &str, fields: usize) -> Error {
+    let reason =
+        format!("its header has {fields} fields, and a table has at most {COLUMNS_MAX} columns");
+    Error::from(ErrorKind::Input { file: file.to_owned(), reason }).to_do(
+        "see how its lines end and what separates its fields: perhaps they are rows, or parts of \
+         one field",
+    )
+}
+
+/// The longest record that is taken as a header: 2000 names of 500 bytes.
+const HEADER_BYTES_MAX: usize = 1 << 20;
+
+/// Refuses a header that is none, before its fields are copied: rows without line ends.
+fn check_header_length(file: &str, span: &RecordSpan<'_>) -> Result<()> {
+    let bytes = span.field_ends.last().map_or(0, |end| *end as usize - span.start);
+    if bytes <= HEADER_BYTES_MAX {
+        return Ok(());
+    }
+    let reason = format!("its first record, which should be the header, has {bytes} bytes");
+    Err(Error::from(ErrorKind::Input { file: file.to_owned(), reason }).to_do(
+        "see how its lines end and whether a quote is never closed; if it is a row, load it with \
+         --no-header",
+    ))
+}
+
+/// Tells whether fields are no names: they hold control characters, or half of them are numbers.
+fn looks_like_data(values: &[Vec<u8>]) -> bool {
+    let has_control = |value: &Vec<u8>| value.iter().any(u8::is_ascii_control);
+    let is_number = |value: &&Vec<u8>| {
+        let text = std::str::from_utf8(value).unwrap_or_default().trim();
+        text.ends_with(|last: char| last.is_ascii_digit()) && text.parse::<f64>().is_ok()
+    };
+    let numbers = values.iter().filter(is_number).count();
+    let filled = values.iter().filter(|value| !value.is_empty()).count();
+    values.iter().any(has_control) || (numbers > 0 && numbers * 2 >= filled)
+}
+
+impl Opened<'_> {
+    /// Tells whether the first record is all there is.
+    fn is_one_record(&self) -> bool {
+        let Some(block) = &self.first else { return false };
+        let end = self.index.record_ends().last().map_or(0, |end| *end as usize + 1);
+        self.blocks.is_at_end()
+            && self.index.record_ends().len() == 1
+            && block.bytes()[end..].iter().all(u8::is_ascii_whitespace)
     }
 }

@@ -383,8 +383,9 @@ impl Flow<'_> {
         } else {
             built.dropped.rows().len() as u64 + built.ignored
         };
-        let mut notes = self.feed.notes();
-        notes.extend(published.notes);
+        // Those of the input may be thousands.
+        let mut notes = published.notes;
+        notes.extend(self.feed.notes());
         Ok(Report {
             table: self.target.table().to_owned(),
             database: self.loader.database.clone(),

@@ -11,6 +11,7 @@ use super::options::InputFormat;
 use super::report::{DryRun, Report};
 use super::typed_feed::TypedFeed;
 use crate::error::{Error, Result};
+use crate::input::detect_encoding::{detect, is_auto};
 use crate::input::json::{JsonOptions, JsonSource};
 use crate::input::kind::{Kind, kind_of};
 use crate::input::rows::RowSource;
@@ -115,8 +116,14 @@ impl<'s> Inputs<'s> {
                     encoding: loader.csv.encoding.clone(),
                     ..JsonOptions::default()
                 };
-                run_typed::<G, _, _>(loader, monitor, sources, |source| {
-                    JsonSource::new(source, options.clone(), &monitor.bytes_read)
+                run_typed::<G, _, _>(loader, monitor, sources, |mut source| {
+                    let mut options = options.clone();
+                    if is_auto(options.encoding.as_deref()) {
+                        let detected = detect(&mut source)?;
+                        options.encoding = Some(detected.label);
+                        options.note = Some(detected.note);
+                    }
+                    JsonSource::new(source, options, &monitor.bytes_read)
                 })
             }
             Self::Arrow(sources) => run_arrow::<G>(loader, monitor, sources),

@@ -27,6 +27,7 @@ mod analyze;
 mod build;
 mod csv;
 mod csv_input;
+mod csv_reading;
 mod describe;
 #[doc(hidden)]
 pub mod disk;
@@ -49,6 +50,7 @@ mod rejects;
 mod replay;
 mod report;
 mod rows;
+mod signs;
 mod sink;
 mod sources;
 mod sql_words;
@@ -92,6 +94,7 @@ use self::monitor::Monitor;
 use self::parts::PartsFeed;
 use self::sqlite_source::SqliteSource;
 use crate::error::{Error, ErrorKind, Result};
+use crate::input::detect_encoding::is_auto;
 use crate::input::source::Source;
 
 /// How long a load waits for others that write the database.
@@ -470,6 +473,7 @@ impl Loader {
     /// Whether there may be a second pass over the input.
     fn may_read_again(&self) -> bool {
         !self.all_text
+            || is_auto(self.csv.encoding.as_deref())
             || !self.primary_key.is_empty()
             || self.declaration.is_some()
             || self.into.is_some()
@@ -640,10 +644,53 @@ impl Loader {
             return Ok(table);
         }
         let name = Path::new(input).file_name().unwrap_or_default().to_string_lossy();
-        let stem = name.trim_matches(['<', '>']).split('.').find(|part| !part.is_empty());
+        let stem = without_endings(name.trim_matches(['<', '>']));
         stem.map(str::to_owned).ok_or_else(|| {
             Error::usage(format!("'{input}' gives no name for the table"))
                 .to_do("name the table with --table")
         })
+    }
+}
+
+/// Endings that say what a file is, and are no part of what it is about.
+const ENDINGS: [&str; 24] = [
+    "csv", "tsv", "tab", "psv", "ssv", "txt", "text", "dat", "data", "json", "jsonl", "ndjson",
+    "geojson", "geojsonl", "parquet", "arrow", "arrows", "feather", "ipc", "gz", "gzip", "zst",
+    "zstd", "db",
+];
+
+/// A file's name without the endings that are known; `None` where nothing is left.
+fn without_endings(name: &str) -> Option<&str> {
+    let mut stem = name.trim_start_matches('.');
+    while let Some((before, ending)) = stem.rsplit_once('.')
+        && !before.is_empty()
+        && ENDINGS.iter().any(|known| known.eq_ignore_ascii_case(ending))
+    {
+        stem = before;
+    }
+    Some(stem.trim_end_matches('.')).filter(|stem| !stem.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_known_endings_are_no_part_of_a_tables_name() {
+        for (name, expected) in [
+            ("cities.csv", Some("cities")),
+            ("2024.01.sales.csv", Some("2024.01.sales")),
+            ("v1.2-final.csv.gz", Some("v1.2-final")),
+            ("a.csv.txt.GZ", Some("a")),
+            ("log.2026", Some("log.2026")),
+            (".hidden.tsv", Some("hidden")),
+            (".csv", Some("csv")),
+            ("stdin", Some("stdin")),
+            ("a..csv", Some("a")),
+            ("...", None),
+            ("", None),
+        ] {
+            assert_eq!(without_endings(name), expected, "{name}");
+        }
     }
 }

@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// How a CSV input is written.
 #[derive(Debug, Clone)]
 pub struct CsvOptions {
-    /// The byte between fields. `None`: a tab for `.tsv` and `.tab` files, else a comma.
+    /// The byte between fields. `None`: a tab for `.tsv` and `.tab` files, else what the first
+    /// records show, else a comma.
     pub delimiter: Option<u8>,
     /// The byte around fields that hold delimiters or newlines; `None` for no quoting.
     pub quote: Option<u8>,
@@ -19,8 +20,13 @@ pub struct CsvOptions {
     pub columns: Option<Vec<String>>,
     /// What becomes of rows with too few or too many fields.
     pub ragged: Ragged,
-    /// The input's encoding, by its WHATWG label (`latin1`, `utf-16le`); `None` for UTF-8.
+    /// The input's encoding, by its WHATWG label (`latin1`, `utf-16le`); `None` for UTF-8, and
+    /// `auto` for the one that fits.
     pub encoding: Option<String>,
+    /// Lines in front of the header, or of the first row, that are left out.
+    pub skip_lines: u64,
+    /// The first byte of lines that are comments; they are left out.
+    pub comment: Option<u8>,
     /// Longer records are an error; bounds the memory that an unclosed quote can take.
     pub max_record_bytes: u64,
 }
@@ -35,6 +41,8 @@ impl Default for CsvOptions {
             columns: None,
             ragged: Ragged::Reject,
             encoding: None,
+            skip_lines: 0,
+            comment: None,
             max_record_bytes: leafpress_format::RECORD_BYTES_MAX,
         }
     }
@@ -59,6 +67,11 @@ pub enum InputFormat {
     Csv,
     /// JSON: objects one after the other, or an array of them.
     Json,
+    /// The text format of PostgreSQL's COPY: backslash escapes, `\N` for NULL, no
+    /// quotes, no header.
+    PostgresText,
+    /// The text that `MySQL`'s SELECT INTO OUTFILE and `mysqldump --tab` write, likewise.
+    MysqlText,
 }
 
 /// How rows get into a table that exists already.

@@ -21,7 +21,7 @@ use super::locate::{Found, Wanted};
 use super::monitor::Monitor;
 use super::pages::{refused, write_run};
 use super::pass::{Clock, Halt};
-use super::plan::{Plan, made_table};
+use super::plan::{Plan, listed, made_table};
 use super::rejects::Rejects;
 use super::replay::replay;
 use super::report::ColumnReport;
@@ -119,7 +119,7 @@ fn rows_for(there: &TableShape, columns: &[Column]) -> Result<TableShape> {
         found.cloned().ok_or_else(|| {
             let names: Vec<_> = there.columns.iter().map(|c| c.name.as_str()).collect();
             Error::usage(format!("table '{}' has no column '{}'", there.name, column.name))
-                .to_do(format!("its columns are: {}", names.join(", ")))
+                .to_do(format!("its columns are: {}", listed(&names)))
         })
     });
     Ok(staged_shape(&there.name, found.collect::<Result<_>>()?, None))

@@ -23,9 +23,10 @@ use std::time::{Duration, Instant};
 use super::fields::{Misfit, RowRules, Scratch};
 use super::options::CancelToken;
 use super::rejects::Rejects;
+use super::signs::{Signs, escaped_letter_line, with_encoding};
 use super::turns::{Turns, lock};
 use crate::error::{BadRow, Error, ErrorKind, Result};
-use crate::input::block::{Block, BlockReader};
+use crate::input::block::{Block, BlockReader, TOO_LONG_ADVICE};
 use crate::input::csv::locate::{EXCERPT_BYTES_MAX, excerpt, position};
 use crate::input::csv::scan::Records;
 use crate::input::csv::{Carry, FieldIndex, RecordSpan, Scanner};
@@ -179,6 +180,7 @@ pub struct PassSummary {
     pub rows_good: u64,
     pub stray_quotes: u64,
     pub first_stray_line: Option<u64>,
+    pub signs: Signs,
     pub clock: Clock,
 }
 
@@ -210,6 +212,7 @@ struct Settled<'r> {
     rows_good: u64,
     stray_quotes: u64,
     first_stray_line: Option<u64>,
+    signs: Signs,
     rejects: &'r Mutex<Rejects>,
 }
 
@@ -246,6 +249,7 @@ impl<'s> Pass<'_, 's> {
             rows_good: self.rows_before,
             stray_quotes: 0,
             first_stray_line: None,
+            signs: Signs::default(),
             rejects,
         });
         let join = Turns::new(Joining { joined, halt: None });
@@ -280,6 +284,7 @@ impl<'s> Pass<'_, 's> {
             rows_good: settled.rows_good - self.rows_before,
             stray_quotes: settled.stray_quotes,
             first_stray_line: settled.first_stray_line,
+            signs: settled.signs,
             clock,
         };
         Ok((joined, summary))
@@ -349,6 +354,10 @@ impl<'s> Pass<'_, 's> {
             }
             None => reader.blocks.next(block),
         };
+        let result = match (result, block.check_memory()) {
+            (Ok(true), Err(error)) => Err(error.describe(self.file)),
+            (result, _) => result,
+        };
         reader.claimed += 1;
         (turn, result)
     }
@@ -363,8 +372,12 @@ impl<'s> Pass<'_, 's> {
         worker.scanner.begin(worker.block.start(), &mut worker.index);
         worker.scanner.scan(worker.block.bytes(), &mut worker.index);
         self.screen_rows(worker);
+        let letter_line = escaped_letter_line(&worker.block, self.rules.dialect);
         let scanned = Instant::now();
-        let settled = settle.take(turn, |state| state.settle(self, worker));
+        let settled = settle.take(turn, |state| {
+            state.signs.add_letter(letter_line);
+            state.settle(self, worker)
+        });
         worker.clock.scan += scanned - started;
         worker.clock.wait += scanned.elapsed();
         settled
@@ -377,7 +390,7 @@ impl<'s> Pass<'_, 's> {
             return;
         }
         let bytes = worker.block.bytes();
-        let is_utf8 = simdutf8::basic::from_utf8(worker.block.data()).is_ok();
+        let is_utf8 = self.rules.is_text(worker.block.data());
         for (record, span) in worker.index.records(bytes, worker.block.start()).enumerate() {
             let checked = self.rules.check(bytes, &span, is_utf8, &mut worker.scratch);
             if let Err(misfit) = checked {
@@ -454,6 +467,7 @@ impl Settled<'_> {
         if begins_elsewhere {
             pass.screen_rows(worker);
         }
+        check_lengths(pass, worker)?;
         let records = worker.index.record_ends().len();
         let skip_header = !self.header_seen && records > 0;
         self.header_seen |= skip_header;
@@ -505,9 +519,11 @@ impl Settled<'_> {
             bad.push(record);
             let row = &block.bytes()[span.start..record_end(&span)];
             let at = misfit.at;
+            self.signs.add(&misfit, block);
             let bad_row = bad_row(pass.file, block, misfit, &span, (counted_to, line));
             (counted_to, line) = (at, bad_row.line);
-            lock(self.rejects).add(bad_row, row)?;
+            let added = lock(self.rejects).add(bad_row, row);
+            added.map_err(|error| with_encoding(error, block.data()))?;
         }
         Ok(())
     }
@@ -522,6 +538,29 @@ impl Settled<'_> {
         self.rows_read += 1;
         lock(self.rejects).add(unfinished, self.carry.data())
     }
+}
+
+/// Refuses a row that is longer than allowed, or than there is memory for. A block that is
+/// shorter than the limit needs no look.
+fn check_lengths<M>(pass: &Pass<'_, '_>, worker: &Worker<M>) -> Result<()> {
+    let Worker { block, index, .. } = worker;
+    block.check_memory().map_err(|error| error.describe(pass.file))?;
+    if block.data().len() as u64 <= pass.record_bytes_max {
+        return Ok(());
+    }
+    let is_long = |span: &RecordSpan<'_>| {
+        (record_end(span) - span.start) as u64 > pass.record_bytes_max.saturating_add(1)
+    };
+    let long = index.records(block.bytes(), block.start()).find(is_long);
+    long.map_or(Ok(()), |span| {
+        let place = position(block.bytes(), block.start(), block.first_line(), span.start);
+        Err(row_too_long(pass.file, place.line, pass.record_bytes_max))
+    })
+}
+
+fn row_too_long(file: &str, line: u64, bytes_max: u64) -> Error {
+    let reason = format!("the record that starts at line {line} is longer than {bytes_max} bytes");
+    Error::from(ErrorKind::Input { file: file.to_owned(), reason }).to_do(TOO_LONG_ADVICE)
 }
 
 fn record_end(span: &RecordSpan<'_>) -> usize {

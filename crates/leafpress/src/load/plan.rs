@@ -48,7 +48,7 @@ fn wanted_columns(loader: &Loader, input: &[String]) -> Result<Vec<(usize, Strin
         names.iter().position(|(_, n)| n.eq_ignore_ascii_case(name)).ok_or_else(|| {
             let all: Vec<_> = names.iter().map(|(_, n)| n.as_str()).collect();
             Error::usage(format!("there is no column '{name}'"))
-                .to_do(format!("the columns are: {}", all.join(", ")))
+                .to_do(format!("the columns are: {}", listed(&all)))
         })
     };
     let mut columns: Vec<(usize, String)> = input.iter().cloned().enumerate().collect();
@@ -150,7 +150,16 @@ impl ColumnMap {
             given.push(is_given);
         }
         if !unused.is_empty() || !missing.is_empty() {
-            return Err(mismatch(input_name, &shape.name, &unused, &missing));
+            let error = mismatch(input_name, &shape.name, &unused, &missing);
+            return Err(if loader.names_columns() {
+                error.to_do(
+                    "choose columns with --select or --drop, or rename them with --rename OLD=NEW",
+                )
+            } else {
+                error.to_do(
+                    "the input has no header: name its columns with --columns, in their order",
+                )
+            });
         }
         let names = shape.columns.iter().map(|column| column.name.clone()).collect();
         Ok(Self { names, sources, given })
@@ -182,24 +191,34 @@ impl ColumnMap {
     }
 }
 
+/// Names that a message lists before it counts the others.
+const LISTED_MAX: usize = 10;
+
+/// Names for a message: the first ten, and how many more there are.
+pub fn listed<N: AsRef<str>>(names: &[N]) -> String {
+    let shown: Vec<&str> = names.iter().take(LISTED_MAX).map(AsRef::as_ref).collect();
+    let more = names.len() - shown.len();
+    let tail = if more > 0 { format!(" and {more} more") } else { String::new() };
+    shown.join(", ") + &tail
+}
+
 /// Columns that have no counterpart.
 fn mismatch(input: &str, table: &str, unused: &[&str], missing: &[&str]) -> Error {
     let mut reason = format!("the columns of {input} are not those of table '{table}'");
     if !unused.is_empty() {
-        let _ = write!(reason, "; only in the input: {}", unused.join(", "));
+        let _ = write!(reason, "; only in the input: {}", listed(unused));
     }
     if !missing.is_empty() {
-        let _ = write!(reason, "; NOT NULL and missing in the input: {}", missing.join(", "));
+        let _ = write!(reason, "; NOT NULL and missing in the input: {}", listed(missing));
     }
     Error::usage(reason)
-        .to_do("choose columns with --select or --drop, or rename them with --rename OLD=NEW")
 }
 
 /// Two inputs whose columns are not the same.
 pub fn inputs_differ(first: &str, first_names: &[String], other: &str, names: &[String]) -> Error {
     let without = |these: &[String], those: &[String]| {
         let only = these.iter().filter(|name| !those.iter().any(|n| n.eq_ignore_ascii_case(name)));
-        only.cloned().collect::<Vec<_>>().join(", ")
+        listed(&only.collect::<Vec<_>>())
     };
     let mut reason = format!("the columns of {other} are not those of {first}");
     for (file, only) in [(first, without(first_names, names)), (other, without(names, first_names))]
@@ -222,7 +241,7 @@ pub fn made_table(
         let found = names.iter().find(|name| name.eq_ignore_ascii_case(wanted));
         found.map(|name| (*name).to_owned()).ok_or_else(|| {
             Error::usage(format!("there is no column '{wanted}' to be {to_be}"))
-                .to_do(format!("the columns are: {}", names.join(", ")))
+                .to_do(format!("the columns are: {}", listed(&names)))
         })
     };
     let mut primary_key = Vec::new();

@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use leafpress_format::{FormatError, PageRange};
 
 use super::build::{AddHalt, Build, Encoder, Joined};
-use super::fields::{FieldRule, Misfit, RowRules, Scratch, Written, check_utf8, shown};
+use super::fields::{FieldRule, Misfit, RowRules, Scratch, Written, shown};
 use super::pass::{BlockRows, Halt, Work};
+use super::signs::with_encoding;
 use crate::input::csv::RecordSpan;
 use crate::schema::{RealForms, RealRule, Witness, kept_real, marks};
 
@@ -202,7 +203,7 @@ impl<'b> Press<'_, 'b> {
         made: &mut PressedBlock<'b>,
         take: impl Fn(&Row<'_, '_>, i64, &mut PressedBlock<'b>) -> Result<i64, Stop>,
     ) -> Result<(), Halt> {
-        let is_utf8 = simdutf8::basic::from_utf8(rows.block.data()).is_ok();
+        let is_utf8 = self.rules.is_text(rows.block.data());
         let mut next_rowid = rows.before as i64 + 1;
         let mut sequence = rows.before;
         for span in rows.records() {
@@ -210,7 +211,8 @@ impl<'b> Press<'_, 'b> {
             match take(&row, next_rowid, made) {
                 Ok(rowid) => next_rowid = rowid.wrapping_add(1),
                 Err(Stop::Bad(misfit)) => {
-                    return Err(Halt::Failed(rows.bad_row(self.file, misfit, &span).into()));
+                    let error = rows.bad_row(self.file, misfit, &span).into();
+                    return Err(Halt::Failed(with_encoding(error, rows.block.data())));
                 }
                 Err(Stop::Halt(halt)) => return Err(halt),
             }
@@ -273,7 +275,7 @@ impl<'b> Press<'_, 'b> {
         scratch: &mut Scratch,
     ) -> Result<i64, Stop> {
         if !row.is_utf8 {
-            check_utf8(row.bytes, row.span)?;
+            self.rules.check_text(row.bytes, row.span)?;
         }
         self.rules.check_shape(row.span)?;
         match self.rules.primary_key {

@@ -52,7 +52,7 @@ impl Work for Survey<'_> {
 
     fn rows(&self, rows: &BlockRows<'_>, made: &mut Surveyed) -> Result<(), Halt> {
         let Surveyed { evidence, value, unescaped, scratch } = made;
-        let is_utf8 = self.screen && simdutf8::basic::from_utf8(rows.block.data()).is_ok();
+        let is_utf8 = self.screen && self.rules.is_text(rows.block.data());
         evidence.clear();
         evidence.extend(self.real_rules.iter().map(|rule| ColumnEvidence::new(*rule)));
         let detected: Vec<(usize, usize)> = (0..evidence.len())

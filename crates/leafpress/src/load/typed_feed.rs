@@ -15,7 +15,7 @@ use super::flow::{Feed, halted};
 use super::locate::{Found, Wanted};
 use super::monitor::Monitor;
 use super::pass::{Clock, Halt};
-use super::plan::{ColumnMap, Plan, expected_order, inputs_differ, made_table};
+use super::plan::{ColumnMap, Plan, expected_order, inputs_differ, listed, made_table};
 use super::rejects::Rejects;
 use super::report::{ColumnReport, DecidedBy};
 use super::sources::ValueSource;
@@ -249,7 +249,7 @@ impl<'l, S: RowSource> TypedFeed<'l, S> {
     fn column(&self, name: &str) -> Result<usize> {
         self.names.iter().position(|n| n.eq_ignore_ascii_case(name)).ok_or_else(|| {
             Error::usage(format!("there is no column '{name}'"))
-                .to_do(format!("the columns are: {}", self.names.join(", ")))
+                .to_do(format!("the columns are: {}", listed(&self.names)))
         })
     }
 

@@ -15,6 +15,7 @@ use std::time::Instant;
 use super::options::CancelToken;
 use super::pass::{Clock, Halt};
 use super::rejects::Rejects;
+use super::signs::with_encoding;
 use super::turns::{Turns, lock};
 use super::typed::TypedRules;
 use crate::error::{BadRow, Error, ErrorKind, Result};
@@ -289,7 +290,8 @@ where
         let mut undecoded = batch.bad_rows().iter().peekable();
         let mut add_undecoded_up_to = |row: usize| {
             while let Some(next) = undecoded.next_if(|next| next.good_rows_before <= row) {
-                lock(rejects).add(next.bad_row.clone(), &next.original)?;
+                let added = lock(rejects).add(next.bad_row.clone(), &next.original);
+                added.map_err(|error| with_encoding(error, &next.original))?;
             }
             Ok::<_, Error>(())
         };

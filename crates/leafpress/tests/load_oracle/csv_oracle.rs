@@ -40,6 +40,10 @@ fn check(case: &Case, threads: &[usize]) {
     let input = folder.path().join("input.csv");
     fs::write(&input, &case.input.0).unwrap();
     let reading = Reading::of(&case.input.0, &case.csv).keeping(&case.null_markers, &case.csv);
+    if reading.may_end_lines_by_returns() {
+        // Read by other rules, which have tests of their own.
+        return;
+    }
     let Some(expected) = Expected::of(case, &reading) else {
         let error = case.loader(&folder.path().join("none.db")).load_file(&input).unwrap_err();
         let is_right = matches!(

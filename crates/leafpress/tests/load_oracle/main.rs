@@ -12,6 +12,7 @@
 mod bad_rows;
 mod case;
 mod csv_oracle;
+mod database_text;
 mod expected;
 mod inputs;
 mod number_forms;

@@ -3,6 +3,9 @@
 
 use leafpress::load::CsvOptions;
 
+/// The value of a field that is NULL as it is written: no text has it.
+pub const WRITTEN_NULL: &[u8] = b"\xffNULL";
+
 /// One record, by offsets in [`Reading::bytes`].
 pub struct Record {
     /// Where it starts, and where its line end stops.
@@ -63,8 +66,8 @@ impl Reading {
         reading
     }
 
-    /// The same, but with escapes a null marker that is written as it is
-    /// stays what it is: `\N` is `\N` and not `N`.
+    /// Reads NULLs: with escapes a field is NULL that is written as a null marker is: `\N` is
+    /// NULL and not `N`, and `\\N` is the text `\N`.
     pub fn keeping(mut self, markers: &[&str], options: &CsvOptions) -> Self {
         if options.escape.is_none() {
             return self;
@@ -76,11 +79,19 @@ impl Reading {
                 let raw = &self.bytes[field.start..end];
                 let raw = raw.strip_suffix(b"\r").unwrap_or(raw);
                 if markers.iter().any(|marker| marker.as_bytes() == raw) {
-                    field.value = raw.to_vec();
+                    field.value = WRITTEN_NULL.to_vec();
                 }
             }
         }
         self
+    }
+
+    /// Tells whether carriage returns may end its lines: it has one alone, and no record ends before
+    /// the end.
+    pub fn may_end_lines_by_returns(&self) -> bool {
+        let is_alone =
+            |at: &usize| self.bytes[*at] == b'\r' && self.bytes.get(at + 1) != Some(&b'\n');
+        self.records.len() < 2 && (0..self.bytes.len()).any(|at| is_alone(&at))
     }
 
     /// Line and column of an offset, from 1.

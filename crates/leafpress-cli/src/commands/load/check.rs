@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::flags::{FormatFlag, LoadFlags, Names, OnErrorFlag};
+use crate::flags::{FormatFlag, InputFlags, LoadFlags, Names, OnErrorFlag};
 
 /// Endings of files that are read, not made: a hint that DB and INPUT are swapped.
 const INPUT_ENDINGS: [&str; 13] = [
@@ -79,8 +79,12 @@ fn is_table(path: &Path) -> bool {
 fn check_bytes(flags: &LoadFlags) -> Result<(), String> {
     let input = &flags.input;
     let delimiter = if input.is_tsv() { Some(b'\t') } else { input.delimiter };
-    let named =
-        [("--delimiter", delimiter), ("--quote", input.quote_byte()), ("--escape", input.escape)];
+    let named = [
+        ("--delimiter", delimiter),
+        ("--quote", input.quote_byte()),
+        ("--escape", input.escape),
+        ("--comment", input.comment),
+    ];
     for (index, (name, byte)) in named.iter().enumerate() {
         let twin = named[index + 1..].iter().find(|(_, other)| byte.is_some() && other == byte);
         if let Some((twin_name, _)) = twin {
@@ -102,17 +106,22 @@ fn check_format(flags: &LoadFlags, inputs: &[PathBuf]) -> Result<(), String> {
         ("--columns", input.columns.is_some()),
         ("--ragged", input.ragged.is_some()),
         ("--trim", input.trim),
+        ("--skip-lines", input.skip_lines > 0),
+        ("--comment", input.comment.is_some()),
         ("--null", !input.null.is_empty()),
         ("--empty-null", input.empty_null),
         ("--exact", flags.columns.exact),
     ];
+    if let Some(FormatFlag::Pgtext | FormatFlag::Mysqltext) = input.format {
+        return check_database_text(input);
+    }
     let Some((name, _)) = of_csv.iter().find(|(_, is_given)| *is_given) else { return Ok(()) };
     match input.format {
         Some(FormatFlag::Json) => Err(format!("{name} is for CSV, and --format says json")),
         Some(FormatFlag::Tsv) if *name == "--delimiter" => {
             Err("--delimiter and --format tsv contradict; say --format csv".to_owned())
         }
-        Some(FormatFlag::Csv | FormatFlag::Tsv) => Ok(()),
+        Some(_) => Ok(()),
         None => match inputs.iter().find(|input| has_ending(input, &OTHER_ENDINGS)) {
             Some(other) => Err(format!(
                 "{name} is for CSV, and {} seems to be none; if it is, add --format csv",
@@ -120,6 +129,21 @@ fn check_format(flags: &LoadFlags, inputs: &[PathBuf]) -> Result<(), String> {
             )),
             None => Ok(()),
         },
+    }
+}
+
+/// The text formats of databases say how text is escaped, and have neither quotes nor comments.
+fn check_database_text(input: &InputFlags) -> Result<(), String> {
+    let given = [
+        ("--quote", input.quote.is_some()),
+        ("--escape", input.escape.is_some()),
+        ("--comment", input.comment.is_some()),
+    ];
+    match given.iter().find(|(_, is_given)| *is_given) {
+        Some((name, _)) => Err(format!(
+            "{name} is for CSV: --format pgtext and mysqltext say how their text is written"
+        )),
+        None => Ok(()),
     }
 }
 

@@ -10,7 +10,7 @@
 
 use std::mem::swap;
 
-use super::super::block::{BLOCK_HEADROOM, Block, record_bytes_limit};
+use super::super::block::{BLOCK_HEADROOM, Block, TOO_LONG_ADVICE, record_bytes_limit};
 use super::dialect::Dialect;
 use super::locate::{self, EXCERPT_BYTES_MAX};
 use super::scan::{FieldIndex, Scanner};
@@ -56,7 +56,7 @@ impl Carry {
     ) -> Result<()> {
         if self.is_held {
             self.is_held = false;
-            self.block.append(block);
+            self.block.append(block).map_err(|error| error.describe(&self.file))?;
             swap(&mut self.block, block);
             swap(&mut self.index, index);
             swap(&mut self.scanner, scanner);
@@ -77,7 +77,8 @@ impl Carry {
             let shift = start - BLOCK_HEADROOM;
             index.split_off(start, shift, &mut self.index);
             self.scanner = scanner.moved(start, shift);
-            block.split_off(start, &mut self.block);
+            let split = block.split_off(start, &mut self.block);
+            split.map_err(|error| error.describe(&self.file))?;
         }
         self.check_size()
     }
@@ -136,6 +137,7 @@ impl Carry {
             "the record that starts at line {line} is longer than {} bytes{opened}",
             self.record_bytes_max
         );
-        Err(Error::from(ErrorKind::Input { file: self.file.clone(), reason }))
+        Err(Error::from(ErrorKind::Input { file: self.file.clone(), reason })
+            .to_do(TOO_LONG_ADVICE))
     }
 }

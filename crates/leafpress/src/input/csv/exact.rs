@@ -41,6 +41,7 @@ pub(super) fn scan(
     index: &mut FieldIndex,
 ) -> State {
     let (delimiter, quote, escape) = (dialect.delimiter(), dialect.quote(), dialect.escape());
+    let skips_blank_lines = !dialect.is_database_text();
     for (at, &byte) in bytes.iter().enumerate().take(to).skip(from) {
         let (is_quote, is_escape) = (quote == Some(byte), escape == Some(byte));
         state = match state {
@@ -48,7 +49,9 @@ pub(super) fn scan(
             State::Quoted if is_quote => State::QuoteInQuoted,
             State::Quoted if is_escape => State::QuotedEscaped,
             State::Quoted | State::QuotedEscaped => State::Quoted,
-            State::RecordStart | State::LoneReturn if byte == b'\n' => State::RecordStart,
+            State::RecordStart | State::LoneReturn if byte == b'\n' && skips_blank_lines => {
+                State::RecordStart
+            }
             _ if byte == b'\n' => {
                 index.push_field_end(at);
                 index.push_record_end(at);

@@ -32,7 +32,7 @@ pub fn record_last_field_end(
     dialect: Dialect,
 ) -> usize {
     match bytes.get(start..newline) {
-        Some([before @ .., b'\r']) if !ends_with_escape(before, dialect) => newline - 1,
+        Some([before @ .., b'\r']) if !is_data_after(before, dialect) => newline - 1,
         _ => newline,
     }
 }
@@ -58,8 +58,10 @@ fn is_escaped_after(raw: &[u8], dialect: Dialect) -> bool {
     unescape_into(raw, dialect, &mut Vec::new())
 }
 
-fn ends_with_escape(raw: &[u8], dialect: Dialect) -> bool {
+/// Tells whether a carriage return behind `raw`, at the end of a line, is part of the field.
+fn is_data_after(raw: &[u8], dialect: Dialect) -> bool {
     match dialect.escape() {
+        Some(_) if dialect.returns_are_data() => true,
         Some(escape) if raw.last() == Some(&escape) => is_escaped_after(raw, dialect),
         _ => false,
     }
@@ -94,9 +96,10 @@ fn unescape_into(raw: &[u8], dialect: Dialect, scratch: &mut Vec<u8>) -> bool {
     };
     while let Some(at) = memchr(escape, rest) {
         scratch.extend_from_slice(&rest[..at]);
-        let Some(&literal) = rest.get(at + 1) else { return true };
-        scratch.push(literal);
-        rest = &rest[at + 2..];
+        let after = &rest[at + 1..];
+        let Some((byte, taken)) = dialect.escaped(after) else { return true };
+        scratch.push(byte);
+        rest = &after[taken..];
     }
     scratch.extend_from_slice(rest);
     false
@@ -176,6 +179,23 @@ mod tests {
         }
         let unquoted = Dialect::new(b',', None, Some(b'\\')).unwrap();
         assert_eq!(value(r#""a\"b""#, unquoted), "\"a\"b\"");
+    }
+
+    #[test]
+    fn escapes_of_databases() {
+        let postgres = Dialect::postgres_text(b'\t').unwrap();
+        for (raw, expected) in [
+            (r"foo\tbar", "foo\tbar"),
+            (r"a\\nb\n", "a\\nb\n"),
+            (r#""a""b""#, r#""a""b""#),
+            (r"\303\251\x41\.", "éA."),
+        ] {
+            assert_eq!(value(raw, postgres), expected, "{raw}");
+        }
+        let mysql = Dialect::mysql_text(b'\t').unwrap();
+        assert_eq!(value("a\\\tb\\\nc\\0\\Z", mysql), "a\tb\nc\0\u{1a}");
+        assert_eq!(record_last_field_end(b"a\r", 0, 2, mysql), 2);
+        assert_eq!(record_last_field_end(b"a\r", 0, 2, postgres), 1);
     }
 
     #[test]

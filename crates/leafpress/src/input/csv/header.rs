@@ -62,8 +62,7 @@ fn numbered_name(position: usize) -> String {
 
 fn not_utf8(file: &str, position: usize) -> Error {
     let reason = format!("the name of column {position} is not UTF-8");
-    Error::from(ErrorKind::Input { file: file.to_owned(), reason })
-        .to_do("name the encoding with --encoding (such as windows-1252)")
+    ErrorKind::Input { file: file.to_owned(), reason }.into()
 }
 
 /// Names what has no name, and drops NUL bytes, which end a name in SQL.

@@ -18,8 +18,10 @@ pub mod carry;
 pub mod dialect;
 pub mod field;
 pub mod header;
+pub mod lines;
 pub mod locate;
 pub mod scan;
+pub mod sniff;
 
 mod exact;
 #[cfg(test)]

@@ -9,7 +9,8 @@
 //!   is *stray*: counted, as it is a sign of the wrong dialect.
 //! * A record ends at `\n` outside quotes; a `\r` right before it belongs to the
 //!   line end. Any other `\r` is text.
-//! * A line that is empty but for its line end is no record.
+//! * A line that is empty but for its line end is no record, but in the text formats of
+//!   databases: there it is a record of one empty field.
 //! * An escape byte makes the next byte text, be it in quotes or not; right
 //!   after a closing quote it is text itself.
 //!
@@ -107,6 +108,8 @@ pub struct FieldIndex {
     record_ends: Offsets,
     stray_quotes: u64,
     first_stray: Option<u32>,
+    /// True if a blank line is a record.
+    keeps_blank_lines: bool,
 }
 
 impl FieldIndex {
@@ -151,6 +154,7 @@ impl FieldIndex {
             record_ends: self.record_ends(),
             start,
             fields_expected: 1,
+            keeps_blank_lines: self.keeps_blank_lines,
         }
     }
 
@@ -199,6 +203,7 @@ pub struct Records<'a> {
     record_ends: &'a [u32],
     start: usize,
     fields_expected: usize,
+    keeps_blank_lines: bool,
 }
 
 impl<'a> Iterator for Records<'a> {
@@ -213,7 +218,8 @@ impl<'a> Iterator for Records<'a> {
             self.fields_expected = self.field_ends.partition_point(|&at| at < end) + 1;
         }
         let (field_ends, rest) = self.field_ends.split_at_checked(self.fields_expected)?;
-        let start = record_start(self.bytes, self.start);
+        let start =
+            if self.keeps_blank_lines { self.start } else { record_start(self.bytes, self.start) };
         (self.record_ends, self.field_ends, self.start) = (others, rest, end as usize + 1);
         Some(RecordSpan { start, field_ends })
     }
@@ -263,6 +269,7 @@ impl Scanner {
     /// be a line's end, below 4 GiB.
     pub fn scan(&mut self, bytes: &[u8], index: &mut FieldIndex) {
         debug_assert!(u32::try_from(bytes.len()).is_ok(), "offsets are 32 bits wide");
+        index.keeps_blank_lines = self.dialect.is_database_text();
         match (self.dialect.quote().is_some(), self.dialect.escape().is_some()) {
             (false, false) => self.scan_chunks::<false, false>(bytes, index),
             (false, true) => self.scan_chunks::<false, true>(bytes, index),
@@ -276,7 +283,10 @@ impl Scanner {
     /// end inside quotes or after an escape byte.
     pub fn incomplete_start(&self, bytes: &[u8], index: &FieldIndex) -> Option<usize> {
         let from = index.record_ends.last().map_or(self.start, |end| end + 1);
-        (self.state != State::RecordStart).then(|| record_start(bytes, from))
+        let start = || {
+            if self.dialect.is_database_text() { from } else { record_start(bytes, from) }
+        };
+        (self.state != State::RecordStart).then(start)
     }
 
     /// Where the unfinished field starts; where quotes are open, at the quote.
@@ -310,6 +320,7 @@ impl Scanner {
         let needles = Needles::new(self.dialect);
         let mut edge = Edge::of(self.state);
         let mut is_escaped = is_after_escape(self.state);
+        let keeps_blank_lines = self.dialect.is_database_text();
         for stripe in stripes(self.position, bytes) {
             index.field_ends.reserve(STRIPE_CHUNKS * CHUNK_BYTES);
             index.record_ends.reserve(STRIPE_CHUNKS * CHUNK_BYTES);
@@ -327,7 +338,11 @@ impl Scanner {
                     is_escaped = is_after_escape(self.state);
                     continue;
                 }
-                let blank = edge.blank_lines(masks.newlines, self.position, bytes);
+                let blank = if ESCAPES && keeps_blank_lines {
+                    0
+                } else {
+                    edge.blank_lines(masks.newlines, self.position, bytes)
+                };
                 index.field_ends.push_bits(self.position, masks.ends & !blank);
                 index.record_ends.push_bits(self.position, masks.newlines & !blank);
                 edge.advance(&masks);

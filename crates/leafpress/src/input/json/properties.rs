@@ -329,7 +329,7 @@ proptest! {
         damage(&mut input, &wounds);
         input.push(b'\n');
         let (mut piece, mut batch) = (JsonPiece::default(), JsonBatch::default());
-        piece.block.push(&input);
+        piece.block.push(&input).unwrap();
         let keys = Keys::default();
         let done = decode("in", Form::Lines, &keys, NewKeys::Collect, &mut piece, &mut batch);
         prop_assert!(done.is_ok());

@@ -35,6 +35,8 @@ pub struct JsonOptions {
     pub record_bytes_max: u64,
     /// The label of the input's encoding; UTF-8 where there is none.
     pub encoding: Option<String>,
+    /// A note about how the encoding was found.
+    pub note: Option<String>,
     /// The size of a piece to aim at.
     pub block_bytes: usize,
     /// How much is looked at for the form and the columns, at first.
@@ -48,6 +50,7 @@ impl Default for JsonOptions {
             lines: None,
             record_bytes_max,
             encoding: None,
+            note: None,
             block_bytes: BLOCK_BYTES_DEFAULT,
             beginning_bytes: BLOCK_BYTES_DEFAULT,
         }
@@ -122,7 +125,7 @@ impl<'a> JsonSource<'a> {
         let header = Header::from_names(names);
         let column = |name| SourceColumn { name, declared: None, declared_sql: None };
         self.columns = header.names.into_iter().map(column).collect();
-        self.notes = header.notes;
+        self.notes = self.options.note.iter().cloned().chain(header.notes).collect();
         self.keys = Arc::new(keys);
     }
 
@@ -343,7 +346,8 @@ impl<'o> Beginning<'o> {
         };
         let Some(end) = end else { return Ok(None) };
         let mut piece = JsonPiece { is_first: true, ..JsonPiece::default() };
-        piece.block.push(&self.bytes[..end]);
+        let pushed = piece.block.push(&self.bytes[..end]);
+        pushed.map_err(|error| error.describe(self.name))?;
         let mut batch = JsonBatch::default();
         let keys = Keys::default();
         match decode(self.name, form, &keys, NewKeys::Collect, &mut piece, &mut batch) {

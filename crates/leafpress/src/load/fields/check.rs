@@ -4,7 +4,9 @@
 use leafpress_format::{Affinity, Value};
 
 use super::convert::{convert, not_a};
+use super::take::NULL_VALUE;
 use super::{FieldAt, FieldRule, RowRules, Scratch, ValueSource, shown};
+use crate::input::csv::field::field;
 use crate::input::csv::scan::RecordSpan;
 use crate::load::options::Ragged;
 use crate::schema::shape::OwnedValue;
@@ -49,10 +51,10 @@ impl RowRules {
     fn ragged_row(&self, span: &RecordSpan<'_>) -> Misfit {
         let (found, expected) = (span.field_ends.len(), self.fields);
         // The table may have others besides, or not all of them.
-        let what = if self.rules.len() == expected { "table" } else { "input" };
+        let whose = if self.rules.len() == expected { "the table" } else { "the input" };
         let fields = counted(found as u64, "field", "fields");
         let columns = counted(expected as u64, "column", "columns");
-        Misfit { at: span.start, reason: format!("the row has {fields}, the {what} {columns}") }
+        Misfit { at: span.start, reason: format!("{RAGGED}{fields}, {whose} {columns}") }
     }
 
     /// The rowid of a record, if a column says it.
@@ -106,7 +108,7 @@ impl RowRules {
         scratch: &mut Scratch,
     ) -> Result<(), Misfit> {
         if !is_utf8 {
-            check_utf8(bytes, span)?;
+            self.check_text(bytes, span)?;
         }
         self.check_shape(span)?;
         if let Err(misfit) = self.rowid(bytes, span, scratch)
@@ -170,20 +172,68 @@ impl RowRules {
     }
 }
 
+/// How the reason of a row with another number of fields begins.
+const RAGGED: &str = "the row has ";
+/// How the reason of a row begins that is not UTF-8.
+const NOT_UTF8: &str = "invalid UTF-8: ";
+/// The reason of the same in JSON.
+const NOT_UTF8_IN_JSON: &str = "this is not UTF-8";
+
+/// Tells whether a bad row is one for its number of fields.
+pub fn is_ragged(reason: &str) -> bool {
+    reason.starts_with(RAGGED)
+}
+
+/// Tells whether a bad row is one for its encoding.
+pub fn is_not_utf8(reason: &str) -> bool {
+    reason.starts_with(NOT_UTF8) || reason.starts_with(NOT_UTF8_IN_JSON)
+}
+
 fn null_refused(found: FieldAt<'_>, is_missing: bool) -> String {
     let what = match found.is_empty() {
         true if is_missing => "the field is missing".to_owned(),
         true => "the field is empty".to_owned(),
+        false if found.bytes() == NULL_VALUE => "the field stands for NULL".to_owned(),
         false => format!("'{}' stands for NULL", shown(found.bytes())),
     };
     format!("is NOT NULL, and {what}")
 }
 
-/// Says where a row's bytes are no UTF-8.
-pub fn check_utf8(bytes: &[u8], span: &RecordSpan<'_>) -> Result<(), Misfit> {
-    let end = span.field_ends.last().map_or(span.start, |&end| end as usize);
-    let Err(error) = std::str::from_utf8(&bytes[span.start..end]) else { return Ok(()) };
-    let at = span.start + error.valid_up_to();
-    let reason = format!("invalid UTF-8: byte 0x{:02x}", bytes[at]);
-    Err(Misfit { at, reason })
+impl RowRules {
+    /// Tells whether all values in a block's data are UTF-8 for sure: then
+    /// [`check_text`](Self::check_text) need not look.
+    pub fn is_text(&self, data: &[u8]) -> bool {
+        simdutf8::basic::from_utf8(data).is_ok()
+            && !(self.dialect.escapes_make_bytes() && has_byte_escape(data))
+    }
+
+    /// Says where a row's bytes, or those that its escapes make, are no UTF-8.
+    pub fn check_text(&self, bytes: &[u8], span: &RecordSpan<'_>) -> Result<(), Misfit> {
+        let end = span.field_ends.last().map_or(span.start, |&end| end as usize);
+        if let Err(error) = std::str::from_utf8(&bytes[span.start..end]) {
+            let at = span.start + error.valid_up_to();
+            let reason = format!("{NOT_UTF8}byte 0x{:02x}", bytes[at]);
+            return Err(Misfit { at, reason });
+        }
+        if !self.dialect.escapes_make_bytes() {
+            return Ok(());
+        }
+        let mut unescaped = Vec::new();
+        for number in 0..span.field_ends.len() {
+            let (start, end) = self.bounds(bytes, span, number);
+            let value = field(&bytes[start..end], self.dialect, &mut unescaped);
+            if let Err(error) = std::str::from_utf8(value) {
+                let byte = value[error.valid_up_to()];
+                let reason =
+                    format!("an escape in this field makes byte 0x{byte:02x}, and no UTF-8");
+                return Err(Misfit { at: start, reason });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Tells whether there may be an escape that names a byte by its number.
+fn has_byte_escape(data: &[u8]) -> bool {
+    memchr::memchr_iter(b'\\', data).any(|at| matches!(data.get(at + 1), Some(b'0'..=b'7' | b'x')))
 }

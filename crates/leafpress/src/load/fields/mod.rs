@@ -26,7 +26,7 @@ mod timestamp;
 
 use leafpress_format::{COLUMN_OVERHEAD_BYTES_MAX, HEADER_LENGTH_BYTES_MAX, Number, NumberText};
 
-pub use self::check::{Misfit, check_utf8};
+pub use self::check::{Misfit, is_not_utf8, is_ragged};
 pub use self::convert::{
     Converted, NOT_A_BOOLEAN, NOT_A_HEX_BLOB, NOT_A_TIMESTAMP, hex, shown, truth,
 };
@@ -136,6 +136,8 @@ pub struct RowRules {
     /// How many fields the input's records have.
     fields: usize,
     null_markers: Vec<Vec<u8>>,
+    /// Texts that mean NULL where a field is so written, whatever its value.
+    written_null_markers: Vec<Vec<u8>>,
     empty_is_null: bool,
     ragged: Ragged,
     trim: bool,
@@ -170,6 +172,7 @@ impl RowRules {
             dialect,
             fields,
             null_markers: Vec::new(),
+            written_null_markers: Vec::new(),
             empty_is_null: false,
             ragged: Ragged::Reject,
             trim: false,
@@ -193,11 +196,21 @@ impl RowRules {
         Self::new(Vec::new(), rules, ValueSource::straight(fields), fields, None, dialect)
     }
 
-    /// Texts that mean NULL. If '' is one of them, so does the empty field.
+    /// Texts that mean NULL. If '' is one of them, so does the empty field. Those with an escape
+    /// byte in them, and all in the text formats of databases, are compared with the field as it
+    /// is written: `\N` is NULL there, and `\\N` the text `\N`.
     #[must_use]
     pub fn null_markers(mut self, markers: Vec<Vec<u8>>) -> Self {
         self.empty_is_null |= markers.iter().any(Vec::is_empty);
-        self.null_markers = markers;
+        let (dialect, escape) = (self.dialect, self.dialect.escape());
+        let is_of_text = |marker: &Vec<u8>| {
+            dialect.is_database_text() || escape.is_some_and(|escape| marker.contains(&escape))
+        };
+        (self.written_null_markers, self.null_markers) =
+            markers.into_iter().partition(|marker| is_of_text(marker));
+        if !self.written_null_markers.is_empty() {
+            self.null_markers.push(take::NULL_VALUE.to_vec());
+        }
         self
     }
 

@@ -23,6 +23,16 @@ impl Scratch {
     }
 }
 
+/// The stand-in for the value of a field that is NULL as it is written: no UTF-8, so no value.
+pub(super) const NULL_VALUE: &[u8] = b"\xff";
+
+/// [`NULL_VALUE`] with headroom in front.
+static NULL_FIELD: [u8; HEADROOM_BYTES + 1] = {
+    let mut field = [0; HEADROOM_BYTES + 1];
+    field[HEADROOM_BYTES] = NULL_VALUE[0];
+    field
+};
+
 /// A value's bytes: `start..end` of `source`, with headroom in front.
 #[derive(Clone, Copy)]
 pub struct FieldAt<'a> {
@@ -72,7 +82,12 @@ impl RowRules {
 
     /// The bounds of a field as it stands in the input.
     #[inline(always)]
-    fn bounds(&self, bytes: &[u8], span: &RecordSpan<'_>, field: usize) -> (usize, usize) {
+    pub(super) fn bounds(
+        &self,
+        bytes: &[u8],
+        span: &RecordSpan<'_>,
+        field: usize,
+    ) -> (usize, usize) {
         let start = Self::start_of(span, field);
         let end = span.field_ends[field] as usize;
         if field + 1 == span.field_ends.len() {
@@ -128,9 +143,12 @@ impl RowRules {
         if self.dialect.escape().is_some() {
             let as_it_stands = FieldAt { source: bytes, start, end };
             let bare = if self.trim { as_it_stands.trimmed() } else { as_it_stands };
-            if self.is_null_marker(bare) {
-                // As in `\N`: the marker itself is written with the escape byte.
-                return as_it_stands;
+            if self.written_null_markers.iter().any(|marker| marker == bare.bytes()) {
+                return FieldAt {
+                    source: &NULL_FIELD,
+                    start: HEADROOM_BYTES,
+                    end: NULL_FIELD.len(),
+                };
             }
         }
         if let (None, Some(quote), [_, inner @ .., last]) =

@@ -1,0 +1,389 @@
+//! What must happen to lines before they are scanned: lines in front of the header go, comments
+//! become blank lines, carriage returns that end lines become newlines, and the line `\.` ends
+//! the text.
+//!
+//! Few inputs need any of it; for those this filter stands between the source and the blocks,
+//! and knows as much of quotes as it must. Each line keeps its newline, so that lines count as
+//! in the file, but for those in front of the header, which are counted by the caller.
+//!
+//! Must never: change a byte inside quotes.
+
+use std::io::{self, Read};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use memchr::{memchr, memchr2};
+
+use super::dialect::Dialect;
+
+/// Bytes that are read at once.
+const CHUNK_BYTES: usize = 64 << 10;
+/// The longest line that must be seen whole: `\.` with its line end.
+const MARK_BYTES_MAX: usize = 4;
+
+/// The rules for an input's lines.
+#[derive(Debug, Clone)]
+pub struct LineRules {
+    /// Where quotes and escapes may stand.
+    pub dialect: Dialect,
+    /// True if a carriage return alone ends a line.
+    pub returns_end_lines: bool,
+    /// Lines in front of the header that go.
+    pub skip_lines: u64,
+    /// The first byte of lines that are comments.
+    pub comment: Option<u8>,
+    /// True if a line `\.` ends the text.
+    pub has_end_mark: bool,
+    /// Set where text follows the line `\.`.
+    pub is_cut: Arc<AtomicBool>,
+}
+
+impl LineRules {
+    /// Rules that leave all lines as they are.
+    pub fn new(dialect: Dialect) -> Self {
+        Self {
+            dialect,
+            returns_end_lines: false,
+            skip_lines: 0,
+            comment: None,
+            has_end_mark: false,
+            is_cut: Arc::default(),
+        }
+    }
+
+    /// Tells whether there is nothing to do.
+    pub fn are_idle(&self) -> bool {
+        !self.returns_end_lines
+            && self.skip_lines == 0
+            && self.comment.is_none()
+            && !self.has_end_mark
+    }
+
+    /// The lines of a text that is at hand, such as a sample.
+    pub fn apply(&self, text: &[u8]) -> Vec<u8> {
+        let mut made = Vec::with_capacity(text.len());
+        let rules = Self { is_cut: Arc::default(), ..self.clone() };
+        // Reading from memory cannot fail.
+        let _ = LineFilter::new(rules, text).read_to_end(&mut made);
+        made
+    }
+}
+
+/// The place of the next byte in its line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// In a line that goes.
+    Skipped,
+    /// At the first byte of a line.
+    LineStart,
+    /// After a delimiter.
+    FieldStart,
+    /// In text where quotes mean nothing.
+    Text,
+    /// After an escape byte outside quotes.
+    Escaped,
+    Quoted,
+    /// After an escape byte inside quotes.
+    QuotedEscaped,
+    /// After a quote that closes, unless another follows.
+    QuoteInQuoted,
+    /// In a comment.
+    Comment,
+    /// Behind the line `\.`.
+    Ended,
+}
+
+/// Reads lines by their rules.
+pub struct LineFilter<R> {
+    reader: R,
+    rules: LineRules,
+    lines_to_skip: u64,
+    place: Place,
+    /// True if the last byte was a carriage return that ended a line.
+    after_return: bool,
+    /// Bytes that were read; those not yet looked at begin at `position`.
+    input: Vec<u8>,
+    position: usize,
+    is_ended: bool,
+    /// Bytes that were made; those not yet given begin at `given`.
+    output: Vec<u8>,
+    given: usize,
+}
+
+impl<R: Read> LineFilter<R> {
+    /// A filter over a reader that stands at the input's start.
+    pub fn new(rules: LineRules, reader: R) -> Self {
+        let place = if rules.skip_lines > 0 { Place::Skipped } else { Place::LineStart };
+        Self {
+            reader,
+            lines_to_skip: rules.skip_lines,
+            rules,
+            place,
+            after_return: false,
+            input: Vec::new(),
+            position: 0,
+            is_ended: false,
+            output: Vec::with_capacity(CHUNK_BYTES),
+            given: 0,
+        }
+    }
+
+    /// Reads on, behind what is not yet looked at.
+    fn read_input(&mut self) -> io::Result<()> {
+        self.input.drain(..self.position);
+        self.position = 0;
+        let kept = self.input.len();
+        self.input.resize(kept + CHUNK_BYTES, 0);
+        let read = self.reader.read(&mut self.input[kept..]);
+        self.input.truncate(kept + *read.as_ref().unwrap_or(&0));
+        self.is_ended = matches!(read, Ok(0));
+        read.map(|_| ())
+    }
+
+    /// Looks at what there is, and reads more where that is all used up.
+    fn advance(&mut self) -> io::Result<()> {
+        self.output.clear();
+        self.given = 0;
+        let left = self.input.len() - self.position;
+        let must_see_more = self.place == Place::LineStart && left < MARK_BYTES_MAX;
+        if left == 0 || (must_see_more && !self.is_ended) {
+            self.read_input()?;
+        }
+        while self.position < self.input.len() {
+            let is_short = self.input.len() - self.position < MARK_BYTES_MAX;
+            if self.place == Place::LineStart {
+                if is_short && !self.is_ended {
+                    break;
+                }
+                if self.take_line_start() {
+                    continue;
+                }
+            }
+            if self.place == Place::Ended {
+                self.drop_rest();
+                break;
+            }
+            self.step(self.input[self.position]);
+            self.position += 1;
+        }
+        Ok(())
+    }
+
+    /// Takes what is known of a line by its start: that it is the last one, or a plain one that
+    /// is taken whole. Says no where the line must be walked.
+    fn take_line_start(&mut self) -> bool {
+        let rest = &self.input[self.position..];
+        if self.rules.has_end_mark && is_end_mark(rest, self.is_ended) {
+            self.position += rest.len().min(2);
+            self.place = Place::Ended;
+            return true;
+        }
+        if self.rules.returns_end_lines || self.rules.comment == Some(rest[0]) {
+            return false;
+        }
+        let Some(end) = memchr(b'\n', rest) else { return false };
+        let line = &rest[..=end];
+        let (quote, escape) = (self.rules.dialect.quote(), self.rules.dialect.escape());
+        let has_special = match (quote, escape) {
+            (Some(a), Some(b)) => memchr2(a, b, line).is_some(),
+            (Some(one), None) | (None, Some(one)) => memchr(one, line).is_some(),
+            (None, None) => false,
+        };
+        if !has_special {
+            self.output.extend_from_slice(line);
+            self.position += line.len();
+        }
+        !has_special
+    }
+
+    /// Drops what follows the end mark, and says if that is more than blank lines.
+    fn drop_rest(&mut self) {
+        let rest = &self.input[self.position..];
+        if rest.iter().any(|byte| !byte.is_ascii_whitespace()) {
+            self.rules.is_cut.store(true, Ordering::Relaxed);
+        }
+        self.position = self.input.len();
+    }
+
+    /// Takes one byte.
+    fn step(&mut self, byte: u8) {
+        if std::mem::take(&mut self.after_return) && byte == b'\n' {
+            // The line ended with the return before it.
+            return;
+        }
+        let is_return = byte == b'\r' && self.rules.returns_end_lines;
+        let dialect = self.rules.dialect;
+        let is_quote = dialect.quote() == Some(byte);
+        let is_escape = dialect.escape() == Some(byte);
+        self.place = match self.place {
+            Place::Skipped => {
+                self.skip(byte, is_return);
+                return;
+            }
+            Place::Comment if byte != b'\n' && !is_return => return,
+            Place::Quoted if is_quote => Place::QuoteInQuoted,
+            Place::Quoted if is_escape => Place::QuotedEscaped,
+            Place::Quoted | Place::QuotedEscaped => Place::Quoted,
+            Place::Escaped => Place::Text,
+            Place::LineStart if self.rules.comment == Some(byte) => {
+                self.place = Place::Comment;
+                return;
+            }
+            _ if is_return => {
+                self.after_return = true;
+                self.place = Place::LineStart;
+                self.output.push(b'\n');
+                return;
+            }
+            _ if byte == b'\n' => Place::LineStart,
+            _ if byte == dialect.delimiter() => Place::FieldStart,
+            Place::LineStart | Place::FieldStart | Place::QuoteInQuoted if is_quote => {
+                Place::Quoted
+            }
+            // Right after a closing quote an escape byte is text.
+            Place::QuoteInQuoted => Place::Text,
+            _ if is_escape => Place::Escaped,
+            _ => Place::Text,
+        };
+        self.output.push(byte);
+    }
+
+    /// Takes a byte of the lines that go.
+    fn skip(&mut self, byte: u8, is_return: bool) {
+        if byte == b'\n' || is_return {
+            self.after_return = is_return;
+            self.lines_to_skip -= 1;
+            if self.lines_to_skip == 0 {
+                self.place = Place::LineStart;
+            }
+        }
+    }
+}
+
+/// Tells whether a line's start is the line `\.`.
+fn is_end_mark(rest: &[u8], is_all: bool) -> bool {
+    match rest.strip_prefix(b"\\.") {
+        Some([b'\n', ..] | [b'\r', b'\n', ..]) => true,
+        Some([] | [b'\r']) => is_all,
+        _ => false,
+    }
+}
+
+impl<R: Read> Read for LineFilter<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        while self.given == self.output.len() {
+            if self.is_ended && self.position == self.input.len() {
+                return Ok(0);
+            }
+            self.advance()?;
+        }
+        let ready = &self.output[self.given..];
+        let count = ready.len().min(buffer.len());
+        buffer[..count].copy_from_slice(&ready[..count]);
+        self.given += count;
+        Ok(count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Gives one byte at a time.
+    struct Drops<'a>(&'a [u8]);
+
+    impl Read for Drops<'_> {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            let count = self.0.len().min(buffer.len()).min(1);
+            let (now, rest) = self.0.split_at(count);
+            buffer[..count].copy_from_slice(now);
+            self.0 = rest;
+            Ok(count)
+        }
+    }
+
+    fn assert_becomes(rules: &LineRules, text: &str, expected: &str) {
+        let made = rules.apply(text.as_bytes());
+        assert_eq!(String::from_utf8(made).unwrap(), expected, "{text:?}");
+        let mut made = String::new();
+        LineFilter::new(rules.clone(), Drops(text.as_bytes())).read_to_string(&mut made).unwrap();
+        assert_eq!(made, expected, "byte by byte: {text:?}");
+    }
+
+    #[test]
+    fn returns_end_lines_but_not_inside_quotes() {
+        let rules = LineRules { returns_end_lines: true, ..LineRules::new(Dialect::default()) };
+        for (text, expected) in [
+            ("id,n\r5,6\r", "id,n\n5,6\n"),
+            ("a\r\"x\ry\"\rb", "a\n\"x\ry\"\nb"),
+            ("a\r\nb\r\rc", "a\nb\n\nc"),
+            ("\"a\"\"\r\"\r\"b\nc\"\r", "\"a\"\"\r\"\n\"b\nc\"\n"),
+            ("a\"\rb\"\r", "a\"\nb\"\n"),
+        ] {
+            assert_becomes(&rules, text, expected);
+        }
+    }
+
+    #[test]
+    fn comments_become_blank_lines_but_not_inside_quotes() {
+        let rules = LineRules { comment: Some(b'#'), ..LineRules::new(Dialect::default()) };
+        for (text, expected) in [
+            ("# a\nb\n#\nc # d\n#", "\nb\n\nc # d\n"),
+            ("a\n\"b\n# c\"\n# d\"\ne\n", "a\n\"b\n# c\"\n\ne\n"),
+            ("a,\"#\"\n\"#b\"\n #c\n", "a,\"#\"\n\"#b\"\n #c\n"),
+        ] {
+            assert_becomes(&rules, text, expected);
+        }
+        let dialect = Dialect::new(b',', None, Some(b'\\')).unwrap();
+        let rules = LineRules { comment: Some(b'#'), ..LineRules::new(dialect) };
+        assert_becomes(&rules, "a\\\n#b\n#c\n", "a\\\n#b\n\n");
+        let rules = LineRules { returns_end_lines: true, ..rules };
+        assert_becomes(&rules, "#a\r#b\rc\r", "\n\nc\n");
+    }
+
+    #[test]
+    fn lines_in_front_go_whatever_they_hold() {
+        let skip = |skip_lines| LineRules { skip_lines, ..LineRules::new(Dialect::default()) };
+        assert_becomes(&skip(2), "Report \"x\n\"\na,b\n1,2\n", "a,b\n1,2\n");
+        assert_becomes(&skip(1), "\r\na\n", "a\n");
+        assert_becomes(&skip(9), "a\nb\n", "");
+        let rules = LineRules { returns_end_lines: true, ..skip(1) };
+        assert_becomes(&rules, "\"Report\ra\rb\r", "a\nb\n");
+        assert_becomes(&rules, "x\r\na\r", "a\n");
+    }
+
+    #[test]
+    fn the_end_mark_ends_the_text() {
+        let rules = LineRules {
+            has_end_mark: true,
+            ..LineRules::new(Dialect::postgres_text(b'\t').unwrap())
+        };
+        for (text, expected) in [
+            ("1\ta\n\\.\n", "1\ta\n"),
+            ("1\n\\.\r\nSELECT 1;\n", "1\n"),
+            ("1\n\\.", "1\n"),
+            ("1\\\n\\.\n2\n", "1\\\n\\.\n2\n"),
+            ("\\.x\n\\..\n", "\\.x\n\\..\n"),
+            ("a\\.\n", "a\\.\n"),
+        ] {
+            assert_becomes(&rules, text, expected);
+        }
+        let is_cut = |text: &str| {
+            let rules = LineRules { is_cut: Arc::default(), ..rules.clone() };
+            let is_cut = Arc::clone(&rules.is_cut);
+            LineFilter::new(rules, text.as_bytes()).read_to_end(&mut Vec::new()).unwrap();
+            is_cut.load(Ordering::Relaxed)
+        };
+        assert!(is_cut("1\n\\.\n\n-- more\n"));
+        assert!(!is_cut("1\n\\.\n\n"));
+    }
+
+    #[test]
+    fn long_lines_and_many_pass_as_they_are() {
+        let rules = LineRules { comment: Some(b'#'), ..LineRules::new(Dialect::default()) };
+        let long = "x".repeat(3 * CHUNK_BYTES);
+        let text = format!("{long}\n\"{long}\n#\"\n#{long}\nz\n{}", "a,b\n".repeat(40_000));
+        let expected = text.replace(&format!("#{long}"), "");
+        assert!(rules.apply(text.as_bytes()) == expected.as_bytes());
+    }
+}

@@ -1,0 +1,300 @@
+//! How a CSV input is written, where nothing says it: its delimiter, the line `sep=;` that
+//! Excel writes, and line ends that are carriage returns alone.
+//!
+//! Looks at a sample, the input's first block, and at no more.
+//!
+//! Must never: decide on less than ten records, unless there are no more.
+
+use memchr::{memchr, memchr_iter, memrchr};
+
+use super::dialect::Dialect;
+use super::lines::LineRules;
+use super::scan::{FieldIndex, Scanner};
+
+/// Delimiters that are looked for, the likeliest first.
+const CANDIDATES: [u8; 4] = [b',', b';', b'\t', b'|'];
+/// Records that must agree in their number of fields, if there are as many.
+const RECORDS_MIN: usize = 10;
+/// How much is looked at first; all of the sample only where that holds too few records.
+const LOOK_BYTES: usize = 128 << 10;
+
+/// The beginning of an input.
+#[derive(Debug, Clone, Copy)]
+pub struct Sample<'s> {
+    /// The beginning, in UTF-8.
+    pub text: &'s [u8],
+    /// True if it is all of the input.
+    pub is_all: bool,
+}
+
+/// A delimiter, and how well it fits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fit {
+    /// The byte between fields.
+    pub delimiter: u8,
+    /// Fields of the first record.
+    pub fields: usize,
+    /// How many records have as many, counted from the first one without a gap.
+    pub agreeing: usize,
+    /// Records that were looked at.
+    pub records: usize,
+}
+
+impl Fit {
+    /// Tells whether it divides the records, and all of them alike: ten, or as many as there are.
+    pub fn is_consistent(&self) -> bool {
+        self.fields > 1 && self.records > 0 && self.agreeing >= self.records.min(RECORDS_MIN)
+    }
+}
+
+/// Tells whether carriage returns alone end the lines of a sample: there is one outside quotes, and no
+/// newline is. `dialect` has the delimiter that was given; where none was, quotes may open
+/// behind any candidate.
+pub fn returns_end_lines(sample: Sample<'_>, dialect: Dialect, is_delimiter_given: bool) -> bool {
+    if memchr(b'\r', sample.text).is_none() {
+        return false;
+    }
+    let delimits = |byte: u8| {
+        byte == dialect.delimiter() || (!is_delimiter_given && CANDIDATES.contains(&byte))
+    };
+    let (mut place, mut found) = (Place::FieldStart, false);
+    let mut bytes = sample.text.iter().copied().enumerate();
+    while let Some((at, byte)) = bytes.next() {
+        if dialect.escape() == Some(byte) && place != Place::Closed {
+            // The next byte is text.
+            bytes.next();
+            place = if place == Place::Quoted { Place::Quoted } else { Place::Text };
+            continue;
+        }
+        place = match (place, dialect.quote() == Some(byte)) {
+            (Place::Quoted, true) => Place::Closed,
+            (Place::Quoted, false) | (Place::FieldStart | Place::Closed, true) => Place::Quoted,
+            _ if byte == b'\n' => return false,
+            _ if byte == b'\r' => {
+                match sample.text.get(at + 1) {
+                    Some(b'\n') => return false,
+                    None if !sample.is_all => {}
+                    _ => found = true,
+                }
+                Place::FieldStart
+            }
+            _ if delimits(byte) => Place::FieldStart,
+            _ => Place::Text,
+        };
+    }
+    found
+}
+
+/// The place of a byte, as far as quotes are concerned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    FieldStart,
+    Text,
+    Quoted,
+    /// After a quote that closes, unless another follows.
+    Closed,
+}
+
+/// The delimiter that the first line names, as Excel reads and writes it: `sep=;`.
+pub fn sep_line(text: &[u8]) -> Option<u8> {
+    let end = text.iter().position(|byte| matches!(byte, b'\n' | b'\r')).unwrap_or(text.len());
+    let line = &text[..end];
+    let line = match line {
+        [b'"', inner @ .., b'"'] => inner,
+        _ => line,
+    };
+    match line {
+        [s, e, p, b'=', delimiter] if [*s, *e, *p].eq_ignore_ascii_case(b"sep") => {
+            (delimiter.is_ascii() && !matches!(delimiter, b'"' | b'\\')).then_some(*delimiter)
+        }
+        _ => None,
+    }
+}
+
+/// How well a delimiter fits; `None` where the dialect uses the byte for something else, or no
+/// record is whole.
+pub fn fit(sample: Sample<'_>, rules: &LineRules, delimiter: u8) -> Option<Fit> {
+    let (quote, escape) = (rules.dialect.quote(), rules.dialect.escape());
+    let dialect = Dialect::new(delimiter, quote, escape).ok()?;
+    let rules = LineRules { dialect, ..rules.clone() };
+    let beginning = Sample {
+        text: &sample.text[..sample.text.len().min(LOOK_BYTES)],
+        is_all: sample.is_all && sample.text.len() <= LOOK_BYTES,
+    };
+    match fit_of(beginning, &rules) {
+        Some(fit) if fit.records >= RECORDS_MIN || beginning.is_all => Some(fit),
+        _ => fit_of(sample, &rules).filter(|fit| sample.is_all || fit.records >= RECORDS_MIN),
+    }
+}
+
+/// How well the rules' own delimiter fits the whole lines of a sample.
+fn fit_of(sample: Sample<'_>, rules: &LineRules) -> Option<Fit> {
+    let (text, index) = indexed(sample, rules)?;
+    let counts = || index.records(&text, 0).map(|record| record.field_ends.len());
+    let fields = counts().next()?;
+    Some(Fit {
+        delimiter: rules.dialect.delimiter(),
+        fields,
+        agreeing: counts().take_while(|count| *count == fields).count(),
+        records: index.record_ends().len(),
+    })
+}
+
+/// The whole lines of a sample, and where their records are.
+fn indexed(sample: Sample<'_>, rules: &LineRules) -> Option<(Vec<u8>, FieldIndex)> {
+    let mut text = if rules.are_idle() { sample.text.to_vec() } else { rules.apply(sample.text) };
+    if sample.is_all {
+        text.push(b'\n');
+    } else {
+        text.truncate(memrchr(b'\n', &text)? + 1);
+    }
+    let mut index = FieldIndex::new();
+    let mut scanner = Scanner::new(rules.dialect);
+    scanner.begin(0, &mut index);
+    scanner.scan(&text, &mut index);
+    Some((text, index))
+}
+
+/// How many lines stand above the header, if the records of a sample begin with some of few
+/// fields and go on with at least two that have as many as each other.
+pub fn title_lines(sample: Sample<'_>, rules: &LineRules) -> Option<u64> {
+    CANDIDATES.iter().find_map(|delimiter| {
+        let (quote, escape) = (rules.dialect.quote(), rules.dialect.escape());
+        let dialect = Dialect::new(*delimiter, quote, escape).ok()?;
+        let (text, index) = indexed(sample, &LineRules { dialect, ..rules.clone() })?;
+        let records: Vec<_> = index.records(&text, 0).collect();
+        let fields = records.last()?.field_ends.len();
+        let titles = records.iter().take_while(|record| record.field_ends.len() < fields).count();
+        let rows = &records[titles..];
+        let is_table = titles > 0
+            && rows.len() > 1
+            && rows.iter().all(|record| record.field_ends.len() == fields);
+        let above = memchr_iter(b'\n', &text[..rows.first()?.start]).count();
+        is_table.then_some(rules.skip_lines + above as u64)
+    })
+}
+
+/// How well each candidate fits, in the order of [`CANDIDATES`].
+pub fn fits(sample: Sample<'_>, rules: &LineRules) -> Vec<Fit> {
+    CANDIDATES.iter().filter_map(|delimiter| fit(sample, rules, *delimiter)).collect()
+}
+
+/// The candidate that fits best. A comma wins unless another one holds for more records.
+pub fn best(fits: &[Fit]) -> Option<Fit> {
+    let consistent = fits.iter().filter(|fit| fit.is_consistent());
+    // Of several equals the last is taken: the likeliest must come last.
+    let rank = |fit: &&Fit| (fit.agreeing, fit.delimiter == b',', fit.fields);
+    consistent.rev().max_by_key(rank).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all(text: &str) -> Sample<'_> {
+        Sample { text: text.as_bytes(), is_all: true }
+    }
+
+    fn found(text: &str) -> Option<u8> {
+        best(&fits(all(text), &LineRules::new(Dialect::default()))).map(|fit| fit.delimiter)
+    }
+
+    #[test]
+    fn the_delimiter_divides_all_records_alike() {
+        for (text, expected) in [
+            ("a,b\n1,2\n", Some(b',')),
+            ("a;b\n1,5;x\n", Some(b';')),
+            ("a\tb\n1\t2\n", Some(b'\t')),
+            ("a|b\n1|2", Some(b'|')),
+            // One column.
+            ("a\n1\n2\n", None),
+            // Both fit: the comma is the likelier.
+            ("1,2;3\n4,5;6\n", Some(b',')),
+            ("a;\"b\n;\"\n1;2\n\n3;4\n", Some(b';')),
+            // Ragged.
+            ("a;b\n1;2;3\n", None),
+            ("", None),
+        ] {
+            assert_eq!(found(text), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn ten_records_are_enough_and_less_are_not() {
+        let lines = |count: usize| "a;b\n".repeat(count);
+        assert_eq!(found(&format!("{}x\n", lines(10))), Some(b';'));
+        assert_eq!(found(&format!("{}x\n", lines(9))), None);
+        // A comma that holds for ten is second to what holds for all.
+        assert_eq!(found(&format!("{}1,2;3,4\n", "a,b;c\n".repeat(12))), Some(b';'));
+    }
+
+    #[test]
+    fn a_sample_counts_only_with_enough_whole_records() {
+        let rules = LineRules::new(Dialect::default());
+        let text = "a;b\n".repeat(9) + "a;";
+        let sample = Sample { text: text.as_bytes(), is_all: false };
+        assert_eq!(fit(sample, &rules, b';'), None);
+        let long = format!("{};b\n", "x".repeat(20_000)).repeat(12);
+        let sample = Sample { text: long.as_bytes(), is_all: false };
+        assert_eq!(fit(sample, &rules, b';').unwrap().records, 12);
+    }
+
+    #[test]
+    fn lines_that_go_and_comments_have_no_say() {
+        let rules = LineRules {
+            skip_lines: 1,
+            comment: Some(b'#'),
+            returns_end_lines: true,
+            ..LineRules::new(Dialect::default())
+        };
+        let fits = fits(all("Report, 2024\r#;;\ra;b\r1;2\r"), &rules);
+        assert_eq!(best(&fits).unwrap().delimiter, b';');
+    }
+
+    #[test]
+    fn lone_returns_are_line_ends_where_no_newline_is() {
+        let is = |text: &str| returns_end_lines(all(text), Dialect::default(), false);
+        for text in ["id,n\r5,6\r", "a\r\"x\ny\"\rb", "\"a\nb\",c\r\"d\"\"\n\"\r", "a;\"b\n\"\r"] {
+            assert!(is(text), "{text:?}");
+        }
+        for text in ["a\nb\rc\n", "a\r\nb\r\n", "\"a\rb\"\n", "\"a\rb\"", "a", "", "a\"\rb\"\n"] {
+            assert!(!is(text), "{text:?}");
+        }
+        let cut = Sample { text: b"a,b\r", is_all: false };
+        assert!(!returns_end_lines(cut, Dialect::default(), false));
+        // A semicolon that is text opens no quote behind it.
+        let text = "a,b;\"\n\"\r";
+        assert!(is(text) && !returns_end_lines(all(text), Dialect::default(), true));
+        let escaping = Dialect::new(b',', Some(b'"'), Some(b'\\')).unwrap();
+        assert!(returns_end_lines(all("a\\\nb\rc"), escaping, false));
+    }
+
+    #[test]
+    fn lines_above_a_header_are_counted() {
+        let rules = LineRules::new(Dialect::default());
+        let lines = |text: &str| title_lines(all(text), &rules);
+        assert_eq!(lines("Report\n\na,b,c\n1,2,3\n4,5,6\n"), Some(2));
+        assert_eq!(lines("Report, 2024\n\"by\nann\"\na;b;c\n1;2;3\n"), Some(3));
+        assert_eq!(lines("a,b\n1,2\n"), None);
+        assert_eq!(lines("a\n1,2\n"), None);
+        assert_eq!(lines("a\n1,2\n1,2\n1,2,3\n"), None);
+        let skipping = LineRules { skip_lines: 1, ..rules.clone() };
+        assert_eq!(title_lines(all("x\ny\na,b\n1,2\n"), &skipping), Some(2));
+    }
+
+    #[test]
+    fn excels_first_line_names_the_delimiter() {
+        for (text, expected) in [
+            ("sep=;\r\na;b\r\n", Some(b';')),
+            ("SEP=\t\na", Some(b'\t')),
+            ("\"sep=|\"\n", Some(b'|')),
+            ("sep=,", Some(b',')),
+            ("sep=", None),
+            ("sep=;;\n", None),
+            ("sep=\"\n", None),
+            ("sepal=;\n", None),
+        ] {
+            assert_eq!(sep_line(text.as_bytes()), expected, "{text:?}");
+        }
+    }
+}
