@@ -81,6 +81,6 @@ pub mod verify;
 pub mod vfs;
 pub mod writer;
 
-pub use error::{BadRow, Error, ErrorKind, Result, ScriptError};
+pub use error::{BadRow, Error, ErrorKind, FailedStatement, Result, ScriptError};
 pub use neighbours::neighbours;
 pub use profile::Profile;

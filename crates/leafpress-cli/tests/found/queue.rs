@@ -2,7 +2,33 @@
 
 use super::{Found, assert_all};
 
-const CASES: &[Found] = &[];
+const CASES: &[Found] = &[
+    Found {
+        finding: "B12 a claim that was never given",
+        run: "leafpress queue push j.db m a && leafpress queue claim j.db m && \
+              leafpress queue ack j.db 1.2",
+        status: 3,
+        says: &["no such claim: 1.2 was never given", "on disk: nothing of this call"],
+        never_says: &["it is done"],
+        ..Found::NONE
+    },
+    Found {
+        finding: "B12 a job that never was, as JSON",
+        run: "leafpress queue push j.db m a && leafpress queue ack --json j.db 99.1",
+        status: 3,
+        says: &["\"kind\":\"no_such_claim\"", "\"token\":\"99.1\""],
+        never_says: &["settled"],
+        ..Found::NONE
+    },
+    Found {
+        finding: "B12 one of several, before any claim",
+        run: "leafpress queue push j.db m a && leafpress queue ack --json j.db 1.1 7.1",
+        status: 3,
+        says: &["\"why\":\"no_such_claim\""],
+        never_says: &["settled"],
+        ..Found::NONE
+    },
+];
 
 #[test]
 fn they_are_mended() {

@@ -173,6 +173,18 @@ fn measure_beside(path: &Path, options: &StorageOptions) -> Result<StorageReport
     Ok(StorageReport { found, verdict, elapsed_s: started.elapsed().as_secs_f64() })
 }
 
+/// Why a sync of the database at `path` saves nothing from a power cut, as far as the system
+/// tells without measuring: the file system is memory, or syncs are switched off. A sentence
+/// each; empty if nothing is known against it, or the path cannot be asked about.
+pub(crate) fn not_durable(path: &Path) -> Vec<String> {
+    let Ok(folder) = folder_to_measure(path) else { return Vec::new() };
+    let Ok(file_system) = FileSystem::of(&folder) else { return Vec::new() };
+    verdict::not_durable(
+        &file_system,
+        syncs_are_disarmed(std::env::var_os("LD_PRELOAD").as_deref()),
+    )
+}
+
 /// The folder itself, or that of the database, to which links are followed.
 fn folder_to_measure(path: &Path) -> Result<PathBuf> {
     let cannot = |source| Error::io("look at", path, source);

@@ -12,6 +12,7 @@ use std::fmt;
 use rusqlite::ToSql;
 use rusqlite::types::{ToSqlOutput, Value};
 
+use super::caught::Caught;
 use super::insert_many::InsertMany;
 use super::own::Own;
 use super::transaction::Transaction;
@@ -237,7 +238,7 @@ impl fmt::Debug for Call {
 }
 
 /// A caller's code, to be run inside a transaction.
-pub struct Closure(pub(super) Body);
+pub struct Closure(pub(super) Caught<Body>);
 
 impl fmt::Debug for Closure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -270,7 +271,7 @@ impl fmt::Debug for Answer {
 }
 
 /// What a caller's closure returned.
-pub struct ClosureValue(pub(super) AnyValue);
+pub struct ClosureValue(pub(super) Caught<AnyValue>);
 
 impl fmt::Debug for ClosureValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -18,7 +18,6 @@
 //! Must never: commit outside of [`LocalTarget::commit`], or carry out a call
 //! twice whose first failure was its own.
 
-use std::any::Any;
 use std::cell::RefCell;
 use std::ffi::c_int;
 use std::ops::Range;
@@ -31,14 +30,18 @@ use std::time::{Duration, Instant};
 use rusqlite::hooks::Wal;
 use rusqlite::{Connection, ErrorCode};
 
-use super::call::{Answer, AnyValue, BatchPart, Call, ClosureValue};
+use super::batch;
+use super::call::{Answer, AnyValue, Call, ClosureValue};
+use super::caught::{Caught, drop_caught, text_of};
 use super::guard::Guard;
 use super::insert_many::{Alone, InsertMany, InsertPlans, insert_alone, insert_sorted};
+use super::interrupt::Interrupts;
 use super::open_journal::OpenJournal;
 use super::own::{Companion, CompanionPlace};
-use super::statement::{LastStatement, execute};
+use super::place::{self, Place, is_moved_database};
+use super::statement::{LastStatement, execute, is_no_statement};
 use super::target::{CommitTarget, Group};
-use super::transaction::Transaction;
+use super::transaction::{Parts, Transaction};
 use crate::c_api::connection::unresolved_deferred_keys;
 use crate::checkpoint::{Gate, is_failed_sync, leave_wal_as_it_is};
 use crate::error::{Error, ErrorKind, Result};
@@ -56,6 +59,15 @@ const FIRST_BUSY_WAIT: Duration = Duration::from_micros(200);
 const BUSY_WAIT: Duration = Duration::from_millis(1);
 /// After such a wait some milliseconds more, to name who was in the way, do not matter.
 const LIMIT_WORTH_A_LOOK: Duration = Duration::from_millis(500);
+
+/// What is on disk of a call that failed.
+const NOTHING: &str = "nothing of this call; other callers' are not touched";
+
+/// What is on disk of a call whose database was moved as it was committed.
+const IN_THE_MOVED_FILE: &str = "all of this call, in the file that the writer has open; nothing \
+     of it in a file that the path names now";
+const PUT_BACK: &str = "if the file was moved, put it and its -wal file back together, and open \
+     the writer again";
 
 /// What the target counts while it works.
 #[derive(Debug, Default)]
@@ -91,6 +103,10 @@ pub(super) struct LocalTarget {
     plans: RefCell<InsertPlans>,
     schema_version: Option<i64>,
     companion: CompanionPlace,
+    interrupts: Arc<Interrupts>,
+    place: Place,
+    /// SQLite has found by itself that the database was moved.
+    has_moved: bool,
     process: Process,
 }
 
@@ -130,11 +146,13 @@ impl LocalTarget {
         gate: Option<Arc<Gate>>,
         in_force: &InForce,
         companion: CompanionPlace,
+        interrupts: Arc<Interrupts>,
+        place: Place,
     ) -> rusqlite::Result<Self> {
         let page_bytes = in_force.page_size_bytes;
         connection.set_prepared_statement_cache_capacity(STATEMENTS_KEPT);
         let counts = Arc::new(LocalCounts::default());
-        let busy = Arc::new(BusyClock::new(busy_limit));
+        let busy = Arc::new(BusyClock::new(busy_limit, Arc::clone(&interrupts)));
         let (clock, waits) = (Arc::clone(&busy), Arc::clone(&counts));
         connection.busy_handler(Some(move |attempt: i32| {
             waits.busy_waits.fetch_add(u64::from(attempt == 0), Ordering::Relaxed);
@@ -152,6 +170,7 @@ impl LocalTarget {
             }))?;
         }
         let guard = Guard::install(&mut connection)?;
+        interrupts.watch(&mut connection)?;
         let (schema_may_fail, schema_version) = (false, None);
         let plans = RefCell::default();
         let journal = OpenJournal::watch(&connection, in_force);
@@ -168,6 +187,9 @@ impl LocalTarget {
             plans,
             schema_version,
             companion,
+            interrupts,
+            place,
+            has_moved: false,
             process: Process::current(),
         })
     }
@@ -198,6 +220,11 @@ impl LocalTarget {
         {
             tracing::debug!(%error, "ROLLBACK after a failure failed too");
         }
+    }
+
+    fn parts(&self) -> Parts<'_> {
+        let Self { connection, guard, plans, companion, interrupts, .. } = self;
+        Parts { connection, guard, plans, companion, interrupts }
     }
 
     fn count_replay(&self, calls: usize) {
@@ -286,15 +313,27 @@ impl LocalTarget {
         }
         let mut last = LastStatement::new(&self.connection);
         let mut needs_no_savepoint = spares_first;
+        let is_alone = range.clone().filter(|&index| !group.has_failed(index)).count() == 1;
         for index in range.clone() {
             if group.has_failed(index) {
                 continue;
             }
-            let is_first = std::mem::take(&mut needs_no_savepoint);
-            let ran = match group.call(index) {
-                Call::InsertMany(rows) if is_first => self.run_rows_first(rows),
-                call => self.run(call, &mut last),
+            let (number, limit) = group.terms(index);
+            let ran = match self.interrupts.begin(number, limit) {
+                Err(error) => Ran::Failed(error),
+                Ok(()) => {
+                    let is_first = std::mem::take(&mut needs_no_savepoint);
+                    let ran = match group.call(index) {
+                        Call::InsertMany(rows) if is_first => self.run_rows_first(rows),
+                        call => self.run(call, is_alone, &mut last),
+                    };
+                    self.interrupts.end();
+                    ran
+                }
             };
+            if let Ran::Failed(error) | Ran::Lost(error) = &ran {
+                self.has_moved |= place::is_moved(error);
+            }
             let answer = match ran {
                 Ran::Done(answer) => Ok(answer),
                 Ran::Failed(error) => Err(error),
@@ -328,10 +367,37 @@ impl LocalTarget {
             Ok(()) => {
                 self.plans.borrow_mut().committed();
                 self.tell(Companion::committed);
-                self.close_journal().unwrap_or(RangeEnd::Answered)
+                match self.place.check_after(&self.connection) {
+                    Ok(()) => self.close_journal().unwrap_or(RangeEnd::Answered),
+                    Err(reason) => self.committed_elsewhere(group, range, reason),
+                }
             }
             Err(source) => self.not_committed(group, range, source),
         })
+    }
+
+    /// The database was moved or replaced, at the latest during the commit.
+    fn committed_elsewhere(
+        &self,
+        group: &mut Group,
+        range: &Range<usize>,
+        reason: String,
+    ) -> RangeEnd {
+        self.leave_all_as_it_is(&reason);
+        for index in range.clone() {
+            if !group.has_failed(index) {
+                let error = Error::from(ErrorKind::OutcomeUnknown { reason: reason.clone() });
+                group.answer(index, Err(error.on_disk(IN_THE_MOVED_FILE).to_do(PUT_BACK)));
+            }
+        }
+        RangeEnd::Stop(reason)
+    }
+
+    /// No checkpoint may copy what may be another database's, or cut its log.
+    fn leave_all_as_it_is(&self, reason: &str) {
+        if let Some(gate) = &self.gate {
+            gate.break_off(reason.to_owned());
+        }
     }
 
     /// After a commit; what it was stays committed, whatever comes of this.
@@ -394,8 +460,8 @@ impl LocalTarget {
         }
     }
 
-    /// Carries out one call inside the open transaction.
-    fn run(&self, call: &mut Call, last: &mut LastStatement<'_>) -> Ran {
+    /// Carries out one call inside the open transaction, in which it may be alone.
+    fn run(&self, call: &mut Call, is_alone: bool, last: &mut LastStatement<'_>) -> Ran {
         let single = match call {
             // A statement that fails may leave what it did so far: OR FAIL, RAISE(FAIL).
             Call::Execute(statement)
@@ -403,7 +469,8 @@ impl LocalTarget {
                     && !self.guard.has_changed_schema()
                     && last.is_whole(&statement.sql) =>
             {
-                Some(last.execute(&statement.parameters).map(Answer::Executed))
+                let code = || last.execute(&statement.parameters).map(Answer::Executed);
+                Some(self.interrupts.run(code))
             }
             _ => None,
         };
@@ -416,8 +483,13 @@ impl LocalTarget {
                 Ran::Lost(Error::usage("the statement ended the transaction of others"))
             }
             Some(Ok(answer)) => Ran::Done(answer),
-            Some(Err(source)) => self.failed(refused(&self.guard, source)),
+            Some(Err(source)) => match self.interrupts.stopped() {
+                // SQLite can be stopped after the last step of a statement, which then stays.
+                Some(error) => Ran::Lost(error),
+                None => self.failed(refused(&self.guard, source)),
+            },
             None if matches!(call, Call::Own(_)) => self.run_unfenced(call),
+            None if is_alone => self.run_alone(call),
             None => self.run_fenced(call),
         };
         if matches!(ran, Ran::Forked) {
@@ -434,7 +506,7 @@ impl LocalTarget {
 
     /// A failed call, and whether the transaction has gone with it.
     fn failed(&self, error: Error) -> Ran {
-        let error = error.on_disk("nothing of this call; other callers' are not touched");
+        let error = error.on_disk(NOTHING);
         if self.connection.is_autocommit() { Ran::Lost(error) } else { Ran::Failed(error) }
     }
 
@@ -443,15 +515,18 @@ impl LocalTarget {
     fn run_rows_first(&self, rows: &InsertMany) -> Ran {
         self.tell(Companion::call_began);
         let plans = &mut self.plans.borrow_mut();
-        match self.guard.as_owner(|| insert_alone(&self.connection, plans, rows)) {
+        let code = || self.guard.as_owner(|| insert_alone(&self.connection, plans, rows));
+        let inserted = self.interrupts.run(code);
+        if let Some(error) = self.interrupts.stopped() {
+            return Ran::Lost(error);
+        }
+        match inserted {
             Ok(Alone::Inserted(_)) if unresolved_deferred_keys(&self.connection) => {
                 Ran::Lost(broken_deferred_key())
             }
             Ok(Alone::Inserted(rows)) => Ran::Done(Answer::Inserted(rows)),
             Ok(Alone::Refused) => Ran::Again,
-            Ok(Alone::Broken(error)) => {
-                Ran::Lost(error.on_disk("nothing of this call; other callers' are not touched"))
-            }
+            Ok(Alone::Broken(error)) => Ran::Lost(error.on_disk(NOTHING)),
             Err(error) => {
                 self.tell(Companion::call_undone);
                 self.failed(error)
@@ -475,9 +550,24 @@ impl LocalTarget {
                 self.tell(Companion::call_undone);
                 self.failed(error)
             }
-            Err(error) => {
-                Ran::Lost(error.on_disk("nothing of this call; other callers' are not touched"))
-            }
+            Err(error) => Ran::Lost(error.on_disk(NOTHING)),
+        }
+    }
+
+    /// Carries out a call that has the transaction for itself: what undoes that undoes the
+    /// call. A savepoint would make SQLite keep each page as it was, and full-text indexes
+    /// write down what they gather.
+    fn run_alone(&self, call: &mut Call) -> Ran {
+        self.tell(Companion::call_began);
+        let outcome = self.run_whole(call);
+        if !self.process.is_current() {
+            return Ran::Forked;
+        }
+        match outcome {
+            Ok(_) if unresolved_deferred_keys(&self.connection) => Ran::Lost(broken_deferred_key()),
+            Ok(_) if self.connection.is_autocommit() => Ran::Lost(went_on_after_rollback()),
+            Ok(answer) => Ran::Done(answer),
+            Err(error) => Ran::Lost(error.on_disk(NOTHING)),
         }
     }
 
@@ -498,12 +588,7 @@ impl LocalTarget {
             Ok(answer)
         });
         if self.connection.is_autocommit() {
-            let error = outcome.err().unwrap_or_else(|| {
-                Error::usage(
-                    "SQLite rolled the transaction back, and the call went on all the same",
-                )
-            });
-            return self.failed(error);
+            return self.failed(outcome.err().unwrap_or_else(went_on_after_rollback));
         }
         match outcome {
             Ok(answer) => match self.own("RELEASE leafpress_call") {
@@ -524,26 +609,26 @@ impl LocalTarget {
         }
     }
 
+    /// Lets the call's own code run. If it was stopped, that is its error, whatever it makes
+    /// of SQLite's.
     fn run_whole(&self, call: &mut Call) -> Result<Answer> {
+        let outcome = self.interrupts.run(|| self.run_code(call));
+        match self.interrupts.stopped() {
+            Some(error) => {
+                drop_caught(outcome);
+                Err(error)
+            }
+            None => outcome,
+        }
+    }
+
+    fn run_code(&self, call: &mut Call) -> Result<Answer> {
         match call {
             Call::Execute(statement) => execute(&self.connection, statement)
                 .map(Answer::Executed)
                 .map_err(|source| refused(&self.guard, source)),
             Call::Batch(batch) => {
-                for part in &batch.parts {
-                    match part {
-                        BatchPart::Statement(statement) => {
-                            execute(&self.connection, statement).map(drop)
-                        }
-                        BatchPart::Script(sql) => self.connection.execute_batch(sql),
-                    }
-                    .map_err(|source| refused(&self.guard, source))?;
-                    // What follows would be committed by itself.
-                    if self.connection.is_autocommit() {
-                        return Err(Error::usage("SQLite has rolled this transaction back"));
-                    }
-                }
-                Ok(Answer::Done)
+                batch::run(&self.connection, &self.guard, batch).map(|()| Answer::Done)
             }
             Call::InsertMany(rows) => {
                 let plans = &mut self.plans.borrow_mut();
@@ -551,13 +636,12 @@ impl LocalTarget {
                 self.guard.as_owner(insert).map(Answer::Inserted)
             }
             Call::Own(own) => {
-                let body = &mut own.0;
+                let body = own.0.get_mut();
                 self.guard.as_owner(|| answered(|| body(&self.connection)))
             }
             Call::Closure(closure) => {
-                let transaction =
-                    Transaction::new(&self.connection, &self.guard, &self.plans, &self.companion);
-                let body = &mut closure.0;
+                let transaction = Transaction::new(self.parts());
+                let body = closure.0.get_mut();
                 answered(|| body(&transaction))
             }
         }
@@ -573,13 +657,20 @@ impl CommitTarget for LocalTarget {
             answer_all(group, whole, &Error::stopped(reason));
             return Err(reason.to_owned());
         }
+        if let Err(reason) = self.place.check_before(&self.connection) {
+            self.leave_all_as_it_is(&reason);
+            answer_all(group, whole, &Error::stopped(reason.clone()));
+            return Err(reason);
+        }
         // The last is the next in order.
         let mut ranges = vec![whole];
         while let Some(range) = ranges.pop() {
             match self.commit_range(group, &range) {
                 RangeEnd::Answered => {}
                 RangeEnd::LostAt(index) => {
-                    self.count_replay(index - range.start);
+                    if range.len() > 1 {
+                        self.count_replay(index - range.start);
+                    }
                     ranges.push(index + 1..range.end);
                     ranges.push(range.start..index);
                 }
@@ -605,6 +696,10 @@ impl CommitTarget for LocalTarget {
                 }
             }
         }
+        if self.has_moved {
+            self.leave_all_as_it_is(place::MOVED);
+            return Err(place::MOVED.to_owned());
+        }
         Ok(())
     }
 
@@ -629,6 +724,11 @@ fn answer_all(group: &mut Group, range: Range<usize>, error: &Error) {
     }
 }
 
+fn went_on_after_rollback() -> Error {
+    Error::usage("SQLite rolled the transaction back, and the call went on all the same")
+        .on_disk(NOTHING)
+}
+
 fn lost(action: &'static str, source: rusqlite::Error) -> Ran {
     Ran::Lost(Error::sqlite(action, source).on_disk("nothing of this call"))
 }
@@ -641,22 +741,19 @@ fn broken_deferred_key() -> Error {
                 .to_owned(),
         ),
     );
-    Error::sqlite("carry out the call", source)
-        .on_disk("nothing of this call; other callers' are not touched")
+    Error::statement(source).on_disk(NOTHING)
 }
 
 /// What a body says, a panic of it as an error.
 fn answered(body: impl FnOnce() -> Result<AnyValue>) -> Result<Answer> {
     match catch_unwind(AssertUnwindSafe(body)) {
-        Ok(outcome) => outcome.map(|value| Answer::Value(ClosureValue(value))),
-        Err(panic) => Err(ErrorKind::Panicked { message: panic_text(&*panic) }.into()),
+        Ok(outcome) => outcome.map(|value| Answer::Value(ClosureValue(Caught::new(value)))),
+        Err(panic) => {
+            let message = text_of(&*panic);
+            drop_caught(panic);
+            Err(ErrorKind::Panicked { message }.into())
+        }
     }
-}
-
-fn panic_text(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
-    text.unwrap_or_else(|| "a panic without a message".to_owned())
 }
 
 /// The error of a caller's statement, in the guard's words if it was refused.
@@ -666,7 +763,14 @@ pub(super) fn refused(guard: &Guard, source: rusqlite::Error) -> Error {
     {
         return Error::from(ErrorKind::Refused { reason });
     }
-    Error::sqlite("carry out the call", source)
+    if is_moved_database(&source) {
+        return Error::stopped(place::MOVED).caused_by(source);
+    }
+    if is_no_statement(&source) {
+        return Error::usage("the text holds no statement, but only blanks or comments")
+            .to_do("leave the call out, or use execute_batch, for which a text may be empty");
+    }
+    Error::statement(source)
 }
 
 /// The size of a write-ahead log of so many frames: its header, and a header
@@ -682,11 +786,12 @@ struct BusyClock {
     epoch: Instant,
     /// Nanoseconds after `epoch` at which the wait began.
     began_ns: AtomicU64,
+    interrupts: Arc<Interrupts>,
 }
 
 impl BusyClock {
-    fn new(limit: Duration) -> Self {
-        Self { limit, epoch: Instant::now(), began_ns: AtomicU64::new(0) }
+    fn new(limit: Duration, interrupts: Arc<Interrupts>) -> Self {
+        Self { limit, epoch: Instant::now(), began_ns: AtomicU64::new(0), interrupts }
     }
 
     fn restart(&self) {
@@ -700,7 +805,7 @@ impl BusyClock {
 
     /// Waits a little; false once the limit is reached.
     fn wait(&self, attempt: i32) -> bool {
-        if self.waited() >= self.limit {
+        if self.waited() >= self.limit || self.interrupts.is_asked_of_all() {
             return false;
         }
         std::thread::sleep(if attempt < 10 { FIRST_BUSY_WAIT } else { BUSY_WAIT });

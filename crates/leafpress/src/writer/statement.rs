@@ -43,14 +43,33 @@ impl<'c> LastStatement<'c> {
     pub(super) fn execute(&mut self, parameters: &Parameters) -> rusqlite::Result<Executed> {
         if self.is_seen {
             let mut compiled = self.connection.prepare(&self.sql)?;
-            return step_through(self.connection, &mut compiled, parameters);
+            let done = step_through(self.connection, &mut compiled, parameters);
+            return done.map_err(|source| unless_empty(&compiled, source));
         }
         let compiled = match &mut self.compiled {
             Some(compiled) => compiled,
             none => none.insert(self.connection.prepare_cached(&self.sql)?),
         };
         step_through(self.connection, compiled, parameters)
+            .map_err(|source| unless_empty(compiled, source))
     }
+}
+
+const NO_STATEMENT: &str = "no statement";
+
+/// The error of a statement; SQLite has no word for a text that holds none.
+fn unless_empty(compiled: &rusqlite::Statement<'_>, source: rusqlite::Error) -> rusqlite::Error {
+    if compiled.expanded_sql().is_some() {
+        return source;
+    }
+    let misuse = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_MISUSE);
+    rusqlite::Error::SqliteFailure(misuse, Some(NO_STATEMENT.to_owned()))
+}
+
+/// Whether this is the error of a text that holds no statement.
+pub(super) fn is_no_statement(source: &rusqlite::Error) -> bool {
+    matches!(source, rusqlite::Error::SqliteFailure(error, Some(words))
+        if error.extended_code == rusqlite::ffi::SQLITE_MISUSE && words == NO_STATEMENT)
 }
 
 /// Carries out one statement, whatever it is; rows that it returns are dropped.
@@ -70,9 +89,11 @@ pub(super) fn prepare<T>(
     run: impl FnOnce(&mut rusqlite::Statement<'_>) -> rusqlite::Result<T>,
 ) -> rusqlite::Result<T> {
     if must_be_seen(sql) {
-        run(&mut connection.prepare(sql)?)
+        let mut compiled = connection.prepare(sql)?;
+        run(&mut compiled).map_err(|source| unless_empty(&compiled, source))
     } else {
-        run(&mut *connection.prepare_cached(sql)?)
+        let mut compiled = connection.prepare_cached(sql)?;
+        run(&mut compiled).map_err(|source| unless_empty(&compiled, source))
     }
 }
 

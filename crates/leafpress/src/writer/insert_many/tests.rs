@@ -332,7 +332,7 @@ fn what_cannot_be_meant_is_refused_before_anything_is_inserted() {
         )
         .unwrap();
     for (request, expected) in [
-        (ask("missing", &["a"], &[&[1]]), "there is no table missing"),
+        (ask("missing", &["a"], &[&[1]]), "no such table: missing"),
         (ask("v", &["a"], &[&[1]]), "v is a view"),
         (ask("t", &["a", "d"], &[&[1, 2]]), "t has no column d; it has a, b, c"),
         (ask("t", &["c"], &[&[1]]), "column c of t is computed from others"),
