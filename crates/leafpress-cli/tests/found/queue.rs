@@ -28,6 +28,20 @@ const CASES: &[Found] = &[
         never_says: &["settled"],
         ..Found::NONE
     },
+    // A library of that name need not be there: its name is what is looked at.
+    Found {
+        finding: "D9 a queue where syncs do nothing",
+        run: "LD_PRELOAD=libeatmydata.so leafpress queue push j.db m a",
+        says: &["note: ", "nothing here survives a power cut", "libeatmydata"],
+        ..Found::NONE
+    },
+    Found {
+        finding: "D9 storage where syncs do nothing",
+        run: "LD_PRELOAD=libeatmydata.so leafpress storage --quick --json .",
+        says: &["none about power cuts here", "libeatmydata is loaded"],
+        never_says: &["what was acknowledged survives a power cut"],
+        ..Found::NONE
+    },
 ];
 
 #[test]

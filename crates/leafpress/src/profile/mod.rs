@@ -177,9 +177,10 @@ impl Profile {
         self.row().in_short
     }
 
-    /// What holds after a crash where syncs save nothing from a power cut, for these reasons;
+    /// What holds after a crash where syncs save nothing from a power cut, for these reasons
+    /// ([`Findings::not_durable`](crate::storage::Findings::not_durable)); the
     /// [`promise`](Self::promise) if there are none.
-    pub(crate) fn promise_where(self, not_durable: &[String]) -> String {
+    pub fn promise_where(self, not_durable: &[String]) -> String {
         if not_durable.is_empty() || self == Self::Rebuildable {
             return self.promise().to_owned();
         }

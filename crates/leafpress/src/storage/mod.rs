@@ -108,6 +108,15 @@ pub struct Findings {
     pub measured: Measured,
 }
 
+impl Findings {
+    /// Why a sync there saves nothing from a power cut, as far as the system tells: the file
+    /// system is memory, or syncs are switched off. A sentence each, without a full stop; empty
+    /// if nothing is known against it.
+    pub fn not_durable(&self) -> Vec<String> {
+        verdict::not_durable(&self.file_system, self.syncs_are_disarmed)
+    }
+}
+
 /// What was found, and what that means. As JSON it is one object, in which
 /// the fields of `found` stand beside the others.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -61,7 +61,7 @@ pub(super) fn judge(found: &Findings) -> Verdict {
         about_stalls(found),
         about_space(found),
     ];
-    let promise = profile.promise_where(&not_durable(&found.file_system, found.syncs_are_disarmed));
+    let promise = profile.promise_where(&found.not_durable());
     Verdict {
         profile,
         promise,

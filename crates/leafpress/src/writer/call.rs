@@ -50,6 +50,13 @@ pub trait IntoParameters {
     fn into_parameters(self) -> Result<Parameters>;
 }
 
+impl Parameters {
+    /// The values, where they are not needed again.
+    pub(super) fn take(&mut self) -> Self {
+        std::mem::replace(self, Self::Positional(Vec::new()))
+    }
+}
+
 impl IntoParameters for Parameters {
     fn into_parameters(self) -> Result<Parameters> {
         Ok(self)

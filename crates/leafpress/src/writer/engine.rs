@@ -109,14 +109,17 @@ impl Engine {
             }
             self.commit()
         }));
-        IS_DRIVING.set(None);
         if !self.process.is_current() {
+            IS_DRIVING.set(None);
             let work = Work::new(&self.queue);
             std::mem::forget(std::mem::replace(&mut self.work, work));
             return;
         }
         let reason = match outcome {
-            Ok(Ok(())) => return,
+            Ok(Ok(())) => {
+                IS_DRIVING.set(None);
+                return;
+            }
             Ok(Err(reason)) => reason,
             Err(_) => "the writer panicked, which is a bug in leafpress".to_owned(),
         };
@@ -124,6 +127,8 @@ impl Engine {
         self.queue.stop(&reason);
         // Entries that are left answer for themselves as they go.
         self.work = Work::new(&self.queue);
+        // Until here closures were dropped, and with them perhaps the last clone of the writer.
+        IS_DRIVING.set(None);
     }
 
     /// Commits what was taken and answers it.

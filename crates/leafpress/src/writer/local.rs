@@ -31,6 +31,7 @@ use rusqlite::hooks::Wal;
 use rusqlite::{Connection, ErrorCode};
 
 use super::batch;
+use super::busy::BusyClock;
 use super::call::{Answer, AnyValue, Call, ClosureValue};
 use super::caught::{Caught, drop_caught, text_of};
 use super::guard::Guard;
@@ -53,10 +54,6 @@ use crate::vfs::locks;
 /// Compiled statements that are kept for the next groups.
 const STATEMENTS_KEPT: usize = 128;
 
-/// How long the first waits for another process's lock are, and the later ones:
-/// short and even, so that a busy neighbour is met in one of its gaps.
-const FIRST_BUSY_WAIT: Duration = Duration::from_micros(200);
-const BUSY_WAIT: Duration = Duration::from_millis(1);
 /// After such a wait some milliseconds more, to name who was in the way, do not matter.
 const LIMIT_WORTH_A_LOOK: Duration = Duration::from_millis(500);
 
@@ -122,6 +119,17 @@ enum Ran {
     Again,
     /// It has forked, and this is the child.
     Forked,
+}
+
+/// How a call stands in the range that is carried out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Within {
+    /// It is the range.
+    Alone,
+    /// The others of the range have failed.
+    LastLeft,
+    /// With others.
+    Group,
 }
 
 /// How a range of a group ended.
@@ -313,7 +321,11 @@ impl LocalTarget {
         }
         let mut last = LastStatement::new(&self.connection);
         let mut needs_no_savepoint = spares_first;
-        let is_alone = range.clone().filter(|&index| !group.has_failed(index)).count() == 1;
+        let within = match range.clone().filter(|&index| !group.has_failed(index)).count() {
+            1 if range.len() == 1 => Within::Alone,
+            1 => Within::LastLeft,
+            _ => Within::Group,
+        };
         for index in range.clone() {
             if group.has_failed(index) {
                 continue;
@@ -325,7 +337,7 @@ impl LocalTarget {
                     let is_first = std::mem::take(&mut needs_no_savepoint);
                     let ran = match group.call(index) {
                         Call::InsertMany(rows) if is_first => self.run_rows_first(rows),
-                        call => self.run(call, is_alone, &mut last),
+                        call => self.run(call, within, &mut last),
                     };
                     self.interrupts.end();
                     ran
@@ -460,8 +472,8 @@ impl LocalTarget {
         }
     }
 
-    /// Carries out one call inside the open transaction, in which it may be alone.
-    fn run(&self, call: &mut Call, is_alone: bool, last: &mut LastStatement<'_>) -> Ran {
+    /// Carries out one call inside the open transaction.
+    fn run(&self, call: &mut Call, place: Within, last: &mut LastStatement<'_>) -> Ran {
         let single = match call {
             // A statement that fails may leave what it did so far: OR FAIL, RAISE(FAIL).
             Call::Execute(statement)
@@ -469,8 +481,12 @@ impl LocalTarget {
                     && !self.guard.has_changed_schema()
                     && last.is_whole(&statement.sql) =>
             {
-                let code = || last.execute(&statement.parameters).map(Answer::Executed);
-                Some(self.interrupts.run(code))
+                let code = || match place {
+                    // Nothing can make it run again.
+                    Within::Alone => last.execute(statement.parameters.take()),
+                    Within::LastLeft | Within::Group => last.execute(&statement.parameters),
+                };
+                Some(self.interrupts.run(code).map(Answer::Executed))
             }
             _ => None,
         };
@@ -489,7 +505,7 @@ impl LocalTarget {
                 None => self.failed(refused(&self.guard, source)),
             },
             None if matches!(call, Call::Own(_)) => self.run_unfenced(call),
-            None if is_alone => self.run_alone(call),
+            None if place != Within::Group => self.run_alone(call),
             None => self.run_fenced(call),
         };
         if matches!(ran, Ran::Forked) {
@@ -777,45 +793,4 @@ pub(super) fn refused(guard: &Guard, source: rusqlite::Error) -> Error {
 /// before each page.
 fn wal_bytes(frames: u32, page_bytes: u32) -> u64 {
     if frames == 0 { 0 } else { 32 + u64::from(frames) * (24 + u64::from(page_bytes)) }
-}
-
-/// How long somebody else's lock is waited for.
-#[derive(Debug)]
-struct BusyClock {
-    limit: Duration,
-    epoch: Instant,
-    /// Nanoseconds after `epoch` at which the wait began.
-    began_ns: AtomicU64,
-    interrupts: Arc<Interrupts>,
-}
-
-impl BusyClock {
-    fn new(limit: Duration, interrupts: Arc<Interrupts>) -> Self {
-        Self { limit, epoch: Instant::now(), began_ns: AtomicU64::new(0), interrupts }
-    }
-
-    fn restart(&self) {
-        self.began_ns.store(self.epoch.elapsed().as_nanos() as u64, Ordering::Relaxed);
-    }
-
-    fn waited(&self) -> Duration {
-        let began = Duration::from_nanos(self.began_ns.load(Ordering::Relaxed));
-        self.epoch.elapsed().saturating_sub(began)
-    }
-
-    /// Waits a little; false once the limit is reached.
-    fn wait(&self, attempt: i32) -> bool {
-        if self.waited() >= self.limit || self.interrupts.is_asked_of_all() {
-            return false;
-        }
-        std::thread::sleep(if attempt < 10 { FIRST_BUSY_WAIT } else { BUSY_WAIT });
-        true
-    }
-
-    fn error(&self, source: rusqlite::Error) -> Error {
-        Error::from(ErrorKind::Busy { waited: self.waited(), source }).to_do(
-            "another process or connection holds the database: let it end its transaction, or \
-             allow a longer wait with busy_limit",
-        )
-    }
 }

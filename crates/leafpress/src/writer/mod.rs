@@ -43,11 +43,16 @@
 //! 6. A child of `fork` never touches its parent's writer: each call there is
 //!    [`Forked`](crate::ErrorKind::Forked), and dropping does nothing. A new writer
 //!    of the same database works.
+//! 7. No call is answered with success once its database, or the log, was deleted, moved or
+//!    replaced under the writer.
+//! 8. A call that is interrupted, or runs for too long, fails alone; no other call and no commit
+//!    is stopped in its place.
 //!
 //! Must never: answer before the commit, or lose what was accepted in silence.
 
 mod batch;
 mod builder;
+mod busy;
 mod call;
 mod caught;
 mod engine;

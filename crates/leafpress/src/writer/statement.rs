@@ -7,6 +7,8 @@
 //! guard; or find one of the writer's own statements compiled, which the guard
 //! let pass.
 
+use std::borrow::Borrow;
+
 use rusqlite::{CachedStatement, Connection};
 
 use super::call::{Executed, Parameters, Statement};
@@ -39,8 +41,12 @@ impl<'c> LastStatement<'c> {
         self.is_whole
     }
 
-    /// Carries it out.
-    pub(super) fn execute(&mut self, parameters: &Parameters) -> rusqlite::Result<Executed> {
+    /// Carries it out. Parameters that are given away are freed once they are bound: SQLite
+    /// has copies of long ones.
+    pub(super) fn execute(
+        &mut self,
+        parameters: impl Borrow<Parameters>,
+    ) -> rusqlite::Result<Executed> {
         if self.is_seen {
             let mut compiled = self.connection.prepare(&self.sql)?;
             let done = step_through(self.connection, &mut compiled, parameters);
@@ -102,10 +108,11 @@ pub(super) fn prepare<T>(
 fn step_through(
     connection: &Connection,
     compiled: &mut rusqlite::Statement<'_>,
-    parameters: &Parameters,
+    parameters: impl Borrow<Parameters>,
 ) -> rusqlite::Result<Executed> {
     let before = connection.total_changes();
-    bind(compiled, parameters)?;
+    bind(compiled, parameters.borrow())?;
+    drop(parameters);
     let mut rows = compiled.raw_query();
     while rows.next()?.is_some() {}
     drop(rows);
