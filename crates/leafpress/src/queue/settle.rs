@@ -108,13 +108,11 @@ fn was_given(work: &Work<'_>, token: Token, job: Option<&JobRow>) -> Result<bool
     if token.claim == 0 {
         return Ok(false);
     }
-    Ok(match job {
-        Some(job) => token.claim <= job.claims,
-        None => {
-            let last: Option<i64> = work.first(LAST_JOB, [], |row| row.get(0))?;
-            (1..=last.unwrap_or(0)).contains(&token.job)
-        }
-    })
+    if let Some(job) = job {
+        return Ok(token.claim <= job.claims);
+    }
+    let last: Option<i64> = work.first(LAST_JOB, [], |row| row.get(0))?;
+    Ok((1..=last.unwrap_or(0)).contains(&token.job))
 }
 
 fn no_such_claim(token: Token) -> Error {

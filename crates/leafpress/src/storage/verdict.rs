@@ -369,9 +369,10 @@ mod tests {
 
     #[test]
     fn no_promise_about_power_cuts_is_made_where_syncs_save_nothing() {
+        type Change = fn(&mut Findings);
         let usual = judge(&findings());
         assert_eq!(usual.promise, Profile::Durable.promise());
-        let changes: [(&str, fn(&mut Findings)); 5] = [
+        let changes: [(&str, Change); 5] = [
             ("tmpfs is memory", |it| {
                 it.file_system.kind = "tmpfs".into();
                 it.file_system.nature = Nature::Memory;

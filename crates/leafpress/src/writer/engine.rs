@@ -190,7 +190,7 @@ impl End {
         let mut outcome = lock(&self.outcome);
         loop {
             if let Some(outcome) = &*outcome {
-                return Some(outcome.as_ref().map(|()| ()).map_err(Error::again));
+                return Some(outcome.as_ref().copied().map_err(Error::again));
             }
             let Some(deadline) = deadline else {
                 outcome = self.told.wait(outcome).unwrap_or_else(PoisonError::into_inner);

@@ -330,19 +330,8 @@ impl LocalTarget {
             if group.has_failed(index) {
                 continue;
             }
-            let (number, limit) = group.terms(index);
-            let ran = match self.interrupts.begin(number, limit) {
-                Err(error) => Ran::Failed(error),
-                Ok(()) => {
-                    let is_first = std::mem::take(&mut needs_no_savepoint);
-                    let ran = match group.call(index) {
-                        Call::InsertMany(rows) if is_first => self.run_rows_first(rows),
-                        call => self.run(call, within, &mut last),
-                    };
-                    self.interrupts.end();
-                    ran
-                }
-            };
+            let is_first = std::mem::take(&mut needs_no_savepoint);
+            let ran = self.run_at(group, index, (within, is_first), &mut last);
             if let Ran::Failed(error) | Ran::Lost(error) = &ran {
                 self.has_moved |= place::is_moved(error);
             }
@@ -368,6 +357,32 @@ impl LocalTarget {
             group.answer(index, answer);
         }
         drop(last);
+        Some(self.commit_open(group, range))
+    }
+
+    /// Carries out the call at `index`, unless its end was asked for before. The first of a
+    /// transaction may go without a savepoint.
+    fn run_at(
+        &self,
+        group: &mut Group,
+        index: usize,
+        (within, is_first): (Within, bool),
+        last: &mut LastStatement<'_>,
+    ) -> Ran {
+        let (number, limit) = group.terms(index);
+        if let Err(error) = self.interrupts.begin(number, limit) {
+            return Ran::Failed(error);
+        }
+        let ran = match group.call(index) {
+            Call::InsertMany(rows) if is_first => self.run_rows_first(rows),
+            call => self.run(call, within, last),
+        };
+        self.interrupts.end();
+        ran
+    }
+
+    /// Commits the open transaction, in which the range was carried out.
+    fn commit_open(&mut self, group: &mut Group, range: &Range<usize>) -> RangeEnd {
         let began = Instant::now();
         self.busy.restart();
         let committed = self.guard.as_committer(|| {
@@ -375,7 +390,7 @@ impl LocalTarget {
         });
         let took_ns = began.elapsed().as_nanos() as u64;
         self.counts.commit_ns.fetch_add(took_ns, Ordering::Relaxed);
-        Some(match committed {
+        match committed {
             Ok(()) => {
                 self.plans.borrow_mut().committed();
                 self.tell(Companion::committed);
@@ -385,7 +400,7 @@ impl LocalTarget {
                 }
             }
             Err(source) => self.not_committed(group, range, source),
-        })
+        }
     }
 
     /// The database was moved or replaced, at the latest during the commit.

@@ -127,8 +127,8 @@ impl Place {
             let path = self.path.display();
             return Err(format!("the database {path} is gone or another file, says its VFS"));
         }
-        let due = self.files.iter_mut().filter(|file| at_all || !file.is_rarely_asked);
-        due.map(Watched::check).collect()
+        let mut due = self.files.iter_mut().filter(|file| at_all || !file.is_rarely_asked);
+        due.try_for_each(Watched::check)
     }
 
     fn refusal(&self, reason: &str) -> Error {

@@ -283,13 +283,12 @@ impl Shared {
 
     fn open(&self) -> Result<Pooled> {
         let mut connection = open_reader(&self.path, self.vfs.as_deref())?;
-        let functions = match self.functions.get() {
-            Some(functions) => Arc::clone(functions),
-            None => {
-                let own = activity::functions_of(&connection)
-                    .map_err(|error| Error::sqlite("list the functions of a reader", error))?;
-                Arc::clone(self.functions.get_or_init(|| Arc::new(own)))
-            }
+        let functions = if let Some(functions) = self.functions.get() {
+            Arc::clone(functions)
+        } else {
+            let own = activity::functions_of(&connection)
+                .map_err(|error| Error::sqlite("list the functions of a reader", error))?;
+            Arc::clone(self.functions.get_or_init(|| Arc::new(own)))
         };
         let watched = Activity::watch(&mut connection, functions);
         let activity = watched.map_err(|error| Error::sqlite("watch a reader", error))?;

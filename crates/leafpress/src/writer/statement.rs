@@ -186,7 +186,7 @@ mod tests {
         let values = |a: i64| Parameters::Positional(vec![a.into()]);
         for a in 0..3 {
             assert!(last.is_whole("INSERT INTO t VALUES (?1)"));
-            assert_eq!(last.execute(&values(a)).expect("it goes in").rows_changed, 1);
+            assert_eq!(last.execute(values(a)).expect("it goes in").rows_changed, 1);
         }
         assert!(last.is_whole("CREATE TABLE u(b)"));
         let none = Parameters::Positional(Vec::new());
@@ -194,7 +194,7 @@ mod tests {
         assert!(last.is_whole("UPDATE t SET a = a + 1 RETURNING a"));
         assert_eq!(last.execute(&none).expect("all rows").rows_changed, 3);
         assert!(!last.is_whole("INSERT OR FAIL INTO t VALUES (1)"));
-        let wrong = last.execute(&values(1)).expect_err("one value too many");
+        let wrong = last.execute(values(1)).expect_err("one value too many");
         assert!(matches!(wrong, rusqlite::Error::InvalidParameterCount(1, 0)), "{wrong}");
     }
 }
