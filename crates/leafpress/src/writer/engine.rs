@@ -264,7 +264,9 @@ pub(super) fn start_thread(
 /// What the close of a writer tells that had stopped before.
 fn has_failed(reason: String) -> Error {
     Error::from(ErrorKind::Stopped { reason })
-        .on_disk("what was answered with success, as far as this does not say otherwise")
+        .on_disk(
+            "what was answered with success; if the database was moved, in the file that was moved",
+        )
         .to_do("mend what it names, and open the writer again")
 }
 
