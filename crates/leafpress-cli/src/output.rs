@@ -137,6 +137,9 @@ fn failure_json(error: &Error) -> Value {
         "on_disk": error.state_on_disk(),
         "to_do": error.advice(),
     });
+    if let Some(statement) = error.failed_statement() {
+        object["statement"] = json!(statement);
+    }
     if let Some(holders) = error.holders() {
         object["held_by"] = json!(holders);
     }
@@ -157,6 +160,7 @@ fn failure_json(error: &Error) -> Value {
             object["token"] = json!(token);
             object["why"] = json!(why);
         }
+        ErrorKind::NoSuchClaim { token } => object["token"] = json!(token),
         ErrorKind::Destination { path, .. } | ErrorKind::Io { path, .. } => {
             object["file"] = json!(leafpress::path_text(path));
         }
@@ -187,6 +191,10 @@ fn kind_name(kind: &ErrorKind) -> &'static str {
         ErrorKind::Cancelled => "cancelled",
         ErrorKind::Busy { .. } => "busy",
         ErrorKind::LeaseLost { .. } => "lease_lost",
+        ErrorKind::NoSuchClaim { .. } => "no_such_claim",
+        ErrorKind::NoSuchTable { .. } => "no_such_table",
+        ErrorKind::Interrupted => "interrupted",
+        ErrorKind::TimedOut { .. } => "timed_out",
         _ => "other",
     }
 }

@@ -113,9 +113,10 @@ pub enum ErrorKind {
         reason: String,
     },
     /// A row breaks a rule of the table that it should go into.
-    #[error("{}: {}{}", printable(table), printable(reason), refused_row(*row, values.as_deref()))]
+    #[error("{}{}{}", in_table(table), printable(reason), refused_row(*row, values.as_deref()))]
     Constraint {
-        /// The table.
+        /// The table; empty where it is a statement that broke the rule, whose reason names it
+        /// if SQLite does.
         table: String,
         /// Which rule, in SQLite's words.
         reason: String,
@@ -123,6 +124,12 @@ pub enum ErrorKind {
         row: Option<u64>,
         /// Its values, as SQL would write them, cut where long.
         values: Option<String>,
+    },
+    /// A statement or a call names a table that is not there.
+    #[error("no such table: {table}")]
+    NoSuchTable {
+        /// Its name, as SQLite says it.
+        table: String,
     },
     /// A statement of a script failed.
     #[error("{0}")]
@@ -148,6 +155,15 @@ pub enum ErrorKind {
     /// The caller asked to stop.
     #[error("stopped before the end, as asked")]
     Cancelled,
+    /// A call of the writer was interrupted before it was done.
+    #[error("the call was interrupted, as asked")]
+    Interrupted,
+    /// A call of the writer, or closing it, took longer than it may.
+    #[error("it was stopped, as it took longer than the {:?} that it may", limit)]
+    TimedOut {
+        /// How long it may take.
+        limit: Duration,
+    },
     /// The writer's queue has no room, and the call was not to wait for it.
     #[error("the writer's queue is full: {capacity} calls wait already")]
     QueueFull {
@@ -203,6 +219,12 @@ pub enum ErrorKind {
         /// What became of the job, as far as it is known.
         why: LeaseLost,
     },
+    /// A token that no claim was answered with, of a job that is there or of none that ever was.
+    #[error("there is no such claim: {token} was never given")]
+    NoSuchClaim {
+        /// The token.
+        token: Token,
+    },
     /// A queue transaction was not committed in time.
     #[error("the queue transaction has expired, at {expires_at_ms} ms since the Unix epoch")]
     TransactionExpired {
@@ -211,7 +233,11 @@ pub enum ErrorKind {
     },
     /// The caller's closure gave up, and its transaction was undone.
     #[error("the call was given up: {0}")]
-    Aborted(Box<dyn std::error::Error + Send + Sync>),
+    Aborted(#[source] Box<dyn std::error::Error + Send + Sync>),
+}
+
+fn in_table(table: &str) -> String {
+    if table.is_empty() { String::new() } else { format!("{}: ", printable(table)) }
 }
 
 fn refused_row(row: Option<u64>, values: Option<&str>) -> String {
@@ -229,6 +255,28 @@ struct Inner {
     on_disk: Option<String>,
     held_by: Option<String>,
     to_do: Option<String>,
+    statement: Option<Box<FailedStatement>>,
+    /// SQLite's own error, where the kind does not hold it.
+    cause: Option<rusqlite::Error>,
+}
+
+/// The statement of a batch or a script that failed.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[non_exhaustive]
+pub struct FailedStatement {
+    /// Which one it was, counted from 1.
+    pub ordinal: u64,
+    /// The line of its text on which it begins, counted from 1.
+    pub line: u64,
+    /// The statement; cut where long.
+    pub sql: String,
+}
+
+impl fmt::Display for FailedStatement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { ordinal, line, sql } = self;
+        write!(f, "statement {ordinal}, line {line}: {sql}")
+    }
 }
 
 impl Error {
@@ -245,6 +293,47 @@ impl Error {
     /// An error of SQLite.
     pub(crate) fn sqlite(action: &'static str, source: rusqlite::Error) -> Self {
         ErrorKind::Sqlite { action, source }.into()
+    }
+
+    /// An error of SQLite about a caller's statement. A rule that it breaks and a table that is
+    /// not there have kinds of their own, as in other calls.
+    pub(crate) fn statement(source: rusqlite::Error) -> Self {
+        let reason = crate::verify::sqlite_says(&source);
+        let kind = if crate::load::is_refusal(&source) {
+            ErrorKind::Constraint { table: String::new(), reason, row: None, values: None }
+        } else if let Some(table) = reason.strip_prefix("no such table: ") {
+            ErrorKind::NoSuchTable { table: table.to_owned() }
+        } else {
+            return Self::sqlite("carry out the call", source);
+        };
+        Self::from(kind).caused_by(source)
+    }
+
+    /// Adds SQLite's own error, which is the source then.
+    #[must_use]
+    pub(crate) fn caused_by(mut self, source: rusqlite::Error) -> Self {
+        self.0.cause.get_or_insert(source);
+        self
+    }
+
+    /// SQLite's own error, once more.
+    pub(crate) fn copy_of(source: &rusqlite::Error) -> rusqlite::Error {
+        match source {
+            rusqlite::Error::SqliteFailure(code, message) => {
+                rusqlite::Error::SqliteFailure(*code, message.clone())
+            }
+            other => rusqlite::Error::SqliteFailure(
+                rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_ERROR),
+                Some(other.to_string()),
+            ),
+        }
+    }
+
+    /// Adds which statement failed, unless a place nearer to the failure knew it.
+    #[must_use]
+    pub(crate) fn at_statement(mut self, statement: FailedStatement) -> Self {
+        self.0.statement.get_or_insert_with(|| Box::new(statement));
+        self
     }
 
     /// The caller's own reason to give up a transaction; to be returned from
@@ -269,15 +358,7 @@ impl Error {
 
     /// The same error, for another caller who met it too.
     pub(crate) fn again(&self) -> Self {
-        let copy = |source: &rusqlite::Error| match source {
-            rusqlite::Error::SqliteFailure(code, message) => {
-                rusqlite::Error::SqliteFailure(*code, message.clone())
-            }
-            other => rusqlite::Error::SqliteFailure(
-                rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_ERROR),
-                Some(other.to_string()),
-            ),
-        };
+        let copy = Self::copy_of;
         let kind = match self.kind() {
             ErrorKind::Busy { waited, source } => {
                 ErrorKind::Busy { waited: *waited, source: copy(source) }
@@ -288,11 +369,14 @@ impl Error {
             ErrorKind::Destination { path, reason } => {
                 ErrorKind::Destination { path: path.clone(), reason: reason.clone() }
             }
+            ErrorKind::Stopped { reason } => ErrorKind::Stopped { reason: reason.clone() },
+            ErrorKind::TimedOut { limit } => ErrorKind::TimedOut { limit: *limit },
             other => ErrorKind::Stopped { reason: other.to_string() },
         };
         let Inner { on_disk, held_by, to_do, .. } = &*self.0;
         let (on_disk, held_by, to_do) = (on_disk.clone(), held_by.clone(), to_do.clone());
-        Self(Box::new(Inner { kind, on_disk, held_by, to_do }))
+        let (statement, cause) = (None, None);
+        Self(Box::new(Inner { kind, on_disk, held_by, to_do, statement, cause }))
     }
 
     /// Adds how many transactions of a script stay, to the error of one that came after.
@@ -344,6 +428,11 @@ impl Error {
         self.0.held_by.as_deref()
     }
 
+    /// Which statement of a batch or a script it was that failed, where that is known.
+    pub fn failed_statement(&self) -> Option<&FailedStatement> {
+        self.0.statement.as_deref()
+    }
+
     /// What to do about it.
     pub fn advice(&self) -> Option<&str> {
         self.0.to_do.as_deref()
@@ -352,13 +441,15 @@ impl Error {
 
 impl From<ErrorKind> for Error {
     fn from(kind: ErrorKind) -> Self {
-        Self(Box::new(Inner { kind, on_disk: None, held_by: None, to_do: None }))
+        let (on_disk, held_by, to_do) = (None, None, None);
+        let (statement, cause) = (None, None);
+        Self(Box::new(Inner { kind, on_disk, held_by, to_do, statement, cause }))
     }
 }
 
 impl From<rusqlite::Error> for Error {
     fn from(source: rusqlite::Error) -> Self {
-        Self::sqlite("carry out the call", source)
+        Self::statement(source)
     }
 }
 
@@ -384,6 +475,9 @@ impl fmt::Display for Error {
             }
             _ => f.write_str(&printable(&message))?,
         }
+        if let Some(statement) = &self.0.statement {
+            write!(f, "\n  {}", printable(&statement.to_string()))?;
+        }
         if let Some(state) = &self.0.on_disk {
             write!(f, "\non disk: {}", printable(state))?;
         }
@@ -399,6 +493,9 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        std::error::Error::source(&self.0.kind)
+        match &self.0.cause {
+            Some(cause) => Some(cause),
+            None => std::error::Error::source(&self.0.kind),
+        }
     }
 }

@@ -84,7 +84,7 @@ pub mod vfs;
 mod words;
 pub mod writer;
 
-pub use error::{BadRow, Error, ErrorKind, Result, ScriptError};
+pub use error::{BadRow, Error, ErrorKind, FailedStatement, Result, ScriptError};
 pub use neighbours::neighbours;
 pub use profile::Profile;
 pub use words::{path_text, printable};

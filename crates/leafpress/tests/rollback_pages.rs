@@ -376,7 +376,8 @@ fn a_page_that_the_disk_refuses_stops_the_writer_and_damages_nothing() {
         assert!(writer.stopped().is_some());
         let error = writer.execute(OF_MANY_PAGES, ()).unwrap_err();
         assert!(matches!(error.kind(), ErrorKind::Stopped { .. }), "{error}");
-        writer.close().unwrap();
+        let error = writer.close().unwrap_err();
+        assert!(error.to_string().contains("a commit failed"), "{error}");
         place.check(0);
         // Larger transactions have a journal anyhow.
         let writer = open();

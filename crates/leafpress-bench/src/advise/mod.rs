@@ -157,7 +157,7 @@ pub fn answer(
     Ok(Answer {
         profile,
         settings: format!("{}, {}", profile.journal_mode(), profile.synchronous()),
-        promise: profile.promise().to_owned(),
+        promise: profile.promise_where(&storage.found.not_durable()),
         why,
         ways,
         warnings,

@@ -18,7 +18,11 @@ pub fn of_storage(report: &StorageReport) -> String {
         "{}: profile {} fits\n{INDENT}{}\n\n",
         human::printable(&found.folder.display().to_string()),
         verdict(true, profile.name()),
-        human::wrapped(profile.promise(), WIDTH - INDENT.len(), INDENT.len()),
+        human::wrapped(
+            &human::printable(&report.verdict.promise),
+            WIDTH - INDENT.len(),
+            INDENT.len()
+        ),
     );
     text += &facts(&storage_facts(report));
     text += &storage_syncs(report);

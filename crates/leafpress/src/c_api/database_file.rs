@@ -47,6 +47,23 @@ pub(crate) fn sync(connection: &Connection) -> rusqlite::Result<()> {
     }
 }
 
+/// Whether the name by which the database `main` was opened stands for another file now, or
+/// for none; `None` if its VFS does not say.
+pub(crate) fn has_moved(connection: &Connection) -> Option<bool> {
+    let mut moved: std::ffi::c_int = 0;
+    // SAFETY: the handle is open as long as `connection` is borrowed, the name ends with a
+    // zero, and this opcode writes one integer, for which there is room.
+    let code = unsafe {
+        ffi::sqlite3_file_control(
+            connection.handle(),
+            c"main".as_ptr(),
+            ffi::SQLITE_FCNTL_HAS_MOVED,
+            (&raw mut moved).cast::<c_void>(),
+        )
+    };
+    (code == ffi::SQLITE_OK).then_some(moved != 0)
+}
+
 fn failure(code: std::ffi::c_int) -> rusqlite::Error {
     let message = Some("the database file cannot be synced".to_owned());
     rusqlite::Error::SqliteFailure(ffi::Error::new(code), message)
@@ -55,6 +72,18 @@ fn failure(code: std::ffi::c_int) -> rusqlite::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    #[cfg(unix)]
+    fn a_database_that_was_moved_is_known() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.db");
+        let connection = Connection::open(&path).unwrap();
+        connection.execute_batch("CREATE TABLE t (x)").unwrap();
+        assert_eq!(has_moved(&connection), Some(false));
+        std::fs::rename(&path, folder.path().join("b.db")).unwrap();
+        assert_eq!(has_moved(&connection), Some(true));
+    }
 
     #[test]
     fn a_database_without_a_file_has_nothing_to_sync() {

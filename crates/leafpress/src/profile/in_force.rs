@@ -8,6 +8,7 @@
 //! Must never: report a setting that was not read from the connection.
 
 use std::fmt;
+use std::path::Path;
 use std::time::Duration;
 
 use rusqlite::Connection;
@@ -20,6 +21,7 @@ use super::page_writes::{self, page_writes};
 use crate::c_api::connection::vfs_name;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::SMALL_CACHE_PAGES;
+use crate::storage;
 use crate::vfs::atomic::AtomicState;
 
 /// The database itself, not those that are attached.
@@ -126,8 +128,13 @@ impl FromSql for Synchronous {
 pub struct InForce {
     /// The profile that it was opened under.
     pub profile: Profile,
-    /// What that profile promises.
-    pub promise: &'static str,
+    /// What that profile promises where the database lies.
+    pub promise: String,
+    /// Why no profile can promise here that something survives a power cut, as far as the
+    /// system tells: the file system is memory, or syncs are switched off. A sentence each;
+    /// empty if nothing is known against it. Not asked about a VFS that is not Leafpress's or
+    /// the system's.
+    pub not_durable: Vec<String>,
     /// How half-done transactions are undone.
     pub journal_mode: JournalMode,
     /// When SQLite waits for the disk.
@@ -173,9 +180,11 @@ impl InForce {
     /// When SQLite does not answer. Nothing was changed.
     pub fn read(connection: &Connection, profile: Profile) -> Result<Self> {
         let unanswered = |source| Error::sqlite("tell its settings", source);
+        let not_durable = not_durable(connection);
         Ok(Self {
             profile,
-            promise: profile.promise(),
+            promise: profile.promise_where(&not_durable),
+            not_durable,
             journal_mode: ask(connection, "journal_mode").map_err(unanswered)?,
             synchronous: ask(connection, "synchronous").map_err(unanswered)?,
             wal_autocheckpoint_pages: pages(connection).map_err(unanswered)?,
@@ -314,6 +323,17 @@ fn uses_fdatasync() -> Option<bool> {
     let flags = [option_env!("LIBSQLITE3_FLAGS"), option_env!("CFLAGS")];
     let is_asked_for = flags.into_iter().flatten().any(|it| it.contains("HAVE_FDATASYNC"));
     (!is_foreign).then_some(is_asked_for && !cfg!(target_vendor = "apple"))
+}
+
+/// Only the VFS of a caller knows where its files are.
+fn not_durable(connection: &Connection) -> Vec<String> {
+    let system = if cfg!(windows) { "win32" } else { "unix" };
+    let is_known = super::ours(connection).is_some()
+        || vfs_name(connection).is_some_and(|name| name.starts_with(system));
+    match connection.path() {
+        Some(path) if is_known && !path.is_empty() => storage::not_durable(Path::new(path)),
+        _ => Vec::new(),
+    }
 }
 
 pub(super) fn ask<T: FromSql>(connection: &Connection, pragma: &str) -> rusqlite::Result<T> {

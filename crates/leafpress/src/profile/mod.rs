@@ -177,6 +177,19 @@ impl Profile {
         self.row().in_short
     }
 
+    /// What holds after a crash where syncs save nothing from a power cut, for these reasons
+    /// ([`Findings::not_durable`](crate::storage::Findings::not_durable)); the
+    /// [`promise`](Self::promise) if there are none.
+    pub fn promise_where(self, not_durable: &[String]) -> String {
+        if not_durable.is_empty() || self == Self::Rebuildable {
+            return self.promise().to_owned();
+        }
+        format!(
+            "a killed process loses nothing; none about power cuts here: {}",
+            not_durable.join("; ")
+        )
+    }
+
     /// What a crash may take, in a few words: `nothing`, or what.
     pub fn may_lose(self) -> &'static str {
         self.row().may_lose

@@ -32,6 +32,8 @@ use super::page_writes::{AtomicWish, check_wish, vfs_for};
 use super::{Profile, Synchronous};
 use crate::connect;
 use crate::error::{Error, ErrorKind, Result};
+#[cfg(unix)]
+use crate::neighbours::{OpenFile, Which};
 use crate::storage::FileSystem;
 use crate::verify::what_a_file_is;
 use crate::vfs::locks::{self, FileHandle};
@@ -142,6 +144,10 @@ pub fn open(path: impl AsRef<Path>, request: &ProfileRequest) -> Result<(Connect
     let in_force = opening.settle(&connection).map_err(|error| {
         error.on_disk("the database holds what it held; its journal mode may have been changed")
     })?;
+    if !in_force.not_durable.is_empty() && request.profile != Profile::Rebuildable {
+        let (profile, why) = (request.profile, in_force.not_durable.join("; "));
+        tracing::warn!(path = %path.display(), %profile, %why, "nothing here survives a power cut");
+    }
     Ok((connection, in_force))
 }
 
@@ -238,6 +244,7 @@ fn look_at(path: &Path, profile: Profile) -> Result<()> {
         return Err(no_folder(&folder, io::ErrorKind::NotADirectory.into()));
     }
     refuse_orphans(&target)?;
+    refuse_second_name(&target)?;
     refuse_read_only_folder(&folder, &target, profile)?;
     refuse_folder_without_sync(&folder, &target, profile)?;
     refuse_far_folder(&folder, &target, profile)
@@ -308,6 +315,39 @@ fn refuse_orphans(target: &Path) -> Result<()> {
             )));
         }
     }
+    Ok(())
+}
+
+/// A database with two names has a log or a journal for each: who opens it by one does not
+/// see what was written by the other.
+#[cfg(unix)]
+fn refuse_second_name(target: &Path) -> Result<()> {
+    use std::os::unix::fs::MetadataExt as _;
+
+    if !fs::metadata(target).is_ok_and(|it| it.is_file() && it.nlink() > 1) {
+        return Ok(());
+    }
+    let Ok(found) = crate::neighbours(target) else { return Ok(()) };
+    for process in &found.processes {
+        let is_other = |it: &&OpenFile| it.which == Which::Database && it.path != found.database;
+        if let Some(other) = process.open.iter().find(is_other) {
+            let reason = format!(
+                "is one of several names of a database (hard links), and process {} ({}) has it \
+                 open as {}: each name has a log or a journal of its own",
+                process.pid,
+                process.name,
+                other.path.display()
+            );
+            return Err(refusal(target, &reason).to_do("open it by the same name everywhere"));
+        }
+    }
+    let path = target.display();
+    tracing::warn!(%path, "the database has several names (hard links): use one of them only");
+    Ok(())
+}
+
+#[cfg(not(unix))]
+fn refuse_second_name(_target: &Path) -> Result<()> {
     Ok(())
 }
 

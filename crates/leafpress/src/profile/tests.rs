@@ -696,3 +696,47 @@ proptest! {
         }
     }
 }
+
+/// Memory keeps nothing, and no profile claims that it does.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_profile_claims_no_durability_on_a_file_system_in_memory() {
+    let memory = Path::new("/dev/shm");
+    let is_memory = |path: &Path| {
+        crate::storage::FileSystem::of(path)
+            .is_ok_and(|it| it.nature == crate::storage::Nature::Memory)
+    };
+    let Some(folder) =
+        Some(memory).filter(|it| is_memory(it)).and_then(|it| tempfile::tempdir_in(it).ok())
+    else {
+        eprintln!("NOT TESTED: /dev/shm is no file system in memory here, or cannot be written");
+        return;
+    };
+    for profile in Profile::ALL {
+        let path = folder.path().join(format!("{profile}.db"));
+        let request = ProfileRequest { profile, may_be_rebuilt: true, ..Default::default() };
+        let (connection, in_force) = open(&path, &request).expect("it works there");
+        assert!(in_force.not_durable[0].contains("is memory"), "{in_force}");
+        assert!(!in_force.to_string().contains("survives a power cut"), "{in_force}");
+        if profile != Profile::Rebuildable {
+            assert!(in_force.promise.contains("none about power cuts here"), "{in_force}");
+        }
+        assert_eq!(
+            InForce::read(&connection, profile).expect("the same").promise,
+            in_force.promise
+        );
+    }
+    // Who names the VFS knows where its files are.
+    let named = ProfileRequest { vfs: Some("unix".to_owned()), ..Default::default() };
+    let (_connection, in_force) = open(folder.path().join("named.db"), &named).expect("it works");
+    assert!(!in_force.not_durable.is_empty(), "that VFS is the system's");
+    let folder = tempfile::tempdir().expect("a folder");
+    if !is_memory(folder.path()) {
+        let (_connection, in_force) =
+            open(folder.path().join("a.db"), &Profile::Durable.into()).expect("it works");
+        assert_eq!(
+            (in_force.promise.as_str(), in_force.not_durable.len()),
+            (Profile::Durable.promise(), 0)
+        );
+    }
+}

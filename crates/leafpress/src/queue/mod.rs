@@ -111,7 +111,7 @@ use self::claim::Found;
 use self::hub::{Hub, QueueRow, Work, failed};
 use self::job::to_ms;
 use self::settle::JobRow;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::fork::{OfProcess, Process};
 use crate::writer::{Ticket, Transaction, Writer};
 
@@ -121,7 +121,7 @@ const FIND_QUEUE: &str = "SELECT id FROM leafpress_queue WHERE name = ?1";
 /// threads and processes may use it.
 ///
 /// Each process opens it for itself: in a child of `fork`, each call to a queue that
-/// its parent opened is answered [`Forked`](ErrorKind::Forked). Jobs that the parent
+/// its parent opened is answered [`Forked`](crate::ErrorKind::Forked). Jobs that the parent
 /// has claimed stay the parent's.
 #[derive(Debug, Clone)]
 pub struct Queue {
@@ -295,7 +295,7 @@ impl Queue {
     ///
     /// # Errors
     /// As [`Writer::execute`]. There is no job then, but after
-    /// [`OutcomeUnknown`](ErrorKind::OutcomeUnknown), when nobody knows; with a
+    /// [`OutcomeUnknown`](crate::ErrorKind::OutcomeUnknown), when nobody knows; with a
     /// unique key it can be pushed again without harm.
     pub fn push(&self, job: impl Into<Job>) -> Result<Pushed> {
         let job = job.into();
@@ -382,7 +382,7 @@ impl Queue {
     /// wanted, and is none only if there is none (or not in time).
     ///
     /// # Errors
-    /// As [`claim`](Self::claim); [`Stopped`](ErrorKind::Stopped) if the writer is
+    /// As [`claim`](Self::claim); [`Stopped`](crate::ErrorKind::Stopped) if the writer is
     /// closed while it waits.
     pub fn claim_with(&self, options: &ClaimOptions) -> Result<Vec<Claim>> {
         if options.jobs_max == 0 {
@@ -424,8 +424,8 @@ impl Queue {
     /// The job is done: it is never delivered again.
     ///
     /// # Errors
-    /// [`LeaseLost`](ErrorKind::LeaseLost) if the token is no good any more, and
-    /// as [`Writer::execute`]. Nothing is changed then; if the outcome is unknown,
+    /// [`LeaseLost`](crate::ErrorKind::LeaseLost) if the token is no good any more,
+    /// [`NoSuchClaim`](crate::ErrorKind::NoSuchClaim) if it was never given, and as [`Writer::execute`]. Nothing is changed then; if the outcome is unknown,
     /// the job may come again.
     pub fn ack(&self, token: Token) -> Result<()> {
         self.settle(token, |work, queue, job| settle::ack(work, queue, job, None))
@@ -501,7 +501,7 @@ impl Queue {
     ) -> Result<T> {
         self.work(move |work, _| match settle::check(work, token)? {
             Ok(job) => run(work, &*work.row(job.queue)?, &job),
-            Err(why) => Err(lease_lost(token, why)),
+            Err(error) => Err(error),
         })
     }
 
@@ -514,7 +514,7 @@ impl Queue {
         self.work(move |work, _| {
             let each = tokens.iter().map(|&token| match settle::check(work, token)? {
                 Ok(job) => run(work, &*work.row(job.queue)?, &job).map(Ok),
-                Err(why) => Ok(Err(lease_lost(token, why))),
+                Err(error) => Ok(Err(error)),
             });
             each.collect()
         })
@@ -555,12 +555,6 @@ fn extend_by(
             .to_do("to give a job back, use `release`"));
     }
     Ok(move |work: &Work<'_>, _: &QueueRow, job: &JobRow| settle::extend(work, job, lease_ms))
-}
-
-fn lease_lost(token: Token, why: LeaseLost) -> Error {
-    Error::from(ErrorKind::LeaseLost { token, why })
-        .on_disk("nothing of this call")
-        .to_do("take it that the job may be done by somebody else too; a longer lease, or `extend` while it runs, avoids that")
 }
 
 /// The SQL of all operations that are run all the time, by name: for tests of

@@ -15,12 +15,14 @@ use super::hub::{QueueRow, Work};
 use super::job::{JobState, LeaseLost, Nack, Payload, Retry, Token, to_ms};
 use super::key::{self, Key, Scope};
 use super::stats::{self, Event};
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 
 const FIND: &str = "SELECT id, queue, state, claims, due_at_ms, releases, attempts_max,
          changed_at_ms, ordering_group, unique_key, unique_scope, worker
      FROM leafpress_job WHERE id = ?1";
 const OUTCOME: &str = "SELECT outcome FROM leafpress_attempt WHERE job = ?1 AND claim = ?2";
+/// The highest number that a job ever had. Asked only about jobs that are not there.
+const LAST_JOB: &str = "SELECT seq FROM sqlite_sequence WHERE name = 'leafpress_job'";
 const DELETE: &str = "DELETE FROM leafpress_job WHERE id = ?1";
 const DELETE_ATTEMPTS: &str = "DELETE FROM leafpress_attempt WHERE job = ?1";
 const KEEP_DONE: &str = "UPDATE leafpress_job SET state = 4, due_at_ms = ?2, changed_at_ms = ?3,
@@ -89,12 +91,49 @@ pub(super) fn find(work: &Work<'_>, id: i64) -> Result<Option<JobRow>> {
     work.first(FIND, [id], JobRow::from_row)
 }
 
-/// The job that this token is good for, or why it is not.
-pub(super) fn check(
+/// The job that this token is good for, or the error that says why it is not. The outer
+/// result is that of looking.
+pub(super) fn check(work: &Work<'_>, token: Token) -> Result<Result<JobRow>> {
+    let found = find(work, token.job)?;
+    if !was_given(work, token, found.as_ref())? {
+        return Ok(Err(no_such_claim(token)));
+    }
+    let checked = check_given(work, token, found)?;
+    Ok(checked.map_err(|why| lease_lost(token, why)))
+}
+
+/// Whether a claim was ever answered with this token, as far as the tables tell: of a job
+/// that is gone they do not know how often it was claimed.
+fn was_given(work: &Work<'_>, token: Token, job: Option<&JobRow>) -> Result<bool> {
+    if token.claim == 0 {
+        return Ok(false);
+    }
+    if let Some(job) = job {
+        return Ok(token.claim <= job.claims);
+    }
+    let last: Option<i64> = work.first(LAST_JOB, [], |row| row.get(0))?;
+    Ok((1..=last.unwrap_or(0)).contains(&token.job))
+}
+
+fn no_such_claim(token: Token) -> Error {
+    Error::from(ErrorKind::NoSuchClaim { token })
+        .on_disk("nothing of this call")
+        .to_do("use the token as a claim gave it; a database that was restored does not know the claims that came after its copy")
+}
+
+fn lease_lost(token: Token, why: LeaseLost) -> Error {
+    Error::from(ErrorKind::LeaseLost { token, why })
+        .on_disk("nothing of this call")
+        .to_do("take it that the job may be done by somebody else too; a longer lease, or `extend` while it runs, avoids that")
+}
+
+/// The job that a token is good for which was given.
+fn check_given(
     work: &Work<'_>,
     token: Token,
-) -> Result<std::result::Result<JobRow, LeaseLost>> {
-    let Some(job) = find(work, token.job)? else { return Ok(Err(LeaseLost::Settled)) };
+    found: Option<JobRow>,
+) -> Result<Result<JobRow, LeaseLost>> {
+    let Some(job) = found else { return Ok(Err(LeaseLost::Settled)) };
     if job.claims == token.claim && job.state() == Some(JobState::Leased) {
         let is_good = job.due_at_ms.is_some_and(|end_ms| end_ms > work.now_ms);
         return Ok(if is_good { Ok(job) } else { Err(LeaseLost::Expired) });

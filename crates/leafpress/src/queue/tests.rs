@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::Profile;
+use crate::{ErrorKind, Profile};
 
 pub(super) struct Bench {
     pub(super) folder: tempfile::TempDir,
@@ -270,4 +270,30 @@ fn a_queue_must_exist_if_it_is_said_so_and_settings_are_for_all() {
     let error = bench.queue.configure(|settings| settings.attempts_max = 0).expect_err("bad");
     assert!(error.to_string().contains("attempts_max"), "{error}");
     assert_eq!(same.settings().expect("settings").attempts_max, 9);
+}
+
+/// A token that no claim gave is not said to be done.
+#[test]
+fn a_token_that_was_never_given_is_no_such_claim() {
+    let bench = bench();
+    let job = bench.push(Job::bytes("x"));
+    let unknown = |token: Token| {
+        let error = bench.queue.ack(token).expect_err("it was never given");
+        assert!(matches!(error.kind(), ErrorKind::NoSuchClaim { .. }), "{token}: {error}");
+        let many = bench.queue.extend_many(&[token], Duration::from_secs(1)).expect("it looks");
+        let error = many[0].as_ref().expect_err("it was never given");
+        assert!(matches!(error.kind(), ErrorKind::NoSuchClaim { .. }), "{token}: {error}");
+    };
+    // Before any claim, and of a job that never was.
+    unknown(Token { job, claim: 1 });
+    unknown(Token { job: 99, claim: 1 });
+    let claim = bench.claim();
+    unknown(Token { job, claim: 2 });
+    unknown(Token { job, claim: 0 });
+    unknown(Token { job: 0, claim: 1 });
+    unknown(Token { job: -1, claim: 1 });
+    bench.queue.ack(claim.token).expect("it is ours");
+    // Nothing tells any more how often it was claimed.
+    assert_eq!(why(bench.queue.ack(claim.token)), LeaseLost::Settled);
+    unknown(Token { job: job + 1, claim: 1 });
 }

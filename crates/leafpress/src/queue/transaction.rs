@@ -20,7 +20,7 @@ use serde::Serialize;
 use super::hub::Work;
 use super::job::to_ms;
 use super::settle::JobRow;
-use super::{Claim, ClaimOptions, Job, Pushed, Queue, Token, claim, lease_lost, push, settle};
+use super::{Claim, ClaimOptions, Job, Pushed, Queue, Token, claim, push, settle};
 use crate::error::{Error, ErrorKind, Result};
 use crate::writer::Transaction;
 
@@ -348,7 +348,7 @@ fn left_ms(work: &Work<'_>, expires_at_ms: i64) -> Result<u64> {
 /// The jobs of all claims, or the first of them that is not held. Before anything
 /// is changed, so that a failure costs no other caller's transaction.
 fn all_held(work: &Work<'_>, tokens: &[Token]) -> Result<Vec<JobRow>> {
-    let held = |&token: &Token| settle::check(work, token)?.map_err(|why| lease_lost(token, why));
+    let held = |&token: &Token| settle::check(work, token)?;
     tokens.iter().map(held).collect()
 }
 

@@ -110,6 +110,15 @@ pub struct Findings {
     pub measured: Measured,
 }
 
+impl Findings {
+    /// Why a sync there saves nothing from a power cut, as far as the system tells: the file
+    /// system is memory, or syncs are switched off. A sentence each, without a full stop; empty
+    /// if nothing is known against it.
+    pub fn not_durable(&self) -> Vec<String> {
+        verdict::not_durable(&self.file_system, self.syncs_are_disarmed)
+    }
+}
+
 /// What was found, and what that means. As JSON it is one object, in which
 /// the fields of `found` stand beside the others.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -173,6 +182,18 @@ fn measure_beside(path: &Path, options: &StorageOptions) -> Result<StorageReport
     };
     let verdict = verdict::judge(&found);
     Ok(StorageReport { found, verdict, elapsed_s: started.elapsed().as_secs_f64() })
+}
+
+/// Why a sync of the database at `path` saves nothing from a power cut, as far as the system
+/// tells without measuring: the file system is memory, or syncs are switched off. A sentence
+/// each; empty if nothing is known against it, or the path cannot be asked about.
+pub(crate) fn not_durable(path: &Path) -> Vec<String> {
+    let Ok(folder) = folder_to_measure(path) else { return Vec::new() };
+    let Ok(file_system) = FileSystem::of(&folder) else { return Vec::new() };
+    verdict::not_durable(
+        &file_system,
+        syncs_are_disarmed(std::env::var_os("LD_PRELOAD").as_deref()),
+    )
 }
 
 /// The folder itself, or that of the database, to which links are followed.

@@ -30,6 +30,8 @@ const LITTLE_SPACE_BYTES: u64 = 1 << 30;
 pub struct Verdict {
     /// The profile that fits.
     pub profile: Profile,
+    /// What it promises here.
+    pub promise: String,
     /// Why it fits, one sentence each.
     pub why: Vec<String>,
     /// What may break its promise here, one sentence each.
@@ -61,8 +63,10 @@ pub(super) fn judge(found: &Findings) -> Verdict {
     let of_layer = usize::from(found.file_system.nature == Nature::Overlay);
     let promise_in_doubt = warnings.len() > of_layer;
     warnings.extend([about_stalls(found), about_space(found)].concat());
+    let promise = profile.promise_where(&found.not_durable());
     Verdict {
         profile,
+        promise,
         why,
         warnings,
         promise_in_doubt,
@@ -141,6 +145,29 @@ fn about_atomic_writes(found: &Findings) -> String {
         }
     }
 }
+
+/// Why a sync there saves nothing from a power cut, as far as the system tells; a sentence
+/// each, without a full stop. Empty if it tells nothing of the kind.
+pub(super) fn not_durable(file_system: &FileSystem, syncs_are_disarmed: bool) -> Vec<String> {
+    let mut why = Vec::new();
+    if file_system.nature == Nature::Memory {
+        why.push(format!("{} is memory, which is empty after it", file_system.kind));
+    }
+    for option in NO_SYNC_OPTIONS {
+        if file_system.options.iter().any(|it| it == option) {
+            why.push(format!(
+                "the file system is mounted with {option}, so that syncs do not reach the disk"
+            ));
+        }
+    }
+    if syncs_are_disarmed {
+        why.push("libeatmydata is loaded, which makes every sync do nothing".to_owned());
+    }
+    why
+}
+
+/// Options under which what was synced may be gone after a power cut.
+const NO_SYNC_OPTIONS: [&str; 3] = ["nobarrier", "barrier=0", "volatile"];
 
 impl FileSystem {
     /// What of it may break a promise, or damage a database; one sentence each.
@@ -371,6 +398,35 @@ mod tests {
         assert!(!verdict.promise_in_doubt);
         found.syncs_are_disarmed = true;
         assert!(judge(&found).promise_in_doubt);
+    }
+
+    #[test]
+    fn no_promise_about_power_cuts_is_made_where_syncs_save_nothing() {
+        type Change = fn(&mut Findings);
+        let usual = judge(&findings());
+        assert_eq!(usual.promise, Profile::Durable.promise());
+        let changes: [(&str, Change); 5] = [
+            ("tmpfs is memory", |it| {
+                it.file_system.kind = "tmpfs".into();
+                it.file_system.nature = Nature::Memory;
+            }),
+            ("mounted with nobarrier", |it| it.file_system.options.push("nobarrier".into())),
+            ("mounted with barrier=0", |it| it.file_system.options.push("barrier=0".into())),
+            ("mounted with volatile", |it| it.file_system.options.push("volatile".into())),
+            ("libeatmydata is loaded", |it| it.syncs_are_disarmed = true),
+        ];
+        for (why, change) in changes {
+            let mut found = findings();
+            change(&mut found);
+            let promise = judge(&found).promise;
+            assert!(
+                promise.contains("none about power cuts here") && promise.contains(why),
+                "{promise}"
+            );
+            for claim in ["survives a power cut", "never damaged", "last moments"] {
+                assert!(!promise.contains(claim), "{promise}");
+            }
+        }
     }
 
     #[test]

@@ -6,9 +6,11 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use super::engine::{self, Engine};
+use super::engine::{self, End, Engine};
+use super::interrupt::Interrupts;
 use super::local::LocalTarget;
 use super::own::CompanionPlace;
+use super::place::Place;
 use super::queue::{CallQueue, Grouping};
 use super::readers::{ReaderLimits, ReaderPool};
 use super::stats::Recorder;
@@ -46,6 +48,7 @@ pub struct WriterBuilder {
     grouping: Grouping,
     checkpoint_limits: CheckpointLimits,
     reader_limits: ReaderLimits,
+    call_limit: Option<Duration>,
 }
 
 impl WriterBuilder {
@@ -57,6 +60,7 @@ impl WriterBuilder {
             grouping: Grouping { calls_max: GROUP_CALLS_MAX, delay_max: Duration::ZERO },
             checkpoint_limits: CheckpointLimits::default(),
             reader_limits: ReaderLimits::default(),
+            call_limit: None,
         }
     }
 
@@ -144,6 +148,20 @@ impl WriterBuilder {
         self
     }
 
+    /// How long one call may run (without an end) before it is stopped and answered
+    /// [`TimedOut`](crate::ErrorKind::TimedOut): else a statement that never ends would stop
+    /// all callers for ever. Nothing of that call is written, and the others of its group are
+    /// carried out.
+    ///
+    /// Waiting for its turn, for locks and for the commit is not counted. A closure is stopped
+    /// in its next statement, not in code of its own, and one that ends too late without
+    /// another statement is committed all the same.
+    /// [`Writer::with_call_limit`] sets another limit for some calls.
+    pub fn call_limit(mut self, limit: Duration) -> Self {
+        self.call_limit = Some(limit);
+        self
+    }
+
     /// When the write-ahead log is copied into the database, and how large it
     /// may become.
     pub fn checkpoint_limits(mut self, limits: CheckpointLimits) -> Self {
@@ -169,6 +187,7 @@ impl WriterBuilder {
             profile::check_background_checkpoints(rusqlite::version_number())?;
         }
         let (connection, in_force) = profile::open(&self.path, &self.request)?;
+        let place = Place::of(&connection, &self.path, self.request.vfs.is_some())?;
         // The same for the readers: two VFSs in one process would not know of one
         // another's descriptors, and closing one gives all locks back.
         let ours = profile::ours(&connection).map(|(vfs, _)| vfs.name().to_owned());
@@ -188,34 +207,43 @@ impl WriterBuilder {
             None
         };
         let companion = CompanionPlace::default();
+        let interrupts = Arc::<Interrupts>::default();
         let target = LocalTarget::new(
             connection,
             self.request.busy_timeout,
             is_wal.then_some(gate),
             &in_force,
             companion.clone(),
+            Arc::clone(&interrupts),
+            place,
         )
         .map_err(|source| Error::sqlite("prepare the writer's connection", source))?;
         let counts = target.counts();
-        let checkpointer = checkpointer.into();
+        let checkpointer = Arc::new(Mutex::new(checkpointer));
         let local = Local { in_force, readers, checkpointer, counts, companion };
-        Self::start(Box::new(target), self.queue_capacity, self.grouping, Some(local))
+        let queue = CallQueue::new(self.queue_capacity, interrupts);
+        let mut writer = Self::start(Box::new(target), queue, self.grouping, Some(local))?;
+        writer.call_limit = self.call_limit;
+        Ok(writer)
     }
 
     pub(super) fn start(
         target: Box<dyn CommitTarget>,
-        queue_capacity: usize,
+        queue: CallQueue,
         grouping: Grouping,
         local: Option<Local>,
     ) -> Result<Writer> {
-        let queue = Arc::new(CallQueue::new(queue_capacity));
+        let queue = Arc::new(queue);
         let recorder = Arc::new(Recorder::new());
         let counts = local.as_ref().map(|local| Arc::clone(&local.counts));
         let engine =
             Engine::new(target, grouping, Arc::clone(&queue), Arc::clone(&recorder), counts);
         let engine = Arc::new(Mutex::new(engine));
-        let thread = engine::start_thread(Arc::clone(&engine), Arc::clone(&queue))?;
-        let shared = Shared { queue, engine, recorder, local, thread: Some(thread).into() };
-        Ok(Writer { shared: Arc::new(OfProcess::new("writer", shared)) })
+        let end = Arc::<End>::default();
+        let shut_down = local.as_ref().map_or_else(|| Box::new(|| Ok(())) as _, Local::shut_down);
+        let (for_thread, of_thread) = (Arc::clone(&queue), Arc::clone(&end));
+        let thread = engine::start_thread(Arc::clone(&engine), for_thread, of_thread, shut_down)?;
+        let shared = Shared { queue, engine, recorder, local, end, thread: Some(thread).into() };
+        Ok(Writer { shared: Arc::new(OfProcess::new("writer", shared)), call_limit: None })
     }
 }

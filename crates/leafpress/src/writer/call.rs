@@ -12,6 +12,7 @@ use std::fmt;
 use rusqlite::ToSql;
 use rusqlite::types::{ToSqlOutput, Value};
 
+use super::caught::Caught;
 use super::insert_many::InsertMany;
 use super::own::Own;
 use super::transaction::Transaction;
@@ -48,6 +49,13 @@ pub trait IntoParameters {
     /// # Errors
     /// If a value cannot be one in SQLite, as an integer beyond 64 bits.
     fn into_parameters(self) -> Result<Parameters>;
+}
+
+impl Parameters {
+    /// The values, where they are not needed again.
+    pub(super) fn take(&mut self) -> Self {
+        std::mem::replace(self, Self::Positional(Vec::new()))
+    }
 }
 
 impl IntoParameters for Parameters {
@@ -238,7 +246,7 @@ impl fmt::Debug for Call {
 }
 
 /// A caller's code, to be run inside a transaction.
-pub struct Closure(pub(super) Body);
+pub struct Closure(pub(super) Caught<Body>);
 
 impl fmt::Debug for Closure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -271,7 +279,7 @@ impl fmt::Debug for Answer {
 }
 
 /// What a caller's closure returned.
-pub struct ClosureValue(pub(super) AnyValue);
+pub struct ClosureValue(pub(super) Caught<AnyValue>);
 
 impl fmt::Debug for ClosureValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -22,8 +22,8 @@
 use std::cell::Cell;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, TryLockError};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError, TryLockError};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -32,7 +32,7 @@ use super::queue::{CallQueue, Grouping};
 use super::stats::{Detours, GroupDone, Recorder};
 use super::target::{CommitTarget, Group};
 use super::ticket::{Entry, lock};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::fork::Process;
 
 /// A group waits for those who were in the last one no longer than COMMIT took
@@ -42,13 +42,28 @@ const GATHER_MAX: Duration = Duration::from_millis(2);
 thread_local! {
     /// In which process it does: a closure that forks goes on in the child, and may use
     /// a new writer there.
-    static IS_DRIVING: Cell<Option<Process>> = const { Cell::new(None) };
+    static IS_DRIVING: Cell<Option<(Process, Phase)>> = const { Cell::new(None) };
 }
 
-/// Whether this thread carries out calls at the moment: what waits for an answer
-/// here, waits for ever.
+/// What a thread that drives the engine is at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// Calls are carried out, closures among them.
+    CarryingOut,
+    /// They are answered: wakers and destructors run.
+    Answering,
+}
+
+/// Whether this thread carries out or answers calls at the moment: what waits for an
+/// answer here, waits for ever.
 pub(super) fn is_driving() -> bool {
-    IS_DRIVING.get().is_some_and(Process::is_current)
+    IS_DRIVING.get().is_some_and(|(process, _)| process.is_current())
+}
+
+/// Whether this thread carries out a call at the moment, such as a closure.
+pub(super) fn is_in_call() -> bool {
+    let driving = IS_DRIVING.get();
+    driving.is_some_and(|(process, phase)| process.is_current() && phase == Phase::CarryingOut)
 }
 
 /// Where groups go, and what is kept from one to the next.
@@ -80,12 +95,13 @@ impl Engine {
         counts: Option<Arc<LocalCounts>>,
     ) -> Self {
         let (process, target) = (Process::current(), Some(target));
-        Self { process, target, grouping, queue, recorder, counts, work: Work::default() }
+        let work = Work::new(&queue);
+        Self { process, target, grouping, queue, recorder, counts, work }
     }
 
     /// Commits the next group, if calls wait.
     pub(super) fn commit_next(&mut self) {
-        IS_DRIVING.set(Some(self.process));
+        IS_DRIVING.set(Some((self.process, Phase::CarryingOut)));
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             let Work { expected, gather_max, entries, .. } = &mut self.work;
             if !self.queue.take(self.grouping, *expected, *gather_max, entries) {
@@ -93,20 +109,26 @@ impl Engine {
             }
             self.commit()
         }));
-        IS_DRIVING.set(None);
         if !self.process.is_current() {
-            std::mem::forget(std::mem::take(&mut self.work));
+            IS_DRIVING.set(None);
+            let work = Work::new(&self.queue);
+            std::mem::forget(std::mem::replace(&mut self.work, work));
             return;
         }
         let reason = match outcome {
-            Ok(Ok(())) => return,
+            Ok(Ok(())) => {
+                IS_DRIVING.set(None);
+                return;
+            }
             Ok(Err(reason)) => reason,
             Err(_) => "the writer panicked, which is a bug in leafpress".to_owned(),
         };
         tracing::error!(%reason, "the writer stops");
         self.queue.stop(&reason);
         // Entries that are left answer for themselves as they go.
-        self.work = Work::default();
+        self.work = Work::new(&self.queue);
+        // Until here closures were dropped, and with them perhaps the last clone of the writer.
+        IS_DRIVING.set(None);
     }
 
     /// Commits what was taken and answers it.
@@ -123,7 +145,8 @@ impl Engine {
         work.submitted.clear();
         for entry in &mut work.entries {
             work.submitted.push(entry.submitted);
-            work.group.push(entry.take_call());
+            let call = entry.take_call();
+            work.group.push(call, entry.number(), entry.limit);
         }
         let begun = Instant::now();
         let outcome = target.commit(&mut work.group);
@@ -132,11 +155,13 @@ impl Engine {
         }
         if let Err(reason) = &outcome {
             // Whoever is answered must find the writer stopped.
-            queue.close(reason);
+            queue.fail(reason);
         }
+        IS_DRIVING.set(Some((*process, Phase::Answering)));
         let answered = Instant::now();
         let commit = work.count(counts.as_deref(), answered - begun);
         let failed = work.answer();
+        queue.interrupts().forget_asked();
         let wal_bytes =
             counts.as_ref().map_or(0, |counts| counts.wal_bytes.load(Ordering::Relaxed));
         let detours = std::mem::take(&mut work.detours);
@@ -149,32 +174,100 @@ impl Engine {
     }
 }
 
-/// Starts the writer's thread. It ends once the queue is closed and empty, and
-/// says how the target was closed.
+/// How a writer ended, for all who close it.
+#[derive(Debug, Default)]
+pub(super) struct End {
+    outcome: Mutex<Option<Result<()>>>,
+    told: Condvar,
+    /// No caller waits for it.
+    is_left_alone: AtomicBool,
+}
+
+impl End {
+    /// Waits until the writer's thread has ended, for so long at most; `None` if it has not.
+    pub(super) fn wait(&self, limit: Option<Duration>) -> Option<Result<()>> {
+        let deadline = limit.and_then(|limit| Instant::now().checked_add(limit));
+        let mut outcome = lock(&self.outcome);
+        loop {
+            if let Some(outcome) = &*outcome {
+                return Some(outcome.as_ref().copied().map_err(Error::again));
+            }
+            let Some(deadline) = deadline else {
+                outcome = self.told.wait(outcome).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            };
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return None;
+            }
+            let woken = self.told.wait_timeout(outcome, left);
+            outcome = woken.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// Has the thread end by itself, and log what goes wrong.
+    pub(super) fn leave_alone(&self) {
+        self.is_left_alone.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns true if the thread ends by itself.
+    pub(super) fn is_left_alone(&self) -> bool {
+        self.is_left_alone.load(Ordering::Relaxed)
+    }
+
+    fn tell(&self, outcome: Result<()>) {
+        if let (Err(error), true) = (&outcome, self.is_left_alone()) {
+            tracing::error!(%error, "closing the writer failed");
+        }
+        *lock(&self.outcome) = Some(outcome);
+        self.told.notify_all();
+    }
+}
+
+/// Ends what belongs to the database besides the target: readers and checkpoints.
+pub(super) type ShutDown = Box<dyn FnOnce() -> Result<()> + Send>;
+
+/// Starts the writer's thread. It ends once the queue is closed and empty, closes the target
+/// and then the rest, and tells `end` how it went.
 pub(super) fn start_thread(
     engine: Arc<Mutex<Engine>>,
     queue: Arc<CallQueue>,
-) -> Result<JoinHandle<Result<()>>> {
+    end: Arc<End>,
+    shut_down: ShutDown,
+) -> Result<JoinHandle<()>> {
     let process = Process::current();
     let run = move || {
         while queue.wait() {
             lock(&engine).commit_next();
             if !process.is_current() {
                 // A closure has forked: in the child, only this thread ends.
-                std::mem::forget((engine, queue));
-                return Ok(());
+                std::mem::forget((engine, queue, end, shut_down));
+                return;
             }
         }
         // Gone before the checkpointer is: who closes a database last tidies up.
         let target = lock(&engine).target.take();
-        catch_unwind(AssertUnwindSafe(|| target.map_or(Ok(()), |mut target| target.close())))
-            .unwrap_or_else(|_| {
-                Err(Error::stopped("closing the writer panicked, which is a bug in leafpress"))
-            })
+        let closing = || {
+            let closed = target.map_or(Ok(()), |mut target| target.close());
+            closed.and(shut_down())
+        };
+        let outcome = catch_unwind(AssertUnwindSafe(closing)).unwrap_or_else(|_| {
+            Err(Error::stopped("closing the writer panicked, which is a bug in leafpress"))
+        });
+        end.tell(queue.failure().map_or(outcome, |reason| Err(has_failed(reason))));
     };
     Builder::new().name("leafpress-writer".to_owned()).spawn(run).map_err(|source| {
         Error::usage(format!("the system has no thread for the writer: {source}"))
     })
+}
+
+/// What the close of a writer tells that had stopped before.
+fn has_failed(reason: String) -> Error {
+    Error::from(ErrorKind::Stopped { reason })
+        .on_disk(
+            "what was answered with success; if the database was moved, in the file that was moved",
+        )
+        .to_do("mend what it names, and open the writer again")
 }
 
 /// Drives the engine until `is_answered`, or until somebody else does.
@@ -197,7 +290,6 @@ pub(super) fn help(engine: &Mutex<Engine>, queue: &CallQueue, is_answered: impl 
 }
 
 /// What is kept from group to group.
-#[derive(Default)]
 struct Work {
     entries: Vec<Entry>,
     submitted: Vec<Instant>,
@@ -208,6 +300,17 @@ struct Work {
 }
 
 impl Work {
+    fn new(queue: &CallQueue) -> Self {
+        Self {
+            entries: Vec::new(),
+            submitted: Vec::new(),
+            group: Group::interrupted_by(Arc::clone(queue.interrupts())),
+            expected: 0,
+            gather_max: Duration::ZERO,
+            detours: Detours::default(),
+        }
+    }
+
     /// Takes over what the target counted; how long COMMIT took.
     fn count(&mut self, counts: Option<&LocalCounts>, whole: Duration) -> Duration {
         let Some(counts) = counts else { return whole };

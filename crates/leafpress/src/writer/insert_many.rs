@@ -227,6 +227,7 @@ impl<'i> Insertion<'i> {
             row: Some(at as u64 + 1),
             values: Some(values.join(", ")),
         })
+        .caused_by(Error::copy_of(error))
         .to_do("mend the row, or leave it out")
     }
 }

@@ -18,7 +18,6 @@
 //! Must never: commit outside of [`LocalTarget::commit`], or carry out a call
 //! twice whose first failure was its own.
 
-use std::any::Any;
 use std::cell::RefCell;
 use std::ffi::c_int;
 use std::ops::Range;
@@ -31,14 +30,19 @@ use std::time::{Duration, Instant};
 use rusqlite::hooks::Wal;
 use rusqlite::{Connection, ErrorCode};
 
-use super::call::{Answer, AnyValue, BatchPart, Call, ClosureValue};
+use super::batch;
+use super::busy::BusyClock;
+use super::call::{Answer, AnyValue, Call, ClosureValue};
+use super::caught::{Caught, drop_caught, text_of};
 use super::guard::Guard;
 use super::insert_many::{Alone, InsertMany, InsertPlans, insert_alone, insert_sorted};
+use super::interrupt::Interrupts;
 use super::open_journal::OpenJournal;
 use super::own::{Companion, CompanionPlace};
-use super::statement::{LastStatement, execute};
+use super::place::{self, Place, is_moved_database};
+use super::statement::{LastStatement, execute, is_no_statement};
 use super::target::{CommitTarget, Group};
-use super::transaction::Transaction;
+use super::transaction::{Parts, Transaction};
 use crate::c_api::connection::unresolved_deferred_keys;
 use crate::checkpoint::{Gate, is_failed_sync, leave_wal_as_it_is};
 use crate::error::{Error, ErrorKind, Result};
@@ -50,12 +54,17 @@ use crate::vfs::locks;
 /// Compiled statements that are kept for the next groups.
 const STATEMENTS_KEPT: usize = 128;
 
-/// How long the first waits for another process's lock are, and the later ones:
-/// short and even, so that a busy neighbour is met in one of its gaps.
-const FIRST_BUSY_WAIT: Duration = Duration::from_micros(200);
-const BUSY_WAIT: Duration = Duration::from_millis(1);
 /// After such a wait some milliseconds more, to name who was in the way, do not matter.
 const LIMIT_WORTH_A_LOOK: Duration = Duration::from_millis(500);
+
+/// What is on disk of a call that failed.
+const NOTHING: &str = "nothing of this call; other callers' are not touched";
+
+/// What is on disk of a call whose database was moved as it was committed.
+const IN_THE_MOVED_FILE: &str = "all of this call, in the file that the writer has open; nothing \
+     of it in a file that the path names now";
+const PUT_BACK: &str = "if the file was moved, put it and its -wal file back together, and open \
+     the writer again";
 
 /// What the target counts while it works.
 #[derive(Debug, Default)]
@@ -91,6 +100,10 @@ pub(super) struct LocalTarget {
     plans: RefCell<InsertPlans>,
     schema_version: Option<i64>,
     companion: CompanionPlace,
+    interrupts: Arc<Interrupts>,
+    place: Place,
+    /// SQLite has found by itself that the database was moved.
+    has_moved: bool,
     process: Process,
 }
 
@@ -106,6 +119,17 @@ enum Ran {
     Again,
     /// It has forked, and this is the child.
     Forked,
+}
+
+/// How a call stands in the range that is carried out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Within {
+    /// It is the range.
+    Alone,
+    /// The others of the range have failed.
+    LastLeft,
+    /// With others.
+    Group,
 }
 
 /// How a range of a group ended.
@@ -130,11 +154,13 @@ impl LocalTarget {
         gate: Option<Arc<Gate>>,
         in_force: &InForce,
         companion: CompanionPlace,
+        interrupts: Arc<Interrupts>,
+        place: Place,
     ) -> rusqlite::Result<Self> {
         let page_bytes = in_force.page_size_bytes;
         connection.set_prepared_statement_cache_capacity(STATEMENTS_KEPT);
         let counts = Arc::new(LocalCounts::default());
-        let busy = Arc::new(BusyClock::new(busy_limit));
+        let busy = Arc::new(BusyClock::new(busy_limit, Arc::clone(&interrupts)));
         let (clock, waits) = (Arc::clone(&busy), Arc::clone(&counts));
         connection.busy_handler(Some(move |attempt: i32| {
             waits.busy_waits.fetch_add(u64::from(attempt == 0), Ordering::Relaxed);
@@ -152,6 +178,7 @@ impl LocalTarget {
             }))?;
         }
         let guard = Guard::install(&mut connection)?;
+        interrupts.watch(&mut connection)?;
         let (schema_may_fail, schema_version) = (false, None);
         let plans = RefCell::default();
         let journal = OpenJournal::watch(&connection, in_force);
@@ -168,6 +195,9 @@ impl LocalTarget {
             plans,
             schema_version,
             companion,
+            interrupts,
+            place,
+            has_moved: false,
             process: Process::current(),
         })
     }
@@ -198,6 +228,11 @@ impl LocalTarget {
         {
             tracing::debug!(%error, "ROLLBACK after a failure failed too");
         }
+    }
+
+    fn parts(&self) -> Parts<'_> {
+        let Self { connection, guard, plans, companion, interrupts, .. } = self;
+        Parts { connection, guard, plans, companion, interrupts }
     }
 
     fn count_replay(&self, calls: usize) {
@@ -286,15 +321,20 @@ impl LocalTarget {
         }
         let mut last = LastStatement::new(&self.connection);
         let mut needs_no_savepoint = spares_first;
+        let within = match range.clone().filter(|&index| !group.has_failed(index)).count() {
+            1 if range.len() == 1 => Within::Alone,
+            1 => Within::LastLeft,
+            _ => Within::Group,
+        };
         for index in range.clone() {
             if group.has_failed(index) {
                 continue;
             }
             let is_first = std::mem::take(&mut needs_no_savepoint);
-            let ran = match group.call(index) {
-                Call::InsertMany(rows) if is_first => self.run_rows_first(rows),
-                call => self.run(call, &mut last),
-            };
+            let ran = self.run_at(group, index, (within, is_first), &mut last);
+            if let Ran::Failed(error) | Ran::Lost(error) = &ran {
+                self.has_moved |= place::is_moved(error);
+            }
             let answer = match ran {
                 Ran::Done(answer) => Ok(answer),
                 Ran::Failed(error) => Err(error),
@@ -317,6 +357,32 @@ impl LocalTarget {
             group.answer(index, answer);
         }
         drop(last);
+        Some(self.commit_open(group, range))
+    }
+
+    /// Carries out the call at `index`, unless its end was asked for before. The first of a
+    /// transaction may go without a savepoint.
+    fn run_at(
+        &self,
+        group: &mut Group,
+        index: usize,
+        (within, is_first): (Within, bool),
+        last: &mut LastStatement<'_>,
+    ) -> Ran {
+        let (number, limit) = group.terms(index);
+        if let Err(error) = self.interrupts.begin(number, limit) {
+            return Ran::Failed(error);
+        }
+        let ran = match group.call(index) {
+            Call::InsertMany(rows) if is_first => self.run_rows_first(rows),
+            call => self.run(call, within, last),
+        };
+        self.interrupts.end();
+        ran
+    }
+
+    /// Commits the open transaction, in which the range was carried out.
+    fn commit_open(&mut self, group: &mut Group, range: &Range<usize>) -> RangeEnd {
         let began = Instant::now();
         self.busy.restart();
         let committed = self.guard.as_committer(|| {
@@ -324,14 +390,41 @@ impl LocalTarget {
         });
         let took_ns = began.elapsed().as_nanos() as u64;
         self.counts.commit_ns.fetch_add(took_ns, Ordering::Relaxed);
-        Some(match committed {
+        match committed {
             Ok(()) => {
                 self.plans.borrow_mut().committed();
                 self.tell(Companion::committed);
-                self.close_journal().unwrap_or(RangeEnd::Answered)
+                match self.place.check_after(&self.connection) {
+                    Ok(()) => self.close_journal().unwrap_or(RangeEnd::Answered),
+                    Err(reason) => self.committed_elsewhere(group, range, reason),
+                }
             }
             Err(source) => self.not_committed(group, range, source),
-        })
+        }
+    }
+
+    /// The database was moved or replaced, at the latest during the commit.
+    fn committed_elsewhere(
+        &self,
+        group: &mut Group,
+        range: &Range<usize>,
+        reason: String,
+    ) -> RangeEnd {
+        self.leave_all_as_it_is(&reason);
+        for index in range.clone() {
+            if !group.has_failed(index) {
+                let error = Error::from(ErrorKind::OutcomeUnknown { reason: reason.clone() });
+                group.answer(index, Err(error.on_disk(IN_THE_MOVED_FILE).to_do(PUT_BACK)));
+            }
+        }
+        RangeEnd::Stop(reason)
+    }
+
+    /// No checkpoint may copy what may be another database's, or cut its log.
+    fn leave_all_as_it_is(&self, reason: &str) {
+        if let Some(gate) = &self.gate {
+            gate.break_off(reason.to_owned());
+        }
     }
 
     /// After a commit; what it was stays committed, whatever comes of this.
@@ -395,7 +488,7 @@ impl LocalTarget {
     }
 
     /// Carries out one call inside the open transaction.
-    fn run(&self, call: &mut Call, last: &mut LastStatement<'_>) -> Ran {
+    fn run(&self, call: &mut Call, place: Within, last: &mut LastStatement<'_>) -> Ran {
         let single = match call {
             // A statement that fails may leave what it did so far: OR FAIL, RAISE(FAIL).
             Call::Execute(statement)
@@ -403,7 +496,12 @@ impl LocalTarget {
                     && !self.guard.has_changed_schema()
                     && last.is_whole(&statement.sql) =>
             {
-                Some(last.execute(&statement.parameters).map(Answer::Executed))
+                let code = || match place {
+                    // Nothing can make it run again.
+                    Within::Alone => last.execute(statement.parameters.take()),
+                    Within::LastLeft | Within::Group => last.execute(&statement.parameters),
+                };
+                Some(self.interrupts.run(code).map(Answer::Executed))
             }
             _ => None,
         };
@@ -416,8 +514,13 @@ impl LocalTarget {
                 Ran::Lost(Error::usage("the statement ended the transaction of others"))
             }
             Some(Ok(answer)) => Ran::Done(answer),
-            Some(Err(source)) => self.failed(refused(&self.guard, source)),
+            Some(Err(source)) => match self.interrupts.stopped() {
+                // SQLite can be stopped after the last step of a statement, which then stays.
+                Some(error) => Ran::Lost(error),
+                None => self.failed(refused(&self.guard, source)),
+            },
             None if matches!(call, Call::Own(_)) => self.run_unfenced(call),
+            None if place != Within::Group => self.run_alone(call),
             None => self.run_fenced(call),
         };
         if matches!(ran, Ran::Forked) {
@@ -434,7 +537,7 @@ impl LocalTarget {
 
     /// A failed call, and whether the transaction has gone with it.
     fn failed(&self, error: Error) -> Ran {
-        let error = error.on_disk("nothing of this call; other callers' are not touched");
+        let error = error.on_disk(NOTHING);
         if self.connection.is_autocommit() { Ran::Lost(error) } else { Ran::Failed(error) }
     }
 
@@ -443,15 +546,18 @@ impl LocalTarget {
     fn run_rows_first(&self, rows: &InsertMany) -> Ran {
         self.tell(Companion::call_began);
         let plans = &mut self.plans.borrow_mut();
-        match self.guard.as_owner(|| insert_alone(&self.connection, plans, rows)) {
+        let code = || self.guard.as_owner(|| insert_alone(&self.connection, plans, rows));
+        let inserted = self.interrupts.run(code);
+        if let Some(error) = self.interrupts.stopped() {
+            return Ran::Lost(error);
+        }
+        match inserted {
             Ok(Alone::Inserted(_)) if unresolved_deferred_keys(&self.connection) => {
                 Ran::Lost(broken_deferred_key())
             }
             Ok(Alone::Inserted(rows)) => Ran::Done(Answer::Inserted(rows)),
             Ok(Alone::Refused) => Ran::Again,
-            Ok(Alone::Broken(error)) => {
-                Ran::Lost(error.on_disk("nothing of this call; other callers' are not touched"))
-            }
+            Ok(Alone::Broken(error)) => Ran::Lost(error.on_disk(NOTHING)),
             Err(error) => {
                 self.tell(Companion::call_undone);
                 self.failed(error)
@@ -475,9 +581,24 @@ impl LocalTarget {
                 self.tell(Companion::call_undone);
                 self.failed(error)
             }
-            Err(error) => {
-                Ran::Lost(error.on_disk("nothing of this call; other callers' are not touched"))
-            }
+            Err(error) => Ran::Lost(error.on_disk(NOTHING)),
+        }
+    }
+
+    /// Carries out a call that has the transaction for itself: what undoes that undoes the
+    /// call. A savepoint would make SQLite keep each page as it was, and full-text indexes
+    /// write down what they gather.
+    fn run_alone(&self, call: &mut Call) -> Ran {
+        self.tell(Companion::call_began);
+        let outcome = self.run_whole(call);
+        if !self.process.is_current() {
+            return Ran::Forked;
+        }
+        match outcome {
+            Ok(_) if unresolved_deferred_keys(&self.connection) => Ran::Lost(broken_deferred_key()),
+            Ok(_) if self.connection.is_autocommit() => Ran::Lost(went_on_after_rollback()),
+            Ok(answer) => Ran::Done(answer),
+            Err(error) => Ran::Lost(error.on_disk(NOTHING)),
         }
     }
 
@@ -498,12 +619,7 @@ impl LocalTarget {
             Ok(answer)
         });
         if self.connection.is_autocommit() {
-            let error = outcome.err().unwrap_or_else(|| {
-                Error::usage(
-                    "SQLite rolled the transaction back, and the call went on all the same",
-                )
-            });
-            return self.failed(error);
+            return self.failed(outcome.err().unwrap_or_else(went_on_after_rollback));
         }
         match outcome {
             Ok(answer) => match self.own("RELEASE leafpress_call") {
@@ -524,26 +640,26 @@ impl LocalTarget {
         }
     }
 
+    /// Lets the call's own code run. If it was stopped, that is its error, whatever it makes
+    /// of SQLite's.
     fn run_whole(&self, call: &mut Call) -> Result<Answer> {
+        let outcome = self.interrupts.run(|| self.run_code(call));
+        match self.interrupts.stopped() {
+            Some(error) => {
+                drop_caught(outcome);
+                Err(error)
+            }
+            None => outcome,
+        }
+    }
+
+    fn run_code(&self, call: &mut Call) -> Result<Answer> {
         match call {
             Call::Execute(statement) => execute(&self.connection, statement)
                 .map(Answer::Executed)
                 .map_err(|source| refused(&self.guard, source)),
             Call::Batch(batch) => {
-                for part in &batch.parts {
-                    match part {
-                        BatchPart::Statement(statement) => {
-                            execute(&self.connection, statement).map(drop)
-                        }
-                        BatchPart::Script(sql) => self.connection.execute_batch(sql),
-                    }
-                    .map_err(|source| refused(&self.guard, source))?;
-                    // What follows would be committed by itself.
-                    if self.connection.is_autocommit() {
-                        return Err(Error::usage("SQLite has rolled this transaction back"));
-                    }
-                }
-                Ok(Answer::Done)
+                batch::run(&self.connection, &self.guard, batch).map(|()| Answer::Done)
             }
             Call::InsertMany(rows) => {
                 let plans = &mut self.plans.borrow_mut();
@@ -551,13 +667,12 @@ impl LocalTarget {
                 self.guard.as_owner(insert).map(Answer::Inserted)
             }
             Call::Own(own) => {
-                let body = &mut own.0;
+                let body = own.0.get_mut();
                 self.guard.as_owner(|| answered(|| body(&self.connection)))
             }
             Call::Closure(closure) => {
-                let transaction =
-                    Transaction::new(&self.connection, &self.guard, &self.plans, &self.companion);
-                let body = &mut closure.0;
+                let transaction = Transaction::new(self.parts());
+                let body = closure.0.get_mut();
                 answered(|| body(&transaction))
             }
         }
@@ -573,13 +688,20 @@ impl CommitTarget for LocalTarget {
             answer_all(group, whole, &Error::stopped(reason));
             return Err(reason.to_owned());
         }
+        if let Err(reason) = self.place.check_before(&self.connection) {
+            self.leave_all_as_it_is(&reason);
+            answer_all(group, whole, &Error::stopped(reason.clone()));
+            return Err(reason);
+        }
         // The last is the next in order.
         let mut ranges = vec![whole];
         while let Some(range) = ranges.pop() {
             match self.commit_range(group, &range) {
                 RangeEnd::Answered => {}
                 RangeEnd::LostAt(index) => {
-                    self.count_replay(index - range.start);
+                    if range.len() > 1 {
+                        self.count_replay(index - range.start);
+                    }
                     ranges.push(index + 1..range.end);
                     ranges.push(range.start..index);
                 }
@@ -605,6 +727,10 @@ impl CommitTarget for LocalTarget {
                 }
             }
         }
+        if self.has_moved {
+            self.leave_all_as_it_is(place::MOVED);
+            return Err(place::MOVED.to_owned());
+        }
         Ok(())
     }
 
@@ -629,6 +755,11 @@ fn answer_all(group: &mut Group, range: Range<usize>, error: &Error) {
     }
 }
 
+fn went_on_after_rollback() -> Error {
+    Error::usage("SQLite rolled the transaction back, and the call went on all the same")
+        .on_disk(NOTHING)
+}
+
 fn lost(action: &'static str, source: rusqlite::Error) -> Ran {
     Ran::Lost(Error::sqlite(action, source).on_disk("nothing of this call"))
 }
@@ -641,22 +772,19 @@ fn broken_deferred_key() -> Error {
                 .to_owned(),
         ),
     );
-    Error::sqlite("carry out the call", source)
-        .on_disk("nothing of this call; other callers' are not touched")
+    Error::statement(source).on_disk(NOTHING)
 }
 
 /// What a body says, a panic of it as an error.
 fn answered(body: impl FnOnce() -> Result<AnyValue>) -> Result<Answer> {
     match catch_unwind(AssertUnwindSafe(body)) {
-        Ok(outcome) => outcome.map(|value| Answer::Value(ClosureValue(value))),
-        Err(panic) => Err(ErrorKind::Panicked { message: panic_text(&*panic) }.into()),
+        Ok(outcome) => outcome.map(|value| Answer::Value(ClosureValue(Caught::new(value)))),
+        Err(panic) => {
+            let message = text_of(&*panic);
+            drop_caught(panic);
+            Err(ErrorKind::Panicked { message }.into())
+        }
     }
-}
-
-fn panic_text(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
-    text.unwrap_or_else(|| "a panic without a message".to_owned())
 }
 
 /// The error of a caller's statement, in the guard's words if it was refused.
@@ -666,51 +794,18 @@ pub(super) fn refused(guard: &Guard, source: rusqlite::Error) -> Error {
     {
         return Error::from(ErrorKind::Refused { reason });
     }
-    Error::sqlite("carry out the call", source)
+    if is_moved_database(&source) {
+        return Error::stopped(place::MOVED).caused_by(source);
+    }
+    if is_no_statement(&source) {
+        return Error::usage("the text holds no statement, but only blanks or comments")
+            .to_do("leave the call out, or use execute_batch, for which a text may be empty");
+    }
+    Error::statement(source)
 }
 
 /// The size of a write-ahead log of so many frames: its header, and a header
 /// before each page.
 fn wal_bytes(frames: u32, page_bytes: u32) -> u64 {
     if frames == 0 { 0 } else { 32 + u64::from(frames) * (24 + u64::from(page_bytes)) }
-}
-
-/// How long somebody else's lock is waited for.
-#[derive(Debug)]
-struct BusyClock {
-    limit: Duration,
-    epoch: Instant,
-    /// Nanoseconds after `epoch` at which the wait began.
-    began_ns: AtomicU64,
-}
-
-impl BusyClock {
-    fn new(limit: Duration) -> Self {
-        Self { limit, epoch: Instant::now(), began_ns: AtomicU64::new(0) }
-    }
-
-    fn restart(&self) {
-        self.began_ns.store(self.epoch.elapsed().as_nanos() as u64, Ordering::Relaxed);
-    }
-
-    fn waited(&self) -> Duration {
-        let began = Duration::from_nanos(self.began_ns.load(Ordering::Relaxed));
-        self.epoch.elapsed().saturating_sub(began)
-    }
-
-    /// Waits a little; false once the limit is reached.
-    fn wait(&self, attempt: i32) -> bool {
-        if self.waited() >= self.limit {
-            return false;
-        }
-        std::thread::sleep(if attempt < 10 { FIRST_BUSY_WAIT } else { BUSY_WAIT });
-        true
-    }
-
-    fn error(&self, source: rusqlite::Error) -> Error {
-        Error::from(ErrorKind::Busy { waited: self.waited(), source }).to_do(
-            "another process or connection holds the database: let it end its transaction, or \
-             allow a longer wait with --busy-timeout, in a program with busy_limit",
-        )
-    }
 }

@@ -43,17 +43,26 @@
 //! 6. A child of `fork` never touches its parent's writer: each call there is
 //!    [`Forked`](crate::ErrorKind::Forked), and dropping does nothing. A new writer
 //!    of the same database works.
+//! 7. No call is answered with success once its database, or the log, was deleted, moved or
+//!    replaced under the writer.
+//! 8. A call that is interrupted, or runs for too long, fails alone; no other call and no commit
+//!    is stopped in its place.
 //!
 //! Must never: answer before the commit, or lose what was accepted in silence.
 
+mod batch;
 mod builder;
+mod busy;
 mod call;
+mod caught;
 mod engine;
 mod guard;
 mod insert_many;
+mod interrupt;
 mod local;
 mod open_journal;
 mod own;
+mod place;
 mod prometheus;
 mod queue;
 mod readers;
@@ -66,6 +75,7 @@ mod transaction;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 pub use self::builder::WriterBuilder;
 pub use self::call::{
@@ -81,15 +91,16 @@ pub use self::ticket::Ticket;
 pub(crate) use self::ticket::lock;
 pub use self::transaction::Transaction;
 
-use self::engine::Engine;
+use self::caught::Caught;
+use self::engine::{End, Engine};
 use self::local::LocalCounts;
 use self::own::CompanionPlace;
 use self::queue::{CallQueue, CarriedOutBy, Grouping};
 use self::readers::ReaderPool;
 use self::stats::Recorder;
-use self::ticket::Take;
+use self::ticket::{Take, waits_in_closure};
 use crate::checkpoint::Checkpointer;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::fork::OfProcess;
 use crate::profile::{InForce, Locking};
 
@@ -105,6 +116,8 @@ use crate::profile::{InForce, Locking};
 #[derive(Debug, Clone)]
 pub struct Writer {
     shared: Arc<OfProcess<Shared>>,
+    /// How long a call of this clone may run.
+    call_limit: Option<Duration>,
 }
 
 #[derive(Debug)]
@@ -114,8 +127,10 @@ struct Shared {
     recorder: Arc<Recorder>,
     /// What a database in this process has besides.
     local: Option<Local>,
-    /// There until somebody closes the writer.
-    thread: Mutex<Option<JoinHandle<Result<()>>>>,
+    /// How it ended, once the thread has.
+    end: Arc<End>,
+    /// There until the first caller closes the writer.
+    thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 /// What belongs to a database in this process.
@@ -124,11 +139,36 @@ struct Local {
     in_force: InForce,
     readers: ReaderPool,
     /// There under profiles with a write-ahead log, until the writer is closed.
-    checkpointer: Mutex<Option<Checkpointer>>,
+    checkpointer: Arc<Mutex<Option<Checkpointer>>>,
     counts: Arc<LocalCounts>,
     /// What goes with each transaction.
     companion: CompanionPlace,
 }
+
+impl Local {
+    /// Ends readers and checkpoints, after the writer's connection is closed.
+    fn shut_down(&self) -> engine::ShutDown {
+        let (readers, checkpointer) = (self.readers.clone(), Arc::clone(&self.checkpointer));
+        Box::new(move || {
+            readers.close();
+            let checkpointer = lock(&checkpointer).take();
+            checkpointer.map_or(Ok(()), Checkpointer::stop)
+        })
+    }
+}
+
+/// Which of the calls that were accepted are still carried out by a close.
+#[derive(Debug, Clone, Copy)]
+enum Closing {
+    /// All of them.
+    All,
+    /// Those that are through after so long.
+    Within(Duration),
+}
+
+/// After the end of the time to close: for statements that are being undone, and for the last
+/// checkpoint.
+const GRACE: Duration = Duration::from_secs(1);
 
 impl Writer {
     /// How the database at `path` is to be opened.
@@ -142,9 +182,44 @@ impl Writer {
     /// # Errors
     /// If the system has no thread for it.
     pub fn with_target(target: impl CommitTarget + 'static, queue_capacity: usize) -> Result<Self> {
-        let grouping =
-            Grouping { calls_max: queue_capacity.max(1), delay_max: std::time::Duration::ZERO };
-        WriterBuilder::start(Box::new(target), queue_capacity, grouping, None)
+        let grouping = Grouping { calls_max: queue_capacity.max(1), delay_max: Duration::ZERO };
+        let queue = CallQueue::new(queue_capacity, Arc::default());
+        WriterBuilder::start(Box::new(target), queue, grouping, None)
+    }
+
+    /// A clone whose calls may run for so long each, or without an end
+    /// ([`WriterBuilder::call_limit`] says what happens then). A queue that is opened on it
+    /// has that limit too.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("app.db");
+    /// use std::time::Duration;
+    /// use leafpress::ErrorKind;
+    /// use leafpress::writer::Writer;
+    ///
+    /// let writer = Writer::builder(&path).open()?;
+    /// let hurried = writer.with_call_limit(Some(Duration::from_millis(50)));
+    /// let endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)
+    ///                SELECT count(*) FROM n";
+    /// let error = hurried.execute(endless, ()).unwrap_err();
+    /// assert!(matches!(error.kind(), ErrorKind::TimedOut { .. }));
+    /// # Ok::<(), leafpress::Error>(())
+    /// ```
+    #[must_use]
+    pub fn with_call_limit(&self, limit: Option<Duration>) -> Self {
+        Self { shared: Arc::clone(&self.shared), call_limit: limit }
+    }
+
+    /// Stops the call that is carried out now, whosever it is: nothing of it is written, it is
+    /// answered [`Interrupted`](crate::ErrorKind::Interrupted), and all others are carried out.
+    /// [`Ticket::interrupt`] stops one certain call.
+    ///
+    /// Returns false if none is carried out now, and in a child of `fork`. True does not say
+    /// that the call fails: it may end before it is stopped. BEGIN and COMMIT are never
+    /// stopped.
+    pub fn interrupt(&self) -> bool {
+        self.shared.here().is_some_and(|shared| shared.queue.interrupts().ask_running())
     }
 
     /// Carries out one statement as a transaction of its own, and waits until
@@ -161,7 +236,7 @@ impl Writer {
         sql: impl Into<String>,
         parameters: impl IntoParameters,
     ) -> Result<Executed> {
-        self.shared.get()?.carry_out(execute_call(sql.into(), parameters)?, executed)
+        self.carry_out(execute_call(sql.into(), parameters)?, executed)
     }
 
     /// As [`execute`](Self::execute), without waiting for the commit. It waits
@@ -174,7 +249,7 @@ impl Writer {
         sql: impl Into<String>,
         parameters: impl IntoParameters,
     ) -> Result<Ticket<Executed>> {
-        self.shared.get()?.submit(execute_call(sql.into(), parameters)?, executed)
+        self.submit_call(execute_call(sql.into(), parameters)?, executed)
     }
 
     /// As [`submit`](Self::submit), and never waits.
@@ -188,8 +263,8 @@ impl Writer {
     ) -> Result<Ticket<Executed>> {
         let shared = self.shared.get()?;
         let call = execute_call(sql.into(), parameters)?;
-        shared.queue.try_push(call, executed).inspect_err(|error| {
-            if matches!(error.kind(), crate::ErrorKind::QueueFull { .. }) {
+        shared.queue.try_push((call, self.call_limit), executed).inspect_err(|error| {
+            if matches!(error.kind(), ErrorKind::QueueFull { .. }) {
                 shared.recorder.queue_full();
             }
         })
@@ -201,7 +276,7 @@ impl Writer {
     /// # Errors
     /// As [`execute`](Self::execute): all of them are undone.
     pub fn execute_batch(&self, batch: impl Into<Batch>) -> Result<()> {
-        self.shared.get()?.carry_out(Call::Batch(batch.into()), done)
+        self.carry_out(Call::Batch(batch.into()), done)
     }
 
     /// As [`execute_batch`](Self::execute_batch), without waiting for the commit.
@@ -209,7 +284,7 @@ impl Writer {
     /// # Errors
     /// If the writer is closed.
     pub fn submit_batch(&self, batch: impl Into<Batch>) -> Result<Ticket<()>> {
-        self.shared.get()?.submit(Call::Batch(batch.into()), done)
+        self.submit_call(Call::Batch(batch.into()), done)
     }
 
     /// Runs `body` inside a transaction, reads among writes, and gives what it
@@ -218,8 +293,10 @@ impl Writer {
     /// If it returns an error (of SQLite, or [`Error::aborted`] of its own) or
     /// panics, all that it did is undone. **It may be called again** if another
     /// caller's failure takes the group's transaction with it, so what it does
-    /// outside of the database should bear that. Do not call the writer in it:
-    /// it would wait for itself.
+    /// outside of the database should bear that. No call to a writer can be waited for in it,
+    /// neither to this one nor to another: it is refused with a usage error, and nothing of it
+    /// is done. What it [submits](Self::submit) is a call of its own, which comes after it and
+    /// stays if the closure fails.
     ///
     /// # Errors
     /// As [`execute`](Self::execute), the closure's own, and [`Panicked`](crate::ErrorKind::Panicked).
@@ -227,7 +304,7 @@ impl Writer {
         &self,
         body: impl FnMut(&Transaction<'_>) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        self.shared.get()?.carry_out(closure_call(body), value)
+        self.carry_out(closure_call(body), value)
     }
 
     /// As [`transaction`](Self::transaction), without waiting for the commit.
@@ -238,7 +315,7 @@ impl Writer {
         &self,
         body: impl FnMut(&Transaction<'_>) -> Result<T> + Send + 'static,
     ) -> Result<Ticket<T>> {
-        self.shared.get()?.submit(closure_call(body), value)
+        self.submit_call(closure_call(body), value)
     }
 
     /// Inserts many rows into a table as one transaction, sorted by the table's
@@ -254,7 +331,7 @@ impl Writer {
         rows: impl IntoIterator<Item = R>,
     ) -> Result<u64> {
         let request = call::insert_many_request(table, columns, rows)?;
-        self.shared.get()?.carry_out(Call::InsertMany(request), inserted)
+        self.carry_out(Call::InsertMany(request), inserted)
     }
 
     /// As [`insert_many`](Self::insert_many), without waiting for the commit.
@@ -268,7 +345,7 @@ impl Writer {
         rows: impl IntoIterator<Item = R>,
     ) -> Result<Ticket<u64>> {
         let request = call::insert_many_request(table, columns, rows)?;
-        self.shared.get()?.submit(Call::InsertMany(request), inserted)
+        self.submit_call(Call::InsertMany(request), inserted)
     }
 
     /// A read-only connection from the writer's pool, back in it when it is
@@ -320,12 +397,42 @@ impl Writer {
 
     /// Takes no further call, waits until all that were accepted are answered,
     /// copies the write-ahead log into the database and closes it. Clones of
-    /// this writer are closed with it.
+    /// this writer are closed with it, and a second close waits for the first.
     ///
     /// # Errors
-    /// If the end of it failed. What was answered with success is safe all the same.
+    /// If the end of it failed, or the writer had stopped because of a failure, so that calls
+    /// were refused or their outcome is unknown. What was answered with success is safe all
+    /// the same. A usage error in a closure inside a transaction, where nothing is done.
     pub fn close(self) -> Result<()> {
-        self.shared.get()?.close()
+        self.shared.get()?.close(Closing::All)
+    }
+
+    /// As [`close`](Self::close), within `limit`: the call that runs then is stopped, those
+    /// that wait are refused with [`Stopped`](crate::ErrorKind::Stopped), and the database is
+    /// closed. It returns a second after `limit` at the latest.
+    ///
+    /// # Errors
+    /// As [`close`](Self::close), and [`TimedOut`](crate::ErrorKind::TimedOut) if a call was
+    /// stopped or refused. It says if the end of a call could not be had: a closure that does
+    /// not come back keeps the database open until it does.
+    pub fn close_timeout(self, limit: Duration) -> Result<()> {
+        self.shared.get()?.close(Closing::Within(limit))
+    }
+
+    /// For the writer's thread, or whoever drives the engine.
+    fn submit_call<T>(&self, call: Call, take: Take<T>) -> Result<Ticket<T>> {
+        self.shared.get()?.queue.push((call, self.call_limit), take, CarriedOutBy::Thread)
+    }
+
+    /// At once on this thread, if nobody else is at it.
+    fn carry_out<T>(&self, call: Call, take: Take<T>) -> Result<T> {
+        let shared = self.shared.get()?;
+        if engine::is_driving() {
+            return Err(waits_in_closure());
+        }
+        let ticket = shared.queue.push((call, self.call_limit), take, CarriedOutBy::Caller)?;
+        engine::help(&shared.engine, &shared.queue, || ticket.is_answered());
+        ticket.wait()
     }
 
     fn readers(&self) -> Result<&ReaderPool> {
@@ -345,18 +452,6 @@ impl Writer {
 }
 
 impl Shared {
-    /// For the writer's thread, or whoever drives the engine.
-    fn submit<T>(&self, call: Call, take: Take<T>) -> Result<Ticket<T>> {
-        self.queue.push(call, take, CarriedOutBy::Thread)
-    }
-
-    /// At once on this thread, if nobody else is at it.
-    fn carry_out<T>(&self, call: Call, take: Take<T>) -> Result<T> {
-        let ticket = self.queue.push(call, take, CarriedOutBy::Caller)?;
-        engine::help(&self.engine, &self.queue, || ticket.is_answered());
-        ticket.wait()
-    }
-
     /// What the companion has left to do. All that is accepted before the queue is
     /// closed is carried out, so nobody waits for it here.
     fn submit_last_work(&self) {
@@ -365,39 +460,78 @@ impl Shared {
         if companion.has_last_work() || self.queue.depth().0 > 0 {
             let call = own::own_call(move |connection| companion.last_work(connection));
             // It is closed already, or so full that whoever is in it is not lost either.
-            drop(self.queue.try_push(call, value::<()>));
+            drop(self.queue.try_push((call, None), value::<()>));
         }
     }
 
-    fn close(&self) -> Result<()> {
+    fn close(&self, closing: Closing) -> Result<()> {
+        if engine::is_driving() {
+            return Err(Error::usage("a closure inside a transaction cannot close a writer")
+                .on_disk("nothing was changed, and the writer is open")
+                .to_do("close it after the transaction"));
+        }
+        self.begin_close();
+        let outcome = match closing {
+            Closing::All => self.end.wait(None).unwrap_or(Ok(())),
+            Closing::Within(limit) => match self.end.wait(Some(limit)) {
+                Some(outcome) => outcome,
+                None => self.break_off(limit),
+            },
+        };
+        if !self.end.is_left_alone()
+            && let Some(thread) = lock(&self.thread).take()
+        {
+            // It has told how it ended, and has nothing left to do.
+            drop(thread.join());
+        }
+        outcome
+    }
+
+    /// Takes no further call. The thread ends by itself once the queue is empty.
+    fn begin_close(&self) {
         self.submit_last_work();
         self.queue.close("it was closed");
         if let Some(companion) = self.local.as_ref().and_then(|local| local.companion.get()) {
             companion.closed();
         }
-        let thread = lock(&self.thread).take();
-        let Some(thread) = thread else { return Ok(()) };
-        if engine::is_driving() {
-            // The last clone lived in a closure. The thread ends by itself once
-            // the queue is empty.
-            return Ok(());
+    }
+
+    /// The time to close is over.
+    fn break_off(&self, limit: Duration) -> Result<()> {
+        let refused = self.queue.refuse_waiting("there was no time left to close it");
+        let interrupts = self.queue.interrupts();
+        interrupts.ask_all();
+        let timed_out = |state: &str| {
+            Error::from(ErrorKind::TimedOut { limit })
+                .on_disk(format!("what was answered with success; nothing of others. {state}"))
+                .to_do("make the calls that were refused again, on a writer that is opened anew")
+        };
+        match self.end.wait(Some(GRACE)) {
+            None => {
+                self.end.leave_alone();
+                Err(timed_out("The database is open until the call that runs comes back"))
+            }
+            Some(Ok(())) if refused > 0 || interrupts.has_stopped_all() => {
+                Err(timed_out("The database is closed"))
+            }
+            Some(outcome) => outcome,
         }
-        let mut outcome = thread.join().unwrap_or_else(|_| {
-            Err(Error::stopped("the writer's thread panicked, which is a bug in leafpress"))
-        });
-        if let Some(local) = &self.local {
-            local.readers.close();
-            let checkpointer = lock(&local.checkpointer).take();
-            let stopped = checkpointer.map_or(Ok(()), Checkpointer::stop);
-            outcome = outcome.and(stopped);
-        }
-        outcome
     }
 }
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        if let Err(error) = self.close() {
+        if self.end.is_left_alone() {
+            return;
+        }
+        if engine::is_driving() {
+            // The last clone lived in a closure, or in an answer that was not fetched.
+            self.end.leave_alone();
+            self.begin_close();
+            return;
+        }
+        let has_told = self.end.wait(Some(Duration::ZERO)).is_some();
+        if let (Err(error), false) = (self.close(Closing::All), has_told) {
             tracing::error!(%error, "closing the writer failed");
         }
     }
@@ -410,9 +544,9 @@ fn execute_call(sql: String, parameters: impl IntoParameters) -> Result<Call> {
 fn closure_call<T: Send + 'static>(
     mut body: impl FnMut(&Transaction<'_>) -> Result<T> + Send + 'static,
 ) -> Call {
-    Call::Closure(Closure(Box::new(move |transaction: &Transaction<'_>| {
+    Call::Closure(Closure(Caught::new(Box::new(move |transaction: &Transaction<'_>| {
         body(transaction).map(|value| Box::new(value) as call::AnyValue)
-    })))
+    }))))
 }
 
 fn executed(answer: Answer) -> Result<Executed> {
@@ -439,6 +573,7 @@ fn inserted(answer: Answer) -> Result<u64> {
 fn value<T: 'static>(answer: Answer) -> Result<T> {
     match answer {
         Answer::Value(ClosureValue(value)) => value
+            .into_inner()
             .downcast::<T>()
             .map(|value| *value)
             .map_err(|_| Error::usage("the target answered with a value of another type")),

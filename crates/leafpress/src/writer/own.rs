@@ -16,6 +16,7 @@ use std::sync::{Arc, OnceLock};
 use rusqlite::Connection;
 
 use super::call::{AnyValue, Call};
+use super::caught::Caught;
 use super::{Writer, ticket::Ticket, value};
 use crate::error::{Error, Result};
 
@@ -24,7 +25,7 @@ use crate::error::{Error, Result};
 pub(super) type OwnBody = Box<dyn FnMut(&Connection) -> Result<AnyValue> + Send>;
 
 /// Work of this crate itself, inside of the group's transaction.
-pub struct Own(pub(super) OwnBody);
+pub struct Own(pub(super) Caught<OwnBody>);
 
 impl fmt::Debug for Own {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -79,7 +80,7 @@ impl Writer {
         &self,
         body: impl FnMut(&Connection) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        self.shared.get()?.carry_out(own_call(body), value)
+        self.carry_out(own_call(body), value)
     }
 
     /// As [`own`](Self::own), without waiting for the commit.
@@ -87,7 +88,7 @@ impl Writer {
         &self,
         body: impl FnMut(&Connection) -> Result<T> + Send + 'static,
     ) -> Result<Ticket<T>> {
-        self.shared.get()?.submit(own_call(body), value)
+        self.submit_call(own_call(body), value)
     }
 
     /// The companion of this writer, made if it has none, of the database's path
@@ -110,7 +111,7 @@ impl Writer {
 pub(super) fn own_call<T: Send + 'static>(
     mut body: impl FnMut(&Connection) -> Result<T> + Send + 'static,
 ) -> Call {
-    Call::Own(Own(Box::new(move |connection: &Connection| {
+    Call::Own(Own(Caught::new(Box::new(move |connection: &Connection| {
         body(connection).map(|value| Box::new(value) as AnyValue)
-    })))
+    }))))
 }

@@ -15,7 +15,8 @@ use std::time::{Duration, Instant};
 
 use super::call::Call;
 use super::engine;
-use super::ticket::{Entry, GroupEvent, Take, Ticket, lock, waits_for_itself};
+use super::interrupt::Interrupts;
+use super::ticket::{Entry, GroupEvent, Take, Ticket, lock, waits_in_closure};
 use crate::error::{Error, ErrorKind, Result};
 
 /// How groups are made of what waits.
@@ -47,15 +48,23 @@ pub(super) struct CallQueue {
     /// Callers wait here while the queue is full.
     room: Condvar,
     capacity: usize,
+    interrupts: Arc<Interrupts>,
 }
+
+/// A call, and how long it may run.
+pub(super) type Limited = (Call, Option<Duration>);
 
 #[derive(Debug)]
 struct QueueState {
     entries: Vec<Entry>,
     /// What those who push now will wait on.
     event: Arc<GroupEvent>,
+    /// Calls that were ever accepted.
+    accepted: u64,
     /// Why nothing is accepted any more.
     closed: Option<String>,
+    /// It was not closed, but failed.
+    has_failed: bool,
     /// The writer's thread sleeps, and nobody has called it.
     thread_sleeps: bool,
     /// Whoever makes a group waits until so many calls are there; 0 if nobody does.
@@ -65,11 +74,13 @@ struct QueueState {
 }
 
 impl CallQueue {
-    pub(super) fn new(capacity: usize) -> Self {
+    pub(super) fn new(capacity: usize, interrupts: Arc<Interrupts>) -> Self {
         let state = QueueState {
             entries: Vec::new(),
-            event: Arc::default(),
+            event: GroupEvent::new(&interrupts),
+            accepted: 0,
             closed: None,
+            has_failed: false,
             thread_sleeps: false,
             gather_at: 0,
             waiting_for_room: 0,
@@ -81,7 +92,13 @@ impl CallQueue {
             gathered: Condvar::new(),
             room: Condvar::new(),
             capacity: capacity.max(1),
+            interrupts,
         }
+    }
+
+    /// Which calls are to end.
+    pub(super) fn interrupts(&self) -> &Arc<Interrupts> {
+        &self.interrupts
     }
 
     /// Takes a call in; if the queue is full, waits for room. The writer's thread
@@ -90,11 +107,16 @@ impl CallQueue {
     ///
     /// # Errors
     /// If the queue is closed.
-    pub(super) fn push<T>(&self, call: Call, take: Take<T>, by: CarriedOutBy) -> Result<Ticket<T>> {
+    pub(super) fn push<T>(
+        &self,
+        call: Limited,
+        take: Take<T>,
+        by: CarriedOutBy,
+    ) -> Result<Ticket<T>> {
         let mut state = lock(&self.state);
         while state.closed.is_none() && state.entries.len() >= self.capacity {
             if engine::is_driving() {
-                return Err(waits_for_itself());
+                return Err(waits_in_closure());
             }
             state.waiting_for_room += 1;
             state = self.room.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -107,7 +129,7 @@ impl CallQueue {
     ///
     /// # Errors
     /// If the queue is full or closed.
-    pub(super) fn try_push<T>(&self, call: Call, take: Take<T>) -> Result<Ticket<T>> {
+    pub(super) fn try_push<T>(&self, call: Limited, take: Take<T>) -> Result<Ticket<T>> {
         let mut state = lock(&self.state);
         if state.closed.is_none() && state.entries.len() >= self.capacity {
             return Err(Error::from(ErrorKind::QueueFull { capacity: self.capacity })
@@ -120,14 +142,15 @@ impl CallQueue {
     fn accept<T>(
         &self,
         state: &mut QueueState,
-        call: Call,
+        call: Limited,
         take: Take<T>,
         by: CarriedOutBy,
     ) -> Result<Ticket<T>> {
         if let Some(reason) = &state.closed {
             return Err(Error::stopped(reason.clone()));
         }
-        let (entry, ticket) = Entry::new(call, Arc::clone(&state.event), take);
+        state.accepted += 1;
+        let (entry, ticket) = Entry::new(call, state.accepted, Arc::clone(&state.event), take);
         state.entries.push(entry);
         state.depth_max = state.depth_max.max(state.entries.len());
         if state.entries.len() == state.gather_at {
@@ -200,7 +223,7 @@ impl CallQueue {
         } else {
             group.extend(state.entries.drain(..grouping.calls_max));
         }
-        state.event = Arc::default();
+        state.event = GroupEvent::new(&self.interrupts);
         if state.waiting_for_room > 0 {
             self.room.notify_all();
         }
@@ -217,17 +240,43 @@ impl CallQueue {
         self.room.notify_all();
     }
 
-    /// Accepts nothing from now on and answers all that wait that nothing of
-    /// them was done.
-    pub(super) fn stop(&self, reason: &str) {
+    /// As [`close`](Self::close), because of a failure.
+    pub(super) fn fail(&self, reason: &str) {
+        {
+            let mut state = lock(&self.state);
+            // What failed is worth more than that it was being closed.
+            if !std::mem::replace(&mut state.has_failed, true) {
+                state.closed = Some(reason.to_owned());
+            }
+        }
         self.close(reason);
+    }
+
+    /// The failure that ended it, if one did.
+    pub(super) fn failure(&self) -> Option<String> {
+        let state = lock(&self.state);
+        state.closed.clone().filter(|_| state.has_failed)
+    }
+
+    /// Answers all that wait that nothing of them was done, for this reason; how many.
+    pub(super) fn refuse_waiting(&self, reason: &str) -> usize {
         let entries = std::mem::take(&mut lock(&self.state).entries);
+        let mut refused = 0;
         for mut entry in entries {
             if entry.begin() {
                 entry.answer(Err(Error::stopped(reason)));
+                refused += 1;
             }
             entry.event().notify();
         }
+        refused
+    }
+
+    /// Accepts nothing from now on and answers all that wait that nothing of
+    /// them was done.
+    pub(super) fn stop(&self, reason: &str) {
+        self.fail(reason);
+        self.refuse_waiting(reason);
     }
 
     /// Calls that wait now, and the most that ever did.
@@ -253,15 +302,19 @@ mod tests {
         matches!(answer, Answer::Done).then_some(()).ok_or_else(|| Error::usage("another answer"))
     }
 
-    fn call(name: &str) -> Call {
-        Call::Batch(Batch::from(name))
+    fn call(name: &str) -> Limited {
+        (Call::Batch(Batch::from(name)), None)
+    }
+
+    fn queue_of(capacity: usize) -> CallQueue {
+        CallQueue::new(capacity, Arc::default())
     }
 
     const NATURAL: Grouping = Grouping { calls_max: 3, delay_max: Duration::ZERO };
 
     #[test]
     fn groups_are_what_waits_in_order_and_no_larger_than_allowed() {
-        let queue = CallQueue::new(10);
+        let queue = queue_of(10);
         let tickets: Vec<_> = (0..5)
             .map(|n| queue.push(call(&n.to_string()), done, CarriedOutBy::Thread).expect("room"))
             .collect();
@@ -287,7 +340,7 @@ mod tests {
 
     #[test]
     fn a_full_queue_says_so_and_a_cancelled_call_is_not_begun() {
-        let queue = CallQueue::new(1);
+        let queue = queue_of(1);
         let ticket = queue.try_push(call("first"), done).expect("room");
         let full = queue.try_push(call("second"), done).expect_err("no room");
         assert!(matches!(full.kind(), ErrorKind::QueueFull { capacity: 1 }), "{full}");
@@ -301,7 +354,7 @@ mod tests {
 
     #[test]
     fn who_waits_for_room_gets_it() {
-        let queue = Arc::new(CallQueue::new(1));
+        let queue = Arc::new(queue_of(1));
         let first = queue.push(call("first"), done, CarriedOutBy::Thread).expect("room");
         let other = Arc::clone(&queue);
         let waiting = std::thread::spawn(move || {

@@ -23,7 +23,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::panic::Location;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
@@ -70,6 +70,8 @@ struct Shared {
     state: Mutex<State>,
     /// Rung when a reader comes back or the pool is closed.
     returned: Condvar,
+    /// What a connection can call before its holder adds to it.
+    functions: OnceLock<Arc<activity::Functions>>,
 }
 
 #[derive(Debug, Default)]
@@ -106,7 +108,9 @@ struct Out {
 /// When it is dropped, a transaction left open is rolled back, and another
 /// caller gets the connection with its prepared statements; settings made by
 /// PRAGMA stay too. A connection that has databases attached, that was made
-/// writable, or that cannot be brought to rest is closed instead.
+/// writable, whose statements called functions of your own, or that cannot be brought to rest
+/// is closed instead. A function that was made and not called stays, and so do collations and
+/// functions that replace SQLite's own: to use these, open a connection of your own.
 ///
 /// It belongs to the process that asked for it. In a child of `fork` it refuses each
 /// statement (`SQLITE_AUTH`, "not authorized"), and dropping it does nothing: open a new
@@ -177,7 +181,8 @@ impl ReaderPool {
     /// Nothing is opened before it is needed.
     pub fn new(path: impl Into<PathBuf>, vfs: Option<String>, limits: ReaderLimits) -> Self {
         let (path, state, returned) = (path.into(), Mutex::default(), Condvar::new());
-        Self { shared: Arc::new(Shared { path, vfs, limits, state, returned }) }
+        let functions = OnceLock::new();
+        Self { shared: Arc::new(Shared { path, vfs, limits, state, returned, functions }) }
     }
 
     /// Lends a connection, by `name` or by the place that calls.
@@ -278,7 +283,14 @@ impl Shared {
 
     fn open(&self) -> Result<Pooled> {
         let mut connection = open_reader(&self.path, self.vfs.as_deref())?;
-        let watched = Activity::watch(&mut connection);
+        let functions = if let Some(functions) = self.functions.get() {
+            Arc::clone(functions)
+        } else {
+            let own = activity::functions_of(&connection)
+                .map_err(|error| Error::sqlite("list the functions of a reader", error))?;
+            Arc::clone(self.functions.get_or_init(|| Arc::new(own)))
+        };
+        let watched = Activity::watch(&mut connection, functions);
         let activity = watched.map_err(|error| Error::sqlite("watch a reader", error))?;
         Ok(Pooled { connection, activity })
     }
@@ -327,7 +339,9 @@ fn without_a_database() -> Connection {
 
 impl Drop for Lent {
     fn drop(&mut self) {
-        let pooled = self.pooled.take().filter(|it| bring_to_rest(&it.connection).unwrap_or(false));
+        let pooled = self.pooled.take().filter(|it| {
+            !it.activity.has_own_functions() && bring_to_rest(&it.connection).unwrap_or(false)
+        });
         self.shared.give_back(self.id, pooled);
     }
 }

@@ -7,6 +7,8 @@
 //! guard; or find one of the writer's own statements compiled, which the guard
 //! let pass.
 
+use std::borrow::Borrow;
+
 use rusqlite::{CachedStatement, Connection};
 
 use super::call::{Executed, Parameters, Statement};
@@ -39,18 +41,41 @@ impl<'c> LastStatement<'c> {
         self.is_whole
     }
 
-    /// Carries it out.
-    pub(super) fn execute(&mut self, parameters: &Parameters) -> rusqlite::Result<Executed> {
+    /// Carries it out. Parameters that are given away are freed once they are bound: SQLite
+    /// has copies of long ones.
+    pub(super) fn execute(
+        &mut self,
+        parameters: impl Borrow<Parameters>,
+    ) -> rusqlite::Result<Executed> {
         if self.is_seen {
             let mut compiled = self.connection.prepare(&self.sql)?;
-            return step_through(self.connection, &mut compiled, parameters);
+            let done = step_through(self.connection, &mut compiled, parameters);
+            return done.map_err(|source| unless_empty(&compiled, source));
         }
         let compiled = match &mut self.compiled {
             Some(compiled) => compiled,
             none => none.insert(self.connection.prepare_cached(&self.sql)?),
         };
         step_through(self.connection, compiled, parameters)
+            .map_err(|source| unless_empty(compiled, source))
     }
+}
+
+const NO_STATEMENT: &str = "no statement";
+
+/// The error of a statement; SQLite has no word for a text that holds none.
+fn unless_empty(compiled: &rusqlite::Statement<'_>, source: rusqlite::Error) -> rusqlite::Error {
+    if compiled.expanded_sql().is_some() {
+        return source;
+    }
+    let misuse = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_MISUSE);
+    rusqlite::Error::SqliteFailure(misuse, Some(NO_STATEMENT.to_owned()))
+}
+
+/// Whether this is the error of a text that holds no statement.
+pub(super) fn is_no_statement(source: &rusqlite::Error) -> bool {
+    matches!(source, rusqlite::Error::SqliteFailure(error, Some(words))
+        if error.extended_code == rusqlite::ffi::SQLITE_MISUSE && words == NO_STATEMENT)
 }
 
 /// Carries out one statement, whatever it is; rows that it returns are dropped.
@@ -70,9 +95,11 @@ pub(super) fn prepare<T>(
     run: impl FnOnce(&mut rusqlite::Statement<'_>) -> rusqlite::Result<T>,
 ) -> rusqlite::Result<T> {
     if must_be_seen(sql) {
-        run(&mut connection.prepare(sql)?)
+        let mut compiled = connection.prepare(sql)?;
+        run(&mut compiled).map_err(|source| unless_empty(&compiled, source))
     } else {
-        run(&mut *connection.prepare_cached(sql)?)
+        let mut compiled = connection.prepare_cached(sql)?;
+        run(&mut compiled).map_err(|source| unless_empty(&compiled, source))
     }
 }
 
@@ -81,10 +108,11 @@ pub(super) fn prepare<T>(
 fn step_through(
     connection: &Connection,
     compiled: &mut rusqlite::Statement<'_>,
-    parameters: &Parameters,
+    parameters: impl Borrow<Parameters>,
 ) -> rusqlite::Result<Executed> {
     let before = connection.total_changes();
-    bind(compiled, parameters)?;
+    bind(compiled, parameters.borrow())?;
+    drop(parameters);
     let mut rows = compiled.raw_query();
     while rows.next()?.is_some() {}
     drop(rows);
@@ -158,7 +186,7 @@ mod tests {
         let values = |a: i64| Parameters::Positional(vec![a.into()]);
         for a in 0..3 {
             assert!(last.is_whole("INSERT INTO t VALUES (?1)"));
-            assert_eq!(last.execute(&values(a)).expect("it goes in").rows_changed, 1);
+            assert_eq!(last.execute(values(a)).expect("it goes in").rows_changed, 1);
         }
         assert!(last.is_whole("CREATE TABLE u(b)"));
         let none = Parameters::Positional(Vec::new());
@@ -166,7 +194,7 @@ mod tests {
         assert!(last.is_whole("UPDATE t SET a = a + 1 RETURNING a"));
         assert_eq!(last.execute(&none).expect("all rows").rows_changed, 3);
         assert!(!last.is_whole("INSERT OR FAIL INTO t VALUES (1)"));
-        let wrong = last.execute(&values(1)).expect_err("one value too many");
+        let wrong = last.execute(values(1)).expect_err("one value too many");
         assert!(matches!(wrong, rusqlite::Error::InvalidParameterCount(1, 0)), "{wrong}");
     }
 }

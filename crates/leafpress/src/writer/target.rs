@@ -8,7 +8,12 @@
 //! Must never: let a target see a call that was cancelled, or a caller see an
 //! answer before the target has returned.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use super::call::{Answer, Call};
+use super::caught::drop_caught;
+use super::interrupt::Interrupts;
 use crate::error::{Error, Result};
 
 /// Where groups are committed.
@@ -39,21 +44,57 @@ pub trait CommitTarget: Send {
 /// Calls that are committed together, and their answers.
 #[derive(Debug, Default)]
 pub struct Group {
-    calls: Vec<(Call, Option<Result<Answer>>)>,
+    calls: Vec<Member>,
+    /// Which calls are to end; none in a group that was made by hand.
+    interrupts: Option<Arc<Interrupts>>,
+}
+
+/// A call of a group.
+#[derive(Debug)]
+struct Member {
+    call: Call,
+    answer: Option<Result<Answer>>,
+    /// By which it is interrupted; 0 in a group that was made by hand.
+    number: u64,
+    limit: Option<Duration>,
 }
 
 impl Group {
     /// A group of these calls, without answers.
     pub fn new(calls: impl IntoIterator<Item = Call>) -> Self {
-        Self { calls: calls.into_iter().map(|call| (call, None)).collect() }
+        let member = |call| Member { call, answer: None, number: 0, limit: None };
+        Self { calls: calls.into_iter().map(member).collect(), interrupts: None }
+    }
+
+    /// An empty group whose calls can be interrupted.
+    pub(super) fn interrupted_by(interrupts: Arc<Interrupts>) -> Self {
+        Self { calls: Vec::new(), interrupts: Some(interrupts) }
     }
 
     pub(super) fn clear(&mut self) {
         self.calls.clear();
     }
 
-    pub(super) fn push(&mut self, call: Call) {
-        self.calls.push((call, None));
+    pub(super) fn push(&mut self, call: Call, number: u64, limit: Option<Duration>) {
+        self.calls.push(Member { call, answer: None, number, limit });
+    }
+
+    /// By which the call at `index` is interrupted, and how long it may run.
+    pub(super) fn terms(&self, index: usize) -> (u64, Option<Duration>) {
+        (self.calls[index].number, self.calls[index].limit)
+    }
+
+    /// Whether the caller of the call at `index` has asked for its end since it was
+    /// submitted. A target that can stop calls asks this as it carries one out, leaves
+    /// nothing of it, and answers [`Interrupted`](crate::ErrorKind::Interrupted).
+    pub fn is_interrupted(&self, index: usize) -> bool {
+        let number = self.calls[index].number;
+        self.interrupts.as_ref().is_some_and(|interrupts| interrupts.is_asked(number))
+    }
+
+    /// How long the call at `index` may run, if its caller set a limit.
+    pub fn call_limit(&self, index: usize) -> Option<Duration> {
+        self.calls[index].limit
     }
 
     /// How many calls there are.
@@ -68,23 +109,24 @@ impl Group {
 
     /// The call at `index`, in order.
     pub fn call(&mut self, index: usize) -> &mut Call {
-        &mut self.calls[index].0
+        &mut self.calls[index].call
     }
 
     /// What the call at `index` is answered. The last answer counts.
     pub fn answer(&mut self, index: usize, answer: Result<Answer>) {
-        self.calls[index].1 = Some(answer);
+        // An earlier one may hold a value of the caller's, of a run that was undone.
+        drop_caught(self.calls[index].answer.replace(answer));
     }
 
     /// Whether the call at `index` has failed, by its answer so far.
     pub fn has_failed(&self, index: usize) -> bool {
-        matches!(self.calls[index].1, Some(Err(_)))
+        matches!(self.calls[index].answer, Some(Err(_)))
     }
 
     /// The answers, in order; calls without one have an unknown outcome.
     pub(super) fn take_answers(&mut self) -> impl Iterator<Item = Result<Answer>> + '_ {
-        self.calls.drain(..).map(|(_, answer)| {
-            answer.unwrap_or_else(|| {
+        self.calls.drain(..).map(|member| {
+            member.answer.unwrap_or_else(|| {
                 Err(Error::unknown_outcome("the writer stopped in the middle of it"))
             })
         })

@@ -15,7 +15,9 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use super::call::{Answer, Batch, Call};
+use super::caught::{Caught, wake};
 use super::engine;
+use super::interrupt::Interrupts;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fork::OfProcess;
 
@@ -26,13 +28,20 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// What the callers of one group wait on.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct GroupEvent {
     gate: Mutex<()>,
     answered: Condvar,
+    interrupts: Arc<Interrupts>,
 }
 
 impl GroupEvent {
+    /// For calls that `interrupts` can stop.
+    pub(super) fn new(interrupts: &Arc<Interrupts>) -> Arc<Self> {
+        let interrupts = Arc::clone(interrupts);
+        Arc::new(Self { gate: Mutex::default(), answered: Condvar::new(), interrupts })
+    }
+
     /// Wakes all who wait. Their answers must be there.
     pub(super) fn notify(&self) {
         // Who has seen no answer under this lock is waiting once it is free.
@@ -68,8 +77,8 @@ enum State {
     Queued(Option<Waker>),
     /// Its group is being committed.
     Begun(Option<Waker>),
-    /// The caller has not fetched the answer yet.
-    Answered(Result<Answer>),
+    /// The caller has not fetched the answer yet, and perhaps never will.
+    Answered(Caught<Result<Answer>>),
     /// The answer is with the caller.
     Fetched,
 }
@@ -79,6 +88,7 @@ enum State {
 struct Slot {
     state: Mutex<State>,
     event: Arc<GroupEvent>,
+    number: u64,
 }
 
 impl Slot {
@@ -89,7 +99,7 @@ impl Slot {
     /// Leaves the answer, and gives whom to wake for it.
     fn answer(&self, answer: Result<Answer>) -> Option<Waker> {
         let mut state = lock(&self.state);
-        match std::mem::replace(&mut *state, State::Answered(answer)) {
+        match std::mem::replace(&mut *state, State::Answered(Caught::new(answer))) {
             State::Queued(waker) | State::Begun(waker) => waker,
             // Cancelled: the first answer stays.
             earlier => {
@@ -105,12 +115,57 @@ impl Slot {
         match std::mem::replace(&mut *state, State::Fetched) {
             State::Answered(answer) => {
                 drop(state);
-                Some(answer.and_then(take))
+                Some(answer.into_inner().and_then(take))
             }
             earlier => {
                 *state = earlier;
                 None
             }
+        }
+    }
+
+    /// Answers `error`, if nobody has begun with the call; false if it is too late.
+    fn take_back(&self, error: Error) -> bool {
+        let mut state = lock(&self.state);
+        let State::Queued(waker) = &mut *state else { return false };
+        let waker = waker.take();
+        *state = State::Answered(Caught::new(Err(error)));
+        drop(state);
+        if let Some(waker) = waker {
+            wake(waker);
+        }
+        true
+    }
+
+    /// Says why a closure cannot wait for this call, which is taken back if that can be.
+    fn refuse_to_closure(&self) -> Error {
+        if self.take_back(waits_in_closure()) {
+            return waits_in_closure();
+        }
+        // It is in the group of the closure, or another writer has begun with it.
+        let reason = "a closure inside a transaction cannot wait for a call to a writer, and this \
+                      one had begun: it goes its way";
+        Error::unknown_outcome(reason).to_do("wait for the ticket after the transaction")
+    }
+
+    /// Leaves `waker` to be woken; false if the answer is there.
+    fn wake_later(&self, waker: &Waker) -> bool {
+        let mut new = None;
+        loop {
+            let mut state = lock(&self.state);
+            let (State::Queued(place) | State::Begun(place)) = &mut *state else { return false };
+            if place.as_ref().is_some_and(|there| there.will_wake(waker)) {
+                return true;
+            }
+            // Cloning and dropping a waker runs code of a caller, which must not be under a lock.
+            if let Some(new) = new.take() {
+                let old = place.replace(new);
+                drop(state);
+                drop(old);
+                return true;
+            }
+            drop(state);
+            new = Some(waker.clone());
         }
     }
 }
@@ -120,17 +175,31 @@ impl Slot {
 pub(super) struct Entry {
     call: Option<Call>,
     pub(super) submitted: Instant,
+    /// How long it may run.
+    pub(super) limit: Option<Duration>,
     slot: Arc<Slot>,
     is_answered: bool,
 }
 
 impl Entry {
-    /// A call that waits on `event`, and the ticket for it.
-    pub(super) fn new<T>(call: Call, event: Arc<GroupEvent>, take: Take<T>) -> (Self, Ticket<T>) {
-        let slot = Arc::new(Slot { state: Mutex::new(State::Queued(None)), event });
+    /// A call that waits on `event`, and the ticket for it. No other call of the writer has
+    /// its `number`.
+    pub(super) fn new<T>(
+        (call, limit): (Call, Option<Duration>),
+        number: u64,
+        event: Arc<GroupEvent>,
+        take: Take<T>,
+    ) -> (Self, Ticket<T>) {
+        let slot = Arc::new(Slot { state: Mutex::new(State::Queued(None)), event, number });
         let slot_of_ticket = OfProcess::new("ticket", Arc::clone(&slot));
         let ticket = Ticket { slot: slot_of_ticket, take, value: PhantomData };
-        (Self { call: Some(call), submitted: Instant::now(), slot, is_answered: false }, ticket)
+        let (call, submitted) = (Some(call), Instant::now());
+        (Self { call, submitted, limit, slot, is_answered: false }, ticket)
+    }
+
+    /// By which it is interrupted.
+    pub(super) fn number(&self) -> u64 {
+        self.slot.number
     }
 
     /// Whether the call is still wanted. From now on it cannot be cancelled.
@@ -155,7 +224,7 @@ impl Entry {
     pub(super) fn answer(&mut self, answer: Result<Answer>) {
         self.is_answered = true;
         if let Some(waker) = self.slot.answer(answer) {
-            waker.wake();
+            wake(waker);
         }
     }
 
@@ -202,7 +271,7 @@ impl<T> Ticket<T> {
     pub fn wait(self) -> Result<T> {
         let slot = self.slot.get()?;
         if engine::is_driving() && !slot.is_answered() {
-            return Err(waits_for_itself());
+            return Err(slot.refuse_to_closure());
         }
         slot.event.wait(None, || slot.is_answered());
         slot.fetch(self.take).unwrap_or_else(|| Err(fetched_before()))
@@ -218,7 +287,7 @@ impl<T> Ticket<T> {
             Err(forked) => return Ok(Err(forked)),
         };
         if engine::is_driving() && !slot.is_answered() {
-            return Ok(Err(waits_for_itself()));
+            return Ok(Err(slot.refuse_to_closure()));
         }
         let deadline = Instant::now().checked_add(limit);
         if slot.event.wait(deadline, || slot.is_answered()) {
@@ -240,16 +309,29 @@ impl<T> Ticket<T> {
     /// its way.
     pub fn cancel(&self) -> bool {
         let Some(slot) = self.slot.here() else { return false };
-        let mut state = lock(&slot.state);
-        let State::Queued(waker) = &mut *state else { return false };
-        let waker = waker.take();
-        let cancelled = Error::from(ErrorKind::Cancelled).on_disk("nothing of this call");
-        *state = State::Answered(Err(cancelled));
-        drop(state);
-        if let Some(waker) = waker {
-            waker.wake();
+        slot.take_back(Error::from(ErrorKind::Cancelled).on_disk("nothing of this call"))
+    }
+
+    /// Takes the call back if nobody has begun with it, and stops it if it runs: then nothing
+    /// of it is written, other callers' calls are carried out, and the ticket answers
+    /// [`Interrupted`](ErrorKind::Interrupted).
+    ///
+    /// Returns false if the call is answered already, and in a child of `fork`. True does not
+    /// say that it fails: a statement may end before it is stopped, and a commit that has
+    /// begun is never stopped. A closure is stopped in its next statement, not in code of its
+    /// own. To wait for the outcome, wait for the ticket.
+    pub fn interrupt(&self) -> bool {
+        let Some(slot) = self.slot.here() else { return false };
+        if slot.take_back(Error::from(ErrorKind::Interrupted).on_disk("nothing of this call")) {
+            return true;
         }
-        true
+        // While its state is locked, it cannot be answered, nor its number be forgotten.
+        let state = lock(&slot.state);
+        let has_begun = matches!(*state, State::Begun(_));
+        if has_begun {
+            slot.event.interrupts.ask(slot.number);
+        }
+        has_begun
     }
 }
 
@@ -261,24 +343,30 @@ impl<T> Future for Ticket<T> {
             Ok(slot) => slot,
             Err(forked) => return Poll::Ready(Err(forked)),
         };
-        {
-            let mut state = lock(&slot.state);
-            if let State::Queued(waker) | State::Begun(waker) = &mut *state {
-                match waker {
-                    Some(waker) => waker.clone_from(context.waker()),
-                    None => *waker = Some(context.waker().clone()),
-                }
-                return Poll::Pending;
-            }
+        if engine::is_in_call() && !slot.is_answered() {
+            // Who polls here waits here, and would do so for ever.
+            return Poll::Ready(Err(slot.refuse_to_closure()));
+        }
+        if slot.wake_later(context.waker()) {
+            return Poll::Pending;
         }
         Poll::Ready(slot.fetch(self.take).unwrap_or_else(|| Err(fetched_before())))
     }
 }
 
-/// A closure in a transaction that waits for a call of its own writer.
-pub(super) fn waits_for_itself() -> Error {
-    Error::usage("a closure inside a transaction cannot wait for a call to a writer: that is carried out after it")
-        .to_do("use the transaction that the closure was given")
+/// A closure in a transaction that waits for a call of a writer. Its own would wait for
+/// itself; another one's might wait for that, and would not be undone with the closure.
+pub(super) fn waits_in_closure() -> Error {
+    Error::usage(
+        "a closure inside a transaction cannot wait for a call to a writer: its own carries out \
+         the call after the closure, and another writer's call would stay if the closure is undone \
+         or runs again",
+    )
+    .on_disk("nothing of this call")
+    .to_do(
+        "use the transaction that the closure was given; call another writer before or after the \
+         transaction",
+    )
 }
 
 fn fetched_before() -> Error {

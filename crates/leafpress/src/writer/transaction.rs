@@ -16,30 +16,32 @@ use rusqlite::{Connection, Params, Row};
 use super::call::{Executed, IntoParameters, Statement, insert_many_request};
 use super::guard::Guard;
 use super::insert_many::{InsertPlans, insert_sorted};
+use super::interrupt::Interrupts;
 use super::own::{Companion, CompanionPlace};
-use super::{local, statement};
+use super::{batch, local, statement};
 use crate::error::{Error, Result};
 use crate::fork::Process;
 
 /// A transaction inside the writer's.
 #[derive(Debug)]
 pub struct Transaction<'c> {
-    connection: &'c Connection,
-    guard: Arc<Guard>,
-    plans: &'c RefCell<InsertPlans>,
-    companion: &'c CompanionPlace,
+    parts: Parts<'c>,
     process: Process,
 }
 
+/// Of the writer's target, what a transaction needs.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Parts<'c> {
+    pub(super) connection: &'c Connection,
+    pub(super) guard: &'c Guard,
+    pub(super) plans: &'c RefCell<InsertPlans>,
+    pub(super) companion: &'c CompanionPlace,
+    pub(super) interrupts: &'c Interrupts,
+}
+
 impl<'c> Transaction<'c> {
-    pub(super) fn new(
-        connection: &'c Connection,
-        guard: &Arc<Guard>,
-        plans: &'c RefCell<InsertPlans>,
-        companion: &'c CompanionPlace,
-    ) -> Self {
-        let (guard, process) = (Arc::clone(guard), Process::current());
-        Self { connection, guard, plans, companion, process }
+    pub(super) fn new(parts: Parts<'c>) -> Self {
+        Self { parts, process: Process::current() }
     }
 
     /// Runs one statement; rows that it returns are dropped.
@@ -56,10 +58,11 @@ impl<'c> Transaction<'c> {
     /// Runs any number of statements without parameters.
     ///
     /// # Errors
-    /// As with [`execute`](Self::execute); those before the one that failed
-    /// have had their effect.
+    /// As with [`execute`](Self::execute), with the statement that failed
+    /// ([`Error::failed_statement`]); those before it have had their effect.
     pub fn execute_script(&self, sql: &str) -> Result<()> {
-        self.guarded(|connection| connection.execute_batch(sql))
+        self.still_open()?;
+        batch::script(self.parts.connection, self.parts.guard, sql, 0).map(drop)
     }
 
     /// The first row of a query, or of a statement with RETURNING, if there is one.
@@ -113,13 +116,13 @@ impl<'c> Transaction<'c> {
     ) -> Result<u64> {
         let request = insert_many_request(table, columns, rows)?;
         self.still_open()?;
-        let plans = &mut self.plans.borrow_mut();
-        self.guard.as_owner(|| insert_sorted(self.connection, plans, &request))
+        let plans = &mut self.parts.plans.borrow_mut();
+        self.parts.guard.as_owner(|| insert_sorted(self.parts.connection, plans, &request))
     }
 
     /// The rowid that the last INSERT into a table with rowids gave.
     pub fn last_insert_rowid(&self) -> i64 {
-        self.connection.last_insert_rowid()
+        self.parts.connection.last_insert_rowid()
     }
 
     /// Does something of this crate's own in it, for the writer that `companion`
@@ -132,23 +135,25 @@ impl<'c> Transaction<'c> {
     ) -> Result<T> {
         self.still_open()?;
         let is_ours = self
+            .parts
             .companion
             .get()
             .is_some_and(|ours| std::ptr::addr_eq(Arc::as_ptr(ours), Arc::as_ptr(companion)));
         if !is_ours {
             return Err(Error::usage("this transaction is one of another writer"));
         }
-        self.guard.as_owner(|| run(self.connection))
+        self.parts.guard.as_owner(|| run(self.parts.connection))
     }
 
     fn guarded<T>(&self, run: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T> {
         self.still_open()?;
-        run(self.connection).map_err(|source| local::refused(&self.guard, source))
+        run(self.parts.connection).map_err(|source| local::refused(self.parts.guard, source))
     }
 
     fn still_open(&self) -> Result<()> {
         self.process.check("transaction")?;
-        if self.connection.is_autocommit() {
+        self.parts.interrupts.check()?;
+        if self.parts.connection.is_autocommit() {
             return Err(Error::usage("SQLite has rolled this transaction back"));
         }
         Ok(())

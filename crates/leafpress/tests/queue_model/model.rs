@@ -142,6 +142,8 @@ pub enum Lost {
     ClaimedAgain,
     Settled,
     GivenBack,
+    /// Nobody was ever given that token.
+    NeverGiven,
 }
 
 /// What the history of a job says of a claim that did not end in an ack.
@@ -301,7 +303,14 @@ impl Model {
     /// Whether the claim still holds, and if not, why: what became of this very
     /// claim, as long as the job is there to tell.
     pub fn check(&self, token: Token) -> Result<(), Lost> {
-        let Some(job) = self.job(token.job) else { return Err(Lost::Settled) };
+        let Some(job) = self.job(token.job) else {
+            // How often it was claimed is gone with it.
+            let was_there = token.claim > 0 && (1..=self.last_id).contains(&token.job);
+            return Err(if was_there { Lost::Settled } else { Lost::NeverGiven });
+        };
+        if token.claim == 0 || token.claim > job.claims {
+            return Err(Lost::NeverGiven);
+        }
         if job.state == State::Leased && job.claims == token.claim {
             let is_over = job.due_at_ms.is_none_or(|end| end <= self.now_ms);
             return if is_over { Err(Lost::Expired) } else { Ok(()) };

@@ -226,6 +226,7 @@ impl System {
             Err(error) => match error.kind() {
                 ErrorKind::TransactionExpired { .. }
                 | ErrorKind::LeaseLost { .. }
+                | ErrorKind::NoSuchClaim { .. }
                 | ErrorKind::Aborted(_) => None,
                 other => panic!("{other}"),
             },
@@ -334,6 +335,7 @@ fn lost<T>(result: leafpress::Result<T>) -> Result<T, Lost> {
             LeaseLost::GivenBack => Lost::GivenBack,
             other => panic!("a reason that the model does not know: {other}"),
         },
+        ErrorKind::NoSuchClaim { .. } => Lost::NeverGiven,
         other => panic!("{other}"),
     })
 }

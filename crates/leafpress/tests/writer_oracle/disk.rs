@@ -194,7 +194,7 @@ fn a_sync_that_fails_leaves_the_outcome_unknown_and_stops_the_writer() {
             .into_iter()
             .map(|ticket| match ticket.wait().expect_err("no sync, no success").kind() {
                 ErrorKind::OutcomeUnknown { .. } => "unknown".to_owned(),
-                ErrorKind::Sqlite { source, .. } => source.to_string(),
+                ErrorKind::Constraint { reason, .. } => reason.clone(),
                 other => format!("{other:?}"),
             })
             .collect();

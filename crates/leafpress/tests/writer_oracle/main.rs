@@ -14,8 +14,13 @@
 //! is full or broken.
 
 mod calls;
+mod closures;
 mod disk;
+mod errors;
+mod interrupts;
 mod model;
+#[cfg(unix)]
+mod moved;
 mod oracle;
 mod tickets;
 mod traps;

@@ -321,7 +321,7 @@ proptest! {
 fn check_error(error: &Error, taken_back: bool, is_there_already: bool) {
     match error.kind() {
         ErrorKind::Cancelled => assert!(taken_back, "{error}"),
-        ErrorKind::Sqlite { .. } => assert!(is_there_already, "{error}"),
+        ErrorKind::Constraint { .. } => assert!(is_there_already, "{error}"),
         _ => unreachable!("{error}"),
     }
 }

@@ -29,6 +29,7 @@ use crate::exit::Status;
 use crate::flags::{
     QueueAction, QueueCommonFlags, QueueFlags, QueuePlaceFlags, QueueScheduleAction,
 };
+use crate::human;
 use crate::output;
 
 /// Does one action.
@@ -99,6 +100,7 @@ impl Database {
         let profile = common.profile.map_or_else(|| usual_profile(path), Profile::from);
         let writer =
             Writer::builder(path).profile(profile).busy_limit(common.busy_timeout).open()?;
+        note_what_is_not_durable(path, &writer);
         Ok(Self { path: path.to_owned(), writer })
     }
 
@@ -190,6 +192,16 @@ fn with_made_queue<T>(
 /// The queue of these flags, if it is there.
 fn existing_queue(place: &QueuePlaceFlags, common: &QueueCommonFlags) -> Result<Queue> {
     Database::existing(&place.database, common)?.queue(&place.queue)
+}
+
+/// Says on standard error if the database lies where nothing survives a power cut.
+fn note_what_is_not_durable(path: &Path, writer: &Writer) {
+    let Some(in_force) = writer.in_force().filter(|it| !it.not_durable.is_empty()) else { return };
+    let path = path.display().to_string();
+    output::print_message(&output::note(&human::printable(&format!(
+        "{path}: nothing here survives a power cut: {}",
+        in_force.not_durable.join("; ")
+    ))));
 }
 
 /// The profile that changes nothing about a database that is there: its header

@@ -147,6 +147,7 @@ fn print_acks(flags: &QueueAckFlags, answers: Vec<Result<()>>) -> Status {
 fn why(error: &Error) -> Value {
     match error.kind() {
         ErrorKind::LeaseLost { why, .. } => json!(why),
+        ErrorKind::NoSuchClaim { .. } => json!("no_such_claim"),
         other => json!(other.to_string()),
     }
 }

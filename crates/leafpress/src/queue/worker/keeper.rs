@@ -7,7 +7,7 @@
 use std::time::Instant;
 
 use super::pool::Pool;
-use crate::error::ErrorKind;
+use crate::error::{Error, ErrorKind};
 use crate::queue::Token;
 
 /// Runs until the pool is over.
@@ -39,7 +39,7 @@ fn extend(pool: &Pool, tokens: &[Token]) {
             for (token, answer) in tokens.iter().zip(answers) {
                 match answer {
                     Ok(_) => pool.lease_extended(*token, asked_at),
-                    Err(error) if matches!(error.kind(), ErrorKind::LeaseLost { .. }) => {
+                    Err(error) if is_lost(&error) => {
                         pool.lease_lost(*token);
                     }
                     Err(error) => pool.fail(error),
@@ -55,4 +55,9 @@ fn extend(pool: &Pool, tokens: &[Token]) {
         }
         Err(error) => pool.fail(error),
     }
+}
+
+/// The job is another's, or the database was restored and does not know of the claim.
+pub(super) fn is_lost(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::LeaseLost { .. } | ErrorKind::NoSuchClaim { .. })
 }

@@ -417,7 +417,7 @@ fn count(report: &mut WorkReport, settled: Result<Settled>) -> Result<()> {
         Ok(Settled::Retried) => report.retried += 1,
         Ok(Settled::Dead) => report.dead += 1,
         Ok(Settled::Released) => report.released += 1,
-        Err(error) if matches!(error.kind(), ErrorKind::LeaseLost { .. }) => report.lease_lost += 1,
+        Err(error) if keeper::is_lost(&error) => report.lease_lost += 1,
         Err(error) => return Err(error),
     }
     Ok(())

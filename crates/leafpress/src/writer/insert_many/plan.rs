@@ -7,7 +7,7 @@ use leafpress_format::{Affinity, Collation, KeyColumn, SortOrder};
 use rusqlite::{Connection, OptionalExtension as _};
 
 use super::InsertMany;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::load::{ColumnList, DeclaredColumn, DeclaredTable, OrderColumn, collation};
 use crate::schema::quote_identifier;
 
@@ -159,7 +159,7 @@ fn read_declaration(connection: &Connection, table: &str) -> Result<DeclaredTabl
     let kind: Option<String> =
         connection.query_row(sql, [table], |row| row.get(0)).optional().map_err(refused)?;
     match kind.as_deref() {
-        None => Err(Error::usage(format!("there is no table {table}"))),
+        None => Err(ErrorKind::NoSuchTable { table: table.to_owned() }.into()),
         Some("view") => Err(Error::usage(format!("{table} is a view, and rows go into tables"))
             .to_do("insert into the view by statements, one for each row")),
         Some(_) => DeclaredTable::read(connection, table).map_err(refused),

@@ -5,9 +5,11 @@
 //! No connection is asked from a thread that does not hold it: ours are opened
 //! without a mutex.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
+use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use rusqlite::trace::{TraceEvent, TraceEventCodes};
 use rusqlite::{Connection, TransactionState};
 
@@ -20,12 +22,35 @@ pub(super) struct Activity {
     running: AtomicU32,
     /// Whether BEGIN or SAVEPOINT was last, and not their end.
     is_explicit: AtomicBool,
+    /// A statement called a function that the connection did not have when it was opened.
+    has_own_functions: AtomicBool,
+}
+
+/// Names of the functions that a connection has by itself.
+pub(super) type Functions = HashSet<String>;
+
+/// Asks a connection that was just opened.
+pub(super) fn functions_of(connection: &Connection) -> rusqlite::Result<Functions> {
+    let mut names = connection.prepare("SELECT DISTINCT name FROM pragma_function_list")?;
+    names.query_map([], |row| row.get(0))?.collect()
 }
 
 impl Activity {
-    /// Watches all statements of a connection from now on.
-    pub fn watch(connection: &mut Connection) -> rusqlite::Result<Arc<Self>> {
+    /// Watches all statements of a connection from now on, which has these functions.
+    pub fn watch(
+        connection: &mut Connection,
+        functions: Arc<Functions>,
+    ) -> rusqlite::Result<Arc<Self>> {
         let activity = Arc::new(Self::default());
+        let told = Arc::clone(&activity);
+        connection.authorizer(Some(move |context: AuthContext<'_>| {
+            if let AuthAction::Function { function_name } = context.action
+                && !functions.contains(function_name)
+            {
+                told.has_own_functions.store(true, Ordering::Relaxed);
+            }
+            Authorization::Allow
+        }))?;
         let told = Arc::clone(&activity);
         let codes = TraceEventCodes::SQLITE_TRACE_STMT | TraceEventCodes::SQLITE_TRACE_PROFILE;
         connection.trace_v2(codes, Some(move |event: TraceEvent<'_>| told.hear(&event)))?;
@@ -60,6 +85,12 @@ impl Activity {
         {
             self.running.store(0, Ordering::Relaxed);
         }
+    }
+
+    /// Whether functions of its holder's were called on the connection. That of an extension
+    /// that was loaded is one too.
+    pub fn has_own_functions(&self) -> bool {
+        self.has_own_functions.load(Ordering::Relaxed)
     }
 
     /// Whether the connection is in a read transaction, as far as is known.

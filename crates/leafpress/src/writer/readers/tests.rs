@@ -242,6 +242,31 @@ fn whoever_waits_gets_the_reader_that_comes_back() {
 }
 
 #[test]
+fn functions_of_one_borrower_do_not_reach_the_next() {
+    use rusqlite::functions::FunctionFlags;
+
+    let database = Database::new();
+    let pool = database.pool(1);
+    let call = "SELECT secret(7)";
+    let reader = pool.get(None).unwrap();
+    let secret = |context: &rusqlite::functions::Context<'_>| Ok(context.get::<i64>(0)? * 2);
+    reader.create_scalar_function("secret", 1, FunctionFlags::SQLITE_UTF8, secret).unwrap();
+    assert_eq!(reader.query_row(call, [], |row| row.get::<_, i64>(0)).unwrap(), 14);
+    drop(reader);
+    assert_eq!(idle(&pool), 0);
+    let error = pool.get(None).unwrap().query_row(call, [], |_| Ok(())).unwrap_err();
+    assert!(error.to_string().contains("no such function: secret"), "{error}");
+    // What SQLite has by itself is no reason to close a connection.
+    let reader = pool.get(None).unwrap();
+    let own = "SELECT upper('a'), count(*), sum(1) OVER (), json('{}'), bm25(t) IS 1 FROM t";
+    let _ = reader.prepare(own);
+    reader.query_row("SELECT UPPER('a') || max(1, 2) || like('a', 'b')", [], |_| Ok(())).unwrap();
+    reader.query_row("SELECT count(*), json('{}') FROM sqlite_schema", [], |_| Ok(())).unwrap();
+    drop(reader);
+    assert_eq!(idle(&pool), 1);
+}
+
+#[test]
 fn a_failure_to_open_leaves_the_place_free() {
     let folder = tempfile::tempdir().unwrap();
     let limits = ReaderLimits { size_max: 1, wait_max: Duration::ZERO };

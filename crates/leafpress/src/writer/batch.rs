@@ -1,0 +1,91 @@
+//! Several statements, one after the other, and which of them failed.
+//!
+//! Must never: go on once SQLite has rolled the transaction back: what follows would be
+//! committed by itself.
+
+use rusqlite::fallible_iterator::FallibleIterator as _;
+use rusqlite::{Batch as Statements, Connection};
+
+use super::call::{Batch, BatchPart};
+use super::guard::Guard;
+use super::local::refused;
+use super::statement::execute;
+use crate::error::{Error, FailedStatement, Result};
+use crate::io_report::Script;
+
+/// A statement is shown with so many characters.
+const SHOWN_MAX: usize = 200;
+
+/// Carries out all statements of a batch.
+///
+/// # Errors
+/// That of the first which fails, with its place in the batch. Those before it have had their
+/// effect.
+pub(super) fn run(connection: &Connection, guard: &Guard, batch: &Batch) -> Result<()> {
+    let mut before = 0;
+    for part in &batch.parts {
+        before += match part {
+            BatchPart::Statement(statement) => {
+                execute(connection, statement).map_err(|source| {
+                    let (ordinal, sql) = (before + 1, shown(&statement.sql));
+                    refused(guard, source).at_statement(FailedStatement { ordinal, line: 1, sql })
+                })?;
+                1
+            }
+            BatchPart::Script(sql) => script(connection, guard, sql, before)?,
+        };
+        if connection.is_autocommit() {
+            return Err(Error::usage("SQLite has rolled this transaction back"));
+        }
+    }
+    Ok(())
+}
+
+/// Carries out the statements of a text, in front of which so many others stand; how many
+/// there were.
+///
+/// # Errors
+/// As [`run`].
+pub(super) fn script(
+    connection: &Connection,
+    guard: &Guard,
+    sql: &str,
+    before: u64,
+) -> Result<u64> {
+    let mut statements = Statements::new(connection, sql);
+    let mut done = 0;
+    loop {
+        let next = statements.next().and_then(|next| {
+            // One step, as sqlite3_exec would be content with for what returns no rows.
+            next.map(|mut next| next.raw_query().next().map(drop)).transpose()
+        });
+        match next {
+            Ok(None) => return Ok(done),
+            Ok(Some(())) => done += 1,
+            Err(source) => {
+                let error = refused(guard, source);
+                return Err(match place(sql, done, before) {
+                    Some(place) => error.at_statement(place),
+                    None => error,
+                });
+            }
+        }
+    }
+}
+
+/// Where the statement stands that has `done` others before it in the text.
+fn place(sql: &str, done: u64, before: u64) -> Option<FailedStatement> {
+    let mut script = Script::default();
+    script.push("", sql).ok()?;
+    let failed = script.statements().get(usize::try_from(done).ok()?)?;
+    Some(FailedStatement { ordinal: before + done + 1, line: failed.line, sql: shown(&failed.sql) })
+}
+
+fn shown(sql: &str) -> String {
+    let mut characters = sql.trim().chars();
+    let mut text: String = characters.by_ref().take(SHOWN_MAX).collect();
+    if characters.next().is_some() {
+        text.push('…');
+    }
+    text
+}

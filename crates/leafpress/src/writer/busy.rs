@@ -1,0 +1,56 @@
+//! How long the writer waits for another process's lock.
+//!
+//! Must never: wait once all calls are to end.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use super::interrupt::Interrupts;
+use crate::error::{Error, ErrorKind};
+
+/// How long the first waits for another process's lock are, and the later ones:
+/// short and even, so that a busy neighbour is met in one of its gaps.
+const FIRST_BUSY_WAIT: Duration = Duration::from_micros(200);
+const BUSY_WAIT: Duration = Duration::from_millis(1);
+
+/// How long somebody else's lock is waited for.
+#[derive(Debug)]
+pub(super) struct BusyClock {
+    pub(super) limit: Duration,
+    epoch: Instant,
+    /// Nanoseconds after `epoch` at which the wait began.
+    began_ns: AtomicU64,
+    interrupts: Arc<Interrupts>,
+}
+
+impl BusyClock {
+    pub(super) fn new(limit: Duration, interrupts: Arc<Interrupts>) -> Self {
+        Self { limit, epoch: Instant::now(), began_ns: AtomicU64::new(0), interrupts }
+    }
+
+    pub(super) fn restart(&self) {
+        self.began_ns.store(self.epoch.elapsed().as_nanos() as u64, Ordering::Relaxed);
+    }
+
+    fn waited(&self) -> Duration {
+        let began = Duration::from_nanos(self.began_ns.load(Ordering::Relaxed));
+        self.epoch.elapsed().saturating_sub(began)
+    }
+
+    /// Waits a little; false once the limit is reached.
+    pub(super) fn wait(&self, attempt: i32) -> bool {
+        if self.waited() >= self.limit || self.interrupts.is_asked_of_all() {
+            return false;
+        }
+        std::thread::sleep(if attempt < 10 { FIRST_BUSY_WAIT } else { BUSY_WAIT });
+        true
+    }
+
+    pub(super) fn error(&self, source: rusqlite::Error) -> Error {
+        Error::from(ErrorKind::Busy { waited: self.waited(), source }).to_do(
+            "another process or connection holds the database: let it end its transaction, or \
+             allow a longer wait with --busy-timeout, in a program with busy_limit",
+        )
+    }
+}

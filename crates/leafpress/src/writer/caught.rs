@@ -1,0 +1,72 @@
+//! Code of callers that runs where calls are carried out, although no caller waits there:
+//! destructors and wakers.
+//!
+//! A closure is dropped after its group, and so is the value of a ticket that was dropped.
+//! If that panicked on the thread that drives the engine, all callers of the group would
+//! be told that their outcome is unknown. So each such place goes through here, and a panic
+//! is told to the log alone: the call that it belongs to is answered already.
+//!
+//! Must never: hide a panic of a caller's closure, which is that call's error.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::task::Waker;
+
+/// A value whose destructor is a caller's: a panic of it goes no further than the log.
+pub(super) struct Caught<T>(Option<T>);
+
+impl<T> Caught<T> {
+    pub(super) fn new(value: T) -> Self {
+        Self(Some(value))
+    }
+
+    pub(super) fn get_mut(&mut self) -> &mut T {
+        self.0.as_mut().expect("only into_inner and drop take the value")
+    }
+
+    pub(super) fn into_inner(mut self) -> T {
+        self.0.take().expect("only into_inner and drop take the value")
+    }
+}
+
+impl<T> Drop for Caught<T> {
+    fn drop(&mut self) {
+        if let Some(value) = self.0.take() {
+            drop_caught(value);
+        }
+    }
+}
+
+impl<T: std::fmt::Debug> std::fmt::Debug for Caught<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Drops a value of a caller's.
+pub(super) fn drop_caught<T>(value: T) {
+    if std::mem::needs_drop::<T>() {
+        caught("a destructor", || drop(value));
+    }
+}
+
+/// Wakes a task of a caller's.
+pub(super) fn wake(waker: Waker) {
+    caught("a waker", || waker.wake());
+}
+
+fn caught(what: &str, run: impl FnOnce()) {
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(run)) {
+        let message = text_of(&*panic);
+        tracing::error!(%message, "{what} of a caller panicked; no call fails by that");
+        // What was thrown may have such a destructor too.
+        std::mem::forget(panic);
+    }
+}
+
+/// What a panic says.
+pub(super) fn text_of(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+    text.unwrap_or_else(|| "a panic without a message".to_owned())
+}

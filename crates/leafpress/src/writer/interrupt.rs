@@ -1,0 +1,233 @@
+//! Which call runs at the moment, and which are to end before they are done.
+//!
+//! ```text
+//! Ticket::interrupt, Writer::interrupt ─► asked: numbers of calls ─┐
+//! call_limit ─► the deadline of the call that runs ────────────────┼─► SQLite's progress handler
+//! close_timeout ─► all ────────────────────────────────────────────┘   and each step of a closure
+//! ```
+//!
+//! `sqlite3_interrupt` would stop whatever runs when it arrives: the next call, or COMMIT.
+//! Here each call has a number that no other call of its writer has, and SQLite asks, on the
+//! thread that runs the statement, whether *this* call is to end.
+//!
+//! 1. Nothing is stopped but code of the call that was asked for: BEGIN, COMMIT, savepoints
+//!    and the writer's own statements never are.
+//! 2. Once a call was stopped, it fails, whatever it makes of SQLite's error.
+//!
+//! Must never: run a caller's code, or cost more than a few loads for a call that is not
+//! interrupted.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use rusqlite::Connection;
+
+use super::ticket::lock;
+use crate::error::{Error, ErrorKind};
+
+/// Steps of SQLite's virtual machine between two questions: less than a millisecond.
+const STEPS_BETWEEN: i32 = 4_096;
+/// A deadline that no call reaches.
+const NEVER_NS: u64 = u64::MAX;
+
+const NOTHING: &str = "nothing of this call; other callers' are not touched";
+
+/// Why a call is to end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Why {
+    /// It was asked for.
+    Asked,
+    /// It has run for longer than it may.
+    Limit,
+}
+
+/// Shared by a writer's callers, its queue and its connection.
+#[derive(Debug)]
+pub(super) struct Interrupts {
+    epoch: Instant,
+    /// The number of the call that is carried out; 0 if none is.
+    number: AtomicU64,
+    /// Its own code runs, and not the writer's around it.
+    runs: AtomicBool,
+    /// When its time is up, in nanoseconds after `epoch`.
+    deadline_ns: AtomicU64,
+    /// How long it may run, in nanoseconds.
+    limit_ns: AtomicU64,
+    /// It was stopped: 0, or one more than a `Why`.
+    stopped: AtomicU64,
+    /// There is a number in `asked`, or all are to end.
+    is_asked: AtomicBool,
+    asked: Mutex<Vec<u64>>,
+    /// All calls are to end.
+    all: AtomicBool,
+    /// A call was stopped because all are to end.
+    all_stopped: AtomicBool,
+}
+
+impl Default for Interrupts {
+    fn default() -> Self {
+        Self {
+            epoch: Instant::now(),
+            number: AtomicU64::new(0),
+            runs: AtomicBool::new(false),
+            deadline_ns: AtomicU64::new(NEVER_NS),
+            limit_ns: AtomicU64::new(NEVER_NS),
+            stopped: AtomicU64::new(0),
+            is_asked: AtomicBool::new(false),
+            asked: Mutex::default(),
+            all: AtomicBool::new(false),
+            all_stopped: AtomicBool::new(false),
+        }
+    }
+}
+
+/// What callers do.
+impl Interrupts {
+    /// Asks for the end of this call, which has begun or is about to.
+    pub(super) fn ask(&self, number: u64) {
+        lock(&self.asked).push(number);
+        self.is_asked.store(true, Ordering::Release);
+    }
+
+    /// Asks for the end of the call that is carried out now; false if none is.
+    pub(super) fn ask_running(&self) -> bool {
+        let number = self.number.load(Ordering::Acquire);
+        if number != 0 {
+            self.ask(number);
+        }
+        number != 0
+    }
+
+    /// Asks for the end of all calls, for good.
+    pub(super) fn ask_all(&self) {
+        self.all.store(true, Ordering::Release);
+        self.is_asked.store(true, Ordering::Release);
+    }
+
+    /// Returns true once all calls are to end.
+    pub(super) fn is_asked_of_all(&self) -> bool {
+        self.all.load(Ordering::Acquire)
+    }
+
+    /// Returns true if a call failed because all were to end.
+    pub(super) fn has_stopped_all(&self) -> bool {
+        self.all_stopped.load(Ordering::Acquire)
+    }
+
+    /// Returns true if the end of this call was asked for.
+    pub(super) fn is_asked(&self, number: u64) -> bool {
+        self.is_asked.load(Ordering::Acquire)
+            && (self.all.load(Ordering::Acquire) || lock(&self.asked).contains(&number))
+    }
+}
+
+/// What the thread that drives the engine does.
+impl Interrupts {
+    /// Has SQLite ask from now on.
+    pub(super) fn watch(
+        self: &std::sync::Arc<Self>,
+        connection: &mut Connection,
+    ) -> rusqlite::Result<()> {
+        let asked = std::sync::Arc::clone(self);
+        connection.progress_handler(
+            STEPS_BETWEEN,
+            Some(move || asked.runs.load(Ordering::Relaxed) && asked.must_end()),
+        )
+    }
+
+    /// A call begins. Its error, if its end was asked for before.
+    pub(super) fn begin(&self, number: u64, limit: Option<Duration>) -> Result<(), Error> {
+        let (deadline_ns, limit_ns) = match limit {
+            None => (NEVER_NS, NEVER_NS),
+            Some(limit) => {
+                let limit_ns = u64::try_from(limit.as_nanos()).unwrap_or(NEVER_NS);
+                (self.now_ns().saturating_add(limit_ns), limit_ns)
+            }
+        };
+        self.deadline_ns.store(deadline_ns, Ordering::Relaxed);
+        self.limit_ns.store(limit_ns, Ordering::Relaxed);
+        self.stopped.store(0, Ordering::Relaxed);
+        self.number.store(number, Ordering::Release);
+        if self.is_asked(number) {
+            self.stop(Why::Asked);
+        }
+        self.stopped().map_or(Ok(()), Err)
+    }
+
+    /// The call has ended, or is none any more.
+    pub(super) fn end(&self) {
+        self.number.store(0, Ordering::Release);
+    }
+
+    /// Lets code of the call run: only this can be stopped.
+    pub(super) fn run<T>(&self, code: impl FnOnce() -> T) -> T {
+        struct Running<'i>(&'i AtomicBool);
+        impl Drop for Running<'_> {
+            fn drop(&mut self) {
+                self.0.store(false, Ordering::Relaxed);
+            }
+        }
+        self.runs.store(true, Ordering::Relaxed);
+        let _running = Running(&self.runs);
+        code()
+    }
+
+    /// The error of the call, if it is to end or was stopped; asked by each step of a closure.
+    pub(super) fn check(&self) -> Result<(), Error> {
+        self.must_end();
+        self.stopped().map_or(Ok(()), Err)
+    }
+
+    /// The error of the call, if it was stopped.
+    pub(super) fn stopped(&self) -> Option<Error> {
+        let kind = match self.stopped.load(Ordering::Relaxed) {
+            0 => return None,
+            1 => ErrorKind::Interrupted,
+            _ => {
+                let limit = Duration::from_nanos(self.limit_ns.load(Ordering::Relaxed));
+                let error = Error::from(ErrorKind::TimedOut { limit }).on_disk(NOTHING);
+                return Some(error.to_do(
+                    "make the statement faster, or give the call more time with call_limit",
+                ));
+            }
+        };
+        Some(Error::from(kind).on_disk(NOTHING))
+    }
+
+    /// All calls that had begun are answered: no number stands for a call any more.
+    pub(super) fn forget_asked(&self) {
+        if self.is_asked.load(Ordering::Acquire) && !self.all.load(Ordering::Acquire) {
+            let mut asked = lock(&self.asked);
+            asked.clear();
+            self.is_asked.store(false, Ordering::Release);
+        }
+    }
+
+    fn must_end(&self) -> bool {
+        if self.stopped.load(Ordering::Relaxed) != 0 {
+            return true;
+        }
+        if self.is_asked(self.number.load(Ordering::Relaxed)) {
+            self.stop(Why::Asked);
+            return true;
+        }
+        let deadline_ns = self.deadline_ns.load(Ordering::Relaxed);
+        if deadline_ns != NEVER_NS && self.now_ns() >= deadline_ns {
+            self.stop(Why::Limit);
+            return true;
+        }
+        false
+    }
+
+    fn stop(&self, why: Why) {
+        self.stopped.store(why as u64 + 1, Ordering::Relaxed);
+        if self.all.load(Ordering::Acquire) {
+            self.all_stopped.store(true, Ordering::Release);
+        }
+    }
+
+    fn now_ns(&self) -> u64 {
+        u64::try_from(self.epoch.elapsed().as_nanos()).unwrap_or(NEVER_NS)
+    }
+}

@@ -1,0 +1,203 @@
+//! Whether the database still stands where the writer has opened it.
+//!
+//! A file that is deleted, or whose name is given to another file, can be written on: each
+//! commit succeeds, and its rows are where no other program finds them. The same goes for the
+//! log beside it, which then is another log for each process. So the writer looks at the
+//! names of both before it answers a group.
+//!
+//! | looked at | how often |
+//! |---|---|
+//! | the path that was opened, links followed, and `-wal` | after each commit, before its answers |
+//! | the same and `-shm` | before a group, if the last look is a while ago |
+//!
+//! Each look is one `stat`. Where a caller named the VFS, that is asked instead.
+//!
+//! Must never: take a file that may not be looked at for one that is gone, or open one.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rusqlite::{Connection, ffi};
+
+use crate::c_api::database_file;
+use crate::error::{Error, ErrorKind, Result};
+
+/// A look that is as old as this is taken anew before a group, so that a call that comes after
+/// a pause is refused with nothing done.
+const FRESH_FOR: Duration = Duration::from_millis(10);
+
+/// Without a log, SQLite itself looks before it makes a journal.
+pub(super) const MOVED: &str = "the database is gone or another file: it was deleted, moved or \
+     replaced while the writer had it open";
+
+/// Whether SQLite refused a statement for that.
+pub(super) fn is_moved_database(source: &rusqlite::Error) -> bool {
+    source.sqlite_error().is_some_and(|it| it.extended_code == ffi::SQLITE_READONLY_DBMOVED)
+}
+
+/// Whether this is the error of such a statement.
+pub(super) fn is_moved(error: &Error) -> bool {
+    let source = std::error::Error::source(error).and_then(|it| it.downcast_ref());
+    source.is_some_and(is_moved_database)
+}
+
+/// A file that must keep its name.
+#[derive(Debug)]
+struct Watched {
+    /// What it is, for messages.
+    what: &'static str,
+    path: PathBuf,
+    #[cfg(unix)]
+    name: std::ffi::CString,
+    identity: Option<Identity>,
+    /// It is looked at before groups only.
+    is_rarely_asked: bool,
+}
+
+/// Device and inode.
+type Identity = (u64, u64);
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Place {
+    files: Vec<Watched>,
+    /// The VFS knows, and nothing else.
+    asks_vfs: bool,
+    path: PathBuf,
+    looked_at: Instant,
+}
+
+/// What a look at a name has found.
+#[derive(Debug, PartialEq, Eq)]
+enum Found {
+    File(Identity),
+    Nothing,
+    /// The system does not say.
+    Unknown,
+}
+
+impl Place {
+    /// Of a database that was just opened by `path`; by the VFS of a caller, if
+    /// `asks_vfs`.
+    ///
+    /// # Errors
+    /// If it was moved or replaced since it was opened.
+    pub(super) fn of(connection: &Connection, path: &Path, asks_vfs: bool) -> Result<Self> {
+        let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        let mut place =
+            Self { files: Vec::new(), asks_vfs, path: path.clone(), looked_at: Instant::now() };
+        if !asks_vfs {
+            let resolved = connection.path().map_or_else(|| path.clone(), PathBuf::from);
+            let beside = |suffix: &str| {
+                let mut name = resolved.as_os_str().to_owned();
+                name.push(suffix);
+                PathBuf::from(name)
+            };
+            place.files = [
+                Watched::new("the database", path, false),
+                Watched::new("the log of the database", beside("-wal"), false),
+                Watched::new("the index of the log", beside("-shm"), true),
+            ]
+            .into_iter()
+            .flatten()
+            .collect();
+        }
+        if database_file::has_moved(connection) == Some(true) {
+            return Err(place.refusal("was moved or replaced while it was being opened"));
+        }
+        Ok(place)
+    }
+
+    /// Why no group may be begun, if the last look is a while ago.
+    pub(super) fn check_before(&mut self, connection: &Connection) -> Result<(), String> {
+        if self.looked_at.elapsed() < FRESH_FOR {
+            return Ok(());
+        }
+        self.look(connection, true)
+    }
+
+    /// Why what was just committed may not be answered.
+    pub(super) fn check_after(&mut self, connection: &Connection) -> Result<(), String> {
+        self.look(connection, false)
+    }
+
+    fn look(&mut self, connection: &Connection, at_all: bool) -> Result<(), String> {
+        self.looked_at = Instant::now();
+        if self.asks_vfs && database_file::has_moved(connection) == Some(true) {
+            let path = self.path.display();
+            return Err(format!("the database {path} is gone or another file, says its VFS"));
+        }
+        let mut due = self.files.iter_mut().filter(|file| at_all || !file.is_rarely_asked);
+        due.try_for_each(Watched::check)
+    }
+
+    fn refusal(&self, reason: &str) -> Error {
+        let (path, reason) = (self.path.clone(), reason.to_owned());
+        Error::from(ErrorKind::Destination { path, reason }).to_do("open it again")
+    }
+}
+
+impl Watched {
+    /// The file of this name; `None` where the system has no such names.
+    #[cfg(unix)]
+    fn new(what: &'static str, path: PathBuf, is_rarely_asked: bool) -> Option<Self> {
+        use std::os::unix::ffi::OsStrExt as _;
+
+        let name = std::ffi::CString::new(path.as_os_str().as_bytes()).ok()?;
+        let mut file = Self { what, path, name, identity: None, is_rarely_asked };
+        // A log is made when it is needed; a database that is not there is none of the system.
+        if let Found::File(identity) = file.found() {
+            file.identity = Some(identity);
+        } else if file.what == "the database" {
+            return None;
+        }
+        Some(file)
+    }
+
+    #[cfg(not(unix))]
+    fn new(_what: &'static str, _path: PathBuf, _is_rarely_asked: bool) -> Option<Self> {
+        // Windows does not let go of the name of a file that is open.
+        None
+    }
+
+    #[cfg(unix)]
+    #[allow(clippy::useless_conversion, reason = "the types differ between systems")]
+    #[allow(clippy::unnecessary_cast, reason = "the types differ between systems")]
+    fn found(&self) -> Found {
+        use rustix::io::Errno;
+
+        match rustix::fs::stat(self.name.as_c_str()) {
+            Ok(facts) => Found::File((facts.st_dev as u64, facts.st_ino as u64)),
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Found::Nothing,
+            // After a change of user, for example, the folder may not be looked into.
+            Err(_) => Found::Unknown,
+        }
+    }
+
+    #[cfg(not(unix))]
+    fn found(&self) -> Found {
+        Found::Unknown
+    }
+
+    fn check(&mut self) -> Result<(), String> {
+        let found = self.found();
+        let what = self.what;
+        match (found, self.identity) {
+            (Found::Unknown, _) | (Found::Nothing, None) => Ok(()),
+            (Found::File(now), Some(then)) if now == then => Ok(()),
+            (Found::File(now), None) => {
+                self.identity = Some(now);
+                Ok(())
+            }
+            (Found::Nothing, Some(_)) => Err(format!(
+                "{what} is gone from {}: it or its folder was deleted or moved while the writer \
+                 had it open",
+                self.path.display()
+            )),
+            (Found::File(_), Some(_)) => Err(format!(
+                "{} is another file now: {what} was replaced while the writer had it open",
+                self.path.display()
+            )),
+        }
+    }
+}

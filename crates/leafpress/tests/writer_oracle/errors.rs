@@ -1,0 +1,163 @@
+//! Errors that programs act on: one cause has one kind by every way in, SQLite's own error is
+//! the source, and a batch says which statement it was.
+
+use leafpress::writer::{Batch, Writer};
+use leafpress::{Error, ErrorKind, FailedStatement, Profile};
+use tempfile::TempDir;
+
+fn open() -> (Writer, TempDir) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let builder = Writer::builder(folder.path().join("a.db")).profile(Profile::Relaxed);
+    let writer = builder.open().expect("a writer");
+    let table =
+        "CREATE TABLE t(id INTEGER PRIMARY KEY, n CHECK (n < 10)); INSERT INTO t VALUES(1, 1)";
+    writer.execute_batch(table).expect("a row");
+    (writer, folder)
+}
+
+/// One statement by every way in.
+fn by_every_way(writer: &Writer, sql: &'static str) -> Vec<(&'static str, Error)> {
+    let returning = format!("{sql} RETURNING id");
+    let query = returning.clone();
+    vec![
+        ("execute", writer.execute(sql, ()).expect_err("it fails")),
+        ("ticket", writer.submit(sql, ()).expect("taken").wait().expect_err("it fails")),
+        ("script", writer.execute_batch(sql).expect_err("it fails")),
+        (
+            "batch",
+            writer
+                .execute_batch(Batch::new().statement(sql, ()).expect("no values"))
+                .expect_err("it fails"),
+        ),
+        ("closure", writer.transaction(move |tx| tx.execute(sql, ())).expect_err("it fails")),
+        (
+            "closure of a script",
+            writer.transaction(move |tx| tx.execute_script(sql)).expect_err("it fails"),
+        ),
+        (
+            "closure of a query",
+            writer
+                .transaction(move |tx| tx.query_row(&returning, [], |_| Ok(())))
+                .expect_err("it fails"),
+        ),
+        (
+            "closure of a query of many",
+            writer
+                .transaction(move |tx| tx.query_map(&query, [], |_| Ok(())))
+                .expect_err("it fails"),
+        ),
+    ]
+}
+
+fn extended_code(error: &Error) -> i32 {
+    let source = std::error::Error::source(error).expect("SQLite said it");
+    let source: &rusqlite::Error = source.downcast_ref().expect("an error of SQLite");
+    source.sqlite_error().expect("it has a code").extended_code
+}
+
+#[test]
+fn a_broken_rule_is_a_constraint_by_every_way() {
+    let (writer, _folder) = open();
+    for (sql, code, words) in [
+        ("INSERT INTO t VALUES(1, 2)", 1555, "UNIQUE constraint failed: t.id"),
+        ("INSERT INTO t VALUES(2, 11)", 275, "CHECK constraint failed: n < 10"),
+    ] {
+        let mut errors = by_every_way(&writer, sql);
+        let row = if code == 1555 { [1, 2] } else { [2, 11] };
+        let many = writer.insert_many("t", &["id", "n"], [row]).expect_err("it fails");
+        errors.push(("insert_many", many));
+        let in_closure = writer.transaction(move |tx| tx.insert_many("t", &["id", "n"], [row]));
+        errors.push(("closure of insert_many", in_closure.expect_err("it fails")));
+        for (way, error) in errors {
+            let ErrorKind::Constraint { reason, .. } = error.kind() else {
+                unreachable!("{way}: {error:?}")
+            };
+            assert_eq!(reason, words, "{way}");
+            assert_eq!(extended_code(&error), code, "{way}");
+            let nothing = error.state_on_disk().is_some_and(|it| it.starts_with("nothing of this"));
+            assert!(nothing, "{way}: {error}");
+        }
+    }
+    // By rusqlite's own error in a closure too.
+    let read = writer.transaction(|tx| {
+        tx.query_row("SELECT 1", [], |_| -> rusqlite::Result<()> {
+            let code = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CONSTRAINT_UNIQUE);
+            Err(rusqlite::Error::SqliteFailure(code, Some("of another database".to_owned())))
+        })
+    });
+    assert!(matches!(read.expect_err("it fails").kind(), ErrorKind::Constraint { .. }));
+}
+
+#[test]
+fn a_missing_table_is_one_kind_by_every_way() {
+    let (writer, _folder) = open();
+    let mut errors = by_every_way(&writer, "DELETE FROM missing");
+    let rows = [[1]];
+    errors
+        .push(("insert_many", writer.insert_many("missing", &["a"], rows).expect_err("it fails")));
+    for (way, error) in errors {
+        let ErrorKind::NoSuchTable { table } = error.kind() else {
+            unreachable!("{way}: {error:?}")
+        };
+        assert_eq!(table, "missing", "{way}");
+        assert!(error.to_string().starts_with("no such table: missing"), "{way}: {error}");
+    }
+}
+
+#[test]
+fn a_batch_says_which_of_its_statements_failed() {
+    let (writer, _folder) = open();
+    let failed = |error: &Error| error.failed_statement().cloned();
+    let script =
+        "INSERT INTO t VALUES(2, 2);\n-- a comment;\n\nINSERT INTO t\n  VALUES(1, 2); SELECT 1";
+    let error = writer.execute_batch(script).expect_err("the second fails");
+    let FailedStatement { ordinal, line, sql, .. } = failed(&error).expect("its place");
+    assert_eq!((ordinal, line, sql.as_str()), (2, 4, "INSERT INTO t\n  VALUES(1, 2)"));
+    let text = error.to_string();
+    assert!(
+        text.contains("UNIQUE constraint failed: t.id\n  statement 2, line 4: INSERT"),
+        "{text}"
+    );
+    // In the third part, the fourth of all; and one that cannot be compiled.
+    let batch = Batch::new()
+        .script("INSERT INTO t VALUES(3, 3); INSERT INTO t VALUES(4, 4)")
+        .statement("INSERT INTO t VALUES(?1, ?1)", [5])
+        .expect("a value")
+        .script("\nNONSENSE; SELECT 1");
+    let error = writer.execute_batch(batch).expect_err("the fourth fails");
+    let place = failed(&error).expect("its place");
+    assert_eq!((place.ordinal, place.line, place.sql.as_str()), (4, 2, "NONSENSE"));
+    let batch = Batch::new().script("SELECT 1").statement("SELECT * FROM missing", ());
+    let error = writer.execute_batch(batch.expect("no values")).expect_err("the second fails");
+    assert_eq!(failed(&error).map(|it| it.ordinal), Some(2));
+    let inside =
+        writer.transaction(|tx| tx.execute_script("SELECT 1; SELECT 2;\nSELECT * FROM no"));
+    let place = failed(&inside.expect_err("the third fails")).expect("its place");
+    assert_eq!((place.ordinal, place.line), (3, 2));
+    let reader = writer.reader().expect("a reader");
+    let count: i64 = reader.query_row("SELECT count(*) FROM t", [], |row| row.get(0)).expect("one");
+    assert_eq!(count, 1);
+}
+
+#[test]
+fn a_text_without_a_statement_is_told_so() {
+    let (writer, _folder) = open();
+    for sql in ["", " \n", "-- nothing", "/* pragma */", ";"] {
+        let errors = [
+            writer.execute(sql, ()).expect_err("nothing is in it"),
+            writer
+                .execute_batch(Batch::new().statement(sql, ()).expect("no values"))
+                .expect_err("nothing"),
+            writer.transaction(move |tx| tx.execute(sql, ())).expect_err("nothing is in it"),
+            writer
+                .transaction(move |tx| tx.query_row(sql, [], |_| Ok(())))
+                .expect_err("nothing is in it"),
+        ];
+        for error in errors {
+            assert!(matches!(error.kind(), ErrorKind::Usage(_)), "{sql:?}: {error}");
+            assert!(error.to_string().contains("holds no statement"), "{sql:?}: {error}");
+        }
+        // Of a script there may be nothing.
+        writer.execute_batch(sql).expect("nothing to be done");
+    }
+}

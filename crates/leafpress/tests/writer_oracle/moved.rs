@@ -1,0 +1,209 @@
+//! A database, or its log, that is taken away under the writer: it is told before the next
+//! answer, and nothing that was answered before is touched.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+use leafpress::writer::Writer;
+use leafpress::{Error, ErrorKind, Profile};
+use rusqlite::Connection;
+
+const INSERT: &str = "INSERT INTO t VALUES(?1)";
+
+fn beside(database: &Path, suffix: &str) -> PathBuf {
+    let mut name = database.as_os_str().to_owned();
+    name.push(suffix);
+    PathBuf::from(name)
+}
+
+fn make(path: &Path, profile: Profile) -> Writer {
+    let writer = Writer::builder(path).profile(profile).open().expect("a writer");
+    writer.execute_batch("CREATE TABLE IF NOT EXISTS t(n)").expect("a table");
+    writer
+}
+
+fn rows(path: &Path) -> i64 {
+    let connection = Connection::open(path).expect("a connection");
+    connection.query_row("SELECT count(*) FROM t", [], |row| row.get(0)).expect("a number")
+}
+
+/// A way to take a database away: given its folder, in which it is `data/a.db`.
+type Taken = fn(&Path);
+
+const WAYS: [(&str, Taken); 6] = [
+    ("deleted", |folder| fs::remove_file(folder.join("data/a.db")).expect("it is there")),
+    ("moved", |folder| {
+        fs::rename(folder.join("data/a.db"), folder.join("data/b.db")).expect("it is there");
+    }),
+    ("replaced by another database", |folder| {
+        drop(make(&folder.join("other.db"), Profile::Rollback));
+        fs::rename(folder.join("other.db"), folder.join("data/a.db")).expect("it is there");
+    }),
+    ("replaced by a copy", |folder| {
+        fs::copy(folder.join("data/a.db"), folder.join("copy.db")).expect("it is there");
+        fs::rename(folder.join("copy.db"), folder.join("data/a.db")).expect("it is there");
+    }),
+    ("in a folder that was moved", |folder| {
+        fs::rename(folder.join("data"), folder.join("moved")).expect("it is there");
+    }),
+    ("in a folder that was deleted", |folder| {
+        fs::remove_dir_all(folder.join("data")).expect("it is there");
+    }),
+];
+
+/// Calls until the writer says that its database is gone: at once, as each answer comes after
+/// a look.
+fn told(writer: &Writer, name: &str) -> Error {
+    let error = writer.execute(INSERT, [2]).expect_err("its database is not there any more");
+    match error.kind() {
+        ErrorKind::Stopped { .. } => {
+            assert_eq!(error.state_on_disk(), Some("nothing of this call"), "{name}: {error}");
+        }
+        ErrorKind::OutcomeUnknown { .. } => {
+            assert!(error.state_on_disk().is_some_and(|it| it.contains("has open")), "{error}");
+        }
+        _ => unreachable!("{name}: {error}"),
+    }
+    assert!(error.to_string().contains("while the writer had it open"), "{name}: {error}");
+    let late = writer.execute(INSERT, [3]).expect_err("it has stopped");
+    assert!(matches!(late.kind(), ErrorKind::Stopped { .. }), "{name}: {late}");
+    error
+}
+
+#[test]
+fn a_database_that_is_taken_away_is_told_before_the_next_answer() {
+    for profile in [Profile::Durable, Profile::Relaxed, Profile::Rollback] {
+        for (name, take) in WAYS {
+            // At once, and after a pause, when the writer looks before it begins.
+            for pause_ms in [0, 30] {
+                let folder = tempfile::tempdir().expect("a folder");
+                fs::create_dir(folder.path().join("data")).expect("a folder");
+                let writer = make(&folder.path().join("data/a.db"), profile);
+                writer.execute(INSERT, [1]).expect("it is there");
+                take(folder.path());
+                std::thread::sleep(std::time::Duration::from_millis(pause_ms));
+                told(&writer, name);
+                let error = writer.close().expect_err("it had stopped");
+                assert!(error.to_string().contains("had it open"), "{name}: {error}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_moved_database_and_its_log_have_all_that_was_answered() {
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::create_dir(folder.path().join("data")).expect("a folder");
+    let writer = make(&folder.path().join("data/a.db"), Profile::Durable);
+    for _ in 0..100 {
+        writer.execute(INSERT, [1]).expect("it is there");
+    }
+    let moved = folder.path().join("moved");
+    fs::rename(folder.path().join("data"), &moved).expect("it is there");
+    let error = told(&writer, "moved");
+    drop(writer);
+    // What is refused is not there, and what is in doubt is.
+    let in_doubt = i64::from(matches!(error.kind(), ErrorKind::OutcomeUnknown { .. }));
+    assert_eq!(rows(&moved.join("a.db")), 100 + in_doubt);
+}
+
+#[test]
+fn a_database_in_the_place_of_another_is_left_alone() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("a.db");
+    let writer = make(&path, Profile::Durable);
+    writer.execute(INSERT, [1]).expect("it is there");
+    for suffix in ["", "-wal", "-shm"] {
+        fs::rename(beside(&path, suffix), beside(&path, &format!("{suffix}.old"))).expect("there");
+    }
+    let other = make(&path, Profile::Durable);
+    other.execute(INSERT, [10]).expect("it is another database");
+    other.execute(INSERT, [11]).expect("it is another database");
+    told(&writer, "replaced");
+    assert!(writer.close().is_err());
+    other.execute(INSERT, [12]).expect("its log is still there");
+    assert_eq!(rows(&path), 3);
+    assert!(beside(&path, "-wal").exists());
+    other.close().expect("nothing is wrong with it");
+}
+
+#[test]
+fn a_log_that_is_taken_away_is_told_too() {
+    let ways: [(&str, Taken); 3] = [
+        ("deleted", |path| fs::remove_file(beside(path, "-wal")).expect("it is there")),
+        ("moved", |path| {
+            fs::rename(beside(path, "-wal"), beside(path, "-wal.old")).expect("it is there");
+        }),
+        ("replaced", |path| {
+            fs::copy(beside(path, "-wal"), beside(path, "-copy")).expect("it is there");
+            fs::rename(beside(path, "-copy"), beside(path, "-wal")).expect("it is there");
+        }),
+    ];
+    for (name, take) in ways {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("a.db");
+        let writer = make(&path, Profile::Durable);
+        writer.execute(INSERT, [1]).expect("it is there");
+        take(&path);
+        told(&writer, name);
+    }
+    // The index of the log is looked at after a pause.
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("a.db");
+    let writer = make(&path, Profile::Durable);
+    fs::remove_file(beside(&path, "-shm")).expect("it is there");
+    std::thread::sleep(std::time::Duration::from_millis(30));
+    told(&writer, "index");
+}
+
+#[test]
+fn a_link_that_leads_elsewhere_now_is_told() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (old, new) = (folder.path().join("old.db"), folder.path().join("new.db"));
+    drop(make(&new, Profile::Durable));
+    let link = folder.path().join("link.db");
+    symlink(&old, &link).expect("a link");
+    let writer = make(&link, Profile::Durable);
+    writer.execute(INSERT, [1]).expect("it is there");
+    let next = folder.path().join("next");
+    symlink(&new, &next).expect("a link");
+    fs::rename(&next, &link).expect("it is there");
+    let error = told(&writer, "link");
+    let in_doubt = i64::from(matches!(error.kind(), ErrorKind::OutcomeUnknown { .. }));
+    assert_eq!((rows(&old), rows(&new)), (1 + in_doubt, 0));
+}
+
+#[test]
+fn more_names_for_a_database_are_no_reason_to_stop() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("a.db");
+    let writer = make(&path, Profile::Durable);
+    // As a backup program does it.
+    fs::hard_link(&path, folder.path().join("second.db")).expect("a name");
+    fs::remove_file(folder.path().join("second.db")).expect("it is there");
+    let metadata = fs::metadata(&path).expect("it is there");
+    fs::set_permissions(&path, metadata.permissions()).expect("they are as they were");
+    writer.execute(INSERT, [1]).expect("it is there");
+    writer.close().expect("all is well");
+    assert_eq!(rows(&path), 1);
+}
+
+#[test]
+fn two_names_of_one_database_are_not_open_at_a_time() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (path, second) = (folder.path().join("a.db"), folder.path().join("second.db"));
+    let writer = make(&path, Profile::Durable);
+    fs::hard_link(&path, &second).expect("a name");
+    if cfg!(target_os = "linux") {
+        let error = Writer::builder(&second).open().expect_err("it has another log by that name");
+        assert!(matches!(error.kind(), ErrorKind::Destination { .. }), "{error}");
+        assert!(error.to_string().contains("a.db"), "{error}");
+    }
+    writer.execute(INSERT, [1]).expect("nothing is wrong with it");
+    writer.close().expect("all is well");
+    let again = make(&second, Profile::Durable);
+    again.execute(INSERT, [2]).expect("nobody has it by the other name");
+    again.close().expect("all is well");
+    assert_eq!(rows(&path), 2);
+}
