@@ -136,7 +136,7 @@ fn a_table_that_is_not_there_is_made_by_append_and_replace_only() {
     for table in [("app.db"), ("other.db")] {
         assert_eq!(rows(&folder, table, "SELECT count(*) FROM new"), ["2"]);
     }
-    refused(&folder, "app.db both.csv --upsert", 2, "no table 'both'");
+    refused(&folder, "app.db both.csv --upsert", 2, "no such table: both");
     refused(&folder, "none.db both.csv --ignore", 2, "no database none.db");
 }
 

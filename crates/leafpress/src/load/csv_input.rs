@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::fields::{RowRules, ValueSource};
+use super::fields::{RejectsForm, RowRules, ValueSource};
 use super::monitor::Monitor;
 use super::plan::ColumnMap;
 use super::{Loader, OnError};
@@ -23,6 +23,8 @@ const BLOCK_PAGES_MIN: usize = 32;
 pub struct CsvInput<'s> {
     pub source: Source<'s>,
     pub dialect: Dialect,
+    /// How its rejected rows are written, if not as they stand.
+    pub rejects: Option<RejectsForm>,
     pub fields: usize,
     pub sources: Vec<ValueSource>,
     /// Taken by the first pass.
@@ -52,7 +54,8 @@ impl Opening<'_> {
         let opened = self.open(&mut source, dialect)?;
         let header = self.header(source.name(), dialect, &opened)?;
         let fields = header.names.len();
-        let input = CsvInput { source, dialect, fields, sources: Vec::new(), first: Some(opened) };
+        let (sources, rejects, first) = (Vec::new(), None, Some(opened));
+        let input = CsvInput { source, dialect, fields, sources, rejects, first };
         Ok((input, header))
     }
 

@@ -5,13 +5,15 @@
 //! early come from here: missing, locked, encrypted, damaged, no database.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use rusqlite::Connection;
 
 use super::super::describe::describe_existing;
 use super::connect::{Target, UNCHANGED, ask, resolve};
-use crate::error::Result;
+use super::overlay::Overlay;
+use crate::error::{Error, Result};
 use crate::schema::shape::TableShape;
 
 /// An inspected destination: how it was at that moment.
@@ -76,15 +78,27 @@ impl Existing {
         let mut connection = target.open(self.busy_timeout)?;
         let refused = |error| target.refused("write the database", error);
         if connection.is_readonly("main").map_err(refused)? {
-            return Err(target
-                .refusal("it is read-only")
-                .to_do("make the file, its folder and its file system writable"));
+            return Err(target.read_only("it is read-only".to_owned()));
         }
         let transaction = target.begin(&mut connection)?;
         // The same value again: enough for a journal, which the rollback removes.
         let version: i64 = ask(&transaction, "PRAGMA user_version").map_err(refused)?;
         transaction.execute_batch(&format!("PRAGMA user_version={version}")).map_err(refused)?;
         transaction.rollback().map_err(refused)
+    }
+
+    /// From now on it is an overlay of the database, as it is at this moment: what is done
+    /// to it changes nothing. Changed pages go to a temporary file in `folder`.
+    pub fn only_try(&mut self, folder: &Path) -> Result<()> {
+        self.target.overlay = Some(Arc::new(Overlay::new(&self.target, folder)?));
+        Ok(())
+    }
+
+    /// The error of a table that is not there.
+    pub fn table_missing(&self, table: &str) -> Error {
+        self.target.table_missing(table).to_do(
+            "name a table that is there, or load without --append and the like to make a new one",
+        )
     }
 
     /// Refuses a name that something has already.
@@ -96,10 +110,10 @@ impl Existing {
     }
 }
 
-fn taken(target: &Target, object: &SchemaObject) -> crate::error::Error {
+fn taken(target: &Target, object: &SchemaObject) -> Error {
     let article = if object.kind == "index" { "an" } else { "a" };
-    let refusal =
-        target.refusal(format!("there is {article} {} {} already", object.kind, object.name));
+    let reason = format!("there is {article} {} {} already", object.kind, object.name);
+    let refusal = target.table_exists(&object.name, reason);
     if object.kind == "table" {
         refusal.to_do(
             "give the table another name with --table, or load into it with --append, \
@@ -120,7 +134,7 @@ pub(in crate::load) fn describe_table(existing: &Existing, table: &str) -> Resul
 ///
 /// Waits up to `busy_timeout` for a program that holds it alone.
 pub(in crate::load) fn inspect(database: &Path, busy_timeout: Duration) -> Result<Existing> {
-    let target = resolve(database)?;
+    let target = resolve(database, busy_timeout)?;
     if !target.path.is_file() {
         return Err(target.refusal("it is not a regular file, so it cannot be a database"));
     }

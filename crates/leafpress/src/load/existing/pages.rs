@@ -392,8 +392,9 @@ pub(super) fn check_foreign_keys(
     let (rowid, parent): (Option<i64>, String) =
         row.get(0).and_then(|rowid| Ok((rowid, row.get(1)?))).map_err(refused)?;
     let which = rowid.map_or_else(|| "a row".to_owned(), |rowid| format!("row {rowid}"));
+    let reason = format!("{which} of {table} refers to a row of {parent} that is not there");
     Err(target
-        .refusal(format!("{which} of {table} refers to a row of {parent} that is not there"))
+        .constraint(table, reason)
         .to_do(format!("load {parent} first, or leave the foreign key out of the declaration")))
 }
 
