@@ -253,6 +253,20 @@ const B9: &[Found] = &[
         ..Found::NONE
     },
     Found {
+        finding: "B9 with such a tree whose rows have no rowid, in place of the old ones",
+        files: &[("t.csv", b"id,up\n3,2\n2,1\n1,\n6,5\n5,4\n")],
+        databases: &[(
+            "t.db",
+            "CREATE TABLE t(id INT PRIMARY KEY, up INT REFERENCES t) WITHOUT ROWID;
+             INSERT INTO t VALUES (4, NULL)",
+        )],
+        run: "leafpress load t.db t.csv --replace --on-error skip",
+        status: 1,
+        says: &["t.csv:5:1: FOREIGN KEY", "t.csv:6:1: FOREIGN KEY"],
+        holds: &[("t.db", "SELECT * FROM t", "1,NULL;2,1;3,2")],
+        ..Found::NONE
+    },
+    Found {
         finding: "B9 with a deferred foreign key",
         files: &[("t.csv", b"id,p\n1,7\n2,8\n")],
         databases: &[(
@@ -342,7 +356,6 @@ const B10: &[Found] = &[
         never_says: &["differ"],
         holds: &[("t.db", "SELECT * FROM t", "1,1")],
         leaves_no: &["t.db-journal", "t.db-wal"],
-        ..Found::NONE
     },
 ];
 

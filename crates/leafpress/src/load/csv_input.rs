@@ -55,7 +55,7 @@ impl Opening<'_> {
         let header = self.header(source.name(), dialect, &opened)?;
         let fields = header.names.len();
         let (sources, rejects, first) = (Vec::new(), None, Some(opened));
-        let input = CsvInput { source, dialect, fields, sources, rejects, first };
+        let input = CsvInput { source, dialect, rejects, fields, sources, first };
         Ok((input, header))
     }
 

@@ -306,8 +306,8 @@ impl Flow<'_> {
         };
         let mut decide = |rows: &[RefusedRow]| refused.decide(rows);
         let with_values = !reads_again;
-        let refusals = Refusals { stops, with_values, reads_database, decide: &mut decide };
-        target.insert_one_by_one(loader, &built, refusals, monitor)
+        let mut refusals = Refusals { stops, with_values, reads_database, decide: &mut decide };
+        target.insert_one_by_one(loader, &built, &mut refusals, monitor)
     }
 
     /// Encodes and builds, as often as it takes.

@@ -633,11 +633,11 @@ impl Loader {
 
     /// Adds to an error that nothing was written, which is so until the rename.
     fn unharmed(&self, error: Error) -> Error {
-        let is_of_new_table = error.bad_row().is_some() && error.advice().is_none();
+        let names_row = error.bad_row().is_some();
         let error = match error.kind() {
             // A reader that was interrupted by the same wish to stop.
             ErrorKind::Io { .. } if self.cancel.is_cancelled() => ErrorKind::Cancelled.into(),
-            ErrorKind::BadRow(_) | ErrorKind::Constraint { .. } if is_of_new_table => error
+            ErrorKind::BadRow(_) | ErrorKind::Constraint { .. } if names_row => error
                 .to_do("mend the row, or leave bad rows out with --on-error skip --rejects FILE"),
             _ => error,
         };

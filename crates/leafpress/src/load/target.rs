@@ -19,7 +19,8 @@ use super::Loader;
 use super::build::{OnConflict, RowOrder};
 use super::existing::{
     BestOrder, Existing, InsertHalt, InsertMode, Into, OrderColumn, Outcome, Refusals, Settings,
-    Staged, best_order, describe_table, insert, insert_one_by_one, inspect, move_in,
+    Staged, best_order, describe_table, insert, insert_one_by_one, inspect, look_at, move_in,
+    no_such_table,
 };
 use super::monitor::Monitor;
 use super::options::IntoTable;
@@ -66,7 +67,7 @@ pub struct Published {
 impl Target {
     /// Looks at the destination, before any work is done.
     pub fn open(loader: &Loader, table: &str) -> Result<Self> {
-        let target = Self::look(loader, table)?;
+        let target = Self::find(loader, table, inspect)?;
         match &target.place {
             Place::New => refuse_if_taken(&loader.database)?,
             Place::NewTable(existing) | Place::Table(existing, ..) => {
@@ -78,6 +79,14 @@ impl Target {
 
     /// The same without a try to write, for a dry run.
     pub fn look(loader: &Loader, table: &str) -> Result<Self> {
+        Self::find(loader, table, look_at)
+    }
+
+    fn find(
+        loader: &Loader,
+        table: &str,
+        inspect: fn(&Path, Duration) -> Result<Existing>,
+    ) -> Result<Self> {
         let declared =
             loader.declaration.as_deref().map(|sql| declared_table(loader, sql)).transpose()?;
         let table = declared.as_ref().map_or(table, |shape| &shape.name).to_owned();
@@ -104,7 +113,7 @@ impl Target {
                 return Self::of_table(loader, existing, &table, mode, declared.is_some());
             }
             (false, Some(_)) if !loader.makes_missing() => {
-                return Err(existing.table_missing(&table));
+                return Err(no_such_table(&table));
             }
             (true, None) | (false, _) => {
                 existing.refuse_if_named(&table)?;
@@ -312,7 +321,7 @@ impl Target {
         &self,
         loader: &Loader,
         built: &BuiltRows<'_>,
-        refusals: Refusals<'_>,
+        refusals: &mut Refusals<'_>,
         monitor: &Monitor,
     ) -> Result<Published> {
         let started = Instant::now();

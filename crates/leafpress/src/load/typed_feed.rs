@@ -442,7 +442,8 @@ impl<'l, S: RowSource> TypedFeed<'l, S> {
 /// The error of an input in which no column was found.
 fn no_columns(file: String, rows_read: u64, rows_bad: u64, bad: &[BadRow]) -> Error {
     let reason = if rows_bad > 0 {
-        let shown: String = bad.iter().map(|row| format!("\n{row}")).collect();
+        let shown: Vec<String> = bad.iter().map(ToString::to_string).collect();
+        let shown = shown.join("\n");
         let which = match rows_bad {
             1 => "its only row is bad".to_owned(),
             _ if rows_bad > bad.len() as u64 => {
@@ -450,7 +451,7 @@ fn no_columns(file: String, rows_read: u64, rows_bad: u64, bad: &[BadRow]) -> Er
             }
             _ => format!("all of its {rows_bad} rows are bad"),
         };
-        format!("{which}, so that its columns are not known:{shown}")
+        format!("{which}, so that its columns are not known:\n{shown}")
     } else if rows_read > 0 {
         "its rows have no keys, so that its columns are not known".to_owned()
     } else {

@@ -116,7 +116,7 @@ fn declared_types(expected: &Expected) -> Vec<(&str, &'static str)> {
 }
 
 fn assert_bad_row(error: &leafpress::Error, input: &Path, place: BadPlace) {
-    let ErrorKind::BadRow(bad) = error.kind() else { panic!("not a bad row: {error}") };
+    let Some(bad) = error.bad_row() else { panic!("not a bad row: {error}") };
     let found = BadPlace { line: bad.line, column: bad.column };
     assert_eq!(found, place, "{error}");
     let start = format!("{}:{}:{}: {}\n", input.display(), place.line, place.column, bad.reason);

@@ -139,16 +139,11 @@ impl Agreement {
         if !self.has_parent {
             return self.table.sql.clone();
         }
-        let defer = if self.can_defer() { " DEFERRABLE INITIALLY DEFERRED" } else { "" };
+        let defer = if self.deferred { " DEFERRABLE INITIALLY DEFERRED" } else { "" };
         format!(
             "{PARENTS} {};\nALTER TABLE t ADD COLUMN parent INT REFERENCES parent(k){defer}",
             self.table.sql
         )
-    }
-
-    /// Which row a deferred key concerns, is known by rowids only.
-    fn can_defer(&self) -> bool {
-        self.deferred && !self.table.sql.contains("WITHOUT ROWID")
     }
 
     fn names(&self) -> Vec<String> {
@@ -214,7 +209,7 @@ impl Agreement {
         for (place, (row, too_long)) in self.new.iter().enumerate() {
             let cells = || self.table.columns.iter().zip(row);
             let is_orphan = self.has_parent
-                && self.can_defer()
+                && self.deferred
                 && row.last().is_some_and(|key| {
                     key.as_deref().is_some_and(|key| !("1"..="6").contains(&key))
                 });
@@ -339,6 +334,31 @@ fn check(case: &Agreement) {
             assert_eq!(content(bytes_of(&at("plain"))), content(before));
         }
     }
+}
+
+/// A log that a program left behind, as after a kill, is read and stays where it is.
+#[test]
+fn a_dry_run_leaves_a_log_as_it_is() {
+    let folder = tempdir().unwrap();
+    let running = folder.path().join("running.db");
+    let database = Connection::open(&running).unwrap();
+    let sql = "PRAGMA journal_mode=WAL; PRAGMA wal_autocheckpoint=0;
+               CREATE TABLE t (id INTEGER PRIMARY KEY, n); INSERT INTO t VALUES (1, 1)";
+    database.execute_batch(sql).unwrap();
+    let left = folder.path().join("left");
+    fs::create_dir(&left).unwrap();
+    for ending in ["", "-wal"] {
+        let from = folder.path().join(format!("running.db{ending}"));
+        fs::copy(from, left.join(format!("a.db{ending}"))).unwrap();
+    }
+    fs::write(folder.path().join("in.csv"), "id,n\n1,2\n2,2\n").unwrap();
+    let before = bytes_of(&left);
+    let loader = Loader::new(left.join("a.db")).table("t").into_table(IntoTable::Append);
+    let dry = loader.dry_run_file(folder.path().join("in.csv")).unwrap();
+    assert_eq!(dry.would_reject, 1, "{:?}", dry.rejects);
+    let mut after = bytes_of(&left);
+    after.retain(|(name, _)| !name.ends_with("-shm"));
+    assert_eq!(after, before);
 }
 
 fn cases() -> u32 {

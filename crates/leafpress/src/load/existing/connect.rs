@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
 
 use super::Settings;
@@ -34,6 +35,8 @@ pub struct Target {
     pub path: PathBuf,
     /// How long it is waited for, for messages.
     pub busy_timeout: Duration,
+    /// Whether a log stays as it is when it is closed, which SQLite would copy into the database.
+    pub keeps_log: bool,
     /// Where what is done is only tried: a look at the database that keeps all changes.
     pub overlay: Option<Arc<Overlay>>,
 }
@@ -49,14 +52,14 @@ impl Target {
             | OpenFlags::SQLITE_OPEN_URI
             | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let open = || {
-            let (connection, durable) = match &self.overlay {
-                Some(overlay) => (overlay.open()?, ""),
-                None => {
-                    let connection = connect::open(uri(&self.path, "mode=rw"), flags)?;
-                    (connection, "PRAGMA synchronous=EXTRA;")
-                }
+            let (connection, durable) = if let Some(overlay) = &self.overlay {
+                (overlay.open()?, "")
+            } else {
+                let connection = connect::open(uri(&self.path, "mode=rw"), flags)?;
+                (connection, "PRAGMA synchronous=EXTRA;")
             };
             connection.busy_timeout(busy_timeout)?;
+            connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, self.keeps_log)?;
             connection.execute_batch(&format!(
                 "{durable} PRAGMA cell_size_check=ON; PRAGMA foreign_keys=ON"
             ))?;
@@ -96,31 +99,10 @@ impl Target {
         // Not the guard's own way, which would roll back before it can be asked why.
         transaction.execute_batch("COMMIT").map_err(|error| {
             if error.sqlite_error_code() == Some(ErrorCode::ConstraintViolation) {
-                return self.broken_reference(transaction, &error);
+                return broken_reference(transaction, &error);
             }
             self.refused("commit", error)
         })
-    }
-
-    /// A deferred foreign key does not hold.
-    fn broken_reference(&self, transaction: &Transaction<'_>, error: &rusqlite::Error) -> Error {
-        let sql = "SELECT \"table\", parent FROM pragma_foreign_key_check LIMIT 1";
-        let broken = transaction
-            .query_row(sql, [], |row| Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?)));
-        match broken {
-            Ok((child, parent)) => {
-                let reason = format!("a row would refer to a row of {parent} that is not there");
-                self.constraint(&child, reason)
-            }
-            Err(_) => self.constraint("", sqlite_says(error)),
-        }
-    }
-
-    /// A rule of a table that would be broken.
-    pub fn constraint(&self, table: &str, reason: String) -> Error {
-        let table = table.to_owned();
-        Error::from(ErrorKind::Constraint { table, reason, row: None, values: None })
-            .on_disk(UNCHANGED)
     }
 
     /// A refusal that is not SQLite's.
@@ -133,11 +115,6 @@ impl Target {
     pub fn table_exists(&self, table: &str, reason: String) -> Error {
         let (path, table) = (self.named.clone(), table.to_owned());
         Error::from(ErrorKind::TableExists { path, table, reason }).on_disk(UNCHANGED)
-    }
-
-    /// There is no table of that name.
-    pub fn table_missing(&self, table: &str) -> Error {
-        Error::from(ErrorKind::NoSuchTable { table: table.to_owned() }).on_disk(UNCHANGED)
     }
 
     /// The database cannot be written.
@@ -206,6 +183,31 @@ impl Target {
     }
 }
 
+/// A deferred foreign key does not hold.
+fn broken_reference(transaction: &Transaction<'_>, error: &rusqlite::Error) -> Error {
+    let sql = "SELECT \"table\", parent FROM pragma_foreign_key_check LIMIT 1";
+    let broken = transaction
+        .query_row(sql, [], |row| Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?)));
+    match broken {
+        Ok((child, parent)) => {
+            let reason = format!("a row would refer to a row of {parent} that is not there");
+            constraint(&child, reason)
+        }
+        Err(_) => constraint("", sqlite_says(error)),
+    }
+}
+
+/// A rule of a table that would be broken.
+pub fn constraint(table: &str, reason: String) -> Error {
+    let table = table.to_owned();
+    Error::from(ErrorKind::Constraint { table, reason, row: None, values: None }).on_disk(UNCHANGED)
+}
+
+/// There is no table of that name.
+pub fn table_missing(table: &str) -> Error {
+    Error::from(ErrorKind::NoSuchTable { table: table.to_owned() }).on_disk(UNCHANGED)
+}
+
 /// Notes how long each step took.
 #[derive(Debug)]
 pub struct Steps {
@@ -236,5 +238,6 @@ pub fn ask<T: rusqlite::types::FromSql>(connection: &Connection, sql: &str) -> r
 pub fn resolve(named: &Path, busy_timeout: Duration) -> Result<Target> {
     let path = std::fs::canonicalize(named)
         .map_err(|source| Error::io("open", named, source).on_disk("nothing was changed"))?;
-    Ok(Target { named: named.to_owned(), path, busy_timeout, overlay: None })
+    let named = named.to_owned();
+    Ok(Target { named, path, busy_timeout, keeps_log: false, overlay: None })
 }

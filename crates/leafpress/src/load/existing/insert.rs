@@ -18,7 +18,7 @@ use super::connect::{Steps, Target, ask};
 use super::copy::STAGED;
 use super::declared::{ColumnList, DeclaredIndex, DeclaredTable, OrderColumn};
 use super::indexes::{SetAside, rows_about};
-use super::inspect::{Existing, TextEncoding};
+use super::inspect::{Existing, TextEncoding, no_such_table};
 use super::pages::tidy_log;
 use super::rows::{insert_rows, is_fault_of_a_row};
 use super::staged::{attachable, count_rows, open};
@@ -182,9 +182,7 @@ pub(super) fn read_declaration(
     match kind.transpose().map_err(refused)?.as_deref() {
         Some("table") => DeclaredTable::read(connection, table).map_err(refused),
         Some(_) => Err(target.refusal(format!("{table} is a view, and rows go into tables"))),
-        None => Err(target
-            .table_missing(table)
-            .to_do("name one that is there, or leave out --append and its like to make a new one")),
+        None => Err(no_such_table(table)),
     }
 }
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 use rusqlite::Connection;
 
 use super::super::describe::describe_existing;
-use super::connect::{Target, UNCHANGED, ask, resolve};
+use super::connect::{Target, UNCHANGED, ask, resolve, table_missing};
 use super::overlay::Overlay;
 use crate::error::{Error, Result};
 use crate::schema::shape::TableShape;
@@ -94,13 +94,6 @@ impl Existing {
         Ok(())
     }
 
-    /// The error of a table that is not there.
-    pub fn table_missing(&self, table: &str) -> Error {
-        self.target.table_missing(table).to_do(
-            "name a table that is there, or load without --append and the like to make a new one",
-        )
-    }
-
     /// Refuses a name that something has already.
     pub fn refuse_if_named(&self, name: &str) -> Result<()> {
         match self.object(name) {
@@ -124,6 +117,13 @@ fn taken(target: &Target, object: &SchemaObject) -> Error {
     }
 }
 
+/// The error of a table that is not there.
+pub(in crate::load) fn no_such_table(table: &str) -> Error {
+    table_missing(table).to_do(
+        "name a table that is there, or load without --append and the like to make a new one",
+    )
+}
+
 /// A table of the destination, as it is declared there.
 pub(in crate::load) fn describe_table(existing: &Existing, table: &str) -> Result<TableShape> {
     let connection = existing.target.open(existing.busy_timeout)?;
@@ -134,7 +134,20 @@ pub(in crate::load) fn describe_table(existing: &Existing, table: &str) -> Resul
 ///
 /// Waits up to `busy_timeout` for a program that holds it alone.
 pub(in crate::load) fn inspect(database: &Path, busy_timeout: Duration) -> Result<Existing> {
+    inspect_target(&resolve(database, busy_timeout)?, busy_timeout)
+}
+
+/// The same for a dry run: a log that a program left behind stays there.
+pub(in crate::load) fn look_at(database: &Path, busy_timeout: Duration) -> Result<Existing> {
     let target = resolve(database, busy_timeout)?;
+    let mut log = target.path.clone().into_os_string();
+    log.push("-wal");
+    // Where there is none, the one that a look makes is to go away again.
+    let keeps_log = std::fs::metadata(log).is_ok_and(|log| log.len() > 0);
+    inspect_target(&Target { keeps_log, ..target }, busy_timeout)
+}
+
+fn inspect_target(target: &Target, busy_timeout: Duration) -> Result<Existing> {
     if !target.path.is_file() {
         return Err(target.refusal("it is not a regular file, so it cannot be a database"));
     }
@@ -142,7 +155,7 @@ pub(in crate::load) fn inspect(database: &Path, busy_timeout: Duration) -> Resul
     let refused = |error| target.refused("read the database", error).on_disk(UNCHANGED);
     // One moment for all questions.
     let transaction = connection.transaction().map_err(refused)?;
-    look_around(&transaction, &target, busy_timeout).map_err(refused)
+    look_around(&transaction, target, busy_timeout).map_err(refused)
 }
 
 fn look_around(

@@ -52,7 +52,9 @@ pub use self::index::{IndexReport, Indexer};
 pub(in crate::load) use self::insert::{
     BestOrder, InsertHalt, InsertMode, Into, best_order, insert,
 };
-pub(in crate::load) use self::inspect::{Existing, describe_table, inspect};
+pub(in crate::load) use self::inspect::{
+    Existing, describe_table, inspect, look_at, no_such_table,
+};
 pub(in crate::load) use self::move_in::move_in;
 pub(in crate::load) use self::one_by_one::{Refusals, RefusedRow, insert_one_by_one};
 pub(crate) use self::rows::{is_refusal, shown_value};

@@ -16,7 +16,8 @@ use std::collections::{BTreeMap, HashMap};
 
 use rusqlite::{Connection, Row, Statement, params_from_iter};
 
-use super::connect::{Steps, ask};
+use super::connect::{Steps, ask, constraint};
+use super::declared::DeclaredTable;
 use super::insert::{Counts, Insert, InsertMode, Into, read_declaration};
 use super::inspect::Existing;
 use super::pages::tidy_log;
@@ -60,7 +61,7 @@ pub(in crate::load) fn insert_one_by_one(
     staged: &Staged<'_>,
     into: &Into<'_>,
     settings: &Settings,
-    refusals: Refusals<'_>,
+    refusals: &mut Refusals<'_>,
 ) -> Result<Outcome> {
     let &Into { table, columns, mode } = into;
     let target = &existing.target;
@@ -92,7 +93,7 @@ pub(in crate::load) fn insert_one_by_one(
         outcome.rows_removed = insert.empty_table().map_err(refused)?;
         steps.end("removing the old rows");
     }
-    let rows = OneByOne::new(&insert, &refusals)?;
+    let rows = OneByOne::new(&insert, refusals)?;
     let (changed, refused_rows) = rows.run(&counts, &mut outcome)?;
     steps.end("inserting");
     insert.analyze(&mut steps)?;
@@ -100,7 +101,7 @@ pub(in crate::load) fn insert_one_by_one(
     if mode != InsertMode::Append && mode != InsertMode::Replace {
         outcome.rows_ignored = staged.rows.saturating_sub(changed + rows_refused);
     }
-    outcome.path = "SQL: row by row, as SQLite refused some, one transaction".to_owned();
+    outcome.path = String::from("SQL: row by row, as SQLite refused some, one transaction");
     outcome.notes = insert.notes(&outcome);
     drop(insert);
     outcome.pages =
@@ -123,8 +124,9 @@ struct OneByOne<'o> {
     source: Connection,
     select: String,
     sql: String,
-    /// Whether foreign keys are looked at in the end, by the rowids of the new rows.
-    keys_in_the_end: bool,
+    /// Queries for rows that refer to nothing: their identities, and what they refer to. None
+    /// where foreign keys are not looked at in the end.
+    dangling: Vec<String>,
     /// Whether a refused row may have had effects: a trigger's RAISE(FAIL) undoes none.
     has_triggers: bool,
 }
@@ -133,18 +135,24 @@ impl<'o> OneByOne<'o> {
     fn new(insert: &'o Insert<'o>, refusals: &Refusals<'_>) -> Result<Self> {
         let refused = |error| insert.target.refused("insert the rows", error);
         let declared = &insert.declared;
-        let rowid = declared.rowid_name();
         let defers = declared.has_deferred_keys || insert.mode == InsertMode::Replace;
-        let keys_in_the_end =
-            declared.is_child && rowid.is_some() && (defers || declared.refers_to_itself());
-        let returning = rowid.filter(|_| keys_in_the_end);
-        let returning = returning.map_or(String::new(), |rowid| format!(" RETURNING {rowid}"));
+        let keys_in_the_end = declared.is_child && (defers || declared.refers_to_itself());
+        let returning = if keys_in_the_end {
+            format!(" RETURNING {}", identity(declared))
+        } else {
+            String::new()
+        };
+        let dangling = if keys_in_the_end {
+            dangling_sql(insert.transaction, declared).map_err(refused)?
+        } else {
+            Vec::new()
+        };
         let columns = if insert.columns.is_empty() { "1".to_owned() } else { insert.column_list() };
-        // Off, although the rows before were removed with it on: where no rowid tells which row
-        // is meant in the end, each row is asked at once.
-        let defer = if keys_in_the_end { "ON" } else { "OFF" };
-        let defer = format!("PRAGMA defer_foreign_keys={defer}");
-        insert.transaction.execute_batch(&defer).map_err(refused)?;
+        if keys_in_the_end {
+            // Never to be turned off again: SQLite would forget what is broken so far.
+            let defer = "PRAGMA defer_foreign_keys=ON";
+            insert.transaction.execute_batch(defer).map_err(refused)?;
+        }
         Ok(Self {
             insert,
             stops: refusals.stops,
@@ -152,7 +160,7 @@ impl<'o> OneByOne<'o> {
             source: open(insert.staged).map_err(refused)?,
             select: format!("SELECT {columns} FROM main.{}", quote_identifier(insert.staged.table)),
             sql: format!("{}{returning}", insert.insert_sql()?),
-            keys_in_the_end,
+            dangling,
             has_triggers: !declared.triggers.is_empty(),
         })
     }
@@ -258,7 +266,7 @@ impl<'o> OneByOne<'o> {
         pass: &mut Pass,
     ) -> rusqlite::Result<()> {
         let values = params_from_iter(values(row, columns)?);
-        if !self.keys_in_the_end {
+        if self.dangling.is_empty() {
             pass.changed += statement.execute(values)? as u64;
             return Ok(());
         }
@@ -271,23 +279,79 @@ impl<'o> OneByOne<'o> {
     }
 
     /// Rows of the table that refer to nothing, and what they refer to.
-    fn dangling(&self) -> rusqlite::Result<HashMap<i64, String>> {
-        if !self.keys_in_the_end {
-            return Ok(HashMap::new());
+    fn dangling(&self) -> rusqlite::Result<HashMap<String, String>> {
+        let mut found = HashMap::new();
+        for sql in &self.dangling {
+            let mut statement = self.insert.transaction.prepare(sql)?;
+            let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            for row in rows {
+                let (identity, parent) = row?;
+                found.insert(identity, parent);
+            }
         }
-        let sql = "SELECT rowid, parent FROM pragma_foreign_key_check(?1)";
-        let mut statement = self.insert.transaction.prepare(sql)?;
-        let rows =
-            statement.query_map([&self.insert.declared.name], |row| Ok((row.get(0)?, row.get(1)?)));
-        rows?.collect()
+        Ok(found)
     }
 
     fn rolled_back(&self, reason: String) -> Error {
-        self.insert
-            .target
-            .constraint(&self.insert.declared.name, reason)
+        constraint(&self.insert.declared.name, reason)
             .to_do("mend the row: a trigger rolls the whole transaction back for it, so that it cannot be left out")
     }
+}
+
+/// What tells a row of the table from all others, as a text: its rowid, or its key.
+fn identity(declared: &DeclaredTable) -> String {
+    if let Some(rowid) = declared.rowid_name() {
+        return format!("CAST({rowid} AS TEXT)");
+    }
+    let key = declared.primary_key();
+    let parts: Vec<String> =
+        key.iter().map(|name| format!("quote({})", quote_identifier(name))).collect();
+    parts.join(" || '|' || ")
+}
+
+/// Queries for rows that refer to nothing. SQLite's own check names rows by their rowids; where
+/// they have none, each key is asked for by a query of its own.
+fn dangling_sql(
+    connection: &Connection,
+    declared: &DeclaredTable,
+) -> rusqlite::Result<Vec<String>> {
+    let table = quote_identifier(&declared.name);
+    if declared.rowid_name().is_some() {
+        return Ok(vec![format!(
+            "SELECT CAST(rowid AS TEXT), parent FROM pragma_foreign_key_check({})",
+            quote_text(&declared.name)
+        )]);
+    }
+    let sql = "SELECT key.id, key.\"table\", key.\"from\", coalesce(key.\"to\",
+                   (SELECT name FROM pragma_table_info(key.\"table\") WHERE pk = key.seq + 1))
+               FROM pragma_foreign_key_list(?1) AS key ORDER BY key.id, key.seq";
+    let mut statement = connection.prepare(sql)?;
+    let mut rows = statement.query([&declared.name])?;
+    let mut keys: BTreeMap<i64, (String, Vec<String>, Vec<String>)> = BTreeMap::new();
+    while let Some(row) = rows.next()? {
+        let (parent, from, to): (String, String, String) = (row.get(1)?, row.get(2)?, row.get(3)?);
+        let key = keys.entry(row.get(0)?).or_insert_with(|| (parent, Vec::new(), Vec::new()));
+        let from = format!("main.{table}.{}", quote_identifier(&from));
+        // The parent's column comes first: its collation and affinity count.
+        key.2.push(format!("leafpress_parent.{} = {from}", quote_identifier(&to)));
+        key.1.push(format!("{from} IS NOT NULL"));
+    }
+    let queries = keys.into_values().map(|(parent, given, same)| {
+        format!(
+            "SELECT {}, {} FROM main.{table} WHERE {} AND NOT EXISTS
+             (SELECT 1 FROM main.{} AS leafpress_parent WHERE {})",
+            identity(declared),
+            quote_text(&parent),
+            given.join(" AND "),
+            quote_identifier(&parent),
+            same.join(" AND ")
+        )
+    });
+    Ok(queries.collect())
+}
+
+fn quote_text(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "''"))
 }
 
 fn refers_to_nothing(number: u64, parent: &str) -> RefusedRow {
@@ -301,8 +365,8 @@ fn refers_to_nothing(number: u64, parent: &str) -> RefusedRow {
 struct Pass {
     changed: u64,
     refused: BTreeMap<u64, RefusedRow>,
-    /// Of the rows that are in, by their rowids.
-    numbers: HashMap<i64, u64>,
+    /// Of the rows that are in, by their identities.
+    numbers: HashMap<String, u64>,
 }
 
 /// How often a pass looks whether it is to stop.

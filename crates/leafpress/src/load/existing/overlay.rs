@@ -25,6 +25,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 use super::connect::{Target, ask};
@@ -96,6 +97,8 @@ fn snapshot(target: &Target, busy_timeout: Duration) -> rusqlite::Result<Connect
         | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = connect::open(uri(&target.path, "mode=rw"), flags)?;
     connection.busy_timeout(busy_timeout)?;
+    let keeps_log = target.keeps_log;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, keeps_log)?;
     connection.execute_batch("PRAGMA query_only=ON; BEGIN")?;
     // The transaction begins with the first row that is read.
     ask::<i64>(&connection, "SELECT count(*) FROM sqlite_schema")?;

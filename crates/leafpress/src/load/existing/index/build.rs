@@ -227,7 +227,7 @@ impl Presser<'_> {
         let key = 0..self.index.entry.unique_columns;
         let values: Vec<String> = key.map(|at| shown(columns.value(record, at))).collect();
         let refusal = format!("rows {one} and {other} have the same key: {}", values.join(", "));
-        self.target.constraint(self.table, refusal).to_do(NOT_UNIQUE_TO_DO)
+        super::super::connect::constraint(self.table, refusal).to_do(NOT_UNIQUE_TO_DO)
     }
 }
 

@@ -33,7 +33,7 @@ use rusqlite::{Connection, Transaction, params};
 use self::build::{Built, NOT_UNIQUE_TO_DO, Press, Presser};
 use self::scan::{Scan, ScanEnd};
 use super::Settings;
-use super::connect::{Steps, Target, UNCHANGED, ask};
+use super::connect::{Steps, Target, UNCHANGED, ask, constraint};
 use super::inspect::{Existing, inspect, read_header};
 use super::pages::{WRITE_PAGE, tidy_log};
 use super::rows::is_refusal;
@@ -574,7 +574,7 @@ impl Job<'_> {
         };
         let entries = entries().map_err(|error| {
             if is_refusal(&error) {
-                let refusal = self.target.constraint(&self.plan.table, sqlite_says(&error));
+                let refusal = constraint(&self.plan.table, sqlite_says(&error));
                 return refusal.to_do(NOT_UNIQUE_TO_DO);
             }
             self.target.refused("make the index", error)

@@ -41,9 +41,9 @@ impl Place {
             });
             Err(error.on_disk(connect::UNCHANGED))
         };
-        let refusals =
+        let mut refusals =
             Refusals { stops: true, with_values: true, reads_database: false, decide: &mut decide };
-        insert_one_by_one(&existing, &staged, &into, &settings(), refusals)
+        insert_one_by_one(&existing, &staged, &into, &settings(), &mut refusals)
     }
 
     /// Inserts, and looks that nothing changed if it failed.
