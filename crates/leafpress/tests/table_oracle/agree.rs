@@ -89,7 +89,7 @@ fn agreement() -> impl Strategy<Value = Agreement> {
             }
             let with_parent = |row: &mut Vec<Cell>, number: usize| {
                 if let Some(cell) = row.last_mut().filter(|_| has_parent) {
-                    *cell = (number % 9 > 0).then(|| (number % 9).to_string());
+                    *cell = (!number.is_multiple_of(9)).then(|| (number % 9).to_string());
                 }
             };
             for (number, (row, _)) in rows.iter_mut().enumerate() {
@@ -106,7 +106,9 @@ fn agreement() -> impl Strategy<Value = Agreement> {
             let mut table = table;
             if !has_parent && table.columns.last().is_some_and(|it| it.name == "parent") {
                 table.columns.pop();
-                rows.iter_mut().for_each(|(row, _)| drop(row.pop()));
+                for (row, _) in &mut rows {
+                    row.pop();
+                }
             }
             Agreement { table, old, new: rows, into, host, threads, json, deferred, has_parent }
         },
@@ -280,13 +282,12 @@ fn check(case: &Agreement) {
         fs::create_dir(at(name)).unwrap();
         drop(case.create(&at(name).join("a.db")));
     }
-    let judge = match case.old {
-        Some(_) => Connection::open(at("judge/a.db")).unwrap(),
-        None => {
-            let judge = Connection::open_in_memory().unwrap();
-            judge.execute_batch(&case.table.sql).unwrap();
-            judge
-        }
+    let judge = if case.old.is_some() {
+        Connection::open(at("judge/a.db")).unwrap()
+    } else {
+        let judge = Connection::open_in_memory().unwrap();
+        judge.execute_batch(&case.table.sql).unwrap();
+        judge
     };
     let Some(sql) = case.statement(&judge) else { return };
     let (input, lines) = case.input();

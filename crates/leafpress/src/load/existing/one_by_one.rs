@@ -155,8 +155,9 @@ impl<'o> OneByOne<'o> {
         }
         Ok(Self {
             insert,
-            stops: refusals.stops,
-            with_values: refusals.with_values,
+            // A row that is refused first may stay in the end, if the one in its way goes.
+            stops: refusals.stops && dangling.is_empty(),
+            with_values: refusals.with_values || refusals.stops,
             source: open(insert.staged).map_err(refused)?,
             select: format!("SELECT {columns} FROM main.{}", quote_identifier(insert.staged.table)),
             sql: format!("{}{returning}", insert.insert_sql()?),
@@ -221,7 +222,7 @@ impl<'o> OneByOne<'o> {
                 return Err(failed(error));
             }
             let code = error.sqlite_error().map_or(0, |error| error.extended_code);
-            let values = (self.with_values || self.stops).then(|| shown(row, columns.len()));
+            let values = self.with_values.then(|| shown(row, columns.len()));
             let reason = sqlite_says(&error);
             let refused = RefusedRow { number: this, reason, code, values };
             if transaction.is_autocommit() {
