@@ -24,7 +24,8 @@ impl Status {
     /// The status for a failure of this kind.
     pub fn of(kind: &ErrorKind) -> Self {
         match kind {
-            ErrorKind::Usage(_) => Self::Usage,
+            // A table that is not there is as a column that is not there.
+            ErrorKind::Usage(_) | ErrorKind::NoSuchTable { .. } => Self::Usage,
             // What was committed before it stays.
             ErrorKind::Script(error) if error.transactions_committed > 0 => Self::DoneWithProblems,
             _ => Self::Failed,

@@ -141,6 +141,10 @@ pub struct IndexFlags {
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
 
+    /// Do nothing where an index that does the same is there already
+    #[arg(long)]
+    pub if_not_exists: bool,
+
     /// Tell SQLite's planner of it, as ANALYZE would
     #[arg(long)]
     pub analyze: bool,

@@ -143,10 +143,10 @@ fn failure_json(error: &Error) -> Value {
     if let Some(holders) = error.holders() {
         object["held_by"] = json!(holders);
     }
+    if let Some(row) = error.bad_row() {
+        place(&mut object, row);
+    }
     match error.kind() {
-        ErrorKind::BadRow(row) | ErrorKind::TooManyRejects { last: row, .. } => {
-            place(&mut object, row);
-        }
         ErrorKind::Script(error) => {
             object["file"] = json!(error.file);
             object["line"] = json!(error.line);
@@ -161,7 +161,12 @@ fn failure_json(error: &Error) -> Value {
             object["why"] = json!(why);
         }
         ErrorKind::NoSuchClaim { token } => object["token"] = json!(token),
-        ErrorKind::Destination { path, .. } | ErrorKind::Io { path, .. } => {
+        ErrorKind::Destination { path, .. }
+        | ErrorKind::ReadOnly { path, .. }
+        | ErrorKind::TableExists { path, .. }
+        | ErrorKind::NotADatabase { path, .. }
+        | ErrorKind::NoSpace { path, .. }
+        | ErrorKind::Io { path, .. } => {
             object["file"] = json!(leafpress::path_text(path));
         }
         _ => {}
@@ -184,6 +189,11 @@ fn kind_name(kind: &ErrorKind) -> &'static str {
         ErrorKind::Usage(_) => "usage",
         ErrorKind::Input { .. } => "input",
         ErrorKind::Destination { .. } => "destination",
+        ErrorKind::ReadOnly { .. } => "read_only",
+        ErrorKind::TableExists { .. } => "table_exists",
+        ErrorKind::NoSuchTable { .. } => "no_such_table",
+        ErrorKind::NotADatabase { .. } => "not_a_database",
+        ErrorKind::NoSpace { .. } => "no_space",
         ErrorKind::Constraint { .. } => "constraint",
         ErrorKind::Script(_) => "script",
         ErrorKind::Io { .. } => "io",
@@ -192,7 +202,6 @@ fn kind_name(kind: &ErrorKind) -> &'static str {
         ErrorKind::Busy { .. } => "busy",
         ErrorKind::LeaseLost { .. } => "lease_lost",
         ErrorKind::NoSuchClaim { .. } => "no_such_claim",
-        ErrorKind::NoSuchTable { .. } => "no_such_table",
         ErrorKind::Interrupted => "interrupted",
         ErrorKind::TimedOut { .. } => "timed_out",
         _ => "other",

@@ -26,6 +26,7 @@ pub use self::storage::of_storage;
 use std::path::Path;
 use std::time::Duration;
 
+use leafpress::BadRow;
 use leafpress::load::{ColumnReport, DryRun, IndexReport, Report, Stage};
 use leafpress::verify::VerifyReport;
 
@@ -51,6 +52,7 @@ pub fn of_load(report: &Report, rejects: Option<&Path>) -> String {
     text += &facts(&load_facts(report, rejects));
     text += &stages(&report.stages);
     text += &columns(&report.columns, WIDTH);
+    text += &rejected(&report.rejects, report.rows_rejected);
     text += &notes(&in_a_line_each(&report.notes));
     text
 }
@@ -207,33 +209,45 @@ pub fn of_dry_run(dry: &DryRun) -> String {
     let plan = dry.plan.iter().enumerate();
     lines.extend(plan.map(|(at, says)| line(if at == 0 { "plan" } else { "" }, says.clone())));
     text += &facts(&lines);
-    if !dry.rejects.is_empty() {
+    text += &rejected(&dry.rejects, dry.would_reject);
+    text += &notes(&dry.notes);
+    text += "\nnothing was written\n";
+    text
+}
+
+/// The first rows that were rejected, each with its place and the reason.
+fn rejected(rows: &[BadRow], all: u64) -> String {
+    let mut text = String::new();
+    if !rows.is_empty() {
         text.push('\n');
     }
-    for row in &dry.rejects {
+    for row in rows {
         let place = format!("{}:{}:{}: {}", row.file, row.line, row.column, row.reason);
         text += &format!("{}\n", human::printable(&place));
         text +=
             &format!("{INDENT}{}\n", styled(FAINT, &human::cut(&row.row, WIDTH - INDENT.len())));
     }
-    let unlisted = dry.would_reject.saturating_sub(dry.rejects.len() as u64);
+    let unlisted = all.saturating_sub(rows.len() as u64);
     if unlisted > 0 {
         text += &format!("… and {} more\n", human::count(unlisted));
     }
-    text += &notes(&in_a_line_each(&dry.notes));
-    text += "\nnothing was written\n";
     text
 }
 
-/// The summary of an index that is made.
+/// The summary of an index that is made, or was there.
 pub fn of_index(report: &IndexReport) -> String {
+    let what = if report.existed { "there is the index" } else { "made index" };
     let mut text = format!(
         "{} {} on table {} of {}\n\n",
-        verdict(true, "made index"),
+        verdict(true, what),
         styled(STRONG, &human::printable(&report.index)),
         styled(STRONG, &human::printable(&report.table)),
         styled(STRONG, &human::printable(&report.database.display().to_string())),
     );
+    if report.existed {
+        text += &format!("{INDENT}it does the same, so nothing was done\n");
+        return text;
+    }
     let seconds = report.elapsed.as_secs_f64().max(1e-9);
     text += &facts(&[
         [

@@ -40,8 +40,8 @@ fn an_index_is_made_and_the_summary_says_how() {
         .query_row("SELECT stat FROM sqlite_stat1 WHERE idx = 'b'", [], |row| row.get(0))
         .unwrap();
     assert_eq!(statistics, "5000 56");
-    let quiet = run(folder.path(), &["index", "app.db", "person", "born", "-q", "--memory", "64M"]);
-    assert_eq!(quiet.expect_status(0).stdout, "");
+    let quiet = ["index", "app.db", "person", "born desc", "-q", "--memory", "64M"];
+    assert_eq!(run(folder.path(), &quiet).expect_status(0).stdout, "");
 }
 
 #[test]

@@ -12,6 +12,7 @@
 
 mod common;
 
+use std::fmt::Write as _;
 use std::fs;
 use std::io::Write as _;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
@@ -127,14 +128,14 @@ fn a_load_into_a_private_database_shows_its_rows_to_no_other_user() {
         let mut stdin = child.stdin.take().unwrap();
         let mut rows = String::from("id,s\n");
         for id in (2000..200_000).rev() {
-            rows += &format!("{id},secret {id}\n");
+            let _ = writeln!(rows, "{id},secret {id}");
         }
         let feeder = std::thread::spawn(move || {
             // The pipe stays open, so that the load waits for more.
             let _ = stdin.write_all(rows.as_bytes());
             stdin
         });
-        watch(&child, folder, |names| names.iter().any(|name| name.ends_with(".tmp")));
+        watch(&child, folder, |names| names.iter().any(|name| name.contains(".tmp")));
         let stdin = feeder.join().unwrap();
         watch(&child, folder, |_| true);
         kill(child);

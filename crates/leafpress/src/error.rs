@@ -112,7 +112,44 @@ pub enum ErrorKind {
         /// Why it is in the way.
         reason: String,
     },
-    /// A row breaks a rule of the table that it should go into.
+    /// A database, its folder or its file system cannot be written.
+    #[error("{}: {reason}", path.display())]
+    ReadOnly {
+        /// The database.
+        path: PathBuf,
+        /// What says so.
+        reason: String,
+    },
+    /// A table, view or index of that name is there, and no leave was given to change it.
+    #[error("{}: {reason}", path.display())]
+    TableExists {
+        /// The database.
+        path: PathBuf,
+        /// The name.
+        table: String,
+        /// What is there.
+        reason: String,
+    },
+    /// A file is no SQLite database that can be read.
+    #[error("{}: {reason}", path.display())]
+    NotADatabase {
+        /// The file.
+        path: PathBuf,
+        /// What it is, as far as can be seen.
+        reason: String,
+    },
+    /// A disk is full.
+    #[error("cannot {action} {}: {source}", path.display())]
+    NoSpace {
+        /// What was tried, as a verb.
+        action: &'static str,
+        /// The file, or the database, that did not fit.
+        path: PathBuf,
+        /// The answer of the system or of SQLite.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// A row breaks a rule of the table that it should go into. Where the row stands in the
+    /// input, if it came from one, says [`Error::bad_row`].
     #[error("{}{}{}", in_table(table), printable(reason), refused_row(*row, values.as_deref()))]
     Constraint {
         /// The table; empty where it is a statement that broke the rule, whose reason names it
@@ -252,6 +289,8 @@ pub struct Error(Box<Inner>);
 #[derive(Debug)]
 struct Inner {
     kind: ErrorKind,
+    /// The row of the input, of a kind that does not hold it.
+    row: Option<Box<BadRow>>,
     on_disk: Option<String>,
     held_by: Option<String>,
     to_do: Option<String>,
@@ -287,7 +326,19 @@ impl Error {
 
     /// An error of the operating system, on `path`.
     pub(crate) fn io(action: &'static str, path: &Path, source: io::Error) -> Self {
+        if matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) {
+            return Self::no_space(action, path, source);
+        }
         ErrorKind::Io { action, path: path.to_owned(), source }.into()
+    }
+
+    /// A disk that is full.
+    pub(crate) fn no_space(
+        action: &'static str,
+        path: &Path,
+        source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+    ) -> Self {
+        ErrorKind::NoSpace { action, path: path.to_owned(), source: source.into() }.into()
     }
 
     /// An error of SQLite.
@@ -371,12 +422,18 @@ impl Error {
             }
             ErrorKind::Stopped { reason } => ErrorKind::Stopped { reason: reason.clone() },
             ErrorKind::TimedOut { limit } => ErrorKind::TimedOut { limit: *limit },
+            ErrorKind::ReadOnly { path, reason } => {
+                ErrorKind::ReadOnly { path: path.clone(), reason: reason.clone() }
+            }
+            ErrorKind::NotADatabase { path, reason } => {
+                ErrorKind::NotADatabase { path: path.clone(), reason: reason.clone() }
+            }
             other => ErrorKind::Stopped { reason: other.to_string() },
         };
-        let Inner { on_disk, held_by, to_do, .. } = &*self.0;
+        let Inner { row, on_disk, held_by, to_do, .. } = &*self.0;
         let (on_disk, held_by, to_do) = (on_disk.clone(), held_by.clone(), to_do.clone());
         let (statement, cause) = (None, None);
-        Self(Box::new(Inner { kind, on_disk, held_by, to_do, statement, cause }))
+        Self(Box::new(Inner { kind, row: row.clone(), on_disk, held_by, to_do, statement, cause }))
     }
 
     /// Adds how many transactions of a script stay, to the error of one that came after.
@@ -385,6 +442,13 @@ impl Error {
         if let ErrorKind::Script(error) = &mut self.0.kind {
             error.transactions_committed = transactions;
         }
+        self
+    }
+
+    /// Adds which row of the input it is about.
+    #[must_use]
+    pub(crate) fn of_row(mut self, row: BadRow) -> Self {
+        self.0.row = Some(Box::new(row));
         self
     }
 
@@ -417,6 +481,15 @@ impl Error {
         &self.0.kind
     }
 
+    /// The row of the input that the failure is about, if it is about one: where it stands,
+    /// and what is wrong with it.
+    pub fn bad_row(&self) -> Option<&BadRow> {
+        match self.kind() {
+            ErrorKind::BadRow(row) | ErrorKind::TooManyRejects { last: row, .. } => Some(row),
+            _ => self.0.row.as_deref(),
+        }
+    }
+
     /// What is on disk after the failure.
     pub fn state_on_disk(&self) -> Option<&str> {
         self.0.on_disk.as_deref()
@@ -441,9 +514,9 @@ impl Error {
 
 impl From<ErrorKind> for Error {
     fn from(kind: ErrorKind) -> Self {
-        let (on_disk, held_by, to_do) = (None, None, None);
+        let (row, on_disk, held_by, to_do) = (None, None, None, None);
         let (statement, cause) = (None, None);
-        Self(Box::new(Inner { kind, on_disk, held_by, to_do, statement, cause }))
+        Self(Box::new(Inner { kind, row, on_disk, held_by, to_do, statement, cause }))
     }
 }
 
@@ -462,7 +535,10 @@ impl From<BadRow> for Error {
 impl fmt::Display for Error {
     /// Each part in a line of its own. Names in it, which may hold anything, add none.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let message = self.0.kind.to_string();
+        let message = match &self.0.row {
+            Some(row) => row.to_string(),
+            None => self.0.kind.to_string(),
+        };
         match self.0.kind {
             // Of several lines, and made of escaped parts.
             ErrorKind::BadRow(_)

@@ -37,6 +37,7 @@ pub fn run(flags: &IndexFlags) -> Status {
 fn indexer(flags: &IndexFlags) -> Indexer {
     let mut indexer = Indexer::new(&flags.database, &flags.table)
         .unique(flags.unique)
+        .only_if_missing(flags.if_not_exists)
         .analyze(flags.analyze)
         .busy_timeout(flags.busy_timeout);
     if let Some(name) = &flags.name {

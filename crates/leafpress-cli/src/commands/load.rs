@@ -99,7 +99,7 @@ fn loader(
     loader = with_keys(loader, flags);
     loader = with_input(loader, flags);
     if let Some((into, _)) = flags.existing.way() {
-        loader = loader.into_table(into);
+        loader = loader.into_table(into).create_missing(true);
     }
     if let Some(threads) = flags.run.threads {
         loader = loader.threads(threads);

@@ -136,7 +136,7 @@ fn a_table_that_is_not_there_is_made_by_append_and_replace_only() {
     for table in [("app.db"), ("other.db")] {
         assert_eq!(rows(&folder, table, "SELECT count(*) FROM new"), ["2"]);
     }
-    refused(&folder, "app.db both.csv --upsert", 2, "no table 'both'");
+    refused(&folder, "app.db both.csv --upsert", 2, "no such table: both");
     refused(&folder, "none.db both.csv --ignore", 2, "no database none.db");
 }
 
@@ -159,7 +159,7 @@ fn a_dry_run_leaves_the_database_as_it_is() {
     let text = load(&folder, "app.db both.csv --table people --upsert --dry-run").expect_status(0);
     assert!(text.stdout.contains("CREATE TABLE people"), "{}", text.stdout);
     assert!(text.stdout.contains("nothing was written"), "{}", text.stdout);
-    assert!(text.stdout.contains("then inserted into the table"), "{}", text.stdout);
+    assert!(text.stdout.contains("pressed, then SQL: INSERT"), "{}", text.stdout);
     let text = load(&folder, "app.db new.csv --dry-run --pk id").expect_status(0).stdout;
     assert!(text.contains("pressed, then moved into the database"), "{text}");
     assert!(text.contains("are sorted if they are not in key order"), "{text}");

@@ -59,7 +59,7 @@ fn keys_that_only_some_json_files_have_are_null_in_the_others() {
 #[test]
 fn json_without_a_row_tells_no_columns() {
     let folder = folder_with(&[("0.json", ""), ("1.json", "[]"), ("2.json", "{\"a\":1}")]);
-    refused(&folder, "a.db 0.json 1.json --table t", 3, "nobody knows the columns");
+    refused(&folder, "a.db 0.json 1.json --table t", 3, "its columns are not known");
     load(&folder, "a.db 0.json 1.json 2.json --table t").expect_status(0);
     assert_eq!(rows(&folder, "a.db", "SELECT a FROM t"), ["1"]);
     load(&folder, "b.db 1.json --create CREATE/**/TABLE/**/t(a)").expect_status(0);

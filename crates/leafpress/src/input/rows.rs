@@ -72,6 +72,17 @@ pub trait RowSource {
         false
     }
 
+    /// Whether reading it holds a transaction on a database.
+    const READS_DATABASE: bool = false;
+
+    /// Whether it can be opened more than once.
+    fn opens_again(&self) -> bool {
+        true
+    }
+
+    /// Gives up what reading holds, until it is opened again.
+    fn release(&mut self) {}
+
     /// Opens it at its start. `bytes_read` counts from 0 what is read of it.
     ///
     /// # Errors

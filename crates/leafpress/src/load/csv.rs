@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 
 use super::build::{Build, Joined, RowOrder};
 use super::csv_input::{CsvInput, Opened, Opening};
-use super::fields::{FieldRule, RowRules, ValueSource};
+use super::fields::{FieldRule, RejectsForm, RowRules, ValueSource};
 use super::flow::{Feed, halted};
 use super::locate::{Found, Locate, Wanted};
 use super::monitor::Monitor;
@@ -27,6 +27,7 @@ use super::uuid7::Uuid7Range;
 use super::{Loader, OnError};
 use crate::error::{Error, ErrorKind, Result};
 use crate::input::block::Block;
+use crate::input::csv::Dialect;
 use crate::input::source::Source;
 use crate::schema::shape::TableShape;
 use crate::schema::{ColumnEvidence, ColumnType, RealRule, Verdict, Witness, shown_real};
@@ -87,6 +88,10 @@ impl<'l, 's> CsvFeed<'l, 's> {
                     return Err(inputs_differ(first_name, names, &name, &header.names));
                 }
                 input.sources = map.in_order_of(&first_map.names);
+                let dialect = input.reading.dialect;
+                let first_dialect =
+                    inputs.first().map_or(dialect, |it: &CsvInput<'_>| it.reading.dialect);
+                input.rejects = rejects_form(names, first_dialect, &header.names, dialect);
             } else {
                 name_notes = header.notes;
                 input.sources.clone_from(&map.sources);
@@ -206,11 +211,19 @@ impl<'l, 's> CsvFeed<'l, 's> {
         .ragged(self.loader.csv.ragged)
         .trim(self.loader.trim)
         .not_null(not_null.collect())
+        .rejects(input.rejects.clone())
+        .key(self.names.iter().map(|name| self.is_made_key(name)).collect())
         .key_is_detected(self.key_is_detected());
         if let Some(range) = &self.uuid7 {
             rules = rules.uuid7(range.clone());
         }
         rules
+    }
+
+    /// Whether a column is part of the key of a table that is made for the input.
+    fn is_made_key(&self, name: &str) -> bool {
+        !self.is_declared
+            && self.loader.primary_key.iter().any(|key| key.eq_ignore_ascii_case(name))
     }
 
     /// Whether the rowid is one by detection only.
@@ -542,6 +555,21 @@ impl Feed for CsvFeed<'_, '_> {
     fn bytes_read(&self) -> u64 {
         self.bytes_read
     }
+}
+
+/// How rejected rows of an input are written behind the header of the first one.
+fn rejects_form(
+    first: &[String],
+    first_dialect: Dialect,
+    names: &[String],
+    dialect: Dialect,
+) -> Option<RejectsForm> {
+    let place = |name: &String| names.iter().position(|it| it.eq_ignore_ascii_case(name));
+    let order = first.iter().map(place).collect::<Option<Vec<usize>>>()?;
+    let is_same = order.iter().enumerate().all(|(at, field)| at == *field)
+        && first_dialect.delimiter() == dialect.delimiter();
+    let delimiter = first_dialect.delimiter();
+    (!is_same && order.len() == names.len()).then_some(RejectsForm { order, delimiter })
 }
 
 /// Whether two inputs have the same columns, in any order.

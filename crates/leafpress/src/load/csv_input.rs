@@ -1,7 +1,7 @@
 //! A CSV input's beginning: how it is written, and what its columns are called.
 
 use super::csv_reading::Reading;
-use super::fields::{RowRules, ValueSource, shown};
+use super::fields::{RejectsForm, RowRules, ValueSource, shown};
 use super::monitor::Monitor;
 use super::plan::ColumnMap;
 use super::{Loader, OnError};
@@ -24,6 +24,8 @@ const BLOCK_PAGES_MIN: usize = 32;
 pub struct CsvInput<'s> {
     pub source: Source<'s>,
     pub reading: Reading,
+    /// How its rejected rows are written, if not as they stand.
+    pub rejects: Option<RejectsForm>,
     pub fields: usize,
     pub sources: Vec<ValueSource>,
     /// Taken by the first pass.
@@ -59,7 +61,8 @@ impl Opening<'_> {
         let opened = self.begin(blocks, &reading)?;
         let header = self.header(source.name(), &mut reading, &opened)?;
         let fields = header.names.len();
-        let input = CsvInput { source, reading, fields, sources: Vec::new(), first: Some(opened) };
+        let (sources, rejects, first) = (Vec::new(), None, Some(opened));
+        let input = CsvInput { source, reading, rejects, fields, sources, first };
         Ok((input, header))
     }
 

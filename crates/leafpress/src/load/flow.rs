@@ -17,16 +17,19 @@ use std::time::{Duration, Instant};
 
 use super::build::{Build, BuildHalt, BuildOptions, Built, Conflict, Dropped, Joined, OnConflict};
 use super::build::{Refused, RowOrder};
+use super::existing::{InsertHalt, Refusals, RefusedRow};
 use super::locate::{Found, Wanted};
 use super::monitor::Monitor;
+use super::options::IntoTable;
 use super::output::Output;
 use super::pass::{Clock, Halt};
 use super::plan::Plan;
 use super::publish::Destination;
+use super::refused::{RefusedRows, column_of, constraint};
 use super::rejects::Rejects;
 use super::report::{ColumnReport, DryRun, Report, Stage};
 use super::sqlite::{check_with_sqlite, complete_by_sql};
-use super::target::Target;
+use super::target::{BuiltRows, Published, Target};
 use super::turns::lock;
 use super::{Loader, OnError};
 use crate::error::{BadRow, Error, ErrorKind, Result};
@@ -57,6 +60,19 @@ pub trait Feed {
 
     /// The inputs' names, in their order.
     fn input_names(&self) -> Vec<String>;
+
+    /// Whether the rows can be had more than once.
+    fn reads_again(&self) -> bool {
+        true
+    }
+
+    /// Whether reading holds a transaction on a database, which may be the one written to.
+    fn reads_database(&self) -> bool {
+        false
+    }
+
+    /// Gives up what reading holds, until it is read again.
+    fn release(&mut self) {}
 
     /// The columns and how their types came about.
     fn columns(&self) -> Vec<ColumnReport>;
@@ -106,23 +122,22 @@ pub fn load<F: Feed>(
     let mut flow = Flow { loader, feed: &mut feed, monitor, rejects, target };
     let output = Output::new(staged.file());
     let is_new = flow.target.is_new();
-    let mut outcome = output.flushing(is_new, || flow.build(&output, staged.temporary()))?;
-    complete_by_sql(staged.temporary(), &outcome.shape, outcome.order, loader.analyze)?;
-    let syncing = Instant::now();
-    if is_new {
-        monitor.enter("syncing");
-    }
-    // Nothing is published before both are done.
-    let check = || check_with_sqlite(staged.temporary(), &outcome.shape);
-    let (checked, synced) = output.sync_beside(is_new, check);
-    checked?;
-    synced.map_err(|source| Error::io("sync", staged.temporary(), source))?;
-    outcome.built.size.sync = syncing.elapsed();
-    flow.reject_refused(&mut outcome)?;
-    flow.publish(staged, outcome, started)
+    let mut outcome = flow.stage(&output, staged.temporary(), is_new)?;
+    // While it can still fail with nothing changed.
+    flow.settle_rejects()?;
+    flow.feed.release();
+    let published = if flow.target.is_table() {
+        flow.insert(&output, staged.temporary(), &mut outcome)?
+    } else {
+        flow.target.publish(loader, staged, outcome.built.rows, monitor)?
+    };
+    Ok(flow.report(outcome, published, started))
 }
 
-/// Looks at the input and says what a load would do; writes nothing.
+/// Looks at the input and says what a load would do; the database stays as it is.
+///
+/// All that a look at single rows does not tell is tried: the rows are built into a temporary
+/// file as for a load, and those for a table that is there go into an overlay of the database.
 pub fn dry_run<F: Feed>(
     loader: &Loader,
     table: &str,
@@ -133,9 +148,20 @@ pub fn dry_run<F: Feed>(
     let mut feed = make(target.declared(), target.layout(loader)?.page_bytes())?;
     let rejects = Mutex::new(Rejects::only_shown(DRY_RUN_REJECTS_MAX));
     monitor.enter("detecting types");
-    let rows_read = feed.survey(&rejects)?;
-    let mut rejects = rejects.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let mut rows_read = feed.survey(&rejects)?;
     let (shape, order) = target.to_build(feed.plan())?;
+    let mut flow = Flow { loader, feed: &mut feed, monitor, rejects, target };
+    let mut path_ahead = flow.target.path_ahead().map(str::to_owned);
+    let mut notes = Vec::new();
+    if flow.must_be_tried(&shape) {
+        let outcome = flow.try_it()?;
+        rows_read = outcome.rows_read;
+        path_ahead = outcome.path.or(path_ahead);
+        notes = outcome.notes;
+    }
+    let Flow { target, rejects, .. } = flow;
+    let mut rejects = rejects.into_inner().unwrap_or_else(PoisonError::into_inner);
+    notes.splice(0..0, feed.notes());
     Ok(DryRun {
         create_sql: target.create_sql().unwrap_or_else(|| shape.create_sql()),
         table: target.table().to_owned(),
@@ -143,10 +169,18 @@ pub fn dry_run<F: Feed>(
         rows_read,
         would_reject: rejects.count(),
         rejects: rejects.take_shown(),
-        notes: feed.notes(),
-        path: path(&shape, order, target.path_ahead()),
+        reject_reasons: rejects.take_reasons(),
+        notes,
+        path: path(&shape, order, path_ahead.as_deref()),
         plan: plan_ahead(loader, &shape, order, feed.bytes_read()),
     })
+}
+
+/// What came of a try.
+struct Tried {
+    rows_read: u64,
+    path: Option<String>,
+    notes: Vec<String>,
 }
 
 /// What a load would take, as far as it can be known before.
@@ -189,6 +223,94 @@ fn plan_ahead(
 }
 
 impl Flow<'_> {
+    /// Whether rows may be refused for more than what stands in each of them.
+    fn must_be_tried(&self, shape: &TableShape) -> bool {
+        self.target.is_table()
+            || self.target.checks_foreign_keys(shape)
+            || shape.is_unique()
+            || shape.through_sql.is_some()
+            || !shape.is_pressed_whole()
+            || shape.columns.iter().any(|column| column.not_null)
+    }
+
+    /// Does all that a load would do, to files that go away.
+    fn try_it(&mut self) -> Result<Tried> {
+        lock(&self.rejects).restart()?;
+        let folder = self.tmpdir(&self.loader.database);
+        let name = self.loader.database.file_name().unwrap_or_default();
+        let staged = Destination::staged(&folder.join(name))?;
+        let output = Output::new(staged.file());
+        let mut outcome = self.stage(&output, staged.temporary(), false)?;
+        self.settle_rejects()?;
+        let mut tried = Tried { rows_read: outcome.rows_read, path: None, notes: Vec::new() };
+        if self.target.is_table() {
+            self.feed.release();
+            self.target.only_try(&folder)?;
+            let published = self.insert(&output, staged.temporary(), &mut outcome)?;
+            tried.notes = published.notes;
+            tried.path = published.path.map(|path| format!("then {path}"));
+        } else if self.target.checks_foreign_keys(&outcome.shape) {
+            self.feed.release();
+            self.target.only_try(&folder)?;
+            self.target.publish(self.loader, staged, outcome.built.rows, self.monitor)?;
+        }
+        Ok(tried)
+    }
+
+    /// Builds the file that holds the rows, and completes it.
+    fn stage(&mut self, output: &Output, path: &Path, is_durable: bool) -> Result<Outcome> {
+        let mut outcome = output.flushing(is_durable, || self.build(output, path))?;
+        complete_by_sql(path, &outcome.shape, outcome.order, self.loader.analyze)?;
+        let syncing = Instant::now();
+        if is_durable {
+            self.monitor.enter("syncing");
+        }
+        // Nothing is published before both are done.
+        let check = || check_with_sqlite(path, &outcome.shape);
+        let (checked, synced) = output.sync_beside(is_durable, check);
+        checked?;
+        synced.map_err(|source| Error::io("sync", path, source))?;
+        outcome.built.size.sync = syncing.elapsed();
+        self.reject_refused(&mut outcome)?;
+        Ok(outcome)
+    }
+
+    /// Inserts the built rows into the table that is there: all at once, or row by row where
+    /// that one refuses some.
+    fn insert(&mut self, output: &Output, path: &Path, outcome: &mut Outcome) -> Result<Published> {
+        let columns = self.feed.plan().given_names();
+        let built = BuiltRows { file: path, rows: outcome.built.rows, columns: &columns };
+        match self.target.insert(self.loader, &built, outcome.order, self.monitor) {
+            Ok(published) => return Ok(published),
+            Err(InsertHalt::Failed(error)) => return Err(error),
+            Err(InsertHalt::Refused(reason)) => tracing::debug!(reason, "row by row"),
+        }
+        let reads_again = self.feed.reads_again();
+        if reads_again {
+            // In the input's order, so that a row's place is its sequence.
+            self.target.keep_order();
+            lock(&self.rejects).restart()?;
+            *outcome = self.stage(output, path, false)?;
+        }
+        let Self { loader, feed, monitor, rejects, target } = self;
+        let built = BuiltRows { rows: outcome.built.rows, ..built };
+        let reads_database = feed.reads_database();
+        let stops = loader.on_error == OnError::Stop;
+        let mut refused = RefusedRows {
+            table: target.table(),
+            feed: &mut **feed,
+            rejects,
+            shape: &outcome.shape,
+            reads_again,
+            stops,
+            is_append: loader.into == Some(IntoTable::Append),
+        };
+        let mut decide = |rows: &[RefusedRow]| refused.decide(rows);
+        let with_values = !reads_again;
+        let mut refusals = Refusals { stops, with_values, reads_database, decide: &mut decide };
+        target.insert_one_by_one(loader, &built, &mut refusals, monitor)
+    }
+
     /// Encodes and builds, as often as it takes.
     fn build(&mut self, output: &Output, path: &Path) -> Result<Outcome> {
         let mut order = None;
@@ -210,7 +332,8 @@ impl Flow<'_> {
                 output,
                 path,
             };
-            if shape.is_unique() || order_now == RowOrder::ThroughSql {
+            let is_found_late = order_now == RowOrder::ThroughSql || self.target.is_table();
+            if shape.is_unique() || is_found_late {
                 // Rows that share a key are known late: to bring the rejects in
                 // order, all of them wait.
                 lock(&self.rejects).hold(self.feed.input_names());
@@ -302,7 +425,7 @@ impl Flow<'_> {
             return Error::usage("two rows have the same key, but cannot be found again");
         };
         let reason = repeated(shape, conflict.constraint, &first.file, first.line, &second.file);
-        Error::from(BadRow { reason, ..second }).to_do(
+        constraint(&shape.name, BadRow { reason, ..second }).to_do(
             "keep the first of such rows with --on-conflict ignore or the last with \
              --on-conflict replace, or leave them out as bad rows with --on-error skip",
         )
@@ -344,11 +467,21 @@ impl Flow<'_> {
         let refused = std::mem::take(&mut outcome.built.refused);
         let rows = refused.into_iter().map(|Refused { sequence, reason }| Wanted {
             sequence,
-            column: None,
+            column: column_of(&outcome.shape, &reason),
             reason,
         });
-        self.reject(&rows.collect::<Vec<_>>())?;
-        lock(&self.rejects).release()
+        let rejected = self.reject(&rows.collect::<Vec<_>>());
+        rejected.map_err(|error| match error.kind() {
+            ErrorKind::BadRow(row) => constraint(&outcome.shape.name, (**row).clone()),
+            _ => error,
+        })
+    }
+
+    /// All bad rows are known: brings them in order, and to their files.
+    fn settle_rejects(&self) -> Result<()> {
+        let mut rejects = lock(&self.rejects);
+        rejects.release()?;
+        rejects.flush()
     }
 
     fn reject(&mut self, rows: &[Wanted]) -> Result<()> {
@@ -359,40 +492,29 @@ impl Flow<'_> {
         self.feed.locate(rows, &mut |_, bad_row, bytes| lock(rejects).add(bad_row, bytes))
     }
 
-    /// Gives the finished file its name, or its rows their place in the database.
-    fn publish(
-        mut self,
-        staged: Destination,
-        outcome: Outcome,
-        started: Instant,
-    ) -> Result<Report> {
-        let mut rejects = std::mem::replace(&mut self.rejects, Mutex::new(Rejects::only_shown(0)))
-            .into_inner()
-            .unwrap_or_else(PoisonError::into_inner);
-        let rows_rejected = rejects.count();
-        // While it can still fail with nothing changed.
-        rejects.flush()?;
-        let given = self.feed.plan().given_names();
-        let Outcome { built, shape, order, rows_read } = outcome;
-        let rows = (built.rows, order);
-        let published = self.target.publish(self.loader, staged, rows, &given, self.monitor)?;
-        rejects.keep();
+    /// Says what was done.
+    fn report(self, outcome: Outcome, published: Published, started: Instant) -> Report {
         // Those that are bad rows have been counted as such.
-        let rows_ignored = if self.rejects_repeats() {
-            0
-        } else {
-            built.dropped.rows().len() as u64 + built.ignored
-        };
+        let is_rejected = self.rejects_repeats();
+        let mut rejects = self.rejects.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let rows_rejected = rejects.count();
+        let (shown, reject_reasons) = (rejects.take_shown(), rejects.take_reasons());
+        rejects.keep();
+        let Outcome { built, shape, order, rows_read } = outcome;
+        let dropped = built.dropped.rows().len() as u64 + built.ignored;
+        let rows_ignored = if is_rejected { 0 } else { dropped };
         // Those of the input may be thousands.
         let mut notes = published.notes;
         notes.extend(self.feed.notes());
-        Ok(Report {
+        Report {
             table: self.target.table().to_owned(),
             database: self.loader.database.clone(),
             create_sql: self.target.create_sql().unwrap_or_else(|| shape.create_sql()),
             rows_read,
             rows_loaded: published.rows.unwrap_or(built.rows),
             rows_rejected,
+            rejects: shown,
+            reject_reasons,
             rows_ignored: rows_ignored + published.rows_ignored,
             bytes_read: self.feed.bytes_read(),
             bytes_written: published.bytes.unwrap_or(built.size.bytes),
@@ -403,7 +525,7 @@ impl Flow<'_> {
             columns: self.feed.columns(),
             notes,
             path: path(&shape, order, published.path.as_deref()),
-        })
+        }
     }
 }
 

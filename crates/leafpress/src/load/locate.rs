@@ -54,7 +54,7 @@ impl Work for Locate<'_, '_> {
             let at =
                 next.column.map_or(span.start, |column| self.rules.column_start(&span, column));
             let misfit = Misfit { at, reason: next.reason.clone() };
-            let bytes = rows.row_bytes(&span).to_vec();
+            let bytes = self.rules.as_rejected(rows.bytes, &span).into_owned();
             made.push((sequence, rows.bad_row(self.file, misfit, &span), bytes));
         }
         Ok(())

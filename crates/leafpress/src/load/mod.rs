@@ -46,6 +46,7 @@ mod pass;
 mod plan;
 mod press;
 mod publish;
+mod refused;
 mod rejects;
 mod replay;
 mod report;
@@ -81,7 +82,7 @@ pub use self::options::{
 };
 #[doc(hidden)]
 pub use self::publish::make_new;
-pub use self::report::{ChangedForm, ColumnReport, DecidedBy, DryRun, Report, Stage};
+pub use self::report::{ChangedForm, ColumnReport, DecidedBy, DryRun, RejectReason, Report, Stage};
 pub use self::rows::{Field, Row, TypedRecord};
 pub use crate::schema::{Column, ColumnType};
 pub use leafpress_format::Value;
@@ -131,6 +132,7 @@ pub struct Loader {
     format: Option<InputFormat>,
     csv: CsvOptions,
     into: Option<IntoTable>,
+    creates_missing: bool,
     busy_timeout: Duration,
     on_conflict: OnConflict,
     analyze: bool,
@@ -169,6 +171,7 @@ impl Loader {
             format: None,
             csv: CsvOptions::default(),
             into: None,
+            creates_missing: false,
             busy_timeout: BUSY_TIMEOUT_DEFAULT,
             on_conflict: OnConflict::Abort,
             analyze: false,
@@ -306,11 +309,31 @@ impl Loader {
     }
 
     /// How rows get into a table that is there already; without this, such a
-    /// table is an error.
+    /// table is an error. With it, a table that is missing is one
+    /// ([`ErrorKind::NoSuchTable`]), unless [`create_missing`](Self::create_missing) says
+    /// otherwise.
     #[must_use]
     pub fn into_table(mut self, into: IntoTable) -> Self {
         self.into = Some(into);
         self
+    }
+
+    /// Whether a load that is to [append to a table](IntoTable::Append) or to
+    /// [replace its rows](IntoTable::Replace) makes the table, and the database, where they
+    /// are missing; by default it does not.
+    #[must_use]
+    pub fn create_missing(mut self, create_missing: bool) -> Self {
+        self.creates_missing = create_missing;
+        self
+    }
+
+    /// Whether a table that is missing is made.
+    fn makes_missing(&self) -> bool {
+        match self.into {
+            None => true,
+            Some(IntoTable::Append | IntoTable::Replace) => self.creates_missing,
+            Some(IntoTable::Ignore | IntoTable::Upsert) => false,
+        }
     }
 
     /// How long to wait for others that write an existing database; 5 seconds by default.
@@ -506,7 +529,7 @@ impl Loader {
     ///
     /// As [`dry_run_file`](Self::dry_run_file).
     pub fn dry_run_files<P: AsRef<Path>>(self, paths: &[P]) -> Result<DryRun> {
-        self.run_paths::<ToLook, _>(paths)
+        self.counting().run_paths::<ToLook, _>(paths)
     }
 
     /// As [`dry_run_file`](Self::dry_run_file), from a reader.
@@ -517,7 +540,7 @@ impl Loader {
     pub fn dry_run_reader(self, name: &str, reader: impl Read + Send) -> Result<DryRun> {
         let spool = self.spool();
         let source = Source::reader(name, reader, Some(&spool));
-        self.run::<ToLook>(vec![source])
+        self.counting().run::<ToLook>(vec![source])
     }
 
     /// Loads rows made in memory, in any order; fastest in that of the primary key.
@@ -575,6 +598,7 @@ impl Loader {
         let monitor = Monitor::default();
         monitor.set_total(None);
         let load = || {
+            self.check_tmpdir()?;
             let table = self.table_name("rows")?;
             flow::load(&self, &table, &monitor, |declared, _| {
                 PartsFeed::new(&self, columns, parts, declared, &table, &monitor)
@@ -583,7 +607,19 @@ impl Loader {
         monitor.watch(self.progress.as_deref(), load).map_err(|error| self.unharmed(error))
     }
 
+    /// The same loader for a dry run: it counts all bad rows, and stops at none.
+    fn counting(mut self) -> Self {
+        self.on_error = OnError::Skip { rejects: None, max_rejects: None };
+        self
+    }
+
+    /// Refuses a folder for temporary files that is none, before it is needed.
+    fn check_tmpdir(&self) -> Result<()> {
+        self.tmpdir.as_deref().map_or(Ok(()), refuse_unless_folder)
+    }
+
     fn run_paths<G: Goal, P: AsRef<Path>>(&self, paths: &[P]) -> Result<G::Outcome> {
+        self.check_tmpdir().map_err(|error| self.unharmed(error))?;
         let monitor = Monitor::default();
         if let Some(tables) = sqlite_source::tables_of_inputs(paths) {
             let open = |(path, table): (PathBuf, Option<String>)| {
@@ -613,22 +649,29 @@ impl Loader {
     ) -> Result<Report> {
         let monitor = Monitor::default();
         let open = |reader| Ok(crate::input::arrow::ArrowSource::from_reader(name, reader));
-        let run = || run_typed::<ToLoad, _, _>(&self, &monitor, vec![reader], open);
+        let run = || {
+            self.check_tmpdir()?;
+            run_typed::<ToLoad, _, _>(&self, &monitor, vec![reader], open)
+        };
         monitor.watch(self.progress.as_deref(), run).map_err(|error| self.unharmed(error))
     }
 
     fn run<G: Goal>(&self, sources: Vec<Source<'_>>) -> Result<G::Outcome> {
         let monitor = Monitor::default();
-        let run = || Inputs::of(self, sources)?.run::<G>(self, &monitor);
+        let run = || {
+            self.check_tmpdir()?;
+            Inputs::of(self, sources)?.run::<G>(self, &monitor)
+        };
         monitor.watch(self.progress.as_deref(), run).map_err(|error| self.unharmed(error))
     }
 
     /// Adds to an error that nothing was written, which is so until the rename.
     fn unharmed(&self, error: Error) -> Error {
+        let names_row = error.bad_row().is_some();
         let error = match error.kind() {
             // A reader that was interrupted by the same wish to stop.
             ErrorKind::Io { .. } if self.cancel.is_cancelled() => ErrorKind::Cancelled.into(),
-            ErrorKind::BadRow(_) => error
+            ErrorKind::BadRow(_) | ErrorKind::Constraint { .. } if names_row => error
                 .to_do("mend the row, or leave bad rows out with --on-error skip --rejects FILE"),
             _ => error,
         };
@@ -650,6 +693,16 @@ impl Loader {
                 .to_do("name the table with --table")
         })
     }
+}
+
+/// Refuses a folder for temporary files that is none.
+pub(crate) fn refuse_unless_folder(folder: &Path) -> Result<()> {
+    if folder.is_dir() {
+        return Ok(());
+    }
+    let what = if folder.exists() { "is not a folder" } else { "is not there" };
+    Err(Error::usage(format!("the folder for temporary files {what}: {}", folder.display()))
+        .to_do("name a folder that is there with --tmpdir, or make it"))
 }
 
 /// Endings that say what a file is, and are no part of what it is about.

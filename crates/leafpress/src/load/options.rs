@@ -95,8 +95,10 @@ pub enum OnError {
     Stop,
     /// They are left out.
     Skip {
-        /// Where each goes as it was; beside it, with `.log` added to the
-        /// name, goes a line with its place and the reason.
+        /// Where each goes as it was, behind the header if there is one, so that the mended
+        /// file can be loaded; beside it, with `.log` added to the name, goes a line with its
+        /// place and the reason. The files are there afterwards only if there was a bad row;
+        /// one that is there already, and not empty, is refused.
         rejects: Option<PathBuf>,
         /// More than this many end the load after all, with nothing written
         /// but the rejects.

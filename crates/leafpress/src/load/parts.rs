@@ -229,6 +229,10 @@ impl<I: Iterator<Item: Row + Send> + Send> Feed for PartsFeed<'_, I> {
         Vec::new()
     }
 
+    fn reads_again(&self) -> bool {
+        false
+    }
+
     fn columns(&self) -> Vec<ColumnReport> {
         let column = |column: &Column| ColumnReport {
             name: column.name.clone(),

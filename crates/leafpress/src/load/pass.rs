@@ -113,11 +113,6 @@ impl<'b> BlockRows<'b> {
         position(self.bytes, self.block.start(), self.first_line, at).line
     }
 
-    /// The bytes of a row, line end included.
-    pub fn row_bytes(&self, span: &RecordSpan<'_>) -> &'b [u8] {
-        &self.bytes[span.start..record_end(span)]
-    }
-
     /// What is wrong with a row, with its place and its text.
     pub fn bad_row(&self, file: &str, misfit: Misfit, span: &RecordSpan<'_>) -> BadRow {
         let from = (self.block.start(), self.block.first_line());
@@ -472,6 +467,11 @@ impl Settled<'_> {
         let skip_header = !self.header_seen && records > 0;
         self.header_seen |= skip_header;
         self.note_strays(worker);
+        if skip_header {
+            let header = worker.index.records(worker.block.bytes(), worker.block.start()).next();
+            let header = header.map(|span| &worker.block.bytes()[span.start..record_end(&span)]);
+            lock(self.rejects).set_header(header.unwrap_or_default());
+        }
         self.reject(pass, worker, skip_header)?;
         let read = (records - usize::from(skip_header)) as u64;
         let count = read - worker.bad.len() as u64;
@@ -517,12 +517,12 @@ impl Settled<'_> {
                 continue;
             }
             bad.push(record);
-            let row = &block.bytes()[span.start..record_end(&span)];
+            let row = pass.rules.as_rejected(block.bytes(), &span);
             let at = misfit.at;
             self.signs.add(&misfit, block);
             let bad_row = bad_row(pass.file, block, misfit, &span, (counted_to, line));
             (counted_to, line) = (at, bad_row.line);
-            let added = lock(self.rejects).add(bad_row, row);
+            let added = lock(self.rejects).add(bad_row, &row);
             added.map_err(|error| with_encoding(error, block.data()))?;
         }
         Ok(())

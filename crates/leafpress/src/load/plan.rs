@@ -275,19 +275,35 @@ pub fn made_table(
         indexes,
     };
     let statements = request.statements();
-    describe(&statements, Some(table)).map_err(|error| {
+    let mut shape = describe(&statements, Some(table)).map_err(|error| {
         let has_too_many = error.kind().to_string().contains("too many columns");
         error.to_do(if has_too_many {
             "a table of SQLite has at most 2,000 columns: choose them with --select"
         } else {
             "name the table with --table and the columns with --columns or --rename"
         })
-    })
+    })?;
+    // SQLite takes NULL in most keys; but a row without its key is none that was meant.
+    for column in &mut shape.columns {
+        column.not_null |=
+            loader.primary_key.iter().any(|key| key.eq_ignore_ascii_case(&column.name));
+    }
+    Ok(shape)
 }
 
 fn index_requests(loader: &Loader, names: &[&str]) -> Result<Vec<IndexRequest>> {
     let requests = loader.indexes.iter();
-    requests.map(|(text, unique)| IndexRequest::parse(text, *unique, names)).collect()
+    let requests = requests.map(|(text, unique)| IndexRequest::parse(text, *unique, names));
+    let requests: Vec<IndexRequest> = requests.collect::<Result<_>>()?;
+    for (at, request) in requests.iter().enumerate() {
+        if requests[..at].contains(request) {
+            return Err(Error::usage(format!(
+                "the index on {} is asked for twice",
+                loader.indexes[at].0
+            )));
+        }
+    }
+    Ok(requests)
 }
 
 /// A declared table with the indexes that are asked for besides.

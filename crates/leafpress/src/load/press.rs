@@ -282,7 +282,12 @@ impl<'b> Press<'_, 'b> {
             None => Ok(next_rowid),
             Some(_) => match self.rules.rowid(row.bytes, row.span, scratch) {
                 Ok(rowid) => Ok(rowid.unwrap_or(next_rowid)),
-                Err(_) if self.key_is_detected => Err(Halt::Refuted.into()),
+                Err(_)
+                    if self.key_is_detected
+                        && !self.rules.key_is_null(row.bytes, row.span, scratch) =>
+                {
+                    Err(Halt::Refuted.into())
+                }
                 Err(misfit) => Err(misfit.into()),
             },
         }

@@ -67,7 +67,7 @@ impl Destination {
                 Ok(None) if attempt < 1000 => {}
                 Ok(None) => break,
                 Err(source) => {
-                    return Err(Error::io("create a file in", &folder, source)
+                    return Err(not_created(path, &folder, source)
                         .on_disk(NOTHING_WRITTEN)
                         .to_do("choose a folder that exists and that you may write to"));
                 }
@@ -181,6 +181,17 @@ pub fn refuse_if_taken(path: &Path) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Why there is no temporary file: the folder may be read-only, or not there.
+fn not_created(path: &Path, folder: &Path, source: io::Error) -> Error {
+    use io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
+
+    if !matches!(source.kind(), PermissionDenied | ReadOnlyFilesystem) {
+        return Error::io("create a file in", folder, source);
+    }
+    let reason = format!("cannot create a file in {}: {source}", folder.display());
+    ErrorKind::ReadOnly { path: path.to_owned(), reason }.into()
 }
 
 fn taken(path: &Path, reason: &str) -> Error {

@@ -1,15 +1,20 @@
 //! Bad rows that are left out: each as it was, and a log of where and why.
 //!
-//! Rows arrive in the input's order. Must never: overwrite a file that was
-//! there before.
+//! Rows arrive in the input's order. The file of rows begins with the input's header, so that
+//! it can be mended and loaded as it is.
+//!
+//! Must never: overwrite a file that was there before, but for an empty one, which holds
+//! nothing; or leave files without a row behind.
 
+use std::collections::BTreeMap;
 use std::io::{self, BufWriter, Seek, Write};
 use std::path::{Path, PathBuf};
 
 use super::options::OnError;
+use super::report::RejectReason;
 use crate::error::{BadRow, Error, ErrorKind, Result};
 use crate::rights::Rights;
-use crate::vfs::locks::FileHandle;
+use crate::vfs::locks::{FileHandle, Open};
 
 /// Counts the bad rows, and writes them where a file was named.
 #[derive(Debug)]
@@ -24,17 +29,35 @@ pub struct Rejects {
     inputs: Vec<String>,
     files: Option<Files>,
     keep: bool,
-    /// The first few, if a dry run wants to show them.
+    /// The first few.
     shown: Vec<BadRow>,
     shown_max: usize,
+    /// How many rows there are for each reason, without what differs from row to row.
+    reasons: BTreeMap<String, u64>,
 }
+
+/// Rows that a load shows of those that were rejected.
+pub const SHOWN_MAX: usize = 10;
+/// Reasons that are counted each for itself. More than these differ from row to row after all,
+/// and must not fill the memory.
+const REASONS_MAX: usize = 1000;
+const OTHER_REASONS: &str = "other reasons";
 
 #[derive(Debug)]
 struct Files {
-    rows_path: PathBuf,
-    rows: BufWriter<FileHandle>,
-    log_path: PathBuf,
-    log: BufWriter<FileHandle>,
+    rows: RejectsFile,
+    log: RejectsFile,
+    /// The header of the inputs, with its line end, and whether it is written.
+    header: Option<Vec<u8>>,
+    header_is_written: bool,
+}
+
+#[derive(Debug)]
+struct RejectsFile {
+    path: PathBuf,
+    file: BufWriter<FileHandle>,
+    /// Whether an empty file was there before.
+    was_there: bool,
 }
 
 impl Rejects {
@@ -66,13 +89,30 @@ impl Rejects {
             files,
             keep: false,
             shown: Vec::new(),
-            shown_max: 0,
+            shown_max: SHOWN_MAX,
+            reasons: BTreeMap::new(),
         }
     }
 
     /// The first bad rows.
     pub fn take_shown(&mut self) -> Vec<BadRow> {
         std::mem::take(&mut self.shown)
+    }
+
+    /// Why rows were rejected, the most frequent reason first.
+    pub fn take_reasons(&mut self) -> Vec<RejectReason> {
+        let reasons = std::mem::take(&mut self.reasons).into_iter();
+        let mut reasons: Vec<_> =
+            reasons.map(|(reason, rows)| RejectReason { reason, rows }).collect();
+        reasons.sort_by_key(|reason| std::cmp::Reverse(reason.rows));
+        reasons
+    }
+
+    /// The header of the inputs, as it stands there; the first one counts.
+    pub fn set_header(&mut self, header: &[u8]) {
+        if let Some(files) = &mut self.files {
+            files.header.get_or_insert_with(|| header.to_vec());
+        }
     }
 
     /// Bad rows so far.
@@ -96,6 +136,11 @@ impl Rejects {
         if self.shown.len() < self.shown_max {
             self.shown.push(bad.clone());
         }
+        let mut reason = without_values(&bad.reason);
+        if self.reasons.len() >= REASONS_MAX && !self.reasons.contains_key(&reason) {
+            OTHER_REASONS.clone_into(&mut reason);
+        }
+        *self.reasons.entry(reason).or_default() += 1;
         match self.limit {
             Some(limit) if self.count > limit => {
                 self.keep = true;
@@ -126,6 +171,8 @@ impl Rejects {
     pub fn restart(&mut self) -> Result<()> {
         self.count = 0;
         self.held = None;
+        self.shown.clear();
+        self.reasons.clear();
         self.files.as_mut().map_or(Ok(()), Files::restart)
     }
 
@@ -134,9 +181,9 @@ impl Rejects {
         self.files.as_mut().map_or(Ok(()), Files::flush)
     }
 
-    /// Leaves the files where they are; without this they go away again.
+    /// Leaves the files where they are, if they hold a row; without this they go away again.
     pub fn keep(mut self) {
-        self.keep = true;
+        self.keep = self.count > 0;
     }
 }
 
@@ -145,8 +192,8 @@ impl Drop for Rejects {
         let Some(files) = &mut self.files else { return };
         let _ = files.flush();
         if !self.keep {
-            let _ = std::fs::remove_file(&files.rows_path);
-            let _ = std::fs::remove_file(&files.log_path);
+            files.rows.take_away();
+            files.log.take_away();
         }
     }
 }
@@ -156,56 +203,192 @@ impl Files {
         let mut log_path = path.as_os_str().to_owned();
         log_path.push(".log");
         let log_path = PathBuf::from(log_path);
-        if log_path.symlink_metadata().is_ok() {
-            return Err(taken(&log_path));
-        }
-        let rows = BufWriter::new(create_new(path, rights)?);
-        let log = BufWriter::new(create_new(&log_path, rights)?);
-        Ok(Self { rows_path: path.to_owned(), rows, log_path, log })
+        // Both are looked at before one is made.
+        let (rows_is_there, log_is_there) = (is_there(path)?, is_there(&log_path)?);
+        let rows = RejectsFile::open(path, rows_is_there, rights)?;
+        let log =
+            RejectsFile::open(&log_path, log_is_there, rights).inspect_err(|_| rows.take_away())?;
+        Ok(Self { rows, log, header: None, header_is_written: false })
     }
 
     fn add(&mut self, bad: &BadRow, row: &[u8]) -> Result<()> {
-        let write = |file: &mut BufWriter<FileHandle>| -> io::Result<()> {
-            file.write_all(row)?;
-            if row.last() != Some(&b'\n') {
-                file.write_all(b"\n")?;
-            }
-            Ok(())
-        };
-        write(&mut self.rows).map_err(|e| Error::io("write", &self.rows_path, e))?;
+        if let Some(header) = self.header.as_ref().filter(|_| !self.header_is_written) {
+            self.rows.write_line(header)?;
+            self.header_is_written = true;
+        }
+        self.rows.write_line(row)?;
         let BadRow { file, line, column, reason, .. } = bad;
-        writeln!(self.log, "{file}:{line}:{column}: {reason}")
-            .map_err(|e| Error::io("write", &self.log_path, e))
+        self.log.write_line(format!("{file}:{line}:{column}: {reason}").as_bytes())
     }
 
     fn flush(&mut self) -> Result<()> {
-        self.rows.flush().map_err(|e| Error::io("write", &self.rows_path, e))?;
-        self.log.flush().map_err(|e| Error::io("write", &self.log_path, e))
+        self.rows.flush()?;
+        self.log.flush()
     }
 
     fn restart(&mut self) -> Result<()> {
-        for (file, path) in [(&mut self.rows, &self.rows_path), (&mut self.log, &self.log_path)] {
-            file.rewind()
-                .and_then(|()| file.get_ref().set_len(0))
-                .map_err(|e| Error::io("write", path, e))?;
-        }
-        Ok(())
+        self.header_is_written = false;
+        self.rows.restart()?;
+        self.log.restart()
     }
 }
 
-fn create_new(path: &Path, rights: Rights) -> Result<FileHandle> {
-    FileHandle::create(path, rights).map_err(|error| {
-        if error.kind() == io::ErrorKind::AlreadyExists {
-            taken(path)
+impl RejectsFile {
+    fn open(path: &Path, was_there: bool, rights: Rights) -> Result<Self> {
+        let opened = if was_there {
+            FileHandle::open_as(path, Open::ReadWrite)
         } else {
-            Error::io("create", path, error).on_disk("nothing was written")
+            FileHandle::create(path, rights)
+        };
+        let file = opened.map_err(|error| {
+            if error.kind() == io::ErrorKind::AlreadyExists {
+                taken(path)
+            } else {
+                Error::io("create", path, error).on_disk("nothing was written")
+            }
+        })?;
+        Ok(Self { path: path.to_owned(), file: BufWriter::new(file), was_there })
+    }
+
+    fn write_line(&mut self, line: &[u8]) -> Result<()> {
+        let end: &[u8] = if line.ends_with(b"\n") { b"" } else { b"\n" };
+        let written = self.file.write_all(line).and_then(|()| self.file.write_all(end));
+        written.map_err(|error| Error::io("write", &self.path, error))
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        self.file.flush().map_err(|error| Error::io("write", &self.path, error))
+    }
+
+    fn restart(&mut self) -> Result<()> {
+        self.file
+            .rewind()
+            .and_then(|()| self.file.get_ref().set_len(0))
+            .map_err(|error| Error::io("write", &self.path, error))
+    }
+
+    /// Removes the file; one that was there before is as it was again.
+    fn take_away(&self) {
+        if self.was_there {
+            let _ = self.file.get_ref().set_len(0);
+        } else {
+            let _ = std::fs::remove_file(&self.path);
         }
-    })
+    }
+}
+
+/// Whether an empty file is there; an error if something else is.
+fn is_there(path: &Path) -> Result<bool> {
+    match path.symlink_metadata() {
+        Err(_) => Ok(false),
+        Ok(metadata) if metadata.is_file() && metadata.len() == 0 => Ok(true),
+        Ok(_) => Err(taken(path)),
+    }
+}
+
+/// A reason without what differs from row to row: texts in quotes, and numbers that are no
+/// part of a name.
+fn without_values(reason: &str) -> String {
+    let mut kind = String::new();
+    let mut rest = reason.chars().peekable();
+    while let Some(c) = rest.next() {
+        kind.push(c);
+        match c {
+            '"' => {
+                // A name stays as it is.
+                for c in rest.by_ref() {
+                    kind.push(c);
+                    if c == '"' {
+                        break;
+                    }
+                }
+            }
+            '\'' => {
+                // A value may hold quotes; its end is the last one.
+                let value: String = rest.by_ref().collect();
+                kind.push('…');
+                let end = value.rfind('\'').unwrap_or(value.len());
+                kind.push_str(&value[end..]);
+            }
+            c if c.is_ascii_digit() => {
+                kind.pop();
+                while rest.next_if(char::is_ascii_digit).is_some() {}
+                kind.push('…');
+            }
+            c if c.is_alphabetic() || c == '_' => {
+                while let Some(c) = rest.next_if(|c| c.is_alphanumeric() || *c == '_') {
+                    kind.push(c);
+                }
+            }
+            _ => {}
+        }
+    }
+    kind
 }
 
 fn taken(path: &Path) -> Error {
     let reason = "it exists already, and rejects never overwrite a file".to_owned();
     Error::from(ErrorKind::Destination { path: path.to_owned(), reason })
         .on_disk("it is as it was")
-        .to_do("move it away or name another file with --rejects")
+        .to_do("see to the rows in it and move it away, or name another file with --rejects")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reasons_are_counted_without_their_values() {
+        for (reason, expected) in [
+            (
+                "column \"age 7\": 'abc' is not an INTEGER",
+                "column \"age 7\": '…' is not an INTEGER",
+            ),
+            ("column \"x\": 'it's 7' is not a REAL", "column \"x\": '…' is not a REAL"),
+            (
+                "the row has 3 fields, the table 12 columns",
+                "the row has … fields, the table … columns",
+            ),
+            (
+                "column \"id\": line 17 has its primary key already",
+                "column \"id\": line … has its primary key already",
+            ),
+            ("UNIQUE constraint failed: t1.id2", "UNIQUE constraint failed: t1.id2"),
+        ] {
+            assert_eq!(without_values(reason), expected);
+        }
+    }
+
+    #[test]
+    fn files_without_a_row_go_away_and_others_are_not_touched() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("bad.csv");
+        let log = folder.path().join("bad.csv.log");
+        let skip = OnError::Skip { rejects: Some(path.clone()), max_rejects: None };
+        let rights = Rights::of(&folder.path().join("app.db"));
+        Rejects::create(&skip, rights).unwrap().keep();
+        assert!(!path.exists() && !log.exists());
+        // One of an earlier version, or of mktemp.
+        drop(FileHandle::create(&path, rights).unwrap());
+        Rejects::create(&skip, rights).unwrap().keep();
+        assert!(path.exists() && !log.exists());
+        let bad = BadRow {
+            file: "a.csv".to_owned(),
+            line: 2,
+            column: 1,
+            reason: "bad".to_owned(),
+            row: "1".to_owned(),
+        };
+        let mut rejects = Rejects::create(&skip, rights).unwrap();
+        rejects.set_header(b"a,b\n");
+        rejects.add(bad.clone(), b"1").unwrap();
+        rejects.restart().unwrap();
+        rejects.add(bad, b"1").unwrap();
+        rejects.keep();
+        let text = crate::vfs::locks::read_to_string(&path).unwrap();
+        assert_eq!(text, "a,b\n1\n");
+        let error = Rejects::create(&skip, rights).unwrap_err();
+        assert!(error.to_string().contains("never overwrite"), "{error}");
+        assert_eq!(crate::vfs::locks::read_to_string(&path).unwrap(), text);
+    }
 }

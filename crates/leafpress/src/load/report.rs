@@ -24,6 +24,10 @@ pub struct Report {
     pub rows_loaded: u64,
     /// Bad rows that were left out.
     pub rows_rejected: u64,
+    /// The first ten of them.
+    pub rejects: Vec<BadRow>,
+    /// Why rows were left out, and how many for each reason.
+    pub reject_reasons: Vec<RejectReason>,
     /// Rows left out as another one has their key.
     pub rows_ignored: u64,
     /// Size of the input (compressed, where it is).
@@ -45,6 +49,15 @@ pub struct Report {
     pub notes: Vec<String>,
     /// How the rows went in: "pressed" and what was done besides, or "SQL: " and why.
     pub path: String,
+}
+
+/// A reason for which rows were rejected.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct RejectReason {
+    /// The reason, without the values of a row: `column "age": '…' is not an INTEGER`.
+    pub reason: String,
+    /// How many rows.
+    pub rows: u64,
 }
 
 pub(super) fn as_seconds<S: Serializer>(
@@ -148,8 +161,10 @@ pub struct DryRun {
     pub rows_read: u64,
     /// Rows that would be rejected.
     pub would_reject: u64,
-    /// The first of them.
+    /// The first twenty of them.
     pub rejects: Vec<BadRow>,
+    /// Why rows would be rejected, and how many for each reason.
+    pub reject_reasons: Vec<RejectReason>,
     /// What a careful person would want to know.
     pub notes: Vec<String>,
     /// How the rows would go in.

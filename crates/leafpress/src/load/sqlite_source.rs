@@ -7,8 +7,8 @@
 //! SQLite gives one row after the other, and its statements cannot move
 //! between threads while they run: so a thread keeps connection and statement
 //! and sends batches, two at most ahead. All passes are within one read
-//! transaction, so that they see the same rows, whoever writes meanwhile; it
-//! ends when the source is dropped. With a rollback journal that keeps others
+//! transaction, so that they see the same rows, whatever other programs write;
+//! it ends when the source is released, or dropped. With a rollback journal that keeps others
 //! from committing until then.
 //!
 //! Values come as they are stored, whatever the column's type says: text that
@@ -125,7 +125,7 @@ fn is_database(path: &Path) -> bool {
 pub struct SqliteSource {
     name: String,
     columns: Vec<SourceColumn>,
-    passes: Option<Sender<Pass>>,
+    asks: Option<Sender<Ask>>,
     running: Running,
     thread: Option<JoinHandle<()>>,
     spent: Spent,
@@ -139,7 +139,14 @@ struct Running {
     is_over: Arc<AtomicBool>,
 }
 
-/// What the thread is asked for: all rows, from the first.
+/// What the thread is asked for.
+enum Ask {
+    Rows(Pass),
+    /// To end the transaction, and say so.
+    End(Sender<()>),
+}
+
+/// All rows, from the first.
 struct Pass {
     batches: SyncSender<rusqlite::Result<SqliteBatch>>,
     /// Whether nobody wants them any more.
@@ -176,14 +183,25 @@ impl SqliteSource {
         let sql = select(table, &found);
         let names: Arc<[String]> = found.iter().map(|column| column.name.clone()).collect();
         let spent = Spent::default();
-        let (passes, asked) = channel();
+        let (asks, asked) = channel();
         let worker = Worker { names: Arc::clone(&names), sql, spent: Arc::clone(&spent) };
         let thread = std::thread::Builder::new()
             .name("leafpress-source".to_owned())
             .spawn(move || worker.serve(&mut connection, &asked))
             .map_err(|error| Error::io("start a thread to read", &path, error))?;
-        let (passes, thread, running) = (Some(passes), Some(thread), Running::default());
-        Ok(Self { name, columns: found, passes, running, thread, spent })
+        let (asks, thread, running) = (Some(asks), Some(thread), Running::default());
+        Ok(Self { name, columns: found, asks, running, thread, spent })
+    }
+
+    /// Ends the read transaction, which the next pass begins anew.
+    fn end_transaction(&mut self) {
+        self.end_pass();
+        let (ended, is_ended) = channel();
+        let asked = self.asks.as_ref().is_some_and(|it| it.send(Ask::End(ended)).is_ok());
+        if asked {
+            // An answer or, where the thread ended, none: either way it holds nothing.
+            let _ = is_ended.recv();
+        }
     }
 
     /// Ends the pass that runs, if one does: its reader has no more rows.
@@ -198,7 +216,7 @@ impl SqliteSource {
 impl Drop for SqliteSource {
     /// Ends the thread, and with it the transaction.
     fn drop(&mut self) {
-        self.passes = None;
+        self.asks = None;
         self.end_pass();
         if let Some(thread) = self.thread.take() {
             // A panic there has shown itself as an error of the pass.
@@ -215,10 +233,15 @@ fn open(path: &Path) -> rusqlite::Result<Connection> {
     let connection = connect::open(uri(path, "mode=ro"), flags)?;
     // The database is somebody else's: its views and generated columns may
     // call nothing that does more than compute.
-    connection.execute_batch("PRAGMA trusted_schema=OFF; PRAGMA query_only=ON; BEGIN")?;
-    // The transaction begins with the first row that is read.
-    connection.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))?;
+    connection.execute_batch("PRAGMA trusted_schema=OFF; PRAGMA query_only=ON")?;
+    begin(&connection)?;
     Ok(connection)
+}
+
+fn begin(connection: &Connection) -> rusqlite::Result<()> {
+    connection.execute_batch("BEGIN")?;
+    // The transaction begins with the first row that is read.
+    connection.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))
 }
 
 /// A table, as SQLite lists it.
@@ -349,11 +372,21 @@ struct Worker {
 
 impl Worker {
     /// Does one pass after the other until the source is dropped.
-    fn serve(&self, connection: &mut Connection, asked: &Receiver<Pass>) {
-        while let Ok(pass) = asked.recv() {
-            if let Err(error) = self.read(connection, &pass) {
-                // Whoever asked may have gone.
-                let _ = pass.batches.send(Err(error));
+    fn serve(&self, connection: &mut Connection, asked: &Receiver<Ask>) {
+        while let Ok(ask) = asked.recv() {
+            match ask {
+                Ask::Rows(pass) => {
+                    if let Err(error) = self.read(connection, &pass) {
+                        // The source may be dropped by now.
+                        let _ = pass.batches.send(Err(error));
+                    }
+                }
+                Ask::End(ended) => {
+                    if !connection.is_autocommit() {
+                        let _ = connection.execute_batch("ROLLBACK");
+                    }
+                    let _ = ended.send(());
+                }
             }
         }
     }
@@ -363,6 +396,9 @@ impl Worker {
         let is_over = Arc::clone(&pass.is_over);
         let look = move || is_over.load(Ordering::Relaxed);
         connection.progress_handler(STEPS_BETWEEN_LOOKS, Some(look))?;
+        if connection.is_autocommit() {
+            begin(connection)?;
+        }
         let mut statement = connection.prepare(&self.sql)?;
         let mut rows = statement.query([])?;
         let mut first_line = 1;
@@ -399,6 +435,12 @@ impl RowSource for SqliteSource {
     type Reader = SqliteReader;
     type Decoder = SqliteDecoder;
 
+    const READS_DATABASE: bool = true;
+
+    fn release(&mut self) {
+        self.end_transaction();
+    }
+
     fn name(&self) -> &str {
         &self.name
     }
@@ -413,7 +455,7 @@ impl RowSource for SqliteSource {
         let (sender, batches) = sync_channel(BATCHES_AHEAD);
         *lock(&self.running.batches) = Some(batches);
         let pass = Pass { batches: sender, is_over: Arc::clone(&self.running.is_over) };
-        let asked = self.passes.as_ref().is_some_and(|it| it.send(pass).is_ok());
+        let asked = self.asks.as_ref().is_some_and(|it| it.send(Ask::Rows(pass)).is_ok());
         if !asked {
             return Err(broken_off(&self.name));
         }

@@ -9,6 +9,7 @@
 //! | a database without the table | the built table is moved in |
 //! | a database with the table | the rows, sorted by its key, are inserted from the built file |
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -17,14 +18,16 @@ use leafpress_format::{Collation, EntryColumn, KeyColumn, PageLayout, SortOrder}
 use super::Loader;
 use super::build::{OnConflict, RowOrder};
 use super::existing::{
-    BestOrder, Existing, InsertMode, OrderColumn, Settings, Staged, best_order, describe_table,
-    insert, inspect, move_in,
+    BestOrder, Existing, InsertHalt, InsertMode, Into, OrderColumn, Outcome, Refusals, Settings,
+    Staged, best_order, describe_table, insert, insert_one_by_one, inspect, look_at, move_in,
+    no_such_table,
 };
 use super::monitor::Monitor;
 use super::options::IntoTable;
 use super::plan::{Plan, declared_table};
 use super::publish::{Destination, refuse_if_taken};
-use crate::error::{Error, Result};
+use super::sql_words::sql_words;
+use crate::error::{Error, ErrorKind, Result};
 use crate::schema::quote_identifier;
 use crate::schema::shape::{EntryShape, ShapeColumn, TableShape};
 
@@ -35,6 +38,8 @@ pub struct Target {
     /// for the table that is there.
     declared: Option<TableShape>,
     place: Place,
+    /// Whether rows for a table that is there stay in the input's order.
+    keeps_order: bool,
 }
 
 enum Place {
@@ -62,7 +67,7 @@ pub struct Published {
 impl Target {
     /// Looks at the destination, before any work is done.
     pub fn open(loader: &Loader, table: &str) -> Result<Self> {
-        let target = Self::look(loader, table)?;
+        let target = Self::find(loader, table, inspect)?;
         match &target.place {
             Place::New => refuse_if_taken(&loader.database)?,
             Place::NewTable(existing) | Place::Table(existing, ..) => {
@@ -74,17 +79,32 @@ impl Target {
 
     /// The same without a try to write, for a dry run.
     pub fn look(loader: &Loader, table: &str) -> Result<Self> {
+        Self::find(loader, table, look_at)
+    }
+
+    fn find(
+        loader: &Loader,
+        table: &str,
+        inspect: fn(&Path, Duration) -> Result<Existing>,
+    ) -> Result<Self> {
         let declared =
             loader.declaration.as_deref().map(|sql| declared_table(loader, sql)).transpose()?;
         let table = declared.as_ref().map_or(table, |shape| &shape.name).to_owned();
+        if table.is_empty() {
+            return Err(Error::usage("a table needs a name").to_do("name it with --table"));
+        }
         // A link that leads nowhere is refused where the new file would go.
         if !loader.database.exists() {
             return match loader.into {
-                Some(into) if into != IntoTable::Replace && into != IntoTable::Append => {
-                    Err(Error::usage(format!("there is no database {}", loader.database.display()))
-                        .to_do("rows are ignored or changed only in a table that is there"))
+                Some(_) if !loader.makes_missing() => {
+                    let advice = format!(
+                        "rows are added, ignored or changed only in a table that is there, and \
+                         there is no database {}",
+                        loader.database.display()
+                    );
+                    Err(Error::from(ErrorKind::NoSuchTable { table }).to_do(advice))
                 }
-                _ => Ok(Self { table, declared, place: Place::New }),
+                _ => Ok(Self { table, declared, place: Place::New, keeps_order: false }),
             };
         }
         let existing = inspect(&loader.database, loader.busy_timeout)?;
@@ -92,11 +112,8 @@ impl Target {
             (true, Some(mode)) => {
                 return Self::of_table(loader, existing, &table, mode, declared.is_some());
             }
-            (false, Some(InsertMode::Ignore | InsertMode::Upsert)) => {
-                return Err(Error::usage(format!(
-                    "there is no table '{table}' in {}",
-                    loader.database.display()
-                )));
+            (false, Some(_)) if !loader.makes_missing() => {
+                return Err(no_such_table(&table));
             }
             (true, None) | (false, _) => {
                 existing.refuse_if_named(&table)?;
@@ -104,7 +121,7 @@ impl Target {
                 Place::NewTable(Box::new(existing))
             }
         };
-        Ok(Self { table, declared, place })
+        Ok(Self { table, declared, place, keeps_order: false })
     }
 
     /// Rows for a table that is there: staged as a plain table of its columns.
@@ -147,7 +164,7 @@ impl Target {
         }
         let staged = staged_shape(table, columns, None);
         let place = Place::Table(Box::new(existing), mode, there.sql);
-        Ok(Self { table: there.name, declared: Some(staged), place })
+        Ok(Self { table: there.name, declared: Some(staged), place, keeps_order: false })
     }
 
     /// How the built table would get to its place, if that takes more than a name.
@@ -174,6 +191,30 @@ impl Target {
     /// The table to be built, if its declaration is there already.
     pub fn declared(&self) -> Option<&TableShape> {
         self.declared.as_ref()
+    }
+
+    /// Whether the rows go into a table that is there.
+    pub fn is_table(&self) -> bool {
+        matches!(self.place, Place::Table(..))
+    }
+
+    /// From now on the database is only tried: nothing is written to it.
+    pub fn only_try(&mut self, folder: &Path) -> Result<()> {
+        match &mut self.place {
+            Place::New => Ok(()),
+            Place::NewTable(existing) | Place::Table(existing, ..) => existing.only_try(folder),
+        }
+    }
+
+    /// Whether the rows of a new table may refer to nothing, which only the database tells.
+    pub fn checks_foreign_keys(&self, shape: &TableShape) -> bool {
+        matches!(self.place, Place::NewTable(_))
+            && sql_words(&shape.sql).iter().any(|word| word.is("REFERENCES"))
+    }
+
+    /// From now on rows for a table that is there are built in the input's order.
+    pub fn keep_order(&mut self) {
+        self.keeps_order = true;
     }
 
     /// Whether the built file is to be the database.
@@ -211,6 +252,9 @@ impl Target {
         let Place::Table(existing, ..) = &self.place else {
             return Ok((plan.shape.clone(), plan.order));
         };
+        if self.keeps_order {
+            return Ok((plan.shape.clone(), RowOrder::Ascending));
+        }
         let columns = plan.shape.columns.clone();
         let order = match best_order(existing, &self.table, &plan.given_names())? {
             BestOrder::Any => return Ok((plan.shape.clone(), RowOrder::Ascending)),
@@ -235,51 +279,107 @@ impl Target {
         Ok((staged_shape(&plan.shape.name, columns, Some(&order)), RowOrder::Renumbered))
     }
 
-    /// Brings the built file to its place.
+    /// Gives the built file its name, or moves its table into the database.
     pub fn publish(
         &self,
         loader: &Loader,
         staged: Destination,
-        (rows, order): (u64, RowOrder),
-        given: &[String],
+        rows: u64,
         monitor: &Monitor,
     ) -> Result<Published> {
         let started = Instant::now();
-        let settings = Settings {
-            busy_timeout: loader.busy_timeout,
-            memory_bytes: loader.memory_bytes as u64,
-            cancel: loader.cancel.clone(),
-            rows_done: Arc::clone(&monitor.rows),
-            analyze: loader.analyze,
+        let Place::NewTable(existing) = &self.place else {
+            staged.publish()?;
+            return Ok(Published::default());
         };
-        let outcome = match &self.place {
-            Place::New => {
-                staged.publish()?;
-                return Ok(Published::default());
+        monitor.enter("moving in");
+        let from = Staged { file: staged.temporary(), table: &self.table, rows };
+        let outcome = move_in(existing, &from, &settings(loader, monitor))?;
+        Ok(published(loader, outcome, started))
+    }
+
+    /// Inserts the rows of the built file into the table that is there, by one statement.
+    /// `order` is the one in which they were built.
+    pub fn insert(
+        &self,
+        loader: &Loader,
+        built: &BuiltRows<'_>,
+        order: RowOrder,
+        monitor: &Monitor,
+    ) -> Result<Published, InsertHalt> {
+        let started = Instant::now();
+        let (existing, mode) = self.table_there()?;
+        monitor.enter("inserting");
+        let into = Into { table: &self.table, columns: built.columns, mode };
+        let sorted = order == RowOrder::Renumbered;
+        let settings = settings(loader, monitor);
+        let outcome = insert(existing, &self.staged(built), &into, sorted, &settings)?;
+        Ok(published(loader, outcome, started))
+    }
+
+    /// The same, row by row, leaving refused ones out if the caller agrees.
+    pub fn insert_one_by_one(
+        &self,
+        loader: &Loader,
+        built: &BuiltRows<'_>,
+        refusals: &mut Refusals<'_>,
+        monitor: &Monitor,
+    ) -> Result<Published> {
+        let started = Instant::now();
+        let (existing, mode) = self.table_there()?;
+        monitor.enter("inserting");
+        let into = Into { table: &self.table, columns: built.columns, mode };
+        let settings = settings(loader, monitor);
+        let outcome = insert_one_by_one(existing, &self.staged(built), &into, &settings, refusals)?;
+        Ok(published(loader, outcome, started))
+    }
+
+    fn staged<'s>(&'s self, built: &BuiltRows<'s>) -> Staged<'s> {
+        let table = self.declared.as_ref().map_or(&self.table, |shape| &shape.name);
+        Staged { file: built.file, table, rows: built.rows }
+    }
+
+    fn table_there(&self) -> Result<(&Existing, InsertMode)> {
+        match &self.place {
+            Place::Table(existing, mode, _) => Ok((existing, *mode)),
+            Place::New | Place::NewTable(_) => {
+                Err(Error::usage("there is no table to insert into"))
             }
-            Place::NewTable(existing) => {
-                monitor.enter("moving in");
-                let from = Staged { file: staged.temporary(), table: &self.table, rows };
-                move_in(existing, &from, &settings)?
-            }
-            Place::Table(existing, mode, _) => {
-                monitor.enter("inserting");
-                let table = self.declared.as_ref().map_or(&self.table, |shape| &shape.name);
-                let from = Staged { file: staged.temporary(), table, rows };
-                let sorted = order == RowOrder::Renumbered;
-                insert(existing, &from, &self.table, given, *mode, sorted, &settings)?
-            }
-        };
-        let bytes = std::fs::metadata(&loader.database).map(|metadata| metadata.len()).ok();
-        Ok(Published {
-            rows: Some(outcome.rows_inserted + outcome.rows_updated),
-            rows_ignored: outcome.rows_ignored,
-            bytes,
-            pages: Some(outcome.pages),
-            path: Some(outcome.path),
-            notes: outcome.notes,
-            elapsed: started.elapsed(),
-        })
+        }
+    }
+}
+
+/// Rows that are built, for a table that is there.
+#[derive(Debug, Clone, Copy)]
+pub struct BuiltRows<'b> {
+    /// The file that holds them.
+    pub file: &'b Path,
+    /// How many there are.
+    pub rows: u64,
+    /// The columns that they have values for.
+    pub columns: &'b [String],
+}
+
+fn settings(loader: &Loader, monitor: &Monitor) -> Settings {
+    Settings {
+        busy_timeout: loader.busy_timeout,
+        memory_bytes: loader.memory_bytes as u64,
+        cancel: loader.cancel.clone(),
+        rows_done: Arc::clone(&monitor.rows),
+        analyze: loader.analyze,
+    }
+}
+
+fn published(loader: &Loader, outcome: Outcome, started: Instant) -> Published {
+    let bytes = std::fs::metadata(&loader.database).map(|metadata| metadata.len()).ok();
+    Published {
+        rows: Some(outcome.rows_inserted + outcome.rows_updated),
+        rows_ignored: outcome.rows_ignored,
+        bytes,
+        pages: Some(outcome.pages),
+        path: Some(outcome.path),
+        notes: outcome.notes,
+        elapsed: started.elapsed(),
     }
 }
 

@@ -4,8 +4,8 @@
 //! first batch gives a guess, every value checks it, and only a guess that is
 //! refuted costs a look at all values.
 
-use std::sync::Mutex;
 use std::sync::atomic::Ordering;
+use std::sync::{Mutex, PoisonError};
 
 use leafpress_format::Affinity;
 
@@ -16,7 +16,7 @@ use super::locate::{Found, Wanted};
 use super::monitor::Monitor;
 use super::pass::{Clock, Halt};
 use super::plan::{ColumnMap, Plan, expected_order, inputs_differ, listed, made_table};
-use super::rejects::Rejects;
+use super::rejects::{Rejects, SHOWN_MAX};
 use super::report::{ColumnReport, DecidedBy};
 use super::sources::ValueSource;
 use super::typed::{TypeRule, TypedEvidence, TypedRules};
@@ -24,8 +24,9 @@ use super::typed_pass::{BatchWork, Claims, TypedPass, TypedSummary};
 use super::typed_work::{EncodeBatches, LocateBatches, SurveyBatches};
 use super::uuid7::Uuid7Range;
 use super::{Loader, OnError};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{BadRow, Error, ErrorKind, Result};
 use crate::input::rows::{RowDecoder, RowReader, RowSource, SourceColumn};
+use crate::rights::Rights;
 use crate::schema::ColumnType;
 use crate::schema::shape::{OwnedValue, TableShape};
 
@@ -154,10 +155,8 @@ impl<'l, S: RowSource> TypedFeed<'l, S> {
             input.sources = map.in_order_of(&first_map.names);
         }
         let Some((_, map)) = first else {
-            let file = self.inputs.first().map_or("", |input| input.source.name()).to_owned();
-            let reason = "there is no row in it, so nobody knows the columns".to_owned();
-            return Err(Error::from(ErrorKind::Input { file, reason })
-                .to_do("declare the table with --create to make an empty one"));
+            self.look_for_columns()?;
+            return self.map_columns();
         };
         for input in &mut self.inputs {
             // Columns that only other inputs have are NULL here.
@@ -168,6 +167,40 @@ impl<'l, S: RowSource> TypedFeed<'l, S> {
         self.names = map.names;
         self.given = map.given;
         self.first_rules()
+    }
+
+    /// Reads inputs whose beginning shows no column: further on there may be some.
+    ///
+    /// # Errors
+    /// Why there are none: the bad rows, or that there is no row.
+    fn look_for_columns(&mut self) -> Result<()> {
+        let rejects = match self.loader.on_error {
+            OnError::Stop => Rejects::create(&OnError::Stop, Rights::of(&self.loader.database))?,
+            OnError::Skip { .. } => Rejects::only_shown(SHOWN_MAX),
+        };
+        let rejects = Mutex::new(rejects);
+        let rules = TypedRules::new(Vec::new(), Vec::new(), Vec::new(), None);
+        let mut rows_read = 0;
+        for input in 0..self.inputs.len() {
+            let opened = self.open(input)?;
+            let work = SurveyBatches { rules: &rules, input };
+            let screen = self.screens();
+            let with = With { rules: &rules, work: &work, rejects: &rejects, screen };
+            match self.pass(input, opened, 0, &with, Vec::new()) {
+                Ok((_, summary)) => rows_read += summary.rows_read,
+                Err(Halt::NewColumn) => {
+                    let source = &mut self.inputs[input].source;
+                    source.discover_columns(&self.monitor.bytes_read)?;
+                    if !source.columns().is_empty() {
+                        return Ok(());
+                    }
+                }
+                Err(halt) => return Err(halted(halt)),
+            }
+        }
+        let mut rejects = rejects.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let file = self.inputs.first().map_or("", |input| input.source.name()).to_owned();
+        Err(no_columns(file, rows_read, rejects.count(), &rejects.take_shown()))
     }
 
     /// The rules that are known before any value was looked at.
@@ -289,12 +322,21 @@ impl<'l, S: RowSource> TypedFeed<'l, S> {
         let rowid = self.rules.iter().position(|rule| *rule == TypeRule::Rowid);
         let sources = self.inputs[input].sources.clone();
         let rowid = rowid.filter(|column| matches!(sources[*column], ValueSource::Field(_)));
+        let is_key = |name: &String| self.is_made_key(name);
         let rules = TypedRules::new(self.names.clone(), self.rules.clone(), sources, rowid)
-            .not_null(not_null.collect());
+            .not_null(not_null.collect())
+            .key(self.names.iter().map(is_key).collect())
+            .key_is_detected(self.key_is_detected());
         match &self.uuid7 {
             Some(range) => rules.uuid7(range.clone()),
             None => rules,
         }
+    }
+
+    /// Whether a column is part of the key of a table that is made for the input.
+    fn is_made_key(&self, name: &str) -> bool {
+        self.declared.is_none()
+            && self.loader.primary_key.iter().any(|key| key.eq_ignore_ascii_case(name))
     }
 
     /// Whether the rowid is one by detection only.
@@ -407,6 +449,28 @@ impl<'l, S: RowSource> TypedFeed<'l, S> {
     }
 }
 
+/// The error of an input in which no column was found.
+fn no_columns(file: String, rows_read: u64, rows_bad: u64, bad: &[BadRow]) -> Error {
+    let reason = if rows_bad > 0 {
+        let shown: Vec<String> = bad.iter().map(ToString::to_string).collect();
+        let shown = shown.join("\n");
+        let which = match rows_bad {
+            1 => "its only row is bad".to_owned(),
+            _ if rows_bad > bad.len() as u64 => {
+                format!("all of its {rows_bad} rows are bad; the first {}", bad.len())
+            }
+            _ => format!("all of its {rows_bad} rows are bad"),
+        };
+        format!("{which}, so that its columns are not known:\n{shown}")
+    } else if rows_read > 0 {
+        "its rows have no keys, so that its columns are not known".to_owned()
+    } else {
+        "there is no row in it, so that its columns are not known".to_owned()
+    };
+    Error::from(ErrorKind::Input { file, reason })
+        .to_do("declare the table with --create to make it without a row")
+}
+
 /// What a pass is run with.
 struct With<'w, W> {
     rules: &'w TypedRules,
@@ -507,6 +571,20 @@ impl<S: RowSource> Feed for TypedFeed<'_, S> {
 
     fn input_names(&self) -> Vec<String> {
         self.inputs.iter().map(|input| input.source.name().to_owned()).collect()
+    }
+
+    fn reads_again(&self) -> bool {
+        self.inputs.iter().all(|input| input.source.opens_again())
+    }
+
+    fn reads_database(&self) -> bool {
+        S::READS_DATABASE
+    }
+
+    fn release(&mut self) {
+        for input in &mut self.inputs {
+            input.source.release();
+        }
     }
 
     fn columns(&self) -> Vec<ColumnReport> {

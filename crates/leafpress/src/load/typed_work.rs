@@ -33,7 +33,9 @@ impl<'b> EncodeBatches<'_, 'b> {
         let bad = |reason| Halt::Failed(rows.bad_row(row, reason).into());
         let rowid = match self.rules.rowid(rows.batch, row) {
             Ok(rowid) => rowid.unwrap_or_else(|| self.build.rowid(sequence)),
-            Err(_) if self.key_is_detected => return Err(Halt::Refuted),
+            Err(_) if self.key_is_detected && !self.rules.rowid_is_null(rows.batch, row) => {
+                return Err(Halt::Refuted);
+            }
             Err(reason) => return Err(bad(reason)),
         };
         let mut written = TypedWritten::Whole;

@@ -243,7 +243,7 @@ pub fn check((flags, format, way): &(Flags, Format, Way)) {
     let outcome = load(flags, loader, &rows, (*format, *way), folder.path());
     if !flags.skip && !expected.1.is_empty() {
         let error = outcome.expect_err("a bad row stops the load");
-        assert!(matches!(error.kind(), leafpress::ErrorKind::BadRow(_)), "{error}");
+        assert!(error.bad_row().is_some(), "{error}");
         assert!(!path.exists());
         return;
     }

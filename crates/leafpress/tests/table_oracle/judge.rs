@@ -63,7 +63,7 @@ pub fn insert_into(
     {
         let mut insert = database.prepare(&insert_sql(&names, on_conflict)).unwrap();
         for (place, row) in rows.iter().enumerate() {
-            if table.rowid.is_some_and(|column| row[column].is_none()) {
+            if table.never_null.iter().any(|column| row[*column].is_none()) {
                 // A key that is missing is no wish for a new one.
                 refused.push(place);
                 continue;

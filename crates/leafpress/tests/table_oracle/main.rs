@@ -3,6 +3,7 @@
 //!
 //! | file | is |
 //! |---|---|
+//! | `agree.rs` | dry runs, loads that skip bad rows and plain loads, of one input |
 //! | `schema.rs` | random declarations, and values that fit them |
 //! | `judge.rs` | the tables that SQLite makes of the same rows, and how two databases are compared |
 //! | `columns.rs` | columns that are chosen, renamed, left out and made; several files |
@@ -12,6 +13,7 @@
 //! | `existing.rs` | databases that are there already |
 //! | `large.rs` | inputs of many blocks, which spill |
 
+mod agree;
 mod columns;
 mod declared;
 mod existing;

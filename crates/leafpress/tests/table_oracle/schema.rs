@@ -13,6 +13,8 @@ pub struct Table {
     pub columns: Vec<Column>,
     /// The column that is the rowid.
     pub rowid: Option<usize>,
+    /// Columns of keys that the loader does not leave empty, although SQLite might.
+    pub never_null: Vec<usize>,
 }
 
 impl Table {
@@ -248,7 +250,7 @@ impl TableRecipe {
             _ => {}
         }
         let sql = self.statements(&parts, &columns, without_rowid);
-        Table { sql, columns, rowid }
+        Table { sql, columns, rowid, never_null: rowid.into_iter().collect() }
     }
 
     /// The table's statement of its parts, and all that is declared with it.

@@ -195,6 +195,11 @@ fn check_conflicts(flags: &LoadFlags) -> Result<(), String> {
 }
 
 fn check_bad_rows(flags: &LoadFlags) -> Result<(), String> {
+    if flags.bad_rows.rejects.as_deref().is_some_and(is_stdin) {
+        return Err("--rejects - names no file: rejects go to a file, with a log beside it, and \
+                    stdout is for the report; for a file of that name, say ./-"
+            .to_owned());
+    }
     if flags.bad_rows.on_error == OnErrorFlag::Skip {
         return Ok(());
     }

@@ -131,6 +131,10 @@ impl<'a> RowSource for ArrowSource<'a> {
         &self.columns
     }
 
+    fn opens_again(&self) -> bool {
+        !matches!(self.origin, Origin::Reader(_))
+    }
+
     fn open(&mut self, bytes_read: &Arc<AtomicU64>) -> Result<(ArrowReader<'a>, ArrowDecoder)> {
         bytes_read.store(0, Ordering::Relaxed);
         let decoder = ArrowDecoder {

@@ -4,11 +4,14 @@
 //! says the same of a database that is locked, read-only or damaged.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
 
 use super::Settings;
+use super::overlay::Overlay;
 use crate::connect;
 use crate::error::{Error, ErrorKind, Result};
 use crate::load::options::CancelToken;
@@ -30,6 +33,12 @@ pub struct Target {
     pub named: PathBuf,
     /// Absolute, links resolved.
     pub path: PathBuf,
+    /// How long it is waited for, for messages.
+    pub busy_timeout: Duration,
+    /// Whether a log stays as it is when it is closed, which SQLite would copy into the database.
+    pub keeps_log: bool,
+    /// Where what is done is only tried: a look at the database that keeps all changes.
+    pub overlay: Option<Arc<Overlay>>,
 }
 
 impl Target {
@@ -43,11 +52,17 @@ impl Target {
             | OpenFlags::SQLITE_OPEN_URI
             | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let open = || {
-            let connection = connect::open(uri(&self.path, "mode=rw"), flags)?;
+            let (connection, durable) = if let Some(overlay) = &self.overlay {
+                (overlay.open()?, "")
+            } else {
+                let connection = connect::open(uri(&self.path, "mode=rw"), flags)?;
+                (connection, "PRAGMA synchronous=EXTRA;")
+            };
             connection.busy_timeout(busy_timeout)?;
-            connection.execute_batch(
-                "PRAGMA synchronous=EXTRA; PRAGMA cell_size_check=ON; PRAGMA foreign_keys=ON",
-            )?;
+            connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, self.keeps_log)?;
+            connection.execute_batch(&format!(
+                "{durable} PRAGMA cell_size_check=ON; PRAGMA foreign_keys=ON"
+            ))?;
             Ok(connection)
         };
         locks::refuse_beside_another_copy(&self.path)?;
@@ -84,23 +99,10 @@ impl Target {
         // Not the guard's own way, which would roll back before it can be asked why.
         transaction.execute_batch("COMMIT").map_err(|error| {
             if error.sqlite_error_code() == Some(ErrorCode::ConstraintViolation) {
-                return self.broken_reference(transaction, &error);
+                return broken_reference(transaction, &error);
             }
             self.refused("commit", error)
         })
-    }
-
-    /// A deferred foreign key does not hold.
-    fn broken_reference(&self, transaction: &Transaction<'_>, error: &rusqlite::Error) -> Error {
-        let sql = "SELECT \"table\", parent FROM pragma_foreign_key_check LIMIT 1";
-        let broken = transaction
-            .query_row(sql, [], |row| Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?)));
-        match broken {
-            Ok((child, parent)) => self.refusal(format!(
-                "a row of {child} would refer to a row of {parent} that is not there"
-            )),
-            Err(_) => self.refusal(sqlite_says(error)),
-        }
     }
 
     /// A refusal that is not SQLite's.
@@ -109,37 +111,60 @@ impl Target {
         Error::from(kind).on_disk(UNCHANGED)
     }
 
+    /// A table, view or index of that name is there.
+    pub fn table_exists(&self, table: &str, reason: String) -> Error {
+        let (path, table) = (self.named.clone(), table.to_owned());
+        Error::from(ErrorKind::TableExists { path, table, reason }).on_disk(UNCHANGED)
+    }
+
+    /// The database cannot be written.
+    pub fn read_only(&self, reason: String) -> Error {
+        Error::from(ErrorKind::ReadOnly { path: self.named.clone(), reason })
+            .on_disk(UNCHANGED)
+            .to_do("make the file, its folder and its file system writable")
+    }
+
+    /// Another connection held the database for longer than was to be waited.
+    fn locked(&self, error: &rusqlite::Error) -> Error {
+        let text = format!(
+            "{} is locked by another program that writes it, or that reads it for a long time",
+            self.named.display()
+        );
+        let code = error.sqlite_error().copied();
+        let code = code.unwrap_or(rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_BUSY));
+        let source = rusqlite::Error::SqliteFailure(code, Some(text));
+        Error::from(ErrorKind::Busy { waited: self.busy_timeout, source })
+            .on_disk(UNCHANGED)
+            .held_by(&self.path)
+            .to_do("try again when that is done, or wait for it longer")
+    }
+
     /// What SQLite's answer means for whoever wants to write here.
     pub fn refused(&self, action: &'static str, error: rusqlite::Error) -> Error {
         let says = sqlite_says(&error);
         match error.sqlite_error_code() {
-            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => self
-                .refusal(
-                    "it is locked by another program that writes it, or that reads it for a \
-                     long time",
-                )
-                .held_by(&self.path)
-                .to_do("try again when that is done, or wait for it longer"),
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => self.locked(&error),
             Some(ErrorCode::FileLockingProtocolFailed) => self
                 .refusal(format!(
                     "it cannot be locked: {says}; the file system (a network share?) has no \
                      locks that SQLite can use"
                 ))
                 .to_do("load on the machine that has the disk"),
-            Some(ErrorCode::ReadOnly) => self
-                .refusal(format!("it cannot be written: {says}"))
-                .to_do("make the file, its folder and its file system writable"),
+            Some(ErrorCode::ReadOnly) => self.read_only(format!("it cannot be written: {says}")),
             Some(ErrorCode::CannotOpen) => self
                 .refusal(format!(
                     "{says}: SQLite keeps a journal (or -wal and -shm files) beside the \
                      database and cannot do so here"
                 ))
                 .to_do("see that the file can be opened and its folder be written to"),
-            Some(ErrorCode::NotADatabase) => self.refusal(self.what_it_is()),
+            Some(ErrorCode::NotADatabase) => {
+                let (path, reason) = (self.named.clone(), self.what_it_is());
+                Error::from(ErrorKind::NotADatabase { path, reason }).on_disk(UNCHANGED)
+            }
             Some(ErrorCode::DatabaseCorrupt) => self
                 .refusal(format!("it is damaged: {says}"))
                 .to_do("see what leafpress verify says, and restore or recover it first"),
-            Some(ErrorCode::DiskFull) => Error::sqlite(action, error).on_disk(UNCHANGED).to_do(
+            Some(ErrorCode::DiskFull) => Error::no_space(action, &self.named, error).on_disk(UNCHANGED).to_do(
                 "free some space; a load needs as much as the new rows, and twice that in WAL mode",
             ),
             Some(ErrorCode::OperationInterrupted) => {
@@ -156,6 +181,31 @@ impl Target {
             "it is not a database that can be read: damaged, or encrypted".to_owned()
         })
     }
+}
+
+/// A deferred foreign key does not hold.
+fn broken_reference(transaction: &Transaction<'_>, error: &rusqlite::Error) -> Error {
+    let sql = "SELECT \"table\", parent FROM pragma_foreign_key_check LIMIT 1";
+    let broken = transaction
+        .query_row(sql, [], |row| Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?)));
+    match broken {
+        Ok((child, parent)) => {
+            let reason = format!("a row would refer to a row of {parent} that is not there");
+            constraint(&child, reason)
+        }
+        Err(_) => constraint("", sqlite_says(error)),
+    }
+}
+
+/// A rule of a table that would be broken.
+pub fn constraint(table: &str, reason: String) -> Error {
+    let table = table.to_owned();
+    Error::from(ErrorKind::Constraint { table, reason, row: None, values: None }).on_disk(UNCHANGED)
+}
+
+/// There is no table of that name.
+pub fn table_missing(table: &str) -> Error {
+    Error::from(ErrorKind::NoSuchTable { table: table.to_owned() }).on_disk(UNCHANGED)
 }
 
 /// Notes how long each step took.
@@ -185,8 +235,9 @@ pub fn ask<T: rusqlite::types::FromSql>(connection: &Connection, sql: &str) -> r
 }
 
 /// The absolute path of a file that exists, links resolved.
-pub fn resolve(named: &Path) -> Result<Target> {
+pub fn resolve(named: &Path, busy_timeout: Duration) -> Result<Target> {
     let path = std::fs::canonicalize(named)
         .map_err(|source| Error::io("open", named, source).on_disk("nothing was changed"))?;
-    Ok(Target { named: named.to_owned(), path })
+    let named = named.to_owned();
+    Ok(Target { named, path, busy_timeout, keeps_log: false, overlay: None })
 }

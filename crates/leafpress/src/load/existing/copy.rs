@@ -10,7 +10,7 @@ use super::connect::{Steps, Target, ask};
 use super::declared::{ColumnList, DeclaredTable};
 use super::inspect::{Existing, TextEncoding};
 use super::pages::{check_foreign_keys, refuse_if_taken, remember, tidy_log};
-use super::rows::{RowsEnd, insert_rows};
+use super::rows::insert_rows;
 use super::staged::{StagedTable, attachable, count_rows, open};
 use super::{Outcome, Settings, Staged};
 use crate::error::Result;
@@ -123,11 +123,7 @@ fn copy_one_by_one(
     let select = format!("SELECT {columns} FROM main.{name}");
     let marks = vec!["?"; count].join(",");
     let insert = format!("INSERT INTO main.{name}({columns}) VALUES ({marks})");
-    let rows =
-        match insert_rows(&source, &select, transaction, &insert, settings).map_err(refused)? {
-            RowsEnd::Inserted(rows) => rows,
-            RowsEnd::Refused(row) => return Err(refused(row.error)),
-        };
+    let rows = insert_rows(&source, &select, transaction, &insert, settings).map_err(refused)?;
     for sql in table.indexes.iter().filter_map(|it| it.sql.as_deref()) {
         transaction.execute_batch(sql).map_err(refused)?;
     }

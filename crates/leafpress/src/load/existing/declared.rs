@@ -4,7 +4,7 @@
 use leafpress_format::Affinity;
 use rusqlite::{Connection, OptionalExtension as _};
 
-use super::super::sql_words::sql_words;
+use super::super::sql_words::{SqlWord, sql_words};
 use crate::schema::quote_identifier;
 
 /// Functions that may stand in a DEFAULT and tell of the row before.
@@ -35,6 +35,8 @@ pub struct DeclaredTable {
     pub triggers: Vec<String>,
     /// Whether its rows refer to others.
     pub is_child: bool,
+    /// Whether its declaration may have foreign keys that need hold only in the end.
+    pub has_deferred_keys: bool,
     /// Foreign keys of other tables that refer to its rows: table, and what
     /// becomes of the rows there when one here goes.
     pub referring: Vec<(String, String)>,
@@ -114,7 +116,11 @@ impl DeclaredTable {
         declared.columns = columns(connection, table)?;
         declared.indexes = indexes(connection, table)?;
         declared.rowid_alias = declared.rowid_alias();
-        declared.is_order_declared = is_order_declared(connection, &declared.name)?;
+        let words = declaration(connection, &declared.name)?;
+        let words = sql_words(&words);
+        declared.is_order_declared = is_order_declared(&words);
+        declared.has_deferred_keys =
+            words.windows(2).any(|it| it[0].is("INITIALLY") && it[1].is("DEFERRED"));
         let sql = "SELECT name FROM main.sqlite_schema WHERE type = 'trigger' AND tbl_name = ?1 COLLATE NOCASE
                    UNION ALL
                    SELECT name FROM temp.sqlite_schema WHERE type = 'trigger' AND tbl_name = ?1 COLLATE NOCASE";
@@ -175,6 +181,11 @@ impl DeclaredTable {
         ColumnList::new(rowid.into_iter().chain(columns))
     }
 
+    /// Whether its rows may refer to one another.
+    pub fn refers_to_itself(&self) -> bool {
+        self.referring.iter().any(|(child, _)| child.eq_ignore_ascii_case(&self.name))
+    }
+
     /// The columns of the primary key, in its order; empty if there is none.
     pub fn primary_key(&self) -> Vec<&str> {
         let mut key: Vec<&DeclaredColumn> =
@@ -202,16 +213,19 @@ fn columns(connection: &Connection, table: &str) -> rusqlite::Result<Vec<Declare
         .collect()
 }
 
-/// A name that only looks like it costs speed, no more.
-fn is_order_declared(connection: &Connection, table: &str) -> rusqlite::Result<bool> {
+/// The statement that made a table.
+fn declaration(connection: &Connection, table: &str) -> rusqlite::Result<String> {
     let sql = "SELECT sql FROM main.sqlite_schema WHERE type = 'table' AND name = ?1";
     let sql: Option<Option<String>> =
         connection.query_row(sql, [table], |row| row.get(0)).optional()?;
-    let sql = sql.flatten().unwrap_or_default();
-    let words = sql_words(&sql);
+    Ok(sql.flatten().unwrap_or_default())
+}
+
+/// A name that only looks like it costs speed, no more.
+fn is_order_declared(words: &[SqlWord<'_>]) -> bool {
     let has_clause = words.windows(2).any(|it| it[0].is("ON") && it[1].is("CONFLICT"));
     let has = |name: &&str| words.iter().any(|it| it.is(name));
-    Ok(has_clause || FUNCTIONS_OF_ROWS_BEFORE.iter().any(has))
+    has_clause || FUNCTIONS_OF_ROWS_BEFORE.iter().any(has)
 }
 
 fn indexes(connection: &Connection, table: &str) -> rusqlite::Result<Vec<DeclaredIndex>> {

@@ -18,9 +18,9 @@ use super::connect::{Steps, Target, ask};
 use super::copy::STAGED;
 use super::declared::{ColumnList, DeclaredIndex, DeclaredTable, OrderColumn};
 use super::indexes::{SetAside, rows_about};
-use super::inspect::{Existing, TextEncoding};
+use super::inspect::{Existing, TextEncoding, no_such_table};
 use super::pages::tidy_log;
-use super::rows::{RefusedRow, RowsEnd, insert_rows, is_refusal};
+use super::rows::{insert_rows, is_fault_of_a_row};
 use super::staged::{attachable, count_rows, open};
 use super::{Outcome, Settings, Staged};
 use crate::error::{Error, ErrorKind, Result};
@@ -84,21 +84,46 @@ fn order_of(declared: &DeclaredTable, columns: &[String]) -> BestOrder {
     of_key("pk").or_else(unique).or_else(any).map_or(BestOrder::Any, BestOrder::Columns)
 }
 
+/// What rows go into, and how.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::load) struct Into<'i> {
+    /// The table.
+    pub table: &'i str,
+    /// Its columns that the rows have; named alike in the staged table. The others take
+    /// their defaults.
+    pub columns: &'i [String],
+    /// What becomes of rows that are there.
+    pub mode: InsertMode,
+}
+
+/// Why no row went in.
+#[derive(Debug)]
+pub(in crate::load) enum InsertHalt {
+    /// SQLite refused one of the rows. Which one, is found row by row.
+    Refused(String),
+    /// All else.
+    Failed(Error),
+}
+
+impl From<Error> for InsertHalt {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
 /// Takes the staged rows into a table of the destination, in one transaction.
 ///
-/// `columns` are named alike here and there; those that are not given take
-/// their defaults. `sorted` says that the staged rows are in [`best_order`].
+/// `sorted` says that the staged rows are in [`best_order`].
 ///
 /// After an error the destination is as it was.
 pub(in crate::load) fn insert(
     existing: &Existing,
     staged: &Staged<'_>,
-    table: &str,
-    columns: &[String],
-    mode: InsertMode,
+    into: &Into<'_>,
     sorted: bool,
     settings: &Settings,
-) -> Result<Outcome> {
+) -> Result<Outcome, InsertHalt> {
+    let &Into { table, columns, mode } = into;
     let target = &existing.target;
     let refused = |error| target.refused("insert the rows", error);
     let mut connection = target.open_to_change(settings)?;
@@ -129,7 +154,13 @@ pub(in crate::load) fn insert(
     drop(insert);
     outcome.pages =
         ask::<i64>(&transaction, "PRAGMA main.page_count").map_err(refused)?.unsigned_abs();
-    target.commit(&transaction, &settings.cancel)?;
+    if let Err(error) = target.commit(&transaction, &settings.cancel) {
+        // A foreign key that is looked at in the end.
+        return Err(match error.kind() {
+            ErrorKind::Constraint { reason, .. } => InsertHalt::Refused(reason.clone()),
+            _ => error.into(),
+        });
+    }
     drop(transaction);
     steps.end("committing");
     tidy_log(&connection, existing);
@@ -138,7 +169,7 @@ pub(in crate::load) fn insert(
     Ok(outcome)
 }
 
-fn read_declaration(
+pub(super) fn read_declaration(
     connection: &Connection,
     target: &Target,
     table: &str,
@@ -151,21 +182,19 @@ fn read_declaration(
     match kind.transpose().map_err(refused)?.as_deref() {
         Some("table") => DeclaredTable::read(connection, table).map_err(refused),
         Some(_) => Err(target.refusal(format!("{table} is a view, and rows go into tables"))),
-        None => Err(target
-            .refusal(format!("there is no table {table}"))
-            .to_do("name one that is there, or leave out --append and its like to make a new one")),
+        None => Err(no_such_table(table)),
     }
 }
 
 /// Counts what SQLite does to the table, row by row.
 #[derive(Debug, Default)]
-struct Counts {
+pub(super) struct Counts {
     inserted: Arc<AtomicU64>,
 }
 
 impl Counts {
     /// SQLite tells of no rows of a WITHOUT ROWID table.
-    fn watch(
+    pub(super) fn watch(
         connection: &mut Connection,
         table: &str,
         settings: &Settings,
@@ -186,23 +215,37 @@ impl Counts {
         connection.update_hook(Some(hook))?;
         Ok(counts)
     }
+
+    /// Rows inserted so far.
+    pub(super) fn inserted(&self) -> u64 {
+        self.inserted.load(Ordering::Relaxed)
+    }
+}
+
+/// How it was before the rows went in.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Before {
+    /// Rows, where SQLite does not tell which are new.
+    rows: Option<u64>,
+    /// Rows inserted so far.
+    inserted: u64,
 }
 
 /// One insert, with all that decides how it is done.
-struct Insert<'i> {
-    transaction: &'i Transaction<'i>,
-    target: &'i Target,
-    staged: &'i Staged<'i>,
-    declared: DeclaredTable,
-    columns: &'i [String],
-    mode: InsertMode,
-    sorted: bool,
-    settings: &'i Settings,
+pub(super) struct Insert<'i> {
+    pub transaction: &'i Transaction<'i>,
+    pub target: &'i Target,
+    pub staged: &'i Staged<'i>,
+    pub declared: DeclaredTable,
+    pub columns: &'i [String],
+    pub mode: InsertMode,
+    pub sorted: bool,
+    pub settings: &'i Settings,
 }
 
 impl Insert<'_> {
     /// Refuses what cannot work before anything is done.
-    fn check(&self) -> Result<()> {
+    pub fn check(&self) -> Result<()> {
         let declared = &self.declared;
         let table = &declared.name;
         let unknown: Vec<&str> = self
@@ -263,7 +306,12 @@ impl Insert<'_> {
         Ok(())
     }
 
-    fn run(&self, attached: bool, counts: &Counts, steps: &mut Steps) -> Result<Outcome> {
+    fn run(
+        &self,
+        attached: bool,
+        counts: &Counts,
+        steps: &mut Steps,
+    ) -> Result<Outcome, InsertHalt> {
         let refused = |error| self.target.refused("insert the rows", error);
         let mut outcome = Outcome::default();
         let set_aside = self.set_aside().map_err(refused)?;
@@ -272,36 +320,66 @@ impl Insert<'_> {
             outcome.rows_removed = self.empty_table().map_err(refused)?;
             steps.end("removing the old rows");
         }
-        let before = self.count_unless_told().map_err(refused)?;
-        let inserted_before = counts.inserted.load(Ordering::Relaxed);
-        let changed = if attached { self.insert_attached()? } else { self.insert_one_by_one()? };
+        let before = self.before(counts)?;
+        let changed = match (self.columns.is_empty(), attached) {
+            (true, _) => self.insert_defaults()?,
+            (false, true) => self.insert_attached()?,
+            (false, false) => self.insert_one_by_one()?,
+        };
         steps.end("inserting");
         if set_aside.is_any() {
             set_aside.build_indexes(self.transaction).map_err(refused)?;
             steps.end("building indexes");
         }
-        outcome.rows_inserted = match (self.mode, before) {
-            (InsertMode::Upsert, Some(before)) => {
-                self.count().map_err(refused)?.saturating_sub(before).min(changed)
+        self.count_rows(&mut outcome, changed, before, counts)?;
+        self.analyze(steps)?;
+        outcome.path = self.path(attached, &set_aside);
+        outcome.notes = self.notes(&outcome);
+        Ok(outcome)
+    }
+
+    /// What is to be known before the rows go in, to tell new rows from changed ones.
+    pub fn before(&self, counts: &Counts) -> Result<Before> {
+        let rows = self.count_unless_told();
+        let rows = rows.map_err(|error| self.target.refused("insert the rows", error))?;
+        Ok(Before { rows, inserted: counts.inserted() })
+    }
+
+    /// Counts what became of the staged rows, of which so many changed the table.
+    pub fn count_rows(
+        &self,
+        outcome: &mut Outcome,
+        changed: u64,
+        before: Before,
+        counts: &Counts,
+    ) -> Result<()> {
+        outcome.rows_inserted = match (self.mode, before.rows) {
+            (InsertMode::Upsert, Some(rows)) => {
+                let now = self.count();
+                let now = now.map_err(|error| self.target.refused("insert the rows", error))?;
+                now.saturating_sub(rows).min(changed)
             }
-            (InsertMode::Upsert, None) => {
-                (counts.inserted.load(Ordering::Relaxed) - inserted_before).min(changed)
-            }
+            (InsertMode::Upsert, None) => (counts.inserted() - before.inserted).min(changed),
             _ => changed,
         };
-        if self.settings.analyze {
-            let sql = format!("ANALYZE main.{}", quote_identifier(&self.declared.name));
-            self.transaction.execute_batch(&sql).map_err(refused)?;
-            steps.end("analysing");
-        }
         outcome.rows_updated = changed - outcome.rows_inserted;
         // An upsert of nothing but keys has nothing to change.
         if matches!(self.mode, InsertMode::Ignore | InsertMode::Upsert) {
             outcome.rows_ignored = self.staged.rows.saturating_sub(changed);
         }
-        outcome.path = self.path(attached, &set_aside);
-        outcome.notes = self.notes();
-        Ok(outcome)
+        Ok(())
+    }
+
+    /// Brings the planner's statistics up to date, if that is wanted.
+    pub fn analyze(&self, steps: &mut Steps) -> Result<()> {
+        if !self.settings.analyze {
+            return Ok(());
+        }
+        let sql = format!("ANALYZE main.{}", quote_identifier(&self.declared.name));
+        let analyzed = self.transaction.execute_batch(&sql);
+        analyzed.map_err(|error| self.target.refused("insert the rows", error))?;
+        steps.end("analysing");
+        Ok(())
     }
 
     fn set_aside(&self) -> rusqlite::Result<SetAside> {
@@ -315,7 +393,7 @@ impl Insert<'_> {
 
     /// Rows may refer to one another and to those that come; what must hold
     /// in the end is looked at in the end.
-    fn empty_table(&self) -> rusqlite::Result<u64> {
+    pub fn empty_table(&self) -> rusqlite::Result<u64> {
         self.transaction.execute_batch("PRAGMA defer_foreign_keys=ON")?;
         let sql = format!("DELETE FROM main.{}", quote_identifier(&self.declared.name));
         self.transaction.execute(&sql, []).map(|rows| rows as u64)
@@ -331,7 +409,7 @@ impl Insert<'_> {
         count_rows(self.transaction, &format!("main.{}", quote_identifier(&self.declared.name)))
     }
 
-    fn insert_attached(&self) -> Result<u64> {
+    fn insert_attached(&self) -> Result<u64, InsertHalt> {
         let (columns, on_conflict) = (self.column_list(), self.on_conflict()?);
         let (name, from) =
             (quote_identifier(&self.declared.name), quote_identifier(self.staged.table));
@@ -340,10 +418,14 @@ impl Insert<'_> {
             self.verb(),
             self.order()
         );
-        match self.transaction.execute(&sql, []) {
+        let refused = |error| self.target.refused("insert the rows", error);
+        let mut statement = self.transaction.prepare(&sql).map_err(refused)?;
+        match statement.execute([]) {
             Ok(rows) => Ok(rows as u64),
-            Err(error) if is_refusal(&error) => Err(self.find_refused(&error)),
-            Err(error) => Err(self.target.refused("insert the rows", error)),
+            Err(error) if is_fault_of_a_row(&error) => {
+                Err(InsertHalt::Refused(sqlite_says(&error)))
+            }
+            Err(error) => Err(refused(error).into()),
         }
     }
 
@@ -354,29 +436,50 @@ impl Insert<'_> {
         if self.declared.triggers.is_empty() { "INSERT OR FAIL" } else { "INSERT" }
     }
 
-    fn insert_one_by_one(&self) -> Result<u64> {
-        match self.try_one_by_one()? {
-            RowsEnd::Inserted(rows) => Ok(rows),
-            RowsEnd::Refused(row) => Err(self.refused_row(&row)),
+    /// Rows that bring no value of any column, as an object without keys.
+    fn insert_defaults(&self) -> Result<u64, InsertHalt> {
+        let refused = |error| self.target.refused("insert the rows", error);
+        let mut statement = self.transaction.prepare(&self.insert_sql()?).map_err(refused)?;
+        for _ in 0..self.staged.rows {
+            match statement.execute([]) {
+                Ok(_) => {}
+                Err(error) if is_fault_of_a_row(&error) => {
+                    return Err(InsertHalt::Refused(sqlite_says(&error)));
+                }
+                Err(error) => return Err(refused(error).into()),
+            }
         }
+        Ok(self.staged.rows)
     }
 
-    fn try_one_by_one(&self) -> Result<RowsEnd> {
+    fn insert_one_by_one(&self) -> Result<u64, InsertHalt> {
         let refused = |error| self.target.refused("insert the rows", error);
         let source = open(self.staged).map_err(refused)?;
         let columns = self.column_list();
         let from = quote_identifier(self.staged.table);
         let select = format!("SELECT {columns} FROM main.{from}{}", self.order());
-        let marks = vec!["?"; self.columns.len()].join(",");
-        let insert = format!(
-            "INSERT INTO main.{}({columns}) VALUES ({marks}){}",
-            quote_identifier(&self.declared.name),
-            self.on_conflict()?
-        );
-        insert_rows(&source, &select, self.transaction, &insert, self.settings).map_err(refused)
+        let insert = self.insert_sql()?;
+        match insert_rows(&source, &select, self.transaction, &insert, self.settings) {
+            Ok(rows) => Ok(rows),
+            Err(error) if is_fault_of_a_row(&error) => {
+                Err(InsertHalt::Refused(sqlite_says(&error)))
+            }
+            Err(error) => Err(refused(error).into()),
+        }
     }
 
-    fn column_list(&self) -> String {
+    /// The statement for one row.
+    pub fn insert_sql(&self) -> Result<String> {
+        let name = quote_identifier(&self.declared.name);
+        if self.columns.is_empty() {
+            return Ok(format!("INSERT INTO main.{name} DEFAULT VALUES"));
+        }
+        let marks = vec!["?"; self.columns.len()].join(",");
+        let (columns, on_conflict) = (self.column_list(), self.on_conflict()?);
+        Ok(format!("INSERT INTO main.{name}({columns}) VALUES ({marks}){on_conflict}"))
+    }
+
+    pub fn column_list(&self) -> String {
         ColumnList::new(self.columns.iter().map(String::as_str)).sql
     }
 
@@ -465,44 +568,6 @@ impl Insert<'_> {
         })
     }
 
-    /// Which row it was, found by inserting them once more, one by one, in the
-    /// transaction that is rolled back anyway.
-    fn find_refused(&self, error: &rusqlite::Error) -> Error {
-        let begin_anew = "ROLLBACK; BEGIN IMMEDIATE";
-        let found = self.transaction.execute_batch(begin_anew).map_err(|_| ()).and_then(|()| {
-            if self.mode == InsertMode::Replace {
-                self.empty_table().map_err(|_| ())?;
-            }
-            self.try_one_by_one().map_err(|_| ())
-        });
-        match found {
-            Ok(RowsEnd::Refused(row)) => self.refused_row(&row),
-            _ => self.constraint(sqlite_says(error), None),
-        }
-    }
-
-    fn refused_row(&self, row: &RefusedRow) -> Error {
-        self.constraint(sqlite_says(&row.error), Some((row.number, row.values.clone())))
-    }
-
-    fn constraint(&self, reason: String, row: Option<(u64, String)>) -> Error {
-        let (row, values) = row.unzip();
-        let error = Error::from(ErrorKind::Constraint {
-            table: self.declared.name.clone(),
-            reason,
-            row,
-            values,
-        });
-        let error = error.on_disk(super::connect::UNCHANGED);
-        match self.mode {
-            InsertMode::Append => error.to_do(
-                "mend the row; or leave rows whose key is there out with --ignore, or give them \
-                 the new values with --upsert",
-            ),
-            _ => error.to_do("mend the row"),
-        }
-    }
-
     fn path(&self, attached: bool, set_aside: &SetAside) -> String {
         let way = match (attached, self.sorted) {
             (true, true) => "SQL: INSERT … SELECT of presorted rows, one transaction",
@@ -512,9 +577,18 @@ impl Insert<'_> {
         format!("{way}{}", set_aside.said())
     }
 
-    fn notes(&self) -> Vec<String> {
+    pub fn notes(&self, outcome: &Outcome) -> Vec<String> {
         let mut notes = Vec::new();
         let table = &self.declared.name;
+        let removed = outcome.rows_removed;
+        if removed > 0 && outcome.rows_inserted == 0 {
+            let rows = if removed == 1 {
+                "row that was".to_owned()
+            } else {
+                format!("{removed} rows that were")
+            };
+            notes.push(format!("{table} is empty now: the {rows} there went, and none came"));
+        }
         if !self.declared.triggers.is_empty() {
             notes.push(format!(
                 "the triggers of {table} ran: {}",

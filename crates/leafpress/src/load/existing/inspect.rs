@@ -5,13 +5,15 @@
 //! early come from here: missing, locked, encrypted, damaged, no database.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use rusqlite::Connection;
 
 use super::super::describe::describe_existing;
-use super::connect::{Target, UNCHANGED, ask, resolve};
-use crate::error::Result;
+use super::connect::{Target, UNCHANGED, ask, resolve, table_missing};
+use super::overlay::Overlay;
+use crate::error::{Error, Result};
 use crate::schema::shape::TableShape;
 
 /// An inspected destination: how it was at that moment.
@@ -76,15 +78,20 @@ impl Existing {
         let mut connection = target.open(self.busy_timeout)?;
         let refused = |error| target.refused("write the database", error);
         if connection.is_readonly("main").map_err(refused)? {
-            return Err(target
-                .refusal("it is read-only")
-                .to_do("make the file, its folder and its file system writable"));
+            return Err(target.read_only("it is read-only".to_owned()));
         }
         let transaction = target.begin(&mut connection)?;
         // The same value again: enough for a journal, which the rollback removes.
         let version: i64 = ask(&transaction, "PRAGMA user_version").map_err(refused)?;
         transaction.execute_batch(&format!("PRAGMA user_version={version}")).map_err(refused)?;
         transaction.rollback().map_err(refused)
+    }
+
+    /// From now on it is an overlay of the database, as it is at this moment: what is done
+    /// to it changes nothing. Changed pages go to a temporary file in `folder`.
+    pub fn only_try(&mut self, folder: &Path) -> Result<()> {
+        self.target.overlay = Some(Arc::new(Overlay::new(&self.target, folder)?));
+        Ok(())
     }
 
     /// Refuses a name that something has already.
@@ -96,10 +103,10 @@ impl Existing {
     }
 }
 
-fn taken(target: &Target, object: &SchemaObject) -> crate::error::Error {
+fn taken(target: &Target, object: &SchemaObject) -> Error {
     let article = if object.kind == "index" { "an" } else { "a" };
-    let refusal =
-        target.refusal(format!("there is {article} {} {} already", object.kind, object.name));
+    let reason = format!("there is {article} {} {} already", object.kind, object.name);
+    let refusal = target.table_exists(&object.name, reason);
     if object.kind == "table" {
         refusal.to_do(
             "give the table another name with --table, or load into it with --append, \
@@ -108,6 +115,13 @@ fn taken(target: &Target, object: &SchemaObject) -> crate::error::Error {
     } else {
         refusal.to_do("give the table another name with --table")
     }
+}
+
+/// The error of a table that is not there.
+pub(in crate::load) fn no_such_table(table: &str) -> Error {
+    table_missing(table).to_do(
+        "name a table that is there, or load without --append and the like to make a new one",
+    )
 }
 
 /// A table of the destination, as it is declared there.
@@ -120,7 +134,20 @@ pub(in crate::load) fn describe_table(existing: &Existing, table: &str) -> Resul
 ///
 /// Waits up to `busy_timeout` for a program that holds it alone.
 pub(in crate::load) fn inspect(database: &Path, busy_timeout: Duration) -> Result<Existing> {
-    let target = resolve(database)?;
+    inspect_target(&resolve(database, busy_timeout)?, busy_timeout)
+}
+
+/// The same for a dry run: a log that a program left behind stays there.
+pub(in crate::load) fn look_at(database: &Path, busy_timeout: Duration) -> Result<Existing> {
+    let target = resolve(database, busy_timeout)?;
+    let mut log = target.path.clone().into_os_string();
+    log.push("-wal");
+    // Where there is none, the one that a look makes is to go away again.
+    let keeps_log = std::fs::metadata(log).is_ok_and(|log| log.len() > 0);
+    inspect_target(&Target { keeps_log, ..target }, busy_timeout)
+}
+
+fn inspect_target(target: &Target, busy_timeout: Duration) -> Result<Existing> {
     if !target.path.is_file() {
         return Err(target.refusal("it is not a regular file, so it cannot be a database"));
     }
@@ -128,7 +155,7 @@ pub(in crate::load) fn inspect(database: &Path, busy_timeout: Duration) -> Resul
     let refused = |error| target.refused("read the database", error).on_disk(UNCHANGED);
     // One moment for all questions.
     let transaction = connection.transaction().map_err(refused)?;
-    look_around(&transaction, &target, busy_timeout).map_err(refused)
+    look_around(&transaction, target, busy_timeout).map_err(refused)
 }
 
 fn look_around(

@@ -6,8 +6,11 @@
 //! inspect ──► what the destination is like, or a clear refusal, before any work
 //! move_in ──► a new table: its pages are moved in (`pages.rs`, `carry.rs`),
 //!             or, where that cannot be, its rows copied (`copy.rs`); the report says why
-//! insert  ──► an existing table: INSERT … SELECT from the attached file (`insert.rs`)
+//! insert  ──► an existing table: INSERT … SELECT from the attached file (`insert.rs`),
+//!             or, where SQLite refuses a row, one by one (`one_by_one.rs`)
 //! ```
+//!
+//! A dry run does the same on an overlay, which keeps all changes (`overlay.rs`).
 //!
 //! Both are one ordinary SQLite transaction, so that the rollback journal or
 //! the WAL protects it, and readers see the old state or the new one.
@@ -31,6 +34,8 @@ mod indexes;
 mod insert;
 mod inspect;
 mod move_in;
+mod one_by_one;
+mod overlay;
 mod pages;
 mod rows;
 mod staged;
@@ -44,9 +49,14 @@ use std::time::Duration;
 
 pub(crate) use self::declared::{ColumnList, DeclaredColumn, DeclaredTable, OrderColumn};
 pub use self::index::{IndexReport, Indexer};
-pub(in crate::load) use self::insert::{BestOrder, InsertMode, best_order, insert};
-pub(in crate::load) use self::inspect::{Existing, describe_table, inspect};
+pub(in crate::load) use self::insert::{
+    BestOrder, InsertHalt, InsertMode, Into, best_order, insert,
+};
+pub(in crate::load) use self::inspect::{
+    Existing, describe_table, inspect, look_at, no_such_table,
+};
 pub(in crate::load) use self::move_in::move_in;
+pub(in crate::load) use self::one_by_one::{Refusals, RefusedRow, insert_one_by_one};
 pub(crate) use self::rows::{is_refusal, shown_value};
 
 use super::options::CancelToken;

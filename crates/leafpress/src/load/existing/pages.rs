@@ -32,7 +32,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, Transaction, params};
 
 use super::carry::{Batch, Carrier, MapEntries, NewPages, PageSource, Renumbering, damaged};
-use super::connect::{Steps, Target, UNCHANGED, ask};
+use super::connect::{Steps, Target, UNCHANGED, ask, constraint};
 use super::declared::DeclaredTable;
 use super::inspect::{Existing, read_header};
 use super::staged::{StagedTable, StagedTree, has_table};
@@ -393,8 +393,8 @@ pub(super) fn check_foreign_keys(
     let (rowid, parent): (Option<i64>, String) =
         row.get(0).and_then(|rowid| Ok((rowid, row.get(1)?))).map_err(refused)?;
     let which = rowid.map_or_else(|| "a row".to_owned(), |rowid| format!("row {rowid}"));
-    Err(target
-        .refusal(format!("{which} of {table} refers to a row of {parent} that is not there"))
+    let reason = format!("{which} of {table} refers to a row of {parent} that is not there");
+    Err(constraint(table, reason)
         .to_do(format!("load {parent} first, or leave the foreign key out of the declaration")))
 }
 

@@ -1,8 +1,7 @@
 //! Rows from the staged file into the destination, one by one.
 //!
 //! Slower than INSERT … SELECT, and used where that cannot be: a destination
-//! in UTF-16, which nothing can be attached to, and to find out which row it
-//! was that SQLite refused.
+//! in UTF-16, which nothing can be attached to. What a refusal of SQLite means.
 
 use std::sync::atomic::Ordering;
 
@@ -16,34 +15,15 @@ const ROWS_BETWEEN_REPORTS: u64 = 1024;
 /// Values are shown up to this many characters.
 const SHOWN_MAX: usize = 60;
 
-/// A row that SQLite refused.
-#[derive(Debug)]
-pub struct RefusedRow {
-    /// Its number in the order of the staged rows, from 1.
-    pub number: u64,
-    /// Its values, as SQL would write them.
-    pub values: String,
-    /// SQLite's reason.
-    pub error: rusqlite::Error,
-}
-
-/// What became of the rows.
-#[derive(Debug)]
-pub enum RowsEnd {
-    /// All are in; so many were changed.
-    Inserted(u64),
-    /// This one was refused, and the ones before it are in.
-    Refused(RefusedRow),
-}
-
-/// Runs `insert` with each row that `select` finds.
+/// Runs `insert` with each row that `select` finds; how many rows it changed. Ends with the
+/// first that SQLite refuses.
 pub fn insert_rows(
     from: &Connection,
     select: &str,
     into: &Connection,
     insert: &str,
     settings: &Settings,
-) -> rusqlite::Result<RowsEnd> {
+) -> rusqlite::Result<u64> {
     let mut source = from.prepare(select)?;
     let columns = source.column_count();
     let mut statement = into.prepare(insert)?;
@@ -51,26 +31,24 @@ pub fn insert_rows(
     let (mut number, mut changed) = (0_u64, 0);
     while let Some(row) = rows.next()? {
         number += 1;
-        let values = (0..columns)
-            .map(|column| row.get_ref(column).map(ToSqlOutput::Borrowed))
-            .collect::<rusqlite::Result<Vec<_>>>()?;
-        match statement.execute(params_from_iter(values)) {
-            Ok(rows) => changed += rows as u64,
-            Err(error) if is_refusal(&error) => {
-                return Ok(RowsEnd::Refused(RefusedRow {
-                    number,
-                    values: shown(row, columns),
-                    error,
-                }));
-            }
-            Err(error) => return Err(error),
-        }
+        changed += statement.execute(params_from_iter(values(row, columns)?))? as u64;
         if number.is_multiple_of(ROWS_BETWEEN_REPORTS) {
             settings.rows_done.fetch_add(ROWS_BETWEEN_REPORTS, Ordering::Relaxed);
         }
     }
     settings.rows_done.fetch_add(number % ROWS_BETWEEN_REPORTS, Ordering::Relaxed);
-    Ok(RowsEnd::Inserted(changed))
+    Ok(changed)
+}
+
+/// The first values of a row.
+pub fn values<'r>(row: &'r Row<'_>, count: usize) -> rusqlite::Result<Vec<ToSqlOutput<'r>>> {
+    (0..count).map(|column| row.get_ref(column).map(ToSqlOutput::Borrowed)).collect()
+}
+
+/// Whether a row that was given to a prepared INSERT is to blame for its failure. SQLite has
+/// no code of its own for an expression that fails on a value, as of an index or a CHECK.
+pub fn is_fault_of_a_row(error: &rusqlite::Error) -> bool {
+    is_refusal(error) || error.sqlite_error_code() == Some(ErrorCode::Unknown)
 }
 
 /// Whether the row is to blame, and not the disk or another program.
@@ -82,7 +60,7 @@ pub fn is_refusal(error: &rusqlite::Error) -> bool {
 }
 
 /// The row's values as SQL would write them, cut where long.
-fn shown(row: &Row<'_>, columns: usize) -> String {
+pub fn shown(row: &Row<'_>, columns: usize) -> String {
     let values = (0..columns).map(|column| match row.get_ref(column) {
         Ok(value) => shown_value(value),
         Err(error) => error.to_string(),

@@ -85,7 +85,8 @@ impl RowRules {
     }
 
     /// Whether the field of the rowid's column is empty or a NULL marker.
-    fn key_is_null(&self, bytes: &[u8], span: &RecordSpan<'_>, scratch: &mut Scratch) -> bool {
+    #[cold]
+    pub fn key_is_null(&self, bytes: &[u8], span: &RecordSpan<'_>, scratch: &mut Scratch) -> bool {
         let Some(field) = self.primary_key.and_then(|column| self.field_of(column)) else {
             return true;
         };
@@ -147,7 +148,8 @@ impl RowRules {
         if found.is_empty() || self.is_null_marker(found) {
             let is_null = !(rule.is_text() && found.is_empty() && !self.empty_is_null);
             if is_null && self.refuses_null(column) {
-                return Err(null_refused(found, field >= span.field_ends.len()));
+                let is_key = self.key.get(column) == Some(&true);
+                return Err(null_refused(found, field >= span.field_ends.len(), is_key));
             }
             return Ok(());
         }
@@ -189,7 +191,10 @@ pub fn is_not_utf8(reason: &str) -> bool {
     reason.starts_with(NOT_UTF8) || reason.starts_with(NOT_UTF8_IN_JSON)
 }
 
-fn null_refused(found: FieldAt<'_>, is_missing: bool) -> String {
+fn null_refused(found: FieldAt<'_>, is_missing: bool, is_key: bool) -> String {
+    if is_key {
+        return "the primary key is empty".to_owned();
+    }
     let what = match found.is_empty() {
         true if is_missing => "the field is missing".to_owned(),
         true => "the field is empty".to_owned(),

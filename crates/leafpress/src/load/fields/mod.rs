@@ -30,7 +30,7 @@ pub use self::check::{Misfit, is_not_utf8, is_ragged};
 pub use self::convert::{
     Converted, NOT_A_BOOLEAN, NOT_A_HEX_BLOB, NOT_A_TIMESTAMP, hex, shown, truth,
 };
-pub use self::take::{FieldAt, Scratch};
+pub use self::take::{FieldAt, RejectsForm, Scratch};
 pub use self::timestamp::{DateText, Timestamp, TimestampForm};
 pub use super::sources::{Uuid7Form, ValueSource};
 
@@ -143,6 +143,10 @@ pub struct RowRules {
     trim: bool,
     /// Which columns refuse NULL; empty if none does.
     not_null: Vec<bool>,
+    /// Which columns are the key that was asked for; empty if none was.
+    key: Vec<bool>,
+    /// How rejected rows are written, if not as they stand.
+    rejects: Option<RejectsForm>,
     uuid7: Option<Uuid7Range>,
     key_is_detected: bool,
     is_straight: bool,
@@ -177,6 +181,8 @@ impl RowRules {
             ragged: Ragged::Reject,
             trim: false,
             not_null: Vec::new(),
+            key: Vec::new(),
+            rejects: None,
             uuid7: None,
             key_is_detected: false,
             is_straight: false,
@@ -243,6 +249,20 @@ impl RowRules {
             *refuses = false;
         }
         self.not_null = if not_null.contains(&true) { not_null } else { Vec::new() };
+        self
+    }
+
+    /// How rejected rows are written, if not as they stand.
+    #[must_use]
+    pub fn rejects(mut self, form: Option<RejectsForm>) -> Self {
+        self.rejects = form;
+        self
+    }
+
+    /// Which columns are the key that was asked for, one for each.
+    #[must_use]
+    pub fn key(mut self, key: Vec<bool>) -> Self {
+        self.key = key;
         self
     }
 

@@ -2,6 +2,8 @@
 //!
 //! Must never: copy a field that need not change.
 
+use std::borrow::Cow;
+
 use leafpress_format::NumberText;
 
 use super::RowRules;
@@ -67,6 +69,15 @@ impl<'a> FieldAt<'a> {
 
 const fn is_blank(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t')
+}
+
+/// How rejected rows of an input are written behind the header of the first one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RejectsForm {
+    /// The fields of this input in the order of the first one's.
+    pub order: Vec<usize>,
+    /// The first one's delimiter.
+    pub delimiter: u8,
 }
 
 impl RowRules {
@@ -167,6 +178,36 @@ impl RowRules {
     #[inline(never)]
     pub fn is_null_marker(&self, value: FieldAt<'_>) -> bool {
         self.null_markers.iter().any(|marker| marker == value.bytes())
+    }
+
+    /// A record as it is written to the file of rejects, behind the header of the first input.
+    pub fn as_rejected<'b>(&self, bytes: &'b [u8], span: &RecordSpan<'_>) -> Cow<'b, [u8]> {
+        let fields = span.field_ends.len();
+        let Some(RejectsForm { order, delimiter }) =
+            self.rejects.as_ref().filter(|form| form.order.len() == fields)
+        else {
+            let end = span.field_ends.last().map_or(span.start, |&end| end as usize + 1);
+            return Cow::Borrowed(&bytes[span.start..end]);
+        };
+        let mut row = Vec::new();
+        for (at, &field) in order.iter().enumerate() {
+            if at > 0 {
+                row.push(*delimiter);
+            }
+            let (start, end) = self.bounds(bytes, span, field);
+            let text = &bytes[start..end];
+            match self.dialect.quote() {
+                // Its own delimiter need not have been the first input's.
+                Some(quote) if text.contains(delimiter) && text.first() != Some(&quote) => {
+                    row.push(quote);
+                    row.extend_from_slice(text);
+                    row.push(quote);
+                }
+                _ => row.extend_from_slice(text),
+            }
+        }
+        row.push(b'\n');
+        Cow::Owned(row)
     }
 
     /// A record's values as they are.

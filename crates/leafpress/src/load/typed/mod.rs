@@ -153,6 +153,10 @@ pub struct TypedRules {
     sources: Vec<ValueSource>,
     /// Which columns refuse NULL; empty if none does.
     not_null: Vec<bool>,
+    /// Which columns are the key that was asked for; empty if none was.
+    key: Vec<bool>,
+    /// Whether the rowid's column is one by detection.
+    key_is_detected: bool,
     uuid7: Option<Uuid7Range>,
     /// What a record may take besides the content of the input's values.
     overhead_bytes_max: usize,
@@ -177,6 +181,8 @@ impl TypedRules {
             rules: Vec::new(),
             direct: Vec::new(),
             not_null: Vec::new(),
+            key: Vec::new(),
+            key_is_detected: false,
             uuid7: None,
             overhead_bytes_max: 0,
             uses_max: uses_max(&sources),
@@ -193,6 +199,21 @@ impl TypedRules {
             *refuses = false;
         }
         self.not_null = if not_null.contains(&true) { not_null } else { Vec::new() };
+        self
+    }
+
+    /// Which columns are the key that was asked for, one for each.
+    #[must_use]
+    pub fn key(mut self, key: Vec<bool>) -> Self {
+        self.key = key;
+        self
+    }
+
+    /// Whether the rowid's column is one by detection, so that a value which is
+    /// no integer makes no bad row.
+    #[must_use]
+    pub fn key_is_detected(mut self, key_is_detected: bool) -> Self {
+        self.key_is_detected = key_is_detected;
         self
     }
 
@@ -327,6 +348,13 @@ impl TypedRules {
         }
     }
 
+    /// Whether the value of the rowid's column is NULL.
+    #[cold]
+    pub fn rowid_is_null<B: RowBatch>(&self, batch: &B, row: usize) -> bool {
+        let field = self.rowid_column.and_then(|column| self.field_of(column));
+        field.is_none_or(|field| batch.value(row, field) == Value::Null)
+    }
+
     /// The rowid that a value is.
     #[inline]
     pub fn rowid_of(&self, column: usize, value: Value<'_>) -> Result<i64, String> {
@@ -343,7 +371,12 @@ impl TypedRules {
     /// Whether a row is good, whatever becomes of detected types; the first of
     /// its faults, whichever column is written first.
     pub fn check<B: RowBatch>(&self, batch: &B, row: usize) -> Result<(), String> {
-        self.rowid(batch, row)?;
+        if let Err(reason) = self.rowid(batch, row)
+            // What is no integer refutes the detection; it makes no bad row.
+            && (!self.key_is_detected || self.rowid_is_null(batch, row))
+        {
+            return Err(reason);
+        }
         for column in 0..self.rules.len() {
             let rule = self.rules[column];
             if !self.refuses_null(column) && !rule.is_picky() {
@@ -354,8 +387,7 @@ impl TypedRules {
                     self.check_value(column, rule, batch.value(row, *field))?;
                 }
                 ValueSource::Constant(OwnedValue::Null) if self.refuses_null(column) => {
-                    let reason = "is NOT NULL, and nothing gives it a value";
-                    return Err(self.fault(column, reason));
+                    return Err(self.null_refused(column, "nothing gives it a value"));
                 }
                 _ => {}
             }
@@ -377,7 +409,7 @@ impl TypedRules {
         if is_null && self.refuses_null(column) {
             let what =
                 if value == Value::Null { "the value is NULL" } else { "NaN stands for NULL" };
-            return Err(self.fault(column, &format!("is NOT NULL, and {what}")));
+            return Err(self.null_refused(column, what));
         }
         if !matches!(convert(rule, value, || None, &mut NumberText::new()), Stored::Misfit) {
             return Ok(());
@@ -389,6 +421,13 @@ impl TypedRules {
             _ => NOT_A_HEX_BLOB,
         };
         Err(self.fault(column, &not_a(value, wanted)))
+    }
+
+    fn null_refused(&self, column: usize, what: &str) -> String {
+        if self.key.get(column) == Some(&true) {
+            return self.fault(column, "the primary key is empty");
+        }
+        self.fault(column, &format!("is NOT NULL, and {what}"))
     }
 
     fn fault(&self, column: usize, reason: &str) -> String {

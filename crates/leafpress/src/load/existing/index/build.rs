@@ -44,6 +44,7 @@ pub struct Press<'p> {
 /// What its workers need.
 #[derive(Debug, Clone, Copy)]
 pub struct Presser<'p> {
+    pub table: &'p str,
     pub target: &'p Target,
     pub index: &'p IndexShape,
     pub layout: PageLayout,
@@ -226,11 +227,13 @@ impl Presser<'_> {
         let key = 0..self.index.entry.unique_columns;
         let values: Vec<String> = key.map(|at| shown(columns.value(record, at))).collect();
         let refusal = format!("rows {one} and {other} have the same key: {}", values.join(", "));
-        self.target
-            .refusal(refusal)
-            .to_do("change or delete one of these rows, or make an index that is not unique")
+        super::super::connect::constraint(self.table, refusal).to_do(NOT_UNIQUE_TO_DO)
     }
 }
+
+/// What to do about rows that are not unique.
+pub const NOT_UNIQUE_TO_DO: &str =
+    "change or delete one of these rows, or make an index that is not unique";
 
 /// The piece of that partition; those after it wait.
 fn next_piece(

@@ -30,15 +30,17 @@ use leafpress_format::PageLayout;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, Transaction, params};
 
-use self::build::{Built, Press, Presser};
+use self::build::{Built, NOT_UNIQUE_TO_DO, Press, Presser};
 use self::scan::{Scan, ScanEnd};
 use super::Settings;
-use super::connect::{Steps, Target, UNCHANGED, ask};
+use super::connect::{Steps, Target, UNCHANGED, ask, constraint};
 use super::inspect::{Existing, inspect, read_header};
 use super::pages::{WRITE_PAGE, tidy_log};
+use super::rows::is_refusal;
 use crate::error::{Error, Result};
 use crate::load::describe::{describe, describe_existing};
 use crate::load::options::CancelToken;
+use crate::load::refuse_unless_folder;
 use crate::load::report::Stage;
 use crate::schema::ddl::IndexRequest;
 use crate::schema::quote_identifier;
@@ -65,6 +67,7 @@ pub struct Indexer {
     table: String,
     name: Option<String>,
     unique: bool,
+    only_if_missing: bool,
     analyze: bool,
     threads: usize,
     memory_bytes: usize,
@@ -73,7 +76,7 @@ pub struct Indexer {
     cancel: CancelToken,
 }
 
-/// An index that was made.
+/// An index that was made, or was there.
 #[derive(Debug, Clone, serde::Serialize)]
 pub struct IndexReport {
     /// The database.
@@ -83,8 +86,10 @@ pub struct IndexReport {
     pub table: String,
     /// The index's name.
     pub index: String,
-    /// The statement that declares it.
+    /// The statement that declares it; empty for one that a constraint of the table made.
     pub create_sql: String,
+    /// Whether it was there already, and nothing was done.
+    pub existed: bool,
     /// Its entries: the table's rows.
     pub entries: u64,
     /// Pages by which the database grew.
@@ -106,6 +111,7 @@ impl Indexer {
             table: table.into(),
             name: None,
             unique: false,
+            only_if_missing: false,
             analyze: false,
             threads: std::thread::available_parallelism().map_or(1, Into::into),
             memory_bytes: MEMORY_BYTES,
@@ -126,6 +132,14 @@ impl Indexer {
     #[must_use]
     pub fn unique(mut self, unique: bool) -> Self {
         self.unique = unique;
+        self
+    }
+
+    /// Whether an index that does the same and is there already is no error, and is left as
+    /// it is.
+    #[must_use]
+    pub fn only_if_missing(mut self, only_if_missing: bool) -> Self {
+        self.only_if_missing = only_if_missing;
         self
     }
 
@@ -176,11 +190,16 @@ impl Indexer {
     ///
     /// # Errors
     ///
-    /// An unknown table or column, rows that are not unique but should be, a
+    /// An unknown table or column, an index that does the same already
+    /// ([`ErrorKind::TableExists`]), rows that are not unique but should be, a
     /// database that is locked, read-only or damaged, a full disk: the
     /// database is as it was then.
     pub fn build(self, columns: &str) -> Result<IndexReport> {
         let since = Instant::now();
+        if self.name.as_deref() == Some("") {
+            return Err(Error::usage("an index needs a name").to_do("name it with --name"));
+        }
+        self.folder.as_deref().map_or(Ok(()), refuse_unless_folder)?;
         let existing = inspect(&self.database, self.busy_timeout)?;
         let report = self.build_in(&existing, columns).map_err(|error| error.on_disk(UNCHANGED))?;
         Ok(IndexReport { elapsed: since.elapsed(), ..report })
@@ -196,7 +215,10 @@ impl Indexer {
         let transaction = target.begin(&mut connection)?;
         steps.end("waiting for the lock");
         let pages_before: u32 = ask(&transaction, "PRAGMA page_count").map_err(refused)?;
-        let plan = Plan::make(self, existing, &transaction, columns)?;
+        let plan = match Plan::make(self, existing, &transaction, columns)? {
+            Planned::Make(plan) => plan,
+            Planned::Exists(there) => return self.existing_index(existing, &there),
+        };
         let job =
             Job { indexer: self, target, transaction: &transaction, plan: &plan, pages_before };
         let made = job.run(&mut steps)?;
@@ -214,11 +236,36 @@ impl Indexer {
             table: plan.table,
             index: plan.name,
             create_sql: plan.sql,
+            existed: false,
             entries: made.entries,
             pages: u64::from(pages - pages_before),
             path: made.path,
             elapsed: Duration::ZERO,
             stages: steps.stages,
+        })
+    }
+
+    /// What is said of an index that is there.
+    fn existing_index(&self, existing: &Existing, there: &IndexThere) -> Result<IndexReport> {
+        let IndexThere { table, name, sql } = there;
+        if !self.only_if_missing {
+            let reason = format!("the index {name} on table {table} does the same already");
+            return Err(existing
+                .target
+                .table_exists(name, reason)
+                .to_do("leave it at that, or say --if-not-exists where it may be there"));
+        }
+        Ok(IndexReport {
+            database: self.database.clone(),
+            table: table.clone(),
+            index: name.clone(),
+            create_sql: sql.clone(),
+            existed: true,
+            entries: 0,
+            pages: 0,
+            path: "nothing was done: it is there".to_owned(),
+            elapsed: Duration::ZERO,
+            stages: Vec::new(),
         })
     }
 
@@ -250,6 +297,51 @@ struct Plan {
     manner: Manner,
 }
 
+/// What is to be done.
+enum Planned {
+    Make(Plan),
+    Exists(IndexThere),
+}
+
+/// An index that is there.
+struct IndexThere {
+    table: String,
+    name: String,
+    sql: String,
+}
+
+/// An index of the table that holds the same entries in the same order as the one that is
+/// wanted. One that refuses rows with the same values does what one that does not does.
+fn equal_index(
+    transaction: &Transaction<'_>,
+    table: &TableShape,
+    wanted_sql: &str,
+    wanted_name: &str,
+    unique: bool,
+) -> Result<Option<IndexThere>> {
+    let described = describe(&[table.sql.clone(), wanted_sql.to_owned()], Some(&table.name));
+    let Some(wanted) = described
+        .ok()
+        .and_then(|copy| copy.indexes.into_iter().find(|index| index.name == wanted_name))
+        .filter(|wanted| wanted.through_sql.is_none())
+    else {
+        return Ok(None);
+    };
+    let there = describe_existing(transaction, "main", &table.name)?;
+    let equal = there.indexes.into_iter().find(|index| {
+        index.through_sql.is_none()
+            && index.unique >= unique
+            && index.entry.order.len() == wanted.entry.order.len()
+            && index.entry.columns == wanted.entry.columns
+            && index.entry.order == wanted.entry.order
+    });
+    Ok(equal.map(|index| IndexThere {
+        table: table.name.clone(),
+        name: index.name,
+        sql: index.sql.unwrap_or_default(),
+    }))
+}
+
 /// The two ways.
 enum Manner {
     Pressed(Box<PressPlan>),
@@ -275,10 +367,16 @@ impl Plan {
         existing: &Existing,
         transaction: &Transaction<'_>,
         columns: &str,
-    ) -> Result<Self> {
+    ) -> Result<Planned> {
         let table = describe_existing(transaction, "main", &indexer.table)?;
         let names: Vec<&str> = table.columns.iter().map(|column| column.name.as_str()).collect();
         let request = IndexRequest::parse(columns, indexer.unique, &names)?;
+        let probe = "leafpress probe";
+        let probe_sql = request.create_sql(probe, &table.name);
+        let equal = equal_index(transaction, &table, &probe_sql, probe, indexer.unique)?;
+        if let Some(there) = equal {
+            return Ok(Planned::Exists(there));
+        }
         let taken = existing.target.names(transaction)?;
         let is_taken = |name: &str| taken.iter().any(|taken| taken.eq_ignore_ascii_case(name));
         let name = match &indexer.name {
@@ -297,7 +395,7 @@ impl Plan {
         // else be entered where pages are pressed.
         transaction.prepare(&sql).map_err(|error| existing.target.refused_statement(error))?;
         let manner = manner(existing, transaction, &table, &name, &sql)?;
-        Ok(Self { table: table.name, name, sql, manner })
+        Ok(Planned::Make(Self { table: table.name, name, sql, manner }))
     }
 }
 
@@ -432,6 +530,7 @@ impl Job<'_> {
             cancel: &self.indexer.cancel,
             threads: self.indexer.threads,
             of: Presser {
+                table: &self.plan.table,
                 target: self.target,
                 index: &press.index,
                 layout: press.layout,
@@ -491,7 +590,13 @@ impl Job<'_> {
             let table = quote_identifier(&self.plan.table);
             ask::<i64>(self.transaction, &format!("SELECT count(*) FROM main.{table}"))
         };
-        let entries = entries().map_err(|error| self.target.refused("make the index", error))?;
+        let entries = entries().map_err(|error| {
+            if is_refusal(&error) {
+                let refusal = constraint(&self.plan.table, sqlite_says(&error));
+                return refusal.to_do(NOT_UNIQUE_TO_DO);
+            }
+            self.target.refused("make the index", error)
+        })?;
         steps.end("SQL");
         let path = format!("SQL: {reason}");
         Ok(Made { entries: entries.unsigned_abs(), path, statistics: None })

@@ -116,7 +116,8 @@ fn rows_older_than_a_column_have_its_default() {
     let report = compare(&path, Indexer::new(&path, "t"), "c");
     assert_eq!(report.path, "SQL: some rows are older than a column of the index");
     open(&path).execute_batch("UPDATE t SET a = a").expect("new rows");
-    let report = compare(&path, Indexer::new(&path, "t").name("again"), "c");
+    open(&path).execute_batch("DROP INDEX t_c").expect("no index");
+    let report = compare(&path, Indexer::new(&path, "t"), "c");
     assert_eq!(report.path, "pressed");
 }
 
@@ -155,7 +156,7 @@ fn rows_that_are_not_unique_are_named_and_nothing_changes() {
     ));
     let before = std::fs::read(&path).expect("the file");
     let error = Indexer::new(&path, "t").unique(true).build("a, b").expect_err("not unique");
-    assert!(matches!(error.kind(), ErrorKind::Destination { .. }), "{error}");
+    assert!(matches!(error.kind(), ErrorKind::Constraint { .. }), "{error}");
     let text = error.to_string();
     assert!(text.contains("rows 77 and 3003 have the same key: 'X77', 2"), "{text}");
     assert_eq!(error.state_on_disk(), Some(UNCHANGED));
@@ -174,17 +175,23 @@ fn refusals_say_what_to_do() {
     assert!(said(Indexer::new(&path, "u"), "a").contains("no table 'u'; tables: t"));
     assert!(said(Indexer::new(&path, "v"), "a").contains("'v' is a view"));
     assert!(said(Indexer::new(&path, "t"), "b").contains("no column 'b'; columns: a"));
-    assert!(said(Indexer::new(&path, "t").name("T_A"), "a").contains("called T_A already"));
-    let report = Indexer::new(&path, "t").build("a").expect("another name");
-    assert_eq!(report.index, "t_a_2");
+    assert!(said(Indexer::new(&path, "t").name("T_A"), "a DESC").contains("called T_A already"));
+    let error = Indexer::new(&path, "t").name("new").build("A").expect_err("an equal index");
+    assert!(matches!(error.kind(), ErrorKind::TableExists { .. }), "{error}");
+    assert!(error.to_string().contains("the index t_a on table t does the same"), "{error}");
+    let there = Indexer::new(&path, "t").only_if_missing(true).build("a").expect("it is there");
+    assert!(there.existed && there.index == "t_a");
+    // It refuses rows with the same values, which the other one does not.
+    let report = Indexer::new(&path, "t").unique(true).build("a").expect("another name");
+    assert_eq!((report.index.as_str(), report.existed), ("t_a_2", false));
     let writer = open(&path);
     writer.execute_batch("BEGIN IMMEDIATE").expect("a lock");
     let locked = Indexer::new(&path, "t").busy_timeout(Duration::from_millis(10));
-    assert!(said(locked, "a").contains("locked"));
+    assert!(said(locked, "a DESC").contains("locked"));
     let cancelled = CancelToken::new();
     cancelled.cancel();
     writer.execute_batch("COMMIT").expect("no lock");
-    let error = Indexer::new(&path, "t").cancel(cancelled).build("a").expect_err("cancelled");
+    let error = Indexer::new(&path, "t").cancel(cancelled).build("a DESC").expect_err("cancelled");
     assert!(matches!(error.kind(), ErrorKind::Cancelled), "{error}");
 }
 

@@ -23,7 +23,27 @@ fn columns(names: &[&str]) -> Vec<String> {
 impl Place {
     fn insert(&self, names: &[&str], mode: InsertMode) -> Result<Outcome> {
         let existing = inspect(&self.database, WAIT)?;
-        insert(&existing, &self.staged("s"), "t", &columns(names), mode, false, &settings())
+        let columns = columns(names);
+        let into = Into { table: "t", columns: &columns, mode };
+        let staged = self.staged("s");
+        match insert(&existing, &staged, &into, false, &settings()) {
+            Ok(outcome) => return Ok(outcome),
+            Err(InsertHalt::Failed(error)) => return Err(error),
+            Err(InsertHalt::Refused(_)) => {}
+        }
+        let mut decide = |rows: &[RefusedRow]| {
+            let Some(row) = rows.first() else { return Ok(()) };
+            let error = crate::Error::from(ErrorKind::Constraint {
+                table: "t".to_owned(),
+                reason: row.reason.clone(),
+                row: Some(row.number + 1),
+                values: row.values.clone(),
+            });
+            Err(error.on_disk(connect::UNCHANGED))
+        };
+        let mut refusals =
+            Refusals { stops: true, with_values: true, reads_database: false, decide: &mut decide };
+        insert_one_by_one(&existing, &staged, &into, &settings(), &mut refusals)
     }
 
     /// Inserts, and looks that nothing changed if it failed.
@@ -203,7 +223,7 @@ fn replacing_does_not_touch_other_tables() {
     let place = Place::new(&setup("")).stage(STAGE);
     let error = place.expect_refused(&["k", "v"], InsertMode::Replace);
     assert!(
-        error.to_string().contains("a row of c would refer to a row of t that is not there"),
+        error.to_string().contains("c: a row would refer to a row of t that is not there"),
         "{error}"
     );
     open(&place.database).execute_batch("DELETE FROM c WHERE k = 7").unwrap();
@@ -261,7 +281,7 @@ fn what_cannot_be_inserted_is_refused_before() {
     }
     let place = Place::new("").stage(STAGE);
     let error = place.insert(&["k"], InsertMode::Append).unwrap_err();
-    assert!(error.to_string().contains("there is no table t"), "{error}");
+    assert!(error.to_string().contains("no such table: t"), "{error}");
 }
 
 #[test]

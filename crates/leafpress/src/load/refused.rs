@@ -1,0 +1,173 @@
+//! Rows that the table refuses: found again in the input, and what is said of them.
+//!
+//! Stands between the flow, which knows rows by their sequence, and SQLite, which knows the
+//! rule that was broken.
+//!
+//! Must never: give advice that does not help with the rule that was broken.
+
+use std::sync::Mutex;
+
+use rusqlite::ffi;
+
+use super::existing::RefusedRow;
+use super::flow::Feed;
+use super::locate::Wanted;
+use super::rejects::Rejects;
+use super::turns::lock;
+use crate::error::{BadRow, Error, ErrorKind, Result};
+use crate::schema::shape::TableShape;
+
+/// What becomes of the rows that a table refused.
+pub struct RefusedRows<'r> {
+    /// The table.
+    pub table: &'r str,
+    /// Where the rows come from.
+    pub feed: &'r mut dyn Feed,
+    /// Where those go that are left out.
+    pub rejects: &'r Mutex<Rejects>,
+    /// The columns that the input gives.
+    pub shape: &'r TableShape,
+    /// Whether a row's place is its sequence, as the feed was read again. Otherwise it is one
+    /// in the order of the key.
+    pub reads_again: bool,
+    /// Whether the first row ends the load.
+    pub stops: bool,
+    /// Whether rows could be left out, or change others, by the key.
+    pub is_append: bool,
+}
+
+impl RefusedRows<'_> {
+    /// Rejects them, or fails with the first.
+    pub fn decide(&mut self, rows: &[RefusedRow]) -> Result<()> {
+        if let Some(first) = rows.first().filter(|_| self.stops) {
+            return Err(self.failure(first)?);
+        }
+        if self.reads_again {
+            let wanted = rows.iter().map(|row| self.wanted(row)).collect::<Vec<_>>();
+            if !wanted.is_empty() {
+                let rejects = self.rejects;
+                let mut add = |_, bad_row: BadRow, bytes: &[u8]| lock(rejects).add(bad_row, bytes);
+                self.feed.locate(&wanted, &mut add)?;
+            }
+        } else {
+            for row in rows {
+                let bad_row = in_key_order(row);
+                lock(self.rejects).add(bad_row, row.values.as_deref().unwrap_or("").as_bytes())?;
+            }
+        }
+        let mut rejects = lock(self.rejects);
+        rejects.release()?;
+        rejects.flush()?;
+        drop(rejects);
+        self.feed.release();
+        Ok(())
+    }
+
+    fn wanted(&self, row: &RefusedRow) -> Wanted {
+        let column = column_of(self.shape, &row.reason);
+        Wanted { sequence: row.number, column, reason: row.reason.clone() }
+    }
+
+    /// The error of a row: which one it is, and what to do about it.
+    fn failure(&mut self, row: &RefusedRow) -> Result<Error> {
+        let kind = ErrorKind::Constraint {
+            table: self.table.to_owned(),
+            reason: row.reason.clone(),
+            row: Some(row.number + 1),
+            values: row.values.clone(),
+        };
+        let mut found = None;
+        if self.reads_again {
+            let wanted = [self.wanted(row)];
+            self.feed.locate(&wanted, &mut |_, bad_row, _| {
+                found = Some(bad_row);
+                Ok(())
+            })?;
+        }
+        let error = Error::from(kind)
+            .on_disk("the database is as it was")
+            .to_do(advice(row.code, self.is_append));
+        Ok(match found {
+            Some(bad_row) => error.of_row(bad_row),
+            None => error,
+        })
+    }
+}
+
+/// A row of an input that can be had only once; it is known by its place among the sorted.
+fn in_key_order(row: &RefusedRow) -> BadRow {
+    BadRow {
+        file: "<rows in the order of the key>".to_owned(),
+        line: row.number + 1,
+        column: 1,
+        reason: row.reason.clone(),
+        row: row.values.clone().unwrap_or_default(),
+    }
+}
+
+/// A row that breaks a rule of its table, as an error.
+pub fn constraint(table: &str, row: BadRow) -> Error {
+    let (table, reason) = (table.to_owned(), row.reason.clone());
+    Error::from(ErrorKind::Constraint { table, reason, row: None, values: None }).of_row(row)
+}
+
+/// The column that SQLite names in its reason: `UNIQUE constraint failed: t.id, t.day`.
+pub fn column_of(shape: &TableShape, reason: &str) -> Option<usize> {
+    let (_, named) = reason.split_once(" constraint failed: ")?;
+    shape.columns.iter().position(|column| {
+        let first = format!("{}.{}", shape.name, column.name);
+        let rest = named.get(..first.len()).filter(|it| it.eq_ignore_ascii_case(&first));
+        rest.is_some_and(|_| matches!(named[first.len()..].chars().next(), None | Some(',')))
+    })
+}
+
+/// What to do about a row that breaks a rule, by SQLite's code for the rule.
+fn advice(code: i32, is_append: bool) -> &'static str {
+    match code {
+        ffi::SQLITE_CONSTRAINT_UNIQUE
+        | ffi::SQLITE_CONSTRAINT_PRIMARYKEY
+        | ffi::SQLITE_CONSTRAINT_ROWID
+            if is_append =>
+        {
+            "mend the row; leave rows whose key is there out with --ignore, or give the old rows \
+             the new values with --upsert; or leave such rows out as bad rows with --on-error \
+             skip --rejects FILE"
+        }
+        ffi::SQLITE_CONSTRAINT_FOREIGNKEY => {
+            "load the rows that it refers to first, or leave such rows out with --on-error skip \
+             --rejects FILE"
+        }
+        _ => "mend the row, or leave such rows out with --on-error skip --rejects FILE",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::load::describe::describe;
+    use crate::load::target::staged_shape;
+
+    #[test]
+    fn the_column_is_the_one_that_sqlite_names_first() {
+        let made =
+            describe(&["CREATE TABLE \"a.b\"(\"x\", \"x, y\", z)".to_owned()], None).unwrap();
+        let shape = staged_shape("a.b", made.columns, None);
+        for (reason, expected) in [
+            ("UNIQUE constraint failed: a.b.x", Some(0)),
+            ("UNIQUE constraint failed: a.b.z, a.b.x", Some(2)),
+            ("NOT NULL constraint failed: A.B.Z", Some(2)),
+            ("CHECK constraint failed: x > 0", None),
+            ("FOREIGN KEY constraint failed", None),
+        ] {
+            assert_eq!(column_of(&shape, reason), expected, "{reason}");
+        }
+    }
+
+    #[test]
+    fn advice_fits_the_rule() {
+        assert!(advice(ffi::SQLITE_CONSTRAINT_PRIMARYKEY, true).contains("--upsert"));
+        for code in [ffi::SQLITE_CONSTRAINT_CHECK, ffi::SQLITE_CONSTRAINT_FOREIGNKEY] {
+            assert!(!advice(code, true).contains("--ignore"), "{code}");
+        }
+    }
+}
