@@ -57,7 +57,9 @@ fn files_of(pattern: &Path) -> Result<Vec<PathBuf>, String> {
     let mut found = vec![PathBuf::new()];
     for component in pattern.components() {
         let Component::Normal(part) = component else {
-            found.iter_mut().for_each(|path| path.push(component));
+            for path in &mut found {
+                path.push(component);
+            }
             continue;
         };
         let mut next = Vec::new();

@@ -197,7 +197,7 @@ fn push(flags: &QueuePushFlags, tally: &mut Tally) -> Result<()> {
         }
         jobs.push(template.job(template.payload(bytes, &human::cut(name, 60))?)?);
     }
-    tally.answers = push_all(flags, jobs)?;
+    tally.answers = push_all(flags, &jobs)?;
     Ok(())
 }
 
@@ -213,7 +213,7 @@ fn nothing_to_push(flags: &QueuePushFlags) -> Error {
 }
 
 /// Pushes jobs as one transaction; the database and the queue are made if they are missing.
-fn push_all(flags: &QueuePushFlags, jobs: Vec<Job>) -> Result<Vec<Pushed>> {
+fn push_all(flags: &QueuePushFlags, jobs: &[Job]) -> Result<Vec<Pushed>> {
     let place = &flags.place;
     with_made_queue(&place.database, &place.queue, &flags.common, |queue| {
         queue.push_many(jobs.iter().cloned())
@@ -267,7 +267,7 @@ fn push_lines(
             }
             return Ok(());
         }
-        tally.answers.extend(push_all(flags, jobs)?);
+        tally.answers.extend(push_all(flags, &jobs)?);
         if flags.batch.is_some() {
             let database = Database::existing(&flags.place.database, &flags.common)?;
             queue = Some(database.queue(&flags.place.queue)?);
