@@ -147,6 +147,7 @@ class Examples(unittest.TestCase):
                 print(f"{example.document}: not run, {example.reason}: {example.commands[0][0]}")
                 continue
             for command, shown in example.commands:
+                command = command.replace("cargo run --release -- ", "leafpress ")
                 program = command.split()[0]
                 if program != "leafpress" and shutil.which(program) is None:
                     print(f"{example.document}: skipped, {program} is not installed: {command}")
