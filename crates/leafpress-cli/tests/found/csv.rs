@@ -293,7 +293,7 @@ const HEADERS: &[Found] = &[
         finding: "a line of very many fields is told truthfully",
         run: "(seq -s , 2500 | sed 's/,/,c/g'; echo 1) > t.csv; leafpress load t.db t.csv",
         status: 3,
-        says: &["its header has 2500 fields, and a table has at most 2000 columns"],
+        says: &["it has 2500 columns, and a table of SQLite at most 2000"],
         leaves_no: &["t.db"],
         ..Found::NONE
     },

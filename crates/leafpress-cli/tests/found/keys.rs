@@ -598,6 +598,63 @@ const B27_TO_B38: &[Found] = &[
     },
 ];
 
+/// Rows that meet a key which is there, and were lost without a word.
+const MEETING: &[Found] = &[
+    Found {
+        finding: "an upsert of a row without its rowid",
+        databases: &[("t.db", "CREATE TABLE t(id INTEGER PRIMARY KEY, n)")],
+        files: &[("t.csv", b"id,n\n1,b\n,a\n")],
+        run: "leafpress load t.db t.csv --upsert",
+        holds: &[("t.db", "SELECT * FROM t", "1,'b';2,'a'")],
+        ..Found::NONE
+    },
+    Found {
+        finding: "rows without their rowid beside --ignore",
+        databases: &[(
+            "t.db",
+            "CREATE TABLE t(id INTEGER PRIMARY KEY, n); INSERT INTO t VALUES(5, 'old')",
+        )],
+        files: &[("t.csv", b"id,n\n6,b\n,a\n")],
+        run: "leafpress load t.db t.csv --ignore",
+        holds: &[("t.db", "SELECT * FROM t", "5,'old';6,'b';7,'a'")],
+        ..Found::NONE
+    },
+    Found {
+        finding: "an append to a table that is declared with ON CONFLICT REPLACE",
+        databases: &[(
+            "t.db",
+            "CREATE TABLE t(id INTEGER PRIMARY KEY ON CONFLICT REPLACE, v); INSERT INTO t VALUES(1, 'there')",
+        )],
+        files: &[("t.csv", b"id,v\n2,a\n1,new\n")],
+        run: "leafpress load t.db t.csv --append",
+        status: 3,
+        says: &["t.csv:3:1"],
+        holds: &[("t.db", "SELECT * FROM t", "1,'there'")],
+        ..Found::NONE
+    },
+    Found {
+        finding: "ON CONFLICT ROLLBACK, and the row that is there",
+        databases: &[(
+            "t.db",
+            "CREATE TABLE t(id INTEGER PRIMARY KEY ON CONFLICT ROLLBACK, v); INSERT INTO t VALUES(1, 'there')",
+        )],
+        files: &[("t.csv", b"id,v\n2,a\n1,new\n")],
+        run: "leafpress load t.db t.csv --append --on-error skip",
+        status: 1,
+        says: &["t.csv:3:1"],
+        holds: &[("t.db", "SELECT * FROM t", "1,'there';2,'a'")],
+        ..Found::NONE
+    },
+    Found {
+        finding: "--ignore keeps the first row of the input",
+        databases: &[("t.db", "CREATE TABLE t(id INTEGER PRIMARY KEY, u TEXT UNIQUE)")],
+        files: &[("t.csv", b"id,u\n14,u8\n3,u8\n")],
+        run: "leafpress load t.db t.csv --ignore",
+        holds: &[("t.db", "SELECT * FROM t", "14,'u8'")],
+        ..Found::NONE
+    },
+];
+
 #[test]
 fn keys_that_are_empty() {
     assert_all(B3);
@@ -626,4 +683,9 @@ fn what_is_said_of_refused_rows() {
 #[test]
 fn names_folders_and_files_that_cannot_be_meant() {
     assert_all(B27_TO_B38);
+}
+
+#[test]
+fn rows_that_meet_a_key() {
+    assert_all(MEETING);
 }

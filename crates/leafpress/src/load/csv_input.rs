@@ -227,11 +227,10 @@ impl Opening<'_> {
 const COLUMNS_MAX: usize = 2000;
 
 fn too_many_columns(file: &str, fields: usize) -> Error {
-    let reason =
-        format!("its header has {fields} fields, and a table has at most {COLUMNS_MAX} columns");
+    let reason = format!("it has {fields} columns, and a table of SQLite at most {COLUMNS_MAX}");
     Error::from(ErrorKind::Input { file: file.to_owned(), reason }).to_do(
-        "see how its lines end and what separates its fields: perhaps they are rows, or parts of \
-         one field",
+        "choose columns with --select; or see how its lines end and what separates its fields: \
+         perhaps they are rows, or parts of one field",
     )
 }
 

@@ -249,14 +249,14 @@ impl Target {
     /// What is built, and in which order: rows for a table that is there are
     /// sorted as it takes them best.
     pub fn to_build(&self, plan: &Plan) -> Result<(TableShape, RowOrder)> {
-        let Place::Table(existing, ..) = &self.place else {
+        let Place::Table(existing, mode, _) = &self.place else {
             return Ok((plan.shape.clone(), plan.order));
         };
         if self.keeps_order {
             return Ok((plan.shape.clone(), RowOrder::Ascending));
         }
         let columns = plan.shape.columns.clone();
-        let order = match best_order(existing, &self.table, &plan.given_names())? {
+        let order = match best_order(existing, &self.table, &plan.given_names(), *mode)? {
             BestOrder::Any => return Ok((plan.shape.clone(), RowOrder::Ascending)),
             BestOrder::Rowid(name) => vec![(name, KeyColumn::default())],
             BestOrder::Columns(columns) => columns.iter().map_while(key_column).collect(),

@@ -210,11 +210,7 @@ impl Agreement {
         let mut insert = database.prepare(sql).unwrap();
         for (place, (row, too_long)) in self.new.iter().enumerate() {
             let cells = || self.table.columns.iter().zip(row);
-            let is_orphan = self.has_parent
-                && self.deferred
-                && row.last().is_some_and(|key| {
-                    key.as_deref().is_some_and(|key| !("1"..="6").contains(&key))
-                });
+            let is_orphan = self.has_parent && self.deferred && is_orphan(row);
             // A key that is missing is no wish for a new one, in a table that is made.
             let no_key = self.old.is_none()
                 && self.table.never_null.iter().any(|column| row[*column].is_none());
@@ -246,11 +242,51 @@ impl Agreement {
         }
         let gets_rowids =
             self.table.rowid.is_some_and(|key| self.new.iter().any(|(row, _)| row[key].is_none()));
-        if gets_rowids {
+        if gets_rowids || self.has_orphan_with_a_repeated_key(database) {
             return None;
         }
         statement(database, &self.table, self.into)
     }
+
+    /// Whether a row without its parent, which is looked for in the end only, shares a key with
+    /// another new row: then it depends on the order which of the two is there in the end.
+    fn has_orphan_with_a_repeated_key(&self, database: &Connection) -> bool {
+        if !(self.has_parent && self.deferred) {
+            return false;
+        }
+        let sql = "SELECT DISTINCT info.name FROM pragma_index_list('t') list,
+                       pragma_index_info(list.name) info WHERE list.\"unique\"";
+        let mut keys = database.prepare(sql).unwrap();
+        let keys: Vec<Option<String>> =
+            keys.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
+        // An index over an expression names no column.
+        let names = self.names();
+        let in_a_key = |at: &usize| {
+            self.table.rowid == Some(*at)
+                || keys.iter().any(|key| key.as_ref().is_none_or(|key| *key == names[*at]))
+        };
+        let key_columns: Vec<usize> = (0..names.len() - 1).filter(in_a_key).collect();
+        let rows = || self.new.iter().map(|(row, _)| row).enumerate();
+        rows().filter(|(_, row)| is_orphan(row)).any(|(place, orphan)| {
+            rows().any(|(other, row)| {
+                other != place && key_columns.iter().any(|at| may_be_equal(&row[*at], &orphan[*at]))
+            })
+        })
+    }
+}
+
+/// Whether two values may be one for some collation and affinity.
+fn may_be_equal(one: &Cell, other: &Cell) -> bool {
+    let (Some(one), Some(other)) = (one, other) else { return one.is_none() && other.is_none() };
+    match (one.trim().parse::<f64>(), other.trim().parse::<f64>()) {
+        (Ok(one), Ok(other)) => one.partial_cmp(&other) == Some(std::cmp::Ordering::Equal),
+        _ => one.trim_end().eq_ignore_ascii_case(other.trim_end()),
+    }
+}
+
+/// Whether a row's last value names a parent that is not there.
+fn is_orphan(row: &[Cell]) -> bool {
+    row.last().is_some_and(|key| key.as_deref().is_some_and(|key| !("1"..="6").contains(&key)))
 }
 
 /// All files of a folder with their bytes, but the index of a log.
@@ -323,7 +359,9 @@ fn check(case: &Agreement) {
     assert_eq!(report.reject_reasons, dry.reject_reasons);
     let skipped = open_sound(&at("skip/a.db"));
     let without_rowids = case.table.rowid.is_none() && case.old.is_some();
-    assert_same(&judge, &skipped, Compare { without_rowids, ..Compare::default() });
+    let without_sequence = !refused.is_empty();
+    let compare = Compare { without_rowids, without_sequence, ..Compare::default() };
+    assert_same(&judge, &skipped, compare);
 
     let before = bytes_of(&at("plain"));
     let plain = case.loader(&at("plain/a.db")).load_file(at("in.csv"));
@@ -372,7 +410,7 @@ fn a_dry_run_leaves_a_log_as_it_is() {
 
 fn cases() -> u32 {
     let asked = std::env::var("LEAFPRESS_CASES").ok().and_then(|cases| cases.parse().ok());
-    asked.unwrap_or(250)
+    asked.unwrap_or(100)
 }
 
 proptest! {

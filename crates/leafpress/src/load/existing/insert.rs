@@ -58,15 +58,22 @@ pub(in crate::load) fn best_order(
     existing: &Existing,
     table: &str,
     columns: &[String],
+    mode: InsertMode,
 ) -> Result<BestOrder> {
     let target = &existing.target;
     let connection = target.open(existing.busy_timeout)?;
     let refused = |error| target.refused("read the table's declaration", error);
     let declared = DeclaredTable::read(&connection, table).map_err(refused)?;
-    Ok(order_of(&declared, columns))
+    Ok(order_of(&declared, columns, mode))
 }
 
-fn order_of(declared: &DeclaredTable, columns: &[String]) -> BestOrder {
+fn order_of(declared: &DeclaredTable, columns: &[String], mode: InsertMode) -> BestOrder {
+    let keys = declared.indexes.iter().filter(|it| it.unique).count()
+        + usize::from(declared.rowid_alias.is_some());
+    if mode == InsertMode::Ignore && keys > 1 {
+        // Of two rows that share one key, but not the other, the first of the input stays.
+        return BestOrder::Any;
+    }
     let is_given = |name: &str| columns.iter().any(|it| it.eq_ignore_ascii_case(name));
     if let Some(alias) = declared.rowid_alias.as_ref().filter(|it| is_given(it)) {
         return BestOrder::Rowid(alias.clone());
@@ -413,11 +420,9 @@ impl Insert<'_> {
         let (columns, on_conflict) = (self.column_list(), self.on_conflict()?);
         let (name, from) =
             (quote_identifier(&self.declared.name), quote_identifier(self.staged.table));
-        let sql = format!(
-            "{} INTO main.{name}({columns}) SELECT {columns} FROM {STAGED}.{from} WHERE true{}{on_conflict}",
-            self.verb(),
-            self.order()
-        );
+        let select = self.select(&columns, &format!("{STAGED}.{from}"));
+        let verb = self.verb();
+        let sql = format!("{verb} INTO main.{name}({columns}) {select}{on_conflict}");
         let refused = |error| self.target.refused("insert the rows", error);
         let mut statement = self.transaction.prepare(&sql).map_err(refused)?;
         match statement.execute([]) {
@@ -457,7 +462,7 @@ impl Insert<'_> {
         let source = open(self.staged).map_err(refused)?;
         let columns = self.column_list();
         let from = quote_identifier(self.staged.table);
-        let select = format!("SELECT {columns} FROM main.{from}{}", self.order());
+        let select = self.select(&columns, &format!("main.{from}"));
         let insert = self.insert_sql()?;
         match insert_rows(&source, &select, self.transaction, &insert, self.settings) {
             Ok(rows) => Ok(rows),
@@ -468,15 +473,38 @@ impl Insert<'_> {
         }
     }
 
-    /// The statement for one row.
+    /// The query for the staged rows, in the order in which they go in.
+    ///
+    /// Rows that leave the rowid to SQLite go last where rows that share a key are no error:
+    /// before the others they would be given rowids that these bring.
+    fn select(&self, columns: &str, from: &str) -> String {
+        let rows = |filter: &str, order: &str| {
+            format!("SELECT {columns} FROM {from} WHERE {filter}{order}")
+        };
+        let merges = matches!(self.mode, InsertMode::Ignore | InsertMode::Upsert);
+        let alias =
+            self.declared.rowid_alias.as_ref().filter(|alias| {
+                merges && self.columns.iter().any(|it| it.eq_ignore_ascii_case(alias))
+            });
+        let Some(alias) = alias.map(|it| quote_identifier(it)) else {
+            return rows("true", &self.order());
+        };
+        let given = rows(&format!("{alias} IS NOT NULL"), &self.order());
+        format!("SELECT * FROM ({given}) UNION ALL {}", rows(&format!("{alias} IS NULL"), ""))
+    }
+
+    /// The statement for one row. As for all rows at once, the mode says what becomes of a
+    /// row whose key is there, and not an ON CONFLICT in the table's declaration; but for
+    /// tables with triggers, whose statements would inherit it.
     pub fn insert_sql(&self) -> Result<String> {
         let name = quote_identifier(&self.declared.name);
+        let verb = if self.declared.triggers.is_empty() { "INSERT OR ABORT" } else { "INSERT" };
         if self.columns.is_empty() {
-            return Ok(format!("INSERT INTO main.{name} DEFAULT VALUES"));
+            return Ok(format!("{verb} INTO main.{name} DEFAULT VALUES"));
         }
         let marks = vec!["?"; self.columns.len()].join(",");
         let (columns, on_conflict) = (self.column_list(), self.on_conflict()?);
-        Ok(format!("INSERT INTO main.{name}({columns}) VALUES ({marks}){on_conflict}"))
+        Ok(format!("{verb} INTO main.{name}({columns}) VALUES ({marks}){on_conflict}"))
     }
 
     pub fn column_list(&self) -> String {
@@ -487,7 +515,7 @@ impl Insert<'_> {
         if self.sorted {
             return String::new();
         }
-        match order_of(&self.declared, self.columns) {
+        match order_of(&self.declared, self.columns, self.mode) {
             BestOrder::Any => String::new(),
             BestOrder::Rowid(column) => format!(" ORDER BY {}", quote_identifier(&column)),
             BestOrder::Columns(columns) => {

@@ -295,7 +295,7 @@ impl<'o> OneByOne<'o> {
 
     fn rolled_back(&self, reason: String) -> Error {
         constraint(&self.insert.declared.name, reason)
-            .to_do("mend the row: a trigger rolls the whole transaction back for it, so that it cannot be left out")
+            .to_do("mend the row: a trigger, or ON CONFLICT ROLLBACK in the declaration, rolls the whole transaction back for it, so that it cannot be left out")
     }
 }
 

@@ -313,7 +313,8 @@ fn the_best_order_is_that_of_the_largest_search() {
     for (table, expected) in cases {
         let place = Place::new(table);
         let existing = inspect(&place.database, WAIT).unwrap();
-        let order = best_order(&existing, "T", &columns(&["K", "v", "w"])).unwrap();
+        let order =
+            best_order(&existing, "T", &columns(&["K", "v", "w"]), InsertMode::Append).unwrap();
         let said = match order {
             BestOrder::Columns(columns) => {
                 let columns = columns.iter().map(|it| {
