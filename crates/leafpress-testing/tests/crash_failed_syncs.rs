@@ -69,15 +69,9 @@ fn work(writer: &Writer, profile: Profile, log: &Log, random: &mut Random) -> Op
         }
         match random.below(8) {
             0 if profile != Profile::Rollback => {
-                // One that has stopped is closed with its readers.
-                reader = match writer.reader() {
-                    Err(_) if refused.is_some() => None,
-                    snapshot => {
-                        let snapshot = snapshot.unwrap();
-                        snapshot.execute_batch("BEGIN; SELECT * FROM t").unwrap();
-                        Some(snapshot)
-                    }
-                };
+                let snapshot = writer.reader().unwrap();
+                snapshot.execute_batch("BEGIN; SELECT * FROM t").unwrap();
+                reader = Some(snapshot);
             }
             1 => reader = None,
             2 => std::thread::sleep(Duration::from_millis(3)),

@@ -175,10 +175,13 @@ impl Engine {
 }
 
 /// How a writer ended, for all who close it.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct End {
     outcome: Mutex<Option<Result<()>>>,
     told: Condvar,
+    /// Left to the caller who closes it, where the writer had stopped: until then its readers
+    /// go on.
+    rest: Mutex<Option<ShutDown>>,
     /// No caller waits for it.
     is_left_alone: AtomicBool,
 }
@@ -208,6 +211,25 @@ impl End {
     /// Has the thread end by itself, and log what goes wrong.
     pub(super) fn leave_alone(&self) {
         self.is_left_alone.store(true, Ordering::Relaxed);
+        self.shut_down_rest();
+    }
+
+    /// Ends what was left to the caller.
+    pub(super) fn shut_down_rest(&self) {
+        let rest = lock(&self.rest).take();
+        if let Some(Err(error)) = rest.map(|shut_down| shut_down()) {
+            tracing::error!(%error, "closing the writer failed");
+        }
+    }
+
+    /// Leaves the rest to the caller who closes the writer, or ends it if there is none.
+    fn leave_rest(&self, shut_down: ShutDown) {
+        let mut rest = lock(&self.rest);
+        *rest = Some(shut_down);
+        drop(rest);
+        if self.is_left_alone() {
+            self.shut_down_rest();
+        }
     }
 
     /// Returns true if the thread ends by itself.
@@ -221,6 +243,12 @@ impl End {
         }
         *lock(&self.outcome) = Some(outcome);
         self.told.notify_all();
+    }
+}
+
+impl fmt::Debug for End {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("End").field("outcome", &self.outcome).finish_non_exhaustive()
     }
 }
 
@@ -249,6 +277,10 @@ pub(super) fn start_thread(
         let target = lock(&engine).target.take();
         let closing = || {
             let closed = target.map_or(Ok(()), |mut target| target.close());
+            if queue.failure().is_some() {
+                end.leave_rest(shut_down);
+                return closed;
+            }
             closed.and(shut_down())
         };
         let outcome = catch_unwind(AssertUnwindSafe(closing)).unwrap_or_else(|_| {

@@ -478,6 +478,7 @@ impl Shared {
                 None => self.break_off(limit),
             },
         };
+        self.end.shut_down_rest();
         if !self.end.is_left_alone()
             && let Some(thread) = lock(&self.thread).take()
         {
