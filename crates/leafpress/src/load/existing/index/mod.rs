@@ -191,7 +191,7 @@ impl Indexer {
     /// # Errors
     ///
     /// An unknown table or column, an index that does the same already
-    /// ([`ErrorKind::TableExists`]), rows that are not unique but should be, a
+    /// ([`TableExists`](crate::ErrorKind::TableExists)), rows that are not unique but should be, a
     /// database that is locked, read-only or damaged, a full disk: the
     /// database is as it was then.
     pub fn build(self, columns: &str) -> Result<IndexReport> {
