@@ -510,7 +510,7 @@ impl ExperimentReport {
         Self::read_from(&path.display().to_string(), file)
     }
 
-    /// The same from a reader, named `name` in messages.
+    /// Reads such a report from a reader, which messages call `name`.
     ///
     /// # Errors
     /// As [`read`](Self::read).

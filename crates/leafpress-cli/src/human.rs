@@ -74,7 +74,7 @@ pub fn duration(time: Duration) -> String {
 /// turn the direction of writing. For names and all else that others chose.
 pub use leafpress::printable;
 
-/// The same for a text that is meant to have several lines, such as SQL.
+/// As [`printable`], for a text that is meant to have several lines, such as SQL.
 pub fn printable_lines(text: &str) -> String {
     text.split('\n').map(printable).collect::<Vec<_>>().join("\n")
 }

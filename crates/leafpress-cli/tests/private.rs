@@ -1,4 +1,4 @@
-//! What a command makes beside a private database, while it runs and after it was killed.
+//! Files that a command makes beside a private database, while it runs and after a kill.
 //!
 //! 1. With an umask of 000 no other user may read, at any moment that is looked at, a file,
 //!    a folder or an open descriptor that holds rows of a database of mode 0600.
@@ -179,7 +179,7 @@ fn a_copy_of_a_private_database_is_private() {
     assert_eq!(names_in(folder), ["elsewhere", "t.db"], "the leftovers are gone");
 }
 
-/// What is not private is made by the umask, as SQLite makes it.
+/// A database that is not private is made by the umask, as SQLite makes it.
 #[test]
 fn a_new_database_has_the_rights_that_sqlite_gives() {
     let folder = folder();

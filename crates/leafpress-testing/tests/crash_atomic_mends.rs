@@ -30,7 +30,7 @@ const fn plan(ours: Settings) -> Plan {
     Plan::new(ours, DiskMode::Honest)
 }
 
-/// What a control must have found before it ends.
+/// The finding without which a control does not end.
 type Wanted = fn(&Outcome) -> bool;
 
 fn survey(plan: Plan, promises: [Promise; 2]) -> Outcome {

@@ -60,7 +60,7 @@ fn survey(
     survey_of(Settings { journal_mode, synchronous, shrinks: true }, promises)
 }
 
-/// The same, going on until this was found.
+/// Crashes many runs as `survey` does, and goes on until this was found.
 fn control(
     journal_mode: &'static str,
     synchronous: &'static str,

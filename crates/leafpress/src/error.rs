@@ -117,7 +117,7 @@ pub enum ErrorKind {
     ReadOnly {
         /// The database.
         path: PathBuf,
-        /// What says so.
+        /// The evidence for it.
         reason: String,
     },
     /// A table, view or index of that name is there, and no leave was given to change it.
@@ -127,7 +127,7 @@ pub enum ErrorKind {
         path: PathBuf,
         /// The name.
         table: String,
-        /// What is there.
+        /// The thing of that name.
         reason: String,
     },
     /// A file is no SQLite database that can be read.
@@ -135,13 +135,13 @@ pub enum ErrorKind {
     NotADatabase {
         /// The file.
         path: PathBuf,
-        /// What it is, as far as can be seen.
+        /// The kind of file, as far as can be seen.
         reason: String,
     },
     /// A disk is full.
     #[error("cannot {action} {}: {source}", path.display())]
     NoSpace {
-        /// What was tried, as a verb.
+        /// The step that was tried, as a verb.
         action: &'static str,
         /// The file, or the database, that did not fit.
         path: PathBuf,
@@ -198,7 +198,7 @@ pub enum ErrorKind {
     /// A call of the writer, or closing it, took longer than it may.
     #[error("it was stopped, as it took longer than the {:?} that it may", limit)]
     TimedOut {
-        /// How long it may take.
+        /// The longest time that it may take.
         limit: Duration,
     },
     /// The writer's queue has no room, and the call was not to wait for it.

@@ -1,8 +1,8 @@
 //! Names of the hidden files and folders that Leafpress makes beside a database:
 //! `.NAME.leafpress-PID-N.tmp`, `.NAME.leafpress-io-PID-N`.
 //!
-//! What a process that was killed leaves is removed by the next one, which knows it by its
-//! name and by its lock, which no process holds any more.
+//! Leftovers of a process that was killed are removed by the next one, which knows them by
+//! their names and by their locks, which no process holds any more.
 //!
 //! Must never: take another name for one of these. Such a file is not ours to remove.
 
@@ -31,7 +31,7 @@ impl HiddenNames {
         name
     }
 
-    /// Whether a name is one that some process made so: two numbers, and nothing else.
+    /// Returns true if some process made the name so: two numbers, and nothing else.
     pub(crate) fn is_one(&self, name: &OsStr) -> bool {
         let is_number = |bytes: &[u8]| !bytes.is_empty() && bytes.iter().all(u8::is_ascii_digit);
         let rest = name.as_encoded_bytes().strip_prefix(self.prefix.as_encoded_bytes());

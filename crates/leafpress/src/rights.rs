@@ -1,7 +1,7 @@
 //! Rights of the files and folders that Leafpress makes: never more than those of the
 //! database that they belong to.
 //!
-//! The one place that decides who may read a file that is made, as the connections and the
+//! The one place that decides which users may read a file that is made, as the connections and the
 //! table of descriptors ([`crate::vfs::locks`]) are the one place that opens files. A lint
 //! (`disallowed-methods` in `clippy.toml`) keeps other ways of making one out.
 //!
@@ -13,7 +13,7 @@
 //! | a temporary file without a name | 0600, and no name can be given to it |
 //! | rejects | those that the database gives both to its group and to all others, without the umask |
 //!
-//! Where root makes them, they belong to the owner of the database, as its `-journal` does.
+//! Those that root makes belong to the owner of the database, as its `-journal` does.
 //!
 //! Must never: make a file that has more rights first and fewer afterwards.
 #![allow(clippy::disallowed_methods, reason = "the one place that makes files and folders")]
@@ -27,7 +27,7 @@ const OF_OWNER: u32 = 0o600;
 #[cfg(unix)]
 const OF_SQLITE: u32 = 0o644;
 
-/// Who may read and write a file that is made.
+/// Mode and owner of a file that is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Rights {
     #[cfg(unix)]

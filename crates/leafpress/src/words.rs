@@ -51,7 +51,7 @@ pub(crate) fn path_as_text<S: Serializer>(path: &Path, to: S) -> Result<S::Ok, S
     to.serialize_str(&path_text(path))
 }
 
-/// The same for a path that may be unknown.
+/// As [`path_as_text`], for a path that may be unknown.
 #[expect(clippy::ref_option, reason = "as serde calls it")]
 pub(crate) fn optional_path_as_text<S: Serializer>(
     path: &Option<PathBuf>,

@@ -1,5 +1,5 @@
-//! How often a large value is in memory at a time. A process's memory is counted as a whole,
-//! so this is one test in a process of its own.
+//! The number of times that a large value is in memory at once. A process's memory is
+//! counted as a whole, so this is one test in a process of its own.
 #![cfg(target_os = "linux")]
 
 use leafpress::Profile;

@@ -30,7 +30,7 @@ use crate::charts::{Chart, charts};
 use crate::report::{Advice, ExperimentReport, Ratio, Rung};
 use crate::words;
 
-/// Nobody reads more.
+/// The most entries of advice: readers take in no more.
 const ADVICE_MAX: usize = 7;
 
 /// The factor that counts as noise where a report does not name one.

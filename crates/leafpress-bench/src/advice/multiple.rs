@@ -1,5 +1,5 @@
-//! How many times better one printed figure is than another, and between what another run
-//! should come out.
+//! Multiples: by how many times one printed figure is better than another, and the range in
+//! which another run should come out.
 //!
 //! Every multiple in the advice is made here, of the two figures that stand before it in its
 //! sentence. The report's own ratios are medians of the ratios of the rounds: they are the

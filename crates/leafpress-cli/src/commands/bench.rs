@@ -251,7 +251,7 @@ fn same_output(outputs: &[(&str, &Option<PathBuf>)]) -> Option<Error> {
     None
 }
 
-/// Whether two paths lead to one file that is there.
+/// Returns true if two paths lead to one file that is there.
 fn is_same_file(one: &Path, other: &Path) -> bool {
     match (one.canonicalize(), other.canonicalize()) {
         #[cfg(unix)]

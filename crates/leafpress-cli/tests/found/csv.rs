@@ -2,7 +2,7 @@
 
 use super::{Found, assert_all};
 
-/// How line ends and escapes are read.
+/// Line ends and escapes as they are read.
 const LINES_AND_ESCAPES: &[Found] = &[
     Found {
         finding: "B7: carriage returns alone end lines",
@@ -93,7 +93,7 @@ const LINES_AND_ESCAPES: &[Found] = &[
     },
 ];
 
-/// How encodings and delimiters are found.
+/// Encodings and delimiters that are found.
 const ENCODINGS_AND_DELIMITERS: &[Found] = &[
     Found {
         finding: "B14: the encoding that fits is named",

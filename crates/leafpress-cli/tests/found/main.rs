@@ -1,4 +1,4 @@
-//! What was found by trying the command as a new user and as an adversary would: one row of
+//! Findings of trials of the command, as a new user and as an adversary: one row of
 //! a table per finding, with the command that showed it. A row fails without its fix.
 //!
 //! A command line is run by `sh` in a new folder, with the built `leafpress` first on the
@@ -58,7 +58,7 @@ impl Found {
         leaves_no: &[],
     };
 
-    /// What is wrong; empty if all is as expected.
+    /// The ways in which it is not as expected; empty if there are none.
     fn faults(&self) -> String {
         let folder = tempfile::tempdir().expect("a folder");
         let folder = folder.path();

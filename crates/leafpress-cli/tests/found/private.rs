@@ -1,6 +1,6 @@
 //! Rights of files, paths, names in messages, and odds and ends of the command.
 //!
-//! What a process holds open while it runs is looked at in `tests/private.rs`.
+//! Files that a process holds open while it runs are looked at in `tests/private.rs`.
 
 use super::{Found, assert_all};
 

@@ -46,7 +46,7 @@ pub struct Budget {
     /// The only seed, if there is to be one.
     seed: Option<u64>,
     first_seed: u64,
-    /// What a control must have found before it ends.
+    /// The finding without which a control does not end.
     wanted: Option<fn(&Outcome) -> bool>,
     reports: bool,
     effort: Effort,
@@ -96,7 +96,7 @@ impl Budget {
         self.first_seed..
     }
 
-    /// Whether one run is repeated, which need not show all that a survey shows.
+    /// Returns true if one run is repeated, which need not show all that a survey shows.
     pub fn repeats_one_run(&self) -> bool {
         self.seed.is_some()
     }

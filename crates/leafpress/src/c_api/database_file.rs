@@ -47,8 +47,8 @@ pub(crate) fn sync(connection: &Connection) -> rusqlite::Result<()> {
     }
 }
 
-/// Whether the name by which the database `main` was opened stands for another file now, or
-/// for none; `None` if its VFS does not say.
+/// Returns true if the name by which the database `main` was opened stands for another file
+/// now, or for none; `None` if its VFS does not say.
 pub(crate) fn has_moved(connection: &Connection) -> Option<bool> {
     let mut moved: std::ffi::c_int = 0;
     // SAFETY: the handle is open as long as `connection` is borrowed, the name ends with a

@@ -42,7 +42,7 @@ const RECORD_BYTES_MAX: u64 = 2 << 30;
 
 /// Blocks that are longer hold a long row.
 const LONG_BLOCK_BYTES: usize = 8 << 20;
-/// How often a long row is in memory besides the block: as a value, and as a record.
+/// Copies of a long row in memory besides the block: its value, and its record.
 const LONG_ROW_COPIES: usize = 2;
 
 /// The limit for a record that was asked for, or the highest there can be.
@@ -128,7 +128,7 @@ impl Block {
     /// Adds the data of the block that follows.
     ///
     /// # Errors
-    /// Where there is no memory for it. The block is as it was then.
+    /// If there is no memory for it. The block is as it was then.
     pub fn append(&mut self, next: &Self) -> Result<(), OutOfMemory> {
         self.push(next.data())
     }
@@ -146,7 +146,7 @@ impl Block {
     /// the block is a long one: its value and its record are copies of it.
     ///
     /// # Errors
-    /// Where there is not.
+    /// If there is not.
     pub fn check_memory(&self) -> Result<(), OutOfMemory> {
         if self.data().len() <= LONG_BLOCK_BYTES {
             return Ok(());
@@ -229,7 +229,7 @@ pub struct BlockReader<'a> {
     source: Opened<'a>,
     /// What was read beyond the last block's end; may not be cut.
     rest: Vec<u8>,
-    /// How much of `rest` no [`Cut`] has seen yet: what was read to be looked at.
+    /// Bytes of `rest` that no [`Cut`] has seen yet: those read to be looked at.
     unseen_bytes: usize,
     block_bytes: usize,
     record_bytes_max: u64,
@@ -260,7 +260,7 @@ impl<'a> BlockReader<'a> {
     /// block is read; and whether that is all.
     ///
     /// # Errors
-    /// Where the input cannot be read.
+    /// If the input cannot be read.
     pub fn peek(&mut self) -> Result<Sample<'_>> {
         let mut is_all = self.is_ended;
         if self.rest.is_empty() && !is_all {

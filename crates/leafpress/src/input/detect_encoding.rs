@@ -1,4 +1,4 @@
-//! Which encoding an input's bytes are in, where nothing says it.
+//! The encoding of an input's bytes, where nothing says it.
 //!
 //! Stands beside [`encoding`](super::encoding), which decodes by the answer: for `--encoding
 //! auto`, and for the advice in messages about bytes that are not UTF-8.
@@ -24,7 +24,7 @@ pub const AUTO: &str = "auto";
 
 /// Bytes that are read at once.
 const CHUNK_BYTES: usize = 1 << 20;
-/// How much is shown to the detector from the first byte on that is not UTF-8, and the chunk
+/// Bytes that are shown to the detector from the first one on that is not UTF-8, and the chunk
 /// before it.
 const EVIDENCE_BYTES_MAX: usize = 8 << 20;
 /// With fewer bytes beyond ASCII than this, encodings are easily mistaken for one another.
@@ -53,7 +53,7 @@ impl Guess {
         label_of(self.encoding)
     }
 
-    /// How sure the guess is.
+    /// The certainty of the guess, in words.
     pub fn how_sure(self) -> String {
         match self.non_ascii {
             1 => "not sure: it rests on 1 byte that is not ASCII".to_owned(),
@@ -97,7 +97,7 @@ pub struct Detected {
 /// be one that can be read again.
 ///
 /// # Errors
-/// Where the input cannot be read.
+/// If the input cannot be read.
 pub fn detect(source: &mut Source<'_>) -> Result<Detected> {
     let is_stream = source.is_stream();
     let mut opened = source.open(&Arc::new(AtomicU64::new(0)))?;
@@ -244,7 +244,7 @@ fn leads(bytes: &[u8]) -> u64 {
     bytes.iter().filter(|byte| **byte >= 0xC0).count() as u64
 }
 
-/// How many bytes at the end are the beginning of a character.
+/// The number of bytes at the end that are the beginning of a character.
 fn cut_character_bytes(bytes: &[u8]) -> usize {
     let tail = &bytes[bytes.len() - bytes.len().min(3)..];
     let is_cut =

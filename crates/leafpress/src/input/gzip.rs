@@ -1,4 +1,4 @@
-//! What gzip(1) unpacks: one member after the other, and zeros behind the last one, which tapes
+//! Unpacking as gzip(1) does it: one member after the other, and zeros behind the last, which tapes
 //! and block devices add.
 //!
 //! Must never: take a cut or damaged member for the end of the data.

@@ -72,10 +72,10 @@ pub trait RowSource {
         false
     }
 
-    /// Whether reading it holds a transaction on a database.
+    /// True if reading it holds a transaction on a database.
     const READS_DATABASE: bool = false;
 
-    /// Whether it can be opened more than once.
+    /// Returns true if it can be opened more than once.
     fn opens_again(&self) -> bool {
         true
     }

@@ -51,7 +51,8 @@ fn of_bytes(bytes: &[u8]) -> Option<String> {
     versions.all(|other| other == first).then(|| first.to_owned())
 }
 
-/// Returns true if there is a text such as `2022-12-28 14:03:47 ` and 60 hexadecimal digits or more.
+/// Returns true if there is a text such as `2022-12-28 14:03:47 ` and 60 hexadecimal digits or
+/// more.
 fn holds_source_id(bytes: &[u8]) -> bool {
     const DATE: &[u8] = b"dddd-dd-dd dd:dd:dd ";
     let is_date = |window: &[u8]| {

@@ -128,7 +128,7 @@ impl FromSql for Synchronous {
 pub struct InForce {
     /// The profile that it was opened under.
     pub profile: Profile,
-    /// What that profile promises where the database lies.
+    /// The promise of that profile where the database lies.
     pub promise: String,
     /// Why no profile can promise here that something survives a power cut, as far as the
     /// system tells: the file system is memory, or syncs are switched off. A sentence each;

@@ -177,7 +177,7 @@ impl Profile {
         self.row().in_short
     }
 
-    /// What holds after a crash where syncs save nothing from a power cut, for these reasons
+    /// The promise that is left where syncs save nothing from a power cut, for these reasons
     /// ([`Findings::not_durable`](crate::storage::Findings::not_durable)); the
     /// [`promise`](Self::promise) if there are none.
     pub fn promise_where(self, not_durable: &[String]) -> String {

@@ -318,8 +318,8 @@ fn refuse_orphans(target: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A database with two names has a log or a journal for each: who opens it by one does not
-/// see what was written by the other.
+/// A database with two names has a log or a journal for each: a process that opens it by one
+/// does not see what was written by the other.
 #[cfg(unix)]
 fn refuse_second_name(target: &Path) -> Result<()> {
     use std::os::unix::fs::MetadataExt as _;

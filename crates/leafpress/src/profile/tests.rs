@@ -726,7 +726,7 @@ fn a_profile_claims_no_durability_on_a_file_system_in_memory() {
             in_force.promise
         );
     }
-    // Who names the VFS knows where its files are.
+    // A caller that names its own VFS knows where the files are; `unix` is not such a one.
     let named = ProfileRequest { vfs: Some("unix".to_owned()), ..Default::default() };
     let (_connection, in_force) = open(folder.path().join("named.db"), &named).expect("it works");
     assert!(!in_force.not_durable.is_empty(), "that VFS is the system's");

@@ -295,7 +295,7 @@ impl Queue {
     ///
     /// # Errors
     /// As [`Writer::execute`]. There is no job then, but after
-    /// [`OutcomeUnknown`](crate::ErrorKind::OutcomeUnknown), when nobody knows; with a
+    /// [`OutcomeUnknown`](crate::ErrorKind::OutcomeUnknown), when it is not known; with a
     /// unique key it can be pushed again without harm.
     pub fn push(&self, job: impl Into<Job>) -> Result<Pushed> {
         let job = job.into();
@@ -425,8 +425,9 @@ impl Queue {
     ///
     /// # Errors
     /// [`LeaseLost`](crate::ErrorKind::LeaseLost) if the token is no good any more,
-    /// [`NoSuchClaim`](crate::ErrorKind::NoSuchClaim) if it was never given, and as [`Writer::execute`]. Nothing is changed then; if the outcome is unknown,
-    /// the job may come again.
+    /// [`NoSuchClaim`](crate::ErrorKind::NoSuchClaim) if it was never given, and as
+    /// [`Writer::execute`]. Nothing is changed then; if the outcome is unknown, the job may
+    /// come again.
     pub fn ack(&self, token: Token) -> Result<()> {
         self.settle(token, |work, queue, job| settle::ack(work, queue, job, None))
     }

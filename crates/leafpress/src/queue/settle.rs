@@ -102,8 +102,8 @@ pub(super) fn check(work: &Work<'_>, token: Token) -> Result<Result<JobRow>> {
     Ok(checked.map_err(|why| lease_lost(token, why)))
 }
 
-/// Whether a claim was ever answered with this token, as far as the tables tell: of a job
-/// that is gone they do not know how often it was claimed.
+/// Returns true if a claim was ever answered with this token, as far as the tables tell: of a
+/// job that is gone they do not know how often it was claimed.
 fn was_given(work: &Work<'_>, token: Token, job: Option<&JobRow>) -> Result<bool> {
     if token.claim == 0 {
         return Ok(false);

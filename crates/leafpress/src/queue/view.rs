@@ -1,7 +1,7 @@
 //! Queues of a database that is only looked at: no file is made or written.
 //!
-//! For a folder or a file that this process must not write, where a [`Writer`](crate::writer::Writer)
-//! cannot be opened. Stands beside [`Queue`](super::Queue), and reads by the same statements.
+//! For a folder or a file that this process must not write, where a
+//! [`Writer`](crate::writer::Writer) cannot be opened. Stands beside [`Queue`](super::Queue), and reads by the same statements.
 //!
 //! Must never: write, or bring the tables to another version.
 
@@ -47,7 +47,7 @@ impl QueuesView {
     /// Opens a database for reading; nothing is made beside it.
     ///
     /// # Errors
-    /// Where there is no database, one that SQLite must recover first, or the queue's tables
+    /// If there is no database, or one that SQLite must recover first, or the queue's tables
     /// are of another version.
     pub fn open(database: impl AsRef<Path>) -> Result<Self> {
         let candidate = Candidate::look_at(database.as_ref())?;
@@ -66,7 +66,7 @@ impl QueuesView {
         self.read(inspect::names_of)
     }
 
-    /// What a queue holds and does; `None` if there is no such queue.
+    /// The figures of a queue; `None` if there is no such queue.
     ///
     /// # Errors
     /// As [`names`](Self::names).

@@ -1,11 +1,11 @@
 //! Decimal numbers by their value: which texts a double keeps, however they are written.
 //!
-//! What it is for: a REAL column by the default rule takes `2.50`, `1e-05`, `.5` and
+//! Purpose: a REAL column by the default rule takes `2.50`, `1e-05`, `.5` and
 //! `-0.0`, as their value survives; and all rules, JSON's too, ask here whether a double
 //! keeps the digits of a text: it does if its shortest form has the same digits, once
 //! zeros at either end, the point and the exponent are resolved.
 //!
-//! What it must never do: take what may well be a code. A leading zero (`007`), a plus
+//! Must never: take what may well be a code. A leading zero (`007`), a plus
 //! sign, an integer beyond 64 bits, `-0`, and exponents of four digits and more (every
 //! double is written with three) are no numbers here.
 
@@ -135,8 +135,8 @@ impl<'t> Parts<'t> {
         !self.has_point && self.exponent.is_none()
     }
 
-    /// Whether a number without exponent has a needless zero, or lacks a digit beside its
-    /// point.
+    /// Returns true if a number without exponent has a needless zero, or lacks a digit beside
+    /// its point.
     fn has_odd_digits(&self) -> bool {
         let ends_in_zero = self.fraction.len() > 1 && self.fraction.ends_with(b"0");
         let lacks_digit = self.whole.is_empty() || self.fraction.is_empty();
@@ -215,7 +215,7 @@ fn saturating_integer(digits: &[u8]) -> i64 {
     parse_integer(digits).unwrap_or(end)
 }
 
-/// Why a text is no integer as an INTEGER column takes it, in words that follow it.
+/// The reason why a text is no integer as an INTEGER column takes it, in words that follow it.
 pub fn why_no_integer(text: &str) -> &'static str {
     let Some(parts) = Parts::of(text.as_bytes()) else { return why_no_number(text) };
     if !parts.is_plain() {
@@ -228,7 +228,7 @@ pub fn why_no_integer(text: &str) -> &'static str {
     why_code(&parts).unwrap_or("is an integer beyond 64 bits")
 }
 
-/// Why a text is no real as a REAL column takes it, in words that follow it.
+/// The reason why a text is no real as a REAL column takes it, in words that follow it.
 pub fn why_no_real(text: &str) -> &'static str {
     let Some(parts) = Parts::of(text.as_bytes()) else { return why_no_number(text) };
     if let Some(why) = why_code(&parts) {

@@ -34,7 +34,7 @@ const FORMS: [u8; 3] = [SHORTEST_BARE, SHORTEST_POINT_ZERO, FIXED];
 /// A value and the place where it stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Witness {
-    /// Which of the inputs it is in, from 0.
+    /// The number of the input that it is in, from 0.
     pub input: usize,
     /// Line of the value, from 1.
     pub line: u64,
@@ -82,7 +82,7 @@ pub struct ColumnEvidence {
     wholes: WholeNumbers,
 }
 
-/// How the reals so far are written.
+/// The forms in which the reals so far are written.
 #[derive(Debug, Clone, Copy)]
 pub struct RealForms {
     /// The forms of the exact rule that all have.
@@ -90,7 +90,7 @@ pub struct RealForms {
     scale: Option<u8>,
     /// All of their [`marks`].
     seen: u8,
-    /// How many change their form.
+    /// The number of those that change their form.
     changed: u64,
 }
 
@@ -145,12 +145,12 @@ impl RealForms {
         self.alive != 0
     }
 
-    /// How many values change their form.
+    /// The number of values that change their form.
     pub fn changed(self) -> u64 {
         self.changed
     }
 
-    /// Whether all are whole numbers, some of them written as plain integers and some
+    /// Returns true if all are whole numbers, some of them written as plain integers and some
     /// not: only a look at all of them tells whether they may be REAL.
     pub fn is_mixed_whole(self) -> bool {
         let whole = marks::PLAIN | marks::OTHERWISE;
@@ -330,7 +330,7 @@ impl ColumnEvidence {
         }
     }
 
-    /// How many values change their form in a REAL column, the first of them and its
+    /// The count of values that change their form in a REAL column, the first of them and its
     /// number.
     pub fn changed(&self) -> Option<(u64, &Witness, f64)> {
         let (witness, number) = self.changed.as_ref()?;
@@ -448,7 +448,7 @@ mod tests {
     }
 
     proptest! {
-        /// However the input is cut, the verdict is the same.
+        /// The verdict is the same, however the input is cut.
         #[test]
         fn merging_equals_adding(
             values in prop::collection::vec(

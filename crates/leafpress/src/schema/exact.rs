@@ -4,7 +4,7 @@
 //! that are in `leafpress_format::affinity`) but "would nothing be lost if it
 //! were stored as one". `00501`, `+1`, `-0` and integers beyond 64 bits are
 //! texts; so is `10.357019999999998`, as its double prints as something else.
-//! Whether the form may be lost (`1e3`, `2.50`), says the [`RealRule`].
+//! The [`RealRule`] says if the form may be lost (`1e3`, `2.50`).
 //!
 //! A load converts a hundred million fields a second, so digits are read eight
 //! at a time from words that end where the field ends. That takes bytes in
@@ -32,7 +32,7 @@ const INTEGER_POWERS_OF_TEN: [u64; 9] =
 /// Integers that fit six bytes.
 const SIX_BYTE_INTEGERS: std::ops::Range<i64> = -(1 << 47)..1 << 47;
 
-/// Which texts are reals.
+/// The rule that says which texts are reals.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum RealRule {
     /// Decimal numbers whose value a double keeps, in any form but that of a code.
@@ -43,7 +43,7 @@ pub enum RealRule {
     Exact,
 }
 
-/// What [`KeptReal::marks`] are made of.
+/// The bits of [`KeptReal::marks`].
 pub mod marks {
     /// The number has a fraction. Of this and the next two each number has one.
     pub const FRACTION: u8 = 1;
@@ -68,7 +68,7 @@ pub struct KeptReal {
     pub scale: u8,
     /// Whether the last digit after the point is a zero.
     pub ends_in_zero: bool,
-    /// What kind of number it is, and whether its form changes: see [`marks`].
+    /// The kind of number, and whether its form changes: see [`marks`].
     pub marks: u8,
     /// The same as an integer, if it is one of at most six bytes: so SQLite
     /// stores it in a REAL column.

@@ -1,17 +1,17 @@
 //! Whole numbers that a column writes both as plain integers and otherwise.
 //!
-//! What it is for: `1000` and `1e3`, or `39` and `39.0`, in a column that has nothing but
+//! Purpose: `1000` and `1e3`, or `39` and `39.0`, in a column that has nothing but
 //! whole numbers may be codes, which as REAL would become one. `99999` and `1e+05` beside
 //! one another are numbers as R writes them.
 //!
-//! What it must never do: grow with the input. Of a column with more different numbers
+//! Must never: grow with the input. Of a column with more different numbers
 //! than [`DIFFERENT_MAX`] nothing is known here.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::detect::Witness;
 
-/// How many different numbers of a kind are kept.
+/// The number of different numbers of a kind that are kept.
 const DIFFERENT_MAX: usize = 1_000;
 
 /// The different whole numbers of a column so far, as bits of their doubles.

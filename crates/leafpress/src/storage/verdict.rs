@@ -30,7 +30,7 @@ const LITTLE_SPACE_BYTES: u64 = 1 << 30;
 pub struct Verdict {
     /// The profile that fits.
     pub profile: Profile,
-    /// What it promises here.
+    /// The promise of that profile here.
     pub promise: String,
     /// Why it fits, one sentence each.
     pub why: Vec<String>,

@@ -73,7 +73,7 @@ pub(super) fn script(
     }
 }
 
-/// Where the statement stands that has `done` others before it in the text.
+/// The place of the statement that has `done` others before it in the text.
 fn place(sql: &str, done: u64, before: u64) -> Option<FailedStatement> {
     let mut script = Script::default();
     script.push("", sql).ok()?;

@@ -148,7 +148,7 @@ impl WriterBuilder {
         self
     }
 
-    /// How long one call may run (without an end) before it is stopped and answered
+    /// The longest time that one call may run (no limit) before it is stopped and answered
     /// [`TimedOut`](crate::ErrorKind::TimedOut): else a statement that never ends would stop
     /// all callers for ever. Nothing of that call is written, and the others of its group are
     /// carried out.

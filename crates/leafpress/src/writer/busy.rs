@@ -1,4 +1,4 @@
-//! How long the writer waits for another process's lock.
+//! The writer's wait for another process's lock.
 //!
 //! Must never: wait once all calls are to end.
 
@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 use super::interrupt::Interrupts;
 use crate::error::{Error, ErrorKind};
 
-/// How long the first waits for another process's lock are, and the later ones:
+/// Lengths of the first waits for another process's lock, and of the later ones:
 /// short and even, so that a busy neighbour is met in one of its gaps.
 const FIRST_BUSY_WAIT: Duration = Duration::from_micros(200);
 const BUSY_WAIT: Duration = Duration::from_millis(1);
 
-/// How long somebody else's lock is waited for.
+/// Measures the wait for another connection's lock, and ends it at the limit.
 #[derive(Debug)]
 pub(super) struct BusyClock {
     pub(super) limit: Duration,

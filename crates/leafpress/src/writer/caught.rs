@@ -64,7 +64,7 @@ fn caught(what: &str, run: impl FnOnce()) {
     }
 }
 
-/// What a panic says.
+/// The message of a panic.
 pub(super) fn text_of(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     let text = text.or_else(|| panic.downcast_ref::<String>().cloned());

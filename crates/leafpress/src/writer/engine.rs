@@ -45,7 +45,7 @@ thread_local! {
     static IS_DRIVING: Cell<Option<(Process, Phase)>> = const { Cell::new(None) };
 }
 
-/// What a thread that drives the engine is at.
+/// The step that a thread which drives the engine is at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     /// Calls are carried out, closures among them.
@@ -54,13 +54,13 @@ enum Phase {
     Answering,
 }
 
-/// Whether this thread carries out or answers calls at the moment: what waits for an
-/// answer here, waits for ever.
+/// Returns true if this thread carries out or answers calls at the moment: a wait for an
+/// answer here would never end.
 pub(super) fn is_driving() -> bool {
     IS_DRIVING.get().is_some_and(|(process, _)| process.is_current())
 }
 
-/// Whether this thread carries out a call at the moment, such as a closure.
+/// Returns true if this thread carries out a call at the moment, such as a closure.
 pub(super) fn is_in_call() -> bool {
     let driving = IS_DRIVING.get();
     driving.is_some_and(|(process, phase)| process.is_current() && phase == Phase::CarryingOut)
@@ -174,12 +174,12 @@ impl Engine {
     }
 }
 
-/// How a writer ended, for all who close it.
+/// The end of a writer, and its outcome for all callers that close it.
 #[derive(Default)]
 pub(super) struct End {
     outcome: Mutex<Option<Result<()>>>,
     told: Condvar,
-    /// Left to the caller who closes it, where the writer had stopped: until then its readers
+    /// Left to the caller that closes it, where the writer had stopped: until then its readers
     /// go on.
     rest: Mutex<Option<ShutDown>>,
     /// No caller waits for it.
@@ -222,7 +222,7 @@ impl End {
         }
     }
 
-    /// Leaves the rest to the caller who closes the writer, or ends it if there is none.
+    /// Leaves the rest to the caller that closes the writer, or ends it if there is none.
     fn leave_rest(&self, shut_down: ShutDown) {
         let mut rest = lock(&self.rest);
         *rest = Some(shut_down);
@@ -293,7 +293,7 @@ pub(super) fn start_thread(
     })
 }
 
-/// What the close of a writer tells that had stopped before.
+/// The error of closing a writer that had stopped before.
 fn has_failed(reason: String) -> Error {
     Error::from(ErrorKind::Stopped { reason })
         .on_disk(

@@ -52,7 +52,7 @@ pub(super) struct Interrupts {
     runs: AtomicBool,
     /// When its time is up, in nanoseconds after `epoch`.
     deadline_ns: AtomicU64,
-    /// How long it may run, in nanoseconds.
+    /// The longest time that it may run, in nanoseconds.
     limit_ns: AtomicU64,
     /// It was stopped: 0, or one more than a `Why`.
     stopped: AtomicU64,
@@ -82,7 +82,7 @@ impl Default for Interrupts {
     }
 }
 
-/// What callers do.
+/// For callers.
 impl Interrupts {
     /// Asks for the end of this call, which has begun or is about to.
     pub(super) fn ask(&self, number: u64) {
@@ -122,7 +122,7 @@ impl Interrupts {
     }
 }
 
-/// What the thread that drives the engine does.
+/// For the thread that drives the engine.
 impl Interrupts {
     /// Has SQLite ask from now on.
     pub(super) fn watch(

@@ -57,10 +57,10 @@ const STATEMENTS_KEPT: usize = 128;
 /// After such a wait some milliseconds more, to name who was in the way, do not matter.
 const LIMIT_WORTH_A_LOOK: Duration = Duration::from_millis(500);
 
-/// What is on disk of a call that failed.
+/// The state on disk after a call that failed.
 const NOTHING: &str = "nothing of this call; other callers' are not touched";
 
-/// What is on disk of a call whose database was moved as it was committed.
+/// The state on disk after a call whose database was moved as it was committed.
 const IN_THE_MOVED_FILE: &str = "all of this call, in the file that the writer has open; nothing \
      of it in a file that the path names now";
 const PUT_BACK: &str = "if the file was moved, put it and its -wal file back together, and open \
@@ -121,7 +121,7 @@ enum Ran {
     Forked,
 }
 
-/// How a call stands in the range that is carried out.
+/// The place of a call in the range that is carried out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Within {
     /// It is the range.

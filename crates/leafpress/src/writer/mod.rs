@@ -116,7 +116,7 @@ use crate::profile::{InForce, Locking};
 #[derive(Debug, Clone)]
 pub struct Writer {
     shared: Arc<OfProcess<Shared>>,
-    /// How long a call of this clone may run.
+    /// The longest time that a call of this clone may run; `None` for no limit.
     call_limit: Option<Duration>,
 }
 
@@ -127,7 +127,7 @@ struct Shared {
     recorder: Arc<Recorder>,
     /// What a database in this process has besides.
     local: Option<Local>,
-    /// How it ended, once the thread has.
+    /// The outcome, once the thread has ended.
     end: Arc<End>,
     /// There until the first caller closes the writer.
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -419,12 +419,12 @@ impl Writer {
         self.shared.get()?.close(Closing::Within(limit))
     }
 
-    /// For the writer's thread, or whoever drives the engine.
+    /// For the writer's thread, or another that drives the engine.
     fn submit_call<T>(&self, call: Call, take: Take<T>) -> Result<Ticket<T>> {
         self.shared.get()?.queue.push((call, self.call_limit), take, CarriedOutBy::Thread)
     }
 
-    /// At once on this thread, if nobody else is at it.
+    /// At once on this thread, if no other thread drives the engine.
     fn carry_out<T>(&self, call: Call, take: Take<T>) -> Result<T> {
         let shared = self.shared.get()?;
         if engine::is_driving() {

@@ -1,4 +1,4 @@
-//! Whether the database still stands where the writer has opened it.
+//! Checks that the database still stands where the writer has opened it.
 //!
 //! A file that is deleted, or whose name is given to another file, can be written on: each
 //! commit succeeds, and its rows are where no other program finds them. The same goes for the
@@ -30,12 +30,12 @@ const FRESH_FOR: Duration = Duration::from_millis(10);
 pub(super) const MOVED: &str = "the database is gone or another file: it was deleted, moved or \
      replaced while the writer had it open";
 
-/// Whether SQLite refused a statement for that.
+/// Returns true if SQLite refused a statement for that.
 pub(super) fn is_moved_database(source: &rusqlite::Error) -> bool {
     source.sqlite_error().is_some_and(|it| it.extended_code == ffi::SQLITE_READONLY_DBMOVED)
 }
 
-/// Whether this is the error of such a statement.
+/// Returns true if this is the error of such a statement.
 pub(super) fn is_moved(error: &Error) -> bool {
     let source = std::error::Error::source(error).and_then(|it| it.downcast_ref());
     source.is_some_and(is_moved_database)
@@ -44,7 +44,7 @@ pub(super) fn is_moved(error: &Error) -> bool {
 /// A file that must keep its name.
 #[derive(Debug)]
 struct Watched {
-    /// What it is, for messages.
+    /// Its name in messages, such as "the database".
     what: &'static str,
     path: PathBuf,
     #[cfg(unix)]
@@ -67,7 +67,7 @@ pub(super) struct Place {
     looked_at: Instant,
 }
 
-/// What a look at a name has found.
+/// The outcome of a look at a name.
 #[derive(Debug, PartialEq, Eq)]
 enum Found {
     File(Identity),

@@ -70,7 +70,7 @@ struct Shared {
     state: Mutex<State>,
     /// Rung when a reader comes back or the pool is closed.
     returned: Condvar,
-    /// What a connection can call before its holder adds to it.
+    /// The functions of a connection before its holder adds to them.
     functions: OnceLock<Arc<activity::Functions>>,
 }
 

@@ -72,7 +72,7 @@ fn unless_empty(compiled: &rusqlite::Statement<'_>, source: rusqlite::Error) -> 
     rusqlite::Error::SqliteFailure(misuse, Some(NO_STATEMENT.to_owned()))
 }
 
-/// Whether this is the error of a text that holds no statement.
+/// Returns true if this is the error of a text that holds no statement.
 pub(super) fn is_no_statement(source: &rusqlite::Error) -> bool {
     matches!(source, rusqlite::Error::SqliteFailure(error, Some(words))
         if error.extended_code == rusqlite::ffi::SQLITE_MISUSE && words == NO_STATEMENT)

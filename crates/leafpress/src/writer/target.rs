@@ -79,12 +79,12 @@ impl Group {
         self.calls.push(Member { call, answer: None, number, limit });
     }
 
-    /// By which the call at `index` is interrupted, and how long it may run.
+    /// The number by which the call at `index` is interrupted, and its limit.
     pub(super) fn terms(&self, index: usize) -> (u64, Option<Duration>) {
         (self.calls[index].number, self.calls[index].limit)
     }
 
-    /// Whether the caller of the call at `index` has asked for its end since it was
+    /// Returns true if the caller of the call at `index` has asked for its end since it was
     /// submitted. A target that can stop calls asks this as it carries one out, leaves
     /// nothing of it, and answers [`Interrupted`](crate::ErrorKind::Interrupted).
     pub fn is_interrupted(&self, index: usize) -> bool {
@@ -92,7 +92,7 @@ impl Group {
         self.interrupts.as_ref().is_some_and(|interrupts| interrupts.is_asked(number))
     }
 
-    /// How long the call at `index` may run, if its caller set a limit.
+    /// The longest time that the call at `index` may run, if its caller set a limit.
     pub fn call_limit(&self, index: usize) -> Option<Duration> {
         self.calls[index].limit
     }

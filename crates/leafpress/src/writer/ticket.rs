@@ -124,7 +124,7 @@ impl Slot {
         }
     }
 
-    /// Answers `error`, if nobody has begun with the call; false if it is too late.
+    /// Answers `error`, if no thread has begun with the call; false if it is too late.
     fn take_back(&self, error: Error) -> bool {
         let mut state = lock(&self.state);
         let State::Queued(waker) = &mut *state else { return false };
@@ -175,7 +175,7 @@ impl Slot {
 pub(super) struct Entry {
     call: Option<Call>,
     pub(super) submitted: Instant,
-    /// How long it may run.
+    /// The longest time that it may run.
     pub(super) limit: Option<Duration>,
     slot: Arc<Slot>,
     is_answered: bool,
@@ -312,7 +312,7 @@ impl<T> Ticket<T> {
         slot.take_back(Error::from(ErrorKind::Cancelled).on_disk("nothing of this call"))
     }
 
-    /// Takes the call back if nobody has begun with it, and stops it if it runs: then nothing
+    /// Takes the call back if no thread has begun with it, and stops it if it runs: then nothing
     /// of it is written, other callers' calls are carried out, and the ticket answers
     /// [`Interrupted`](ErrorKind::Interrupted).
     ///
@@ -344,7 +344,7 @@ impl<T> Future for Ticket<T> {
             Err(forked) => return Poll::Ready(Err(forked)),
         };
         if engine::is_in_call() && !slot.is_answered() {
-            // Who polls here waits here, and would do so for ever.
+            // A closure that polls here waits here, and would do so for ever.
             return Poll::Ready(Err(slot.refuse_to_closure()));
         }
         if slot.wake_later(context.waker()) {

@@ -75,7 +75,7 @@ impl Case {
         self.types.iter().rev().find(|(given, _)| given == name).map(|(_, given)| *given)
     }
 
-    /// Whether the reals of a column must give their texts back.
+    /// Returns true if the reals of a column must give their texts back.
     pub fn is_exact(&self, name: &str) -> bool {
         self.exact || self.exact_column.as_deref() == Some(name)
     }

@@ -112,7 +112,7 @@ fn first_bad(expected: &Expected) -> Option<BadPlace> {
     expected.bad.first().or(expected.repeated.first()).copied()
 }
 
-/// How many values of each column change their form, and the line and text of the first.
+/// The number of values of each column that change their form, and the first's line and text.
 fn changed(columns: &[leafpress::load::ColumnReport]) -> Vec<Option<(u64, u64, String)>> {
     let changed = columns.iter().map(|column| column.changed_form.as_ref());
     changed.map(|it| it.map(|it| (it.values, it.line, it.value.clone()))).collect()

@@ -338,7 +338,7 @@ fn by_value(texts: &[&str]) -> ColumnType {
     if plain.is_disjoint(&otherwise) { ColumnType::Real } else { ColumnType::Text }
 }
 
-/// Whether a text is a decimal number whose value a double keeps, and no code.
+/// Returns true if a text is a decimal number whose value a double keeps, and no code.
 fn is_number(text: &str) -> bool {
     let (mantissa, exponent) = match text.split_once(['e', 'E']) {
         Some((mantissa, exponent)) => (mantissa, Some(exponent)),
@@ -369,8 +369,8 @@ fn is_number(text: &str) -> bool {
     value.is_finite() && decimal(&format!("{value:e}")) == decimal(text)
 }
 
-/// Whether a number is written in as few digits as it needs, a whole one with `.0` or
-/// without; with an exponent only where SQLite writes one, and as it does.
+/// Returns true if a number is written in as few digits as it needs, a whole one with `.0`
+/// or without; with an exponent only where SQLite writes one, and as it does.
 fn is_usual(text: &str) -> bool {
     let value = text.parse::<f64>().unwrap() + 0.0;
     if !text.contains(['e', 'E']) {

@@ -110,7 +110,7 @@ fn numbers_of_a_load_are_the_numbers_of_sqlite() {
     }
 }
 
-/// Where a load stores a number, it is the one that SQLite reads.
+/// A number that a load stores is the one that SQLite reads.
 fn continue_with(value: &str, cast: f64, text: &str) {
     if value != "-" {
         let ours: f64 = value.parse().unwrap();
@@ -119,8 +119,8 @@ fn continue_with(value: &str, cast: f64, text: &str) {
     }
 }
 
-/// What is no text here is a number of the same value in DuckDB, and what is no number
-/// there is text here.
+/// A form that is no text here is a number of the same value in DuckDB, and one that is no
+/// number there is text here.
 #[test]
 fn numbers_of_a_load_are_the_numbers_of_duckdb() {
     for form in table() {

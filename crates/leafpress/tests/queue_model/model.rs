@@ -142,7 +142,7 @@ pub enum Lost {
     ClaimedAgain,
     Settled,
     GivenBack,
-    /// Nobody was ever given that token.
+    /// No claim was ever given that token.
     NeverGiven,
 }
 

@@ -1,4 +1,4 @@
-//! What a dry run says is what happens: a dry run, a load that skips bad rows and a plain load
+//! A dry run says what happens: a dry run, a load that skips bad rows and a plain load
 //! agree with one another, and with SQLite's own INSERTs, row by row in one transaction.
 //!
 //! For random tables, new and existing, and inputs with bad rows of all kinds:
@@ -40,7 +40,7 @@ struct Agreement {
     host: Host,
     threads: usize,
     json: bool,
-    /// Whether a foreign key is looked at in the end only.
+    /// True if a foreign key is looked at in the end only.
     deferred: bool,
     has_parent: bool,
 }
@@ -125,7 +125,7 @@ fn spoil(columns: &[Column], row: &mut [Cell], how: u8) {
     }
 }
 
-/// Whether a value does not fit its column, by the loader's rule.
+/// Returns true if a value does not fit its column, by the loader's rule.
 fn is_misfit(column: &Column, cell: &Cell) -> bool {
     let Some(text) = cell else { return false };
     match column.kind {
@@ -248,8 +248,8 @@ impl Agreement {
         statement(database, &self.table, self.into)
     }
 
-    /// Whether a row without its parent, which is looked for in the end only, shares a key with
-    /// another new row: then it depends on the order which of the two is there in the end.
+    /// Returns true if a row without its parent, which is looked for in the end only, shares a key
+    /// with another new row: then it depends on the order which of the two is there in the end.
     fn has_orphan_with_a_repeated_key(&self, database: &Connection) -> bool {
         if !(self.has_parent && self.deferred) {
             return false;
@@ -275,7 +275,7 @@ impl Agreement {
     }
 }
 
-/// Whether two values may be one for some collation and affinity.
+/// Returns true if two values may be one for some collation and affinity.
 fn may_be_equal(one: &Cell, other: &Cell) -> bool {
     let (Some(one), Some(other)) = (one, other) else { return one.is_none() && other.is_none() };
     match (one.trim().parse::<f64>(), other.trim().parse::<f64>()) {
@@ -284,7 +284,7 @@ fn may_be_equal(one: &Cell, other: &Cell) -> bool {
     }
 }
 
-/// Whether a row's last value names a parent that is not there.
+/// Returns true if a row's last value names a parent that is not there.
 fn is_orphan(row: &[Cell]) -> bool {
     row.last().is_some_and(|key| key.as_deref().is_some_and(|key| !("1"..="6").contains(&key)))
 }

@@ -72,7 +72,7 @@ const KINDS: [(&str, Endless); 9] = [
     }),
 ];
 
-/// The same by single statements, whose tickets answer something else.
+/// Single statements that run for ever, whose tickets answer something else.
 const SINGLE: [&str; 2] = [ENDLESS, ENDLESS_ROWS];
 
 fn is_interrupted(error: &Error) -> bool {

@@ -134,8 +134,8 @@ pub fn copies_of_sqlite(evidence: &Evidence) -> Finding {
     }
 }
 
-/// Returns true if one of two copies is Leafpress's with locks of descriptors. Two others take locks of
-/// the process, which do not hold between them.
+/// Returns true if one of two copies is Leafpress's with locks of descriptors. Two others take
+/// locks of the process, which do not hold between them.
 fn is_kept_apart(evidence: &Evidence, process: &Neighbour) -> bool {
     let of_process = evidence.now.locks.iter().filter(|held| held.pids.contains(&process.pid));
     let styles: Vec<LockStyle> = of_process.map(|held| held.style).collect();

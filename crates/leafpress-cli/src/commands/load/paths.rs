@@ -16,7 +16,7 @@ use glob::Pattern;
 /// The inputs, with each pattern that names no file replaced by the files that fit it.
 ///
 /// # Errors
-/// Where no file fits, or a folder cannot be looked into.
+/// If no file fits, or a folder cannot be looked into.
 pub fn expand(inputs: &[PathBuf]) -> Result<Vec<PathBuf>, String> {
     let mut files = Vec::new();
     for input in inputs {
@@ -78,7 +78,7 @@ fn files_of(pattern: &Path) -> Result<Vec<PathBuf>, String> {
     Ok(found)
 }
 
-/// What is in a folder and fits one part of a pattern, in the order of the names.
+/// The entries of a folder that fit one part of a pattern, in the order of their names.
 fn fitting(folder: &Path, part: &OsStr) -> Result<Vec<PathBuf>, String> {
     let literal = folder.join(part);
     if !has_wildcard(part) || literal.symlink_metadata().is_ok() {

@@ -147,7 +147,7 @@ fn refuse_missing(path: &Path) -> Result<()> {
         .to_do("look at the path, or make it with `leafpress queue push`"))
 }
 
-/// What a database does not have.
+/// The error for something that a database does not have.
 fn refusal(path: &Path, reason: String) -> Error {
     let file = path.display().to_string();
     Error::from(ErrorKind::Input { file, reason }).on_disk("nothing was changed")

@@ -73,7 +73,7 @@ pub fn job(name: &str, line_number: u64, line: &[u8], template: &Template) -> Re
     template.job(payload).map_err(|error| fail(1, error.kind().to_string()))
 }
 
-/// What serde says, without the names of Rust's types.
+/// The message of serde, without the names of Rust's types.
 fn in_our_words(reason: &str) -> String {
     const TYPES: [(&str, &str); 11] = [
         ("expected i32", "expected a whole number from -2147483648 to 2147483647"),

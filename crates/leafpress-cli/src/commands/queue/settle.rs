@@ -106,7 +106,7 @@ pub fn ack(flags: &QueueAckFlags) -> Result<Status, clap::Error> {
 const RESULT_NOT_KEPT: &str = "the result is not kept, as the queue keeps no done jobs; let it \
                                keep them with: leafpress queue settings DB QUEUE --keep-done 7d";
 
-/// Whether the queue of the job keeps what came out of it.
+/// Returns true if the queue of the job keeps what came out of it.
 fn keeps_results(flags: &QueueAckFlags) -> Result<bool> {
     let database = Database::existing(&flags.database, &flags.common)?;
     match database.queue_of(flags.tokens[0].job)? {

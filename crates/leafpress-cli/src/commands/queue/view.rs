@@ -1,7 +1,7 @@
 //! Queues that are only looked at, by `stats`, `list`, `show` and `schedule list`.
 //!
-//! Where the database can be written they are read as every other action does it, which
-//! also recovers what a program that was killed left. Where it cannot (a folder or a disk
+//! If the database can be written they are read as every other action does it, which
+//! also recovers what a program that was killed left. If it cannot (a folder or a disk
 //! that is read-only), they are read without making any file.
 //!
 //! Must never: change anything that an action on jobs would not.
@@ -31,7 +31,7 @@ impl Looked {
     /// Opens a database that is there.
     ///
     /// # Errors
-    /// Where there is none, or it can be read in neither way: then why it cannot be written.
+    /// If there is none, or it can be read in neither way: then why it cannot be written.
     pub fn at(path: &Path, common: &QueueCommonFlags) -> Result<Self> {
         refuse_missing(path)?;
         let way = match Self::written(path, common) {
@@ -54,8 +54,8 @@ impl Looked {
         Ok(database)
     }
 
-    /// Whether it stays as it is, whatever others write, and must be opened again to be
-    /// looked at again.
+    /// Returns true if it stays as it is, whatever other connections write, and must be opened
+    /// again to be looked at again.
     pub fn is_of_one_moment(&self) -> bool {
         matches!(self.way, Way::ReadOnly(_))
     }
@@ -68,7 +68,7 @@ impl Looked {
         }
     }
 
-    /// What a queue holds and does.
+    /// The contents and the work of a queue, in numbers.
     pub fn stats(&self, name: &str) -> Result<QueueStats> {
         match &self.way {
             Way::Written(database) => database.queue(name)?.stats(),
@@ -119,7 +119,7 @@ impl Looked {
     }
 }
 
-/// Whether an error may come from a place that cannot be written.
+/// Returns true if an error may come from a place that cannot be written.
 fn may_be_read_all_the_same(error: &Error) -> bool {
     !matches!(error.kind(), ErrorKind::Usage(_) | ErrorKind::Input { .. } | ErrorKind::Cancelled)
 }

@@ -73,8 +73,8 @@ impl Dialect {
         Ok(Self { escapes: Escapes::Mysql, ..Self::new(delimiter, None, Some(b'\\'))? })
     }
 
-    /// Tells whether it is the text format of a database. There a blank line is a record, and a NULL
-    /// is known by the field as it is written.
+    /// Tells whether it is the text format of a database. There a blank line is a record, and a
+    /// NULL is known by the field as it is written.
     pub fn is_database_text(self) -> bool {
         self.escapes != Escapes::Literal
     }

@@ -1,4 +1,4 @@
-//! What must happen to lines before they are scanned: lines in front of the header go, comments
+//! The changes to lines before they are scanned: lines in front of the header go, comments
 //! become blank lines, carriage returns that end lines become newlines, and the line `\.` ends
 //! the text.
 //!
@@ -24,7 +24,7 @@ const MARK_BYTES_MAX: usize = 4;
 /// The rules for an input's lines.
 #[derive(Debug, Clone)]
 pub struct LineRules {
-    /// Where quotes and escapes may stand.
+    /// The dialect, by which quotes and escapes are found.
     pub dialect: Dialect,
     /// True if a carriage return alone ends a line.
     pub returns_end_lines: bool,

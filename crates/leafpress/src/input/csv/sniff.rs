@@ -1,4 +1,4 @@
-//! How a CSV input is written, where nothing says it: its delimiter, the line `sep=;` that
+//! The form of a CSV input, where nothing says it: its delimiter, the line `sep=;` that
 //! Excel writes, and line ends that are carriage returns alone.
 //!
 //! Looks at a sample, the input's first block, and at no more.
@@ -15,7 +15,7 @@ use super::scan::{FieldIndex, Scanner};
 const CANDIDATES: [u8; 4] = [b',', b';', b'\t', b'|'];
 /// Records that must agree in their number of fields, if there are as many.
 const RECORDS_MIN: usize = 10;
-/// How much is looked at first; all of the sample only where that holds too few records.
+/// Bytes that are looked at first; all of the sample only where they hold too few records.
 const LOOK_BYTES: usize = 128 << 10;
 
 /// The beginning of an input.
@@ -34,7 +34,7 @@ pub struct Fit {
     pub delimiter: u8,
     /// Fields of the first record.
     pub fields: usize,
-    /// How many records have as many, counted from the first one without a gap.
+    /// Records that have as many, counted from the first one without a gap.
     pub agreeing: usize,
     /// Records that were looked at.
     pub records: usize,
@@ -47,9 +47,9 @@ impl Fit {
     }
 }
 
-/// Tells whether carriage returns alone end the lines of a sample: there is one outside quotes, and no
-/// newline is. `dialect` has the delimiter that was given; where none was, quotes may open
-/// behind any candidate.
+/// Tells whether carriage returns alone end the lines of a sample: there is one outside quotes,
+/// and no newline is. `dialect` has the delimiter that was given; where none was, quotes may
+/// open behind any candidate.
 pub fn returns_end_lines(sample: Sample<'_>, dialect: Dialect, is_delimiter_given: bool) -> bool {
     if memchr(b'\r', sample.text).is_none() {
         return false;
@@ -111,7 +111,7 @@ pub fn sep_line(text: &[u8]) -> Option<u8> {
     }
 }
 
-/// How well a delimiter fits; `None` where the dialect uses the byte for something else, or no
+/// The fit of a delimiter; `None` where the dialect uses the byte for something else, or no
 /// record is whole.
 pub fn fit(sample: Sample<'_>, rules: &LineRules, delimiter: u8) -> Option<Fit> {
     let (quote, escape) = (rules.dialect.quote(), rules.dialect.escape());
@@ -127,7 +127,7 @@ pub fn fit(sample: Sample<'_>, rules: &LineRules, delimiter: u8) -> Option<Fit> 
     }
 }
 
-/// How well the rules' own delimiter fits the whole lines of a sample.
+/// The fit of the rules' own delimiter to the whole lines of a sample.
 fn fit_of(sample: Sample<'_>, rules: &LineRules) -> Option<Fit> {
     let (text, index) = indexed(sample, rules)?;
     let counts = || index.records(&text, 0).map(|record| record.field_ends.len());
@@ -155,7 +155,7 @@ fn indexed(sample: Sample<'_>, rules: &LineRules) -> Option<(Vec<u8>, FieldIndex
     Some((text, index))
 }
 
-/// How many lines stand above the header, if the records of a sample begin with some of few
+/// The number of lines above the header, if the records of a sample begin with some of few
 /// fields and go on with at least two that have as many as each other.
 pub fn title_lines(sample: Sample<'_>, rules: &LineRules) -> Option<u64> {
     CANDIDATES.iter().find_map(|delimiter| {
@@ -174,7 +174,7 @@ pub fn title_lines(sample: Sample<'_>, rules: &LineRules) -> Option<u64> {
     })
 }
 
-/// How well each candidate fits, in the order of [`CANDIDATES`].
+/// The fit of each candidate, in the order of [`CANDIDATES`].
 pub fn fits(sample: Sample<'_>, rules: &LineRules) -> Vec<Fit> {
     CANDIDATES.iter().filter_map(|delimiter| fit(sample, rules, *delimiter)).collect()
 }

@@ -87,8 +87,8 @@ impl Activity {
         }
     }
 
-    /// Whether functions of its holder's were called on the connection. That of an extension
-    /// that was loaded is one too.
+    /// Returns true if functions of its holder's were called on the connection. That of an
+    /// extension that was loaded is one too.
     pub fn has_own_functions(&self) -> bool {
         self.has_own_functions.load(Ordering::Relaxed)
     }
