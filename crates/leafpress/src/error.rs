@@ -350,7 +350,7 @@ impl Error {
     /// not there have kinds of their own, as in other calls.
     pub(crate) fn statement(source: rusqlite::Error) -> Self {
         let reason = crate::verify::sqlite_says(&source);
-        let kind = if crate::load::is_refusal(&source) {
+        let kind = if is_refusal(&source) {
             ErrorKind::Constraint { table: String::new(), reason, row: None, values: None }
         } else if let Some(table) = reason.strip_prefix("no such table: ") {
             ErrorKind::NoSuchTable { table: table.to_owned() }
@@ -510,6 +510,18 @@ impl Error {
     pub fn advice(&self) -> Option<&str> {
         self.0.to_do.as_deref()
     }
+}
+
+/// Returns true if the row is to blame, and not the disk or another program.
+pub(crate) fn is_refusal(error: &rusqlite::Error) -> bool {
+    matches!(
+        error.sqlite_error_code(),
+        Some(
+            rusqlite::ErrorCode::ConstraintViolation
+                | rusqlite::ErrorCode::TypeMismatch
+                | rusqlite::ErrorCode::TooBig
+        )
+    )
 }
 
 impl From<ErrorKind> for Error {

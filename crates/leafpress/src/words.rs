@@ -8,7 +8,11 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
+use rusqlite::types::ValueRef;
 use serde::Serializer;
+
+/// Values are shown up to this many characters.
+const VALUE_SHOWN_MAX: usize = 60;
 
 /// The text in one line, with each character escaped that ends a line, steers a terminal or
 /// turns the direction of writing: `\n`, `\u{1b}`, `\u{202e}`. A tab stays.
@@ -74,6 +78,22 @@ pub fn path_text(path: &Path) -> String {
         }
     }
     text
+}
+
+/// A value as SQL would write it, cut where long.
+pub(crate) fn shown_value(value: ValueRef<'_>) -> String {
+    match value {
+        ValueRef::Null => "NULL".to_owned(),
+        ValueRef::Integer(value) => value.to_string(),
+        ValueRef::Real(value) => format!("{value:?}"),
+        ValueRef::Text(text) => {
+            let text = String::from_utf8_lossy(text);
+            let cut: String = text.chars().take(VALUE_SHOWN_MAX).collect();
+            let more = if cut.len() < text.len() { "…" } else { "" };
+            format!("'{}{more}'", cut.replace('\'', "''"))
+        }
+        ValueRef::Blob(bytes) => format!("a blob of {} bytes", bytes.len()),
+    }
 }
 
 #[cfg(test)]

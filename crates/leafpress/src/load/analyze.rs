@@ -118,7 +118,7 @@ fn average(entries: u64, beginnings: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::load::describe::describe_existing;
+    use crate::schema::describe::describe_existing;
     use leafpress_testing::{TreeReader, serialized};
     use proptest::prelude::*;
     use rusqlite::Connection;

@@ -8,25 +8,23 @@
 
 use std::collections::HashSet;
 use std::sync::Mutex;
-use std::sync::atomic::Ordering;
 
-use super::build::{Build, Joined, RowOrder};
+use super::build::{Build, Joined};
 use super::csv_input::{CsvInput, Opened, Opening};
+use super::feed::{Feed, FeedState, halted};
 use super::fields::{FieldRule, RejectsForm, RowRules, ValueSource};
-use super::flow::{Feed, halted};
-use super::locate::{Found, Locate, Wanted};
+use super::frame::{Halt, Work};
+use super::locate::{Found, Locate, LocateRecords, Wanted};
 use super::monitor::Monitor;
-use super::pass::{BlockRows, Clock, Halt, Pass, PassSummary, Reader, Work};
-use super::plan::{ColumnMap, Plan, expected_order, inputs_differ, listed, made_table};
+use super::options::LoadOptions;
+use super::pass::{BlockRows, Carried, CsvBlocks, Reader, Scanned};
+use super::plan::{ColumnMap, inputs_differ};
 use super::press::{Press, PressedTable};
 use super::rejects::Rejects;
 use super::report::{ChangedForm, ColumnReport, DecidedBy, changed_note};
 use super::signs::with_dialect;
 use super::survey::Survey;
-use super::uuid7::Uuid7Range;
-use super::{Loader, OnError};
-use crate::error::{Error, ErrorKind, Result};
-use crate::input::block::Block;
+use crate::error::{Error, Result};
 use crate::input::csv::Dialect;
 use crate::input::source::Source;
 use crate::schema::shape::TableShape;
@@ -34,12 +32,9 @@ use crate::schema::{ColumnEvidence, ColumnType, RealRule, Verdict, Witness, show
 
 /// The CSV inputs of a load.
 pub struct CsvFeed<'l, 's> {
-    loader: &'l Loader,
-    monitor: &'l Monitor,
+    state: FeedState<'l>,
     page_bytes: usize,
     inputs: Vec<CsvInput<'s>>,
-    names: Vec<String>,
-    given: Vec<bool>,
     rules: Vec<FieldRule>,
     /// Which texts are reals, for each column.
     real_rules: Vec<RealRule>,
@@ -47,30 +42,22 @@ pub struct CsvFeed<'l, 's> {
     /// Whether the evidence is that of all values.
     is_surveyed: bool,
     changed: Vec<Option<ChangedForm>>,
-    /// The primary key, if it is one column that may become the rowid.
-    key: Option<usize>,
-    uuid7: Option<Uuid7Range>,
-    is_declared: bool,
-    plan: Plan,
-    clock: Clock,
-    notes: Vec<String>,
-    /// Those about names of columns, of which there may be thousands: they come last.
+    /// Notes about names of columns, of which there may be thousands: they come last.
     name_notes: Vec<String>,
-    bytes_read: u64,
 }
 
 impl<'l, 's> CsvFeed<'l, 's> {
     /// Looks at the inputs' beginnings and plans the table: as it is declared,
     /// or else made for them.
     pub fn new(
-        loader: &'l Loader,
+        options: &'l LoadOptions,
         sources: Vec<Source<'s>>,
         declared: Option<&TableShape>,
         table: &str,
         page_bytes: usize,
         monitor: &'l Monitor,
     ) -> Result<Self> {
-        let opening = Opening { loader, page_bytes, monitor };
+        let opening = Opening { options, page_bytes, monitor };
         let mut inputs = Vec::new();
         let (mut notes, mut name_notes) = (Vec::new(), Vec::new());
         let mut first: Option<(String, Vec<String>, ColumnMap)> = None;
@@ -103,30 +90,20 @@ impl<'l, 's> CsvFeed<'l, 's> {
         let Some((_, _, map)) = first else {
             return Err(Error::usage("there is no input to load"));
         };
+        let names = inputs.iter().map(|input| input.source.name().to_owned()).collect();
+        let mut state = FeedState::new(options, monitor, names, declared.is_some());
+        state.take_columns(&map);
+        state.notes = notes;
         let mut feed = Self {
-            loader,
-            monitor,
+            state,
             page_bytes,
             inputs,
             rules: Vec::new(),
-            real_rules: real_rules(loader, &map.names)?,
+            real_rules: real_rules(options, &map.names)?,
             evidence: vec![ColumnEvidence::default(); map.names.len()],
             is_surveyed: false,
             changed: vec![None; map.names.len()],
-            key: None,
-            uuid7: loader.uuid7.as_ref().map(|_| Uuid7Range::now()),
-            is_declared: declared.is_some(),
-            plan: Plan {
-                shape: TableShape::default(),
-                given: map.given.clone(),
-                order: RowOrder::Ascending,
-            },
-            names: map.names,
-            given: map.given,
-            clock: Clock::default(),
-            notes,
             name_notes,
-            bytes_read: 0,
         };
         match declared {
             Some(shape) => feed.take_declared(shape)?,
@@ -138,100 +115,73 @@ impl<'l, 's> CsvFeed<'l, 's> {
     /// The rules of a table that was declared by hand.
     fn take_declared(&mut self, shape: &TableShape) -> Result<()> {
         self.rules = ColumnMap::declared_rules(shape);
-        if let Some(column) = self.loader.exact_columns.first() {
+        if let Some(column) = self.state.options.exact_columns.first() {
             return Err(Error::usage(format!("the column '{column}' is declared"))
                 .to_do("leave out its --type: 'exact' is for types that are found"));
         }
-        for (name, given) in &self.loader.types {
-            let at = self.column(name)?;
+        for (name, given) in &self.state.options.types {
+            let at = self.state.column(name)?;
             let is_rowid = self.rules[at] == FieldRule::Rowid;
             given.refuse_unless_fits(&shape.columns[at], is_rowid, shape.strict)?;
             if !is_rowid {
-                self.rules[at] = *given;
+                self.rules[at] = (*given).into();
             }
         }
-        let order = expected_order(shape);
-        self.plan = Plan { shape: shape.clone(), given: self.given.clone(), order };
+        self.state.set_shape(shape.clone());
         Ok(())
     }
 
     /// The types that the first block suggests.
     fn take_sample(&mut self, table: &str) -> Result<()> {
-        let all = if self.loader.all_text { FieldRule::Text } else { FieldRule::Empty };
-        self.rules = vec![all; self.names.len()];
-        if let ([key], false) = (&self.loader.primary_key[..], self.loader.without_rowid) {
-            let key = self.column(key)?;
+        let all = if self.state.options.all_text { FieldRule::Text } else { FieldRule::Empty };
+        self.rules = vec![all; self.state.names.len()];
+        if let Some(key) = self.state.find_key()? {
             self.rules[key] = FieldRule::Empty;
-            self.key = Some(key);
         }
-        for (name, given) in &self.loader.types {
-            let at = self.column(name)?;
-            self.rules[at] = *given;
+        for (name, given) in &self.state.options.types {
+            let at = self.state.column(name)?;
+            self.rules[at] = (*given).into();
         }
-        if let Some(key) = self.key
+        if let Some(key) = self.state.key
             && self.rules[key] == FieldRule::Given(ColumnType::Integer)
         {
             self.rules[key] = FieldRule::Rowid;
         }
-        table.clone_into(&mut self.plan.shape.name);
+        table.clone_into(&mut self.state.plan.shape.name);
         let rules = self.rules_of(0);
         if let Some(Opened { first: Some(block), index, .. }) = &self.inputs[0].first {
             let survey =
                 Survey { rules: &rules, real_rules: &self.real_rules, input: 0, screen: true };
-            let rows = BlockRows::of_sample(block, index, self.loader.has_header());
+            let rows = BlockRows::of_sample(block, index, self.state.options.has_header());
             self.evidence = survey.sample(&rows);
         }
         self.decide()
-    }
-
-    /// A table's column by its name.
-    fn column(&self, name: &str) -> Result<usize> {
-        self.names.iter().position(|n| n.eq_ignore_ascii_case(name)).ok_or_else(|| {
-            Error::usage(format!("there is no column '{name}'"))
-                .to_do(format!("the columns are: {}", listed(&self.names)))
-        })
     }
 
     /// The rules for the rows of an input.
     fn rules_of(&self, input: usize) -> RowRules {
         let input = &self.inputs[input];
         let primary_key = self.rules.iter().position(|rule| *rule == FieldRule::Rowid);
-        let columns = &self.plan.shape.columns;
-        let not_null = columns.iter().map(|column| column.not_null && !column.generated);
         let mut rules = RowRules::new(
-            self.names.clone(),
+            self.state.names.clone(),
             self.rules.clone(),
             input.sources.clone(),
             input.fields,
             primary_key.filter(|key| matches!(input.sources[*key], ValueSource::Field(_))),
             input.reading.dialect,
         )
-        .null_markers(self.loader.null_texts())
-        .empty_is_null(self.loader.empty_null)
-        .ragged(self.loader.csv.ragged)
-        .trim(self.loader.trim)
-        .not_null(not_null.collect())
+        .null_markers(self.state.options.null_texts())
+        .empty_is_null(self.state.options.empty_null)
+        .ragged(self.state.options.csv.ragged)
+        .trim(self.state.options.trim)
+        .not_null(self.state.not_null())
         .rejects(input.rejects.clone())
-        .key(self.names.iter().map(|name| self.is_made_key(name)).collect())
-        .key_is_detected(self.key_is_detected());
-        if let Some(range) = &self.uuid7 {
+        .key(self.state.made_key())
+        .key_is_detected(self.state.key_is_detected());
+        if let Some(range) = &self.state.uuid7 {
             rules = rules.uuid7(range.clone());
         }
         rules
-    }
-
-    /// Whether a column is part of the key of a table that is made for the input.
-    fn is_made_key(&self, name: &str) -> bool {
-        !self.is_declared
-            && self.loader.primary_key.iter().any(|key| key.eq_ignore_ascii_case(name))
-    }
-
-    /// Whether the rowid is one by detection only.
-    fn key_is_detected(&self) -> bool {
-        self.key.is_some_and(|key| {
-            let name = &self.names[key];
-            !self.loader.types.iter().any(|(n, _)| n.eq_ignore_ascii_case(name))
-        })
     }
 
     /// Turns the evidence into rules and a declaration.
@@ -253,42 +203,34 @@ impl<'l, 's> CsvFeed<'l, 's> {
                 };
             }
         }
-        if let Some(key) = self.key
+        if let Some(key) = self.state.key
             && matches!(self.rules[key], FieldRule::Integer | FieldRule::Empty)
         {
             self.rules[key] = FieldRule::Rowid;
         }
-        let columns = self.names.iter().zip(self.declared_types()).enumerate();
-        let columns = columns.map(|(at, (name, declared))| {
+        let types = self.rules.iter().enumerate().map(|(at, rule)| {
             let is_uuid = matches!(self.inputs[0].sources[at], ValueSource::Uuid7(_));
-            let declared = match self.loader.uuid7 {
-                Some((_, form)) if is_uuid => form.declared_type(),
-                _ => declared,
-            };
-            (name.clone(), declared.to_owned())
+            match self.state.options.uuid7 {
+                Some((_, form)) if is_uuid => form.declared_type().to_owned(),
+                _ => rule.declared_type().to_owned(),
+            }
         });
-        let shape = made_table(self.loader, &self.plan.shape.name, &columns.collect::<Vec<_>>())?;
-        let order = expected_order(&shape);
-        self.plan = Plan { shape, given: self.given.clone(), order };
-        Ok(())
-    }
-
-    fn declared_types(&self) -> Vec<&'static str> {
-        self.rules.iter().map(|rule| rule.declared_type()).collect()
+        let table = self.state.plan.shape.name.clone();
+        self.state.make_table(&table, types.collect::<Vec<_>>().into_iter())
     }
 
     /// Undoes [`decide`](Self::decide).
     fn forget_types(&mut self) {
-        let key_is_detected = self.key_is_detected();
+        let key_is_detected = self.state.key_is_detected();
         for (column, rule) in self.rules.iter_mut().enumerate() {
             let detected = match rule {
                 FieldRule::Integer | FieldRule::Real | FieldRule::ExactReal | FieldRule::Text => {
-                    !self.loader.all_text || self.key == Some(column)
+                    !self.state.options.all_text || self.state.key == Some(column)
                 }
                 FieldRule::Rowid => key_is_detected,
                 _ => false,
             };
-            if detected && !self.is_declared {
+            if detected && !self.state.is_declared {
                 *rule = FieldRule::Empty;
             }
         }
@@ -296,63 +238,35 @@ impl<'l, 's> CsvFeed<'l, 's> {
 
     /// The input, opened at its start.
     fn open(&mut self, input: usize) -> Result<Opened<'s>> {
-        let Self { loader, page_bytes, monitor, .. } = *self;
+        let FeedState { options, monitor, .. } = self.state;
         let input = &mut self.inputs[input];
-        match input.first.take() {
-            Some(opened) => Ok(opened),
-            None => Opening { loader, page_bytes, monitor }.open(&mut input.source, &input.reading),
-        }
+        let opening = Opening { options, page_bytes: self.page_bytes, monitor };
+        input.first.take().map_or_else(|| opening.open(&mut input.source, &input.reading), Ok)
     }
 
     /// One pass over one input.
-    fn pass<W: Work>(
-        &self,
+    fn pass<W: Work<Scanned>>(
+        &mut self,
         input: usize,
-        opened: Opened<'s>,
-        rows_before: u64,
-        with: &With<'_, W>,
-        joined: W::Joined,
-    ) -> Result<(W::Joined, PassSummary), Halt> {
-        let source = &self.inputs[input].source;
-        let pass = Pass {
+        (rules, screen): (&RowRules, bool),
+        work: (&W, W::Joined),
+        rejects: &Mutex<Rejects>,
+    ) -> Result<(W::Joined, Carried), Halt> {
+        let Opened { first, blocks, .. } = self.open(input)?;
+        let CsvInput { source, reading, .. } = &self.inputs[input];
+        let options = self.state.options;
+        let pieces = CsvBlocks {
             file: source.name(),
-            rules: with.rules,
-            threads: self.loader.threads,
-            cancel: &self.loader.cancel,
-            rows_done: &self.monitor.rows,
-            screen: with.screen,
-            header: self.loader.has_header(),
-            record_bytes_max: self.loader.csv.max_record_bytes,
-            rows_before,
-            reader: Mutex::new(Reader { first: opened.first, blocks: opened.blocks, claimed: 0 }),
+            rules,
+            screen,
+            header: options.has_header(),
+            record_bytes_max: options.csv.max_record_bytes,
         };
-        let result = pass.run(with.work, joined, with.rejects);
-        if let Err(Halt::Refuted | Halt::Unsorted) = result
-            && source.is_stream()
-        {
-            // The spool is whole only when the stream was read to its end.
-            let mut blocks = pass.into_blocks();
-            let mut block = Block::new();
-            while blocks.next(&mut block)? {
-                if self.loader.cancel.is_cancelled() {
-                    return Err(Error::from(ErrorKind::Cancelled).into());
-                }
-            }
-        }
-        result.map_err(|halt| match halt {
-            Halt::Failed(error) => Halt::Failed(with_dialect(error, &self.inputs[input].reading)),
+        let reader = (Reader { first, blocks }, source.is_stream());
+        self.state.pass(&pieces, reader, work, rejects).map_err(|halt| match halt {
+            Halt::Failed(error) => Halt::Failed(with_dialect(error, reading)),
             other => other,
         })
-    }
-
-    /// Whether bad rows are left out, and so looked for beforehand.
-    fn screens(&self) -> bool {
-        self.loader.on_error != OnError::Stop
-    }
-
-    /// The name of an input, where there are several.
-    fn file_of(&self, witness: &Witness) -> Option<String> {
-        (self.inputs.len() > 1).then(|| self.inputs[witness.input].source.name().to_owned())
     }
 
     /// The value that decided a column's type, if that was found and not given.
@@ -366,42 +280,31 @@ impl<'l, 's> CsvFeed<'l, 's> {
             FieldRule::Text => evidence.verdict(),
             _ => return None,
         };
-        let witness = decided_by?;
-        let file = self.file_of(&witness);
-        Some(DecidedBy { file, line: witness.line, value: witness.value, reason })
+        self.state.decided_by(decided_by, reason)
     }
 
     fn changed_form(&self, changed: Option<(u64, &Witness, f64)>) -> Option<ChangedForm> {
         let (values, witness, number) = changed?;
         let becomes = shown_real(number);
         let Witness { line, ref value, .. } = *witness;
-        let (file, value) = (self.file_of(witness), value.clone());
+        let (file, value) = (self.state.file_of(witness.input), value.clone());
         Some(ChangedForm { values, file, line, value, becomes })
     }
 
-    fn begin(&mut self) {
-        self.bytes_read = 0;
-        self.monitor.rows.store(0, Ordering::Relaxed);
-    }
-
-    fn count(&mut self, summary: &PassSummary) {
-        self.clock.add(summary.clock);
-        self.bytes_read += self.monitor.bytes_read.load(Ordering::Relaxed);
-    }
-
     /// Notes what a pass over an input has shown.
-    fn note(&mut self, input: usize, summary: &PassSummary) {
+    fn note(&mut self, input: usize, carried: &Carried) {
         let CsvInput { source, reading, .. } = &self.inputs[input];
-        self.notes.extend(strays(summary));
-        self.notes.extend(summary.signs.notes(source.name(), reading));
-        self.notes.extend(reading.late_note(source.name()));
+        let notes = &mut self.state.notes;
+        notes.extend(strays(carried));
+        notes.extend(carried.signs.notes(source.name(), reading));
+        notes.extend(reading.late_note(source.name()));
     }
 }
 
 /// A note about quotes where none belongs.
-fn strays(summary: &PassSummary) -> Option<String> {
-    let line = summary.first_stray_line?;
-    let (quotes, stand) = match summary.stray_quotes {
+fn strays(carried: &Carried) -> Option<String> {
+    let line = carried.first_stray_line?;
+    let (quotes, stand) = match carried.stray_quotes {
         1 => ("1 quote".to_owned(), "stands"),
         n => (format!("{n} quotes"), "stand"),
     };
@@ -411,17 +314,9 @@ fn strays(summary: &PassSummary) -> Option<String> {
     ))
 }
 
-/// What a pass is run with.
-struct With<'w, W> {
-    rules: &'w RowRules,
-    work: &'w W,
-    rejects: &'w Mutex<Rejects>,
-    screen: bool,
-}
-
 impl Feed for CsvFeed<'_, '_> {
-    fn plan(&self) -> &Plan {
-        &self.plan
+    fn state(&self) -> &FeedState<'_> {
+        &self.state
     }
 
     fn encode(
@@ -430,29 +325,22 @@ impl Feed for CsvFeed<'_, '_> {
         joined: Joined,
         rejects: &Mutex<Rejects>,
     ) -> Result<(Joined, u64), Halt> {
-        self.begin();
+        self.state.begin();
         let mut table = PressedTable::new(joined, self.rules.len());
-        let (mut rows_before, mut rows_read) = (0, 0);
-        let mut summaries = Vec::new();
+        let mut all_carried = Vec::new();
+        let screen = self.state.options.screens();
         for input in 0..self.inputs.len() {
             let rules = self.rules_of(input);
-            let opened = self.open(input)?;
-            let file = self.inputs[input].source.name().to_owned();
             let work = Press {
-                file: &file,
                 rules: &rules,
                 build,
-                key_is_detected: self.key_is_detected(),
+                key_is_detected: self.state.key_is_detected(),
                 input,
                 changed_before: table.changed_before(),
             };
-            let with = With { rules: &rules, work: &work, rejects, screen: self.screens() };
-            let (joined, summary) = self.pass(input, opened, rows_before, &with, table)?;
+            let (joined, carried) = self.pass(input, (&rules, screen), (&work, table), rejects)?;
             table = joined;
-            rows_before += summary.rows_good;
-            rows_read += summary.rows_read;
-            self.count(&summary);
-            summaries.push(summary);
+            all_carried.push(carried);
         }
         if !self.is_surveyed && table.has_mixed_whole(&self.rules) {
             return Err(Halt::Refuted);
@@ -460,33 +348,29 @@ impl Feed for CsvFeed<'_, '_> {
         for column in 0..self.rules.len() {
             self.changed[column] = self.changed_form(table.changed(column));
         }
-        for (input, summary) in summaries.iter().enumerate() {
-            self.note(input, summary);
+        for (input, carried) in all_carried.iter().enumerate() {
+            self.note(input, carried);
         }
-        Ok((table.joined, rows_read))
+        Ok((table.joined, self.state.rows.read))
     }
 
     fn survey(&mut self, rejects: &Mutex<Rejects>) -> Result<u64> {
-        self.begin();
+        self.state.begin();
         self.forget_types();
         let evidence = self.real_rules.iter().map(|rule| ColumnEvidence::new(*rule));
         let mut evidence: Vec<ColumnEvidence> = evidence.collect();
-        let mut rows_read = 0;
+        let real_rules = self.real_rules.clone();
         for input in 0..self.inputs.len() {
             let rules = self.rules_of(input);
-            let opened = self.open(input)?;
-            let real_rules = &self.real_rules;
-            let work = Survey { rules: &rules, real_rules, input, screen: false };
-            let with = With { rules: &rules, work: &work, rejects, screen: true };
-            let (joined, summary) = self.pass(input, opened, 0, &with, evidence).map_err(halted)?;
+            let work = Survey { rules: &rules, real_rules: &real_rules, input, screen: false };
+            let surveyed = self.pass(input, (&rules, true), (&work, evidence), rejects);
+            let (joined, carried) = surveyed.map_err(halted)?;
             evidence = joined;
-            rows_read += summary.rows_read;
-            self.count(&summary);
-            self.note(input, &summary);
+            self.note(input, &carried);
         }
         self.evidence = evidence;
         self.is_surveyed = true;
-        if !self.is_declared {
+        if !self.state.is_declared {
             self.decide()?;
         }
         for column in 0..self.rules.len() {
@@ -494,66 +378,39 @@ impl Feed for CsvFeed<'_, '_> {
             let changed = self.evidence[column].changed().filter(|_| is_real);
             self.changed[column] = self.changed_form(changed);
         }
-        Ok(rows_read)
-    }
-
-    fn discover_columns(&mut self) -> Result<()> {
-        // A CSV input has as many columns as its header.
-        Ok(())
+        Ok(self.state.rows.read)
     }
 
     fn locate(&mut self, wanted: &[Wanted], found: &mut Found<'_>) -> Result<()> {
+        self.state.begin();
         // Bad rows were rejected before; here they are only left out again.
         let rejects = Mutex::new(Rejects::only_shown(0));
-        let mut rows_before = 0;
+        let screen = self.state.options.screens();
         for input in 0..self.inputs.len() {
             let rules = self.rules_of(input);
-            let opened = self.open(input)?;
-            let file = self.inputs[input].source.name().to_owned();
-            let work = Locate { file: &file, rules: &rules, wanted, found: Mutex::new(found) };
-            let with =
-                With { rules: &rules, work: &work, rejects: &rejects, screen: self.screens() };
-            let ((), summary) = self.pass(input, opened, rows_before, &with, ()).map_err(halted)?;
-            rows_before += summary.rows_good;
+            let work = LocateRecords { rules: &rules, locate: Locate::new(wanted, found) };
+            self.pass(input, (&rules, screen), (&work, ()), &rejects).map_err(halted)?;
         }
         Ok(())
     }
 
-    fn input_names(&self) -> Vec<String> {
-        self.inputs.iter().map(|input| input.source.name().to_owned()).collect()
-    }
-
     fn columns(&self) -> Vec<ColumnReport> {
-        let columns = self.names.iter().enumerate();
-        columns
-            .map(|(at, name)| {
-                let declared = self.plan.shape.columns.get(at);
-                ColumnReport {
-                    name: name.clone(),
-                    declared_type: declared.map_or(String::new(), |c| c.declared_type.clone()),
-                    decided_by: self.decided_by(at),
-                    changed_form: self.changed[at].clone(),
-                }
-            })
-            .collect()
+        let report = |at: usize| ColumnReport {
+            decided_by: self.decided_by(at),
+            changed_form: self.changed[at].clone(),
+            ..self.state.column_report(at)
+        };
+        (0..self.rules.len()).map(report).collect()
     }
 
     fn notes(&mut self) -> Vec<String> {
-        let mut notes = std::mem::take(&mut self.notes);
-        notes.extend(changed_note(&self.names, &self.changed));
+        let mut notes = std::mem::take(&mut self.state.notes);
+        notes.extend(changed_note(&self.state.names, &self.changed));
         notes.append(&mut self.name_notes);
         // A load may take several passes, each of which notes the same.
         let mut seen = HashSet::new();
         notes.retain(|note| seen.insert(note.clone()));
         notes
-    }
-
-    fn clock(&self) -> Clock {
-        self.clock
-    }
-
-    fn bytes_read(&self) -> u64 {
-        self.bytes_read
     }
 }
 
@@ -579,10 +436,10 @@ fn same_columns(first: &[String], other: &[String]) -> bool {
 }
 
 /// Which texts are reals, for each column.
-fn real_rules(loader: &Loader, names: &[String]) -> Result<Vec<RealRule>> {
-    let all = if loader.exact { RealRule::Exact } else { RealRule::Value };
+fn real_rules(options: &LoadOptions, names: &[String]) -> Result<Vec<RealRule>> {
+    let all = if options.exact { RealRule::Exact } else { RealRule::Value };
     let mut rules = vec![all; names.len()];
-    for column in &loader.exact_columns {
+    for column in &options.exact_columns {
         let at = names.iter().position(|name| name.eq_ignore_ascii_case(column));
         let at = at.ok_or_else(|| {
             Error::usage(format!("there is no column '{column}'"))

@@ -3,8 +3,8 @@
 use super::csv_reading::Reading;
 use super::fields::{RejectsForm, RowRules, ValueSource, shown};
 use super::monitor::Monitor;
+use super::options::{LoadOptions, OnError};
 use super::plan::ColumnMap;
-use super::{Loader, OnError};
 use crate::error::{Error, ErrorKind, Result};
 use crate::input::block::{
     BLOCK_BYTES_DEFAULT, Block, BlockOptions, BlockReader, record_bytes_limit,
@@ -41,7 +41,7 @@ pub struct Opened<'s> {
 
 /// What inputs are opened with.
 pub struct Opening<'l> {
-    pub loader: &'l Loader,
+    pub options: &'l LoadOptions,
     pub page_bytes: usize,
     pub monitor: &'l Monitor,
 }
@@ -49,14 +49,14 @@ pub struct Opening<'l> {
 impl Opening<'_> {
     /// Looks at an input's beginning. Where its columns go is not known yet.
     pub fn input<'s>(&self, mut source: Source<'s>) -> Result<(CsvInput<'s>, Header)> {
-        let mut encoding = self.loader.csv.encoding.clone();
+        let mut encoding = self.options.csv.encoding.clone();
         let mut note = None;
         if is_auto(encoding.as_deref()) {
             let detected = detect(&mut source)?;
             (encoding, note) = (Some(detected.label), Some(detected.note));
         }
         let mut blocks = self.blocks(&mut source, encoding.clone())?;
-        let mut reading = Reading::of(self.loader, source.name(), encoding, blocks.peek()?)?;
+        let mut reading = Reading::of(self.options, source.name(), encoding, blocks.peek()?)?;
         reading.notes.splice(0..0, note);
         let opened = self.begin(blocks, &reading)?;
         let header = self.header(source.name(), &mut reading, &opened)?;
@@ -74,8 +74,8 @@ impl Opening<'_> {
         declared: Option<&TableShape>,
     ) -> Result<ColumnMap> {
         match declared {
-            Some(shape) => ColumnMap::of_table(self.loader, input, names, shape),
-            None => ColumnMap::of_input(self.loader, names),
+            Some(shape) => ColumnMap::of_table(self.options, input, names, shape),
+            None => ColumnMap::of_input(self.options, names),
         }
     }
 
@@ -94,7 +94,7 @@ impl Opening<'_> {
         self.monitor.set_total(raw.bytes_total());
         let options = BlockOptions {
             block_bytes: BLOCK_BYTES_DEFAULT.max(BLOCK_PAGES_MIN * self.page_bytes),
-            record_bytes_max: self.loader.csv.max_record_bytes,
+            record_bytes_max: self.options.csv.max_record_bytes,
             encoding,
         };
         BlockReader::new(raw, &options)
@@ -114,7 +114,7 @@ impl Opening<'_> {
         scanner.begin(first.start(), &mut index);
         scanner.scan(first.bytes(), &mut index);
         let mut next = Block::new();
-        let bytes_max = record_bytes_limit(self.loader.csv.max_record_bytes);
+        let bytes_max = record_bytes_limit(self.options.csv.max_record_bytes);
         while index.record_ends().is_empty()
             && first.data().len() as u64 <= bytes_max
             && blocks.next(&mut next)?
@@ -130,7 +130,7 @@ impl Opening<'_> {
 
     /// The columns' names, from the header, the caller, or made up.
     fn header(&self, file: &str, reading: &mut Reading, opened: &Opened<'_>) -> Result<Header> {
-        let csv = &self.loader.csv;
+        let csv = &self.options.csv;
         let first_record = opened.first.as_ref().and_then(|block| {
             let span = opened.index.records(block.bytes(), block.start()).next()?;
             Some((block, span))
@@ -138,11 +138,11 @@ impl Opening<'_> {
         let Some((block, span)) = first_record else {
             return self.header_of_none(file, opened);
         };
-        let (fields, is_named) = (span.field_ends.len(), self.loader.has_header());
+        let (fields, is_named) = (span.field_ends.len(), self.options.has_header());
         if is_named {
             check_header_length(file, &span)?;
         }
-        let rules = RowRules::for_header(fields, reading.dialect).trim(self.loader.trim);
+        let rules = RowRules::for_header(fields, reading.dialect).trim(self.options.trim);
         let values = rules.values(block.bytes(), &span);
         if is_named && opened.is_one_record() {
             self.take_lone_header(file, reading, &values)?;
@@ -171,7 +171,7 @@ impl Opening<'_> {
 
     /// The columns' names, of an input without a whole record.
     fn header_of_none(&self, file: &str, opened: &Opened<'_>) -> Result<Header> {
-        let csv = &self.loader.csv;
+        let csv = &self.options.csv;
         let failed =
             |reason: String| Error::from(ErrorKind::Input { file: file.to_owned(), reason });
         match (&csv.columns, &opened.first) {
@@ -181,13 +181,13 @@ impl Opening<'_> {
                 if csv.skip_lines > 0 {
                     let lines = counted(csv.skip_lines, "line", "lines");
                     reason = format!("{reason} behind the {lines} that --skip-lines leaves out");
-                } else if !self.loader.has_header() {
+                } else if !self.options.has_header() {
                     "the input is empty, so its columns are not known".clone_into(&mut reason);
                 }
                 Err(failed(reason).to_do("name the columns with --columns to make an empty table"))
             }
             // The pass names the quote that is never closed, and ends with it.
-            (None, Some(_)) if self.loader.on_error == OnError::Stop => Ok(Header::numbered(1)),
+            (None, Some(_)) if self.options.on_error == OnError::Stop => Ok(Header::numbered(1)),
             (None, Some(_)) => {
                 Err(failed("the first record never ends, so nobody knows the columns".to_owned())
                     .to_do("look at its quotes, or name them with --quote and --escape"))
@@ -203,7 +203,7 @@ impl Opening<'_> {
         reading: &mut Reading,
         values: &[Vec<u8>],
     ) -> Result<()> {
-        let is_repeated = self.loader.csv.columns.as_ref().is_some_and(|names| {
+        let is_repeated = self.options.csv.columns.as_ref().is_some_and(|names| {
             names.iter().map(String::as_bytes).eq(values.iter().map(Vec::as_slice))
         });
         if !is_repeated && looks_like_data(values) {

@@ -6,38 +6,11 @@
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
-use super::Loader;
-use super::options::InputFormat;
+use super::options::{InputFormat, LoadOptions};
 use crate::error::{Error, Result};
 use crate::input::csv::Dialect;
 use crate::input::csv::lines::LineRules;
 use crate::input::csv::sniff::{self, Fit, Sample};
-
-/// The text that PostgreSQL and `MySQL` write for NULL.
-const DATABASE_NULL: &[u8] = b"\\N";
-
-impl Loader {
-    /// Tells whether inputs are in the text format of a database.
-    pub(super) fn is_database_text(&self) -> bool {
-        matches!(self.format, Some(InputFormat::PostgresText | InputFormat::MysqlText))
-    }
-
-    /// Tells whether the first record of CSV inputs names the columns.
-    pub(super) fn has_header(&self) -> bool {
-        self.csv.header && !self.is_database_text()
-    }
-
-    /// Tells whether inputs have names for their columns that mean something.
-    pub(super) fn names_columns(&self) -> bool {
-        self.has_header() || self.csv.columns.is_some()
-    }
-
-    /// The texts that mean NULL.
-    pub(super) fn null_texts(&self) -> Vec<Vec<u8>> {
-        let of_format = self.is_database_text().then(|| DATABASE_NULL.to_vec());
-        self.null_markers.iter().cloned().chain(of_format).collect()
-    }
-}
 
 /// How one input is read.
 #[derive(Debug, Clone)]
@@ -62,14 +35,14 @@ impl Reading {
     /// # Errors
     /// A usage error where the dialect's bytes clash.
     pub fn of(
-        loader: &Loader,
+        options: &LoadOptions,
         file: &str,
         encoding: Option<String>,
         sample: Sample<'_>,
     ) -> Result<Self> {
-        let csv = &loader.csv;
+        let csv = &options.csv;
         let tab = || csv.delimiter.unwrap_or(b'\t');
-        let dialect = match loader.format {
+        let dialect = match options.format {
             Some(InputFormat::PostgresText) => Dialect::postgres_text(tab())?,
             Some(InputFormat::MysqlText) => Dialect::mysql_text(tab())?,
             _ => Dialect::new(csv.delimiter.unwrap_or(b','), csv.quote, csv.escape)?,
@@ -84,12 +57,12 @@ impl Reading {
             title_lines: None,
             notes: Vec::new(),
         };
-        if loader.is_database_text() {
-            reading.lines.has_end_mark = loader.format == Some(InputFormat::PostgresText);
+        if options.is_database_text() {
+            reading.lines.has_end_mark = options.format == Some(InputFormat::PostgresText);
         } else {
             reading.lines.comment = csv.comment;
-            reading.find_line_ends(loader, file, sample);
-            reading.find_delimiter(loader, file, sample)?;
+            reading.find_line_ends(options, file, sample);
+            reading.find_delimiter(options, file, sample)?;
             reading.check_comment()?;
         }
         reading.first_line = 1 + reading.lines.skip_lines;
@@ -110,8 +83,8 @@ impl Reading {
         Ok(())
     }
 
-    fn find_line_ends(&mut self, loader: &Loader, file: &str, sample: Sample<'_>) {
-        let is_given = loader.csv.delimiter.is_some();
+    fn find_line_ends(&mut self, options: &LoadOptions, file: &str, sample: Sample<'_>) {
+        let is_given = options.csv.delimiter.is_some();
         self.lines.returns_end_lines = sniff::returns_end_lines(sample, self.dialect, is_given);
         if self.lines.returns_end_lines {
             self.notes.push(format!(
@@ -121,8 +94,13 @@ impl Reading {
         }
     }
 
-    fn find_delimiter(&mut self, loader: &Loader, file: &str, sample: Sample<'_>) -> Result<()> {
-        let csv = &loader.csv;
+    fn find_delimiter(
+        &mut self,
+        options: &LoadOptions,
+        file: &str,
+        sample: Sample<'_>,
+    ) -> Result<()> {
+        let csv = &options.csv;
         let named = self.take_sep_line(file, sample);
         let given = csv.delimiter.or(named).or_else(|| delimiter_by_name(file));
         let fits = sniff::fits(sample, &self.lines);
@@ -235,9 +213,9 @@ mod tests {
     use crate::load::CsvOptions;
 
     fn reading(csv: CsvOptions, file: &str, text: &str) -> Reading {
-        let loader = Loader::new("unused.db").csv(csv);
+        let options = LoadOptions { csv, ..LoadOptions::new("unused.db".into()) };
         let sample = Sample { text: text.as_bytes(), is_all: true };
-        Reading::of(&loader, file, None, sample).unwrap()
+        Reading::of(&options, file, None, sample).unwrap()
     }
 
     #[test]

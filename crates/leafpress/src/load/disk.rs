@@ -14,7 +14,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use crate::rights::Rights;
+use crate::rights::{self, Rights};
+use crate::sort::{UnnamedFile, WriteObserver};
 use crate::vfs::locks::{FileHandle, Open};
 use crate::vfs::{FileOnSlowDisk, slow_device};
 
@@ -123,6 +124,19 @@ impl DiskFile {
         tell(|watcher| watcher.synced(&self.path, began));
         Ok(())
     }
+}
+
+impl WriteObserver for FileOnSlowDisk {
+    fn wrote(&self, offset: u64, bytes: usize) {
+        Self::wrote(self, offset, bytes);
+    }
+}
+
+/// Makes a temporary file without a name, for what sorting cannot keep in memory.
+pub(crate) fn make_unnamed(folder: &Path) -> io::Result<UnnamedFile> {
+    let observer =
+        slow_device().map(|device| -> Box<dyn WriteObserver> { Box::new(device.open(None, true)) });
+    Ok(UnnamedFile { file: rights::unnamed_file(folder)?, observer })
 }
 
 /// Empties a file.

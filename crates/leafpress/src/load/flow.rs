@@ -15,81 +15,29 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::build::{Build, BuildHalt, BuildOptions, Built, Conflict, Dropped, Joined, OnConflict};
+use super::build::{Build, BuildHalt, BuildOptions, Built, Conflict, Dropped};
 use super::build::{Refused, RowOrder};
 use super::existing::{InsertHalt, Refusals, RefusedRow};
-use super::locate::{Found, Wanted};
+use super::feed::{Feed, Input};
+use super::frame::{Clock, Halt};
+use super::locate::Wanted;
 use super::monitor::Monitor;
-use super::options::IntoTable;
+use super::options::{IntoTable, LoadOptions, OnConflict, OnError};
 use super::output::Output;
-use super::pass::{Clock, Halt};
-use super::plan::Plan;
 use super::publish::Destination;
 use super::refused::{RefusedRows, column_of, constraint};
 use super::rejects::Rejects;
-use super::report::{ColumnReport, DryRun, Report, Stage};
+use super::report::{DryRun, Report, Stage};
 use super::sqlite::{check_with_sqlite, complete_by_sql};
 use super::target::{BuiltRows, Published, Target};
 use super::turns::lock;
-use super::{Loader, OnError};
 use crate::error::{BadRow, Error, ErrorKind, Result};
 use crate::rights::Rights;
-use crate::schema::shape::{EntryColumn, TableShape};
-
-/// An input, as the flow drives it.
-pub trait Feed {
-    /// What is to be built, as far as is known.
-    fn plan(&self) -> &Plan;
-
-    /// Encodes all rows and joins them.
-    fn encode(
-        &mut self,
-        build: &Build<'_>,
-        joined: Joined,
-        rejects: &Mutex<Rejects>,
-    ) -> Result<(Joined, u64), Halt>;
-
-    /// Looks at all values and decides the types for good.
-    fn survey(&mut self, rejects: &Mutex<Rejects>) -> Result<u64>;
-
-    /// Looks for columns that the input's beginning did not show.
-    fn discover_columns(&mut self) -> Result<()>;
-
-    /// Finds rows again; their sequences ascend.
-    fn locate(&mut self, wanted: &[Wanted], found: &mut Found<'_>) -> Result<()>;
-
-    /// The inputs' names, in their order.
-    fn input_names(&self) -> Vec<String>;
-
-    /// Whether the rows can be had more than once.
-    fn reads_again(&self) -> bool {
-        true
-    }
-
-    /// Whether reading holds a transaction on a database, which may be the one written to.
-    fn reads_database(&self) -> bool {
-        false
-    }
-
-    /// Gives up what reading holds, until it is read again.
-    fn release(&mut self) {}
-
-    /// The columns and how their types came about.
-    fn columns(&self) -> Vec<ColumnReport>;
-
-    /// What a careful person would want to know.
-    fn notes(&mut self) -> Vec<String>;
-
-    /// Where the time went.
-    fn clock(&self) -> Clock;
-
-    /// Bytes of the input read in the last pass.
-    fn bytes_read(&self) -> u64;
-}
+use crate::schema::shape::TableShape;
 
 /// One load on its way.
 struct Flow<'f> {
-    loader: &'f Loader,
+    options: &'f LoadOptions,
     feed: &'f mut dyn Feed,
     monitor: &'f Monitor,
     rejects: Mutex<Rejects>,
@@ -106,20 +54,14 @@ struct Outcome {
 
 /// Loads what the feed gives; the database is complete and synced, or as it was.
 ///
-/// `make` looks at the input's beginning; it is given the table as it was
-/// declared by hand or stands in the database, and the page size.
-pub fn load<F: Feed>(
-    loader: &Loader,
-    table: &str,
-    monitor: &Monitor,
-    make: impl FnOnce(Option<&TableShape>, usize) -> Result<F>,
-) -> Result<Report> {
+/// The input's beginning is looked at as soon as the table is known.
+pub fn load(options: &LoadOptions, input: Input<'_>, monitor: &Monitor) -> Result<Report> {
     let started = Instant::now();
-    let rejects = Mutex::new(Rejects::create(&loader.on_error, Rights::of(&loader.database))?);
-    let target = Target::open(loader, table)?;
-    let staged = target.stage(loader)?;
-    let mut feed = make(target.declared(), target.layout(loader)?.page_bytes())?;
-    let mut flow = Flow { loader, feed: &mut feed, monitor, rejects, target };
+    let rejects = Mutex::new(Rejects::create(&options.on_error, Rights::of(&options.database))?);
+    let target = Target::open(options, &input.table)?;
+    let staged = target.stage(options)?;
+    let mut feed = (input.make)(target.declared(), target.layout(options)?.page_bytes())?;
+    let mut flow = Flow { options, feed: &mut *feed, monitor, rejects, target };
     let output = Output::new(staged.file());
     let is_new = flow.target.is_new();
     let mut outcome = flow.stage(&output, staged.temporary(), is_new)?;
@@ -129,7 +71,7 @@ pub fn load<F: Feed>(
     let published = if flow.target.is_table() {
         flow.insert(&output, staged.temporary(), &mut outcome)?
     } else {
-        flow.target.publish(loader, staged, outcome.built.rows, monitor)?
+        flow.target.publish(options, staged, outcome.built.rows, monitor)?
     };
     Ok(flow.report(outcome, published, started))
 }
@@ -138,19 +80,14 @@ pub fn load<F: Feed>(
 ///
 /// All that a look at single rows does not tell is tried: the rows are built into a temporary
 /// file as for a load, and those for a table that is there go into an overlay of the database.
-pub fn dry_run<F: Feed>(
-    loader: &Loader,
-    table: &str,
-    monitor: &Monitor,
-    make: impl FnOnce(Option<&TableShape>, usize) -> Result<F>,
-) -> Result<DryRun> {
-    let target = Target::look(loader, table)?;
-    let mut feed = make(target.declared(), target.layout(loader)?.page_bytes())?;
+pub fn dry_run(options: &LoadOptions, input: Input<'_>, monitor: &Monitor) -> Result<DryRun> {
+    let target = Target::look(options, &input.table)?;
+    let mut feed = (input.make)(target.declared(), target.layout(options)?.page_bytes())?;
     let rejects = Mutex::new(Rejects::only_shown(DRY_RUN_REJECTS_MAX));
     monitor.enter("detecting types");
     let mut rows_read = feed.survey(&rejects)?;
-    let (shape, order) = target.to_build(feed.plan())?;
-    let mut flow = Flow { loader, feed: &mut feed, monitor, rejects, target };
+    let (shape, order) = target.to_build(&feed.state().plan)?;
+    let mut flow = Flow { options, feed: &mut *feed, monitor, rejects, target };
     let mut path_ahead = flow.target.path_ahead().map(str::to_owned);
     let mut notes = Vec::new();
     if flow.must_be_tried(&shape) {
@@ -172,7 +109,7 @@ pub fn dry_run<F: Feed>(
         reject_reasons: rejects.take_reasons(),
         notes,
         path: path(&shape, order, path_ahead.as_deref()),
-        plan: plan_ahead(loader, &shape, order, feed.bytes_read()),
+        plan: plan_ahead(options, &shape, order, feed.state().bytes_read),
     })
 }
 
@@ -185,14 +122,14 @@ struct Tried {
 
 /// What a load would take, as far as it can be known before.
 fn plan_ahead(
-    loader: &Loader,
+    options: &LoadOptions,
     shape: &TableShape,
     order: RowOrder,
     input_bytes: u64,
 ) -> Vec<String> {
     let mebibytes = |bytes: u64| bytes.div_ceil(1 << 20);
-    let folder = super::publish::folder_of(&loader.database);
-    let tmpdir = loader.tmpdir.clone().unwrap_or_else(|| folder.clone());
+    let folder = super::publish::folder_of(&options.database);
+    let tmpdir = options.tmpdir.clone().unwrap_or_else(|| folder.clone());
     let has_key = shape.key.is_some() || shape.rowid_column.is_some();
     let mut plan = Vec::new();
     let sorts = match order {
@@ -205,7 +142,7 @@ fn plan_ahead(
     if let Some(sorts) = sorts {
         plan.push(format!(
             "{sorts}, in up to {} MiB of memory; what exceeds that goes to temporary files in {}",
-            mebibytes(loader.memory_bytes as u64),
+            mebibytes(options.memory_bytes as u64),
             tmpdir.display()
         ));
     }
@@ -236,8 +173,8 @@ impl Flow<'_> {
     /// Does all that a load would do, to files that go away.
     fn try_it(&mut self) -> Result<Tried> {
         lock(&self.rejects).restart()?;
-        let folder = self.tmpdir(&self.loader.database);
-        let name = self.loader.database.file_name().unwrap_or_default();
+        let folder = self.tmpdir(&self.options.database);
+        let name = self.options.database.file_name().unwrap_or_default();
         let staged = Destination::staged(&folder.join(name))?;
         let output = Output::new(staged.file());
         let mut outcome = self.stage(&output, staged.temporary(), false)?;
@@ -252,7 +189,7 @@ impl Flow<'_> {
         } else if self.target.checks_foreign_keys(&outcome.shape) {
             self.feed.release();
             self.target.only_try(&folder)?;
-            self.target.publish(self.loader, staged, outcome.built.rows, self.monitor)?;
+            self.target.publish(self.options, staged, outcome.built.rows, self.monitor)?;
         }
         Ok(tried)
     }
@@ -260,7 +197,7 @@ impl Flow<'_> {
     /// Builds the file that holds the rows, and completes it.
     fn stage(&mut self, output: &Output, path: &Path, is_durable: bool) -> Result<Outcome> {
         let mut outcome = output.flushing(is_durable, || self.build(output, path))?;
-        complete_by_sql(path, &outcome.shape, outcome.order, self.loader.analyze)?;
+        complete_by_sql(path, &outcome.shape, outcome.order, self.options.analyze)?;
         let syncing = Instant::now();
         if is_durable {
             self.monitor.enter("syncing");
@@ -278,9 +215,9 @@ impl Flow<'_> {
     /// Inserts the built rows into the table that is there: all at once, or row by row where
     /// that one refuses some.
     fn insert(&mut self, output: &Output, path: &Path, outcome: &mut Outcome) -> Result<Published> {
-        let columns = self.feed.plan().given_names();
+        let columns = self.feed.state().plan.given_names();
         let built = BuiltRows { file: path, rows: outcome.built.rows, columns: &columns };
-        match self.target.insert(self.loader, &built, outcome.order, self.monitor) {
+        match self.target.insert(self.options, &built, outcome.order, self.monitor) {
             Ok(published) => return Ok(published),
             Err(InsertHalt::Failed(error)) => return Err(error),
             Err(InsertHalt::Refused(reason)) => tracing::debug!(reason, "row by row"),
@@ -292,10 +229,10 @@ impl Flow<'_> {
             lock(&self.rejects).restart()?;
             *outcome = self.stage(output, path, false)?;
         }
-        let Self { loader, feed, monitor, rejects, target } = self;
+        let Self { options, feed, monitor, rejects, target } = self;
         let built = BuiltRows { rows: outcome.built.rows, ..built };
         let reads_database = feed.reads_database();
-        let stops = loader.on_error == OnError::Stop;
+        let stops = options.on_error == OnError::Stop;
         let mut refused = RefusedRows {
             table: target.table(),
             feed: &mut **feed,
@@ -303,12 +240,12 @@ impl Flow<'_> {
             shape: &outcome.shape,
             reads_again,
             stops,
-            is_append: loader.into == Some(IntoTable::Append),
+            is_append: options.into == Some(IntoTable::Append),
         };
         let mut decide = |rows: &[RefusedRow]| refused.decide(rows);
         let with_values = !reads_again;
         let mut refusals = Refusals { stops, with_values, reads_database, decide: &mut decide };
-        target.insert_one_by_one(loader, &built, &mut refusals, monitor)
+        target.insert_one_by_one(options, &built, &mut refusals, monitor)
     }
 
     /// Encodes and builds, as often as it takes.
@@ -316,18 +253,18 @@ impl Flow<'_> {
         let mut order = None;
         let mut dropped = Dropped::default();
         for _ in 0..ATTEMPTS_MAX {
-            let (shape, expected) = self.target.to_build(self.feed.plan())?;
-            let given = self.feed.plan().given.clone();
+            let (shape, expected) = self.target.to_build(&self.feed.state().plan)?;
+            let given = self.feed.state().plan.given.clone();
             let order_now = order.unwrap_or(expected);
-            let layout = self.target.layout(self.loader)?;
+            let layout = self.target.layout(self.options)?;
             let options = BuildOptions {
                 layout,
-                threads: self.loader.threads,
-                memory_bytes: self.loader.memory_bytes,
+                threads: self.options.threads,
+                memory_bytes: self.options.memory_bytes,
                 tmpdir: self.tmpdir(path),
                 on_conflict: self.on_conflict(order_now),
-                analyze: self.loader.analyze,
-                cancel: &self.loader.cancel,
+                analyze: self.options.analyze,
+                cancel: &self.options.cancel,
                 rows_done: &self.monitor.rows,
                 output,
                 path,
@@ -336,7 +273,7 @@ impl Flow<'_> {
             if shape.is_unique() || is_found_late {
                 // Rows that share a key are known late: to bring the rejects in
                 // order, all of them wait.
-                lock(&self.rejects).hold(self.feed.input_names());
+                lock(&self.rejects).hold(self.feed.state().inputs.clone());
             }
             let in_work = Build::new(&shape, &options, order_now, given, dropped.clone());
             self.monitor.enter(stage_of(order_now));
@@ -390,12 +327,12 @@ impl Flow<'_> {
     }
 
     fn tmpdir(&self, path: &Path) -> PathBuf {
-        self.loader.tmpdir.clone().unwrap_or_else(|| super::publish::folder_of(path))
+        self.options.folder_beside(path)
     }
 
     /// Whether rows with a repeated key are bad rows, to be left out as such.
     fn rejects_repeats(&self) -> bool {
-        self.loader.on_conflict == OnConflict::Abort && self.loader.on_error != OnError::Stop
+        self.options.on_conflict == OnConflict::Abort && self.options.on_error != OnError::Stop
     }
 
     fn on_conflict(&self, order: RowOrder) -> OnConflict {
@@ -404,7 +341,7 @@ impl Flow<'_> {
         if self.target.keeps_repeats() || rejects_here {
             OnConflict::Ignore
         } else {
-            self.loader.on_conflict
+            self.options.on_conflict
         }
     }
 
@@ -448,7 +385,7 @@ impl Flow<'_> {
             lines.insert(sequence, (row.file, row.line));
             Ok(())
         })?;
-        let is_single = self.feed.input_names().len() <= 1;
+        let is_single = self.feed.state().inputs.len() <= 1;
         let rows = dropped.rows().iter().map(|row| {
             let (file, line) = lines.get(&row.holder).cloned().unwrap_or_default();
             // The row itself is not found yet, and may be in another file.
@@ -508,7 +445,7 @@ impl Flow<'_> {
         notes.extend(self.feed.notes());
         Report {
             table: self.target.table().to_owned(),
-            database: self.loader.database.clone(),
+            database: self.options.database.clone(),
             create_sql: self.target.create_sql().unwrap_or_else(|| shape.create_sql()),
             rows_read,
             rows_loaded: published.rows.unwrap_or(built.rows),
@@ -516,12 +453,12 @@ impl Flow<'_> {
             rejects: shown,
             reject_reasons,
             rows_ignored: rows_ignored + published.rows_ignored,
-            bytes_read: self.feed.bytes_read(),
+            bytes_read: self.feed.state().bytes_read,
             bytes_written: published.bytes.unwrap_or(built.size.bytes),
             pages: published.pages.unwrap_or(built.size.pages),
             spilled_bytes: built.spilled_bytes,
             elapsed: started.elapsed(),
-            stages: stages(self.feed.clock(), &built, published.elapsed),
+            stages: stages(self.feed.state().clock, &built, published.elapsed),
             columns: self.feed.columns(),
             notes,
             path: path(&shape, order, published.path.as_deref()),
@@ -595,55 +532,4 @@ fn repeated(
     let what = if constraint == 0 { "primary key" } else { "unique value" };
     let (column, stands) = if names.len() == 1 { ("column", "its") } else { ("columns", "their") };
     format!("{column} {}: {place} has {stands} {what} already", names.join(", "))
-}
-
-impl TableShape {
-    /// Whether any two rows must differ in something.
-    pub fn is_unique(&self) -> bool {
-        self.rowid_column.is_some()
-            || self.key.is_some()
-            || self.indexes.iter().any(|index| index.unique)
-    }
-
-    /// Whether no index is left to SQLite.
-    pub fn is_pressed_whole(&self) -> bool {
-        self.indexes.iter().all(|index| index.through_sql.is_none())
-    }
-
-    /// The columns of a constraint: 0 is the table's own key, then its indexes.
-    pub fn constraint_columns(&self, constraint: usize) -> Vec<usize> {
-        let entry = match constraint.checked_sub(1) {
-            None => self.key.as_ref(),
-            Some(index) => {
-                let pressed = self.indexes.iter().filter(|index| index.through_sql.is_none());
-                pressed.map(|index| &index.entry).nth(index)
-            }
-        };
-        let Some(entry) = entry else { return self.rowid_column.into_iter().collect() };
-        let columns = entry.columns.iter().take(entry.unique_columns);
-        columns
-            .filter_map(|column| match column {
-                EntryColumn::Column(column) => Some(*column),
-                EntryColumn::Rowid => self.rowid_column,
-            })
-            .collect()
-    }
-
-    /// All statements that declare it.
-    pub fn create_sql(&self) -> String {
-        let indexes = self.indexes.iter().filter_map(|index| index.sql.clone());
-        let all: Vec<_> =
-            std::iter::once(self.sql.clone()).chain(indexes).chain(self.beside.clone()).collect();
-        all.join(";\n")
-    }
-}
-
-/// A pass that can do no more than fail.
-pub fn halted(halt: Halt) -> Error {
-    match halt {
-        Halt::Failed(error) => error,
-        Halt::Refuted | Halt::Unsorted | Halt::NewColumn => {
-            Error::from(ErrorKind::Usage("the input changed between two readings".to_owned()))
-        }
-    }
 }

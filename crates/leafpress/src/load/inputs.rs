@@ -1,14 +1,15 @@
-//! What inputs are, and the feed that reads them.
+//! Formats of inputs, the table that they name, and the feed that reads them.
 //!
 //! A format that is not text is known by its first bytes. Which text it is, is
 //! known by the caller's word, the name's ending or the first character.
 
-use super::Loader;
+use std::path::Path;
+
 use super::csv::CsvFeed;
-use super::flow::{dry_run, load};
+use super::feed::{Input, MakeFeed};
 use super::monitor::Monitor;
-use super::options::InputFormat;
-use super::report::{DryRun, Report};
+use super::options::{InputFormat, LoadOptions};
+use super::sqlite_source::split_table;
 use super::typed_feed::TypedFeed;
 use crate::error::{Error, Result};
 use crate::input::detect_encoding::{detect, is_auto};
@@ -16,7 +17,6 @@ use crate::input::json::{JsonOptions, JsonSource};
 use crate::input::kind::{Kind, kind_of};
 use crate::input::rows::RowSource;
 use crate::input::source::Source;
-use crate::schema::shape::TableShape;
 
 /// Endings of the names of JSON files.
 const JSON_ENDINGS: [&str; 4] = ["json", "jsonl", "ndjson", "geojsonl"];
@@ -30,61 +30,15 @@ pub enum Inputs<'s> {
     Arrow(Vec<(Source<'s>, Kind)>),
 }
 
-/// What a load is asked for.
-pub trait Goal {
-    /// What it comes to.
-    type Outcome;
-
-    /// Does it with the feed that `make` makes.
-    fn run<F: super::flow::Feed>(
-        loader: &Loader,
-        table: &str,
-        monitor: &Monitor,
-        make: impl FnOnce(Option<&TableShape>, usize) -> Result<F>,
-    ) -> Result<Self::Outcome>;
-}
-
-/// To load.
-pub struct ToLoad;
-
-impl Goal for ToLoad {
-    type Outcome = Report;
-
-    fn run<F: super::flow::Feed>(
-        loader: &Loader,
-        table: &str,
-        monitor: &Monitor,
-        make: impl FnOnce(Option<&TableShape>, usize) -> Result<F>,
-    ) -> Result<Report> {
-        load(loader, table, monitor, make)
-    }
-}
-
-/// To look only.
-pub struct ToLook;
-
-impl Goal for ToLook {
-    type Outcome = DryRun;
-
-    fn run<F: super::flow::Feed>(
-        loader: &Loader,
-        table: &str,
-        monitor: &Monitor,
-        make: impl FnOnce(Option<&TableShape>, usize) -> Result<F>,
-    ) -> Result<DryRun> {
-        dry_run(loader, table, monitor, make)
-    }
-}
-
 impl<'s> Inputs<'s> {
     /// Finds out what the inputs are.
-    pub fn of(loader: &Loader, sources: Vec<Source<'s>>) -> Result<Self> {
+    pub fn of(options: &LoadOptions, sources: Vec<Source<'s>>) -> Result<Self> {
         let mut csv = Vec::new();
         let mut json = Vec::new();
         let mut arrow = Vec::new();
         for mut source in sources {
             let beginning = source.beginning()?;
-            match (kind_of(&beginning), loader.format) {
+            match (kind_of(&beginning), options.format) {
                 (Some(kind), _) => arrow.push((source, kind)),
                 (None, Some(InputFormat::Json)) => json.push(source),
                 (None, None) if is_json(source.name(), &beginning) => json.push(source),
@@ -101,69 +55,78 @@ impl<'s> Inputs<'s> {
         }
     }
 
-    /// Does what is asked for.
-    pub fn run<G: Goal>(self, loader: &Loader, monitor: &Monitor) -> Result<G::Outcome> {
+    /// The input of the load, of which nothing more is looked at yet.
+    pub fn into_input<'l>(self, options: &'l LoadOptions, monitor: &'l Monitor) -> Result<Input<'l>>
+    where
+        's: 'l,
+    {
         match self {
             Self::Csv(sources) => {
-                let table = loader.table_name(sources.first().map_or("", Source::name))?;
-                G::run(loader, &table, monitor, |declared, page_bytes| {
-                    CsvFeed::new(loader, sources, declared, &table, page_bytes, monitor)
-                })
+                let table = table_name(options, sources.first().map_or("", Source::name))?;
+                let name = table.clone();
+                let make: MakeFeed<'l> = Box::new(move |declared, page_bytes| {
+                    let feed =
+                        CsvFeed::new(options, sources, declared, &name, page_bytes, monitor)?;
+                    Ok(Box::new(feed))
+                });
+                Ok(Input { table, make })
             }
             Self::Json(sources) => {
-                let options = JsonOptions {
-                    record_bytes_max: loader.csv.max_record_bytes,
-                    encoding: loader.csv.encoding.clone(),
+                let json = JsonOptions {
+                    record_bytes_max: options.csv.max_record_bytes,
+                    encoding: options.csv.encoding.clone(),
                     ..JsonOptions::default()
                 };
-                run_typed::<G, _, _>(loader, monitor, sources, |mut source| {
-                    let mut options = options.clone();
-                    if is_auto(options.encoding.as_deref()) {
+                typed(options, monitor, sources, |mut source| {
+                    let mut json = json.clone();
+                    if is_auto(json.encoding.as_deref()) {
                         let detected = detect(&mut source)?;
-                        options.encoding = Some(detected.label);
-                        options.note = Some(detected.note);
+                        json.encoding = Some(detected.label);
+                        json.note = Some(detected.note);
                     }
-                    JsonSource::new(source, options, &monitor.bytes_read)
+                    JsonSource::new(source, json, &monitor.bytes_read)
                 })
             }
-            Self::Arrow(sources) => run_arrow::<G>(loader, monitor, sources),
+            Self::Arrow(sources) => arrow(options, monitor, sources),
         }
     }
 }
 
-/// Does what is asked for with inputs of typed rows.
-pub fn run_typed<G: Goal, I, S: RowSource>(
-    loader: &Loader,
-    monitor: &Monitor,
+/// The input of a load of typed rows; `open` opens each of its sources.
+pub fn typed<'l, I, S: RowSource + 'l>(
+    options: &'l LoadOptions,
+    monitor: &'l Monitor,
     inputs: Vec<I>,
     open: impl Fn(I) -> Result<S>,
-) -> Result<G::Outcome> {
+) -> Result<Input<'l>> {
     let sources = inputs.into_iter().map(open).collect::<Result<Vec<_>>>()?;
-    let table = loader.table_name(sources.first().map_or("", |source| source.name()))?;
-    G::run(loader, &table, monitor, |declared, _| {
-        TypedFeed::new(loader, sources, declared, &table, monitor)
-    })
+    let table = table_name(options, sources.first().map_or("", |source| source.name()))?;
+    let name = table.clone();
+    let make: MakeFeed<'l> = Box::new(move |declared, _| {
+        Ok(Box::new(TypedFeed::new(options, sources, declared, &name, monitor)?))
+    });
+    Ok(Input { table, make })
 }
 
 #[cfg(feature = "arrow")]
-fn run_arrow<G: Goal>(
-    loader: &Loader,
-    monitor: &Monitor,
-    sources: Vec<(Source<'_>, Kind)>,
-) -> Result<G::Outcome> {
-    let spool = loader.spool();
-    run_typed::<G, _, _>(loader, monitor, sources, |(source, kind)| {
+fn arrow<'l>(
+    options: &'l LoadOptions,
+    monitor: &'l Monitor,
+    sources: Vec<(Source<'l>, Kind)>,
+) -> Result<Input<'l>> {
+    let spool = options.folder_beside(&options.database);
+    typed(options, monitor, sources, |(source, kind)| {
         crate::input::arrow::ArrowSource::new(source, kind, &spool)
     })
 }
 
 #[cfg(not(feature = "arrow"))]
 #[expect(clippy::needless_pass_by_value, reason = "as with the feature")]
-fn run_arrow<G: Goal>(
-    _loader: &Loader,
-    _monitor: &Monitor,
-    sources: Vec<(Source<'_>, Kind)>,
-) -> Result<G::Outcome> {
+fn arrow<'l>(
+    _options: &'l LoadOptions,
+    _monitor: &'l Monitor,
+    sources: Vec<(Source<'l>, Kind)>,
+) -> Result<Input<'l>> {
     Err(match sources.first() {
         Some((source, kind)) => kind.refuse(source.name()),
         None => Error::usage("there is no input"),
@@ -189,6 +152,41 @@ fn is_json(name: &str, beginning: &[u8]) -> bool {
     }
 }
 
+/// The table's name: given, or made of the input's.
+pub fn table_name(options: &LoadOptions, input: &str) -> Result<String> {
+    if let Some(name) = &options.table {
+        return Ok(name.clone());
+    }
+    if let Some((_, table)) = split_table(Path::new(input)) {
+        return Ok(table);
+    }
+    let name = Path::new(input).file_name().unwrap_or_default().to_string_lossy();
+    let stem = without_endings(name.trim_matches(['<', '>']));
+    stem.map(str::to_owned).ok_or_else(|| {
+        Error::usage(format!("'{input}' gives no name for the table"))
+            .to_do("name the table with --table")
+    })
+}
+
+/// Endings that say what a file is, and are no part of what it is about.
+const ENDINGS: [&str; 24] = [
+    "csv", "tsv", "tab", "psv", "ssv", "txt", "text", "dat", "data", "json", "jsonl", "ndjson",
+    "geojson", "geojsonl", "parquet", "arrow", "arrows", "feather", "ipc", "gz", "gzip", "zst",
+    "zstd", "db",
+];
+
+/// A file's name without the endings that are known; `None` where nothing is left.
+fn without_endings(name: &str) -> Option<&str> {
+    let mut stem = name.trim_start_matches('.');
+    while let Some((before, ending)) = stem.rsplit_once('.')
+        && !before.is_empty()
+        && ENDINGS.iter().any(|known| known.eq_ignore_ascii_case(ending))
+    {
+        stem = before;
+    }
+    Some(stem.trim_end_matches('.')).filter(|stem| !stem.is_empty())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -207,6 +205,25 @@ mod tests {
             ("a.csv", b"", false),
         ] {
             assert_eq!(is_json(name, beginning), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn only_known_endings_are_no_part_of_a_tables_name() {
+        for (name, expected) in [
+            ("cities.csv", Some("cities")),
+            ("2024.01.sales.csv", Some("2024.01.sales")),
+            ("v1.2-final.csv.gz", Some("v1.2-final")),
+            ("a.csv.txt.GZ", Some("a")),
+            ("log.2026", Some("log.2026")),
+            (".hidden.tsv", Some("hidden")),
+            (".csv", Some("csv")),
+            ("stdin", Some("stdin")),
+            ("a..csv", Some("a")),
+            ("...", None),
+            ("", None),
+        ] {
+            assert_eq!(without_endings(name), expected, "{name}");
         }
     }
 }

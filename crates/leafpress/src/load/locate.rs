@@ -4,9 +4,11 @@
 use std::sync::Mutex;
 
 use super::fields::{Misfit, RowRules};
-use super::pass::{BlockRows, Halt, Work};
+use super::frame::{Halt, Rows, Work};
+use super::pass::{BlockRows, Scanned};
 use super::turns::lock;
 use crate::error::{BadRow, Result};
+use crate::input::rows::RowBatch;
 
 /// A row that is looked for.
 #[derive(Debug, Clone)]
@@ -22,53 +24,101 @@ pub struct Wanted {
 /// Is told each row that was found, in the input's order, with its bytes.
 pub type Found<'f> = dyn FnMut(u64, BadRow, &[u8]) -> Result<()> + Send + 'f;
 
+/// Rows that were found in a piece: sequence, place, and bytes.
+type FoundRows = Vec<(u64, BadRow, Vec<u8>)>;
+
 /// Looks for rows, whose sequences ascend.
 pub struct Locate<'p, 'f> {
-    pub file: &'p str,
-    pub rules: &'p RowRules,
-    pub wanted: &'p [Wanted],
-    pub found: Mutex<&'p mut Found<'f>>,
+    wanted: &'p [Wanted],
+    found: Mutex<&'p mut Found<'f>>,
 }
 
-impl Work for Locate<'_, '_> {
-    /// What was found in a block.
-    type Made = Vec<(u64, BadRow, Vec<u8>)>;
-    type Joined = ();
-    type Ticket = ();
-
-    fn start(&self) -> Self::Made {
-        Vec::new()
+impl<'p, 'f> Locate<'p, 'f> {
+    pub fn new(wanted: &'p [Wanted], found: &'p mut Found<'f>) -> Self {
+        Self { wanted, found: Mutex::new(found) }
     }
 
-    fn rows(&self, rows: &BlockRows<'_>, made: &mut Self::Made) -> Result<(), Halt> {
+    /// Picks those of the rows that are wanted; `before` of them went on before these.
+    fn pick<R>(
+        &self,
+        before: u64,
+        rows: impl Iterator<Item = R>,
+        show: impl Fn(R, &Wanted) -> (BadRow, Vec<u8>),
+        made: &mut FoundRows,
+    ) {
         made.clear();
-        let from = self.wanted.partition_point(|wanted| wanted.sequence < rows.before);
+        let from = self.wanted.partition_point(|wanted| wanted.sequence < before);
         let mut wanted = self.wanted[from..].iter().peekable();
-        for (sequence, span) in (rows.before..).zip(rows.records()) {
-            let Some(next) = wanted.next_if(|next| next.sequence == sequence) else {
-                if wanted.peek().is_none() {
-                    break;
-                }
-                continue;
-            };
-            let at =
-                next.column.map_or(span.start, |column| self.rules.column_start(&span, column));
-            let misfit = Misfit { at, reason: next.reason.clone() };
-            let bytes = self.rules.as_rejected(rows.bytes, &span).into_owned();
-            made.push((sequence, rows.bad_row(self.file, misfit, &span), bytes));
+        for (sequence, row) in (before..).zip(rows) {
+            if let Some(next) = wanted.next_if(|next| next.sequence == sequence) {
+                let (bad_row, bytes) = show(row, next);
+                made.push((sequence, bad_row, bytes));
+            } else if wanted.peek().is_none() {
+                break;
+            }
         }
-        Ok(())
     }
 
-    fn join(&self, made: &mut Self::Made, _joined: &mut ()) -> Result<(), Halt> {
+    fn hand_on(&self, made: &mut FoundRows) -> Result<(), Halt> {
         let mut found = lock(&self.found);
         for (sequence, bad_row, bytes) in made.drain(..) {
             found(sequence, bad_row, &bytes)?;
         }
         Ok(())
     }
+}
 
-    fn finish(&self, (): (), _made: &mut Self::Made) -> Result<(), Halt> {
+/// Looks for rows of a CSV input.
+pub struct LocateRecords<'p, 'f> {
+    pub rules: &'p RowRules,
+    pub locate: Locate<'p, 'f>,
+}
+
+impl Work<Scanned> for LocateRecords<'_, '_> {
+    type Made = FoundRows;
+    type Joined = ();
+    type Ticket = ();
+
+    fn start(&self) -> FoundRows {
+        Vec::new()
+    }
+
+    fn rows(&self, rows: &Rows<'_, Scanned>, made: &mut FoundRows) -> Result<(), Halt> {
+        let rows = BlockRows::of(rows);
+        let show = |span, wanted: &Wanted| {
+            let start = |column| self.rules.column_start(&span, column);
+            let at = wanted.column.map_or(span.start, start);
+            let misfit = Misfit { at, reason: wanted.reason.clone() };
+            let bytes = self.rules.as_rejected(rows.bytes, &span).into_owned();
+            (rows.bad_row(misfit, &span), bytes)
+        };
+        self.locate.pick(rows.before, rows.records(), show, made);
         Ok(())
+    }
+
+    fn join(&self, made: &mut FoundRows, (): &mut ()) -> Result<(), Halt> {
+        self.locate.hand_on(made)
+    }
+}
+
+impl<B: RowBatch> Work<B> for Locate<'_, '_> {
+    type Made = FoundRows;
+    type Joined = ();
+    type Ticket = ();
+
+    fn start(&self) -> FoundRows {
+        Vec::new()
+    }
+
+    fn rows(&self, rows: &Rows<'_, B>, made: &mut FoundRows) -> Result<(), Halt> {
+        let show = |row, wanted: &Wanted| {
+            (rows.bad_row(row, wanted.reason.clone()), rows.piece.original(row))
+        };
+        self.pick(rows.before, rows.places(), show, made);
+        Ok(())
+    }
+
+    fn join(&self, made: &mut FoundRows, (): &mut ()) -> Result<(), Halt> {
+        self.hand_on(made)
     }
 }

@@ -1,8 +1,9 @@
 //! The loader: files and rows to a table in a new database, all or nothing.
 //!
-//! The one stage that joins the others. Reading order: [`Loader`] here;
-//! `csv.rs`, the way of a CSV input; `pass.rs`, the frame of workers and
-//! turns; `press.rs` and `fields.rs`, the hot loop; `pages.rs`, `output.rs`
+//! The one stage that joins the others. Reading order: [`Loader`] here, which collects
+//! `options.rs`; `flow.rs`, a load from its beginning to its end; `feed.rs` and `csv.rs`, the
+//! way of a CSV input; `frame.rs`, the frame of workers and turns; `press.rs` and
+//! `fields.rs`, the hot loop; `pages.rs`, `output.rs`
 //! and `publish.rs`, the way to the disk.
 //!
 //! ```no_run
@@ -28,12 +29,13 @@ mod build;
 mod csv;
 mod csv_input;
 mod csv_reading;
-mod describe;
 #[doc(hidden)]
 pub mod disk;
 mod existing;
+mod feed;
 mod fields;
 mod flow;
+mod frame;
 mod inputs;
 mod locate;
 mod memory;
@@ -54,7 +56,6 @@ mod rows;
 mod signs;
 mod sink;
 mod sources;
-mod sql_words;
 mod sqlite;
 mod sqlite_source;
 mod survey;
@@ -71,127 +72,58 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-pub use self::build::OnConflict;
-pub(crate) use self::existing::{
-    ColumnList, DeclaredColumn, DeclaredTable, OrderColumn, is_refusal, shown_value,
-};
 pub use self::existing::{IndexReport, Indexer};
-pub use self::fields::{TimestampForm, Uuid7Form};
 pub use self::options::{
-    CancelToken, CsvOptions, InputFormat, IntoTable, OnError, Progress, Ragged,
+    CancelToken, CsvOptions, InputFormat, IntoTable, OnConflict, OnError, Progress, Ragged,
+    TimestampForm,
 };
 #[doc(hidden)]
 pub use self::publish::make_new;
 pub use self::report::{ChangedForm, ColumnReport, DecidedBy, DryRun, RejectReason, Report, Stage};
 pub use self::rows::{Field, Row, TypedRecord};
+pub use self::sources::Uuid7Form;
 pub use crate::schema::{Column, ColumnType};
 pub use leafpress_format::Value;
 
-pub(crate) use self::describe::collation;
-
-use self::fields::FieldRule;
-use self::inputs::{Goal, Inputs, ToLoad, ToLook, run_typed};
+use self::feed::{Input, MakeFeed};
+use self::inputs::{Inputs, table_name, typed};
 use self::monitor::Monitor;
+use self::options::{GivenType, LoadOptions};
 use self::parts::PartsFeed;
+use self::publish::refuse_unless_folder;
 use self::sqlite_source::SqliteSource;
 use crate::error::{Error, ErrorKind, Result};
 use crate::input::detect_encoding::is_auto;
 use crate::input::source::Source;
 
-/// How long a load waits for others that write the database.
-const BUSY_TIMEOUT_DEFAULT: Duration = Duration::from_secs(5);
+/// Way to deal with an input: it is loaded, or only looked at.
+type Goal<R> = fn(&LoadOptions, Input<'_>, &Monitor) -> Result<R>;
 
 type ProgressCallback = Box<dyn Fn(&Progress) + Send + Sync>;
 
 /// Loads inputs into one table of a database, new or existing.
-#[allow(clippy::struct_excessive_bools, reason = "each is a wish of its own")]
 pub struct Loader {
-    database: PathBuf,
-    table: Option<String>,
-    page_bytes: u32,
-    threads: usize,
-    memory_bytes: usize,
-    tmpdir: Option<PathBuf>,
-    strict: bool,
-    primary_key: Vec<String>,
-    without_rowid: bool,
-    not_null: Vec<String>,
-    uuid7: Option<(String, Uuid7Form)>,
-    indexes: Vec<(String, bool)>,
-    declaration: Option<String>,
-    types: Vec<(String, FieldRule)>,
-    all_text: bool,
-    exact: bool,
-    exact_columns: Vec<String>,
-    selects: Vec<String>,
-    renames: Vec<(String, String)>,
-    drops: Vec<String>,
-    null_markers: Vec<Vec<u8>>,
-    empty_null: bool,
-    trim: bool,
-    format: Option<InputFormat>,
-    csv: CsvOptions,
-    into: Option<IntoTable>,
-    creates_missing: bool,
-    busy_timeout: Duration,
-    on_conflict: OnConflict,
-    analyze: bool,
-    on_error: OnError,
+    options: LoadOptions,
     progress: Option<ProgressCallback>,
-    cancel: CancelToken,
 }
 
 impl Loader {
     /// A loader into the database at this path, which is made if it does not exist.
     pub fn new(database: impl Into<PathBuf>) -> Self {
-        Self {
-            database: database.into(),
-            table: None,
-            page_bytes: 4096,
-            threads: std::thread::available_parallelism().map_or(1, Into::into),
-            memory_bytes: memory::default_bytes(),
-            tmpdir: None,
-            strict: false,
-            primary_key: Vec::new(),
-            without_rowid: false,
-            not_null: Vec::new(),
-            uuid7: None,
-            indexes: Vec::new(),
-            declaration: None,
-            types: Vec::new(),
-            all_text: false,
-            exact: false,
-            exact_columns: Vec::new(),
-            selects: Vec::new(),
-            renames: Vec::new(),
-            drops: Vec::new(),
-            null_markers: Vec::new(),
-            empty_null: false,
-            trim: false,
-            format: None,
-            csv: CsvOptions::default(),
-            into: None,
-            creates_missing: false,
-            busy_timeout: BUSY_TIMEOUT_DEFAULT,
-            on_conflict: OnConflict::Abort,
-            analyze: false,
-            on_error: OnError::Stop,
-            progress: None,
-            cancel: CancelToken::new(),
-        }
+        Self { options: LoadOptions::new(database.into()), progress: None }
     }
 
     /// The table's name; by default the input's name without its folder and endings.
     #[must_use]
     pub fn table(mut self, name: impl Into<String>) -> Self {
-        self.table = Some(name.into());
+        self.options.table = Some(name.into());
         self
     }
 
     /// The page size in bytes, a power of two from 512 to 65536; 4096 by default.
     #[must_use]
     pub fn page_size(mut self, bytes: u32) -> Self {
-        self.page_bytes = bytes;
+        self.options.page_bytes = bytes;
         self
     }
 
@@ -199,14 +131,14 @@ impl Loader {
     /// come out the same.
     #[must_use]
     pub fn threads(mut self, threads: usize) -> Self {
-        self.threads = threads.max(1);
+        self.options.threads = threads.max(1);
         self
     }
 
     /// Whether the table is STRICT.
     #[must_use]
     pub fn strict(mut self, strict: bool) -> Self {
-        self.strict = strict;
+        self.options.strict = strict;
         self
     }
 
@@ -215,14 +147,14 @@ impl Loader {
     /// temporary files.
     #[must_use]
     pub fn memory(mut self, bytes: usize) -> Self {
-        self.memory_bytes = bytes;
+        self.options.memory_bytes = bytes;
         self
     }
 
     /// The folder for temporary files; by default the database's own.
     #[must_use]
     pub fn tmpdir(mut self, folder: impl Into<PathBuf>) -> Self {
-        self.tmpdir = Some(folder.into());
+        self.options.tmpdir = Some(folder.into());
         self
     }
 
@@ -230,14 +162,14 @@ impl Loader {
     /// single INTEGER column becomes the rowid.
     #[must_use]
     pub fn primary_key(mut self, column: impl Into<String>) -> Self {
-        self.primary_key.push(column.into());
+        self.options.primary_key.push(column.into());
         self
     }
 
     /// Whether the table is one B-tree in the order of its primary key, without rowids.
     #[must_use]
     pub fn without_rowid(mut self, without_rowid: bool) -> Self {
-        self.without_rowid = without_rowid;
+        self.options.without_rowid = without_rowid;
         self
     }
 
@@ -245,14 +177,14 @@ impl Loader {
     /// is the primary key unless another one is named.
     #[must_use]
     pub fn uuid7(mut self, column: impl Into<String>, form: Uuid7Form) -> Self {
-        self.uuid7 = Some((column.into(), form));
+        self.options.uuid7 = Some((column.into(), form));
         self
     }
 
     /// A column that refuses NULL: such a row is a bad row.
     #[must_use]
     pub fn not_null(mut self, column: impl Into<String>) -> Self {
-        self.not_null.push(column.into());
+        self.options.not_null.push(column.into());
         self
     }
 
@@ -260,14 +192,14 @@ impl Loader {
     /// followed by NOCASE or RTRIM and by DESC: `"name NOCASE, year DESC"`.
     #[must_use]
     pub fn index(mut self, columns: impl Into<String>) -> Self {
-        self.indexes.push((columns.into(), false));
+        self.options.indexes.push((columns.into(), false));
         self
     }
 
     /// As [`index`](Self::index), over columns in which no two rows are the same.
     #[must_use]
     pub fn unique(mut self, columns: impl Into<String>) -> Self {
-        self.indexes.push((columns.into(), true));
+        self.options.indexes.push((columns.into(), true));
         self
     }
 
@@ -275,7 +207,7 @@ impl Loader {
     /// `CREATE INDEX` and others. Columns are found in the input by their names.
     #[must_use]
     pub fn declaration(mut self, sql: impl Into<String>) -> Self {
-        self.declaration = Some(sql.into());
+        self.options.declaration = Some(sql.into());
         self
     }
 
@@ -283,28 +215,28 @@ impl Loader {
     /// table's columns stand in the order of the calls.
     #[must_use]
     pub fn select(mut self, column: impl Into<String>) -> Self {
-        self.selects.push(column.into());
+        self.options.selects.push(column.into());
         self
     }
 
     /// Gives a column of the input another name.
     #[must_use]
     pub fn rename(mut self, column: impl Into<String>, name: impl Into<String>) -> Self {
-        self.renames.push((column.into(), name.into()));
+        self.options.renames.push((column.into(), name.into()));
         self
     }
 
     /// Leaves out a column of the input.
     #[must_use]
     pub fn drop_column(mut self, column: impl Into<String>) -> Self {
-        self.drops.push(column.into());
+        self.options.drops.push(column.into());
         self
     }
 
     /// Whether spaces and tabs around a field are no part of it.
     #[must_use]
     pub fn trim(mut self, trim: bool) -> Self {
-        self.trim = trim;
+        self.options.trim = trim;
         self
     }
 
@@ -314,7 +246,7 @@ impl Loader {
     /// otherwise.
     #[must_use]
     pub fn into_table(mut self, into: IntoTable) -> Self {
-        self.into = Some(into);
+        self.options.into = Some(into);
         self
     }
 
@@ -323,37 +255,28 @@ impl Loader {
     /// are missing; by default it does not.
     #[must_use]
     pub fn create_missing(mut self, create_missing: bool) -> Self {
-        self.creates_missing = create_missing;
+        self.options.creates_missing = create_missing;
         self
-    }
-
-    /// Whether a table that is missing is made.
-    fn makes_missing(&self) -> bool {
-        match self.into {
-            None => true,
-            Some(IntoTable::Append | IntoTable::Replace) => self.creates_missing,
-            Some(IntoTable::Ignore | IntoTable::Upsert) => false,
-        }
     }
 
     /// How long to wait for others that write an existing database; 5 seconds by default.
     #[must_use]
     pub fn busy_timeout(mut self, timeout: Duration) -> Self {
-        self.busy_timeout = timeout;
+        self.options.busy_timeout = timeout;
         self
     }
 
     /// What becomes of rows with the same key.
     #[must_use]
     pub fn on_conflict(mut self, on_conflict: OnConflict) -> Self {
-        self.on_conflict = on_conflict;
+        self.options.on_conflict = on_conflict;
         self
     }
 
     /// Whether `sqlite_stat1` is filled, as ANALYZE would.
     #[must_use]
     pub fn analyze(mut self, analyze: bool) -> Self {
-        self.analyze = analyze;
+        self.options.analyze = analyze;
         self
     }
 
@@ -361,14 +284,14 @@ impl Loader {
     /// converted by SQLite's affinity; one that does not fit makes a bad row.
     #[must_use]
     pub fn column_type(mut self, column: impl Into<String>, column_type: ColumnType) -> Self {
-        self.types.push((column.into(), FieldRule::Given(column_type)));
+        self.options.types.push((column.into(), GivenType::Type(column_type)));
         self
     }
 
     /// Declares a column to hold dates and times, which are stored as numbers.
     #[must_use]
     pub fn timestamp(mut self, column: impl Into<String>, form: TimestampForm) -> Self {
-        self.types.push((column.into(), FieldRule::Timestamp(form)));
+        self.options.types.push((column.into(), GivenType::Timestamp(form)));
         self
     }
 
@@ -376,7 +299,7 @@ impl Loader {
     /// and false, t and f, yes and no, y and n, on and off, 1 and 0, in any case.
     #[must_use]
     pub fn boolean(mut self, column: impl Into<String>) -> Self {
-        self.types.push((column.into(), FieldRule::Boolean));
+        self.options.types.push((column.into(), GivenType::Boolean));
         self
     }
 
@@ -385,35 +308,35 @@ impl Loader {
     /// counts.
     #[must_use]
     pub fn exact(mut self, exact: bool) -> Self {
-        self.exact = exact;
+        self.options.exact = exact;
         self
     }
 
     /// The same as [`exact`](Self::exact) for one column.
     #[must_use]
     pub fn exact_column(mut self, column: impl Into<String>) -> Self {
-        self.exact_columns.push(column.into());
+        self.options.exact_columns.push(column.into());
         self
     }
 
     /// Whether columns without a declared type are TEXT, without a look.
     #[must_use]
     pub fn all_text(mut self, all_text: bool) -> Self {
-        self.all_text = all_text;
+        self.options.all_text = all_text;
         self
     }
 
     /// A text that means NULL, in any column; may be called again for others.
     #[must_use]
     pub fn null_marker(mut self, marker: impl AsRef<str>) -> Self {
-        self.null_markers.push(marker.as_ref().as_bytes().to_vec());
+        self.options.null_markers.push(marker.as_ref().as_bytes().to_vec());
         self
     }
 
     /// Whether an empty field is NULL in TEXT columns too, and not ''.
     #[must_use]
     pub fn empty_null(mut self, empty_null: bool) -> Self {
-        self.empty_null = empty_null;
+        self.options.empty_null = empty_null;
         self
     }
 
@@ -422,21 +345,21 @@ impl Loader {
     /// first bytes.
     #[must_use]
     pub fn format(mut self, format: InputFormat) -> Self {
-        self.format = Some(format);
+        self.options.format = Some(format);
         self
     }
 
     /// How the CSV input is written.
     #[must_use]
     pub fn csv(mut self, options: CsvOptions) -> Self {
-        self.csv = options;
+        self.options.csv = options;
         self
     }
 
     /// What becomes of bad rows.
     #[must_use]
     pub fn on_error(mut self, on_error: OnError) -> Self {
-        self.on_error = on_error;
+        self.options.on_error = on_error;
         self
     }
 
@@ -450,7 +373,7 @@ impl Loader {
     /// Lets somebody else stop the load.
     #[must_use]
     pub fn cancel(mut self, token: CancelToken) -> Self {
-        self.cancel = token;
+        self.options.cancel = token;
         self
     }
 
@@ -474,7 +397,7 @@ impl Loader {
     /// As [`load_file`](Self::load_file); also files with other columns than
     /// the first.
     pub fn load_files<P: AsRef<Path>>(self, paths: &[P]) -> Result<Report> {
-        self.run_paths::<ToLoad, _>(paths)
+        self.run_paths(paths, flow::load)
     }
 
     /// Loads what a reader gives. `name` stands for it in messages and, without
@@ -487,31 +410,19 @@ impl Loader {
     ///
     /// As [`load_file`](Self::load_file).
     pub fn load_reader(self, name: &str, reader: impl Read + Send) -> Result<Report> {
-        let spool = self.spool();
-        let keep = self.may_read_again().then_some(spool.as_path());
-        let source = Source::reader(name, reader, keep);
-        self.run::<ToLoad>(vec![source])
+        self.run_reader(name, reader, self.may_read_again(), flow::load)
     }
 
     /// Whether there may be a second pass over the input.
     fn may_read_again(&self) -> bool {
-        !self.all_text
-            || is_auto(self.csv.encoding.as_deref())
-            || !self.primary_key.is_empty()
-            || self.declaration.is_some()
-            || self.into.is_some()
-            || self.indexes.iter().any(|(_, unique)| *unique)
-    }
-
-    /// Where a pipe is copied to.
-    fn spool(&self) -> PathBuf {
-        self.tmpdir.clone().unwrap_or_else(|| publish::folder_of(&self.database))
-    }
-
-    fn sources<'s, P: AsRef<Path>>(&self, paths: &[P]) -> Result<Vec<Source<'s>>> {
-        let spool = self.spool();
-        let sources = paths.iter().map(|path| Source::file(path.as_ref(), Some(&spool)));
-        sources.collect::<Result<Vec<_>>>().map_err(|error| self.unharmed(error))
+        let LoadOptions { all_text, csv, primary_key, declaration, into, indexes, .. } =
+            &self.options;
+        !all_text
+            || is_auto(csv.encoding.as_deref())
+            || !primary_key.is_empty()
+            || declaration.is_some()
+            || into.is_some()
+            || indexes.iter().any(|(_, unique)| *unique)
     }
 
     /// Looks at a CSV file and says what a load would do; writes nothing.
@@ -529,7 +440,7 @@ impl Loader {
     ///
     /// As [`dry_run_file`](Self::dry_run_file).
     pub fn dry_run_files<P: AsRef<Path>>(self, paths: &[P]) -> Result<DryRun> {
-        self.counting().run_paths::<ToLook, _>(paths)
+        self.counting().run_paths(paths, flow::dry_run)
     }
 
     /// As [`dry_run_file`](Self::dry_run_file), from a reader.
@@ -538,9 +449,7 @@ impl Loader {
     ///
     /// As [`dry_run_file`](Self::dry_run_file).
     pub fn dry_run_reader(self, name: &str, reader: impl Read + Send) -> Result<DryRun> {
-        let spool = self.spool();
-        let source = Source::reader(name, reader, Some(&spool));
-        self.counting().run::<ToLook>(vec![source])
+        self.counting().run_reader(name, reader, true, flow::dry_run)
     }
 
     /// Loads rows made in memory, in any order; fastest in that of the primary key.
@@ -595,42 +504,65 @@ impl Loader {
     where
         I: Iterator<Item: Row + Send> + Send,
     {
-        let monitor = Monitor::default();
+        let (options, monitor) = (&self.options, &Monitor::default());
         monitor.set_total(None);
-        let load = || {
-            self.check_tmpdir()?;
-            let table = self.table_name("rows")?;
-            flow::load(&self, &table, &monitor, |declared, _| {
-                PartsFeed::new(&self, columns, parts, declared, &table, &monitor)
-            })
-        };
-        monitor.watch(self.progress.as_deref(), load).map_err(|error| self.unharmed(error))
+        self.run(monitor, flow::load, || {
+            let table = table_name(options, "rows")?;
+            let name = table.clone();
+            let make: MakeFeed<'_> = Box::new(move |declared, _| {
+                Ok(Box::new(PartsFeed::new(options, columns, parts, declared, &name, monitor)?))
+            });
+            Ok(Input { table, make })
+        })
     }
 
     /// The same loader for a dry run: it counts all bad rows, and stops at none.
     fn counting(mut self) -> Self {
-        self.on_error = OnError::Skip { rejects: None, max_rejects: None };
+        self.options.on_error = OnError::Skip { rejects: None, max_rejects: None };
         self
     }
 
-    /// Refuses a folder for temporary files that is none, before it is needed.
-    fn check_tmpdir(&self) -> Result<()> {
-        self.tmpdir.as_deref().map_or(Ok(()), refuse_unless_folder)
+    fn run_paths<P: AsRef<Path>, R>(&self, paths: &[P], goal: Goal<R>) -> Result<R> {
+        let (options, monitor) = (&self.options, &Monitor::default());
+        self.run(monitor, goal, || {
+            if let Some(tables) = sqlite_source::tables_of_inputs(paths) {
+                let open = |(path, table): (PathBuf, Option<String>)| {
+                    SqliteSource::new(path, table.as_deref())
+                };
+                return typed(options, monitor, tables?, open);
+            }
+            let spool = options.folder_beside(&options.database);
+            let sources = paths.iter().map(|path| Source::file(path.as_ref(), Some(&spool)));
+            let sources = sources.collect::<Result<Vec<_>>>()?;
+            Inputs::of(options, sources)?.into_input(options, monitor)
+        })
     }
 
-    fn run_paths<G: Goal, P: AsRef<Path>>(&self, paths: &[P]) -> Result<G::Outcome> {
-        self.check_tmpdir().map_err(|error| self.unharmed(error))?;
-        let monitor = Monitor::default();
-        if let Some(tables) = sqlite_source::tables_of_inputs(paths) {
-            let open = |(path, table): (PathBuf, Option<String>)| {
-                SqliteSource::new(path, table.as_deref())
-            };
-            let run = || run_typed::<G, _, _>(self, &monitor, tables?, open);
-            return monitor
-                .watch(self.progress.as_deref(), run)
-                .map_err(|error| self.unharmed(error));
-        }
-        self.run::<G>(self.sources(paths)?)
+    fn run_reader<R>(
+        &self,
+        name: &str,
+        reader: impl Read + Send,
+        may_read_again: bool,
+        goal: Goal<R>,
+    ) -> Result<R> {
+        let (options, monitor) = (&self.options, &Monitor::default());
+        let spool = options.folder_beside(&options.database);
+        let source = Source::reader(name, reader, may_read_again.then_some(spool.as_path()));
+        self.run(monitor, goal, || Inputs::of(options, vec![source])?.into_input(options, monitor))
+    }
+
+    /// Opens the input and does with it what is asked for; the caller is told how far it is.
+    fn run<'l, R>(
+        &'l self,
+        monitor: &'l Monitor,
+        goal: Goal<R>,
+        open: impl FnOnce() -> Result<Input<'l>>,
+    ) -> Result<R> {
+        let run = || {
+            self.options.tmpdir.as_deref().map_or(Ok(()), refuse_unless_folder)?;
+            goal(&self.options, open()?, monitor)
+        };
+        monitor.watch(self.progress.as_deref(), run).map_err(|error| self.unharmed(error))
     }
 
     /// Loads record batches of Arrow. `name` stands for them in messages and
@@ -647,22 +579,11 @@ impl Loader {
         name: &str,
         reader: impl arrow_array::RecordBatchReader + Send,
     ) -> Result<Report> {
-        let monitor = Monitor::default();
-        let open = |reader| Ok(crate::input::arrow::ArrowSource::from_reader(name, reader));
-        let run = || {
-            self.check_tmpdir()?;
-            run_typed::<ToLoad, _, _>(&self, &monitor, vec![reader], open)
-        };
-        monitor.watch(self.progress.as_deref(), run).map_err(|error| self.unharmed(error))
-    }
-
-    fn run<G: Goal>(&self, sources: Vec<Source<'_>>) -> Result<G::Outcome> {
-        let monitor = Monitor::default();
-        let run = || {
-            self.check_tmpdir()?;
-            Inputs::of(self, sources)?.run::<G>(self, &monitor)
-        };
-        monitor.watch(self.progress.as_deref(), run).map_err(|error| self.unharmed(error))
+        let (options, monitor) = (&self.options, &Monitor::default());
+        self.run(monitor, flow::load, || {
+            let open = |reader| Ok(crate::input::arrow::ArrowSource::from_reader(name, reader));
+            typed(options, monitor, vec![reader], open)
+        })
     }
 
     /// Adds to an error that nothing was written, which is so until the rename.
@@ -670,80 +591,13 @@ impl Loader {
         let names_row = error.bad_row().is_some();
         let error = match error.kind() {
             // A reader that was interrupted by the same wish to stop.
-            ErrorKind::Io { .. } if self.cancel.is_cancelled() => ErrorKind::Cancelled.into(),
+            ErrorKind::Io { .. } if self.options.cancel.is_cancelled() => {
+                ErrorKind::Cancelled.into()
+            }
             ErrorKind::BadRow(_) | ErrorKind::Constraint { .. } if names_row => error
                 .to_do("mend the row, or leave bad rows out with --on-error skip --rejects FILE"),
             _ => error,
         };
-        error.on_disk(format!("nothing was written to {}", self.database.display()))
-    }
-
-    /// The table's name: given, or made of the input's.
-    fn table_name(&self, input: &str) -> Result<String> {
-        if let Some(name) = &self.table {
-            return Ok(name.clone());
-        }
-        if let Some((_, table)) = sqlite_source::split_table(Path::new(input)) {
-            return Ok(table);
-        }
-        let name = Path::new(input).file_name().unwrap_or_default().to_string_lossy();
-        let stem = without_endings(name.trim_matches(['<', '>']));
-        stem.map(str::to_owned).ok_or_else(|| {
-            Error::usage(format!("'{input}' gives no name for the table"))
-                .to_do("name the table with --table")
-        })
-    }
-}
-
-/// Refuses a folder for temporary files that is none.
-pub(crate) fn refuse_unless_folder(folder: &Path) -> Result<()> {
-    if folder.is_dir() {
-        return Ok(());
-    }
-    let what = if folder.exists() { "is not a folder" } else { "is not there" };
-    Err(Error::usage(format!("the folder for temporary files {what}: {}", folder.display()))
-        .to_do("name a folder that is there with --tmpdir, or make it"))
-}
-
-/// Endings that say what a file is, and are no part of what it is about.
-const ENDINGS: [&str; 24] = [
-    "csv", "tsv", "tab", "psv", "ssv", "txt", "text", "dat", "data", "json", "jsonl", "ndjson",
-    "geojson", "geojsonl", "parquet", "arrow", "arrows", "feather", "ipc", "gz", "gzip", "zst",
-    "zstd", "db",
-];
-
-/// A file's name without the endings that are known; `None` where nothing is left.
-fn without_endings(name: &str) -> Option<&str> {
-    let mut stem = name.trim_start_matches('.');
-    while let Some((before, ending)) = stem.rsplit_once('.')
-        && !before.is_empty()
-        && ENDINGS.iter().any(|known| known.eq_ignore_ascii_case(ending))
-    {
-        stem = before;
-    }
-    Some(stem.trim_end_matches('.')).filter(|stem| !stem.is_empty())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_known_endings_are_no_part_of_a_tables_name() {
-        for (name, expected) in [
-            ("cities.csv", Some("cities")),
-            ("2024.01.sales.csv", Some("2024.01.sales")),
-            ("v1.2-final.csv.gz", Some("v1.2-final")),
-            ("a.csv.txt.GZ", Some("a")),
-            ("log.2026", Some("log.2026")),
-            (".hidden.tsv", Some("hidden")),
-            (".csv", Some("csv")),
-            ("stdin", Some("stdin")),
-            ("a..csv", Some("a")),
-            ("...", None),
-            ("", None),
-        ] {
-            assert_eq!(without_endings(name), expected, "{name}");
-        }
+        error.on_disk(format!("nothing was written to {}", self.options.database.display()))
     }
 }

@@ -1,8 +1,228 @@
-//! What a caller may ask of a load, as plain data.
+//! Options of a load, as plain data: [`LoadOptions`] and the types in it.
+//!
+//! Must never: know a stage of a load. Every stage may read the options.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use super::memory;
+use super::publish::folder_of;
+use super::sources::Uuid7Form;
+use crate::error::{ErrorKind, Result};
+use crate::schema::ColumnType;
+
+/// Default wait for other programs that write the database.
+const BUSY_TIMEOUT_DEFAULT: Duration = Duration::from_secs(5);
+
+/// The text that PostgreSQL and `MySQL` write for NULL.
+const DATABASE_NULL: &[u8] = b"\\N";
+
+/// The options of a load, as plain data: what [`Loader`](super::Loader) collects, and every
+/// stage reads.
+#[derive(Debug, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a wish of its own")]
+pub struct LoadOptions {
+    pub database: PathBuf,
+    pub table: Option<String>,
+    pub page_bytes: u32,
+    pub threads: usize,
+    pub memory_bytes: usize,
+    pub tmpdir: Option<PathBuf>,
+    pub strict: bool,
+    pub primary_key: Vec<String>,
+    pub without_rowid: bool,
+    pub not_null: Vec<String>,
+    pub uuid7: Option<(String, Uuid7Form)>,
+    pub indexes: Vec<(String, bool)>,
+    pub declaration: Option<String>,
+    pub types: Vec<(String, GivenType)>,
+    pub all_text: bool,
+    pub exact: bool,
+    pub exact_columns: Vec<String>,
+    pub selects: Vec<String>,
+    pub renames: Vec<(String, String)>,
+    pub drops: Vec<String>,
+    pub null_markers: Vec<Vec<u8>>,
+    pub empty_null: bool,
+    pub trim: bool,
+    pub format: Option<InputFormat>,
+    pub csv: CsvOptions,
+    pub into: Option<IntoTable>,
+    pub creates_missing: bool,
+    pub busy_timeout: Duration,
+    pub on_conflict: OnConflict,
+    pub analyze: bool,
+    pub on_error: OnError,
+    pub cancel: CancelToken,
+}
+
+impl LoadOptions {
+    /// The defaults, for the database at this path.
+    pub fn new(database: PathBuf) -> Self {
+        Self {
+            database,
+            table: None,
+            page_bytes: 4096,
+            threads: std::thread::available_parallelism().map_or(1, Into::into),
+            memory_bytes: memory::default_bytes(),
+            tmpdir: None,
+            strict: false,
+            primary_key: Vec::new(),
+            without_rowid: false,
+            not_null: Vec::new(),
+            uuid7: None,
+            indexes: Vec::new(),
+            declaration: None,
+            types: Vec::new(),
+            all_text: false,
+            exact: false,
+            exact_columns: Vec::new(),
+            selects: Vec::new(),
+            renames: Vec::new(),
+            drops: Vec::new(),
+            null_markers: Vec::new(),
+            empty_null: false,
+            trim: false,
+            format: None,
+            csv: CsvOptions::default(),
+            into: None,
+            creates_missing: false,
+            busy_timeout: BUSY_TIMEOUT_DEFAULT,
+            on_conflict: OnConflict::Abort,
+            analyze: false,
+            on_error: OnError::Stop,
+            cancel: CancelToken::new(),
+        }
+    }
+
+    /// Returns true if a table that is missing is made.
+    pub fn makes_missing(&self) -> bool {
+        match self.into {
+            None => true,
+            Some(IntoTable::Append | IntoTable::Replace) => self.creates_missing,
+            Some(IntoTable::Ignore | IntoTable::Upsert) => false,
+        }
+    }
+
+    /// Tells whether inputs are in the text format of a database.
+    pub fn is_database_text(&self) -> bool {
+        matches!(self.format, Some(InputFormat::PostgresText | InputFormat::MysqlText))
+    }
+
+    /// Tells whether the first record of CSV inputs names the columns.
+    pub fn has_header(&self) -> bool {
+        self.csv.header && !self.is_database_text()
+    }
+
+    /// Tells whether inputs have names for their columns that mean something.
+    pub fn names_columns(&self) -> bool {
+        self.has_header() || self.csv.columns.is_some()
+    }
+
+    /// The texts that mean NULL.
+    pub fn null_texts(&self) -> Vec<Vec<u8>> {
+        let of_format = self.is_database_text().then(|| DATABASE_NULL.to_vec());
+        self.null_markers.iter().cloned().chain(of_format).collect()
+    }
+
+    /// Returns true if bad rows are left out, so that they are looked for beforehand.
+    pub fn screens(&self) -> bool {
+        self.on_error != OnError::Stop
+    }
+
+    /// The folder for temporary files that belong to this database.
+    pub fn folder_beside(&self, database: &Path) -> PathBuf {
+        self.tmpdir.clone().unwrap_or_else(|| folder_of(database))
+    }
+}
+
+/// A column's type by the caller's word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GivenType {
+    /// A type of SQLite's.
+    Type(ColumnType),
+    /// A date and time.
+    Timestamp(TimestampForm),
+    /// 1 and 0 for the words of truth.
+    Boolean,
+}
+
+/// Form in which a date and time is stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum TimestampForm {
+    /// Whole seconds since 1970, as `unixepoch(text)`.
+    Seconds,
+    /// Whole milliseconds since 1970.
+    Milliseconds,
+    /// The day in UTC, as `date(text)`: `2026-01-31`.
+    Date,
+    /// The second in UTC, as `datetime(text)`: `2026-01-31 22:59:59`.
+    DateTime,
+}
+
+impl TimestampForm {
+    /// The name by which a caller asks for it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Seconds => "unixepoch",
+            Self::Milliseconds => "unixepoch-ms",
+            Self::Date => "date",
+            Self::DateTime => "datetime",
+        }
+    }
+
+    /// The type that such a column is declared as.
+    pub const fn column_type(self) -> ColumnType {
+        match self {
+            Self::Seconds | Self::Milliseconds => ColumnType::Integer,
+            Self::Date | Self::DateTime => ColumnType::Text,
+        }
+    }
+
+    /// Upper bound for the bytes of its content.
+    pub const fn content_bytes_max(self) -> usize {
+        match self {
+            Self::Seconds | Self::Milliseconds => 0,
+            Self::Date | Self::DateTime => TIMESTAMP_TEXT_BYTES_MAX,
+        }
+    }
+}
+
+impl FromStr for TimestampForm {
+    type Err = String;
+
+    /// Any case, and `_` as well as `-`.
+    fn from_str(name: &str) -> std::result::Result<Self, String> {
+        let name = name.replace('_', "-");
+        [Self::Seconds, Self::Milliseconds, Self::Date, Self::DateTime]
+            .into_iter()
+            .find(|form| form.name().eq_ignore_ascii_case(&name))
+            .ok_or_else(|| {
+                format!(
+                    "'{name}' is no form of date and time: choose unixepoch, unixepoch-ms, date \
+                     or datetime"
+                )
+            })
+    }
+}
+
+/// The longest text of a [`TimestampForm`], as `-0001-12-31 23:00:00`.
+pub const TIMESTAMP_TEXT_BYTES_MAX: usize = 20;
+
+/// Way to deal with a row whose key is there already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnConflict {
+    /// The load ends with an error that names both rows.
+    #[default]
+    Abort,
+    /// The row is left out: the first one wins.
+    Ignore,
+    /// The rows it is in conflict with go: the last one wins.
+    Replace,
+}
 
 /// How a CSV input is written.
 #[derive(Debug, Clone)]
@@ -124,6 +344,11 @@ impl CancelToken {
     /// Whether it was asked for.
     pub fn is_cancelled(&self) -> bool {
         self.0.load(Ordering::Relaxed)
+    }
+
+    /// Fails once the stop was asked for.
+    pub(crate) fn check(&self) -> Result<()> {
+        if self.is_cancelled() { Err(ErrorKind::Cancelled.into()) } else { Ok(()) }
     }
 }
 

@@ -14,13 +14,13 @@ use std::time::{Duration, Instant};
 
 use leafpress_format::{FormatError, LeafRun, NumberText, PlacedLeaves, RecordWriter, Value};
 
-use super::Loader;
 use super::build::{AddHalt, Build, Encoder, Joined, RowOrder};
-use super::flow::Feed;
+use super::feed::{Feed, FeedState};
+use super::frame::Halt;
 use super::locate::{Found, Wanted};
 use super::monitor::Monitor;
+use super::options::LoadOptions;
 use super::pages::{refused, write_run};
-use super::pass::{Clock, Halt};
 use super::plan::{Plan, listed, made_table};
 use super::rejects::Rejects;
 use super::replay::replay;
@@ -65,18 +65,14 @@ struct Part<I: Iterator> {
 
 /// Rows made in memory, as the flow drives them. They can be had only once.
 pub struct PartsFeed<'l, I: Iterator> {
-    loader: &'l Loader,
-    monitor: &'l Monitor,
+    state: FeedState<'l>,
     parts: Vec<Part<I>>,
     columns: Vec<Column>,
-    plan: Plan,
-    rows: u64,
-    clock: Clock,
 }
 
 impl<'l, I: Iterator<Item: Row + Send> + Send> PartsFeed<'l, I> {
     pub fn new(
-        loader: &'l Loader,
+        options: &'l LoadOptions,
         columns: &[Column],
         parts: Vec<(I, Option<u64>)>,
         declared: Option<&TableShape>,
@@ -84,7 +80,7 @@ impl<'l, I: Iterator<Item: Row + Send> + Send> PartsFeed<'l, I> {
         monitor: &'l Monitor,
     ) -> Result<Self> {
         let shape = match declared {
-            Some(_) if loader.declaration.is_some() => {
+            Some(_) if options.declaration.is_some() => {
                 return Err(Error::usage("rows made in memory declare their own columns"));
             }
             Some(there) => rows_for(there, columns)?,
@@ -93,22 +89,15 @@ impl<'l, I: Iterator<Item: Row + Send> + Send> PartsFeed<'l, I> {
                 let declarations: Vec<_> = declarations
                     .map(|column| (column.name.clone(), column.column_type.name().to_owned()))
                     .collect();
-                made_table(loader, table, &declarations)?
+                made_table(options, table, &declarations)?
             }
         };
         let is_plain = shape.key.is_none() && shape.indexes.is_empty();
         let order = if is_plain { RowOrder::Ascending } else { RowOrder::Unsorted };
         let needs_rowids = shape.key.is_none() && shape.rowid_column.is_none();
-        let given = vec![true; columns.len()];
-        Ok(Self {
-            loader,
-            monitor,
-            parts: numbered(parts, needs_rowids)?,
-            columns: columns.to_vec(),
-            plan: Plan { shape, given, order },
-            rows: 0,
-            clock: Clock::default(),
-        })
+        let mut state = FeedState::new(options, monitor, Vec::new(), declared.is_some());
+        state.plan = Plan { shape, given: vec![true; columns.len()], order };
+        Ok(Self { state, parts: numbered(parts, needs_rowids)?, columns: columns.to_vec() })
     }
 }
 
@@ -163,8 +152,8 @@ fn numbered<I: Iterator>(parts: Vec<(I, Option<u64>)>, needs_rowids: bool) -> Re
 }
 
 impl<I: Iterator<Item: Row + Send> + Send> Feed for PartsFeed<'_, I> {
-    fn plan(&self) -> &Plan {
-        &self.plan
+    fn state(&self) -> &FeedState<'_> {
+        &self.state
     }
 
     fn encode(
@@ -173,27 +162,27 @@ impl<I: Iterator<Item: Row + Send> + Send> Feed for PartsFeed<'_, I> {
         mut joined: Joined,
         _rejects: &Mutex<Rejects>,
     ) -> Result<(Joined, u64), Halt> {
-        let shape = &self.plan.shape;
+        let shape = &self.state.plan.shape;
         let pressing = Pressing {
-            loader: self.loader,
+            options: self.state.options,
             columns: &self.columns,
             key: shape.rowid_column,
             rules: rules(&self.columns, shape),
             build,
-            monitor: self.monitor,
+            monitor: self.state.monitor,
             is_unsorted: AtomicBool::new(false),
         };
         if build.order != RowOrder::Ascending {
             let encoded = pressing
                 .on_all_cores(&mut self.parts, |part, failed| pressing.encode(part, failed));
-            self.rows = encoded?.iter().sum();
-            return Ok((joined, self.rows));
+            self.state.rows.read = encoded?.iter().sum();
+            return Ok((joined, self.state.rows.read));
         }
         let shared = Mutex::new(joined);
         pressing
             .on_all_cores(&mut self.parts, |part, failed| pressing.press(part, failed, &shared))?;
         joined = shared.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-        self.clock.write += self.parts.iter().map(|part| part.write).sum::<Duration>();
+        self.state.clock.write += self.parts.iter().map(|part| part.write).sum::<Duration>();
         if pressing.is_unsorted.into_inner() {
             return Err(Halt::Unsorted);
         }
@@ -204,16 +193,12 @@ impl<I: Iterator<Item: Row + Send> + Send> Feed for PartsFeed<'_, I> {
                 Err(error) => return Err(refused(error, build.options.path).into()),
             }
         }
-        self.rows = self.parts.iter().map(|part| part.rows_pressed).sum();
-        Ok((joined, self.rows))
+        self.state.rows.read = self.parts.iter().map(|part| part.rows_pressed).sum();
+        Ok((joined, self.state.rows.read))
     }
 
     fn survey(&mut self, _rejects: &Mutex<Rejects>) -> Result<u64> {
-        Ok(self.rows)
-    }
-
-    fn discover_columns(&mut self) -> Result<()> {
-        Ok(())
+        Ok(self.state.rows.read)
     }
 
     fn locate(&mut self, wanted: &[Wanted], found: &mut Found<'_>) -> Result<()> {
@@ -223,10 +208,6 @@ impl<I: Iterator<Item: Row + Send> + Send> Feed for PartsFeed<'_, I> {
             found(*sequence, bad_row(part, index, reason.clone()), &[])?;
         }
         Ok(())
-    }
-
-    fn input_names(&self) -> Vec<String> {
-        Vec::new()
     }
 
     fn reads_again(&self) -> bool {
@@ -246,19 +227,11 @@ impl<I: Iterator<Item: Row + Send> + Send> Feed for PartsFeed<'_, I> {
     fn notes(&mut self) -> Vec<String> {
         Vec::new()
     }
-
-    fn clock(&self) -> Clock {
-        self.clock
-    }
-
-    fn bytes_read(&self) -> u64 {
-        0
-    }
 }
 
 /// What all threads need.
 struct Pressing<'p> {
-    loader: &'p Loader,
+    options: &'p LoadOptions,
     columns: &'p [Column],
     key: Option<usize>,
     rules: TypedRules,
@@ -291,7 +264,7 @@ impl Pressing<'_> {
     where
         I: Iterator<Item: Row + Send> + Send,
     {
-        let threads = self.loader.threads.min(parts.len());
+        let threads = self.options.threads.min(parts.len());
         let failed = AtomicUsize::new(usize::MAX);
         let outcomes: Mutex<Vec<(usize, Result<R>)>> = Mutex::default();
         let waiting = Mutex::new(parts.iter_mut());
@@ -323,7 +296,7 @@ impl Pressing<'_> {
 
     /// Whether a thread is to give up its part.
     fn is_over(&self, part: usize, failed: &AtomicUsize) -> Result<bool> {
-        if self.loader.cancel.is_cancelled() {
+        if self.options.cancel.is_cancelled() {
             return Err(ErrorKind::Cancelled.into());
         }
         Ok(failed.load(Ordering::Relaxed) < part)

@@ -6,12 +6,12 @@
 
 use std::fmt::Write as _;
 
-use super::Loader;
 use super::build::RowOrder;
-use super::describe::describe;
 use super::fields::{FieldRule, ValueSource};
+use super::options::LoadOptions;
 use crate::error::{Error, ErrorKind, Result};
 use crate::schema::ddl::{ColumnRequest, IndexRequest, TableRequest};
+use crate::schema::describe::describe;
 use crate::schema::shape::{OwnedValue, TableShape};
 
 /// SQLite's own limit, as it is built by default and here.
@@ -43,7 +43,7 @@ pub struct ColumnMap {
 }
 
 /// The input's columns that are wanted, under their new names.
-fn wanted_columns(loader: &Loader, input: &[String]) -> Result<Vec<(usize, String)>> {
+fn wanted_columns(options: &LoadOptions, input: &[String]) -> Result<Vec<(usize, String)>> {
     let find = |names: &[(usize, String)], name: &str| {
         names.iter().position(|(_, n)| n.eq_ignore_ascii_case(name)).ok_or_else(|| {
             let all: Vec<_> = names.iter().map(|(_, n)| n.as_str()).collect();
@@ -53,18 +53,18 @@ fn wanted_columns(loader: &Loader, input: &[String]) -> Result<Vec<(usize, Strin
     };
     let mut columns: Vec<(usize, String)> = input.iter().cloned().enumerate().collect();
     let originals = columns.clone();
-    for (old, new) in &loader.renames {
+    for (old, new) in &options.renames {
         let at = find(&originals, old)?;
         columns[at].1.clone_from(new);
     }
-    for name in &loader.drops {
+    for name in &options.drops {
         let at = find(&columns, name)?;
         columns.remove(at);
     }
-    if loader.selects.is_empty() {
+    if options.selects.is_empty() {
         return Ok(columns);
     }
-    loader.selects.iter().map(|name| Ok(columns[find(&columns, name)?].clone())).collect()
+    options.selects.iter().map(|name| Ok(columns[find(&columns, name)?].clone())).collect()
 }
 
 /// Refuses an input with more columns than a table of SQLite may have: it is the input that
@@ -80,13 +80,13 @@ fn check_number(columns: usize) -> Result<()> {
 
 impl ColumnMap {
     /// The columns of a table that is made for the input.
-    pub fn of_input(loader: &Loader, input: &[String]) -> Result<Self> {
-        let wanted = wanted_columns(loader, input)?;
+    pub fn of_input(options: &LoadOptions, input: &[String]) -> Result<Self> {
+        let wanted = wanted_columns(options, input)?;
         if wanted.is_empty() {
             return Err(Error::usage("no column is left to load"));
         }
         let (mut names, mut sources) = (Vec::new(), Vec::new());
-        if let Some((name, form)) = &loader.uuid7 {
+        if let Some((name, form)) = &options.uuid7 {
             if wanted.iter().any(|(_, n)| n.eq_ignore_ascii_case(name)) {
                 return Err(Error::usage(format!("the input has a column '{name}' already"))
                     .to_do("give --uuid7 another name, or leave that column out with --drop"));
@@ -108,12 +108,12 @@ impl ColumnMap {
 
     /// The columns of a declared table, found in the input by their names.
     pub fn of_table(
-        loader: &Loader,
+        options: &LoadOptions,
         input_name: &str,
         input: &[String],
         shape: &TableShape,
     ) -> Result<Self> {
-        let wanted = wanted_columns(loader, input)?;
+        let wanted = wanted_columns(options, input)?;
         let mut unused: Vec<&str> = Vec::new();
         for (_, name) in &wanted {
             let column = shape.columns.iter().find(|c| c.name.eq_ignore_ascii_case(name));
@@ -125,7 +125,8 @@ impl ColumnMap {
         let (mut sources, mut given) = (Vec::new(), Vec::new());
         for (index, column) in shape.columns.iter().enumerate() {
             let field = wanted.iter().find(|(_, n)| n.eq_ignore_ascii_case(&column.name));
-            let uuid7 = loader.uuid7.as_ref().filter(|(n, _)| n.eq_ignore_ascii_case(&column.name));
+            let uuid7 =
+                options.uuid7.as_ref().filter(|(n, _)| n.eq_ignore_ascii_case(&column.name));
             let (source, is_given) = match (field, uuid7, &column.default) {
                 _ if column.generated => (ValueSource::Constant(OwnedValue::Null), false),
                 (_, Some((_, form)), _) => (ValueSource::Uuid7(*form), true),
@@ -151,7 +152,7 @@ impl ColumnMap {
         }
         if !unused.is_empty() || !missing.is_empty() {
             let error = mismatch(input_name, &shape.name, &unused, &missing);
-            return Err(if loader.names_columns() {
+            return Err(if options.names_columns() {
                 error.to_do(
                     "choose columns with --select or --drop, or rename them with --rename OLD=NEW",
                 )
@@ -232,7 +233,7 @@ pub fn inputs_differ(first: &str, first_names: &[String], other: &str, names: &[
 
 /// The shape of a table that is made for an input: its columns with their declared types.
 pub fn made_table(
-    loader: &Loader,
+    options: &LoadOptions,
     table: &str,
     columns: &[(String, String)],
 ) -> Result<TableShape> {
@@ -245,21 +246,21 @@ pub fn made_table(
         })
     };
     let mut primary_key = Vec::new();
-    for key in &loader.primary_key {
+    for key in &options.primary_key {
         primary_key.push(find(key, "the primary key")?);
     }
-    for name in &loader.not_null {
+    for name in &options.not_null {
         find(name, "NOT NULL")?;
     }
     if primary_key.is_empty() {
-        primary_key.extend(loader.uuid7.iter().map(|(name, _)| name.clone()));
+        primary_key.extend(options.uuid7.iter().map(|(name, _)| name.clone()));
     }
-    if loader.without_rowid && primary_key.is_empty() {
+    if options.without_rowid && primary_key.is_empty() {
         return Err(Error::usage("a WITHOUT ROWID table needs a primary key")
             .to_do("name its columns with --pk"));
     }
-    let indexes = index_requests(loader, &names)?;
-    let not_null = |name: &str| loader.not_null.iter().any(|n| n.eq_ignore_ascii_case(name));
+    let indexes = index_requests(options, &names)?;
+    let not_null = |name: &str| options.not_null.iter().any(|n| n.eq_ignore_ascii_case(name));
     let columns = columns.iter().map(|(name, declared_type)| ColumnRequest {
         name: name.clone(),
         declared_type: declared_type.clone(),
@@ -269,8 +270,8 @@ pub fn made_table(
         table: table.to_owned(),
         columns: columns.collect(),
         primary_key,
-        without_rowid: loader.without_rowid,
-        strict: loader.strict,
+        without_rowid: options.without_rowid,
+        strict: options.strict,
         autoincrement: false,
         indexes,
     };
@@ -286,20 +287,20 @@ pub fn made_table(
     // SQLite takes NULL in most keys; but a row without its key is none that was meant.
     for column in &mut shape.columns {
         column.not_null |=
-            loader.primary_key.iter().any(|key| key.eq_ignore_ascii_case(&column.name));
+            options.primary_key.iter().any(|key| key.eq_ignore_ascii_case(&column.name));
     }
     Ok(shape)
 }
 
-fn index_requests(loader: &Loader, names: &[&str]) -> Result<Vec<IndexRequest>> {
-    let requests = loader.indexes.iter();
+fn index_requests(options: &LoadOptions, names: &[&str]) -> Result<Vec<IndexRequest>> {
+    let requests = options.indexes.iter();
     let requests = requests.map(|(text, unique)| IndexRequest::parse(text, *unique, names));
     let requests: Vec<IndexRequest> = requests.collect::<Result<_>>()?;
     for (at, request) in requests.iter().enumerate() {
         if requests[..at].contains(request) {
             return Err(Error::usage(format!(
                 "the index on {} is asked for twice",
-                loader.indexes[at].0
+                options.indexes[at].0
             )));
         }
     }
@@ -307,11 +308,11 @@ fn index_requests(loader: &Loader, names: &[&str]) -> Result<Vec<IndexRequest>> 
 }
 
 /// A declared table with the indexes that are asked for besides.
-pub fn with_indexes(loader: &Loader, shape: TableShape) -> Result<TableShape> {
+pub fn with_indexes(options: &LoadOptions, shape: TableShape) -> Result<TableShape> {
     let names: Vec<&str> = shape.columns.iter().map(|column| column.name.as_str()).collect();
     let mut taken: Vec<String> = shape.indexes.iter().map(|index| index.name.clone()).collect();
     let mut statements = vec![shape.create_sql()];
-    for request in index_requests(loader, &names)? {
+    for request in index_requests(options, &names)? {
         let is_taken = |name: &str| taken.iter().any(|t| t.eq_ignore_ascii_case(name));
         let name = request.name(&shape.name, is_taken);
         statements.push(request.create_sql(&name, &shape.name));
@@ -321,8 +322,8 @@ pub fn with_indexes(loader: &Loader, shape: TableShape) -> Result<TableShape> {
 }
 
 /// A table as the caller declared it, with the indexes asked for.
-pub fn declared_table(loader: &Loader, sql: &str) -> Result<TableShape> {
-    with_indexes(loader, describe(&[sql.to_owned()], loader.table.as_deref())?)
+pub fn declared_table(options: &LoadOptions, sql: &str) -> Result<TableShape> {
+    with_indexes(options, describe(&[sql.to_owned()], options.table.as_deref())?)
 }
 
 /// In which order rows are expected.

@@ -6,14 +6,14 @@ use leafpress_format::{FormatError, PageRange};
 
 use super::build::{AddHalt, Build, Encoder, Joined};
 use super::fields::{FieldRule, Misfit, RowRules, Scratch, Written, shown};
-use super::pass::{BlockRows, Halt, Work};
+use super::frame::{Halt, Rows, Work};
+use super::pass::{BlockRows, Scanned};
 use super::signs::with_encoding;
 use crate::input::csv::RecordSpan;
 use crate::schema::{RealForms, RealRule, Witness, kept_real, marks};
 
 /// What the pass needs besides the rows.
 pub struct Press<'p, 'b> {
-    pub file: &'p str,
     pub rules: &'p RowRules,
     pub build: &'b Build<'b>,
     /// Whether the type of the rowid's column was detected, so that a value
@@ -70,7 +70,7 @@ impl PressedTable {
     }
 }
 
-impl<'b> Work for Press<'_, 'b> {
+impl<'b> Work<Scanned> for Press<'_, 'b> {
     type Made = PressedBlock<'b>;
     type Joined = PressedTable;
     type Ticket = Option<PageRange>;
@@ -84,7 +84,8 @@ impl<'b> Work for Press<'_, 'b> {
         }
     }
 
-    fn rows(&self, rows: &BlockRows<'_>, made: &mut PressedBlock<'b>) -> Result<(), Halt> {
+    fn rows(&self, rows: &Rows<'_, Scanned>, made: &mut PressedBlock<'b>) -> Result<(), Halt> {
+        let rows = &BlockRows::of(rows);
         made.encoder.clear();
         made.forms.fill(RealForms::default());
         made.changed.clear();
@@ -211,7 +212,7 @@ impl<'b> Press<'_, 'b> {
             match take(&row, next_rowid, made) {
                 Ok(rowid) => next_rowid = rowid.wrapping_add(1),
                 Err(Stop::Bad(misfit)) => {
-                    let error = rows.bad_row(self.file, misfit, &span).into();
+                    let error = rows.bad_row(misfit, &span).into();
                     return Err(Halt::Failed(with_encoding(error, rows.block.data())));
                 }
                 Err(Stop::Halt(halt)) => return Err(halt),

@@ -231,6 +231,16 @@ fn remove_leftovers(folder: &Path, names: &HiddenNames) {
     }
 }
 
+/// Refuses a folder for temporary files that is none.
+pub(crate) fn refuse_unless_folder(folder: &Path) -> Result<()> {
+    if folder.is_dir() {
+        return Ok(());
+    }
+    let what = if folder.exists() { "is not a folder" } else { "is not there" };
+    Err(Error::usage(format!("the folder for temporary files {what}: {}", folder.display()))
+        .to_do("name a folder that is there with --tmpdir, or make it"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

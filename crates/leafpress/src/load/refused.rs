@@ -10,7 +10,7 @@ use std::sync::Mutex;
 use rusqlite::ffi;
 
 use super::existing::RefusedRow;
-use super::flow::Feed;
+use super::feed::Feed;
 use super::locate::Wanted;
 use super::rejects::Rejects;
 use super::turns::lock;
@@ -144,8 +144,8 @@ fn advice(code: i32, is_append: bool) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::load::describe::describe;
     use crate::load::target::staged_shape;
+    use crate::schema::describe::describe;
 
     #[test]
     fn the_column_is_the_one_that_sqlite_names_first() {

@@ -4,7 +4,8 @@
 //! first block, turned out wrong.
 
 use super::fields::{FieldRule, RowRules, Scratch, shown};
-use super::pass::{BlockRows, Halt, Work};
+use super::frame::{Halt, Rows, Work};
+use super::pass::{BlockRows, Scanned};
 use crate::schema::{ColumnEvidence, RealRule, Witness};
 
 /// Looks at the columns whose rule is [`FieldRule::Empty`].
@@ -30,27 +31,12 @@ impl Survey<'_> {
     /// The evidence of a single block.
     pub fn sample(&self, rows: &BlockRows<'_>) -> Vec<ColumnEvidence> {
         let mut made = self.start();
-        // A survey of rows cannot fail.
-        let _ = self.rows(rows, &mut made);
+        self.look(rows, &mut made);
         made.evidence
     }
-}
 
-impl Work for Survey<'_> {
-    type Made = Surveyed;
-    type Joined = Vec<ColumnEvidence>;
-    type Ticket = ();
-
-    fn start(&self) -> Surveyed {
-        Surveyed {
-            evidence: Vec::new(),
-            value: Vec::new(),
-            unescaped: Vec::new(),
-            scratch: Scratch::new(),
-        }
-    }
-
-    fn rows(&self, rows: &BlockRows<'_>, made: &mut Surveyed) -> Result<(), Halt> {
+    /// Looks at the values of a block.
+    fn look(&self, rows: &BlockRows<'_>, made: &mut Surveyed) {
         let Surveyed { evidence, value, unescaped, scratch } = made;
         let is_utf8 = self.screen && self.rules.is_text(rows.block.data());
         evidence.clear();
@@ -77,6 +63,25 @@ impl Work for Survey<'_> {
                 evidence[column].add(found.source, found.start, found.end, witness);
             }
         }
+    }
+}
+
+impl Work<Scanned> for Survey<'_> {
+    type Made = Surveyed;
+    type Joined = Vec<ColumnEvidence>;
+    type Ticket = ();
+
+    fn start(&self) -> Surveyed {
+        Surveyed {
+            evidence: Vec::new(),
+            value: Vec::new(),
+            unescaped: Vec::new(),
+            scratch: Scratch::new(),
+        }
+    }
+
+    fn rows(&self, rows: &Rows<'_, Scanned>, made: &mut Surveyed) -> Result<(), Halt> {
+        self.look(&BlockRows::of(rows), made);
         Ok(())
     }
 
@@ -84,10 +89,6 @@ impl Work for Survey<'_> {
         for (so_far, evidence) in joined.iter_mut().zip(made.evidence.drain(..)) {
             so_far.merge(evidence);
         }
-        Ok(())
-    }
-
-    fn finish(&self, (): (), _made: &mut Surveyed) -> Result<(), Halt> {
         Ok(())
     }
 }

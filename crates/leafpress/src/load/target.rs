@@ -15,21 +15,21 @@ use std::time::{Duration, Instant};
 
 use leafpress_format::{Collation, EntryColumn, KeyColumn, PageLayout, SortOrder};
 
-use super::Loader;
-use super::build::{OnConflict, RowOrder};
+use super::build::RowOrder;
 use super::existing::{
-    BestOrder, Existing, InsertHalt, InsertMode, Into, OrderColumn, Outcome, Refusals, Settings,
-    Staged, best_order, describe_table, insert, insert_one_by_one, inspect, look_at, move_in,
+    BestOrder, Existing, InsertHalt, InsertMode, Into, Outcome, Refusals, Settings, Staged,
+    best_order, describe_table, insert, insert_one_by_one, inspect, look_at, move_in,
     no_such_table,
 };
 use super::monitor::Monitor;
-use super::options::IntoTable;
+use super::options::{IntoTable, LoadOptions, OnConflict};
 use super::plan::{Plan, declared_table};
 use super::publish::{Destination, refuse_if_taken};
-use super::sql_words::sql_words;
 use crate::error::{Error, ErrorKind, Result};
+use crate::schema::declared::OrderColumn;
 use crate::schema::quote_identifier;
 use crate::schema::shape::{EntryShape, ShapeColumn, TableShape};
+use crate::schema::sql_words::sql_words;
 
 /// The destination of a load.
 pub struct Target {
@@ -66,10 +66,10 @@ pub struct Published {
 
 impl Target {
     /// Looks at the destination, before any work is done.
-    pub fn open(loader: &Loader, table: &str) -> Result<Self> {
-        let target = Self::find(loader, table, inspect)?;
+    pub fn open(options: &LoadOptions, table: &str) -> Result<Self> {
+        let target = Self::find(options, table, inspect)?;
         match &target.place {
-            Place::New => refuse_if_taken(&loader.database)?,
+            Place::New => refuse_if_taken(&options.database)?,
             Place::NewTable(existing) | Place::Table(existing, ..) => {
                 existing.refuse_unless_writable()?;
             }
@@ -78,41 +78,41 @@ impl Target {
     }
 
     /// The same without a try to write, for a dry run.
-    pub fn look(loader: &Loader, table: &str) -> Result<Self> {
-        Self::find(loader, table, look_at)
+    pub fn look(options: &LoadOptions, table: &str) -> Result<Self> {
+        Self::find(options, table, look_at)
     }
 
     fn find(
-        loader: &Loader,
+        options: &LoadOptions,
         table: &str,
         inspect: fn(&Path, Duration) -> Result<Existing>,
     ) -> Result<Self> {
         let declared =
-            loader.declaration.as_deref().map(|sql| declared_table(loader, sql)).transpose()?;
+            options.declaration.as_deref().map(|sql| declared_table(options, sql)).transpose()?;
         let table = declared.as_ref().map_or(table, |shape| &shape.name).to_owned();
         if table.is_empty() {
             return Err(Error::usage("a table needs a name").to_do("name it with --table"));
         }
         // A link that leads nowhere is refused where the new file would go.
-        if !loader.database.exists() {
-            return match loader.into {
-                Some(_) if !loader.makes_missing() => {
+        if !options.database.exists() {
+            return match options.into {
+                Some(_) if !options.makes_missing() => {
                     let advice = format!(
                         "rows are added, ignored or changed only in a table that is there, and \
                          there is no database {}",
-                        loader.database.display()
+                        options.database.display()
                     );
                     Err(Error::from(ErrorKind::NoSuchTable { table }).to_do(advice))
                 }
                 _ => Ok(Self { table, declared, place: Place::New, keeps_order: false }),
             };
         }
-        let existing = inspect(&loader.database, loader.busy_timeout)?;
-        let place = match (existing.has_table(&table), insert_mode(loader)) {
+        let existing = inspect(&options.database, options.busy_timeout)?;
+        let place = match (existing.has_table(&table), insert_mode(options)) {
             (true, Some(mode)) => {
-                return Self::of_table(loader, existing, &table, mode, declared.is_some());
+                return Self::of_table(options, existing, &table, mode, declared.is_some());
             }
-            (false, Some(_)) if !loader.makes_missing() => {
+            (false, Some(_)) if !options.makes_missing() => {
                 return Err(no_such_table(&table));
             }
             (true, None) | (false, _) => {
@@ -126,20 +126,20 @@ impl Target {
 
     /// Rows for a table that is there: staged as a plain table of its columns.
     fn of_table(
-        loader: &Loader,
+        options: &LoadOptions,
         existing: Existing,
         table: &str,
         mode: InsertMode,
         is_declared: bool,
     ) -> Result<Self> {
         let makes_table = is_declared
-            || !loader.primary_key.is_empty()
-            || !loader.indexes.is_empty()
-            || !loader.not_null.is_empty()
-            || loader.without_rowid
-            || loader.strict
-            || loader.all_text
-            || loader.exact;
+            || !options.primary_key.is_empty()
+            || !options.indexes.is_empty()
+            || !options.not_null.is_empty()
+            || options.without_rowid
+            || options.strict
+            || options.all_text
+            || options.exact;
         if makes_table {
             return Err(Error::usage(format!(
                 "the table '{table}' is there, with its own declaration"
@@ -149,7 +149,7 @@ impl Target {
                      --without-rowid, --index and --unique",
             ));
         }
-        if mode == InsertMode::Replace && loader.on_conflict != OnConflict::Abort {
+        if mode == InsertMode::Replace && options.on_conflict != OnConflict::Abort {
             return Err(Error::usage("rows that replace a table's rows must differ in their keys")
                 .to_do("leave out --on-conflict, or load with --upsert"));
         }
@@ -177,10 +177,10 @@ impl Target {
     }
 
     /// The hidden file that is built.
-    pub fn stage(&self, loader: &Loader) -> Result<Destination> {
+    pub fn stage(&self, options: &LoadOptions) -> Result<Destination> {
         match self.place {
-            Place::New => Destination::create(&loader.database),
-            Place::NewTable(_) | Place::Table(..) => Destination::staged(&loader.database),
+            Place::New => Destination::create(&options.database),
+            Place::NewTable(_) | Place::Table(..) => Destination::staged(&options.database),
         }
     }
 
@@ -236,9 +236,9 @@ impl Target {
     }
 
     /// The layout of the pages.
-    pub fn layout(&self, loader: &Loader) -> Result<PageLayout> {
+    pub fn layout(&self, options: &LoadOptions) -> Result<PageLayout> {
         let (bytes, reserved) = match &self.place {
-            Place::New => (loader.page_bytes, 0),
+            Place::New => (options.page_bytes, 0),
             Place::NewTable(existing) | Place::Table(existing, ..) => {
                 (existing.page_bytes, existing.reserved_bytes)
             }
@@ -282,7 +282,7 @@ impl Target {
     /// Gives the built file its name, or moves its table into the database.
     pub fn publish(
         &self,
-        loader: &Loader,
+        options: &LoadOptions,
         staged: Destination,
         rows: u64,
         monitor: &Monitor,
@@ -294,15 +294,15 @@ impl Target {
         };
         monitor.enter("moving in");
         let from = Staged { file: staged.temporary(), table: &self.table, rows };
-        let outcome = move_in(existing, &from, &settings(loader, monitor))?;
-        Ok(published(loader, outcome, started))
+        let outcome = move_in(existing, &from, &settings(options, monitor))?;
+        Ok(published(options, outcome, started))
     }
 
     /// Inserts the rows of the built file into the table that is there, by one statement.
     /// `order` is the one in which they were built.
     pub fn insert(
         &self,
-        loader: &Loader,
+        options: &LoadOptions,
         built: &BuiltRows<'_>,
         order: RowOrder,
         monitor: &Monitor,
@@ -312,15 +312,15 @@ impl Target {
         monitor.enter("inserting");
         let into = Into { table: &self.table, columns: built.columns, mode };
         let sorted = order == RowOrder::Renumbered;
-        let settings = settings(loader, monitor);
+        let settings = settings(options, monitor);
         let outcome = insert(existing, &self.staged(built), &into, sorted, &settings)?;
-        Ok(published(loader, outcome, started))
+        Ok(published(options, outcome, started))
     }
 
     /// The same, row by row, leaving refused ones out if the caller agrees.
     pub fn insert_one_by_one(
         &self,
-        loader: &Loader,
+        options: &LoadOptions,
         built: &BuiltRows<'_>,
         refusals: &mut Refusals<'_>,
         monitor: &Monitor,
@@ -329,9 +329,9 @@ impl Target {
         let (existing, mode) = self.table_there()?;
         monitor.enter("inserting");
         let into = Into { table: &self.table, columns: built.columns, mode };
-        let settings = settings(loader, monitor);
+        let settings = settings(options, monitor);
         let outcome = insert_one_by_one(existing, &self.staged(built), &into, &settings, refusals)?;
-        Ok(published(loader, outcome, started))
+        Ok(published(options, outcome, started))
     }
 
     fn staged<'s>(&'s self, built: &BuiltRows<'s>) -> Staged<'s> {
@@ -360,18 +360,18 @@ pub struct BuiltRows<'b> {
     pub columns: &'b [String],
 }
 
-fn settings(loader: &Loader, monitor: &Monitor) -> Settings {
+fn settings(options: &LoadOptions, monitor: &Monitor) -> Settings {
     Settings {
-        busy_timeout: loader.busy_timeout,
-        memory_bytes: loader.memory_bytes as u64,
-        cancel: loader.cancel.clone(),
+        busy_timeout: options.busy_timeout,
+        memory_bytes: options.memory_bytes as u64,
+        cancel: options.cancel.clone(),
         rows_done: Arc::clone(&monitor.rows),
-        analyze: loader.analyze,
+        analyze: options.analyze,
     }
 }
 
-fn published(loader: &Loader, outcome: Outcome, started: Instant) -> Published {
-    let bytes = std::fs::metadata(&loader.database).map(|metadata| metadata.len()).ok();
+fn published(options: &LoadOptions, outcome: Outcome, started: Instant) -> Published {
+    let bytes = std::fs::metadata(&options.database).map(|metadata| metadata.len()).ok();
     Published {
         rows: Some(outcome.rows_inserted + outcome.rows_updated),
         rows_ignored: outcome.rows_ignored,
@@ -401,8 +401,8 @@ fn refuse_others(declared: &TableShape) -> Result<()> {
     ))
 }
 
-fn insert_mode(loader: &Loader) -> Option<InsertMode> {
-    Some(match (loader.into?, loader.on_conflict) {
+fn insert_mode(options: &LoadOptions) -> Option<InsertMode> {
+    Some(match (options.into?, options.on_conflict) {
         (IntoTable::Append, OnConflict::Ignore) | (IntoTable::Ignore, _) => InsertMode::Ignore,
         (IntoTable::Append, OnConflict::Replace) | (IntoTable::Upsert, _) => InsertMode::Upsert,
         (IntoTable::Append, OnConflict::Abort) => InsertMode::Append,

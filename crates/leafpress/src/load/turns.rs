@@ -7,7 +7,7 @@
 //! lowest block never waits and there is no deadlock.
 //!
 //! A worker that panics leaves its turn untaken: [`Turns::halt`] must be
-//! called by whoever sees that, as the guard in the pipeline does.
+//! called then, as [`HaltOnPanic`] does.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -64,6 +64,18 @@ impl<T> Turns<T> {
 
     pub fn into_state(self) -> T {
         self.inner.into_inner().unwrap_or_else(PoisonError::into_inner).state
+    }
+}
+
+/// The guard of a worker: if it panics, the others do not wait for its turns.
+pub struct HaltOnPanic<'t, A, B>(pub &'t Turns<A>, pub &'t Turns<B>);
+
+impl<A, B> Drop for HaltOnPanic<'_, A, B> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.halt();
+            self.1.halt();
+        }
     }
 }
 

@@ -7,6 +7,7 @@
 use leafpress_format::Affinity;
 
 use super::fields::FieldRule;
+use super::options::GivenType;
 use super::typed::TypeRule;
 use crate::error::{Error, Result};
 use crate::schema::ColumnType;
@@ -32,8 +33,20 @@ impl FieldRule {
             Affinity::Blob => Self::Given(ColumnType::Blob),
         }
     }
+}
 
-    /// Refuses a rule by which a column that is declared so would hold what
+impl From<GivenType> for FieldRule {
+    fn from(given: GivenType) -> Self {
+        match given {
+            GivenType::Type(column_type) => Self::Given(column_type),
+            GivenType::Timestamp(form) => Self::Timestamp(form),
+            GivenType::Boolean => Self::Boolean,
+        }
+    }
+}
+
+impl GivenType {
+    /// Refuses a type by which a column that is declared so would hold what
     /// SQLite would not store there.
     pub fn refuse_unless_fits(
         self,
@@ -45,7 +58,7 @@ impl FieldRule {
         let is_loose = affinity == Affinity::Blob
             && (!strict || column.declared_type.eq_ignore_ascii_case("ANY"));
         let fits = match self {
-            Self::Given(given) => {
+            Self::Type(given) => {
                 is_loose
                     || given.affinity() == affinity && (!is_rowid || given == ColumnType::Integer)
             }
@@ -57,7 +70,6 @@ impl FieldRule {
             }
             // Such a text is no number and stays what it is.
             Self::Timestamp(_) => is_loose || !strict || affinity == Affinity::Text,
-            _ => true,
         };
         if fits {
             return Ok(());
@@ -83,6 +95,16 @@ impl TypeRule {
             Self::Timestamp(form) => form.column_type().name(),
             Self::Affinity(Affinity::Blob) if strict => "ANY",
             Self::Affinity(Affinity::Blob) => "",
+        }
+    }
+
+    /// The rule for typed values that the caller's word for a column's type stands for.
+    pub fn of_given(given: GivenType, has_blobs: bool) -> Self {
+        match given {
+            GivenType::Type(ColumnType::Blob) if !has_blobs => Self::Hex,
+            GivenType::Type(column_type) => Self::Given(column_type),
+            GivenType::Timestamp(form) => Self::Timestamp(form),
+            GivenType::Boolean => Self::Boolean,
         }
     }
 

@@ -4,26 +4,23 @@
 //! first batch gives a guess, every value checks it, and only a guess that is
 //! refuted costs a look at all values.
 
-use std::sync::atomic::Ordering;
 use std::sync::{Mutex, PoisonError};
 
 use leafpress_format::Affinity;
 
-use super::build::{Build, Joined, RowOrder};
-use super::fields::FieldRule;
-use super::flow::{Feed, halted};
-use super::locate::{Found, Wanted};
+use super::build::{Build, Joined};
+use super::feed::{Feed, FeedState, halted};
+use super::frame::{Halt, Work};
+use super::locate::{Found, Locate, Wanted};
 use super::monitor::Monitor;
-use super::pass::{Clock, Halt};
-use super::plan::{ColumnMap, Plan, expected_order, inputs_differ, listed, made_table};
+use super::options::{LoadOptions, OnError};
+use super::plan::{ColumnMap, inputs_differ};
 use super::rejects::{Rejects, SHOWN_MAX};
-use super::report::{ColumnReport, DecidedBy};
+use super::report::ColumnReport;
 use super::sources::ValueSource;
 use super::typed::{TypeRule, TypedEvidence, TypedRules};
-use super::typed_pass::{BatchWork, Claims, TypedPass, TypedSummary};
-use super::typed_work::{EncodeBatches, LocateBatches, SurveyBatches};
-use super::uuid7::Uuid7Range;
-use super::{Loader, OnError};
+use super::typed_pass::{BatchOf, RawOf, TypedBatches, TypedReader};
+use super::typed_work::{EncodeBatches, SurveyBatches};
 use crate::error::{BadRow, Error, ErrorKind, Result};
 use crate::input::rows::{RowDecoder, RowReader, RowSource, SourceColumn};
 use crate::rights::Rights;
@@ -32,24 +29,14 @@ use crate::schema::shape::{OwnedValue, TableShape};
 
 /// Inputs of one kind.
 pub struct TypedFeed<'l, S: RowSource> {
-    loader: &'l Loader,
-    monitor: &'l Monitor,
+    state: FeedState<'l>,
     inputs: Vec<Input<S>>,
     table: String,
     declared: Option<TableShape>,
-    names: Vec<String>,
-    given: Vec<bool>,
     rules: Vec<TypeRule>,
     /// What the sources say of the columns' declaration.
     source_types: Vec<Option<String>>,
     evidence: Vec<TypedEvidence>,
-    /// The primary key, if it is one column that may become the rowid.
-    key: Option<usize>,
-    uuid7: Option<Uuid7Range>,
-    plan: Plan,
-    clock: Clock,
-    notes: Vec<String>,
-    bytes_read: u64,
 }
 
 struct Input<S: RowSource> {
@@ -60,48 +47,35 @@ struct Input<S: RowSource> {
 }
 
 struct Opened<S: RowSource> {
-    reader: S::Reader,
+    reader: TypedReader<S>,
     decoder: S::Decoder,
-    batch: Option<<S::Decoder as RowDecoder>::Batch>,
 }
 
 impl<'l, S: RowSource> TypedFeed<'l, S> {
     /// Looks at the inputs' columns and plans the table: as it is declared, or
     /// else made for them.
     pub fn new(
-        loader: &'l Loader,
+        options: &'l LoadOptions,
         sources: Vec<S>,
         declared: Option<&TableShape>,
         table: &str,
         monitor: &'l Monitor,
     ) -> Result<Self> {
-        if loader.exact || !loader.exact_columns.is_empty() {
+        if options.exact || !options.exact_columns.is_empty() {
             return Err(Error::usage("only CSV has texts that a number may not give back")
                 .to_do("leave out --exact, and 'exact' as a --type"));
         }
+        let names = sources.iter().map(|source| source.name().to_owned()).collect();
         let inputs = sources.into_iter();
         let inputs = inputs.map(|source| Input { source, sources: Vec::new(), first: None });
         let mut feed = Self {
-            loader,
-            monitor,
+            state: FeedState::new(options, monitor, names, declared.is_some()),
             inputs: inputs.collect(),
             table: table.to_owned(),
             declared: declared.cloned(),
-            names: Vec::new(),
-            given: Vec::new(),
             rules: Vec::new(),
             source_types: Vec::new(),
             evidence: Vec::new(),
-            key: None,
-            uuid7: loader.uuid7.as_ref().map(|_| Uuid7Range::now()),
-            plan: Plan {
-                shape: TableShape::default(),
-                given: Vec::new(),
-                order: RowOrder::Ascending,
-            },
-            clock: Clock::default(),
-            notes: Vec::new(),
-            bytes_read: 0,
         };
         feed.map_columns()?;
         feed.take_sample()?;
@@ -113,9 +87,9 @@ impl<'l, S: RowSource> TypedFeed<'l, S> {
         let mut names: Vec<String> = Vec::new();
         let mut first: Option<(String, ColumnMap)> = None;
         let mut source_types: Vec<Option<String>> = Vec::new();
-        self.notes.clear();
+        self.state.notes.clear();
         for input in &mut self.inputs {
-            self.notes.extend(input.source.notes());
+            self.state.notes.extend(input.source.notes());
             let columns = input.source.columns();
             let own: Vec<String> = columns.iter().map(|column| column.name.clone()).collect();
             if own.is_empty() && self.declared.is_none() {
@@ -124,8 +98,10 @@ impl<'l, S: RowSource> TypedFeed<'l, S> {
                 continue;
             }
             let map = match &self.declared {
-                Some(shape) => ColumnMap::of_table(self.loader, input.source.name(), &own, shape)?,
-                None => ColumnMap::of_input(self.loader, &own)?,
+                Some(shape) => {
+                    ColumnMap::of_table(self.state.options, input.source.name(), &own, shape)?
+                }
+                None => ColumnMap::of_input(self.state.options, &own)?,
             };
             let declared_sql = |source: &ValueSource| {
                 let column = columns.get(source.field()?)?;
@@ -164,8 +140,7 @@ impl<'l, S: RowSource> TypedFeed<'l, S> {
         }
         self.evidence = vec![TypedEvidence::default(); map.names.len()];
         self.source_types = source_types;
-        self.names = map.names;
-        self.given = map.given;
+        self.state.take_columns(&map);
         self.first_rules()
     }
 
@@ -174,23 +149,23 @@ impl<'l, S: RowSource> TypedFeed<'l, S> {
     /// # Errors
     /// Why there are none: the bad rows, or that there is no row.
     fn look_for_columns(&mut self) -> Result<()> {
-        let rejects = match self.loader.on_error {
-            OnError::Stop => Rejects::create(&OnError::Stop, Rights::of(&self.loader.database))?,
+        let rejects = match self.state.options.on_error {
+            OnError::Stop => {
+                Rejects::create(&OnError::Stop, Rights::of(&self.state.options.database))?
+            }
             OnError::Skip { .. } => Rejects::only_shown(SHOWN_MAX),
         };
         let rejects = Mutex::new(rejects);
         let rules = TypedRules::new(Vec::new(), Vec::new(), Vec::new(), None);
-        let mut rows_read = 0;
+        self.state.begin();
+        let screen = self.state.options.screens();
         for input in 0..self.inputs.len() {
-            let opened = self.open(input)?;
             let work = SurveyBatches { rules: &rules, input };
-            let screen = self.screens();
-            let with = With { rules: &rules, work: &work, rejects: &rejects, screen };
-            match self.pass(input, opened, 0, &with, Vec::new()) {
-                Ok((_, summary)) => rows_read += summary.rows_read,
+            match self.pass(input, (&rules, screen), (&work, Vec::new()), &rejects) {
+                Ok(_) => {}
                 Err(Halt::NewColumn) => {
                     let source = &mut self.inputs[input].source;
-                    source.discover_columns(&self.monitor.bytes_read)?;
+                    source.discover_columns(&self.state.monitor.bytes_read)?;
                     if !source.columns().is_empty() {
                         return Ok(());
                     }
@@ -199,8 +174,8 @@ impl<'l, S: RowSource> TypedFeed<'l, S> {
             }
         }
         let mut rejects = rejects.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let file = self.inputs.first().map_or("", |input| input.source.name()).to_owned();
-        Err(no_columns(file, rows_read, rejects.count(), &rejects.take_shown()))
+        let file = self.state.inputs.first().cloned().unwrap_or_default();
+        Err(no_columns(file, self.state.rows.read, rejects.count(), &rejects.take_shown()))
     }
 
     /// The rules that are known before any value was looked at.
@@ -216,32 +191,28 @@ impl<'l, S: RowSource> TypedFeed<'l, S> {
                     }
                 })
                 .collect();
-            let order = expected_order(shape);
-            self.plan = Plan { shape: shape.clone(), given: self.given.clone(), order };
+            self.state.set_shape(shape.clone());
         } else {
-            self.rules = (0..self.names.len()).map(|column| self.source_rule(column)).collect();
+            self.rules =
+                (0..self.state.names.len()).map(|column| self.source_rule(column)).collect();
         }
-        if let ([key], false, None) =
-            (&self.loader.primary_key[..], self.loader.without_rowid, &self.declared)
+        if let Some(key) = self.state.find_key()?
+            && self.rules[key] == TypeRule::Affinity(Affinity::Integer)
         {
-            let key = self.column(key)?;
-            self.key = Some(key);
-            if self.rules[key] == TypeRule::Affinity(Affinity::Integer) {
-                // The rowid must be an integer: its values are looked at.
-                self.rules[key] = TypeRule::Empty;
-            }
+            // The rowid must be an integer: its values are looked at.
+            self.rules[key] = TypeRule::Empty;
         }
-        for (name, given) in &self.loader.types {
-            let at = self.column(name)?;
+        for (name, given) in &self.state.options.types {
+            let at = self.state.column(name)?;
             let is_rowid = self.rules[at] == TypeRule::Rowid;
             if let Some(shape) = &self.declared {
                 given.refuse_unless_fits(&shape.columns[at], is_rowid, shape.strict)?;
             }
             if !is_rowid {
-                self.rules[at] = type_rule(*given, S::HAS_BLOBS);
+                self.rules[at] = TypeRule::of_given(*given, S::HAS_BLOBS);
             }
         }
-        if let Some(key) = self.key
+        if let Some(key) = self.state.key
             && self.rules[key] == TypeRule::Given(ColumnType::Integer)
         {
             self.rules[key] = TypeRule::Rowid;
@@ -251,7 +222,7 @@ impl<'l, S: RowSource> TypedFeed<'l, S> {
 
     /// What the sources say of a column.
     fn source_rule(&self, column: usize) -> TypeRule {
-        if self.loader.all_text && self.key != Some(column) {
+        if self.state.options.all_text && self.state.key != Some(column) {
             return TypeRule::Affinity(Affinity::Text);
         }
         let mut rule = None;
@@ -272,23 +243,11 @@ impl<'l, S: RowSource> TypedFeed<'l, S> {
     /// declaration: so its values stay what they are.
     fn rule_of(&self, column: &SourceColumn) -> Option<TypeRule> {
         match &column.declared_sql {
-            Some(sql) if !self.loader.strict => {
+            Some(sql) if !self.state.options.strict => {
                 Some(TypeRule::Affinity(Affinity::of_declared_type(sql)))
             }
             _ => column.declared.map(TypeRule::for_source),
         }
-    }
-
-    fn column(&self, name: &str) -> Result<usize> {
-        self.names.iter().position(|n| n.eq_ignore_ascii_case(name)).ok_or_else(|| {
-            Error::usage(format!("there is no column '{name}'"))
-                .to_do(format!("the columns are: {}", listed(&self.names)))
-        })
-    }
-
-    /// The name of an input, where there are several.
-    fn file_of(&self, input: usize) -> Option<String> {
-        (self.inputs.len() > 1).then(|| self.inputs[input].source.name().to_owned())
     }
 
     /// The types that the first batch suggests.
@@ -298,13 +257,13 @@ impl<'l, S: RowSource> TypedFeed<'l, S> {
         }
         let mut opened = self.open(0)?;
         if self.rules.contains(&TypeRule::Empty) {
-            let mut raw = <S::Reader as RowReader>::Raw::default();
-            if opened.reader.claim(&mut raw)? {
-                let mut batch = <S::Decoder as RowDecoder>::Batch::default();
+            let mut raw = RawOf::<S>::default();
+            if opened.reader.reader.claim(&mut raw)? {
+                let mut batch = BatchOf::<S>::default();
                 if opened.decoder.decode(&mut raw, &mut batch).is_ok() {
                     let rules = self.rules_of(0);
                     self.evidence = SurveyBatches { rules: &rules, input: 0 }.sample(&batch);
-                    opened.batch = Some(batch);
+                    opened.reader.first = Some(batch);
                 } else {
                     // The pass will meet the same and say what it is.
                     return self.decide();
@@ -317,45 +276,28 @@ impl<'l, S: RowSource> TypedFeed<'l, S> {
 
     /// The rules for the rows of an input.
     fn rules_of(&self, input: usize) -> TypedRules {
-        let columns = &self.plan.shape.columns;
-        let not_null = columns.iter().map(|column| column.not_null && !column.generated);
         let rowid = self.rules.iter().position(|rule| *rule == TypeRule::Rowid);
         let sources = self.inputs[input].sources.clone();
         let rowid = rowid.filter(|column| matches!(sources[*column], ValueSource::Field(_)));
-        let is_key = |name: &String| self.is_made_key(name);
-        let rules = TypedRules::new(self.names.clone(), self.rules.clone(), sources, rowid)
-            .not_null(not_null.collect())
-            .key(self.names.iter().map(is_key).collect())
-            .key_is_detected(self.key_is_detected());
-        match &self.uuid7 {
+        let rules = TypedRules::new(self.state.names.clone(), self.rules.clone(), sources, rowid)
+            .not_null(self.state.not_null())
+            .key(self.state.made_key())
+            .key_is_detected(self.state.key_is_detected());
+        match &self.state.uuid7 {
             Some(range) => rules.uuid7(range.clone()),
             None => rules,
         }
     }
 
-    /// Whether a column is part of the key of a table that is made for the input.
-    fn is_made_key(&self, name: &str) -> bool {
-        self.declared.is_none()
-            && self.loader.primary_key.iter().any(|key| key.eq_ignore_ascii_case(name))
-    }
-
-    /// Whether the rowid is one by detection only.
-    fn key_is_detected(&self) -> bool {
-        self.key.is_some_and(|key| {
-            let name = &self.names[key];
-            !self.loader.types.iter().any(|(n, _)| n.eq_ignore_ascii_case(name))
-        })
-    }
-
     /// Turns the evidence into rules and a declaration.
     fn decide(&mut self) -> Result<()> {
-        let strict = self.loader.strict;
+        let strict = self.state.options.strict;
         for (column, evidence) in self.evidence.iter().enumerate() {
             if self.rules[column] == TypeRule::Empty {
                 self.rules[column] = evidence.verdict(strict).rule;
             }
         }
-        if let Some(key) = self.key
+        if let Some(key) = self.state.key
             && matches!(self.rules[key], TypeRule::Integer | TypeRule::Empty)
         {
             self.rules[key] = TypeRule::Rowid;
@@ -363,12 +305,9 @@ impl<'l, S: RowSource> TypedFeed<'l, S> {
         if self.declared.is_some() {
             return Ok(());
         }
-        let columns = (0..self.names.len())
-            .map(|column| (self.names[column].clone(), self.declared_type(column)));
-        let shape = made_table(self.loader, &self.table, &columns.collect::<Vec<_>>())?;
-        let order = expected_order(&shape);
-        self.plan = Plan { shape, given: self.given.clone(), order };
-        Ok(())
+        let types: Vec<_> =
+            (0..self.rules.len()).map(|column| self.declared_type(column)).collect();
+        self.state.make_table(&self.table, types.into_iter())
     }
 
     /// A column's type in the declaration that is made.
@@ -378,12 +317,12 @@ impl<'l, S: RowSource> TypedFeed<'l, S> {
         }
         if let Some(declared) = &self.source_types[column]
             && self.rules[column] != TypeRule::Rowid
-            && !self.loader.strict
-            && self.loader.types.iter().all(|(n, _)| !n.eq_ignore_ascii_case(&self.names[column]))
+            && !self.state.options.strict
+            && !self.state.is_type_given(column)
         {
             return declared.clone();
         }
-        self.rules[column].declared_type(self.loader.strict).to_owned()
+        self.rules[column].declared_type(self.state.options.strict).to_owned()
     }
 
     fn open(&mut self, input: usize) -> Result<Opened<S>> {
@@ -391,61 +330,24 @@ impl<'l, S: RowSource> TypedFeed<'l, S> {
         if let Some(opened) = input.first.take() {
             return Ok(opened);
         }
-        let (reader, decoder) = input.source.open(&self.monitor.bytes_read)?;
-        self.monitor.set_total(reader.bytes_total());
-        Ok(Opened { reader, decoder, batch: None })
+        let (reader, decoder) = input.source.open(&self.state.monitor.bytes_read)?;
+        self.state.monitor.set_total(reader.bytes_total());
+        Ok(Opened { reader: TypedReader { first: None, reader }, decoder })
     }
 
     /// One pass over one input.
-    fn pass<W: BatchWork<<S::Decoder as RowDecoder>::Batch>>(
-        &self,
+    fn pass<W: Work<BatchOf<S>>>(
+        &mut self,
         input: usize,
-        opened: Opened<S>,
-        rows_before: u64,
-        with: &With<'_, W>,
-        joined: W::Joined,
-    ) -> Result<(W::Joined, TypedSummary), Halt> {
+        (rules, screen): (&TypedRules, bool),
+        work: (&W, W::Joined),
+        rejects: &Mutex<Rejects>,
+    ) -> Result<W::Joined, Halt> {
+        let Opened { reader, decoder } = self.open(input)?;
         let source = &self.inputs[input].source;
-        let Opened { reader, decoder, batch } = opened;
-        let pass = TypedPass {
-            file: source.name(),
-            rules: with.rules,
-            decoder,
-            threads: self.loader.threads,
-            cancel: &self.loader.cancel,
-            rows_done: &self.monitor.rows,
-            screen: with.screen,
-            rows_before,
-            reader: Mutex::new(Claims { first: batch, reader, claimed: 0 }),
-        };
-        let result = pass.run(with.work, joined, with.rejects);
-        if let Err(Halt::Refuted | Halt::Unsorted | Halt::NewColumn) = result
-            && source.is_stream()
-        {
-            // What is copied aside is whole only when all of it was read.
-            let mut reader = pass.into_reader();
-            let mut raw = <S::Reader as RowReader>::Raw::default();
-            while reader.claim(&mut raw)? {
-                if self.loader.cancel.is_cancelled() {
-                    return Err(Error::from(ErrorKind::Cancelled).into());
-                }
-            }
-        }
-        result
-    }
-
-    fn screens(&self) -> bool {
-        self.loader.on_error != OnError::Stop
-    }
-
-    fn begin(&mut self) {
-        self.bytes_read = 0;
-        self.monitor.rows.store(0, Ordering::Relaxed);
-    }
-
-    fn count(&mut self, summary: &TypedSummary) {
-        self.clock.add(summary.clock);
-        self.bytes_read += self.monitor.bytes_read.load(Ordering::Relaxed);
+        let pieces = TypedBatches::<S> { file: source.name(), rules, decoder, screen };
+        let reader = (reader, source.is_stream());
+        Ok(self.state.pass(&pieces, reader, work, rejects)?.0)
     }
 }
 
@@ -471,29 +373,9 @@ fn no_columns(file: String, rows_read: u64, rows_bad: u64, bad: &[BadRow]) -> Er
         .to_do("declare the table with --create to make it without a row")
 }
 
-/// What a pass is run with.
-struct With<'w, W> {
-    rules: &'w TypedRules,
-    work: &'w W,
-    rejects: &'w Mutex<Rejects>,
-    screen: bool,
-}
-
-/// The rule for typed values that a caller's word for text stands for.
-fn type_rule(given: FieldRule, has_blobs: bool) -> TypeRule {
-    match given {
-        FieldRule::Given(ColumnType::Blob) if !has_blobs => TypeRule::Hex,
-        FieldRule::Given(column_type) => TypeRule::Given(column_type),
-        FieldRule::Timestamp(form) => TypeRule::Timestamp(form),
-        FieldRule::Boolean => TypeRule::Boolean,
-        FieldRule::Numeric => TypeRule::Affinity(Affinity::Numeric),
-        _ => TypeRule::Affinity(Affinity::Blob),
-    }
-}
-
 impl<S: RowSource> Feed for TypedFeed<'_, S> {
-    fn plan(&self) -> &Plan {
-        &self.plan
+    fn state(&self) -> &FeedState<'_> {
+        &self.state
     }
 
     fn encode(
@@ -502,75 +384,55 @@ impl<S: RowSource> Feed for TypedFeed<'_, S> {
         mut joined: Joined,
         rejects: &Mutex<Rejects>,
     ) -> Result<(Joined, u64), Halt> {
-        self.begin();
-        let (mut rows_before, mut rows_read) = (0, 0);
+        self.state.begin();
+        let screen = self.state.options.screens();
+        let key_is_detected = self.state.key_is_detected();
         for input in 0..self.inputs.len() {
             let rules = self.rules_of(input);
-            let opened = self.open(input)?;
-            let key_is_detected = self.key_is_detected();
             let work = EncodeBatches { rules: &rules, build, key_is_detected };
-            let with = With { rules: &rules, work: &work, rejects, screen: self.screens() };
-            let (made, summary) = self.pass(input, opened, rows_before, &with, joined)?;
-            joined = made;
-            rows_before += summary.rows_good;
-            rows_read += summary.rows_read;
-            self.count(&summary);
+            joined = self.pass(input, (&rules, screen), (&work, joined), rejects)?;
         }
-        Ok((joined, rows_read))
+        Ok((joined, self.state.rows.read))
     }
 
     fn survey(&mut self, rejects: &Mutex<Rejects>) -> Result<u64> {
-        self.begin();
+        self.state.begin();
         self.first_rules()?;
         let mut evidence = vec![TypedEvidence::default(); self.rules.len()];
-        let mut rows_read = 0;
         for input in 0..self.inputs.len() {
             let rules = self.rules_of(input);
-            let opened = self.open(input)?;
             let work = SurveyBatches { rules: &rules, input };
-            let with = With { rules: &rules, work: &work, rejects, screen: true };
-            let surveyed = self.pass(input, opened, 0, &with, evidence);
-            let (joined, summary) = match surveyed {
+            evidence = match self.pass(input, (&rules, true), (&work, evidence), rejects) {
                 Err(Halt::NewColumn) => {
                     self.discover_columns()?;
                     return self.survey(rejects);
                 }
                 surveyed => surveyed.map_err(halted)?,
             };
-            evidence = joined;
-            rows_read += summary.rows_read;
-            self.count(&summary);
         }
         self.evidence = evidence;
         self.decide()?;
-        Ok(rows_read)
+        Ok(self.state.rows.read)
     }
 
     fn discover_columns(&mut self) -> Result<()> {
         for input in &mut self.inputs {
             input.first = None;
-            input.source.discover_columns(&self.monitor.bytes_read)?;
+            input.source.discover_columns(&self.state.monitor.bytes_read)?;
         }
         self.map_columns()
     }
 
     fn locate(&mut self, wanted: &[Wanted], found: &mut Found<'_>) -> Result<()> {
+        self.state.begin();
         let rejects = Mutex::new(Rejects::only_shown(0));
-        let mut rows_before = 0;
+        let screen = self.state.options.screens();
         for input in 0..self.inputs.len() {
             let rules = self.rules_of(input);
-            let opened = self.open(input)?;
-            let work = LocateBatches { wanted, found: Mutex::new(found) };
-            let screen = self.screens();
-            let with = With { rules: &rules, work: &work, rejects: &rejects, screen };
-            let ((), summary) = self.pass(input, opened, rows_before, &with, ()).map_err(halted)?;
-            rows_before += summary.rows_good;
+            let work = Locate::new(wanted, found);
+            self.pass(input, (&rules, screen), (&work, ()), &rejects).map_err(halted)?;
         }
         Ok(())
-    }
-
-    fn input_names(&self) -> Vec<String> {
-        self.inputs.iter().map(|input| input.source.name().to_owned()).collect()
     }
 
     fn reads_again(&self) -> bool {
@@ -588,35 +450,16 @@ impl<S: RowSource> Feed for TypedFeed<'_, S> {
     }
 
     fn columns(&self) -> Vec<ColumnReport> {
-        let columns = self.names.iter().zip(&self.evidence).enumerate();
-        columns
-            .map(|(at, (name, evidence))| {
-                let verdict = evidence.verdict(self.loader.strict);
-                let declared = self.plan.shape.columns.get(at);
-                ColumnReport {
-                    name: name.clone(),
-                    declared_type: declared.map_or(String::new(), |c| c.declared_type.clone()),
-                    decided_by: verdict.decided_by.map(|witness| DecidedBy {
-                        file: self.file_of(witness.input),
-                        line: witness.line,
-                        value: witness.value,
-                        reason: verdict.reason.to_owned(),
-                    }),
-                    changed_form: None,
-                }
-            })
-            .collect()
+        let columns = self.evidence.iter().enumerate();
+        let columns = columns.map(|(at, evidence)| {
+            let verdict = evidence.verdict(self.state.options.strict);
+            let decided_by = self.state.decided_by(verdict.decided_by, verdict.reason.to_owned());
+            ColumnReport { decided_by, ..self.state.column_report(at) }
+        });
+        columns.collect()
     }
 
     fn notes(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.notes)
-    }
-
-    fn clock(&self) -> Clock {
-        self.clock
-    }
-
-    fn bytes_read(&self) -> u64 {
-        self.bytes_read
+        std::mem::take(&mut self.state.notes)
     }
 }

@@ -1,16 +1,10 @@
-//! What passes over typed rows do: encode them, look at their types, find rows again.
-
-use std::sync::Mutex;
+//! Work of passes over typed rows: encode them, look at their types.
 
 use leafpress_format::{NumberText, PageRange};
 
 use super::build::{AddHalt, Build, Encoder, Joined};
-use super::locate::{Found, Wanted};
-use super::pass::Halt;
-use super::turns::lock;
+use super::frame::{Halt, Rows, Work};
 use super::typed::{TypedEvidence, TypedRules, TypedWritten};
-use super::typed_pass::{BatchRows, BatchWork};
-use crate::error::BadRow;
 use crate::input::rows::RowBatch;
 
 /// Encodes rows.
@@ -25,28 +19,28 @@ pub struct EncodeBatches<'p, 'b> {
 impl<'b> EncodeBatches<'_, 'b> {
     fn encode<B: RowBatch>(
         &self,
-        rows: &BatchRows<'_, B>,
+        rows: &Rows<'_, B>,
         row: usize,
         sequence: u64,
         (encoder, number): &mut (Encoder<'b>, NumberText),
     ) -> Result<(), Halt> {
         let bad = |reason| Halt::Failed(rows.bad_row(row, reason).into());
-        let rowid = match self.rules.rowid(rows.batch, row) {
+        let rowid = match self.rules.rowid(rows.piece, row) {
             Ok(rowid) => rowid.unwrap_or_else(|| self.build.rowid(sequence)),
-            Err(_) if self.key_is_detected && !self.rules.rowid_is_null(rows.batch, row) => {
+            Err(_) if self.key_is_detected && !self.rules.rowid_is_null(rows.piece, row) => {
                 return Err(Halt::Refuted);
             }
             Err(reason) => return Err(bad(reason)),
         };
         let mut written = TypedWritten::Whole;
-        encoder.encode(self.rules.record_bytes_max(rows.batch, row), |record| {
-            written = self.rules.write(rows.batch, row, sequence, record, number);
+        encoder.encode(self.rules.record_bytes_max(rows.piece, row), |record| {
+            written = self.rules.write(rows.piece, row, sequence, record, number);
         });
         match written {
             TypedWritten::Whole => {}
             TypedWritten::Refuted => return Err(Halt::Refuted),
             TypedWritten::Bad(_) => {
-                let reason = self.rules.check(rows.batch, row).err();
+                let reason = self.rules.check(rows.piece, row).err();
                 return Err(bad(reason.unwrap_or_else(|| "the row is bad".to_owned())));
             }
         }
@@ -58,7 +52,7 @@ impl<'b> EncodeBatches<'_, 'b> {
     }
 }
 
-impl<'b, B: RowBatch> BatchWork<B> for EncodeBatches<'_, 'b> {
+impl<'b, B: RowBatch> Work<B> for EncodeBatches<'_, 'b> {
     type Made = (Encoder<'b>, NumberText);
     type Joined = Joined;
     type Ticket = Option<PageRange>;
@@ -67,7 +61,7 @@ impl<'b, B: RowBatch> BatchWork<B> for EncodeBatches<'_, 'b> {
         (Encoder::new(self.build), NumberText::new())
     }
 
-    fn rows(&self, rows: &BatchRows<'_, B>, made: &mut Self::Made) -> Result<(), Halt> {
+    fn rows(&self, rows: &Rows<'_, B>, made: &mut Self::Made) -> Result<(), Halt> {
         made.0.clear();
         for (sequence, row) in (rows.before..).zip(rows.places()) {
             self.encode(rows, row, sequence, made)?;
@@ -109,7 +103,7 @@ impl SurveyBatches<'_> {
     }
 }
 
-impl<B: RowBatch> BatchWork<B> for SurveyBatches<'_> {
+impl<B: RowBatch> Work<B> for SurveyBatches<'_> {
     type Made = Vec<TypedEvidence>;
     type Joined = Vec<TypedEvidence>;
     type Ticket = ();
@@ -118,11 +112,11 @@ impl<B: RowBatch> BatchWork<B> for SurveyBatches<'_> {
         Vec::new()
     }
 
-    fn rows(&self, rows: &BatchRows<'_, B>, made: &mut Self::Made) -> Result<(), Halt> {
+    fn rows(&self, rows: &Rows<'_, B>, made: &mut Self::Made) -> Result<(), Halt> {
         made.clear();
         made.resize(self.rules.rules().len(), TypedEvidence::default());
         for row in rows.places() {
-            self.rules.observe((self.input, rows.batch, row), made);
+            self.rules.observe((self.input, rows.piece, row), made);
         }
         Ok(())
     }
@@ -131,52 +125,6 @@ impl<B: RowBatch> BatchWork<B> for SurveyBatches<'_> {
         for (so_far, evidence) in joined.iter_mut().zip(made.drain(..)) {
             so_far.merge(evidence);
         }
-        Ok(())
-    }
-
-    fn finish(&self, (): (), _made: &mut Self::Made) -> Result<(), Halt> {
-        Ok(())
-    }
-}
-
-/// Finds rows again, whose sequences ascend.
-pub struct LocateBatches<'p, 'f> {
-    pub wanted: &'p [Wanted],
-    pub found: Mutex<&'p mut Found<'f>>,
-}
-
-impl<B: RowBatch> BatchWork<B> for LocateBatches<'_, '_> {
-    type Made = Vec<(u64, BadRow, Vec<u8>)>;
-    type Joined = ();
-    type Ticket = ();
-
-    fn start(&self) -> Self::Made {
-        Vec::new()
-    }
-
-    fn rows(&self, rows: &BatchRows<'_, B>, made: &mut Self::Made) -> Result<(), Halt> {
-        made.clear();
-        let from = self.wanted.partition_point(|wanted| wanted.sequence < rows.before);
-        let mut wanted = self.wanted[from..].iter().peekable();
-        for (sequence, row) in (rows.before..).zip(rows.places()) {
-            let Some(next) = wanted.next_if(|next| next.sequence == sequence) else {
-                continue;
-            };
-            let bad_row = rows.bad_row(row, next.reason.clone());
-            made.push((sequence, bad_row, rows.batch.original(row)));
-        }
-        Ok(())
-    }
-
-    fn join(&self, made: &mut Self::Made, _joined: &mut ()) -> Result<(), Halt> {
-        let mut found = lock(&self.found);
-        for (sequence, bad_row, bytes) in made.drain(..) {
-            found(sequence, bad_row, &bytes)?;
-        }
-        Ok(())
-    }
-
-    fn finish(&self, (): (), _made: &mut Self::Made) -> Result<(), Halt> {
         Ok(())
     }
 }

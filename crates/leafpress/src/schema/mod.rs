@@ -1,13 +1,18 @@
 //! Column types: what a column is declared as, and how that is decided.
 //!
-//! Between the input (fields) and the load (records); knows neither files nor
-//! SQLite.
+//! Between the input (fields) and the load (records). What a declaration means is SQLite's to
+//! say: it is asked by pragmas ([`describe`], [`declared`]).
+//!
+//! Must never: open a database that is not its own, in memory.
 
 pub mod ddl;
 mod decimal;
+pub mod declared;
+pub mod describe;
 mod detect;
 mod exact;
 pub mod shape;
+pub mod sql_words;
 mod table;
 mod whole;
 

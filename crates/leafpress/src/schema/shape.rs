@@ -39,6 +39,47 @@ pub struct TableShape {
     pub beside: Vec<String>,
 }
 
+impl TableShape {
+    /// Returns true if any two rows must differ in something.
+    pub fn is_unique(&self) -> bool {
+        self.rowid_column.is_some()
+            || self.key.is_some()
+            || self.indexes.iter().any(|index| index.unique)
+    }
+
+    /// Returns true if no index is left to SQLite.
+    pub fn is_pressed_whole(&self) -> bool {
+        self.indexes.iter().all(|index| index.through_sql.is_none())
+    }
+
+    /// The columns of a constraint: 0 is the table's own key, then its indexes.
+    pub fn constraint_columns(&self, constraint: usize) -> Vec<usize> {
+        let entry = match constraint.checked_sub(1) {
+            None => self.key.as_ref(),
+            Some(index) => {
+                let pressed = self.indexes.iter().filter(|index| index.through_sql.is_none());
+                pressed.map(|index| &index.entry).nth(index)
+            }
+        };
+        let Some(entry) = entry else { return self.rowid_column.into_iter().collect() };
+        let columns = entry.columns.iter().take(entry.unique_columns);
+        columns
+            .filter_map(|column| match column {
+                EntryColumn::Column(column) => Some(*column),
+                EntryColumn::Rowid => self.rowid_column,
+            })
+            .collect()
+    }
+
+    /// All statements that declare it.
+    pub fn create_sql(&self) -> String {
+        let indexes = self.indexes.iter().filter_map(|index| index.sql.clone());
+        let all: Vec<_> =
+            std::iter::once(self.sql.clone()).chain(indexes).chain(self.beside.clone()).collect();
+        all.join(";\n")
+    }
+}
+
 /// One column.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ShapeColumn {

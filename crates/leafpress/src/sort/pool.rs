@@ -16,12 +16,13 @@
 use std::sync::{Arc, Condvar, Mutex};
 
 use super::limits::Limits;
+use super::lock::lock;
+use super::options::SortOptions;
 use super::order::{Between, Order, SLOT_BYTES};
 use super::partition::{for_each_merged, merge_runs};
 use super::plan::Planner;
 use super::run::{MemoryRun, RunBuffer};
 use super::spill::{RunWriter, SpillFile, SpilledRun};
-use super::{SortOptions, lock};
 use crate::error::Result;
 
 /// What all threads share.
@@ -159,7 +160,7 @@ impl Pool {
             }
             let file = match &state.file {
                 Some(file) => Arc::clone(file),
-                None => Arc::new(SpillFile::new(&self.options.folder)?),
+                None => Arc::new(SpillFile::new(&self.options.folder, self.options.make_file)?),
             };
             state.file = Some(Arc::clone(&file));
             let runs: Vec<MemoryRun> = state.sealed.drain(..taken).collect();

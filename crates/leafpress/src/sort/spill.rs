@@ -11,11 +11,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering as Atomic};
 
 use super::item;
+use super::options::{MakeFile, UnnamedFile, WriteObserver};
 use super::order::{Between, Divider, Order, Slot};
 use super::plan::spread;
 use crate::error::{Error, Result};
-use crate::rights;
-use crate::vfs::{FileOnSlowDisk, slow_device};
 
 /// A sample stands at least this far from the one before: what is read in vain
 /// at each end of a partition's stretch of a run.
@@ -30,18 +29,17 @@ pub struct SpillFile {
     file: File,
     folder: PathBuf,
     end: AtomicU64,
-    /// The same file on the disk that is played.
-    on_slow_disk: Option<FileOnSlowDisk>,
+    observer: Option<Box<dyn WriteObserver>>,
     #[cfg(not(unix))]
     position: std::sync::Mutex<()>,
 }
 
 impl SpillFile {
     /// Makes one in `folder`.
-    pub fn new(folder: &Path) -> Result<Self> {
-        let file = rights::unnamed_file(folder)
-            .map_err(|source| failed("create a temporary file in", folder, source))?;
-        Ok(Self::of(file, folder))
+    pub fn new(folder: &Path, make: MakeFile) -> Result<Self> {
+        let UnnamedFile { file, observer } =
+            make(folder).map_err(|source| failed("create a temporary file in", folder, source))?;
+        Ok(Self { observer, ..Self::of(file, folder) })
     }
 
     /// An empty file, which messages say is in `folder`.
@@ -50,7 +48,7 @@ impl SpillFile {
             file,
             folder: folder.to_owned(),
             end: AtomicU64::new(0),
-            on_slow_disk: slow_device().map(|device| device.open(None, true)),
+            observer: None,
             #[cfg(not(unix))]
             position: std::sync::Mutex::new(()),
         }
@@ -65,8 +63,8 @@ impl SpillFile {
         self.write_all(bytes, offset).map_err(|source| {
             failed("write sorted rows to a temporary file in", &self.folder, source)
         })?;
-        if let Some(file) = &self.on_slow_disk {
-            file.wrote(offset, bytes.len());
+        if let Some(observer) = &self.observer {
+            observer.wrote(offset, bytes.len());
         }
         Ok(())
     }
@@ -96,7 +94,7 @@ impl SpillFile {
     #[cfg(not(unix))]
     fn write_all(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         use std::io::{Seek, Write};
-        let _alone = super::lock(&self.position);
+        let _alone = super::lock::lock(&self.position);
         (&self.file).seek(io::SeekFrom::Start(offset))?;
         (&self.file).write_all(bytes)
     }
@@ -104,7 +102,7 @@ impl SpillFile {
     #[cfg(not(unix))]
     fn read_exact(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
         use std::io::{Read, Seek};
-        let _alone = super::lock(&self.position);
+        let _alone = super::lock::lock(&self.position);
         (&self.file).seek(io::SeekFrom::Start(offset))?;
         (&self.file).read_exact(bytes)
     }

@@ -18,7 +18,7 @@ use leafpress_format::{
 use proptest::prelude::*;
 use proptest::sample::select;
 
-use super::{MEMORY_BYTES_MIN, Partition, SortKey, SortOptions, Sorted, Sorter};
+use super::{MEMORY_BYTES_MIN, Partition, SortKey, SortOptions, Sorted, Sorter, UnnamedFile};
 use crate::error::ErrorKind;
 
 /// What goes in and comes out.
@@ -41,8 +41,12 @@ fn record(values: &[Value<'_>]) -> Vec<u8> {
     buf.split_off(at)
 }
 
+fn make_file(folder: &Path) -> std::io::Result<UnnamedFile> {
+    Ok(UnnamedFile { file: crate::rights::unnamed_file(folder)?, observer: None })
+}
+
 fn options(threads: usize) -> SortOptions {
-    SortOptions { memory_bytes: 0, threads, folder: std::env::temp_dir() }
+    SortOptions { memory_bytes: 0, threads, folder: std::env::temp_dir(), make_file }
 }
 
 /// Numbers that are not in order, the same each time.
@@ -317,7 +321,7 @@ fn rows_larger_than_the_memory() {
 #[test]
 fn a_folder_that_is_not_there_is_an_error_that_names_it() {
     let folder = PathBuf::from("no such folder");
-    let options = SortOptions { memory_bytes: 0, threads: 2, folder: folder.clone() };
+    let options = SortOptions { memory_bytes: 0, threads: 2, folder: folder.clone(), make_file };
     let sorter = Sorter::with_memory(options, SortKey::Rowid, 10_000);
     let failures = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..2)

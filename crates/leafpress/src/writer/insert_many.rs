@@ -23,10 +23,9 @@ use rusqlite::{CachedStatement, Connection};
 use self::order::best_order;
 pub(super) use self::plan::InsertPlans;
 use self::plan::Plan;
-use crate::error::{Error, ErrorKind, Result};
-use crate::load::{is_refusal, shown_value};
+use crate::error::{Error, ErrorKind, Result, is_refusal};
 use crate::verify::sqlite_says;
-use crate::words::counted;
+use crate::words::{counted, shown_value};
 
 mod order;
 mod plan;

@@ -8,18 +8,6 @@
 
 use std::collections::HashMap;
 
-/// What becomes of a row whose key is there already.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum OnConflict {
-    /// The load ends with an error that names both rows.
-    #[default]
-    Abort,
-    /// The row is left out: the first one wins.
-    Ignore,
-    /// The rows it is in conflict with go: the last one wins.
-    Replace,
-}
-
 /// Two rows with the same key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Conflict {

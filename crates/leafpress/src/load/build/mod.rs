@@ -30,18 +30,19 @@ use leafpress_format::{
     TableBuilder, Value, compare_records,
 };
 
-pub use self::conflicts::{Conflict, Dropped, OnConflict};
+pub use self::conflicts::{Conflict, Dropped};
 pub use self::encoder::{AddHalt, Encoder};
 pub use self::through_sql::Refused;
 
 use self::sorted::{Repeats, SortedPress, Target};
 use self::through_sql::SqlTable;
 use super::analyze::StatCounter;
-use super::options::CancelToken;
+use super::disk;
+use super::frame::Halt;
+use super::options::{CancelToken, OnConflict};
 use super::output::Output;
 use super::pages::{FileSize, Pages, refused, write_pieces};
-use super::pass::Halt;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::schema::shape::{EntryShape, IndexShape, TableShape};
 use crate::sort::{SortKey, SortOptions, Sorter};
 
@@ -168,6 +169,7 @@ impl<'b> Build<'b> {
                 memory_bytes,
                 threads: options.threads,
                 folder: options.tmpdir.clone(),
+                make_file: disk::make_unnamed,
             };
             Sorter::new(sort, key)
         };
@@ -567,9 +569,4 @@ fn counts_stats(options: &BuildOptions<'_>, shape: &TableShape) -> bool {
 /// What a worker needs to take a table's records apart into those of a B-tree.
 fn projection(entry: &EntryShape) -> leafpress_format::Projection {
     leafpress_format::Projection::new(entry.columns.clone())
-}
-
-/// An error if somebody wants the load to stop.
-fn check_cancelled(cancel: &CancelToken) -> Result<()> {
-    if cancel.is_cancelled() { Err(ErrorKind::Cancelled.into()) } else { Ok(()) }
 }

@@ -13,8 +13,8 @@ use leafpress_format::{
     Projection, TableBuilder, compare_records, key_has_null,
 };
 
-use super::super::turns::{Turns, lock};
-use super::{BuildHalt, Dropped, check_cancelled};
+use super::super::turns::{HaltOnPanic, Turns, lock};
+use super::conflicts::Dropped;
 use crate::error::{Error, Result};
 use crate::load::analyze::StatCounter;
 use crate::load::options::CancelToken;
@@ -108,7 +108,7 @@ struct Worker {
 }
 
 impl SortedPress<'_> {
-    pub fn run(&self, pages: &mut Pages) -> Result<PressedTree, BuildHalt> {
+    pub fn run(&self, pages: &mut Pages) -> Result<PressedTree> {
         self.rows_done.store(0, Ordering::Relaxed);
         let tree = match self.target {
             Target::Entries => Tree::Index(IndexTree::new(self.layout)),
@@ -130,7 +130,7 @@ impl SortedPress<'_> {
         std::thread::scope(|scope| {
             for _ in 0..self.threads.min(self.sorted.partitions()) {
                 scope.spawn(|| {
-                    let _guard = HaltOnPanic { join: &join, count: &count };
+                    let _guard = HaltOnPanic(&join, &count);
                     let mut worker = self.worker();
                     loop {
                         let partition = next.fetch_add(1, Ordering::Relaxed);
@@ -152,11 +152,11 @@ impl SortedPress<'_> {
             }
         });
         if let Some(error) = failed.into_inner().unwrap_or_default() {
-            return Err(error.into());
+            return Err(error);
         }
         let Joining { pages, tree, rows, groups, stat, failed, .. } = join.into_state();
         if let Some(error) = failed {
-            return Err(error.into());
+            return Err(error);
         }
         let root = match tree {
             Tree::Table(table) => pages.end_table(table),
@@ -192,7 +192,7 @@ impl SortedPress<'_> {
         count: &Turns<u64>,
         join: &Turns<Joining<'_>>,
     ) -> Result<bool> {
-        check_cancelled(self.cancel)?;
+        self.cancel.check()?;
         self.sorted.load(partition, &mut worker.partition)?;
         let mut base = 0;
         if self.target == Target::Renumbered {
@@ -360,21 +360,6 @@ fn merged(pairs: Vec<Vec<u64>>) -> Vec<Vec<u64>> {
         group.sort_unstable();
     }
     groups
-}
-
-/// A worker that panics must not leave the others waiting for its turn.
-struct HaltOnPanic<'t, 'j> {
-    join: &'t Turns<Joining<'j>>,
-    count: &'t Turns<u64>,
-}
-
-impl Drop for HaltOnPanic<'_, '_> {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            self.join.halt();
-            self.count.halt();
-        }
-    }
 }
 
 #[cfg(test)]

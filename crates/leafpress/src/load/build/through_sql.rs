@@ -11,10 +11,11 @@ use leafpress_format::{RecordColumns, Value};
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ErrorCode, OpenFlags, ToSql};
 
-use super::{Build, BuildOptions, Built, Dropped, OnConflict};
+use super::{Build, BuildOptions, Built, Dropped};
 use crate::connect;
 use crate::error::{Error, Result};
 use crate::load::disk;
+use crate::load::options::OnConflict;
 use crate::load::pages::FileSize;
 use crate::schema::quote_identifier;
 

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
 
-use super::Settings;
 use super::overlay::Overlay;
+use super::task::Settings;
 use crate::connect;
 use crate::error::{Error, ErrorKind, Result};
 use crate::load::options::CancelToken;

@@ -7,13 +7,13 @@
 use rusqlite::Transaction;
 
 use super::connect::{Steps, Target, ask};
-use super::declared::{ColumnList, DeclaredTable};
 use super::inspect::{Existing, TextEncoding};
 use super::pages::{check_foreign_keys, refuse_if_taken, remember, tidy_log};
 use super::rows::insert_rows;
 use super::staged::{StagedTable, attachable, count_rows, open};
-use super::{Outcome, Settings, Staged};
+use super::task::{Outcome, Settings, Staged};
 use crate::error::Result;
+use crate::schema::declared::{ColumnList, DeclaredTable};
 use crate::schema::quote_identifier;
 
 /// Under which name the staged file is attached.

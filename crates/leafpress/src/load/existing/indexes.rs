@@ -24,8 +24,8 @@
 
 use rusqlite::{Connection, OptionalExtension as _, params};
 
-use super::declared::{DeclaredIndex, DeclaredTable};
 use super::staged::has_table;
+use crate::schema::declared::{DeclaredIndex, DeclaredTable};
 use crate::schema::quote_identifier;
 
 /// Fewer rows than this take no time in any way.

@@ -16,14 +16,14 @@ use rusqlite::{Connection, Transaction};
 
 use super::connect::{Steps, Target, ask};
 use super::copy::STAGED;
-use super::declared::{ColumnList, DeclaredIndex, DeclaredTable, OrderColumn};
 use super::indexes::{SetAside, rows_about};
 use super::inspect::{Existing, TextEncoding, no_such_table};
 use super::pages::tidy_log;
 use super::rows::{insert_rows, is_fault_of_a_row};
 use super::staged::{attachable, count_rows, open};
-use super::{Outcome, Settings, Staged};
+use super::task::{Outcome, Settings, Staged};
 use crate::error::{Error, ErrorKind, Result};
+use crate::schema::declared::{ColumnList, DeclaredIndex, DeclaredTable, OrderColumn};
 use crate::schema::quote_identifier;
 use crate::verify::sqlite_says;
 

@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 
-use super::super::describe::describe_existing;
 use super::connect::{Target, UNCHANGED, ask, resolve, table_missing};
 use super::overlay::Overlay;
 use crate::error::{Error, Result};
+use crate::schema::describe::describe_existing;
 use crate::schema::shape::TableShape;
 
 /// An inspected destination: how it was at that moment.

@@ -2,7 +2,8 @@
 
 use super::inspect::{Existing, TextEncoding};
 use super::staged::StagedTable;
-use super::{Outcome, Settings, Staged, copy, pages};
+use super::task::{Outcome, Settings, Staged};
+use super::{copy, pages};
 use crate::error::Result;
 
 /// Makes the staged table a table of the destination, with its indexes, its

@@ -17,14 +17,14 @@ use std::collections::{BTreeMap, HashMap};
 use rusqlite::{Connection, Row, Statement, params_from_iter};
 
 use super::connect::{Steps, ask, constraint};
-use super::declared::DeclaredTable;
 use super::insert::{Counts, Insert, InsertMode, Into, read_declaration};
 use super::inspect::Existing;
 use super::pages::tidy_log;
 use super::rows::{is_fault_of_a_row, shown, values};
 use super::staged::open;
-use super::{Outcome, Settings, Staged};
+use super::task::{Outcome, Settings, Staged};
 use crate::error::{Error, Result};
+use crate::schema::declared::DeclaredTable;
 use crate::schema::quote_identifier;
 use crate::verify::sqlite_says;
 

@@ -33,11 +33,11 @@ use rusqlite::{Connection, Transaction, params};
 
 use super::carry::{Batch, Carrier, MapEntries, NewPages, PageSource, Renumbering, damaged};
 use super::connect::{Steps, Target, UNCHANGED, ask, constraint};
-use super::declared::DeclaredTable;
 use super::inspect::{Existing, read_header};
 use super::staged::{StagedTable, StagedTree, has_table};
-use super::{Outcome, Settings, Staged};
+use super::task::{Outcome, Settings, Staged};
 use crate::error::{Error, ErrorKind, Result};
+use crate::schema::declared::DeclaredTable;
 use crate::schema::quote_identifier;
 use crate::words::counted;
 

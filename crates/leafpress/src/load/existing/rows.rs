@@ -5,15 +5,15 @@
 
 use std::sync::atomic::Ordering;
 
-use rusqlite::types::{ToSqlOutput, ValueRef};
+use rusqlite::types::ToSqlOutput;
 use rusqlite::{Connection, ErrorCode, Row, params_from_iter};
 
-use super::Settings;
+use super::task::Settings;
+use crate::error::is_refusal;
+use crate::words::shown_value;
 
 /// Rows between two reports of how far it is.
 const ROWS_BETWEEN_REPORTS: u64 = 1024;
-/// Values are shown up to this many characters.
-const SHOWN_MAX: usize = 60;
 
 /// Runs `insert` with each row that `select` finds; how many rows it changed. Ends with the
 /// first that SQLite refuses.
@@ -51,14 +51,6 @@ pub fn is_fault_of_a_row(error: &rusqlite::Error) -> bool {
     is_refusal(error) || error.sqlite_error_code() == Some(ErrorCode::Unknown)
 }
 
-/// Whether the row is to blame, and not the disk or another program.
-pub fn is_refusal(error: &rusqlite::Error) -> bool {
-    matches!(
-        error.sqlite_error_code(),
-        Some(ErrorCode::ConstraintViolation | ErrorCode::TypeMismatch | ErrorCode::TooBig)
-    )
-}
-
 /// The row's values as SQL would write them, cut where long.
 pub fn shown(row: &Row<'_>, columns: usize) -> String {
     let values = (0..columns).map(|column| match row.get_ref(column) {
@@ -66,20 +58,4 @@ pub fn shown(row: &Row<'_>, columns: usize) -> String {
         Err(error) => error.to_string(),
     });
     values.collect::<Vec<_>>().join(", ")
-}
-
-/// A value as SQL would write it, cut where long.
-pub fn shown_value(value: ValueRef<'_>) -> String {
-    match value {
-        ValueRef::Null => "NULL".to_owned(),
-        ValueRef::Integer(value) => value.to_string(),
-        ValueRef::Real(value) => format!("{value:?}"),
-        ValueRef::Text(text) => {
-            let text = String::from_utf8_lossy(text);
-            let cut: String = text.chars().take(SHOWN_MAX).collect();
-            let more = if cut.len() < text.len() { "…" } else { "" };
-            format!("'{}{more}'", cut.replace('\'', "''"))
-        }
-        ValueRef::Blob(bytes) => format!("a blob of {} bytes", bytes.len()),
-    }
 }

@@ -6,8 +6,8 @@ use std::io::Read as _;
 use leafpress_format::{PageLayout, page_bytes_in};
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _};
 
-use super::Staged;
 use super::connect::ask;
+use super::task::Staged;
 use crate::connect;
 use crate::error::{Error, ErrorKind, Result};
 use crate::verify::uri;

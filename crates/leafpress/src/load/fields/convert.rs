@@ -5,8 +5,8 @@
 use leafpress_format::number::{integral, text_to_number};
 use leafpress_format::{Number, NumberText, Value};
 
+use super::rule::{FieldAt, FieldRule};
 use super::timestamp::{DateText, Timestamp};
-use super::{FieldAt, FieldRule};
 use crate::schema::{ColumnType, RealRule, kept_real, stored_real};
 
 /// What messages say of a text that was to be a timestamp, a blob or a boolean.

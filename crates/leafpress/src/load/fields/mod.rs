@@ -8,6 +8,7 @@
 //! | file | is |
 //! |---|---|
 //! | `mod.rs` | the rules, and the record written by them |
+//! | `rule.rs` | the rule for a column's fields |
 //! | `take.rs` | a field of the input: its bounds, its value |
 //! | `convert.rs` | fields that do not convert the plainest way |
 //! | `timestamp.rs` | dates and times |
@@ -19,6 +20,7 @@
 
 mod check;
 mod convert;
+mod rule;
 mod take;
 #[cfg(test)]
 mod tests;
@@ -30,9 +32,11 @@ pub use self::check::{Misfit, is_not_utf8, is_ragged};
 pub use self::convert::{
     Converted, NOT_A_BOOLEAN, NOT_A_HEX_BLOB, NOT_A_TIMESTAMP, hex, shown, truth,
 };
-pub use self::take::{FieldAt, RejectsForm, Scratch};
-pub use self::timestamp::{DateText, Timestamp, TimestampForm};
-pub use super::sources::{Uuid7Form, ValueSource};
+pub use self::rule::{FieldAt, FieldRule};
+pub use self::take::{RejectsForm, Scratch};
+pub use self::timestamp::{DateText, Timestamp};
+pub use super::options::TimestampForm;
+pub use super::sources::ValueSource;
 
 use self::convert::convert;
 use super::options::Ragged;
@@ -44,67 +48,6 @@ use crate::input::csv::field::record_last_field_end;
 use crate::input::csv::scan::RecordSpan;
 use crate::schema::shape::OwnedValue;
 use crate::schema::{ColumnType, RealForms, RealRule, exact_integer, kept_real};
-
-/// How a column's fields are stored.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FieldRule {
-    /// INTEGER by detection: a field that is no exact integer refutes it.
-    Integer,
-    /// REAL by detection: what is no number that a double keeps refutes it.
-    Real,
-    /// The same, if all texts can be had back.
-    ExactReal,
-    /// TEXT; nothing refutes it.
-    Text,
-    /// TEXT for want of any value: a value refutes it.
-    Empty,
-    /// A type by the caller's word: a field that does not fit makes a bad row.
-    Given(ColumnType),
-    /// A date and time by the caller's word; what is none makes a bad row.
-    Timestamp(TimestampForm),
-    /// 1 and 0 for the words of truth, by the caller's word; what is none makes a
-    /// bad row.
-    Boolean,
-    /// NUMERIC affinity: a number where the text is one for SQLite, else the text.
-    Numeric,
-    /// No affinity: the text.
-    Any,
-    /// The INTEGER PRIMARY KEY, stored as the rowid and NULL in the record.
-    Rowid,
-}
-
-impl FieldRule {
-    /// Whether the column holds text as it is, so that an empty field is ''.
-    #[inline(always)]
-    fn is_text(self) -> bool {
-        matches!(self, Self::Text | Self::Empty | Self::Given(ColumnType::Text) | Self::Any)
-    }
-
-    /// The type of the column, as it stands in a declaration.
-    pub fn declared_type(self) -> &'static str {
-        match self {
-            Self::Integer | Self::Rowid | Self::Boolean => "INTEGER",
-            Self::Timestamp(form) => form.column_type().name(),
-            Self::Real | Self::ExactReal => "REAL",
-            Self::Text | Self::Empty => "TEXT",
-            Self::Given(column_type) => column_type.name(),
-            Self::Numeric => "NUMERIC",
-            Self::Any => "",
-        }
-    }
-
-    fn is_real(self) -> bool {
-        matches!(self, Self::Real | Self::ExactReal | Self::Given(ColumnType::Real))
-    }
-
-    /// Upper bound for the bytes that a value may be longer than its field.
-    fn surplus_bytes_max(self) -> usize {
-        match self {
-            Self::Timestamp(form) => form.content_bytes_max(),
-            _ => 0,
-        }
-    }
-}
 
 /// What became of a record. The hot loop has no room for more: what is wrong
 /// with a bad row says [`RowRules::misfit_of`].

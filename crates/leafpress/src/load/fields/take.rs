@@ -7,6 +7,7 @@ use std::borrow::Cow;
 use leafpress_format::NumberText;
 
 use super::RowRules;
+use super::rule::FieldAt;
 use crate::input::csv::field::{field, record_last_field_end};
 use crate::input::csv::scan::RecordSpan;
 use crate::schema::HEADROOM_BYTES;
@@ -34,42 +35,6 @@ static NULL_FIELD: [u8; HEADROOM_BYTES + 1] = {
     field[HEADROOM_BYTES] = NULL_VALUE[0];
     field
 };
-
-/// A value's bytes: `start..end` of `source`, with headroom in front.
-#[derive(Clone, Copy)]
-pub struct FieldAt<'a> {
-    pub source: &'a [u8],
-    pub start: usize,
-    pub end: usize,
-}
-
-impl<'a> FieldAt<'a> {
-    #[inline]
-    pub fn bytes(self) -> &'a [u8] {
-        &self.source[self.start..self.end]
-    }
-
-    #[inline]
-    pub fn is_empty(self) -> bool {
-        self.start == self.end
-    }
-
-    /// Without the spaces and tabs around it.
-    fn trimmed(self) -> Self {
-        let Self { source, mut start, mut end } = self;
-        while start < end && is_blank(source[start]) {
-            start += 1;
-        }
-        while start < end && is_blank(source[end - 1]) {
-            end -= 1;
-        }
-        Self { source, start, end }
-    }
-}
-
-const fn is_blank(byte: u8) -> bool {
-    matches!(byte, b' ' | b'\t')
-}
 
 /// How rejected rows of an input are written behind the header of the first one.
 #[derive(Debug, Clone, PartialEq, Eq)]

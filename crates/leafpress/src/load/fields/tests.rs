@@ -9,6 +9,7 @@ use rusqlite::types::Value;
 use super::*;
 use crate::input::csv::{FieldIndex, Scanner};
 use crate::load::sink::Values;
+use crate::load::sources::Uuid7Form;
 use crate::schema::HEADROOM_BYTES;
 
 /// A record alone in its block.

@@ -9,77 +9,13 @@
 //! Must never: guess. Without an offset a time is UTC, as it is for SQLite, and
 //! a zone's name without an offset is refused.
 
-use std::str::FromStr;
-
 use jiff::SignedDuration;
 use jiff::civil::DateTime;
 use jiff::fmt::temporal::Pieces;
 use leafpress_format::Number;
 
+use super::super::options::{TIMESTAMP_TEXT_BYTES_MAX, TimestampForm};
 use super::convert::Converted;
-use crate::schema::ColumnType;
-
-/// What a date and time is stored as.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum TimestampForm {
-    /// Whole seconds since 1970, as `unixepoch(text)`.
-    Seconds,
-    /// Whole milliseconds since 1970.
-    Milliseconds,
-    /// The day in UTC, as `date(text)`: `2026-01-31`.
-    Date,
-    /// The second in UTC, as `datetime(text)`: `2026-01-31 22:59:59`.
-    DateTime,
-}
-
-impl TimestampForm {
-    /// The name by which a caller asks for it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Seconds => "unixepoch",
-            Self::Milliseconds => "unixepoch-ms",
-            Self::Date => "date",
-            Self::DateTime => "datetime",
-        }
-    }
-
-    /// The type that such a column is declared as.
-    pub const fn column_type(self) -> ColumnType {
-        match self {
-            Self::Seconds | Self::Milliseconds => ColumnType::Integer,
-            Self::Date | Self::DateTime => ColumnType::Text,
-        }
-    }
-
-    /// Upper bound for the bytes of its content.
-    pub const fn content_bytes_max(self) -> usize {
-        match self {
-            Self::Seconds | Self::Milliseconds => 0,
-            Self::Date | Self::DateTime => TEXT_BYTES_MAX,
-        }
-    }
-}
-
-impl FromStr for TimestampForm {
-    type Err = String;
-
-    /// Any case, and `_` as well as `-`.
-    fn from_str(name: &str) -> Result<Self, String> {
-        let name = name.replace('_', "-");
-        [Self::Seconds, Self::Milliseconds, Self::Date, Self::DateTime]
-            .into_iter()
-            .find(|form| form.name().eq_ignore_ascii_case(&name))
-            .ok_or_else(|| {
-                format!(
-                    "'{name}' is no form of date and time: choose unixepoch, unixepoch-ms, date \
-                     or datetime"
-                )
-            })
-    }
-}
-
-/// As in `-0001-12-31 23:00:00`.
-const TEXT_BYTES_MAX: usize = 20;
 
 /// Longer texts are no date and time.
 const INPUT_BYTES_MAX: usize = 64;
@@ -154,13 +90,13 @@ fn without_blank_before_zone<'t>(
 
 /// A date, with or without the time, as SQLite writes it.
 pub struct DateText {
-    bytes: [u8; TEXT_BYTES_MAX],
+    bytes: [u8; TIMESTAMP_TEXT_BYTES_MAX],
     len: usize,
 }
 
 impl DateText {
     fn of(at: DateTime, with_time: bool) -> Self {
-        let mut text = Self { bytes: [0; TEXT_BYTES_MAX], len: 0 };
+        let mut text = Self { bytes: [0; TIMESTAMP_TEXT_BYTES_MAX], len: 0 };
         if at.year() < 0 {
             text.push(b'-');
         }

@@ -8,7 +8,8 @@ use rusqlite::{Connection, OptionalExtension as _};
 
 use super::InsertMany;
 use crate::error::{Error, ErrorKind, Result};
-use crate::load::{ColumnList, DeclaredColumn, DeclaredTable, OrderColumn, collation};
+use crate::schema::declared::{ColumnList, DeclaredColumn, DeclaredTable, OrderColumn};
+use crate::schema::describe::collation;
 use crate::schema::quote_identifier;
 
 /// Plans that are kept. A program inserts into few tables; one that makes

@@ -32,17 +32,17 @@ use rusqlite::{Connection, Transaction, params};
 
 use self::build::{Built, NOT_UNIQUE_TO_DO, Press, Presser};
 use self::scan::{Scan, ScanEnd};
-use super::Settings;
 use super::connect::{Steps, Target, UNCHANGED, ask, constraint};
 use super::inspect::{Existing, inspect, read_header};
 use super::pages::{WRITE_PAGE, tidy_log};
-use super::rows::is_refusal;
-use crate::error::{Error, Result};
-use crate::load::describe::{describe, describe_existing};
+use super::task::Settings;
+use crate::error::{Error, Result, is_refusal};
+use crate::load::disk;
 use crate::load::options::CancelToken;
-use crate::load::refuse_unless_folder;
+use crate::load::publish::refuse_unless_folder;
 use crate::load::report::Stage;
 use crate::schema::ddl::IndexRequest;
+use crate::schema::describe::{describe, describe_existing};
 use crate::schema::quote_identifier;
 use crate::schema::shape::{EntryColumn, IndexShape, OwnedValue, TableShape};
 use crate::sort::SortOptions;
@@ -285,6 +285,7 @@ impl Indexer {
             memory_bytes: self.memory_bytes,
             threads: self.threads,
             folder: self.folder.clone().unwrap_or_else(beside),
+            make_file: disk::make_unnamed,
         }
     }
 }

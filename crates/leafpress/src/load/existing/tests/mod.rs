@@ -10,6 +10,7 @@ mod moving;
 mod refusals;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use rusqlite::Connection;
@@ -17,7 +18,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::error::Result;
-use crate::load::{Column, ColumnType, Loader};
+use crate::load::{CancelToken, Column, ColumnType, Loader};
 
 const WAIT: Duration = Duration::from_millis(50);
 

@@ -23,11 +23,10 @@ use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use rusqlite::types::ValueRef;
 use rusqlite::{Batch, Connection, params};
 
+use super::shape::{EntryColumn, EntryShape, IndexShape, OwnedValue, ShapeColumn, TableShape};
 use super::sql_words::{SqlWord, sql_words};
+use super::table::quote_identifier;
 use crate::error::{Error, Result};
-use crate::schema::shape::{
-    EntryColumn, EntryShape, IndexShape, OwnedValue, ShapeColumn, TableShape,
-};
 
 /// Functions whose outcome differs from row to row. Times do not: a load takes
 /// one time for all its rows, as a statement of SQL does.
@@ -314,7 +313,7 @@ impl<'c> TableReader<'c> {
     }
 
     fn schema_table(&self) -> String {
-        format!("{}.sqlite_schema", crate::schema::quote_identifier(self.schema))
+        format!("{}.sqlite_schema", quote_identifier(self.schema))
     }
 
     fn statement(&self, kind: &str, name: &str) -> Result<Option<String>> {

@@ -1,11 +1,13 @@
-//! A table of the destination as SQLite's pragmas tell of it, as far as it
-//! matters to an insert.
+//! A table that is in a database, as SQLite's pragmas tell of it: as far as it matters to an
+//! insert.
+//!
+//! Must never: change the database that is asked.
 
 use leafpress_format::Affinity;
 use rusqlite::{Connection, OptionalExtension as _};
 
-use super::super::sql_words::{SqlWord, sql_words};
-use crate::schema::quote_identifier;
+use super::sql_words::{SqlWord, sql_words};
+use super::table::quote_identifier;
 
 /// Functions that may stand in a DEFAULT and tell of the row before.
 const FUNCTIONS_OF_ROWS_BEFORE: [&str; 3] = ["last_insert_rowid", "changes", "total_changes"];

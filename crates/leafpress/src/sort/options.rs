@@ -1,0 +1,50 @@
+//! Options of a sorter.
+//!
+//! Must never: open a file. The caller says how a temporary file is made.
+
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use leafpress_format::KeyColumn;
+
+/// With less memory than this it does not work well: it is what is used then.
+pub const MEMORY_BYTES_MIN: usize = 8 << 20;
+
+/// What a sorter may use.
+#[derive(Debug, Clone)]
+pub struct SortOptions {
+    /// Memory, at least [`MEMORY_BYTES_MIN`].
+    pub memory_bytes: usize,
+    /// How many threads will push, and load partitions.
+    pub threads: usize,
+    /// Where a temporary file may be made for what exceeds the memory.
+    pub folder: PathBuf,
+    /// Makes that file.
+    pub make_file: MakeFile,
+}
+
+/// What items are sorted by.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SortKey {
+    /// The rowid.
+    Rowid,
+    /// The record's first columns, as many as there are here.
+    Columns(Vec<KeyColumn>),
+}
+
+/// Makes an empty file without a name in a folder.
+pub type MakeFile = fn(&Path) -> io::Result<UnnamedFile>;
+
+/// A file without a name, and the observer of writes to it.
+#[derive(Debug)]
+pub struct UnnamedFile {
+    pub file: File,
+    pub observer: Option<Box<dyn WriteObserver>>,
+}
+
+/// Observer of writes.
+pub trait WriteObserver: std::fmt::Debug + Send + Sync {
+    /// Called when so many bytes were written at an offset.
+    fn wrote(&self, offset: u64, bytes: usize);
+}
