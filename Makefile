@@ -24,7 +24,7 @@ NEIGHBOUR_KILLS ?= 200
 NEIGHBOUR_IMAGES ?= 300000
 
 .DEFAULT_GOAL := help
-.PHONY: help build test test-rust test-python test-large test-tools lint ci \
+.PHONY: help build test test-rust test-python test-large test-tools lint package ci \
 	crash neighbours neighbour-capi bench bench-locks bench-writer bench-atomic bench-queue bench-queue-rivals bench-rivals number-forms bench-billion release profiling fuzz clean
 
 help: ## List these commands
@@ -141,7 +141,12 @@ lint: ## Check formatting, lints and documentation
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps --workspace
 
-ci: lint test ## What must pass before a merge
+# Each package is built as a stranger gets it, from its own archive. That needs no optimisation.
+package: ## Make and build the packages that are to be published
+	CARGO_PROFILE_DEV_DEBUG=0 $(CARGO) package --locked --allow-dirty --workspace \
+		--exclude leafpress-testing --exclude leafpress-neighbour
+
+ci: lint package test ## What must pass before a merge
 
 # --- fast ---
 

@@ -45,6 +45,8 @@
 mod examples_in_documents {
     #[doc = include_str!("../../../README.md")]
     struct Readme;
+    #[doc = include_str!("../README.md")]
+    struct PackageReadme;
     #[doc = include_str!("../../../docs/durability.md")]
     struct Durability;
     #[doc = include_str!("../../../docs/neighbours.md")]
