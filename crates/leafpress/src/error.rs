@@ -19,6 +19,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::lease::{LeaseLost, Token};
+use crate::sqlite_error::{is_refusal, sqlite_says};
 use crate::words::{counted, printable, printable_lines};
 
 /// The result of everything that can fail here.
@@ -349,8 +350,8 @@ impl Error {
     /// An error of SQLite about a caller's statement. A rule that it breaks and a table that is
     /// not there have kinds of their own, as in other calls.
     pub(crate) fn statement(source: rusqlite::Error) -> Self {
-        let reason = crate::verify::sqlite_says(&source);
-        let kind = if crate::load::is_refusal(&source) {
+        let reason = sqlite_says(&source);
+        let kind = if is_refusal(&source) {
             ErrorKind::Constraint { table: String::new(), reason, row: None, values: None }
         } else if let Some(table) = reason.strip_prefix("no such table: ") {
             ErrorKind::NoSuchTable { table: table.to_owned() }
@@ -462,10 +463,8 @@ impl Error {
     /// Adds who holds a database now, where the system tells. For errors that say that it is
     /// locked: the holder is looked up after the failure, and may be another one by then.
     #[must_use]
-    pub(crate) fn held_by(mut self, database: &Path) -> Self {
-        if self.0.held_by.is_none() {
-            self.0.held_by = crate::neighbours::holders_sentence(database);
-        }
+    pub(crate) fn held_by(mut self, holders: Option<String>) -> Self {
+        self.0.held_by = self.0.held_by.or(holders);
         self
     }
 

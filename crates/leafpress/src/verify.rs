@@ -32,6 +32,8 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 use serde::Serialize;
 
 use crate::connect;
+use crate::neighbours::holders_sentence;
+use crate::sqlite_error::sqlite_says;
 use crate::vfs::locks::FileHandle;
 use crate::{Error, ErrorKind, Result};
 
@@ -289,7 +291,7 @@ impl Candidate {
             Some(ErrorCode::OperationInterrupted) => ErrorKind::Cancelled.into(),
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
                 not_checkable(named, "is locked by a program that is writing it")
-                    .held_by(&self.path)
+                    .held_by(holders_sentence(&self.path))
                     .to_do("try again when that is done")
             }
             Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen) => needs_recovery(named),
@@ -571,13 +573,4 @@ fn schema_count(kind: &str) -> String {
 
 fn count(connection: &Connection, sql: &str) -> Option<u64> {
     connection.query_row(sql, [], |row| row.get(0)).ok().and_then(|it: i64| it.try_into().ok())
-}
-
-/// SQLite's own sentence, without the wrapper's.
-pub(crate) fn sqlite_says(error: &rusqlite::Error) -> String {
-    match error {
-        rusqlite::Error::SqliteFailure(_, Some(message)) => message.clone(),
-        rusqlite::Error::SqlInputError { msg, .. } => msg.clone(),
-        other => other.to_string(),
-    }
 }

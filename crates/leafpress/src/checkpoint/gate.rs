@@ -12,6 +12,7 @@
 //!
 //! Must never: know SQLite, or do anything that lasts while its mutex is held.
 
+use crate::sync::lock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -272,7 +273,7 @@ impl Gate {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         // Each change of the state is whole, so a panic elsewhere breaks nothing.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 

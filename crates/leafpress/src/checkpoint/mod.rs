@@ -52,7 +52,7 @@ mod tests;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -64,6 +64,7 @@ use self::policy::{Outcome, Policy, Step, Thresholds};
 pub use self::stats::{CheckpointStats, StuckReader};
 use crate::c_api::database_file;
 use crate::connect;
+use crate::sync::lock;
 use crate::{Error, ErrorKind, Result};
 
 /// When the checkpointer does what. Each limit names the failure that it prevents.
@@ -166,7 +167,7 @@ struct Shared {
 
 impl Shared {
     fn with_stats<T>(&self, change: impl FnOnce(&mut CheckpointStats) -> T) -> T {
-        change(&mut self.stats.lock().unwrap_or_else(PoisonError::into_inner))
+        change(&mut lock(&self.stats))
     }
 }
 

@@ -10,11 +10,12 @@
 use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::copy::Copy;
 use super::trace::Redirect;
 use crate::error::{Error, Result};
+use crate::sync::lock;
 use crate::vfs::{VfsError, VfsResult};
 
 /// Which copy stands for which database.
@@ -61,7 +62,7 @@ impl Copies {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     fn copy_of(&self, state: &mut State, path: &str) -> Result<PathBuf> {

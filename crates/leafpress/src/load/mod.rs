@@ -73,7 +73,7 @@ use std::time::Duration;
 
 pub use self::build::OnConflict;
 pub(crate) use self::existing::{
-    ColumnList, DeclaredColumn, DeclaredTable, OrderColumn, is_refusal, shown_value,
+    ColumnList, DeclaredColumn, DeclaredTable, OrderColumn, shown_value,
 };
 pub use self::existing::{IndexReport, Indexer};
 pub use self::fields::{TimestampForm, Uuid7Form};

@@ -36,6 +36,7 @@ use crate::input::rows::{
     BadInputRow, DecodeHalt, RowBatch, RowDecoder, RowReader, RowSource, SourceColumn,
 };
 use crate::input::source::not_opened;
+use crate::neighbours::holders_sentence;
 use crate::schema::quote_identifier;
 use crate::verify::uri;
 use crate::vfs::locks::FileHandle;
@@ -349,9 +350,9 @@ fn unreadable(file: &str, error: &rusqlite::Error) -> Error {
     };
     let refusal = Error::from(ErrorKind::Input { file: file.to_owned(), reason });
     match code {
-        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
-            refusal.held_by(Path::new(file)).to_do("load it again when that has ended")
-        }
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => refusal
+            .held_by(holders_sentence(Path::new(file)))
+            .to_do("load it again when that has ended"),
         Some(ErrorCode::DatabaseCorrupt) => {
             refusal.to_do("save what can be saved with: sqlite3 FILE .recover")
         }

@@ -36,15 +36,17 @@ mod in_force;
 mod locking;
 mod open;
 mod page_writes;
+mod wal_reset;
 #[cfg(test)]
 mod tests;
 
 pub use in_force::{InForce, JournalMode, Synchronous};
 pub(crate) use locking::close_journal;
 pub use locking::{Locking, give_back};
-pub use open::{ProfileRequest, check_background_checkpoints, open, open_reader};
+pub use open::{ProfileRequest, open, open_reader};
 pub(crate) use page_writes::ours;
 pub use page_writes::{AtomicWish, page_writes, regain_atomic_pages};
+pub use wal_reset::check_background_checkpoints;
 
 /// How a database is written, named by what holds afterwards.
 ///

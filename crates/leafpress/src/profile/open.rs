@@ -33,6 +33,7 @@ use super::{Profile, Synchronous};
 use crate::connect;
 use crate::error::{Error, ErrorKind, Result};
 #[cfg(unix)]
+use crate::neighbours::holders_sentence;
 use crate::neighbours::{OpenFile, Which};
 use crate::storage::FileSystem;
 use crate::verify::what_a_file_is;
@@ -181,30 +182,6 @@ pub fn open_reader(path: impl AsRef<Path>, vfs: Option<&str>) -> Result<Connecti
     };
     prepare().map_err(|error: Error| error.on_disk(AS_IT_WAS))?;
     Ok(connection)
-}
-
-/// Fails if this SQLite can damage a database when one connection makes a
-/// checkpoint while another writes (the WAL-reset bug).
-///
-/// `version_number` is SQLite's own, such as 3051003; pass
-/// `rusqlite::version_number()`, which is that of the linked library.
-///
-/// # Errors
-/// For 3.7.0 to 3.51.2, except 3.50.7 and later of 3.50, and 3.44.6 and later
-/// of 3.44.
-pub fn check_background_checkpoints(version_number: i32) -> Result<()> {
-    let is_mended_branch = matches!(version_number, 3_050_007..=3_050_999 | 3_044_006..=3_044_999);
-    if !(3_007_000..=3_051_002).contains(&version_number) || is_mended_branch {
-        return Ok(());
-    }
-    let (major, minor, patch) =
-        (version_number / 1_000_000, version_number / 1000 % 1000, version_number % 1000);
-    Err(Error::usage(format!(
-        "the linked SQLite {major}.{minor}.{patch} can damage a database when one connection \
-         makes a checkpoint while another writes (the WAL-reset bug)"
-    ))
-    .on_disk("nothing was changed")
-    .to_do("link SQLite 3.51.3 or later (or 3.50.7, 3.44.6), or choose the profile rollback"))
 }
 
 fn check_request(request: &ProfileRequest) -> Result<()> {
@@ -523,7 +500,7 @@ impl Opening<'_> {
     fn is_held(&self, how: &str, advice: &str) -> Error {
         let waited = self.request.busy_timeout.as_secs_f64();
         refusal(self.path, &format!("{how}, and still was after {waited} s"))
-            .held_by(self.path)
+            .held_by(holders_sentence(self.path))
             .to_do(advice)
     }
 

@@ -7,10 +7,11 @@
 //! Must never: be asked outside of a write transaction for what is stored.
 
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Instant, SystemTime};
 
 use super::job::{since_epoch_ms, to_ms};
+use crate::sync::lock;
 
 /// How far the wall clock may go back before leases are measured anew. Clocks
 /// that are set by the network are off by less, all the time.
@@ -90,7 +91,7 @@ impl ClockWatch {
     pub(super) fn went_back(&self, now_ms: i64) -> bool {
         let passed_ms = self.started.map_or(0, |started| to_ms(started.elapsed()));
         let ahead_ms = now_ms.saturating_sub(passed_ms);
-        let mut most = self.ahead_ms.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut most = lock(&self.ahead_ms);
         let went_back = ahead_ms < most.saturating_sub(BACK_MS);
         *most = if went_back { ahead_ms } else { ahead_ms.max(*most) };
         went_back

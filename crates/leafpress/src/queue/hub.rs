@@ -20,7 +20,8 @@ use super::clock::{Clock, ClockWatch};
 use super::settings::{READ_QUEUE, Settings};
 use super::stats::{self, Tally};
 use crate::error::{Error, Result};
-use crate::writer::{Companion, lock};
+use crate::sync::lock;
+use crate::writer::Companion;
 
 /// A queue as its row says.
 #[derive(Debug)]

@@ -98,7 +98,6 @@ pub use self::inspect::{Attempt, AttemptOutcome, JobInfo, ListOptions, names};
 pub use self::job::{
     Claim, ClaimOptions, Job, JobState, LeaseLost, Nack, Payload, Pushed, Retry, Token, UniqueFor,
 };
-pub(crate) use self::schedule::hold_time_zones;
 pub use self::schedule::{Missed, Schedule, ScheduleInfo};
 pub use self::settings::{Backoff, Rate, Settings};
 pub use self::stats::{Events, JobCounts, Limits, QueueStats, Times};

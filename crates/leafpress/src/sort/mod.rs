@@ -38,8 +38,10 @@
 //!    partition exceeds its planned size by).
 
 mod arena;
+mod contents;
 mod item;
 mod limits;
+mod options;
 mod order;
 mod partition;
 mod plan;
@@ -50,11 +52,7 @@ mod spill;
 #[cfg(test)]
 mod tests;
 
-use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
-use leafpress_format::KeyColumn;
-
+pub use options::{MEMORY_BYTES_MIN, SortKey, SortOptions};
 pub use partition::Partition;
 pub use sorted::Sorted;
 
@@ -64,29 +62,6 @@ use limits::Limits;
 use order::Order;
 use pool::Pool;
 use run::RunBuffer;
-
-/// With less memory than this it does not work well: it is what is used then.
-pub const MEMORY_BYTES_MIN: usize = 8 << 20;
-
-/// What a sorter may use.
-#[derive(Debug, Clone)]
-pub struct SortOptions {
-    /// Memory, at least [`MEMORY_BYTES_MIN`].
-    pub memory_bytes: usize,
-    /// How many threads will push, and load partitions.
-    pub threads: usize,
-    /// Where a temporary file may be made for what exceeds the memory.
-    pub folder: PathBuf,
-}
-
-/// What items are sorted by.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum SortKey {
-    /// The rowid.
-    Rowid,
-    /// The record's first columns, as many as there are here.
-    Columns(Vec<KeyColumn>),
-}
 
 /// Takes items in any order.
 ///
@@ -176,9 +151,4 @@ impl RunBuilder<'_> {
         }
         self.pool.settle()
     }
-}
-
-/// A panic elsewhere leaves nothing half done here.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -13,8 +13,8 @@ use std::cmp::Ordering;
 
 use leafpress_format::{EntryColumn, Projection, compare_records, key_prefix, key_prefix_part};
 
-use super::SortKey;
 use super::item::Item;
+use super::options::SortKey;
 
 /// Bits of a rowid's prefix that hold the sequence.
 const SEQUENCE_BITS: u32 = 64;

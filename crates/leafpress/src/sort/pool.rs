@@ -16,13 +16,14 @@
 use std::sync::{Arc, Condvar, Mutex};
 
 use super::limits::Limits;
+use super::options::SortOptions;
 use super::order::{Between, Order, SLOT_BYTES};
 use super::partition::{for_each_merged, merge_runs};
 use super::plan::Planner;
 use super::run::{MemoryRun, RunBuffer};
 use super::spill::{RunWriter, SpillFile, SpilledRun};
-use super::{SortOptions, lock};
 use crate::error::Result;
+use crate::sync::lock;
 
 /// What all threads share.
 #[derive(Debug)]

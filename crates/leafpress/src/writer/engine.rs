@@ -31,9 +31,10 @@ use super::local::LocalCounts;
 use super::queue::{CallQueue, Grouping};
 use super::stats::{Detours, GroupDone, Recorder};
 use super::target::{CommitTarget, Group};
-use super::ticket::{Entry, lock};
+use super::ticket::Entry;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fork::Process;
+use crate::sync::lock;
 
 /// A group waits for those who were in the last one no longer than COMMIT took
 /// then, which is what a second commit would cost, and never longer than this.

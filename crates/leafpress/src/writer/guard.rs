@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex};
 use rusqlite::Connection;
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 
-use super::ticket::lock;
+use crate::sync::lock;
 
 /// Pragmas that only tell something, whatever their argument.
 const TELLING: [&str; 19] = [

@@ -24,8 +24,8 @@ use self::order::best_order;
 pub(super) use self::plan::InsertPlans;
 use self::plan::Plan;
 use crate::error::{Error, ErrorKind, Result};
-use crate::load::{is_refusal, shown_value};
-use crate::verify::sqlite_says;
+use crate::load::shown_value;
+use crate::sqlite_error::{is_refusal, sqlite_says};
 use crate::words::counted;
 
 mod order;

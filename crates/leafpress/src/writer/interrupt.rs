@@ -23,8 +23,8 @@ use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 
-use super::ticket::lock;
 use crate::error::{Error, ErrorKind};
+use crate::sync::lock;
 
 /// Steps of SQLite's virtual machine between two questions: less than a millisecond.
 const STEPS_BETWEEN: i32 = 4_096;

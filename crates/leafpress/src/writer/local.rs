@@ -47,6 +47,7 @@ use crate::c_api::connection::unresolved_deferred_keys;
 use crate::checkpoint::{Gate, is_failed_sync, leave_wal_as_it_is};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fork::Process;
+use crate::neighbours::holders_sentence;
 use crate::profile::{self, InForce, Locking};
 use crate::vfs::atomic::{AtomicState, WhyJournal};
 use crate::vfs::locks;
@@ -268,7 +269,9 @@ impl LocalTarget {
     /// wait and tries again by itself.
     fn naming_the_holder(&self, error: Error) -> Error {
         match self.connection.path() {
-            Some(path) if self.busy.limit >= LIMIT_WORTH_A_LOOK => error.held_by(Path::new(path)),
+            Some(path) if self.busy.limit >= LIMIT_WORTH_A_LOOK => {
+                error.held_by(holders_sentence(Path::new(path)))
+            }
             _ => error,
         }
     }

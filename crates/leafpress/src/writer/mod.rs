@@ -88,7 +88,6 @@ pub use self::readers::{OldestReader, Reader};
 pub use self::stats::{Bucket, GroupSizes, Latency, WriterStats};
 pub use self::target::{CommitTarget, Group};
 pub use self::ticket::Ticket;
-pub(crate) use self::ticket::lock;
 pub use self::transaction::Transaction;
 
 use self::caught::Caught;
@@ -103,6 +102,7 @@ use crate::checkpoint::Checkpointer;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fork::OfProcess;
 use crate::profile::{InForce, Locking};
+use crate::sync::lock;
 
 /// Writes small transactions of many callers to one database. Clones share it.
 ///

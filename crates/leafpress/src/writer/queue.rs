@@ -16,8 +16,9 @@ use std::time::{Duration, Instant};
 use super::call::Call;
 use super::engine;
 use super::interrupt::Interrupts;
-use super::ticket::{Entry, GroupEvent, Take, Ticket, lock, waits_in_closure};
+use super::ticket::{Entry, GroupEvent, Take, Ticket, waits_in_closure};
 use crate::error::{Error, ErrorKind, Result};
+use crate::sync::lock;
 
 /// How groups are made of what waits.
 #[derive(Debug, Clone, Copy)]

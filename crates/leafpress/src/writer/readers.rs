@@ -34,6 +34,7 @@ use self::activity::Activity;
 use crate::error::{Error, Result};
 use crate::fork::OfProcess;
 use crate::profile::open_reader;
+use crate::sync::lock;
 
 mod activity;
 #[cfg(test)]
@@ -278,7 +279,7 @@ fn all_out(state: &State, waited: Duration) -> Error {
 
 impl Shared {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     fn open(&self) -> Result<Pooled> {

@@ -22,7 +22,7 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
@@ -30,6 +30,7 @@ use serde::Serialize;
 
 use super::readers::OldestReader;
 use crate::checkpoint::CheckpointStats;
+use crate::sync::lock;
 
 /// Quantiles are exact to one part in a hundred: with a third digit each
 /// histogram takes 170 KiB in place of 25, and copying it makes commits wait.
@@ -280,7 +281,7 @@ impl Recorder {
 
     /// A panic while it was locked leaves at worst one group half counted.
     fn groups(&self) -> MutexGuard<'_, Groups> {
-        self.groups.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.groups)
     }
 }
 

@@ -10,7 +10,7 @@
 use std::future::Future;
 use std::marker::PhantomData;
 use std::pin::Pin;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
@@ -20,12 +20,7 @@ use super::engine;
 use super::interrupt::Interrupts;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fork::OfProcess;
-
-/// Locks, whatever happened to others: no code of a caller's ever runs under
-/// these locks, so what they guard is whole.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
+use crate::sync::lock;
 
 /// What the callers of one group wait on.
 #[derive(Debug)]

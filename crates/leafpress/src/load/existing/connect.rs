@@ -16,7 +16,9 @@ use crate::connect;
 use crate::error::{Error, ErrorKind, Result};
 use crate::load::options::CancelToken;
 use crate::load::report::Stage;
-use crate::verify::{sqlite_says, uri};
+use crate::neighbours::holders_sentence;
+use crate::sqlite_error::sqlite_says;
+use crate::verify::uri;
 use crate::vfs::locks;
 
 /// What stands in every error of this module.
@@ -135,7 +137,7 @@ impl Target {
         let source = rusqlite::Error::SqliteFailure(code, Some(text));
         Error::from(ErrorKind::Busy { waited: self.busy_timeout, source })
             .on_disk(UNCHANGED)
-            .held_by(&self.path)
+            .held_by(holders_sentence(&self.path))
             .to_do("try again when that is done, or wait for it longer")
     }
 

@@ -25,7 +25,7 @@ use super::staged::{attachable, count_rows, open};
 use super::{Outcome, Settings, Staged};
 use crate::error::{Error, ErrorKind, Result};
 use crate::schema::quote_identifier;
-use crate::verify::sqlite_says;
+use crate::sqlite_error::sqlite_says;
 
 /// What becomes of the rows that are there, and of new ones with their keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -57,7 +57,7 @@ pub(in crate::load) use self::inspect::{
 };
 pub(in crate::load) use self::move_in::move_in;
 pub(in crate::load) use self::one_by_one::{Refusals, RefusedRow, insert_one_by_one};
-pub(crate) use self::rows::{is_refusal, shown_value};
+pub(crate) use self::rows::shown_value;
 
 use super::options::CancelToken;
 use super::report::Stage;

@@ -26,7 +26,7 @@ use super::staged::open;
 use super::{Outcome, Settings, Staged};
 use crate::error::{Error, Result};
 use crate::schema::quote_identifier;
-use crate::verify::sqlite_says;
+use crate::sqlite_error::sqlite_says;
 
 /// A row that SQLite refused.
 #[derive(Debug, Clone)]

@@ -9,6 +9,7 @@ use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ErrorCode, Row, params_from_iter};
 
 use super::Settings;
+use crate::sqlite_error::is_refusal;
 
 /// Rows between two reports of how far it is.
 const ROWS_BETWEEN_REPORTS: u64 = 1024;
@@ -49,14 +50,6 @@ pub fn values<'r>(row: &'r Row<'_>, count: usize) -> rusqlite::Result<Vec<ToSqlO
 /// no code of its own for an expression that fails on a value, as of an index or a CHECK.
 pub fn is_fault_of_a_row(error: &rusqlite::Error) -> bool {
     is_refusal(error) || error.sqlite_error_code() == Some(ErrorCode::Unknown)
-}
-
-/// Whether the row is to blame, and not the disk or another program.
-pub fn is_refusal(error: &rusqlite::Error) -> bool {
-    matches!(
-        error.sqlite_error_code(),
-        Some(ErrorCode::ConstraintViolation | ErrorCode::TypeMismatch | ErrorCode::TooBig)
-    )
 }
 
 /// The row's values as SQL would write them, cut where long.

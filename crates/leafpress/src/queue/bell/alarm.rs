@@ -76,6 +76,7 @@ mod elsewhere {
     use std::time::Instant;
 
     use crate::queue::bell::door::Door;
+    use crate::sync::lock;
 
     #[derive(Debug, Default)]
     pub(in crate::queue::bell) struct Alarm {
@@ -91,13 +92,13 @@ mod elsewhere {
 
         /// Ends the sleep.
         pub(in crate::queue::bell) fn call(&self) {
-            *self.is_called.lock().unwrap_or_else(PoisonError::into_inner) = true;
+            *lock(&self.is_called) = true;
             self.called.notify_one();
         }
 
         /// Sleeps until `until` or a call; there are no datagrams here.
         pub(in crate::queue::bell) fn sleep(&self, _: Option<&Door>, until: Instant) -> bool {
-            let is_called = self.is_called.lock().unwrap_or_else(PoisonError::into_inner);
+            let is_called = lock(&self.is_called);
             let left = until.saturating_duration_since(Instant::now());
             let woken = self.called.wait_timeout_while(is_called, left, |is_called| !*is_called);
             *woken.unwrap_or_else(PoisonError::into_inner).0 = false;

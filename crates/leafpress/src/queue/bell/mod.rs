@@ -53,7 +53,7 @@ use self::lines::{Lines, Permit};
 use self::message::Message;
 use crate::error::{Error, Result};
 use crate::fork::Process;
-use crate::writer::lock;
+use crate::sync::lock;
 
 mod alarm;
 mod foreign;

@@ -35,7 +35,7 @@ use super::door::Door;
 use super::foreign::{Foreign, Seen};
 use super::message::Message;
 use super::{LOOK_EVERY, Listener, Shared};
-use crate::writer::lock;
+use crate::sync::lock;
 
 /// How long the thread stays when nobody waits.
 const LINGER: Duration = Duration::from_secs(2);

@@ -25,7 +25,6 @@ pub(super) use self::fire::{fire_due, next_due_ms};
 pub use self::missed::Missed;
 pub(super) use self::table::STATEMENTS;
 
-pub(crate) use self::recurrence::hold as hold_time_zones;
 use self::recurrence::{BadSchedule, Recurrence};
 use super::Queue;
 use super::job::{Job, Payload, When};

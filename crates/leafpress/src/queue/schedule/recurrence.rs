@@ -28,8 +28,7 @@
 //!
 //! Must never: panic, whatever the text, or answer with a time that has passed.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
+use crate::fork::Turn;
 use crate::words::counted;
 
 use croner::Cron;
@@ -178,21 +177,12 @@ fn blame(fields: &[&str], error: &CronError) -> String {
     }
 }
 
-/// The crate `jiff` keeps time zones behind a lock of its own, which a child of `fork`
-/// could find locked for ever. So only one thread at a time is in there, none during a fork.
-static LOOKING_UP: Mutex<()> = Mutex::new(());
-
-/// Keeps other threads out of the time zones until the guard is dropped.
-pub(crate) fn hold() -> MutexGuard<'static, ()> {
-    LOOKING_UP.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Finds a time zone by its name.
 pub(super) fn parse_zone(name: &str) -> Result<TimeZone, BadSchedule> {
     if name.eq_ignore_ascii_case("UTC") {
         return Ok(TimeZone::UTC);
     }
-    let _held = hold();
+    let _turn = Turn::TimeZones.take();
     TimeZone::get(name).map_err(|_| BadSchedule {
         reason: format!("\"{name}\" is not the name of a time zone that is known here"),
         to_do: "name one as the IANA database does: Europe/Berlin, America/New_York, UTC"

@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 
 use super::events::Events;
 use super::histogram::Histogram;
-use crate::writer::lock;
+use crate::sync::lock;
 
 /// Entries for which the log keeps its room between transactions: 0.6 MB. Equal
 /// events in a row are one entry, so few transactions come near it.

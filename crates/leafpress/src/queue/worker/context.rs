@@ -5,12 +5,13 @@
 
 use std::fmt;
 use std::ops::Deref;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use super::Stop;
 use crate::fork::OfProcess;
 use crate::queue::{Claim, Payload};
+use crate::sync::lock;
 
 /// What becomes of a job that a handler had.
 #[derive(Debug, Clone, PartialEq)]
@@ -104,10 +105,6 @@ impl JobContext {
             tell();
         }
     }
-}
-
-fn lock(lease: &Mutex<LeaseState>) -> MutexGuard<'_, LeaseState> {
-    lease.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Deref for JobContext {

@@ -23,6 +23,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::fork::Process;
 use crate::queue::bell::{Caller, Waiter, Woken};
 use crate::queue::{Claim, ClaimOptions, Nack, Queue, Retry, Token};
+use crate::sync::lock;
 
 pub(super) struct Pool {
     process: Process,
@@ -399,7 +400,7 @@ impl Pool {
         if !self.process.is_current() {
             std::process::exit(1);
         }
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 

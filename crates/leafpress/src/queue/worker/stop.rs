@@ -11,10 +11,11 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use crate::error::Result;
 use crate::fork::OfProcess;
+use crate::sync::lock;
 
 /// Asks workers to take no more jobs. Clones are the same wish.
 ///
@@ -86,10 +87,6 @@ impl Stop {
         drop(wakers);
         Ok(Registration { stop: self.clone(), id })
     }
-}
-
-fn lock(wakers: &Mutex<Wakers>) -> MutexGuard<'_, Wakers> {
-    wakers.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl fmt::Debug for Stop {

@@ -11,13 +11,14 @@
 //! 3. `is_refused` never becomes false again while the database is open anywhere.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
 use leafpress_format::page_bytes_in;
 
 use super::{
     AtomicDisk, AtomicState, AtomicUnits, FileStamp, Mend, NoAtomicWrites, Stamp, WhyJournal,
 };
+use crate::sync::lock;
 use crate::vfs::VfsResult;
 
 /// The disk, and what is done for it.
@@ -290,8 +291,4 @@ impl Database {
         let is_certain = journal != FileStamp::There(None);
         Ok(is_certain.then_some(Names { folder, journal }))
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

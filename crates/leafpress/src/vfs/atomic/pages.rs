@@ -3,12 +3,13 @@
 //! Must never: open or delete anything by itself; the VFS below does.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use super::database::{Database, Facts, Ground};
 use super::file::DatabaseFile;
 use super::journal::{JournalFile, WalFile};
 use super::{AtomicDisk, AtomicState, AtomicUnits, Mend, NoAtomicWrites};
+use crate::sync::lock;
 use crate::vfs::{Access, FileKind, OpenFlags, Opened, Vfs, VfsResult};
 
 /// A VFS over another, with commits of one page in place where `disk` allows them.
@@ -59,7 +60,7 @@ impl<V: Vfs> AtomicPages<V> {
     }
 
     fn databases(&self) -> MutexGuard<'_, HashMap<String, Weak<Database>>> {
-        self.databases.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.databases)
     }
 
     fn open_database(&self, path: &str) -> Option<Arc<Database>> {

@@ -15,12 +15,13 @@ use std::io;
 use std::ops::Range;
 use std::os::fd::{AsRawFd as _, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use rustix::fs::{Mode, OFlags};
 
 use super::table::Inode;
 use crate::c_api::range_lock::{Bytes, How, Lock, ask};
+use crate::sync::lock;
 
 /// SQLite's pending byte, the first of the bytes that are locked in a database; those of a
 /// `-shm` file are all before it.
@@ -87,7 +88,7 @@ impl FileLocks {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     pub fn owner(&self) -> Owner {

@@ -9,13 +9,14 @@
 
 use std::io::{self, IoSlice};
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
 use rustix::io::{Errno, ReadWriteFlags, pwritev2};
 
 use super::detect::Facts;
+use crate::sync::lock;
 use crate::vfs::atomic::{AtomicFile, AtomicProof, AtomicUnits, NoAtomicWrites};
 use crate::vfs::locks::FileHandle;
 use crate::vfs::{VfsError, VfsResult};
@@ -73,7 +74,7 @@ impl AtomicFile for PageFile {
             }
             return self.write_once(page, offset, ReadWriteFlags::empty());
         }
-        let mut buffer = self.buffer.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut buffer = lock(&self.buffer);
         self.write_once(buffer.filled_with(page), offset, ATOMIC)
     }
 }

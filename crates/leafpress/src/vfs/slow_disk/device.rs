@@ -22,12 +22,13 @@ use std::collections::HashMap;
 use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use super::clock::{Clock, SystemClock};
 use super::extents::{BLOCK_BYTES, Extents, blocks_of};
 use super::model::{Cost, DiskModel};
+use crate::sync::lock;
 
 /// What is written at once at least when the bound is passed, as the kernel does it: 4 MiB.
 const WRITEBACK_BLOCKS: u64 = 1024;
@@ -110,7 +111,7 @@ impl Device {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     /// A file that was just opened; without a path it has no name. `is_new` says that it

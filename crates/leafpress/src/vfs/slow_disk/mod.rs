@@ -29,7 +29,7 @@ mod model;
 mod tests;
 
 use std::fmt;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 
 pub use device::SimulationStats;
 pub(crate) use device::{Device, OpenFile};
@@ -38,6 +38,7 @@ pub use model::{DiskModel, DiskSource};
 
 use super::{Opened, PlatformVfs, Registration, register};
 use crate::error::{Error, Result};
+use crate::sync::lock;
 
 /// Under which SQLite knows the VFS that is the default then.
 const NAME: &str = "leafpress-simulated-disk";
@@ -109,7 +110,7 @@ impl fmt::Debug for Simulation {
 /// the same model is fine.
 pub fn simulate(model: DiskModel) -> Result<&'static Simulation> {
     static STARTING: Mutex<()> = Mutex::new(());
-    let _turn = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
+    let _turn = lock(&STARTING);
     if let Some(running) = SIMULATION.get() {
         if *running.model() == model {
             return Ok(running);

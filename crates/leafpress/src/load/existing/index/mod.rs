@@ -36,7 +36,7 @@ use super::Settings;
 use super::connect::{Steps, Target, UNCHANGED, ask, constraint};
 use super::inspect::{Existing, inspect, read_header};
 use super::pages::{WRITE_PAGE, tidy_log};
-use super::rows::is_refusal;
+
 use crate::error::{Error, Result};
 use crate::load::describe::{describe, describe_existing};
 use crate::load::options::CancelToken;
@@ -46,7 +46,7 @@ use crate::schema::ddl::IndexRequest;
 use crate::schema::quote_identifier;
 use crate::schema::shape::{EntryColumn, IndexShape, OwnedValue, TableShape};
 use crate::sort::SortOptions;
-use crate::verify::sqlite_says;
+use crate::sqlite_error::{is_refusal, sqlite_says};
 
 /// Pages are used once here: a larger cache wins nothing.
 const CACHE_BYTES: u64 = 16 << 20;

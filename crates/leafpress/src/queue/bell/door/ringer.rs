@@ -29,7 +29,7 @@ use rustix::io::Errno;
 
 use super::place::{NAME_LENGTH_MAX, Place};
 use crate::queue::bell::message::Message;
-use crate::writer::lock;
+use crate::sync::lock;
 
 /// Steps in which file systems count time are not larger: 1 to 10 ms on Linux.
 const TIME_STEP: Duration = Duration::from_millis(100);

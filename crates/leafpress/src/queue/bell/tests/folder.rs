@@ -11,7 +11,7 @@ use std::time::Duration;
 use super::super::door::{Door, Place, Ringer};
 use super::super::message::{self, Message};
 use super::{Bells, Ground, NO_LOOKS, Pace, Woken, names, patience, settle, until, wait_beside};
-use crate::writer::lock;
+use crate::sync::lock;
 
 fn message(queue: &str, jobs: u32) -> Message {
     Message { queue_hash: message::hash(queue), jobs }

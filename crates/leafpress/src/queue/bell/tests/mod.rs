@@ -13,7 +13,7 @@ use rusqlite::Connection;
 use tempfile::TempDir;
 
 use super::{Bells, NowMs, Pace, Waiter, Woken};
-use crate::writer::lock;
+use crate::sync::lock;
 
 #[cfg(unix)]
 mod claims;

@@ -7,7 +7,7 @@ use rusqlite::Connection;
 
 use super::super::{LOOK_EVERY, LOOK_EVERY_DEAF};
 use super::{Ground, Woken, has_thread, patience, until, wait_beside, wakes};
-use crate::writer::lock;
+use crate::sync::lock;
 
 #[test]
 fn a_bell_between_look_and_wait_is_heard() {
