@@ -58,7 +58,7 @@ fn every_flag_is_documented() {
         (&["doctor"], "--busy-timeout", "doctor.md"),
         (&["storage"], "--seconds", "durability.md"),
         (&["io"], "--repeat", "io.md"),
-        (&["advise"], "--power-cut", "advise.md"),
+        (&["advise"], "--power-cut", "experiments.md"),
         (&["bench", "load"], "--repeats", "benchmarks.md"),
         (&["queue", "push"], "--ndjson", "queue-command.md"),
         (&["queue", "work"], "--exec", "queue-command.md"),
