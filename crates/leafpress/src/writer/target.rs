@@ -23,6 +23,33 @@ use crate::error::{Error, Result};
 /// answer is `Ok` must be as durable as the target promises. One call's failure
 /// must not be another's. The calls' order is the order in which they must take
 /// effect.
+///
+/// ```
+/// use leafpress::writer::{Answer, Call, CommitTarget, Executed, Group, Writer};
+///
+/// /// Takes every statement, and keeps none.
+/// struct Nowhere;
+///
+/// impl CommitTarget for Nowhere {
+///     fn commit(&mut self, group: &mut Group) -> Result<(), String> {
+///         for index in 0..group.len() {
+///             let answer = match group.call(index) {
+///                 Call::Execute(_) => {
+///                     Ok(Answer::Executed(Executed { rows_changed: 0, last_insert_rowid: 0 }))
+///                 }
+///                 _ => Err(leafpress::Error::aborted("only single statements can be sent there")),
+///             };
+///             group.answer(index, answer);
+///         }
+///         Ok(())
+///     }
+/// }
+///
+/// let writer = Writer::with_target(Nowhere, 100)?;
+/// writer.execute("INSERT INTO far_away VALUES (1)", ())?;
+/// assert!(writer.execute_batch("SELECT 1").is_err());
+/// # Ok::<(), leafpress::Error>(())
+/// ```
 pub trait CommitTarget: Send {
     /// Commits a group.
     ///

@@ -23,7 +23,7 @@ pub struct DiskSource {
     pub url: &'static str,
 }
 
-/// A disk to be simulated. `docs/simulated-disks.md` describes the model.
+/// A disk to be simulated. `docs/experiments.md` describes the model.
 ///
 /// Take one by its name, and change figures of it for a disk of your own:
 ///
@@ -285,20 +285,6 @@ impl DiskModel {
             in_words(self.request),
             self.bytes_per_second / 1_000_000,
         )
-    }
-
-    /// The sources of all disks, as a list for the documentation.
-    pub fn sources_as_markdown() -> String {
-        let line = |name: &str, source: &DiskSource| {
-            format!("- {name}: {} ([{}]({}))\n", source.says, source.title, source.url)
-        };
-        let mut lines: Vec<String> = Vec::new();
-        for model in Self::ALL {
-            let own = model.sources.iter().filter(|source| **source != MEMORY);
-            lines.extend(own.map(|source| line(&format!("`{}`", model.name), source)));
-        }
-        lines.push(line("all", &MEMORY));
-        lines.concat()
     }
 }
 
