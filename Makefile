@@ -24,8 +24,8 @@ NEIGHBOUR_KILLS ?= 200
 NEIGHBOUR_IMAGES ?= 300000
 
 .DEFAULT_GOAL := help
-.PHONY: help build test test-rust test-python test-large test-tools lint package ci \
-	crash neighbours neighbour-capi bench bench-locks bench-writer bench-atomic bench-queue bench-queue-rivals bench-rivals number-forms bench-billion release profiling fuzz clean
+.PHONY: help build test test-rust test-python test-large test-tools lint package deny ci \
+	crash neighbours neighbour-capi bench bench-locks bench-writer bench-atomic bench-queue bench-queue-rivals bench-rivals number-forms bench-billion release profiling fuzz docs clean
 
 help: ## List these commands
 	@grep -E '^[a-z-]+:.*## ' $(firstword $(MAKEFILE_LIST)) \
@@ -146,6 +146,11 @@ package: ## Make and build the packages that are to be published
 	CARGO_PROFILE_DEV_DEBUG=0 $(CARGO) package --locked --allow-dirty --workspace \
 		--exclude leafpress-testing --exclude leafpress-neighbour
 
+deny: ## Have cargo-deny look at licences, versions and known faults of the dependencies
+	$(CARGO) deny --version >/dev/null 2>&1 || test -x $(TARGET_DIR)/tools/bin/cargo-deny || \
+		$(CARGO) install --locked --root $(TARGET_DIR)/tools cargo-deny
+	PATH="$$PATH:$(abspath $(TARGET_DIR))/tools/bin" $(CARGO) deny check
+
 ci: lint package test ## What must pass before a merge
 
 # --- fast ---
@@ -189,6 +194,20 @@ bench-queue-rivals: release $(RIVALS_VENV)/installed ## Measure jobs of a queue 
 	$(PYTHON) -m venv $(@D)
 	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
 	touch $@
+
+# mdBook wants all that it makes pages of in one folder, and nothing else there.
+BOOK := $(TARGET_DIR)/book
+docs: ## Make a site of the documents, in the folder book of the target folder
+	LEAFPRESS=true $(PYTHON) -m unittest -k Documents tests/python/test_docs.py
+	rm -rf $(BOOK)
+	mkdir -p $(BOOK)/src/docs
+	cp *.md LICENSE-* docs/book/SUMMARY.md $(BOOK)/src/
+	cp docs/*.* $(BOOK)/src/docs/
+	cp docs/book/book.toml $(BOOK)/
+	command -v mdbook >/dev/null || test -x $(TARGET_DIR)/tools/bin/mdbook || \
+		$(CARGO) install --locked --root $(TARGET_DIR)/tools mdbook
+	PATH="$$PATH:$(abspath $(TARGET_DIR))/tools/bin" mdbook build $(BOOK)
+	@echo "made $(BOOK)/book/index.html"
 
 clean: ## Remove what was built
 	$(CARGO) clean
