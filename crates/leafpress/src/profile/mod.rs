@@ -36,9 +36,9 @@ mod in_force;
 mod locking;
 mod open;
 mod page_writes;
-mod wal_reset;
 #[cfg(test)]
 mod tests;
+mod wal_reset;
 
 pub use in_force::{InForce, JournalMode, Synchronous};
 pub(crate) use locking::close_journal;

@@ -9,6 +9,7 @@ use std::str::FromStr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use crate::error::{Error, Result};
 pub use crate::lease::{LeaseLost, Token};
@@ -47,6 +48,18 @@ impl Payload {
         let text = text.into();
         check_json("the payload", &text)?;
         Ok(Self::Json(text))
+    }
+
+    /// The value that [`json`](Self::json) made it of. Bytes are read as JSON too.
+    ///
+    /// # Errors
+    /// If it is not JSON, or the JSON of another type; the message says where. The job is as it
+    /// was: to be given back with [`nack`](super::Queue::nack), or dropped by an ack.
+    pub fn parse<T: DeserializeOwned>(&self) -> Result<T> {
+        serde_json::from_slice(self.as_bytes()).map_err(|source| {
+            Error::usage(format!("the payload is not what was asked for: {source}"))
+                .on_disk("the job is as it was")
+        })
     }
 
     /// Its bytes, JSON as text.
@@ -514,5 +527,16 @@ mod tests {
         let error = Payload::json_text("{\"a\": }").expect_err("no JSON").to_string();
         assert!(error.contains("line 1 column 7"), "{error}");
         assert!(Job::bytes("x").metadata_json("{").is_err());
+    }
+
+    #[test]
+    fn a_payload_is_parsed_as_the_value_that_it_was_made_of() {
+        let value = ("welcome".to_owned(), vec![1, 2]);
+        let payload = Payload::json(&value).expect("JSON");
+        assert_eq!(payload.parse::<(String, Vec<i32>)>().expect("the same type"), value);
+        assert_eq!(Payload::bytes("[1, 2]").parse::<[u8; 2]>().expect("JSON bytes"), [1, 2]);
+        let error = payload.parse::<Vec<String>>().expect_err("another type").to_string();
+        assert!(error.contains("line 1 column") && error.contains("as it was"), "{error}");
+        assert!(Payload::bytes([0xFF]).parse::<String>().is_err());
     }
 }

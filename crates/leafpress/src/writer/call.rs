@@ -103,6 +103,14 @@ tuple_into_parameters!(A, B, C, D, E);
 tuple_into_parameters!(A, B, C, D, E, F);
 tuple_into_parameters!(A, B, C, D, E, F, G);
 tuple_into_parameters!(A, B, C, D, E, F, G, H);
+tuple_into_parameters!(A, B, C, D, E, F, G, H, I);
+tuple_into_parameters!(A, B, C, D, E, F, G, H, I, J);
+tuple_into_parameters!(A, B, C, D, E, F, G, H, I, J, K);
+tuple_into_parameters!(A, B, C, D, E, F, G, H, I, J, K, L);
+tuple_into_parameters!(A, B, C, D, E, F, G, H, I, J, K, L, M);
+tuple_into_parameters!(A, B, C, D, E, F, G, H, I, J, K, L, M, N);
+tuple_into_parameters!(A, B, C, D, E, F, G, H, I, J, K, L, M, N, O);
+tuple_into_parameters!(A, B, C, D, E, F, G, H, I, J, K, L, M, N, O, P);
 
 impl IntoParameters for &[&dyn ToSql] {
     fn into_parameters(self) -> Result<Parameters> {

@@ -10,8 +10,8 @@
 //!    under a lock that kept every other writer of this database away.
 //! 3. `is_refused` never becomes false again while the database is open anywhere.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use leafpress_format::page_bytes_in;
 
