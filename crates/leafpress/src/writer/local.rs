@@ -61,10 +61,10 @@ const IN_THE_MOVED_FILE: &str = "all of this call, in the file that the writer h
 const PUT_BACK: &str = "if the file was moved, put it and its -wal file back together, and open \
      the writer again";
 
-/// What the target counts while it works.
+/// Counters that the target updates while it works.
 #[derive(Debug, Default)]
 pub(super) struct LocalCounts {
-    /// Times that somebody else's lock was waited for.
+    /// Waits for the lock of another connection.
     pub(super) busy_waits: AtomicU64,
     /// Transactions that were lost with calls in them.
     pub(super) rolled_back: AtomicU64,
@@ -83,14 +83,14 @@ pub(super) struct LocalTarget {
     guard: Arc<Guard>,
     busy: Arc<BusyClock>,
     counts: Arc<LocalCounts>,
-    /// Where the checkpointer is met, if there is one.
+    /// The gate at which the writer meets the checkpointer, if there is one.
     gate: Option<Arc<Gate>>,
     /// The journal that stands open, where it may be closed.
     journal: Option<OpenJournal>,
-    /// Whether the database is given back at the end.
+    /// True if the writer holds the database alone, so that closing gives it back.
     is_alone: bool,
-    /// Whether a trigger may say RAISE(FAIL), or a table ON CONFLICT FAIL, which
-    /// leaves half a statement.
+    /// True if a trigger may use RAISE(FAIL), or a table ON CONFLICT FAIL: then a statement that
+    /// fails may leave half of its changes.
     schema_may_fail: bool,
     plans: RefCell<InsertPlans>,
     schema_version: Option<i64>,
@@ -102,7 +102,7 @@ pub(super) struct LocalTarget {
     process: Process,
 }
 
-/// How a range of a group ended.
+/// The end of a range of a group.
 enum RangeEnd {
     /// Every call in it is answered.
     Answered,
@@ -420,7 +420,7 @@ impl LocalTarget {
         }
     }
 
-    /// What to do where it was a page that the disk did not take whole.
+    /// Advice for a commit that failed because the disk did not write a page whole.
     fn about_atomic_pages(&self) -> &'static str {
         match profile::page_writes(&self.connection) {
             Ok(Some(AtomicState::Journal { why: WhyJournal::Refused })) => {
@@ -462,7 +462,8 @@ impl CommitTarget for LocalTarget {
                     group.answer(range.start, Err(error));
                 }
                 RangeEnd::NotCommitted(_) => {
-                    // What fits is committed, and only what does not fit fails.
+                    // The range is tried in two halves, so that only the calls that do not fit
+                    // fail.
                     self.count_replay(range.len());
                     let middle = range.start + range.len() / 2;
                     ranges.push(middle..range.end);

@@ -34,9 +34,9 @@ use crate::vfs::atomic::AtomicState;
 
 /// One sync, in the unit of credit.
 const SYNC: u32 = 100;
-/// What a transaction of one page saves without a journal.
+/// The saving of a transaction of one page that needs no journal.
 const SAVED: u32 = 3 * SYNC;
-/// What it costs if the journal has to be made anew.
+/// The cost of a journal that has to be made anew.
 const STAKE: u32 = SYNC;
 /// 2 % of the four syncs of a transaction with an open journal.
 const ALLOWANCE: u32 = 4 * SYNC / 50;
@@ -93,7 +93,7 @@ impl Default for Credit {
 }
 
 impl Credit {
-    /// Whether to stake something now, after a commit.
+    /// Returns true if the journal is to be closed now, after a commit.
     fn committed(&mut self, has_written: bool, journal_is_open: bool) -> bool {
         if has_written {
             let earned = if journal_is_open { ALLOWANCE } else { SAVED };

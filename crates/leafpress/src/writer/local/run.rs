@@ -28,7 +28,7 @@ use crate::writer::transaction::{Parts, Transaction};
 /// The state on disk after a call that failed.
 const NOTHING: &str = "nothing of this call; other callers' are not touched";
 
-/// How a call ended, within the open transaction.
+/// The end of a call, within the open transaction.
 pub(super) enum Ran {
     Done(Answer),
     /// It failed, and nothing of it is left.
@@ -292,7 +292,7 @@ fn broken_deferred_key() -> Error {
     Error::statement(source).on_disk(NOTHING)
 }
 
-/// What a body says, a panic of it as an error.
+/// The answer of a body; a panic becomes an error.
 fn answered(body: impl FnOnce() -> Result<AnyValue>) -> Result<Answer> {
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(outcome) => outcome.map(|value| Answer::Value(ClosureValue(Caught::new(value)))),
