@@ -1,9 +1,9 @@
-//! What people do to a queue: retry, remove, purge, pause, drop.
+//! Calls of operators on a queue: retry, remove, purge, pause, drop.
 //!
-//! Each keeps groups and unique keys right, as the operations of jobs do: they are
-//! made of the same parts. What may touch many jobs does so in transactions of
-//! [`BATCH`] jobs, so that others get in between, and a call that fails in the
-//! middle (or a process that dies) leaves a queue that is sound, with a part done.
+//! Each keeps groups and unique keys right, as the operations of jobs do: they are made of the same
+//! parts. A call that may touch many jobs does so in transactions of [`BATCH`] jobs, so that others
+//! get in between, and a call that fails in the middle (or a process that dies) leaves a queue that
+//! is sound, with a part done.
 //!
 //! 1. A job that is removed frees its slot and its key in the same transaction.
 //! 2. Where several states go, blocked jobs go first: else each removal would
@@ -80,7 +80,8 @@ impl Purge {
         Self::default()
     }
 
-    /// Jobs in one of these states. Whoever has a leased one is refused its ack.
+    /// Restricts the selection to jobs in one of these states. The holder of a leased one is
+    /// refused its ack.
     pub fn states(mut self, states: impl IntoIterator<Item = JobState>) -> Self {
         self.states = states.into_iter().collect();
         self
@@ -99,7 +100,7 @@ impl Purge {
     }
 }
 
-/// What one transaction did.
+/// Result of one transaction.
 struct Step {
     /// Jobs that it dealt with as asked.
     jobs: u64,
@@ -142,8 +143,8 @@ impl Queue {
         })
     }
 
-    /// Removes a job, in whatever state it is, with its history. Whoever has it is
-    /// told [`Settled`](super::LeaseLost::Settled) when it acks. False if it is not there.
+    /// Removes a job, in any state, with its history. Its holder gets
+    /// [`Settled`](super::LeaseLost::Settled) when it acks. Returns false if there is no such job.
     ///
     /// # Errors
     /// As [`Writer::execute`](crate::writer::Writer::execute): nothing is changed.
@@ -206,9 +207,8 @@ impl Queue {
         self.read(move |connection| super::stats::count(connection, queue, state))
     }
 
-    /// Gives no jobs to anybody until [`resume`](Self::resume), in all processes.
-    /// Pushes go on, and what is claimed may be acked. Leases and delays end in
-    /// their time.
+    /// Gives no jobs to any caller until [`resume`](Self::resume), in all processes. Pushes go on,
+    /// and jobs that are claimed may be acked. Leases and delays end in their time.
     ///
     /// # Errors
     /// As [`Writer::execute`](crate::writer::Writer::execute): nothing is changed.
@@ -237,9 +237,9 @@ impl Queue {
         })
     }
 
-    /// Removes the queue with all its jobs, schedules and statistics. How many jobs
-    /// it was. Others who have it open get an error at their next call; whoever
-    /// opens it again makes a new one.
+    /// Removes the queue with all its jobs, schedules and statistics, and returns the number of
+    /// jobs. Others who have it open get an error at their next call; the next one that opens it
+    /// makes a new one.
     ///
     /// # Errors
     /// As [`remove`](Self::remove), but that a part of the jobs may be removed.

@@ -1,7 +1,8 @@
-//! What people see of a queue: its jobs, one job, how its attempts ended.
+//! Views of a queue: its jobs, one job, the ends of its attempts.
 //!
-//! Reads go beside the writer, by its readers, and hold nobody up. A writer that
-//! has the database alone has no readers; then they are calls of it.
+//! Reads go beside the writer, by its readers, and hold up no caller. A writer that has the
+//! database
+//! alone has no readers; then they are calls of it.
 //!
 //! A list is in the order of pushes, and no index has all jobs of a state in that
 //! order. So it is looked for in two ways, of which one is short:
@@ -23,7 +24,7 @@ use crate::error::{Error, Result};
 use crate::profile::Locking;
 use crate::writer::Writer;
 
-/// How far a list goes one way before it takes the other.
+/// Limits up to which a list goes one way before it takes the other.
 #[derive(Clone, Copy)]
 struct Bounds {
     /// Jobs that it looks at before it asks the indexes: some milliseconds.
@@ -135,7 +136,7 @@ pub struct JobInfo {
     pub id: i64,
     /// Its queue.
     pub queue: String,
-    /// Where it stands.
+    /// Its state.
     pub state: JobState,
     /// Jobs of a higher priority are claimed first.
     pub priority: i32,
@@ -152,11 +153,11 @@ pub struct JobInfo {
     pub changed_at_ms: i64,
     /// When it was pushed.
     pub pushed_at_ms: i64,
-    /// How often it was claimed.
+    /// Number of its claims.
     pub claims: u32,
-    /// How many of these count as attempts.
+    /// Number of the claims that count as attempts.
     pub attempts: u32,
-    /// How many attempts there are at most.
+    /// Largest number of attempts.
     pub attempts_max: u32,
     /// When it becomes a dead letter, if it is not claimed before.
     pub expires_at_ms: Option<i64>,
@@ -168,17 +169,17 @@ pub struct JobInfo {
     pub unique_for: Option<&'static str>,
     /// If it is held for a time, until when.
     pub unique_until_ms: Option<i64>,
-    /// What it belongs to.
+    /// The application's own name for the work that the job belongs to.
     pub correlation_id: Option<String>,
-    /// What goes with it, as JSON.
+    /// Its metadata, as JSON.
     pub metadata: Option<String>,
-    /// Who claimed it last.
+    /// The name that its last claim gave.
     pub worker: Option<String>,
-    /// Why it did not succeed, the last time that somebody said so.
+    /// The error of its last attempt that gave one.
     pub error: Option<String>,
-    /// What came out, if it was acked with a result. None in lists, unless asked for.
+    /// Its result, if it was acked with one. None in lists, unless asked for.
     pub result: Option<Payload>,
-    /// What it is about. None in lists, unless asked for.
+    /// Its payload. None in lists, unless asked for.
     pub payload: Option<Payload>,
 }
 
@@ -299,7 +300,7 @@ impl ListOptions {
 pub struct Attempt {
     /// Which claim of the job it was, from 1.
     pub claim: u32,
-    /// Who claimed it.
+    /// The name that the claim gave.
     pub worker: Option<String>,
     /// When, in milliseconds since the Unix epoch; not known of one that was acked.
     pub claimed_at_ms: Option<i64>,
@@ -311,7 +312,7 @@ pub struct Attempt {
     pub error: Option<String>,
 }
 
-/// How an attempt ended.
+/// End of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -396,7 +397,8 @@ impl Queue {
         self.read(move |connection| list_of(connection, queue, &options))
     }
 
-    /// How the attempts of this job ended, in order; the one that is running, too.
+    /// The attempts of this job, in order; the one that is running, too. None if the job was never
+    /// claimed, or is gone.
     /// None if the job was never claimed, or is gone.
     ///
     /// # Errors

@@ -13,7 +13,7 @@ use serde::Serialize;
 use crate::error::{Error, Result};
 pub use crate::lease::{LeaseLost, Token};
 
-/// What a job is about. A database shows which it is by the type of the value.
+/// The content of a job. A database shows its kind by the type of the value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Payload {
@@ -88,7 +88,7 @@ fn check_json(what: &str, text: &str) -> Result<()> {
         .map_err(|source| Error::usage(format!("{what} is not JSON: {source}")))
 }
 
-/// How long a unique key is held.
+/// Time for which a unique key is held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UniqueFor {
     /// Until the job is claimed for the first time. If it comes back unfinished,
@@ -180,7 +180,7 @@ impl Job {
         self
     }
 
-    /// It may run so long after the push.
+    /// Delay from the push until the job may run.
     pub fn delay(mut self, delay: Duration) -> Self {
         self.when = When::After(delay);
         self
@@ -224,7 +224,7 @@ impl Job {
         self
     }
 
-    /// What it belongs to, in the application's own words.
+    /// Names the work that the job belongs to, in the application's own words.
     pub fn correlation_id(mut self, id: impl Into<String>) -> Self {
         self.correlation_id = Some(id.into());
         self
@@ -258,13 +258,13 @@ impl<P: Into<Payload>> From<P> for Job {
     }
 }
 
-/// What became of a push.
+/// Result of a push.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Pushed {
     /// The job: the new one, or the one that holds the unique key (which may be
     /// gone already, if the key is held for a time).
     pub id: i64,
-    /// Whether there is a new job.
+    /// True if the push made a new job.
     pub is_new: bool,
 }
 
@@ -282,36 +282,36 @@ impl FromStr for Token {
     }
 }
 
-/// A job in somebody's hands, until its lease ends.
+/// A job that a consumer holds, until its lease ends.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Claim {
-    /// What to ack, nack or extend it with.
+    /// The token with which it is acked, nacked or extended.
     pub token: Token,
     /// The job.
     pub id: i64,
     /// Its queue.
     pub queue: String,
-    /// What it is about.
+    /// Its payload.
     pub payload: Payload,
     /// Which attempt this is, from 1.
     pub attempt: u32,
-    /// How many there are at most.
+    /// Largest number of attempts.
     pub attempts_max: u32,
     /// Its priority.
     pub priority: i32,
     /// Its ordering group.
     pub group: Option<String>,
-    /// What it belongs to.
+    /// The application's own name for the work that the job belongs to.
     pub correlation_id: Option<String>,
-    /// What goes with it, as JSON.
+    /// Its metadata, as JSON.
     pub metadata: Option<String>,
     /// When it was pushed, in milliseconds since the Unix epoch.
     pub pushed_at_ms: i64,
-    /// When the lease ends: whoever acks later comes too late.
+    /// End of the lease: a later ack is refused.
     pub lease_until_ms: i64,
 }
 
-/// What is wanted of a claim.
+/// Options of a claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use]
 pub struct ClaimOptions {
@@ -333,13 +333,13 @@ impl ClaimOptions {
         Self::default()
     }
 
-    /// So many jobs at most, if there are so many.
+    /// Maximum number of jobs to claim.
     pub fn jobs_max(mut self, jobs: usize) -> Self {
         self.jobs_max = jobs;
         self
     }
 
-    /// For so long they are nobody else's.
+    /// Length of the lease, during which no other consumer gets the jobs.
     pub fn lease(mut self, lease: Duration) -> Self {
         self.lease = Some(lease);
         self
@@ -351,14 +351,14 @@ impl ClaimOptions {
         self
     }
 
-    /// Who claims, as it is to be seen in the job's history.
+    /// Name of the consumer, as the job's history shows it.
     pub fn worker(mut self, name: impl Into<String>) -> Self {
         self.worker = Some(name.into());
         self
     }
 }
 
-/// How a job is given back that did not succeed.
+/// Options of giving back a job that did not succeed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[must_use]
 pub struct Nack {
@@ -372,20 +372,20 @@ impl Nack {
         Self::default()
     }
 
-    /// Why it did not succeed.
+    /// Reason of the failure.
     pub fn error(mut self, error: impl Into<String>) -> Self {
         self.error = Some(error.into());
         self
     }
 
-    /// To be tried again after so long.
+    /// Delay before the next attempt.
     pub fn delay(mut self, delay: Duration) -> Self {
         self.delay = Some(delay);
         self
     }
 }
 
-/// What becomes of a job that was given back.
+/// Fate of a job that was given back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Retry {
@@ -398,13 +398,13 @@ pub enum Retry {
     Dead,
 }
 
-/// Where a job stands.
+/// State of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum JobState {
     /// It may be claimed.
     Ready,
-    /// Somebody has it.
+    /// A consumer has it.
     Leased,
     /// It waits for its time.
     Delayed,
@@ -431,12 +431,12 @@ impl JobState {
         Self::ALL.get(usize::try_from(number).ok()?).copied()
     }
 
-    /// Whether it waits to be claimed, now or later.
+    /// Returns true if it waits to be claimed, now or later.
     pub fn is_waiting(self) -> bool {
         matches!(self, Self::Ready | Self::Delayed | Self::Blocked)
     }
 
-    /// Whether nothing more becomes of it by itself.
+    /// Returns true if it is done or dead.
     pub fn has_ended(self) -> bool {
         matches!(self, Self::Done | Self::Dead)
     }

@@ -49,7 +49,7 @@
 //! ```
 //!
 //! 1. At least once: a job that was pushed is delivered until it is acked, dead or
-//!    removed, whoever dies meanwhile.
+//!    removed, even if processes die meanwhile.
 //! 2. A job that was acked is never delivered again.
 //! 3. What push has answered is as durable as the writer's profile promises.
 //! 4. Jobs of an ordering group run in the order of their pushes.
@@ -250,7 +250,7 @@ impl Queue {
         Self::builder(writer, name).open()
     }
 
-    /// How the queue of this name is to be opened.
+    /// A builder for the queue of this name.
     pub fn builder(writer: &Writer, name: &str) -> QueueBuilder {
         QueueBuilder {
             writer: writer.clone(),
@@ -271,7 +271,7 @@ impl Queue {
         &self.writer
     }
 
-    /// What it does by itself, as the database says now.
+    /// Its settings, as they stand in the database now.
     ///
     /// # Errors
     /// If the database cannot be read.
@@ -470,7 +470,7 @@ impl Queue {
         self.settle(token, move |work, queue, job| settle::fail(work, queue, job, &reason))
     }
 
-    /// The job is given back, for somebody else, at once; that was no attempt.
+    /// Gives the job back, to be claimed again at once; that was no attempt.
     ///
     /// # Errors
     /// As [`ack`](Self::ack).

@@ -13,7 +13,7 @@ use rusqlite::{Connection, OptionalExtension};
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// What brings a database from each version to the next; version 0 has no tables.
+/// Steps from each version of the tables to the next; version 0 has no tables.
 const STEPS: [&str; 1] = [VERSION_1];
 
 /// The answer for a table of versions that is not ours.

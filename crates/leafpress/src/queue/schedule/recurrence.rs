@@ -49,7 +49,7 @@ const EXAMPLE: &str = "minute, hour, day of the month, month, day of the week, a
                        \"30 2 * * MON-FRI\" (half past two on working days); seconds may stand \
                        before them; or @hourly, @daily, @weekly, @monthly, @yearly";
 
-/// What is wrong with a schedule's text, and what it should look like.
+/// The mistake in a schedule's text, and an example of a right one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct BadSchedule {
     pub(super) reason: String,

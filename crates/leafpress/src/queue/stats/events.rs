@@ -1,4 +1,4 @@
-//! What can happen to jobs, as numbers of each: counts, or rates.
+//! Events of jobs, as numbers of each: counts, or rates.
 //!
 //! Must never: change a name, which stands in databases and in dashboards.
 

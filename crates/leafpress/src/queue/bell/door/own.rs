@@ -1,7 +1,8 @@
-//! The door of this process: where others ring.
+//! The door of this process: the socket at which others ring.
 //!
-//! Stands under the bell thread, which makes it before anybody looks for a job,
-//! and drops it when nobody waits any more. See the folder's invariants.
+//! Stands under the bell thread, which makes it before any waiter looks for a job, and drops it
+//! when
+//! there is no waiter any more. See the folder's invariants.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -84,7 +85,7 @@ impl Door {
         &self.socket
     }
 
-    /// Whether others still find it.
+    /// Returns true if others still find it.
     pub(in crate::queue::bell) fn is_there(&self) -> bool {
         let of_the_folder = std::fs::symlink_metadata(&self.place.folder);
         of_the_folder.is_ok_and(|it| (it.dev(), it.ino()) == self.folder_id)
