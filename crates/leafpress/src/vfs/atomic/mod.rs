@@ -52,7 +52,7 @@ use crate::error::{Error, Result};
 
 pub use pages::AtomicPages;
 
-/// What atomic pages need of the disk under a VFS, beside the VFS itself.
+/// Services that atomic pages need of the disk under a VFS, beside the VFS itself.
 ///
 /// Paths are as [`Vfs::full_path`](super::Vfs::full_path) made them.
 pub trait AtomicDisk: Send + Sync + 'static {
@@ -86,7 +86,7 @@ pub trait AtomicDisk: Send + Sync + 'static {
     /// `IO_ACCESS`.
     fn folder_stamp(&self, path: &str) -> VfsResult<Option<Stamp>>;
 
-    /// The same for the content of a file.
+    /// Such a stamp for the content of a file.
     ///
     /// # Errors
     /// `IO_ACCESS`. That it is not there is no error.
@@ -188,7 +188,7 @@ pub enum FileStamp {
     There(Option<Stamp>),
 }
 
-/// How a transaction of one page is committed now.
+/// The way in which a transaction of one page is committed now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AtomicState {
     /// In place, by one write that is whole or not at all.
@@ -250,7 +250,7 @@ pub enum WhyJournal {
     PageSize {
         /// The size of the database's pages.
         page_bytes: u32,
-        /// What there is.
+        /// The sizes that the disk can write whole.
         units: AtomicUnits,
     },
     /// The database has no page yet, or none was read.
@@ -324,7 +324,7 @@ impl Mend {
     ];
 }
 
-/// What is wrong with how the linked SQLite was compiled, if anything is.
+/// The fault in the compile options of the linked SQLite, if there is one.
 pub fn compile_options_missing() -> Option<&'static str> {
     if compiled_with(c"ENABLE_BATCH_ATOMIC_WRITE") {
         return Some("this SQLite was compiled with SQLITE_ENABLE_BATCH_ATOMIC_WRITE");

@@ -11,7 +11,7 @@
 //! a WAL writes what the writer put there. Names and sizes that changed go with the next
 //! flush, as a file system writes them to its one journal.
 //!
-//! Must never: hold its lock while somebody sleeps or while a real call runs, or leave a
+//! Must never: hold its lock while a thread sleeps or while a real call runs, or leave a
 //! real sync out.
 //!
 //! Invariants:
@@ -29,10 +29,10 @@ use super::clock::{Clock, SystemClock};
 use super::extents::{BLOCK_BYTES, Extents, blocks_of};
 use super::model::{Cost, DiskModel};
 
-/// What is written at once at least when the bound is passed, as the kernel does it: 4 MiB.
+/// Blocks written at once at least when the bound is passed, as the kernel does it: 4 MiB.
 const WRITEBACK_BLOCKS: u64 = 1024;
 
-/// What a simulated disk did.
+/// Numbers of a simulated disk's work.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SimulationStats {
@@ -44,13 +44,14 @@ pub struct SimulationStats {
     pub requests: u64,
     /// Bytes that reached it.
     pub bytes_written: u64,
-    /// How long it was busy.
+    /// Time for which it was busy.
     pub busy: Duration,
-    /// How long threads slept for it.
+    /// Time for which threads slept for it.
     pub slept: Duration,
     /// Syncs for which the real disk took longer than the simulated one.
     pub late_syncs: u64,
-    /// How much longer, in all: by so much the simulated disk is slower than its model.
+    /// Sum of the times that the real disk took longer: by so much the simulated disk is slower
+    /// than its model.
     pub late: Duration,
 }
 
@@ -78,9 +79,9 @@ struct FileState {
     unwritten: Extents,
     /// Its size changed without a write.
     was_cut: bool,
-    /// Where the last write-back ended.
+    /// End of the last write-back.
     written_back_to: u64,
-    /// How many have it open.
+    /// Number of its openings.
     users: u64,
     /// The path that leads to it, if one does.
     name: Option<PathBuf>,
@@ -134,7 +135,7 @@ impl Device {
         real: impl FnOnce() -> Result<T, E>,
     ) -> Result<T, E> {
         let removed = if sync_folder {
-            // What the sync is for is not there yet when it begins.
+            // The name that the sync makes durable is taken away only once it has begun.
             self.lock().names_changed = true;
             self.sync_folder(real)?
         } else {
@@ -170,7 +171,7 @@ impl Device {
         self.meanwhile(done, real)
     }
 
-    /// Syncs the file that has this path by `real`, whoever has it open.
+    /// Syncs the file that has this path by `real`, for every opening of it.
     pub fn sync_path<T, E>(
         &self,
         path: &Path,
@@ -327,7 +328,7 @@ impl State {
         self.drop_if_not_needed(id);
     }
 
-    /// What is unwritten of a file that is gone is never written.
+    /// Drops a file that is gone: its unwritten blocks are never written.
     fn drop_if_not_needed(&mut self, id: u64) {
         if self.files.get(&id).is_none_or(FileState::is_needed) {
             return;

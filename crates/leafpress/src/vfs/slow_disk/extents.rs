@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// What a file system writes at once at least.
+/// Bytes that a file system writes at once at least.
 pub(super) const BLOCK_BYTES: u64 = 4096;
 
 /// A set of block numbers.
@@ -30,7 +30,7 @@ pub(super) fn blocks_of(offset: u64, bytes: u64) -> Range<u64> {
 }
 
 impl Extents {
-    /// How many there are.
+    /// Number of blocks.
     pub fn len(&self) -> u64 {
         self.blocks
     }
