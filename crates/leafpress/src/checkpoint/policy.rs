@@ -1,9 +1,9 @@
-//! What the checkpointer does next: numbers in, one step out.
+//! Policy of the checkpointer: numbers in, one step out.
 //!
-//! Knows neither SQLite nor threads nor the clock, so that every rule can be tested
-//! by giving it numbers. [`Policy::decide`] is asked before each step and
-//! [`Policy::after`] is told what became of it. The invariants P1 to P6 that both
-//! keep stand at the top of the [module](super).
+//! Knows neither SQLite nor threads nor the clock, so that every rule can be tested by giving it
+//! numbers. [`Policy::decide`] is asked before each step, and [`Policy::after`] gets its outcome.
+//! The
+//! invariants P1 to P6 that both keep stand at the top of the [module](super).
 
 use std::time::Duration;
 
@@ -43,7 +43,7 @@ pub(super) struct Thresholds {
     pub(super) stuck_after: Duration,
 }
 
-/// What to do now.
+/// The next step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
     /// Nothing, until that moment (`None`: no moment) or until the WAL is so long.
@@ -55,33 +55,33 @@ pub(super) enum Step {
     },
     /// Copy what can be copied, beside the writer.
     Pass,
-    /// Copy the rest with the gate closed and see that nobody reads the WAL, so that
-    /// the next commit rewinds it.
+    /// Copy the rest with the gate closed and wait until no reader uses the WAL, so that the next
+    /// commit rewinds it.
     CatchUp {
         /// The WAL has outgrown its bound: cut the file too.
         cut: bool,
     },
-    /// Nobody writes: copy the rest and cut the WAL to nothing, without waiting for anybody.
+    /// The writer pauses: copy the rest and cut the WAL to nothing, without waiting for a reader.
     Truncate,
 }
 
-/// What a step came to.
+/// Outcome of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Outcome {
     /// The three results of a checkpoint.
     Done {
-        /// Somebody stood in the way.
+        /// Another connection stood in the way.
         busy: bool,
         /// Frames in the WAL, and how many of them are copied; `None` if it was not to be known.
         frames: Option<(u32, u32)>,
     },
-    /// Somebody committed in the last moment, so it was left.
+    /// There was a commit in the last moment, so the step was left out.
     Left,
     /// An error; nothing is lost, the frames stay in the WAL.
     Failed,
 }
 
-/// Where a checkpoint ended before the WAL's end.
+/// The place at which a checkpoint ended before the WAL's end.
 ///
 /// Once is nothing: the writer's own transaction is a reader of the snapshot before it.
 /// The same frame for `stays_after` is a reader that stays.
@@ -99,7 +99,7 @@ pub(super) struct Policy {
     thresholds: Thresholds,
     /// Frames in the WAL, as far as known.
     frames: u32,
-    /// How many of them are copied, as far as known.
+    /// Number of them that are copied, as far as known.
     copied: u32,
     /// The WAL's length was never looked at; an earlier run may have left one.
     unknown: bool,
@@ -113,7 +113,7 @@ pub(super) struct Policy {
     committed_at: Duration,
     /// A snapshot stopped the copying.
     held_back: Option<Obstruction>,
-    /// Catch-ups fail since then, whoever it is.
+    /// Catch-ups fail since then, because of any reader.
     given_up_since: Option<Duration>,
     /// A catch-up ended well with so many frames: the next commit must rewind.
     rewind_due: Option<u32>,
@@ -227,7 +227,7 @@ impl Policy {
         (worth_it && lasted >= self.thresholds.stuck_after).then_some(lasted)
     }
 
-    /// What to do, as the gate looks at the moment `now`.
+    /// The next step, by the state of the gate at the moment `now`.
     pub(super) fn decide(&mut self, look: &Look, now: Duration) -> Step {
         self.notice(look, now);
         let rest = self.frames - self.copied;
@@ -339,7 +339,7 @@ impl Policy {
         Step::Sleep { until, wake_at_frames }
     }
 
-    /// What became of a step that began with `look` and held the writer for `held`.
+    /// Takes in the outcome of a step that began with `look` and held the writer for `held`.
     pub(super) fn after(&mut self, step: Step, outcome: Outcome, held: Duration, now: Duration) {
         self.unknown = false;
         self.looked_at = now;
