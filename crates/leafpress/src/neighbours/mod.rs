@@ -258,7 +258,7 @@ impl Neighbours {
     /// another log: the files in the folder took the place of theirs, or theirs were renamed.
     pub fn with_other_files(&self) -> impl Iterator<Item = (&Neighbour, Which)> {
         let has = |it: &Neighbour, which| it.open.iter().any(|file| file.which == which);
-        // Who copies the file has it open too, but does not lock it.
+        // A process that copies the file has it open too, but does not lock it.
         let is_user = |it: &&Neighbour| {
             let is_lock = |held: &LockHeld| {
                 held.lock == SqliteLock::SharedMemory && held.pids.contains(&it.pid)

@@ -72,7 +72,7 @@ pub(super) fn who(found: &Neighbours, pids: &[u32]) -> String {
 impl fmt::Display for Neighbour {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let named = if self.command.is_empty() { &self.name } else { &self.command };
-        // Where the program lies is seldom worth the space.
+        // The program's folder is seldom worth the space.
         let first_word = named.split(' ').next().unwrap_or_default();
         let named = &named[first_word.rfind('/').map_or(0, |at| at + 1)..];
         let clean = named.chars().map(|it| if it.is_control() { ' ' } else { it });
