@@ -198,6 +198,7 @@ fn locks_go_over_to_a_parked_descriptor_that_can_be_written() {
 
     let writer = database.connect();
     assert_eq!(count_of(&database.path), 2, "a parked one is used again");
+    fcntl_lock(&other, FlockOperation::Unlock).unwrap();
     writer.execute_batch("BEGIN IMMEDIATE").unwrap();
     assert_eq!(lock_at(&database.path, RESERVED), Lock::Write);
 }
