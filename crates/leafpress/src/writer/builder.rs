@@ -95,9 +95,8 @@ impl WriterBuilder {
         self
     }
 
-    /// Lets transactions of one page be written in place, without a journal, under
-    /// [`Profile::Rollback`]. Without this call that is done where the disk proves that it writes
-    /// pages whole.
+    /// Sets when transactions of one page may be written in place, without a journal, under
+    /// [`Profile::Rollback`]. Without this call: where the disk proves that it writes pages whole.
     pub fn atomic(mut self, wish: AtomicWish) -> Self {
         self.request.atomic = wish;
         self

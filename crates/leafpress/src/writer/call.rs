@@ -170,7 +170,7 @@ pub(super) enum BatchPart {
 }
 
 impl Batch {
-    /// None yet.
+    /// A batch without statements.
     pub fn new() -> Self {
         Self::default()
     }

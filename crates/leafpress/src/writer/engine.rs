@@ -39,8 +39,8 @@ use crate::fork::Process;
 const GATHER_MAX: Duration = Duration::from_millis(2);
 
 thread_local! {
-    /// In which process it does: a closure that forks goes on in the child, and may use
-    /// a new writer there.
+    /// The process and the step of this thread, while it drives the engine: a closure that forks
+    /// goes on in the child, and may use a new writer there.
     static IS_DRIVING: Cell<Option<(Process, Phase)>> = const { Cell::new(None) };
 }
 
@@ -186,7 +186,7 @@ pub(super) struct End {
 }
 
 impl End {
-    /// Waits until the writer's thread has ended, for so long at most; `None` if it has not.
+    /// Waits until the writer's thread has ended, at most for `limit`; `None` if it has not.
     pub(super) fn wait(&self, limit: Option<Duration>) -> Option<Result<()>> {
         let deadline = limit.and_then(|limit| Instant::now().checked_add(limit));
         let mut outcome = lock(&self.outcome);
@@ -207,7 +207,7 @@ impl End {
         }
     }
 
-    /// Has the thread end by itself, and log what goes wrong.
+    /// Lets the thread end by itself, and log its errors.
     pub(super) fn leave_alone(&self) {
         self.is_left_alone.store(true, Ordering::Relaxed);
         self.shut_down_rest();
@@ -272,7 +272,7 @@ pub(super) fn start_thread(
                 return;
             }
         }
-        // Gone before the checkpointer is: who closes a database last tidies up.
+        // Dropped before the checkpointer is: the last connection that closes a database tidies up.
         let target = lock(&engine).target.take();
         let closing = || {
             let closed = target.map_or(Ok(()), |mut target| target.close());

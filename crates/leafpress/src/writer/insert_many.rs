@@ -179,7 +179,7 @@ impl<'i> Insertion<'i> {
         })
     }
 
-    /// As many as there are in statements of many rows, and the rest singly.
+    /// Inserts as many rows as fill statements of many rows, and the rest singly.
     fn in_order<'r>(
         &self,
         mut rows: impl ExactSizeIterator<Item = &'r Vec<Value>>,

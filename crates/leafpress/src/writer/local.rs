@@ -52,7 +52,8 @@ use crate::vfs::locks;
 /// Compiled statements that are kept for the next groups.
 const STATEMENTS_KEPT: usize = 128;
 
-/// After such a wait some milliseconds more, to name who was in the way, do not matter.
+/// Smallest limit of waiting for which the milliseconds of naming the holder of the lock do not
+/// matter.
 const LIMIT_WORTH_A_LOOK: Duration = Duration::from_millis(500);
 
 /// The state on disk after a call whose database was moved as it was committed.
@@ -76,7 +77,7 @@ pub(super) struct LocalCounts {
     pub(super) wal_bytes: AtomicU64,
 }
 
-/// See the module.
+/// The connection of the database in this process, and the state between groups; see the module.
 #[derive(Debug)]
 pub(super) struct LocalTarget {
     connection: Connection,
@@ -108,9 +109,9 @@ enum RangeEnd {
     Answered,
     /// The call at this index took the transaction with it.
     LostAt(usize),
-    /// COMMIT was refused for reasons that may be those of a part.
+    /// COMMIT failed for a reason that may not hold for a part of the range.
     NotCommitted(Error),
-    /// Nothing more can be committed.
+    /// Nothing more can be committed, for this reason.
     Stop(String),
     /// A call has forked, and this is the child.
     Forked,
@@ -137,7 +138,7 @@ impl LocalTarget {
             clock.wait(attempt)
         }))?;
         if let Some(gate) = gate.clone() {
-            // Only the checkpointer knows whether that may be done.
+            // Only the checkpointer may copy the log, so closing this connection must not.
             leave_wal_as_it_is(&connection)?;
             let counts = Arc::clone(&counts);
             connection.wal_hook(Some(move |_: &mut Wal, frames: c_int| {
@@ -189,7 +190,7 @@ impl LocalTarget {
         }
     }
 
-    /// Ends whatever transaction is open. Should that fail, SQLite has ended it.
+    /// Ends the open transaction, if there is one. Should that fail, SQLite has ended it.
     fn roll_back(&self) {
         self.plans.borrow_mut().rolled_back();
         self.tell(Companion::not_committed);
@@ -229,8 +230,8 @@ impl LocalTarget {
         error.on_disk("nothing of this call")
     }
 
-    /// The look at all processes costs some milliseconds: too many for a caller that does not
-    /// wait and tries again by itself.
+    /// Names the holder in the error. The look at all processes costs some milliseconds: too many
+    /// for a caller that does not wait and tries again by itself.
     fn naming_the_holder(&self, error: Error) -> Error {
         match self.connection.path() {
             Some(path) if self.busy.limit >= LIMIT_WORTH_A_LOOK => error.held_by(Path::new(path)),
@@ -238,8 +239,8 @@ impl LocalTarget {
         }
     }
 
-    /// Looks, where the schema may be another one, whether it may make statements
-    /// leave half of what they did.
+    /// If the schema has changed, looks for triggers and tables by which a statement that fails may
+    /// leave half of its changes.
     fn read_schema(&mut self) -> rusqlite::Result<()> {
         let version = self.guard.as_owner(|| {
             let mut statement = self.connection.prepare_cached("PRAGMA schema_version")?;
@@ -264,13 +265,14 @@ impl LocalTarget {
     /// Carries out a range of the group in one transaction.
     fn commit_range(&mut self, group: &mut Group, range: &Range<usize>) -> RangeEnd {
         self.try_range(group, range, true).unwrap_or_else(|| {
-            // Nothing asks for that twice: its first call has a savepoint now.
+            // The second try runs the first call inside a savepoint, so it cannot ask for another
+            // try.
             self.try_range(group, range, false).unwrap_or(RangeEnd::Answered)
         })
     }
 
-    /// The same; `None` if the first call was to be carried out again, with a savepoint,
-    /// for which it has none if `spares_first`.
+    /// Carries out a range once. With `spares_first` the first call has no savepoint; `None` if it
+    /// failed, and the range has to be carried out again.
     fn try_range(
         &mut self,
         group: &mut Group,
@@ -347,7 +349,8 @@ impl LocalTarget {
         }
     }
 
-    /// The database was moved or replaced, at the latest during the commit.
+    /// Answers the calls of a commit whose database was moved or replaced, at the latest during the
+    /// commit.
     fn committed_elsewhere(
         &self,
         group: &mut Group,
@@ -364,14 +367,15 @@ impl LocalTarget {
         RangeEnd::Stop(reason)
     }
 
-    /// No checkpoint may copy what may be another database's, or cut its log.
+    /// Ends all checkpoints: none may copy pages into what may be another database, or cut its log.
     fn leave_all_as_it_is(&self, reason: &str) {
         if let Some(gate) = &self.gate {
             gate.break_off(reason.to_owned());
         }
     }
 
-    /// After a commit; what it was stays committed, whatever comes of this.
+    /// Closes the journal after a commit, if that pays. The transaction is committed already; a
+    /// failure here only stops the writer.
     fn close_journal(&mut self) -> Option<RangeEnd> {
         let journal = self.journal.as_mut()?;
         let closed = self.guard.as_owner(|| journal.committed(&self.connection));

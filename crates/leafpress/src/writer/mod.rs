@@ -129,7 +129,7 @@ struct Shared {
     local: Option<Local>,
     /// The outcome, once the thread has ended.
     end: Arc<End>,
-    /// There until the first caller closes the writer.
+    /// The writer's thread, until the first caller closes the writer.
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -157,12 +157,12 @@ impl Local {
     }
 }
 
-/// Which of the calls that were accepted are still carried out by a close.
+/// The accepted calls that a close still has carried out.
 #[derive(Debug, Clone, Copy)]
 enum Closing {
     /// All of them.
     All,
-    /// Those that are through after so long.
+    /// All that end within this time.
     Within(Duration),
 }
 
@@ -442,8 +442,8 @@ impl Writer {
         })?;
         if local.in_force.locking == Locking::Exclusive {
             return Err(Error::usage(
-                "this writer holds the database alone (exclusive locking), so nobody else can \
-                 read it meanwhile",
+                "this writer holds the database alone (exclusive locking), so no other \
+                 connection can read it meanwhile",
             )
             .on_disk("nothing was changed")
             .to_do("read inside of `transaction`, or open the writer with shared locking"));
@@ -460,8 +460,8 @@ impl Shared {
         let Some(companion) = companion.map(Arc::clone) else { return };
         if companion.has_last_work() || self.queue.depth().0 > 0 {
             let call = own::own_call(move |connection| companion.last_work(connection));
-            // If the push fails the queue is closed, or full: then a later commit carries this
-            // work.
+            // The push fails if the queue is closed already, or full. Closing does not wait for
+            // room: a kill would lose the same counts.
             drop(self.queue.try_push((call, None), value::<()>));
         }
     }

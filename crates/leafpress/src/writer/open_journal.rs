@@ -40,7 +40,7 @@ const SAVED: u32 = 3 * SYNC;
 const STAKE: u32 = SYNC;
 /// 2 % of the four syncs of a transaction with an open journal.
 const ALLOWANCE: u32 = 4 * SYNC / 50;
-/// Else a long time of small transactions would pay for a long time of losses.
+/// Largest credit: else a long time of small transactions would pay for a long time of losses.
 const CREDIT_MAX: u32 = 8 * SYNC;
 /// Tries before anything is known.
 const CREDIT_AT_FIRST: u32 = 3 * SYNC;
@@ -49,7 +49,7 @@ const CREDIT_AT_FIRST: u32 = 3 * SYNC;
 #[derive(Debug)]
 pub(super) struct OpenJournal {
     vfs: &'static LeafpressVfs,
-    /// As that VFS knows the database.
+    /// The path as that VFS knows the database.
     path: String,
     rows_changed: u64,
     credit: Credit,
@@ -66,8 +66,7 @@ impl OpenJournal {
         Some(Self { vfs, path, rows_changed, credit: Credit::default() })
     }
 
-    /// After a commit: closes the journal if that will probably pay. Says
-    /// whether it did.
+    /// Closes the journal after a commit if that will probably pay; returns true if it did.
     ///
     /// # Errors
     /// If the journal is in memory now: nothing more may be written then.

@@ -44,8 +44,7 @@ pub(crate) trait Companion: Any + Send + Sync {
     fn committed(&self);
     /// The transaction was rolled back, or its outcome is not known.
     fn not_committed(&self);
-    /// The writer is about to be closed: whether [`last_work`](Self::last_work) is
-    /// to be done, as its last call.
+    /// Returns true if [`last_work`](Self::last_work) is to be done, as the writer's last call.
     fn has_last_work(&self) -> bool;
     /// Does the last work inside a transaction before the writer is closed. It may be called again.
     fn last_work(&self, connection: &Connection) -> Result<()>;

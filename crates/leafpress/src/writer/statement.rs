@@ -23,7 +23,7 @@ pub(super) struct LastStatement<'c> {
 }
 
 impl<'c> LastStatement<'c> {
-    /// None yet.
+    /// Begins without a statement.
     pub(super) fn new(connection: &'c Connection) -> Self {
         let sql = String::new();
         Self { connection, sql, is_whole: true, is_seen: false, compiled: None }

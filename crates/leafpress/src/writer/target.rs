@@ -16,13 +16,12 @@ use super::caught::drop_caught;
 use super::interrupt::Interrupts;
 use crate::error::{Error, Result};
 
-/// The end of the calls' way: a target commits groups.
+/// A target, which commits groups.
 ///
-/// For each group `commit` is called once, by one thread at a time: the
-/// writer's own or that of a caller that waits. When it returns, each call must have an [`answer`](Group::answer), and those whose
-/// answer is `Ok` must be as durable as the target promises. One call's failure
-/// must not be another's. The calls' order is the order in which they must take
-/// effect.
+/// For each group `commit` is called once, by one thread at a time: the writer's own or that of a
+/// caller that waits. When it returns, each call must have an [`answer`](Group::answer), and those
+/// whose answer is `Ok` must be as durable as the target promises. One call's failure must not be
+/// another's. The calls' order is the order in which they must take effect.
 pub trait CommitTarget: Send {
     /// Commits a group.
     ///
@@ -45,7 +44,7 @@ pub trait CommitTarget: Send {
 #[derive(Debug, Default)]
 pub struct Group {
     calls: Vec<Member>,
-    /// Which calls are to end; none in a group that was made by hand.
+    /// The stops that were asked for; none in a group that was made by hand.
     interrupts: Option<Arc<Interrupts>>,
 }
 
@@ -54,7 +53,7 @@ pub struct Group {
 struct Member {
     call: Call,
     answer: Option<Result<Answer>>,
-    /// By which it is interrupted; 0 in a group that was made by hand.
+    /// Number by which it is interrupted; 0 in a group that was made by hand.
     number: u64,
     limit: Option<Duration>,
 }

@@ -197,7 +197,7 @@ impl Entry {
         (Self { call, submitted, limit, slot, is_answered: false }, ticket)
     }
 
-    /// By which it is interrupted.
+    /// Number by which the call is interrupted.
     pub(super) fn number(&self) -> u64 {
         self.slot.number
     }

@@ -127,7 +127,7 @@ fn number_as_text(
     }
 }
 
-/// The value that the column will hold, without the text of [`number_as_text`].
+/// The value that the column will hold, unless [`number_as_text`] gives it.
 fn stored<'r>(part: &KeyPart, row: &'r [types::Value], scratch: &mut NumberText) -> Value<'r> {
     let given = given(part, row);
     match part.affinity.apply(given, scratch) {

@@ -35,8 +35,8 @@ pub(super) enum Ran {
     Failed(Error),
     /// It failed, and the transaction is gone.
     Lost(Error),
-    /// It failed without a savepoint, and was the first: the transaction has to be
-    /// rolled back, and all of it carried out again with one.
+    /// It was the first, and failed without a savepoint: the transaction has to be rolled back, and
+    /// all of it carried out again with one.
     Again,
     /// It has forked, and this is the child.
     Forked,
@@ -45,17 +45,17 @@ pub(super) enum Ran {
 /// The place of a call in the range that is carried out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Within {
-    /// It is the range.
+    /// It is the only call of the range.
     Alone,
-    /// The others of the range have failed.
+    /// All other calls of the range have failed.
     LastLeft,
-    /// With others.
+    /// It is one of several calls.
     Group,
 }
 
 impl LocalTarget {
-    /// Carries out the call at `index`, unless its end was asked for before. The first of a
-    /// transaction may go without a savepoint.
+    /// Carries out the call at `index`, unless it was stopped before. The first of a transaction
+    /// may go without a savepoint.
     pub(super) fn run_at(
         &self,
         group: &mut Group,
@@ -78,14 +78,15 @@ impl LocalTarget {
     /// Carries out one call inside the open transaction.
     fn run(&self, call: &mut Call, place: Within, last: &mut LastStatement<'_>) -> Ran {
         let single = match call {
-            // A statement that fails may leave what it did so far: OR FAIL, RAISE(FAIL).
+            // A statement that fails may leave the changes that it made so far: OR FAIL,
+            // RAISE(FAIL).
             Call::Execute(statement)
                 if !self.schema_may_fail
                     && !self.guard.has_changed_schema()
                     && last.is_whole(&statement.sql) =>
             {
                 let code = || match place {
-                    // Nothing can make it run again.
+                    // This call cannot be carried out again, so its values are not needed any more.
                     Within::Alone => last.execute(statement.parameters.take()),
                     Within::LastLeft | Within::Group => last.execute(&statement.parameters),
                 };
@@ -97,7 +98,8 @@ impl LocalTarget {
             Some(Ok(_)) if unresolved_deferred_keys(&self.connection) => {
                 Ran::Lost(broken_deferred_key())
             }
-            // Nothing that is known of does that; what followed would be lost.
+            // No known statement ends the transaction here; if one did, later calls would run
+            // outside of it.
             Some(Ok(_)) if self.connection.is_autocommit() => {
                 Ran::Lost(Error::usage("the statement ended the transaction of others"))
             }
@@ -123,7 +125,7 @@ impl LocalTarget {
         ran
     }
 
-    /// A failed call, and whether the transaction has gone with it.
+    /// The end of a failed call: `Lost` if SQLite has ended the transaction with it.
     fn failed(&self, error: Error) -> Ran {
         let error = error.on_disk(NOTHING);
         if self.connection.is_autocommit() { Ran::Lost(error) } else { Ran::Failed(error) }
