@@ -59,7 +59,7 @@ const ORDER: [JobState; 6] = [
     JobState::Dead,
 ];
 
-/// Which jobs are to be thrown away. By default all that are done or dead.
+/// Filter of jobs that are to be thrown away. By default all that are done or dead.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use]
 pub struct Purge {
@@ -87,13 +87,13 @@ impl Purge {
         self
     }
 
-    /// Only those that have been in their state for longer than this.
+    /// Only jobs that have been in their state for longer than this.
     pub fn older_than(mut self, age: Duration) -> Self {
         self.older_than = Some(age);
         self
     }
 
-    /// So many at most.
+    /// Maximum number of jobs to throw away.
     pub fn limit(mut self, jobs: u64) -> Self {
         self.limit = Some(jobs);
         self
@@ -111,7 +111,7 @@ struct Step {
 impl Queue {
     /// Pushes a dead letter anew, under its old id: its attempts count from none,
     /// an expiry that is over holds no more, and if another job holds its unique
-    /// key by now, it goes without. Its history stays. False if it is not there or
+    /// key by now, it goes without. Its history stays. Returns false if it is not there or
     /// not dead.
     ///
     /// # Errors
@@ -126,12 +126,11 @@ impl Queue {
         })
     }
 
-    /// As [`retry`](Self::retry), for all dead letters or so many, the oldest
-    /// pushes first. How many it was. Each is tried once, even if it dies again
-    /// meanwhile.
+    /// Retries dead letters, all or a number of them, the oldest pushes first, and returns their
+    /// number. Each is tried once, even if it dies again meanwhile.
     ///
     /// # Errors
-    /// As [`retry`](Self::retry), but that those before have been retried.
+    /// Those of [`retry`](Self::retry), but that the jobs before have been retried.
     pub fn retry_dead(&self, limit: Option<u64>) -> Result<u64> {
         in_steps(limit.unwrap_or(u64::MAX), |after, room| {
             self.work(move |work, queue| {
@@ -157,7 +156,7 @@ impl Queue {
         })
     }
 
-    /// Removes many jobs. How many it was.
+    /// Removes many jobs, and returns their number.
     ///
     /// It takes about as long for each as an ack. With [`Purge::older_than`] and a
     /// state that is neither done nor dead, it looks at every job of the database,
@@ -319,8 +318,8 @@ fn remove(work: &Work<'_>, queue: &QueueRow, job: &JobRow) -> Result<()> {
     settle::ended(work, queue, job)
 }
 
-/// Removes a batch of the queue's jobs, or the queue if it has none. How many
-/// jobs it was, and whether it is gone.
+/// Removes a batch of the queue's jobs, or the queue if it has none. Returns the number of jobs,
+/// and true if the queue is gone.
 fn drop_some(work: &Work<'_>, queue: i64) -> Result<(u64, bool)> {
     let row = work.row(queue)?;
     let mut jobs = 0;
@@ -350,8 +349,7 @@ fn drop_some(work: &Work<'_>, queue: i64) -> Result<(u64, bool)> {
     Ok((jobs as u64, true))
 }
 
-/// Some jobs of this state: of those that are done or dead, the first after
-/// `after`; of others any.
+/// Some jobs of this state: of those that are done or dead, the first after `after`; of others any.
 fn some_of(
     work: &Work<'_>,
     queue: i64,

@@ -72,8 +72,8 @@ impl ManualClock {
 /// Compares the wall clock with one that only goes on.
 #[derive(Debug)]
 pub(super) struct ClockWatch {
-    /// None beside a clock that is set by hand: it stands still while time goes by,
-    /// which would look as if it were set back.
+    /// `None` beside a clock that is set by hand: it stands still while time goes by, which would
+    /// look as if it were set back.
     started: Option<Instant>,
     /// The most that the wall clock was ahead of `started`, since it last jumped back.
     ahead_ms: Mutex<i64>,

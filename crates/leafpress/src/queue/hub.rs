@@ -4,7 +4,7 @@
 //! read when the next one begins, and wakes those who wait once it is committed.
 //! [`Work`] is one operation inside such a transaction.
 //!
-//! 1. What is read of a queue's settings is of this transaction.
+//! 1. The settings of a queue are those of this transaction.
 //! 2. No waiter is woken for a job that is not committed.
 //!
 //! Must never: keep anything of a transaction that was rolled back.
@@ -188,7 +188,7 @@ pub(super) fn failed(source: rusqlite::Error) -> Error {
 /// One operation, inside of a write transaction.
 pub(super) struct Work<'c> {
     pub(super) connection: &'c Connection,
-    /// None on a connection of the application's own.
+    /// `None` on a connection of the application's own.
     pub(super) hub: Option<&'c Hub>,
     /// The time of the operation.
     pub(super) now_ms: i64,

@@ -96,11 +96,11 @@ pub enum UniqueFor {
     Waiting,
     /// Until the job is done, dead or removed.
     WaitingOrRunning,
-    /// For so long from the push on, whatever becomes of the job.
+    /// For this time from the push on, whatever becomes of the job.
     Time(Duration),
 }
 
-/// When a job may run.
+/// Time from which on a job may run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum When {
     Now,
@@ -186,39 +186,39 @@ impl Job {
         self
     }
 
-    /// It may run from then on, by the wall clock.
+    /// Time from which on the job may run, by the wall clock.
     pub fn due(mut self, at: SystemTime) -> Self {
         self.when = When::At(since_epoch_ms(at));
         self
     }
 
-    /// Jobs of one group run in the order in which they were pushed, one at a time
-    /// (or as many as [`group_concurrency`](super::Settings::group_concurrency) says).
+    /// Ordering group of the job. Jobs of one group run in the order in which they were pushed, one
+    /// at a time (or as many as [`group_concurrency`](super::Settings::group_concurrency) says).
     pub fn group(mut self, group: impl Into<String>) -> Self {
         self.group = Some(group.into());
         self
     }
 
-    /// While another job of the queue holds this key, it is not pushed.
+    /// Unique key of the job: while another job of the queue holds it, this one is not pushed.
     pub fn unique(mut self, key: impl Into<String>, scope: UniqueFor) -> Self {
         self.unique = Some((key.into(), scope));
         self
     }
 
-    /// After so many attempts it is a dead letter, instead of the number that
-    /// its queue's settings say. At least 1.
+    /// Largest number of attempts before the job is a dead letter, in place of its queue's own. At
+    /// least 1.
     pub fn attempts_max(mut self, attempts: u32) -> Self {
         self.attempts_max = Some(attempts.max(1));
         self
     }
 
-    /// If it was not claimed so long after the push, it is a dead letter.
+    /// Time from the push after which the job, if it still waits, becomes a dead letter.
     pub fn expires_in(mut self, time: Duration) -> Self {
         self.expires = Some(When::After(time));
         self
     }
 
-    /// If it was not claimed by then, it is a dead letter.
+    /// Time at which the job, if it still waits, becomes a dead letter.
     pub fn expires(mut self, at: SystemTime) -> Self {
         self.expires = Some(When::At(since_epoch_ms(at)));
         self
@@ -230,7 +230,7 @@ impl Job {
         self
     }
 
-    /// Whatever else should go with it, as JSON.
+    /// Metadata of the job, as JSON.
     ///
     /// # Errors
     /// As [`Payload::json`].
@@ -240,7 +240,7 @@ impl Job {
         Ok(self)
     }
 
-    /// The same, as a text that is JSON already.
+    /// Metadata of the job, as a text that is JSON already.
     ///
     /// # Errors
     /// If it is not JSON; the message says where.
@@ -287,13 +287,13 @@ impl FromStr for Token {
 pub struct Claim {
     /// The token with which it is acked, nacked or extended.
     pub token: Token,
-    /// The job.
+    /// Number of the job.
     pub id: i64,
     /// Its queue.
     pub queue: String,
     /// Its payload.
     pub payload: Payload,
-    /// Which attempt this is, from 1.
+    /// Number of this attempt, from 1.
     pub attempt: u32,
     /// Largest number of attempts.
     pub attempts_max: u32,
@@ -305,7 +305,7 @@ pub struct Claim {
     pub correlation_id: Option<String>,
     /// Its metadata, as JSON.
     pub metadata: Option<String>,
-    /// When it was pushed, in milliseconds since the Unix epoch.
+    /// Time of its push, in milliseconds since the Unix epoch.
     pub pushed_at_ms: i64,
     /// End of the lease: a later ack is refused.
     pub lease_until_ms: i64,
@@ -345,7 +345,7 @@ impl ClaimOptions {
         self
     }
 
-    /// If there is none, waits so long for one. `Duration::MAX` waits for ever.
+    /// Longest wait for a job, if there is none. `Duration::MAX` waits for ever.
     pub fn wait(mut self, wait: Duration) -> Self {
         self.wait = Some(wait);
         self
@@ -367,7 +367,7 @@ pub struct Nack {
 }
 
 impl Nack {
-    /// To be tried again after the queue's backoff.
+    /// The queue's backoff as the delay before the next attempt, and no reason.
     pub fn new() -> Self {
         Self::default()
     }
@@ -394,7 +394,7 @@ pub enum Retry {
         /// From then on, in milliseconds since the Unix epoch.
         due_at_ms: i64,
     },
-    /// That was its last attempt.
+    /// It is a dead letter: that was its last attempt.
     Dead,
 }
 

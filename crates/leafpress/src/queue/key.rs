@@ -39,7 +39,8 @@ impl Scope {
         self as i64
     }
 
-    /// Of a number in a table; what is none is for a time, which nothing releases early.
+    /// The scope of a number in a table; an unknown one is for a time, which nothing releases
+    /// early.
     pub(super) fn from_number(number: i64) -> Self {
         match number {
             0 => Self::Waiting,

@@ -378,8 +378,8 @@ impl Queue {
         Ok(self.claim_with(&ClaimOptions::new())?.pop())
     }
 
-    /// Claims jobs; waits for one if asked to. What it gives may be fewer than
-    /// wanted, and is none only if there is none (or not in time).
+    /// Claims jobs, and waits for one if asked to. It may return fewer jobs than wanted, but none
+    /// only if there is none (or none in time).
     ///
     /// # Errors
     /// As [`claim`](Self::claim); [`Stopped`](crate::ErrorKind::Stopped) if the writer is
@@ -421,7 +421,7 @@ impl Queue {
         self.work(move |work, queue| claim::claim(work, &*work.row(queue)?, &options))
     }
 
-    /// The job is done: it is never delivered again.
+    /// Acks a job: it is done, and never delivered again.
     ///
     /// # Errors
     /// [`LeaseLost`](crate::ErrorKind::LeaseLost) if the token is no good any more,
@@ -432,8 +432,8 @@ impl Queue {
         self.settle(token, |work, queue, job| settle::ack(work, queue, job, None))
     }
 
-    /// The job is done, and this is what came out; it is kept as long as
-    /// [`keep_done`](Settings::keep_done) says.
+    /// Acks a job with its result, which is kept as long as [`keep_done`](Settings::keep_done)
+    /// says.
     ///
     /// # Errors
     /// As [`ack`](Self::ack).
@@ -451,7 +451,7 @@ impl Queue {
         self.settle_many(tokens, |work, queue, job| settle::ack(work, queue, job, None))
     }
 
-    /// The job did not succeed: it is tried again after a while, or is a dead letter
+    /// Gives back a job that did not succeed: it is tried again after a while, or is a dead letter
     /// if that was its last attempt.
     ///
     /// # Errors
@@ -461,7 +461,7 @@ impl Queue {
         self.settle(token, move |work, queue, job| settle::nack(work, queue, job, &nack, chance))
     }
 
-    /// The job is hopeless: it is a dead letter, with this reason.
+    /// Makes a job a dead letter, with this reason.
     ///
     /// # Errors
     /// As [`ack`](Self::ack).
@@ -478,7 +478,8 @@ impl Queue {
         self.settle(token, settle::release)
     }
 
-    /// The lease ends so long after now; when that is, in milliseconds since the Unix epoch.
+    /// Lets the lease end this long after now; returns the time of its end, in milliseconds since
+    /// the Unix epoch.
     ///
     /// # Errors
     /// As [`ack`](Self::ack).

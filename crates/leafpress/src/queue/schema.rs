@@ -19,7 +19,7 @@ const STEPS: [&str; 1] = [VERSION_1];
 /// The answer for a table of versions that is not ours.
 const OF_OTHERS: usize = usize::MAX;
 
-/// Of the queue's tables among those of other parts.
+/// Name of the queue's tables among those of other parts.
 const PART: &str = "queue";
 
 const VERSION_1: &str = "

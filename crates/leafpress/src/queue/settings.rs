@@ -25,15 +25,15 @@ pub(super) const READ_QUEUE: &str = "SELECT lease_ms, attempts_max, backoff_firs
 /// jobs that failed together do not come back together.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Backoff {
-    /// After the first attempt.
+    /// Delay after the first attempt.
     #[serde(rename = "first_ms", serialize_with = "ms")]
     pub first: Duration,
     /// Factor by which each further delay is longer; at least 1.
     pub factor: f64,
-    /// At most, before the jitter.
+    /// Longest delay, before the jitter.
     #[serde(rename = "max_ms", serialize_with = "ms")]
     pub max: Duration,
-    /// Which part of it may come on top or be left out, from 0 to 1.
+    /// Share of it that may come on top or be left out, from 0 to 1.
     pub jitter: f64,
 }
 
@@ -59,12 +59,12 @@ impl Backoff {
     }
 }
 
-/// So many jobs in so long.
+/// A number of jobs in a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Rate {
-    /// Jobs; also how many may be claimed at once after a pause.
+    /// Jobs; after a pause so many may be claimed at once.
     pub jobs: u32,
-    /// In this time.
+    /// Time for these jobs.
     #[serde(rename = "per_ms", serialize_with = "ms")]
     pub per: Duration,
 }
@@ -112,10 +112,10 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Refuses what would make a queue unusable.
+    /// Refuses settings that would make a queue unusable.
     ///
     /// # Errors
-    /// Which setting it is, and what it may be.
+    /// The name of the setting, and the values that it may have.
     pub(super) fn check(&self) -> Result<()> {
         let rates = [("rate", self.rate), ("group_rate", self.group_rate)];
         let bad_rate = rates.iter().find(|(_, rate)| {

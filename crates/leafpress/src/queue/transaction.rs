@@ -99,7 +99,7 @@ impl Queue {
 }
 
 impl QueueTransaction {
-    /// When it expires, in milliseconds since the Unix epoch.
+    /// Time at which it expires, in milliseconds since the Unix epoch.
     pub fn expires_at_ms(&self) -> i64 {
         self.expires_at_ms
     }
@@ -114,7 +114,7 @@ impl QueueTransaction {
         Ok(self.claim_many(1)?.pop())
     }
 
-    /// Claims so many jobs at most, until the transaction expires.
+    /// Claims at most this number of jobs, until the transaction expires.
     ///
     /// # Errors
     /// As [`claim`](Self::claim).
@@ -175,8 +175,8 @@ impl QueueTransaction {
         Ok(())
     }
 
-    /// The transaction, and with it the lease of each claim, ends so long after
-    /// now; when that is, in milliseconds since the Unix epoch.
+    /// Lets the transaction, and with it the lease of each claim, end this long after now; returns
+    /// the time of its end, in milliseconds since the Unix epoch.
     ///
     /// # Errors
     /// [`LeaseLost`](ErrorKind::LeaseLost) of a claim that is not held any more,

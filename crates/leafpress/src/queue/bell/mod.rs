@@ -308,8 +308,8 @@ pub(super) struct Waiter {
 }
 
 impl Waiter {
-    /// To be called after a look that found nothing. `next_due_ms`: when that
-    /// look saw the next job to become due (a delay, a lease, a schedule, a rate).
+    /// Waits after a look that found nothing. `next_due_ms`: the time at which the look saw the
+    /// next job to become due (a delay, a lease, a schedule, a rate).
     ///
     /// A time that has come already ends the wait at once, but not twice in a
     /// row: then after a pause that doubles up to a second. A paused queue should

@@ -145,7 +145,7 @@ impl Schedule {
     }
 }
 
-/// Of a text that is JSON, which metadata are.
+/// Returns true if a text, which is JSON, is an object.
 fn is_object(json: &str) -> bool {
     json.trim_start().starts_with('{')
 }

@@ -151,8 +151,8 @@ fn happened(connection: &Connection, queue: i64, stats: &mut QueueStats) -> rusq
     Ok(())
 }
 
-/// Which part of this minute was in the last `window_ms`, if what happened in it
-/// is evenly spread. What is in the future (the clock was set back) was not.
+/// Share of this minute that was in the last `window_ms`, if its events are evenly spread. A minute
+/// in the future (the clock was set back) has none.
 fn share_within(minute: i64, now_ms: i64, window_ms: i64) -> f64 {
     let began_ms = minute.saturating_mul(MINUTE_MS);
     if began_ms > now_ms {

@@ -98,7 +98,7 @@ impl Histogram {
         self.max_ms
     }
 
-    /// That share of the times (0 to 1) was at most this; 0 if there are none.
+    /// The time that this share of the times (0 to 1) did not exceed; 0 if there are none.
     pub(in crate::queue) fn quantile_ms(&self, share: f64) -> u64 {
         let wanted = ((self.count as f64 * share).ceil() as u64).clamp(1, self.count.max(1));
         let mut below = 0_u64;

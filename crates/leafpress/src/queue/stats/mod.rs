@@ -51,7 +51,7 @@ pub struct QueueStats {
     pub queue: String,
     /// True if the queue is paused.
     pub is_paused: bool,
-    /// When this was, in milliseconds since the Unix epoch.
+    /// Time of these figures, in milliseconds since the Unix epoch.
     pub now_ms: i64,
     /// Jobs by their states.
     pub jobs: JobCounts,
@@ -62,9 +62,9 @@ pub struct QueueStats {
     pub oldest_ready_ms: Option<u64>,
     /// Age of the oldest claim that still holds its job.
     pub oldest_lease_ms: Option<u64>,
-    /// When the first of the leases ends, in milliseconds since the Unix epoch.
+    /// Time at which the first of the leases ends, in milliseconds since the Unix epoch.
     pub next_lease_end_ms: Option<i64>,
-    /// When the next delayed job comes due, in milliseconds since the Unix epoch.
+    /// Time at which the next delayed job comes due, in milliseconds since the Unix epoch.
     pub next_due_ms: Option<i64>,
     /// Limits for claims.
     pub limits: Limits,
@@ -118,7 +118,7 @@ impl JobCounts {
         ]
     }
 
-    /// Those that are still to be done: all but done and dead.
+    /// Number of jobs that are still to be done: all but done and dead.
     pub fn open(&self) -> u64 {
         self.ready + self.leased + self.delayed + self.blocked
     }
@@ -174,7 +174,7 @@ pub(super) fn note(work: &Work<'_>, queue: i64, event: Event) -> Result<()> {
     }
 }
 
-/// Only pushes are made on connections of the application's own.
+/// Notes an event on a connection of the application's own; only pushes are made there.
 fn note_outside(work: &Work<'_>, queue: i64, event: Event) -> Result<()> {
     let (pushed, duplicates) = match event {
         Event::Pushed => (1, 0),

@@ -47,7 +47,7 @@ pub(in crate::queue) enum Event {
     Acked {
         /// From its claim to its ack.
         ran_ms: i64,
-        /// Which attempt that was, from 1.
+        /// Number of that attempt, from 1.
         attempts: u32,
     },
     /// It failed, and is to be tried again.

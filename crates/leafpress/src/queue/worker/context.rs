@@ -23,12 +23,12 @@ pub enum Outcome {
     Retry {
         /// Description of the error.
         error: String,
-        /// When to try again; unless told, after the queue's backoff.
+        /// Delay before the next attempt; if none is given, by the queue's backoff.
         delay: Option<Duration>,
     },
     /// It can never be done: to the dead letters at once.
     Dead {
-        /// Why.
+        /// Reason of the failure.
         reason: String,
     },
     /// Nothing was done: it is ready again at once, and this was not an attempt.

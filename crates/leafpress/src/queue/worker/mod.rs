@@ -78,7 +78,7 @@ pub struct WorkReport {
     pub claimed: u64,
     /// Done.
     pub done: u64,
-    /// To be tried again later.
+    /// Jobs that are to be tried again later.
     pub retried: u64,
     /// Dead: at once, or because it was their last attempt.
     pub dead: u64,
@@ -88,7 +88,7 @@ pub struct WorkReport {
     pub lease_lost: u64,
     /// Handlers that panicked; their jobs are among those retried or dead.
     pub panicked: u64,
-    /// From the start to the end.
+    /// Duration of the run.
     #[serde(rename = "elapsed_s", serialize_with = "seconds")]
     pub elapsed: Duration,
 }
@@ -138,7 +138,7 @@ impl Worker {
         self
     }
 
-    /// Ends after so many jobs.
+    /// Ends the worker after this number of jobs.
     pub fn jobs_max(mut self, jobs: u64) -> Self {
         self.jobs_max = Some(jobs);
         self

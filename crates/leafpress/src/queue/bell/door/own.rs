@@ -22,8 +22,8 @@ use crate::vfs::locks;
 const ATTEMPTS: u32 = 16;
 /// Before the third attempt; the later ones wait longer, by the square.
 const PAUSE: Duration = Duration::from_micros(30);
-/// So many datagrams at once may mean that there was no room for another. No
-/// system has less room by default: Linux has it for 11, others for 4 KB.
+/// Number of datagrams from which on there may have been no room for another. No system has less
+/// room by default: Linux has it for 11, others for 4 KB.
 const FULL_FROM: usize = 4;
 /// Datagrams that are read before waiters are woken for them.
 const DRAIN_MAX: usize = 1024;
@@ -80,7 +80,7 @@ impl Door {
         Ok(Self { socket, place, folder, name, folder_id, full_from: full_from() })
     }
 
-    /// To be waited for.
+    /// The socket, on which the bell thread waits.
     pub(in crate::queue::bell) fn socket(&self) -> &UnixDatagram {
         &self.socket
     }

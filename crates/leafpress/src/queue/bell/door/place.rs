@@ -22,7 +22,7 @@ pub(super) const NAME_LENGTH_MAX: usize = 40;
 /// Place of a database's doors.
 #[derive(Debug, Clone)]
 pub(in crate::queue::bell) struct Place {
-    /// As SQLite knows it: without symbolic links.
+    /// The path as SQLite knows it: without symbolic links.
     database: PathBuf,
     pub(super) folder: PathBuf,
     /// Beginning of the names of this one's own doors.

@@ -30,7 +30,7 @@ impl Store {
     }
 }
 
-/// As a claim that waits, with one of its ways to end; whether there was a job.
+/// Waits like a claim, with one of its ways to end; returns true if there was a job.
 fn consume_one(bells: &Arc<Bells>, store: &Store, queue: usize, turn: usize) -> bool {
     let mut waiter = bells.waiter(QUEUES[queue]).unwrap();
     let patience = Instant::now() + PATIENCE;
