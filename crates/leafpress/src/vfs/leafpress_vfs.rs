@@ -65,7 +65,7 @@ pub fn leafpress_vfs(assume: bool) -> Result<&'static LeafpressVfs> {
     Ok(vfs)
 }
 
-/// Those of this process, and those of the processes that it was forked from.
+/// The VFSs that this process made, and those of the processes that it was forked from.
 pub(crate) struct Made(Vec<(Process, bool, &'static LeafpressVfs)>);
 
 static MADE: Mutex<Made> = Mutex::new(Made(Vec::new()));

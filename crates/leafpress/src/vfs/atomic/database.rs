@@ -45,7 +45,7 @@ impl Ground {
 pub(super) struct Facts {
     pub is_writable: bool,
     pub units: Result<AtomicUnits, NoAtomicWrites>,
-    /// As it was last read or written.
+    /// The header as it was last read or written.
     pub header: Option<Header>,
 }
 
@@ -57,7 +57,7 @@ pub(super) struct Header {
 }
 
 impl Header {
-    /// So many bytes from the start of the file say it.
+    /// Bytes at the start of the file that hold it.
     pub const BYTES: usize = 20;
 
     /// Reads the header from the first bytes of the file; `None` if they make no sense.
@@ -100,13 +100,13 @@ pub(super) struct Database {
     wals_open: AtomicU32,
     /// SQLite was told that it needs no journal file: it keeps the next one in memory.
     has_promised: AtomicBool,
-    /// That journal is now in a file after all, which was not synced.
+    /// The journal in memory has become a file, which was not synced.
     has_spilled_journal: AtomicBool,
     is_refused: AtomicBool,
     synced: Mutex<Option<Names>>,
     /// The change counter as all pages had been synced by us.
     counter_synced: Mutex<Option<ChangeCounter>>,
-    /// Of the opening that learned something last; for reports.
+    /// Facts of the opening that learned something last; for reports.
     latest: Mutex<Option<Facts>>,
 }
 
@@ -139,7 +139,7 @@ impl Database {
         self.page_bytes_or_why(facts, ground).ok().map(|(_, page_bytes)| page_bytes)
     }
 
-    /// The same, to be told to SQLite.
+    /// That size, when SQLite is told of it: notes the promise.
     pub fn promise(&self, facts: &Facts, ground: &Ground) -> Option<u32> {
         let page_bytes = self.page_bytes_in_place(facts, ground);
         if page_bytes.is_some() {

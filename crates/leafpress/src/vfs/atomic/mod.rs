@@ -95,7 +95,7 @@ pub trait AtomicDisk: Send + Sync + 'static {
 
 /// A database file that can be written by whole pages.
 pub trait AtomicFile: Send + Sync {
-    /// The sizes in which it can, and on whose word.
+    /// The sizes in which it can, and the proof of that.
     fn units(&self) -> AtomicUnits;
 
     /// Writes a page so that a power cut leaves all of it or nothing, and that every
@@ -114,7 +114,7 @@ pub struct AtomicUnits {
     pub bytes_min: u32,
     /// The largest, in bytes.
     pub bytes_max: u32,
-    /// On whose word.
+    /// Proof of it.
     pub by: AtomicProof,
 }
 
@@ -125,7 +125,7 @@ impl AtomicUnits {
     }
 }
 
-/// On whose word a write is whole or not at all.
+/// Proof that a write is whole or not at all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AtomicProof {
@@ -147,7 +147,7 @@ impl fmt::Display for AtomicProof {
     }
 }
 
-/// Why a file cannot be written by whole pages.
+/// Reason for which a file cannot be written by whole pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NoAtomicWrites {
@@ -193,14 +193,14 @@ pub enum FileStamp {
 pub enum AtomicState {
     /// In place, by one write that is whole or not at all.
     Whole {
-        /// On whose word.
+        /// Proof of it.
         by: AtomicProof,
         /// The size of the database's pages.
         page_bytes: u32,
     },
     /// With a journal, as any other.
     Journal {
-        /// Why.
+        /// Reason.
         why: WhyJournal,
     },
 }
@@ -241,7 +241,7 @@ impl Serialize for AtomicState {
     }
 }
 
-/// Why a transaction of one page needs a journal.
+/// Reason for which a transaction of one page needs a journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WhyJournal {
     /// There are no atomic writes here.
@@ -264,7 +264,7 @@ pub enum WhyJournal {
     JournalOpen,
     /// An atomic write has failed.
     Refused,
-    /// This SQLite was compiled without it, or with what it does not go with.
+    /// This SQLite was compiled without such commits, or with an option that excludes them.
     CompileOptions(&'static str),
 }
 

@@ -30,7 +30,7 @@ use serde::ser::{Serialize, SerializeStruct, Serializer};
 const SUB_BITS: u32 = 2;
 /// Reading the clock twice takes about as long; nothing below can be told apart.
 const EXPONENT_FIRST: u32 = 5;
-/// 2^36 ns are 69 seconds; who waits longer looks at `max_ns`.
+/// 2^36 ns are 69 seconds; `max_ns` tells of longer times.
 const EXPONENT_END: u32 = 36;
 /// The first bucket, and those of each power of two.
 const BUCKETS: usize = 1 + ((EXPONENT_END - EXPONENT_FIRST) << SUB_BITS) as usize;

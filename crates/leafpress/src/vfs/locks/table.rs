@@ -406,7 +406,7 @@ pub(super) fn all_numbers() -> Vec<RawFd> {
     files.flat_map(|known| known.descriptors.iter().map(|it| it.file.as_raw_fd())).collect()
 }
 
-/// To whom the locks on a file belong; `None` if this copy of SQLite has not locked it.
+/// Owner of the locks on a file; `None` if this copy of SQLite has not locked it.
 #[cfg(test)]
 pub(super) fn owner_of(path: &Path) -> Option<Owner> {
     let inode = Inode::of(&rustix::fs::stat(path).ok()?);

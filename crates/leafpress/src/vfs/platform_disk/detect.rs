@@ -28,12 +28,12 @@ pub(super) struct Facts {
 }
 
 impl Facts {
-    /// Of the file that `path` names now.
+    /// Facts about the file that `path` names now.
     pub fn of_path(path: &Path) -> io::Result<Self> {
         Ok(Self::from_answer(&statx(CWD, path, AtFlags::empty(), Self::QUESTIONS)?))
     }
 
-    /// Of an open file.
+    /// Facts about an open file.
     pub fn of_open(file: impl AsFd) -> io::Result<Self> {
         Ok(Self::from_answer(&statx(file, "", AtFlags::EMPTY_PATH, Self::QUESTIONS)?))
     }

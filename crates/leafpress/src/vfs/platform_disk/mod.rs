@@ -70,7 +70,7 @@ impl Default for PlatformDisk {
 }
 
 impl PlatformDisk {
-    /// Only where kernel, file system and disk say so.
+    /// Whole writes only where kernel, file system and disk say so.
     pub fn new() -> Self {
         Self { is_assuming: false, stamps: Some(Stamps::new()) }
     }

@@ -25,7 +25,7 @@ const ATOMIC: ReadWriteFlags = ReadWriteFlags::from_bits_retain(0x40);
 /// The sizes that the user vouches for: any page that SQLite can have.
 const ASSUMED: AtomicUnits =
     AtomicUnits { bytes_min: 512, bytes_max: 65536, by: AtomicProof::Assumed };
-/// Of memory: enough for every disk with sectors of up to 4 KiB, and a page of memory
+/// Alignment of the memory: enough for every disk with sectors of up to 4 KiB, and a page of memory
 /// for one that has larger ones.
 const ALIGNMENT: usize = 4096;
 /// While another process reads the page through the page cache at this very moment, it cannot be

@@ -194,7 +194,7 @@ impl Device {
         self.meanwhile(done, real)
     }
 
-    /// When the sync that begins now will be done; `None` if it has nothing to do.
+    /// Time at which the sync that begins now will be done; `None` if it has nothing to do.
     fn begin_sync(&self, state: &mut State, cost: Option<Cost>) -> Option<Duration> {
         let Some(cost) = cost else {
             state.stats.empty_syncs += 1;
@@ -204,7 +204,8 @@ impl Device {
         Some(self.occupy(state, cost))
     }
 
-    /// Lets the disk do it after all that it has to do already; when that is done.
+    /// Lets the disk do it after all that it has to do already; returns the time at which it is
+    /// done.
     fn occupy(&self, state: &mut State, cost: Cost) -> Duration {
         let begin = state.busy_until.max(self.clock.now());
         state.busy_until = begin + cost.time;
@@ -251,7 +252,8 @@ impl Device {
         }
     }
 
-    /// Writes what is beyond the bound, of the file that has most; when that is done.
+    /// Writes the blocks beyond the bound, of the file that has most; returns the time at which
+    /// that is done.
     fn write_back(&self, state: &mut State) -> Option<Duration> {
         let blocks_max = self.model.unwritten_bytes_max / BLOCK_BYTES;
         let mut done = None;
@@ -306,7 +308,7 @@ impl State {
         taken
     }
 
-    /// Some of what is unwritten of the file that has most.
+    /// Takes unwritten blocks of the file that has most of them.
     fn take_of_largest(&mut self, blocks_max: u64) -> Vec<Range<u64>> {
         let largest = self.files.iter().max_by_key(|(id, file)| (file.unwritten.len(), **id));
         let Some(id) = largest.map(|(id, _)| *id) else { return Vec::new() };
@@ -319,7 +321,7 @@ impl State {
         runs
     }
 
-    /// The path leads nowhere any more; who has the file open may go on.
+    /// The path leads nowhere any more; the file's openings may go on.
     fn forget_name(&mut self, path: &Path) {
         let Some(id) = self.names.remove(path) else { return };
         if let Some(file) = self.files.get_mut(&id) {

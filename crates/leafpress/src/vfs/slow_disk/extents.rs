@@ -39,7 +39,7 @@ impl Extents {
         self.blocks == 0
     }
 
-    /// Adds blocks; how many of them are new.
+    /// Adds blocks; returns the number of new ones.
     pub fn insert(&mut self, blocks: Range<u64>) -> u64 {
         if blocks.is_empty() {
             return 0;
@@ -101,7 +101,7 @@ impl Extents {
             .or_else(|| self.runs.first_key_value().map(run))
     }
 
-    /// Forgets what lies at this block or behind, as the file was cut there; how many.
+    /// Forgets the blocks from this one on, as the file was cut there; returns their number.
     pub fn cut_at(&mut self, block: u64) -> u64 {
         let before = self.blocks;
         let behind = self.runs.split_off(&block);

@@ -40,7 +40,7 @@ pub use model::{DiskModel, DiskSource};
 use super::{Opened, PlatformVfs, Registration, register};
 use crate::error::{Error, Result};
 
-/// Under which SQLite knows the VFS that is the default then.
+/// Name of the VFS that is the default then.
 const NAME: &str = "leafpress-simulated-disk";
 
 static SIMULATION: OnceLock<Simulation> = OnceLock::new();
@@ -52,7 +52,7 @@ pub struct Simulation {
 }
 
 impl Simulation {
-    /// Which disk it is.
+    /// The model of the disk.
     pub fn model(&self) -> &DiskModel {
         self.device.model()
     }
@@ -73,7 +73,7 @@ impl fmt::Debug for Simulation {
     }
 }
 
-/// From now on, to the end of the process, writing takes as long as on this disk.
+/// Makes writing take as long as on this disk, from now on to the end of the process.
 ///
 /// Call it first thing in a test or a program, and see what the users of a small device
 /// will see. Slow are then:
@@ -87,8 +87,8 @@ impl fmt::Debug for Simulation {
 /// safe than without. Reading takes no longer, as if all were in memory. Pages are never written
 /// whole without a journal, as these disks promise no such thing.
 ///
-/// Fast as ever are connections that were opened before or through a VFS that is named
-/// Not slowed: connections that were opened before or through a VFS that is named
+/// Not slowed: connections that were opened before or through a VFS that is named ("`unix`"), files
+/// that are no databases, and [`storage`](crate::storage), which measures
 /// the real disk. A child of `fork` must not open a database: threads of its parent may
 /// have been at the disk that is played.
 ///

@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 pub struct DiskSource {
     /// The source's own figures, and the way to the model's.
     pub says: &'static str,
-    /// Its title, or who published it.
+    /// Its title, or its publisher.
     pub title: &'static str,
     /// Its address.
     pub url: &'static str,
@@ -41,7 +41,7 @@ pub struct DiskSource {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DiskModel {
-    /// As the command line takes it.
+    /// Name on the command line.
     pub name: &'static str,
     /// Description in words.
     pub title: &'static str,
@@ -223,7 +223,7 @@ impl DiskModel {
         ],
     };
 
-    /// All that have a name.
+    /// All models that have a name.
     pub const ALL: [Self; 5] = [Self::SDCARD, Self::HDD, Self::EMMC, Self::NVME, Self::PHONE_2016];
 
     fn transfer(&self, bytes: u64) -> Duration {
