@@ -24,7 +24,7 @@ use crate::words::{counted, printable, printable_lines};
 /// The result of everything that can fail here.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why a row could not be loaded, and where it stands in the input.
+/// A row that could not be loaded: the reason, and its place in the input.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct BadRow {
     /// The input's name: a path, or `<stdin>`.

@@ -35,9 +35,9 @@ pub(crate) struct Gate {
     commits: AtomicU64,
     /// Number of commits that found the WAL shorter than the one before.
     rewinds: AtomicU32,
-    /// The commit that reaches so many frames wakes the checkpointer.
+    /// The commit that reaches this number of frames wakes the checkpointer.
     wake_at_frames: AtomicU32,
-    /// The commit that reaches so many frames closes the gate behind itself.
+    /// The commit that reaches this number of frames closes the gate behind itself.
     shut_at_frames: AtomicU32,
     wait_max: Duration,
     /// A sync failed: nothing may be copied or rewound any more.
@@ -107,7 +107,7 @@ impl Gate {
         let _ = self.broken.set(reason);
     }
 
-    /// Why nothing may be committed or copied any more, if it is so.
+    /// The reason for which nothing may be committed or copied any more, if there is one.
     pub(crate) fn broken(&self) -> Option<&str> {
         self.broken.get().map(String::as_str)
     }

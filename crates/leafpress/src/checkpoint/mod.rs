@@ -70,7 +70,7 @@ use crate::c_api::database_file;
 use crate::connect;
 use crate::{Error, ErrorKind, Result};
 
-/// When the checkpointer does what. Each limit names the failure that it prevents.
+/// Limits of the checkpointer. Each names the failure that it prevents.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CheckpointLimits {
@@ -88,12 +88,12 @@ pub struct CheckpointLimits {
     /// that it rewinds without holding the writer. A smaller one is left: each rewind costs the
     /// next commit the sync of a header.
     pub pause_bytes: u64,
-    /// So long without a commit is a pause.
+    /// Time without a commit that is a pause.
     pub pause_before_pass: Duration,
-    /// So long without a commit, and the WAL file is cut to zero bytes. Shorter, and
-    /// a writer with rare commits pays for a new WAL each time.
+    /// Time without a commit after which the WAL file is cut to zero bytes. If it is shorter, a
+    /// writer with rare commits pays for a new WAL each time.
     pub idle_before_truncate: Duration,
-    /// A reader that keeps the WAL from shrinking for so long is reported by name.
+    /// Time after which a reader that keeps the WAL from shrinking is reported by name.
     pub stuck_reader_after: Duration,
     /// The writer is held for readers of old snapshots so long at most (and for the
     /// syncs of the disk in any case). Longer stalls commits; much shorter, and
@@ -492,7 +492,7 @@ impl Worker {
     }
 }
 
-/// Tries again while others stand in the way, so long at most.
+/// Tries again while others stand in the way, at most for this time.
 ///
 /// SQLite's own waiting would not do: it decides for which readers to wait when it begins, by the
 /// places that they hold. Readers without a pause between them hand such a place on to one another,

@@ -13,8 +13,8 @@ use super::gate::{Look, NEVER};
 const SMALL_REST_FRAMES: u32 = 64;
 /// Passes beside the writer before it is held; each one halves the rest or is the last.
 const APPROACH_PASSES_MAX: u32 = 8;
-/// So many slices the writer may be ahead of a pass near the bound. Fewer, and it waits
-/// for passes on a disk with slow syncs; more, and a catch-up has more left to copy.
+/// Slices that the writer may be ahead of a pass near the bound. With fewer it waits for passes on
+/// a disk with slow syncs; with more a catch-up has more left to copy.
 const AHEAD_SLICES: u32 = 4;
 /// After a catch-up that failed the writer is let go for so many times as long as it was held.
 const FREE_PER_HELD: u32 = 20;
@@ -48,12 +48,12 @@ pub(super) struct Thresholds {
 pub(super) enum Step {
     /// Nothing, until that moment (`None`: no moment) or until the WAL is so long.
     Sleep {
-        /// When to ask again.
+        /// Time of the next decision.
         until: Option<Duration>,
-        /// From which length on to ask again.
+        /// Length of the WAL from which on to ask again.
         wake_at_frames: u32,
     },
-    /// Copy what can be copied, beside the writer.
+    /// Copy the frames that can be copied, beside the writer.
     Pass,
     /// Copy the rest with the gate closed and wait until no reader uses the WAL, so that the next
     /// commit rewinds it.
@@ -84,7 +84,7 @@ pub(super) enum Outcome {
 /// The place at which a checkpoint ended before the WAL's end.
 ///
 /// Once is nothing: the writer's own transaction is a reader of the snapshot before it.
-/// The same frame for `stays_after` is a reader that stays.
+/// If it still ends at this frame after `stays_after`, the reader stays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Obstruction {
     since: Duration,
@@ -107,9 +107,9 @@ pub(super) struct Policy {
     empty: bool,
     commits: u64,
     rewinds: u32,
-    /// When a checkpoint last told how the WAL stands.
+    /// Time at which a checkpoint last told the state of the WAL.
     looked_at: Duration,
-    /// When the last commit was noticed.
+    /// Time at which the last commit was noticed.
     committed_at: Duration,
     /// A snapshot stopped the copying.
     held_back: Option<Obstruction>,
@@ -184,7 +184,7 @@ impl Policy {
         }
     }
 
-    /// Frames in the WAL and how many of them are copied, as far as known.
+    /// Number of frames in the WAL, and of those that are copied, as far as known.
     pub(super) fn frames(&self) -> (u32, u32) {
         (self.frames, self.copied)
     }
@@ -217,7 +217,7 @@ impl Policy {
         }
     }
 
-    /// Why the WAL has not been able to shrink for longer than the alarm allows.
+    /// Time for which the WAL has not been able to shrink, if it is longer than the alarm allows.
     pub(super) fn alarm(&self, now: Duration) -> Option<Duration> {
         let worth_it =
             self.frames >= self.thresholds.slice_frames.min(self.thresholds.bound_frames);

@@ -58,7 +58,7 @@ pub struct CheckpointStats {
     pub stuck_reader: Option<StuckReader>,
 }
 
-/// The WAL cannot shrink, and who is the likely cause.
+/// A WAL that cannot shrink, and the likely cause.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct StuckReader {
@@ -110,7 +110,7 @@ impl CheckpointStats {
         self.last_error = Some(error.to_string());
     }
 
-    /// Adds what the gate knows better.
+    /// Adds the numbers that the gate knows better.
     pub(super) fn add_gate(&mut self, look: &Look, held: Held) {
         if look.commits > 0 {
             self.set_frames(look.frames);
@@ -129,7 +129,7 @@ impl CheckpointStats {
     }
 }
 
-/// The length of a WAL of so many frames.
+/// The length of a WAL of this number of frames.
 fn wal_bytes(frames: u32, page_size: u32) -> u64 {
     if frames == 0 {
         return 0;

@@ -12,7 +12,8 @@ use super::{Asked, LockHeld, Neighbour, Neighbours, SqliteLock, Standing, Which,
 /// Longer command lines are cut.
 const COMMAND_CHARACTERS_MAX: usize = 60;
 
-/// Says who holds a database now: `process 4711 (python3 worker.py) holds the write lock`.
+/// A sentence on the present holder of a database: `process 4711 (python3 worker.py) holds the
+/// write lock`.
 ///
 /// `None` where no other process has it open and no lock of this one is in the way, or
 /// the system does not tell. For the message of an error: it is asked after the failure,

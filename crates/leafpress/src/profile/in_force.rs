@@ -34,9 +34,9 @@ pub(super) const MAIN: Option<&str> = Some("main");
 pub enum JournalMode {
     /// Old pages go to a file that is deleted at the commit.
     Delete,
-    /// The same, and the file is cut to no bytes.
+    /// As `Delete`, but the file is cut to no bytes.
     Truncate,
-    /// The same, and the file's header is overwritten.
+    /// As `Delete`, but the file's header is overwritten.
     Persist,
     /// Old pages are kept in memory.
     Memory,
@@ -46,7 +46,7 @@ pub enum JournalMode {
     Off,
 }
 
-/// When SQLite waits until the disk has what was written.
+/// Moments at which SQLite waits until the disk has the bytes that it wrote.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Synchronous {
@@ -131,14 +131,14 @@ pub struct InForce {
     pub profile: Profile,
     /// The promise of that profile where the database lies.
     pub promise: String,
-    /// Why no profile can promise here that something survives a power cut, as far as the
-    /// system tells: the file system is memory, or syncs are switched off. A sentence each;
-    /// empty if nothing is known against it. Not asked about a VFS that is not Leafpress's or
-    /// the system's.
+    /// Reasons for which no profile can promise here that something survives a power cut, as far as
+    /// the system tells: the file system is memory, or syncs are switched off. A sentence each;
+    /// empty if nothing is known against it. Not asked about a VFS that is not Leafpress's or the
+    /// system's.
     pub not_durable: Vec<String>,
     /// Way in which half-done transactions are undone.
     pub journal_mode: JournalMode,
-    /// When SQLite waits for the disk.
+    /// Moments at which SQLite waits for the disk.
     pub synchronous: Synchronous,
     /// After how many pages in the log a commit of this connection makes a
     /// checkpoint; 0 is never.
@@ -204,11 +204,10 @@ impl InForce {
         })
     }
 
-    /// Fails if a setting is not what the profile needs.
+    /// Fails if a setting is not the one that the profile needs.
     ///
-    /// To be asked again after foreign code had the connection, or, in a
-    /// rollback mode, after another program could have changed the database's
-    /// journal mode.
+    /// Worth asking again after foreign code had the connection, or, in a rollback mode, after
+    /// another program could have changed the database's journal mode.
     ///
     /// # Errors
     /// Names the first setting that is off. Nothing was changed.

@@ -202,7 +202,7 @@ impl Profile {
         self.row().journal_mode
     }
 
-    /// When SQLite waits for the disk.
+    /// Moments at which SQLite waits for the disk.
     pub fn synchronous(self) -> Synchronous {
         self.row().synchronous
     }

@@ -147,7 +147,7 @@ pub(crate) fn ours(connection: &Connection) -> Option<(&'static LeafpressVfs, &s
 /// pages then makes a journal anew, which is one sync more than without. The
 /// [`Writer`](crate::writer::Writer) does it by itself where it pays.
 ///
-/// Says whether there was something to close.
+/// Returns true if there was a journal to close.
 ///
 /// # Errors
 /// Inside of a transaction, which must be ended first. If SQLite does not take

@@ -1,4 +1,4 @@
-//! Which file system a path lies on, and what that means for a database.
+//! The file system that a path lies on, and its meaning for a database.
 //!
 //! Stands under [`crate::profile`], which refuses a write-ahead log where it
 //! cannot work, and under [`super`], which reports. Asks the system only:

@@ -111,9 +111,9 @@ pub struct Findings {
 }
 
 impl Findings {
-    /// Why a sync there saves nothing from a power cut, as far as the system tells: the file
-    /// system is memory, or syncs are switched off. A sentence each, without a full stop; empty
-    /// if nothing is known against it.
+    /// Reasons for which a sync there saves nothing from a power cut, as far as the system tells:
+    /// the file system is memory, or syncs are switched off. A sentence each, without a full stop;
+    /// empty if nothing is known against it.
     pub fn not_durable(&self) -> Vec<String> {
         verdict::not_durable(&self.file_system, self.syncs_are_disarmed)
     }
@@ -184,8 +184,8 @@ fn measure_beside(path: &Path, options: &StorageOptions) -> Result<StorageReport
     Ok(StorageReport { found, verdict, elapsed_s: started.elapsed().as_secs_f64() })
 }
 
-/// Why a sync of the database at `path` saves nothing from a power cut, as far as the system
-/// tells without measuring: the file system is memory, or syncs are switched off. A sentence
+/// Reasons for which a sync of the database at `path` saves nothing from a power cut, as far as the
+/// system tells without measuring: the file system is memory, or syncs are switched off. A sentence
 /// each; empty if nothing is known against it, or the path cannot be asked about.
 pub(crate) fn not_durable(path: &Path) -> Vec<String> {
     let Ok(folder) = folder_to_measure(path) else { return Vec::new() };

@@ -41,7 +41,7 @@ const FILE_BYTES_MAX: u64 = 256 << 20;
 const FILE_BYTES_MIN: u64 = 4 << 20;
 const PAGES_PER_SYNC: u64 = 256;
 const SYNCS_MAX: u64 = 20_000;
-/// So many are made however slow the disk is: fewer have no percentiles.
+/// Syncs that are made however slow the disk is: fewer have no percentiles.
 const SYNCS_MIN: u64 = 5;
 /// Begins the name of every file that is made.
 pub(super) const PREFIX: &str = ".leafpress-storage-";

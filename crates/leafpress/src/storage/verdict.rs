@@ -1,4 +1,4 @@
-//! Which profile fits a place, and why: from facts to plain words.
+//! The profile that fits a place, and the reasons: from facts to plain words.
 //!
 //! Stands at the end of [`super::measure`]. A pure function of what was
 //! found, so that every kind of disk can be tested without having one.
@@ -32,7 +32,7 @@ pub struct Verdict {
     pub profile: Profile,
     /// The promise of that profile here.
     pub promise: String,
-    /// Why it fits, one sentence each.
+    /// Reasons for which it fits, one sentence each.
     pub why: Vec<String>,
     /// Reasons for which its promise may be broken here, one sentence each.
     pub warnings: Vec<String>,
@@ -146,8 +146,8 @@ fn about_atomic_writes(found: &Findings) -> String {
     }
 }
 
-/// Why a sync there saves nothing from a power cut, as far as the system tells; a sentence
-/// each, without a full stop. Empty if it tells nothing of the kind.
+/// Reasons for which a sync there saves nothing from a power cut, as far as the system tells; a
+/// sentence each, without a full stop. Empty if it tells nothing of the kind.
 pub(super) fn not_durable(file_system: &FileSystem, syncs_are_disarmed: bool) -> Vec<String> {
     let mut why = Vec::new();
     if file_system.nature == Nature::Memory {
