@@ -1,9 +1,8 @@
 //! Bytes of a file that the platform mapped, as SQLite asks for after `PRAGMA mmap_size`.
 //!
 //! No Rust code looks into them: SQLite reads its pages there. They must stay mapped as long as
-//! SQLite
-//! may look: as long as a [`MappedBytes`] is held, and the glue holds one for each pointer that
-//! SQLite was given. Invariants:
+//! SQLite may look: as long as a [`MappedBytes`] is held, and the glue holds one for each pointer
+//! that SQLite was given. Invariants:
 //!
 //! 1. A `MappedBytes` is one of the references that the platform counts. It is given
 //!    back exactly once.

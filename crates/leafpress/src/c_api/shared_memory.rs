@@ -1,8 +1,8 @@
 //! Memory that several openings of a database share, as SQLite asks for it in WAL mode.
 //!
 //! No Rust code looks into it: SQLite writes the index of the WAL there. It must *live* long
-//! enough: as
-//! long as a [`ShmRegion`] is held, and the glue holds one for each pointer that SQLite was given.
+//! enough: as long as a [`ShmRegion`] is held, and the glue holds one for each pointer that SQLite
+//! was given.
 
 use std::ffi::c_void;
 use std::fmt;

@@ -7,10 +7,8 @@
 //! one that met SQLite's own lock would sleep in steps of milliseconds.
 //!
 //! The gate is manners, not safety: SQLite's locks keep the database right even if a writer does
-//! not
-//! pass the gate. So a writer waits here [`Gate::wait_max`] at most and goes on in any case, also
-//! if
-//! the checkpointer has died.
+//! not pass the gate. So a writer waits here [`Gate::wait_max`] at most and goes on in any case,
+//! also if the checkpointer has died.
 //!
 //! Must never: know SQLite, or do anything that lasts while its mutex is held.
 

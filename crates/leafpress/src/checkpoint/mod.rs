@@ -14,18 +14,13 @@
 //! | truncation | nothing was committed for [`idle_before_truncate`](CheckpointLimits::idle_before_truncate) | one `ftruncate` at most, if it commits in that moment |
 //!
 //! The writer must be held now and then: a WAL rewinds only if, when a write begins, all its frames
-//! are
-//! in the database and no reader uses it. Against a writer without a pause a `PASSIVE` pass never
-//! gets
-//! there. The writer is held for three syncs: after the last commit of the old WAL, its frames must
-//! be
-//! safe before they are copied, the database before the WAL is overwritten, and the new header
-//! before
-//! the first frame, each after the other, and a commit in between begins it all anew. So on a disk
-//! with
-//! syncs of 20 ms one commit in some ten thousand takes 60 ms, where SQLite alone makes one in a
-//! thousand take 40 and the next one 20. Fewer frames (groups), a larger bound, or pauses in the
-//! writing help: in pauses no caller waits.
+//! are in the database and no reader uses it. Against a writer without a pause a `PASSIVE` pass
+//! never gets there. The writer is held for three syncs: after the last commit of the old WAL, its
+//! frames must be safe before they are copied, the database before the WAL is overwritten, and the
+//! new header before the first frame, each after the other, and a commit in between begins it all
+//! anew. So on a disk with syncs of 20 ms one commit in some ten thousand takes 60 ms, where SQLite
+//! alone makes one in a thousand take 40 and the next one 20. Fewer frames (groups), a larger
+//! bound, or pauses in the writing help: in pauses no caller waits.
 //!
 //! Invariants, which `policy` keeps and its tests check:
 //!

@@ -2,8 +2,7 @@
 //!
 //! Knows neither SQLite nor threads nor the clock, so that every rule can be tested by giving it
 //! numbers. [`Policy::decide`] is asked before each step, and [`Policy::after`] gets its outcome.
-//! The
-//! invariants P1 to P6 that both keep stand at the top of the [module](super).
+//! The invariants P1 to P6 that both keep stand at the top of the [module](super).
 
 use std::time::Duration;
 

@@ -1,10 +1,8 @@
 //! The settings that are in force on a connection, by asking it.
 //!
 //! Stands beside [`super::open`], which compares the answer with the profile, and serves callers
-//! that
-//! want to look again later: a `PRAGMA` changes a connection's settings at any time, and in a
-//! rollback
-//! mode another program can change the journal mode of the database.
+//! that want to look again later: a `PRAGMA` changes a connection's settings at any time, and in a
+//! rollback mode another program can change the journal mode of the database.
 //!
 //! Must never: report a setting that was not read from the connection.
 

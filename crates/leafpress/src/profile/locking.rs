@@ -2,14 +2,12 @@
 //! alone.
 //!
 //! Stands beside [`super::open`], which takes the lock as the last step of an opening. A connection
-//! that
-//! holds the database alone need not look, at each transaction, for changes of others: it reads no
-//! change counter, writes none, and takes and gives back no locks.
+//! that holds the database alone need not look, at each transaction, for changes of others: it
+//! reads no change counter, writes none, and takes and gives back no locks.
 //!
 //! Invariants:
 //! 1. Where [`hold`] succeeds, no other connection can read or write the database until the
-//! connection
-//!    is closed, and nothing was written for it.
+//!    connection is closed, and nothing was written for it.
 //! 2. [`close_journal`] leaves the journal where it was, in a file, or
 //!    says that it did not.
 //!

@@ -1,11 +1,9 @@
 //! Durability profiles: four ways to write a database, named by their promise.
 //!
 //! Every connection that Leafpress makes to a user's database for writing small transactions is
-//! opened
-//! by [`open`], under one [`Profile`]. The settings that SQLite then really uses are read back and
-//! returned as [`InForce`]; if they are not those that the profile needs, there is no connection
-//! but an
-//! error.
+//! opened by [`open`], under one [`Profile`]. The settings that SQLite then really uses are read
+//! back and returned as [`InForce`]; if they are not those that the profile needs, there is no
+//! connection but an error.
 //!
 //! | file | does |
 //! |---|---|

@@ -1,6 +1,5 @@
 //! Commits of transactions that change one page: in place, where the disk writes pages whole, or
-//! with a
-//! journal.
+//! with a journal.
 //!
 //! Stands beside [`super::open`], which asks it for the VFS to go through, and
 //! [`InForce`](super::InForce), which asks it for the outcome. The work is that of

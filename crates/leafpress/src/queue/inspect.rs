@@ -1,8 +1,7 @@
 //! Views of a queue: its jobs, one job, the ends of its attempts.
 //!
 //! Reads go beside the writer, by its readers, and hold up no caller. A writer that has the
-//! database
-//! alone has no readers; then they are calls of it.
+//! database alone has no readers; then they are calls of it.
 //!
 //! A list is in the order of pushes, and no index has all jobs of a state in that
 //! order. So it is looked for in two ways, of which one is short:

@@ -2,8 +2,7 @@
 //!
 //! 1. A call without a good token changes nothing.
 //! 2. A job leaves its group's slot only when it ends (done or dead): a job that comes back keeps
-//! it,
-//!    so the group's order holds.
+//!    it, so the group's order holds.
 //! 3. An attempt that did not end in an ack leaves a row behind, which goes with its job.
 //!
 //! Must never: take a token for good by the time of anything but this transaction.

@@ -1,6 +1,5 @@
 //! Changes of a queue that time brings: leases end, delays are over, jobs expire, kept jobs are
-//! thrown
-//! away.
+//! thrown away.
 //!
 //! A claim does it before it looks for jobs, as no other call depends on it: at most once a
 //! millisecond, and so much at most, so that it is soon done.

@@ -1,6 +1,5 @@
 //! A database that is held alone is held, wherever the wish is granted; and where it is not, the
-//! error
-//! names the holder.
+//! error names the holder.
 
 use std::fs;
 

@@ -4,18 +4,16 @@
 //! for every bell, and under the bell thread, which calls it for due times.
 //!
 //! A **permit** says "look for a job again". A waiter that comes and finds one takes it and goes;
-//! it
-//! does not matter for which waiter it was meant, since a look that begins after the permit was
-//! given sees all jobs that it was given for. A permit is either for one job that was counted, or
-//! a **search** for an unknown number of jobs: a waiter that finds one sends the next waiter to
-//! look, and the first that finds none ends it.
+//! it does not matter for which waiter it was meant, since a look that begins after the permit was
+//! given sees all jobs that it was given for. A permit is either for one job that was counted, or a
+//! **search** for an unknown number of jobs: a waiter that finds one sends the next waiter to look,
+//! and the first that finds none ends it.
 //!
 //! Invariants, for each line:
 //! 1. `permits <= waiters`: a look by each waiter finds whatever there is.
 //! 2. `has_search` only with a permit, and at most one search goes on from it.
 //! 3. No waiter sleeps while there is a permit, unless it is being woken: each new permit wakes
-//! one,
-//!    and a waiter that comes takes one that is there.
+//!    one, and a waiter that comes takes one that is there.
 //! 4. `due_ms` is not after any due time that a waiter told since the last time
 //!    that one was given as a search.
 //!

@@ -12,8 +12,7 @@
 //! versions of this crate must come to the same.
 //!
 //! Must never: trust a datagram. Any process that may write the database may send anything; the
-//! worst
-//! that a datagram can do is to make a waiter look.
+//! worst that a datagram can do is to make a waiter look.
 
 /// Bytes of a message.
 pub(super) const LENGTH: usize = 20;

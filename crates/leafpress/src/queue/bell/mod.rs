@@ -11,8 +11,7 @@
 //! ```
 //!
 //! Stands under the claims of a queue that wait, and above nothing: it knows no job. A caller that
-//! has
-//! committed jobs rings, [`Bells::ring`].
+//! has committed jobs rings, [`Bells::ring`].
 //!
 //! Other processes are reached through sockets in the folder `<database>-bells`, one of each
 //! process that waits ([`door`]). The thread that listens there lives while there is a waiter, and
@@ -20,9 +19,8 @@
 //!
 //! Invariants (those of the lines are in `lines.rs`, those of the folder in `door/`):
 //! 1. A waiter looks for each job that is committed and rung, if there is a waiter: it is counted,
-//! and
-//!    its process's socket is in the folder, before it looks; a ringer reads both after the commit.
-//!    So either the look sees the job or the bell reaches the waiter.
+//!    and its process's socket is in the folder, before it looks; a ringer reads both after the
+//!    commit. So either the look sees the job or the bell reaches the waiter.
 //! 2. A permit is used for a look, or goes to the next waiter: one that times
 //!    out takes a permit that is there, and one that leaves hands it on.
 //! 3. What is due sends one waiter of a queue, not all; its look tells what is

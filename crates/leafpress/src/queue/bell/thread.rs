@@ -9,15 +9,13 @@
 //! ```
 //!
 //! Stands between [`Bells`](super::Bells), which starts it with the first waiter, and the socket.
-//! It
-//! ends when there was no waiter for [`LINGER`], so that a consumer that waits for every job does
-//! not start it for every job.
+//! It ends when there was no waiter for [`LINGER`], so that a consumer that waits for every job
+//! does not start it for every job.
 //!
 //! 1. It says under the lock that it ends, and only while there is no waiter: a waiter that comes
 //!    later starts another one.
 //! 2. While there is no waiter and others ring, it does not listen: their datagrams fill its
-//! socket,
-//!    which costs them little, and it nothing.
+//!    socket, which costs them little, and it nothing.
 //! 3. Its socket may have been full, and then a datagram did not arrive, which
 //!    may have been for any queue: so a full socket rings all queues.
 //! 4. It looks into the folder once a second; where its socket is gone it makes

@@ -1,9 +1,8 @@
 //! Rules for occurrences that passed while no consumer claimed.
 //!
 //! A schedule is looked at when a consumer claims from its queue, so an occurrence is always met
-//! late,
-//! by a millisecond or by a week. This file decides which occurrences get a job; it reads no clock
-//! and no database.
+//! late, by a millisecond or by a week. This file decides which occurrences get a job; it reads no
+//! clock and no database.
 //!
 //! Invariants:
 //! 1. Every occurrence from the next one on until now is either fired or passed

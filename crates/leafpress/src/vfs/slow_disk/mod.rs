@@ -18,8 +18,7 @@
 //! | `file.rs` | SQLite's files on it |
 //!
 //! Must never: leave a real sync out, make a disk faster than it is, or cost anything where no disk
-//! is
-//! simulated.
+//! is simulated.
 
 mod clock;
 mod device;
@@ -88,9 +87,8 @@ impl fmt::Debug for Simulation {
 /// whole without a journal, as these disks promise no such thing.
 ///
 /// Not slowed: connections that were opened before or through a VFS that is named ("`unix`"), files
-/// that are no databases, and [`storage`](crate::storage), which measures
-/// the real disk. A child of `fork` must not open a database: threads of its parent may
-/// have been at the disk that is played.
+/// that are no databases, and [`storage`](crate::storage), which measures the real disk. A child of
+/// `fork` must not open a database: threads of its parent may have been at the disk that is played.
 ///
 /// ```
 /// use leafpress::vfs::{self, DiskModel};

@@ -1,6 +1,5 @@
 //! A simulated disk with a clock that moves only when a thread waits, so that each sum is exact;
-//! and
-//! SQLite on it.
+//! and SQLite on it.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};

@@ -1,6 +1,5 @@
 //! Doors on systems without Unix sockets: no other process can be rung, and the bell thread looks
-//! at
-//! the database every 50 ms instead.
+//! at the database every 50 ms instead.
 //!
 //! Stands in for `door/mod.rs`, with the same names.
 

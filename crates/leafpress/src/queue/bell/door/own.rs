@@ -1,8 +1,7 @@
 //! The door of this process: the socket at which others ring.
 //!
 //! Stands under the bell thread, which makes it before any waiter looks for a job, and drops it
-//! when
-//! there is no waiter any more. See the folder's invariants.
+//! when there is no waiter any more. See the folder's invariants.
 
 use std::io;
 use std::os::fd::OwnedFd;

@@ -1,9 +1,8 @@
 //! No waiter is forgotten: numbers, threads, the folder, processes.
 //!
 //! Nearly all tests look at the database once an hour only, so that a bell that is lost cannot be
-//! made
-//! good a second later: a waiter then waits for [`PATIENCE`], and the test fails. No test fails
-//! because a machine is slow.
+//! made good a second later: a waiter then waits for [`PATIENCE`], and the test fails. No test
+//! fails because a machine is slow.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
