@@ -25,7 +25,7 @@ use crate::words::{counted, printable, printable_lines};
 /// The result of everything that can fail here.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why a row could not be loaded, and where it stands in the input.
+/// A row that could not be loaded: the reason, and its place in the input.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct BadRow {
     /// The input's name: a path, or `<stdin>`.
@@ -34,7 +34,7 @@ pub struct BadRow {
     pub line: u64,
     /// Byte column in that line, counted from 1.
     pub column: u64,
-    /// What is wrong, naming the column where one is to blame.
+    /// The fault, naming the column where one is to blame.
     pub reason: String,
     /// The row as it stands in the input, without its line end; cut where long.
     pub row: String,
@@ -57,7 +57,7 @@ pub struct ScriptError {
     pub line: u64,
     /// Byte column in that line, counted from 1.
     pub column: u64,
-    /// What is wrong, in SQLite's words where it said it.
+    /// The fault, in SQLite's words where it said it.
     pub reason: String,
     /// The statement; cut where long.
     pub sql: String,
@@ -74,7 +74,7 @@ impl fmt::Display for ScriptError {
     }
 }
 
-/// What kind of failure it was.
+/// Kind of a failure.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -102,7 +102,7 @@ pub enum ErrorKind {
     Input {
         /// The input's name.
         file: String,
-        /// What is wrong with it.
+        /// The fault of the input.
         reason: String,
     },
     /// Something already stands where the database should go.
@@ -175,7 +175,7 @@ pub enum ErrorKind {
     /// The operating system refused an operation.
     #[error("cannot {action} {}: {source}", path.display())]
     Io {
-        /// What was tried, as a verb: "read", "write", "sync".
+        /// The operation that failed, as a verb: "read", "write", "sync".
         action: &'static str,
         /// The file it was tried on.
         path: PathBuf,
@@ -185,7 +185,7 @@ pub enum ErrorKind {
     /// SQLite refused an operation.
     #[error("SQLite cannot {action}: {source}")]
     Sqlite {
-        /// What was tried.
+        /// The operation that failed.
         action: &'static str,
         /// SQLite's answer.
         source: rusqlite::Error,
@@ -208,10 +208,10 @@ pub enum ErrorKind {
         /// Calls that may wait.
         capacity: usize,
     },
-    /// Somebody else held the database for too long.
-    #[error("the database was held by somebody else for {:.1} s: {source}", waited.as_secs_f64())]
+    /// Another connection held the database for too long.
+    #[error("the database was held by another connection for {:.1} s: {source}", waited.as_secs_f64())]
     Busy {
-        /// How long it was waited for.
+        /// Time for which the call waited.
         waited: Duration,
         /// SQLite's answer.
         source: rusqlite::Error,
@@ -234,27 +234,27 @@ pub enum ErrorKind {
     /// A call may have been committed or not; only looking tells.
     #[error("it is not known whether the call was committed: {reason}")]
     OutcomeUnknown {
-        /// What went wrong.
+        /// The failure that led to this.
         reason: String,
     },
     /// The caller's closure panicked; its transaction was undone.
     #[error("the closure of the call panicked: {message}")]
     Panicked {
-        /// What the panic said.
+        /// Message of the panic.
         message: String,
     },
     /// A statement that would touch other callers' transactions.
     #[error("the writer refuses the statement: {reason}")]
     Refused {
-        /// What it would do to others.
+        /// Effect that it would have on others.
         reason: String,
     },
-    /// A claim of a job that is no good any more: somebody came too late.
+    /// A claim of a job that does not hold any more: the call came too late.
     #[error("job {} is not yours any more: {why}", token.job)]
     LeaseLost {
-        /// What the claim was answered with.
+        /// The token of the claim.
         token: Token,
-        /// What became of the job, as far as it is known.
+        /// Fate of the job, as far as it is known.
         why: LeaseLost,
     },
     /// A token that no claim was answered with, of a job that is there or of none that ever was.
@@ -401,14 +401,14 @@ impl Error {
             .to_do("open the writer again")
     }
 
-    /// Nobody knows whether a call was committed.
+    /// It is not known if a call was committed.
     pub(crate) fn unknown_outcome(reason: impl Into<String>) -> Self {
         Self::from(ErrorKind::OutcomeUnknown { reason: reason.into() })
             .on_disk("all of this call or nothing of it")
             .to_do("open the database again and look whether the call's changes are there")
     }
 
-    /// The same error, for another caller who met it too.
+    /// A copy of the error, for another caller who met it too.
     pub(crate) fn again(&self) -> Self {
         let copy = Self::copy_of;
         let kind = match self.kind() {
@@ -475,7 +475,7 @@ impl Error {
         self
     }
 
-    /// What kind of failure it was, for programs.
+    /// Kind of the failure, for programs.
     pub fn kind(&self) -> &ErrorKind {
         &self.0.kind
     }
@@ -489,13 +489,13 @@ impl Error {
         }
     }
 
-    /// What is on disk after the failure.
+    /// State on disk after the failure.
     pub fn state_on_disk(&self) -> Option<&str> {
         self.0.on_disk.as_deref()
     }
 
-    /// Who held the database just after the failure, in a sentence, if the error is that it was
-    /// locked and the system tells.
+    /// The holders of the database just after the failure, in a sentence, if the error is that it
+    /// was locked and the system tells.
     pub fn holders(&self) -> Option<&str> {
         self.0.held_by.as_deref()
     }
@@ -505,7 +505,7 @@ impl Error {
         self.0.statement.as_deref()
     }
 
-    /// What to do about it.
+    /// Advice about the failure.
     pub fn advice(&self) -> Option<&str> {
         self.0.to_do.as_deref()
     }

@@ -80,7 +80,7 @@ impl Registration {
         self.name
     }
 
-    /// How many files are open through it now.
+    /// Number of files that are open through it now.
     pub fn open_files(&self) -> usize {
         self.registered.in_turn(|state| state.open_files)
     }
@@ -118,7 +118,7 @@ impl Drop for Registration {
     }
 }
 
-/// What `pAppData` of our VFS points to.
+/// The target of the `pAppData` of our VFS.
 pub(super) struct Registered {
     platform: Platform,
     state: Mutex<State>,
@@ -131,7 +131,7 @@ struct State {
 }
 
 impl State {
-    /// The `Vfs`, if nobody can use it any more; to be dropped outside of the lock.
+    /// The `Vfs`, if it cannot be used any more; to be dropped outside of the lock.
     fn take_if_unused(&mut self) -> Option<Arc<dyn Vfs>> {
         let is_unused = !self.is_registered && self.open_files == 0;
         self.vfs.take_if(|_| is_unused)

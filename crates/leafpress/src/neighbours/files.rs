@@ -96,7 +96,7 @@ pub(super) fn path_of(database: &Path, which: Which) -> PathBuf {
     name.into()
 }
 
-/// Those of the four files that are there.
+/// Facts about those of the four files that are there.
 pub(super) fn look(database: &Path) -> Vec<FileFacts> {
     Which::ALL.into_iter().filter_map(|which| facts(which, path_of(database, which))).collect()
 }

@@ -145,7 +145,7 @@ impl<'a> Target<'a> {
         Some(OpenFile { descriptor, which, path: link.to_owned(), standing })
     }
 
-    /// Which of the files a descriptor's name is, or was before it was deleted.
+    /// The file that a descriptor's name is, or was before it was deleted.
     fn named(&self, link: &Path) -> Option<Which> {
         let text = link.to_string_lossy();
         let bare = text.strip_suffix(" (deleted)").map(Path::new);

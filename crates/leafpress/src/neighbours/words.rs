@@ -12,7 +12,8 @@ use super::{Asked, LockHeld, Neighbour, Neighbours, SqliteLock, Standing, Which,
 /// Longer command lines are cut.
 const COMMAND_CHARACTERS_MAX: usize = 60;
 
-/// Says who holds a database now: `process 4711 (python3 worker.py) holds the write lock`.
+/// A sentence on the present holder of a database: `process 4711 (python3 worker.py) holds the
+/// write lock`.
 ///
 /// `None` where no other process has it open and no lock of this one is in the way, or
 /// the system does not tell. For the message of an error: it is asked after the failure,
@@ -72,7 +73,7 @@ pub(super) fn who(found: &Neighbours, pids: &[u32]) -> String {
 impl fmt::Display for Neighbour {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let named = if self.command.is_empty() { &self.name } else { &self.command };
-        // Where the program lies is seldom worth the space.
+        // The program's folder is seldom worth the space.
         let first_word = named.split(' ').next().unwrap_or_default();
         let named = &named[first_word.rfind('/').map_or(0, |at| at + 1)..];
         let clean = named.chars().map(|it| if it.is_control() { ' ' } else { it });

@@ -1,9 +1,8 @@
-//! What is really in force on a connection, by asking it.
+//! The settings that are in force on a connection, by asking it.
 //!
-//! Stands beside [`super::open`], which compares the answer with the profile,
-//! and serves whoever wants to look again later: a `PRAGMA` changes a
-//! connection's settings at any time, and in a rollback mode another program
-//! can change the journal mode of the database.
+//! Stands beside [`super::open`], which compares the answer with the profile, and serves callers
+//! that want to look again later: a `PRAGMA` changes a connection's settings at any time, and in a
+//! rollback mode another program can change the journal mode of the database.
 //!
 //! Must never: report a setting that was not read from the connection.
 
@@ -27,15 +26,15 @@ use crate::vfs::atomic::AtomicState;
 /// The database itself, not those that are attached.
 pub(super) const MAIN: Option<&str> = Some("main");
 
-/// How SQLite undoes what was half done.
+/// Ways in which SQLite undoes transactions that are half done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum JournalMode {
     /// Old pages go to a file that is deleted at the commit.
     Delete,
-    /// The same, and the file is cut to no bytes.
+    /// As `Delete`, but the file is cut to no bytes.
     Truncate,
-    /// The same, and the file's header is overwritten.
+    /// As `Delete`, but the file's header is overwritten.
     Persist,
     /// Old pages are kept in memory.
     Memory,
@@ -45,7 +44,7 @@ pub enum JournalMode {
     Off,
 }
 
-/// When SQLite waits until the disk has what was written.
+/// Moments at which SQLite waits until the disk has the bytes that it wrote.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Synchronous {
@@ -130,14 +129,14 @@ pub struct InForce {
     pub profile: Profile,
     /// The promise of that profile where the database lies.
     pub promise: String,
-    /// Why no profile can promise here that something survives a power cut, as far as the
-    /// system tells: the file system is memory, or syncs are switched off. A sentence each;
-    /// empty if nothing is known against it. Not asked about a VFS that is not Leafpress's or
-    /// the system's.
+    /// Reasons for which no profile can promise here that something survives a power cut, as far as
+    /// the system tells: the file system is memory, or syncs are switched off. A sentence each;
+    /// empty if nothing is known against it. Not asked about a VFS that is not Leafpress's or the
+    /// system's.
     pub not_durable: Vec<String>,
-    /// How half-done transactions are undone.
+    /// Way in which half-done transactions are undone.
     pub journal_mode: JournalMode,
-    /// When SQLite waits for the disk.
+    /// Moments at which SQLite waits for the disk.
     pub synchronous: Synchronous,
     /// After how many pages in the log a commit of this connection makes a
     /// checkpoint; 0 is never.
@@ -146,35 +145,34 @@ pub struct InForce {
     pub full_fsync: bool,
     /// On macOS, whether the syncs of a checkpoint do.
     pub checkpoint_full_fsync: bool,
-    /// Whether foreign keys are enforced on this connection.
+    /// True if foreign keys are enforced on this connection.
     pub foreign_keys: bool,
-    /// How long to wait for a lock, in milliseconds.
+    /// Longest wait for a lock, in milliseconds.
     pub busy_timeout_ms: u64,
     /// Bytes in a page.
     pub page_size_bytes: u32,
-    /// Who else may use the database meanwhile.
+    /// Connections that may use the database beside this one.
     pub locking: Locking,
     /// The VFS that it goes through; `None` if its name is no text.
     pub vfs: Option<String>,
-    /// How a transaction of one page is committed, at the moment of asking
-    /// ([`page_writes`](super::page_writes) asks again). `None` under profiles
-    /// other than [`Profile::Rollback`], and where pages are not Leafpress's
-    /// VFS's to write.
+    /// Way in which a transaction of one page is committed, at the moment of asking
+    /// ([`page_writes`](super::page_writes) asks again). `None` under profiles other than
+    /// [`Profile::Rollback`], and where Leafpress's VFS does not write the pages.
     pub page_writes: Option<AtomicState>,
-    /// Whether it keeps no more pages in memory than a small connection does.
+    /// True if it keeps no more pages in memory than a small connection does.
     pub small: bool,
     /// The SQLite that is linked.
     pub sqlite_version: &'static str,
-    /// Whether SQLite was compiled to sync data without the metadata nobody
-    /// reads, by `fdatasync`; `None` where that cannot be known. It costs time
-    /// only: either call makes the same promise.
+    /// True if SQLite was compiled to sync data without metadata that is not needed to read it, by
+    /// `fdatasync`; `None` where that cannot be known. It costs time only: either call makes the
+    /// same promise.
     pub uses_fdatasync: Option<bool>,
 }
 
 impl InForce {
     /// Asks `connection`, which was opened under `profile`.
     ///
-    /// Reads the database's header, and so waits if somebody holds it alone.
+    /// Reads the database's header, and so waits if another connection holds it alone.
     ///
     /// # Errors
     /// When SQLite does not answer. Nothing was changed.
@@ -204,11 +202,10 @@ impl InForce {
         })
     }
 
-    /// Fails if a setting is not what the profile needs.
+    /// Fails if a setting is not the one that the profile needs.
     ///
-    /// To be asked again after foreign code had the connection, or, in a
-    /// rollback mode, after another program could have changed the database's
-    /// journal mode.
+    /// Worth asking again after foreign code had the connection, or, in a rollback mode, after
+    /// another program could have changed the database's journal mode.
     ///
     /// # Errors
     /// Names the first setting that is off. Nothing was changed.
@@ -306,11 +303,11 @@ fn synchronous_in_words(synchronous: Synchronous) -> &'static str {
 fn locking_in_words(locking: Locking) -> &'static str {
     match locking {
         Locking::Shared => "others may read and write between this connection's transactions",
-        Locking::Exclusive => "nobody else may read or write while this connection is open",
+        Locking::Exclusive => "no other connection may read or write while this one is open",
     }
 }
 
-/// Whether this system's plain sync leaves the bytes in the disk's own cache.
+/// Returns true if this system's plain sync leaves the bytes in the disk's own cache.
 pub(super) fn needs_full_fsync(profile: Profile) -> bool {
     cfg!(target_vendor = "apple") && profile.synchronous() > Synchronous::Off
 }

@@ -11,7 +11,7 @@
 //! | read header and schema | a hot journal is rolled back; what is no database shows |
 //! | synchronous EXTRA | invariant 2: the next step writes |
 //! | page size, journal mode | the size first: a log fixes it |
-//! | the lock, if nobody else may use it | no journal mode can be changed under others |
+//! | the lock, if no other connection may use it | no journal mode can be changed under others |
 //! | the profile's own settings | they belong to the connection |
 //! | read everything back | invariant 1 |
 //!
@@ -45,7 +45,7 @@ const TRY_AGAIN_EVERY: Duration = Duration::from_millis(5);
 /// More links in a row than any system follows.
 const LINKS_MAX: usize = 40;
 
-/// How to open a database.
+/// Request for the opening of a database.
 #[derive(Debug, Clone)]
 pub struct ProfileRequest {
     /// The promise to be kept.
@@ -56,21 +56,20 @@ pub struct ProfileRequest {
     /// Name of a registered VFS to go through. What the file system could tell
     /// is then not asked, since only the VFS knows where its files are.
     pub vfs: Option<String>,
-    /// How long to wait for others' locks (5 s unless set).
+    /// Longest wait for others' locks (5 s unless set).
     pub busy_timeout: Duration,
     /// Bytes in a page of a new database; one that exists keeps its own.
     pub page_size: Option<u32>,
-    /// Whether foreign keys are enforced; `None` leaves SQLite's own default.
+    /// True if foreign keys are to be enforced; `None` leaves SQLite's own default.
     pub foreign_keys: Option<bool>,
-    /// Whether a transaction of one page may be written in place, without a
-    /// journal: under [`Profile::Rollback`] on Linux, and where no `vfs` is
-    /// named. The connection then goes through Leafpress's own VFS
-    /// ([`leafpress_vfs`](crate::vfs::leafpress_vfs)). [`AtomicWish::Assume`] is
-    /// refused elsewhere, the others have no meaning there.
+    /// Wish for transactions of one page that are written in place, without a journal: under
+    /// [`Profile::Rollback`] on Linux, and where no `vfs` is named. The connection then goes
+    /// through Leafpress's own VFS ([`leafpress_vfs`](crate::vfs::leafpress_vfs)).
+    /// [`AtomicWish::Assume`] is refused elsewhere, the others have no meaning there.
     pub atomic: AtomicWish,
-    /// Who else may use the database meanwhile. [`Locking::Exclusive`] is for
-    /// profiles without a write-ahead log: the checkpointer and readers are
-    /// connections of their own.
+    /// Connections that may use the database beside this one. [`Locking::Exclusive`] is for
+    /// profiles without a write-ahead log: the checkpointer and readers are connections of their
+    /// own.
     pub locking: Locking,
     /// Less memory for this connection, as [`memory::shrink`](crate::memory::shrink) does it,
     /// for devices where a few hundred kilobytes matter.
@@ -102,9 +101,8 @@ impl From<Profile> for ProfileRequest {
 /// Opens a database for reading and writing under a profile, and makes it if
 /// it is missing.
 ///
-/// A database that is there is turned to the profile's journal mode, which
-/// needs that nobody else is using it at that moment. All settings are read
-/// back; [`InForce`] says what they are.
+/// A database that is there is turned to the profile's journal mode, which needs that no other
+/// connection uses it at that moment. All settings are read back; [`InForce`] says what they are.
 ///
 /// ```
 /// use leafpress::profile::{self, ProfileRequest};
@@ -249,8 +247,8 @@ fn refuse_what_is_no_file(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Where SQLite will find or make the file: it keeps its journal and log beside
-/// that, not beside the link.
+/// The path at which SQLite will find or make the file: it keeps its journal and log beside that,
+/// not beside the link.
 fn follow_links(path: &Path) -> Result<PathBuf> {
     let mut target = path.to_owned();
     for _ in 0..LINKS_MAX {
@@ -273,9 +271,9 @@ fn no_folder(folder: &Path, source: io::Error) -> Error {
     Error::io("make a database in", folder, source).to_do("make the folder first")
 }
 
-/// A log or journal without its database may hold the last of what it held,
-/// and SQLite would delete it. They are looked for first: a database that
-/// somebody makes meanwhile has its journal later than its file.
+/// A log or journal without its database may hold the last transactions of it, and SQLite would
+/// delete it. They are looked for first: a database that is made meanwhile has its journal later
+/// than its file.
 fn refuse_orphans(target: &Path) -> Result<()> {
     for suffix in ["-wal", "-journal"] {
         let mut name = target.as_os_str().to_owned();
@@ -328,15 +326,15 @@ fn refuse_second_name(_target: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Whether there is anything in a log or journal. SQLite zeroes the first bytes
-/// of a journal that it keeps and is done with.
+/// Returns true if a log or journal is not empty. SQLite zeroes the first bytes of a journal that
+/// it keeps and is done with.
 fn holds_something(companion: &Path) -> bool {
     if !fs::metadata(companion).is_ok_and(|it| it.is_file() && it.len() > 0) {
         return false;
     }
     let mut first = [0];
     let read = FileHandle::open(companion).and_then(|mut file| file.read_exact(&mut first));
-    // What may not be read is not taken for nothing.
+    // A file that cannot be read counts as not empty.
     read.is_err() || first != [0]
 }
 
@@ -405,7 +403,7 @@ fn refuse_folder_without_sync(_folder: &Path, _target: &Path, _profile: Profile)
 fn refuse_far_folder(folder: &Path, target: &Path, profile: Profile) -> Result<()> {
     match FileSystem::of(folder) {
         Ok(found) => refuse_far_file_system(&found, target, profile),
-        // What does not tell its type is not refused for that.
+        // A file system that does not tell its type is not refused for that.
         Err(_) => Ok(()),
     }
 }
@@ -464,7 +462,7 @@ impl Opening<'_> {
         if !self.request.small {
             return Ok(());
         }
-        // What is wrong with the file is told better by the first look at it.
+        // If the file itself is at fault, reading the header gives a better error.
         crate::memory::shrink(connection)
             .or_else(|error| self.read_header(connection).and(Err(error)))
     }
@@ -479,7 +477,7 @@ impl Opening<'_> {
     fn not_readable(&self, source: rusqlite::Error) -> Error {
         match source.sqlite_error_code() {
             Some(ErrorCode::NotADatabase) => {
-                // Nobody can hold a lock of SQLite on what is no database.
+                // No connection can hold a lock of SQLite on a file that is no database.
                 let what = what_a_file_is(self.path).filter(|_| self.request.vfs.is_none());
                 let unknown = || "is not a database, or it is encrypted".to_owned();
                 refusal(self.path, &what.unwrap_or_else(unknown)).to_do("name another file")
@@ -504,7 +502,7 @@ impl Opening<'_> {
             .to_do(advice)
     }
 
-    /// What is written into the database: page size and journal mode.
+    /// Writes the profile's settings into the database: page size and journal mode.
     fn change_database(&self, connection: &Connection) -> Result<()> {
         let is_read_only = connection.is_readonly(MAIN_DB);
         if is_read_only.map_err(|source| Error::sqlite("tell if it may write", source))? {
@@ -614,7 +612,7 @@ impl Opening<'_> {
         })
     }
 
-    /// What belongs to the connection, and the last look.
+    /// Sets what belongs to the connection, and takes the last look.
     fn settle(&self, connection: &Connection) -> Result<InForce> {
         let Self { request, .. } = self;
         if request.locking == Locking::Exclusive {
@@ -636,7 +634,7 @@ impl Opening<'_> {
         Ok(in_force)
     }
 
-    /// What was asked for besides the profile.
+    /// Checks the wishes besides the profile.
     fn check_wishes(&self, in_force: &InForce) -> Result<()> {
         let Self { request, .. } = self;
         if request.foreign_keys.is_some_and(|wanted| wanted != in_force.foreign_keys) {

@@ -80,7 +80,7 @@ pub(super) fn pragma(connection: &Connection, name: &str) -> String {
     }
 }
 
-/// What the file itself says, whoever asks.
+/// The journal mode that the file itself holds, for every connection.
 fn mode_of_the_file(profile: Profile) -> &'static str {
     if profile.is_wal() { "wal" } else { "delete" }
 }

@@ -1,11 +1,11 @@
-//! What all queues of one writer share, and what an operation works with.
+//! The state that all queues of one writer share, and the tools of one operation.
 //!
 //! The [`Hub`] goes with each transaction of the writer: it forgets what it has
 //! read when the next one begins, and wakes those who wait once it is committed.
 //! [`Work`] is one operation inside such a transaction.
 //!
-//! 1. What is read of a queue's settings is of this transaction.
-//! 2. Nobody is woken for what is not committed.
+//! 1. The settings of a queue are those of this transaction.
+//! 2. No waiter is woken for a job that is not committed.
 //!
 //! Must never: keep anything of a transaction that was rolled back.
 
@@ -46,7 +46,7 @@ pub(super) struct Hub {
     session: Mutex<Session>,
 }
 
-/// What belongs to the transaction that is open.
+/// State of the open transaction.
 #[derive(Debug, Default)]
 struct Session {
     rows: Vec<Arc<QueueRow>>,
@@ -73,7 +73,7 @@ impl Hub {
         })
     }
 
-    /// Takes `clock` for the time, if nobody asked for the time before.
+    /// Sets the clock; fails if the writer's queues have one already.
     pub(super) fn set_clock(&self, clock: Clock) -> Result<()> {
         self.clock.set(clock).map_err(|_| {
             Error::usage("the writer's queues have a clock already: give it to the first of them")
@@ -84,7 +84,7 @@ impl Hub {
         self.clock.get_or_init(Clock::system)
     }
 
-    /// Where jobs are waited for.
+    /// The bells, at which claims wait for jobs.
     pub(super) fn bells(&self) -> &Arc<Bells> {
         self.bells.get_or_init(|| {
             let clock = self.clock().clone();
@@ -92,13 +92,13 @@ impl Hub {
         })
     }
 
-    /// What happened to jobs since that was last written down.
+    /// The counts of jobs' events since they were last written down.
     pub(super) fn tally(&self) -> &Tally {
         &self.tally
     }
 
-    /// The time. Every operation looks, so that none stamps a time of a clock that is
-    /// ahead which nobody compares with what the clock shows later.
+    /// The time. Every operation compares it with the steady clock: else one could store a time of
+    /// a clock that is ahead, and the way back would not be noticed.
     fn now_ms(&self) -> i64 {
         let now_ms = self.clock().now_ms();
         if self.watch.get_or_init(|| ClockWatch::new(self.clock())).went_back(now_ms) {
@@ -107,8 +107,8 @@ impl Hub {
         now_ms
     }
 
-    /// Whether the wall clock was set back since a transaction was committed that asked
-    /// for it: who is told so measures leases anew.
+    /// Returns true if the wall clock was set back, until a transaction in which this was asked is
+    /// committed. The caller measures leases anew then.
     pub(super) fn clock_went_back(&self) -> bool {
         let went_back = self.went_back.load(Ordering::Relaxed);
         if went_back {
@@ -117,7 +117,7 @@ impl Hub {
         went_back
     }
 
-    /// Whether this queue's tick is still to come in this millisecond.
+    /// Returns true if this queue had no tick yet in this millisecond.
     pub(super) fn tick_is_due(&self, queue: i64, now_ms: i64) -> bool {
         let mut session = lock(&self.session);
         match session.ticked.iter_mut().find(|(ticked, _)| *ticked == queue) {
@@ -181,7 +181,7 @@ impl Companion for Hub {
     }
 }
 
-/// What SQLite says to a statement, as an error.
+/// SQLite's error for a statement.
 pub(super) fn failed(source: rusqlite::Error) -> Error {
     Error::sqlite("carry out the queue's operation", source)
 }
@@ -189,7 +189,7 @@ pub(super) fn failed(source: rusqlite::Error) -> Error {
 /// One operation, inside of a write transaction.
 pub(super) struct Work<'c> {
     pub(super) connection: &'c Connection,
-    /// None on a connection of the application's own.
+    /// `None` on a connection of the application's own.
     pub(super) hub: Option<&'c Hub>,
     /// The time of the operation.
     pub(super) now_ms: i64,

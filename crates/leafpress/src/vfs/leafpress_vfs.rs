@@ -8,8 +8,8 @@
 //!                        └─► Counted ─► the platform's disk
 //! ```
 //!
-//! Nobody gets it who did not ask for it: it is never the default VFS. The profile
-//! `rollback` asks; anybody else may, by its name.
+//! A connection gets it only on demand: it is never the default VFS. The profile `rollback` asks
+//! for it; other callers may, by its name.
 //!
 //! Must never: be withdrawn, as connections may be open through it to the end.
 
@@ -67,7 +67,7 @@ pub fn leafpress_vfs(assume: bool) -> Result<&'static LeafpressVfs> {
     Ok(vfs)
 }
 
-/// Those of this process, and those of the processes that it was forked from.
+/// The VFSs that this process made, and those of the processes that it was forked from.
 struct Made(Vec<(Process, bool, &'static LeafpressVfs)>);
 
 /// To be called in [`Turn::LeafpressVfs`].
@@ -106,19 +106,19 @@ impl LeafpressVfs {
         self.name
     }
 
-    /// What all connections through it did up to now.
+    /// Counts of all connections through it up to now.
     pub fn io(&self) -> IoStats {
         self.counters.snapshot()
     }
 
-    /// How a transaction of one page would be committed now; `None` if no connection has
-    /// the database open through this VFS.
+    /// The way in which a transaction of one page would be committed now; `None` if no connection
+    /// has the database open through this VFS.
     pub fn state(&self, database: &Path) -> Option<AtomicState> {
         self.pages.state(&self.full_path(database)?)
     }
 
-    /// What writes of whole pages the disk has for this database, whatever the size of
-    /// its pages; `None` as above.
+    /// The sizes of whole writes that the disk has for this database, whatever the size of its
+    /// pages; `None` if no connection has it open through this VFS.
     pub fn units(
         &self,
         database: &Path,

@@ -1,5 +1,5 @@
-//! What a caller asks of the writer, and what it is answered: plain data, so
-//! that a group can be committed here or sent elsewhere.
+//! Calls of the writer and their answers: plain data, so that a group can be committed here or sent
+//! elsewhere.
 //!
 //! Stands between the public calls (`mod.rs`), which make a [`Call`], and a
 //! [`CommitTarget`](super::CommitTarget), which carries it out.
@@ -19,7 +19,7 @@ use super::transaction::Transaction;
 use crate::error::{Error, Result};
 use crate::words::counted;
 
-/// What one `execute` did.
+/// The result of one `execute`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Executed {
     /// Rows that the statement itself inserted, changed or deleted; those of
@@ -40,9 +40,9 @@ pub enum Parameters {
     Named(Vec<(String, Value)>),
 }
 
-/// What can be given as the parameters of a statement: `()`, tuples and arrays
-/// of what rusqlite takes as a value, vectors of [`Value`], and what
-/// `rusqlite::params!` and `rusqlite::named_params!` make.
+/// Types that can be the parameters of a statement: `()`, tuples and arrays of values that rusqlite
+/// takes, vectors of [`Value`], and the results of `rusqlite::params!` and
+/// `rusqlite::named_params!`.
 pub trait IntoParameters {
     /// The values, copied.
     ///
@@ -152,7 +152,7 @@ fn owned(value: &dyn ToSql) -> Result<Value> {
 pub struct Statement {
     /// The SQL of exactly one statement.
     pub sql: String,
-    /// What its parameters are.
+    /// The values of its parameters.
     pub parameters: Parameters,
 }
 
@@ -178,7 +178,7 @@ pub(super) enum BatchPart {
 }
 
 impl Batch {
-    /// None yet.
+    /// A batch without statements.
     pub fn new() -> Self {
         Self::default()
     }
@@ -220,8 +220,8 @@ impl From<String> for Batch {
 /// A value of the caller's own, on its way back to it.
 pub(super) type AnyValue = Box<dyn Any + Send>;
 
-/// What the caller wants to be done inside a transaction. It may be called
-/// again, if a group is lost through another caller.
+/// The caller's closure, which runs inside a transaction. It may be called again, if another
+/// caller's call takes the group's transaction with it.
 pub(super) type Body = Box<dyn FnMut(&Transaction<'_>) -> Result<AnyValue> + Send>;
 
 /// One caller's transaction.
@@ -262,7 +262,7 @@ impl fmt::Debug for Closure {
     }
 }
 
-/// What a call that was committed has to say.
+/// The answer to a call that was committed.
 #[non_exhaustive]
 pub enum Answer {
     /// To [`Call::Execute`].
@@ -286,7 +286,7 @@ impl fmt::Debug for Answer {
     }
 }
 
-/// What a caller's closure returned.
+/// The value that a caller's closure returned.
 pub struct ClosureValue(pub(super) Caught<AnyValue>);
 
 impl fmt::Debug for ClosureValue {

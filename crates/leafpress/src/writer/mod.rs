@@ -125,15 +125,15 @@ struct Shared {
     queue: Arc<CallQueue>,
     engine: Arc<Mutex<Engine>>,
     recorder: Arc<Recorder>,
-    /// What a database in this process has besides.
+    /// The parts that only a writer of a database in this process has.
     local: Option<Local>,
     /// The outcome, once the thread has ended.
     end: Arc<End>,
-    /// There until the first caller closes the writer.
+    /// The writer's thread, until the first caller closes the writer.
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// What belongs to a database in this process.
+/// The readers, the checkpointer and the settings of a database in this process.
 #[derive(Debug)]
 struct Local {
     in_force: InForce,
@@ -141,7 +141,7 @@ struct Local {
     /// There under profiles with a write-ahead log, until the writer is closed.
     checkpointer: Arc<Mutex<Option<Checkpointer>>>,
     counts: Arc<LocalCounts>,
-    /// What goes with each transaction.
+    /// The companion of each transaction, if there is one.
     companion: CompanionPlace,
 }
 
@@ -157,12 +157,12 @@ impl Local {
     }
 }
 
-/// Which of the calls that were accepted are still carried out by a close.
+/// The accepted calls that a close still has carried out.
 #[derive(Debug, Clone, Copy)]
 enum Closing {
     /// All of them.
     All,
-    /// Those that are through after so long.
+    /// All that end within this time.
     Within(Duration),
 }
 
@@ -171,7 +171,7 @@ enum Closing {
 const GRACE: Duration = Duration::from_secs(1);
 
 impl Writer {
-    /// How the database at `path` is to be opened.
+    /// A builder for a writer of the database at `path`.
     pub fn builder(path: impl Into<PathBuf>) -> WriterBuilder {
         WriterBuilder::new(path.into())
     }
@@ -227,10 +227,11 @@ impl Writer {
     /// [`transaction`](Self::transaction).
     ///
     /// # Errors
-    /// What SQLite says to the statement; [`Refused`](crate::ErrorKind::Refused) for BEGIN and its kin and
-    /// for settings of the connection; [`Busy`](crate::ErrorKind::Busy), [`Stopped`](crate::ErrorKind::Stopped),
-    /// [`OutcomeUnknown`](crate::ErrorKind::OutcomeUnknown). Nothing of it is in the database then, but for
-    /// the last, where nobody knows.
+    /// SQLite's error for the statement; [`Refused`](crate::ErrorKind::Refused) for BEGIN and its
+    /// kin and for settings of the connection; [`Busy`](crate::ErrorKind::Busy),
+    /// [`Stopped`](crate::ErrorKind::Stopped),
+    /// [`OutcomeUnknown`](crate::ErrorKind::OutcomeUnknown). Nothing of the call is in the database
+    /// then, except that the outcome is not known after the last of these.
     pub fn execute(
         &self,
         sql: impl Into<String>,
@@ -368,13 +369,13 @@ impl Writer {
         self.readers()?.get(Some(name))
     }
 
-    /// What is in force on the writer's connection; none if the groups are
-    /// committed elsewhere. In a child of `fork`: what was in force in its parent.
+    /// The settings in force on the writer's connection; none if the groups are committed
+    /// elsewhere. In a child of `fork`: those that were in force in its parent.
     pub fn in_force(&self) -> Option<&InForce> {
         self.shared.in_any_process().local.as_ref().map(|local| &local.in_force)
     }
 
-    /// What the writer did so far. In a child of `fork` all numbers are 0.
+    /// Numbers of the writer's work so far. In a child of `fork` all numbers are 0.
     pub fn stats(&self) -> WriterStats {
         let Some(shared) = self.shared.here() else { return WriterStats::default() };
         let mut stats = shared.recorder.snapshot();
@@ -441,8 +442,8 @@ impl Writer {
         })?;
         if local.in_force.locking == Locking::Exclusive {
             return Err(Error::usage(
-                "this writer holds the database alone (exclusive locking), so nobody else can \
-                 read it meanwhile",
+                "this writer holds the database alone (exclusive locking), so no other \
+                 connection can read it meanwhile",
             )
             .on_disk("nothing was changed")
             .to_do("read inside of `transaction`, or open the writer with shared locking"));
@@ -452,14 +453,15 @@ impl Writer {
 }
 
 impl Shared {
-    /// What the companion has left to do. All that is accepted before the queue is
-    /// closed is carried out, so nobody waits for it here.
+    /// Pushes the companion's last work. All calls that are accepted before the queue is closed are
+    /// carried out, so nothing waits for the work here.
     fn submit_last_work(&self) {
         let companion = self.local.as_ref().and_then(|local| local.companion.get());
         let Some(companion) = companion.map(Arc::clone) else { return };
         if companion.has_last_work() || self.queue.depth().0 > 0 {
             let call = own::own_call(move |connection| companion.last_work(connection));
-            // It is closed already, or so full that whoever is in it is not lost either.
+            // The push fails if the queue is closed already, or full. Closing does not wait for
+            // room: a kill would lose the same counts.
             drop(self.queue.try_push((call, None), value::<()>));
         }
     }
@@ -582,7 +584,8 @@ fn value<T: 'static>(answer: Answer) -> Result<T> {
     }
 }
 
-/// A target of somebody else's may do that.
+/// The error for an answer of another kind than the call; only a target from outside this crate
+/// gives one.
 fn wrong_answer(answer: &Answer) -> Error {
     Error::usage(format!("the target answered {answer:?}, which does not fit the call"))
 }

@@ -26,11 +26,11 @@ use crate::error::{Error, ErrorKind, Result};
 /// a pause is refused with nothing done.
 const FRESH_FOR: Duration = Duration::from_millis(10);
 
-/// Without a log, SQLite itself looks before it makes a journal.
+/// Reason of an error; without a log, SQLite itself looks before it makes a journal.
 pub(super) const MOVED: &str = "the database is gone or another file: it was deleted, moved or \
      replaced while the writer had it open";
 
-/// Returns true if SQLite refused a statement for that.
+/// Returns true if SQLite refused a statement because the database was moved.
 pub(super) fn is_moved_database(source: &rusqlite::Error) -> bool {
     source.sqlite_error().is_some_and(|it| it.extended_code == ffi::SQLITE_READONLY_DBMOVED)
 }
@@ -54,14 +54,14 @@ struct Watched {
     is_rarely_asked: bool,
 }
 
-/// Device and inode.
+/// Device and inode of a file.
 type Identity = (u64, u64);
 
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Place {
     files: Vec<Watched>,
-    /// The VFS knows, and nothing else.
+    /// True if only the VFS knows where the database is.
     asks_vfs: bool,
     path: PathBuf,
     looked_at: Instant,
@@ -77,7 +77,7 @@ enum Found {
 }
 
 impl Place {
-    /// Of a database that was just opened by `path`; by the VFS of a caller, if
+    /// The place of a database that was just opened by `path`; by the VFS of a caller, if
     /// `asks_vfs`.
     ///
     /// # Errors
@@ -108,7 +108,8 @@ impl Place {
         Ok(place)
     }
 
-    /// Why no group may be begun, if the last look is a while ago.
+    /// Checks the place before a group, if the last look is a while ago. The error is the reason
+    /// for which no group may be begun.
     pub(super) fn check_before(&mut self, connection: &Connection) -> Result<(), String> {
         if self.looked_at.elapsed() < FRESH_FOR {
             return Ok(());
@@ -116,7 +117,8 @@ impl Place {
         self.look(connection, true)
     }
 
-    /// Why what was just committed may not be answered.
+    /// Checks the place after a commit. The error is the reason for which its calls may not be
+    /// answered with success.
     pub(super) fn check_after(&mut self, connection: &Connection) -> Result<(), String> {
         self.look(connection, false)
     }

@@ -29,7 +29,7 @@ pub struct Transaction<'c> {
     process: Process,
 }
 
-/// Of the writer's target, what a transaction needs.
+/// The parts of the writer's target that a transaction needs.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Parts<'c> {
     pub(super) connection: &'c Connection,

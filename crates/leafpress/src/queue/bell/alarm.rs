@@ -1,4 +1,4 @@
-//! What the bell thread sleeps on: a time, a call, and its socket.
+//! The alarm of the bell thread: the thread sleeps on a time, a call, and its socket.
 //!
 //! Stands under the bell thread. On Unix a pair of sockets takes the calls, so
 //! that the thread can wait for them and for its own socket at once; elsewhere
@@ -41,7 +41,7 @@ mod unix {
 
         /// Ends the sleep.
         pub(in crate::queue::bell) fn call(&self) {
-            // Where there is no room the thread has been called.
+            // If the socket is full, a call is in it already.
             let _ = self.caller.send(&[1]);
         }
 

@@ -42,13 +42,13 @@ const EXPRESSION_BYTES_MAX: usize = 512;
 /// The fields, the first of which may be missing, as may the last.
 const FIELD_NAMES: [&str; 7] =
     ["second", "minute", "hour", "day of the month", "month", "day of the week", "year"];
-/// Of an expression in an error.
+/// Characters of an expression that an error shows.
 const SHOWN_CHARS_MAX: usize = 80;
 const EXAMPLE: &str = "minute, hour, day of the month, month, day of the week, as in \
                        \"30 2 * * MON-FRI\" (half past two on working days); seconds may stand \
                        before them; or @hourly, @daily, @weekly, @monthly, @yearly";
 
-/// What is wrong with a schedule's text, and what it should look like.
+/// The mistake in a schedule's text, and an example of a right one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct BadSchedule {
     pub(super) reason: String,

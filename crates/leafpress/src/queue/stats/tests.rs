@@ -180,7 +180,7 @@ fn several_writers_add_up() {
     let totals = Events { pushed: 3, claimed: 3, acked: 3, ..Events::default() };
     let (own, others) = (stats(&bench), other.stats().expect("statistics"));
     assert_eq!((own.totals.pushed, others.totals), (3, totals));
-    // What the other process had not written, it has by now.
+    // The other process has written its counts by now.
     let all = stats(&bench);
     assert_eq!((all.totals, all.wait.count, all.run.count), (totals, 3, 3));
 }

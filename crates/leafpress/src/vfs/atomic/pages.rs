@@ -40,7 +40,7 @@ impl<V: Vfs> AtomicPages<V> {
         self
     }
 
-    /// How a transaction of one page would be committed in the database at `path` (as
+    /// The way in which a transaction of one page would be committed in the database at `path` (as
     /// [`Vfs::full_path`] made it); `None` if it is not open.
     pub fn state(&self, path: &str) -> Option<AtomicState> {
         let database = self.open_database(path)?;
@@ -48,8 +48,8 @@ impl<V: Vfs> AtomicPages<V> {
         Some(database.state(&facts, &self.ground))
     }
 
-    /// What writes of whole pages there are in the database at `path`, whatever the size
-    /// of its pages; `None` if it is not open.
+    /// The sizes of whole writes in the database at `path`, whatever the size of its pages; `None`
+    /// if it is not open.
     pub fn units(&self, path: &str) -> Option<Result<AtomicUnits, NoAtomicWrites>> {
         Some(self.open_database(path)?.latest()?.units)
     }

@@ -13,7 +13,7 @@ use super::{file_locks, table};
 use crate::c_api::system_calls::with_descriptor;
 use crate::error::{Error, ErrorKind, Result};
 
-/// As high as numbers of descriptors are looked at, where the system does not list them.
+/// Largest number of a descriptor that is looked at, where the system does not list them.
 const NUMBERS_MAX: RawFd = 4096;
 
 /// Refuses to write `database` if the system has no locks that belong to descriptors and

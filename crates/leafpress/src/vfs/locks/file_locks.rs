@@ -39,7 +39,7 @@ pub(super) fn pretend_there_are_none() {
     NONE_HERE.store(true, Ordering::Relaxed);
 }
 
-/// To whom the locks of this copy of SQLite on a file belong.
+/// Owner of the locks of this copy of SQLite on a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Owner {
     /// There are none yet.
@@ -95,7 +95,7 @@ impl FileLocks {
         self.state().owner
     }
 
-    /// Does what SQLite asks for; `None` leaves it to the system.
+    /// Asks for a lock, takes it or gives it back, for SQLite; `None` leaves it to the system.
     pub fn lock(&self, how: How, lock: Lock, bytes: Bytes) -> Option<io::Result<Lock>> {
         let mut state = self.state();
         if state.owner == Owner::Undecided {

@@ -24,7 +24,7 @@ fn files_to_change() -> RwLockWriteGuard<'static, Files> {
     FILES.write().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Says whose locks those of `number` are from now on.
+/// Sets the file behind `number`, by its locks; `None` if the number was given back.
 pub(super) fn set(number: RawFd, locks: Option<Arc<FileLocks>>) {
     let index = number as usize;
     let mut files = files_to_change();
@@ -54,7 +54,7 @@ pub(super) enum Answer {
     Unknown,
 }
 
-/// Does what SQLite asks for by a number.
+/// Asks for a lock, takes it or gives it back, for SQLite, which names the file by a number.
 pub(super) fn lock(number: RawFd, how: How, lock: Lock, bytes: Bytes) -> Answer {
     let Some(locks) = locks_of(number) else { return Answer::Unknown };
     let Some(answer) = locks.lock(how, lock, bytes) else { return Answer::LeftToSystem };

@@ -240,6 +240,13 @@ fn inode_of_number(number: RawFd) -> Option<Inode> {
     with_descriptor(number, |descriptor| inode_of(descriptor))
 }
 
+/// Registers a descriptor for its user. A write lock on a descriptor that cannot be written
+/// fails (`EBADF`), so the file's locks move to this one if it is the first that can be.
+fn hand_out(locks: &Arc<FileLocks>, number: RawFd, flags: OFlags) {
+    locks.prefer(number, is_writable(flags));
+    numbers::set(number, Some(Arc::clone(locks)));
+}
+
 impl Table {
     /// Makes an open file known, which is used from now on.
     fn add(&mut self, inode: Inode, file: &Arc<File>, flags: OFlags, user: User) {
@@ -250,8 +257,7 @@ impl Table {
         });
         let file = Arc::clone(file);
         known.descriptors.push(Descriptor { file, flags: lasting(flags), user: Some(user) });
-        known.locks.prefer(number, is_writable(flags));
-        numbers::set(number, Some(Arc::clone(&known.locks)));
+        hand_out(&known.locks, number, flags);
     }
 
     /// A parked descriptor of the file that `path` names, if it could be opened so now.
@@ -278,7 +284,7 @@ impl Table {
         }
         rustix::fs::seek(&found.file, rustix::fs::SeekFrom::Start(0)).ok()?;
         found.user = Some(user);
-        numbers::set(found.file.as_raw_fd(), Some(Arc::clone(&known.locks)));
+        hand_out(&known.locks, found.file.as_raw_fd(), flags);
         Some(Arc::clone(&found.file))
     }
 
@@ -352,11 +358,16 @@ impl Known {
         if !is_database(&reader.file) {
             return true;
         }
-        let Some(file) = reopened_for_writing(&reader.file) else { return true };
-        let is_alone = lock_whole_file(&file).unwrap_or(false);
-        let file = Arc::new(file);
-        self.descriptors.push(Descriptor { file, flags: OFlags::RDWR, user: None });
-        is_alone
+        let Some(file) = self.reopen_for_writing() else { return true };
+        lock_whole_file(&file).unwrap_or(false)
+    }
+
+    /// Adds a parked descriptor that can be written; `None` where that is not allowed.
+    fn reopen_for_writing(&mut self) -> Option<Arc<File>> {
+        let file = Arc::new(reopened_for_writing(&self.descriptors.first()?.file)?);
+        let parked = Descriptor { file: Arc::clone(&file), flags: OFlags::RDWR, user: None };
+        self.descriptors.push(parked);
+        Some(file)
     }
 
     fn writable(&self) -> Option<&Descriptor> {
@@ -395,13 +406,23 @@ pub(super) fn all_numbers() -> Vec<RawFd> {
     files.flat_map(|known| known.descriptors.iter().map(|it| it.file.as_raw_fd())).collect()
 }
 
-/// To whom the locks on a file belong; `None` if this copy of SQLite has not locked it.
+/// Owner of the locks on a file; `None` if this copy of SQLite has not locked it.
 #[cfg(test)]
 pub(super) fn owner_of(path: &Path) -> Option<Owner> {
     let inode = Inode::of(&rustix::fs::stat(path).ok()?);
     let table = table();
     let owner = table.as_ref()?.files.get(&inode)?.locks.owner();
     (owner != Owner::Undecided).then_some(owner)
+}
+
+/// Does what [`Known::may_close`] does with a file whose parked descriptors can only be read.
+#[cfg(test)]
+pub(super) fn reopen_parked(path: &Path) {
+    let inode = Inode::of(&rustix::fs::stat(path).unwrap());
+    let mut table = table();
+    let known = table.as_mut().and_then(|table| table.files.get_mut(&inode)).unwrap();
+    assert!(!known.is_used() && known.writable().is_none());
+    known.reopen_for_writing().unwrap();
 }
 
 /// Number of a file's descriptors that are open here.

@@ -1,4 +1,4 @@
-//! What the kernel says of one file: which it is, and how it can be written whole.
+//! The kernel's facts about one file: its identity, and its atomic writes.
 //!
 //! Must never: open the file, since closing it again would drop locks.
 
@@ -19,21 +19,21 @@ pub(super) struct Inode {
     pub number: u64,
 }
 
-/// What is known of a file.
+/// Facts about a file.
 pub(super) struct Facts {
     pub inode: Inode,
     pub is_regular: bool,
-    /// The smallest and the largest atomic write, in bytes; `None` if nobody says.
+    /// The smallest and the largest atomic write, in bytes; `None` if the kernel does not say.
     units: Option<(u32, u32)>,
 }
 
 impl Facts {
-    /// Of the file that `path` names now.
+    /// Facts about the file that `path` names now.
     pub fn of_path(path: &Path) -> io::Result<Self> {
         Ok(Self::from_answer(&statx(CWD, path, AtFlags::empty(), Self::QUESTIONS)?))
     }
 
-    /// Of an open file.
+    /// Facts about an open file.
     pub fn of_open(file: impl AsFd) -> io::Result<Self> {
         Ok(Self::from_answer(&statx(file, "", AtFlags::EMPTY_PATH, Self::QUESTIONS)?))
     }
@@ -50,9 +50,9 @@ impl Facts {
         }
     }
 
-    /// The sizes in which this file can be written atomically, and by whom.
+    /// The sizes in which this file can be written atomically, and the proof of it.
     ///
-    /// Without `/sys` nobody can prove that the disk does it, so it counts as software.
+    /// Without `/sys` there is no proof that the disk does it, so it counts as software.
     pub fn atomic_units(&self) -> Result<AtomicUnits, NoAtomicWrites> {
         let (bytes_min, bytes_max) = self.units.ok_or(NoAtomicWrites::NotTold)?;
         if bytes_max == 0 {

@@ -23,14 +23,14 @@ use crate::vfs::{VfsError, VfsResult};
 
 /// `RWF_ATOMIC` of `<linux/fs.h>`, since Linux 6.11.
 const ATOMIC: ReadWriteFlags = ReadWriteFlags::from_bits_retain(0x40);
-/// What the user vouches for: any page that SQLite can have.
+/// The sizes that the user vouches for: any page that SQLite can have.
 const ASSUMED: AtomicUnits =
     AtomicUnits { bytes_min: 512, bytes_max: 65536, by: AtomicProof::Assumed };
-/// Of memory: enough for every disk with sectors of up to 4 KiB, and a page of memory
+/// Alignment of the memory: enough for every disk with sectors of up to 4 KiB, and a page of memory
 /// for one that has larger ones.
 const ALIGNMENT: usize = 4096;
-/// While somebody reads the page through the page cache at this very moment, it cannot
-/// be thrown away, and the kernel says "again". It is over as soon as that read is.
+/// While another process reads the page through the page cache at this very moment, it cannot be
+/// thrown away, and the kernel says "again". It is over as soon as that read is.
 const TRIES_MAX: u32 = 200;
 const TRIES_WITHOUT_PAUSE: u32 = 100;
 const PAUSE: Duration = Duration::from_millis(1);

@@ -2,8 +2,8 @@
 //!
 //! A change's time is usually that of the last clock tick, some milliseconds long, so
 //! that two changes within a tick look the same. Since Linux 6.13 some file systems
-//! take the exact time for the first change after somebody has asked for it
-//! ("multigrain timestamps"): what was seen once is never seen again after a change.
+//! take the exact time for the first change after a process has asked for it
+//! ("multigrain timestamps"): a time that was seen once is never seen again after a change.
 //!
 //! Invariant: a stamp is given only where all of this holds: the kernel is 6.13 or
 //! later; the file system is one that does so; and the time has a fraction of a

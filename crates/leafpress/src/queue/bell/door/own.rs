@@ -1,7 +1,7 @@
-//! The door of this process: where others ring.
+//! The door of this process: the socket at which others ring.
 //!
-//! Stands under the bell thread, which makes it before anybody looks for a job,
-//! and drops it when nobody waits any more. See the folder's invariants.
+//! Stands under the bell thread, which makes it before any waiter looks for a job, and drops it
+//! when there is no waiter any more. See the folder's invariants.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -21,8 +21,8 @@ use crate::vfs::locks;
 const ATTEMPTS: u32 = 16;
 /// Before the third attempt; the later ones wait longer, by the square.
 const PAUSE: Duration = Duration::from_micros(30);
-/// So many datagrams at once may mean that there was no room for another. No
-/// system has less room by default: Linux has it for 11, others for 4 KB.
+/// Number of datagrams from which on there may have been no room for another. No system has less
+/// room by default: Linux has it for 11, others for 4 KB.
 const FULL_FROM: usize = 4;
 /// Datagrams that are read before waiters are woken for them.
 const DRAIN_MAX: usize = 1024;
@@ -79,12 +79,12 @@ impl Door {
         Ok(Self { socket, place, folder, name, folder_id, full_from: full_from() })
     }
 
-    /// To be waited for.
+    /// The socket, on which the bell thread waits.
     pub(in crate::queue::bell) fn socket(&self) -> &UnixDatagram {
         &self.socket
     }
 
-    /// Whether others still find it.
+    /// Returns true if others still find it.
     pub(in crate::queue::bell) fn is_there(&self) -> bool {
         let of_the_folder = std::fs::symlink_metadata(&self.place.folder);
         of_the_folder.is_ok_and(|it| (it.dev(), it.ino()) == self.folder_id)

@@ -226,7 +226,7 @@ fn a_writer_that_rings_no_bell_is_noticed() {
     // The first look of all knows nothing yet.
     assert_eq!(waiter.wait(None, patience()), Woken::Look);
     let still = Instant::now() + Duration::from_millis(1100);
-    assert_eq!(waiter.wait(None, Some(still)), Woken::TimedOut, "nobody has written");
+    assert_eq!(waiter.wait(None, Some(still)), Woken::TimedOut, "there was no write");
     let foreign = Connection::open(ground.database()).unwrap();
     foreign.execute_batch("INSERT INTO job DEFAULT VALUES").unwrap();
     assert_eq!(waiter.wait(None, patience()), Woken::Look);
