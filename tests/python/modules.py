@@ -147,9 +147,9 @@ class Crate:
                 if not found["handed_on"]:
                     paths += [path for path, _ in paths_of_tree(found["tree"])]
             without_use.append(code[at:])
-            for found in PATH.finditer("".join(without_use)):
-                if "pub(in" not in code[max(0, found.start() - 7) : found.start()]:
-                    paths.append(tuple(re.split(r"\s*::\s*", found[0])))
+            # `pub(in crate::queue)` says who may use an item, and uses nothing.
+            rest = re.sub(r"pub\(in [^)]*\)", "", "".join(without_use))
+            paths += [tuple(re.split(r"\s*::\s*", found[0])) for found in PATH.finditer(rest)]
             targets = (self.absolute(module, path) for path in paths)
             owners = {self.owner(target) for target in targets if target is not None}
             arrows[module] = owners - {module}

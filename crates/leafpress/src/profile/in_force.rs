@@ -11,113 +11,17 @@ use std::path::Path;
 use std::time::Duration;
 
 use rusqlite::Connection;
-use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ValueRef};
 use serde::Serialize;
 
 use super::Profile;
-use super::locking::{Locking, ask_locking};
+use super::locking::ask_locking;
 use super::page_writes::{self, page_writes};
+use super::settings::{JournalMode, Locking, MAIN, Synchronous, ask};
 use crate::c_api::connection::vfs_name;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::SMALL_CACHE_PAGES;
 use crate::storage;
 use crate::vfs::atomic::AtomicState;
-
-/// The database itself, not those that are attached.
-pub(super) const MAIN: Option<&str> = Some("main");
-
-/// Ways in which SQLite undoes transactions that are half done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum JournalMode {
-    /// Old pages go to a file that is deleted at the commit.
-    Delete,
-    /// As `Delete`, but the file is cut to no bytes.
-    Truncate,
-    /// As `Delete`, but the file's header is overwritten.
-    Persist,
-    /// Old pages are kept in memory.
-    Memory,
-    /// New pages go to a write-ahead log.
-    Wal,
-    /// Nothing is kept: there is no way back.
-    Off,
-}
-
-/// Moments at which SQLite waits until the disk has the bytes that it wrote.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Synchronous {
-    /// Never.
-    Off,
-    /// At the moments without which a file could be damaged.
-    Normal,
-    /// At every commit.
-    Full,
-    /// At every commit, and for the folder after a journal is deleted.
-    Extra,
-}
-
-impl JournalMode {
-    /// All that SQLite knows.
-    pub const ALL: [Self; 6] =
-        [Self::Delete, Self::Truncate, Self::Persist, Self::Memory, Self::Wal, Self::Off];
-
-    /// The word of `PRAGMA journal_mode`, in lower case.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Delete => "delete",
-            Self::Truncate => "truncate",
-            Self::Persist => "persist",
-            Self::Memory => "memory",
-            Self::Wal => "wal",
-            Self::Off => "off",
-        }
-    }
-}
-
-impl Synchronous {
-    /// All, in the order of their numbers.
-    pub const ALL: [Self; 4] = [Self::Off, Self::Normal, Self::Full, Self::Extra];
-
-    /// The word of `PRAGMA synchronous`, in lower case.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Off => "off",
-            Self::Normal => "normal",
-            Self::Full => "full",
-            Self::Extra => "extra",
-        }
-    }
-}
-
-impl fmt::Display for JournalMode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&self.name().to_ascii_uppercase())
-    }
-}
-
-impl fmt::Display for Synchronous {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&self.name().to_ascii_uppercase())
-    }
-}
-
-impl FromSql for JournalMode {
-    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
-        let word = value.as_str()?;
-        let found = Self::ALL.into_iter().find(|mode| mode.name().eq_ignore_ascii_case(word));
-        found.ok_or(FromSqlError::InvalidType)
-    }
-}
-
-impl FromSql for Synchronous {
-    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
-        let number = value.as_i64()?;
-        let found = usize::try_from(number).ok().and_then(|it| Self::ALL.get(it));
-        found.copied().ok_or(FromSqlError::OutOfRange(number))
-    }
-}
 
 /// The settings of one connection, as SQLite itself tells them.
 ///
@@ -331,10 +235,6 @@ fn not_durable(connection: &Connection) -> Vec<String> {
         Some(path) if is_known && !path.is_empty() => storage::not_durable(Path::new(path)),
         _ => Vec::new(),
     }
-}
-
-pub(super) fn ask<T: FromSql>(connection: &Connection, pragma: &str) -> rusqlite::Result<T> {
-    connection.pragma_query_value(None, pragma, |row| row.get(0))
 }
 
 /// The cache tells; what else a small connection does without, SQLite does not tell.

@@ -13,52 +13,10 @@
 //!
 //! Must never: leave a connection with its journal in memory and say nothing.
 
-use std::fmt;
-
 use rusqlite::Connection;
-use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ValueRef};
-use serde::Serialize;
 
-use super::in_force::{JournalMode, MAIN};
+use super::settings::{JournalMode, Locking, MAIN};
 use crate::error::{Error, Result};
-
-/// Connections that may use the database beside this one, while it is open.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Locking {
-    /// All, between this connection's transactions.
-    #[default]
-    Shared,
-    /// None, not even to read: the database is held from the opening on until the connection is
-    /// closed.
-    Exclusive,
-}
-
-impl Locking {
-    /// Its name: `shared` or `exclusive`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Shared => "shared",
-            Self::Exclusive => "exclusive",
-        }
-    }
-}
-
-impl fmt::Display for Locking {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-impl FromSql for Locking {
-    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
-        match value.as_str()? {
-            "normal" => Ok(Self::Shared),
-            "exclusive" => Ok(Self::Exclusive),
-            _ => Err(FromSqlError::InvalidType),
-        }
-    }
-}
 
 /// Asks for the locking of the connection's main database; without its name, SQLite answers for
 /// databases that will be attached next.

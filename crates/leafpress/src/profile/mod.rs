@@ -36,16 +36,18 @@ mod in_force;
 mod locking;
 mod open;
 mod page_writes;
+mod settings;
 #[cfg(test)]
 mod tests;
 mod wal_reset;
 
-pub use in_force::{InForce, JournalMode, Synchronous};
+pub use in_force::InForce;
 pub(crate) use locking::close_journal;
-pub use locking::{Locking, give_back};
+pub use locking::give_back;
 pub use open::{ProfileRequest, open, open_reader};
 pub(crate) use page_writes::ours;
 pub use page_writes::{AtomicWish, page_writes, regain_atomic_pages};
+pub use settings::{JournalMode, Locking, Synchronous};
 pub use wal_reset::check_background_checkpoints;
 
 /// A way to write a database, named by its promise.

@@ -26,10 +26,11 @@ use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, ErrorCode, MAIN_DB, OpenFlags};
 
-use super::in_force::{InForce, JournalMode, ask, needs_full_fsync, whole_milliseconds};
-use super::locking::{self, Locking};
+use super::Profile;
+use super::in_force::{InForce, needs_full_fsync, whole_milliseconds};
+use super::locking;
 use super::page_writes::{AtomicWish, check_wish, vfs_for};
-use super::{Profile, Synchronous};
+use super::settings::{JournalMode, Locking, Synchronous, ask};
 use crate::connect;
 use crate::error::{Error, ErrorKind, Result};
 #[cfg(unix)]

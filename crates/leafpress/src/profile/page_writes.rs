@@ -14,8 +14,8 @@ use std::path::Path;
 use rusqlite::Connection;
 use serde::Serialize;
 
-use super::in_force::{MAIN, ask};
-use super::{JournalMode, Locking, Profile, ProfileRequest, locking};
+use super::settings::{JournalMode, Locking, MAIN, ask};
+use super::{Profile, ProfileRequest, locking};
 use crate::c_api::connection::vfs_name;
 use crate::error::{Error, Result};
 use crate::vfs::atomic::{

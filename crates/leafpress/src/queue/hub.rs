@@ -18,10 +18,9 @@ use rusqlite::{CachedStatement, Connection, OptionalExtension, Params, Row};
 use super::bell::Bells;
 use super::clock::{Clock, ClockWatch};
 use super::settings::{READ_QUEUE, Settings};
-use super::stats::{self, Tally};
+use super::stats::Tally;
 use crate::error::{Error, Result};
 use crate::sync::lock;
-use crate::writer::Companion;
 
 /// A queue as its row says.
 #[derive(Debug)]
@@ -117,37 +116,13 @@ impl Hub {
         went_back
     }
 
-    /// Returns true if this queue had no tick yet in this millisecond.
-    pub(super) fn tick_is_due(&self, queue: i64, now_ms: i64) -> bool {
-        let mut session = lock(&self.session);
-        match session.ticked.iter_mut().find(|(ticked, _)| *ticked == queue) {
-            Some((_, at_ms)) if *at_ms == now_ms => false,
-            Some((_, at_ms)) => {
-                *at_ms = now_ms;
-                true
-            }
-            None => {
-                session.ticked.push((queue, now_ms));
-                true
-            }
-        }
-    }
-}
-
-impl Companion for Hub {
-    fn began(&self) {
+    /// A transaction has begun.
+    pub(super) fn began(&self) {
         lock(&self.session).rows.clear();
     }
 
-    fn call_began(&self) {
-        self.tally.call_began();
-    }
-
-    fn call_undone(&self) {
-        self.tally.call_undone();
-    }
-
-    fn committed(&self) {
+    /// The transaction was committed: wakes the waiters of its jobs.
+    pub(super) fn committed(&self) {
         self.tally.committed();
         let (rings, is_measured_anew) = {
             let mut session = lock(&self.session);
@@ -161,22 +136,32 @@ impl Companion for Hub {
         }
     }
 
-    fn not_committed(&self) {
+    /// The transaction was rolled back, or its outcome is not known.
+    pub(super) fn not_committed(&self) {
         self.tally.rolled_back();
         *lock(&self.session) = Session::default();
     }
 
-    fn has_last_work(&self) -> bool {
-        self.tally.has_unwritten()
-    }
-
-    fn last_work(&self, connection: &Connection) -> Result<()> {
-        stats::write(&Work::new(connection, self))
-    }
-
-    fn closed(&self) {
+    /// The writer takes no calls any more.
+    pub(super) fn close(&self) {
         if let Some(bells) = self.bells.get() {
             bells.close();
+        }
+    }
+
+    /// Returns true if this queue had no tick yet in this millisecond.
+    pub(super) fn tick_is_due(&self, queue: i64, now_ms: i64) -> bool {
+        let mut session = lock(&self.session);
+        match session.ticked.iter_mut().find(|(ticked, _)| *ticked == queue) {
+            Some((_, at_ms)) if *at_ms == now_ms => false,
+            Some((_, at_ms)) => {
+                *at_ms = now_ms;
+                true
+            }
+            None => {
+                session.ticked.push((queue, now_ms));
+                true
+            }
         }
     }
 }

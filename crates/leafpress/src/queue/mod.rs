@@ -70,6 +70,7 @@ mod admin;
 mod bell;
 mod claim;
 mod clock;
+mod companion;
 mod group;
 mod hub;
 mod inspect;

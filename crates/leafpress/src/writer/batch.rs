@@ -6,9 +6,9 @@
 use rusqlite::fallible_iterator::FallibleIterator as _;
 use rusqlite::{Batch as Statements, Connection};
 
-use super::call::{Batch, BatchPart};
 use super::guard::Guard;
-use super::local::refused;
+use super::refused::refused;
+use super::request::{Batch, BatchPart};
 use super::statement::execute;
 use crate::error::{Error, FailedStatement, Result};
 use crate::io_report::Script;

@@ -6,10 +6,10 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use super::companion::CompanionPlace;
 use super::engine::{self, End, Engine};
 use super::interrupt::Interrupts;
 use super::local::LocalTarget;
-use super::own::CompanionPlace;
 use super::place::Place;
 use super::queue::{CallQueue, Grouping};
 use super::readers::{ReaderLimits, ReaderPool};

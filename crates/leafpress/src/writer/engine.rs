@@ -18,7 +18,6 @@
 //!
 //! Must never: hand out an answer before the target has returned, or stop while a caller waits.
 
-use std::cell::Cell;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -26,6 +25,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError, TryLockError};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
+use super::driving::{self, Phase};
 use super::local::LocalCounts;
 use super::queue::{CallQueue, Grouping};
 use super::stats::{Detours, GroupDone, Recorder};
@@ -38,33 +38,6 @@ use crate::sync::lock;
 /// A group waits for those who were in the last one no longer than COMMIT took
 /// then, which is what a second commit would cost, and never longer than this.
 const GATHER_MAX: Duration = Duration::from_millis(2);
-
-thread_local! {
-    /// The process and the step of this thread, while it drives the engine: a closure that forks
-    /// goes on in the child, and may use a new writer there.
-    static IS_DRIVING: Cell<Option<(Process, Phase)>> = const { Cell::new(None) };
-}
-
-/// The step that a thread which drives the engine is at.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Phase {
-    /// Calls are carried out, closures among them.
-    CarryingOut,
-    /// They are answered: wakers and destructors run.
-    Answering,
-}
-
-/// Returns true if this thread carries out or answers calls at the moment: a wait for an
-/// answer here would never end.
-pub(super) fn is_driving() -> bool {
-    IS_DRIVING.get().is_some_and(|(process, _)| process.is_current())
-}
-
-/// Returns true if this thread carries out a call at the moment, such as a closure.
-pub(super) fn is_in_call() -> bool {
-    let driving = IS_DRIVING.get();
-    driving.is_some_and(|(process, phase)| process.is_current() && phase == Phase::CarryingOut)
-}
 
 /// The target of the groups, and the state that is kept from one group to the next.
 pub(super) struct Engine {
@@ -101,7 +74,7 @@ impl Engine {
 
     /// Commits the next group, if calls wait.
     pub(super) fn commit_next(&mut self) {
-        IS_DRIVING.set(Some((self.process, Phase::CarryingOut)));
+        driving::begin(self.process, Phase::CarryingOut);
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             let Work { expected, gather_max, entries, .. } = &mut self.work;
             if !self.queue.take(self.grouping, *expected, *gather_max, entries) {
@@ -110,14 +83,14 @@ impl Engine {
             self.commit()
         }));
         if !self.process.is_current() {
-            IS_DRIVING.set(None);
+            driving::end();
             let work = Work::new(&self.queue);
             std::mem::forget(std::mem::replace(&mut self.work, work));
             return;
         }
         let reason = match outcome {
             Ok(Ok(())) => {
-                IS_DRIVING.set(None);
+                driving::end();
                 return;
             }
             Ok(Err(reason)) => reason,
@@ -128,7 +101,7 @@ impl Engine {
         // Entries that are left answer for themselves as they go.
         self.work = Work::new(&self.queue);
         // Until here closures were dropped, and with them perhaps the last clone of the writer.
-        IS_DRIVING.set(None);
+        driving::end();
     }
 
     /// Commits what was taken and answers it.
@@ -157,7 +130,7 @@ impl Engine {
             // A caller that gets an answer must find the writer stopped.
             queue.fail(reason);
         }
-        IS_DRIVING.set(Some((*process, Phase::Answering)));
+        driving::begin(*process, Phase::Answering);
         let answered = Instant::now();
         let commit = work.count(counts.as_deref(), answered - begun);
         let failed = work.answer();
@@ -305,7 +278,7 @@ fn has_failed(reason: String) -> Error {
 /// Drives the engine until `is_answered`; leaves at once if another thread drives it.
 pub(super) fn help(engine: &Mutex<Engine>, queue: &CallQueue, is_answered: impl Fn() -> bool) {
     let process = Process::current();
-    while !is_driving() && !is_answered() {
+    while !driving::is_driving() && !is_answered() {
         let mut engine = match engine.try_lock() {
             Ok(engine) => engine,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),

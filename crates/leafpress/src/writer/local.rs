@@ -31,14 +31,13 @@ use std::time::{Duration, Instant};
 use rusqlite::hooks::Wal;
 use rusqlite::{Connection, ErrorCode};
 
-pub(super) use self::run::refused;
 use self::run::{Ran, Within};
 use super::busy::BusyClock;
+use super::companion::{Companion, CompanionPlace};
 use super::guard::Guard;
 use super::insert_many::InsertPlans;
 use super::interrupt::Interrupts;
 use super::open_journal::OpenJournal;
-use super::own::{Companion, CompanionPlace};
 use super::place::{self, Place};
 use super::statement::LastStatement;
 use super::target::{CommitTarget, Group};

@@ -55,6 +55,8 @@ mod builder;
 mod busy;
 mod call;
 mod caught;
+mod companion;
+mod driving;
 mod engine;
 mod guard;
 mod insert_many;
@@ -66,6 +68,8 @@ mod place;
 mod prometheus;
 mod queue;
 mod readers;
+mod refused;
+mod request;
 mod statement;
 mod stats;
 mod target;
@@ -78,22 +82,20 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 pub use self::builder::WriterBuilder;
-pub use self::call::{
-    Answer, Batch, Call, Closure, ClosureValue, Executed, IntoParameters, Parameters, Statement,
-};
+pub use self::call::{Answer, Call, Closure, ClosureValue, Own};
+pub(crate) use self::companion::Companion;
 pub use self::insert_many::InsertMany;
-pub(crate) use self::own::Companion;
-pub use self::own::Own;
 pub use self::readers::{OldestReader, Reader};
+pub use self::request::{Batch, Executed, IntoParameters, Parameters, Statement};
 pub use self::stats::{Bucket, GroupSizes, Latency, WriterStats};
 pub use self::target::{CommitTarget, Group};
 pub use self::ticket::Ticket;
 pub use self::transaction::Transaction;
 
 use self::caught::Caught;
+use self::companion::CompanionPlace;
 use self::engine::{End, Engine};
 use self::local::LocalCounts;
-use self::own::CompanionPlace;
 use self::queue::{CallQueue, CarriedOutBy, Grouping};
 use self::readers::ReaderPool;
 use self::stats::Recorder;
@@ -331,7 +333,7 @@ impl Writer {
         columns: &[&str],
         rows: impl IntoIterator<Item = R>,
     ) -> Result<u64> {
-        let request = call::insert_many_request(table, columns, rows)?;
+        let request = request::insert_many_request(table, columns, rows)?;
         self.carry_out(Call::InsertMany(request), inserted)
     }
 
@@ -345,7 +347,7 @@ impl Writer {
         columns: &[&str],
         rows: impl IntoIterator<Item = R>,
     ) -> Result<Ticket<u64>> {
-        let request = call::insert_many_request(table, columns, rows)?;
+        let request = request::insert_many_request(table, columns, rows)?;
         self.submit_call(Call::InsertMany(request), inserted)
     }
 
@@ -428,7 +430,7 @@ impl Writer {
     /// At once on this thread, if no other thread drives the engine.
     fn carry_out<T>(&self, call: Call, take: Take<T>) -> Result<T> {
         let shared = self.shared.get()?;
-        if engine::is_driving() {
+        if driving::is_driving() {
             return Err(waits_in_closure());
         }
         let ticket = shared.queue.push((call, self.call_limit), take, CarriedOutBy::Caller)?;
@@ -467,7 +469,7 @@ impl Shared {
     }
 
     fn close(&self, closing: Closing) -> Result<()> {
-        if engine::is_driving() {
+        if driving::is_driving() {
             return Err(Error::usage("a closure inside a transaction cannot close a writer")
                 .on_disk("nothing was changed, and the writer is open")
                 .to_do("close it after the transaction"));
@@ -527,7 +529,7 @@ impl Drop for Shared {
         if self.end.is_left_alone() {
             return;
         }
-        if engine::is_driving() {
+        if driving::is_driving() {
             // The last clone lived in a closure, or in an answer that was not fetched.
             self.end.leave_alone();
             self.begin_close();

@@ -1,4 +1,4 @@
-//! Calls that another part of this crate makes, and what accompanies their transactions.
+//! Calls that another part of this crate makes.
 //!
 //! Closures of callers are fenced by savepoints and watched by the guard, since their code is
 //! not known. The code of a part of this crate (the queue) is known: its statements stay
@@ -8,66 +8,16 @@
 //! Must never: be offered to code outside of this crate.
 
 use std::any::Any;
-use std::fmt;
 use std::path::Path;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use rusqlite::Connection;
 
-use super::call::{AnyValue, Call};
+use super::call::{AnyValue, Call, Own};
 use super::caught::Caught;
+use super::companion::Companion;
 use super::{Writer, ticket::Ticket, value};
 use crate::error::{Error, Result};
-
-/// Work on the writer's connection. It may be called again, as a closure of a caller may.
-pub(super) type OwnBody = Box<dyn FnMut(&Connection) -> Result<AnyValue> + Send>;
-
-/// Work of this crate itself, inside of the group's transaction.
-pub struct Own(pub(super) Caught<OwnBody>);
-
-impl fmt::Debug for Own {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Own(..)")
-    }
-}
-
-/// Goes with each transaction of a writer, whichever calls are in it. One thread calls it at a
-/// time, the one that drives the engine.
-pub(crate) trait Companion: Any + Send + Sync {
-    /// A transaction has begun: no other process writes until it ends.
-    fn began(&self);
-    /// A call begins in it, which may be undone by itself.
-    fn call_began(&self);
-    /// The call that began last was undone, and the transaction goes on.
-    fn call_undone(&self);
-    /// The transaction was committed, and no caller was answered yet.
-    fn committed(&self);
-    /// The transaction was rolled back, or its outcome is not known.
-    fn not_committed(&self);
-    /// Returns true if [`last_work`](Self::last_work) is to be done, as the writer's last call.
-    fn has_last_work(&self) -> bool;
-    /// Does the last work inside a transaction before the writer is closed. It may be called again.
-    fn last_work(&self, connection: &Connection) -> Result<()>;
-    /// The writer takes no calls any more.
-    fn closed(&self);
-}
-
-/// A place for a companion, which is put there when it is first needed.
-#[derive(Clone, Default)]
-pub(super) struct CompanionPlace(Arc<OnceLock<Arc<dyn Companion>>>);
-
-impl fmt::Debug for CompanionPlace {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("CompanionPlace").field(&self.0.get().is_some()).finish()
-    }
-}
-
-impl CompanionPlace {
-    /// The companion, if there is one.
-    pub(super) fn get(&self) -> Option<&Arc<dyn Companion>> {
-        self.0.get()
-    }
-}
 
 impl Writer {
     /// Does `body` inside of a group's transaction and waits for the commit. An

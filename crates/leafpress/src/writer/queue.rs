@@ -14,7 +14,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::call::Call;
-use super::engine;
+use super::driving;
 use super::interrupt::Interrupts;
 use super::ticket::{Entry, GroupEvent, Take, Ticket, waits_in_closure};
 use crate::error::{Error, ErrorKind, Result};
@@ -116,7 +116,7 @@ impl CallQueue {
     ) -> Result<Ticket<T>> {
         let mut state = lock(&self.state);
         while state.closed.is_none() && state.entries.len() >= self.capacity {
-            if engine::is_driving() {
+            if driving::is_driving() {
                 return Err(waits_in_closure());
             }
             state.waiting_for_room += 1;
@@ -296,7 +296,8 @@ impl CallQueue {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::writer::call::{Answer, Batch};
+    use crate::writer::call::Answer;
+    use crate::writer::request::Batch;
 
     #[expect(clippy::needless_pass_by_value, reason = "tickets take answers like that")]
     fn done(answer: Answer) -> Result<()> {

@@ -11,7 +11,7 @@ use std::borrow::Borrow;
 
 use rusqlite::{CachedStatement, Connection};
 
-use super::call::{Executed, Parameters, Statement};
+use super::request::{Executed, Parameters, Statement};
 
 /// The statement of the last single call, for the next one.
 pub(super) struct LastStatement<'c> {

@@ -14,10 +14,11 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use super::call::{Answer, Batch, Call};
+use super::call::{Answer, Call};
 use super::caught::{Caught, wake};
-use super::engine;
+use super::driving;
 use super::interrupt::Interrupts;
+use super::request::Batch;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fork::OfProcess;
 use crate::sync::lock;
@@ -266,7 +267,7 @@ impl<T> Ticket<T> {
     /// [`OutcomeUnknown`](ErrorKind::OutcomeUnknown).
     pub fn wait(self) -> Result<T> {
         let slot = self.slot.get()?;
-        if engine::is_driving() && !slot.is_answered() {
+        if driving::is_driving() && !slot.is_answered() {
             return Err(slot.refuse_to_closure());
         }
         slot.event.wait(None, || slot.is_answered());
@@ -282,7 +283,7 @@ impl<T> Ticket<T> {
             Ok(slot) => slot,
             Err(forked) => return Ok(Err(forked)),
         };
-        if engine::is_driving() && !slot.is_answered() {
+        if driving::is_driving() && !slot.is_answered() {
             return Ok(Err(slot.refuse_to_closure()));
         }
         let deadline = Instant::now().checked_add(limit);
@@ -338,7 +339,7 @@ impl<T> Future for Ticket<T> {
             Ok(slot) => slot,
             Err(forked) => return Poll::Ready(Err(forked)),
         };
-        if engine::is_in_call() && !slot.is_answered() {
+        if driving::is_in_call() && !slot.is_answered() {
             // A closure that polls here waits here, and would do so for ever.
             return Poll::Ready(Err(slot.refuse_to_closure()));
         }

@@ -14,6 +14,7 @@
 //!
 //! Must never: make a claim wait for more than a bounded number of jobs.
 
+mod calls;
 mod fire;
 mod missed;
 mod recurrence;
@@ -26,7 +27,6 @@ pub use self::missed::Missed;
 pub(super) use self::table::STATEMENTS;
 
 use self::recurrence::{BadSchedule, Recurrence};
-use super::Queue;
 use super::job::{Job, Payload, When};
 use crate::error::{Error, Result};
 
@@ -179,49 +179,6 @@ pub struct ScheduleInfo {
 /// The schedules of a queue, by name.
 pub(super) fn list_of(work: &super::hub::Work<'_>, queue: i64) -> Result<Vec<ScheduleInfo>> {
     table::list(work, queue)
-}
-
-impl Queue {
-    /// Keeps a schedule, in place of that of the same name if there is one.
-    ///
-    /// The first occurrence is the next one from now on. If the expression and
-    /// the time zone are those that are kept already, the next occurrence stays
-    /// as it is, even if it has passed: so each process may do this at its start.
-    ///
-    /// # Errors
-    /// If the job has a due time of its own, or metadata that are no object; as
-    /// [`push`](Self::push). The schedule is as it was before.
-    pub fn schedule(&self, schedule: &Schedule) -> Result<()> {
-        schedule.check_template()?;
-        let recurrence = Recurrence::parse(&schedule.cron, &schedule.timezone)
-            .map_err(|bad| refused(&schedule.name, bad))?;
-        let schedule = schedule.clone();
-        self.work(move |work, queue| {
-            let kept_ms = table::kept_next_ms(work, queue, &schedule)?;
-            let next_at_ms = kept_ms.or_else(|| recurrence.next_after_ms(work.now_ms));
-            table::keep(work, queue, &schedule, next_at_ms)?;
-            // A claim that waits may have to wake up earlier now.
-            work.ring(&*work.row(queue)?, 1);
-            Ok(())
-        })
-    }
-
-    /// Forgets a schedule; whether there was one. Its jobs stay.
-    ///
-    /// # Errors
-    /// As [`push`](Self::push). The schedule is still there.
-    pub fn unschedule(&self, name: &str) -> Result<bool> {
-        let name = name.to_owned();
-        self.work(move |work, queue| table::forget(work, queue, &name))
-    }
-
-    /// The schedules of the queue, by name.
-    ///
-    /// # Errors
-    /// If the table cannot be read.
-    pub fn schedules(&self) -> Result<Vec<ScheduleInfo>> {
-        self.work(table::list)
-    }
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@
 //! Must never: make an operation wait for anything but memory, or fail because of a figure that was
 //! changed from outside.
 
+mod calls;
 mod collect;
 mod events;
 mod histogram;
@@ -22,15 +23,12 @@ mod minutes;
 mod prometheus;
 mod tally;
 
-use std::sync::Arc;
-
 use serde::Serialize;
 
 pub(super) use self::collect::count;
 pub use self::events::Events;
 pub(super) use self::tally::{Event, Tally};
 
-use super::Queue;
 use super::hub::{Work, failed};
 use super::settings::Rate;
 use crate::error::Result;
@@ -199,38 +197,6 @@ pub(super) fn write(work: &Work<'_>) -> Result<()> {
     let Some(hub) = work.hub else { return Ok(()) };
     let counted = hub.tally().take_for_writing(work.now_ms);
     minutes::write(work.connection, &counted, work.now_ms).map_err(failed)
-}
-
-impl Queue {
-    /// Statistics of the queue.
-    ///
-    /// Counting looks at one entry of an index for each job (about 0.03 s for a million), and at
-    /// the row of each job that is leased. It reads beside the writer and holds up no caller,
-    /// unless the writer has the database alone
-    /// ([`Locking::Exclusive`](crate::profile::Locking::Exclusive)): then it is a call of the
-    /// writer. The counts of this process are written first, as a small call of the writer.
-    ///
-    /// # Errors
-    /// If the database cannot be read, or the queue was dropped.
-    pub fn stats(&self) -> Result<QueueStats> {
-        let hub = self.hub.get()?;
-        if hub.tally().has_unwritten()
-            && let Err(error) = self.work(|work, _| write(work))
-        {
-            // Then the figures are a little older.
-            tracing::debug!(%error, "the queue's statistics could not be written");
-        }
-        let (hub, queue) = (Arc::clone(self.hub.get()?), self.id);
-        self.read(move |connection| collect::collect(connection, queue, hub.clock().now_ms()))
-    }
-
-    /// The statistics as text for Prometheus, labelled with the queue's name.
-    ///
-    /// # Errors
-    /// As [`stats`](Self::stats).
-    pub fn prometheus(&self) -> Result<String> {
-        Ok(self.stats()?.to_prometheus(&[]))
-    }
 }
 
 /// All figures of a queue, as they stand in the database.

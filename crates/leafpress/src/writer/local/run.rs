@@ -9,19 +9,16 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use rusqlite::ErrorCode;
-
 use super::LocalTarget;
 use crate::c_api::connection::unresolved_deferred_keys;
 use crate::error::{Error, ErrorKind, Result};
 use crate::writer::batch;
 use crate::writer::call::{Answer, AnyValue, Call, ClosureValue};
 use crate::writer::caught::{Caught, drop_caught, text_of};
-use crate::writer::guard::Guard;
+use crate::writer::companion::Companion;
 use crate::writer::insert_many::{Alone, InsertMany, insert_alone, insert_sorted};
-use crate::writer::own::Companion;
-use crate::writer::place::{self, is_moved_database};
-use crate::writer::statement::{LastStatement, execute, is_no_statement};
+use crate::writer::refused::refused;
+use crate::writer::statement::{LastStatement, execute};
 use crate::writer::target::Group;
 use crate::writer::transaction::{Parts, Transaction};
 
@@ -304,21 +301,4 @@ fn answered(body: impl FnOnce() -> Result<AnyValue>) -> Result<Answer> {
             Err(ErrorKind::Panicked { message }.into())
         }
     }
-}
-
-/// The error of a caller's statement, in the guard's words if it was refused.
-pub(in crate::writer) fn refused(guard: &Guard, source: rusqlite::Error) -> Error {
-    if source.sqlite_error_code() == Some(ErrorCode::AuthorizationForStatementDenied)
-        && let Some(reason) = guard.take_refusal()
-    {
-        return Error::from(ErrorKind::Refused { reason });
-    }
-    if is_moved_database(&source) {
-        return Error::stopped(place::MOVED).caused_by(source);
-    }
-    if is_no_statement(&source) {
-        return Error::usage("the text holds no statement, but only blanks or comments")
-            .to_do("leave the call out, or use execute_batch, for which a text may be empty");
-    }
-    Error::statement(source)
 }
