@@ -7,6 +7,7 @@ use proptest::prelude::*;
 
 use super::fire::JOBS_PER_LOOK_MAX;
 use super::*;
+use crate::queue::Queue;
 use crate::queue::{Claim, ClaimOptions, Clock, ManualClock, UniqueFor};
 use crate::writer::Writer;
 

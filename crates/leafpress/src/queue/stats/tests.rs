@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use super::super::tests::{Bench, bench, bench_with};
 use super::*;
 use crate::Profile;
+use crate::queue::Queue;
 use crate::queue::{Claim, ClaimOptions, Clock, Job, JobState, Nack, Purge, Retry, UniqueFor};
 use crate::writer::Writer;
 
