@@ -19,8 +19,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{Mode, OFlags};
 
-use super::table::Inode;
 use crate::c_api::range_lock::{Bytes, How, Lock, ask};
+use crate::vfs::FileIdentity;
 
 /// SQLite's pending byte, the first of the bytes that are locked in a database; those of a
 /// `-shm` file are all before it.
@@ -64,7 +64,7 @@ impl Owner {
 /// The locks of one file.
 #[derive(Debug)]
 pub(super) struct FileLocks {
-    pub inode: Inode,
+    pub identity: FileIdentity,
     state: Mutex<State>,
 }
 
@@ -80,10 +80,10 @@ struct State {
 }
 
 impl FileLocks {
-    pub fn new(inode: Inode, descriptor: RawFd, is_writable: bool) -> Self {
+    pub fn new(identity: FileIdentity, descriptor: RawFd, is_writable: bool) -> Self {
         let state =
             State { owner: Owner::Undecided, descriptor, is_writable, read_locked: Vec::new() };
-        Self { inode, state: Mutex::new(state) }
+        Self { identity, state: Mutex::new(state) }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
