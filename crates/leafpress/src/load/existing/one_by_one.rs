@@ -466,8 +466,8 @@ struct Below {
     /// For a row: the rows that have its key and refer to the same rows. They would take its
     /// place, and go as it did.
     alike: HashMap<u64, Vec<u64>>,
-    /// Rows whose key another row may have next time. So they may not be there themselves, and
-    /// rows that refer to them may stay.
+    /// Rows whose key another row may have next time, which refers to other rows. So they may
+    /// not be there themselves, and nothing is said of the rows that go with them.
     held: HashSet<u64>,
 }
 
@@ -476,11 +476,12 @@ impl Below {
     fn take(&mut self, first: u64, mut visit: impl FnMut(u64)) {
         let mut waiting = vec![first];
         while let Some(number) = waiting.pop() {
+            if self.held.contains(&number) {
+                continue;
+            }
             let alike = self.alike.remove(&number).unwrap_or_default();
-            let is_held = self.held.contains(&number);
-            let children = if is_held { None } else { self.children.remove(&number) };
-            let children = children.unwrap_or_default().into_iter();
-            let children = children.filter(|child| !self.held.contains(child));
+            let children = self.children.remove(&number).unwrap_or_default();
+            let children = children.into_iter().filter(|child| !self.held.contains(child));
             for row in alike.into_iter().chain(children) {
                 visit(row);
                 waiting.push(row);
