@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use super::build::{Build, BuildHalt, BuildOptions, Built, Conflict, Dropped, Joined, OnConflict};
 use super::build::{Refused, RowOrder};
-use super::existing::{InsertHalt, Refusals, RefusedRow};
+use super::existing::{InsertHalt, Orphan, Refusals, RefusedRow, UNCHANGED, no_such_row};
 use super::locate::{Found, Wanted};
 use super::monitor::Monitor;
 use super::options::IntoTable;
@@ -26,7 +26,7 @@ use super::pass::{Clock, Halt};
 use super::plan::Plan;
 use super::publish::Destination;
 use super::refused::{RefusedRows, column_of, constraint};
-use super::rejects::Rejects;
+use super::rejects::{Rejects, Words};
 use super::report::{ColumnReport, DryRun, Report, Stage};
 use super::sqlite::{check_with_sqlite, complete_by_sql};
 use super::target::{BuiltRows, Published, Target};
@@ -128,8 +128,11 @@ pub fn load<F: Feed>(
     flow.feed.release();
     let published = if flow.target.is_table() {
         flow.insert(&output, staged.temporary(), &mut outcome)?
+    } else if flow.target.is_new() {
+        staged.publish()?;
+        Published::default()
     } else {
-        flow.target.publish(loader, staged, outcome.built.rows, monitor)?
+        flow.move_in(&staged, &loader.database, outcome.built.rows)?
     };
     Ok(flow.report(outcome, published, started))
 }
@@ -252,7 +255,7 @@ impl Flow<'_> {
         } else if self.target.checks_foreign_keys(&outcome.shape) {
             self.feed.release();
             self.target.only_try(&folder)?;
-            self.target.publish(self.loader, staged, outcome.built.rows, self.monitor)?;
+            self.move_in(&staged, &folder.join(name), outcome.built.rows)?;
         }
         Ok(tried)
     }
@@ -273,6 +276,41 @@ impl Flow<'_> {
         outcome.built.size.sync = syncing.elapsed();
         self.reject_refused(&mut outcome)?;
         Ok(outcome)
+    }
+
+    /// Moves the built table into the database. Temporary files go beside `path`.
+    fn move_in(&mut self, staged: &Destination, path: &Path, rows: u64) -> Result<Published> {
+        let moved = self.target.move_in(self.loader, staged, rows, self.monitor);
+        let Err(error) = moved else { return moved };
+        if !matches!(error.kind(), ErrorKind::Constraint { .. }) || !self.feed.reads_again() {
+            return Err(error);
+        }
+        Err(self.orphan(staged, path)?.unwrap_or(error))
+    }
+
+    /// The error of the first row that refers to nothing.
+    fn orphan(&mut self, staged: &Destination, path: &Path) -> Result<Option<Error>> {
+        self.target.keep_order();
+        lock(&self.rejects).restart()?;
+        let rows = Destination::staged(path)?;
+        self.stage(&Output::new(rows.file()), rows.temporary(), false)?;
+        self.feed.release();
+        let found = self.target.find_orphan(self.loader, staged, rows.temporary(), self.monitor);
+        let Some(Orphan { number, column, parent }) = found else { return Ok(None) };
+        let columns = &self.feed.plan().shape.columns;
+        let wanted = [Wanted {
+            sequence: number,
+            column: columns.iter().position(|it| it.name.eq_ignore_ascii_case(&column)),
+            reason: no_such_row(&parent),
+        }];
+        let mut row = None;
+        self.feed.locate(&wanted, &mut |_, bad_row, _| {
+            row = Some(bad_row);
+            Ok(())
+        })?;
+        let advice =
+            format!("load {parent} first, or leave the foreign key out of the declaration");
+        Ok(row.map(|row| constraint(self.target.table(), row).on_disk(UNCHANGED).to_do(advice)))
     }
 
     /// Inserts the built rows into the table that is there: all at once, or row by row where
@@ -326,6 +364,7 @@ impl Flow<'_> {
                 memory_bytes: self.loader.memory_bytes,
                 tmpdir: self.tmpdir(path),
                 on_conflict: self.on_conflict(order_now),
+                refuses_repeats: self.rejects_repeats(),
                 analyze: self.loader.analyze,
                 cancel: &self.loader.cancel,
                 rows_done: &self.monitor.rows,
@@ -459,7 +498,7 @@ impl Flow<'_> {
                 reason: repeated(shape, row.constraint, &file, line, own_file),
             }
         });
-        self.reject(&rows.collect::<Vec<_>>())
+        self.reject(&rows.collect::<Vec<_>>(), Words::Own)
     }
 
     /// Rejects rows that SQLite refused, or fails with the first of them.
@@ -470,7 +509,7 @@ impl Flow<'_> {
             column: column_of(&outcome.shape, &reason),
             reason,
         });
-        let rejected = self.reject(&rows.collect::<Vec<_>>());
+        let rejected = self.reject(&rows.collect::<Vec<_>>(), Words::Sqlite);
         rejected.map_err(|error| match error.kind() {
             ErrorKind::BadRow(row) => constraint(&outcome.shape.name, (**row).clone()),
             _ => error,
@@ -484,12 +523,12 @@ impl Flow<'_> {
         rejects.flush()
     }
 
-    fn reject(&mut self, rows: &[Wanted]) -> Result<()> {
+    fn reject(&mut self, rows: &[Wanted], words: Words) -> Result<()> {
         if rows.is_empty() {
             return Ok(());
         }
         let rejects = &self.rejects;
-        self.feed.locate(rows, &mut |_, bad_row, bytes| lock(rejects).add(bad_row, bytes))
+        self.feed.locate(rows, &mut |_, bad_row, bytes| lock(rejects).add(bad_row, bytes, words))
     }
 
     /// Says what was done.

@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 
 use super::fields::{Misfit, RowRules, Scratch};
 use super::options::CancelToken;
-use super::rejects::Rejects;
+use super::rejects::{Rejects, Words};
 use super::signs::{Signs, escaped_letter_line, with_encoding};
 use super::turns::{Turns, lock};
 use crate::error::{BadRow, Error, ErrorKind, Result};
@@ -522,7 +522,7 @@ impl Settled<'_> {
             self.signs.add(&misfit, block);
             let bad_row = bad_row(pass.file, block, misfit, &span, (counted_to, line));
             (counted_to, line) = (at, bad_row.line);
-            let added = lock(self.rejects).add(bad_row, &row);
+            let added = lock(self.rejects).add(bad_row, &row, Words::Own);
             added.map_err(|error| with_encoding(error, block.data()))?;
         }
         Ok(())
@@ -536,7 +536,7 @@ impl Settled<'_> {
             return Err(unfinished.into());
         }
         self.rows_read += 1;
-        lock(self.rejects).add(unfinished, self.carry.data())
+        lock(self.rejects).add(unfinished, self.carry.data(), Words::Own)
     }
 }
 

@@ -24,7 +24,7 @@ pub struct Rejects {
     /// Whether the first bad row is the error itself.
     stops: bool,
     /// Rows that wait for [`Rejects::release`], if they come out of order.
-    held: Option<Vec<(BadRow, Vec<u8>)>>,
+    held: Option<Vec<Rejected>>,
     /// The names of the inputs, in their order.
     inputs: Vec<String>,
     files: Option<Files>,
@@ -34,6 +34,25 @@ pub struct Rejects {
     shown_max: usize,
     /// How many rows there are for each reason, without what differs from row to row.
     reasons: BTreeMap<String, u64>,
+}
+
+/// A bad row.
+#[derive(Debug)]
+struct Rejected {
+    bad: BadRow,
+    /// The row as it was.
+    bytes: Vec<u8>,
+    words: Words,
+}
+
+/// Author of a reason.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Words {
+    /// Leafpress, which names values and lines.
+    Own,
+    /// SQLite, which gives the texts of the declaration: the names of columns, a CHECK, the
+    /// message of a trigger.
+    Sqlite,
 }
 
 /// Rows that a load shows of those that were rejected.
@@ -121,12 +140,12 @@ impl Rejects {
     }
 
     /// Adds a bad row, given with its bytes; an error if it is one too many.
-    pub fn add(&mut self, bad: BadRow, row: &[u8]) -> Result<()> {
+    pub fn add(&mut self, bad: BadRow, row: &[u8], words: Words) -> Result<()> {
         if self.stops {
             return Err(bad.into());
         }
         if let Some(held) = &mut self.held {
-            held.push((bad, row.to_vec()));
+            held.push(Rejected { bad, bytes: row.to_vec(), words });
             return Ok(());
         }
         self.count += 1;
@@ -136,7 +155,10 @@ impl Rejects {
         if self.shown.len() < self.shown_max {
             self.shown.push(bad.clone());
         }
-        let mut reason = without_values(&bad.reason);
+        let mut reason = match words {
+            Words::Own => without_values(&bad.reason),
+            Words::Sqlite => bad.reason.clone(),
+        };
         if self.reasons.len() >= REASONS_MAX && !self.reasons.contains_key(&reason) {
             OTHER_REASONS.clone_into(&mut reason);
         }
@@ -163,8 +185,8 @@ impl Rejects {
         let file = |bad: &BadRow| {
             self.inputs.iter().position(|name| *name == bad.file).unwrap_or(usize::MAX)
         };
-        held.sort_by_cached_key(|(bad, _)| (file(bad), bad.line, bad.column));
-        held.drain(..).try_for_each(|(bad, row)| self.add(bad, &row))
+        held.sort_by_cached_key(|Rejected { bad, .. }| (file(bad), bad.line, bad.column));
+        held.drain(..).try_for_each(|Rejected { bad, bytes, words }| self.add(bad, &bytes, words))
     }
 
     /// Forgets all rows, as the input is read anew.
@@ -312,7 +334,8 @@ fn without_values(reason: &str) -> String {
             }
             c if c.is_ascii_digit() => {
                 kind.pop();
-                while rest.next_if(char::is_ascii_digit).is_some() {}
+                // A hexadecimal number, too.
+                while rest.next_if(char::is_ascii_alphanumeric).is_some() {}
                 kind.push('…');
             }
             c if c.is_alphabetic() || c == '_' => {
@@ -353,10 +376,38 @@ mod tests {
                 "column \"id\": line 17 has its primary key already",
                 "column \"id\": line … has its primary key already",
             ),
-            ("UNIQUE constraint failed: t1.id2", "UNIQUE constraint failed: t1.id2"),
+            ("invalid UTF-8: byte 0x9f", "invalid UTF-8: byte …"),
         ] {
             assert_eq!(without_values(reason), expected);
         }
+    }
+
+    #[test]
+    fn what_sqlite_says_is_counted_as_it_is() {
+        let mut rejects = Rejects::only_shown(1);
+        let mut add = |reason: &str, words| {
+            let bad = BadRow {
+                file: "a.csv".to_owned(),
+                line: 2,
+                column: 1,
+                reason: reason.to_owned(),
+                row: "1".to_owned(),
+            };
+            rejects.add(bad, b"1", words).unwrap();
+        };
+        add("CHECK constraint failed: a > 10", Words::Sqlite);
+        add("CHECK constraint failed: a > 10", Words::Sqlite);
+        add("CHECK constraint failed: b <> 'x1'", Words::Sqlite);
+        add("line 10 has its primary key already", Words::Own);
+        let reasons = rejects.take_reasons();
+        let mut reasons: Vec<_> = reasons.iter().map(|it| (it.rows, it.reason.as_str())).collect();
+        reasons.sort_unstable();
+        let expected = [
+            (1, "CHECK constraint failed: b <> 'x1'"),
+            (1, "line … has its primary key already"),
+            (2, "CHECK constraint failed: a > 10"),
+        ];
+        assert_eq!(reasons, expected);
     }
 
     #[test]
@@ -381,9 +432,9 @@ mod tests {
         };
         let mut rejects = Rejects::create(&skip, rights).unwrap();
         rejects.set_header(b"a,b\n");
-        rejects.add(bad.clone(), b"1").unwrap();
+        rejects.add(bad.clone(), b"1", Words::Own).unwrap();
         rejects.restart().unwrap();
-        rejects.add(bad, b"1").unwrap();
+        rejects.add(bad, b"1", Words::Own).unwrap();
         rejects.keep();
         let text = crate::vfs::locks::read_to_string(&path).unwrap();
         assert_eq!(text, "a,b\n1\n");

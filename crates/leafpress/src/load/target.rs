@@ -18,9 +18,9 @@ use leafpress_format::{Collation, EntryColumn, KeyColumn, PageLayout, SortOrder}
 use super::Loader;
 use super::build::{OnConflict, RowOrder};
 use super::existing::{
-    BestOrder, Existing, InsertHalt, InsertMode, Into, OrderColumn, Outcome, Refusals, Settings,
-    Staged, best_order, describe_table, insert, insert_one_by_one, inspect, look_at, move_in,
-    no_such_table,
+    BestOrder, Existing, InsertHalt, InsertMode, Into, OrderColumn, Orphan, Outcome, Refusals,
+    Settings, Staged, best_order, describe_table, find_orphan, insert, insert_one_by_one, inspect,
+    look_at, move_in, no_such_table,
 };
 use super::monitor::Monitor;
 use super::options::IntoTable;
@@ -212,7 +212,7 @@ impl Target {
             && sql_words(&shape.sql).iter().any(|word| word.is("REFERENCES"))
     }
 
-    /// From now on rows for a table that is there are built in the input's order.
+    /// From now on the rows are built in the input's order, into a table without rules.
     pub fn keep_order(&mut self) {
         self.keeps_order = true;
     }
@@ -250,7 +250,11 @@ impl Target {
     /// sorted as it takes them best.
     pub fn to_build(&self, plan: &Plan) -> Result<(TableShape, RowOrder)> {
         let Place::Table(existing, mode, _) = &self.place else {
-            return Ok((plan.shape.clone(), plan.order));
+            return Ok(if self.keeps_order {
+                (without_rules(&plan.shape), RowOrder::ThroughSql)
+            } else {
+                (plan.shape.clone(), plan.order)
+            });
         };
         if self.keeps_order {
             return Ok((plan.shape.clone(), RowOrder::Ascending));
@@ -279,23 +283,36 @@ impl Target {
         Ok((staged_shape(&plan.shape.name, columns, Some(&order)), RowOrder::Renumbered))
     }
 
-    /// Gives the built file its name, or moves its table into the database.
-    pub fn publish(
+    /// Moves the table of the built file into the database.
+    pub fn move_in(
         &self,
         loader: &Loader,
-        staged: Destination,
+        staged: &Destination,
         rows: u64,
         monitor: &Monitor,
     ) -> Result<Published> {
         let started = Instant::now();
         let Place::NewTable(existing) = &self.place else {
-            staged.publish()?;
-            return Ok(Published::default());
+            return Err(Error::usage("there is no database to move the table into"));
         };
         monitor.enter("moving in");
         let from = Staged { file: staged.temporary(), table: &self.table, rows };
         let outcome = move_in(existing, &from, &settings(loader, monitor))?;
         Ok(published(loader, outcome, started))
+    }
+
+    /// The first row of the input that refers to nothing, where that kept the table out; `rows`
+    /// holds the rows as they are built after [`keep_order`](Self::keep_order).
+    pub fn find_orphan(
+        &self,
+        loader: &Loader,
+        staged: &Destination,
+        rows: &Path,
+        monitor: &Monitor,
+    ) -> Option<Orphan> {
+        let Place::NewTable(existing) = &self.place else { return None };
+        let from = Staged { file: staged.temporary(), table: &self.table, rows: 0 };
+        find_orphan(existing, &from, rows, &settings(loader, monitor))
     }
 
     /// Inserts the rows of the built file into the table that is there, by one statement.
@@ -420,6 +437,13 @@ fn key_column(column: &OrderColumn) -> Option<(String, KeyColumn)> {
     };
     let order = if column.descending { SortOrder::Descending } else { SortOrder::Ascending };
     Some((column.name.clone(), KeyColumn { collation, order }))
+}
+
+/// A table with the same columns and without keys, which SQLite fills: it numbers the rows as
+/// they come.
+fn without_rules(shape: &TableShape) -> TableShape {
+    let TableShape { name, columns, rowid_column, .. } = shape.clone();
+    TableShape { rowid_column, ..staged_shape(&name, columns, None) }
 }
 
 /// A table without keys that holds rows for another one, with the columns that

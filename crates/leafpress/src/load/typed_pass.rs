@@ -14,7 +14,7 @@ use std::time::Instant;
 
 use super::options::CancelToken;
 use super::pass::{Clock, Halt};
-use super::rejects::Rejects;
+use super::rejects::{Rejects, Words};
 use super::signs::with_encoding;
 use super::turns::{Turns, lock};
 use super::typed::TypedRules;
@@ -290,7 +290,7 @@ where
         let mut undecoded = batch.bad_rows().iter().peekable();
         let mut add_undecoded_up_to = |row: usize| {
             while let Some(next) = undecoded.next_if(|next| next.good_rows_before <= row) {
-                let added = lock(rejects).add(next.bad_row.clone(), &next.original);
+                let added = lock(rejects).add(next.bad_row.clone(), &next.original, Words::Own);
                 added.map_err(|error| with_encoding(error, &next.original))?;
             }
             Ok::<_, Error>(())
@@ -299,7 +299,7 @@ where
             add_undecoded_up_to(row)?;
             bad.push(row);
             let bad_row = bad_row(batch, self.file, row, reason);
-            lock(rejects).add(bad_row, &batch.original(row))?;
+            lock(rejects).add(bad_row, &batch.original(row), Words::Own)?;
         }
         add_undecoded_up_to(usize::MAX)?;
         let before = state.rows_good;

@@ -12,13 +12,13 @@
 use std::collections::HashMap;
 use std::fs;
 use std::io;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use super::files::{FileFacts, Identity, Which, path_of};
+use super::files::{FileFacts, Which, path_of};
 use super::lock_text::{self, LockLine};
 use super::{Library, Neighbour, OpenFile, Standing, maps, versions};
 use crate::profile::check_background_checkpoints;
+use crate::vfs::FileIdentity;
 
 /// All that `/proc` tells of one database.
 #[derive(Debug, Default)]
@@ -125,13 +125,13 @@ impl<'a> Target<'a> {
         let named = self.named(link);
         let inode = lock_text::inode_in_fdinfo(facts);
         let may_be = |file: &FileFacts| {
-            file.identity.is_some_and(|(_, it)| inode.is_none_or(|inode| inode == it))
+            file.identity.is_some_and(|it| inode.is_none_or(|inode| inode == it.inode))
         };
         if named.is_none() && !self.files.iter().any(may_be) {
             return None;
         }
         let found = fs::metadata(format!("/proc/{pid}/fd/{descriptor}")).ok()?;
-        let identity: Identity = (found.dev(), found.ino());
+        let identity = FileIdentity::from(&found);
         let same = self.files.iter().find(|file| file.identity == Some(identity));
         let (which, standing) = match (same, named) {
             (Some(file), _) => (file.which, Standing::InPlace),
@@ -183,12 +183,12 @@ impl<'a> Target<'a> {
         let text = fs::read_to_string("/proc/locks").unwrap_or_default();
         let lines = lock_text::parse_table(&text).into_iter();
         let is_of = |file: &FileFacts, line: &LockLine| {
-            file.identity.is_some_and(|(device, inode)| {
-                let by_stat = (rustix::fs::major(device), rustix::fs::minor(device));
+            file.identity.is_some_and(|identity| {
+                let by_stat = identity.device_numbers();
                 let is_shown = shown.iter().any(|(_, which, it)| {
                     *which == file.which && it.device == line.device && it.inode == line.inode
                 });
-                line.inode == inode && (line.device == by_stat || is_shown)
+                line.inode == identity.inode && (line.device == by_stat || is_shown)
             })
         };
         let which = |line: &LockLine| self.files.iter().find(|file| is_of(file, line));

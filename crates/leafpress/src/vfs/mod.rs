@@ -40,6 +40,7 @@
 
 pub mod atomic;
 pub mod count;
+mod file_identity;
 mod layer;
 pub(crate) mod leafpress_vfs;
 pub mod locks;
@@ -53,6 +54,7 @@ pub use crate::c_api::mapped::MappedBytes;
 pub use crate::c_api::platform::PlatformVfs;
 pub use crate::c_api::registration::{Registration, register};
 pub use crate::c_api::shared_memory::ShmRegion;
+pub(crate) use file_identity::FileIdentity;
 pub use layer::FileLayer;
 pub use leafpress_vfs::{LeafpressVfs, leafpress_vfs};
 pub use platform_disk::PlatformDisk;

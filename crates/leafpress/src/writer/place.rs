@@ -21,6 +21,7 @@ use rusqlite::{Connection, ffi};
 
 use crate::c_api::database_file;
 use crate::error::{Error, ErrorKind, Result};
+use crate::vfs::FileIdentity;
 
 /// A look that is as old as this is taken anew before a group, so that a call that comes after
 /// a pause is refused with nothing done.
@@ -49,13 +50,10 @@ struct Watched {
     path: PathBuf,
     #[cfg(unix)]
     name: std::ffi::CString,
-    identity: Option<Identity>,
+    identity: Option<FileIdentity>,
     /// It is looked at before groups only.
     is_rarely_asked: bool,
 }
-
-/// Device and inode of a file.
-type Identity = (u64, u64);
 
 /// See the module.
 #[derive(Debug)]
@@ -70,7 +68,7 @@ pub(super) struct Place {
 /// The outcome of a look at a name.
 #[derive(Debug, PartialEq, Eq)]
 enum Found {
-    File(Identity),
+    File(FileIdentity),
     Nothing,
     /// The system does not say.
     Unknown,
@@ -163,13 +161,11 @@ impl Watched {
     }
 
     #[cfg(unix)]
-    #[allow(clippy::useless_conversion, reason = "the types differ between systems")]
-    #[allow(clippy::unnecessary_cast, reason = "the types differ between systems")]
     fn found(&self) -> Found {
         use rustix::io::Errno;
 
         match rustix::fs::stat(self.name.as_c_str()) {
-            Ok(facts) => Found::File((facts.st_dev as u64, facts.st_ino as u64)),
+            Ok(facts) => Found::File(FileIdentity::from(&facts)),
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Found::Nothing,
             // After a change of user, for example, the folder may not be looked into.
             Err(_) => Found::Unknown,

@@ -35,8 +35,10 @@ mod insert;
 mod inspect;
 mod move_in;
 mod one_by_one;
+mod orphan;
 mod overlay;
 mod pages;
+mod references;
 mod rows;
 mod staged;
 #[cfg(test)]
@@ -47,6 +49,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
+pub(in crate::load) use self::connect::UNCHANGED;
 pub(crate) use self::declared::{ColumnList, DeclaredColumn, DeclaredTable, OrderColumn};
 pub use self::index::{IndexReport, Indexer};
 pub(in crate::load) use self::insert::{
@@ -55,8 +58,9 @@ pub(in crate::load) use self::insert::{
 pub(in crate::load) use self::inspect::{
     Existing, describe_table, inspect, look_at, no_such_table,
 };
-pub(in crate::load) use self::move_in::move_in;
-pub(in crate::load) use self::one_by_one::{Refusals, RefusedRow, insert_one_by_one};
+pub(in crate::load) use self::move_in::{find_orphan, move_in};
+pub(in crate::load) use self::one_by_one::{Refusals, RefusedRow, insert_one_by_one, no_such_row};
+pub(in crate::load) use self::orphan::Orphan;
 pub(crate) use self::rows::shown_value;
 
 use super::options::CancelToken;

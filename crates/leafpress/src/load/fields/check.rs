@@ -139,7 +139,7 @@ impl RowRules {
         let field = match &self.sources[column] {
             ValueSource::Field(field) => *field,
             ValueSource::Constant(OwnedValue::Null) if self.refuses_null(column) => {
-                return Err("is NOT NULL, and nothing gives it a value".to_owned());
+                return Err(format!("{IS_NOT_NULL}nothing gives it a value"));
             }
             _ => return Ok(()),
         };
@@ -169,11 +169,13 @@ impl RowRules {
 
     /// A fault of a column's field, with the column's name.
     fn misfit(&self, span: &RecordSpan<'_>, column: usize, reason: impl AsRef<str>) -> Misfit {
-        let reason = format!("column {:?}: {}", self.names[column], reason.as_ref());
+        let reason = of_column(&self.names[column], reason.as_ref());
         Misfit { at: self.column_start(span, column), reason }
     }
 }
 
+/// Beginning of a fault whose subject is the column.
+pub const IS_NOT_NULL: &str = "is NOT NULL, and ";
 /// How the reason of a row with another number of fields begins.
 const RAGGED: &str = "the row has ";
 /// How the reason of a row begins that is not UTF-8.
@@ -201,7 +203,16 @@ fn null_refused(found: FieldAt<'_>, is_missing: bool, is_key: bool) -> String {
         false if found.bytes() == NULL_VALUE => "the field stands for NULL".to_owned(),
         false => format!("'{}' stands for NULL", shown(found.bytes())),
     };
-    format!("is NOT NULL, and {what}")
+    format!("{IS_NOT_NULL}{what}")
+}
+
+/// A fault of a value, with the name of its column.
+pub fn of_column(name: &str, fault: &str) -> String {
+    if fault.starts_with(IS_NOT_NULL) {
+        format!("the column {name:?} {fault}")
+    } else {
+        format!("column {name:?}: {fault}")
+    }
 }
 
 impl RowRules {

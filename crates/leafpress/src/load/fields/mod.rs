@@ -26,7 +26,7 @@ mod timestamp;
 
 use leafpress_format::{COLUMN_OVERHEAD_BYTES_MAX, HEADER_LENGTH_BYTES_MAX, Number, NumberText};
 
-pub use self::check::{Misfit, is_not_utf8, is_ragged};
+pub use self::check::{IS_NOT_NULL, Misfit, is_not_utf8, is_ragged, of_column};
 pub use self::convert::{
     Converted, NOT_A_BOOLEAN, NOT_A_HEX_BLOB, NOT_A_TIMESTAMP, hex, shown, truth,
 };

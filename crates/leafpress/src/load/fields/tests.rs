@@ -262,19 +262,25 @@ fn null_in_a_not_null_column_makes_a_bad_row() {
     let rules = || straight(&all).not_null(vec![true, true, false]);
     assert_eq!(written(&rules(), "1,,", 0), Ok(vec![Value::Integer(1), text(""), Value::Null]));
     let empty = "is NOT NULL, and the field is empty";
-    assert_eq!(misfit(&rules(), ",a,"), (0, format!("column \"c0\": {empty}")));
+    assert_eq!(misfit(&rules(), ",a,"), (0, format!("the column \"c0\" {empty}")));
     let none = rules().empty_is_null(true);
-    assert_eq!(misfit(&none, "12,,"), (3, format!("column \"c1\": {empty}")));
+    assert_eq!(misfit(&none, "12,,"), (3, format!("the column \"c1\" {empty}")));
     let marked = rules().null_markers(vec![b"NA".to_vec()]);
     let (at, reason) = misfit(&marked, "12,NA,1");
-    assert_eq!((at, reason.as_str()), (3, "column \"c1\": is NOT NULL, and 'NA' stands for NULL"));
+    assert_eq!(
+        (at, reason.as_str()),
+        (3, "the column \"c1\" is NOT NULL, and 'NA' stands for NULL")
+    );
     let padded = rules().ragged(Ragged::Pad).empty_is_null(true);
     let (at, reason) = misfit(&padded, "12");
-    assert_eq!((at, reason.as_str()), (0, "column \"c1\": is NOT NULL, and the field is missing"));
+    assert_eq!(
+        (at, reason.as_str()),
+        (0, "the column \"c1\" is NOT NULL, and the field is missing")
+    );
     let sources = vec![ValueSource::Constant(OwnedValue::Null), ValueSource::Field(0)];
     let constant = rules_of(&all[..2], sources, 1).not_null(vec![true, false]);
     let (at, reason) = misfit(&constant, "x");
-    let expected = "column \"c0\": is NOT NULL, and nothing gives it a value";
+    let expected = "the column \"c0\" is NOT NULL, and nothing gives it a value";
     assert_eq!((at, reason.as_str()), (0, expected));
 }
 

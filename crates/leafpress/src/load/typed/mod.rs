@@ -20,8 +20,8 @@ use leafpress_format::{
 pub use self::evidence::TypedEvidence;
 
 use super::fields::{
-    Converted, DateText, NOT_A_BOOLEAN, NOT_A_HEX_BLOB, NOT_A_TIMESTAMP, Timestamp, TimestampForm,
-    hex, shown, truth,
+    Converted, DateText, IS_NOT_NULL, NOT_A_BOOLEAN, NOT_A_HEX_BLOB, NOT_A_TIMESTAMP, Timestamp,
+    TimestampForm, hex, of_column, shown, truth,
 };
 use super::sink::RecordSink;
 use super::sources::{ValueSource, uses_max, write_constant, write_uuid7};
@@ -427,11 +427,11 @@ impl TypedRules {
         if self.key.get(column) == Some(&true) {
             return self.fault(column, "the primary key is empty");
         }
-        self.fault(column, &format!("is NOT NULL, and {what}"))
+        self.fault(column, &format!("{IS_NOT_NULL}{what}"))
     }
 
     fn fault(&self, column: usize, reason: &str) -> String {
-        format!("column {:?}: {reason}", self.names[column])
+        of_column(&self.names[column], reason)
     }
 
     /// Adds what a row of an input says of the columns whose type is open

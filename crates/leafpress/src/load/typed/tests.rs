@@ -378,13 +378,13 @@ fn bad_rows_name_the_column_and_the_value() {
     assert_eq!(third, "column \"c0\": x'01ff' is not an INTEGER");
     let rules = rules.not_null(vec![false, true]);
     let null = reason(&rules, vec![1.into(), Sql::Null.into()]);
-    assert_eq!(null, "column \"c1\": is NOT NULL, and the value is NULL");
+    assert_eq!(null, "the column \"c1\" is NOT NULL, and the value is NULL");
     let real = straight(&[TypeRule::Real]).not_null(vec![true]);
     let nan = reason(&real, vec![f64::NAN.into()]);
-    assert_eq!(nan, "column \"c0\": is NOT NULL, and NaN stands for NULL");
+    assert_eq!(nan, "the column \"c0\" is NOT NULL, and NaN stands for NULL");
     let constant = rules_of(&[TypeRule::Text], vec![ValueSource::Constant(OwnedValue::Null)]);
     let nothing = reason(&constant.not_null(vec![true]), vec![]);
-    assert_eq!(nothing, "column \"c0\": is NOT NULL, and nothing gives it a value");
+    assert_eq!(nothing, "the column \"c0\" is NOT NULL, and nothing gives it a value");
 }
 
 #[test]

@@ -19,9 +19,9 @@ use std::sync::{Mutex, MutexGuard};
 
 use rustix::fs::{Mode, OFlags};
 
-use super::table::Inode;
 use crate::c_api::range_lock::{Bytes, How, Lock, ask};
 use crate::sync::lock;
+use crate::vfs::FileIdentity;
 
 /// SQLite's pending byte, the first of the bytes that are locked in a database; those of a
 /// `-shm` file are all before it.
@@ -65,7 +65,7 @@ impl Owner {
 /// The locks of one file.
 #[derive(Debug)]
 pub(super) struct FileLocks {
-    pub inode: Inode,
+    pub identity: FileIdentity,
     state: Mutex<State>,
 }
 
@@ -81,10 +81,10 @@ struct State {
 }
 
 impl FileLocks {
-    pub fn new(inode: Inode, descriptor: RawFd, is_writable: bool) -> Self {
+    pub fn new(identity: FileIdentity, descriptor: RawFd, is_writable: bool) -> Self {
         let state =
             State { owner: Owner::Undecided, descriptor, is_writable, read_locked: Vec::new() };
-        Self { inode, state: Mutex::new(state) }
+        Self { identity, state: Mutex::new(state) }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -12,9 +12,9 @@ use std::os::fd::RawFd;
 use std::sync::{Arc, PoisonError, RwLock, RwLockWriteGuard};
 
 use super::file_locks::FileLocks;
-use super::table::Inode;
 use crate::c_api::range_lock::{Bytes, How, Lock};
 use crate::c_api::system_calls::set_holder;
+use crate::vfs::FileIdentity;
 
 type Files = Vec<Option<Arc<FileLocks>>>;
 
@@ -41,8 +41,8 @@ fn locks_of(number: RawFd) -> Option<Arc<FileLocks>> {
 }
 
 /// The file behind a number that SQLite was given.
-pub(super) fn inode_of(number: RawFd) -> Option<Inode> {
-    locks_of(number).map(|locks| locks.inode)
+pub(super) fn identity_of(number: RawFd) -> Option<FileIdentity> {
+    locks_of(number).map(|locks| locks.identity)
 }
 
 /// The answer to a call for a lock.

@@ -10,18 +10,12 @@ use rustix::fs::{AtFlags, CWD, FileType, Statx, StatxFlags, statx};
 
 use crate::storage::atomic::{WRITE_ATOMIC, units_in};
 use crate::storage::{AtomicBy, AtomicWrites, Device};
+use crate::vfs::FileIdentity;
 use crate::vfs::atomic::{AtomicProof, AtomicUnits, NoAtomicWrites};
-
-/// A file, whatever its names: no two that exist at a time have the same.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Inode {
-    pub device: (u32, u32),
-    pub number: u64,
-}
 
 /// Facts about a file.
 pub(super) struct Facts {
-    pub inode: Inode,
+    pub identity: FileIdentity,
     pub is_regular: bool,
     /// The smallest and the largest atomic write, in bytes; `None` if the kernel does not say.
     units: Option<(u32, u32)>,
@@ -41,10 +35,9 @@ impl Facts {
     const QUESTIONS: StatxFlags = StatxFlags::TYPE.union(StatxFlags::INO).union(WRITE_ATOMIC);
 
     fn from_answer(answer: &Statx) -> Self {
-        let device = (answer.stx_dev_major, answer.stx_dev_minor);
         let kind = FileType::from_raw_mode(answer.stx_mode.into());
         Self {
-            inode: Inode { device, number: answer.stx_ino },
+            identity: FileIdentity::from(answer),
             is_regular: kind == FileType::RegularFile,
             units: units_in(answer),
         }
@@ -58,7 +51,7 @@ impl Facts {
         if bytes_max == 0 {
             return Err(NoAtomicWrites::NotOffered);
         }
-        let device = Device::of_number(self.inode.device);
+        let device = Device::of_number(self.identity.device_numbers());
         let device_max = device.and_then(|it| it.atomic_write_unit_max_bytes);
         let by = match AtomicWrites::from_answers(self.units, device_max).by {
             AtomicBy::Hardware => AtomicProof::Hardware,

@@ -48,7 +48,7 @@ pub(super) fn open(path: &Path, is_assuming: bool) -> Result<Arc<dyn AtomicFile>
     let (units, direct) =
         if is_assuming { (ASSUMED, false) } else { (facts.atomic_units()?, true) };
     let file = FileHandle::open_for_pages(path, direct).map_err(not_opened)?;
-    if Facts::of_open(&*file).map_err(not_opened)?.inode != facts.inode {
+    if Facts::of_open(&*file).map_err(not_opened)?.identity != facts.identity {
         return Err(not_opened(io::Error::other("another file has taken the database's name")));
     }
     Ok(Arc::new(PageFile { file, units, buffer: Mutex::default() }))

@@ -5,7 +5,6 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::thread;
@@ -15,7 +14,7 @@ use rustix::fs::AtFlags;
 
 use super::place::Place;
 use crate::queue::bell::message::{LENGTH, Message};
-use crate::vfs::locks;
+use crate::vfs::{FileIdentity, locks};
 
 /// Attempts to make a socket in a folder that others remove meanwhile.
 const ATTEMPTS: u32 = 16;
@@ -35,7 +34,7 @@ pub(in crate::queue::bell) struct Door {
     folder: OwnedFd,
     name: String,
     /// Device and inode of the folder, when it was made.
-    folder_id: (u64, u64),
+    folder_id: FileIdentity,
     /// Datagrams at once that may mean that it was full.
     full_from: usize,
 }
@@ -74,7 +73,7 @@ impl Door {
             return Err(error);
         }
         let stat = rustix::fs::fstat(&folder)?;
-        let folder_id = (stat.st_dev as u64, stat.st_ino as u64);
+        let folder_id = FileIdentity::from(&stat);
         let place = place.clone();
         Ok(Self { socket, place, folder, name, folder_id, full_from: full_from() })
     }
@@ -87,7 +86,7 @@ impl Door {
     /// Returns true if others still find it.
     pub(in crate::queue::bell) fn is_there(&self) -> bool {
         let of_the_folder = std::fs::symlink_metadata(&self.place.folder);
-        of_the_folder.is_ok_and(|it| (it.dev(), it.ino()) == self.folder_id)
+        of_the_folder.is_ok_and(|it| FileIdentity::from(&it) == self.folder_id)
             && rustix::fs::statat(&self.folder, &self.name, AtFlags::SYMLINK_NOFOLLOW).is_ok()
     }
 
