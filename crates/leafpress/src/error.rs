@@ -478,7 +478,7 @@ impl Error {
 
     /// Adds an advice in front of what is known to do about it.
     #[must_use]
-    pub(crate) fn to_do_first(mut self, advice: impl Into<String>) -> Self {
+    pub(crate) fn advise_first(mut self, advice: impl Into<String>) -> Self {
         let (advice, known) = (advice.into(), self.0.to_do.take());
         self.0.to_do = Some(match known {
             Some(known) => format!("{advice}. Otherwise: {known}"),

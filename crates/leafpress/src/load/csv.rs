@@ -300,13 +300,11 @@ impl<'l, 's> CsvFeed<'l, 's> {
         let Self { loader, page_bytes, monitor, .. } = *self;
         let is_single = self.inputs.len() == 1;
         let input = &mut self.inputs[input];
-        match input.first.take() {
-            Some(opened) => Ok(opened),
-            None => {
-                let opening = Opening { loader, page_bytes, monitor, declared: None, is_single };
-                opening.open(&mut input.source, &input.reading)
-            }
+        if let Some(opened) = input.first.take() {
+            return Ok(opened);
         }
+        let opening = Opening { loader, page_bytes, monitor, declared: None, is_single };
+        opening.open(&mut input.source, &input.reading)
     }
 
     /// One pass over one input.

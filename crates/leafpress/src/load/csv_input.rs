@@ -1,5 +1,7 @@
 //! A CSV input's beginning: how it is written, and what its columns are called.
 
+use std::fmt::Write as _;
+
 use super::Loader;
 use super::csv_reading::Reading;
 use super::fields::{RejectsForm, RowRules, ValueSource, shown};
@@ -186,17 +188,11 @@ impl Opening<'_> {
     fn header_of_none(&self, file: &str, reading: &Reading, opened: &Opened<'_>) -> Result<Header> {
         let names = self.loader.csv.columns.as_ref();
         match (&opened.unfinished, names) {
-            (Some(record), _) if self.loader.has_header() => Err(self.unfinished_header(record)),
+            (Some(record), _) if self.loader.has_header() => Err(unfinished_header(record)),
             (Some(record), None) => Err(Error::from(record.clone()).to_do(UNCLOSED_ADVICE)),
             (_, Some(names)) => Ok(Header::from_names(names.iter().cloned())),
             (None, None) => Err(self.empty_input(file, reading, opened)),
         }
-    }
-
-    /// The error of an input whose header never ends, so that all of it is one field.
-    fn unfinished_header(&self, record: &BadRow) -> Error {
-        let reason = format!("{}, so the header never ends", record.reason);
-        Error::from(BadRow { reason, ..record.clone() }).to_do(UNCLOSED_ADVICE)
     }
 
     /// The error of an input that does not even tell its columns.
@@ -212,7 +208,7 @@ impl Opening<'_> {
         .to_owned();
         if csv.skip_lines > 0 {
             let lines = counted(csv.skip_lines, "line", "lines");
-            reason += &format!(" behind the {lines} that --skip-lines leaves out");
+            let _ = write!(reason, " behind the {lines} that --skip-lines leaves out");
         }
         reason += if self.loader.has_header() {
             ": there is not even a header"
@@ -306,6 +302,12 @@ fn check_header_length(file: &str, span: &RecordSpan<'_>) -> Result<()> {
 /// Advice about a quote that is never closed.
 const UNCLOSED_ADVICE: &str = "close the quote; or, if quotes mean nothing in the file, load it \
      with --quote none";
+
+/// The error of an input whose header never ends, so that all of it is one field.
+fn unfinished_header(record: &BadRow) -> Error {
+    let reason = format!("{}, so the header never ends", record.reason);
+    Error::from(BadRow { reason, ..record.clone() }).to_do(UNCLOSED_ADVICE)
+}
 
 /// Refuses a header whose quote is closed in a later line, before other text: then rows have
 /// landed in a name.

@@ -312,13 +312,11 @@ impl RejectsHead {
     pub fn bytes(self, name: &str, first_line: &[u8]) -> Vec<u8> {
         let mut bytes: Vec<u8> = (0..self.skip_lines).map(|_| b'\n').collect();
         // One record, or a few that are ragged, tell no delimiter.
-        let is_found = match delimiter_by_name(name) {
-            Some(named) => named == self.delimiter,
-            None => {
-                let others = CANDIDATES.iter().filter(|byte| **byte != self.delimiter);
-                self.delimiter == b',' && !others.into_iter().any(|it| first_line.contains(it))
-            }
-        };
+        let others = CANDIDATES.iter().filter(|byte| **byte != self.delimiter);
+        let is_default =
+            self.delimiter == b',' && !others.into_iter().any(|it| first_line.contains(it));
+        let named = delimiter_by_name(name);
+        let is_found = named.map_or(is_default, |named| named == self.delimiter);
         if self.is_csv && !is_found && sniff::is_sep_delimiter(self.delimiter) {
             bytes.extend_from_slice(&[b's', b'e', b'p', b'=', self.delimiter, b'\n']);
         }

@@ -109,7 +109,7 @@ pub fn with_dialect(error: Error, reading: &Reading) -> Error {
 /// delimiter, or lines above the header.
 pub fn with_columns(error: Error, reading: &Reading) -> Error {
     match reading.column_advice().filter(|_| is_about_columns(&error)) {
-        Some(advice) => error.to_do_first(advice),
+        Some(advice) => error.advise_first(advice),
         None => error,
     }
 }
@@ -124,7 +124,7 @@ pub fn with_columns_of<'i, 's: 'i>(
         Some(format!("{}: {advice}", input.source.name()))
     };
     match inputs.rev().find_map(advice).filter(|_| is_about_columns(&error)) {
-        Some(advice) => error.to_do_first(advice),
+        Some(advice) => error.advise_first(advice),
         None => error,
     }
 }

@@ -121,7 +121,6 @@ pub enum Written {
 
 /// All that is needed to turn a record's fields into values.
 #[derive(Debug, Clone)]
-#[expect(clippy::struct_excessive_bools, reason = "each is asked for, or follows, by itself")]
 pub struct RowRules {
     /// The columns' names, for messages.
     pub names: Vec<String>,
