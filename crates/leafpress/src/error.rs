@@ -475,6 +475,17 @@ impl Error {
         self
     }
 
+    /// Adds an advice in front of what is known to do about it.
+    #[must_use]
+    pub(crate) fn advise_first(mut self, advice: impl Into<String>) -> Self {
+        let (advice, known) = (advice.into(), self.0.to_do.take());
+        self.0.to_do = Some(match known {
+            Some(known) => format!("{advice}. Otherwise: {known}"),
+            None => advice,
+        });
+        self
+    }
+
     /// Kind of the failure, for programs.
     pub fn kind(&self) -> &ErrorKind {
         &self.0.kind

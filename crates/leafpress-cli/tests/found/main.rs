@@ -8,6 +8,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod csv;
+mod csv_advice;
 mod keys;
 mod numbers;
 mod private;

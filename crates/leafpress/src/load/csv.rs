@@ -12,17 +12,20 @@ use std::sync::atomic::Ordering;
 
 use super::build::{Build, Joined, RowOrder};
 use super::csv_input::{CsvInput, Opened, Opening};
+use super::csv_reading::RejectsHead;
+use super::demands::Demands;
 use super::fields::{FieldRule, RejectsForm, RowRules, ValueSource};
 use super::flow::{Feed, halted};
 use super::locate::{Found, Locate, Wanted};
 use super::monitor::Monitor;
 use super::pass::{BlockRows, Clock, Halt, Pass, PassSummary, Reader, Work};
-use super::plan::{ColumnMap, Plan, expected_order, inputs_differ, listed, made_table};
+use super::plan::{ColumnMap, Plan, column_named, expected_order, inputs_differ, made_table};
 use super::press::{Press, PressedTable};
 use super::rejects::Rejects;
 use super::report::{ChangedForm, ColumnReport, DecidedBy, changed_note};
-use super::signs::with_dialect;
+use super::signs::{with_columns, with_columns_of, with_dialect};
 use super::survey::Survey;
+use super::turns::lock;
 use super::uuid7::Uuid7Range;
 use super::{Loader, OnError};
 use crate::error::{Error, ErrorKind, Result};
@@ -70,11 +73,11 @@ impl<'l, 's> CsvFeed<'l, 's> {
         page_bytes: usize,
         monitor: &'l Monitor,
     ) -> Result<Self> {
-        let opening = Opening { loader, page_bytes, monitor };
+        let is_single = sources.len() == 1;
+        let opening = Opening { loader, page_bytes, monitor, declared, is_single };
         let mut inputs = Vec::new();
         let (mut notes, mut name_notes) = (Vec::new(), Vec::new());
         let mut first: Option<(String, Vec<String>, ColumnMap)> = None;
-        let is_single = sources.len() == 1;
         for source in sources {
             let (mut input, header) = opening.input(source)?;
             if !is_single && !input.source.is_stream() && first.is_some() {
@@ -82,10 +85,12 @@ impl<'l, 's> CsvFeed<'l, 's> {
                 input.first = None;
             }
             let name = input.source.name().to_owned();
-            let map = opening.map(&name, &header.names, declared)?;
+            let map = opening.map(&name, &header.names);
+            let map = map.map_err(|error| with_columns(error, &input.reading))?;
             if let Some((first_name, names, first_map)) = &first {
                 if declared.is_none() && !same_columns(&first_map.names, &map.names) {
-                    return Err(inputs_differ(first_name, names, &name, &header.names));
+                    let error = inputs_differ(first_name, names, &name, &header.names);
+                    return Err(with_columns_of(error, inputs.iter().chain([&input])));
                 }
                 input.sources = map.in_order_of(&first_map.names);
                 let dialect = input.reading.dialect;
@@ -109,7 +114,7 @@ impl<'l, 's> CsvFeed<'l, 's> {
             page_bytes,
             inputs,
             rules: Vec::new(),
-            real_rules: real_rules(loader, &map.names)?,
+            real_rules: Vec::new(),
             evidence: vec![ColumnEvidence::default(); map.names.len()],
             is_surveyed: false,
             changed: vec![None; map.names.len()],
@@ -128,11 +133,18 @@ impl<'l, 's> CsvFeed<'l, 's> {
             name_notes,
             bytes_read: 0,
         };
-        match declared {
-            Some(shape) => feed.take_declared(shape)?,
-            None => feed.take_sample(table)?,
-        }
+        let planned = feed.plan_columns(declared, table);
+        planned.map_err(|error| with_columns_of(error, feed.inputs.iter()))?;
         Ok(feed)
+    }
+
+    /// Plans the table, whose columns the caller's flags may name.
+    fn plan_columns(&mut self, declared: Option<&TableShape>, table: &str) -> Result<()> {
+        self.real_rules = real_rules(self.loader, &self.names)?;
+        match declared {
+            Some(shape) => self.take_declared(shape),
+            None => self.take_sample(table),
+        }
     }
 
     /// The rules of a table that was declared by hand.
@@ -178,7 +190,8 @@ impl<'l, 's> CsvFeed<'l, 's> {
         if let Some(Opened { first: Some(block), index, .. }) = &self.inputs[0].first {
             let survey =
                 Survey { rules: &rules, real_rules: &self.real_rules, input: 0, screen: true };
-            let rows = BlockRows::of_sample(block, index, self.loader.has_header());
+            let (dialect, has_header) = (rules.dialect, self.loader.has_header());
+            let rows = BlockRows::of_sample((block, index), dialect, has_header);
             self.evidence = survey.sample(&rows);
         }
         self.decide()
@@ -186,19 +199,19 @@ impl<'l, 's> CsvFeed<'l, 's> {
 
     /// A table's column by its name.
     fn column(&self, name: &str) -> Result<usize> {
-        self.names.iter().position(|n| n.eq_ignore_ascii_case(name)).ok_or_else(|| {
-            Error::usage(format!("there is no column '{name}'"))
-                .to_do(format!("the columns are: {}", listed(&self.names)))
-        })
+        column_named(&self.names, name)
     }
 
     /// The rules for the rows of an input.
     fn rules_of(&self, input: usize) -> RowRules {
         let input = &self.inputs[input];
         let primary_key = self.rules.iter().position(|rule| *rule == FieldRule::Rowid);
-        let columns = &self.plan.shape.columns;
-        let not_null = columns.iter().map(|column| column.not_null && !column.generated);
-        let mut rules = RowRules::new(
+        let demands = Demands {
+            key_is_detected: self.key_is_detected(),
+            uuid7: self.uuid7.clone(),
+            ..Demands::of_table(self.loader, &self.plan.shape, !self.is_declared)
+        };
+        RowRules::new(
             self.names.clone(),
             self.rules.clone(),
             input.sources.clone(),
@@ -210,20 +223,8 @@ impl<'l, 's> CsvFeed<'l, 's> {
         .empty_is_null(self.loader.empty_null)
         .ragged(self.loader.csv.ragged)
         .trim(self.loader.trim)
-        .not_null(not_null.collect())
+        .demands(demands)
         .rejects(input.rejects.clone())
-        .key(self.names.iter().map(|name| self.is_made_key(name)).collect())
-        .key_is_detected(self.key_is_detected());
-        if let Some(range) = &self.uuid7 {
-            rules = rules.uuid7(range.clone());
-        }
-        rules
-    }
-
-    /// Whether a column is part of the key of a table that is made for the input.
-    fn is_made_key(&self, name: &str) -> bool {
-        !self.is_declared
-            && self.loader.primary_key.iter().any(|key| key.eq_ignore_ascii_case(name))
     }
 
     /// Whether the rowid is one by detection only.
@@ -297,11 +298,13 @@ impl<'l, 's> CsvFeed<'l, 's> {
     /// The input, opened at its start.
     fn open(&mut self, input: usize) -> Result<Opened<'s>> {
         let Self { loader, page_bytes, monitor, .. } = *self;
+        let is_single = self.inputs.len() == 1;
         let input = &mut self.inputs[input];
-        match input.first.take() {
-            Some(opened) => Ok(opened),
-            None => Opening { loader, page_bytes, monitor }.open(&mut input.source, &input.reading),
+        if let Some(opened) = input.first.take() {
+            return Ok(opened);
         }
+        let opening = Opening { loader, page_bytes, monitor, declared: None, is_single };
+        opening.open(&mut input.source, &input.reading)
     }
 
     /// One pass over one input.
@@ -379,7 +382,10 @@ impl<'l, 's> CsvFeed<'l, 's> {
         Some(ChangedForm { values, file, line, value, becomes })
     }
 
-    fn begin(&mut self) {
+    fn begin(&mut self, rejects: &Mutex<Rejects>) {
+        if let Some(first) = self.inputs.first() {
+            lock(rejects).set_head(RejectsHead::of(self.loader, &first.reading));
+        }
         self.bytes_read = 0;
         self.monitor.rows.store(0, Ordering::Relaxed);
     }
@@ -405,9 +411,16 @@ fn strays(summary: &PassSummary) -> Option<String> {
         1 => ("1 quote".to_owned(), "stands"),
         n => (format!("{n} quotes"), "stand"),
     };
+    let unclosed = summary.unclosed.map_or(String::new(), |place| {
+        format!(
+            ". Perhaps the quote that opens at line {}, column {} is never closed, and lines \
+             behind it have become one field",
+            place.line, place.column
+        )
+    });
     Some(format!(
-        "{quotes} {stand} where none belongs, the first in line {line}; kept as text. If the file \
-         escapes quotes with a backslash, load it with --escape '\\'"
+        "{quotes} {stand} where none belongs, the first in line {line}; kept as text{unclosed}. If \
+         the file escapes quotes with a backslash, load it with --escape '\\'"
     ))
 }
 
@@ -430,7 +443,7 @@ impl Feed for CsvFeed<'_, '_> {
         joined: Joined,
         rejects: &Mutex<Rejects>,
     ) -> Result<(Joined, u64), Halt> {
-        self.begin();
+        self.begin(rejects);
         let mut table = PressedTable::new(joined, self.rules.len());
         let (mut rows_before, mut rows_read) = (0, 0);
         let mut summaries = Vec::new();
@@ -467,7 +480,7 @@ impl Feed for CsvFeed<'_, '_> {
     }
 
     fn survey(&mut self, rejects: &Mutex<Rejects>) -> Result<u64> {
-        self.begin();
+        self.begin(rejects);
         self.forget_types();
         let evidence = self.real_rules.iter().map(|rule| ColumnEvidence::new(*rule));
         let mut evidence: Vec<ColumnEvidence> = evidence.collect();
@@ -583,12 +596,7 @@ fn real_rules(loader: &Loader, names: &[String]) -> Result<Vec<RealRule>> {
     let all = if loader.exact { RealRule::Exact } else { RealRule::Value };
     let mut rules = vec![all; names.len()];
     for column in &loader.exact_columns {
-        let at = names.iter().position(|name| name.eq_ignore_ascii_case(column));
-        let at = at.ok_or_else(|| {
-            Error::usage(format!("there is no column '{column}'"))
-                .to_do(format!("the columns are: {}", names.join(", ")))
-        })?;
-        rules[at] = RealRule::Exact;
+        rules[column_named(names, column)?] = RealRule::Exact;
     }
     Ok(rules)
 }

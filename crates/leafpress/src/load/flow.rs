@@ -115,7 +115,8 @@ pub fn load<F: Feed>(
     make: impl FnOnce(Option<&TableShape>, usize) -> Result<F>,
 ) -> Result<Report> {
     let started = Instant::now();
-    let rejects = Mutex::new(Rejects::create(&loader.on_error, Rights::of(&loader.database))?);
+    let (encoding, rights) = (loader.csv.encoding.as_deref(), Rights::of(&loader.database));
+    let rejects = Mutex::new(Rejects::create(&loader.on_error, encoding, rights)?);
     let target = Target::open(loader, table)?;
     let staged = target.stage(loader)?;
     let mut feed = make(target.declared(), target.layout(loader)?.page_bytes())?;

@@ -28,6 +28,7 @@ mod build;
 mod csv;
 mod csv_input;
 mod csv_reading;
+mod demands;
 mod describe;
 #[doc(hidden)]
 pub mod disk;

@@ -16,20 +16,21 @@
 //! As every outcome is decided in a turn, it does not depend on the number of
 //! threads: neither the file, byte for byte, nor which error is reported.
 
+use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::fields::{Misfit, RowRules, Scratch};
+use super::fields::{Misfit, RowRules, Scratch, is_ragged};
 use super::options::CancelToken;
 use super::rejects::{Rejects, Words};
 use super::signs::{Signs, escaped_letter_line, with_encoding};
 use super::turns::{Turns, lock};
 use crate::error::{BadRow, Error, ErrorKind, Result};
 use crate::input::block::{Block, BlockReader, TOO_LONG_ADVICE};
-use crate::input::csv::locate::{EXCERPT_BYTES_MAX, excerpt, position};
+use crate::input::csv::locate::{EXCERPT_BYTES_MAX, Position, excerpt, unclosed_quote};
 use crate::input::csv::scan::Records;
-use crate::input::csv::{Carry, FieldIndex, RecordSpan, Scanner};
+use crate::input::csv::{Carry, Dialect, FieldIndex, RecordSpan, Scanner};
 
 /// What a pass does with the rows of a block.
 pub trait Work: Sync {
@@ -83,7 +84,7 @@ pub struct BlockRows<'b> {
     pub bytes: &'b [u8],
     pub block: &'b Block,
     index: &'b FieldIndex,
-    first_line: u64,
+    dialect: Dialect,
     skip_header: bool,
     bad: &'b [usize],
     /// Rows that went on before this block.
@@ -92,10 +93,13 @@ pub struct BlockRows<'b> {
 
 impl<'b> BlockRows<'b> {
     /// The rows of a block by itself, as a sample.
-    pub fn of_sample(block: &'b Block, index: &'b FieldIndex, skip_header: bool) -> Self {
-        let first_line = block.first_line();
+    pub fn of_sample(
+        (block, index): (&'b Block, &'b FieldIndex),
+        dialect: Dialect,
+        skip_header: bool,
+    ) -> Self {
         let (bytes, bad) = (block.bytes(), &[][..]);
-        Self { bytes, block, index, first_line, skip_header, bad, before: 0 }
+        Self { bytes, block, index, dialect, skip_header, bad, before: 0 }
     }
 
     /// The records, one after the other.
@@ -110,13 +114,13 @@ impl<'b> BlockRows<'b> {
 
     /// The line of an offset.
     pub fn line(&self, at: usize) -> u64 {
-        position(self.bytes, self.block.start(), self.first_line, at).line
+        self.block.position(at).line
     }
 
     /// What is wrong with a row, with its place and its text.
     pub fn bad_row(&self, file: &str, misfit: Misfit, span: &RecordSpan<'_>) -> BadRow {
         let from = (self.block.start(), self.block.first_line());
-        bad_row(file, self.block, misfit, span, from)
+        bad_row(file, (self.block, self.dialect), misfit, span, from)
     }
 }
 
@@ -175,6 +179,8 @@ pub struct PassSummary {
     pub rows_good: u64,
     pub stray_quotes: u64,
     pub first_stray_line: Option<u64>,
+    /// The quote that is perhaps never closed, where the first stray quote follows one.
+    pub unclosed: Option<Position>,
     pub signs: Signs,
     pub clock: Clock,
 }
@@ -207,6 +213,7 @@ struct Settled<'r> {
     rows_good: u64,
     stray_quotes: u64,
     first_stray_line: Option<u64>,
+    unclosed: Option<Position>,
     signs: Signs,
     rejects: &'r Mutex<Rejects>,
 }
@@ -244,6 +251,7 @@ impl<'s> Pass<'_, 's> {
             rows_good: self.rows_before,
             stray_quotes: 0,
             first_stray_line: None,
+            unclosed: None,
             signs: Signs::default(),
             rejects,
         });
@@ -279,6 +287,7 @@ impl<'s> Pass<'_, 's> {
             rows_good: settled.rows_good - self.rows_before,
             stray_quotes: settled.stray_quotes,
             first_stray_line: settled.first_stray_line,
+            unclosed: settled.unclosed,
             signs: settled.signs,
             clock,
         };
@@ -402,7 +411,7 @@ impl<M> Worker<M> {
             bytes: self.block.bytes(),
             block: &self.block,
             index: &self.index,
-            first_line: self.block.first_line(),
+            dialect: self.scanner.dialect(),
             skip_header: settled.skip_header,
             bad: &self.bad,
             before: settled.before,
@@ -485,9 +494,13 @@ impl Settled<'_> {
     fn note_strays<M>(&mut self, worker: &Worker<M>) {
         self.stray_quotes += worker.index.stray_quotes();
         if let (None, Some(at)) = (self.first_stray_line, worker.index.first_stray()) {
-            let Worker { block, .. } = worker;
-            let place = position(block.bytes(), block.start(), block.first_line(), at);
-            self.first_stray_line = Some(place.line);
+            let Worker { block, index, scanner, .. } = worker;
+            self.first_stray_line = Some(block.position(at).line);
+            let mut records = index.records(block.bytes(), block.start());
+            let strayed = records.find(|span| record_end(span) > at);
+            let quote =
+                strayed.and_then(|span| unclosed_quote(block.bytes(), &span, scanner.dialect()));
+            self.unclosed = quote.map(|at| block.position(at));
         }
     }
 
@@ -520,7 +533,8 @@ impl Settled<'_> {
             let row = pass.rules.as_rejected(block.bytes(), &span);
             let at = misfit.at;
             self.signs.add(&misfit, block);
-            let bad_row = bad_row(pass.file, block, misfit, &span, (counted_to, line));
+            let of = (&*block, pass.rules.dialect);
+            let bad_row = bad_row(pass.file, of, misfit, &span, (counted_to, line));
             (counted_to, line) = (at, bad_row.line);
             let added = lock(self.rejects).add(bad_row, &row, Words::Own);
             added.map_err(|error| with_encoding(error, block.data()))?;
@@ -553,8 +567,7 @@ fn check_lengths<M>(pass: &Pass<'_, '_>, worker: &Worker<M>) -> Result<()> {
     };
     let long = index.records(block.bytes(), block.start()).find(is_long);
     long.map_or(Ok(()), |span| {
-        let place = position(block.bytes(), block.start(), block.first_line(), span.start);
-        Err(row_too_long(pass.file, place.line, pass.record_bytes_max))
+        Err(row_too_long(pass.file, block.position(span.start).line, pass.record_bytes_max))
     })
 }
 
@@ -571,13 +584,22 @@ fn record_end(span: &RecordSpan<'_>) -> usize {
 /// block's start) whose line is known.
 fn bad_row(
     file: &str,
-    block: &Block,
-    misfit: Misfit,
+    (block, dialect): (&Block, Dialect),
+    mut misfit: Misfit,
     span: &RecordSpan<'_>,
-    (counted_to, line): (usize, u64),
+    counted_from: (usize, u64),
 ) -> BadRow {
     let bytes = block.bytes();
-    let place = position(bytes, counted_to, line, misfit.at);
+    let place = block.position_from(counted_from, misfit.at);
+    if is_ragged(&misfit.reason)
+        && let Some(quote) = unclosed_quote(bytes, span, dialect)
+    {
+        let Position { line, column } = block.position_from(counted_from, quote);
+        let _ = write!(
+            misfit.reason,
+            "; perhaps the quote that opens at line {line}, column {column} is never closed"
+        );
+    }
     BadRow {
         file: file.to_owned(),
         line: place.line,

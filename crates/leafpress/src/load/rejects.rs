@@ -1,6 +1,7 @@
 //! Bad rows that are left out: each as it was, and a log of where and why.
 //!
-//! Rows arrive in the input's order. The file of rows begins with the input's header, so that
+//! Rows arrive in the input's order. The file of rows begins with the input's header, and with
+//! the lines in front of it that make the same command line read it ([`RejectsHead`]), so that
 //! it can be mended and loaded as it is.
 //!
 //! Must never: overwrite a file that was there before, but for an empty one, which holds
@@ -10,9 +11,11 @@ use std::collections::BTreeMap;
 use std::io::{self, BufWriter, Seek, Write};
 use std::path::{Path, PathBuf};
 
+use super::csv_reading::RejectsHead;
 use super::options::OnError;
 use super::report::RejectReason;
 use crate::error::{BadRow, Error, ErrorKind, Result};
+use crate::input::detect_encoding::is_other;
 use crate::rights::Rights;
 use crate::vfs::locks::{FileHandle, Open};
 
@@ -60,15 +63,21 @@ pub const SHOWN_MAX: usize = 10;
 /// Reasons that are counted each for itself. More than these differ from row to row after all,
 /// and must not fill the memory.
 const REASONS_MAX: usize = 1000;
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 const OTHER_REASONS: &str = "other reasons";
 
 #[derive(Debug)]
 struct Files {
     rows: RejectsFile,
     log: RejectsFile,
-    /// The header of the inputs, with its line end, and whether it is written.
+    /// True if a byte order mark must say that the file is UTF-8, as `--encoding` names another
+    /// encoding.
+    has_mark: bool,
+    /// The lines in front of the header, of inputs of CSV.
+    head: Option<RejectsHead>,
+    /// The header of the inputs, with its line end.
     header: Option<Vec<u8>>,
-    header_is_written: bool,
+    is_begun: bool,
 }
 
 #[derive(Debug)]
@@ -81,13 +90,16 @@ struct RejectsFile {
 
 impl Rejects {
     /// Makes the files, if rows are to be skipped into one.
-    pub fn create(on_error: &OnError, rights: Rights) -> Result<Self> {
+    pub fn create(on_error: &OnError, encoding: Option<&str>, rights: Rights) -> Result<Self> {
         let OnError::Skip { rejects, max_rejects } = on_error else {
             let mut rejects = Self::new(None, None);
             rejects.stops = true;
             return Ok(rejects);
         };
-        let files = rejects.as_deref().map(|path| Files::create(path, rights)).transpose()?;
+        let mut files = rejects.as_deref().map(|path| Files::create(path, rights)).transpose()?;
+        if let Some(files) = &mut files {
+            files.has_mark = is_other(encoding);
+        }
         Ok(Self::new(*max_rejects, files))
     }
 
@@ -125,6 +137,13 @@ impl Rejects {
             reasons.map(|(reason, rows)| RejectReason { reason, rows }).collect();
         reasons.sort_by_key(|reason| std::cmp::Reverse(reason.rows));
         reasons
+    }
+
+    /// The lines that the file of rows begins with.
+    pub fn set_head(&mut self, head: RejectsHead) {
+        if let Some(files) = &mut self.files {
+            files.head = Some(head);
+        }
     }
 
     /// The header of the inputs, as it stands there; the first one counts.
@@ -230,17 +249,33 @@ impl Files {
         let rows = RejectsFile::open(path, rows_is_there, rights)?;
         let log =
             RejectsFile::open(&log_path, log_is_there, rights).inspect_err(|_| rows.take_away())?;
-        Ok(Self { rows, log, header: None, header_is_written: false })
+        Ok(Self { rows, log, has_mark: false, head: None, header: None, is_begun: false })
     }
 
     fn add(&mut self, bad: &BadRow, row: &[u8]) -> Result<()> {
-        if let Some(header) = self.header.as_ref().filter(|_| !self.header_is_written) {
-            self.rows.write_line(header)?;
-            self.header_is_written = true;
+        if !self.is_begun {
+            self.begin(row)?;
         }
         self.rows.write_line(row)?;
         let BadRow { file, line, column, reason, .. } = bad;
         self.log.write_line(format!("{file}:{line}:{column}: {reason}").as_bytes())
+    }
+
+    /// Writes what stands in front of the first row.
+    fn begin(&mut self, row: &[u8]) -> Result<()> {
+        if self.has_mark {
+            self.rows.write(BYTE_ORDER_MARK)?;
+        }
+        if let Some(head) = self.head {
+            let name = self.rows.path.to_string_lossy();
+            let lines = head.bytes(&name, self.header.as_deref().unwrap_or(row));
+            self.rows.write(&lines)?;
+        }
+        if let Some(header) = &self.header {
+            self.rows.write_line(header)?;
+        }
+        self.is_begun = true;
+        Ok(())
     }
 
     fn flush(&mut self) -> Result<()> {
@@ -249,7 +284,7 @@ impl Files {
     }
 
     fn restart(&mut self) -> Result<()> {
-        self.header_is_written = false;
+        self.is_begun = false;
         self.rows.restart()?;
         self.log.restart()
     }
@@ -273,9 +308,12 @@ impl RejectsFile {
     }
 
     fn write_line(&mut self, line: &[u8]) -> Result<()> {
-        let end: &[u8] = if line.ends_with(b"\n") { b"" } else { b"\n" };
-        let written = self.file.write_all(line).and_then(|()| self.file.write_all(end));
-        written.map_err(|error| Error::io("write", &self.path, error))
+        self.write(line)?;
+        self.write(if line.ends_with(b"\n") { b"" } else { b"\n" })
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.file.write_all(bytes).map_err(|error| Error::io("write", &self.path, error))
     }
 
     fn flush(&mut self) -> Result<()> {
@@ -417,11 +455,11 @@ mod tests {
         let log = folder.path().join("bad.csv.log");
         let skip = OnError::Skip { rejects: Some(path.clone()), max_rejects: None };
         let rights = Rights::of(&folder.path().join("app.db"));
-        Rejects::create(&skip, rights).unwrap().keep();
+        Rejects::create(&skip, None, rights).unwrap().keep();
         assert!(!path.exists() && !log.exists());
         // One of an earlier version, or of mktemp.
         drop(FileHandle::create(&path, rights).unwrap());
-        Rejects::create(&skip, rights).unwrap().keep();
+        Rejects::create(&skip, None, rights).unwrap().keep();
         assert!(path.exists() && !log.exists());
         let bad = BadRow {
             file: "a.csv".to_owned(),
@@ -430,7 +468,7 @@ mod tests {
             reason: "bad".to_owned(),
             row: "1".to_owned(),
         };
-        let mut rejects = Rejects::create(&skip, rights).unwrap();
+        let mut rejects = Rejects::create(&skip, None, rights).unwrap();
         rejects.set_header(b"a,b\n");
         rejects.add(bad.clone(), b"1", Words::Own).unwrap();
         rejects.restart().unwrap();
@@ -438,7 +476,7 @@ mod tests {
         rejects.keep();
         let text = crate::vfs::locks::read_to_string(&path).unwrap();
         assert_eq!(text, "a,b\n1\n");
-        let error = Rejects::create(&skip, rights).unwrap_err();
+        let error = Rejects::create(&skip, None, rights).unwrap_err();
         assert!(error.to_string().contains("never overwrite"), "{error}");
         assert_eq!(crate::vfs::locks::read_to_string(&path).unwrap(), text);
     }

@@ -154,15 +154,16 @@ impl Target {
                 .to_do("leave out --on-conflict, or load with --upsert"));
         }
         let there = describe_table(&existing, table)?;
-        let columns = there.columns.iter().filter(|column| !column.generated);
-        let mut columns: Vec<ShapeColumn> = columns.cloned().collect();
+        let (generated, mut columns): (Vec<ShapeColumn>, Vec<ShapeColumn>) =
+            there.columns.into_iter().partition(|column| column.generated);
         for column in &mut columns {
             // What is kept as it is has no type where there is no STRICT.
             if there.strict && column.declared_type.eq_ignore_ascii_case("ANY") {
                 column.declared_type.clear();
             }
         }
-        let staged = staged_shape(table, columns, None);
+        let generated_there = generated.into_iter().map(|column| column.name).collect();
+        let staged = TableShape { generated_there, ..staged_shape(table, columns, None) };
         let place = Place::Table(Box::new(existing), mode, there.sql);
         Ok(Self { table: there.name, declared: Some(staged), place, keeps_order: false })
     }

@@ -10,12 +10,13 @@ use std::sync::{Mutex, PoisonError};
 use leafpress_format::Affinity;
 
 use super::build::{Build, Joined, RowOrder};
+use super::demands::Demands;
 use super::fields::FieldRule;
 use super::flow::{Feed, halted};
 use super::locate::{Found, Wanted};
 use super::monitor::Monitor;
 use super::pass::{Clock, Halt};
-use super::plan::{ColumnMap, Plan, expected_order, inputs_differ, listed, made_table};
+use super::plan::{ColumnMap, Plan, column_named, expected_order, inputs_differ, made_table};
 use super::rejects::{Rejects, SHOWN_MAX};
 use super::report::{ColumnReport, DecidedBy};
 use super::sources::ValueSource;
@@ -175,7 +176,9 @@ impl<'l, S: RowSource> TypedFeed<'l, S> {
     /// Why there are none: the bad rows, or that there is no row.
     fn look_for_columns(&mut self) -> Result<()> {
         let rejects = match self.loader.on_error {
-            OnError::Stop => Rejects::create(&OnError::Stop, Rights::of(&self.loader.database))?,
+            OnError::Stop => {
+                Rejects::create(&OnError::Stop, None, Rights::of(&self.loader.database))?
+            }
             OnError::Skip { .. } => Rejects::only_shown(SHOWN_MAX),
         };
         let rejects = Mutex::new(rejects);
@@ -280,10 +283,7 @@ impl<'l, S: RowSource> TypedFeed<'l, S> {
     }
 
     fn column(&self, name: &str) -> Result<usize> {
-        self.names.iter().position(|n| n.eq_ignore_ascii_case(name)).ok_or_else(|| {
-            Error::usage(format!("there is no column '{name}'"))
-                .to_do(format!("the columns are: {}", listed(&self.names)))
-        })
+        column_named(&self.names, name)
     }
 
     /// The name of an input, where there are several.
@@ -317,26 +317,15 @@ impl<'l, S: RowSource> TypedFeed<'l, S> {
 
     /// The rules for the rows of an input.
     fn rules_of(&self, input: usize) -> TypedRules {
-        let columns = &self.plan.shape.columns;
-        let not_null = columns.iter().map(|column| column.not_null && !column.generated);
+        let demands = Demands {
+            key_is_detected: self.key_is_detected(),
+            uuid7: self.uuid7.clone(),
+            ..Demands::of_table(self.loader, &self.plan.shape, self.declared.is_none())
+        };
         let rowid = self.rules.iter().position(|rule| *rule == TypeRule::Rowid);
         let sources = self.inputs[input].sources.clone();
         let rowid = rowid.filter(|column| matches!(sources[*column], ValueSource::Field(_)));
-        let is_key = |name: &String| self.is_made_key(name);
-        let rules = TypedRules::new(self.names.clone(), self.rules.clone(), sources, rowid)
-            .not_null(not_null.collect())
-            .key(self.names.iter().map(is_key).collect())
-            .key_is_detected(self.key_is_detected());
-        match &self.uuid7 {
-            Some(range) => rules.uuid7(range.clone()),
-            None => rules,
-        }
-    }
-
-    /// Whether a column is part of the key of a table that is made for the input.
-    fn is_made_key(&self, name: &str) -> bool {
-        self.declared.is_none()
-            && self.loader.primary_key.iter().any(|key| key.eq_ignore_ascii_case(name))
+        TypedRules::new(self.names.clone(), self.rules.clone(), sources, rowid).demands(demands)
     }
 
     /// Whether the rowid is one by detection only.

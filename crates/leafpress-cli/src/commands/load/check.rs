@@ -87,11 +87,29 @@ fn check_bytes(flags: &LoadFlags) -> Result<(), String> {
     ];
     for (index, (name, byte)) in named.iter().enumerate() {
         let twin = named[index + 1..].iter().find(|(_, other)| byte.is_some() && other == byte);
-        if let Some((twin_name, _)) = twin {
-            return Err(format!("{name} and {twin_name} are the same character"));
+        if let (Some((twin_name, _)), Some(byte)) = (twin, byte) {
+            let of_default = if input.quote.is_none() && [*name, *twin_name].contains(&"--quote") {
+                " (the default of --quote)"
+            } else {
+                ""
+            };
+            return Err(format!(
+                "{name} and {twin_name} are the same byte, '{}'{of_default}: name another one for \
+                 one of them; nothing was read or written",
+                shown_byte(*byte)
+            ));
         }
     }
     Ok(())
+}
+
+/// A byte as a message shows it.
+fn shown_byte(byte: u8) -> String {
+    if byte.is_ascii_graphic() {
+        char::from(byte).to_string()
+    } else {
+        byte.escape_ascii().to_string()
+    }
 }
 
 /// Flags of CSV beside inputs of another format would do nothing.

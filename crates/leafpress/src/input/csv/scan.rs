@@ -259,6 +259,11 @@ impl Scanner {
         Self { dialect, state: State::default(), position: 0, start: 0 }
     }
 
+    /// The dialect that it scans by.
+    pub fn dialect(&self) -> Dialect {
+        self.dialect
+    }
+
     /// Begins anew at `start`, taken to be a record's start, and clears `index`.
     pub fn begin(&mut self, start: usize, index: &mut FieldIndex) {
         *self = Self { dialect: self.dialect, state: State::default(), position: start, start };

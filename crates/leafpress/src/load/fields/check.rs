@@ -114,13 +114,13 @@ impl RowRules {
         self.check_shape(span)?;
         if let Err(misfit) = self.rowid(bytes, span, scratch)
             // What is no integer refutes the detection; it makes no bad row.
-            && (!self.key_is_detected || self.key_is_null(bytes, span, scratch))
+            && (!self.demands.key_is_detected || self.key_is_null(bytes, span, scratch))
         {
             return Err(misfit);
         }
         for column in 0..self.rules.len() {
             let rule = self.rules[column];
-            if rule.is_picky() || self.refuses_null(column) {
+            if rule.is_picky() || self.demands.refuses_null(column) {
                 self.check_column((bytes, span), column, rule, scratch)
                     .map_err(|fault| self.misfit(span, column, fault))?;
             }
@@ -138,7 +138,7 @@ impl RowRules {
     ) -> Result<(), String> {
         let field = match &self.sources[column] {
             ValueSource::Field(field) => *field,
-            ValueSource::Constant(OwnedValue::Null) if self.refuses_null(column) => {
+            ValueSource::Constant(OwnedValue::Null) if self.demands.refuses_null(column) => {
                 return Err(format!("{IS_NOT_NULL}nothing gives it a value"));
             }
             _ => return Ok(()),
@@ -147,8 +147,8 @@ impl RowRules {
         let found = self.field_at(bytes, span, field, (value, unescaped));
         if found.is_empty() || self.is_null_marker(found) {
             let is_null = !(rule.is_text() && found.is_empty() && !self.empty_is_null);
-            if is_null && self.refuses_null(column) {
-                let is_key = self.key.get(column) == Some(&true);
+            if is_null && self.demands.refuses_null(column) {
+                let is_key = self.demands.is_key(column);
                 return Err(null_refused(found, field >= span.field_ends.len(), is_key));
             }
             return Ok(());
