@@ -19,6 +19,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::lease::{LeaseLost, Token};
+use crate::words::path_text;
 use crate::words::{counted, printable, printable_lines};
 
 /// The result of everything that can fail here.
@@ -105,7 +106,7 @@ pub enum ErrorKind {
         reason: String,
     },
     /// Something already stands where the database should go.
-    #[error("{}: {reason}", path.display())]
+    #[error("{}: {reason}", path_text(path))]
     Destination {
         /// The file in the way.
         path: PathBuf,
@@ -113,7 +114,7 @@ pub enum ErrorKind {
         reason: String,
     },
     /// A database, its folder or its file system cannot be written.
-    #[error("{}: {reason}", path.display())]
+    #[error("{}: {reason}", path_text(path))]
     ReadOnly {
         /// The database.
         path: PathBuf,
@@ -121,7 +122,7 @@ pub enum ErrorKind {
         reason: String,
     },
     /// A table, view or index of that name is there, and no leave was given to change it.
-    #[error("{}: {reason}", path.display())]
+    #[error("{}: {reason}", path_text(path))]
     TableExists {
         /// The database.
         path: PathBuf,
@@ -131,7 +132,7 @@ pub enum ErrorKind {
         reason: String,
     },
     /// A file is no SQLite database that can be read.
-    #[error("{}: {reason}", path.display())]
+    #[error("{}: {reason}", path_text(path))]
     NotADatabase {
         /// The file.
         path: PathBuf,
@@ -139,7 +140,7 @@ pub enum ErrorKind {
         reason: String,
     },
     /// A disk is full.
-    #[error("cannot {action} {}: {source}", path.display())]
+    #[error("cannot {action} {}: {source}", path_text(path))]
     NoSpace {
         /// The step that was tried, as a verb.
         action: &'static str,
@@ -172,7 +173,7 @@ pub enum ErrorKind {
     #[error("{0}")]
     Script(Box<ScriptError>),
     /// The operating system refused an operation.
-    #[error("cannot {action} {}: {source}", path.display())]
+    #[error("cannot {action} {}: {source}", path_text(path))]
     Io {
         /// What was tried, as a verb: "read", "write", "sync".
         action: &'static str,
@@ -207,8 +208,8 @@ pub enum ErrorKind {
         /// Calls that may wait.
         capacity: usize,
     },
-    /// Somebody else held the database for too long.
-    #[error("the database was held by somebody else for {:.1} s: {source}", waited.as_secs_f64())]
+    /// Another connection held the database for too long.
+    #[error("the database was held by another connection for {:.1} s: {source}", waited.as_secs_f64())]
     Busy {
         /// How long it was waited for.
         waited: Duration,
@@ -428,12 +429,49 @@ impl Error {
             ErrorKind::NotADatabase { path, reason } => {
                 ErrorKind::NotADatabase { path: path.clone(), reason: reason.clone() }
             }
+            ErrorKind::NoSpace { action, path, source } => {
+                let source: Box<dyn std::error::Error + Send + Sync> = match source.downcast_ref() {
+                    Some(answer) => Box::new(copy(answer)),
+                    None => source.to_string().into(),
+                };
+                ErrorKind::NoSpace { action, path: path.clone(), source }
+            }
             other => ErrorKind::Stopped { reason: other.to_string() },
         };
         let Inner { row, on_disk, held_by, to_do, .. } = &*self.0;
         let (on_disk, held_by, to_do) = (on_disk.clone(), held_by.clone(), to_do.clone());
         let (statement, cause) = (None, None);
         Self(Box::new(Inner { kind, row: row.clone(), on_disk, held_by, to_do, statement, cause }))
+    }
+
+    /// Names `path` where the error names `hidden`, a file that is to become `path`.
+    #[must_use]
+    pub(crate) fn with_path(mut self, hidden: &Path, path: &Path) -> Self {
+        if let ErrorKind::Destination { path: named, .. }
+        | ErrorKind::ReadOnly { path: named, .. }
+        | ErrorKind::NotADatabase { path: named, .. }
+        | ErrorKind::NoSpace { path: named, .. }
+        | ErrorKind::Io { path: named, .. } = &mut self.0.kind
+            && named == hidden
+        {
+            path.clone_into(named);
+        }
+        self
+    }
+
+    /// Gives an answer of SQLite that a disk is full the kind for it; other errors stay.
+    #[must_use]
+    pub(crate) fn on_full_disk(mut self, database: &Path) -> Self {
+        let full = Some(rusqlite::ErrorCode::DiskFull);
+        match &self.0.kind {
+            ErrorKind::Sqlite { source, .. } if source.sqlite_error_code() == full => {
+                let source = Box::new(Self::copy_of(source));
+                let path = database.to_owned();
+                self.0.kind = ErrorKind::NoSpace { action: "write to", path, source };
+                self.to_do("free some space, and try again")
+            }
+            _ => self,
+        }
     }
 
     /// Adds how many transactions of a script stay, to the error of one that came after.
