@@ -247,7 +247,7 @@ fn remove_leftovers(parent: &Path, names: &HiddenNames) {
         }
         let lock = FileHandle::open_as(entry.path().join(LOCK_NAME), Open::ReadWrite);
         if lock.is_ok_and(|lock| lock.try_lock().is_ok()) {
-            tracing::info!(folder = %path_text(&entry.path()), "removed a leftover");
+            tracing::info!(folder = %path_text(entry.path()), "removed a leftover");
             let _ = fs::remove_dir_all(entry.path());
         }
     }

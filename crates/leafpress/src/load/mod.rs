@@ -697,8 +697,8 @@ impl Loader {
             && let OnError::Skip { rejects: Some(path), .. } = &self.on_error
         {
             let (rows, log) = (counted(*rejected, "row", "rows"), rejects::log_of(path));
-            on_disk += &format!(
-                "; {rows} that {} rejected are in {}, their places and reasons in {}",
+            on_disk = format!(
+                "{on_disk}; {rows} that {} rejected are in {}, their places and reasons in {}",
                 if *rejected == 1 { "was" } else { "were" },
                 path_text(path),
                 path_text(log)

@@ -247,7 +247,7 @@ fn remove_leftovers(folder: &Path, names: &HiddenNames) {
             && let Ok(file) = FileHandle::open_as(entry.path(), Open::ReadWrite)
             && file.try_lock().is_ok()
         {
-            tracing::info!(file = %path_text(&entry.path()), "removed a leftover");
+            tracing::info!(file = %path_text(entry.path()), "removed a leftover");
             remove_with_companions(&entry.path());
         }
     }

@@ -576,7 +576,7 @@ impl Opening<'_> {
                     "end the other connections: one that reads is in the way too, and so is one \
                      of this process; on Linux `fuser {}` names the programs that have it open; \
                      or choose shared locking",
-                    path_text(&self.path)
+                    path_text(self.path)
                 );
                 let how = "cannot be had alone: another connection is using it";
                 self.is_held(how, &source, &advice)

@@ -201,7 +201,7 @@ fn read_header(staged: &Staged<'_>) -> Result<StagedHeader> {
 }
 
 fn not_staged(staged: &Staged<'_>, reason: &str) -> Error {
-    let kind = ErrorKind::Input { file: path_text(&staged.file), reason: reason.to_owned() };
+    let kind = ErrorKind::Input { file: path_text(staged.file), reason: reason.to_owned() };
     kind.into()
 }
 
