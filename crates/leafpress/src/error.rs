@@ -20,6 +20,7 @@ use std::time::Duration;
 
 use crate::lease::{LeaseLost, Token};
 use crate::sqlite_error::{is_refusal, sqlite_says};
+use crate::words::path_text;
 use crate::words::{counted, printable, printable_lines};
 
 /// The result of everything that can fail here.
@@ -106,7 +107,7 @@ pub enum ErrorKind {
         reason: String,
     },
     /// Something already stands where the database should go.
-    #[error("{}: {reason}", path.display())]
+    #[error("{}: {reason}", path_text(path))]
     Destination {
         /// The file in the way.
         path: PathBuf,
@@ -114,7 +115,7 @@ pub enum ErrorKind {
         reason: String,
     },
     /// A database, its folder or its file system cannot be written.
-    #[error("{}: {reason}", path.display())]
+    #[error("{}: {reason}", path_text(path))]
     ReadOnly {
         /// The database.
         path: PathBuf,
@@ -122,7 +123,7 @@ pub enum ErrorKind {
         reason: String,
     },
     /// A table, view or index of that name is there, and no leave was given to change it.
-    #[error("{}: {reason}", path.display())]
+    #[error("{}: {reason}", path_text(path))]
     TableExists {
         /// The database.
         path: PathBuf,
@@ -132,7 +133,7 @@ pub enum ErrorKind {
         reason: String,
     },
     /// A file is no SQLite database that can be read.
-    #[error("{}: {reason}", path.display())]
+    #[error("{}: {reason}", path_text(path))]
     NotADatabase {
         /// The file.
         path: PathBuf,
@@ -140,7 +141,7 @@ pub enum ErrorKind {
         reason: String,
     },
     /// A disk is full.
-    #[error("cannot {action} {}: {source}", path.display())]
+    #[error("cannot {action} {}: {source}", path_text(path))]
     NoSpace {
         /// The step that was tried, as a verb.
         action: &'static str,
@@ -173,7 +174,7 @@ pub enum ErrorKind {
     #[error("{0}")]
     Script(Box<ScriptError>),
     /// The operating system refused an operation.
-    #[error("cannot {action} {}: {source}", path.display())]
+    #[error("cannot {action} {}: {source}", path_text(path))]
     Io {
         /// The operation that failed, as a verb: "read", "write", "sync".
         action: &'static str,
@@ -429,12 +430,49 @@ impl Error {
             ErrorKind::NotADatabase { path, reason } => {
                 ErrorKind::NotADatabase { path: path.clone(), reason: reason.clone() }
             }
+            ErrorKind::NoSpace { action, path, source } => {
+                let source: Box<dyn std::error::Error + Send + Sync> = match source.downcast_ref() {
+                    Some(answer) => Box::new(copy(answer)),
+                    None => source.to_string().into(),
+                };
+                ErrorKind::NoSpace { action, path: path.clone(), source }
+            }
             other => ErrorKind::Stopped { reason: other.to_string() },
         };
         let Inner { row, on_disk, held_by, to_do, .. } = &*self.0;
         let (on_disk, held_by, to_do) = (on_disk.clone(), held_by.clone(), to_do.clone());
         let (statement, cause) = (None, None);
         Self(Box::new(Inner { kind, row: row.clone(), on_disk, held_by, to_do, statement, cause }))
+    }
+
+    /// Names `path` where the error names `hidden`, a file that is to become `path`.
+    #[must_use]
+    pub(crate) fn with_path(mut self, hidden: &Path, path: &Path) -> Self {
+        if let ErrorKind::Destination { path: named, .. }
+        | ErrorKind::ReadOnly { path: named, .. }
+        | ErrorKind::NotADatabase { path: named, .. }
+        | ErrorKind::NoSpace { path: named, .. }
+        | ErrorKind::Io { path: named, .. } = &mut self.0.kind
+            && named == hidden
+        {
+            path.clone_into(named);
+        }
+        self
+    }
+
+    /// Gives an answer of SQLite that a disk is full the kind for it; other errors stay.
+    #[must_use]
+    pub(crate) fn on_full_disk(mut self, database: &Path) -> Self {
+        let full = Some(rusqlite::ErrorCode::DiskFull);
+        match &self.0.kind {
+            ErrorKind::Sqlite { source, .. } if source.sqlite_error_code() == full => {
+                let source = Box::new(Self::copy_of(source));
+                let path = database.to_owned();
+                self.0.kind = ErrorKind::NoSpace { action: "write to", path, source };
+                self.to_do("free some space, and try again")
+            }
+            _ => self,
+        }
     }
 
     /// Adds how many transactions of a script stay, to the error of one that came after.

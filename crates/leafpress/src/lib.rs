@@ -74,9 +74,11 @@ mod lease;
 pub mod load;
 pub mod memory;
 pub mod neighbours;
+mod paths;
 pub mod profile;
 mod prometheus;
 pub mod queue;
+mod refusal;
 mod rights;
 mod schema;
 mod sort;
@@ -95,5 +97,5 @@ pub use profile::Profile;
 pub use queue::Queue;
 /// The version of rusqlite in the signatures of this crate, with its macros such as `params!`.
 pub use rusqlite;
-pub use words::{path_text, printable};
+pub use words::{bytes_text, path_text, printable};
 pub use writer::Writer;

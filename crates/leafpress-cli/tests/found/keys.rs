@@ -351,6 +351,7 @@ const B10: &[Found] = &[
         files: &[("t.csv", b"id,n\n1,7\n2,-5\n3,1\n3,2\n")],
         databases: KEYED,
         run: "cp t.db before; leafpress load t.db t.csv --append --dry-run && exit 9; cmp t.db before",
+        as_nobody: false,
         status: 0,
         says: &["would reject  3 rows", "t.csv:2:1: ", "t.csv:3:1: ", "t.csv:5:1: "],
         never_says: &["differ"],

@@ -64,6 +64,7 @@ pub use self::stats::{CheckpointStats, StuckReader};
 use crate::c_api::database_file;
 use crate::connect;
 use crate::sync::lock;
+use crate::words::path_text;
 use crate::{Error, ErrorKind, Result};
 
 /// Limits of the checkpointer. Each names the failure that it prevents.
@@ -400,7 +401,7 @@ impl Worker {
     }
 
     fn failed(&self, mode: &str, error: &rusqlite::Error) -> Outcome {
-        let path = self.path.display();
+        let path = path_text(&self.path);
         tracing::warn!(%error, %path, mode, "a checkpoint failed; it is tried again");
         self.shared.with_stats(|stats| stats.note_error(error));
         self.break_off_if_unsynced(error);
@@ -414,7 +415,7 @@ impl Worker {
     fn break_off_if_unsynced(&self, error: &rusqlite::Error) {
         if is_failed_sync(error) {
             self.leave_wal_as_it_is();
-            let path = self.path.display();
+            let path = path_text(&self.path);
             self.gate.break_off(format!("a sync of {path} failed in a checkpoint: {error}"));
         }
     }
@@ -434,7 +435,7 @@ impl Worker {
     fn alarm(&mut self, now: Duration) {
         let Some(lasted) = self.policy.alarm(now) else {
             if self.shared.with_stats(|stats| stats.stuck_reader.take()).is_some() {
-                tracing::info!(path = %self.path.display(), "the WAL can shrink again");
+                tracing::info!(path = %path_text(&self.path), "the WAL can shrink again");
             }
             self.next_alarm = self.limits.stuck_reader_after;
             return;
@@ -450,7 +451,7 @@ impl Worker {
         self.next_alarm = lasted.saturating_mul(2);
         let (frames, copied) = self.policy.frames();
         tracing::warn!(
-            path = %self.path.display(),
+            path = %path_text(&self.path),
             oldest_reader = name.as_deref().unwrap_or("none of this process"),
             stuck_for_s = lasted.as_secs_f64(),
             wal_frames = frames,
@@ -481,7 +482,7 @@ impl Worker {
         self.shared
             .with_stats(|stats| stats.record(Step::Truncate, outcome, 0, 0, began.elapsed()));
         if let Outcome::Done { busy: true, .. } = outcome {
-            let path = self.path.display();
+            let path = path_text(&self.path);
             tracing::info!(%path, "another connection still uses the database: its WAL stays");
         }
         Ok(())

@@ -17,6 +17,7 @@ use super::trace::Redirect;
 use crate::error::{Error, Result};
 use crate::sync::lock;
 use crate::vfs::{VfsError, VfsResult};
+use crate::words::path_text;
 
 /// Which copy stands for which database.
 pub(super) struct Copies {
@@ -69,7 +70,7 @@ impl Copies {
         let original = Path::new(path);
         let is_new = fs::metadata(original).map_or(true, |it| it.is_file() && it.len() == 0);
         if is_new {
-            let name = original.file_name().unwrap_or_default().to_string_lossy();
+            let name = path_text(original.file_name().unwrap_or_default());
             return Ok(self.main.folder().join(format!("new-{}-{name}", state.paths.len())));
         }
         let copy = Copy::make(original, self.folder.as_deref(), &*self.stop)?;

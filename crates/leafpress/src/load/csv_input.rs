@@ -20,6 +20,7 @@ use crate::input::detect_encoding::{advise, detect, is_auto};
 use crate::input::source::Source;
 use crate::schema::shape::TableShape;
 use crate::words::counted;
+use crate::words::path_text;
 
 /// A run of leaves ends with each block and leaves half a page empty: the
 /// larger the pages, the larger the blocks.
@@ -222,7 +223,7 @@ impl Opening<'_> {
             Some(IntoTable::Replace) => error
                 .on_disk(format!(
                     "nothing was written to {}: the table keeps its rows",
-                    self.loader.database.display()
+                    path_text(&self.loader.database)
                 ))
                 .to_do(format!(
                     "see why there is no row; {or_leave_out}to remove all rows of the table, load \

@@ -35,6 +35,7 @@ use super::{Loader, OnError};
 use crate::error::{BadRow, Error, ErrorKind, Result};
 use crate::rights::Rights;
 use crate::schema::shape::{EntryColumn, TableShape};
+use crate::words::path_text;
 
 /// An input, as the flow drives it.
 pub trait Feed {
@@ -149,19 +150,21 @@ pub fn dry_run<F: Feed>(
     make: impl FnOnce(Option<&TableShape>, usize) -> Result<F>,
 ) -> Result<DryRun> {
     let target = Target::look(loader, table)?;
+    let mut notes: Vec<String> = target.why_not_writable(loader).into_iter().collect();
     let mut feed = make(target.declared(), target.layout(loader)?.page_bytes())?;
-    let rejects = Mutex::new(Rejects::only_shown(DRY_RUN_REJECTS_MAX));
+    let encoding = loader.csv.encoding.as_deref();
+    let rejects = Rejects::create(&loader.on_error, encoding, Rights::of(&loader.database))?;
+    let rejects = Mutex::new(rejects.showing(DRY_RUN_REJECTS_MAX));
     monitor.enter("detecting types");
     let mut rows_read = feed.survey(&rejects)?;
     let (shape, order) = target.to_build(feed.plan())?;
     let mut flow = Flow { loader, feed: &mut feed, monitor, rejects, target };
     let mut path_ahead = flow.target.path_ahead().map(str::to_owned);
-    let mut notes = Vec::new();
     if flow.must_be_tried(&shape) {
         let outcome = flow.try_it()?;
         rows_read = outcome.rows_read;
         path_ahead = outcome.path.or(path_ahead);
-        notes = outcome.notes;
+        notes.extend(outcome.notes);
     }
     let Flow { target, rejects, .. } = flow;
     let mut rejects = rejects.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -195,7 +198,7 @@ fn plan_ahead(
     input_bytes: u64,
 ) -> Vec<String> {
     let mebibytes = |bytes: u64| bytes.div_ceil(1 << 20);
-    let folder = super::publish::folder_of(&loader.database);
+    let folder = crate::paths::folder_of(&loader.database);
     let tmpdir = loader.tmpdir.clone().unwrap_or_else(|| folder.clone());
     let has_key = shape.key.is_some() || shape.rowid_column.is_some();
     let mut plan = Vec::new();
@@ -210,7 +213,7 @@ fn plan_ahead(
         plan.push(format!(
             "{sorts}, in up to {} MiB of memory; what exceeds that goes to temporary files in {}",
             mebibytes(loader.memory_bytes as u64),
-            tmpdir.display()
+            path_text(tmpdir)
         ));
     }
     // The file is about as large as the text, an index a third of it.
@@ -221,7 +224,7 @@ fn plan_ahead(
     plan.push(format!(
         "about {} MiB are needed in {}{free}; as much again if temporary files are needed",
         mebibytes(needed),
-        folder.display()
+        path_text(folder)
     ));
     plan
 }
@@ -242,7 +245,7 @@ impl Flow<'_> {
         lock(&self.rejects).restart()?;
         let folder = self.tmpdir(&self.loader.database);
         let name = self.loader.database.file_name().unwrap_or_default();
-        let staged = Destination::staged(&folder.join(name))?;
+        let staged = Destination::tried(&folder.join(name))?;
         let output = Output::new(staged.file());
         let mut outcome = self.stage(&output, staged.temporary(), false)?;
         self.settle_rejects()?;
@@ -430,7 +433,7 @@ impl Flow<'_> {
     }
 
     fn tmpdir(&self, path: &Path) -> PathBuf {
-        self.loader.tmpdir.clone().unwrap_or_else(|| super::publish::folder_of(path))
+        self.loader.tmpdir.clone().unwrap_or_else(|| crate::paths::folder_of(path))
     }
 
     /// Whether rows with a repeated key are bad rows, to be left out as such.

@@ -139,7 +139,10 @@ pub fn run_typed<G: Goal, I, S: RowSource>(
     open: impl Fn(I) -> Result<S>,
 ) -> Result<G::Outcome> {
     let sources = inputs.into_iter().map(open).collect::<Result<Vec<_>>>()?;
-    let table = loader.table_name(sources.first().map_or("", |source| source.name()))?;
+    let table = match sources.first().and_then(RowSource::table) {
+        Some(table) => loader.table.as_deref().unwrap_or(table).to_owned(),
+        None => loader.table_name(sources.first().map_or("", RowSource::name))?,
+    };
     G::run(loader, &table, monitor, |declared, _| {
         TypedFeed::new(loader, sources, declared, &table, monitor)
     })

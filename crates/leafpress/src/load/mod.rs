@@ -68,6 +68,7 @@ mod typed_pass;
 mod typed_work;
 mod uuid7;
 
+use std::ffi::OsStr;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -98,6 +99,8 @@ use self::sqlite_source::SqliteSource;
 use crate::error::{Error, ErrorKind, Result};
 use crate::input::detect_encoding::is_auto;
 use crate::input::source::Source;
+use crate::paths::folder_of;
+use crate::words::{counted, path_text};
 
 /// How long a load waits for others that write the database.
 const BUSY_TIMEOUT_DEFAULT: Duration = Duration::from_secs(5);
@@ -506,7 +509,7 @@ impl Loader {
 
     /// Where a pipe is copied to.
     fn spool(&self) -> PathBuf {
-        self.tmpdir.clone().unwrap_or_else(|| publish::folder_of(&self.database))
+        self.tmpdir.clone().unwrap_or_else(|| folder_of(&self.database))
     }
 
     fn sources<'s, P: AsRef<Path>>(&self, paths: &[P]) -> Result<Vec<Source<'s>>> {
@@ -519,7 +522,8 @@ impl Loader {
     ///
     /// # Errors
     ///
-    /// An input that cannot be read, a usage error, a cancelled token.
+    /// An input that cannot be read, a usage error, a cancelled token, more bad rows than a
+    /// load would allow, a file of rejects that it could not make.
     pub fn dry_run_file(self, path: impl AsRef<Path>) -> Result<DryRun> {
         self.dry_run_files(&[path])
     }
@@ -530,7 +534,7 @@ impl Loader {
     ///
     /// As [`dry_run_file`](Self::dry_run_file).
     pub fn dry_run_files<P: AsRef<Path>>(self, paths: &[P]) -> Result<DryRun> {
-        self.counting().run_paths::<ToLook, _>(paths)
+        self.counting()?.run_paths::<ToLook, _>(paths)
     }
 
     /// As [`dry_run_file`](Self::dry_run_file), from a reader.
@@ -541,7 +545,7 @@ impl Loader {
     pub fn dry_run_reader(self, name: &str, reader: impl Read + Send) -> Result<DryRun> {
         let spool = self.spool();
         let source = Source::reader(name, reader, Some(&spool));
-        self.counting().run::<ToLook>(vec![source])
+        self.counting()?.run::<ToLook>(vec![source])
     }
 
     /// Loads rows made in memory, in any order; fastest in that of the primary key.
@@ -608,10 +612,20 @@ impl Loader {
         monitor.watch(self.progress.as_deref(), load).map_err(|error| self.unharmed(error))
     }
 
-    /// The same loader for a dry run: it counts all bad rows, and stops at none.
-    fn counting(mut self) -> Self {
-        self.on_error = OnError::Skip { rejects: None, max_rejects: None };
-        self
+    /// The same loader for a dry run: it writes no rejects, and counts bad rows up to the limit
+    /// that a load has. Without leave to skip them it counts all.
+    fn counting(mut self) -> Result<Self> {
+        let on_error = std::mem::take(&mut self.on_error);
+        let max_rejects = match on_error {
+            OnError::Stop => None,
+            OnError::Skip { rejects, max_rejects } => {
+                let looked_at = rejects.as_deref().map_or(Ok(()), rejects::look_at);
+                looked_at.map_err(|error| self.unharmed(error))?;
+                max_rejects
+            }
+        };
+        self.on_error = OnError::Skip { rejects: None, max_rejects };
+        Ok(self)
     }
 
     /// Refuses a folder for temporary files that is none, before it is needed.
@@ -666,7 +680,7 @@ impl Loader {
         monitor.watch(self.progress.as_deref(), run).map_err(|error| self.unharmed(error))
     }
 
-    /// Adds to an error that nothing was written, which is so until the rename.
+    /// Adds to an error that nothing was written but rejects, which is so until the rename.
     fn unharmed(&self, error: Error) -> Error {
         let names_row = error.bad_row().is_some();
         let error = match error.kind() {
@@ -674,20 +688,34 @@ impl Loader {
             ErrorKind::Io { .. } if self.cancel.is_cancelled() => ErrorKind::Cancelled.into(),
             ErrorKind::BadRow(_) | ErrorKind::Constraint { .. } if names_row => error
                 .to_do("mend the row, or leave bad rows out with --on-error skip --rejects FILE"),
+            ErrorKind::TooManyRejects { .. } => error.to_do(
+                "see all bad rows with --dry-run and no --max-rejects, or allow more of them",
+            ),
             _ => error,
         };
-        error.on_disk(format!("nothing was written to {}", self.database.display()))
+        let mut on_disk = format!("nothing was written to {}", path_text(&self.database));
+        if let ErrorKind::TooManyRejects { rejected, .. } = error.kind()
+            && let OnError::Skip { rejects: Some(path), .. } = &self.on_error
+        {
+            let (rows, log) = (counted(*rejected, "row", "rows"), rejects::log_of(path));
+            on_disk = format!(
+                "{on_disk}; {rows} that {} rejected are in {}, their places and reasons in {}",
+                if *rejected == 1 { "was" } else { "were" },
+                path_text(path),
+                path_text(log)
+            );
+        }
+        error.on_disk(on_disk)
     }
 
-    /// The table's name: given, or made of the input's.
+    /// The table's name: given, or made of the input's. A byte of a file's name that is not
+    /// UTF-8 is in it as [`path_text`] shows it, so that files with different names give
+    /// different tables.
     fn table_name(&self, input: &str) -> Result<String> {
         if let Some(name) = &self.table {
             return Ok(name.clone());
         }
-        if let Some((_, table)) = sqlite_source::split_table(Path::new(input)) {
-            return Ok(table);
-        }
-        let name = Path::new(input).file_name().unwrap_or_default().to_string_lossy();
+        let name = Path::new(input).file_name().and_then(OsStr::to_str).unwrap_or_default();
         let stem = without_endings(name.trim_matches(['<', '>']));
         stem.map(str::to_owned).ok_or_else(|| {
             Error::usage(format!("'{input}' gives no name for the table"))
@@ -702,7 +730,7 @@ pub(crate) fn refuse_unless_folder(folder: &Path) -> Result<()> {
         return Ok(());
     }
     let what = if folder.exists() { "is not a folder" } else { "is not there" };
-    Err(Error::usage(format!("the folder for temporary files {what}: {}", folder.display()))
+    Err(Error::usage(format!("the folder for temporary files {what}: {}", path_text(folder)))
         .to_do("name a folder that is there with --tmpdir, or make it"))
 }
 

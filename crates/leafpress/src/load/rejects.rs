@@ -16,6 +16,8 @@ use super::options::OnError;
 use super::report::RejectReason;
 use crate::error::{BadRow, Error, ErrorKind, Result};
 use crate::input::detect_encoding::is_other;
+use crate::paths::folder_of;
+use crate::refusal::why_not_writable;
 use crate::rights::Rights;
 use crate::vfs::locks::{FileHandle, Open};
 
@@ -105,9 +107,13 @@ impl Rejects {
 
     /// Counts without end and remembers the first `shown_max`.
     pub fn only_shown(shown_max: usize) -> Self {
-        let mut rejects = Self::new(None, None);
-        rejects.shown_max = shown_max;
-        rejects
+        Self::new(None, None).showing(shown_max)
+    }
+
+    /// Remembers the first `shown_max` rows in place of [`SHOWN_MAX`].
+    pub fn showing(mut self, shown_max: usize) -> Self {
+        self.shown_max = shown_max;
+        self
     }
 
     fn new(limit: Option<u64>, files: Option<Files>) -> Self {
@@ -185,6 +191,7 @@ impl Rejects {
         match self.limit {
             Some(limit) if self.count > limit => {
                 self.keep = true;
+                self.flush()?;
                 let rejected = self.count;
                 Err(ErrorKind::TooManyRejects { rejected, limit, last: Box::new(bad) }.into())
             }
@@ -241,9 +248,7 @@ impl Drop for Rejects {
 
 impl Files {
     fn create(path: &Path, rights: Rights) -> Result<Self> {
-        let mut log_path = path.as_os_str().to_owned();
-        log_path.push(".log");
-        let log_path = PathBuf::from(log_path);
+        let log_path = log_of(path);
         // Both are looked at before one is made.
         let (rows_is_there, log_is_there) = (is_there(path)?, is_there(&log_path)?);
         let rows = RejectsFile::open(path, rows_is_there, rights)?;
@@ -301,7 +306,7 @@ impl RejectsFile {
             if error.kind() == io::ErrorKind::AlreadyExists {
                 taken(path)
             } else {
-                Error::io("create", path, error).on_disk("nothing was written")
+                not_made(path, error)
             }
         })?;
         Ok(Self { path: path.to_owned(), file: BufWriter::new(file), was_there })
@@ -340,7 +345,8 @@ impl RejectsFile {
 /// Whether an empty file is there; an error if something else is.
 fn is_there(path: &Path) -> Result<bool> {
     match path.symlink_metadata() {
-        Err(_) => Ok(false),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(not_made(path, error)),
         Ok(metadata) if metadata.is_file() && metadata.len() == 0 => Ok(true),
         Ok(_) => Err(taken(path)),
     }
@@ -385,6 +391,38 @@ fn without_values(reason: &str) -> String {
         }
     }
     kind
+}
+
+/// Refuses what [`Rejects::create`] would refuse, and makes nothing.
+pub fn look_at(path: &Path) -> Result<()> {
+    for path in [path, &log_of(path)] {
+        let folder = folder_of(path);
+        let place = if is_there(path)? { path } else { &folder };
+        match folder.metadata() {
+            Err(error) => return Err(not_made(path, error)),
+            Ok(found) if !found.is_dir() => {
+                return Err(not_made(path, io::ErrorKind::NotADirectory.into()));
+            }
+            Ok(_) => {}
+        }
+        if let Some(why) = why_not_writable(place) {
+            return Err(not_made(path, io::Error::new(io::ErrorKind::PermissionDenied, why)));
+        }
+    }
+    Ok(())
+}
+
+/// The file that says of each rejected row where it stands and what is wrong with it.
+pub fn log_of(rejects: &Path) -> PathBuf {
+    let mut log = rejects.as_os_str().to_owned();
+    log.push(".log");
+    log.into()
+}
+
+fn not_made(path: &Path, source: io::Error) -> Error {
+    Error::io("create", path, source)
+        .on_disk("nothing was written")
+        .to_do("name a file with --rejects in a folder that is there and that you may write to")
 }
 
 fn taken(path: &Path) -> Error {

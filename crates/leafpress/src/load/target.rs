@@ -25,11 +25,14 @@ use super::existing::{
 use super::monitor::Monitor;
 use super::options::IntoTable;
 use super::plan::{Plan, declared_table};
-use super::publish::{Destination, refuse_if_taken};
+use super::publish::{Destination, refuse_if_taken, refuse_without_folder};
 use super::sql_words::sql_words;
 use crate::error::{Error, ErrorKind, Result};
+use crate::paths::folder_of;
+use crate::refusal::{not_readable, why_not_writable};
 use crate::schema::quote_identifier;
 use crate::schema::shape::{EntryShape, ShapeColumn, TableShape};
+use crate::words::path_text;
 
 /// The destination of a load.
 pub struct Target {
@@ -68,11 +71,8 @@ impl Target {
     /// Looks at the destination, before any work is done.
     pub fn open(loader: &Loader, table: &str) -> Result<Self> {
         let target = Self::find(loader, table, inspect)?;
-        match &target.place {
-            Place::New => refuse_if_taken(&loader.database)?,
-            Place::NewTable(existing) | Place::Table(existing, ..) => {
-                existing.refuse_unless_writable()?;
-            }
+        if let Place::NewTable(existing) | Place::Table(existing, ..) = &target.place {
+            existing.refuse_unless_writable()?;
         }
         Ok(target)
     }
@@ -80,6 +80,14 @@ impl Target {
     /// The same without a try to write, for a dry run.
     pub fn look(loader: &Loader, table: &str) -> Result<Self> {
         Self::find(loader, table, look_at)
+    }
+
+    /// The rights that a load would miss; a dry run does without them.
+    pub fn why_not_writable(&self, loader: &Loader) -> Option<String> {
+        let database = loader.database.as_path();
+        let file = (!self.is_new()).then(|| why_not_writable(database)).flatten();
+        let why = file.or_else(|| why_not_writable(&folder_of(database)))?;
+        Some(format!("a load would fail now: {why}"))
     }
 
     fn find(
@@ -94,17 +102,22 @@ impl Target {
             return Err(Error::usage("a table needs a name").to_do("name it with --table"));
         }
         // A link that leads nowhere is refused where the new file would go.
-        if !loader.database.exists() {
+        let is_there = loader.database.try_exists();
+        if !is_there.map_err(|source| not_readable(&loader.database, source))? {
             return match loader.into {
                 Some(_) if !loader.makes_missing() => {
                     let advice = format!(
                         "rows are added, ignored or changed only in a table that is there, and \
                          there is no database {}",
-                        loader.database.display()
+                        path_text(&loader.database)
                     );
                     Err(Error::from(ErrorKind::NoSuchTable { table }).to_do(advice))
                 }
-                _ => Ok(Self { table, declared, place: Place::New, keeps_order: false }),
+                _ => {
+                    refuse_if_taken(&loader.database)?;
+                    refuse_without_folder(&loader.database)?;
+                    Ok(Self { table, declared, place: Place::New, keeps_order: false })
+                }
             };
         }
         let existing = inspect(&loader.database, loader.busy_timeout)?;

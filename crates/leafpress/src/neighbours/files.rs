@@ -72,7 +72,7 @@ pub(super) fn resolve(path: &Path) -> Result<PathBuf> {
     match path.canonicalize() {
         Ok(found) if found.is_dir() => {
             let reason = "is a directory, not a database".to_owned();
-            Err(Error::from(ErrorKind::Destination { path: path.to_owned(), reason }))
+            Err(Error::from(ErrorKind::NotADatabase { path: path.to_owned(), reason }))
         }
         Ok(found) => Ok(found),
         Err(source) if source.kind() == io::ErrorKind::NotFound => {

@@ -138,7 +138,7 @@ mod linux {
         for file in us.flat_map(|process| &process.open) {
             let is_locked_file = matches!(file.which, Which::Database | Which::SharedMemory);
             if is_locked_file && !own.contains(&file.descriptor) {
-                let (number, path) = (file.descriptor, file.path.display());
+                let (number, path) = (file.descriptor, crate::path_text(&file.path));
                 evidence
                     .push(format!("descriptor {number} of {path} was not opened by this library"));
             }

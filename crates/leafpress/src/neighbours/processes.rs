@@ -10,8 +10,10 @@
 #![allow(clippy::disallowed_methods, reason = "files of /proc are no databases")]
 
 use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::fs;
 use std::io;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use super::files::{FileFacts, Which, path_of};
@@ -19,6 +21,7 @@ use super::lock_text::{self, LockLine};
 use super::{Library, Neighbour, OpenFile, Standing, maps, versions};
 use crate::profile::check_background_checkpoints;
 use crate::vfs::FileIdentity;
+use crate::words::bytes_text;
 
 /// All that `/proc` tells of one database.
 #[derive(Debug, Default)]
@@ -147,8 +150,7 @@ impl<'a> Target<'a> {
 
     /// The file that a descriptor's name is, or was before it was deleted.
     fn named(&self, link: &Path) -> Option<Which> {
-        let text = link.to_string_lossy();
-        let bare = text.strip_suffix(" (deleted)").map(Path::new);
+        let bare = without_ending(link, " (deleted)");
         let is = |path: &PathBuf| path == link || bare == Some(path);
         self.paths.iter().find(|(_, path)| is(path)).map(|(which, _)| *which)
     }
@@ -163,9 +165,8 @@ impl<'a> Target<'a> {
         let is_open = |base: &Path| links.iter().any(|(_, link)| link == base);
         let mut found = Vec::new();
         for (descriptor, path) in links {
-            let text = path.to_string_lossy();
             for which in [Which::Log, Which::SharedMemory] {
-                let base = text.strip_suffix(which.suffix()).map(Path::new);
+                let base = without_ending(path, which.suffix());
                 let is_beside = |base: &&Path| base.parent() == self.database.parent();
                 if base.filter(is_beside).is_some_and(|base| !is_open(base)) {
                     let (descriptor, path) = (*descriptor, path.clone());
@@ -200,16 +201,22 @@ fn mounts_of(pid: &str) -> Option<PathBuf> {
     fs::read_link(format!("/proc/{pid}/ns/mnt")).ok()
 }
 
+/// A path without an ending that it has.
+fn without_ending<'p>(path: &'p Path, ending: &str) -> Option<&'p Path> {
+    let bytes = path.as_os_str().as_bytes().strip_suffix(ending.as_bytes())?;
+    Some(Path::new(OsStr::from_bytes(bytes)))
+}
+
 fn word_of(pid: u32, file: &str) -> String {
     let bytes = fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
-    String::from_utf8_lossy(&bytes).trim_end().to_owned()
+    bytes_text(bytes.trim_ascii_end())
 }
 
 /// The words of the command line, with blanks between them.
 fn command_of(pid: u32) -> String {
     let bytes = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     let words = bytes.split(|&byte| byte == 0).filter(|word| !word.is_empty());
-    words.map(String::from_utf8_lossy).collect::<Vec<_>>().join(" ")
+    words.map(bytes_text).collect::<Vec<_>>().join(" ")
 }
 
 fn libraries_of(pid: u32, versions: &mut HashMap<PathBuf, Option<String>>) -> Vec<Library> {

@@ -8,6 +8,7 @@ use std::fmt;
 use std::path::Path;
 
 use super::{Asked, LockHeld, Neighbour, Neighbours, SqliteLock, Standing, Which, ask};
+use crate::words::path_text;
 
 /// Longer command lines are cut.
 const COMMAND_CHARACTERS_MAX: usize = 60;
@@ -89,7 +90,7 @@ impl fmt::Display for Neighbour {
 /// `wal_write, held by process 4711 (python3 worker.py)`, one line for each fact.
 impl fmt::Display for Neighbours {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{}", self.database.display())?;
+        writeln!(f, "{}", path_text(&self.database))?;
         if self.asked == Asked::FolderOnly {
             writeln!(f, "this system does not say which processes have a file open")?;
         } else if self.processes.is_empty() {
@@ -122,7 +123,7 @@ impl fmt::Display for Neighbours {
                 Standing::Replaced => "whose name another file has now",
                 Standing::OfOtherName | Standing::InPlace => "of another name",
             };
-            writeln!(f, "{process} has {name} open {how}: {}", file.path.display())?;
+            writeln!(f, "{process} has {name} open {how}: {}", path_text(&file.path))?;
         }
         for evidence in &self.second_copy {
             writeln!(f, "a second copy of SQLite in this process: {evidence}")?;

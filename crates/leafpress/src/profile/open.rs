@@ -34,11 +34,12 @@ use super::settings::{JournalMode, Locking, Synchronous, ask};
 use crate::connect;
 use crate::error::{Error, ErrorKind, Result};
 #[cfg(unix)]
-use crate::neighbours::holders_sentence;
 use crate::neighbours::{OpenFile, Which};
+use crate::paths::folder_of;
+use crate::refusal::{Refusal, not_readable, refuse_unless_file, why_not_writable};
 use crate::storage::FileSystem;
-use crate::verify::what_a_file_is;
 use crate::vfs::locks::{self, FileHandle};
+use crate::words::path_text;
 
 const AS_IT_WAS: &str = "the database is as it was";
 /// SQLite does not wait by itself where a journal mode is changed.
@@ -146,7 +147,7 @@ pub fn open(path: impl AsRef<Path>, request: &ProfileRequest) -> Result<(Connect
     })?;
     if !in_force.not_durable.is_empty() && request.profile != Profile::Rebuildable {
         let (profile, why) = (request.profile, in_force.not_durable.join("; "));
-        tracing::warn!(path = %path.display(), %profile, %why, "nothing here survives a power cut");
+        tracing::warn!(path = %path_text(path), %profile, %why, "nothing here survives a power cut");
     }
     Ok((connection, in_force))
 }
@@ -163,12 +164,11 @@ pub fn open_reader(path: impl AsRef<Path>, vfs: Option<&str>) -> Result<Connecti
     let path = path.as_ref();
     if vfs.is_none() {
         refuse_what_is_no_file(path).map_err(|error| error.on_disk(AS_IT_WAS))?;
-        if matches!(fs::metadata(path), Err(it) if it.kind() == io::ErrorKind::NotFound) {
-            let missing = io::Error::from(io::ErrorKind::NotFound);
-            return Err(Error::io("read", path, missing)
+        fs::metadata(path).map_err(|source| {
+            Error::io("open", path, source)
                 .on_disk("there is no database")
-                .to_do("check the name, or let a writer make it first"));
-        }
+                .to_do("check the name, or let a writer make it first")
+        })?;
     }
     let request = ProfileRequest { vfs: vfs.map(str::to_owned), ..ProfileRequest::default() };
     let opening = Opening { path, request: &request, vfs: request.vfs.clone() };
@@ -235,17 +235,10 @@ fn refuse_what_is_no_file(path: &Path) -> Result<()> {
         Ok(facts) => facts,
         Err(source) if source.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(source) => {
-            return Err(Error::io("open", path, source)
-                .to_do("check the path: each part of it must be a folder, or a link to one"));
+            return Err(not_readable(path, source));
         }
     };
-    if facts.is_dir() {
-        return Err(refusal(path, "is a directory, not a database").to_do("name a file in it"));
-    }
-    if !facts.is_file() {
-        return Err(refusal(path, "is not a regular file, so it cannot be a database"));
-    }
-    Ok(())
+    refuse_unless_file(path, &facts)
 }
 
 /// The path at which SQLite will find or make the file: it keeps its journal and log beside that,
@@ -259,13 +252,6 @@ fn follow_links(path: &Path) -> Result<PathBuf> {
         }
     }
     Err(refusal(path, "is a link that leads back to itself").to_do("name the database itself"))
-}
-
-fn folder_of(path: &Path) -> PathBuf {
-    match path.parent() {
-        Some(folder) if folder != Path::new("") => folder.to_owned(),
-        _ => PathBuf::from("."),
-    }
 }
 
 fn no_folder(folder: &Path, source: io::Error) -> Error {
@@ -287,7 +273,7 @@ fn refuse_orphans(target: &Path) -> Result<()> {
             );
             return Err(refusal(&companion, &reason).to_do(format!(
                 "put {} back beside it if there is a copy; else move the {suffix} file away",
-                target.display()
+                path_text(target)
             )));
         }
     }
@@ -312,12 +298,12 @@ fn refuse_second_name(target: &Path) -> Result<()> {
                  open as {}: each name has a log or a journal of its own",
                 process.pid,
                 process.name,
-                other.path.display()
+                path_text(&other.path)
             );
             return Err(refusal(target, &reason).to_do("open it by the same name everywhere"));
         }
     }
-    let path = target.display();
+    let path = path_text(target);
     tracing::warn!(%path, "the database has several names (hard links): use one of them only");
     Ok(())
 }
@@ -340,41 +326,20 @@ fn holds_something(companion: &Path) -> bool {
 }
 
 /// Every journal on disk needs a place beside the database.
-#[cfg(unix)]
 fn refuse_read_only_folder(folder: &Path, target: &Path, profile: Profile) -> Result<()> {
-    use rustix::fs::{Access, AtFlags, CWD, accessat};
-    use rustix::io::Errno;
-
     let needs_folder =
         profile.journal_mode() != JournalMode::Memory || !target.try_exists().unwrap_or(true);
-    let wish = Access::WRITE_OK | Access::EXEC_OK;
-    let why = match accessat(CWD, folder, wish, AtFlags::EACCESS) {
-        Err(Errno::ACCESS | Errno::PERM) => "you may not write to",
-        Err(Errno::ROFS) => "the file system is mounted read-only at",
-        _ => return Ok(()),
-    };
-    if !needs_folder {
-        return Ok(());
-    }
+    let Some(why) = why_not_writable(folder).filter(|_| needs_folder) else { return Ok(()) };
     let beside = match profile.journal_mode() {
         JournalMode::Wal => "the -wal and -shm files must be made there",
         JournalMode::Memory => "the database must be made there",
         _ => "the -journal file must be made there",
     };
-    let reason = format!(
-        "cannot be written under profile {profile}: {why} {}, and {beside}",
-        folder.display()
-    );
-    Err(refusal(target, &reason).to_do(
+    let reason = format!("cannot be written under profile {profile}: {why}, and {beside}");
+    Err(Error::from(ErrorKind::ReadOnly { path: target.to_owned(), reason }).to_do(
         "give yourself leave to write to the folder, or copy the database to one that you may \
          write to",
     ))
-}
-
-#[cfg(not(unix))]
-fn refuse_read_only_folder(_folder: &Path, _target: &Path, _profile: Profile) -> Result<()> {
-    // SQLite's own error must do: leave is not told by one question there.
-    Ok(())
 }
 
 /// Names in a folder are synced by way of a descriptor that reads it. SQLite takes a
@@ -391,7 +356,7 @@ fn refuse_folder_without_sync(folder: &Path, target: &Path, profile: Profile) ->
     let reason = format!(
         "cannot be written under profile {profile}: you may not read {}, so that the names in it \
          cannot be made safe from a power cut",
-        folder.display()
+        path_text(folder)
     );
     Err(refusal(target, &reason).to_do("give yourself leave to read the folder"))
 }
@@ -444,18 +409,24 @@ impl Opening<'_> {
 
     fn connect_with(&self, flags: OpenFlags) -> Result<Connection> {
         let opened = connect::open_through(self.path, flags, self.vfs.as_deref());
-        let connection = opened.map_err(|source| self.not_opened(&source))?;
+        let connection = opened.map_err(|source| self.not_opened(source))?;
         set(&connection, "busy_timeout", whole_milliseconds(self.request.busy_timeout))?;
         Ok(connection)
     }
 
-    fn not_opened(&self, source: &rusqlite::Error) -> Error {
-        let advice = match &self.request.vfs {
-            Some(vfs) => format!("check that the VFS '{vfs}' is registered and knows the file"),
-            None => "check the name and whether you may read and write there".to_owned(),
-        };
-        let reason = format!("cannot be opened: {source}");
-        refusal(self.path, &reason).to_do(advice)
+    fn refusal(&self) -> Refusal<'_> {
+        let (named, waited) = (self.path, self.request.busy_timeout);
+        Refusal { named, file: self.request.vfs.is_none().then_some(named), waited }
+    }
+
+    fn not_opened(&self, source: rusqlite::Error) -> Error {
+        let error = self.refusal().error("open the database", source);
+        match &self.request.vfs {
+            Some(vfs) => {
+                error.to_do(format!("check that the VFS '{vfs}' is registered and knows the file"))
+            }
+            None => error,
+        }
     }
 
     /// Before any statement, which would hold on to the memory.
@@ -476,40 +447,14 @@ impl Opening<'_> {
     }
 
     fn not_readable(&self, source: rusqlite::Error) -> Error {
-        match source.sqlite_error_code() {
-            Some(ErrorCode::NotADatabase) => {
-                // No connection can hold a lock of SQLite on a file that is no database.
-                let what = what_a_file_is(self.path).filter(|_| self.request.vfs.is_none());
-                let unknown = || "is not a database, or it is encrypted".to_owned();
-                refusal(self.path, &what.unwrap_or_else(unknown)).to_do("name another file")
-            }
-            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => self.is_held(
-                "is locked by another connection",
-                "wait until it has finished, or end the program that holds it",
-            ),
-            Some(ErrorCode::DatabaseCorrupt) => {
-                let reason = format!("is damaged: {source}");
-                let advice = format!("see what is left: leafpress verify {}", self.path.display());
-                refusal(self.path, &reason).to_do(advice)
-            }
-            _ => Error::sqlite("read the database", source),
-        }
-    }
-
-    fn is_held(&self, how: &str, advice: &str) -> Error {
-        let waited = self.request.busy_timeout.as_secs_f64();
-        refusal(self.path, &format!("{how}, and still was after {waited} s"))
-            .held_by(holders_sentence(self.path))
-            .to_do(advice)
+        self.refusal().error("read the database", source)
     }
 
     /// Writes the profile's settings into the database: page size and journal mode.
     fn change_database(&self, connection: &Connection) -> Result<()> {
         let is_read_only = connection.is_readonly(MAIN_DB);
         if is_read_only.map_err(|source| Error::sqlite("tell if it may write", source))? {
-            return Err(refusal(self.path, "can be read, but not be written by you").to_do(
-                "give yourself leave to write to the file; a newer SQLite may have made it",
-            ));
+            return Err(self.refusal().read_only("SQLite says that it is read-only"));
         }
         set(connection, "synchronous", Synchronous::Extra as u32)?;
         if needs_full_fsync(self.request.profile) {
@@ -545,11 +490,11 @@ impl Opening<'_> {
             };
             let code = source.sqlite_error_code();
             if !matches!(code, Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked)) {
-                return Err(self.journal_not_changed(source, wanted));
+                return Err(self.refusal().error("change the journal mode", source));
             }
             if started.elapsed() >= self.request.busy_timeout {
                 let now = ask(connection, "journal_mode").unwrap_or(wanted);
-                return Err(self.others_hold(now, wanted));
+                return Err(self.others_hold(now, wanted, &source));
             }
             thread::sleep(TRY_AGAIN_EVERY);
         }
@@ -570,31 +515,32 @@ impl Opening<'_> {
         refusal(self.path, &reason).to_do("choose the profile rollback, or another VFS")
     }
 
-    fn others_hold(&self, now: JournalMode, wanted: JournalMode) -> Error {
+    fn others_hold(
+        &self,
+        now: JournalMode,
+        wanted: JournalMode,
+        source: &rusqlite::Error,
+    ) -> Error {
         let how = if wanted == JournalMode::Wal {
             format!("is in use by other connections in journal mode {now}")
         } else {
             "is open in other connections in journal mode WAL".to_owned()
         };
+        let how = format!(
+            "{how}, so that it cannot be changed to {wanted}, which profile {} needs",
+            self.request.profile
+        );
         self.is_held(
-            &format!(
-                "{how}, so that it cannot be changed to {wanted}, which profile {} needs",
-                self.request.profile
-            ),
+            &how,
+            source,
             "end the other programs while it is changed, or choose a profile with their journal \
              mode: durable and relaxed are WAL, rollback is DELETE",
         )
     }
 
-    fn journal_not_changed(&self, source: rusqlite::Error, wanted: JournalMode) -> Error {
-        match source.sqlite_error_code() {
-            Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly) => {
-                refusal(self.path, &format!("cannot be changed to journal mode {wanted}: {source}"))
-                    .to_do("check that you may make files in its folder")
-            }
-            Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => self.not_readable(source),
-            _ => Error::sqlite("change the journal mode", source),
-        }
+    /// A connection holds it, and this is what to do about that.
+    fn is_held(&self, how: &str, source: &rusqlite::Error, advice: &str) -> Error {
+        self.refusal().locked(how, source, advice)
     }
 
     fn hold(&self, connection: &Connection) -> Result<()> {
@@ -605,9 +551,10 @@ impl Opening<'_> {
                     "end the other connections: one that reads is in the way too, and so is one \
                      of this process; on Linux `fuser {}` names the programs that have it open; \
                      or choose shared locking",
-                    self.path.display()
+                    path_text(self.path)
                 );
-                self.is_held("cannot be had alone: another connection is using it", &advice)
+                let how = "cannot be had alone: another connection is using it";
+                self.is_held(how, &source, &advice)
             }
             _ => Error::sqlite("take the database for this connection alone", source),
         })

@@ -23,6 +23,7 @@ use crate::vfs::atomic::{
     compile_options_missing,
 };
 use crate::vfs::{LeafpressVfs, leafpress_vfs};
+use crate::words::path_text;
 
 /// Wish for pages that are written in place, without a journal ([`Profile::Rollback`] only).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize)]
@@ -57,7 +58,7 @@ pub(super) fn vfs_for(path: &Path, request: &ProfileRequest) -> Result<Option<St
         return if assume { check_compile_options().map(|()| None) } else { Ok(None) };
     }
     if !is_utf8(path) {
-        let reason = format!("{} is no UTF-8, as Leafpress's VFS needs it", path.display());
+        let reason = format!("{} is no UTF-8, as Leafpress's VFS needs it", path_text(path));
         return if assume { Err(Error::usage(reason)) } else { Ok(None) };
     }
     Ok(Some(leafpress_vfs(assume)?.name().to_owned()))

@@ -15,6 +15,7 @@ use serde::Serialize;
 
 use super::mounts::{self, Mount};
 use crate::vfs::locks;
+use crate::words::path_text;
 
 /// Final place of the bytes of a file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -65,7 +66,7 @@ impl fmt::Display for FileSystem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.kind)?;
         match &self.mount_point {
-            Some(place) => write!(f, ", mounted at {}", place.display()),
+            Some(place) => write!(f, ", mounted at {}", path_text(place)),
             None => Ok(()),
         }
     }

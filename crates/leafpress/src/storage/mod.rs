@@ -25,6 +25,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::words::path_text;
 
 pub(crate) mod atomic;
 mod device;
@@ -231,7 +232,7 @@ fn sync_call() -> &'static str {
 }
 
 fn syncs_are_disarmed(preloaded: Option<&OsStr>) -> bool {
-    preloaded.is_some_and(|it| it.to_string_lossy().contains("eatmydata"))
+    preloaded.is_some_and(|it| path_text(it).contains("eatmydata"))
 }
 
 /// Bytes that this user may still write in a folder; `None` where the system does not tell.

@@ -225,9 +225,17 @@ impl LocalTarget {
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
                 self.naming_the_holder(self.busy.error(source))
             }
-            _ => Error::sqlite("begin a transaction", source),
+            _ => self.naming_the_disk(Error::sqlite("begin a transaction", source)),
         };
         error.on_disk("nothing of this call")
+    }
+
+    /// An error whose cause is a full disk says which database lies on it.
+    fn naming_the_disk(&self, error: Error) -> Error {
+        match self.connection.path() {
+            Some(path) => error.on_full_disk(Path::new(path)),
+            None => error,
+        }
     }
 
     /// Names the holder in the error. The look at all processes costs some milliseconds: too many
@@ -306,11 +314,11 @@ impl LocalTarget {
             }
             let answer = match ran {
                 Ran::Done(answer) => Ok(answer),
-                Ran::Failed(error) => Err(error),
+                Ran::Failed(error) => Err(self.naming_the_disk(error)),
                 Ran::Lost(error) => {
                     drop(last);
                     self.roll_back();
-                    group.answer(index, Err(error));
+                    group.answer(index, Err(self.naming_the_disk(error)));
                     return Some(RangeEnd::LostAt(index));
                 }
                 Ran::Again => {
@@ -405,9 +413,10 @@ impl LocalTarget {
                 | ErrorCode::OperationInterrupted
                 | ErrorCode::OutOfMemory
                 | ErrorCode::TooBig,
-            ) => RangeEnd::NotCommitted(
-                Error::sqlite("commit", source).on_disk("nothing of this call"),
-            ),
+            ) => {
+                let error = self.naming_the_disk(Error::sqlite("commit", source));
+                RangeEnd::NotCommitted(error.on_disk("nothing of this call"))
+            }
             _ => {
                 let reason = format!(
                     "a commit failed, and whether it is on disk is not known: {source}{}",

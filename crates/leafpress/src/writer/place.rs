@@ -22,6 +22,7 @@ use rusqlite::{Connection, ffi};
 use crate::c_api::database_file;
 use crate::error::{Error, ErrorKind, Result};
 use crate::vfs::FileIdentity;
+use crate::words::path_text;
 
 /// A look that is as old as this is taken anew before a group, so that a call that comes after
 /// a pause is refused with nothing done.
@@ -124,7 +125,7 @@ impl Place {
     fn look(&mut self, connection: &Connection, at_all: bool) -> Result<(), String> {
         self.looked_at = Instant::now();
         if self.asks_vfs && database_file::has_moved(connection) == Some(true) {
-            let path = self.path.display();
+            let path = path_text(&self.path);
             return Err(format!("the database {path} is gone or another file, says its VFS"));
         }
         let mut due = self.files.iter_mut().filter(|file| at_all || !file.is_rarely_asked);
@@ -190,11 +191,11 @@ impl Watched {
             (Found::Nothing, Some(_)) => Err(format!(
                 "{what} is gone from {}: it or its folder was deleted or moved while the writer \
                  had it open",
-                self.path.display()
+                path_text(&self.path)
             )),
             (Found::File(_), Some(_)) => Err(format!(
                 "{} is another file now: {what} was replaced while the writer had it open",
-                self.path.display()
+                path_text(&self.path)
             )),
         }
     }

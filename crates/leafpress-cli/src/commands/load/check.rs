@@ -5,6 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::flags::{FormatFlag, InputFlags, LoadFlags, Names, OnErrorFlag};
+use leafpress::path_text;
 
 /// Endings of files that are read, not made: a hint that DB and INPUT are swapped.
 const INPUT_ENDINGS: [&str; 13] = [
@@ -46,13 +47,13 @@ fn check_files(flags: &LoadFlags, inputs: &[PathBuf]) -> Result<(), String> {
     if has_ending(database, &INPUT_ENDINGS)
         && let Some(other) = inputs.iter().find(|input| !is_input(input) && !is_table(input))
     {
-        let (first, second) = (database.display(), other.display());
+        let (first, second) = (path_text(database), path_text(other));
         return Err(format!(
             "the database comes first, then the input: leafpress load {second} {first}"
         ));
     }
     if inputs.contains(database) {
-        let name = database.display();
+        let name = path_text(database);
         return Err(format!("the database and the input are the same file, {name}"));
     }
     let Some(rejects) = &flags.bad_rows.rejects else { return Ok(()) };
@@ -63,7 +64,7 @@ fn check_files(flags: &LoadFlags, inputs: &[PathBuf]) -> Result<(), String> {
     } else {
         return Ok(());
     };
-    Err(format!("--rejects {} would overwrite {overwritten}", rejects.display()))
+    Err(format!("--rejects {} would overwrite {overwritten}", path_text(rejects)))
 }
 
 fn has_ending(path: &Path, endings: &[&str]) -> bool {
@@ -143,7 +144,7 @@ fn check_format(flags: &LoadFlags, inputs: &[PathBuf]) -> Result<(), String> {
         None => match inputs.iter().find(|input| has_ending(input, &OTHER_ENDINGS)) {
             Some(other) => Err(format!(
                 "{name} is for CSV, and {} seems to be none; if it is, add --format csv",
-                other.display()
+                path_text(other)
             )),
             None => Ok(()),
         },

@@ -13,6 +13,7 @@ use std::time::Duration;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use crate::connect;
+use crate::words::path_text;
 
 /// Result of a look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,7 +52,7 @@ impl Foreign {
                 Seen::Changed
             }
             Err(error) => {
-                tracing::debug!(database = %self.database.display(), %error, "bell: no look");
+                tracing::debug!(database = %path_text(&self.database), %error, "bell: no look");
                 // The number is the connection's own: another one begins anew.
                 (self.connection, self.version) = (None, None);
                 Seen::Nothing

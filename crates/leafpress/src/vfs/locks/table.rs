@@ -407,9 +407,9 @@ pub(super) fn owner_of(path: &Path) -> Option<Owner> {
 /// Does what [`Known::may_close`] does with a file whose parked descriptors can only be read.
 #[cfg(test)]
 pub(super) fn reopen_parked(path: &Path) {
-    let inode = Inode::of(&rustix::fs::stat(path).unwrap());
+    let identity = FileIdentity::from(&rustix::fs::stat(path).unwrap());
     let mut table = table();
-    let known = table.as_mut().and_then(|table| table.files.get_mut(&inode)).unwrap();
+    let known = table.as_mut().and_then(|table| table.files.get_mut(&identity)).unwrap();
     assert!(!known.is_used() && known.writable().is_none());
     known.reopen_for_writing().unwrap();
 }

@@ -20,6 +20,7 @@ use crate::sync::lock;
 use crate::vfs::atomic::{AtomicFile, AtomicProof, AtomicUnits, NoAtomicWrites};
 use crate::vfs::locks::FileHandle;
 use crate::vfs::{VfsError, VfsResult};
+use crate::words::path_text;
 
 /// `RWF_ATOMIC` of `<linux/fs.h>`, since Linux 6.11.
 const ATOMIC: ReadWriteFlags = ReadWriteFlags::from_bits_retain(0x40);
@@ -38,7 +39,7 @@ const PAUSE: Duration = Duration::from_millis(1);
 /// Opens the file that `path` names for writes of whole pages, if it has them.
 pub(super) fn open(path: &Path, is_assuming: bool) -> Result<Arc<dyn AtomicFile>, NoAtomicWrites> {
     let not_opened = |error: io::Error| {
-        tracing::warn!(%error, path = %path.display(), "no second descriptor for whole pages");
+        tracing::warn!(%error, path = %path_text(path), "no second descriptor for whole pages");
         NoAtomicWrites::NotOpened
     };
     let facts = Facts::of_path(path).map_err(not_opened)?;
