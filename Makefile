@@ -6,9 +6,9 @@
 CARGO ?= cargo
 PYTHON ?= python3
 
-# Where cargo builds. Benchmarks and the Python checks run the release build.
+# Where cargo builds. Benchmarks run the fully optimised build, the Python checks the quick one.
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
-LEAFPRESS := $(TARGET_DIR)/release/leafpress
+LEAFPRESS := $(TARGET_DIR)/dist/leafpress
 
 # The folder, and so the disk, that is measured; and further flags.
 BENCH_DIR ?= .
@@ -24,8 +24,8 @@ NEIGHBOUR_KILLS ?= 200
 NEIGHBOUR_IMAGES ?= 300000
 
 .DEFAULT_GOAL := help
-.PHONY: help build test test-rust test-python test-large test-tools lint ci \
-	crash neighbours neighbour-capi bench bench-locks bench-writer bench-atomic bench-queue bench-queue-rivals bench-rivals number-forms bench-billion release profiling fuzz clean
+.PHONY: help build quick test test-rust test-python test-large test-tools lint package deny ci \
+	crash neighbours neighbour-capi bench bench-locks bench-writer bench-atomic bench-queue bench-queue-rivals bench-rivals number-forms bench-billion release profiling fuzz docs clean
 
 help: ## List these commands
 	@grep -E '^[a-z-]+:.*## ' $(firstword $(MAKEFILE_LIST)) \
@@ -34,8 +34,11 @@ help: ## List these commands
 build: release ## Build the command, optimised
 
 release:
-	$(CARGO) build --release --locked -p leafpress-cli
+	$(CARGO) build --profile dist --locked -p leafpress-cli
 	@echo "built $(LEAFPRESS)"
+
+quick: ## Build the command in half the time, hardly slower
+	$(CARGO) build --release --locked -p leafpress-cli
 
 profiling: ## Build the command, optimised, with what perf and flame graphs need
 	$(CARGO) build --profile profiling --locked -p leafpress-cli
@@ -70,13 +73,13 @@ endif
 # the debug build, as `make test-rust` has built it already, with the same features.
 CAPI_SUFFIX := $(if $(filter Darwin,$(shell uname -s)),dylib,so)
 LEAFPRESS_CAPI := $(TARGET_DIR)/debug/examples/libleafpress_capi.$(CAPI_SUFFIX)
-PYTHON_TESTS_GIVEN = LEAFPRESS="$(abspath $(LEAFPRESS))" LEAFPRESS_CAPI="$(abspath $(LEAFPRESS_CAPI))"
+PYTHON_TESTS_GIVEN = LEAFPRESS="$(abspath $(TARGET_DIR))/release/leafpress" LEAFPRESS_CAPI="$(abspath $(LEAFPRESS_CAPI))"
 
 neighbour-capi:
 	$(CARGO) build --locked --workspace --example leafpress_capi
 
 ifneq ($(PYTHON_TESTS),)
-test-python: release neighbour-capi $(PYTHON_TESTS_WITH)
+test-python: quick neighbour-capi $(PYTHON_TESTS_WITH)
 	$(PYTHON_TESTS_GIVEN) $(PYTHON_TESTS_BY) $(PYTHON_TESTS_RUN)
 else
 test-python: ;
@@ -118,7 +121,7 @@ crash: ## Simulate two million power cuts and kills (4 minutes on two cores; oth
 NEIGHBOURS_ASKED := LEAFPRESS_NEIGHBOUR_TRANSACTIONS=$(NEIGHBOUR_TRANSACTIONS) \
 	LEAFPRESS_NEIGHBOUR_KILLS=$(NEIGHBOUR_KILLS) LEAFPRESS_CRASH_IMAGES=$(NEIGHBOUR_IMAGES)
 
-neighbours: release neighbour-capi ## Share databases with another copy of SQLite in the process, for long
+neighbours: quick neighbour-capi ## Share databases with another copy of SQLite in the process, for long
 	$(NEIGHBOURS_ASKED) $(CARGO) test --locked --workspace \
 		--test another_copy --test exclusion --test every_call --test two_copies \
 		--test neighbour_kills --test crash_neighbour -- --nocapture
@@ -141,7 +144,17 @@ lint: ## Check formatting, lints and documentation
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps --workspace
 
-ci: lint test ## What must pass before a merge
+# Each package is built as a stranger gets it, from its own archive. That needs no optimisation.
+package: ## Make and build the packages that are to be published
+	CARGO_PROFILE_DEV_DEBUG=0 $(CARGO) package --locked --allow-dirty --workspace \
+		--exclude leafpress-testing --exclude leafpress-neighbour
+
+deny: ## Have cargo-deny look at licences, versions and known faults of the dependencies
+	$(CARGO) deny --version >/dev/null 2>&1 || test -x $(TARGET_DIR)/tools/bin/cargo-deny || \
+		$(CARGO) install --locked --root $(TARGET_DIR)/tools cargo-deny
+	PATH="$$PATH:$(abspath $(TARGET_DIR))/tools/bin" $(CARGO) deny check
+
+ci: lint package test ## What must pass before a merge
 
 # --- fast ---
 
@@ -184,6 +197,20 @@ bench-queue-rivals: release $(RIVALS_VENV)/installed ## Measure jobs of a queue 
 	$(PYTHON) -m venv $(@D)
 	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
 	touch $@
+
+# mdBook wants all that it makes pages of in one folder, and nothing else there.
+BOOK := $(TARGET_DIR)/book
+docs: ## Make a site of the documents, in the folder book of the target folder
+	LEAFPRESS=true $(PYTHON) -m unittest -k Documents tests/python/test_docs.py
+	rm -rf $(BOOK)
+	mkdir -p $(BOOK)/src/docs
+	cp *.md LICENSE-* docs/book/SUMMARY.md $(BOOK)/src/
+	cp docs/*.* $(BOOK)/src/docs/
+	cp docs/book/book.toml $(BOOK)/
+	command -v mdbook >/dev/null || test -x $(TARGET_DIR)/tools/bin/mdbook || \
+		$(CARGO) install --locked --root $(TARGET_DIR)/tools mdbook
+	PATH="$$PATH:$(abspath $(TARGET_DIR))/tools/bin" mdbook build $(BOOK)
+	@echo "made $(BOOK)/book/index.html"
 
 clean: ## Remove what was built
 	$(CARGO) clean

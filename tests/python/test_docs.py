@@ -160,7 +160,7 @@ class Examples(unittest.TestCase):
         return count
 
     def test_those_of_the_readme_run_and_print_what_is_shown(self):
-        self.assertGreater(self.check(examples(ROOT / "README.md")), 10, "they were not found")
+        self.assertGreater(self.check(examples(ROOT / "README.md")), 7, "they were not found")
 
     def test_those_of_the_queue_run_and_print_what_is_shown(self):
         queue = ROOT / "docs" / "queue.md"
@@ -185,7 +185,7 @@ class Examples(unittest.TestCase):
                 for flag in [word.split("=")[0] for word in words if re.match(r"--[a-z]", word)]:
                     self.assertRegex(known, rf"{flag}(?![\w-])", about)
                     checked += 1
-        self.assertGreater(checked, 60, "the command lines were not found")
+        self.assertGreater(checked, 40, "the command lines were not found")
 
     def test_a_summary_begins_a_line_on_a_terminal(self):
         """Where a program ends no line, as `cat` of docs/queue.md, and where it does."""
@@ -249,7 +249,13 @@ class Documents(unittest.TestCase):
                     f"README says {figure} for {names}, docs/benchmarks.md {known}",
                 )
                 checked += 1
-        self.assertGreater(checked, 20, "the tables were not found")
+        self.assertGreater(checked, 5, "the table was not found")
+
+    def test_every_document_is_a_page_of_the_site(self):
+        summary = (ROOT / "docs" / "book" / "SUMMARY.md").read_text()
+        pages = set(re.findall(r"\]\(([^)]+)\)", summary))
+        documents = {str(document.relative_to(ROOT)) for document in DOCUMENTS}
+        self.assertEqual(pages, documents)
 
     def test_links_between_documents_lead_somewhere(self):
         checked = 0

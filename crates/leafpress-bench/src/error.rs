@@ -3,6 +3,7 @@
 //! Stands beside every other module. Whatever the error, the files that the
 //! experiment made are gone when the caller sees it.
 
+use leafpress::path_text;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -17,7 +18,7 @@ pub enum Error {
     #[error("{0}")]
     Usage(String),
     /// The operating system refused an operation.
-    #[error("cannot {action} {}: {source}", path.display())]
+    #[error("cannot {action} {}: {source}", path_text(path))]
     Io {
         /// What was tried, as a verb: "read", "write", "start".
         action: &'static str,
@@ -38,7 +39,7 @@ pub enum Error {
     #[error(transparent)]
     Load(#[from] leafpress::Error),
     /// The generated CSV file does not read as what was generated.
-    #[error("{}:{line}: {reason}", path.display())]
+    #[error("{}:{line}: {reason}", path_text(path))]
     Csv {
         /// The CSV file.
         path: PathBuf,
@@ -91,7 +92,7 @@ pub enum Error {
     #[error(
         "{experiment} needs {needed_mb} MB free, and {} has {free_mb} MB: nothing was written; \
          give a folder on a larger disk",
-        path.display()
+        path_text(path)
     )]
     Room {
         /// The group of rungs that was asked for.

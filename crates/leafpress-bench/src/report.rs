@@ -15,6 +15,7 @@ use std::io::Read;
 use std::path::Path;
 
 use leafpress::Profile;
+use leafpress::path_text;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
@@ -507,7 +508,7 @@ impl ExperimentReport {
     /// If the file cannot be read, or is no such report.
     pub fn read(path: &Path) -> Result<Self> {
         let file = fs::File::open(path).map_err(Error::io("read", path))?;
-        Self::read_from(&path.display().to_string(), file)
+        Self::read_from(&path_text(path), file)
     }
 
     /// Reads such a report from a reader, which messages call `name`.

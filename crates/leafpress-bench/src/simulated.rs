@@ -48,7 +48,7 @@ impl Playing {
     pub(crate) fn in_words(&self) -> Option<Simulated> {
         let model = self.model?;
         let figures = format!("{}; {}", model.figures(), self.how_well());
-        // The others are in docs/simulated-disks.md.
+        // The others are in docs/experiments.md.
         let source = model.sources.first().map(|source| source.url.to_owned());
         Some(Simulated {
             name: model.name.to_owned(),

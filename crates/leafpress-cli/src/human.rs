@@ -3,7 +3,10 @@
 //! Must never: let text from an input reach the terminal with its control
 //! characters.
 
+use std::path::Path;
 use std::time::Duration;
+
+use leafpress::path_text;
 
 pub use leafpress_bench::words::count;
 use unicode_width::UnicodeWidthStr;
@@ -73,6 +76,11 @@ pub fn duration(time: Duration) -> String {
 /// The text in one line, with all escaped that could steer the terminal, forge another line or
 /// turn the direction of writing. For names and all else that others chose.
 pub use leafpress::printable;
+
+/// A path in one line, as all messages show it.
+pub fn path(path: &Path) -> String {
+    printable(&path_text(path))
+}
 
 /// As [`printable`], for a text that is meant to have several lines, such as SQL.
 pub fn printable_lines(text: &str) -> String {

@@ -74,12 +74,14 @@ fn refuse(error: &clap::Error, arguments: &[OsString]) -> Status {
 /// The message with the words of the command line that it quotes made printable.
 fn without_raw_words(mut message: String, arguments: &[OsString]) -> String {
     for word in arguments {
-        let word = word.to_string_lossy();
-        let parts = [&*word].into_iter().chain(word.split_once('=').map(|(_, value)| value));
-        for part in parts {
-            let clean = human::printable(part);
-            if clean != part {
-                message = message.replace(part, &clean);
+        let bytes = word.as_encoded_bytes();
+        let value = bytes.iter().position(|&byte| byte == b'=').map(|at| &bytes[at + 1..]);
+        for part in [Some(bytes), value].into_iter().flatten() {
+            // As it stands in the message.
+            let raw = String::from_utf8_lossy(part);
+            let clean = human::printable(&leafpress::bytes_text(part));
+            if clean != raw {
+                message = message.replace(&*raw, &clean);
             }
         }
     }

@@ -107,18 +107,56 @@ pub fn note(text: &str) -> String {
 
 /// Reports a failure, as an object on stdout too where one is awaited, and
 /// gives the exit status.
-pub fn print_failure(error: &Error, as_json: bool) -> Status {
+pub fn print_failure(error: Error, as_json: bool) -> Status {
+    let error = completed(error);
     if as_json {
-        print_json(&failure_json(error));
+        print_json(&failure_json(&error));
     }
     if matches!(error.kind(), ErrorKind::Cancelled) {
         let state = error.state_on_disk().unwrap_or("nothing was written");
         let state = human::printable(state);
         print_message(&format!("{}; {state}\n", styled(WARNING, "stopped")));
     } else {
-        print_error_in_lines(error);
+        print_error_in_lines(&error);
     }
     Status::of(error.kind())
+}
+
+/// The error with all that a message has: what is on disk, and what to do.
+///
+/// A failure whose place did not say what is on disk ends with a status that promises that
+/// nothing changed; so that is said.
+fn completed(error: Error) -> Error {
+    let status = Status::of(error.kind());
+    let advice = match error.kind() {
+        ErrorKind::Cancelled => return error,
+        ErrorKind::Usage(_) | ErrorKind::NoSuchTable { .. } => {
+            "see the command's --help, and what the database holds"
+        }
+        ErrorKind::Io { source, .. } => match source.kind() {
+            io::ErrorKind::NotFound => "check the name",
+            io::ErrorKind::PermissionDenied => "give yourself leave to do it, or run as its owner",
+            _ => "see that the disk and its file system are sound, and try again",
+        },
+        ErrorKind::NoSpace { .. } => "free some space, and try again",
+        ErrorKind::Busy { .. } => "try again when the database is free",
+        ErrorKind::ReadOnly { .. } => "make the file, its folder and its file system writable",
+        ErrorKind::NotADatabase { .. } => "name a database",
+        ErrorKind::Input { .. } => {
+            "check that it is what it should be, and what the flags say of it"
+        }
+        ErrorKind::Destination { .. } | ErrorKind::Sqlite { .. } => {
+            "see what leafpress doctor and leafpress verify say of the database"
+        }
+        ErrorKind::BadRow(_) | ErrorKind::Constraint { .. } => "mend the row, and try again",
+        ErrorKind::Script(_) => "mend the statement, and try again",
+        _ => "try again",
+    };
+    let error = error.to_do(advice);
+    match status {
+        Status::Usage | Status::Failed => error.on_disk("nothing was changed"),
+        Status::Done | Status::DoneWithProblems => error,
+    }
 }
 
 /// The object for a command line that makes no sense.

@@ -28,6 +28,7 @@ use std::time::Duration;
 
 use leafpress::BadRow;
 use leafpress::load::{ColumnReport, DryRun, IndexReport, Report, Stage};
+use leafpress::path_text;
 use leafpress::verify::VerifyReport;
 
 use crate::human;
@@ -46,7 +47,7 @@ pub fn of_load(report: &Report, rejects: Option<&Path>) -> String {
         verdict(report.rows_rejected == 0, "loaded"),
         human::counted(report.rows_loaded, "row", "rows"),
         styled(STRONG, &human::printable(&report.table)),
-        styled(STRONG, &human::printable(&report.database.display().to_string())),
+        styled(STRONG, &human::path(&report.database)),
     );
     let mut text = headline;
     text += &facts(&load_facts(report, rejects));
@@ -60,7 +61,7 @@ pub fn of_load(report: &Report, rejects: Option<&Path>) -> String {
 fn load_facts(report: &Report, rejects: Option<&Path>) -> Vec<[String; 3]> {
     let seconds = report.elapsed.as_secs_f64().max(1e-9);
     let rejected_to = match rejects {
-        Some(path) if report.rows_rejected > 0 => format!("in {}", path.display()),
+        Some(path) if report.rows_rejected > 0 => format!("in {}", path_text(path)),
         _ => String::new(),
     };
     let row = |name: &str, rows: u64, rest: String| {
@@ -242,7 +243,7 @@ pub fn of_index(report: &IndexReport) -> String {
         verdict(true, what),
         styled(STRONG, &human::printable(&report.index)),
         styled(STRONG, &human::printable(&report.table)),
-        styled(STRONG, &human::printable(&report.database.display().to_string())),
+        styled(STRONG, &human::path(&report.database)),
     );
     if report.existed {
         text += &format!("{INDENT}it does the same, so nothing was done\n");
@@ -268,7 +269,7 @@ pub fn of_index(report: &IndexReport) -> String {
 
 /// SQLite's verdict.
 pub fn of_verify(report: &VerifyReport) -> String {
-    let database = human::printable(&report.database.display().to_string());
+    let database = human::path(&report.database);
     let mut text = if report.sound {
         format!("{database}: {}\n", verdict(true, "sound"))
     } else {

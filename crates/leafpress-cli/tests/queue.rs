@@ -409,7 +409,7 @@ fn what_is_missing_is_not_made_but_by_a_push_settings_or_a_schedule() {
     ];
     for action in actions {
         let outcome = queue(&folder, action).expect_status(3);
-        assert!(outcome.stderr.contains("no.db: there is no such database"), "{}", outcome.stderr);
+        assert!(outcome.stderr.contains("there is no such database"), "{}", outcome.stderr);
         assert!(outcome.stderr.contains("to do: "), "{action:?}: {}", outcome.stderr);
         assert!(names_in(folder.path()).is_empty(), "{action:?}");
     }

@@ -67,7 +67,7 @@ fn what_cannot_be_checked_gives_status_3_and_a_reason() {
     fs::write(folder.path().join("data.csv"), "a,b\n1,2\n").unwrap();
     fs::create_dir(folder.path().join("folder")).unwrap();
     for (name, expected) in [
-        ("missing.db", "cannot read missing.db"),
+        ("missing.db", "cannot open missing.db"),
         ("empty.db", "is empty"),
         ("data.csv", "is not a database"),
         ("folder", "is a directory"),

@@ -28,12 +28,7 @@ fn answer<T>(outcome: Result<T, Error>, done: impl FnOnce(T) -> i64) -> i64 {
     match outcome {
         Ok(value) => done(value),
         Err(error) => {
-            let is_busy = match error.kind() {
-                ErrorKind::Busy { .. } => true,
-                // Opening a database has no kind of its own for it.
-                ErrorKind::Destination { reason, .. } => reason.starts_with("is locked by another"),
-                _ => false,
-            };
+            let is_busy = matches!(error.kind(), ErrorKind::Busy { .. });
             let text = CString::new(error.to_string().replace('\0', " ")).unwrap_or_default();
             LAST_ERROR.set(text);
             if is_busy { -2 } else { -1 }

@@ -19,12 +19,14 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::lease::{LeaseLost, Token};
+use crate::sqlite_error::{is_refusal, sqlite_says};
+use crate::words::path_text;
 use crate::words::{counted, printable, printable_lines};
 
 /// The result of everything that can fail here.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why a row could not be loaded, and where it stands in the input.
+/// A row that could not be loaded: the reason, and its place in the input.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct BadRow {
     /// The input's name: a path, or `<stdin>`.
@@ -33,7 +35,7 @@ pub struct BadRow {
     pub line: u64,
     /// Byte column in that line, counted from 1.
     pub column: u64,
-    /// What is wrong, naming the column where one is to blame.
+    /// The fault, naming the column where one is to blame.
     pub reason: String,
     /// The row as it stands in the input, without its line end; cut where long.
     pub row: String,
@@ -56,7 +58,7 @@ pub struct ScriptError {
     pub line: u64,
     /// Byte column in that line, counted from 1.
     pub column: u64,
-    /// What is wrong, in SQLite's words where it said it.
+    /// The fault, in SQLite's words where it said it.
     pub reason: String,
     /// The statement; cut where long.
     pub sql: String,
@@ -73,7 +75,7 @@ impl fmt::Display for ScriptError {
     }
 }
 
-/// What kind of failure it was.
+/// Kind of a failure.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -101,11 +103,11 @@ pub enum ErrorKind {
     Input {
         /// The input's name.
         file: String,
-        /// What is wrong with it.
+        /// The fault of the input.
         reason: String,
     },
     /// Something already stands where the database should go.
-    #[error("{}: {reason}", path.display())]
+    #[error("{}: {reason}", path_text(path))]
     Destination {
         /// The file in the way.
         path: PathBuf,
@@ -113,7 +115,7 @@ pub enum ErrorKind {
         reason: String,
     },
     /// A database, its folder or its file system cannot be written.
-    #[error("{}: {reason}", path.display())]
+    #[error("{}: {reason}", path_text(path))]
     ReadOnly {
         /// The database.
         path: PathBuf,
@@ -121,7 +123,7 @@ pub enum ErrorKind {
         reason: String,
     },
     /// A table, view or index of that name is there, and no leave was given to change it.
-    #[error("{}: {reason}", path.display())]
+    #[error("{}: {reason}", path_text(path))]
     TableExists {
         /// The database.
         path: PathBuf,
@@ -131,7 +133,7 @@ pub enum ErrorKind {
         reason: String,
     },
     /// A file is no SQLite database that can be read.
-    #[error("{}: {reason}", path.display())]
+    #[error("{}: {reason}", path_text(path))]
     NotADatabase {
         /// The file.
         path: PathBuf,
@@ -139,7 +141,7 @@ pub enum ErrorKind {
         reason: String,
     },
     /// A disk is full.
-    #[error("cannot {action} {}: {source}", path.display())]
+    #[error("cannot {action} {}: {source}", path_text(path))]
     NoSpace {
         /// The step that was tried, as a verb.
         action: &'static str,
@@ -172,9 +174,9 @@ pub enum ErrorKind {
     #[error("{0}")]
     Script(Box<ScriptError>),
     /// The operating system refused an operation.
-    #[error("cannot {action} {}: {source}", path.display())]
+    #[error("cannot {action} {}: {source}", path_text(path))]
     Io {
-        /// What was tried, as a verb: "read", "write", "sync".
+        /// The operation that failed, as a verb: "read", "write", "sync".
         action: &'static str,
         /// The file it was tried on.
         path: PathBuf,
@@ -184,7 +186,7 @@ pub enum ErrorKind {
     /// SQLite refused an operation.
     #[error("SQLite cannot {action}: {source}")]
     Sqlite {
-        /// What was tried.
+        /// The operation that failed.
         action: &'static str,
         /// SQLite's answer.
         source: rusqlite::Error,
@@ -207,10 +209,10 @@ pub enum ErrorKind {
         /// Calls that may wait.
         capacity: usize,
     },
-    /// Somebody else held the database for too long.
-    #[error("the database was held by somebody else for {:.1} s: {source}", waited.as_secs_f64())]
+    /// Another connection held the database for too long.
+    #[error("the database was held by another connection for {:.1} s: {source}", waited.as_secs_f64())]
     Busy {
-        /// How long it was waited for.
+        /// Time for which the call waited.
         waited: Duration,
         /// SQLite's answer.
         source: rusqlite::Error,
@@ -233,27 +235,27 @@ pub enum ErrorKind {
     /// A call may have been committed or not; only looking tells.
     #[error("it is not known whether the call was committed: {reason}")]
     OutcomeUnknown {
-        /// What went wrong.
+        /// The failure that led to this.
         reason: String,
     },
     /// The caller's closure panicked; its transaction was undone.
     #[error("the closure of the call panicked: {message}")]
     Panicked {
-        /// What the panic said.
+        /// Message of the panic.
         message: String,
     },
     /// A statement that would touch other callers' transactions.
     #[error("the writer refuses the statement: {reason}")]
     Refused {
-        /// What it would do to others.
+        /// Effect that it would have on others.
         reason: String,
     },
-    /// A claim of a job that is no good any more: somebody came too late.
+    /// A claim of a job that does not hold any more: the call came too late.
     #[error("job {} is not yours any more: {why}", token.job)]
     LeaseLost {
-        /// What the claim was answered with.
+        /// The token of the claim.
         token: Token,
-        /// What became of the job, as far as it is known.
+        /// Fate of the job, as far as it is known.
         why: LeaseLost,
     },
     /// A token that no claim was answered with, of a job that is there or of none that ever was.
@@ -349,7 +351,7 @@ impl Error {
     /// An error of SQLite about a caller's statement. A rule that it breaks and a table that is
     /// not there have kinds of their own, as in other calls.
     pub(crate) fn statement(source: rusqlite::Error) -> Self {
-        let reason = crate::verify::sqlite_says(&source);
+        let reason = sqlite_says(&source);
         let kind = if is_refusal(&source) {
             ErrorKind::Constraint { table: String::new(), reason, row: None, values: None }
         } else if let Some(table) = reason.strip_prefix("no such table: ") {
@@ -400,14 +402,14 @@ impl Error {
             .to_do("open the writer again")
     }
 
-    /// Nobody knows whether a call was committed.
+    /// It is not known if a call was committed.
     pub(crate) fn unknown_outcome(reason: impl Into<String>) -> Self {
         Self::from(ErrorKind::OutcomeUnknown { reason: reason.into() })
             .on_disk("all of this call or nothing of it")
             .to_do("open the database again and look whether the call's changes are there")
     }
 
-    /// The same error, for another caller who met it too.
+    /// A copy of the error, for another caller who met it too.
     pub(crate) fn again(&self) -> Self {
         let copy = Self::copy_of;
         let kind = match self.kind() {
@@ -428,12 +430,49 @@ impl Error {
             ErrorKind::NotADatabase { path, reason } => {
                 ErrorKind::NotADatabase { path: path.clone(), reason: reason.clone() }
             }
+            ErrorKind::NoSpace { action, path, source } => {
+                let source: Box<dyn std::error::Error + Send + Sync> = match source.downcast_ref() {
+                    Some(answer) => Box::new(copy(answer)),
+                    None => source.to_string().into(),
+                };
+                ErrorKind::NoSpace { action, path: path.clone(), source }
+            }
             other => ErrorKind::Stopped { reason: other.to_string() },
         };
         let Inner { row, on_disk, held_by, to_do, .. } = &*self.0;
         let (on_disk, held_by, to_do) = (on_disk.clone(), held_by.clone(), to_do.clone());
         let (statement, cause) = (None, None);
         Self(Box::new(Inner { kind, row: row.clone(), on_disk, held_by, to_do, statement, cause }))
+    }
+
+    /// Names `path` where the error names `hidden`, a file that is to become `path`.
+    #[must_use]
+    pub(crate) fn with_path(mut self, hidden: &Path, path: &Path) -> Self {
+        if let ErrorKind::Destination { path: named, .. }
+        | ErrorKind::ReadOnly { path: named, .. }
+        | ErrorKind::NotADatabase { path: named, .. }
+        | ErrorKind::NoSpace { path: named, .. }
+        | ErrorKind::Io { path: named, .. } = &mut self.0.kind
+            && named == hidden
+        {
+            path.clone_into(named);
+        }
+        self
+    }
+
+    /// Gives an answer of SQLite that a disk is full the kind for it; other errors stay.
+    #[must_use]
+    pub(crate) fn on_full_disk(mut self, database: &Path) -> Self {
+        let full = Some(rusqlite::ErrorCode::DiskFull);
+        match &self.0.kind {
+            ErrorKind::Sqlite { source, .. } if source.sqlite_error_code() == full => {
+                let source = Box::new(Self::copy_of(source));
+                let path = database.to_owned();
+                self.0.kind = ErrorKind::NoSpace { action: "write to", path, source };
+                self.to_do("free some space, and try again")
+            }
+            _ => self,
+        }
     }
 
     /// Adds how many transactions of a script stay, to the error of one that came after.
@@ -462,10 +501,8 @@ impl Error {
     /// Adds who holds a database now, where the system tells. For errors that say that it is
     /// locked: the holder is looked up after the failure, and may be another one by then.
     #[must_use]
-    pub(crate) fn held_by(mut self, database: &Path) -> Self {
-        if self.0.held_by.is_none() {
-            self.0.held_by = crate::neighbours::holders_sentence(database);
-        }
+    pub(crate) fn held_by(mut self, holders: Option<String>) -> Self {
+        self.0.held_by = self.0.held_by.or(holders);
         self
     }
 
@@ -476,7 +513,18 @@ impl Error {
         self
     }
 
-    /// What kind of failure it was, for programs.
+    /// Adds an advice in front of what is known to do about it.
+    #[must_use]
+    pub(crate) fn advise_first(mut self, advice: impl Into<String>) -> Self {
+        let (advice, known) = (advice.into(), self.0.to_do.take());
+        self.0.to_do = Some(match known {
+            Some(known) => format!("{advice}. Otherwise: {known}"),
+            None => advice,
+        });
+        self
+    }
+
+    /// Kind of the failure, for programs.
     pub fn kind(&self) -> &ErrorKind {
         &self.0.kind
     }
@@ -490,13 +538,13 @@ impl Error {
         }
     }
 
-    /// What is on disk after the failure.
+    /// State on disk after the failure.
     pub fn state_on_disk(&self) -> Option<&str> {
         self.0.on_disk.as_deref()
     }
 
-    /// Who held the database just after the failure, in a sentence, if the error is that it was
-    /// locked and the system tells.
+    /// The holders of the database just after the failure, in a sentence, if the error is that it
+    /// was locked and the system tells.
     pub fn holders(&self) -> Option<&str> {
         self.0.held_by.as_deref()
     }
@@ -506,22 +554,10 @@ impl Error {
         self.0.statement.as_deref()
     }
 
-    /// What to do about it.
+    /// Advice about the failure.
     pub fn advice(&self) -> Option<&str> {
         self.0.to_do.as_deref()
     }
-}
-
-/// Returns true if the row is to blame, and not the disk or another program.
-pub(crate) fn is_refusal(error: &rusqlite::Error) -> bool {
-    matches!(
-        error.sqlite_error_code(),
-        Some(
-            rusqlite::ErrorCode::ConstraintViolation
-                | rusqlite::ErrorCode::TypeMismatch
-                | rusqlite::ErrorCode::TooBig
-        )
-    )
 }
 
 impl From<ErrorKind> for Error {

@@ -9,18 +9,17 @@
 //! 1. Code that a caller gave may fork, and then returns in both processes. So what runs
 //!    such code asks [`Process::is_current`] before it goes on.
 //!
-//! Stands beside every stage. Must never: ask the system, or take a lock but around a
-//! fork, as each call of a writer asks here.
+//! 2. No thread is in a [`Turn`] while the process forks.
+//!
+//! Stands below every stage. Must never: ask the system, or take a lock where a call only asks
+//! which process this is, as each call of a writer does.
 
 use std::cell::RefCell;
 use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::c_api::registration;
 use crate::error::{Error, ErrorKind, Result};
-use crate::queue;
-use crate::vfs::leafpress_vfs;
 
 /// Forks between the first process and this one, as far as they went through the C library
 /// after the first connection was opened.
@@ -125,36 +124,51 @@ impl<T: fmt::Debug> fmt::Debug for OfProcess<T> {
     }
 }
 
-/// The mutexes of this crate that a new thing in a child needs, and that no thread may be in
-/// while the process forks. All others belong to a thing, and so to one process.
-#[cfg(unix)]
-struct Statics {
-    _registered: registration::Held,
-    _made: MutexGuard<'static, leafpress_vfs::Made>,
-    _zones: MutexGuard<'static, ()>,
+/// A part of this crate that all threads share and that a new thing in a child needs: one
+/// thread at a time is in there, and none while the process forks. All other mutexes belong
+/// to a thing, and so to one process.
+///
+/// In the order in which one may be taken while another is held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Turn {
+    /// Looking up a time zone: the crate `jiff` keeps them behind a lock of its own.
+    TimeZones,
+    /// Making the VFS of the process.
+    LeafpressVfs,
+    /// Registering a VFS, withdrawing it, and counting its open files.
+    Registrations,
+}
+
+impl Turn {
+    const ALL: [Self; 3] = [Self::TimeZones, Self::LeafpressVfs, Self::Registrations];
+
+    /// Waits for the turn, which lasts until the guard is dropped.
+    pub fn take(self) -> MutexGuard<'static, ()> {
+        static TURNS: [Mutex<()>; 3] = [const { Mutex::new(()) }; 3];
+        TURNS[self as usize].lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 #[cfg(unix)]
 thread_local! {
     /// Taken by the thread that forks, which is the thread of the child.
-    static HELD: RefCell<Option<Statics>> = const { RefCell::new(None) };
+    static HELD: RefCell<Vec<MutexGuard<'static, ()>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// To be called before a fork, by the thread that forks, and before it takes mutexes of
-/// SQLite: a VFS is registered under one of these.
+/// Takes all turns. To be called before a fork, by the thread that forks, and before it takes
+/// mutexes of SQLite: a VFS is registered under one of these.
 #[cfg(unix)]
-pub(crate) fn hold_statics() {
-    let zones = queue::hold_time_zones();
-    let made = leafpress_vfs::hold();
-    let statics = Statics { _registered: registration::hold(), _made: made, _zones: zones };
-    // A thread that ends has no place for it any more: then it goes by luck.
-    let _ = HELD.try_with(|held| *held.borrow_mut() = Some(statics));
+pub(crate) fn take_all_turns() {
+    let turns = Turn::ALL.map(Turn::take);
+    // A thread that ends has no place for them any more: then they are not held.
+    let _ = HELD.try_with(|held| held.borrow_mut().extend(turns));
 }
 
-/// To be called after a fork in both processes, after SQLite's mutexes are free again.
+/// Gives all turns back. To be called after a fork in both processes, after SQLite's mutexes
+/// are free again.
 #[cfg(unix)]
-pub(crate) fn release_statics() {
-    let _ = HELD.try_with(|held| held.borrow_mut().take());
+pub(crate) fn give_turns_back() {
+    let _ = HELD.try_with(|held| held.borrow_mut().clear());
 }
 
 #[cfg(test)]

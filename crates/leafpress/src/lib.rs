@@ -5,21 +5,21 @@
 //!
 //! | | |
 //! |---|---|
-//! | [`load`] | CSV files and rows made in memory to a table, in bulk: pressed B-tree pages |
+//! | [`load`] | CSV, JSON, Parquet, Arrow, databases and rows made in memory to a table, in bulk: pressed B-tree pages |
 //! | [`profile`] | four ways to write a database, named by what survives a crash |
-//! | [`storage`] | what the disk under a path can do |
+//! | [`storage`] | the abilities of the disk under a path |
 //! | [`writer`] | many small transactions of many callers, grouped in few commits |
 //! | [`queue`] | durable jobs in a table: leases, retries, order, no server |
 //! | [`checkpoint`] | when the write-ahead log is copied into the database, and how large it may become |
-//! | [`mod@neighbours`] | who else has a database open, with which locks, and whether that is safe |
-//! | [`memory`] | what SQLite needs of it, and how to need less |
+//! | [`mod@neighbours`] | the processes that have a database open, their locks, and whether that is safe |
+//! | [`memory`] | the memory that SQLite needs, and how to need less |
 //! | [`verify`] | is a database sound? |
-//! | [`io_report`] | what each transaction of a script costs the disk, and why |
-//! | [`vfs`] | what stands between SQLite and the disk, in safe Rust |
+//! | [`io_report`] | the cost of each transaction of a script on the disk, and its reasons |
+//! | [`vfs`] | SQLite's virtual file system, between it and the disk, in safe Rust |
 //! | [`Error`] | what happened, where, what is on disk now, what to do |
 //!
 //! ```no_run
-//! let report = leafpress::load::Loader::new("cities.db").load_file("cities.csv")?;
+//! let report = leafpress::Loader::new("cities.db").load_file("cities.csv")?;
 //! assert_eq!(report.rows_rejected, 0);
 //! # Ok::<(), leafpress::Error>(())
 //! ```
@@ -27,7 +27,7 @@
 //! ```
 //! # let folder = tempfile::tempdir().unwrap();
 //! # let path = folder.path().join("app.db");
-//! let writer = leafpress::writer::Writer::builder(&path).open()?;
+//! let writer = leafpress::Writer::builder(&path).open()?;
 //! writer.execute_batch("CREATE TABLE note(text)")?;
 //! writer.execute("INSERT INTO note VALUES (?1)", ["on disk when this returns"])?;
 //! # Ok::<(), leafpress::Error>(())
@@ -45,6 +45,8 @@
 mod examples_in_documents {
     #[doc = include_str!("../../../README.md")]
     struct Readme;
+    #[doc = include_str!("../README.md")]
+    struct PackageReadme;
     #[doc = include_str!("../../../docs/durability.md")]
     struct Durability;
     #[doc = include_str!("../../../docs/neighbours.md")]
@@ -72,19 +74,28 @@ mod lease;
 pub mod load;
 pub mod memory;
 pub mod neighbours;
+mod paths;
 pub mod profile;
 mod prometheus;
 pub mod queue;
+mod refusal;
 mod rights;
 mod schema;
 mod sort;
+mod sqlite_error;
 pub mod storage;
+mod sync;
 pub mod verify;
 pub mod vfs;
 mod words;
 pub mod writer;
 
 pub use error::{BadRow, Error, ErrorKind, FailedStatement, Result, ScriptError};
+pub use load::Loader;
 pub use neighbours::neighbours;
 pub use profile::Profile;
-pub use words::{path_text, printable};
+pub use queue::Queue;
+/// The version of rusqlite in the signatures of this crate, with its macros such as `params!`.
+pub use rusqlite;
+pub use words::{bytes_text, path_text, printable};
+pub use writer::Writer;

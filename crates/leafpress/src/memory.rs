@@ -27,7 +27,7 @@ use serde::Serialize;
 use crate::c_api::memory as c_api;
 use crate::error::{Error, Result};
 
-/// What SQLite says of its memory.
+/// SQLite's own figures of its memory.
 ///
 /// Displayed as a table, with each figure now and at its highest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -68,21 +68,21 @@ pub struct ConnectionMemory {
     pub lookaside_slots_used: u64,
     /// The most at a time.
     pub lookaside_slots_used_max: u64,
-    /// How often a small piece came from there.
+    /// Number of small pieces that came from there.
     pub lookaside_hits: u64,
-    /// How often the piece was too large for it and came from the heap.
+    /// Number of pieces that were too large for it and came from the heap.
     pub lookaside_misses_size: u64,
-    /// How often none was free and the piece came from the heap.
+    /// Number of pieces that came from the heap because none was free.
     pub lookaside_misses_full: u64,
     /// The pages in the caches of all its databases, in bytes. Without those set aside
     /// for later.
     pub page_cache_bytes: u64,
-    /// How often a page was found in a cache.
+    /// Number of pages that were found in a cache.
     pub page_cache_hits: u64,
-    /// How often a page was read from its file.
+    /// Number of pages that were read from their file.
     pub page_cache_misses: u64,
-    /// How often a page was written ahead of its commit, to make room in the cache; in
-    /// a journal mode each may cost a sync.
+    /// Number of pages that were written ahead of their commit, to make room in the cache; in a
+    /// journal mode each may cost a sync.
     pub pages_spilled: u64,
     /// The schemas of all its databases: tables, indexes, triggers.
     pub schema_bytes: u64,
@@ -176,15 +176,15 @@ fn kib(bytes: u64) -> String {
     format!("{:.1} KiB", bytes as f64 / 1024.0)
 }
 
-/// How many pages a small connection keeps between its transactions.
+/// Number of pages that a small connection keeps between its transactions.
 ///
 /// Without a journal, a one-row transaction touches page 1 and the path to one leaf: 4
 /// pages for 200,000 rows, 5 for a hundred million. With fewer pages kept, each
 /// transaction reads them again.
 pub const SMALL_CACHE_PAGES: u32 = 8;
 
-/// How many pages a small connection holds before a transaction writes some of them
-/// ahead of its commit, which costs a sync of the journal each time.
+/// Number of pages that a small connection holds before a transaction writes some of them ahead of
+/// its commit, which costs a sync of the journal each time.
 ///
 /// One-row updates with a secondary index that splits its pages still did so at 12 (3
 /// times in 200 transactions), and no more at 16.
@@ -209,10 +209,10 @@ pub const SMALL_SPILL_PAGES: u32 = 16;
 /// process's.
 ///
 /// # Errors
-/// SQLite's: `SQLITE_BUSY` if a statement is open already, or if somebody else holds the
-/// database; and whatever reading its first page may say. The connection works then,
-/// but is larger than it should be. On disk nothing changes in any case, but that a
-/// transaction which a crash had cut short is rolled back, as by any first statement.
+/// SQLite's: `SQLITE_BUSY` if a statement is open already, or if another connection holds the
+/// database; and any error of reading its first page. The connection works then, but is larger than
+/// it should be. On disk nothing changes in any case, but that a transaction which a crash had cut
+/// short is rolled back, as by any first statement.
 pub fn shrink(connection: &Connection) -> Result<()> {
     c_api::lookaside_off(connection).map_err(|error| {
         Error::sqlite("give back a connection's lookaside memory", error)

@@ -32,7 +32,10 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 use serde::Serialize;
 
 use crate::connect;
+use crate::refusal::{Refusal, not_readable, refuse_unless_file};
+use crate::sqlite_error::sqlite_says;
 use crate::vfs::locks::FileHandle;
+use crate::words::path_text;
 use crate::{Error, ErrorKind, Result};
 
 /// Bytes of a database's header, as far as they are looked at here.
@@ -40,6 +43,9 @@ const HEADER_BYTES: usize = 100;
 /// Where the header holds the version a reader must know: 2 is WAL.
 const READ_VERSION_OFFSET: usize = 19;
 const READ_VERSION_WAL: u8 = 2;
+/// Where the header holds the version of the schema table, and the newest that is known.
+const SCHEMA_FORMAT: std::ops::Range<usize> = 44..48;
+const SCHEMA_FORMAT_MAX: u32 = 4;
 const DATABASE_MAGIC: &[u8] = b"SQLite format 3\0";
 /// A sample large enough to tell encrypted bytes from any structured file.
 const SAMPLE_BYTES: usize = 4096;
@@ -214,17 +220,12 @@ impl Candidate {
     /// Finds out how the file can be read; refuses what is no database, and
     /// what would have to be recovered first.
     pub(crate) fn look_at(named: &Path) -> Result<Self> {
-        let path = fs::canonicalize(named).map_err(|source| cannot_read(named, source))?;
-        let metadata = fs::metadata(&path).map_err(|source| cannot_read(named, source))?;
-        let refuse = |reason: &str| Err(not_checkable(named, reason));
-        if metadata.is_dir() {
-            return refuse("is a directory, not a database");
-        }
-        if !metadata.is_file() {
-            return refuse("is not a regular file, so it cannot be a database");
-        }
+        let path = fs::canonicalize(named).map_err(|source| not_readable(named, source))?;
+        let metadata = fs::metadata(&path).map_err(|source| not_readable(named, source))?;
+        refuse_unless_file(named, &metadata)?;
         if metadata.len() == 0 {
-            return refuse("is empty: SQLite takes that for a new database, with nothing in it");
+            let reason = "is empty: SQLite takes that for a new database, with nothing in it";
+            return Err(not_checkable(named, reason));
         }
         let access = choose_access(named, &path, metadata.len())?;
         let stamp = Stamp::of(&path);
@@ -282,22 +283,19 @@ impl Candidate {
         Ok(())
     }
 
-    /// What it means that SQLite could not read it.
+    /// The error for SQLite's answer to an attempt to read it.
     pub(crate) fn refused(&self, action: &'static str, error: rusqlite::Error) -> Error {
         let named = &self.named;
+        let refusal = Refusal { named, file: Some(&self.path), waited: BUSY_WAIT };
         match error.sqlite_error_code() {
-            Some(ErrorCode::OperationInterrupted) => ErrorKind::Cancelled.into(),
-            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
-                not_checkable(named, "is locked by a program that is writing it")
-                    .held_by(&self.path)
-                    .to_do("try again when that is done")
+            Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen) => {
+                refusal.unreadable().unwrap_or_else(|| needs_recovery(named))
             }
-            Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen) => needs_recovery(named),
             Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
                 not_checkable(named, &format!("is damaged: {}", sqlite_says(&error)))
                     .to_do("see what leafpress verify says, and restore or recover it first")
             }
-            _ => Error::sqlite(action, error),
+            _ => refusal.error(action, error),
         }
     }
 }
@@ -318,12 +316,15 @@ fn choose_access(named: &Path, path: &Path, file_bytes: u64) -> Result<Access> {
 }
 
 fn header_says_wal(named: &Path, path: &Path, length_bytes: u64) -> Result<bool> {
-    let sample = read_sample(path).map_err(|source| cannot_read(named, source))?;
+    let sample = read_sample(path).map_err(|source| not_readable(named, source))?;
     if !sample.starts_with(DATABASE_MAGIC) {
-        return Err(not_checkable(named, &what_else(&sample, length_bytes)));
+        return Err(not_a_database(named, what_else(&sample, length_bytes)));
     }
     if sample.len() < HEADER_BYTES {
         return Err(not_checkable(named, "is cut short: it ends inside a database's header"));
+    }
+    if let Some(newer) = newer_format(&sample) {
+        return Err(not_a_database(named, newer));
     }
     Ok(sample[READ_VERSION_OFFSET] == READ_VERSION_WAL)
 }
@@ -368,11 +369,29 @@ fn what_else(sample: &[u8], length_bytes: u64) -> String {
 }
 
 /// Says what a file is that SQLite does not take for a database; `None` if it
-/// begins like one, or cannot be read.
+/// begins like one that this SQLite knows, or cannot be read.
 pub(crate) fn what_a_file_is(path: &Path) -> Option<String> {
     let sample = read_sample(path).ok()?;
     let length_bytes = length_bytes(path)?;
-    (!sample.starts_with(DATABASE_MAGIC)).then(|| what_else(&sample, length_bytes))
+    if sample.starts_with(DATABASE_MAGIC) {
+        newer_format(&sample)
+    } else {
+        Some(what_else(&sample, length_bytes))
+    }
+}
+
+/// Says that a database is of a format that this SQLite does not know.
+fn newer_format(sample: &[u8]) -> Option<String> {
+    let schema_format = sample.get(SCHEMA_FORMAT)?.try_into().map(u32::from_be_bytes).ok()?;
+    let newer = if sample[READ_VERSION_OFFSET] > READ_VERSION_WAL {
+        format!("its read version is {}", sample[READ_VERSION_OFFSET])
+    } else if schema_format > SCHEMA_FORMAT_MAX {
+        format!("its schema format is {schema_format}")
+    } else {
+        return None;
+    };
+    let version = rusqlite::version();
+    Some(format!("is in a format that SQLite {version} does not know, of a newer one: {newer}"))
 }
 
 /// Whether the bytes are spread as evenly as those of a cipher.
@@ -416,14 +435,13 @@ pub(crate) fn uri(path: &Path, parameters: &str) -> String {
     uri
 }
 
-fn cannot_read(path: &Path, source: io::Error) -> Error {
-    let is_missing = source.kind() == io::ErrorKind::NotFound;
-    let error = Error::io("read", path, source);
-    if is_missing { error.to_do("check the name; no file was made") } else { error }
+fn not_a_database(path: &Path, reason: String) -> Error {
+    let path = path.to_owned();
+    Error::from(ErrorKind::NotADatabase { path, reason }).to_do("name another file")
 }
 
 fn not_checkable(path: &Path, reason: &str) -> Error {
-    ErrorKind::Input { file: path.display().to_string(), reason: reason.to_owned() }.into()
+    ErrorKind::Input { file: path_text(path), reason: reason.to_owned() }.into()
 }
 
 fn needs_recovery(path: &Path) -> Error {
@@ -435,7 +453,7 @@ fn needs_recovery(path: &Path) -> Error {
     .to_do(format!(
         "let SQLite recover it, which writes to it: sqlite3 '{}' 'PRAGMA schema_version'; then \
          try again",
-        path.display()
+        path_text(path)
     ))
 }
 
@@ -571,13 +589,4 @@ fn schema_count(kind: &str) -> String {
 
 fn count(connection: &Connection, sql: &str) -> Option<u64> {
     connection.query_row(sql, [], |row| row.get(0)).ok().and_then(|it: i64| it.try_into().ok())
-}
-
-/// SQLite's own sentence, without the wrapper's.
-pub(crate) fn sqlite_says(error: &rusqlite::Error) -> String {
-    match error {
-        rusqlite::Error::SqliteFailure(_, Some(message)) => message.clone(),
-        rusqlite::Error::SqlInputError { msg, .. } => msg.clone(),
-        other => other.to_string(),
-    }
 }

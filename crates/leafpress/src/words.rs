@@ -5,6 +5,7 @@
 //!
 //! Must never: be used for what programs read (JSON escapes by its own rules).
 
+use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -49,8 +50,7 @@ pub(crate) fn counted(number: impl Into<u64>, singular: &str, plural: &str) -> S
     format!("{number} {}", if number == 1 { singular } else { plural })
 }
 
-/// A path as a text of JSON. What is not UTF-8 becomes `\xE9`, the byte in hexadecimal: JSON
-/// knows no bytes, and two such paths must not look the same.
+/// A path as a text of JSON, as [`path_text`] shows it: JSON knows no bytes.
 pub(crate) fn path_as_text<S: Serializer>(path: &Path, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_str(&path_text(path))
 }
@@ -67,15 +67,20 @@ pub(crate) fn optional_path_as_text<S: Serializer>(
     }
 }
 
-/// A path as a text from which it can be told again: bytes that are not UTF-8 as `\xE9`.
-pub fn path_text(path: &Path) -> String {
+/// A path as a text, the one way in which paths are shown: each byte that is not UTF-8 as `\xE9`.
+///
+/// On Unix the path can be told from it again, as a name that holds such four characters itself
+/// is shown with `\x5C` for its backslash. What steers a terminal is left to [`printable`].
+pub fn path_text(path: impl AsRef<OsStr>) -> String {
+    bytes_text(path.as_ref().as_encoded_bytes())
+}
+
+/// As [`path_text`], for bytes that are a part of a path or of another word of the system.
+pub fn bytes_text(bytes: &[u8]) -> String {
     let mut text = String::new();
-    for chunk in path.as_os_str().as_encoded_bytes().utf8_chunks() {
-        text.push_str(chunk.valid());
-        for byte in chunk.invalid() {
-            // Writing to a String cannot fail.
-            let _ = write!(text, "\\x{byte:02X}");
-        }
+    for chunk in bytes.utf8_chunks() {
+        push_valid(chunk.valid(), &mut text);
+        chunk.invalid().iter().for_each(|&byte| push_escaped(byte, &mut text));
     }
     text
 }
@@ -94,6 +99,32 @@ pub(crate) fn shown_value(value: ValueRef<'_>) -> String {
         }
         ValueRef::Blob(bytes) => format!("a blob of {} bytes", bytes.len()),
     }
+}
+
+fn push_valid(valid: &str, text: &mut String) {
+    let mut rest = valid;
+    // On Windows a backslash parts folders.
+    while let Some(at) = rest.find('\\').filter(|_| cfg!(unix)) {
+        text.push_str(&rest[..at]);
+        let behind = &rest[at + 1..];
+        if looks_escaped(behind.as_bytes()) {
+            push_escaped(b'\\', text);
+        } else {
+            text.push('\\');
+        }
+        rest = behind;
+    }
+    text.push_str(rest);
+}
+
+fn looks_escaped(behind: &[u8]) -> bool {
+    let is_digit = |byte: &u8| byte.is_ascii_digit() || (b'A'..=b'F').contains(byte);
+    matches!(behind, [b'x', high, low, ..] if is_digit(high) && is_digit(low))
+}
+
+fn push_escaped(byte: u8, text: &mut String) {
+    // Writing to a String cannot fail.
+    let _ = write!(text, "\\x{byte:02X}");
 }
 
 #[cfg(test)]
@@ -127,9 +158,14 @@ mod tests {
     fn paths_that_are_not_utf_8_are_told_apart() {
         use std::os::unix::ffi::OsStrExt as _;
 
-        let text = |bytes: &[u8]| path_text(Path::new(std::ffi::OsStr::from_bytes(bytes)));
+        let text = |bytes: &[u8]| path_text(OsStr::from_bytes(bytes));
         assert_eq!(text(b"d\xe9.db"), "d\\xE9.db");
         assert_eq!(text("dé.db".as_bytes()), "dé.db");
         assert_ne!(text(b"d\xe8.db"), text(b"d\xe9.db"));
+        assert_eq!(text(br"d\xE9.db"), r"d\x5CxE9.db", "a name that looks escaped");
+        assert_eq!(text(b"\\\xe9\\x5C\\"), r"\\xE9\x5Cx5C\");
+        for plain in [r"a\b", r"\x", r"\xe9", r"\\server\x1", "x5C"] {
+            assert_eq!(text(plain.as_bytes()), plain);
+        }
     }
 }

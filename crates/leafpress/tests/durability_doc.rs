@@ -26,25 +26,6 @@ fn table_behind(heading: &str) -> Vec<Vec<String>> {
 }
 
 #[test]
-fn every_link_inside_of_it_leads_somewhere() {
-    let document = document();
-    let anchors: Vec<String> = document
-        .lines()
-        .filter(|line| line.starts_with("##"))
-        .map(|line| {
-            let title = line.trim_start_matches('#').trim().to_lowercase();
-            title.replace(' ', "-").replace(',', "")
-        })
-        .collect();
-    let links: Vec<_> =
-        document.split("](#").skip(1).map(|it| it.split(')').next().unwrap()).collect();
-    assert!(links.len() > 15, "{links:?}");
-    for link in links {
-        assert!(anchors.iter().any(|anchor| anchor == link), "#{link} leads nowhere: {anchors:?}");
-    }
-}
-
-#[test]
 fn the_limits_of_the_checkpointer_are_those_of_the_code() {
     let limits = leafpress::checkpoint::CheckpointLimits::default();
     let mib = |bytes: u64| format!("{} MiB", bytes >> 20);

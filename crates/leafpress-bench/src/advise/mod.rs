@@ -14,6 +14,7 @@
 mod ways;
 
 use leafpress::Profile;
+use leafpress::path_text;
 use leafpress::storage::{Nature, StorageReport};
 use serde::Serialize;
 
@@ -145,7 +146,7 @@ pub fn answer(
     // Of a database its folder, as it may not be there yet.
     let path = &storage.found.path;
     let folder = if path.as_os_str() == "." { path } else { &storage.found.folder };
-    let folder = folder.display().to_string();
+    let folder = path_text(folder);
     let mut warnings = storage.verdict.warnings.clone();
     warnings.extend(too_large(question, storage.found.free_bytes));
     // What it says of WAL's speed holds for no other profile.

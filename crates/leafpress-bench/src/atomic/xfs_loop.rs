@@ -104,14 +104,15 @@ mod system {
 
     fn make_image(image: &Path) -> Result<(), String> {
         let file = File::create_new(image).and_then(|file| file.set_len(IMAGE_BYTES));
-        file.map_err(|error| format!("cannot make {}: {error}", image.display()))?;
+        file.map_err(|error| format!("cannot make {}: {error}", leafpress::path_text(image)))?;
         let words = ["-q", "-m", "reflink=1"].map(OsStr::new);
         said(run("mkfs.xfs", words.into_iter().chain([image.as_os_str()])), "mkfs.xfs")
     }
 
     fn mount(image: &Path, mount_point: &Path) -> Result<(), String> {
-        fs::create_dir(mount_point)
-            .map_err(|error| format!("cannot make {}: {error}", mount_point.display()))?;
+        fs::create_dir(mount_point).map_err(|error| {
+            format!("cannot make {}: {error}", leafpress::path_text(mount_point))
+        })?;
         let words = ["-t", "xfs", "-o", "loop"].map(OsStr::new);
         let paths = [image.as_os_str(), mount_point.as_os_str()];
         said(run("mount", words.into_iter().chain(paths)), "mount")

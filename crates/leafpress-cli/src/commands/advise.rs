@@ -5,6 +5,7 @@
 
 use std::sync::atomic::Ordering;
 
+use leafpress::path_text;
 use leafpress::storage::{StorageOptions, measure};
 use leafpress_bench::advise::{PowerCut, Question, answer};
 use leafpress_bench::remembered;
@@ -21,13 +22,13 @@ pub fn run(flags: &AdviseFlags) -> Result<Status, clap::Error> {
     let is_stopping = interrupt::flag();
     let options = StorageOptions::default().quick();
     let options = options.stop_when(move || is_stopping.load(Ordering::Relaxed));
-    let doing = format!("looking at the disk of {}", flags.path.display());
+    let doing = format!("looking at the disk of {}", path_text(&flags.path));
     let spinner = Spinner::start(progress::is_wanted(flags.json), &doing);
     let outcome = measure(&flags.path, &options);
     drop(spinner);
     let storage = match outcome {
         Ok(storage) => storage,
-        Err(error) => return Ok(output::print_failure(&error, flags.json)),
+        Err(error) => return Ok(output::print_failure(error, flags.json)),
     };
     let measured = remembered::recall(&storage.found.folder);
     let answer = answer(&question, &storage, &measured)

@@ -10,6 +10,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use leafpress::path_text;
 use leafpress_bench::generate::{self, FileSize, TextFormat};
 use leafpress_bench::options::{AtomicOptions, BenchOptions, Experiment, Size};
 use leafpress_bench::report::ExperimentReport;
@@ -63,7 +64,7 @@ fn run_experiments(flags: &BenchFlags) -> Status {
     if let Some(from) = &flags.from {
         for (flag, path) in [("--json", &json), ("--html", &flags.html), ("--csv", &csv)] {
             if path.as_deref().is_some_and(|path| is_same_file(path, from)) {
-                let from = from.display();
+                let from = path_text(from);
                 let error =
                     format!("{flag} would overwrite the report that it is made from, {from}");
                 return fail(&Error::Usage(error), to_stdout);
@@ -150,7 +151,7 @@ fn write_file(path: &Path, text: &str) -> Result<(), Error> {
 /// The command that repeats a run: this one without the files that it writes.
 fn command_to_repeat(arguments: impl Iterator<Item = OsString>) -> String {
     let mut words = vec!["leafpress".to_owned()];
-    let mut arguments = arguments.skip(1).map(|word| word.to_string_lossy().into_owned());
+    let mut arguments = arguments.skip(1).map(path_text);
     while let Some(word) = arguments.next() {
         let name = word.split('=').next().unwrap_or_default();
         if ["--json", "--html", "--csv"].contains(&name) {
@@ -214,7 +215,7 @@ fn bench_options(flags: &BenchFlags, json: Option<PathBuf>) -> BenchOptions {
 fn run_generate(flags: &BenchGenerateFlags) -> Status {
     let path = &flags.file;
     if path.symlink_metadata().is_ok() {
-        output::print_error(&format!("{} exists already; nothing was written", path.display()));
+        output::print_error(&format!("{} exists already; nothing was written", path_text(path)));
         return Status::Failed;
     }
     let format = match flags.format {
@@ -244,7 +245,7 @@ fn same_output(outputs: &[(&str, &Option<PathBuf>)]) -> Option<Error> {
         let Some(path) = path else { continue };
         let twin = outputs[at + 1..].iter().find(|(_, other)| other.as_ref() == Some(path));
         if let Some((other, _)) = twin {
-            let path = path.display();
+            let path = path_text(path);
             return Some(Error::Usage(format!("{one} and {other} both name {path}")));
         }
     }
@@ -278,7 +279,7 @@ fn check_report_path(flag: &str, path: Option<&Path>) -> Result<(), Error> {
     } else {
         return Ok(());
     };
-    Err(Error::Usage(format!("{flag} {}: {reason}", path.display())))
+    Err(Error::Usage(format!("{flag} {}: {reason}", path_text(path))))
 }
 
 fn fail(error: &Error, as_json: bool) -> Status {

@@ -30,6 +30,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use leafpress::neighbours::Neighbours;
+use leafpress::path_text;
 use serde::Serialize;
 
 pub use self::finding::{Finding, Verdict};
@@ -81,14 +82,14 @@ pub struct DoctorReport {
 /// Looks at one database.
 pub fn run(flags: &DoctorFlags) -> Status {
     let started = Instant::now();
-    let doing = format!("looking at {}", flags.database.display());
+    let doing = format!("looking at {}", path_text(&flags.database));
     let spinner = Spinner::start(progress::is_wanted(flags.json), &doing);
     let collected = Evidence::collect(&flags.database, flags.busy_timeout);
     drop(spinner);
 
     let evidence = match collected {
         Ok(evidence) => evidence,
-        Err(error) => return output::print_failure(&error, flags.json),
+        Err(error) => return output::print_failure(error, flags.json),
     };
     let checks: Vec<Finding> = CHECKS.iter().map(|check| check(&evidence)).collect();
     let report = DoctorReport {
@@ -109,5 +110,5 @@ pub fn run(flags: &DoctorFlags) -> Status {
 
 /// JSON knows no bytes that are not UTF-8.
 fn as_text<S: serde::Serializer>(path: &Path, to: S) -> Result<S::Ok, S::Error> {
-    to.serialize_str(&leafpress::path_text(path))
+    to.serialize_str(&path_text(path))
 }

@@ -3,6 +3,7 @@
 //! Must never: know how it is made; see `leafpress::load::Indexer`.
 
 use leafpress::load::{CancelToken, Indexer};
+use leafpress::path_text;
 
 use crate::exit::Status;
 use crate::flags::IndexFlags;
@@ -15,7 +16,7 @@ pub fn run(flags: &IndexFlags) -> Status {
     let stop = token.clone();
     interrupt::on_interrupt(move || stop.cancel());
 
-    let doing = format!("indexing {} of {}", flags.table, flags.database.display());
+    let doing = format!("indexing {} of {}", flags.table, path_text(&flags.database));
     let is_silent = flags.json || flags.quiet;
     let spinner = Spinner::start(progress::is_wanted(is_silent), &doing);
     let outcome = indexer(flags).cancel(token).build(&flags.columns);
@@ -30,7 +31,7 @@ pub fn run(flags: &IndexFlags) -> Status {
             }
             Status::Done
         }
-        Err(error) => output::print_failure(&error, flags.json),
+        Err(error) => output::print_failure(error, flags.json),
     }
 }
 

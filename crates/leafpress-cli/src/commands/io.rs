@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use leafpress::io_report::{IoOptions, IoReport, Script, measure};
 use leafpress::load::CancelToken;
+use leafpress::path_text;
 use leafpress::{Error, Result};
 
 use crate::exit::Status;
@@ -28,7 +29,7 @@ pub fn run(flags: &IoFlags) -> Status {
             }
             Status::Done
         }
-        Err(error) => output::print_failure(&error, flags.json),
+        Err(error) => output::print_failure(error, flags.json),
     }
 }
 
@@ -53,7 +54,7 @@ impl Stop {
 fn report(flags: &IoFlags, stop: &Stop) -> Result<IoReport> {
     let script = script(flags, stop)?;
     let where_it_runs = if flags.in_place { "" } else { "a copy of " };
-    let doing = format!("running SQL on {where_it_runs}{}", flags.database.display());
+    let doing = format!("running SQL on {where_it_runs}{}", path_text(&flags.database));
     let spinner = Spinner::start(progress::is_wanted(flags.json), &doing);
     let outcome = measure(&flags.database, &script, &options(flags, stop));
     drop(spinner);

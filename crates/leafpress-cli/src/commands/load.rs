@@ -45,7 +45,7 @@ pub fn run(flags: &LoadFlags) -> Result<Status, clap::Error> {
     bar.clear();
     Ok(match outcome {
         Ok(outcome) => report(&outcome, flags),
-        Err(error) => output::print_failure(&as_stop(error, &token), flags.run.json),
+        Err(error) => output::print_failure(as_stop(error, &token), flags.run.json),
     })
 }
 

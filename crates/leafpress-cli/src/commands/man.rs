@@ -10,6 +10,7 @@ use clap::{Command, CommandFactory as _};
 use crate::exit::Status;
 use crate::flags::{Flags, ManFlags};
 use crate::output;
+use leafpress::path_text;
 
 /// Prints leafpress(1), or writes one page per command into a folder.
 pub fn run(flags: &ManFlags) -> Status {
@@ -17,7 +18,7 @@ pub fn run(flags: &ManFlags) -> Status {
     match write_pages(folder) {
         Ok(()) => Status::Done,
         Err(error) => {
-            let folder = folder.display();
+            let folder = path_text(folder);
             output::print_error(&format!("cannot write the manual pages to {folder}: {error}"));
             Status::Failed
         }

@@ -5,6 +5,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use leafpress::path_text;
 use leafpress::storage::{StorageOptions, measure};
 
 use crate::exit::Status;
@@ -16,7 +17,7 @@ use crate::{interrupt, output, summary};
 pub fn run(flags: &StorageFlags) -> Status {
     let is_stopping = interrupt::flag();
 
-    let doing = format!("measuring the storage of {}", flags.path.display());
+    let doing = format!("measuring the storage of {}", path_text(&flags.path));
     let spinner = Spinner::start(progress::is_wanted(flags.json), &doing);
     let outcome = measure(&flags.path, &options(flags, is_stopping));
     drop(spinner);
@@ -30,7 +31,7 @@ pub fn run(flags: &StorageFlags) -> Status {
             }
             Status::Done
         }
-        Err(error) => output::print_failure(&error, flags.json),
+        Err(error) => output::print_failure(error, flags.json),
     }
 }
 

@@ -4,6 +4,7 @@
 
 use std::sync::atomic::Ordering;
 
+use leafpress::path_text;
 use leafpress::verify::{VerifyOptions, verify};
 
 use crate::exit::Status;
@@ -18,7 +19,7 @@ pub fn run(flags: &VerifyFlags) -> Status {
     let options = VerifyOptions::default()
         .quick(flags.quick)
         .stop_when(move || is_stopping.load(Ordering::Relaxed));
-    let doing = format!("checking {}", flags.database.display());
+    let doing = format!("checking {}", path_text(&flags.database));
     let spinner = Spinner::start(progress::is_wanted(flags.json), &doing);
     let outcome = verify(&flags.database, &options);
     drop(spinner);
@@ -32,6 +33,6 @@ pub fn run(flags: &VerifyFlags) -> Status {
             }
             if report.sound { Status::Done } else { Status::DoneWithProblems }
         }
-        Err(error) => output::print_failure(&error, flags.json),
+        Err(error) => output::print_failure(error, flags.json),
     }
 }

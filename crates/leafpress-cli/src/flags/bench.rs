@@ -95,7 +95,7 @@ pub struct BenchFlags {
     /// Play a slower disk on this one
     ///
     /// Syncs and writes of SQLite and of Leafpress take as long as on that disk, by a model with
-    /// published figures (docs/simulated-disks.md); reads come from memory. The report says
+    /// published figures (docs/experiments.md); reads come from memory. The report says
     /// everywhere that the disk is simulated.
     #[arg(long, value_name = "DISK", value_parser = simulated_disks())]
     pub simulate: Option<String>,

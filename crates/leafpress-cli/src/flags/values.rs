@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use clap::builder::{PathBufValueParser, TypedValueParser};
 use leafpress::load::{ColumnType, TimestampForm, Uuid7Form};
+use leafpress::path_text;
 
 /// A database is named by its path, in all commands alike.
 ///
@@ -19,7 +20,7 @@ pub fn database_path() -> impl TypedValueParser<Value = PathBuf> {
         if is_uri {
             return Err(format!(
                 "a database is named by its path, not by a URI; a file of that name is ./{}",
-                path.display()
+                path_text(path)
             ));
         }
         if bytes == b":memory:" {

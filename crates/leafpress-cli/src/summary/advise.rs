@@ -12,7 +12,7 @@ use crate::output::{FAINT, STRONG, styled, verdict};
 
 /// What fits.
 pub fn of_advise(question: &Question, storage: &StorageReport, answer: &Answer) -> String {
-    let folder = human::printable(&storage.found.folder.display().to_string());
+    let folder = human::path(&storage.found.folder);
     let mut text = format!(
         "{folder}: profile {} ({})\n{}\n",
         verdict(true, answer.profile.name()),

@@ -14,7 +14,7 @@ const LABEL_WIDTH: usize = 6;
 /// The doctor's report.
 pub fn of_doctor(report: &DoctorReport) -> String {
     let with = |wanted: Verdict| report.checks.iter().filter(move |it| it.verdict == wanted);
-    let database = human::printable(&report.database.display().to_string());
+    let database = human::path(&report.database);
     let care = with(Verdict::Care).count() as u64;
     let says = match care {
         0 => verdict(true, "nothing needs care"),

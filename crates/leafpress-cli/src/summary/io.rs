@@ -36,7 +36,7 @@ fn headline(report: &IoReport) -> String {
         RanOn::Copy => "a copy of ",
         RanOn::Database => "",
     };
-    let database = human::printable(&report.database.display().to_string());
+    let database = human::path(&report.database);
     let transactions = human::counted(report.transactions_total, "transaction", "transactions");
     let rounds = match report.rounds {
         1 => String::new(),

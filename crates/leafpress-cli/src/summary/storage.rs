@@ -16,7 +16,7 @@ pub fn of_storage(report: &StorageReport) -> String {
     let profile = report.verdict.profile;
     let mut text = format!(
         "{}: profile {} fits\n{INDENT}{}\n\n",
-        human::printable(&found.folder.display().to_string()),
+        human::path(&found.folder),
         verdict(true, profile.name()),
         human::wrapped(
             &human::printable(&report.verdict.promise),

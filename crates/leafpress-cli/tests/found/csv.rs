@@ -147,7 +147,10 @@ const ENCODINGS_AND_DELIMITERS: &[Found] = &[
         run: "leafpress load t.db t.csv --on-error skip --max-rejects 0; \
               leafpress load t.db d.csv --delimiter , --on-error skip --max-rejects 0",
         status: 3,
-        says: &["load it with --encoding windows-1252", "load it with --delimiter ';'"],
+        says: &[
+            "load it with --encoding windows-1252",
+            "the file looks as if its delimiter were ';': use --delimiter ';'",
+        ],
         leaves_no: &["t.db"],
         ..Found::NONE
     },
@@ -205,8 +208,8 @@ const ENCODINGS_AND_DELIMITERS: &[Found] = &[
         status: 3,
         says: &[
             "t.csv:2:1: the row has 2 fields, the table 1 column\n",
-            "if its fields are separated by ';', load it with --delimiter ';'",
-            "if its fields are separated by ',', load it with --delimiter ','",
+            "the file looks as if its delimiter were ';': use --delimiter ';'",
+            "the file looks as if its delimiter were ',': use --delimiter ','",
         ],
         ..Found::NONE
     },
@@ -215,7 +218,7 @@ const ENCODINGS_AND_DELIMITERS: &[Found] = &[
         files: &[("t.csv", b"a;b\n1,5;x\n")],
         run: "leafpress load t.db t.csv --delimiter , --on-error skip",
         status: 1,
-        says: &["note: t.csv: rows have another number of fields; if its fields are separated by"],
+        says: &["note: t.csv: rows have another number of fields; the file looks as if"],
         ..Found::NONE
     },
     Found {
@@ -264,7 +267,9 @@ const HEADERS: &[Found] = &[
         files: &[("t.csv", b"a\n1\n")],
         run: "leafpress load t.db t.csv --skip-lines 5",
         status: 3,
-        says: &["there is not even a header behind the 5 lines that --skip-lines leaves out"],
+        says: &[
+            "the input is empty behind the 5 lines that --skip-lines leaves out: there is not even a header",
+        ],
         ..Found::NONE
     },
     Found {

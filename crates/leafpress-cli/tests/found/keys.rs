@@ -305,7 +305,7 @@ const B10: &[Found] = &[
         files: EMPTY_KEY,
         run: "leafpress load t.db t.csv --dry-run --not-null a",
         status: 1,
-        says: &["would reject  1 row", "t.csv:3:1: column \"a\": is NOT NULL"],
+        says: &["would reject  1 row", "t.csv:3:1: the column \"a\" is NOT NULL"],
         leaves_no: NO_TABLE,
         ..Found::NONE
     },
@@ -342,7 +342,7 @@ const B10: &[Found] = &[
         databases: &[("t.db", "CREATE TABLE p(k INTEGER PRIMARY KEY); INSERT INTO p VALUES (7)")],
         run: "leafpress load t.db t.csv --create 'create table t(id, p references p)' --dry-run",
         status: 3,
-        says: &["refers to a row of p that is not there"],
+        says: &["t.csv:3:3: FOREIGN KEY constraint failed: there is no such row of p"],
         holds: &[("t.db", "SELECT name FROM sqlite_schema", "'p'")],
         ..Found::NONE
     },
@@ -351,6 +351,7 @@ const B10: &[Found] = &[
         files: &[("t.csv", b"id,n\n1,7\n2,-5\n3,1\n3,2\n")],
         databases: KEYED,
         run: "cp t.db before; leafpress load t.db t.csv --append --dry-run && exit 9; cmp t.db before",
+        as_nobody: false,
         status: 0,
         says: &["would reject  3 rows", "t.csv:2:1: ", "t.csv:3:1: ", "t.csv:5:1: "],
         never_says: &["differ"],
@@ -530,7 +531,55 @@ const B13_TO_B22: &[Found] = &[
         never_says: &["\"line\":13"],
         ..Found::NONE
     },
+    Found {
+        finding: "reasons are counted with the whole text of a CHECK",
+        files: &[("t.csv", b"a\n1\n20\n2\n")],
+        run: "leafpress load z.db t.csv --create 'CREATE TABLE t(a INT CHECK (a > 10))' \
+              --on-error skip --json",
+        status: 1,
+        says: &["\"reject_reasons\":[{\"reason\":\"CHECK constraint failed: a > 10\",\"rows\":2}]"],
+        ..Found::NONE
+    },
+    Found {
+        finding: "the first row of the input that refers to nothing, of a new table",
+        databases: &[("t.db", PARENT)],
+        files: &[("t.csv", b"id,n,parent\n3,x,1\n2,y,\n9,z,7\n1,z,8\n")],
+        run: "leafpress load t.db t.csv --create \
+              'CREATE TABLE t(id INTEGER PRIMARY KEY, n, parent INT REFERENCES p)'",
+        status: 3,
+        says: &[
+            "t.csv:4:5: FOREIGN KEY constraint failed: there is no such row of p",
+            "load p first",
+            "the database is as it was",
+        ],
+        holds: &[("t.db", "SELECT name FROM sqlite_schema", "'p'")],
+        ..Found::NONE
+    },
+    Found {
+        finding: "the same of a table without rowids, with a CHECK, that refers to itself",
+        databases: &[("t.db", PARENT)],
+        files: &[("t.csv", b"id,parent\nb,a\nc,B\na,\nd,e\n")],
+        run: "leafpress load t.db t.csv --create 'CREATE TABLE t(id TEXT PRIMARY KEY CHECK (id <> 7), \
+              parent REFERENCES t) WITHOUT ROWID' --null ''",
+        status: 3,
+        says: &["t.csv:3:3: FOREIGN KEY constraint failed: there is no such row of t"],
+        holds: &[("t.db", "SELECT name FROM sqlite_schema", "'p'")],
+        ..Found::NONE
+    },
+    Found {
+        finding: "the same of a dry run, and of rows among which one is ignored",
+        databases: &[("t.db", PARENT)],
+        files: &[("t.csv", b"id,parent\n1,1\n1,8\n2,9\n")],
+        run: "leafpress load t.db t.csv --on-conflict ignore --dry-run --create \
+              'CREATE TABLE t(id INTEGER PRIMARY KEY, parent INT REFERENCES p)'",
+        status: 3,
+        says: &["t.csv:4:3: FOREIGN KEY constraint failed: there is no such row of p"],
+        ..Found::NONE
+    },
 ];
+
+/// A table that others refer to.
+const PARENT: &str = "CREATE TABLE p(k INTEGER PRIMARY KEY); INSERT INTO p VALUES (1)";
 
 /// Names, folders and files that cannot be meant.
 const B27_TO_B38: &[Found] = &[
@@ -598,6 +647,12 @@ const B27_TO_B38: &[Found] = &[
     },
 ];
 
+/// A declaration that replaces rows, and a trigger that ignores words which are there.
+const REPLACING: &str = "CREATE TABLE t(id INTEGER PRIMARY KEY ON CONFLICT REPLACE, v);
+    CREATE TABLE words(v PRIMARY KEY);
+    CREATE TRIGGER after_t AFTER INSERT ON t BEGIN INSERT OR IGNORE INTO words VALUES(new.v); END;
+    INSERT INTO t VALUES(1, 'there')";
+
 /// Rows that meet a key which is there, and were lost without a word.
 const MEETING: &[Found] = &[
     Found {
@@ -643,6 +698,72 @@ const MEETING: &[Found] = &[
         status: 1,
         says: &["t.csv:3:1"],
         holds: &[("t.db", "SELECT * FROM t", "1,'there';2,'a'")],
+        ..Found::NONE
+    },
+    Found {
+        finding: "ON CONFLICT REPLACE of a table with a trigger, whose own OR IGNORE counts",
+        databases: &[("t.db", REPLACING)],
+        files: &[("t.csv", b"id,v\n2,a\n1,new\n3,a\n")],
+        run: "leafpress load t.db t.csv --append --on-error skip",
+        status: 1,
+        says: &["t.csv:3:1: UNIQUE constraint failed: t.id", "row by row"],
+        holds: &[
+            ("t.db", "SELECT * FROM t", "1,'there';2,'a';3,'a'"),
+            ("t.db", "SELECT * FROM words", "'there';'a'"),
+        ],
+        ..Found::NONE
+    },
+    Found {
+        finding: "the same without a bad row, and in one statement",
+        databases: &[("t.db", REPLACING)],
+        files: &[("t.csv", b"id,v\n2,a\n3,a\n")],
+        run: "leafpress load t.db t.csv --append",
+        says: &["INSERT"],
+        holds: &[("t.db", "SELECT * FROM words", "'there';'a'")],
+        ..Found::NONE
+    },
+    Found {
+        finding: "an upsert by one key of a table that is declared to replace by another",
+        databases: &[(
+            "t.db",
+            "CREATE TABLE t(id INTEGER PRIMARY KEY, u UNIQUE ON CONFLICT REPLACE);
+             CREATE TRIGGER after_t AFTER INSERT ON t BEGIN SELECT 1; END;
+             INSERT INTO t VALUES(1, 'x'), (2, 'y')",
+        )],
+        files: &[("t.csv", b"id,u\n1,z\n3,y\n")],
+        run: "leafpress load t.db t.csv --upsert --on-error skip",
+        status: 1,
+        says: &["t.csv:3:3: UNIQUE constraint failed: t.u"],
+        holds: &[("t.db", "SELECT * FROM t", "1,'z';2,'y'")],
+        ..Found::NONE
+    },
+    Found {
+        finding: "a trigger that leaves rows out by RAISE(IGNORE) refuses none",
+        databases: &[(
+            "t.db",
+            "CREATE TABLE t(id INTEGER PRIMARY KEY ON CONFLICT REPLACE, v);
+             CREATE TRIGGER before_t BEFORE INSERT ON t WHEN new.v = 'no' BEGIN SELECT RAISE(IGNORE); END",
+        )],
+        files: &[("t.csv", b"id,v\n1,a\n2,no\n3,b\n")],
+        run: "leafpress load t.db t.csv --append",
+        holds: &[("t.db", "SELECT * FROM t", "1,'a';3,'b'")],
+        ..Found::NONE
+    },
+    Found {
+        finding: "the sequence of AUTOINCREMENT after rows that were refused",
+        files: &[("t.csv", b"id,u\n5,a\n900,a\n7,b\n")],
+        run: "leafpress load t.db t.csv --on-error skip \
+              --create 'CREATE TABLE t(id INTEGER PRIMARY KEY AUTOINCREMENT, u UNIQUE)'",
+        status: 1,
+        holds: &[("t.db", "SELECT * FROM sqlite_sequence", "'t',7")],
+        ..Found::NONE
+    },
+    Found {
+        finding: "the same of rows that were ignored, which SQLite counts",
+        files: &[("t.csv", b"id,u\n5,a\n7,b\n900,a\n")],
+        run: "leafpress load t.db t.csv --on-conflict ignore \
+              --create 'CREATE TABLE t(id INTEGER PRIMARY KEY AUTOINCREMENT, u UNIQUE)'",
+        holds: &[("t.db", "SELECT * FROM sqlite_sequence", "'t',900")],
         ..Found::NONE
     },
     Found {

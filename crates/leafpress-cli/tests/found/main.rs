@@ -8,10 +8,12 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod csv;
+mod csv_advice;
 mod keys;
 mod numbers;
 mod private;
 mod queue;
+mod refusals;
 mod report;
 
 use std::fmt::Write as _;
@@ -32,6 +34,8 @@ struct Found {
     databases: &'static [(&'static str, &'static str)],
     /// A command line for `sh`.
     run: &'static str,
+    /// It is run by a user who is not root, and who owns the folder.
+    as_nobody: bool,
     /// The status of its last command.
     status: i32,
     /// Texts that standard output and standard error together contain.
@@ -51,6 +55,7 @@ impl Found {
         files: &[],
         databases: &[],
         run: "",
+        as_nobody: false,
         status: 0,
         says: &[],
         never_says: &[],
@@ -69,7 +74,12 @@ impl Found {
             let connection = Connection::open(folder.join(name)).expect("a database");
             connection.execute_batch(sql).expect("its statements run");
         }
-        let (status, said) = shell(folder, self.run);
+        let user = if self.as_nobody { nobody(folder) } else { User::Same };
+        if matches!(user, User::Unable) {
+            println!("skipped: {}: another user cannot run the command here", self.finding);
+            return String::new();
+        }
+        let (status, said) = shell_as(&user, folder, self.run);
         let mut faults = String::new();
         if status != self.status {
             let _ = writeln!(faults, "  status {status}, not {}", self.status);
@@ -96,13 +106,49 @@ impl Found {
     }
 }
 
+/// The user who runs a command line.
+enum User {
+    /// The user of this test.
+    Same,
+    /// Root's choice of a user without rights.
+    Nobody,
+    /// The other user could not even run the command.
+    Unable,
+}
+
+const NOBODY: u32 = 65534;
+
+/// A user who is not root, to whom the folder is given.
+fn nobody(folder: &Path) -> User {
+    use std::os::unix::fs::{MetadataExt as _, chown};
+
+    if fs::metadata(folder).expect("it is there").uid() != 0 {
+        return User::Same;
+    }
+    chown(folder, Some(NOBODY), Some(NOBODY)).expect("root may give it away");
+    match shell_as(&User::Nobody, folder, "leafpress --version") {
+        (0, _) => User::Nobody,
+        _ => User::Unable,
+    }
+}
+
 /// Runs a command line to its end: its status, and all that it said.
 fn shell(folder: &Path, line: &str) -> (i32, String) {
+    shell_as(&User::Same, folder, line)
+}
+
+fn shell_as(user: &User, folder: &Path, line: &str) -> (i32, String) {
+    use std::os::unix::process::CommandExt as _;
+
     let program = Path::new(env!("CARGO_BIN_EXE_leafpress"));
     let mut path = program.parent().expect("a folder").as_os_str().to_owned();
     path.push(":");
     path.push(std::env::var_os("PATH").unwrap_or_default());
-    let output = Command::new("sh")
+    let mut command = Command::new("sh");
+    if matches!(user, User::Nobody) {
+        command.uid(NOBODY).gid(NOBODY);
+    }
+    let output = command
         .args(["-c", line])
         .current_dir(folder)
         .stdin(Stdio::null())

@@ -67,13 +67,7 @@ fn answer(outcome: leafpress::Result<()>) -> Result<Attempt, Error> {
 }
 
 fn is_busy(error: &Error) -> bool {
-    let is_busy = match error.kind() {
-        ErrorKind::Busy { .. } => true,
-        // Opening a database has no kind of its own for it.
-        ErrorKind::Destination { reason, .. } => reason.starts_with("is locked by another"),
-        _ => false,
-    };
-    if is_busy {
+    if matches!(error.kind(), ErrorKind::Busy { .. }) {
         return true;
     }
     let mut source = std::error::Error::source(error);

@@ -386,6 +386,7 @@ fn a_call_too_large_for_the_disk_fails_alone() {
                             ErrorKind::Sqlite { source, .. } => {
                                 source.sqlite_error_code() == Some(code)
                             }
+                            ErrorKind::NoSpace { .. } => code == rusqlite::ErrorCode::DiskFull,
                             ErrorKind::Constraint { .. } => false,
                             _ => panic!("{profile}, call {number}: {error}"),
                         };
@@ -456,11 +457,8 @@ fn a_disk_that_is_full_for_a_while() {
         let during = run_callers(&writer, CALLERS, CALLS_EACH, 101);
         for (number, outcome) in &during {
             let Outcome::Refused(error) = outcome else { panic!("call {number}: {outcome:?}") };
-            if let ErrorKind::Sqlite { source, .. } = error.kind() {
-                let code = source.sqlite_error_code();
-                let is_full = code == Some(rusqlite::ErrorCode::DiskFull);
-                assert!(is_full || parts_of(*number) == 0, "call {number}: {error}");
-            }
+            let is_full = matches!(error.kind(), ErrorKind::NoSpace { .. });
+            assert!(is_full || parts_of(*number) == 0, "call {number}: {error}");
         }
         assert_eq!(writer.stopped(), None, "{profile}");
         disk.control.disarm();

@@ -1,4 +1,4 @@
-//! What SQLite's calls carry and the traits have no room for.
+//! Data of SQLite's calls for which the traits have no room.
 //!
 //! A URI's parameters (`psow=0`, `readonly_shm=1`) stand in memory behind the path of
 //! a database, where SQLite's own VFS looks for them, and its way to say "this path

@@ -5,8 +5,8 @@ use std::marker::PhantomData;
 
 /// A question or a hint of SQLite's or of the program's to an open file.
 ///
-/// What it carries depends on the opcode and is a matter between SQLite and the
-/// platform's file, so only those two look inside.
+/// The opcode decides its content, which is a matter between SQLite and the platform's file, so
+/// only those two look inside.
 #[derive(Debug)]
 pub struct FileControl<'a> {
     pub(super) opcode: c_int,

@@ -11,11 +11,11 @@ use rusqlite::{Connection, ffi};
 
 /// Syncs the file of the database `main`, through the connection's own VFS.
 ///
-/// What other connections and processes wrote into the file is synced too. Does
-/// nothing for a database that has no file.
+/// This includes bytes that other connections and processes wrote into the file. Does nothing for a
+/// database that has no file.
 ///
 /// # Errors
-/// What the VFS answers; what was written before may not survive a power cut then.
+/// The VFS's own; bytes that were written before may not survive a power cut then.
 pub(crate) fn sync(connection: &Connection) -> rusqlite::Result<()> {
     let mut file: *mut ffi::sqlite3_file = ptr::null_mut();
     // SAFETY: the handle is open as long as `connection` is borrowed, the name ends

@@ -1,4 +1,4 @@
-//! What SQLite calls with an open file of ours.
+//! The methods that SQLite calls on an open file of ours.
 //!
 //! SQLite makes room for [`SIZE_OF_FILE`] bytes a file; a `CFile` stands there, with a
 //! pointer to our own state. No call allocates, but the first of each shared region.
@@ -246,8 +246,8 @@ unsafe extern "C" fn file_control(
     argument: *mut c_void,
 ) -> c_int {
     let control = |open: &mut OpenFile| {
-        // Where some decorator does not map, its file must not be mapped below it: the
-        // answer is that zero bytes are, whatever was asked for.
+        // If some decorator does not map, its file must not be mapped below it: the answer is that
+        // zero bytes are, however many were asked for.
         if opcode == ffi::SQLITE_FCNTL_MMAP_SIZE && !open.maps_memory {
             if !argument.is_null() {
                 // SAFETY: SQLite's word; for this opcode it is a place for an answer.
@@ -341,13 +341,13 @@ unsafe extern "C" fn shm_barrier(file: *mut ffi::sqlite3_file) {
         open.file.shm_barrier();
         Ok(())
     };
-    // SAFETY: SQLite's word. There is nobody to be told of a panic.
+    // SAFETY: SQLite's word. There is no caller to be told of a panic.
     unsafe { with_file(file, barrier) };
 }
 
 unsafe extern "C" fn shm_unmap(file: *mut ffi::sqlite3_file, delete: c_int) -> c_int {
     let unmap = |open: &mut OpenFile| {
-        // First ours: the platform unmaps only what nobody holds.
+        // First ours: the platform unmaps only regions that are not held any more.
         open.regions.clear();
         open.file.shm_unmap(delete != 0)
     };
@@ -387,7 +387,7 @@ unsafe extern "C" fn unfetch(
 ) -> c_int {
     let unfetch = |open: &mut OpenFile| {
         if pointer.is_null() {
-            // What is mapped may be wrong by now: another process cut the file.
+            // The mapped bytes may be wrong by now: another process cut the file.
             return if open.mapped.is_empty() { open.file.unmap() } else { Ok(()) };
         }
         // Two that are in the same place are alike, so it does not matter which goes.

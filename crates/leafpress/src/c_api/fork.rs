@@ -16,6 +16,9 @@ use std::sync::OnceLock;
 
 use rusqlite::ffi;
 
+use super::platform::Platform;
+use crate::fork;
+
 /// Steps to take: before the fork, after it in the parent, after it in the child.
 pub(crate) struct AroundFork {
     pub before: fn(),
@@ -58,7 +61,9 @@ pub(crate) fn register(steps: &'static AroundFork) -> std::io::Result<()> {
 }
 
 unsafe extern "C" fn before() {
-    crate::fork::hold_statics();
+    // It initialises itself under a lock of its own.
+    let _ = Platform::find();
+    fork::take_all_turns();
     for mutex in MUTEXES {
         // SAFETY: SQLite is initialised, and a static mutex lives for ever.
         unsafe { ffi::sqlite3_mutex_enter(ffi::sqlite3_mutex_alloc(mutex)) };
@@ -75,18 +80,18 @@ unsafe extern "C" fn in_parent() {
         (steps.in_parent)();
     }
     leave_mutexes();
-    crate::fork::release_statics();
+    fork::give_turns_back();
 }
 
 unsafe extern "C" fn in_child() {
-    let generation = crate::fork::count_child();
+    let generation = fork::count_child();
     super::system_calls::mask_devices(generation);
     super::mappings::empty_in_child();
     if let Some(steps) = STEPS.get() {
         (steps.in_child)();
     }
     leave_mutexes();
-    crate::fork::release_statics();
+    fork::give_turns_back();
 }
 
 fn leave_mutexes() {

@@ -1,8 +1,8 @@
 //! Bytes of a file that the platform mapped, as SQLite asks for after `PRAGMA mmap_size`.
 //!
-//! Nobody in Rust looks into them: SQLite reads its pages there. What matters here is
-//! that they stay mapped as long as anybody may look: as long as a [`MappedBytes`] is
-//! held, and the glue holds one for each pointer that SQLite was given. Invariants:
+//! No Rust code looks into them: SQLite reads its pages there. They must stay mapped as long as
+//! SQLite may look: as long as a [`MappedBytes`] is held, and the glue holds one for each pointer
+//! that SQLite was given. Invariants:
 //!
 //! 1. A `MappedBytes` is one of the references that the platform counts. It is given
 //!    back exactly once.
@@ -21,10 +21,9 @@ use super::shared_memory::PlatformPointer;
 
 /// Bytes of a file, mapped into memory as long as this is held.
 ///
-/// The file stays open as long, with its locks; so a decorator that keeps one longer
-/// than SQLite needs it holds up others, and does no other harm. Whoever cuts the file
-/// below what SQLite looks at, be it another process, ends this one with a signal, as
-/// with every mapped file.
+/// The file stays open as long, with its locks; so a decorator that keeps one longer than SQLite
+/// needs it holds up others, and does no other harm. A process that cuts the file below the bytes
+/// that SQLite looks at ends this process with a signal, as with every mapped file.
 pub struct MappedBytes {
     reference: Reference,
     bytes: usize,
@@ -32,7 +31,7 @@ pub struct MappedBytes {
     handle: Option<Arc<PlatformHandle>>,
 }
 
-/// What the platform must be told to give a reference back.
+/// Facts by which the platform takes a reference back.
 #[derive(Clone, Copy)]
 pub(super) struct Reference {
     pub(super) offset: i64,
@@ -40,7 +39,7 @@ pub(super) struct Reference {
 }
 
 impl MappedBytes {
-    /// What the platform has just mapped for `handle`, and counts.
+    /// Bytes that the platform has just mapped for `handle`, and counts.
     pub(super) fn of_platform(
         reference: Reference,
         bytes: usize,
@@ -49,12 +48,12 @@ impl MappedBytes {
         Self { reference, bytes, handle: Some(handle) }
     }
 
-    /// How many bytes it has.
+    /// Number of the bytes.
     pub const fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Where they are, as long as this is held.
+    /// Address of the bytes, as long as this is held.
     pub(super) const fn pointer(&self) -> *mut c_void {
         self.reference.pointer.0
     }

@@ -7,11 +7,12 @@
 //!
 //! Must never: touch a mapping that this copy of SQLite did not make.
 
+use crate::sync::lock;
 use std::cell::RefCell;
 use std::ffi::{c_int, c_void};
 use std::ops::Range;
 use std::ptr;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 /// Addresses that are mapped from a file, and how they may be used.
 struct Mapping {
@@ -22,7 +23,7 @@ struct Mapping {
 static MAPPINGS: Mutex<Vec<Mapping>> = Mutex::new(Vec::new());
 
 fn mappings() -> MutexGuard<'static, Vec<Mapping>> {
-    MAPPINGS.lock().unwrap_or_else(PoisonError::into_inner)
+    lock(&MAPPINGS)
 }
 
 /// Takes `addresses` out of all mappings, and says how they could be used.

@@ -6,15 +6,15 @@
 //! | `connection` | questions to an open connection: deferred keys |
 //! | `database_file` | the file under an open database: syncing it |
 //! | `memory` | how much of it SQLite uses; the lookaside block |
-//! | `registration` | a `Vfs` under a name: what SQLite calls with a path |
-//! | `file` | what SQLite calls with an open file of ours |
+//! | `registration` | a `Vfs` under a name: the methods that SQLite calls with a path |
+//! | `file` | the methods that SQLite calls with an open file of ours |
 //! | `platform` | the way out again: SQLite's own VFS as a `Vfs` |
-//! | `mapped` | a file's bytes in memory, for as long as anybody may look at them |
-//! | `shared_memory`, `control` | what passes through without being looked into |
+//! | `mapped` | a file's bytes in memory, for as long as SQLite may look at them |
+//! | `shared_memory`, `control` | data that passes through without being looked into |
 //! | `range_lock` | locks that belong to one opening of a file |
-//! | `system_calls` | what SQLite asks of the system, replaced |
-//! | `fork`, `mappings` | what is done around `fork`; memory that a child must let go |
-//! | `beside` | what SQLite's calls carry and the traits have no room for |
+//! | `system_calls` | SQLite's calls of the system, replaced |
+//! | `fork`, `mappings` | steps around `fork`; memory that a child must let go |
+//! | `beside` | data of SQLite's calls for which the traits have no room |
 //!
 //! Everything that leaves this folder is safe to call with any argument. It must
 //! never hand out a pointer of SQLite's, and never let a panic unwind into C.

@@ -64,7 +64,7 @@ impl Platform {
         self.0.as_ptr()
     }
 
-    /// How long a path may be, in bytes.
+    /// Largest length of a path, in bytes.
     pub(super) fn path_bytes_max(self) -> c_int {
         // SAFETY: it lives for ever.
         unsafe { (*self.pointer()).mxPathname }
@@ -261,8 +261,8 @@ impl Drop for PlatformHandle {
         if let Some(methods) = self.methods() {
             let (unfetch, unmap, close) = (methods.xUnfetch, methods.xShmUnmap, methods.xClose);
             let dropped = self.dropped.take();
-            // SAFETY: the file is open, and nobody holds memory that it mapped. Each of
-            // the references is given back once. To unmap what is not mapped does nothing.
+            // SAFETY: the file is open, and memory that it mapped is not held any more. Each of the
+            // references is given back once. Unmapping does nothing if nothing is mapped.
             unsafe {
                 if let Some(unfetch) = unfetch {
                     for Reference { offset, pointer } in dropped {
@@ -285,10 +285,10 @@ impl Drop for PlatformHandle {
 /// The platform's file as a `VfsFile`.
 struct PlatformFile {
     handle: Arc<PlatformHandle>,
-    /// How many the platform counts; those in `handle.dropped` too.
+    /// References that the platform counts; those in `handle.dropped` too.
     mapped_references: usize,
-    /// SQLite was told that what is mapped may not be valid any more, at a time when
-    /// somebody still held some of it.
+    /// SQLite was told that mapped bytes may not be valid any more, while some of them were still
+    /// held.
     unmap_is_due: bool,
 }
 
@@ -303,7 +303,7 @@ macro_rules! platform {
 }
 
 impl PlatformFile {
-    /// How many bytes a read got that did not get all: the platform does not say.
+    /// Bytes of a read that got less than it wanted: the platform does not say.
     fn bytes_before_end(&mut self, wanted: usize, offset: u64) -> VfsResult<usize> {
         let there = self.size()?.saturating_sub(offset);
         let less_than_wanted = wanted.saturating_sub(1);
@@ -319,14 +319,14 @@ impl PlatformFile {
     fn give_back_dropped(&mut self) {
         if self.mapped_references > 0 {
             for reference in self.handle.dropped.take() {
-                // The platform cannot fail in it, and nobody waits for the answer.
+                // The platform cannot fail in it, and no caller waits for the answer.
                 let _ = self.give_back(reference);
             }
         }
     }
 }
 
-/// What counts bytes for SQLite, which does so in an `int`.
+/// A number of bytes for SQLite, which counts them in an `int`.
 fn c_size(bytes: usize, error: VfsError) -> VfsResult<c_int> {
     c_int::try_from(bytes).map_err(|_| error)
 }
@@ -388,7 +388,7 @@ impl VfsFile for PlatformFile {
     fn file_control(&mut self, control: FileControl<'_>) -> VfsResult<()> {
         // The platform changes no mapping of which it counts references.
         self.give_back_dropped();
-        // What it carries was made by SQLite for this opcode.
+        // SQLite made the argument for this opcode.
         platform!(self, xFileControl(control.opcode, control.argument), VfsError::NOT_FOUND)
     }
 
@@ -491,8 +491,8 @@ impl VfsFile for PlatformFile {
         }
     }
 
-    /// Refused as long as anybody holds a region: it would be memory that is gone. Then
-    /// it is unmapped when the last of them lets go.
+    /// Refused as long as a region is held: it would be memory that is gone. Then it is unmapped
+    /// when the last of them is given back.
     fn shm_unmap(&mut self, delete: bool) -> VfsResult<()> {
         if Arc::strong_count(&self.handle) > 1 {
             return Err(VfsError::IO_SHM_MAP);

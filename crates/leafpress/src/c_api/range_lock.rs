@@ -121,7 +121,7 @@ pub(crate) fn is_held(error: &io::Error) -> bool {
 /// Until then every other attempt to lock the file, of this process too, finds it busy.
 ///
 /// # Errors
-/// Where such locks are not known, or the file is not open for writing. No lock is held.
+/// If such locks are not known here, or the file is not open for writing. No lock is held.
 pub(crate) fn lock_whole_file(file: &std::fs::File) -> io::Result<bool> {
     match ask(file.as_raw_fd(), How::Set, Lock::Write, Bytes::ALL) {
         Ok(_) => Ok(true),
@@ -133,7 +133,7 @@ pub(crate) fn lock_whole_file(file: &std::fs::File) -> io::Result<bool> {
 /// Does another owner hold a lock on any part of `file`? Takes none.
 ///
 /// # Errors
-/// Where such locks are not known.
+/// If such locks are not known here.
 pub(crate) fn is_locked(file: &std::fs::File) -> io::Result<bool> {
     let found = ask(file.as_raw_fd(), How::Get, Lock::Write, Bytes::ALL)?;
     Ok(found.lock != Lock::None)

@@ -8,37 +8,21 @@
 //! 1. `sqlite3_vfs` and `Registered`, once handed to SQLite, live for ever.
 //! 2. `State::vfs` is there as long as the name is registered or a file is open.
 //! 3. `State::open_files` counts the `OpenGuard`s, one in each open file.
-//! 4. No thread is in a mutex of this file while the process forks ([`hold`]).
+//! 4. Names are looked up and given, and a `State` is locked, in [`Turn::Registrations`] only.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::fmt;
 use std::ptr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use rusqlite::ffi;
 
 use super::platform::Platform;
 use super::{beside, file, guarded};
 use crate::error::{Error, Result};
+use crate::fork::Turn;
+use crate::sync::lock;
 use crate::vfs::{Access, FileKind, OpenFlags, Vfs, VfsError, VfsResult};
-
-/// All that were ever registered, also those whose name was withdrawn. Names are looked
-/// up and given in one step under its lock.
-static REGISTERED: Mutex<Vec<&'static Registered>> = Mutex::new(Vec::new());
-
-/// The mutexes of this file, taken.
-pub(crate) struct Held {
-    _each: Vec<MutexGuard<'static, State>>,
-    _all: MutexGuard<'static, Vec<&'static Registered>>,
-}
-
-/// Takes the mutexes of this file, until the answer is dropped.
-pub(crate) fn hold() -> Held {
-    // It initialises itself under a lock of its own.
-    let _ = Platform::find();
-    let all = lock(&REGISTERED);
-    Held { _each: all.iter().map(|registered| lock(&registered.state)).collect(), _all: all }
-}
 
 /// Registers `vfs` under `name`, for all connections of the process that ask for it.
 ///
@@ -55,7 +39,7 @@ pub fn register(name: &str, vfs: impl Vfs, default: bool) -> Result<Registration
     }
     // Its files will be the platform's.
     crate::vfs::locks::ensure();
-    let mut all = lock(&REGISTERED);
+    let _turn = Turn::Registrations.take();
     // Before ours is there, so that the platform's is never ours.
     let platform = Platform::find()
         .ok_or_else(|| Error::sqlite("find the platform's VFS", sqlite_error(ffi::SQLITE_ERROR)))?;
@@ -67,7 +51,6 @@ pub fn register(name: &str, vfs: impl Vfs, default: bool) -> Result<Registration
     let state = State { vfs: Some(Arc::new(vfs)), open_files: 0, is_registered: true };
     let registered: &'static Registered =
         Box::leak(Box::new(Registered { platform, state: Mutex::new(state) }));
-    all.push(registered);
     let name: &'static CStr = Box::leak(c_name.into_boxed_c_str());
     let c_vfs = CVfs(Box::leak(Box::new(method_table(name, registered))));
     // SAFETY: the table and all that it points to live for ever (invariant 1).
@@ -97,9 +80,9 @@ impl Registration {
         self.name
     }
 
-    /// How many files are open through it now.
+    /// Number of files that are open through it now.
     pub fn open_files(&self) -> usize {
-        lock(&self.registered.state).open_files
+        self.registered.in_turn(|state| state.open_files)
     }
 }
 
@@ -116,7 +99,7 @@ impl fmt::Debug for Registration {
 impl Drop for Registration {
     fn drop(&mut self) {
         {
-            let _turn = lock(&REGISTERED);
+            let _turn = Turn::Registrations.take();
             let was_default = find(None) == Some(self.c_vfs.0);
             // SAFETY: the table was registered and lives for ever (invariant 1).
             unsafe { ffi::sqlite3_vfs_unregister(self.c_vfs.0) };
@@ -127,16 +110,15 @@ impl Drop for Registration {
                 unsafe { ffi::sqlite3_vfs_register(before, 1) };
             }
         }
-        let unused = {
-            let mut state = lock(&self.registered.state);
+        let unused = self.registered.in_turn(|state| {
             state.is_registered = false;
             state.take_if_unused()
-        };
+        });
         drop(unused);
     }
 }
 
-/// What `pAppData` of our VFS points to.
+/// The target of the `pAppData` of our VFS.
 pub(super) struct Registered {
     platform: Platform,
     state: Mutex<State>,
@@ -149,7 +131,7 @@ struct State {
 }
 
 impl State {
-    /// The `Vfs`, if nobody can use it any more; to be dropped outside of the lock.
+    /// The `Vfs`, if it cannot be used any more; to be dropped outside of the lock.
     fn take_if_unused(&mut self) -> Option<Arc<dyn Vfs>> {
         let is_unused = !self.is_registered && self.open_files == 0;
         self.vfs.take_if(|_| is_unused)
@@ -157,15 +139,21 @@ impl State {
 }
 
 impl Registered {
+    fn in_turn<T>(&self, action: impl FnOnce(&mut State) -> T) -> T {
+        let _turn = Turn::Registrations.take();
+        action(&mut lock(&self.state))
+    }
+
     fn vfs(&self) -> VfsResult<Arc<dyn Vfs>> {
-        lock(&self.state).vfs.clone().ok_or(VfsError::CANNOT_OPEN)
+        self.in_turn(|state| state.vfs.clone()).ok_or(VfsError::CANNOT_OPEN)
     }
 
     fn opening(&'static self) -> VfsResult<(Arc<dyn Vfs>, OpenGuard)> {
-        let mut state = lock(&self.state);
-        let vfs = state.vfs.clone().ok_or(VfsError::CANNOT_OPEN)?;
-        state.open_files += 1;
-        Ok((vfs, OpenGuard(self)))
+        self.in_turn(|state| {
+            let vfs = state.vfs.clone().ok_or(VfsError::CANNOT_OPEN)?;
+            state.open_files += 1;
+            Ok((vfs, OpenGuard(self)))
+        })
     }
 }
 
@@ -174,11 +162,10 @@ pub(super) struct OpenGuard(&'static Registered);
 
 impl Drop for OpenGuard {
     fn drop(&mut self) {
-        let unused = {
-            let mut state = lock(&self.0.state);
+        let unused = self.0.in_turn(|state| {
             state.open_files -= 1;
             state.take_if_unused()
-        };
+        });
         drop(unused);
     }
 }
@@ -190,10 +177,6 @@ struct CVfs(*mut ffi::sqlite3_vfs);
 unsafe impl Send for CVfs {}
 // SAFETY: as above.
 unsafe impl Sync for CVfs {}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 fn sqlite_error(code: c_int) -> rusqlite::Error {
     rusqlite::Error::SqliteFailure(ffi::Error::new(code), None)

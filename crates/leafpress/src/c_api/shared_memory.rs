@@ -1,8 +1,8 @@
 //! Memory that several openings of a database share, as SQLite asks for it in WAL mode.
 //!
-//! Nobody in Rust looks into it: SQLite writes the index of the WAL there. What
-//! matters here is that it *lives* long enough: as long as a [`ShmRegion`] is held
-//! by anybody, and the glue holds one for each pointer that SQLite was given.
+//! No Rust code looks into it: SQLite writes the index of the WAL there. It must *live* long
+//! enough: as long as a [`ShmRegion`] is held, and the glue holds one for each pointer that SQLite
+//! was given.
 
 use std::ffi::c_void;
 use std::fmt;
@@ -23,11 +23,11 @@ pub struct ShmRegion {
 enum Memory {
     /// In words, as SQLite wants them aligned; atomic, as several threads write them.
     Owned(Arc<[AtomicU64]>),
-    /// Mapped by the platform's file, which unmaps it when nobody holds it any longer.
+    /// Mapped by the platform's file, which unmaps it when it is not held any longer.
     Platform { pointer: PlatformPointer, _keeps_mapped: Arc<PlatformHandle> },
 }
 
-/// Where the platform mapped something. Also of a file's own bytes.
+/// Address of memory that the platform mapped. Also of a file's own bytes.
 #[derive(Clone, Copy)]
 pub(super) struct PlatformPointer(pub(super) *mut c_void);
 
@@ -47,7 +47,7 @@ impl ShmRegion {
         Self { memory: Memory::Owned(memory), bytes, read_only: false }
     }
 
-    /// What the platform mapped for `handle`, valid until `handle` unmaps it.
+    /// Memory that the platform mapped for `handle`, valid until `handle` unmaps it.
     pub(super) fn of_platform(
         pointer: *mut c_void,
         bytes: usize,
@@ -58,7 +58,7 @@ impl ShmRegion {
         Self { memory: Memory::Platform { pointer, _keeps_mapped: handle }, bytes, read_only }
     }
 
-    /// How many bytes it has.
+    /// Number of its bytes.
     pub const fn bytes(&self) -> usize {
         self.bytes
     }
@@ -68,7 +68,7 @@ impl ShmRegion {
         self.read_only
     }
 
-    /// Where it is, as long as this or a clone of it is held.
+    /// Its address, as long as this or a clone of it is held.
     pub(super) fn pointer(&self) -> *mut c_void {
         match &self.memory {
             Memory::Owned(words) => words.as_ptr().cast_mut().cast(),

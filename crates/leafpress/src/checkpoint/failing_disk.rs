@@ -18,7 +18,7 @@ use crate::vfs::{
     VfsResult, register,
 };
 
-/// What a test tells the disk, and hears from it.
+/// Switches by which a test makes the disk fail, and a count of its syncs.
 #[derive(Debug, Default)]
 struct Told {
     fails_writes: AtomicBool,
@@ -54,7 +54,7 @@ impl Vfs for Disk {
 
 struct File {
     inner: Box<dyn VfsFile>,
-    /// Only a database has somebody to listen to.
+    /// The switches of a database; other files have none.
     told: Option<Arc<Told>>,
 }
 
@@ -122,7 +122,7 @@ fn a_disk_that_fails_costs_nothing_but_time() {
     assert_sound(&path, 1_100);
 }
 
-/// What a failed sync lost, no later one reports: only the WAL has it.
+/// A later sync does not report what a failed one lost: only the WAL has it.
 #[test]
 fn after_a_failed_sync_the_wal_is_left_alone() {
     let told = Arc::new(Told::default());
@@ -200,8 +200,8 @@ fn each_pass_leaves_the_database_synced() {
         (0..100).for_each(|_| writer.insert());
         checkpointer.stats().passes > 20
     });
-    // What a pass copied and nobody synced would be left for the moment in which the
-    // writer is held. The first pass may have had nothing to copy.
+    // Pages that a pass copied without a sync would be synced in the moment in which the writer is
+    // held. The first pass may have had nothing to copy.
     let passes = checkpointer.stats().passes - 1;
     assert!(u64::from(told.database_syncs.load(SeqCst)) >= passes, "{passes} passes, {told:?}");
     drop(checkpointer);

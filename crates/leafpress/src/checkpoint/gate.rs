@@ -1,4 +1,4 @@
-//! Where the writer's commit loop and the checkpointer meet.
+//! The gate: it stands between the writer's commit loop and the checkpointer.
 //!
 //! The writer passes the [`Gate`] before each group of transactions and tells it
 //! after each commit how long the WAL has become. The checkpointer sleeps at the
@@ -6,12 +6,13 @@
 //! rewind: a writer that waits here goes on at once when the gate opens, whereas
 //! one that met SQLite's own lock would sleep in steps of milliseconds.
 //!
-//! The gate is manners, not safety: SQLite's locks keep the database right whether
-//! anybody passes the gate or not. So a writer waits here [`Gate::wait_max`] at
-//! most and goes on in any case, also if the checkpointer has died.
+//! The gate is manners, not safety: SQLite's locks keep the database right even if a writer does
+//! not pass the gate. So a writer waits here [`Gate::wait_max`] at most and goes on in any case,
+//! also if the checkpointer has died.
 //!
 //! Must never: know SQLite, or do anything that lasts while its mutex is held.
 
+use crate::sync::lock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -31,11 +32,11 @@ pub(crate) struct Gate {
     frames: AtomicU32,
     /// Commits since the start.
     commits: AtomicU64,
-    /// How often a commit found the WAL shorter than the one before.
+    /// Number of commits that found the WAL shorter than the one before.
     rewinds: AtomicU32,
-    /// The commit that reaches so many frames wakes the checkpointer.
+    /// The commit that reaches this number of frames wakes the checkpointer.
     wake_at_frames: AtomicU32,
-    /// The commit that reaches so many frames closes the gate behind itself.
+    /// The commit that reaches this number of frames closes the gate behind itself.
     shut_at_frames: AtomicU32,
     wait_max: Duration,
     /// A sync failed: nothing may be copied or rewound any more.
@@ -47,13 +48,13 @@ struct State {
     closed: bool,
     /// Groups between `begin_group` and the drop of their guard.
     groups: u32,
-    /// Somebody called the checkpointer since it last slept.
+    /// The checkpointer was called since it last slept.
     called: bool,
     stopping: bool,
     held: Held,
 }
 
-/// How often and how long the writer had to wait at the gate.
+/// Number and length of the writer's waits at the gate.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Held {
     /// Groups that found the gate closed.
@@ -66,7 +67,7 @@ pub(crate) struct Held {
     pub(crate) broken_off: u64,
 }
 
-/// What the gate knows at one moment.
+/// State of the gate at one moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Look {
     /// Frames in the WAL after the last commit that passed here.
@@ -105,7 +106,7 @@ impl Gate {
         let _ = self.broken.set(reason);
     }
 
-    /// Why nothing may be committed or copied any more, if it is so.
+    /// The reason for which nothing may be committed or copied any more, if there is one.
     pub(crate) fn broken(&self) -> Option<&str> {
         self.broken.get().map(String::as_str)
     }
@@ -135,7 +136,7 @@ impl Gate {
         state.held.longest = state.held.longest.max(waited);
         state.held.total += waited;
         if result.timed_out() {
-            // The checkpointer or its disk hangs: nobody else shall wait for it.
+            // The checkpointer or its disk hangs: no other group shall wait for it.
             state.held.broken_off += 1;
             state.closed = false;
             self.shut_at_frames.store(NEVER, SeqCst);
@@ -173,7 +174,7 @@ impl Gate {
         self.called.notify_one();
     }
 
-    /// What is known now.
+    /// The state of this moment.
     pub(crate) fn look(&self) -> Look {
         let state = self.lock();
         Look {
@@ -185,7 +186,7 @@ impl Gate {
         }
     }
 
-    /// How the writer fared here so far.
+    /// The writer's waits here so far.
     pub(crate) fn held(&self) -> Held {
         self.lock().held
     }
@@ -259,7 +260,7 @@ impl Gate {
         Some(ClosedGate { gate: self })
     }
 
-    /// Tells the checkpointer to end; nobody waits at this gate any more.
+    /// Tells the checkpointer to end; no writer waits at this gate any more.
     pub(super) fn stop(&self) {
         self.lock().stopping = true;
         self.called.notify_one();
@@ -272,7 +273,7 @@ impl Gate {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         // Each change of the state is whole, so a panic elsewhere breaks nothing.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 
@@ -302,9 +303,9 @@ pub(super) struct ClosedGate<'a> {
 }
 
 impl ClosedGate<'_> {
-    /// The WAL was copied whole and nobody reads it: the next commit begins at its start.
-    /// The commit that reaches `shut_at_frames` then closes the gate again, also if the
-    /// checkpointer does not get a turn before.
+    /// The WAL was copied whole and has no reader: the next commit begins at its start. The commit
+    /// that reaches `shut_at_frames` then closes the gate again, also if the checkpointer does not
+    /// get a turn before.
     pub(super) fn wal_rewinds(&self, shut_at_frames: u32) {
         self.gate.shut_at_frames.store(shut_at_frames, SeqCst);
     }

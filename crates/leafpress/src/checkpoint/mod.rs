@@ -5,35 +5,34 @@
 //! own connection does, and meets the writer only at the *gate*. It stands beside
 //! the writer: `gate` is where they meet, `policy` decides, this file carries out.
 //!
-//! What happens, and who waits:
+//! The steps, and the waits of the writer for them:
 //!
 //! | step | when | the writer waits for |
 //! |---|---|---|
-//! | pass (`PASSIVE`) | each [`slice_frames`](CheckpointLimits::slice_frames) new frames, or a pause in the writing with a long WAL | nobody; near the bound, if it is four slices ahead of the pass, for the rest of the pass |
+//! | pass (`PASSIVE`) | each [`slice_frames`](CheckpointLimits::slice_frames) new frames, or a pause in the writing with a long WAL | nothing; near the bound, if it is four slices ahead of the pass, for the rest of the pass |
 //! | catch-up (`RESTART`) | the WAL is near its bound | two syncs with what they have to write, readers [`catch_up_wait_max`](CheckpointLimits::catch_up_wait_max); then the next commit syncs the WAL's new header |
 //! | truncation | nothing was committed for [`idle_before_truncate`](CheckpointLimits::idle_before_truncate) | one `ftruncate` at most, if it commits in that moment |
 //!
-//! Why the writer must be held at all: a WAL rewinds only if, when a write begins, all
-//! its frames are in the database and nobody reads it. Against a writer without a
-//! pause a `PASSIVE` pass never gets there. And why for three syncs: after the last
-//! commit of the old WAL, its frames must be safe before they are copied, the database
-//! before the WAL is overwritten, and the new header before the first frame, each
-//! after the other, and a commit in between begins it all anew. So on a disk with
-//! syncs of 20 ms one commit in some ten thousand takes 60 ms, where SQLite alone makes
-//! one in a thousand take 40 and the next one 20. What helps there is fewer frames
-//! (groups), a larger bound, or pauses in the writing: in those nobody waits.
+//! The writer must be held now and then: a WAL rewinds only if, when a write begins, all its frames
+//! are in the database and no reader uses it. Against a writer without a pause a `PASSIVE` pass
+//! never gets there. The writer is held for three syncs: after the last commit of the old WAL, its
+//! frames must be safe before they are copied, the database before the WAL is overwritten, and the
+//! new header before the first frame, each after the other, and a commit in between begins it all
+//! anew. So on a disk with syncs of 20 ms one commit in some ten thousand takes 60 ms, where SQLite
+//! alone makes one in a thousand take 40 and the next one 20. Fewer frames (groups), a larger
+//! bound, or pauses in the writing help: in pauses no caller waits.
 //!
 //! Invariants, which `policy` keeps and its tests check:
 //!
 //! 1. (P1) The gate is closed between groups only, and always opened again: by a guard,
 //!    whatever happens. A writer waits there `gate_wait_max` at most.
-//! 2. (P2) The gate closes only if the WAL is near its bound, or nobody writes.
+//! 2. (P2) The gate closes only if the WAL is near its bound, or the writer pauses.
 //! 3. (P3) It does not close for a catch-up while a snapshot is known to stand in the way.
 //! 4. (P4) After a step that failed or was obstructed there is a pause, which doubles:
 //!    never a spin. A writer that was held in vain then goes free for 20 times as long.
-//! 5. (P5) While nobody stands in the way, the WAL does not outgrow
+//! 5. (P5) While no reader stands in the way, the WAL does not outgrow
 //!    [`wal_bytes_max`](CheckpointLimits::wal_bytes_max) by more than one group.
-//! 6. (P6) Once nobody writes or reads, the WAL file comes down to zero bytes.
+//! 6. (P6) Once there is no writer and no reader, the WAL file comes down to zero bytes.
 //!
 //! Must never: write a row, wait for a reader with the writer held beyond the limits,
 //! or take an error for success. An error loses nothing: the frames stay in the WAL.
@@ -52,7 +51,7 @@ mod tests;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -64,9 +63,11 @@ use self::policy::{Outcome, Policy, Step, Thresholds};
 pub use self::stats::{CheckpointStats, StuckReader};
 use crate::c_api::database_file;
 use crate::connect;
+use crate::sync::lock;
+use crate::words::path_text;
 use crate::{Error, ErrorKind, Result};
 
-/// When the checkpointer does what. Each limit names the failure that it prevents.
+/// Limits of the checkpointer. Each names the failure that it prevents.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CheckpointLimits {
@@ -80,16 +81,16 @@ pub struct CheckpointLimits {
     /// From here on a catch-up is prepared and made. The distance to `wal_bytes_max`
     /// is for what the writer adds meanwhile; used up, the writer waits for the passes too.
     pub catch_up_bytes: u64,
-    /// A WAL of this length is copied whole when the writing pauses for
-    /// `pause_before_pass`, so that it rewinds without anybody having been held.
-    /// A smaller one is left: each rewind costs the next commit the sync of a header.
+    /// A WAL of this length is copied whole when the writing pauses for `pause_before_pass`, so
+    /// that it rewinds without holding the writer. A smaller one is left: each rewind costs the
+    /// next commit the sync of a header.
     pub pause_bytes: u64,
-    /// So long without a commit is a pause.
+    /// Time without a commit that is a pause.
     pub pause_before_pass: Duration,
-    /// So long without a commit, and the WAL file is cut to zero bytes. Shorter, and
-    /// a writer with rare commits pays for a new WAL each time.
+    /// Time without a commit after which the WAL file is cut to zero bytes. If it is shorter, a
+    /// writer with rare commits pays for a new WAL each time.
     pub idle_before_truncate: Duration,
-    /// A reader that keeps the WAL from shrinking for so long is reported by name.
+    /// Time after which a reader that keeps the WAL from shrinking is reported by name.
     pub stuck_reader_after: Duration,
     /// The writer is held for readers of old snapshots so long at most (and for the
     /// syncs of the disk in any case). Longer stalls commits; much shorter, and
@@ -98,8 +99,7 @@ pub struct CheckpointLimits {
     /// A writer that found the gate closed goes on after this whatever is under way:
     /// no failure of the checkpointer or its disk stops the writing for longer.
     pub gate_wait_max: Duration,
-    /// How long closing waits for readers before it leaves the
-    /// rest in the WAL.
+    /// Longest wait for readers as it closes; after it the rest stays in the WAL.
     pub stop_wait_max: Duration,
 }
 
@@ -156,7 +156,7 @@ pub(crate) struct Checkpointer {
     thread: Option<JoinHandle<Result<()>>>,
 }
 
-/// What the thread and its owner both see.
+/// State that the thread shares with its owner.
 #[derive(Debug, Default)]
 struct Shared {
     stats: Mutex<CheckpointStats>,
@@ -166,7 +166,7 @@ struct Shared {
 
 impl Shared {
     fn with_stats<T>(&self, change: impl FnOnce(&mut CheckpointStats) -> T) -> T {
-        change(&mut self.stats.lock().unwrap_or_else(PoisonError::into_inner))
+        change(&mut lock(&self.stats))
     }
 }
 
@@ -188,7 +188,7 @@ impl Checkpointer {
         let connection = open(path, vfs)
             .map_err(|error| Error::sqlite("open the checkpointer's connection", error))?;
         let page_size = in_wal_mode(&connection, path)?;
-        // From here on nobody is waited for inside of SQLite, see `waiting`.
+        // From here on SQLite itself waits for no other connection, see `waiting`.
         connection
             .busy_timeout(Duration::ZERO)
             .map_err(|error| Error::sqlite("prepare the checkpointer's connection", error))?;
@@ -228,8 +228,8 @@ impl Checkpointer {
     /// keep in the WAL stays there, and that is no error.
     ///
     /// # Errors
-    /// The last checkpoint failed: each commit is still in the WAL and counts, and
-    /// whoever opens the database next copies it.
+    /// The last checkpoint failed: each commit is still in the WAL and counts, and the next opening
+    /// of the database copies it.
     pub(crate) fn stop(mut self) -> Result<()> {
         self.shared.finish.store(true, std::sync::atomic::Ordering::SeqCst);
         self.join()
@@ -340,9 +340,9 @@ impl Worker {
         }
     }
 
-    /// SQLite syncs the database only if nobody committed during the pass, which its
-    /// results do not tell: with a busy writer, all that the passes wrote would be left
-    /// for the moment in which the writer is held. So it is synced here.
+    /// SQLite syncs the database only if there was no commit during the pass, which its results do
+    /// not tell: with a busy writer, the sync of all that the passes wrote would be left for the
+    /// moment in which the writer is held. So the database is synced here.
     fn pass(&self) -> Outcome {
         let outcome = self.checkpoint("PASSIVE");
         let (_, copied_before) = self.policy.frames();
@@ -401,21 +401,21 @@ impl Worker {
     }
 
     fn failed(&self, mode: &str, error: &rusqlite::Error) -> Outcome {
-        let path = self.path.display();
+        let path = path_text(&self.path);
         tracing::warn!(%error, %path, mode, "a checkpoint failed; it is tried again");
         self.shared.with_stats(|stats| stats.note_error(error));
         self.break_off_if_unsynced(error);
         Outcome::Failed
     }
 
-    /// After a failed sync the pages that were copied may be lost, though SQLite counts
-    /// them as copied and the next sync succeeds. A WAL that is left alone has them all:
-    /// so there is no further checkpoint, not even as the connection closes. Whoever
-    /// opens the database anew reads the WAL from its start and copies all of it.
+    /// After a failed sync the pages that were copied may be lost, though SQLite counts them as
+    /// copied and the next sync succeeds. A WAL that is left alone has them all: so there is no
+    /// further checkpoint, not even as the connection closes. The next opening of the database
+    /// reads the WAL from its start and copies all of it.
     fn break_off_if_unsynced(&self, error: &rusqlite::Error) {
         if is_failed_sync(error) {
             self.leave_wal_as_it_is();
-            let path = self.path.display();
+            let path = path_text(&self.path);
             self.gate.break_off(format!("a sync of {path} failed in a checkpoint: {error}"));
         }
     }
@@ -435,12 +435,12 @@ impl Worker {
     fn alarm(&mut self, now: Duration) {
         let Some(lasted) = self.policy.alarm(now) else {
             if self.shared.with_stats(|stats| stats.stuck_reader.take()).is_some() {
-                tracing::info!(path = %self.path.display(), "the WAL can shrink again");
+                tracing::info!(path = %path_text(&self.path), "the WAL can shrink again");
             }
             self.next_alarm = self.limits.stuck_reader_after;
             return;
         };
-        // Somebody else's code: its panic is no reason to stop checkpointing.
+        // Code of the caller's: its panic is no reason to stop checkpointing.
         let name = catch_unwind(AssertUnwindSafe(|| (self.oldest_reader)())).unwrap_or_default();
         self.shared.with_stats(|stats| {
             stats.stuck_reader = Some(StuckReader { name: name.clone(), stuck_for: lasted });
@@ -451,7 +451,7 @@ impl Worker {
         self.next_alarm = lasted.saturating_mul(2);
         let (frames, copied) = self.policy.frames();
         tracing::warn!(
-            path = %self.path.display(),
+            path = %path_text(&self.path),
             oldest_reader = name.as_deref().unwrap_or("none of this process"),
             stuck_for_s = lasted.as_secs_f64(),
             wal_frames = frames,
@@ -482,19 +482,19 @@ impl Worker {
         self.shared
             .with_stats(|stats| stats.record(Step::Truncate, outcome, 0, 0, began.elapsed()));
         if let Outcome::Done { busy: true, .. } = outcome {
-            let path = self.path.display();
-            tracing::info!(%path, "somebody still uses the database: its WAL stays");
+            let path = path_text(&self.path);
+            tracing::info!(%path, "another connection still uses the database: its WAL stays");
         }
         Ok(())
     }
 }
 
-/// Tries again while others stand in the way, so long at most.
+/// Tries again while others stand in the way, at most for this time.
 ///
-/// SQLite's own waiting would not do: it decides for which readers to wait when it
-/// begins, by the places that they hold. Readers without a pause between them hand such
-/// a place on to one another, and it waits for the last of them, which never comes.
-/// Tried anew, it sees that they read the newest snapshot and are in nobody's way.
+/// SQLite's own waiting would not do: it decides for which readers to wait when it begins, by the
+/// places that they hold. Readers without a pause between them hand such a place on to one another,
+/// and it waits for the last of them, which never comes. Tried anew, it sees that they read the
+/// newest snapshot and are not in the way.
 fn waiting(at_most: Duration, mut attempt: impl FnMut() -> Outcome) -> Outcome {
     /// Far below what a caller of the writer could notice.
     const STEP: Duration = Duration::from_micros(200);
@@ -509,7 +509,7 @@ fn waiting(at_most: Duration, mut attempt: impl FnMut() -> Outcome) -> Outcome {
     }
 }
 
-/// Whatever ends the thread, a panic too: nobody waits for it any more.
+/// Opens the gate when the thread ends, by a panic too: no writer waits for it any more.
 struct OpenAtTheEnd(Arc<Gate>);
 
 impl Drop for OpenAtTheEnd {
@@ -518,7 +518,7 @@ impl Drop for OpenAtTheEnd {
     }
 }
 
-/// Whether the error is that of a sync.
+/// Returns true if the error is that of a sync.
 pub(crate) fn is_failed_sync(error: &rusqlite::Error) -> bool {
     let code = error.sqlite_error().map(|error| error.extended_code);
     matches!(code, Some(ffi::SQLITE_IOERR_FSYNC | ffi::SQLITE_IOERR_DIR_FSYNC))

@@ -1,9 +1,8 @@
-//! What the checkpointer does next: numbers in, one step out.
+//! Policy of the checkpointer: numbers in, one step out.
 //!
-//! Knows neither SQLite nor threads nor the clock, so that every rule can be tested
-//! by giving it numbers. [`Policy::decide`] is asked before each step and
-//! [`Policy::after`] is told what became of it. The invariants P1 to P6 that both
-//! keep stand at the top of the [module](super).
+//! Knows neither SQLite nor threads nor the clock, so that every rule can be tested by giving it
+//! numbers. [`Policy::decide`] is asked before each step, and [`Policy::after`] gets its outcome.
+//! The invariants P1 to P6 that both keep stand at the top of the [module](super).
 
 use std::time::Duration;
 
@@ -13,8 +12,8 @@ use super::gate::{Look, NEVER};
 const SMALL_REST_FRAMES: u32 = 64;
 /// Passes beside the writer before it is held; each one halves the rest or is the last.
 const APPROACH_PASSES_MAX: u32 = 8;
-/// So many slices the writer may be ahead of a pass near the bound. Fewer, and it waits
-/// for passes on a disk with slow syncs; more, and a catch-up has more left to copy.
+/// Slices that the writer may be ahead of a pass near the bound. With fewer it waits for passes on
+/// a disk with slow syncs; with more a catch-up has more left to copy.
 const AHEAD_SLICES: u32 = 4;
 /// After a catch-up that failed the writer is let go for so many times as long as it was held.
 const FREE_PER_HELD: u32 = 20;
@@ -43,48 +42,48 @@ pub(super) struct Thresholds {
     pub(super) stuck_after: Duration,
 }
 
-/// What to do now.
+/// The next step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
     /// Nothing, until that moment (`None`: no moment) or until the WAL is so long.
     Sleep {
-        /// When to ask again.
+        /// Time of the next decision.
         until: Option<Duration>,
-        /// From which length on to ask again.
+        /// Length of the WAL from which on to ask again.
         wake_at_frames: u32,
     },
-    /// Copy what can be copied, beside the writer.
+    /// Copy the frames that can be copied, beside the writer.
     Pass,
-    /// Copy the rest with the gate closed and see that nobody reads the WAL, so that
-    /// the next commit rewinds it.
+    /// Copy the rest with the gate closed and wait until no reader uses the WAL, so that the next
+    /// commit rewinds it.
     CatchUp {
         /// The WAL has outgrown its bound: cut the file too.
         cut: bool,
     },
-    /// Nobody writes: copy the rest and cut the WAL to nothing, without waiting for anybody.
+    /// The writer pauses: copy the rest and cut the WAL to nothing, without waiting for a reader.
     Truncate,
 }
 
-/// What a step came to.
+/// Outcome of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Outcome {
     /// The three results of a checkpoint.
     Done {
-        /// Somebody stood in the way.
+        /// Another connection stood in the way.
         busy: bool,
         /// Frames in the WAL, and how many of them are copied; `None` if it was not to be known.
         frames: Option<(u32, u32)>,
     },
-    /// Somebody committed in the last moment, so it was left.
+    /// There was a commit in the last moment, so the step was left out.
     Left,
     /// An error; nothing is lost, the frames stay in the WAL.
     Failed,
 }
 
-/// Where a checkpoint ended before the WAL's end.
+/// The place at which a checkpoint ended before the WAL's end.
 ///
 /// Once is nothing: the writer's own transaction is a reader of the snapshot before it.
-/// The same frame for `stays_after` is a reader that stays.
+/// If it still ends at this frame after `stays_after`, the reader stays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Obstruction {
     since: Duration,
@@ -99,7 +98,7 @@ pub(super) struct Policy {
     thresholds: Thresholds,
     /// Frames in the WAL, as far as known.
     frames: u32,
-    /// How many of them are copied, as far as known.
+    /// Number of them that are copied, as far as known.
     copied: u32,
     /// The WAL's length was never looked at; an earlier run may have left one.
     unknown: bool,
@@ -107,13 +106,13 @@ pub(super) struct Policy {
     empty: bool,
     commits: u64,
     rewinds: u32,
-    /// When a checkpoint last told how the WAL stands.
+    /// Time at which a checkpoint last told the state of the WAL.
     looked_at: Duration,
-    /// When the last commit was noticed.
+    /// Time at which the last commit was noticed.
     committed_at: Duration,
     /// A snapshot stopped the copying.
     held_back: Option<Obstruction>,
-    /// Catch-ups fail since then, whoever it is.
+    /// Catch-ups fail since then, because of any reader.
     given_up_since: Option<Duration>,
     /// A catch-up ended well with so many frames: the next commit must rewind.
     rewind_due: Option<u32>,
@@ -184,7 +183,7 @@ impl Policy {
         }
     }
 
-    /// Frames in the WAL and how many of them are copied, as far as known.
+    /// Number of frames in the WAL, and of those that are copied, as far as known.
     pub(super) fn frames(&self) -> (u32, u32) {
         (self.frames, self.copied)
     }
@@ -217,7 +216,7 @@ impl Policy {
         }
     }
 
-    /// Why the WAL has not been able to shrink for longer than the alarm allows.
+    /// Time for which the WAL has not been able to shrink, if it is longer than the alarm allows.
     pub(super) fn alarm(&self, now: Duration) -> Option<Duration> {
         let worth_it =
             self.frames >= self.thresholds.slice_frames.min(self.thresholds.bound_frames);
@@ -227,7 +226,7 @@ impl Policy {
         (worth_it && lasted >= self.thresholds.stuck_after).then_some(lasted)
     }
 
-    /// What to do, as the gate looks at the moment `now`.
+    /// The next step, by the state of the gate at the moment `now`.
     pub(super) fn decide(&mut self, look: &Look, now: Duration) -> Step {
         self.notice(look, now);
         let rest = self.frames - self.copied;
@@ -339,7 +338,7 @@ impl Policy {
         Step::Sleep { until, wake_at_frames }
     }
 
-    /// What became of a step that began with `look` and held the writer for `held`.
+    /// Takes in the outcome of a step that began with `look` and held the writer for `held`.
     pub(super) fn after(&mut self, step: Step, outcome: Outcome, held: Duration, now: Duration) {
         self.unknown = false;
         self.looked_at = now;

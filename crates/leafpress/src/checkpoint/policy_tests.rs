@@ -4,11 +4,11 @@
 //! the gate's; time is a number in it. Checked in random lives of a database, by the
 //! names that the [module](super) gives them:
 //!
-//! - P2: the gate closes only near the bound, or when nobody writes
+//! - P2: the gate closes only near the bound, or when the writer pauses
 //! - P3: not for a catch-up while a snapshot is known to stand in the way
 //! - P4: no spin, and a writer held in vain goes free for 20 times as long
 //! - P5: the WAL stays within its bound as long as nothing stands in the way
-//! - P6: at the end, when nobody writes or reads, it comes down to nothing
+//! - P6: at the end, without writer and reader, it comes down to nothing
 
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ const WAIT_MAX: Duration = Duration::from_millis(15);
 #[derive(Debug, Clone)]
 struct Phase {
     lasts: Duration,
-    /// From one commit to the next; `None`: nobody writes.
+    /// From one commit to the next; `None`: there is none.
     commit_gap: Option<Duration>,
     frames_per_commit: u32,
     sync: Duration,
@@ -42,7 +42,7 @@ struct Phase {
     failing: Failing,
 }
 
-/// What goes wrong in a phase.
+/// Failure in a phase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Failing {
     Nothing,

@@ -1,6 +1,6 @@
-//! What the checkpointer did, for people and monitoring.
+//! Numbers of the checkpointer's work, for people and monitoring.
 //!
-//! Filled by the checkpointer's thread after each step, read by anybody. Must never
+//! The checkpointer's thread fills them after each step, and any thread may read them. Must never
 //! be needed for a decision: those are the policy's.
 
 use std::time::Duration;
@@ -14,7 +14,7 @@ use super::policy::{Outcome, Step};
 pub(super) const FRAME_HEADER_BYTES: u64 = 24;
 const WAL_HEADER_BYTES: u64 = 32;
 
-/// What the checkpointer did and how the WAL stands; all counts since the start.
+/// Numbers of the checkpointer's work and state of the WAL; all counts since the start.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct CheckpointStats {
@@ -22,8 +22,8 @@ pub struct CheckpointStats {
     pub page_size: u32,
     /// Frames in the WAL now, a page each.
     pub wal_frames: u32,
-    /// Bytes of these frames. The file may be larger: a rewound WAL keeps its length
-    /// until nobody writes.
+    /// Bytes of these frames. The file may be larger: a rewound WAL keeps its length until the
+    /// writing pauses.
     pub wal_bytes: u64,
     /// The longest that the WAL was seen, in bytes.
     pub wal_bytes_max: u64,
@@ -54,18 +54,18 @@ pub struct CheckpointStats {
     pub writer_held_us_total: u64,
     /// Waits that ended because they had lasted as long as the limits allow.
     pub writer_waits_broken_off: u64,
-    /// Who keeps the WAL from shrinking, once that lasts.
+    /// The reader that keeps the WAL from shrinking, once that lasts.
     pub stuck_reader: Option<StuckReader>,
 }
 
-/// The WAL cannot shrink, and who is the likely cause.
+/// A WAL that cannot shrink, and the likely cause.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct StuckReader {
     /// The oldest reader of this process; `None`: it must be another process, or a
     /// connection that was opened elsewhere.
     pub name: Option<String>,
-    /// How long the WAL has been kept from shrinking; as JSON in seconds, `stuck_for_s`.
+    /// Time for which the WAL has been kept from shrinking; as JSON in seconds, `stuck_for_s`.
     #[serde(rename = "stuck_for_s", serialize_with = "as_seconds")]
     pub stuck_for: Duration,
 }
@@ -110,7 +110,7 @@ impl CheckpointStats {
         self.last_error = Some(error.to_string());
     }
 
-    /// Adds what the gate knows better.
+    /// Adds the numbers that the gate knows better.
     pub(super) fn add_gate(&mut self, look: &Look, held: Held) {
         if look.commits > 0 {
             self.set_frames(look.frames);
@@ -129,7 +129,7 @@ impl CheckpointStats {
     }
 }
 
-/// The length of a WAL of so many frames.
+/// The length of a WAL of this number of frames.
 fn wal_bytes(frames: u32, page_size: u32) -> u64 {
     if frames == 0 {
         return 0;

@@ -256,7 +256,7 @@ fn a_drop_without_stop_loses_nothing() {
         writer.insert();
     }
     drop(checkpointer);
-    // The writer goes on without anybody, and nobody closes the gate.
+    // The writer goes on without a checkpointer, and the gate stays open.
     for _ in 0..730 {
         writer.insert();
     }
@@ -300,7 +300,7 @@ fn it_starts_only_on_a_database_in_wal_mode() {
 #[test]
 fn a_panic_of_the_one_who_names_readers_stops_nothing() {
     let Scene { folder: _folder, path, checkpointer, writer, .. } =
-        scene(small_limits(), || panic!("a closure of somebody else's"));
+        scene(small_limits(), || panic!("a closure of the caller"));
     writer.insert();
     let reader = Connection::open(&path).unwrap();
     reader.execute_batch("BEGIN; SELECT count(*) FROM t").unwrap();

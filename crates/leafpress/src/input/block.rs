@@ -21,9 +21,10 @@
 
 use std::io::{self, Cursor, Read};
 
-use memchr::{memchr_iter, memrchr};
+use memchr::memrchr;
 
 use super::csv::lines::{LineFilter, LineRules};
+use super::csv::locate::{LineEnds, Position};
 use super::csv::sniff::Sample;
 use super::encoding;
 use super::source::Opened;
@@ -61,11 +62,17 @@ pub struct Block {
     buffer: Vec<u8>,
     end: usize,
     first_line: u64,
+    line_ends: LineEnds,
 }
 
 impl Default for Block {
     fn default() -> Self {
-        Self { buffer: vec![0; BLOCK_HEADROOM], end: BLOCK_HEADROOM, first_line: 1 }
+        Self {
+            buffer: vec![0; BLOCK_HEADROOM],
+            end: BLOCK_HEADROOM,
+            first_line: 1,
+            line_ends: LineEnds::default(),
+        }
     }
 }
 
@@ -94,6 +101,17 @@ impl Block {
     /// The line of the input that the data begin with, counted from 1.
     pub fn first_line(&self) -> u64 {
         self.first_line
+    }
+
+    /// The place in the input of the byte at `offset` of [`bytes`](Self::bytes).
+    pub fn position(&self, offset: usize) -> Position {
+        self.position_from((self.start(), self.first_line), offset)
+    }
+
+    /// The same, counted from an offset before it, which begins a field, and its line.
+    pub fn position_from(&self, (from, line): (usize, u64), offset: usize) -> Position {
+        let before = self.bytes().get(from..offset.min(self.end)).unwrap_or_default();
+        self.line_ends.position_behind(before, line)
     }
 
     /// Forgets the data and keeps the memory.
@@ -136,7 +154,8 @@ impl Block {
     /// Moves the data from `at` on to `tail`, in place of what it held.
     pub(super) fn split_off(&mut self, at: usize, tail: &mut Self) -> Result<(), OutOfMemory> {
         tail.clear();
-        tail.first_line = self.first_line + count_lines(&self.buffer[BLOCK_HEADROOM..at]);
+        tail.first_line = self.first_line + self.line_ends.count(&self.buffer[BLOCK_HEADROOM..at]);
+        tail.line_ends = self.line_ends;
         tail.push(&self.buffer[at..self.end])?;
         self.end = at;
         Ok(())
@@ -177,10 +196,6 @@ impl OutOfMemory {
              longest row with --max-row-bytes, or give the process more memory",
         )
     }
-}
-
-fn count_lines(bytes: &[u8]) -> u64 {
-    memchr_iter(b'\n', bytes).count() as u64
 }
 
 /// How an input is cut into blocks.
@@ -234,6 +249,7 @@ pub struct BlockReader<'a> {
     block_bytes: usize,
     record_bytes_max: u64,
     next_line: u64,
+    line_ends: LineEnds,
     is_ended: bool,
 }
 
@@ -252,6 +268,7 @@ impl<'a> BlockReader<'a> {
             block_bytes: options.block_bytes.max(1),
             record_bytes_max: record_bytes_limit(options.record_bytes_max),
             next_line: 1,
+            line_ends: LineEnds::default(),
             is_ended: false,
         })
     }
@@ -278,6 +295,7 @@ impl<'a> BlockReader<'a> {
         let seen = std::mem::take(&mut self.rest);
         self.unseen_bytes = 0;
         self.next_line = first_line;
+        self.line_ends = rules.line_ends();
         self.source
             .wrap(|reader| Box::new(LineFilter::new(rules, Cursor::new(seen).chain(reader))));
     }
@@ -313,16 +331,17 @@ impl<'a> BlockReader<'a> {
         }
         self.shrink(block);
         block.first_line = self.next_line;
+        block.line_ends = self.line_ends;
         block.push(&self.rest).map_err(|error| self.out_of_memory(error))?;
         self.rest.clear();
         if !self.fill_whole(block, cut)? {
             return Ok(false);
         }
-        self.next_line += count_lines(block.data());
+        self.next_line += self.line_ends.count(block.data());
         Ok(true)
     }
 
-    /// The newlines in the blocks so far.
+    /// The line ends in the blocks so far.
     pub fn lines_read(&self) -> u64 {
         self.next_line - 1
     }

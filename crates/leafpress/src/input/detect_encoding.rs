@@ -15,7 +15,7 @@ use encoding_rs::{
     WINDOWS_1257, WINDOWS_1258,
 };
 
-use super::encoding::{FIRST_BYTES, guess_utf16};
+use super::encoding::{FIRST_BYTES, guess_utf16, is_utf8};
 use super::source::Source;
 use crate::{Error, Result};
 
@@ -33,6 +33,11 @@ const NON_ASCII_FEW: u64 = 20;
 /// Encodings of Latin letters, one byte each, that are easily mistaken for windows-1252.
 const LATIN: [&Encoding; 6] =
     [WINDOWS_1250, WINDOWS_1254, WINDOWS_1257, WINDOWS_1258, ISO_8859_2, ISO_8859_4];
+
+/// Tells whether a label names another encoding than UTF-8, for a text whatever it holds.
+pub fn is_other(label: Option<&str>) -> bool {
+    !is_auto(label) && label.is_some_and(|label| !is_utf8(label))
+}
 
 /// Tells whether a label asks for the detection.
 pub fn is_auto(label: Option<&str>) -> bool {

@@ -56,6 +56,11 @@ fn by_label(label: &str) -> Result<&'static Encoding> {
     })
 }
 
+/// Tells whether a label is one of UTF-8.
+pub(super) fn is_utf8(label: &str) -> bool {
+    Encoding::for_label(label.as_bytes()) == Some(UTF_8)
+}
+
 fn needs_encoding(source: &Opened<'_>, encoding: &'static Encoding) -> Error {
     let label = encoding.name().to_ascii_lowercase();
     let reason = format!("this looks like {}, not UTF-8", encoding.name());

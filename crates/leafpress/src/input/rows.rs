@@ -59,6 +59,11 @@ pub trait RowSource {
     /// The path, or what stands for it in messages.
     fn name(&self) -> &str;
 
+    /// The table that the rows come from, if they come from one.
+    fn table(&self) -> Option<&str> {
+        None
+    }
+
     /// What a careful person would want to know of the columns.
     fn notes(&self) -> Vec<String> {
         Vec::new()

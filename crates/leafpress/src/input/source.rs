@@ -22,6 +22,7 @@ use super::kind::KIND_BYTES;
 use super::stored::Stored;
 use crate::rights;
 use crate::vfs::locks::FileHandle;
+use crate::words::path_text;
 use crate::{Error, ErrorKind, Result};
 
 /// Compressed bytes that are read at once.
@@ -70,15 +71,17 @@ struct Spool {
 /// An input that cannot be opened, and what to do about it.
 pub(crate) fn not_opened(path: &Path, source: io::Error) -> Error {
     let advice = match source.kind() {
-        io::ErrorKind::NotFound => Some("check the name"),
-        io::ErrorKind::PermissionDenied => Some("give yourself leave to read it"),
-        _ => None,
+        io::ErrorKind::NotFound => "check the name",
+        io::ErrorKind::PermissionDenied => "give yourself leave to read it",
+        _ => "check the path: each part of it but the last must be a folder, or a link to one",
     };
-    let error = Error::io("open", path, source);
-    match advice {
-        Some(advice) => error.to_do(advice),
-        None => error,
-    }
+    Error::io("open", path, source).to_do(advice)
+}
+
+/// A folder that takes no copy of an input.
+fn no_copy(folder: &Path, source: io::Error) -> Error {
+    Error::io("write a temporary file in", folder, source)
+        .to_do("name a folder with room that you may write to with --tmpdir")
 }
 
 impl<'a> Source<'a> {
@@ -89,11 +92,12 @@ impl<'a> Source<'a> {
     /// Where there is no file at `path`, or a folder.
     pub fn file(path: impl Into<PathBuf>, spool: Option<&Path>) -> Result<Self> {
         let path = path.into();
-        let name = path.display().to_string();
+        let name = path_text(&path);
         let metadata = std::fs::metadata(&path).map_err(|error| not_opened(&path, error))?;
         if metadata.is_dir() {
             let reason = "is a folder, not a file".to_owned();
-            return Err(ErrorKind::Input { file: name, reason }.into());
+            return Err(Error::from(ErrorKind::Input { file: name, reason })
+                .to_do("name the files in it, or a pattern in quotes, such as 'folder/*.csv'"));
         }
         if metadata.is_file() {
             return Ok(Self { name, origin: Origin::File { path, seen: None } });
@@ -169,7 +173,7 @@ impl<'a> Source<'a> {
             let file = FileHandle::open(path).map_err(|error| not_opened(path, error))?;
             return Stored::new(&self.name, file);
         }
-        let failed = |error| Error::io("write a temporary file in", spool, error);
+        let failed = |error| no_copy(spool, error);
         let mut copy = rights::unnamed_file(spool).map_err(failed)?;
         let mut buffer = vec![0; COMPRESSED_BUFFER_BYTES];
         loop {
@@ -218,7 +222,7 @@ fn open_stream<'a>(
     match (reader.take(), spool) {
         (Some(reader), None) => Ok((reader, None)),
         (Some(reader), Some(spool)) => {
-            let failed = |error| Error::io("write a temporary file in", &spool.folder, error);
+            let failed = |error| no_copy(&spool.folder, error);
             let copy = rights::unnamed_file(&spool.folder).map_err(failed)?;
             spool.file = Some(copy.try_clone().map_err(failed)?);
             let is_whole = Arc::clone(&spool.is_whole);

@@ -10,12 +10,14 @@
 use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::copy::Copy;
 use super::trace::Redirect;
 use crate::error::{Error, Result};
+use crate::sync::lock;
 use crate::vfs::{VfsError, VfsResult};
+use crate::words::path_text;
 
 /// Which copy stands for which database.
 pub(super) struct Copies {
@@ -61,14 +63,14 @@ impl Copies {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     fn copy_of(&self, state: &mut State, path: &str) -> Result<PathBuf> {
         let original = Path::new(path);
         let is_new = fs::metadata(original).map_or(true, |it| it.is_file() && it.len() == 0);
         if is_new {
-            let name = original.file_name().unwrap_or_default().to_string_lossy();
+            let name = path_text(original.file_name().unwrap_or_default());
             return Ok(self.main.folder().join(format!("new-{}-{name}", state.paths.len())));
         }
         let copy = Copy::make(original, self.folder.as_deref(), &*self.stop)?;

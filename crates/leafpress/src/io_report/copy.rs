@@ -233,7 +233,7 @@ impl Drop for Scratch {
         // Windows removes no file that is open.
         self.lock = None;
         if let Err(error) = fs::remove_dir_all(&self.folder) {
-            tracing::warn!(folder = %self.folder.display(), %error, "a copy was not removed");
+            tracing::warn!(folder = %path_text(&self.folder), %error, "a copy was not removed");
         }
     }
 }
@@ -247,7 +247,7 @@ fn remove_leftovers(parent: &Path, names: &HiddenNames) {
         }
         let lock = FileHandle::open_as(entry.path().join(LOCK_NAME), Open::ReadWrite);
         if lock.is_ok_and(|lock| lock.try_lock().is_ok()) {
-            tracing::info!(folder = %entry.path().display(), "removed a leftover");
+            tracing::info!(folder = %path_text(entry.path()), "removed a leftover");
             let _ = fs::remove_dir_all(entry.path());
         }
     }

@@ -22,7 +22,7 @@ use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
@@ -34,8 +34,10 @@ use super::script::Statement;
 use super::trace::{Change, Redirect, Trace, Traced};
 use super::{IoOptions, Stop};
 use crate::error::{Error, ErrorKind, Result};
+use crate::neighbours::holders_sentence;
 use crate::profile::{self, InForce, JournalMode, Profile, ProfileRequest};
-use crate::verify::sqlite_says;
+use crate::sqlite_error::sqlite_says;
+use crate::sync::lock;
 use crate::vfs::atomic::{
     AtomicDisk, AtomicFile, AtomicPages, AtomicState, FileStamp, NoAtomicWrites, Stamp, WhyJournal,
     compile_options_missing,
@@ -102,7 +104,7 @@ struct Watch {
 
 impl Watch {
     fn writes(&self) -> MutexGuard<'_, BTreeSet<TableWrite>> {
-        self.writes.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.writes)
     }
 
     /// Called for all that a statement will do, as it is prepared.
@@ -386,7 +388,7 @@ fn failed(database: &Path, statement: &Statement, error: &rusqlite::Error) -> Er
         Some(ErrorCode::OperationInterrupted) => ErrorKind::Cancelled.into(),
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => statement
             .error_at(offset, format!("{says}: another connection holds it"))
-            .held_by(database)
+            .held_by(holders_sentence(database))
             .to_do("try again when that is done, or wait for it longer with --busy-timeout"),
         Some(ErrorCode::DiskFull) => statement.error_at(offset, says).to_do("free some space"),
         _ => statement.error_at(offset, says),

@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Result, ScriptError};
 use crate::vfs::locks;
+use crate::words::path_text;
 
 /// A statement is shown with so many characters in an error.
 const SHOWN_CHARACTERS_MAX: usize = 200;
@@ -67,7 +68,7 @@ impl Script {
         let bytes = locks::read(path).map_err(|source| {
             Error::io("read", path, source).on_disk(NOTHING_RUN).to_do("check the name")
         })?;
-        self.push_bytes(&path.display().to_string(), bytes)
+        self.push_bytes(&path_text(path), bytes)
     }
 
     /// Adds the statements of a reader, which is read to its end.

@@ -11,6 +11,7 @@ use std::sync::Mutex;
 
 use super::build::{Build, Joined};
 use super::csv_input::{CsvInput, Opened, Opening};
+use super::csv_reading::RejectsHead;
 use super::feed::{Feed, FeedState, halted};
 use super::fields::{FieldRule, RejectsForm, RowRules, ValueSource};
 use super::frame::{Halt, Work};
@@ -18,17 +19,18 @@ use super::locate::{Found, Locate, LocateRecords, Wanted};
 use super::monitor::Monitor;
 use super::options::LoadOptions;
 use super::pass::{BlockRows, Carried, CsvBlocks, Reader, Scanned};
-use super::plan::{ColumnMap, inputs_differ};
+use super::plan::{ColumnMap, column_named, inputs_differ};
 use super::press::{Press, PressedTable};
 use super::rejects::Rejects;
 use super::report::{ChangedForm, ColumnReport, DecidedBy, changed_note};
-use super::signs::with_dialect;
+use super::signs::{with_columns, with_columns_of, with_dialect};
 use super::survey::Survey;
 use crate::error::{Error, Result};
 use crate::input::csv::Dialect;
 use crate::input::source::Source;
 use crate::schema::shape::TableShape;
 use crate::schema::{ColumnEvidence, ColumnType, RealRule, Verdict, Witness, shown_real};
+use crate::sync::lock;
 
 /// The CSV inputs of a load.
 pub struct CsvFeed<'l, 's> {
@@ -57,11 +59,11 @@ impl<'l, 's> CsvFeed<'l, 's> {
         page_bytes: usize,
         monitor: &'l Monitor,
     ) -> Result<Self> {
-        let opening = Opening { options, page_bytes, monitor };
+        let is_single = sources.len() == 1;
+        let opening = Opening { options, page_bytes, monitor, declared, is_single };
         let mut inputs = Vec::new();
         let (mut notes, mut name_notes) = (Vec::new(), Vec::new());
         let mut first: Option<(String, Vec<String>, ColumnMap)> = None;
-        let is_single = sources.len() == 1;
         for source in sources {
             let (mut input, header) = opening.input(source)?;
             if !is_single && !input.source.is_stream() && first.is_some() {
@@ -69,10 +71,12 @@ impl<'l, 's> CsvFeed<'l, 's> {
                 input.first = None;
             }
             let name = input.source.name().to_owned();
-            let map = opening.map(&name, &header.names, declared)?;
+            let map = opening.map(&name, &header.names);
+            let map = map.map_err(|error| with_columns(error, &input.reading))?;
             if let Some((first_name, names, first_map)) = &first {
                 if declared.is_none() && !same_columns(&first_map.names, &map.names) {
-                    return Err(inputs_differ(first_name, names, &name, &header.names));
+                    let error = inputs_differ(first_name, names, &name, &header.names);
+                    return Err(with_columns_of(error, inputs.iter().chain([&input])));
                 }
                 input.sources = map.in_order_of(&first_map.names);
                 let dialect = input.reading.dialect;
@@ -99,17 +103,24 @@ impl<'l, 's> CsvFeed<'l, 's> {
             page_bytes,
             inputs,
             rules: Vec::new(),
-            real_rules: real_rules(options, &map.names)?,
+            real_rules: Vec::new(),
             evidence: vec![ColumnEvidence::default(); map.names.len()],
             is_surveyed: false,
             changed: vec![None; map.names.len()],
             name_notes,
         };
-        match declared {
-            Some(shape) => feed.take_declared(shape)?,
-            None => feed.take_sample(table)?,
-        }
+        let planned = feed.plan_columns(declared, table);
+        planned.map_err(|error| with_columns_of(error, feed.inputs.iter()))?;
         Ok(feed)
+    }
+
+    /// Plans the table, whose columns the caller's flags may name.
+    fn plan_columns(&mut self, declared: Option<&TableShape>, table: &str) -> Result<()> {
+        self.real_rules = real_rules(self.state.options, &self.state.names)?;
+        match declared {
+            Some(shape) => self.take_declared(shape),
+            None => self.take_sample(table),
+        }
     }
 
     /// The rules of a table that was declared by hand.
@@ -152,7 +163,8 @@ impl<'l, 's> CsvFeed<'l, 's> {
         if let Some(Opened { first: Some(block), index, .. }) = &self.inputs[0].first {
             let survey =
                 Survey { rules: &rules, real_rules: &self.real_rules, input: 0, screen: true };
-            let rows = BlockRows::of_sample(block, index, self.state.options.has_header());
+            let (dialect, has_header) = (rules.dialect, self.state.options.has_header());
+            let rows = BlockRows::of_sample((block, index), dialect, has_header);
             self.evidence = survey.sample(&rows);
         }
         self.decide()
@@ -162,7 +174,8 @@ impl<'l, 's> CsvFeed<'l, 's> {
     fn rules_of(&self, input: usize) -> RowRules {
         let input = &self.inputs[input];
         let primary_key = self.rules.iter().position(|rule| *rule == FieldRule::Rowid);
-        let mut rules = RowRules::new(
+        let options = self.state.options;
+        RowRules::new(
             self.state.names.clone(),
             self.rules.clone(),
             input.sources.clone(),
@@ -170,18 +183,12 @@ impl<'l, 's> CsvFeed<'l, 's> {
             primary_key.filter(|key| matches!(input.sources[*key], ValueSource::Field(_))),
             input.reading.dialect,
         )
-        .null_markers(self.state.options.null_texts())
-        .empty_is_null(self.state.options.empty_null)
-        .ragged(self.state.options.csv.ragged)
-        .trim(self.state.options.trim)
-        .not_null(self.state.not_null())
+        .null_markers(options.null_texts())
+        .empty_is_null(options.empty_null)
+        .ragged(options.csv.ragged)
+        .trim(options.trim)
+        .demands(self.state.demands())
         .rejects(input.rejects.clone())
-        .key(self.state.made_key())
-        .key_is_detected(self.state.key_is_detected());
-        if let Some(range) = &self.state.uuid7 {
-            rules = rules.uuid7(range.clone());
-        }
-        rules
     }
 
     /// Turns the evidence into rules and a declaration.
@@ -239,8 +246,9 @@ impl<'l, 's> CsvFeed<'l, 's> {
     /// The input, opened at its start.
     fn open(&mut self, input: usize) -> Result<Opened<'s>> {
         let FeedState { options, monitor, .. } = self.state;
+        let (page_bytes, is_single) = (self.page_bytes, self.inputs.len() == 1);
         let input = &mut self.inputs[input];
-        let opening = Opening { options, page_bytes: self.page_bytes, monitor };
+        let opening = Opening { options, page_bytes, monitor, declared: None, is_single };
         input.first.take().map_or_else(|| opening.open(&mut input.source, &input.reading), Ok)
     }
 
@@ -291,6 +299,13 @@ impl<'l, 's> CsvFeed<'l, 's> {
         Some(ChangedForm { values, file, line, value, becomes })
     }
 
+    fn begin(&mut self, rejects: &Mutex<Rejects>) {
+        if let Some(first) = self.inputs.first() {
+            lock(rejects).set_head(RejectsHead::of(self.state.options, &first.reading));
+        }
+        self.state.begin();
+    }
+
     /// Notes what a pass over an input has shown.
     fn note(&mut self, input: usize, carried: &Carried) {
         let CsvInput { source, reading, .. } = &self.inputs[input];
@@ -308,9 +323,16 @@ fn strays(carried: &Carried) -> Option<String> {
         1 => ("1 quote".to_owned(), "stands"),
         n => (format!("{n} quotes"), "stand"),
     };
+    let unclosed = carried.unclosed.map_or(String::new(), |place| {
+        format!(
+            ". Perhaps the quote that opens at line {}, column {} is never closed, and lines \
+             behind it have become one field",
+            place.line, place.column
+        )
+    });
     Some(format!(
-        "{quotes} {stand} where none belongs, the first in line {line}; kept as text. If the file \
-         escapes quotes with a backslash, load it with --escape '\\'"
+        "{quotes} {stand} where none belongs, the first in line {line}; kept as text{unclosed}. If \
+         the file escapes quotes with a backslash, load it with --escape '\\'"
     ))
 }
 
@@ -325,7 +347,7 @@ impl Feed for CsvFeed<'_, '_> {
         joined: Joined,
         rejects: &Mutex<Rejects>,
     ) -> Result<(Joined, u64), Halt> {
-        self.state.begin();
+        self.begin(rejects);
         let mut table = PressedTable::new(joined, self.rules.len());
         let mut all_carried = Vec::new();
         let screen = self.state.options.screens();
@@ -355,7 +377,7 @@ impl Feed for CsvFeed<'_, '_> {
     }
 
     fn survey(&mut self, rejects: &Mutex<Rejects>) -> Result<u64> {
-        self.state.begin();
+        self.begin(rejects);
         self.forget_types();
         let evidence = self.real_rules.iter().map(|rule| ColumnEvidence::new(*rule));
         let mut evidence: Vec<ColumnEvidence> = evidence.collect();
@@ -440,12 +462,7 @@ fn real_rules(options: &LoadOptions, names: &[String]) -> Result<Vec<RealRule>> 
     let all = if options.exact { RealRule::Exact } else { RealRule::Value };
     let mut rules = vec![all; names.len()];
     for column in &options.exact_columns {
-        let at = names.iter().position(|name| name.eq_ignore_ascii_case(column));
-        let at = at.ok_or_else(|| {
-            Error::usage(format!("there is no column '{column}'"))
-                .to_do(format!("the columns are: {}", names.join(", ")))
-        })?;
-        rules[at] = RealRule::Exact;
+        rules[column_named(names, column)?] = RealRule::Exact;
     }
     Ok(rules)
 }

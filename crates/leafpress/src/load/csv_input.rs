@@ -1,20 +1,24 @@
 //! A CSV input's beginning: how it is written, and what its columns are called.
 
+use std::fmt::Write as _;
+
 use super::csv_reading::Reading;
 use super::fields::{RejectsForm, RowRules, ValueSource, shown};
 use super::monitor::Monitor;
-use super::options::{LoadOptions, OnError};
+use super::options::{IntoTable, LoadOptions};
 use super::plan::ColumnMap;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{BadRow, Error, ErrorKind, Result};
 use crate::input::block::{
     BLOCK_BYTES_DEFAULT, Block, BlockOptions, BlockReader, record_bytes_limit,
 };
+use crate::input::csv::carry::unfinished;
 use crate::input::csv::header::Header;
-use crate::input::csv::{FieldIndex, RecordSpan, Scanner};
+use crate::input::csv::locate::{EXCERPT_BYTES_MAX, Position, excerpt, unclosed_quote};
+use crate::input::csv::{Dialect, FieldIndex, RecordSpan, Scanner};
 use crate::input::detect_encoding::{advise, detect, is_auto};
 use crate::input::source::Source;
 use crate::schema::shape::TableShape;
-use crate::words::counted;
+use crate::words::{counted, path_text};
 
 /// A run of leaves ends with each block and leaves half a page empty: the
 /// larger the pages, the larger the blocks.
@@ -37,6 +41,8 @@ pub struct Opened<'s> {
     pub blocks: BlockReader<'s>,
     pub first: Option<Block>,
     pub index: FieldIndex,
+    /// The first record, where it never ends.
+    unfinished: Option<BadRow>,
 }
 
 /// What inputs are opened with.
@@ -44,6 +50,10 @@ pub struct Opening<'l> {
     pub options: &'l LoadOptions,
     pub page_bytes: usize,
     pub monitor: &'l Monitor,
+    /// The table, if it is declared or there already.
+    pub declared: Option<&'l TableShape>,
+    /// True if there is no other input.
+    pub is_single: bool,
 }
 
 impl Opening<'_> {
@@ -67,13 +77,8 @@ impl Opening<'_> {
     }
 
     /// The table's columns, as they stand in an input.
-    pub fn map(
-        &self,
-        input: &str,
-        names: &[String],
-        declared: Option<&TableShape>,
-    ) -> Result<ColumnMap> {
-        match declared {
+    pub fn map(&self, input: &str, names: &[String]) -> Result<ColumnMap> {
+        match self.declared {
             Some(shape) => ColumnMap::of_table(self.options, input, names, shape),
             None => ColumnMap::of_input(self.options, names),
         }
@@ -108,13 +113,16 @@ impl Opening<'_> {
         let mut first = Block::new();
         let mut index = FieldIndex::new();
         if !blocks.next(&mut first)? {
-            return Ok(Opened { blocks, first: None, index });
+            return Ok(Opened { blocks, first: None, index, unfinished: None });
         }
         let mut scanner = Scanner::new(reading.dialect);
         scanner.begin(first.start(), &mut index);
         scanner.scan(first.bytes(), &mut index);
         let mut next = Block::new();
-        let bytes_max = record_bytes_limit(self.options.csv.max_record_bytes);
+        let mut bytes_max = record_bytes_limit(self.options.csv.max_record_bytes);
+        if self.options.has_header() {
+            bytes_max = bytes_max.min(HEADER_BYTES_MAX as u64);
+        }
         while index.record_ends().is_empty()
             && first.data().len() as u64 <= bytes_max
             && blocks.next(&mut next)?
@@ -123,9 +131,11 @@ impl Opening<'_> {
             scanner.scan(first.bytes(), &mut index);
         }
         first.check_memory().map_err(|error| error.describe(blocks.name()))?;
-        let is_blank = index.record_ends().is_empty()
-            && scanner.incomplete_start(first.bytes(), &index).is_none();
-        Ok(Opened { blocks, first: (!is_blank).then_some(first), index })
+        let has_none = index.record_ends().is_empty();
+        let unfinished =
+            if has_none { unfinished(blocks.name(), &first, &scanner, &index) } else { None };
+        let is_blank = has_none && unfinished.is_none();
+        Ok(Opened { blocks, first: (!is_blank).then_some(first), index, unfinished })
     }
 
     /// The columns' names, from the header, the caller, or made up.
@@ -136,11 +146,12 @@ impl Opening<'_> {
             Some((block, span))
         });
         let Some((block, span)) = first_record else {
-            return self.header_of_none(file, opened);
+            return self.header_of_none(file, reading, opened);
         };
         let (fields, is_named) = (span.field_ends.len(), self.options.has_header());
         if is_named {
             check_header_length(file, &span)?;
+            refuse_unclosed(file, block, &span, reading.dialect)?;
         }
         let rules = RowRules::for_header(fields, reading.dialect).trim(self.options.trim);
         let values = rules.values(block.bytes(), &span);
@@ -153,7 +164,7 @@ impl Opening<'_> {
                     "--columns names {}, but {file} has {fields}",
                     counted(names.len() as u64, "column", "columns")
                 ));
-                return Err(match reading.ragged_advice() {
+                return Err(match reading.column_advice() {
                     Some(advice) => error.to_do(advice),
                     None => error,
                 });
@@ -166,32 +177,64 @@ impl Opening<'_> {
         if fields > COLUMNS_MAX {
             return Err(too_many_columns(file, fields));
         }
-        Header::from_record(file, values).map_err(|error| advise(error, block.data()))
+        let header = Header::from_record(file, values);
+        let header = header.map_err(|error| advise(error, block.data()))?;
+        reading.notes.extend(reading.header_note(file, &header.names));
+        Ok(header)
     }
 
     /// The columns' names, of an input without a whole record.
-    fn header_of_none(&self, file: &str, opened: &Opened<'_>) -> Result<Header> {
+    fn header_of_none(&self, file: &str, reading: &Reading, opened: &Opened<'_>) -> Result<Header> {
+        let names = self.options.csv.columns.as_ref();
+        match (&opened.unfinished, names) {
+            (Some(record), _) if self.options.has_header() => Err(unfinished_header(record)),
+            (Some(record), None) => Err(Error::from(record.clone()).to_do(UNCLOSED_ADVICE)),
+            (_, Some(names)) => Ok(Header::from_names(names.iter().cloned())),
+            (None, None) => Err(self.empty_input(file, reading, opened)),
+        }
+    }
+
+    /// The error of an input that does not even tell its columns.
+    fn empty_input(&self, file: &str, reading: &Reading, opened: &Opened<'_>) -> Error {
         let csv = &self.options.csv;
-        let failed =
-            |reason: String| Error::from(ErrorKind::Input { file: file.to_owned(), reason });
-        match (&csv.columns, &opened.first) {
-            (Some(names), _) => Ok(Header::from_names(names.iter().cloned())),
-            (None, None) => {
-                let mut reason = "the input is empty: there is not even a header".to_owned();
-                if csv.skip_lines > 0 {
-                    let lines = counted(csv.skip_lines, "line", "lines");
-                    reason = format!("{reason} behind the {lines} that --skip-lines leaves out");
-                } else if !self.options.has_header() {
-                    "the input is empty, so its columns are not known".clone_into(&mut reason);
-                }
-                Err(failed(reason).to_do("name the columns with --columns to make an empty table"))
-            }
-            // The pass names the quote that is never closed, and ends with it.
-            (None, Some(_)) if self.options.on_error == OnError::Stop => Ok(Header::numbered(1)),
-            (None, Some(_)) => {
-                Err(failed("the first record never ends, so nobody knows the columns".to_owned())
-                    .to_do("look at its quotes, or name them with --quote and --escape"))
-            }
+        let mut reason = if opened.blocks.lines_read() < reading.first_line {
+            "the input is empty"
+        } else if csv.comment.is_some() {
+            "all lines are blank or comments"
+        } else {
+            "all lines are blank"
+        }
+        .to_owned();
+        if csv.skip_lines > 0 {
+            let lines = counted(csv.skip_lines, "line", "lines");
+            let _ = write!(reason, " behind the {lines} that --skip-lines leaves out");
+        }
+        reason += if self.options.has_header() {
+            ": there is not even a header"
+        } else {
+            ", so its columns are not known"
+        };
+        let error = Error::from(ErrorKind::Input { file: file.to_owned(), reason });
+        let or_leave_out = if self.is_single { "" } else { "leave this input out; or " };
+        let is_there = self.options.into.filter(|_| self.declared.is_some());
+        match is_there {
+            Some(IntoTable::Replace) => error
+                .on_disk(format!(
+                    "nothing was written to {}: the table keeps its rows",
+                    path_text(&self.options.database)
+                ))
+                .to_do(format!(
+                    "see why there is no row; {or_leave_out}to remove all rows of the table, load \
+                     a file that has its header alone, or name the columns with --columns"
+                )),
+            Some(_) => error.to_do(format!(
+                "see why there is no row; {or_leave_out}if there is nothing to add, do not load \
+                 this input, or name the columns with --columns"
+            )),
+            None => error.to_do(format!(
+                "see why there is no row; {or_leave_out}name the columns with --columns to make \
+                 an empty table"
+            )),
         }
     }
 
@@ -206,7 +249,12 @@ impl Opening<'_> {
         let is_repeated = self.options.csv.columns.as_ref().is_some_and(|names| {
             names.iter().map(String::as_bytes).eq(values.iter().map(Vec::as_slice))
         });
-        if !is_repeated && looks_like_data(values) {
+        let is_columns_name = |value: &Vec<u8>| {
+            let columns = self.declared.iter().flat_map(|shape| &shape.columns);
+            columns.into_iter().any(|it| it.name.as_bytes().eq_ignore_ascii_case(value))
+        };
+        let is_known = is_repeated || values.iter().all(is_columns_name);
+        if !is_known && looks_like_data(values) {
             let shown: Vec<_> = values.iter().take(3).map(|value| shown(value)).collect();
             let reason = format!(
                 "it is a single record, which is taken as the header, but reads like data: '{}'{}",
@@ -248,6 +296,37 @@ fn check_header_length(file: &str, span: &RecordSpan<'_>) -> Result<()> {
         "see how its lines end and whether a quote is never closed; if it is a row, load it with \
          --no-header",
     ))
+}
+
+/// Advice about a quote that is never closed.
+const UNCLOSED_ADVICE: &str = "close the quote; or, if quotes mean nothing in the file, load it \
+     with --quote none";
+
+/// The error of an input whose header never ends, so that all of it is one field.
+fn unfinished_header(record: &BadRow) -> Error {
+    let reason = format!("{}, so the header never ends", record.reason);
+    Error::from(BadRow { reason, ..record.clone() }).to_do(UNCLOSED_ADVICE)
+}
+
+/// Refuses a header whose quote is closed in a later line, before other text: then rows have
+/// landed in a name.
+fn refuse_unclosed(
+    file: &str,
+    block: &Block,
+    span: &RecordSpan<'_>,
+    dialect: Dialect,
+) -> Result<()> {
+    let Some(quote) = unclosed_quote(block.bytes(), span, dialect) else { return Ok(()) };
+    let Position { line, column } = block.position(quote);
+    let end = span.field_ends.last().map_or(span.start, |end| *end as usize);
+    let last = block.position(end).line;
+    let reason = format!(
+        "the quote that opens here is perhaps never closed: the header goes on to line {last}, and \
+         text follows the quote that ends the name"
+    );
+    let row = excerpt(block.bytes(), span.start, end, EXCERPT_BYTES_MAX);
+    let record = BadRow { file: file.to_owned(), line, column, reason, row };
+    Err(Error::from(record).to_do(UNCLOSED_ADVICE))
 }
 
 /// Tells whether fields are no names: they hold control characters, or half of them are numbers.

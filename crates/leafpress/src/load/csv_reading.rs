@@ -6,11 +6,11 @@
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
-use super::options::{InputFormat, LoadOptions};
+use super::options::{CsvOptions, InputFormat, LoadOptions};
 use crate::error::{Error, Result};
 use crate::input::csv::Dialect;
 use crate::input::csv::lines::LineRules;
-use crate::input::csv::sniff::{self, Fit, Sample};
+use crate::input::csv::sniff::{self, CANDIDATES, CommentLines, Fit, Sample};
 
 /// How one input is read.
 #[derive(Debug, Clone)]
@@ -25,6 +25,10 @@ pub struct Reading {
     pub other: Option<Fit>,
     /// Lines that seem to stand above the header.
     title_lines: Option<u64>,
+    /// Lines at the beginning that may be comments.
+    comments: Option<CommentLines>,
+    /// True if most records have as many fields as the first one, and that is more than one.
+    is_likely: bool,
     /// Notes about all that was decided without the caller's word.
     pub notes: Vec<String>,
 }
@@ -45,7 +49,11 @@ impl Reading {
         let dialect = match options.format {
             Some(InputFormat::PostgresText) => Dialect::postgres_text(tab())?,
             Some(InputFormat::MysqlText) => Dialect::mysql_text(tab())?,
-            _ => Dialect::new(csv.delimiter.unwrap_or(b','), csv.quote, csv.escape)?,
+            _ => {
+                let delimiter = csv.delimiter.unwrap_or_else(|| any_delimiter(csv));
+                refuse_clash(csv, file, delimiter, "--delimiter")?;
+                Dialect::new(delimiter, csv.quote, csv.escape)?
+            }
         };
         let lines = LineRules { skip_lines: csv.skip_lines, ..LineRules::new(dialect) };
         let mut reading = Self {
@@ -55,6 +63,8 @@ impl Reading {
             first_line: 1,
             other: None,
             title_lines: None,
+            comments: None,
+            is_likely: false,
             notes: Vec::new(),
         };
         if options.is_database_text() {
@@ -63,24 +73,9 @@ impl Reading {
             reading.lines.comment = csv.comment;
             reading.find_line_ends(options, file, sample);
             reading.find_delimiter(options, file, sample)?;
-            reading.check_comment()?;
         }
         reading.first_line = 1 + reading.lines.skip_lines;
         Ok(reading)
-    }
-
-    /// A comment that begins like a field or a line end would take rows away.
-    fn check_comment(&self) -> Result<()> {
-        let Some(comment) = self.lines.comment else { return Ok(()) };
-        let dialect = self.dialect;
-        let taken = [Some(dialect.delimiter()), dialect.quote(), dialect.escape()];
-        if taken.contains(&Some(comment)) || matches!(comment, b'\n' | b'\r') {
-            return Err(Error::usage(format!(
-                "a comment cannot begin with '{}', which means something else in the input",
-                comment.escape_ascii()
-            )));
-        }
-        Ok(())
     }
 
     fn find_line_ends(&mut self, options: &LoadOptions, file: &str, sample: Sample<'_>) {
@@ -106,6 +101,12 @@ impl Reading {
         let fits = sniff::fits(sample, &self.lines);
         let found = sniff::best(&fits);
         let delimiter = given.or(found.map(|fit| fit.delimiter)).unwrap_or(b',');
+        let says = match named {
+            Some(named) => &format!("its line 'sep={}'", named.escape_ascii()),
+            None if given.is_some() => "its name",
+            None => "the default",
+        };
+        refuse_clash(csv, file, delimiter, says)?;
         self.dialect = Dialect::new(delimiter, csv.quote, csv.escape)?;
         self.lines.dialect = self.dialect;
         if given.is_none()
@@ -131,12 +132,21 @@ impl Reading {
         is_open: bool,
     ) {
         let taken = sniff::fit(sample, &self.lines, self.dialect.delimiter());
-        let taken_fits = taken.is_some_and(|fit| fit.is_consistent());
         let fields = taken.map_or(0, |fit| fit.fields);
         let others = || fits.iter().filter(|fit| fit.delimiter != self.dialect.delimiter());
-        if !taken_fits {
-            let divides = |fit: &&Fit| fit.is_consistent() || (fields <= 1 && fit.fields > 1);
-            self.other = others().filter(divides).max_by_key(|fit| fit.fields).copied();
+        let is_likely = taken.is_some_and(|fit| fit.is_likely());
+        self.is_likely = is_likely;
+        if self.lines.comment.is_none() {
+            self.comments = sniff::comment_lines(sample, &self.lines);
+        }
+        if !taken.is_some_and(|fit| fit.is_consistent()) {
+            let is_better = |fit: &&Fit| {
+                fit.is_consistent()
+                    || (fields <= 1 && fit.fields > 1)
+                    || (!is_likely && fit.is_likely())
+            };
+            let rank = |fit: &&Fit| (fit.is_consistent(), fit.alike, fit.fields);
+            self.other = others().filter(is_better).max_by_key(rank).copied();
             if !self.other.is_some_and(|fit| fit.is_consistent()) {
                 self.title_lines = sniff::title_lines(sample, &self.lines);
             }
@@ -164,7 +174,8 @@ impl Reading {
         } else {
             sniff::sep_line(&self.lines.apply(sample.text))
         }?;
-        self.lines.skip_lines += 1;
+        let (named, lines) = named;
+        self.lines.skip_lines += lines;
         self.notes.push(format!(
             "{file}: its line {} says how fields are separated, and is no row: 'sep={}'",
             self.lines.skip_lines,
@@ -186,6 +197,26 @@ impl Reading {
 
     /// The advice that a row with another number of fields gives.
     pub fn ragged_advice(&self) -> Option<String> {
+        let comments = self.comments.filter(|_| !self.is_likely);
+        comments.map(comment_advice).or_else(|| self.header_advice())
+    }
+
+    /// The advice that columns give which are not those that were named.
+    pub fn column_advice(&self) -> Option<String> {
+        self.comments.map(comment_advice).or_else(|| self.header_advice())
+    }
+
+    /// A note about a header that may be a comment, which loads like any other.
+    pub fn header_note(&self, file: &str, names: &[String]) -> Option<String> {
+        let comments = self.comments?;
+        let begins_with_blank = names[0].as_bytes().get(1) == Some(&b' ');
+        (names.len() == 1 || begins_with_blank).then(|| {
+            let (name, advice) = (&names[0], comment_advice(comments));
+            format!("{file}: the name of its first column is '{name}'; {advice}")
+        })
+    }
+
+    fn header_advice(&self) -> Option<String> {
         if let Some(lines) = self.title_lines {
             return Some(format!(
                 "if lines stand above the header, leave them out with --skip-lines {lines}"
@@ -193,9 +224,81 @@ impl Reading {
         }
         let delimiter = self.other?.delimiter.escape_ascii();
         Some(format!(
-            "if its fields are separated by '{delimiter}', load it with --delimiter \
-             '{delimiter}'"
+            "the file looks as if its delimiter were '{delimiter}': use --delimiter '{delimiter}'"
         ))
+    }
+}
+
+fn comment_advice(CommentLines { byte, lines }: CommentLines) -> String {
+    let byte = char::from(byte);
+    format!(
+        "if lines that begin with '{byte}' are comments, leave them out with --comment '{byte}' \
+         (or with --skip-lines {lines})"
+    )
+}
+
+/// A delimiter to look at the lines with, before the input's own is known.
+fn any_delimiter(csv: &CsvOptions) -> u8 {
+    let taken = [csv.quote, csv.escape, csv.comment];
+    CANDIDATES.into_iter().find(|byte| !taken.contains(&Some(*byte))).unwrap_or(b',')
+}
+
+/// Refuses a byte that means two things in an input; `says` names the source of the delimiter.
+fn refuse_clash(csv: &CsvOptions, file: &str, delimiter: u8, says: &str) -> Result<()> {
+    let others = [("--quote", csv.quote), ("--escape", csv.escape), ("--comment", csv.comment)];
+    if let Some((flag, _)) = others.iter().find(|(_, byte)| *byte == Some(delimiter)) {
+        let shown = delimiter.escape_ascii();
+        return Err(Error::usage(format!(
+            "{file}: '{shown}' separates the fields ({says} says so), and is the byte of {flag}"
+        ))
+        .to_do(format!(
+            "name another byte with {flag}, or with --delimiter the one that separates the fields"
+        )));
+    }
+    let clash = others[..2].iter().find(|(_, byte)| byte.is_some() && *byte == csv.comment);
+    let is_line_end = matches!(csv.comment, Some(b'\n' | b'\r'));
+    let reason = match clash {
+        Some((flag, _)) => format!("--comment and {flag} name the same byte"),
+        None if is_line_end => "a comment cannot begin with a line end".to_owned(),
+        None => return Ok(()),
+    };
+    Err(Error::usage(reason).to_do("name another byte with --comment"))
+}
+
+/// The lines that a file of rejected rows begins with, so that the command line which rejected
+/// them reads them as they were read, and so does one without its flags.
+#[derive(Debug, Clone, Copy)]
+pub struct RejectsHead {
+    /// Lines that `--skip-lines` leaves out. They are blank, which is no row.
+    skip_lines: u64,
+    delimiter: u8,
+    /// True if a line `sep=;` is read as such.
+    is_csv: bool,
+}
+
+impl RejectsHead {
+    /// The head for rows of an input that is read so.
+    pub fn of(options: &LoadOptions, reading: &Reading) -> Self {
+        Self {
+            skip_lines: options.csv.skip_lines,
+            delimiter: reading.dialect.delimiter(),
+            is_csv: !options.is_database_text(),
+        }
+    }
+
+    /// Its bytes in the file `name`, in front of `first_line`.
+    pub fn bytes(self, name: &str, first_line: &[u8]) -> Vec<u8> {
+        let mut bytes: Vec<u8> = (0..self.skip_lines).map(|_| b'\n').collect();
+        // One record, or a few that are ragged, tell no delimiter.
+        let others = CANDIDATES.iter().filter(|byte| **byte != self.delimiter);
+        let is_default =
+            self.delimiter == b',' && !others.into_iter().any(|it| first_line.contains(it));
+        let named = delimiter_by_name(name);
+        let is_found = named.map_or(is_default, |named| named == self.delimiter);
+        if self.is_csv && !is_found && sniff::is_sep_delimiter(self.delimiter) {
+            bytes.extend_from_slice(&[b's', b'e', b'p', b'=', self.delimiter, b'\n']);
+        }
+        bytes
     }
 }
 

@@ -6,11 +6,12 @@ use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 
 use super::build::{Build, Joined, RowOrder};
+use super::demands::Demands;
 use super::frame::{Clock, Counted, Frame, Halt, Pieces, Work};
 use super::locate::{Found, Wanted};
 use super::monitor::Monitor;
 use super::options::LoadOptions;
-use super::plan::{ColumnMap, Plan, expected_order, listed, made_table};
+use super::plan::{ColumnMap, Plan, column_named, expected_order, made_table};
 use super::rejects::Rejects;
 use super::report::{ColumnReport, DecidedBy};
 use super::uuid7::Uuid7Range;
@@ -130,10 +131,7 @@ impl<'l> FeedState<'l> {
 
     /// A table's column by its name.
     pub fn column(&self, name: &str) -> Result<usize> {
-        self.names.iter().position(|n| n.eq_ignore_ascii_case(name)).ok_or_else(|| {
-            Error::usage(format!("there is no column '{name}'"))
-                .to_do(format!("the columns are: {}", listed(&self.names)))
-        })
+        column_named(&self.names, name)
     }
 
     /// Finds the primary key of a table that is made for the input, if it is one column that
@@ -158,17 +156,13 @@ impl<'l> FeedState<'l> {
         self.key.is_some_and(|key| !self.is_type_given(key))
     }
 
-    /// Columns that are part of the key of a table that is made for the input: true for each.
-    pub fn made_key(&self) -> Vec<bool> {
-        let keys = &self.options.primary_key;
-        let is_key = |name: &String| keys.iter().any(|key| key.eq_ignore_ascii_case(name));
-        self.names.iter().map(|name| !self.is_declared && is_key(name)).collect()
-    }
-
-    /// Columns that refuse NULL in rows: true for each.
-    pub fn not_null(&self) -> Vec<bool> {
-        let columns = self.plan.shape.columns.iter();
-        columns.map(|column| column.not_null && !column.generated).collect()
+    /// The demands of the table on its columns, and the keys that are made for it.
+    pub fn demands(&self) -> Demands {
+        Demands {
+            key_is_detected: self.key_is_detected(),
+            uuid7: self.uuid7.clone(),
+            ..Demands::of_table(self.options, &self.plan.shape, !self.is_declared)
+        }
     }
 
     /// Plans the table that has been declared, or made.

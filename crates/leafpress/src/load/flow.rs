@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use super::build::{Build, BuildHalt, BuildOptions, Built, Conflict, Dropped};
 use super::build::{Refused, RowOrder};
-use super::existing::{InsertHalt, Refusals, RefusedRow};
+use super::existing::{InsertHalt, Orphan, Refusals, RefusedRow, UNCHANGED, no_such_row};
 use super::feed::{Feed, Input};
 use super::frame::{Clock, Halt};
 use super::locate::Wanted;
@@ -26,14 +26,15 @@ use super::options::{IntoTable, LoadOptions, OnConflict, OnError};
 use super::output::Output;
 use super::publish::Destination;
 use super::refused::{RefusedRows, column_of, constraint};
-use super::rejects::Rejects;
+use super::rejects::{Rejects, Words};
 use super::report::{DryRun, Report, Stage};
 use super::sqlite::{check_with_sqlite, complete_by_sql};
 use super::target::{BuiltRows, Published, Target};
-use super::turns::lock;
 use crate::error::{BadRow, Error, ErrorKind, Result};
 use crate::rights::Rights;
 use crate::schema::shape::TableShape;
+use crate::sync::lock;
+use crate::words::path_text;
 
 /// One load on its way.
 struct Flow<'f> {
@@ -57,7 +58,8 @@ struct Outcome {
 /// The input's beginning is looked at as soon as the table is known.
 pub fn load(options: &LoadOptions, input: Input<'_>, monitor: &Monitor) -> Result<Report> {
     let started = Instant::now();
-    let rejects = Mutex::new(Rejects::create(&options.on_error, Rights::of(&options.database))?);
+    let (encoding, rights) = (options.csv.encoding.as_deref(), Rights::of(&options.database));
+    let rejects = Mutex::new(Rejects::create(&options.on_error, encoding, rights)?);
     let target = Target::open(options, &input.table)?;
     let staged = target.stage(options)?;
     let mut feed = (input.make)(target.declared(), target.layout(options)?.page_bytes())?;
@@ -70,8 +72,11 @@ pub fn load(options: &LoadOptions, input: Input<'_>, monitor: &Monitor) -> Resul
     flow.feed.release();
     let published = if flow.target.is_table() {
         flow.insert(&output, staged.temporary(), &mut outcome)?
+    } else if flow.target.is_new() {
+        staged.publish()?;
+        Published::default()
     } else {
-        flow.target.publish(options, staged, outcome.built.rows, monitor)?
+        flow.move_in(&staged, &options.database, outcome.built.rows)?
     };
     Ok(flow.report(outcome, published, started))
 }
@@ -82,19 +87,21 @@ pub fn load(options: &LoadOptions, input: Input<'_>, monitor: &Monitor) -> Resul
 /// file as for a load, and those for a table that is there go into an overlay of the database.
 pub fn dry_run(options: &LoadOptions, input: Input<'_>, monitor: &Monitor) -> Result<DryRun> {
     let target = Target::look(options, &input.table)?;
+    let mut notes: Vec<String> = target.why_not_writable(options).into_iter().collect();
     let mut feed = (input.make)(target.declared(), target.layout(options)?.page_bytes())?;
-    let rejects = Mutex::new(Rejects::only_shown(DRY_RUN_REJECTS_MAX));
+    let (encoding, rights) = (options.csv.encoding.as_deref(), Rights::of(&options.database));
+    let rejects = Rejects::create(&options.on_error, encoding, rights)?;
+    let rejects = Mutex::new(rejects.showing(DRY_RUN_REJECTS_MAX));
     monitor.enter("detecting types");
     let mut rows_read = feed.survey(&rejects)?;
     let (shape, order) = target.to_build(&feed.state().plan)?;
     let mut flow = Flow { options, feed: &mut *feed, monitor, rejects, target };
     let mut path_ahead = flow.target.path_ahead().map(str::to_owned);
-    let mut notes = Vec::new();
     if flow.must_be_tried(&shape) {
         let outcome = flow.try_it()?;
         rows_read = outcome.rows_read;
         path_ahead = outcome.path.or(path_ahead);
-        notes = outcome.notes;
+        notes.extend(outcome.notes);
     }
     let Flow { target, rejects, .. } = flow;
     let mut rejects = rejects.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -128,7 +135,7 @@ fn plan_ahead(
     input_bytes: u64,
 ) -> Vec<String> {
     let mebibytes = |bytes: u64| bytes.div_ceil(1 << 20);
-    let folder = super::publish::folder_of(&options.database);
+    let folder = crate::paths::folder_of(&options.database);
     let tmpdir = options.tmpdir.clone().unwrap_or_else(|| folder.clone());
     let has_key = shape.key.is_some() || shape.rowid_column.is_some();
     let mut plan = Vec::new();
@@ -143,7 +150,7 @@ fn plan_ahead(
         plan.push(format!(
             "{sorts}, in up to {} MiB of memory; what exceeds that goes to temporary files in {}",
             mebibytes(options.memory_bytes as u64),
-            tmpdir.display()
+            path_text(tmpdir)
         ));
     }
     // The file is about as large as the text, an index a third of it.
@@ -154,7 +161,7 @@ fn plan_ahead(
     plan.push(format!(
         "about {} MiB are needed in {}{free}; as much again if temporary files are needed",
         mebibytes(needed),
-        folder.display()
+        path_text(folder)
     ));
     plan
 }
@@ -175,7 +182,7 @@ impl Flow<'_> {
         lock(&self.rejects).restart()?;
         let folder = self.tmpdir(&self.options.database);
         let name = self.options.database.file_name().unwrap_or_default();
-        let staged = Destination::staged(&folder.join(name))?;
+        let staged = Destination::tried(&folder.join(name))?;
         let output = Output::new(staged.file());
         let mut outcome = self.stage(&output, staged.temporary(), false)?;
         self.settle_rejects()?;
@@ -189,7 +196,7 @@ impl Flow<'_> {
         } else if self.target.checks_foreign_keys(&outcome.shape) {
             self.feed.release();
             self.target.only_try(&folder)?;
-            self.target.publish(self.options, staged, outcome.built.rows, self.monitor)?;
+            self.move_in(&staged, &folder.join(name), outcome.built.rows)?;
         }
         Ok(tried)
     }
@@ -210,6 +217,41 @@ impl Flow<'_> {
         outcome.built.size.sync = syncing.elapsed();
         self.reject_refused(&mut outcome)?;
         Ok(outcome)
+    }
+
+    /// Moves the built table into the database. Temporary files go beside `path`.
+    fn move_in(&mut self, staged: &Destination, path: &Path, rows: u64) -> Result<Published> {
+        let moved = self.target.move_in(self.options, staged, rows, self.monitor);
+        let Err(error) = moved else { return moved };
+        if !matches!(error.kind(), ErrorKind::Constraint { .. }) || !self.feed.reads_again() {
+            return Err(error);
+        }
+        Err(self.orphan(staged, path)?.unwrap_or(error))
+    }
+
+    /// The error of the first row that refers to nothing.
+    fn orphan(&mut self, staged: &Destination, path: &Path) -> Result<Option<Error>> {
+        self.target.keep_order();
+        lock(&self.rejects).restart()?;
+        let rows = Destination::staged(path)?;
+        self.stage(&Output::new(rows.file()), rows.temporary(), false)?;
+        self.feed.release();
+        let found = self.target.find_orphan(self.options, staged, rows.temporary(), self.monitor);
+        let Some(Orphan { number, column, parent }) = found else { return Ok(None) };
+        let columns = &self.feed.state().plan.shape.columns;
+        let wanted = [Wanted {
+            sequence: number,
+            column: columns.iter().position(|it| it.name.eq_ignore_ascii_case(&column)),
+            reason: no_such_row(&parent),
+        }];
+        let mut row = None;
+        self.feed.locate(&wanted, &mut |_, bad_row, _| {
+            row = Some(bad_row);
+            Ok(())
+        })?;
+        let advice =
+            format!("load {parent} first, or leave the foreign key out of the declaration");
+        Ok(row.map(|row| constraint(self.target.table(), row).on_disk(UNCHANGED).to_do(advice)))
     }
 
     /// Inserts the built rows into the table that is there: all at once, or row by row where
@@ -263,6 +305,7 @@ impl Flow<'_> {
                 memory_bytes: self.options.memory_bytes,
                 tmpdir: self.tmpdir(path),
                 on_conflict: self.on_conflict(order_now),
+                refuses_repeats: self.rejects_repeats(),
                 analyze: self.options.analyze,
                 cancel: &self.options.cancel,
                 rows_done: &self.monitor.rows,
@@ -396,7 +439,7 @@ impl Flow<'_> {
                 reason: repeated(shape, row.constraint, &file, line, own_file),
             }
         });
-        self.reject(&rows.collect::<Vec<_>>())
+        self.reject(&rows.collect::<Vec<_>>(), Words::Own)
     }
 
     /// Rejects rows that SQLite refused, or fails with the first of them.
@@ -407,7 +450,7 @@ impl Flow<'_> {
             column: column_of(&outcome.shape, &reason),
             reason,
         });
-        let rejected = self.reject(&rows.collect::<Vec<_>>());
+        let rejected = self.reject(&rows.collect::<Vec<_>>(), Words::Sqlite);
         rejected.map_err(|error| match error.kind() {
             ErrorKind::BadRow(row) => constraint(&outcome.shape.name, (**row).clone()),
             _ => error,
@@ -421,12 +464,12 @@ impl Flow<'_> {
         rejects.flush()
     }
 
-    fn reject(&mut self, rows: &[Wanted]) -> Result<()> {
+    fn reject(&mut self, rows: &[Wanted], words: Words) -> Result<()> {
         if rows.is_empty() {
             return Ok(());
         }
         let rejects = &self.rejects;
-        self.feed.locate(rows, &mut |_, bad_row, bytes| lock(rejects).add(bad_row, bytes))
+        self.feed.locate(rows, &mut |_, bad_row, bytes| lock(rejects).add(bad_row, bytes, words))
     }
 
     /// Says what was done.

@@ -26,8 +26,9 @@ use std::time::{Duration, Instant};
 
 use super::options::CancelToken;
 use super::rejects::Rejects;
-use super::turns::{HaltOnPanic, Turns, lock};
+use super::turns::{HaltOnPanic, Turns};
 use crate::error::{Error, Result};
+use crate::sync::lock;
 
 /// An input that is read piece by piece.
 pub trait Pieces: Sync {

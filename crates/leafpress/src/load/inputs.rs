@@ -3,13 +3,13 @@
 //! A format that is not text is known by its first bytes. Which text it is, is
 //! known by the caller's word, the name's ending or the first character.
 
+use std::ffi::OsStr;
 use std::path::Path;
 
 use super::csv::CsvFeed;
 use super::feed::{Input, MakeFeed};
 use super::monitor::Monitor;
 use super::options::{InputFormat, LoadOptions};
-use super::sqlite_source::split_table;
 use super::typed_feed::TypedFeed;
 use crate::error::{Error, Result};
 use crate::input::detect_encoding::{detect, is_auto};
@@ -100,7 +100,10 @@ pub fn typed<'l, I, S: RowSource + 'l>(
     open: impl Fn(I) -> Result<S>,
 ) -> Result<Input<'l>> {
     let sources = inputs.into_iter().map(open).collect::<Result<Vec<_>>>()?;
-    let table = table_name(options, sources.first().map_or("", |source| source.name()))?;
+    let table = match sources.first().and_then(RowSource::table) {
+        Some(table) => options.table.as_deref().unwrap_or(table).to_owned(),
+        None => table_name(options, sources.first().map_or("", RowSource::name))?,
+    };
     let name = table.clone();
     let make: MakeFeed<'l> = Box::new(move |declared, _| {
         Ok(Box::new(TypedFeed::new(options, sources, declared, &name, monitor)?))
@@ -152,15 +155,14 @@ fn is_json(name: &str, beginning: &[u8]) -> bool {
     }
 }
 
-/// The table's name: given, or made of the input's.
+/// The table's name: given, or made of the input's. A byte of a file's name that is not UTF-8
+/// is in it as [`path_text`](crate::words::path_text) shows it, so that files with different
+/// names give different tables.
 pub fn table_name(options: &LoadOptions, input: &str) -> Result<String> {
     if let Some(name) = &options.table {
         return Ok(name.clone());
     }
-    if let Some((_, table)) = split_table(Path::new(input)) {
-        return Ok(table);
-    }
-    let name = Path::new(input).file_name().unwrap_or_default().to_string_lossy();
+    let name = Path::new(input).file_name().and_then(OsStr::to_str).unwrap_or_default();
     let stem = without_endings(name.trim_matches(['<', '>']));
     stem.map(str::to_owned).ok_or_else(|| {
         Error::usage(format!("'{input}' gives no name for the table"))

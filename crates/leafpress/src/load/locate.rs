@@ -6,9 +6,9 @@ use std::sync::Mutex;
 use super::fields::{Misfit, RowRules};
 use super::frame::{Halt, Rows, Work};
 use super::pass::{BlockRows, Scanned};
-use super::turns::lock;
 use crate::error::{BadRow, Result};
 use crate::input::rows::RowBatch;
+use crate::sync::lock;
 
 /// A row that is looked for.
 #[derive(Debug, Clone)]

@@ -29,6 +29,7 @@ mod build;
 mod csv;
 mod csv_input;
 mod csv_reading;
+mod demands;
 #[doc(hidden)]
 pub mod disk;
 mod existing;
@@ -95,6 +96,7 @@ use self::sqlite_source::SqliteSource;
 use crate::error::{Error, ErrorKind, Result};
 use crate::input::detect_encoding::is_auto;
 use crate::input::source::Source;
+use crate::words::{counted, path_text};
 
 /// Way to deal with an input: it is loaded, or only looked at.
 type Goal<R> = fn(&LoadOptions, Input<'_>, &Monitor) -> Result<R>;
@@ -429,7 +431,8 @@ impl Loader {
     ///
     /// # Errors
     ///
-    /// An input that cannot be read, a usage error, a cancelled token.
+    /// An input that cannot be read, a usage error, a cancelled token, more bad rows than a
+    /// load would allow, a file of rejects that it could not make.
     pub fn dry_run_file(self, path: impl AsRef<Path>) -> Result<DryRun> {
         self.dry_run_files(&[path])
     }
@@ -440,7 +443,7 @@ impl Loader {
     ///
     /// As [`dry_run_file`](Self::dry_run_file).
     pub fn dry_run_files<P: AsRef<Path>>(self, paths: &[P]) -> Result<DryRun> {
-        self.counting().run_paths(paths, flow::dry_run)
+        self.counting()?.run_paths(paths, flow::dry_run)
     }
 
     /// As [`dry_run_file`](Self::dry_run_file), from a reader.
@@ -449,7 +452,7 @@ impl Loader {
     ///
     /// As [`dry_run_file`](Self::dry_run_file).
     pub fn dry_run_reader(self, name: &str, reader: impl Read + Send) -> Result<DryRun> {
-        self.counting().run_reader(name, reader, true, flow::dry_run)
+        self.counting()?.run_reader(name, reader, true, flow::dry_run)
     }
 
     /// Loads rows made in memory, in any order; fastest in that of the primary key.
@@ -516,10 +519,20 @@ impl Loader {
         })
     }
 
-    /// The same loader for a dry run: it counts all bad rows, and stops at none.
-    fn counting(mut self) -> Self {
-        self.options.on_error = OnError::Skip { rejects: None, max_rejects: None };
-        self
+    /// The same loader for a dry run: it writes no rejects, and counts bad rows up to the limit
+    /// that a load has. Without leave to skip them it counts all.
+    fn counting(mut self) -> Result<Self> {
+        let on_error = std::mem::take(&mut self.options.on_error);
+        let max_rejects = match on_error {
+            OnError::Stop => None,
+            OnError::Skip { rejects, max_rejects } => {
+                let looked_at = rejects.as_deref().map_or(Ok(()), rejects::look_at);
+                looked_at.map_err(|error| self.unharmed(error))?;
+                max_rejects
+            }
+        };
+        self.options.on_error = OnError::Skip { rejects: None, max_rejects };
+        Ok(self)
     }
 
     fn run_paths<P: AsRef<Path>, R>(&self, paths: &[P], goal: Goal<R>) -> Result<R> {
@@ -586,7 +599,7 @@ impl Loader {
         })
     }
 
-    /// Adds to an error that nothing was written, which is so until the rename.
+    /// Adds to an error that nothing was written but rejects, which is so until the rename.
     fn unharmed(&self, error: Error) -> Error {
         let names_row = error.bad_row().is_some();
         let error = match error.kind() {
@@ -596,8 +609,23 @@ impl Loader {
             }
             ErrorKind::BadRow(_) | ErrorKind::Constraint { .. } if names_row => error
                 .to_do("mend the row, or leave bad rows out with --on-error skip --rejects FILE"),
+            ErrorKind::TooManyRejects { .. } => error.to_do(
+                "see all bad rows with --dry-run and no --max-rejects, or allow more of them",
+            ),
             _ => error,
         };
-        error.on_disk(format!("nothing was written to {}", self.options.database.display()))
+        let mut on_disk = format!("nothing was written to {}", path_text(&self.options.database));
+        if let ErrorKind::TooManyRejects { rejected, .. } = error.kind()
+            && let OnError::Skip { rejects: Some(path), .. } = &self.options.on_error
+        {
+            let (rows, log) = (counted(*rejected, "row", "rows"), rejects::log_of(path));
+            on_disk = format!(
+                "{on_disk}; {rows} that {} rejected are in {}, their places and reasons in {}",
+                if *rejected == 1 { "was" } else { "were" },
+                path_text(path),
+                path_text(log)
+            );
+        }
+        error.on_disk(on_disk)
     }
 }

@@ -1,11 +1,11 @@
 //! Tells the caller how far the load is, without slowing it down.
 
+use crate::sync::lock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::options::Progress;
-use super::turns::lock;
 
 /// How often the callback is called.
 const INTERVAL: Duration = Duration::from_millis(100);

@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::memory;
-use super::publish::folder_of;
 use super::sources::Uuid7Form;
 use crate::error::{ErrorKind, Result};
+use crate::paths::folder_of;
 use crate::schema::ColumnType;
 
 /// Default wait for other programs that write the database.

@@ -7,6 +7,7 @@
 //! Must never: write a page twice, or hand an error of the disk to anybody
 //! but the caller.
 
+use crate::sync::lock;
 use std::io;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,7 +15,6 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
 use super::disk::DiskFile;
-use super::turns::lock;
 
 /// Space is asked for in steps of this: the file system then finds it in one
 /// piece and a write only fills it (measured: 8 GB/s against 3 to 6).

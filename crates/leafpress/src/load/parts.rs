@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use leafpress_format::{FormatError, LeafRun, NumberText, PlacedLeaves, RecordWriter, Value};
 
 use super::build::{AddHalt, Build, Encoder, Joined, RowOrder};
+use super::demands::Demands;
 use super::feed::{Feed, FeedState};
 use super::frame::Halt;
 use super::locate::{Found, Wanted};
@@ -28,11 +29,11 @@ use super::report::ColumnReport;
 use super::rows::{Row, TypedRecord};
 use super::sources::ValueSource;
 use super::target::staged_shape;
-use super::turns::lock;
 use super::typed::{TypeRule, TypedRules};
 use crate::error::{BadRow, Error, ErrorKind, Result};
 use crate::schema::Column;
 use crate::schema::shape::TableShape;
+use crate::sync::lock;
 
 /// A run is written when it has grown to this: what fits a core's own cache is built and
 /// written faster, and the pages of a small load are soon on their way.
@@ -106,6 +107,11 @@ fn rows_for(there: &TableShape, columns: &[Column]) -> Result<TableShape> {
     let found = columns.iter().map(|column| {
         let found = there.columns.iter().find(|c| c.name.eq_ignore_ascii_case(&column.name));
         found.cloned().ok_or_else(|| {
+            if there.is_generated(&column.name) {
+                let (table, name) = (&there.name, &column.name);
+                let error = format!("table '{table}' computes its column '{name}' itself");
+                return Error::usage(error).to_do("leave that column out");
+            }
             let names: Vec<_> = there.columns.iter().map(|c| c.name.as_str()).collect();
             Error::usage(format!("table '{}' has no column '{}'", there.name, column.name))
                 .to_do(format!("its columns are: {}", listed(&names)))
@@ -125,7 +131,8 @@ fn rules(columns: &[Column], shape: &TableShape) -> TypedRules {
     let rules = columns.iter().enumerate().map(rule).collect();
     let sources = ValueSource::straight(columns.len());
     let not_null = shape.columns.iter().map(|column| column.not_null).collect();
-    TypedRules::new(names, rules, sources, shape.rowid_column).not_null(not_null)
+    let demands = Demands { not_null, ..Demands::default() };
+    TypedRules::new(names, rules, sources, shape.rowid_column).demands(demands)
 }
 
 /// Gives each part its number and, where rows bring none, its first rowid.

@@ -5,18 +5,19 @@
 //!
 //! Must never: let a row go on that is bad, where bad rows are left out.
 
+use std::fmt::Write as _;
 use std::sync::Mutex;
 
-use super::fields::{Misfit, RowRules, Scratch};
+use super::fields::{Misfit, RowRules, Scratch, is_ragged};
 use super::frame::{Counted, Halt, Pieces, Rows};
-use super::rejects::Rejects;
+use super::rejects::{Rejects, Words};
 use super::signs::{Signs, escaped_letter_line, with_encoding};
-use super::turns::lock;
 use crate::error::{BadRow, Error, ErrorKind, Result};
 use crate::input::block::{Block, BlockReader, TOO_LONG_ADVICE};
-use crate::input::csv::locate::{EXCERPT_BYTES_MAX, excerpt, position};
+use crate::input::csv::locate::{EXCERPT_BYTES_MAX, Position, excerpt, unclosed_quote};
 use crate::input::csv::scan::Records;
-use crate::input::csv::{Carry, FieldIndex, RecordSpan, Scanner};
+use crate::input::csv::{Carry, Dialect, FieldIndex, RecordSpan, Scanner};
+use crate::sync::lock;
 
 /// One CSV input, to be read block by block.
 pub struct CsvBlocks<'p> {
@@ -40,6 +41,7 @@ pub struct Reader<'s> {
 pub struct Scanned {
     block: Block,
     index: FieldIndex,
+    dialect: Dialect,
     skip_header: bool,
 }
 
@@ -59,6 +61,8 @@ pub struct Carried {
     header_seen: bool,
     pub stray_quotes: u64,
     pub first_stray_line: Option<u64>,
+    /// The quote that is perhaps never closed, where the first stray quote follows one.
+    pub unclosed: Option<Position>,
     pub signs: Signs,
 }
 
@@ -68,7 +72,7 @@ pub struct BlockRows<'b> {
     pub block: &'b Block,
     file: &'b str,
     index: &'b FieldIndex,
-    first_line: u64,
+    dialect: Dialect,
     skip_header: bool,
     bad: &'b [usize],
     /// Rows that went on before this block.
@@ -78,16 +82,19 @@ pub struct BlockRows<'b> {
 impl<'b> BlockRows<'b> {
     /// The rows that a pass goes on with.
     pub fn of(rows: &Rows<'b, Scanned>) -> Self {
-        let Scanned { block, index, skip_header } = rows.piece;
+        let Scanned { block, index, dialect, skip_header } = rows.piece;
         let Rows { file, bad, before, .. } = *rows;
-        Self { file, bad, before, ..Self::of_sample(block, index, *skip_header) }
+        Self { file, bad, before, ..Self::of_sample((block, index), *dialect, *skip_header) }
     }
 
     /// The rows of a block by itself, as a sample.
-    pub fn of_sample(block: &'b Block, index: &'b FieldIndex, skip_header: bool) -> Self {
-        let first_line = block.first_line();
+    pub fn of_sample(
+        (block, index): (&'b Block, &'b FieldIndex),
+        dialect: Dialect,
+        skip_header: bool,
+    ) -> Self {
         let (bytes, bad) = (block.bytes(), &[][..]);
-        Self { bytes, block, file: "", index, first_line, skip_header, bad, before: 0 }
+        Self { bytes, block, file: "", index, dialect, skip_header, bad, before: 0 }
     }
 
     /// The records, one after the other.
@@ -102,13 +109,13 @@ impl<'b> BlockRows<'b> {
 
     /// The line of an offset.
     pub fn line(&self, at: usize) -> u64 {
-        position(self.bytes, self.block.start(), self.first_line, at).line
+        self.block.position(at).line
     }
 
     /// What is wrong with a row, with its place and its text.
     pub fn bad_row(&self, misfit: Misfit, span: &RecordSpan<'_>) -> BadRow {
         let from = (self.block.start(), self.block.first_line());
-        bad_row(self.file, self.block, misfit, span, from)
+        bad_row(self.file, (self.block, self.dialect), misfit, span, from)
     }
 }
 
@@ -145,9 +152,10 @@ impl<'p> Pieces for CsvBlocks<'p> {
     }
 
     fn piece(&self) -> BlockPiece {
+        let (block, index, dialect) = (Block::new(), FieldIndex::new(), self.rules.dialect);
         BlockPiece {
-            scanned: Scanned { block: Block::new(), index: FieldIndex::new(), skip_header: false },
-            scanner: Scanner::new(self.rules.dialect),
+            scanned: Scanned { block, index, dialect, skip_header: false },
+            scanner: Scanner::new(dialect),
             misfits: Vec::new(),
             scratch: Scratch::new(),
             letter_line: None,
@@ -160,6 +168,7 @@ impl<'p> Pieces for CsvBlocks<'p> {
             header_seen: !self.header,
             stray_quotes: 0,
             first_stray_line: None,
+            unclosed: None,
             signs: Signs::default(),
         }
     }
@@ -226,7 +235,7 @@ impl<'p> Pieces for CsvBlocks<'p> {
         if !self.screen {
             return Err(unfinished.into());
         }
-        lock(rejects).add(unfinished, carried.carry.data())?;
+        lock(rejects).add(unfinished, carried.carry.data(), Words::Own)?;
         Ok(1)
     }
 }
@@ -256,7 +265,7 @@ impl CsvBlocks<'_> {
         all_bad: &mut Vec<usize>,
         rejects: &Mutex<Rejects>,
     ) -> Result<()> {
-        let BlockPiece { scanned: Scanned { block, index, skip_header }, misfits, .. } = piece;
+        let BlockPiece { scanned: Scanned { block, index, skip_header, .. }, misfits, .. } = piece;
         if misfits.is_empty() {
             return Ok(());
         }
@@ -277,9 +286,10 @@ impl CsvBlocks<'_> {
             let row = self.rules.as_rejected(block.bytes(), &span);
             let at = misfit.at;
             signs.add(&misfit, block);
-            let bad_row = bad_row(self.file, block, misfit, &span, (counted_to, line));
+            let of = (&*block, self.rules.dialect);
+            let bad_row = bad_row(self.file, of, misfit, &span, (counted_to, line));
             (counted_to, line) = (at, bad_row.line);
-            let added = lock(rejects).add(bad_row, &row);
+            let added = lock(rejects).add(bad_row, &row, Words::Own);
             added.map_err(|error| with_encoding(error, block.data()))?;
         }
         Ok(())
@@ -287,11 +297,14 @@ impl CsvBlocks<'_> {
 }
 
 impl Carried {
-    fn note_strays(&mut self, Scanned { block, index, .. }: &Scanned) {
+    fn note_strays(&mut self, Scanned { block, index, dialect, .. }: &Scanned) {
         self.stray_quotes += index.stray_quotes();
         if let (None, Some(at)) = (self.first_stray_line, index.first_stray()) {
-            let place = position(block.bytes(), block.start(), block.first_line(), at);
-            self.first_stray_line = Some(place.line);
+            self.first_stray_line = Some(block.position(at).line);
+            let mut records = index.records(block.bytes(), block.start());
+            let strayed = records.find(|span| record_end(span) > at);
+            let quote = strayed.and_then(|span| unclosed_quote(block.bytes(), &span, *dialect));
+            self.unclosed = quote.map(|at| block.position(at));
         }
     }
 }
@@ -308,8 +321,7 @@ fn check_lengths(pass: &CsvBlocks<'_>, Scanned { block, index, .. }: &Scanned) -
     };
     let long = index.records(block.bytes(), block.start()).find(is_long);
     long.map_or(Ok(()), |span| {
-        let place = position(block.bytes(), block.start(), block.first_line(), span.start);
-        Err(row_too_long(pass.file, place.line, pass.record_bytes_max))
+        Err(row_too_long(pass.file, block.position(span.start).line, pass.record_bytes_max))
     })
 }
 
@@ -326,13 +338,22 @@ fn record_end(span: &RecordSpan<'_>) -> usize {
 /// block's start) whose line is known.
 fn bad_row(
     file: &str,
-    block: &Block,
-    misfit: Misfit,
+    (block, dialect): (&Block, Dialect),
+    mut misfit: Misfit,
     span: &RecordSpan<'_>,
-    (counted_to, line): (usize, u64),
+    counted_from: (usize, u64),
 ) -> BadRow {
     let bytes = block.bytes();
-    let place = position(bytes, counted_to, line, misfit.at);
+    let place = block.position_from(counted_from, misfit.at);
+    if is_ragged(&misfit.reason)
+        && let Some(quote) = unclosed_quote(bytes, span, dialect)
+    {
+        let Position { line, column } = block.position_from(counted_from, quote);
+        let _ = write!(
+            misfit.reason,
+            "; perhaps the quote that opens at line {line}, column {column} is never closed"
+        );
+    }
     BadRow {
         file: file.to_owned(),
         line: place.line,

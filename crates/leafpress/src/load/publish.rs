@@ -18,10 +18,16 @@ use std::path::{Path, PathBuf};
 use super::disk::{self, DiskFile};
 use crate::error::{Error, ErrorKind, Result};
 use crate::hidden::HiddenNames;
+use crate::paths::folder_of;
 use crate::rights::Rights;
 use crate::vfs::locks::{FileHandle, Open};
+use crate::words::path_text;
 
 const NOTHING_WRITTEN: &str = "nothing was written";
+
+const FOLDER_TO_WRITE: &str = "choose a folder that exists and that you may write to";
+const FOLDER_FOR_A_TRY: &str =
+    "a dry run keeps the rows in a temporary file: name a folder for it with --tmpdir";
 
 /// What SQLite keeps beside a database. Beside a *new* one such a file is
 /// deadly: SQLite would take it for the new database's and apply it.
@@ -42,18 +48,23 @@ impl Destination {
     /// removing leftovers.
     pub fn create(path: &Path) -> Result<Self> {
         refuse_if_taken(path)?;
-        Self::make(path, Rights::new_database())
+        Self::make(path, Rights::new_database(), FOLDER_TO_WRITE)
     }
 
     /// Makes the temporary file beside `path`, which may stand there and which
     /// it is never to replace. No other user may read it, whoever may read the database.
     pub fn staged(path: &Path) -> Result<Self> {
-        Self::make(path, Rights::private(path))
+        Self::make(path, Rights::private(path), FOLDER_TO_WRITE)
     }
 
-    fn make(path: &Path, rights: Rights) -> Result<Self> {
+    /// As [`staged`](Self::staged), for a dry run: the file need not lie beside the database.
+    pub fn tried(path: &Path) -> Result<Self> {
+        Self::make(path, Rights::private(path), FOLDER_FOR_A_TRY)
+    }
+
+    fn make(path: &Path, rights: Rights, advice: &str) -> Result<Self> {
         let Some(name) = path.file_name() else {
-            return Err(Error::usage(format!("{} is not a file name", path.display())));
+            return Err(Error::usage(format!("{} is not a file name", path_text(path))));
         };
         let folder = folder_of(path);
         let names = HiddenNames::new(name, ".leafpress-", ".tmp");
@@ -69,7 +80,7 @@ impl Destination {
                 Err(source) => {
                     return Err(not_created(path, &folder, source)
                         .on_disk(NOTHING_WRITTEN)
-                        .to_do("choose a folder that exists and that you may write to"));
+                        .to_do(advice));
                 }
             }
         }
@@ -101,7 +112,7 @@ impl Destination {
         disk::sync_folder(&folder_of(&self.path)).map_err(|source| {
             Error::io("sync the folder of", &self.path, source).on_disk(format!(
                 "{} is complete, but a power cut may take its name away",
-                self.path.display()
+                path_text(&self.path)
             ))
         })
     }
@@ -125,7 +136,8 @@ impl Drop for Destination {
 #[doc(hidden)]
 pub fn make_new<T>(path: &Path, fill: impl FnOnce(&Path) -> Result<T>) -> Result<T> {
     let destination = Destination::create(path)?;
-    let answer = fill(destination.temporary())?;
+    let renamed = |error: Error| error.with_path(destination.temporary(), path);
+    let answer = fill(destination.temporary()).map_err(renamed)?;
     let log = companion_of(destination.temporary(), "-wal");
     if log.metadata().is_ok_and(|found| found.len() > 0) {
         return Err(Error::aborted("its log could not be copied into the new database")
@@ -153,14 +165,6 @@ fn remove_with_companions(temporary: &Path) {
     let _ = disk::remove(temporary);
 }
 
-/// The folder that a file is in, also for a bare name.
-pub fn folder_of(path: &Path) -> PathBuf {
-    match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
-        _ => PathBuf::from("."),
-    }
-}
-
 /// Refuses a destination that exists, or beside which a former database left
 /// its journal.
 pub fn refuse_if_taken(path: &Path) -> Result<()> {
@@ -173,7 +177,7 @@ pub fn refuse_if_taken(path: &Path) -> Result<()> {
             let reason = format!(
                 "it belongs to a database that was here before, and SQLite would apply it to \
                  the new {}",
-                path.display()
+                path_text(path)
             );
             return Err(Error::from(ErrorKind::Destination { path: companion, reason })
                 .on_disk(NOTHING_WRITTEN)
@@ -183,6 +187,17 @@ pub fn refuse_if_taken(path: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Refuses a new database whose folder is not there.
+pub fn refuse_without_folder(path: &Path) -> Result<()> {
+    let folder = folder_of(path);
+    let source = match folder.metadata() {
+        Ok(found) if found.is_dir() => return Ok(()),
+        Ok(_) => io::ErrorKind::NotADirectory.into(),
+        Err(source) => source,
+    };
+    Err(not_created(path, &folder, source).on_disk(NOTHING_WRITTEN).to_do(FOLDER_TO_WRITE))
+}
+
 /// Why there is no temporary file: the folder may be read-only, or not there.
 fn not_created(path: &Path, folder: &Path, source: io::Error) -> Error {
     use io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
@@ -190,7 +205,7 @@ fn not_created(path: &Path, folder: &Path, source: io::Error) -> Error {
     if !matches!(source.kind(), PermissionDenied | ReadOnlyFilesystem) {
         return Error::io("create a file in", folder, source);
     }
-    let reason = format!("cannot create a file in {}: {source}", folder.display());
+    let reason = format!("cannot create a file in {}: {source}", path_text(folder));
     ErrorKind::ReadOnly { path: path.to_owned(), reason }.into()
 }
 
@@ -225,7 +240,7 @@ fn remove_leftovers(folder: &Path, names: &HiddenNames) {
             && let Ok(file) = FileHandle::open_as(entry.path(), Open::ReadWrite)
             && file.try_lock().is_ok()
         {
-            tracing::info!(file = %entry.path().display(), "removed a leftover");
+            tracing::info!(file = %path_text(entry.path()), "removed a leftover");
             remove_with_companions(&entry.path());
         }
     }
@@ -237,7 +252,7 @@ pub(crate) fn refuse_unless_folder(folder: &Path) -> Result<()> {
         return Ok(());
     }
     let what = if folder.exists() { "is not a folder" } else { "is not there" };
-    Err(Error::usage(format!("the folder for temporary files {what}: {}", folder.display()))
+    Err(Error::usage(format!("the folder for temporary files {what}: {}", path_text(folder)))
         .to_do("name a folder that is there with --tmpdir, or make it"))
 }
 

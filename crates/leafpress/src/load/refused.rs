@@ -12,10 +12,10 @@ use rusqlite::ffi;
 use super::existing::RefusedRow;
 use super::feed::Feed;
 use super::locate::Wanted;
-use super::rejects::Rejects;
-use super::turns::lock;
+use super::rejects::{Rejects, Words};
 use crate::error::{BadRow, Error, ErrorKind, Result};
 use crate::schema::shape::TableShape;
+use crate::sync::lock;
 
 /// What becomes of the rows that a table refused.
 pub struct RefusedRows<'r> {
@@ -46,13 +46,16 @@ impl RefusedRows<'_> {
             let wanted = rows.iter().map(|row| self.wanted(row)).collect::<Vec<_>>();
             if !wanted.is_empty() {
                 let rejects = self.rejects;
-                let mut add = |_, bad_row: BadRow, bytes: &[u8]| lock(rejects).add(bad_row, bytes);
+                let mut add = |_, bad_row: BadRow, bytes: &[u8]| {
+                    lock(rejects).add(bad_row, bytes, Words::Sqlite)
+                };
                 self.feed.locate(&wanted, &mut add)?;
             }
         } else {
             for row in rows {
                 let bad_row = in_key_order(row);
-                lock(self.rejects).add(bad_row, row.values.as_deref().unwrap_or("").as_bytes())?;
+                let values = row.values.as_deref().unwrap_or("");
+                lock(self.rejects).add(bad_row, values.as_bytes(), Words::Sqlite)?;
             }
         }
         let mut rejects = lock(self.rejects);

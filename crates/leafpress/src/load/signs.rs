@@ -5,12 +5,13 @@
 
 use memchr::memchr_iter;
 
+use super::csv_input::CsvInput;
 use super::csv_reading::Reading;
 use super::fields::{Misfit, is_not_utf8, is_ragged};
+use super::plan::is_about_columns;
 use crate::error::{BadRow, Error, ErrorKind};
 use crate::input::block::Block;
 use crate::input::csv::Dialect;
-use crate::input::csv::locate::position;
 use crate::input::detect_encoding::{Guess, guess};
 
 /// Letters that mean control characters behind a backslash in the text formats of databases.
@@ -82,8 +83,7 @@ pub fn escaped_letter_line(block: &Block, dialect: Dialect) -> Option<u64> {
         }
         data.get(*at + 1).is_some_and(|next| DATABASE_LETTERS.contains(next))
     })?;
-    let at = block.start() + at;
-    Some(position(block.bytes(), block.start(), block.first_line(), at).line)
+    Some(block.position(block.start() + at).line)
 }
 
 /// The error of a bad row, with the encoding that fits where that is its fault.
@@ -101,6 +101,30 @@ pub fn with_dialect(error: Error, reading: &Reading) -> Error {
         Some(advice) => error.to_do(format!(
             "{advice}; or mend the row, or leave bad rows out with --on-error skip --rejects FILE"
         )),
+        None => error,
+    }
+}
+
+/// The error of columns that are not those that were named, with what else may be wrong: the
+/// delimiter, or lines above the header.
+pub fn with_columns(error: Error, reading: &Reading) -> Error {
+    match reading.column_advice().filter(|_| is_about_columns(&error)) {
+        Some(advice) => error.advise_first(advice),
+        None => error,
+    }
+}
+
+/// The same for several inputs: the last one that seems to be read the wrong way is named.
+pub fn with_columns_of<'i, 's: 'i>(
+    error: Error,
+    inputs: impl DoubleEndedIterator<Item = &'i CsvInput<'s>>,
+) -> Error {
+    let advice = |input: &CsvInput<'_>| {
+        let advice = input.reading.column_advice()?;
+        Some(format!("{}: {advice}", input.source.name()))
+    };
+    match inputs.rev().find_map(advice).filter(|_| is_about_columns(&error)) {
+        Some(advice) => error.advise_first(advice),
         None => error,
     }
 }

@@ -23,6 +23,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use leafpress_format::Value;
 use rusqlite::types::ValueRef;
@@ -36,10 +37,11 @@ use crate::input::rows::{
     BadInputRow, DecodeHalt, RowBatch, RowDecoder, RowReader, RowSource, SourceColumn,
 };
 use crate::input::source::not_opened;
+use crate::refusal::{Refusal, refuse_unless_file};
 use crate::schema::quote_identifier;
 use crate::verify::uri;
 use crate::vfs::locks::FileHandle;
-use crate::words::counted;
+use crate::words::{counted, path_text};
 
 /// Rows of a batch, at most.
 const BATCH_ROWS_MAX: usize = 16 << 10;
@@ -48,6 +50,8 @@ const BATCH_BYTES: usize = 4 << 20;
 /// Batches that wait to be claimed.
 const BATCHES_AHEAD: usize = 2;
 
+/// How long SQLite waits for a program that writes the database, as it does by itself.
+const BUSY_WAIT: Duration = Duration::from_secs(5);
 /// Steps of SQLite's machine between two looks whether the pass is over.
 const STEPS_BETWEEN_LOOKS: i32 = 10_000;
 
@@ -123,7 +127,10 @@ fn is_database(path: &Path) -> bool {
 
 /// A table or view of an SQLite database.
 pub struct SqliteSource {
+    path: PathBuf,
     name: String,
+    /// Its table, as the caller wrote it.
+    table: String,
     columns: Vec<SourceColumn>,
     asks: Option<Sender<Ask>>,
     running: Running,
@@ -165,22 +172,22 @@ impl SqliteSource {
     pub fn new(path: impl Into<PathBuf>, table: Option<&str>) -> Result<Self> {
         let path = path.into();
         let metadata = std::fs::metadata(&path).map_err(|error| not_opened(&path, error))?;
-        let file = path.display().to_string();
-        if metadata.is_dir() {
-            let reason = "is a folder, not a database".to_owned();
-            return Err(ErrorKind::Input { file, reason }.into());
-        }
+        let file = path_text(&path);
+        refuse_unless_file(&path, &metadata)?;
         let absolute = std::path::absolute(&path).map_err(|e| Error::io("open", &path, e))?;
-        let mut connection = open(&absolute).map_err(|error| unreadable(&file, &error))?;
-        let tables = tables_of(&connection).map_err(|error| unreadable(&file, &error))?;
-        let table = chosen(&file, &tables, table)?;
+        let mut connection = open(&absolute).map_err(|error| unreadable(&path, &file, error))?;
+        let tables = tables_of(&connection).map_err(|error| unreadable(&path, &file, error))?;
+        let wanted = table;
+        let table = chosen(&file, &tables, wanted)?;
         let name = format!("{file}::{}", table.name);
-        let found = columns_of(&connection, table).map_err(|error| unreadable(&name, &error))?;
+        let found =
+            columns_of(&connection, table).map_err(|error| unreadable(&path, &name, error))?;
         if found.is_empty() {
             let reason = "has no columns that can be read".to_owned();
             return Err(ErrorKind::Input { file: name, reason }.into());
         }
         let sql = select(table, &found);
+        let table = wanted.unwrap_or(&table.name).to_owned();
         let names: Arc<[String]> = found.iter().map(|column| column.name.clone()).collect();
         let spent = Spent::default();
         let (asks, asked) = channel();
@@ -190,7 +197,7 @@ impl SqliteSource {
             .spawn(move || worker.serve(&mut connection, &asked))
             .map_err(|error| Error::io("start a thread to read", &path, error))?;
         let (asks, thread, running) = (Some(asks), Some(thread), Running::default());
-        Ok(Self { name, columns: found, asks, running, thread, spent })
+        Ok(Self { path, name, table, columns: found, asks, running, thread, spent })
     }
 
     /// Ends the read transaction, which the next pass begins anew.
@@ -337,29 +344,16 @@ fn select(table: &Table, columns: &[SourceColumn]) -> String {
     format!("SELECT {} FROM main.{}{by_table}", names.join(", "), quote_identifier(&table.name))
 }
 
-fn unreadable(file: &str, error: &rusqlite::Error) -> Error {
-    let code = error.sqlite_error_code();
-    let reason = match code {
-        Some(ErrorCode::NotADatabase) => "is no SQLite database, or an encrypted one".to_owned(),
-        Some(ErrorCode::DatabaseCorrupt) => format!("is damaged ({error})"),
-        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
-            "is locked by another program".to_owned()
-        }
-        _ => format!("cannot be read by SQLite: {error}"),
-    };
-    let refusal = Error::from(ErrorKind::Input { file: file.to_owned(), reason });
-    match code {
-        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
-            refusal.held_by(Path::new(file)).to_do("load it again when that has ended")
-        }
-        Some(ErrorCode::DatabaseCorrupt) => {
-            refusal.to_do("save what can be saved with: sqlite3 FILE .recover")
-        }
-        Some(ErrorCode::CannotOpen) => refusal.to_do(
-            "a database in WAL mode can be read only where files can be made beside it, \
-             unless another program has it open",
-        ),
-        _ => refusal,
+fn unreadable(path: &Path, file: &str, error: rusqlite::Error) -> Error {
+    let input = |reason: String| Error::from(ErrorKind::Input { file: file.to_owned(), reason });
+    if error.sqlite_error_code() == Some(ErrorCode::DatabaseCorrupt) {
+        return input(format!("is damaged ({error})"))
+            .to_do("save what can be saved with: sqlite3 FILE .recover");
+    }
+    let refusal = Refusal { named: path, file: Some(path), waited: BUSY_WAIT };
+    match refusal.known(&error) {
+        Some(known) => known.caused_by(error),
+        None => input(format!("cannot be read by SQLite: {error}")),
     }
 }
 
@@ -445,6 +439,10 @@ impl RowSource for SqliteSource {
         &self.name
     }
 
+    fn table(&self) -> Option<&str> {
+        Some(&self.table)
+    }
+
     fn columns(&self) -> &[SourceColumn] {
         &self.columns
     }
@@ -460,6 +458,7 @@ impl RowSource for SqliteSource {
             return Err(broken_off(&self.name));
         }
         let reader = SqliteReader {
+            path: self.path.clone(),
             name: self.name.clone(),
             running: self.running.clone(),
             bytes_read: Arc::clone(bytes_read),
@@ -482,6 +481,7 @@ fn broken_off(name: &str) -> Error {
 
 /// Takes the batches that the thread sends.
 pub struct SqliteReader {
+    path: PathBuf,
     name: String,
     running: Running,
     bytes_read: Arc<AtomicU64>,
@@ -498,7 +498,7 @@ impl RowReader for SqliteReader {
         }
         let received = lock(&self.running.batches).as_ref().and_then(|batches| batches.recv().ok());
         let received = received.ok_or_else(|| broken_off(&self.name))?;
-        let batch = received.map_err(|error| unreadable(&self.name, &error))?;
+        let batch = received.map_err(|error| unreadable(&self.path, &self.name, error))?;
         self.is_done = batch.is_last;
         let bytes = batch.content.len() + size_of_val(batch.cells.as_slice());
         self.bytes_read.fetch_add(bytes as u64, Ordering::Relaxed);

@@ -17,19 +17,22 @@ use leafpress_format::{Collation, EntryColumn, KeyColumn, PageLayout, SortOrder}
 
 use super::build::RowOrder;
 use super::existing::{
-    BestOrder, Existing, InsertHalt, InsertMode, Into, Outcome, Refusals, Settings, Staged,
-    best_order, describe_table, insert, insert_one_by_one, inspect, look_at, move_in,
+    BestOrder, Existing, InsertHalt, InsertMode, Into, Orphan, Outcome, Refusals, Settings, Staged,
+    best_order, describe_table, find_orphan, insert, insert_one_by_one, inspect, look_at, move_in,
     no_such_table,
 };
 use super::monitor::Monitor;
 use super::options::{IntoTable, LoadOptions, OnConflict};
 use super::plan::{Plan, declared_table};
-use super::publish::{Destination, refuse_if_taken};
+use super::publish::{Destination, refuse_if_taken, refuse_without_folder};
 use crate::error::{Error, ErrorKind, Result};
+use crate::paths::folder_of;
+use crate::refusal::{not_readable, why_not_writable};
 use crate::schema::declared::OrderColumn;
 use crate::schema::quote_identifier;
 use crate::schema::shape::{EntryShape, ShapeColumn, TableShape};
 use crate::schema::sql_words::sql_words;
+use crate::words::path_text;
 
 /// The destination of a load.
 pub struct Target {
@@ -68,11 +71,8 @@ impl Target {
     /// Looks at the destination, before any work is done.
     pub fn open(options: &LoadOptions, table: &str) -> Result<Self> {
         let target = Self::find(options, table, inspect)?;
-        match &target.place {
-            Place::New => refuse_if_taken(&options.database)?,
-            Place::NewTable(existing) | Place::Table(existing, ..) => {
-                existing.refuse_unless_writable()?;
-            }
+        if let Place::NewTable(existing) | Place::Table(existing, ..) = &target.place {
+            existing.refuse_unless_writable()?;
         }
         Ok(target)
     }
@@ -80,6 +80,14 @@ impl Target {
     /// The same without a try to write, for a dry run.
     pub fn look(options: &LoadOptions, table: &str) -> Result<Self> {
         Self::find(options, table, look_at)
+    }
+
+    /// The rights that a load would miss; a dry run does without them.
+    pub fn why_not_writable(&self, options: &LoadOptions) -> Option<String> {
+        let database = options.database.as_path();
+        let file = (!self.is_new()).then(|| why_not_writable(database)).flatten();
+        let why = file.or_else(|| why_not_writable(&folder_of(database)))?;
+        Some(format!("a load would fail now: {why}"))
     }
 
     fn find(
@@ -94,17 +102,22 @@ impl Target {
             return Err(Error::usage("a table needs a name").to_do("name it with --table"));
         }
         // A link that leads nowhere is refused where the new file would go.
-        if !options.database.exists() {
+        let is_there = options.database.try_exists();
+        if !is_there.map_err(|source| not_readable(&options.database, source))? {
             return match options.into {
                 Some(_) if !options.makes_missing() => {
                     let advice = format!(
                         "rows are added, ignored or changed only in a table that is there, and \
                          there is no database {}",
-                        options.database.display()
+                        path_text(&options.database)
                     );
                     Err(Error::from(ErrorKind::NoSuchTable { table }).to_do(advice))
                 }
-                _ => Ok(Self { table, declared, place: Place::New, keeps_order: false }),
+                _ => {
+                    refuse_if_taken(&options.database)?;
+                    refuse_without_folder(&options.database)?;
+                    Ok(Self { table, declared, place: Place::New, keeps_order: false })
+                }
             };
         }
         let existing = inspect(&options.database, options.busy_timeout)?;
@@ -154,15 +167,16 @@ impl Target {
                 .to_do("leave out --on-conflict, or load with --upsert"));
         }
         let there = describe_table(&existing, table)?;
-        let columns = there.columns.iter().filter(|column| !column.generated);
-        let mut columns: Vec<ShapeColumn> = columns.cloned().collect();
+        let (generated, mut columns): (Vec<ShapeColumn>, Vec<ShapeColumn>) =
+            there.columns.into_iter().partition(|column| column.generated);
         for column in &mut columns {
             // What is kept as it is has no type where there is no STRICT.
             if there.strict && column.declared_type.eq_ignore_ascii_case("ANY") {
                 column.declared_type.clear();
             }
         }
-        let staged = staged_shape(table, columns, None);
+        let generated_there = generated.into_iter().map(|column| column.name).collect();
+        let staged = TableShape { generated_there, ..staged_shape(table, columns, None) };
         let place = Place::Table(Box::new(existing), mode, there.sql);
         Ok(Self { table: there.name, declared: Some(staged), place, keeps_order: false })
     }
@@ -212,7 +226,7 @@ impl Target {
             && sql_words(&shape.sql).iter().any(|word| word.is("REFERENCES"))
     }
 
-    /// From now on rows for a table that is there are built in the input's order.
+    /// From now on the rows are built in the input's order, into a table without rules.
     pub fn keep_order(&mut self) {
         self.keeps_order = true;
     }
@@ -250,7 +264,11 @@ impl Target {
     /// sorted as it takes them best.
     pub fn to_build(&self, plan: &Plan) -> Result<(TableShape, RowOrder)> {
         let Place::Table(existing, mode, _) = &self.place else {
-            return Ok((plan.shape.clone(), plan.order));
+            return Ok(if self.keeps_order {
+                (without_rules(&plan.shape), RowOrder::ThroughSql)
+            } else {
+                (plan.shape.clone(), plan.order)
+            });
         };
         if self.keeps_order {
             return Ok((plan.shape.clone(), RowOrder::Ascending));
@@ -279,23 +297,36 @@ impl Target {
         Ok((staged_shape(&plan.shape.name, columns, Some(&order)), RowOrder::Renumbered))
     }
 
-    /// Gives the built file its name, or moves its table into the database.
-    pub fn publish(
+    /// Moves the table of the built file into the database.
+    pub fn move_in(
         &self,
         options: &LoadOptions,
-        staged: Destination,
+        staged: &Destination,
         rows: u64,
         monitor: &Monitor,
     ) -> Result<Published> {
         let started = Instant::now();
         let Place::NewTable(existing) = &self.place else {
-            staged.publish()?;
-            return Ok(Published::default());
+            return Err(Error::usage("there is no database to move the table into"));
         };
         monitor.enter("moving in");
         let from = Staged { file: staged.temporary(), table: &self.table, rows };
         let outcome = move_in(existing, &from, &settings(options, monitor))?;
         Ok(published(options, outcome, started))
+    }
+
+    /// The first row of the input that refers to nothing, where that kept the table out; `rows`
+    /// holds the rows as they are built after [`keep_order`](Self::keep_order).
+    pub fn find_orphan(
+        &self,
+        options: &LoadOptions,
+        staged: &Destination,
+        rows: &Path,
+        monitor: &Monitor,
+    ) -> Option<Orphan> {
+        let Place::NewTable(existing) = &self.place else { return None };
+        let from = Staged { file: staged.temporary(), table: &self.table, rows: 0 };
+        find_orphan(existing, &from, rows, &settings(options, monitor))
     }
 
     /// Inserts the rows of the built file into the table that is there, by one statement.
@@ -420,6 +451,13 @@ fn key_column(column: &OrderColumn) -> Option<(String, KeyColumn)> {
     };
     let order = if column.descending { SortOrder::Descending } else { SortOrder::Ascending };
     Some((column.name.clone(), KeyColumn { collation, order }))
+}
+
+/// A table with the same columns and without keys, which SQLite fills: it numbers the rows as
+/// they come.
+fn without_rules(shape: &TableShape) -> TableShape {
+    let TableShape { name, columns, rowid_column, .. } = shape.clone();
+    TableShape { rowid_column, ..staged_shape(&name, columns, None) }
 }
 
 /// A table without keys that holds rows for another one, with the columns that

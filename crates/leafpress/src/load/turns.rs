@@ -9,7 +9,9 @@
 //! A worker that panics leaves its turn untaken: [`Turns::halt`] must be
 //! called then, as [`HaltOnPanic`] does.
 
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, PoisonError};
+
+use crate::sync::lock;
 
 /// State `T`, entered in order.
 #[derive(Debug)]
@@ -77,12 +79,6 @@ impl<A, B> Drop for HaltOnPanic<'_, A, B> {
             self.1.halt();
         }
     }
-}
-
-/// Takes a lock that a panic elsewhere may have poisoned: the panic ends the
-/// load, and until then a lock is a lock.
-pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -151,7 +151,8 @@ impl<'l, S: RowSource> TypedFeed<'l, S> {
     fn look_for_columns(&mut self) -> Result<()> {
         let rejects = match self.state.options.on_error {
             OnError::Stop => {
-                Rejects::create(&OnError::Stop, Rights::of(&self.state.options.database))?
+                let rights = Rights::of(&self.state.options.database);
+                Rejects::create(&OnError::Stop, None, rights)?
             }
             OnError::Skip { .. } => Rejects::only_shown(SHOWN_MAX),
         };
@@ -279,14 +280,8 @@ impl<'l, S: RowSource> TypedFeed<'l, S> {
         let rowid = self.rules.iter().position(|rule| *rule == TypeRule::Rowid);
         let sources = self.inputs[input].sources.clone();
         let rowid = rowid.filter(|column| matches!(sources[*column], ValueSource::Field(_)));
-        let rules = TypedRules::new(self.state.names.clone(), self.rules.clone(), sources, rowid)
-            .not_null(self.state.not_null())
-            .key(self.state.made_key())
-            .key_is_detected(self.state.key_is_detected());
-        match &self.state.uuid7 {
-            Some(range) => rules.uuid7(range.clone()),
-            None => rules,
-        }
+        TypedRules::new(self.state.names.clone(), self.rules.clone(), sources, rowid)
+            .demands(self.state.demands())
     }
 
     /// Turns the evidence into rules and a declaration.

@@ -5,12 +5,12 @@
 use std::sync::Mutex;
 
 use super::frame::{Counted, Halt, Pieces, Rows};
-use super::rejects::Rejects;
+use super::rejects::{Rejects, Words};
 use super::signs::with_encoding;
-use super::turns::lock;
 use super::typed::TypedRules;
 use crate::error::{BadRow, Error, Result};
 use crate::input::rows::{DecodeHalt, RowBatch, RowDecoder, RowReader, RowSource};
+use crate::sync::lock;
 
 /// A batch of a source's rows.
 pub type BatchOf<S> = <<S as RowSource>::Decoder as RowDecoder>::Batch;
@@ -124,7 +124,7 @@ impl<S: RowSource> Pieces for TypedBatches<'_, S> {
         let mut undecoded = batch.bad_rows().iter().peekable();
         let mut add_undecoded_up_to = |row: usize| {
             while let Some(next) = undecoded.next_if(|next| next.good_rows_before <= row) {
-                let added = lock(rejects).add(next.bad_row.clone(), &next.original);
+                let added = lock(rejects).add(next.bad_row.clone(), &next.original, Words::Own);
                 added.map_err(|error| with_encoding(error, &next.original))?;
             }
             Ok::<_, Error>(())
@@ -133,7 +133,7 @@ impl<S: RowSource> Pieces for TypedBatches<'_, S> {
             add_undecoded_up_to(row)?;
             bad.push(row);
             let bad_row = bad_row(batch, self.file, row, reason);
-            lock(rejects).add(bad_row, &batch.original(row))?;
+            lock(rejects).add(bad_row, &batch.original(row), Words::Own)?;
         }
         add_undecoded_up_to(usize::MAX)?;
         let read = (batch.rows() + batch.bad_rows().len()) as u64;

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::vfs::FileIdentity;
 
 /// One of the four files of a database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
@@ -39,9 +40,6 @@ impl Which {
     }
 }
 
-/// Device and inode: equal for two names of one file.
-pub(super) type Identity = (u64, u64);
-
 /// A file of the database, as it stands in the folder.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FileFacts {
@@ -63,7 +61,7 @@ pub struct FileFacts {
     /// Time of the last write to it, in milliseconds since the Unix epoch.
     pub changed_at_ms: Option<u64>,
     #[serde(skip)]
-    pub(super) identity: Option<Identity>,
+    pub(super) identity: Option<FileIdentity>,
 }
 
 /// The paths of a database's files: its own with links resolved, as SQLite does it.
@@ -74,7 +72,7 @@ pub(super) fn resolve(path: &Path) -> Result<PathBuf> {
     match path.canonicalize() {
         Ok(found) if found.is_dir() => {
             let reason = "is a directory, not a database".to_owned();
-            Err(Error::from(ErrorKind::Destination { path: path.to_owned(), reason }))
+            Err(Error::from(ErrorKind::NotADatabase { path: path.to_owned(), reason }))
         }
         Ok(found) => Ok(found),
         Err(source) if source.kind() == io::ErrorKind::NotFound => {
@@ -96,7 +94,7 @@ pub(super) fn path_of(database: &Path, which: Which) -> PathBuf {
     name.into()
 }
 
-/// Those of the four files that are there.
+/// Facts about those of the four files that are there.
 pub(super) fn look(database: &Path) -> Vec<FileFacts> {
     Which::ALL.into_iter().filter_map(|which| facts(which, path_of(database, which))).collect()
 }
@@ -118,7 +116,7 @@ fn facts(which: Which, path: PathBuf) -> Option<FileFacts> {
             group: Some(found.gid()),
             names: Some(found.nlink()),
             changed_at_ms,
-            identity: Some((found.dev(), found.ino())),
+            identity: Some(FileIdentity::from(&found)),
         })
     }
     #[cfg(not(unix))]

@@ -38,7 +38,7 @@ pub struct ConnectionDefaults {
     pub journal_size_limit_bytes: i64,
 }
 
-/// Reads what a database says of itself.
+/// Reads the facts that a database holds about itself.
 ///
 /// # Errors
 /// When there is none, it is locked, damaged, encrypted, or must be recovered first.

@@ -13,7 +13,7 @@ use super::lock_names::SqliteLock;
 use super::lock_text::LockStyle;
 use super::{LogIndex, Neighbours};
 
-/// A lock on a database, and who holds it.
+/// A lock on a database, and its holder.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct LockHeld {
     /// Which lock it is.
@@ -128,7 +128,7 @@ mod linux {
         }
     }
 
-    /// Why this process seems to have a second SQLite at the database.
+    /// Reasons to believe that this process has a second SQLite at the database.
     ///
     /// `own`: the descriptors of our own SQLite. It takes locks of descriptors, so a lock of
     /// the process was taken by another copy.
@@ -138,7 +138,7 @@ mod linux {
         for file in us.flat_map(|process| &process.open) {
             let is_locked_file = matches!(file.which, Which::Database | Which::SharedMemory);
             if is_locked_file && !own.contains(&file.descriptor) {
-                let (number, path) = (file.descriptor, file.path.display());
+                let (number, path) = (file.descriptor, crate::path_text(&file.path));
                 evidence
                     .push(format!("descriptor {number} of {path} was not opened by this library"));
             }

@@ -71,7 +71,7 @@ pub struct Neighbours {
     pub locks: Vec<LockHeld>,
     /// The index of the write-ahead log, if there is one.
     pub log: Option<LogIndex>,
-    /// Why it seems that this process has a second copy of SQLite, or other code, at the
+    /// Reasons to believe that this process has a second copy of SQLite, or other code, at the
     /// database; empty if nothing says so.
     pub second_copy: Vec<String>,
     /// The SQLite that this library was built with.
@@ -86,7 +86,7 @@ pub struct Neighbours {
 pub enum Asked {
     /// `/proc`: processes, descriptors and locks.
     Proc,
-    /// The folder alone: this system does not say who has a file open.
+    /// The folder alone: this system does not tell the processes that have a file open.
     FolderOnly,
 }
 
@@ -170,8 +170,8 @@ impl LinkedSqlite {
     }
 }
 
-/// Says who is at a database: which processes have it open, who holds which lock, and
-/// whether the files that are open are still those in the folder.
+/// Looks at a database from outside: the processes that have it open, their locks, and the files
+/// that are open, compared with those in the folder.
 ///
 /// The database need not be there, as its files may still be open somewhere. Processes of
 /// other users can be looked at by root only; those that could not are counted.
@@ -258,7 +258,7 @@ impl Neighbours {
     /// another log: the files in the folder took the place of theirs, or theirs were renamed.
     pub fn with_other_files(&self) -> impl Iterator<Item = (&Neighbour, Which)> {
         let has = |it: &Neighbour, which| it.open.iter().any(|file| file.which == which);
-        // Who copies the file has it open too, but does not lock it.
+        // A process that copies the file has it open too, but does not lock it.
         let is_user = |it: &&Neighbour| {
             let is_lock = |held: &LockHeld| {
                 held.lock == SqliteLock::SharedMemory && held.pids.contains(&it.pid)

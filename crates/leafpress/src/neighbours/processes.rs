@@ -10,15 +10,18 @@
 #![allow(clippy::disallowed_methods, reason = "files of /proc are no databases")]
 
 use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::fs;
 use std::io;
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use super::files::{FileFacts, Identity, Which, path_of};
+use super::files::{FileFacts, Which, path_of};
 use super::lock_text::{self, LockLine};
 use super::{Library, Neighbour, OpenFile, Standing, maps, versions};
 use crate::profile::check_background_checkpoints;
+use crate::vfs::FileIdentity;
+use crate::words::bytes_text;
 
 /// All that `/proc` tells of one database.
 #[derive(Debug, Default)]
@@ -125,13 +128,13 @@ impl<'a> Target<'a> {
         let named = self.named(link);
         let inode = lock_text::inode_in_fdinfo(facts);
         let may_be = |file: &FileFacts| {
-            file.identity.is_some_and(|(_, it)| inode.is_none_or(|inode| inode == it))
+            file.identity.is_some_and(|it| inode.is_none_or(|inode| inode == it.inode))
         };
         if named.is_none() && !self.files.iter().any(may_be) {
             return None;
         }
         let found = fs::metadata(format!("/proc/{pid}/fd/{descriptor}")).ok()?;
-        let identity: Identity = (found.dev(), found.ino());
+        let identity = FileIdentity::from(&found);
         let same = self.files.iter().find(|file| file.identity == Some(identity));
         let (which, standing) = match (same, named) {
             (Some(file), _) => (file.which, Standing::InPlace),
@@ -145,10 +148,9 @@ impl<'a> Target<'a> {
         Some(OpenFile { descriptor, which, path: link.to_owned(), standing })
     }
 
-    /// Which of the files a descriptor's name is, or was before it was deleted.
+    /// The file that a descriptor's name is, or was before it was deleted.
     fn named(&self, link: &Path) -> Option<Which> {
-        let text = link.to_string_lossy();
-        let bare = text.strip_suffix(" (deleted)").map(Path::new);
+        let bare = without_ending(link, " (deleted)");
         let is = |path: &PathBuf| path == link || bare == Some(path);
         self.paths.iter().find(|(_, path)| is(path)).map(|(which, _)| *which)
     }
@@ -163,9 +165,8 @@ impl<'a> Target<'a> {
         let is_open = |base: &Path| links.iter().any(|(_, link)| link == base);
         let mut found = Vec::new();
         for (descriptor, path) in links {
-            let text = path.to_string_lossy();
             for which in [Which::Log, Which::SharedMemory] {
-                let base = text.strip_suffix(which.suffix()).map(Path::new);
+                let base = without_ending(path, which.suffix());
                 let is_beside = |base: &&Path| base.parent() == self.database.parent();
                 if base.filter(is_beside).is_some_and(|base| !is_open(base)) {
                     let (descriptor, path) = (*descriptor, path.clone());
@@ -183,12 +184,12 @@ impl<'a> Target<'a> {
         let text = fs::read_to_string("/proc/locks").unwrap_or_default();
         let lines = lock_text::parse_table(&text).into_iter();
         let is_of = |file: &FileFacts, line: &LockLine| {
-            file.identity.is_some_and(|(device, inode)| {
-                let by_stat = (rustix::fs::major(device), rustix::fs::minor(device));
+            file.identity.is_some_and(|identity| {
+                let by_stat = identity.device_numbers();
                 let is_shown = shown.iter().any(|(_, which, it)| {
                     *which == file.which && it.device == line.device && it.inode == line.inode
                 });
-                line.inode == inode && (line.device == by_stat || is_shown)
+                line.inode == identity.inode && (line.device == by_stat || is_shown)
             })
         };
         let which = |line: &LockLine| self.files.iter().find(|file| is_of(file, line));
@@ -200,16 +201,22 @@ fn mounts_of(pid: &str) -> Option<PathBuf> {
     fs::read_link(format!("/proc/{pid}/ns/mnt")).ok()
 }
 
+/// A path without an ending that it has.
+fn without_ending<'p>(path: &'p Path, ending: &str) -> Option<&'p Path> {
+    let bytes = path.as_os_str().as_bytes().strip_suffix(ending.as_bytes())?;
+    Some(Path::new(OsStr::from_bytes(bytes)))
+}
+
 fn word_of(pid: u32, file: &str) -> String {
     let bytes = fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
-    String::from_utf8_lossy(&bytes).trim_end().to_owned()
+    bytes_text(bytes.trim_ascii_end())
 }
 
 /// The words of the command line, with blanks between them.
 fn command_of(pid: u32) -> String {
     let bytes = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     let words = bytes.split(|&byte| byte == 0).filter(|word| !word.is_empty());
-    words.map(String::from_utf8_lossy).collect::<Vec<_>>().join(" ")
+    words.map(bytes_text).collect::<Vec<_>>().join(" ")
 }
 
 fn libraries_of(pid: u32, versions: &mut HashMap<PathBuf, Option<String>>) -> Vec<Library> {

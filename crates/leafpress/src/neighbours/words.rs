@@ -8,11 +8,13 @@ use std::fmt;
 use std::path::Path;
 
 use super::{Asked, LockHeld, Neighbour, Neighbours, SqliteLock, Standing, Which, ask};
+use crate::words::path_text;
 
 /// Longer command lines are cut.
 const COMMAND_CHARACTERS_MAX: usize = 60;
 
-/// Says who holds a database now: `process 4711 (python3 worker.py) holds the write lock`.
+/// A sentence on the present holder of a database: `process 4711 (python3 worker.py) holds the
+/// write lock`.
 ///
 /// `None` where no other process has it open and no lock of this one is in the way, or
 /// the system does not tell. For the message of an error: it is asked after the failure,
@@ -72,7 +74,7 @@ pub(super) fn who(found: &Neighbours, pids: &[u32]) -> String {
 impl fmt::Display for Neighbour {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let named = if self.command.is_empty() { &self.name } else { &self.command };
-        // Where the program lies is seldom worth the space.
+        // The program's folder is seldom worth the space.
         let first_word = named.split(' ').next().unwrap_or_default();
         let named = &named[first_word.rfind('/').map_or(0, |at| at + 1)..];
         let clean = named.chars().map(|it| if it.is_control() { ' ' } else { it });
@@ -88,7 +90,7 @@ impl fmt::Display for Neighbour {
 /// `wal_write, held by process 4711 (python3 worker.py)`, one line for each fact.
 impl fmt::Display for Neighbours {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{}", self.database.display())?;
+        writeln!(f, "{}", path_text(&self.database))?;
         if self.asked == Asked::FolderOnly {
             writeln!(f, "this system does not say which processes have a file open")?;
         } else if self.processes.is_empty() {
@@ -121,7 +123,7 @@ impl fmt::Display for Neighbours {
                 Standing::Replaced => "whose name another file has now",
                 Standing::OfOtherName | Standing::InPlace => "of another name",
             };
-            writeln!(f, "{process} has {name} open {how}: {}", file.path.display())?;
+            writeln!(f, "{process} has {name} open {how}: {}", path_text(&file.path))?;
         }
         for evidence in &self.second_copy {
             writeln!(f, "a second copy of SQLite in this process: {evidence}")?;

@@ -1,9 +1,8 @@
-//! What is really in force on a connection, by asking it.
+//! The settings that are in force on a connection, by asking it.
 //!
-//! Stands beside [`super::open`], which compares the answer with the profile,
-//! and serves whoever wants to look again later: a `PRAGMA` changes a
-//! connection's settings at any time, and in a rollback mode another program
-//! can change the journal mode of the database.
+//! Stands beside [`super::open`], which compares the answer with the profile, and serves callers
+//! that want to look again later: a `PRAGMA` changes a connection's settings at any time, and in a
+//! rollback mode another program can change the journal mode of the database.
 //!
 //! Must never: report a setting that was not read from the connection.
 
@@ -12,113 +11,17 @@ use std::path::Path;
 use std::time::Duration;
 
 use rusqlite::Connection;
-use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ValueRef};
 use serde::Serialize;
 
 use super::Profile;
-use super::locking::{Locking, ask_locking};
+use super::locking::ask_locking;
 use super::page_writes::{self, page_writes};
+use super::settings::{JournalMode, Locking, MAIN, Synchronous, ask};
 use crate::c_api::connection::vfs_name;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::SMALL_CACHE_PAGES;
 use crate::storage;
 use crate::vfs::atomic::AtomicState;
-
-/// The database itself, not those that are attached.
-pub(super) const MAIN: Option<&str> = Some("main");
-
-/// How SQLite undoes what was half done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum JournalMode {
-    /// Old pages go to a file that is deleted at the commit.
-    Delete,
-    /// The same, and the file is cut to no bytes.
-    Truncate,
-    /// The same, and the file's header is overwritten.
-    Persist,
-    /// Old pages are kept in memory.
-    Memory,
-    /// New pages go to a write-ahead log.
-    Wal,
-    /// Nothing is kept: there is no way back.
-    Off,
-}
-
-/// When SQLite waits until the disk has what was written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Synchronous {
-    /// Never.
-    Off,
-    /// At the moments without which a file could be damaged.
-    Normal,
-    /// At every commit.
-    Full,
-    /// At every commit, and for the folder after a journal is deleted.
-    Extra,
-}
-
-impl JournalMode {
-    /// All that SQLite knows.
-    pub const ALL: [Self; 6] =
-        [Self::Delete, Self::Truncate, Self::Persist, Self::Memory, Self::Wal, Self::Off];
-
-    /// The word of `PRAGMA journal_mode`, in lower case.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Delete => "delete",
-            Self::Truncate => "truncate",
-            Self::Persist => "persist",
-            Self::Memory => "memory",
-            Self::Wal => "wal",
-            Self::Off => "off",
-        }
-    }
-}
-
-impl Synchronous {
-    /// All, in the order of their numbers.
-    pub const ALL: [Self; 4] = [Self::Off, Self::Normal, Self::Full, Self::Extra];
-
-    /// The word of `PRAGMA synchronous`, in lower case.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Off => "off",
-            Self::Normal => "normal",
-            Self::Full => "full",
-            Self::Extra => "extra",
-        }
-    }
-}
-
-impl fmt::Display for JournalMode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&self.name().to_ascii_uppercase())
-    }
-}
-
-impl fmt::Display for Synchronous {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&self.name().to_ascii_uppercase())
-    }
-}
-
-impl FromSql for JournalMode {
-    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
-        let word = value.as_str()?;
-        let found = Self::ALL.into_iter().find(|mode| mode.name().eq_ignore_ascii_case(word));
-        found.ok_or(FromSqlError::InvalidType)
-    }
-}
-
-impl FromSql for Synchronous {
-    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
-        let number = value.as_i64()?;
-        let found = usize::try_from(number).ok().and_then(|it| Self::ALL.get(it));
-        found.copied().ok_or(FromSqlError::OutOfRange(number))
-    }
-}
 
 /// The settings of one connection, as SQLite itself tells them.
 ///
@@ -130,14 +33,14 @@ pub struct InForce {
     pub profile: Profile,
     /// The promise of that profile where the database lies.
     pub promise: String,
-    /// Why no profile can promise here that something survives a power cut, as far as the
-    /// system tells: the file system is memory, or syncs are switched off. A sentence each;
-    /// empty if nothing is known against it. Not asked about a VFS that is not Leafpress's or
-    /// the system's.
+    /// Reasons for which no profile can promise here that something survives a power cut, as far as
+    /// the system tells: the file system is memory, or syncs are switched off. A sentence each;
+    /// empty if nothing is known against it. Not asked about a VFS that is not Leafpress's or the
+    /// system's.
     pub not_durable: Vec<String>,
-    /// How half-done transactions are undone.
+    /// Way in which half-done transactions are undone.
     pub journal_mode: JournalMode,
-    /// When SQLite waits for the disk.
+    /// Moments at which SQLite waits for the disk.
     pub synchronous: Synchronous,
     /// After how many pages in the log a commit of this connection makes a
     /// checkpoint; 0 is never.
@@ -146,35 +49,34 @@ pub struct InForce {
     pub full_fsync: bool,
     /// On macOS, whether the syncs of a checkpoint do.
     pub checkpoint_full_fsync: bool,
-    /// Whether foreign keys are enforced on this connection.
+    /// True if foreign keys are enforced on this connection.
     pub foreign_keys: bool,
-    /// How long to wait for a lock, in milliseconds.
+    /// Longest wait for a lock, in milliseconds.
     pub busy_timeout_ms: u64,
     /// Bytes in a page.
     pub page_size_bytes: u32,
-    /// Who else may use the database meanwhile.
+    /// Connections that may use the database beside this one.
     pub locking: Locking,
     /// The VFS that it goes through; `None` if its name is no text.
     pub vfs: Option<String>,
-    /// How a transaction of one page is committed, at the moment of asking
-    /// ([`page_writes`](super::page_writes) asks again). `None` under profiles
-    /// other than [`Profile::Rollback`], and where pages are not Leafpress's
-    /// VFS's to write.
+    /// Way in which a transaction of one page is committed, at the moment of asking
+    /// ([`page_writes`](super::page_writes) asks again). `None` under profiles other than
+    /// [`Profile::Rollback`], and where Leafpress's VFS does not write the pages.
     pub page_writes: Option<AtomicState>,
-    /// Whether it keeps no more pages in memory than a small connection does.
+    /// True if it keeps no more pages in memory than a small connection does.
     pub small: bool,
     /// The SQLite that is linked.
     pub sqlite_version: &'static str,
-    /// Whether SQLite was compiled to sync data without the metadata nobody
-    /// reads, by `fdatasync`; `None` where that cannot be known. It costs time
-    /// only: either call makes the same promise.
+    /// True if SQLite was compiled to sync data without metadata that is not needed to read it, by
+    /// `fdatasync`; `None` where that cannot be known. It costs time only: either call makes the
+    /// same promise.
     pub uses_fdatasync: Option<bool>,
 }
 
 impl InForce {
     /// Asks `connection`, which was opened under `profile`.
     ///
-    /// Reads the database's header, and so waits if somebody holds it alone.
+    /// Reads the database's header, and so waits if another connection holds it alone.
     ///
     /// # Errors
     /// When SQLite does not answer. Nothing was changed.
@@ -204,11 +106,10 @@ impl InForce {
         })
     }
 
-    /// Fails if a setting is not what the profile needs.
+    /// Fails if a setting is not the one that the profile needs.
     ///
-    /// To be asked again after foreign code had the connection, or, in a
-    /// rollback mode, after another program could have changed the database's
-    /// journal mode.
+    /// Worth asking again after foreign code had the connection, or, in a rollback mode, after
+    /// another program could have changed the database's journal mode.
     ///
     /// # Errors
     /// Names the first setting that is off. Nothing was changed.
@@ -306,11 +207,11 @@ fn synchronous_in_words(synchronous: Synchronous) -> &'static str {
 fn locking_in_words(locking: Locking) -> &'static str {
     match locking {
         Locking::Shared => "others may read and write between this connection's transactions",
-        Locking::Exclusive => "nobody else may read or write while this connection is open",
+        Locking::Exclusive => "no other connection may read or write while this one is open",
     }
 }
 
-/// Whether this system's plain sync leaves the bytes in the disk's own cache.
+/// Returns true if this system's plain sync leaves the bytes in the disk's own cache.
 pub(super) fn needs_full_fsync(profile: Profile) -> bool {
     cfg!(target_vendor = "apple") && profile.synchronous() > Synchronous::Off
 }
@@ -334,10 +235,6 @@ fn not_durable(connection: &Connection) -> Vec<String> {
         Some(path) if is_known && !path.is_empty() => storage::not_durable(Path::new(path)),
         _ => Vec::new(),
     }
-}
-
-pub(super) fn ask<T: FromSql>(connection: &Connection, pragma: &str) -> rusqlite::Result<T> {
-    connection.pragma_query_value(None, pragma, |row| row.get(0))
 }
 
 /// The cache tells; what else a small connection does without, SQLite does not tell.

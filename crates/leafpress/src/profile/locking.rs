@@ -1,68 +1,25 @@
-//! Who may use the database beside a connection, and what holding it alone
-//! makes possible.
+//! Locking: the connections that may use a database beside this one, and the gain of holding it
+//! alone.
 //!
-//! Stands beside [`super::open`], which takes the lock as the last step of an
-//! opening. A connection that holds the database alone need not look, at each
-//! transaction, whether somebody else has changed something: it reads no change
-//! counter, writes none, and takes and gives back no locks.
+//! Stands beside [`super::open`], which takes the lock as the last step of an opening. A connection
+//! that holds the database alone need not look, at each transaction, for changes of others: it
+//! reads no change counter, writes none, and takes and gives back no locks.
 //!
 //! Invariants:
-//! 1. Where [`hold`] succeeds, nobody else can read or write the database until
-//!    the connection is closed, and nothing was written for it.
+//! 1. Where [`hold`] succeeds, no other connection can read or write the database until the
+//!    connection is closed, and nothing was written for it.
 //! 2. [`close_journal`] leaves the journal where it was, in a file, or
 //!    says that it did not.
 //!
 //! Must never: leave a connection with its journal in memory and say nothing.
 
-use std::fmt;
-
 use rusqlite::Connection;
-use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ValueRef};
-use serde::Serialize;
 
-use super::in_force::{JournalMode, MAIN};
+use super::settings::{JournalMode, Locking, MAIN};
 use crate::error::{Error, Result};
 
-/// Who else may use the database while a connection is open.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Locking {
-    /// Everybody, between this connection's transactions.
-    #[default]
-    Shared,
-    /// Nobody, not even to read: the database is held from the opening on until
-    /// the connection is closed.
-    Exclusive,
-}
-
-impl Locking {
-    /// Its name: `shared` or `exclusive`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Shared => "shared",
-            Self::Exclusive => "exclusive",
-        }
-    }
-}
-
-impl fmt::Display for Locking {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-impl FromSql for Locking {
-    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
-        match value.as_str()? {
-            "normal" => Ok(Self::Shared),
-            "exclusive" => Ok(Self::Exclusive),
-            _ => Err(FromSqlError::InvalidType),
-        }
-    }
-}
-
-/// How the main database of a connection is locked; without its name, SQLite
-/// tells how databases will be that are attached next.
+/// Asks for the locking of the connection's main database; without its name, SQLite answers for
+/// databases that will be attached next.
 pub(super) fn ask_locking(connection: &Connection) -> rusqlite::Result<Locking> {
     connection.pragma_query_value(MAIN, "locking_mode", |row| row.get(0))
 }
@@ -74,7 +31,7 @@ pub(super) fn ask_locking(connection: &Connection) -> rusqlite::Result<Locking> 
 /// back before anything is written.
 ///
 /// # Errors
-/// `SQLITE_BUSY` if somebody else has a lock for longer than the busy timeout.
+/// `SQLITE_BUSY` if another connection has a lock for longer than the busy timeout.
 pub(super) fn hold(connection: &Connection, journal_mode: JournalMode) -> rusqlite::Result<()> {
     connection.pragma_update(MAIN, "locking_mode", Locking::Exclusive.name())?;
     change_journal(connection, JournalMode::Memory)?;
@@ -130,18 +87,18 @@ pub fn give_back(connection: &Connection) -> Result<()> {
     let failed = |source| {
         Error::sqlite("give the database back", source)
             .on_disk("the database holds what was committed; a journal may be beside it")
-            .to_do("close the connection: whoever opens the database next puts it in order")
+            .to_do("close the connection: the next opening of the database puts it in order")
     };
     give().map_err(failed)
 }
 
-/// Where an I/O error has left a journal that is still needed, the next read puts
-/// it back into the database, also for who holds that alone.
+/// Reads the schema: after an I/O error that left a journal which is still needed, this puts the
+/// journal back into the database, also for a connection that holds it alone.
 pub(super) fn roll_back_what_failed(connection: &Connection) -> rusqlite::Result<()> {
     connection.pragma_query_value(MAIN, "schema_version", |_| Ok(()))
 }
 
-/// What the mode is afterwards is for the caller to see.
+/// Asks for a journal mode, and returns the one in force afterwards; the caller compares.
 fn change_journal(connection: &Connection, wanted: JournalMode) -> rusqlite::Result<JournalMode> {
     let name = wanted.name();
     connection.pragma_update_and_check(MAIN, "journal_mode", name, |row| row.get(0))

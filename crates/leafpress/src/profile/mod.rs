@@ -1,9 +1,9 @@
 //! Durability profiles: four ways to write a database, named by their promise.
 //!
-//! Every connection that Leafpress makes to somebody's database for writing
-//! small transactions is opened by [`open`], under one [`Profile`]. What
-//! SQLite then really does is read back and returned as [`InForce`]; where that
-//! is not what the profile needs, there is no connection but an error.
+//! Every connection that Leafpress makes to a user's database for writing small transactions is
+//! opened by [`open`], under one [`Profile`]. The settings that SQLite then really uses are read
+//! back and returned as [`InForce`]; if they are not those that the profile needs, there is no
+//! connection but an error.
 //!
 //! | file | does |
 //! |---|---|
@@ -36,17 +36,21 @@ mod in_force;
 mod locking;
 mod open;
 mod page_writes;
+mod settings;
 #[cfg(test)]
 mod tests;
+mod wal_reset;
 
-pub use in_force::{InForce, JournalMode, Synchronous};
+pub use in_force::InForce;
 pub(crate) use locking::close_journal;
-pub use locking::{Locking, give_back};
-pub use open::{ProfileRequest, check_background_checkpoints, open, open_reader};
+pub use locking::give_back;
+pub use open::{ProfileRequest, open, open_reader};
 pub(crate) use page_writes::ours;
 pub use page_writes::{AtomicWish, page_writes, regain_atomic_pages};
+pub use settings::{JournalMode, Locking, Synchronous};
+pub use wal_reset::check_background_checkpoints;
 
-/// How a database is written, named by what holds afterwards.
+/// A way to write a database, named by its promise.
 ///
 /// ```
 /// use leafpress::Profile;
@@ -81,19 +85,19 @@ struct Promise {
     name: &'static str,
     journal_mode: JournalMode,
     synchronous: Synchronous,
-    /// What it does besides these settings.
+    /// Its work besides these settings.
     besides: &'static str,
     /// The promise in one sentence.
     in_short: &'static str,
-    /// What is left when the process is killed.
+    /// State of the database after the process is killed.
     after_a_kill: &'static str,
-    /// What is left when the power is cut.
+    /// State of the database after the power is cut.
     after_a_power_cut: &'static str,
-    /// Whether the file can be damaged.
+    /// Possible damage of the file.
     damage: &'static str,
-    /// What a crash may take, in a few words.
+    /// Possible losses by a crash, in a few words.
     may_lose: &'static str,
-    /// What it is for.
+    /// Use for which it is good.
     good_for: &'static str,
 }
 
@@ -172,7 +176,7 @@ impl Profile {
         self.row().name
     }
 
-    /// What holds after a crash, in one sentence without a full stop.
+    /// Its promise for crashes, in one sentence without a full stop.
     pub fn promise(self) -> &'static str {
         self.row().in_short
     }
@@ -190,22 +194,22 @@ impl Profile {
         )
     }
 
-    /// What a crash may take, in a few words: `nothing`, or what.
+    /// Possible losses by a crash, in a few words: `nothing`, or their names.
     pub fn may_lose(self) -> &'static str {
         self.row().may_lose
     }
 
-    /// How a half-done transaction is undone.
+    /// Way in which a half-done transaction is undone.
     pub fn journal_mode(self) -> JournalMode {
         self.row().journal_mode
     }
 
-    /// When SQLite waits for the disk.
+    /// Moments at which SQLite waits for the disk.
     pub fn synchronous(self) -> Synchronous {
         self.row().synchronous
     }
 
-    /// Whether it writes through a write-ahead log, which needs a checkpointer.
+    /// Returns true if it writes through a write-ahead log, which needs a checkpointer.
     pub fn is_wal(self) -> bool {
         self.journal_mode() == JournalMode::Wal
     }

@@ -11,7 +11,7 @@
 //! | read header and schema | a hot journal is rolled back; what is no database shows |
 //! | synchronous EXTRA | invariant 2: the next step writes |
 //! | page size, journal mode | the size first: a log fixes it |
-//! | the lock, if nobody else may use it | no journal mode can be changed under others |
+//! | the lock, if no other connection may use it | no journal mode can be changed under others |
 //! | the profile's own settings | they belong to the connection |
 //! | read everything back | invariant 1 |
 //!
@@ -26,17 +26,20 @@ use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, ErrorCode, MAIN_DB, OpenFlags};
 
-use super::in_force::{InForce, JournalMode, ask, needs_full_fsync, whole_milliseconds};
-use super::locking::{self, Locking};
+use super::Profile;
+use super::in_force::{InForce, needs_full_fsync, whole_milliseconds};
+use super::locking;
 use super::page_writes::{AtomicWish, check_wish, vfs_for};
-use super::{Profile, Synchronous};
+use super::settings::{JournalMode, Locking, Synchronous, ask};
 use crate::connect;
 use crate::error::{Error, ErrorKind, Result};
 #[cfg(unix)]
 use crate::neighbours::{OpenFile, Which};
+use crate::paths::folder_of;
+use crate::refusal::{Refusal, not_readable, refuse_unless_file, why_not_writable};
 use crate::storage::FileSystem;
-use crate::verify::what_a_file_is;
 use crate::vfs::locks::{self, FileHandle};
+use crate::words::path_text;
 
 const AS_IT_WAS: &str = "the database is as it was";
 /// SQLite does not wait by itself where a journal mode is changed.
@@ -44,7 +47,7 @@ const TRY_AGAIN_EVERY: Duration = Duration::from_millis(5);
 /// More links in a row than any system follows.
 const LINKS_MAX: usize = 40;
 
-/// How to open a database.
+/// Request for the opening of a database.
 #[derive(Debug, Clone)]
 pub struct ProfileRequest {
     /// The promise to be kept.
@@ -55,21 +58,20 @@ pub struct ProfileRequest {
     /// Name of a registered VFS to go through. What the file system could tell
     /// is then not asked, since only the VFS knows where its files are.
     pub vfs: Option<String>,
-    /// How long to wait for others' locks (5 s unless set).
+    /// Longest wait for others' locks (5 s unless set).
     pub busy_timeout: Duration,
     /// Bytes in a page of a new database; one that exists keeps its own.
     pub page_size: Option<u32>,
-    /// Whether foreign keys are enforced; `None` leaves SQLite's own default.
+    /// True if foreign keys are to be enforced; `None` leaves SQLite's own default.
     pub foreign_keys: Option<bool>,
-    /// Whether a transaction of one page may be written in place, without a
-    /// journal: under [`Profile::Rollback`] on Linux, and where no `vfs` is
-    /// named. The connection then goes through Leafpress's own VFS
-    /// ([`leafpress_vfs`](crate::vfs::leafpress_vfs)). [`AtomicWish::Assume`] is
-    /// refused elsewhere, the others have no meaning there.
+    /// Wish for transactions of one page that are written in place, without a journal: under
+    /// [`Profile::Rollback`] on Linux, and where no `vfs` is named. The connection then goes
+    /// through Leafpress's own VFS ([`leafpress_vfs`](crate::vfs::leafpress_vfs)).
+    /// [`AtomicWish::Assume`] is refused elsewhere, the others have no meaning there.
     pub atomic: AtomicWish,
-    /// Who else may use the database meanwhile. [`Locking::Exclusive`] is for
-    /// profiles without a write-ahead log: the checkpointer and readers are
-    /// connections of their own.
+    /// Connections that may use the database beside this one. [`Locking::Exclusive`] is for
+    /// profiles without a write-ahead log: the checkpointer and readers are connections of their
+    /// own.
     pub locking: Locking,
     /// Less memory for this connection, as [`memory::shrink`](crate::memory::shrink) does it,
     /// for devices where a few hundred kilobytes matter.
@@ -101,9 +103,8 @@ impl From<Profile> for ProfileRequest {
 /// Opens a database for reading and writing under a profile, and makes it if
 /// it is missing.
 ///
-/// A database that is there is turned to the profile's journal mode, which
-/// needs that nobody else is using it at that moment. All settings are read
-/// back; [`InForce`] says what they are.
+/// A database that is there is turned to the profile's journal mode, which needs that no other
+/// connection uses it at that moment. All settings are read back; [`InForce`] says what they are.
 ///
 /// ```
 /// use leafpress::profile::{self, ProfileRequest};
@@ -146,7 +147,7 @@ pub fn open(path: impl AsRef<Path>, request: &ProfileRequest) -> Result<(Connect
     })?;
     if !in_force.not_durable.is_empty() && request.profile != Profile::Rebuildable {
         let (profile, why) = (request.profile, in_force.not_durable.join("; "));
-        tracing::warn!(path = %path.display(), %profile, %why, "nothing here survives a power cut");
+        tracing::warn!(path = %path_text(path), %profile, %why, "nothing here survives a power cut");
     }
     Ok((connection, in_force))
 }
@@ -163,12 +164,11 @@ pub fn open_reader(path: impl AsRef<Path>, vfs: Option<&str>) -> Result<Connecti
     let path = path.as_ref();
     if vfs.is_none() {
         refuse_what_is_no_file(path).map_err(|error| error.on_disk(AS_IT_WAS))?;
-        if matches!(fs::metadata(path), Err(it) if it.kind() == io::ErrorKind::NotFound) {
-            let missing = io::Error::from(io::ErrorKind::NotFound);
-            return Err(Error::io("read", path, missing)
+        fs::metadata(path).map_err(|source| {
+            Error::io("open", path, source)
                 .on_disk("there is no database")
-                .to_do("check the name, or let a writer make it first"));
-        }
+                .to_do("check the name, or let a writer make it first")
+        })?;
     }
     let request = ProfileRequest { vfs: vfs.map(str::to_owned), ..ProfileRequest::default() };
     let opening = Opening { path, request: &request, vfs: request.vfs.clone() };
@@ -181,30 +181,6 @@ pub fn open_reader(path: impl AsRef<Path>, vfs: Option<&str>) -> Result<Connecti
     };
     prepare().map_err(|error: Error| error.on_disk(AS_IT_WAS))?;
     Ok(connection)
-}
-
-/// Fails if this SQLite can damage a database when one connection makes a
-/// checkpoint while another writes (the WAL-reset bug).
-///
-/// `version_number` is SQLite's own, such as 3051003; pass
-/// `rusqlite::version_number()`, which is that of the linked library.
-///
-/// # Errors
-/// For 3.7.0 to 3.51.2, except 3.50.7 and later of 3.50, and 3.44.6 and later
-/// of 3.44.
-pub fn check_background_checkpoints(version_number: i32) -> Result<()> {
-    let is_mended_branch = matches!(version_number, 3_050_007..=3_050_999 | 3_044_006..=3_044_999);
-    if !(3_007_000..=3_051_002).contains(&version_number) || is_mended_branch {
-        return Ok(());
-    }
-    let (major, minor, patch) =
-        (version_number / 1_000_000, version_number / 1000 % 1000, version_number % 1000);
-    Err(Error::usage(format!(
-        "the linked SQLite {major}.{minor}.{patch} can damage a database when one connection \
-         makes a checkpoint while another writes (the WAL-reset bug)"
-    ))
-    .on_disk("nothing was changed")
-    .to_do("link SQLite 3.51.3 or later (or 3.50.7, 3.44.6), or choose the profile rollback"))
 }
 
 fn check_request(request: &ProfileRequest) -> Result<()> {
@@ -259,21 +235,14 @@ fn refuse_what_is_no_file(path: &Path) -> Result<()> {
         Ok(facts) => facts,
         Err(source) if source.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(source) => {
-            return Err(Error::io("open", path, source)
-                .to_do("check the path: each part of it must be a folder, or a link to one"));
+            return Err(not_readable(path, source));
         }
     };
-    if facts.is_dir() {
-        return Err(refusal(path, "is a directory, not a database").to_do("name a file in it"));
-    }
-    if !facts.is_file() {
-        return Err(refusal(path, "is not a regular file, so it cannot be a database"));
-    }
-    Ok(())
+    refuse_unless_file(path, &facts)
 }
 
-/// Where SQLite will find or make the file: it keeps its journal and log beside
-/// that, not beside the link.
+/// The path at which SQLite will find or make the file: it keeps its journal and log beside that,
+/// not beside the link.
 fn follow_links(path: &Path) -> Result<PathBuf> {
     let mut target = path.to_owned();
     for _ in 0..LINKS_MAX {
@@ -285,20 +254,13 @@ fn follow_links(path: &Path) -> Result<PathBuf> {
     Err(refusal(path, "is a link that leads back to itself").to_do("name the database itself"))
 }
 
-fn folder_of(path: &Path) -> PathBuf {
-    match path.parent() {
-        Some(folder) if folder != Path::new("") => folder.to_owned(),
-        _ => PathBuf::from("."),
-    }
-}
-
 fn no_folder(folder: &Path, source: io::Error) -> Error {
     Error::io("make a database in", folder, source).to_do("make the folder first")
 }
 
-/// A log or journal without its database may hold the last of what it held,
-/// and SQLite would delete it. They are looked for first: a database that
-/// somebody makes meanwhile has its journal later than its file.
+/// A log or journal without its database may hold the last transactions of it, and SQLite would
+/// delete it. They are looked for first: a database that is made meanwhile has its journal later
+/// than its file.
 fn refuse_orphans(target: &Path) -> Result<()> {
     for suffix in ["-wal", "-journal"] {
         let mut name = target.as_os_str().to_owned();
@@ -311,7 +273,7 @@ fn refuse_orphans(target: &Path) -> Result<()> {
             );
             return Err(refusal(&companion, &reason).to_do(format!(
                 "put {} back beside it if there is a copy; else move the {suffix} file away",
-                target.display()
+                path_text(target)
             )));
         }
     }
@@ -336,12 +298,12 @@ fn refuse_second_name(target: &Path) -> Result<()> {
                  open as {}: each name has a log or a journal of its own",
                 process.pid,
                 process.name,
-                other.path.display()
+                path_text(&other.path)
             );
             return Err(refusal(target, &reason).to_do("open it by the same name everywhere"));
         }
     }
-    let path = target.display();
+    let path = path_text(target);
     tracing::warn!(%path, "the database has several names (hard links): use one of them only");
     Ok(())
 }
@@ -351,54 +313,33 @@ fn refuse_second_name(_target: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Whether there is anything in a log or journal. SQLite zeroes the first bytes
-/// of a journal that it keeps and is done with.
+/// Returns true if a log or journal is not empty. SQLite zeroes the first bytes of a journal that
+/// it keeps and is done with.
 fn holds_something(companion: &Path) -> bool {
     if !fs::metadata(companion).is_ok_and(|it| it.is_file() && it.len() > 0) {
         return false;
     }
     let mut first = [0];
     let read = FileHandle::open(companion).and_then(|mut file| file.read_exact(&mut first));
-    // What may not be read is not taken for nothing.
+    // A file that cannot be read counts as not empty.
     read.is_err() || first != [0]
 }
 
 /// Every journal on disk needs a place beside the database.
-#[cfg(unix)]
 fn refuse_read_only_folder(folder: &Path, target: &Path, profile: Profile) -> Result<()> {
-    use rustix::fs::{Access, AtFlags, CWD, accessat};
-    use rustix::io::Errno;
-
     let needs_folder =
         profile.journal_mode() != JournalMode::Memory || !target.try_exists().unwrap_or(true);
-    let wish = Access::WRITE_OK | Access::EXEC_OK;
-    let why = match accessat(CWD, folder, wish, AtFlags::EACCESS) {
-        Err(Errno::ACCESS | Errno::PERM) => "you may not write to",
-        Err(Errno::ROFS) => "the file system is mounted read-only at",
-        _ => return Ok(()),
-    };
-    if !needs_folder {
-        return Ok(());
-    }
+    let Some(why) = why_not_writable(folder).filter(|_| needs_folder) else { return Ok(()) };
     let beside = match profile.journal_mode() {
         JournalMode::Wal => "the -wal and -shm files must be made there",
         JournalMode::Memory => "the database must be made there",
         _ => "the -journal file must be made there",
     };
-    let reason = format!(
-        "cannot be written under profile {profile}: {why} {}, and {beside}",
-        folder.display()
-    );
-    Err(refusal(target, &reason).to_do(
+    let reason = format!("cannot be written under profile {profile}: {why}, and {beside}");
+    Err(Error::from(ErrorKind::ReadOnly { path: target.to_owned(), reason }).to_do(
         "give yourself leave to write to the folder, or copy the database to one that you may \
          write to",
     ))
-}
-
-#[cfg(not(unix))]
-fn refuse_read_only_folder(_folder: &Path, _target: &Path, _profile: Profile) -> Result<()> {
-    // SQLite's own error must do: leave is not told by one question there.
-    Ok(())
 }
 
 /// Names in a folder are synced by way of a descriptor that reads it. SQLite takes a
@@ -415,7 +356,7 @@ fn refuse_folder_without_sync(folder: &Path, target: &Path, profile: Profile) ->
     let reason = format!(
         "cannot be written under profile {profile}: you may not read {}, so that the names in it \
          cannot be made safe from a power cut",
-        folder.display()
+        path_text(folder)
     );
     Err(refusal(target, &reason).to_do("give yourself leave to read the folder"))
 }
@@ -428,7 +369,7 @@ fn refuse_folder_without_sync(_folder: &Path, _target: &Path, _profile: Profile)
 fn refuse_far_folder(folder: &Path, target: &Path, profile: Profile) -> Result<()> {
     match FileSystem::of(folder) {
         Ok(found) => refuse_far_file_system(&found, target, profile),
-        // What does not tell its type is not refused for that.
+        // A file system that does not tell its type is not refused for that.
         Err(_) => Ok(()),
     }
 }
@@ -468,18 +409,24 @@ impl Opening<'_> {
 
     fn connect_with(&self, flags: OpenFlags) -> Result<Connection> {
         let opened = connect::open_through(self.path, flags, self.vfs.as_deref());
-        let connection = opened.map_err(|source| self.not_opened(&source))?;
+        let connection = opened.map_err(|source| self.not_opened(source))?;
         set(&connection, "busy_timeout", whole_milliseconds(self.request.busy_timeout))?;
         Ok(connection)
     }
 
-    fn not_opened(&self, source: &rusqlite::Error) -> Error {
-        let advice = match &self.request.vfs {
-            Some(vfs) => format!("check that the VFS '{vfs}' is registered and knows the file"),
-            None => "check the name and whether you may read and write there".to_owned(),
-        };
-        let reason = format!("cannot be opened: {source}");
-        refusal(self.path, &reason).to_do(advice)
+    fn refusal(&self) -> Refusal<'_> {
+        let (named, waited) = (self.path, self.request.busy_timeout);
+        Refusal { named, file: self.request.vfs.is_none().then_some(named), waited }
+    }
+
+    fn not_opened(&self, source: rusqlite::Error) -> Error {
+        let error = self.refusal().error("open the database", source);
+        match &self.request.vfs {
+            Some(vfs) => {
+                error.to_do(format!("check that the VFS '{vfs}' is registered and knows the file"))
+            }
+            None => error,
+        }
     }
 
     /// Before any statement, which would hold on to the memory.
@@ -487,7 +434,7 @@ impl Opening<'_> {
         if !self.request.small {
             return Ok(());
         }
-        // What is wrong with the file is told better by the first look at it.
+        // If the file itself is at fault, reading the header gives a better error.
         crate::memory::shrink(connection)
             .or_else(|error| self.read_header(connection).and(Err(error)))
     }
@@ -500,40 +447,14 @@ impl Opening<'_> {
     }
 
     fn not_readable(&self, source: rusqlite::Error) -> Error {
-        match source.sqlite_error_code() {
-            Some(ErrorCode::NotADatabase) => {
-                // Nobody can hold a lock of SQLite on what is no database.
-                let what = what_a_file_is(self.path).filter(|_| self.request.vfs.is_none());
-                let unknown = || "is not a database, or it is encrypted".to_owned();
-                refusal(self.path, &what.unwrap_or_else(unknown)).to_do("name another file")
-            }
-            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => self.is_held(
-                "is locked by another connection",
-                "wait until it has finished, or end the program that holds it",
-            ),
-            Some(ErrorCode::DatabaseCorrupt) => {
-                let reason = format!("is damaged: {source}");
-                let advice = format!("see what is left: leafpress verify {}", self.path.display());
-                refusal(self.path, &reason).to_do(advice)
-            }
-            _ => Error::sqlite("read the database", source),
-        }
+        self.refusal().error("read the database", source)
     }
 
-    fn is_held(&self, how: &str, advice: &str) -> Error {
-        let waited = self.request.busy_timeout.as_secs_f64();
-        refusal(self.path, &format!("{how}, and still was after {waited} s"))
-            .held_by(self.path)
-            .to_do(advice)
-    }
-
-    /// What is written into the database: page size and journal mode.
+    /// Writes the profile's settings into the database: page size and journal mode.
     fn change_database(&self, connection: &Connection) -> Result<()> {
         let is_read_only = connection.is_readonly(MAIN_DB);
         if is_read_only.map_err(|source| Error::sqlite("tell if it may write", source))? {
-            return Err(refusal(self.path, "can be read, but not be written by you").to_do(
-                "give yourself leave to write to the file; a newer SQLite may have made it",
-            ));
+            return Err(self.refusal().read_only("SQLite says that it is read-only"));
         }
         set(connection, "synchronous", Synchronous::Extra as u32)?;
         if needs_full_fsync(self.request.profile) {
@@ -569,11 +490,11 @@ impl Opening<'_> {
             };
             let code = source.sqlite_error_code();
             if !matches!(code, Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked)) {
-                return Err(self.journal_not_changed(source, wanted));
+                return Err(self.refusal().error("change the journal mode", source));
             }
             if started.elapsed() >= self.request.busy_timeout {
                 let now = ask(connection, "journal_mode").unwrap_or(wanted);
-                return Err(self.others_hold(now, wanted));
+                return Err(self.others_hold(now, wanted, &source));
             }
             thread::sleep(TRY_AGAIN_EVERY);
         }
@@ -594,31 +515,32 @@ impl Opening<'_> {
         refusal(self.path, &reason).to_do("choose the profile rollback, or another VFS")
     }
 
-    fn others_hold(&self, now: JournalMode, wanted: JournalMode) -> Error {
+    fn others_hold(
+        &self,
+        now: JournalMode,
+        wanted: JournalMode,
+        source: &rusqlite::Error,
+    ) -> Error {
         let how = if wanted == JournalMode::Wal {
             format!("is in use by other connections in journal mode {now}")
         } else {
             "is open in other connections in journal mode WAL".to_owned()
         };
+        let how = format!(
+            "{how}, so that it cannot be changed to {wanted}, which profile {} needs",
+            self.request.profile
+        );
         self.is_held(
-            &format!(
-                "{how}, so that it cannot be changed to {wanted}, which profile {} needs",
-                self.request.profile
-            ),
+            &how,
+            source,
             "end the other programs while it is changed, or choose a profile with their journal \
              mode: durable and relaxed are WAL, rollback is DELETE",
         )
     }
 
-    fn journal_not_changed(&self, source: rusqlite::Error, wanted: JournalMode) -> Error {
-        match source.sqlite_error_code() {
-            Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly) => {
-                refusal(self.path, &format!("cannot be changed to journal mode {wanted}: {source}"))
-                    .to_do("check that you may make files in its folder")
-            }
-            Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => self.not_readable(source),
-            _ => Error::sqlite("change the journal mode", source),
-        }
+    /// A connection holds it, and this is what to do about that.
+    fn is_held(&self, how: &str, source: &rusqlite::Error, advice: &str) -> Error {
+        self.refusal().locked(how, source, advice)
     }
 
     fn hold(&self, connection: &Connection) -> Result<()> {
@@ -629,15 +551,16 @@ impl Opening<'_> {
                     "end the other connections: one that reads is in the way too, and so is one \
                      of this process; on Linux `fuser {}` names the programs that have it open; \
                      or choose shared locking",
-                    self.path.display()
+                    path_text(self.path)
                 );
-                self.is_held("cannot be had alone: another connection is using it", &advice)
+                let how = "cannot be had alone: another connection is using it";
+                self.is_held(how, &source, &advice)
             }
             _ => Error::sqlite("take the database for this connection alone", source),
         })
     }
 
-    /// What belongs to the connection, and the last look.
+    /// Sets what belongs to the connection, and takes the last look.
     fn settle(&self, connection: &Connection) -> Result<InForce> {
         let Self { request, .. } = self;
         if request.locking == Locking::Exclusive {
@@ -659,7 +582,7 @@ impl Opening<'_> {
         Ok(in_force)
     }
 
-    /// What was asked for besides the profile.
+    /// Checks the wishes besides the profile.
     fn check_wishes(&self, in_force: &InForce) -> Result<()> {
         let Self { request, .. } = self;
         if request.foreign_keys.is_some_and(|wanted| wanted != in_force.foreign_keys) {

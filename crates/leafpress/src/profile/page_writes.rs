@@ -1,9 +1,9 @@
-//! How a transaction that changes one page is committed: in place, where the
-//! disk writes pages whole, or with a journal.
+//! Commits of transactions that change one page: in place, where the disk writes pages whole, or
+//! with a journal.
 //!
 //! Stands beside [`super::open`], which asks it for the VFS to go through, and
-//! [`InForce`](super::InForce), which asks it what came of that. The work is
-//! that of [`crate::vfs::atomic`].
+//! [`InForce`](super::InForce), which asks it for the outcome. The work is that of
+//! [`crate::vfs::atomic`].
 //!
 //! Must never: let a connection through that was promised something else, or
 //! fail an opening because only a journal can be had. A journal is as safe.
@@ -14,8 +14,8 @@ use std::path::Path;
 use rusqlite::Connection;
 use serde::Serialize;
 
-use super::in_force::{MAIN, ask};
-use super::{JournalMode, Locking, Profile, ProfileRequest, locking};
+use super::settings::{JournalMode, Locking, MAIN, ask};
+use super::{Profile, ProfileRequest, locking};
 use crate::c_api::connection::vfs_name;
 use crate::error::{Error, Result};
 use crate::vfs::atomic::{
@@ -23,14 +23,14 @@ use crate::vfs::atomic::{
     compile_options_missing,
 };
 use crate::vfs::{LeafpressVfs, leafpress_vfs};
+use crate::words::path_text;
 
-/// Whether pages may be written in place, without a journal
-/// ([`Profile::Rollback`] only).
+/// Wish for pages that are written in place, without a journal ([`Profile::Rollback`] only).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AtomicWish {
-    /// Where kernel, file system and disk say that they write a page whole or
-    /// not at all, and a journal everywhere else.
+    /// In place if kernel, file system and disk say that they write a page whole or not at all, and
+    /// with a journal everywhere else.
     #[default]
     WhereProven,
     /// By your word: as if the disk did, without asking. For file systems that
@@ -44,7 +44,7 @@ pub enum AtomicWish {
 /// The name of the VFS to open `path` through; `None` is SQLite's own default.
 ///
 /// # Errors
-/// If [`AtomicWish::Assume`] cannot be had: nobody should believe in it in vain.
+/// If [`AtomicWish::Assume`] cannot be had: else the caller would rely on it in vain.
 pub(super) fn vfs_for(path: &Path, request: &ProfileRequest) -> Result<Option<String>> {
     if request.vfs.is_some() || request.profile != Profile::Rollback {
         return Ok(request.vfs.clone());
@@ -58,7 +58,7 @@ pub(super) fn vfs_for(path: &Path, request: &ProfileRequest) -> Result<Option<St
         return if assume { check_compile_options().map(|()| None) } else { Ok(None) };
     }
     if !is_utf8(path) {
-        let reason = format!("{} is no UTF-8, as Leafpress's VFS needs it", path.display());
+        let reason = format!("{} is no UTF-8, as Leafpress's VFS needs it", path_text(path));
         return if assume { Err(Error::usage(reason)) } else { Ok(None) };
     }
     Ok(Some(leafpress_vfs(assume)?.name().to_owned()))
@@ -91,13 +91,12 @@ pub(super) fn check_wish(request: &ProfileRequest) -> Result<()> {
     Ok(())
 }
 
-/// How this connection would commit a transaction of one page now.
+/// Way in which this connection would commit a transaction of one page now.
 ///
-/// Something that changes: with [`Locking::Exclusive`] a larger transaction
-/// leaves a journal open, a `VACUUM` can change the size of the pages, a
-/// `PRAGMA` the journal mode. Of a database that has no page yet it tells what
-/// holds once it has. `None` if the connection does not go through Leafpress's
-/// VFS, as it does under [`Profile::Rollback`] unless told otherwise.
+/// It can change: with [`Locking::Exclusive`] a larger transaction leaves a journal open, a
+/// `VACUUM` can change the size of the pages, a `PRAGMA` the journal mode. For a database that has
+/// no page yet the answer holds once it has one. `None` if the connection does not go through
+/// Leafpress's VFS, as it does under [`Profile::Rollback`] unless told otherwise.
 ///
 /// ```
 /// use leafpress::Profile;
@@ -148,7 +147,7 @@ pub(crate) fn ours(connection: &Connection) -> Option<(&'static LeafpressVfs, &s
 /// pages then makes a journal anew, which is one sync more than without. The
 /// [`Writer`](crate::writer::Writer) does it by itself where it pays.
 ///
-/// Says whether there was something to close.
+/// Returns true if there was a journal to close.
 ///
 /// # Errors
 /// Inside of a transaction, which must be ended first. If SQLite does not take
@@ -170,7 +169,7 @@ pub fn regain_atomic_pages(connection: &Connection) -> Result<bool> {
         .pragma_query_value(MAIN, "journal_mode", |row| row.get(0))
         .map_err(unanswered)?;
     let held = locking::ask_locking(connection).map_err(unanswered)?;
-    // Where no page can be written in place, an open journal costs nothing.
+    // If no page can be written in place, an open journal costs nothing.
     let stands_in_the_way = vfs.state(Path::new(path)) == Some(journal(WhyJournal::JournalOpen));
     if mode != JournalMode::Delete || held != Locking::Exclusive || !stands_in_the_way {
         return Ok(false);
@@ -182,15 +181,15 @@ pub fn regain_atomic_pages(connection: &Connection) -> Result<bool> {
     Ok(true)
 }
 
-/// Whether the whole path is, with its folder and what links lead to. SQLite's
-/// own VFS takes any bytes, ours text.
+/// Returns true if the whole path is UTF-8, with its folder and the targets of links. SQLite's own
+/// VFS takes any bytes, ours text.
 fn is_utf8(path: &Path) -> bool {
     let folder = path.parent().filter(|it| *it != Path::new("")).unwrap_or(Path::new("."));
     let found = fs::canonicalize(path).or_else(|_| fs::canonicalize(folder));
     path.to_str().is_some() && found.is_ok_and(|it| it.to_str().is_some())
 }
 
-/// What [`AtomicState`] means, and what can be done about it.
+/// Meaning of an [`AtomicState`], and advice about it.
 pub(super) fn in_words(state: &AtomicState) -> String {
     match state {
         AtomicState::Whole { by: AtomicProof::Hardware, page_bytes } => format!(
@@ -202,7 +201,7 @@ pub(super) fn in_words(state: &AtomicState) -> String {
              or not at all"
         ),
         AtomicState::Whole { by: AtomicProof::Assumed, page_bytes } => format!(
-            "in place, ASSUMED atomic by your word: nobody says that a page of {page_bytes} bytes \
+            "in place, ASSUMED atomic by your word: nothing proves that a page of {page_bytes} bytes \
              is written whole, and if it is not, a power cut can damage the file"
         ),
         AtomicState::Journal { why } => match advice(why) {

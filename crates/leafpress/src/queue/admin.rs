@@ -1,9 +1,9 @@
-//! What people do to a queue: retry, remove, purge, pause, drop.
+//! Calls of operators on a queue: retry, remove, purge, pause, drop.
 //!
-//! Each keeps groups and unique keys right, as the operations of jobs do: they are
-//! made of the same parts. What may touch many jobs does so in transactions of
-//! [`BATCH`] jobs, so that others get in between, and a call that fails in the
-//! middle (or a process that dies) leaves a queue that is sound, with a part done.
+//! Each keeps groups and unique keys right, as the operations of jobs do: they are made of the same
+//! parts. A call that may touch many jobs does so in transactions of [`BATCH`] jobs, so that others
+//! get in between, and a call that fails in the middle (or a process that dies) leaves a queue that
+//! is sound, with a part done.
 //!
 //! 1. A job that is removed frees its slot and its key in the same transaction.
 //! 2. Where several states go, blocked jobs go first: else each removal would
@@ -59,7 +59,7 @@ const ORDER: [JobState; 6] = [
     JobState::Dead,
 ];
 
-/// Which jobs are to be thrown away. By default all that are done or dead.
+/// Filter of jobs that are to be thrown away. By default all that are done or dead.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use]
 pub struct Purge {
@@ -80,26 +80,27 @@ impl Purge {
         Self::default()
     }
 
-    /// Jobs in one of these states. Whoever has a leased one is refused its ack.
+    /// Restricts the selection to jobs in one of these states. The holder of a leased one is
+    /// refused its ack.
     pub fn states(mut self, states: impl IntoIterator<Item = JobState>) -> Self {
         self.states = states.into_iter().collect();
         self
     }
 
-    /// Only those that have been in their state for longer than this.
+    /// Only jobs that have been in their state for longer than this.
     pub fn older_than(mut self, age: Duration) -> Self {
         self.older_than = Some(age);
         self
     }
 
-    /// So many at most.
+    /// Maximum number of jobs to throw away.
     pub fn limit(mut self, jobs: u64) -> Self {
         self.limit = Some(jobs);
         self
     }
 }
 
-/// What one transaction did.
+/// Result of one transaction.
 struct Step {
     /// Jobs that it dealt with as asked.
     jobs: u64,
@@ -110,7 +111,7 @@ struct Step {
 impl Queue {
     /// Pushes a dead letter anew, under its old id: its attempts count from none,
     /// an expiry that is over holds no more, and if another job holds its unique
-    /// key by now, it goes without. Its history stays. False if it is not there or
+    /// key by now, it goes without. Its history stays. Returns false if it is not there or
     /// not dead.
     ///
     /// # Errors
@@ -125,12 +126,11 @@ impl Queue {
         })
     }
 
-    /// As [`retry`](Self::retry), for all dead letters or so many, the oldest
-    /// pushes first. How many it was. Each is tried once, even if it dies again
-    /// meanwhile.
+    /// Retries dead letters, all or a number of them, the oldest pushes first, and returns their
+    /// number. Each is tried once, even if it dies again meanwhile.
     ///
     /// # Errors
-    /// As [`retry`](Self::retry), but that those before have been retried.
+    /// Those of [`retry`](Self::retry), but that the jobs before have been retried.
     pub fn retry_dead(&self, limit: Option<u64>) -> Result<u64> {
         in_steps(limit.unwrap_or(u64::MAX), |after, room| {
             self.work(move |work, queue| {
@@ -142,8 +142,8 @@ impl Queue {
         })
     }
 
-    /// Removes a job, in whatever state it is, with its history. Whoever has it is
-    /// told [`Settled`](super::LeaseLost::Settled) when it acks. False if it is not there.
+    /// Removes a job, in any state, with its history. Its holder gets
+    /// [`Settled`](super::LeaseLost::Settled) when it acks. Returns false if there is no such job.
     ///
     /// # Errors
     /// As [`Writer::execute`](crate::writer::Writer::execute): nothing is changed.
@@ -156,7 +156,7 @@ impl Queue {
         })
     }
 
-    /// Removes many jobs. How many it was.
+    /// Removes many jobs, and returns their number.
     ///
     /// It takes about as long for each as an ack. With [`Purge::older_than`] and a
     /// state that is neither done nor dead, it looks at every job of the database,
@@ -206,9 +206,8 @@ impl Queue {
         self.read(move |connection| super::stats::count(connection, queue, state))
     }
 
-    /// Gives no jobs to anybody until [`resume`](Self::resume), in all processes.
-    /// Pushes go on, and what is claimed may be acked. Leases and delays end in
-    /// their time.
+    /// Gives no jobs to any caller until [`resume`](Self::resume), in all processes. Pushes go on,
+    /// and jobs that are claimed may be acked. Leases and delays end in their time.
     ///
     /// # Errors
     /// As [`Writer::execute`](crate::writer::Writer::execute): nothing is changed.
@@ -237,9 +236,9 @@ impl Queue {
         })
     }
 
-    /// Removes the queue with all its jobs, schedules and statistics. How many jobs
-    /// it was. Others who have it open get an error at their next call; whoever
-    /// opens it again makes a new one.
+    /// Removes the queue with all its jobs, schedules and statistics, and returns the number of
+    /// jobs. Others who have it open get an error at their next call; the next one that opens it
+    /// makes a new one.
     ///
     /// # Errors
     /// As [`remove`](Self::remove), but that a part of the jobs may be removed.
@@ -319,8 +318,8 @@ fn remove(work: &Work<'_>, queue: &QueueRow, job: &JobRow) -> Result<()> {
     settle::ended(work, queue, job)
 }
 
-/// Removes a batch of the queue's jobs, or the queue if it has none. How many
-/// jobs it was, and whether it is gone.
+/// Removes a batch of the queue's jobs, or the queue if it has none. Returns the number of jobs,
+/// and true if the queue is gone.
 fn drop_some(work: &Work<'_>, queue: i64) -> Result<(u64, bool)> {
     let row = work.row(queue)?;
     let mut jobs = 0;
@@ -350,8 +349,7 @@ fn drop_some(work: &Work<'_>, queue: i64) -> Result<(u64, bool)> {
     Ok((jobs as u64, true))
 }
 
-/// Some jobs of this state: of those that are done or dead, the first after
-/// `after`; of others any.
+/// Some jobs of this state: of those that are done or dead, the first after `after`; of others any.
 fn some_of(
     work: &Work<'_>,
     queue: i64,

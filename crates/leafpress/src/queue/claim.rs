@@ -1,4 +1,4 @@
-//! Claim: the next jobs go to somebody, for a lease.
+//! Claim: the next jobs go to a consumer, for a lease.
 //!
 //! A claim searches an index that has ready jobs only, so it takes as long with
 //! ten million jobs as with ten; what is leased, delayed or blocked is elsewhere.
@@ -34,12 +34,11 @@ const FIRST_LEASE_END: &str = "SELECT due_at_ms FROM leafpress_job INDEXED BY le
 const FIRST_DELAYED: &str = "SELECT due_at_ms FROM leafpress_job INDEXED BY leafpress_job_delayed
      WHERE queue = +?1 AND state = 2 ORDER BY due_at_ms LIMIT 1";
 
-/// Ready jobs that one claim may turn out of its way (expired, or over their
-/// group's rate) before it gives up until the next look: else a million of them
-/// would hold everybody else's transaction.
+/// Ready jobs that one claim may turn out of its way (expired, or over their group's rate) before
+/// it gives up until the next look: else a million of them would hold up all other transactions.
 const TURNED_AWAY_MAX: usize = 1_000;
 
-/// What a claim found.
+/// Result of a claim.
 #[derive(Debug, Default)]
 pub(super) struct Found {
     pub(super) claims: Vec<Claim>,
@@ -87,7 +86,7 @@ impl Candidate {
     }
 }
 
-/// What becomes of a ready job.
+/// Result for one ready job.
 enum Turn {
     Claimed(Claim),
     /// It is out of the way, without a claim.
@@ -129,7 +128,7 @@ pub(super) fn claim(work: &Work<'_>, queue: &QueueRow, options: &ClaimOptions) -
     Ok(found)
 }
 
-/// How many jobs may be claimed, as far as the queue's concurrency goes.
+/// Number of jobs that may be claimed, as far as the queue's concurrency goes.
 fn room(work: &Work<'_>, queue: &QueueRow, wanted: usize) -> Result<usize> {
     let Some(limit) = queue.settings.concurrency else { return Ok(wanted) };
     let leased: u32 = work

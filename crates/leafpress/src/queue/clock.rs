@@ -1,4 +1,4 @@
-//! What the queue takes for the time.
+//! The clock of the queue.
 //!
 //! Wall-clock milliseconds, as leases and due times must mean the same to all
 //! processes and after a reboot. Wall clocks jump: `ClockWatch` notices,
@@ -7,13 +7,14 @@
 //! Must never: be asked outside of a write transaction for what is stored.
 
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Instant, SystemTime};
 
 use super::job::{since_epoch_ms, to_ms};
+use crate::sync::lock;
 
-/// How far the wall clock may go back before leases are measured anew. Clocks
-/// that are set by the network are off by less, all the time.
+/// Distance that the wall clock may go back before leases are measured anew. Clocks that are set by
+/// the network are off by less, all the time.
 const BACK_MS: i64 = 1_000;
 
 /// The queue's clock.
@@ -63,7 +64,7 @@ impl ManualClock {
         self.0.fetch_add(by_ms, Ordering::SeqCst);
     }
 
-    /// What it shows.
+    /// The time that it shows.
     pub fn now_ms(&self) -> i64 {
         self.0.load(Ordering::SeqCst)
     }
@@ -72,8 +73,8 @@ impl ManualClock {
 /// Compares the wall clock with one that only goes on.
 #[derive(Debug)]
 pub(super) struct ClockWatch {
-    /// None beside a clock that is set by hand: it stands still while time goes by,
-    /// which would look as if it were set back.
+    /// `None` beside a clock that is set by hand: it stands still while time goes by, which would
+    /// look as if it were set back.
     started: Option<Instant>,
     /// The most that the wall clock was ahead of `started`, since it last jumped back.
     ahead_ms: Mutex<i64>,
@@ -86,11 +87,11 @@ impl ClockWatch {
         Self { started, ahead_ms: Mutex::new(clock.now_ms()) }
     }
 
-    /// Whether the wall clock was set back since it was last asked.
+    /// Returns true if the wall clock was set back since the last call.
     pub(super) fn went_back(&self, now_ms: i64) -> bool {
         let passed_ms = self.started.map_or(0, |started| to_ms(started.elapsed()));
         let ahead_ms = now_ms.saturating_sub(passed_ms);
-        let mut most = self.ahead_ms.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut most = lock(&self.ahead_ms);
         let went_back = ahead_ms < most.saturating_sub(BACK_MS);
         *most = if went_back { ahead_ms } else { ahead_ms.max(*most) };
         went_back

@@ -70,7 +70,7 @@ pub(super) fn fill_slots(work: &Work<'_>, queue: &QueueRow, group: &str) -> Resu
     Ok(())
 }
 
-/// There may be more slots now: gives them to the next jobs of all groups.
+/// Gives the slots, of which there may be more now, to the next jobs of all groups.
 pub(super) fn fill_all(work: &Work<'_>, queue: &QueueRow) -> Result<()> {
     let groups: Vec<String> = work.all(BLOCKED_GROUPS, [queue.id], |row| row.get(0))?;
     groups.iter().try_for_each(|group| fill_slots(work, queue, group))

@@ -1,11 +1,11 @@
-//! What all queues of one writer share, and what an operation works with.
+//! The state that all queues of one writer share, and the tools of one operation.
 //!
 //! The [`Hub`] goes with each transaction of the writer: it forgets what it has
 //! read when the next one begins, and wakes those who wait once it is committed.
 //! [`Work`] is one operation inside such a transaction.
 //!
-//! 1. What is read of a queue's settings is of this transaction.
-//! 2. Nobody is woken for what is not committed.
+//! 1. The settings of a queue are those of this transaction.
+//! 2. No waiter is woken for a job that is not committed.
 //!
 //! Must never: keep anything of a transaction that was rolled back.
 
@@ -18,9 +18,9 @@ use rusqlite::{CachedStatement, Connection, OptionalExtension, Params, Row};
 use super::bell::Bells;
 use super::clock::{Clock, ClockWatch};
 use super::settings::{READ_QUEUE, Settings};
-use super::stats::{self, Tally};
+use super::stats::Tally;
 use crate::error::{Error, Result};
-use crate::writer::{Companion, lock};
+use crate::sync::lock;
 
 /// A queue as its row says.
 #[derive(Debug)]
@@ -45,7 +45,7 @@ pub(super) struct Hub {
     session: Mutex<Session>,
 }
 
-/// What belongs to the transaction that is open.
+/// State of the open transaction.
 #[derive(Debug, Default)]
 struct Session {
     rows: Vec<Arc<QueueRow>>,
@@ -72,7 +72,7 @@ impl Hub {
         })
     }
 
-    /// Takes `clock` for the time, if nobody asked for the time before.
+    /// Sets the clock; fails if the writer's queues have one already.
     pub(super) fn set_clock(&self, clock: Clock) -> Result<()> {
         self.clock.set(clock).map_err(|_| {
             Error::usage("the writer's queues have a clock already: give it to the first of them")
@@ -83,7 +83,7 @@ impl Hub {
         self.clock.get_or_init(Clock::system)
     }
 
-    /// Where jobs are waited for.
+    /// The bells, at which claims wait for jobs.
     pub(super) fn bells(&self) -> &Arc<Bells> {
         self.bells.get_or_init(|| {
             let clock = self.clock().clone();
@@ -91,13 +91,13 @@ impl Hub {
         })
     }
 
-    /// What happened to jobs since that was last written down.
+    /// The counts of jobs' events since they were last written down.
     pub(super) fn tally(&self) -> &Tally {
         &self.tally
     }
 
-    /// The time. Every operation looks, so that none stamps a time of a clock that is
-    /// ahead which nobody compares with what the clock shows later.
+    /// The time. Every operation compares it with the steady clock: else one could store a time of
+    /// a clock that is ahead, and the way back would not be noticed.
     fn now_ms(&self) -> i64 {
         let now_ms = self.clock().now_ms();
         if self.watch.get_or_init(|| ClockWatch::new(self.clock())).went_back(now_ms) {
@@ -106,8 +106,8 @@ impl Hub {
         now_ms
     }
 
-    /// Whether the wall clock was set back since a transaction was committed that asked
-    /// for it: who is told so measures leases anew.
+    /// Returns true if the wall clock was set back, until a transaction in which this was asked is
+    /// committed. The caller measures leases anew then.
     pub(super) fn clock_went_back(&self) -> bool {
         let went_back = self.went_back.load(Ordering::Relaxed);
         if went_back {
@@ -116,7 +116,40 @@ impl Hub {
         went_back
     }
 
-    /// Whether this queue's tick is still to come in this millisecond.
+    /// A transaction has begun.
+    pub(super) fn began(&self) {
+        lock(&self.session).rows.clear();
+    }
+
+    /// The transaction was committed: wakes the waiters of its jobs.
+    pub(super) fn committed(&self) {
+        self.tally.committed();
+        let (rings, is_measured_anew) = {
+            let mut session = lock(&self.session);
+            (std::mem::take(&mut session.rings), std::mem::take(&mut session.is_measured_anew))
+        };
+        if is_measured_anew {
+            self.went_back.store(false, Ordering::Relaxed);
+        }
+        for (queue, jobs) in rings {
+            self.bells().ring(&queue, jobs);
+        }
+    }
+
+    /// The transaction was rolled back, or its outcome is not known.
+    pub(super) fn not_committed(&self) {
+        self.tally.rolled_back();
+        *lock(&self.session) = Session::default();
+    }
+
+    /// The writer takes no calls any more.
+    pub(super) fn close(&self) {
+        if let Some(bells) = self.bells.get() {
+            bells.close();
+        }
+    }
+
+    /// Returns true if this queue had no tick yet in this millisecond.
     pub(super) fn tick_is_due(&self, queue: i64, now_ms: i64) -> bool {
         let mut session = lock(&self.session);
         match session.ticked.iter_mut().find(|(ticked, _)| *ticked == queue) {
@@ -133,54 +166,7 @@ impl Hub {
     }
 }
 
-impl Companion for Hub {
-    fn began(&self) {
-        lock(&self.session).rows.clear();
-    }
-
-    fn call_began(&self) {
-        self.tally.call_began();
-    }
-
-    fn call_undone(&self) {
-        self.tally.call_undone();
-    }
-
-    fn committed(&self) {
-        self.tally.committed();
-        let (rings, is_measured_anew) = {
-            let mut session = lock(&self.session);
-            (std::mem::take(&mut session.rings), std::mem::take(&mut session.is_measured_anew))
-        };
-        if is_measured_anew {
-            self.went_back.store(false, Ordering::Relaxed);
-        }
-        for (queue, jobs) in rings {
-            self.bells().ring(&queue, jobs);
-        }
-    }
-
-    fn not_committed(&self) {
-        self.tally.rolled_back();
-        *lock(&self.session) = Session::default();
-    }
-
-    fn has_last_work(&self) -> bool {
-        self.tally.has_unwritten()
-    }
-
-    fn last_work(&self, connection: &Connection) -> Result<()> {
-        stats::write(&Work::new(connection, self))
-    }
-
-    fn closed(&self) {
-        if let Some(bells) = self.bells.get() {
-            bells.close();
-        }
-    }
-}
-
-/// What SQLite says to a statement, as an error.
+/// SQLite's error for a statement.
 pub(super) fn failed(source: rusqlite::Error) -> Error {
     Error::sqlite("carry out the queue's operation", source)
 }
@@ -188,7 +174,7 @@ pub(super) fn failed(source: rusqlite::Error) -> Error {
 /// One operation, inside of a write transaction.
 pub(super) struct Work<'c> {
     pub(super) connection: &'c Connection,
-    /// None on a connection of the application's own.
+    /// `None` on a connection of the application's own.
     pub(super) hub: Option<&'c Hub>,
     /// The time of the operation.
     pub(super) now_ms: i64,

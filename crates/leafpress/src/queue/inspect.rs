@@ -1,7 +1,7 @@
-//! What people see of a queue: its jobs, one job, how its attempts ended.
+//! Views of a queue: its jobs, one job, the ends of its attempts.
 //!
-//! Reads go beside the writer, by its readers, and hold nobody up. A writer that
-//! has the database alone has no readers; then they are calls of it.
+//! Reads go beside the writer, by its readers, and hold up no caller. A writer that has the
+//! database alone has no readers; then they are calls of it.
 //!
 //! A list is in the order of pushes, and no index has all jobs of a state in that
 //! order. So it is looked for in two ways, of which one is short:
@@ -23,7 +23,7 @@ use crate::error::{Error, Result};
 use crate::profile::Locking;
 use crate::writer::Writer;
 
-/// How far a list goes one way before it takes the other.
+/// Limits up to which a list goes one way before it takes the other.
 #[derive(Clone, Copy)]
 struct Bounds {
     /// Jobs that it looks at before it asks the indexes: some milliseconds.
@@ -135,50 +135,50 @@ pub struct JobInfo {
     pub id: i64,
     /// Its queue.
     pub queue: String,
-    /// Where it stands.
+    /// Its state.
     pub state: JobState,
     /// Jobs of a higher priority are claimed first.
     pub priority: i32,
-    /// If it waits: from when on it may run. All times are in milliseconds since
-    /// the Unix epoch.
+    /// If it waits: time from which on it may run. All times are in milliseconds since the Unix
+    /// epoch.
     pub due_at_ms: Option<i64>,
-    /// If it is leased: when that ends.
+    /// If it is leased: end of the lease.
     pub lease_until_ms: Option<i64>,
-    /// If it is leased: what its holder acks it with.
+    /// If it is leased: token with which its holder acks it.
     pub token: Option<Token>,
-    /// If it is done or dead: when it goes. None: it is kept.
+    /// If it is done or dead: time at which it is removed. None: it is kept.
     pub kept_until_ms: Option<i64>,
-    /// When it came to its state.
+    /// Time at which it came to its state.
     pub changed_at_ms: i64,
-    /// When it was pushed.
+    /// Time of its push.
     pub pushed_at_ms: i64,
-    /// How often it was claimed.
+    /// Number of its claims.
     pub claims: u32,
-    /// How many of these count as attempts.
+    /// Number of the claims that count as attempts.
     pub attempts: u32,
-    /// How many attempts there are at most.
+    /// Largest number of attempts.
     pub attempts_max: u32,
-    /// When it becomes a dead letter, if it is not claimed before.
+    /// Time at which it becomes a dead letter, if it is not claimed before.
     pub expires_at_ms: Option<i64>,
     /// Its ordering group.
     pub group: Option<String>,
     /// Its unique key, held or not.
     pub unique_key: Option<String>,
-    /// For how long the key is held: `waiting`, `waiting_or_running` or `time`.
+    /// Scope of the key: `waiting`, `waiting_or_running` or `time`.
     pub unique_for: Option<&'static str>,
-    /// If it is held for a time, until when.
+    /// End of that time, if the key is held for a time.
     pub unique_until_ms: Option<i64>,
-    /// What it belongs to.
+    /// The application's own name for the work that the job belongs to.
     pub correlation_id: Option<String>,
-    /// What goes with it, as JSON.
+    /// Its metadata, as JSON.
     pub metadata: Option<String>,
-    /// Who claimed it last.
+    /// The name that its last claim gave.
     pub worker: Option<String>,
-    /// Why it did not succeed, the last time that somebody said so.
+    /// The error of its last attempt that gave one.
     pub error: Option<String>,
-    /// What came out, if it was acked with a result. None in lists, unless asked for.
+    /// Its result, if it was acked with one. None in lists, unless asked for.
     pub result: Option<Payload>,
-    /// What it is about. None in lists, unless asked for.
+    /// Its payload. None in lists, unless asked for.
     pub payload: Option<Payload>,
 }
 
@@ -229,8 +229,7 @@ impl JobInfo {
     }
 }
 
-/// Which jobs are to be listed. By default the first 100 of all states, in the
-/// order of pushes.
+/// Filter of a list of jobs. By default the first 100 of all states, in the order of pushes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use]
 pub struct ListOptions {
@@ -267,8 +266,8 @@ impl ListOptions {
         self
     }
 
-    /// Only jobs that come after this one in the list, whether it is still there
-    /// or not: the last one of the page before.
+    /// Only jobs that come after this one in the list: the last one of the page before. It need not
+    /// be there any more.
     pub fn after_id(mut self, id: i64) -> Self {
         self.after_id = Some(id);
         self
@@ -280,7 +279,7 @@ impl ListOptions {
         self
     }
 
-    /// So many at most.
+    /// Maximum number of jobs in the list.
     pub fn limit(mut self, jobs: usize) -> Self {
         self.limit = jobs;
         self
@@ -297,26 +296,26 @@ impl ListOptions {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Attempt {
-    /// Which claim of the job it was, from 1.
+    /// Number of the claim of the job, from 1.
     pub claim: u32,
-    /// Who claimed it.
+    /// The name that the claim gave.
     pub worker: Option<String>,
-    /// When, in milliseconds since the Unix epoch; not known of one that was acked.
+    /// Time of the claim, in milliseconds since the Unix epoch; not known of one that was acked.
     pub claimed_at_ms: Option<i64>,
-    /// When it ended, if it has.
+    /// Time of its end, if it has ended.
     pub ended_at_ms: Option<i64>,
-    /// How.
+    /// Way in which it ended.
     pub outcome: AttemptOutcome,
-    /// The error that came of it.
+    /// Error of the attempt.
     pub error: Option<String>,
 }
 
-/// How an attempt ended.
+/// End of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum AttemptOutcome {
-    /// It has not.
+    /// It has not ended.
     Running,
     /// With an ack.
     Acked,
@@ -396,8 +395,8 @@ impl Queue {
         self.read(move |connection| list_of(connection, queue, &options))
     }
 
-    /// How the attempts of this job ended, in order; the one that is running, too.
-    /// None if the job was never claimed, or is gone.
+    /// The attempts of this job, in order; the one that is running, too. None if the job was never
+    /// claimed, or is gone.
     ///
     /// # Errors
     /// If the database cannot be read.
@@ -423,7 +422,7 @@ fn read<T: Send + 'static>(
         return writer.own(run);
     }
     let reader = writer.reader_named("a queue's list or statistics")?;
-    // Ended when the reader is given back, whatever happens.
+    // The transaction ends when the reader is given back, after an error too.
     reader.execute_batch("BEGIN").map_err(not_read)?;
     run(&reader)
 }
@@ -534,7 +533,7 @@ fn page(
 }
 
 impl Page<'_> {
-    /// Walks through the table. Whether that was enough.
+    /// Walks through the table; returns true if that was enough for the page.
     fn walk(&mut self) -> rusqlite::Result<bool> {
         let (sql, from) = self.direction(&WALK);
         let mut statement = self.connection.prepare_cached(sql)?;
@@ -584,7 +583,7 @@ impl Page<'_> {
         priorities.iter().try_for_each(|priority| self.search(&READY_OF_PRIORITY, &[priority]))
     }
 
-    /// Adds what this statement finds, as many as a page may have.
+    /// Adds the jobs that this statement finds, as many as a page may have.
     fn search(&mut self, sql: &Ordered, more: &[&dyn ToSql]) -> rusqlite::Result<()> {
         let (sql, from) = self.direction(sql);
         let limit = i64::try_from(self.options.limit).unwrap_or(i64::MAX);

@@ -9,11 +9,12 @@ use std::str::FromStr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use crate::error::{Error, Result};
 pub use crate::lease::{LeaseLost, Token};
 
-/// What a job is about. A database shows which it is by the type of the value.
+/// The content of a job. A database shows its kind by the type of the value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Payload {
@@ -47,6 +48,18 @@ impl Payload {
         let text = text.into();
         check_json("the payload", &text)?;
         Ok(Self::Json(text))
+    }
+
+    /// The value that [`json`](Self::json) made it of. Bytes are read as JSON too.
+    ///
+    /// # Errors
+    /// If it is not JSON, or the JSON of another type; the message says where. The job is as it
+    /// was: to be given back with [`nack`](super::Queue::nack), or dropped by an ack.
+    pub fn parse<T: DeserializeOwned>(&self) -> Result<T> {
+        serde_json::from_slice(self.as_bytes()).map_err(|source| {
+            Error::usage(format!("the payload is not what was asked for: {source}"))
+                .on_disk("the job is as it was")
+        })
     }
 
     /// Its bytes, JSON as text.
@@ -88,7 +101,7 @@ fn check_json(what: &str, text: &str) -> Result<()> {
         .map_err(|source| Error::usage(format!("{what} is not JSON: {source}")))
 }
 
-/// How long a unique key is held.
+/// Time for which a unique key is held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UniqueFor {
     /// Until the job is claimed for the first time. If it comes back unfinished,
@@ -96,11 +109,11 @@ pub enum UniqueFor {
     Waiting,
     /// Until the job is done, dead or removed.
     WaitingOrRunning,
-    /// For so long from the push on, whatever becomes of the job.
+    /// For this time from the push on, whatever becomes of the job.
     Time(Duration),
 }
 
-/// When a job may run.
+/// Time from which on a job may run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum When {
     Now,
@@ -180,57 +193,57 @@ impl Job {
         self
     }
 
-    /// It may run so long after the push.
+    /// Delay from the push until the job may run.
     pub fn delay(mut self, delay: Duration) -> Self {
         self.when = When::After(delay);
         self
     }
 
-    /// It may run from then on, by the wall clock.
+    /// Time from which on the job may run, by the wall clock.
     pub fn due(mut self, at: SystemTime) -> Self {
         self.when = When::At(since_epoch_ms(at));
         self
     }
 
-    /// Jobs of one group run in the order in which they were pushed, one at a time
-    /// (or as many as [`group_concurrency`](super::Settings::group_concurrency) says).
+    /// Ordering group of the job. Jobs of one group run in the order in which they were pushed, one
+    /// at a time (or as many as [`group_concurrency`](super::Settings::group_concurrency) says).
     pub fn group(mut self, group: impl Into<String>) -> Self {
         self.group = Some(group.into());
         self
     }
 
-    /// While another job of the queue holds this key, it is not pushed.
+    /// Unique key of the job: while another job of the queue holds it, this one is not pushed.
     pub fn unique(mut self, key: impl Into<String>, scope: UniqueFor) -> Self {
         self.unique = Some((key.into(), scope));
         self
     }
 
-    /// After so many attempts it is a dead letter, instead of the number that
-    /// its queue's settings say. At least 1.
+    /// Largest number of attempts before the job is a dead letter, in place of its queue's own. At
+    /// least 1.
     pub fn attempts_max(mut self, attempts: u32) -> Self {
         self.attempts_max = Some(attempts.max(1));
         self
     }
 
-    /// If it was not claimed so long after the push, it is a dead letter.
+    /// Time from the push after which the job, if it still waits, becomes a dead letter.
     pub fn expires_in(mut self, time: Duration) -> Self {
         self.expires = Some(When::After(time));
         self
     }
 
-    /// If it was not claimed by then, it is a dead letter.
+    /// Time at which the job, if it still waits, becomes a dead letter.
     pub fn expires(mut self, at: SystemTime) -> Self {
         self.expires = Some(When::At(since_epoch_ms(at)));
         self
     }
 
-    /// What it belongs to, in the application's own words.
+    /// Names the work that the job belongs to, in the application's own words.
     pub fn correlation_id(mut self, id: impl Into<String>) -> Self {
         self.correlation_id = Some(id.into());
         self
     }
 
-    /// Whatever else should go with it, as JSON.
+    /// Metadata of the job, as JSON.
     ///
     /// # Errors
     /// As [`Payload::json`].
@@ -240,7 +253,7 @@ impl Job {
         Ok(self)
     }
 
-    /// The same, as a text that is JSON already.
+    /// Metadata of the job, as a text that is JSON already.
     ///
     /// # Errors
     /// If it is not JSON; the message says where.
@@ -258,13 +271,13 @@ impl<P: Into<Payload>> From<P> for Job {
     }
 }
 
-/// What became of a push.
+/// Result of a push.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Pushed {
     /// The job: the new one, or the one that holds the unique key (which may be
     /// gone already, if the key is held for a time).
     pub id: i64,
-    /// Whether there is a new job.
+    /// True if the push made a new job.
     pub is_new: bool,
 }
 
@@ -282,36 +295,36 @@ impl FromStr for Token {
     }
 }
 
-/// A job in somebody's hands, until its lease ends.
+/// A job that a consumer holds, until its lease ends.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Claim {
-    /// What to ack, nack or extend it with.
+    /// The token with which it is acked, nacked or extended.
     pub token: Token,
-    /// The job.
+    /// Number of the job.
     pub id: i64,
     /// Its queue.
     pub queue: String,
-    /// What it is about.
+    /// Its payload.
     pub payload: Payload,
-    /// Which attempt this is, from 1.
+    /// Number of this attempt, from 1.
     pub attempt: u32,
-    /// How many there are at most.
+    /// Largest number of attempts.
     pub attempts_max: u32,
     /// Its priority.
     pub priority: i32,
     /// Its ordering group.
     pub group: Option<String>,
-    /// What it belongs to.
+    /// The application's own name for the work that the job belongs to.
     pub correlation_id: Option<String>,
-    /// What goes with it, as JSON.
+    /// Its metadata, as JSON.
     pub metadata: Option<String>,
-    /// When it was pushed, in milliseconds since the Unix epoch.
+    /// Time of its push, in milliseconds since the Unix epoch.
     pub pushed_at_ms: i64,
-    /// When the lease ends: whoever acks later comes too late.
+    /// End of the lease: a later ack is refused.
     pub lease_until_ms: i64,
 }
 
-/// What is wanted of a claim.
+/// Options of a claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use]
 pub struct ClaimOptions {
@@ -333,32 +346,32 @@ impl ClaimOptions {
         Self::default()
     }
 
-    /// So many jobs at most, if there are so many.
+    /// Maximum number of jobs to claim.
     pub fn jobs_max(mut self, jobs: usize) -> Self {
         self.jobs_max = jobs;
         self
     }
 
-    /// For so long they are nobody else's.
+    /// Length of the lease, during which no other consumer gets the jobs.
     pub fn lease(mut self, lease: Duration) -> Self {
         self.lease = Some(lease);
         self
     }
 
-    /// If there is none, waits so long for one. `Duration::MAX` waits for ever.
+    /// Longest wait for a job, if there is none. `Duration::MAX` waits for ever.
     pub fn wait(mut self, wait: Duration) -> Self {
         self.wait = Some(wait);
         self
     }
 
-    /// Who claims, as it is to be seen in the job's history.
+    /// Name of the consumer, as the job's history shows it.
     pub fn worker(mut self, name: impl Into<String>) -> Self {
         self.worker = Some(name.into());
         self
     }
 }
 
-/// How a job is given back that did not succeed.
+/// Options of giving back a job that did not succeed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[must_use]
 pub struct Nack {
@@ -367,25 +380,25 @@ pub struct Nack {
 }
 
 impl Nack {
-    /// To be tried again after the queue's backoff.
+    /// The queue's backoff as the delay before the next attempt, and no reason.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Why it did not succeed.
+    /// Reason of the failure.
     pub fn error(mut self, error: impl Into<String>) -> Self {
         self.error = Some(error.into());
         self
     }
 
-    /// To be tried again after so long.
+    /// Delay before the next attempt.
     pub fn delay(mut self, delay: Duration) -> Self {
         self.delay = Some(delay);
         self
     }
 }
 
-/// What becomes of a job that was given back.
+/// Fate of a job that was given back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Retry {
@@ -394,17 +407,17 @@ pub enum Retry {
         /// From then on, in milliseconds since the Unix epoch.
         due_at_ms: i64,
     },
-    /// That was its last attempt.
+    /// It is a dead letter: that was its last attempt.
     Dead,
 }
 
-/// Where a job stands.
+/// State of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum JobState {
     /// It may be claimed.
     Ready,
-    /// Somebody has it.
+    /// A consumer has it.
     Leased,
     /// It waits for its time.
     Delayed,
@@ -431,12 +444,12 @@ impl JobState {
         Self::ALL.get(usize::try_from(number).ok()?).copied()
     }
 
-    /// Whether it waits to be claimed, now or later.
+    /// Returns true if it waits to be claimed, now or later.
     pub fn is_waiting(self) -> bool {
         matches!(self, Self::Ready | Self::Delayed | Self::Blocked)
     }
 
-    /// Whether nothing more becomes of it by itself.
+    /// Returns true if it is done or dead.
     pub fn has_ended(self) -> bool {
         matches!(self, Self::Done | Self::Dead)
     }
@@ -514,5 +527,16 @@ mod tests {
         let error = Payload::json_text("{\"a\": }").expect_err("no JSON").to_string();
         assert!(error.contains("line 1 column 7"), "{error}");
         assert!(Job::bytes("x").metadata_json("{").is_err());
+    }
+
+    #[test]
+    fn a_payload_is_parsed_as_the_value_that_it_was_made_of() {
+        let value = ("welcome".to_owned(), vec![1, 2]);
+        let payload = Payload::json(&value).expect("JSON");
+        assert_eq!(payload.parse::<(String, Vec<i32>)>().expect("the same type"), value);
+        assert_eq!(Payload::bytes("[1, 2]").parse::<[u8; 2]>().expect("JSON bytes"), [1, 2]);
+        let error = payload.parse::<Vec<String>>().expect_err("another type").to_string();
+        assert!(error.contains("line 1 column") && error.contains("as it was"), "{error}");
+        assert!(Payload::bytes([0xFF]).parse::<String>().is_err());
     }
 }

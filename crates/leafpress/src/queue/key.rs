@@ -17,7 +17,7 @@ const HOLDER: &str = "SELECT job FROM leafpress_key WHERE queue = ?1 AND key = ?
      AND (until_ms IS NULL OR until_ms > ?3)";
 const HOLD: &str = "INSERT OR REPLACE INTO leafpress_key(queue, key, job, scope, until_ms)
      VALUES (?1, ?2, ?3, ?4, ?5)";
-/// Whoever holds it now keeps it; a time that is over holds nothing.
+/// A job that holds the key keeps it; a time that is over holds nothing.
 const HOLD_AGAIN: &str = "INSERT INTO leafpress_key(queue, key, job, scope)
      VALUES (?1, ?2, ?3, ?4) ON CONFLICT(queue, key) DO UPDATE
      SET job = excluded.job, scope = excluded.scope, until_ms = NULL WHERE until_ms <= ?5";
@@ -26,7 +26,7 @@ const PURGE: &str = "DELETE FROM leafpress_key WHERE (queue, key) IN (
      SELECT queue, key FROM leafpress_key INDEXED BY leafpress_key_until
      WHERE queue = +?1 AND until_ms IS NOT NULL AND until_ms <= ?2 LIMIT +?3)";
 
-/// How long a key is held, as its number in the tables.
+/// Time for which a key is held, as its number in the tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Scope {
     Waiting,
@@ -39,7 +39,8 @@ impl Scope {
         self as i64
     }
 
-    /// Of a number in a table; what is none is for a time, which nothing releases early.
+    /// The scope of a number in a table; an unknown one is for a time, which nothing releases
+    /// early.
     pub(super) fn from_number(number: i64) -> Self {
         match number {
             0 => Self::Waiting,
@@ -71,7 +72,7 @@ pub(super) fn holder(work: &Work<'_>, queue: i64, key: &str) -> Result<Option<i6
     work.first(HOLDER, params![queue, key, work.now_ms], |row| row.get(0))
 }
 
-/// Gives the key to a new job; nobody holds it.
+/// Gives the key to a new job; no other job holds it.
 pub(super) fn hold(
     work: &Work<'_>,
     queue: i64,

@@ -49,7 +49,7 @@
 //! ```
 //!
 //! 1. At least once: a job that was pushed is delivered until it is acked, dead or
-//!    removed, whoever dies meanwhile.
+//!    removed, even if processes die meanwhile.
 //! 2. A job that was acked is never delivered again.
 //! 3. What push has answered is as durable as the writer's profile promises.
 //! 4. Jobs of an ordering group run in the order of their pushes.
@@ -70,6 +70,7 @@ mod admin;
 mod bell;
 mod claim;
 mod clock;
+mod companion;
 mod group;
 mod hub;
 mod inspect;
@@ -98,7 +99,6 @@ pub use self::inspect::{Attempt, AttemptOutcome, JobInfo, ListOptions, names};
 pub use self::job::{
     Claim, ClaimOptions, Job, JobState, LeaseLost, Nack, Payload, Pushed, Retry, Token, UniqueFor,
 };
-pub(crate) use self::schedule::hold_time_zones;
 pub use self::schedule::{Missed, Schedule, ScheduleInfo};
 pub use self::settings::{Backoff, Rate, Settings};
 pub use self::stats::{Events, JobCounts, Limits, QueueStats, Times};
@@ -250,7 +250,7 @@ impl Queue {
         Self::builder(writer, name).open()
     }
 
-    /// How the queue of this name is to be opened.
+    /// A builder for the queue of this name.
     pub fn builder(writer: &Writer, name: &str) -> QueueBuilder {
         QueueBuilder {
             writer: writer.clone(),
@@ -271,7 +271,7 @@ impl Queue {
         &self.writer
     }
 
-    /// What it does by itself, as the database says now.
+    /// Its settings, as they stand in the database now.
     ///
     /// # Errors
     /// If the database cannot be read.
@@ -378,8 +378,8 @@ impl Queue {
         Ok(self.claim_with(&ClaimOptions::new())?.pop())
     }
 
-    /// Claims jobs; waits for one if asked to. What it gives may be fewer than
-    /// wanted, and is none only if there is none (or not in time).
+    /// Claims jobs, and waits for one if asked to. It may return fewer jobs than wanted, but none
+    /// only if there is none (or none in time).
     ///
     /// # Errors
     /// As [`claim`](Self::claim); [`Stopped`](crate::ErrorKind::Stopped) if the writer is
@@ -421,7 +421,7 @@ impl Queue {
         self.work(move |work, queue| claim::claim(work, &*work.row(queue)?, &options))
     }
 
-    /// The job is done: it is never delivered again.
+    /// Acks a job: it is done, and never delivered again.
     ///
     /// # Errors
     /// [`LeaseLost`](crate::ErrorKind::LeaseLost) if the token is no good any more,
@@ -432,8 +432,8 @@ impl Queue {
         self.settle(token, |work, queue, job| settle::ack(work, queue, job, None))
     }
 
-    /// The job is done, and this is what came out; it is kept as long as
-    /// [`keep_done`](Settings::keep_done) says.
+    /// Acks a job with its result, which is kept as long as [`keep_done`](Settings::keep_done)
+    /// says.
     ///
     /// # Errors
     /// As [`ack`](Self::ack).
@@ -451,7 +451,7 @@ impl Queue {
         self.settle_many(tokens, |work, queue, job| settle::ack(work, queue, job, None))
     }
 
-    /// The job did not succeed: it is tried again after a while, or is a dead letter
+    /// Gives back a job that did not succeed: it is tried again after a while, or is a dead letter
     /// if that was its last attempt.
     ///
     /// # Errors
@@ -461,7 +461,7 @@ impl Queue {
         self.settle(token, move |work, queue, job| settle::nack(work, queue, job, &nack, chance))
     }
 
-    /// The job is hopeless: it is a dead letter, with this reason.
+    /// Makes a job a dead letter, with this reason.
     ///
     /// # Errors
     /// As [`ack`](Self::ack).
@@ -470,7 +470,7 @@ impl Queue {
         self.settle(token, move |work, queue, job| settle::fail(work, queue, job, &reason))
     }
 
-    /// The job is given back, for somebody else, at once; that was no attempt.
+    /// Gives the job back, to be claimed again at once; that was no attempt.
     ///
     /// # Errors
     /// As [`ack`](Self::ack).
@@ -478,7 +478,8 @@ impl Queue {
         self.settle(token, settle::release)
     }
 
-    /// The lease ends so long after now; when that is, in milliseconds since the Unix epoch.
+    /// Lets the lease end this long after now; returns the time of its end, in milliseconds since
+    /// the Unix epoch.
     ///
     /// # Errors
     /// As [`ack`](Self::ack).

@@ -30,7 +30,7 @@ impl rusqlite::ToSql for Payload {
 }
 
 impl Payload {
-    /// Of a column; people may have put anything there.
+    /// The value of a column; people may have put anything there.
     pub(super) fn from_column(value: ValueRef<'_>) -> Self {
         match value {
             ValueRef::Null => Self::Bytes(Vec::new()),

@@ -24,8 +24,8 @@ const PURGE: &str = "DELETE FROM leafpress_rate WHERE (queue, ordering_group) IN
 /// The name of the queue's own bucket.
 const WHOLE_QUEUE: &str = "";
 
-/// Whether a bucket, the queue's or that of a group, has a claim. If not: when (in
-/// milliseconds) there will be one. If so: what to store once it is taken.
+/// Looks for a claim in the bucket of the queue or of a group. The error is the time (in
+/// milliseconds) of the next one; the result is what to store once the claim is taken.
 pub(super) fn look(
     work: &Work<'_>,
     queue: i64,

@@ -13,13 +13,13 @@ use rusqlite::{Connection, OptionalExtension};
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// What brings a database from each version to the next; version 0 has no tables.
+/// Steps from each version of the tables to the next; version 0 has no tables.
 const STEPS: [&str; 1] = [VERSION_1];
 
 /// The answer for a table of versions that is not ours.
 const OF_OTHERS: usize = usize::MAX;
 
-/// Of the queue's tables among those of other parts.
+/// Name of the queue's tables among those of other parts.
 const PART: &str = "queue";
 
 const VERSION_1: &str = "

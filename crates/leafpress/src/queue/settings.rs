@@ -1,4 +1,4 @@
-//! What a queue does by itself: leases, attempts, backoff, retention, limits.
+//! Settings of a queue: leases, attempts, backoff, retention, limits.
 //!
 //! Settings stand in the database, so that they are the same to all processes.
 //!
@@ -20,21 +20,20 @@ pub(super) const READ_QUEUE: &str = "SELECT lease_ms, attempts_max, backoff_firs
          name, is_paused
      FROM leafpress_queue WHERE id = ?1";
 
-/// How long a job waits before it is tried again: the first time `first`, then
-/// `factor` times as long each time, never longer than `max`; each time a
-/// random part of up to `jitter` more or less, so that jobs that failed together
-/// do not come back together.
+/// Delay before a job is tried again: the first time `first`, then `factor` times as long each
+/// time, never longer than `max`; each time a random part of up to `jitter` more or less, so that
+/// jobs that failed together do not come back together.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Backoff {
-    /// After the first attempt.
+    /// Delay after the first attempt.
     #[serde(rename = "first_ms", serialize_with = "ms")]
     pub first: Duration,
-    /// How much longer after each further one; at least 1.
+    /// Factor by which each further delay is longer; at least 1.
     pub factor: f64,
-    /// At most, before the jitter.
+    /// Longest delay, before the jitter.
     #[serde(rename = "max_ms", serialize_with = "ms")]
     pub max: Duration,
-    /// Which part of it may come on top or be left out, from 0 to 1.
+    /// Share of it that may come on top or be left out, from 0 to 1.
     pub jitter: f64,
 }
 
@@ -60,30 +59,30 @@ impl Backoff {
     }
 }
 
-/// So many jobs in so long.
+/// A number of jobs in a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Rate {
-    /// Jobs; also how many may be claimed at once after a pause.
+    /// Jobs; after a pause so many may be claimed at once.
     pub jobs: u32,
-    /// In this time.
+    /// Time for these jobs.
     #[serde(rename = "per_ms", serialize_with = "ms")]
     pub per: Duration,
 }
 
-/// What a queue does by itself.
+/// Settings of a queue.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Settings {
-    /// How long a claim is good, if it does not say so itself. 30 s.
+    /// Length of a lease, if the claim does not say so itself. 30 s.
     #[serde(rename = "lease_ms", serialize_with = "ms")]
     pub lease: Duration,
     /// Attempts before a job is a dead letter, if it does not say so itself. 5.
     pub attempts_max: u32,
-    /// How long a job waits before the next attempt.
+    /// Delay before the next attempt.
     pub backoff: Backoff,
-    /// How long jobs are kept after their ack, with their results. Not at all.
+    /// Time for which jobs are kept after their ack, with their results. Not at all.
     #[serde(rename = "keep_done_ms", serialize_with = "ms")]
     pub keep_done: Duration,
-    /// How long dead letters are kept. `None`: until somebody purges them.
+    /// Time for which dead letters are kept. `None`: until they are purged.
     #[serde(rename = "keep_dead_ms", serialize_with = "optional_ms")]
     pub keep_dead: Option<Duration>,
     /// Jobs in flight at once. `None`: any number.
@@ -113,10 +112,10 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Refuses what would make a queue unusable.
+    /// Refuses settings that would make a queue unusable.
     ///
     /// # Errors
-    /// Which setting it is, and what it may be.
+    /// The name of the setting, and the values that it may have.
     pub(super) fn check(&self) -> Result<()> {
         let rates = [("rate", self.rate), ("group_rate", self.group_rate)];
         let bad_rate = rates.iter().find(|(_, rate)| {

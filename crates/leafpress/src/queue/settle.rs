@@ -1,9 +1,8 @@
-//! What becomes of a job that somebody has: ack, nack, fail, release, extend, or
-//! the end of its lease.
+//! The ends of a claim: ack, nack, fail, release, extend, or the end of its lease.
 //!
-//! 1. Whoever has no good token changes nothing.
-//! 2. A job leaves its group's slot only when it ends (done or dead): whoever comes
-//!    back keeps it, so the group's order holds.
+//! 1. A call without a good token changes nothing.
+//! 2. A job leaves its group's slot only when it ends (done or dead): a job that comes back keeps
+//!    it, so the group's order holds.
 //! 3. An attempt that did not end in an ack leaves a row behind, which goes with its job.
 //!
 //! Must never: take a token for good by the time of anything but this transaction.
@@ -76,7 +75,7 @@ impl JobRow {
         JobState::from_number(self.state)
     }
 
-    /// How often it was begun, releases not counted.
+    /// Number of its attempts: claims without releases.
     pub(super) fn attempts(&self) -> u32 {
         self.claims.saturating_sub(self.releases)
     }
@@ -124,7 +123,7 @@ fn no_such_claim(token: Token) -> Error {
 fn lease_lost(token: Token, why: LeaseLost) -> Error {
     Error::from(ErrorKind::LeaseLost { token, why })
         .on_disk("nothing of this call")
-        .to_do("take it that the job may be done by somebody else too; a longer lease, or `extend` while it runs, avoids that")
+        .to_do("take it that another consumer may do the job too; a longer lease, or `extend` while it runs, avoids that")
 }
 
 /// The job that a token is good for which was given.
@@ -209,7 +208,7 @@ pub(super) fn fail(work: &Work<'_>, queue: &QueueRow, job: &JobRow, reason: &str
     bury(work, queue, job, reason)
 }
 
-/// Somebody else is to have it; that was no attempt.
+/// Gives the job to another consumer; that was no attempt.
 pub(super) fn release(work: &Work<'_>, queue: &QueueRow, job: &JobRow) -> Result<()> {
     note_attempt(work, job, "released", None)?;
     stats::note(work, queue.id, Event::Released)?;
@@ -223,7 +222,7 @@ pub(super) fn extend(work: &Work<'_>, job: &JobRow, lease_ms: i64) -> Result<i64
     Ok(until_ms)
 }
 
-/// Nobody was heard of until the lease ended.
+/// Ends a lease whose holder did not answer in time.
 pub(super) fn lease_expired(work: &Work<'_>, queue: &QueueRow, job: &JobRow) -> Result<()> {
     note_attempt(work, job, "expired", None)?;
     stats::note(work, queue.id, Event::LeaseExpired)?;

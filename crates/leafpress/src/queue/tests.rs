@@ -130,7 +130,7 @@ fn a_group_runs_in_order_one_at_a_time() {
     let again = bench.claim();
     assert_eq!(again.id, first, "a job that is tried again keeps its place");
     bench.queue.fail(again.token, "hopeless").expect("it is ours");
-    assert_eq!(bench.claim().id, second, "a dead letter holds nobody up");
+    assert_eq!(bench.claim().id, second, "a dead letter holds up no other job");
 }
 
 #[test]
@@ -253,7 +253,7 @@ fn who_waits_is_woken_by_a_push_and_by_the_end_of_the_writer() {
         assert_eq!(claims.len(), 1);
         let waiting = scope.spawn(|| bench.queue.claim_with(&options));
         bench.writer.clone().close().expect("it closes");
-        let error = waiting.join().expect("no panic").expect_err("nobody pushes any more");
+        let error = waiting.join().expect("no panic").expect_err("the writer is closed");
         assert!(matches!(error.kind(), ErrorKind::Stopped { .. }), "{error}");
     });
 }

@@ -1,8 +1,8 @@
-//! What time does to a queue: leases end, delays are over, jobs expire, what was
-//! kept is thrown away.
+//! Changes of a queue that time brings: leases end, delays are over, jobs expire, kept jobs are
+//! thrown away.
 //!
-//! A claim does it before it looks for jobs, as nobody else needs to know: at most
-//! once a millisecond, and so much at most, so that it is soon done.
+//! A claim does it before it looks for jobs, as no other call depends on it: at most once a
+//! millisecond, and so much at most, so that it is soon done.
 //!
 //! 1. What is due is done by the first claim after it, or (if there is more than
 //!    fits) by those that follow at once.
@@ -89,8 +89,8 @@ pub(super) fn expired(work: &Work<'_>, queue: &QueueRow, id: i64) -> Result<()> 
     }
 }
 
-/// The clock was set back: leases and the delays of retries that began in what is
-/// now the future begin anew. Due times that somebody asked for stay.
+/// The clock was set back: leases and the delays of retries that began in what is now the future
+/// begin anew. Due times that a caller asked for stay.
 pub(super) fn measure_from_now(work: &Work<'_>) -> Result<()> {
     for sql in [LEASES_FROM_NOW, RETRIES_FROM_NOW] {
         work.execute(sql, [work.now_ms])?;

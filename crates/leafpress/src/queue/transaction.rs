@@ -5,9 +5,9 @@
 //!
 //! 1. Commit does all of it or nothing, and it does nothing unless all claims are
 //!    still held and the transaction has not expired.
-//! 2. What is pushed cannot be seen before the commit, and is gone without it.
-//! 3. A claim is given back only while it is still held, so whoever has the job
-//!    by then is not disturbed.
+//! 2. A job that is pushed cannot be seen before the commit, and is gone without it.
+//! 3. A claim is given back only while it is still held, so that a later holder of the job is not
+//!    disturbed.
 //!
 //! Must never: write anything in a drop during a panic: a job that makes its
 //! worker panic would come again without an attempt, for ever.
@@ -26,10 +26,9 @@ use crate::writer::Transaction;
 
 /// Claims and pushes that become one commit, or nothing.
 ///
-/// What is claimed in it stays claimed until the transaction's expiry; what is
-/// pushed in it waits in memory. Commit acks all of the one and pushes all of
-/// the other in one transaction of SQLite, so a job moves from queue to queue,
-/// or becomes several, without being lost or doubled on the way.
+/// Jobs that are claimed in it stay claimed until the transaction's expiry; jobs that are pushed in
+/// it wait in memory. Commit acks the ones and pushes the others in one transaction of SQLite, so a
+/// job moves from queue to queue, or becomes several, without being lost or doubled on the way.
 ///
 /// ```
 /// # let folder = tempfile::tempdir().unwrap();
@@ -66,19 +65,19 @@ use crate::writer::Transaction;
 pub struct QueueTransaction {
     queue: Queue,
     expires_at_ms: i64,
-    /// What it holds, as far as it knows.
+    /// Tokens of the claims that it holds, as far as it knows.
     tokens: Vec<Token>,
-    /// What is to be pushed, each with its queue.
+    /// Jobs to be pushed, each with its queue.
     jobs: Vec<(i64, Job)>,
 }
 
-/// What a queue transaction has done.
+/// Result of a queue transaction.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Committed {
-    /// How many claims were acked: all.
+    /// Number of claims that were acked: all.
     pub acked: usize,
-    /// What became of each push, in order.
+    /// Result of each push, in order.
     pub pushed: Vec<Pushed>,
 }
 
@@ -100,7 +99,7 @@ impl Queue {
 }
 
 impl QueueTransaction {
-    /// When it expires, in milliseconds since the Unix epoch.
+    /// Time at which it expires, in milliseconds since the Unix epoch.
     pub fn expires_at_ms(&self) -> i64 {
         self.expires_at_ms
     }
@@ -115,7 +114,7 @@ impl QueueTransaction {
         Ok(self.claim_many(1)?.pop())
     }
 
-    /// Claims so many jobs at most, until the transaction expires.
+    /// Claims at most this number of jobs, until the transaction expires.
     ///
     /// # Errors
     /// As [`claim`](Self::claim).
@@ -176,8 +175,8 @@ impl QueueTransaction {
         Ok(())
     }
 
-    /// The transaction, and with it the lease of each claim, ends so long after
-    /// now; when that is, in milliseconds since the Unix epoch.
+    /// Lets the transaction, and with it the lease of each claim, end this long after now; returns
+    /// the time of its end, in milliseconds since the Unix epoch.
     ///
     /// # Errors
     /// [`LeaseLost`](ErrorKind::LeaseLost) of a claim that is not held any more,
@@ -258,7 +257,7 @@ impl QueueTransaction {
         Ok(done)
     }
 
-    /// What is to be committed; the pushes are not needed any more then.
+    /// The work of the commit; the pushes are not needed any more then.
     fn settlement(&mut self) -> Settlement {
         Settlement {
             tokens: self.tokens.clone(),
@@ -267,8 +266,8 @@ impl QueueTransaction {
         }
     }
 
-    /// Gives all claims back, to be claimed by anybody at once, without an
-    /// attempt, and forgets the pushes.
+    /// Gives all claims back, to be claimed by any consumer at once, without an attempt, and
+    /// forgets the pushes.
     ///
     /// # Errors
     /// As [`Queue::release`], but for claims that are not held any more, which
@@ -299,7 +298,7 @@ impl Drop for QueueTransaction {
     }
 }
 
-/// What a commit does.
+/// The work of a commit.
 struct Settlement {
     tokens: Vec<Token>,
     jobs: Vec<(i64, Job)>,
@@ -338,7 +337,7 @@ fn left_ms(work: &Work<'_>, expires_at_ms: i64) -> Result<u64> {
     match u64::try_from(expires_at_ms.saturating_sub(work.now_ms)) {
         Ok(left_ms) if left_ms > 0 => Ok(left_ms),
         _ => Err(Error::from(ErrorKind::TransactionExpired { expires_at_ms })
-            .on_disk("nothing of this call; claims that it had can be claimed by anybody")
+            .on_disk("nothing of this call; any consumer can claim the jobs that it had")
             .to_do(
                 "do its work again in a new transaction, with a longer expiry or with `extend`",
             )),

@@ -27,6 +27,8 @@ pub struct DeclaredTable {
     /// Whether its declaration may make what is stored depend on the order of
     /// the rows: an ON CONFLICT, or a DEFAULT that tells of the row before.
     pub is_order_declared: bool,
+    /// True if its declaration may say what becomes of a row whose key is there.
+    pub declares_conflicts: bool,
     /// Its columns in order.
     pub columns: Vec<DeclaredColumn>,
     /// The column that is the rowid.
@@ -120,7 +122,9 @@ impl DeclaredTable {
         declared.rowid_alias = declared.rowid_alias();
         let words = declaration(connection, &declared.name)?;
         let words = sql_words(&words);
-        declared.is_order_declared = is_order_declared(&words);
+        declared.declares_conflicts =
+            words.windows(2).any(|it| it[0].is("ON") && it[1].is("CONFLICT"));
+        declared.is_order_declared = declared.declares_conflicts || tells_of_rows_before(&words);
         declared.has_deferred_keys =
             words.windows(2).any(|it| it[0].is("INITIALLY") && it[1].is("DEFERRED"));
         let sql = "SELECT name FROM main.sqlite_schema WHERE type = 'trigger' AND tbl_name = ?1 COLLATE NOCASE
@@ -183,6 +187,11 @@ impl DeclaredTable {
         ColumnList::new(rowid.into_iter().chain(columns))
     }
 
+    /// How many keys it has in which no two rows are the same.
+    pub fn unique_keys(&self) -> usize {
+        self.indexes.iter().filter(|it| it.unique).count() + usize::from(self.rowid_alias.is_some())
+    }
+
     /// Whether its rows may refer to one another.
     pub fn refers_to_itself(&self) -> bool {
         self.referring.iter().any(|(child, _)| child.eq_ignore_ascii_case(&self.name))
@@ -224,10 +233,8 @@ fn declaration(connection: &Connection, table: &str) -> rusqlite::Result<String>
 }
 
 /// A name that only looks like it costs speed, no more.
-fn is_order_declared(words: &[SqlWord<'_>]) -> bool {
-    let has_clause = words.windows(2).any(|it| it[0].is("ON") && it[1].is("CONFLICT"));
-    let has = |name: &&str| words.iter().any(|it| it.is(name));
-    has_clause || FUNCTIONS_OF_ROWS_BEFORE.iter().any(has)
+fn tells_of_rows_before(words: &[SqlWord<'_>]) -> bool {
+    FUNCTIONS_OF_ROWS_BEFORE.iter().any(|name| words.iter().any(|it| it.is(name)))
 }
 
 fn indexes(connection: &Connection, table: &str) -> rusqlite::Result<Vec<DeclaredIndex>> {

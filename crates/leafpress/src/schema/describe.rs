@@ -271,6 +271,7 @@ impl<'c> TableReader<'c> {
             has_foreign_keys: self.count("SELECT count(*) FROM pragma_foreign_key_list(?1, ?2)")?
                 > 0,
             through_sql,
+            generated_there: Vec::new(),
             beside: Vec::new(),
             name: self.table,
             sql,

@@ -34,12 +34,22 @@ pub struct TableShape {
     /// What SQLite must see to, row by row, so that it must be given the rows:
     /// a CHECK, a generated column, a trigger; `None` if there is nothing.
     pub through_sql: Option<String>,
+    /// Where it holds rows for another table: the columns that the other one computes, which
+    /// take no value and are none of these.
+    pub generated_there: Vec<String>,
     /// The statements of all else that was declared with it, in order: triggers,
     /// views, other tables and their indexes.
     pub beside: Vec<String>,
 }
 
 impl TableShape {
+    /// Tells whether a column is computed from others, so that it takes no value.
+    pub fn is_generated(&self, name: &str) -> bool {
+        let mut generated = self.columns.iter().filter(|it| it.generated).map(|it| &it.name);
+        generated.any(|it| it.eq_ignore_ascii_case(name))
+            || self.generated_there.iter().any(|it| it.eq_ignore_ascii_case(name))
+    }
+
     /// Returns true if any two rows must differ in something.
     pub fn is_unique(&self) -> bool {
         self.rowid_column.is_some()

@@ -39,9 +39,9 @@
 //!    partition exceeds its planned size by).
 
 mod arena;
+mod contents;
 mod item;
 mod limits;
-mod lock;
 mod options;
 mod order;
 mod partition;

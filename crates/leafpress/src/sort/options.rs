@@ -1,4 +1,4 @@
-//! Options of a sorter.
+//! Orders to a sorter: by what it sorts, and what it may use.
 //!
 //! Must never: open a file. The caller says how a temporary file is made.
 

@@ -9,10 +9,11 @@
 
 use std::sync::Arc;
 
+use super::contents::Contents;
 use super::item::{self, Item};
 use super::order::{Between, Divider, Slot, TOUCHED_ITEMS, sort_slots};
 use super::run::{MemoryRun, item_at};
-use super::sorted::Contents;
+
 use super::spill::{SpillFile, SpilledRun};
 use crate::error::Result;
 

@@ -7,7 +7,7 @@
 
 use super::order::{Divider, Order};
 use super::run::MemoryRun;
-use super::spill::{SpillFile, SpilledRun};
+use super::spill::{SpillFile, SpilledRun, spread};
 use crate::error::Result;
 
 /// How many candidates there are for a partition, if memory allows.
@@ -100,14 +100,6 @@ impl Planner<'_> {
         }
         Ok(Some(candidates.list))
     }
-}
-
-/// A number from 0 up to 1, evenly spread: where in its first step a run is
-/// sampled first. If all began at the same place, the candidates of all runs
-/// would be the same few keys.
-pub fn spread(ordinal: u64) -> f64 {
-    const GOLDEN_RATIO: u64 = 0x9e37_79b9_7f4a_7c15;
-    (ordinal.wrapping_mul(GOLDEN_RATIO) >> 32) as f64 / (1_u64 << 32) as f64
 }
 
 struct Candidates {

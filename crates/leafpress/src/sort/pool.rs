@@ -16,7 +16,6 @@
 use std::sync::{Arc, Condvar, Mutex};
 
 use super::limits::Limits;
-use super::lock::lock;
 use super::options::SortOptions;
 use super::order::{Between, Order, SLOT_BYTES};
 use super::partition::{for_each_merged, merge_runs};
@@ -24,6 +23,7 @@ use super::plan::Planner;
 use super::run::{MemoryRun, RunBuffer};
 use super::spill::{RunWriter, SpillFile, SpilledRun};
 use crate::error::Result;
+use crate::sync::lock;
 
 /// What all threads share.
 #[derive(Debug)]

@@ -2,23 +2,14 @@
 
 use std::sync::Arc;
 
+use super::contents::Contents;
 use super::limits::Limits;
-use super::order::{Divider, Order};
+use super::order::Divider;
 use super::partition::Partition;
 use super::plan::Planner;
 use super::pool::{Pool, State};
 use super::run::MemoryRun;
-use super::spill::{SpillFile, SpilledRun};
 use crate::error::Result;
-
-/// All runs, in memory and on disk.
-#[derive(Debug)]
-pub struct Contents {
-    pub order: Order,
-    pub runs: Vec<MemoryRun>,
-    pub spilled: Vec<SpilledRun>,
-    pub file: Option<Arc<SpillFile>>,
-}
 
 /// Everything that was pushed, to be had in key order, partition by partition.
 #[derive(Debug)]

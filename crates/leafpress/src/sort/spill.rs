@@ -13,7 +13,6 @@ use std::sync::atomic::{AtomicU64, Ordering as Atomic};
 use super::item;
 use super::options::{MakeFile, UnnamedFile, WriteObserver};
 use super::order::{Between, Divider, Order, Slot};
-use super::plan::spread;
 use crate::error::{Error, Result};
 
 /// A sample stands at least this far from the one before: what is read in vain
@@ -94,7 +93,7 @@ impl SpillFile {
     #[cfg(not(unix))]
     fn write_all(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         use std::io::{Seek, Write};
-        let _alone = super::lock::lock(&self.position);
+        let _alone = crate::sync::lock(&self.position);
         (&self.file).seek(io::SeekFrom::Start(offset))?;
         (&self.file).write_all(bytes)
     }
@@ -102,7 +101,7 @@ impl SpillFile {
     #[cfg(not(unix))]
     fn read_exact(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
         use std::io::{Read, Seek};
-        let _alone = super::lock::lock(&self.position);
+        let _alone = crate::sync::lock(&self.position);
         (&self.file).seek(io::SeekFrom::Start(offset))?;
         (&self.file).read_exact(bytes)
     }
@@ -306,4 +305,12 @@ impl SpillFile {
         bytes.copy_within(start..at, filled);
         Ok(filled + at - start)
     }
+}
+
+/// A number from 0 up to 1, evenly spread: where in its first step a run is
+/// sampled first. If all began at the same place, the candidates of all runs
+/// would be the same few keys.
+pub fn spread(ordinal: u64) -> f64 {
+    const GOLDEN_RATIO: u64 = 0x9e37_79b9_7f4a_7c15;
+    (ordinal.wrapping_mul(GOLDEN_RATIO) >> 32) as f64 / (1_u64 << 32) as f64
 }

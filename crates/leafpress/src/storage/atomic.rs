@@ -1,4 +1,4 @@
-//! Whether one write to a file can be whole or not at all.
+//! Atomic writes: the sizes in which one write to a file is whole or not at all.
 //!
 //! Two sources: `statx` tells what the *file system* offers, by the disk's
 //! power or by software; `/sys` tells what the *disk* can do itself. The one
@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use super::device::Device;
 
-/// Who makes a write whole.
+/// Part of the system that makes a write whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AtomicBy {
@@ -20,7 +20,7 @@ pub enum AtomicBy {
     Hardware,
     /// The file system, by writing elsewhere first.
     Software,
-    /// Nobody.
+    /// No part of it.
     None,
     /// The system does not say.
     Unknown,
@@ -30,7 +30,7 @@ pub enum AtomicBy {
 /// (`pwritev2` with `RWF_ATOMIC`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct AtomicWrites {
-    /// Who does it.
+    /// Part of the system that does it.
     pub by: AtomicBy,
     /// The smallest such write, in bytes; 0 if there is none.
     pub unit_min_bytes: Option<u32>,
@@ -58,7 +58,7 @@ impl AtomicWrites {
         }
     }
 
-    /// Whether a page of so many bytes can be written whole; `None` if unknown.
+    /// Returns true if a page of so many bytes can be written whole; `None` if unknown.
     pub fn covers(&self, page_size_bytes: u32) -> Option<bool> {
         let range = self.unit_min_bytes?..=self.unit_max_bytes?;
         Some(page_size_bytes > 0 && range.contains(&page_size_bytes))

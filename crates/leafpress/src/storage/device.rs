@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use super::file_system::FileSystem;
 use crate::vfs::locks;
+use crate::words::path_text;
 
 /// A block device, or what stands for one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -58,7 +59,7 @@ impl Device {
         let own = link.canonicalize().ok()?;
         // A partition's queue is that of its disk.
         let disk = if own.join("partition").exists() { own.parent()?.to_owned() } else { own };
-        let name = disk.file_name()?.to_string_lossy().into_owned();
+        let name = path_text(disk.file_name()?);
         let queue = disk.join("queue");
         Some(Self {
             model: word(&disk.join("device/model")).or_else(|| word(&disk.join("dm/name"))),

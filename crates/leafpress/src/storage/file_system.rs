@@ -1,4 +1,4 @@
-//! Which file system a path lies on, and what that means for a database.
+//! The file system that a path lies on, and its meaning for a database.
 //!
 //! Stands under [`crate::profile`], which refuses a write-ahead log where it
 //! cannot work, and under [`super`], which reports. Asks the system only:
@@ -15,8 +15,9 @@ use serde::Serialize;
 
 use super::mounts::{self, Mount};
 use crate::vfs::locks;
+use crate::words::path_text;
 
-/// Where the bytes of a file system are in the end.
+/// Final place of the bytes of a file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Nature {
@@ -35,8 +36,8 @@ pub enum Nature {
 }
 
 impl Nature {
-    /// Whether a write-ahead log cannot be trusted there: its index is memory
-    /// that all connections share, and machines share none.
+    /// Returns true if a write-ahead log cannot be trusted there: its index is memory that all
+    /// connections share, and machines share none.
     pub fn refuses_wal(self) -> bool {
         matches!(self, Self::Network | Self::SharedByHost)
     }
@@ -47,12 +48,12 @@ impl Nature {
 pub struct FileSystem {
     /// Its type, as the system names it: `ext4`, `apfs`, `fuse.sshfs`; `unknown` if it does not.
     pub kind: String,
-    /// Where its bytes are.
+    /// Final place of its bytes.
     pub nature: Nature,
-    /// Where it is mounted.
+    /// Folder at which it is mounted.
     #[serde(serialize_with = "crate::words::optional_path_as_text")]
     pub mount_point: Option<PathBuf>,
-    /// What is mounted there: a device, a server's folder, or a word.
+    /// Source of the mount: a device, a server's folder, or a word.
     pub source: Option<String>,
     /// The options that it is mounted with.
     pub options: Vec<String>,
@@ -65,7 +66,7 @@ impl fmt::Display for FileSystem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.kind)?;
         match &self.mount_point {
-            Some(place) => write!(f, ", mounted at {}", place.display()),
+            Some(place) => write!(f, ", mounted at {}", path_text(place)),
             None => Ok(()),
         }
     }
@@ -108,12 +109,12 @@ impl FileSystem {
     }
 }
 
-/// What `statfs` says of the type.
+/// Answer of `statfs` about the type.
 #[derive(Debug, Clone, Copy, Default)]
 struct Magic {
     /// The file system's number, which Linux tells.
     number: Option<u32>,
-    /// Whether it is in this machine, which macOS tells.
+    /// True if it is in this machine, which macOS tells.
     is_local: Option<bool>,
 }
 

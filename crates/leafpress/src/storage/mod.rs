@@ -1,4 +1,4 @@
-//! What the disk under a path can do, and which profile fits it.
+//! Abilities of the disk under a path, and the profile that fits it.
 //!
 //! A profile's promise is kept by the disk in the end: a commit is as durable
 //! as a sync is honest, and as fast as a sync is. [`measure`] asks the system
@@ -25,6 +25,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::words::path_text;
 
 pub(crate) mod atomic;
 mod device;
@@ -48,7 +49,7 @@ const QUICK_TIME: Duration = Duration::from_millis(400);
 /// More tells no more, and wears the disk.
 const TIME_MAX: Duration = Duration::from_secs(3600);
 
-/// How to measure.
+/// Options for measuring.
 #[derive(Clone)]
 pub struct StorageOptions {
     time: Duration,
@@ -102,33 +103,33 @@ pub struct Findings {
     pub free_bytes: Option<u64>,
     /// Which sizes can be written whole or not at all.
     pub atomic_writes: AtomicWrites,
-    /// How this system makes a sync: `fdatasync`, `F_FULLFSYNC`, or another.
+    /// Call by which this system makes a sync: `fdatasync`, `F_FULLFSYNC`, or another.
     pub sync_call: &'static str,
     /// A library that makes every sync do nothing is loaded.
     pub syncs_are_disarmed: bool,
-    /// How fast it is.
+    /// Its measured speed.
     pub measured: Measured,
 }
 
 impl Findings {
-    /// Why a sync there saves nothing from a power cut, as far as the system tells: the file
-    /// system is memory, or syncs are switched off. A sentence each, without a full stop; empty
-    /// if nothing is known against it.
+    /// Reasons for which a sync there saves nothing from a power cut, as far as the system tells:
+    /// the file system is memory, or syncs are switched off. A sentence each, without a full stop;
+    /// empty if nothing is known against it.
     pub fn not_durable(&self) -> Vec<String> {
         verdict::not_durable(&self.file_system, self.syncs_are_disarmed)
     }
 }
 
-/// What was found, and what that means. As JSON it is one object, in which
-/// the fields of `found` stand beside the others.
+/// Findings, and their meaning. As JSON it is one object, in which the fields of `found` stand
+/// beside the others.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct StorageReport {
     /// The facts.
     #[serde(flatten)]
     pub found: Findings,
-    /// What they mean.
+    /// Their meaning.
     pub verdict: Verdict,
-    /// How long measuring took, in seconds.
+    /// Duration of measuring, in seconds.
     pub elapsed_s: f64,
 }
 
@@ -184,8 +185,8 @@ fn measure_beside(path: &Path, options: &StorageOptions) -> Result<StorageReport
     Ok(StorageReport { found, verdict, elapsed_s: started.elapsed().as_secs_f64() })
 }
 
-/// Why a sync of the database at `path` saves nothing from a power cut, as far as the system
-/// tells without measuring: the file system is memory, or syncs are switched off. A sentence
+/// Reasons for which a sync of the database at `path` saves nothing from a power cut, as far as the
+/// system tells without measuring: the file system is memory, or syncs are switched off. A sentence
 /// each; empty if nothing is known against it, or the path cannot be asked about.
 pub(crate) fn not_durable(path: &Path) -> Vec<String> {
     let Ok(folder) = folder_to_measure(path) else { return Vec::new() };
@@ -219,7 +220,7 @@ fn folder_to_measure(path: &Path) -> Result<PathBuf> {
     if is_folder { Ok(found) } else { Err(not_a_folder().into()) }
 }
 
-/// What std's `File::sync_data` calls, and so what was measured.
+/// The call behind std's `File::sync_data`, which was measured.
 fn sync_call() -> &'static str {
     if cfg!(target_vendor = "apple") {
         "F_FULLFSYNC"
@@ -231,17 +232,17 @@ fn sync_call() -> &'static str {
 }
 
 fn syncs_are_disarmed(preloaded: Option<&OsStr>) -> bool {
-    preloaded.is_some_and(|it| it.to_string_lossy().contains("eatmydata"))
+    preloaded.is_some_and(|it| path_text(it).contains("eatmydata"))
 }
 
-/// Bytes that this user may still write in a folder; `None` where nobody can tell.
+/// Bytes that this user may still write in a folder; `None` where the system does not tell.
 #[cfg(unix)]
 pub fn free_bytes(folder: &Path) -> Option<u64> {
     let answer = rustix::fs::statvfs(folder).ok()?;
     Some(answer.f_bavail.saturating_mul(answer.f_frsize))
 }
 
-/// Elsewhere nobody is asked.
+/// On other systems this is not known.
 #[cfg(not(unix))]
 pub fn free_bytes(_folder: &Path) -> Option<u64> {
     None

@@ -19,15 +19,15 @@ use std::path::{Path, PathBuf};
 /// One line: one file system at one place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mount {
-    /// What `statx` calls the mount.
+    /// Number of the mount, as `statx` gives it.
     pub id: u64,
     /// The device's number, as `stat` has it.
     pub device: (u32, u32),
-    /// Where it is mounted.
+    /// Folder at which it is mounted.
     pub place: PathBuf,
     /// The type, with its subtype: `ext4`, `fuse.sshfs`.
     pub kind: String,
-    /// What is mounted: a device, a server's folder, or a word.
+    /// Source of the mount: a device, a server's folder, or a word.
     pub source: String,
     /// The options of the mount and those of the file system, each once.
     pub options: Vec<String>,

@@ -41,15 +41,15 @@ const FILE_BYTES_MAX: u64 = 256 << 20;
 const FILE_BYTES_MIN: u64 = 4 << 20;
 const PAGES_PER_SYNC: u64 = 256;
 const SYNCS_MAX: u64 = 20_000;
-/// So many are made however slow the disk is: fewer have no percentiles.
+/// Syncs that are made however slow the disk is: fewer have no percentiles.
 const SYNCS_MIN: u64 = 5;
 /// Begins the name of every file that is made.
 pub(super) const PREFIX: &str = ".leafpress-storage-";
 
-/// How long something took, over many times.
+/// Durations of one operation, over many times.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Latency {
-    /// How often it was measured.
+    /// Number of measured durations.
     pub count: u64,
     /// Half of the times are at most this, in microseconds.
     pub p50_us: f64,
@@ -81,14 +81,14 @@ impl Latency {
     }
 }
 
-/// How fast bytes are taken, with the syncs that make them last.
+/// Speed of writing bytes, with the syncs that make them last.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Throughput {
     /// Bytes in one write.
     pub write_bytes: u64,
-    /// How many were made.
+    /// Number of the writes.
     pub count: u64,
-    /// How long they and their syncs took.
+    /// Duration of the writes and their syncs.
     pub elapsed_s: f64,
     /// Writes per second.
     pub per_second: f64,
@@ -106,7 +106,7 @@ impl Throughput {
     }
 }
 
-/// What was measured.
+/// Results of the measuring.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Measured {
     /// The sync after one 4 KiB page was overwritten.
@@ -126,7 +126,7 @@ pub struct Measured {
 pub(super) struct Probe<'a> {
     folder: &'a Path,
     stop: &'a dyn Fn() -> bool,
-    /// How long all steps may take together.
+    /// Longest time for all steps together.
     time: Duration,
     free_bytes: Option<u64>,
     /// Fills the blocks, each differently.

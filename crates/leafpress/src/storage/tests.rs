@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// What is found on an ordinary disk.
+/// Findings on an ordinary disk.
 pub fn findings() -> Findings {
     let latency =
         Latency { count: 100, p50_us: 100.0, p99_us: 150.0, max_us: 300.0, mean_us: 105.0 };

@@ -1,4 +1,4 @@
-//! Which profile fits a place, and why: from facts to plain words.
+//! The profile that fits a place, and the reasons: from facts to plain words.
 //!
 //! Stands at the end of [`super::measure`]. A pure function of what was
 //! found, so that every kind of disk can be tested without having one.
@@ -25,21 +25,21 @@ const STALL_FACTOR: f64 = 50.0;
 const STALL_US: f64 = 100_000.0;
 const LITTLE_SPACE_BYTES: u64 = 1 << 30;
 
-/// What fits, and what to mind.
+/// The profile that fits, and the warnings.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Verdict {
     /// The profile that fits.
     pub profile: Profile,
     /// The promise of that profile here.
     pub promise: String,
-    /// Why it fits, one sentence each.
+    /// Reasons for which it fits, one sentence each.
     pub why: Vec<String>,
-    /// What may break its promise here, one sentence each.
+    /// Reasons for which its promise may be broken here, one sentence each.
     pub warnings: Vec<String>,
     /// True if one of the warnings says that what was synced may be lost all the same.
     pub promise_in_doubt: bool,
-    /// How many commits a second one caller alone can make under `durable`,
-    /// from the sync after an append.
+    /// Commits a second that one caller alone can make under `durable`, from the sync after an
+    /// append.
     pub durable_commits_alone_per_second: f64,
 }
 
@@ -118,7 +118,7 @@ fn in_words(us: f64) -> String {
     if us >= 1000.0 { format!("{:.1} ms", us / 1000.0) } else { format!("{us:.0} µs") }
 }
 
-/// What `rollback` gets here; as opening under it says.
+/// A sentence on the way in which `rollback` commits a page here, in the words of its opening.
 fn about_atomic_writes(found: &Findings) -> String {
     let atomic = &found.atomic_writes;
     let max = atomic.unit_max_bytes.unwrap_or(0);
@@ -134,7 +134,7 @@ fn about_atomic_writes(found: &Findings) -> String {
              at all"
         ),
         AtomicBy::Unknown if max > 0 => format!(
-            "{in_place} (software atomic, since nobody says that the disk does it): pages of \
+            "{in_place} (software atomic, since nothing proves that the disk does it): pages of \
              {sizes} are written whole or not at all"
         ),
         AtomicBy::None => {
@@ -146,8 +146,8 @@ fn about_atomic_writes(found: &Findings) -> String {
     }
 }
 
-/// Why a sync there saves nothing from a power cut, as far as the system tells; a sentence
-/// each, without a full stop. Empty if it tells nothing of the kind.
+/// Reasons for which a sync there saves nothing from a power cut, as far as the system tells; a
+/// sentence each, without a full stop. Empty if it tells nothing of the kind.
 pub(super) fn not_durable(file_system: &FileSystem, syncs_are_disarmed: bool) -> Vec<String> {
     let mut why = Vec::new();
     if file_system.nature == Nature::Memory {
@@ -170,7 +170,7 @@ pub(super) fn not_durable(file_system: &FileSystem, syncs_are_disarmed: bool) ->
 const NO_SYNC_OPTIONS: [&str; 3] = ["nobarrier", "barrier=0", "volatile"];
 
 impl FileSystem {
-    /// What of it may break a promise, or damage a database; one sentence each.
+    /// Facts of the file system that may break a promise, or damage a database; one sentence each.
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = self.about_options();
         warnings.extend(self.about_nature());
@@ -478,7 +478,11 @@ mod tests {
                 "(hardware atomic): the disk writes pages of 4096 to 16384",
             ),
             (AtomicBy::Software, 16384, "(software atomic): the file system writes pages of 4096"),
-            (AtomicBy::Unknown, 4096, "(software atomic, since nobody says that the disk does it)"),
+            (
+                AtomicBy::Unknown,
+                4096,
+                "(software atomic, since nothing proves that the disk does it)",
+            ),
             (AtomicBy::None, 0, "a journal for each transaction here: neither the disk nor"),
             (AtomicBy::Unknown, 0, "a journal for each transaction here: the system does not say"),
         ] {

@@ -5,11 +5,11 @@
 //!              overrides what it changes; the rest goes straight through
 //! ```
 //!
-//! Apart from [`VfsFile`], so that a file that stands on nothing still cannot leave
-//! a method out without the compiler's objection.
+//! Apart from [`VfsFile`], so that the compiler still objects if a file that stands on nothing
+//! leaves a method out.
 //!
-//! Must never: do anything by itself, as whoever stacks layers counts on each of
-//! them changing only what it says.
+//! Must never: do anything by itself, as callers that stack layers rely on each of them changing
+//! only what it says.
 
 use super::{
     FileControl, LockLevel, MappedBytes, ShmLock, ShmRegion, SyncKind, VfsFile, VfsResult,
@@ -92,7 +92,7 @@ pub trait FileLayer: Send {
     /// The file below, for questions that change nothing.
     fn below(&self) -> &dyn VfsFile;
 
-    /// The same file, for all else.
+    /// The file below, for all other calls.
     fn below_mut(&mut self) -> &mut dyn VfsFile;
 
     fn read(&mut self, buffer: &mut [u8], offset: u64) -> VfsResult<usize> {

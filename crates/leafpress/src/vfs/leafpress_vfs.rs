@@ -8,20 +8,21 @@
 //!                        └─► Counted ─► the platform's disk
 //! ```
 //!
-//! Nobody gets it who did not ask for it: it is never the default VFS. The profile
-//! `rollback` asks; anybody else may, by its name.
+//! A connection gets it only on demand: it is never the default VFS. The profile `rollback` asks
+//! for it; other callers may, by its name.
 //!
 //! Must never: be withdrawn, as connections may be open through it to the end.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::atomic::{AtomicPages, AtomicState, AtomicUnits, NoAtomicWrites};
 use super::count::{Counted, IoCounters, IoStats};
 use super::platform_disk::PlatformDisk;
 use super::{PlatformVfs, Registration, Vfs, register};
 use crate::error::Result;
-use crate::fork::Process;
+use crate::fork::{Process, Turn};
+use crate::sync::lock;
 
 /// A VFS of the whole process, known to SQLite by its [`name`](Self::name).
 pub struct LeafpressVfs {
@@ -56,7 +57,8 @@ pub struct LeafpressVfs {
 /// # Errors
 /// A usage error if something else has taken the name; SQLite's own.
 pub fn leafpress_vfs(assume: bool) -> Result<&'static LeafpressVfs> {
-    let mut made = hold();
+    let _turn = Turn::LeafpressVfs.take();
+    let mut made = made();
     if let Some(vfs) = made.of_this_process(assume) {
         return Ok(vfs);
     }
@@ -65,20 +67,20 @@ pub fn leafpress_vfs(assume: bool) -> Result<&'static LeafpressVfs> {
     Ok(vfs)
 }
 
-/// Those of this process, and those of the processes that it was forked from.
-pub(crate) struct Made(Vec<(Process, bool, &'static LeafpressVfs)>);
+/// The VFSs that this process made, and those of the processes that it was forked from.
+struct Made(Vec<(Process, bool, &'static LeafpressVfs)>);
 
-static MADE: Mutex<Made> = Mutex::new(Made(Vec::new()));
-
-/// Keeps other threads from making one until the guard is dropped.
-pub(crate) fn hold() -> MutexGuard<'static, Made> {
-    MADE.lock().unwrap_or_else(PoisonError::into_inner)
+/// To be called in [`Turn::LeafpressVfs`].
+fn made() -> MutexGuard<'static, Made> {
+    static MADE: Mutex<Made> = Mutex::new(Made(Vec::new()));
+    lock(&MADE)
 }
 
 impl LeafpressVfs {
     /// The one of this process that SQLite knows by `name`.
     pub(crate) fn named(name: &str) -> Option<&'static Self> {
-        let made = hold();
+        let _turn = Turn::LeafpressVfs.take();
+        let made = made();
         [false, true]
             .into_iter()
             .filter_map(|assume| made.of_this_process(assume))
@@ -104,19 +106,19 @@ impl LeafpressVfs {
         self.name
     }
 
-    /// What all connections through it did up to now.
+    /// Counts of all connections through it up to now.
     pub fn io(&self) -> IoStats {
         self.counters.snapshot()
     }
 
-    /// How a transaction of one page would be committed now; `None` if no connection has
-    /// the database open through this VFS.
+    /// The way in which a transaction of one page would be committed now; `None` if no connection
+    /// has the database open through this VFS.
     pub fn state(&self, database: &Path) -> Option<AtomicState> {
         self.pages.state(&self.full_path(database)?)
     }
 
-    /// What writes of whole pages the disk has for this database, whatever the size of
-    /// its pages; `None` as above.
+    /// The sizes of whole writes that the disk has for this database, whatever the size of its
+    /// pages; `None` if no connection has it open through this VFS.
     pub fn units(
         &self,
         database: &Path,

@@ -40,6 +40,7 @@
 
 pub mod atomic;
 pub mod count;
+mod file_identity;
 mod layer;
 pub(crate) mod leafpress_vfs;
 pub mod locks;
@@ -53,6 +54,7 @@ pub use crate::c_api::mapped::MappedBytes;
 pub use crate::c_api::platform::PlatformVfs;
 pub use crate::c_api::registration::{Registration, register};
 pub use crate::c_api::shared_memory::ShmRegion;
+pub(crate) use file_identity::FileIdentity;
 pub use layer::FileLayer;
 pub use leafpress_vfs::{LeafpressVfs, leafpress_vfs};
 pub use platform_disk::PlatformDisk;
@@ -162,8 +164,8 @@ pub trait VfsFile: Send {
     /// `Shared`, `Exclusive` from `Shared` or above. Must not wait.
     ///
     /// # Errors
-    /// `BUSY` if somebody else is in the way; the old lock is still held, or `Pending`
-    /// if `Exclusive` was asked for. `IO_LOCK` if it cannot be found out.
+    /// `BUSY` if another connection is in the way; the old lock is still held, or `Pending` if
+    /// `Exclusive` was asked for. `IO_LOCK` if it cannot be found out.
     fn lock(&mut self, level: LockLevel) -> VfsResult<()>;
 
     /// Falls back to `Shared` or `None`; nothing happens if no more is held.
@@ -172,7 +174,7 @@ pub trait VfsFile: Send {
     /// `IO_UNLOCK`.
     fn unlock(&mut self, level: LockLevel) -> VfsResult<()>;
 
-    /// Does anybody, this opening included, hold `Reserved` or more?
+    /// Does any opening, this one included, hold `Reserved` or more?
     ///
     /// # Errors
     /// `IO_IS_RESERVED`.
@@ -192,7 +194,7 @@ pub trait VfsFile: Send {
         4096
     }
 
-    /// What the device can be relied on for: bits of [`characteristics`].
+    /// Guarantees of the device: bits of [`characteristics`].
     fn device_characteristics(&self) -> i32 {
         0
     }
@@ -225,11 +227,11 @@ pub trait VfsFile: Send {
         Ok(())
     }
 
-    /// What was mapped may not be valid any more, as somebody else may have cut the file
-    /// and let it grow: it is to be mapped anew before the next [`fetch`](Self::fetch).
+    /// Mapped bytes may not be valid any more, as another process may have cut the file and let it
+    /// grow: they are to be mapped anew before the next [`fetch`](Self::fetch).
     ///
     /// # Errors
-    /// `IO_MAP` as long as somebody holds some of it; nothing more is mapped until then.
+    /// `IO_MAP` as long as a part is still held; nothing more is mapped until then.
     fn unmap(&mut self) -> VfsResult<()> {
         Ok(())
     }
@@ -255,7 +257,7 @@ pub trait VfsFile: Send {
     /// on, all or none. Must not wait. They have nothing to do with [`lock`](Self::lock).
     ///
     /// # Errors
-    /// `BUSY` if somebody else is in the way, `IO_SHM_LOCK` if it cannot be found out.
+    /// `BUSY` if another connection is in the way, `IO_SHM_LOCK` if it cannot be found out.
     fn shm_lock(&mut self, first: u32, count: u32, lock: ShmLock) -> VfsResult<()>;
 
     /// Whatever this thread wrote to shared memory is seen by all before what it
@@ -264,8 +266,8 @@ pub trait VfsFile: Send {
         std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
     }
 
-    /// This opening needs the shared memory no longer, and gives back its locks there.
-    /// With `delete` the memory is thrown away, if nobody else uses it.
+    /// This opening needs the shared memory no longer, and gives back its locks there. With
+    /// `delete` the memory is thrown away, if no other opening uses it.
     ///
     /// # Errors
     /// `IO_SHM_MAP`; SQLite does not mind.

@@ -39,11 +39,11 @@ impl VfsError {
     pub const IO_DELETE_NO_ENTRY: Self = Self(ffi::SQLITE_IOERR_DELETE_NOENT);
     /// It could not be found out whether a file is there.
     pub const IO_ACCESS: Self = Self(ffi::SQLITE_IOERR_ACCESS);
-    /// A lock failed for another reason than somebody else's lock.
+    /// A lock failed for another reason than another connection's lock.
     pub const IO_LOCK: Self = Self(ffi::SQLITE_IOERR_LOCK);
     /// A lock could not be given back.
     pub const IO_UNLOCK: Self = Self(ffi::SQLITE_IOERR_UNLOCK);
-    /// It could not be found out whether somebody holds a RESERVED lock.
+    /// It could not be found out whether a connection holds a RESERVED lock.
     pub const IO_IS_RESERVED: Self = Self(ffi::SQLITE_IOERR_CHECKRESERVEDLOCK);
     /// Shared memory could not be opened.
     pub const IO_SHM_OPEN: Self = Self(ffi::SQLITE_IOERR_SHMOPEN);
@@ -51,13 +51,13 @@ impl VfsError {
     pub const IO_SHM_SIZE: Self = Self(ffi::SQLITE_IOERR_SHMSIZE);
     /// Shared memory could not be mapped.
     pub const IO_SHM_MAP: Self = Self(ffi::SQLITE_IOERR_SHMMAP);
-    /// A lock of the shared memory failed for another reason than somebody else's lock.
+    /// A lock of the shared memory failed for another reason than another connection's lock.
     pub const IO_SHM_LOCK: Self = Self(ffi::SQLITE_IOERR_SHMLOCK);
     /// A file could not be mapped into memory, or not yet be unmapped.
     pub const IO_MAP: Self = Self(ffi::SQLITE_IOERR_MMAP);
     /// The disk is full.
     pub const FULL: Self = Self(ffi::SQLITE_FULL);
-    /// Somebody else holds a lock that stands in the way.
+    /// Another connection holds a lock that stands in the way.
     pub const BUSY: Self = Self(ffi::SQLITE_BUSY);
     /// A file cannot be opened.
     pub const CANNOT_OPEN: Self = Self(ffi::SQLITE_CANTOPEN);
@@ -83,7 +83,7 @@ impl fmt::Debug for VfsError {
 
 impl std::error::Error for VfsError {}
 
-/// How a file is to be opened, or was opened, and what it is for.
+/// Flags for opening a file, or of an open file, with its kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct OpenFlags(pub i32);
 
@@ -109,7 +109,7 @@ impl OpenFlags {
     pub const MAIN_JOURNAL: Self = Self(ffi::SQLITE_OPEN_MAIN_JOURNAL);
     /// The database's write-ahead log.
     pub const WAL: Self = Self(ffi::SQLITE_OPEN_WAL);
-    /// What binds the journals of several attached databases into one transaction.
+    /// A journal that binds those of several attached databases into one transaction.
     pub const SUPER_JOURNAL: Self = Self(ffi::SQLITE_OPEN_SUPER_JOURNAL);
     /// A connection's temporary tables.
     pub const TEMP_DB: Self = Self(ffi::SQLITE_OPEN_TEMP_DB);
@@ -137,7 +137,7 @@ impl OpenFlags {
         is_journal && self.contains(Self::CREATE)
     }
 
-    /// What the file is for. SQLite always says it; a guess is "a transient table".
+    /// Kind of the file. SQLite always says it; a guess is "a transient table".
     pub const fn kind(self) -> FileKind {
         match Self(self.0 & Self::KINDS.0) {
             Self::MAIN_DB => FileKind::MainDb,
@@ -160,7 +160,7 @@ impl BitOr for OpenFlags {
     }
 }
 
-/// What a file is for.
+/// Kind of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FileKind {
     /// The database itself.
@@ -169,7 +169,7 @@ pub enum FileKind {
     MainJournal,
     /// The database's write-ahead log.
     Wal,
-    /// What binds the journals of several attached databases into one transaction.
+    /// A journal that binds those of several attached databases into one transaction.
     SuperJournal,
     /// A connection's temporary tables.
     TempDb,
@@ -188,7 +188,7 @@ impl FileKind {
     }
 }
 
-/// What is asked about a path.
+/// Question about a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Access {
     /// Is there a file? (One of zero bytes may count as none, as with SQLite's own VFS.)
@@ -199,7 +199,7 @@ pub enum Access {
     Read,
 }
 
-/// How much of a database file a connection holds, each level more than the one before.
+/// Levels of a connection's lock on a database file, each more than the one before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 #[repr(i32)]
 pub enum LockLevel {
@@ -217,7 +217,7 @@ pub enum LockLevel {
     Exclusive = ffi::SQLITE_LOCK_EXCLUSIVE,
 }
 
-/// What a sync must bring about.
+/// Kind of a sync.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SyncKind {
     /// `PRAGMA fullfsync`: also empty the disk's own cache, where that is a call apart.
@@ -239,7 +239,7 @@ pub enum ShmLock {
     UnlockExclusive,
 }
 
-/// What a device can be relied on for: bits of
+/// Guarantees of a device: bits of
 /// [`VfsFile::device_characteristics`](super::VfsFile::device_characteristics).
 pub mod characteristics {
     use rusqlite::ffi;
@@ -252,7 +252,7 @@ pub mod characteristics {
     pub const ATOMIC_4K: i32 = ffi::SQLITE_IOCAP_ATOMIC4K;
     /// A file that grows never shows bytes that were not written.
     pub const SAFE_APPEND: i32 = ffi::SQLITE_IOCAP_SAFE_APPEND;
-    /// What is written first is on the disk first, without a sync.
+    /// Writes reach the disk in their order, without a sync.
     pub const SEQUENTIAL: i32 = ffi::SQLITE_IOCAP_SEQUENTIAL;
     /// An open file cannot be deleted.
     pub const UNDELETABLE_WHEN_OPEN: i32 = ffi::SQLITE_IOCAP_UNDELETABLE_WHEN_OPEN;

@@ -6,9 +6,9 @@
 use rusqlite::fallible_iterator::FallibleIterator as _;
 use rusqlite::{Batch as Statements, Connection};
 
-use super::call::{Batch, BatchPart};
 use super::guard::Guard;
-use super::local::refused;
+use super::refused::refused;
+use super::request::{Batch, BatchPart};
 use super::statement::execute;
 use crate::error::{Error, FailedStatement, Result};
 use crate::io_report::Script;
@@ -19,8 +19,8 @@ const SHOWN_MAX: usize = 200;
 /// Carries out all statements of a batch.
 ///
 /// # Errors
-/// That of the first which fails, with its place in the batch. Those before it have had their
-/// effect.
+/// The error of the first statement that fails, with its place in the batch. The statements before
+/// it have had their effect.
 pub(super) fn run(connection: &Connection, guard: &Guard, batch: &Batch) -> Result<()> {
     let mut before = 0;
     for part in &batch.parts {
@@ -41,11 +41,11 @@ pub(super) fn run(connection: &Connection, guard: &Guard, batch: &Batch) -> Resu
     Ok(())
 }
 
-/// Carries out the statements of a text, in front of which so many others stand; how many
-/// there were.
+/// Carries out the statements of a text, before which the batch has carried out `before` others;
+/// returns their number.
 ///
 /// # Errors
-/// As [`run`].
+/// Those of [`run`].
 pub(super) fn script(
     connection: &Connection,
     guard: &Guard,
@@ -56,7 +56,7 @@ pub(super) fn script(
     let mut done = 0;
     loop {
         let next = statements.next().and_then(|next| {
-            // One step, as sqlite3_exec would be content with for what returns no rows.
+            // One step: sqlite3_exec, too, only steps through the rows and drops them.
             next.map(|mut next| next.raw_query().next().map(drop)).transpose()
         });
         match next {

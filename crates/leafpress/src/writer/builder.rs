@@ -1,4 +1,4 @@
-//! How a writer is opened, and what may be asked of it.
+//! Opening of a writer, and its limits.
 //!
 //! Every limit is documented with the failure that it prevents.
 
@@ -6,10 +6,10 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use super::companion::CompanionPlace;
 use super::engine::{self, End, Engine};
 use super::interrupt::Interrupts;
 use super::local::LocalTarget;
-use super::own::CompanionPlace;
 use super::place::Place;
 use super::queue::{CallQueue, Grouping};
 use super::readers::{ReaderLimits, ReaderPool};
@@ -76,8 +76,8 @@ impl WriterBuilder {
         self
     }
 
-    /// Whether foreign keys are enforced. Unless told, as the linked SQLite was
-    /// built; the one that is built in enforces them.
+    /// Turns foreign keys on or off. Without this call the linked SQLite's own default holds; the
+    /// SQLite that is built in enforces them.
     pub fn foreign_keys(mut self, enforced: bool) -> Self {
         self.request.foreign_keys = Some(enforced);
         self
@@ -95,17 +95,16 @@ impl WriterBuilder {
         self
     }
 
-    /// Whether transactions of one page may be written in place, without a
-    /// journal, under [`Profile::Rollback`]: where the disk proves that it
-    /// writes pages whole, unless told otherwise.
+    /// Sets when transactions of one page may be written in place, without a journal, under
+    /// [`Profile::Rollback`]. Without this call: where the disk proves that it writes pages whole.
     pub fn atomic(mut self, wish: AtomicWish) -> Self {
         self.request.atomic = wish;
         self
     }
 
-    /// Who else may use the database meanwhile: everybody, unless told
-    /// otherwise. [`Locking::Exclusive`] is for profiles without a write-ahead
-    /// log; such a writer is faster, and has no readers.
+    /// Sets which connections may use the database beside this writer: all, without this call.
+    /// [`Locking::Exclusive`] is for profiles without a write-ahead log; such a writer is faster,
+    /// and has no readers.
     pub fn locking(mut self, locking: Locking) -> Self {
         self.request.locking = locking;
         self
@@ -118,9 +117,9 @@ impl WriterBuilder {
         self
     }
 
-    /// How long another process's lock is waited for (5 s) before the calls of a
-    /// group are answered [`Busy`](crate::ErrorKind::Busy): else a neighbour that
-    /// never ends its transaction would stop all callers for ever.
+    /// Longest wait for the lock of another connection (5 s). After it the calls of a group are
+    /// answered [`Busy`](crate::ErrorKind::Busy): else a neighbour that never ends its transaction
+    /// would stop all callers for ever.
     pub fn busy_limit(mut self, limit: Duration) -> Self {
         self.request.busy_timeout = limit;
         self
@@ -140,9 +139,9 @@ impl WriterBuilder {
         self
     }
 
-    /// How long the first call of a group waits for others (not at all): groups
-    /// form by themselves while the last one is being committed. A delay makes
-    /// fewer, larger commits, for disks that wear out.
+    /// Longest wait of a group's first call for others to join it (none). Groups form by themselves
+    /// while the last one is being committed. A delay makes fewer, larger commits, for disks that
+    /// wear out.
     pub fn max_delay(mut self, delay: Duration) -> Self {
         self.grouping.delay_max = delay;
         self
@@ -188,8 +187,8 @@ impl WriterBuilder {
         }
         let (connection, in_force) = profile::open(&self.path, &self.request)?;
         let place = Place::of(&connection, &self.path, self.request.vfs.is_some())?;
-        // The same for the readers: two VFSs in one process would not know of one
-        // another's descriptors, and closing one gives all locks back.
+        // The readers use the same VFS: two VFSs in one process would not know of one another's
+        // descriptors, and closing one gives all locks back.
         let ours = profile::ours(&connection).map(|(vfs, _)| vfs.name().to_owned());
         let vfs = ours.or_else(|| self.request.vfs.clone());
         // Others, and later reads of the path, must not depend on the folder

@@ -59,7 +59,7 @@ fn caught(what: &str, run: impl FnOnce()) {
     if let Err(panic) = catch_unwind(AssertUnwindSafe(run)) {
         let message = text_of(&*panic);
         tracing::error!(%message, "{what} of a caller panicked; no call fails by that");
-        // What was thrown may have such a destructor too.
+        // The destructor of the panic's own value may panic too.
         std::mem::forget(panic);
     }
 }

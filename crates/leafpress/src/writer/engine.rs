@@ -5,21 +5,19 @@
 //! queue ─► entries ─► those not cancelled ─► target.commit ─► answers ─► one wake-up for all
 //! ```
 //!
-//! Whoever finds the engine free drives it: the writer's own thread, or a caller
-//! that waits for its answer anyhow. A caller alone so pays for no change of
-//! threads, which takes longer than a small commit without a sync.
+//! A thread that finds the engine free drives it: the writer's own thread, or a caller that waits
+//! for its answer anyhow. So a caller that is alone pays for no change of threads, which takes
+//! longer than a small commit without a sync.
 //!
 //! 1. One thread drives it at a time.
-//! 2. Whoever leaves it looks at the queue once more and calls the writer's
-//!    thread if something is there. So no call is left behind by callers that
-//!    found the engine busy.
+//! 2. A thread that leaves the engine looks at the queue once more, and calls the writer's
+//!    thread if a call is there. So no call is left behind by callers that found the engine
+//!    busy.
 //! 3. A caller's closure may fork. In the child nothing of the group is answered
 //!    or dropped, and no lock is taken any more.
 //!
-//! Must never: hand out an answer before the target has returned, or stop while
-//! somebody waits.
+//! Must never: hand out an answer before the target has returned, or stop while a caller waits.
 
-use std::cell::Cell;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -27,46 +25,21 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError, TryLockError};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
+use super::driving::{self, Phase};
 use super::local::LocalCounts;
 use super::queue::{CallQueue, Grouping};
 use super::stats::{Detours, GroupDone, Recorder};
 use super::target::{CommitTarget, Group};
-use super::ticket::{Entry, lock};
+use super::ticket::Entry;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fork::Process;
+use crate::sync::lock;
 
 /// A group waits for those who were in the last one no longer than COMMIT took
 /// then, which is what a second commit would cost, and never longer than this.
 const GATHER_MAX: Duration = Duration::from_millis(2);
 
-thread_local! {
-    /// In which process it does: a closure that forks goes on in the child, and may use
-    /// a new writer there.
-    static IS_DRIVING: Cell<Option<(Process, Phase)>> = const { Cell::new(None) };
-}
-
-/// The step that a thread which drives the engine is at.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Phase {
-    /// Calls are carried out, closures among them.
-    CarryingOut,
-    /// They are answered: wakers and destructors run.
-    Answering,
-}
-
-/// Returns true if this thread carries out or answers calls at the moment: a wait for an
-/// answer here would never end.
-pub(super) fn is_driving() -> bool {
-    IS_DRIVING.get().is_some_and(|(process, _)| process.is_current())
-}
-
-/// Returns true if this thread carries out a call at the moment, such as a closure.
-pub(super) fn is_in_call() -> bool {
-    let driving = IS_DRIVING.get();
-    driving.is_some_and(|(process, phase)| process.is_current() && phase == Phase::CarryingOut)
-}
-
-/// Where groups go, and what is kept from one to the next.
+/// The target of the groups, and the state that is kept from one group to the next.
 pub(super) struct Engine {
     /// To which process the engine belongs.
     process: Process,
@@ -101,7 +74,7 @@ impl Engine {
 
     /// Commits the next group, if calls wait.
     pub(super) fn commit_next(&mut self) {
-        IS_DRIVING.set(Some((self.process, Phase::CarryingOut)));
+        driving::begin(self.process, Phase::CarryingOut);
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             let Work { expected, gather_max, entries, .. } = &mut self.work;
             if !self.queue.take(self.grouping, *expected, *gather_max, entries) {
@@ -110,14 +83,14 @@ impl Engine {
             self.commit()
         }));
         if !self.process.is_current() {
-            IS_DRIVING.set(None);
+            driving::end();
             let work = Work::new(&self.queue);
             std::mem::forget(std::mem::replace(&mut self.work, work));
             return;
         }
         let reason = match outcome {
             Ok(Ok(())) => {
-                IS_DRIVING.set(None);
+                driving::end();
                 return;
             }
             Ok(Err(reason)) => reason,
@@ -128,7 +101,7 @@ impl Engine {
         // Entries that are left answer for themselves as they go.
         self.work = Work::new(&self.queue);
         // Until here closures were dropped, and with them perhaps the last clone of the writer.
-        IS_DRIVING.set(None);
+        driving::end();
     }
 
     /// Commits what was taken and answers it.
@@ -154,10 +127,10 @@ impl Engine {
             return Ok(());
         }
         if let Err(reason) = &outcome {
-            // Whoever is answered must find the writer stopped.
+            // A caller that gets an answer must find the writer stopped.
             queue.fail(reason);
         }
-        IS_DRIVING.set(Some((*process, Phase::Answering)));
+        driving::begin(*process, Phase::Answering);
         let answered = Instant::now();
         let commit = work.count(counts.as_deref(), answered - begun);
         let failed = work.answer();
@@ -187,7 +160,7 @@ pub(super) struct End {
 }
 
 impl End {
-    /// Waits until the writer's thread has ended, for so long at most; `None` if it has not.
+    /// Waits until the writer's thread has ended, at most for `limit`; `None` if it has not.
     pub(super) fn wait(&self, limit: Option<Duration>) -> Option<Result<()>> {
         let deadline = limit.and_then(|limit| Instant::now().checked_add(limit));
         let mut outcome = lock(&self.outcome);
@@ -208,7 +181,7 @@ impl End {
         }
     }
 
-    /// Has the thread end by itself, and log what goes wrong.
+    /// Lets the thread end by itself, and log its errors.
     pub(super) fn leave_alone(&self) {
         self.is_left_alone.store(true, Ordering::Relaxed);
         self.shut_down_rest();
@@ -273,7 +246,7 @@ pub(super) fn start_thread(
                 return;
             }
         }
-        // Gone before the checkpointer is: who closes a database last tidies up.
+        // Dropped before the checkpointer is: the last connection that closes a database tidies up.
         let target = lock(&engine).target.take();
         let closing = || {
             let closed = target.map_or(Ok(()), |mut target| target.close());
@@ -302,14 +275,14 @@ fn has_failed(reason: String) -> Error {
         .to_do("mend what it names, and open the writer again")
 }
 
-/// Drives the engine until `is_answered`, or until somebody else does.
+/// Drives the engine until `is_answered`; leaves at once if another thread drives it.
 pub(super) fn help(engine: &Mutex<Engine>, queue: &CallQueue, is_answered: impl Fn() -> bool) {
     let process = Process::current();
-    while !is_driving() && !is_answered() {
+    while !driving::is_driving() && !is_answered() {
         let mut engine = match engine.try_lock() {
             Ok(engine) => engine,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            // Who has it looks at the queue again.
+            // The thread that drives the engine looks at the queue again before it leaves.
             Err(TryLockError::WouldBlock) => return,
         };
         engine.commit_next();
@@ -321,7 +294,7 @@ pub(super) fn help(engine: &Mutex<Engine>, queue: &CallQueue, is_answered: impl 
     }
 }
 
-/// What is kept from group to group.
+/// Buffers and measures that are kept from group to group.
 struct Work {
     entries: Vec<Entry>,
     submitted: Vec<Instant>,

@@ -1,8 +1,8 @@
-//! What callers may not do on the connection that all of them share.
+//! Rules for callers on the connection that all of them share.
 //!
-//! SQLite asks the authorizer as it compiles a statement, so that what is
-//! compiled once costs nothing later. Should anything slip through all the
-//! same, the commit hook refuses each commit that is not the writer's own.
+//! SQLite asks the authorizer as it compiles a statement, so a compiled statement costs nothing
+//! later. If a statement breaks the rules all the same, the commit hook refuses each commit
+//! that is not the writer's own.
 //!
 //! 1. Only the writer begins, commits and rolls back.
 //! 2. No caller changes a setting that the next caller would meet.
@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex};
 use rusqlite::Connection;
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 
-use super::ticket::lock;
+use crate::sync::lock;
 
 /// Pragmas that only tell something, whatever their argument.
 const TELLING: [&str; 19] = [
@@ -136,13 +136,13 @@ impl Guard {
         lock(&self.refusal).take()
     }
 
-    /// Whether a PRAGMA was compiled since the last time.
+    /// Returns true if a PRAGMA was compiled since the last call of this function.
     pub(super) fn take_used_pragma(&self) -> bool {
         self.used_pragma.swap(false, Ordering::Relaxed)
     }
 
-    /// Whether triggers or tables were made, changed or dropped since they were
-    /// last looked at.
+    /// Returns true if triggers or tables were made, changed or dropped since the schema was last
+    /// looked at.
     pub(super) fn has_changed_schema(&self) -> bool {
         self.changed_schema.load(Ordering::Relaxed)
     }

@@ -6,9 +6,9 @@
 //!                       error that names the row ◄── rows as they came, one by one ◄─┘
 //! ```
 //!
-//! What is stored, and whether there is an error and which, is the same as if
-//! each row had been inserted by itself in the order given. Only rowids that
-//! SQLite chooses, in a table whose key is not its rowid, follow the key.
+//! The stored rows and the error, if there is one, are those of single inserts in the order
+//! given. Only rowids that SQLite chooses, in a table whose key is not its rowid, follow the
+//! key.
 //!
 //! Invariants:
 //! 1. Where the order of rows can matter to what is stored they are not
@@ -23,8 +23,8 @@ use rusqlite::{CachedStatement, Connection};
 use self::order::best_order;
 pub(super) use self::plan::InsertPlans;
 use self::plan::Plan;
-use crate::error::{Error, ErrorKind, Result, is_refusal};
-use crate::verify::sqlite_says;
+use crate::error::{Error, ErrorKind, Result};
+use crate::sqlite_error::{is_refusal, sqlite_says};
 use crate::words::{counted, shown_value};
 
 mod order;
@@ -72,7 +72,7 @@ pub(super) fn insert_sorted(
     })
 }
 
-/// How rows went in that had no savepoint.
+/// Result of an insert without a savepoint.
 pub(super) enum Alone {
     /// All of them, and so many there are now more.
     Inserted(u64),
@@ -82,11 +82,11 @@ pub(super) enum Alone {
     Broken(Error),
 }
 
-/// The same without a savepoint, for which SQLite would write down every page that it
-/// changes as it was before. Unless all rows are in, the transaction has to be rolled back.
+/// Inserts the rows without a savepoint, which would make SQLite write down every page as it was
+/// before its change. The transaction has to be rolled back unless all rows are in.
 ///
 /// # Errors
-/// What is wrong before a row is inserted: the transaction goes on.
+/// A request that is refused before any row is inserted; the transaction can go on.
 pub(super) fn insert_alone(
     connection: &Connection,
     plans: &mut InsertPlans,
@@ -178,7 +178,7 @@ impl<'i> Insertion<'i> {
         })
     }
 
-    /// As many as there are in statements of many rows, and the rest singly.
+    /// Inserts as many rows as fill statements of many rows, and the rest singly.
     fn in_order<'r>(
         &self,
         mut rows: impl ExactSizeIterator<Item = &'r Vec<Value>>,

@@ -1,4 +1,4 @@
-//! Which call runs at the moment, and which are to end before they are done.
+//! The call that runs at the moment, and the calls that are to end before they are done.
 //!
 //! ```text
 //! Ticket::interrupt, Writer::interrupt ─► asked: numbers of calls ─┐
@@ -6,9 +6,9 @@
 //! close_timeout ─► all ────────────────────────────────────────────┘   and each step of a closure
 //! ```
 //!
-//! `sqlite3_interrupt` would stop whatever runs when it arrives: the next call, or COMMIT.
+//! `sqlite3_interrupt` would stop any call that runs when it arrives: the next call, or COMMIT.
 //! Here each call has a number that no other call of its writer has, and SQLite asks, on the
-//! thread that runs the statement, whether *this* call is to end.
+//! thread that runs the statement, if *this* call is to end.
 //!
 //! 1. Nothing is stopped but code of the call that was asked for: BEGIN, COMMIT, savepoints
 //!    and the writer's own statements never are.
@@ -23,8 +23,8 @@ use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 
-use super::ticket::lock;
 use crate::error::{Error, ErrorKind};
+use crate::sync::lock;
 
 /// Steps of SQLite's virtual machine between two questions: less than a millisecond.
 const STEPS_BETWEEN: i32 = 4_096;

@@ -18,10 +18,11 @@
 //! Must never: commit outside of [`LocalTarget::commit`], or carry out a call
 //! twice whose first failure was its own.
 
+mod run;
+
 use std::cell::RefCell;
 use std::ffi::c_int;
 use std::ops::Range;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -30,23 +31,20 @@ use std::time::{Duration, Instant};
 use rusqlite::hooks::Wal;
 use rusqlite::{Connection, ErrorCode};
 
-use super::batch;
+use self::run::{Ran, Within};
 use super::busy::BusyClock;
-use super::call::{Answer, AnyValue, Call, ClosureValue};
-use super::caught::{Caught, drop_caught, text_of};
+use super::companion::{Companion, CompanionPlace};
 use super::guard::Guard;
-use super::insert_many::{Alone, InsertMany, InsertPlans, insert_alone, insert_sorted};
+use super::insert_many::InsertPlans;
 use super::interrupt::Interrupts;
 use super::open_journal::OpenJournal;
-use super::own::{Companion, CompanionPlace};
-use super::place::{self, Place, is_moved_database};
-use super::statement::{LastStatement, execute, is_no_statement};
+use super::place::{self, Place};
+use super::statement::LastStatement;
 use super::target::{CommitTarget, Group};
-use super::transaction::{Parts, Transaction};
-use crate::c_api::connection::unresolved_deferred_keys;
 use crate::checkpoint::{Gate, is_failed_sync, leave_wal_as_it_is};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fork::Process;
+use crate::neighbours::holders_sentence;
 use crate::profile::{self, InForce, Locking};
 use crate::vfs::atomic::{AtomicState, WhyJournal};
 use crate::vfs::locks;
@@ -54,11 +52,9 @@ use crate::vfs::locks;
 /// Compiled statements that are kept for the next groups.
 const STATEMENTS_KEPT: usize = 128;
 
-/// After such a wait some milliseconds more, to name who was in the way, do not matter.
+/// Smallest limit of waiting for which the milliseconds of naming the holder of the lock do not
+/// matter.
 const LIMIT_WORTH_A_LOOK: Duration = Duration::from_millis(500);
-
-/// The state on disk after a call that failed.
-const NOTHING: &str = "nothing of this call; other callers' are not touched";
 
 /// The state on disk after a call whose database was moved as it was committed.
 const IN_THE_MOVED_FILE: &str = "all of this call, in the file that the writer has open; nothing \
@@ -66,10 +62,10 @@ const IN_THE_MOVED_FILE: &str = "all of this call, in the file that the writer h
 const PUT_BACK: &str = "if the file was moved, put it and its -wal file back together, and open \
      the writer again";
 
-/// What the target counts while it works.
+/// Counters that the target updates while it works.
 #[derive(Debug, Default)]
 pub(super) struct LocalCounts {
-    /// Times that somebody else's lock was waited for.
+    /// Waits for the lock of another connection.
     pub(super) busy_waits: AtomicU64,
     /// Transactions that were lost with calls in them.
     pub(super) rolled_back: AtomicU64,
@@ -81,21 +77,21 @@ pub(super) struct LocalCounts {
     pub(super) wal_bytes: AtomicU64,
 }
 
-/// See the module.
+/// The connection of the database in this process, and the state between groups; see the module.
 #[derive(Debug)]
 pub(super) struct LocalTarget {
     connection: Connection,
     guard: Arc<Guard>,
     busy: Arc<BusyClock>,
     counts: Arc<LocalCounts>,
-    /// Where the checkpointer is met, if there is one.
+    /// The gate at which the writer meets the checkpointer, if there is one.
     gate: Option<Arc<Gate>>,
     /// The journal that stands open, where it may be closed.
     journal: Option<OpenJournal>,
-    /// Whether the database is given back at the end.
+    /// True if the writer holds the database alone, so that closing gives it back.
     is_alone: bool,
-    /// Whether a trigger may say RAISE(FAIL), or a table ON CONFLICT FAIL, which
-    /// leaves half a statement.
+    /// True if a trigger may use RAISE(FAIL), or a table ON CONFLICT FAIL: then a statement that
+    /// fails may leave half of its changes.
     schema_may_fail: bool,
     plans: RefCell<InsertPlans>,
     schema_version: Option<i64>,
@@ -107,40 +103,15 @@ pub(super) struct LocalTarget {
     process: Process,
 }
 
-/// How a call ended, within the open transaction.
-enum Ran {
-    Done(Answer),
-    /// It failed, and nothing of it is left.
-    Failed(Error),
-    /// It failed, and the transaction is gone.
-    Lost(Error),
-    /// It failed without a savepoint, and was the first: the transaction has to be
-    /// rolled back, and all of it carried out again with one.
-    Again,
-    /// It has forked, and this is the child.
-    Forked,
-}
-
-/// The place of a call in the range that is carried out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Within {
-    /// It is the range.
-    Alone,
-    /// The others of the range have failed.
-    LastLeft,
-    /// With others.
-    Group,
-}
-
-/// How a range of a group ended.
+/// The end of a range of a group.
 enum RangeEnd {
     /// Every call in it is answered.
     Answered,
     /// The call at this index took the transaction with it.
     LostAt(usize),
-    /// COMMIT was refused for reasons that may be those of a part.
+    /// COMMIT failed for a reason that may not hold for a part of the range.
     NotCommitted(Error),
-    /// Nothing more can be committed.
+    /// Nothing more can be committed, for this reason.
     Stop(String),
     /// A call has forked, and this is the child.
     Forked,
@@ -167,7 +138,7 @@ impl LocalTarget {
             clock.wait(attempt)
         }))?;
         if let Some(gate) = gate.clone() {
-            // Only the checkpointer knows whether that may be done.
+            // Only the checkpointer may copy the log, so closing this connection must not.
             leave_wal_as_it_is(&connection)?;
             let counts = Arc::clone(&counts);
             connection.wal_hook(Some(move |_: &mut Wal, frames: c_int| {
@@ -219,7 +190,7 @@ impl LocalTarget {
         }
     }
 
-    /// Ends whatever transaction is open. Should that fail, SQLite has ended it.
+    /// Ends the open transaction, if there is one. Should that fail, SQLite has ended it.
     fn roll_back(&self) {
         self.plans.borrow_mut().rolled_back();
         self.tell(Companion::not_committed);
@@ -228,11 +199,6 @@ impl LocalTarget {
         {
             tracing::debug!(%error, "ROLLBACK after a failure failed too");
         }
-    }
-
-    fn parts(&self) -> Parts<'_> {
-        let Self { connection, guard, plans, companion, interrupts, .. } = self;
-        Parts { connection, guard, plans, companion, interrupts }
     }
 
     fn count_replay(&self, calls: usize) {
@@ -259,22 +225,32 @@ impl LocalTarget {
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
                 self.naming_the_holder(self.busy.error(source))
             }
-            _ => Error::sqlite("begin a transaction", source),
+            _ => self.naming_the_disk(Error::sqlite("begin a transaction", source)),
         };
         error.on_disk("nothing of this call")
     }
 
-    /// The look at all processes costs some milliseconds: too many for a caller that does not
-    /// wait and tries again by itself.
+    /// An error whose cause is a full disk says which database lies on it.
+    fn naming_the_disk(&self, error: Error) -> Error {
+        match self.connection.path() {
+            Some(path) => error.on_full_disk(Path::new(path)),
+            None => error,
+        }
+    }
+
+    /// Names the holder in the error. The look at all processes costs some milliseconds: too many
+    /// for a caller that does not wait and tries again by itself.
     fn naming_the_holder(&self, error: Error) -> Error {
         match self.connection.path() {
-            Some(path) if self.busy.limit >= LIMIT_WORTH_A_LOOK => error.held_by(Path::new(path)),
+            Some(path) if self.busy.limit >= LIMIT_WORTH_A_LOOK => {
+                error.held_by(holders_sentence(Path::new(path)))
+            }
             _ => error,
         }
     }
 
-    /// Looks, where the schema may be another one, whether it may make statements
-    /// leave half of what they did.
+    /// If the schema has changed, looks for triggers and tables by which a statement that fails may
+    /// leave half of its changes.
     fn read_schema(&mut self) -> rusqlite::Result<()> {
         let version = self.guard.as_owner(|| {
             let mut statement = self.connection.prepare_cached("PRAGMA schema_version")?;
@@ -299,13 +275,14 @@ impl LocalTarget {
     /// Carries out a range of the group in one transaction.
     fn commit_range(&mut self, group: &mut Group, range: &Range<usize>) -> RangeEnd {
         self.try_range(group, range, true).unwrap_or_else(|| {
-            // Nothing asks for that twice: its first call has a savepoint now.
+            // The second try runs the first call inside a savepoint, so it cannot ask for another
+            // try.
             self.try_range(group, range, false).unwrap_or(RangeEnd::Answered)
         })
     }
 
-    /// The same; `None` if the first call was to be carried out again, with a savepoint,
-    /// for which it has none if `spares_first`.
+    /// Carries out a range once. With `spares_first` the first call has no savepoint; `None` if it
+    /// failed, and the range has to be carried out again.
     fn try_range(
         &mut self,
         group: &mut Group,
@@ -337,11 +314,11 @@ impl LocalTarget {
             }
             let answer = match ran {
                 Ran::Done(answer) => Ok(answer),
-                Ran::Failed(error) => Err(error),
+                Ran::Failed(error) => Err(self.naming_the_disk(error)),
                 Ran::Lost(error) => {
                     drop(last);
                     self.roll_back();
-                    group.answer(index, Err(error));
+                    group.answer(index, Err(self.naming_the_disk(error)));
                     return Some(RangeEnd::LostAt(index));
                 }
                 Ran::Again => {
@@ -358,27 +335,6 @@ impl LocalTarget {
         }
         drop(last);
         Some(self.commit_open(group, range))
-    }
-
-    /// Carries out the call at `index`, unless its end was asked for before. The first of a
-    /// transaction may go without a savepoint.
-    fn run_at(
-        &self,
-        group: &mut Group,
-        index: usize,
-        (within, is_first): (Within, bool),
-        last: &mut LastStatement<'_>,
-    ) -> Ran {
-        let (number, limit) = group.terms(index);
-        if let Err(error) = self.interrupts.begin(number, limit) {
-            return Ran::Failed(error);
-        }
-        let ran = match group.call(index) {
-            Call::InsertMany(rows) if is_first => self.run_rows_first(rows),
-            call => self.run(call, within, last),
-        };
-        self.interrupts.end();
-        ran
     }
 
     /// Commits the open transaction, in which the range was carried out.
@@ -403,7 +359,8 @@ impl LocalTarget {
         }
     }
 
-    /// The database was moved or replaced, at the latest during the commit.
+    /// Answers the calls of a commit whose database was moved or replaced, at the latest during the
+    /// commit.
     fn committed_elsewhere(
         &self,
         group: &mut Group,
@@ -420,14 +377,15 @@ impl LocalTarget {
         RangeEnd::Stop(reason)
     }
 
-    /// No checkpoint may copy what may be another database's, or cut its log.
+    /// Ends all checkpoints: none may copy pages into what may be another database, or cut its log.
     fn leave_all_as_it_is(&self, reason: &str) {
         if let Some(gate) = &self.gate {
             gate.break_off(reason.to_owned());
         }
     }
 
-    /// After a commit; what it was stays committed, whatever comes of this.
+    /// Closes the journal after a commit, if that pays. The transaction is committed already; a
+    /// failure here only stops the writer.
     fn close_journal(&mut self) -> Option<RangeEnd> {
         let journal = self.journal.as_mut()?;
         let closed = self.guard.as_owner(|| journal.committed(&self.connection));
@@ -455,9 +413,10 @@ impl LocalTarget {
                 | ErrorCode::OperationInterrupted
                 | ErrorCode::OutOfMemory
                 | ErrorCode::TooBig,
-            ) => RangeEnd::NotCommitted(
-                Error::sqlite("commit", source).on_disk("nothing of this call"),
-            ),
+            ) => {
+                let error = self.naming_the_disk(Error::sqlite("commit", source));
+                RangeEnd::NotCommitted(error.on_disk("nothing of this call"))
+            }
             _ => {
                 let reason = format!(
                     "a commit failed, and whether it is on disk is not known: {source}{}",
@@ -476,7 +435,7 @@ impl LocalTarget {
         }
     }
 
-    /// What to do where it was a page that the disk did not take whole.
+    /// Advice for a commit that failed because the disk did not write a page whole.
     fn about_atomic_pages(&self) -> &'static str {
         match profile::page_writes(&self.connection) {
             Ok(Some(AtomicState::Journal { why: WhyJournal::Refused })) => {
@@ -484,197 +443,6 @@ impl LocalTarget {
                  again after the writer was opened anew, open it with atomic(AtomicWish::Off)"
             }
             _ => "",
-        }
-    }
-
-    /// Carries out one call inside the open transaction.
-    fn run(&self, call: &mut Call, place: Within, last: &mut LastStatement<'_>) -> Ran {
-        let single = match call {
-            // A statement that fails may leave what it did so far: OR FAIL, RAISE(FAIL).
-            Call::Execute(statement)
-                if !self.schema_may_fail
-                    && !self.guard.has_changed_schema()
-                    && last.is_whole(&statement.sql) =>
-            {
-                let code = || match place {
-                    // Nothing can make it run again.
-                    Within::Alone => last.execute(statement.parameters.take()),
-                    Within::LastLeft | Within::Group => last.execute(&statement.parameters),
-                };
-                Some(self.interrupts.run(code).map(Answer::Executed))
-            }
-            _ => None,
-        };
-        let mut ran = match single {
-            Some(Ok(_)) if unresolved_deferred_keys(&self.connection) => {
-                Ran::Lost(broken_deferred_key())
-            }
-            // Nothing that is known of does that; what followed would be lost.
-            Some(Ok(_)) if self.connection.is_autocommit() => {
-                Ran::Lost(Error::usage("the statement ended the transaction of others"))
-            }
-            Some(Ok(answer)) => Ran::Done(answer),
-            Some(Err(source)) => match self.interrupts.stopped() {
-                // SQLite can be stopped after the last step of a statement, which then stays.
-                Some(error) => Ran::Lost(error),
-                None => self.failed(refused(&self.guard, source)),
-            },
-            None if matches!(call, Call::Own(_)) => self.run_unfenced(call),
-            None if place != Within::Group => self.run_alone(call),
-            None => self.run_fenced(call),
-        };
-        if matches!(ran, Ran::Forked) {
-            return ran;
-        }
-        if self.guard.take_used_pragma()
-            && !self.connection.is_autocommit()
-            && let Err(source) = self.own("PRAGMA defer_foreign_keys = OFF /* leafpress */")
-        {
-            ran = Ran::Lost(Error::sqlite("end the call", source));
-        }
-        ran
-    }
-
-    /// A failed call, and whether the transaction has gone with it.
-    fn failed(&self, error: Error) -> Ran {
-        let error = error.on_disk(NOTHING);
-        if self.connection.is_autocommit() { Ran::Lost(error) } else { Ran::Failed(error) }
-    }
-
-    /// Inserts rows before anything else is done in the transaction, which can so be
-    /// rolled back for them alone.
-    fn run_rows_first(&self, rows: &InsertMany) -> Ran {
-        self.tell(Companion::call_began);
-        let plans = &mut self.plans.borrow_mut();
-        let code = || self.guard.as_owner(|| insert_alone(&self.connection, plans, rows));
-        let inserted = self.interrupts.run(code);
-        if let Some(error) = self.interrupts.stopped() {
-            return Ran::Lost(error);
-        }
-        match inserted {
-            Ok(Alone::Inserted(_)) if unresolved_deferred_keys(&self.connection) => {
-                Ran::Lost(broken_deferred_key())
-            }
-            Ok(Alone::Inserted(rows)) => Ran::Done(Answer::Inserted(rows)),
-            Ok(Alone::Refused) => Ran::Again,
-            Ok(Alone::Broken(error)) => Ran::Lost(error.on_disk(NOTHING)),
-            Err(error) => {
-                self.tell(Companion::call_undone);
-                self.failed(error)
-            }
-        }
-    }
-
-    /// Carries out a call of this crate itself. If it fails after a change, the
-    /// transaction goes with it, as it has no savepoint.
-    fn run_unfenced(&self, call: &mut Call) -> Ran {
-        let before = self.connection.total_changes();
-        self.tell(Companion::call_began);
-        let outcome = self.run_whole(call);
-        if !self.process.is_current() {
-            return Ran::Forked;
-        }
-        match outcome {
-            Ok(_) if unresolved_deferred_keys(&self.connection) => Ran::Lost(broken_deferred_key()),
-            Ok(answer) => Ran::Done(answer),
-            Err(error) if self.connection.total_changes() == before => {
-                self.tell(Companion::call_undone);
-                self.failed(error)
-            }
-            Err(error) => Ran::Lost(error.on_disk(NOTHING)),
-        }
-    }
-
-    /// Carries out a call that has the transaction for itself: what undoes that undoes the
-    /// call. A savepoint would make SQLite keep each page as it was, and full-text indexes
-    /// write down what they gather.
-    fn run_alone(&self, call: &mut Call) -> Ran {
-        self.tell(Companion::call_began);
-        let outcome = self.run_whole(call);
-        if !self.process.is_current() {
-            return Ran::Forked;
-        }
-        match outcome {
-            Ok(_) if unresolved_deferred_keys(&self.connection) => Ran::Lost(broken_deferred_key()),
-            Ok(_) if self.connection.is_autocommit() => Ran::Lost(went_on_after_rollback()),
-            Ok(answer) => Ran::Done(answer),
-            Err(error) => Ran::Lost(error.on_disk(NOTHING)),
-        }
-    }
-
-    /// Carries out a call between SAVEPOINT and RELEASE.
-    fn run_fenced(&self, call: &mut Call) -> Ran {
-        if let Err(source) = self.own("SAVEPOINT leafpress_call") {
-            return lost("begin the call", source);
-        }
-        self.tell(Companion::call_began);
-        let outcome = self.run_whole(call);
-        if !self.process.is_current() {
-            return Ran::Forked;
-        }
-        let outcome = outcome.and_then(|answer| {
-            if unresolved_deferred_keys(&self.connection) {
-                return Err(broken_deferred_key());
-            }
-            Ok(answer)
-        });
-        if self.connection.is_autocommit() {
-            return self.failed(outcome.err().unwrap_or_else(went_on_after_rollback));
-        }
-        match outcome {
-            Ok(answer) => match self.own("RELEASE leafpress_call") {
-                Ok(()) => Ran::Done(answer),
-                Err(source) => lost("end the call", source),
-            },
-            Err(error) => {
-                self.plans.borrow_mut().rolled_back();
-                self.tell(Companion::call_undone);
-                let undone = self
-                    .own("ROLLBACK TO leafpress_call")
-                    .and_then(|()| self.own("RELEASE leafpress_call"));
-                match undone {
-                    Ok(()) => self.failed(error),
-                    Err(_) => Ran::Lost(error.on_disk("nothing of this call")),
-                }
-            }
-        }
-    }
-
-    /// Lets the call's own code run. If it was stopped, that is its error, whatever it makes
-    /// of SQLite's.
-    fn run_whole(&self, call: &mut Call) -> Result<Answer> {
-        let outcome = self.interrupts.run(|| self.run_code(call));
-        match self.interrupts.stopped() {
-            Some(error) => {
-                drop_caught(outcome);
-                Err(error)
-            }
-            None => outcome,
-        }
-    }
-
-    fn run_code(&self, call: &mut Call) -> Result<Answer> {
-        match call {
-            Call::Execute(statement) => execute(&self.connection, statement)
-                .map(Answer::Executed)
-                .map_err(|source| refused(&self.guard, source)),
-            Call::Batch(batch) => {
-                batch::run(&self.connection, &self.guard, batch).map(|()| Answer::Done)
-            }
-            Call::InsertMany(rows) => {
-                let plans = &mut self.plans.borrow_mut();
-                let insert = || insert_sorted(&self.connection, plans, rows);
-                self.guard.as_owner(insert).map(Answer::Inserted)
-            }
-            Call::Own(own) => {
-                let body = own.0.get_mut();
-                self.guard.as_owner(|| answered(|| body(&self.connection)))
-            }
-            Call::Closure(closure) => {
-                let transaction = Transaction::new(self.parts());
-                let body = closure.0.get_mut();
-                answered(|| body(&transaction))
-            }
         }
     }
 }
@@ -709,7 +477,8 @@ impl CommitTarget for LocalTarget {
                     group.answer(range.start, Err(error));
                 }
                 RangeEnd::NotCommitted(_) => {
-                    // What fits is committed, and only what does not fit fails.
+                    // The range is tried in two halves, so that only the calls that do not fit
+                    // fail.
                     self.count_replay(range.len());
                     let middle = range.start + range.len() / 2;
                     ranges.push(middle..range.end);
@@ -753,55 +522,6 @@ fn answer_all(group: &mut Group, range: Range<usize>, error: &Error) {
             group.answer(index, Err(error.again()));
         }
     }
-}
-
-fn went_on_after_rollback() -> Error {
-    Error::usage("SQLite rolled the transaction back, and the call went on all the same")
-        .on_disk(NOTHING)
-}
-
-fn lost(action: &'static str, source: rusqlite::Error) -> Ran {
-    Ran::Lost(Error::sqlite(action, source).on_disk("nothing of this call"))
-}
-
-fn broken_deferred_key() -> Error {
-    let source = rusqlite::Error::SqliteFailure(
-        rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CONSTRAINT_FOREIGNKEY),
-        Some(
-            "FOREIGN KEY constraint failed: a deferred one was still broken at the end of the call"
-                .to_owned(),
-        ),
-    );
-    Error::statement(source).on_disk(NOTHING)
-}
-
-/// What a body says, a panic of it as an error.
-fn answered(body: impl FnOnce() -> Result<AnyValue>) -> Result<Answer> {
-    match catch_unwind(AssertUnwindSafe(body)) {
-        Ok(outcome) => outcome.map(|value| Answer::Value(ClosureValue(Caught::new(value)))),
-        Err(panic) => {
-            let message = text_of(&*panic);
-            drop_caught(panic);
-            Err(ErrorKind::Panicked { message }.into())
-        }
-    }
-}
-
-/// The error of a caller's statement, in the guard's words if it was refused.
-pub(super) fn refused(guard: &Guard, source: rusqlite::Error) -> Error {
-    if source.sqlite_error_code() == Some(ErrorCode::AuthorizationForStatementDenied)
-        && let Some(reason) = guard.take_refusal()
-    {
-        return Error::from(ErrorKind::Refused { reason });
-    }
-    if is_moved_database(&source) {
-        return Error::stopped(place::MOVED).caused_by(source);
-    }
-    if is_no_statement(&source) {
-        return Error::usage("the text holds no statement, but only blanks or comments")
-            .to_do("leave the call out, or use execute_batch, for which a text may be empty");
-    }
-    Error::statement(source)
 }
 
 /// The size of a write-ahead log of so many frames: its header, and a header

@@ -55,6 +55,8 @@ mod builder;
 mod busy;
 mod call;
 mod caught;
+mod companion;
+mod driving;
 mod engine;
 mod guard;
 mod insert_many;
@@ -66,6 +68,8 @@ mod place;
 mod prometheus;
 mod queue;
 mod readers;
+mod refused;
+mod request;
 mod statement;
 mod stats;
 mod target;
@@ -78,23 +82,20 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 pub use self::builder::WriterBuilder;
-pub use self::call::{
-    Answer, Batch, Call, Closure, ClosureValue, Executed, IntoParameters, Parameters, Statement,
-};
+pub use self::call::{Answer, Call, Closure, ClosureValue, Own};
+pub(crate) use self::companion::Companion;
 pub use self::insert_many::InsertMany;
-pub(crate) use self::own::Companion;
-pub use self::own::Own;
 pub use self::readers::{OldestReader, Reader};
+pub use self::request::{Batch, Executed, IntoParameters, Parameters, Statement};
 pub use self::stats::{Bucket, GroupSizes, Latency, WriterStats};
 pub use self::target::{CommitTarget, Group};
 pub use self::ticket::Ticket;
-pub(crate) use self::ticket::lock;
 pub use self::transaction::Transaction;
 
 use self::caught::Caught;
+use self::companion::CompanionPlace;
 use self::engine::{End, Engine};
 use self::local::LocalCounts;
-use self::own::CompanionPlace;
 use self::queue::{CallQueue, CarriedOutBy, Grouping};
 use self::readers::ReaderPool;
 use self::stats::Recorder;
@@ -103,6 +104,7 @@ use crate::checkpoint::Checkpointer;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fork::OfProcess;
 use crate::profile::{InForce, Locking};
+use crate::sync::lock;
 
 /// Writes small transactions of many callers to one database. Clones share it.
 ///
@@ -125,15 +127,15 @@ struct Shared {
     queue: Arc<CallQueue>,
     engine: Arc<Mutex<Engine>>,
     recorder: Arc<Recorder>,
-    /// What a database in this process has besides.
+    /// The parts that only a writer of a database in this process has.
     local: Option<Local>,
     /// The outcome, once the thread has ended.
     end: Arc<End>,
-    /// There until the first caller closes the writer.
+    /// The writer's thread, until the first caller closes the writer.
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// What belongs to a database in this process.
+/// The readers, the checkpointer and the settings of a database in this process.
 #[derive(Debug)]
 struct Local {
     in_force: InForce,
@@ -141,7 +143,7 @@ struct Local {
     /// There under profiles with a write-ahead log, until the writer is closed.
     checkpointer: Arc<Mutex<Option<Checkpointer>>>,
     counts: Arc<LocalCounts>,
-    /// What goes with each transaction.
+    /// The companion of each transaction, if there is one.
     companion: CompanionPlace,
 }
 
@@ -157,12 +159,12 @@ impl Local {
     }
 }
 
-/// Which of the calls that were accepted are still carried out by a close.
+/// The accepted calls that a close still has carried out.
 #[derive(Debug, Clone, Copy)]
 enum Closing {
     /// All of them.
     All,
-    /// Those that are through after so long.
+    /// All that end within this time.
     Within(Duration),
 }
 
@@ -171,7 +173,7 @@ enum Closing {
 const GRACE: Duration = Duration::from_secs(1);
 
 impl Writer {
-    /// How the database at `path` is to be opened.
+    /// A builder for a writer of the database at `path`.
     pub fn builder(path: impl Into<PathBuf>) -> WriterBuilder {
         WriterBuilder::new(path.into())
     }
@@ -227,10 +229,11 @@ impl Writer {
     /// [`transaction`](Self::transaction).
     ///
     /// # Errors
-    /// What SQLite says to the statement; [`Refused`](crate::ErrorKind::Refused) for BEGIN and its kin and
-    /// for settings of the connection; [`Busy`](crate::ErrorKind::Busy), [`Stopped`](crate::ErrorKind::Stopped),
-    /// [`OutcomeUnknown`](crate::ErrorKind::OutcomeUnknown). Nothing of it is in the database then, but for
-    /// the last, where nobody knows.
+    /// SQLite's error for the statement; [`Refused`](crate::ErrorKind::Refused) for BEGIN and its
+    /// kin and for settings of the connection; [`Busy`](crate::ErrorKind::Busy),
+    /// [`Stopped`](crate::ErrorKind::Stopped),
+    /// [`OutcomeUnknown`](crate::ErrorKind::OutcomeUnknown). Nothing of the call is in the database
+    /// then, except that the outcome is not known after the last of these.
     pub fn execute(
         &self,
         sql: impl Into<String>,
@@ -330,7 +333,7 @@ impl Writer {
         columns: &[&str],
         rows: impl IntoIterator<Item = R>,
     ) -> Result<u64> {
-        let request = call::insert_many_request(table, columns, rows)?;
+        let request = request::insert_many_request(table, columns, rows)?;
         self.carry_out(Call::InsertMany(request), inserted)
     }
 
@@ -344,7 +347,7 @@ impl Writer {
         columns: &[&str],
         rows: impl IntoIterator<Item = R>,
     ) -> Result<Ticket<u64>> {
-        let request = call::insert_many_request(table, columns, rows)?;
+        let request = request::insert_many_request(table, columns, rows)?;
         self.submit_call(Call::InsertMany(request), inserted)
     }
 
@@ -368,13 +371,13 @@ impl Writer {
         self.readers()?.get(Some(name))
     }
 
-    /// What is in force on the writer's connection; none if the groups are
-    /// committed elsewhere. In a child of `fork`: what was in force in its parent.
+    /// The settings in force on the writer's connection; none if the groups are committed
+    /// elsewhere. In a child of `fork`: those that were in force in its parent.
     pub fn in_force(&self) -> Option<&InForce> {
         self.shared.in_any_process().local.as_ref().map(|local| &local.in_force)
     }
 
-    /// What the writer did so far. In a child of `fork` all numbers are 0.
+    /// Numbers of the writer's work so far. In a child of `fork` all numbers are 0.
     pub fn stats(&self) -> WriterStats {
         let Some(shared) = self.shared.here() else { return WriterStats::default() };
         let mut stats = shared.recorder.snapshot();
@@ -427,7 +430,7 @@ impl Writer {
     /// At once on this thread, if no other thread drives the engine.
     fn carry_out<T>(&self, call: Call, take: Take<T>) -> Result<T> {
         let shared = self.shared.get()?;
-        if engine::is_driving() {
+        if driving::is_driving() {
             return Err(waits_in_closure());
         }
         let ticket = shared.queue.push((call, self.call_limit), take, CarriedOutBy::Caller)?;
@@ -441,8 +444,8 @@ impl Writer {
         })?;
         if local.in_force.locking == Locking::Exclusive {
             return Err(Error::usage(
-                "this writer holds the database alone (exclusive locking), so nobody else can \
-                 read it meanwhile",
+                "this writer holds the database alone (exclusive locking), so no other \
+                 connection can read it meanwhile",
             )
             .on_disk("nothing was changed")
             .to_do("read inside of `transaction`, or open the writer with shared locking"));
@@ -452,20 +455,21 @@ impl Writer {
 }
 
 impl Shared {
-    /// What the companion has left to do. All that is accepted before the queue is
-    /// closed is carried out, so nobody waits for it here.
+    /// Pushes the companion's last work. All calls that are accepted before the queue is closed are
+    /// carried out, so nothing waits for the work here.
     fn submit_last_work(&self) {
         let companion = self.local.as_ref().and_then(|local| local.companion.get());
         let Some(companion) = companion.map(Arc::clone) else { return };
         if companion.has_last_work() || self.queue.depth().0 > 0 {
             let call = own::own_call(move |connection| companion.last_work(connection));
-            // It is closed already, or so full that whoever is in it is not lost either.
+            // The push fails if the queue is closed already, or full. Closing does not wait for
+            // room: a kill would lose the same counts.
             drop(self.queue.try_push((call, None), value::<()>));
         }
     }
 
     fn close(&self, closing: Closing) -> Result<()> {
-        if engine::is_driving() {
+        if driving::is_driving() {
             return Err(Error::usage("a closure inside a transaction cannot close a writer")
                 .on_disk("nothing was changed, and the writer is open")
                 .to_do("close it after the transaction"));
@@ -525,7 +529,7 @@ impl Drop for Shared {
         if self.end.is_left_alone() {
             return;
         }
-        if engine::is_driving() {
+        if driving::is_driving() {
             // The last clone lived in a closure, or in an answer that was not fetched.
             self.end.leave_alone();
             self.begin_close();
@@ -582,7 +586,8 @@ fn value<T: 'static>(answer: Answer) -> Result<T> {
     }
 }
 
-/// A target of somebody else's may do that.
+/// The error for an answer of another kind than the call; only a target from outside this crate
+/// gives one.
 fn wrong_answer(answer: &Answer) -> Error {
     Error::usage(format!("the target answered {answer:?}, which does not fit the call"))
 }

@@ -34,13 +34,13 @@ use crate::vfs::atomic::AtomicState;
 
 /// One sync, in the unit of credit.
 const SYNC: u32 = 100;
-/// What a transaction of one page saves without a journal.
+/// The saving of a transaction of one page that needs no journal.
 const SAVED: u32 = 3 * SYNC;
-/// What it costs if the journal has to be made anew.
+/// The cost of a journal that has to be made anew.
 const STAKE: u32 = SYNC;
 /// 2 % of the four syncs of a transaction with an open journal.
 const ALLOWANCE: u32 = 4 * SYNC / 50;
-/// Else a long time of small transactions would pay for a long time of losses.
+/// Largest credit: else a long time of small transactions would pay for a long time of losses.
 const CREDIT_MAX: u32 = 8 * SYNC;
 /// Tries before anything is known.
 const CREDIT_AT_FIRST: u32 = 3 * SYNC;
@@ -49,7 +49,7 @@ const CREDIT_AT_FIRST: u32 = 3 * SYNC;
 #[derive(Debug)]
 pub(super) struct OpenJournal {
     vfs: &'static LeafpressVfs,
-    /// As that VFS knows the database.
+    /// The path as that VFS knows the database.
     path: String,
     rows_changed: u64,
     credit: Credit,
@@ -66,8 +66,7 @@ impl OpenJournal {
         Some(Self { vfs, path, rows_changed, credit: Credit::default() })
     }
 
-    /// After a commit: closes the journal if that will probably pay. Says
-    /// whether it did.
+    /// Closes the journal after a commit if that will probably pay; returns true if it did.
     ///
     /// # Errors
     /// If the journal is in memory now: nothing more may be written then.
@@ -93,7 +92,7 @@ impl Default for Credit {
 }
 
 impl Credit {
-    /// Whether to stake something now, after a commit.
+    /// Returns true if the journal is to be closed now, after a commit.
     fn committed(&mut self, has_written: bool, journal_is_open: bool) -> bool {
         if has_written {
             let earned = if journal_is_open { ALLOWANCE } else { SAVED };

@@ -1,77 +1,23 @@
-//! Calls that another part of this crate makes, and what accompanies their transactions.
+//! Calls that another part of this crate makes.
 //!
-//! Callers' closures are fenced by savepoints and watched by the guard, as
-//! nobody knows what they do. A part of this crate (the queue) does what it
-//! says: its statements stay compiled, and it needs no savepoint, since an error
-//! after a change undoes the whole transaction and has the others' calls carried
-//! out again ([`local`](super::local), 2).
+//! Closures of callers are fenced by savepoints and watched by the guard, since their code is
+//! not known. The code of a part of this crate (the queue) is known: its statements stay
+//! compiled, and it needs no savepoint, since an error after a change undoes the whole
+//! transaction and has the calls of others carried out again ([`local`](super::local), 2).
 //!
 //! Must never: be offered to code outside of this crate.
 
 use std::any::Any;
-use std::fmt;
 use std::path::Path;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use rusqlite::Connection;
 
-use super::call::{AnyValue, Call};
+use super::call::{AnyValue, Call, Own};
 use super::caught::Caught;
+use super::companion::Companion;
 use super::{Writer, ticket::Ticket, value};
 use crate::error::{Error, Result};
-
-/// What is done on the writer's connection. It may be called again, as a
-/// closure of a caller's may.
-pub(super) type OwnBody = Box<dyn FnMut(&Connection) -> Result<AnyValue> + Send>;
-
-/// Work of this crate itself, inside of the group's transaction.
-pub struct Own(pub(super) Caught<OwnBody>);
-
-impl fmt::Debug for Own {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Own(..)")
-    }
-}
-
-/// Goes with each transaction of a writer, whoever's calls are in it. All is
-/// called by one thread at a time, the one that drives the engine.
-pub(crate) trait Companion: Any + Send + Sync {
-    /// A transaction has begun: no other process writes until it ends.
-    fn began(&self);
-    /// A call begins in it, which may be undone by itself.
-    fn call_began(&self);
-    /// The call that began last was undone, and the transaction goes on.
-    fn call_undone(&self);
-    /// It was committed, and nobody was answered yet.
-    fn committed(&self);
-    /// It was rolled back, or nobody knows.
-    fn not_committed(&self);
-    /// The writer is about to be closed: whether [`last_work`](Self::last_work) is
-    /// to be done, as its last call.
-    fn has_last_work(&self) -> bool;
-    /// What is left to be done inside of a transaction before the writer is closed.
-    /// It may be called again.
-    fn last_work(&self, connection: &Connection) -> Result<()>;
-    /// The writer takes no calls any more.
-    fn closed(&self);
-}
-
-/// A place for a companion, which comes when somebody wants it.
-#[derive(Clone, Default)]
-pub(super) struct CompanionPlace(Arc<OnceLock<Arc<dyn Companion>>>);
-
-impl fmt::Debug for CompanionPlace {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("CompanionPlace").field(&self.0.get().is_some()).finish()
-    }
-}
-
-impl CompanionPlace {
-    /// The companion, if there is one.
-    pub(super) fn get(&self) -> Option<&Arc<dyn Companion>> {
-        self.0.get()
-    }
-}
 
 impl Writer {
     /// Does `body` inside of a group's transaction and waits for the commit. An

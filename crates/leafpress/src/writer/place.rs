@@ -21,16 +21,18 @@ use rusqlite::{Connection, ffi};
 
 use crate::c_api::database_file;
 use crate::error::{Error, ErrorKind, Result};
+use crate::vfs::FileIdentity;
+use crate::words::path_text;
 
 /// A look that is as old as this is taken anew before a group, so that a call that comes after
 /// a pause is refused with nothing done.
 const FRESH_FOR: Duration = Duration::from_millis(10);
 
-/// Without a log, SQLite itself looks before it makes a journal.
+/// Reason of an error; without a log, SQLite itself looks before it makes a journal.
 pub(super) const MOVED: &str = "the database is gone or another file: it was deleted, moved or \
      replaced while the writer had it open";
 
-/// Returns true if SQLite refused a statement for that.
+/// Returns true if SQLite refused a statement because the database was moved.
 pub(super) fn is_moved_database(source: &rusqlite::Error) -> bool {
     source.sqlite_error().is_some_and(|it| it.extended_code == ffi::SQLITE_READONLY_DBMOVED)
 }
@@ -49,19 +51,16 @@ struct Watched {
     path: PathBuf,
     #[cfg(unix)]
     name: std::ffi::CString,
-    identity: Option<Identity>,
+    identity: Option<FileIdentity>,
     /// It is looked at before groups only.
     is_rarely_asked: bool,
 }
-
-/// Device and inode.
-type Identity = (u64, u64);
 
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Place {
     files: Vec<Watched>,
-    /// The VFS knows, and nothing else.
+    /// True if only the VFS knows where the database is.
     asks_vfs: bool,
     path: PathBuf,
     looked_at: Instant,
@@ -70,14 +69,14 @@ pub(super) struct Place {
 /// The outcome of a look at a name.
 #[derive(Debug, PartialEq, Eq)]
 enum Found {
-    File(Identity),
+    File(FileIdentity),
     Nothing,
     /// The system does not say.
     Unknown,
 }
 
 impl Place {
-    /// Of a database that was just opened by `path`; by the VFS of a caller, if
+    /// The place of a database that was just opened by `path`; by the VFS of a caller, if
     /// `asks_vfs`.
     ///
     /// # Errors
@@ -108,7 +107,8 @@ impl Place {
         Ok(place)
     }
 
-    /// Why no group may be begun, if the last look is a while ago.
+    /// Checks the place before a group, if the last look is a while ago. The error is the reason
+    /// for which no group may be begun.
     pub(super) fn check_before(&mut self, connection: &Connection) -> Result<(), String> {
         if self.looked_at.elapsed() < FRESH_FOR {
             return Ok(());
@@ -116,7 +116,8 @@ impl Place {
         self.look(connection, true)
     }
 
-    /// Why what was just committed may not be answered.
+    /// Checks the place after a commit. The error is the reason for which its calls may not be
+    /// answered with success.
     pub(super) fn check_after(&mut self, connection: &Connection) -> Result<(), String> {
         self.look(connection, false)
     }
@@ -124,7 +125,7 @@ impl Place {
     fn look(&mut self, connection: &Connection, at_all: bool) -> Result<(), String> {
         self.looked_at = Instant::now();
         if self.asks_vfs && database_file::has_moved(connection) == Some(true) {
-            let path = self.path.display();
+            let path = path_text(&self.path);
             return Err(format!("the database {path} is gone or another file, says its VFS"));
         }
         let mut due = self.files.iter_mut().filter(|file| at_all || !file.is_rarely_asked);
@@ -161,13 +162,11 @@ impl Watched {
     }
 
     #[cfg(unix)]
-    #[allow(clippy::useless_conversion, reason = "the types differ between systems")]
-    #[allow(clippy::unnecessary_cast, reason = "the types differ between systems")]
     fn found(&self) -> Found {
         use rustix::io::Errno;
 
         match rustix::fs::stat(self.name.as_c_str()) {
-            Ok(facts) => Found::File((facts.st_dev as u64, facts.st_ino as u64)),
+            Ok(facts) => Found::File(FileIdentity::from(&facts)),
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Found::Nothing,
             // After a change of user, for example, the folder may not be looked into.
             Err(_) => Found::Unknown,
@@ -192,11 +191,11 @@ impl Watched {
             (Found::Nothing, Some(_)) => Err(format!(
                 "{what} is gone from {}: it or its folder was deleted or moved while the writer \
                  had it open",
-                self.path.display()
+                path_text(&self.path)
             )),
             (Found::File(_), Some(_)) => Err(format!(
                 "{} is another file now: {what} was replaced while the writer had it open",
-                self.path.display()
+                path_text(&self.path)
             )),
         }
     }

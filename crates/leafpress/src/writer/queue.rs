@@ -1,11 +1,11 @@
 //! Calls that wait for their group, in the order in which they were made.
 //!
-//! Stands between the callers' threads, which push, and the writer's thread,
-//! which takes all that is there as the next group. Whatever arrived while the
-//! last group was being committed is the next one; nobody waits for a timer.
+//! Stands between the callers' threads, which push, and the writer's thread, which takes all
+//! that is there as the next group. The calls that arrive while a group is being committed are
+//! the next group; no timer is involved.
 //!
 //! 1. Calls leave in the order in which they came.
-//! 2. At most `capacity` calls wait; who comes then waits for room, or is told.
+//! 2. At most `capacity` calls wait; a caller that comes then waits for room, or gets an error.
 //! 3. Once closed, nothing is accepted, and all that was accepted still leaves.
 //!
 //! Must never: run a caller's code under its lock.
@@ -14,26 +14,27 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::call::Call;
-use super::engine;
+use super::driving;
 use super::interrupt::Interrupts;
-use super::ticket::{Entry, GroupEvent, Take, Ticket, lock, waits_in_closure};
+use super::ticket::{Entry, GroupEvent, Take, Ticket, waits_in_closure};
 use crate::error::{Error, ErrorKind, Result};
+use crate::sync::lock;
 
-/// How groups are made of what waits.
+/// Rules for making a group of the calls that wait.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Grouping {
     /// Calls in one group at most.
     pub(super) calls_max: usize,
-    /// How long the first call of a group waits for others to join it.
+    /// Longest wait of a group's first call for others to join it.
     pub(super) delay_max: Duration,
 }
 
-/// Who carries out a call that is pushed.
+/// The thread that carries out a call that is pushed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CarriedOutBy {
     /// The writer's thread.
     Thread,
-    /// The thread that pushes it, or whoever drives the engine at that moment.
+    /// The thread that pushes it, or the thread that drives the engine at that moment.
     Caller,
 }
 
@@ -43,7 +44,7 @@ pub(super) struct CallQueue {
     state: Mutex<QueueState>,
     /// The writer's thread waits here for calls.
     arrived: Condvar,
-    /// Whoever makes a group waits here for more of them.
+    /// The thread that makes a group waits here for more calls.
     gathered: Condvar,
     /// Callers wait here while the queue is full.
     room: Condvar,
@@ -57,7 +58,7 @@ pub(super) type Limited = (Call, Option<Duration>);
 #[derive(Debug)]
 struct QueueState {
     entries: Vec<Entry>,
-    /// What those who push now will wait on.
+    /// The event of the next group, on which the callers that push now will wait.
     event: Arc<GroupEvent>,
     /// Calls that were ever accepted.
     accepted: u64,
@@ -65,9 +66,9 @@ struct QueueState {
     closed: Option<String>,
     /// It was not closed, but failed.
     has_failed: bool,
-    /// The writer's thread sleeps, and nobody has called it.
+    /// The writer's thread sleeps, and no thread has called it yet.
     thread_sleeps: bool,
-    /// Whoever makes a group waits until so many calls are there; 0 if nobody does.
+    /// Number of calls for which the thread that makes a group waits; 0 if none waits.
     gather_at: usize,
     waiting_for_room: usize,
     depth_max: usize,
@@ -115,7 +116,7 @@ impl CallQueue {
     ) -> Result<Ticket<T>> {
         let mut state = lock(&self.state);
         while state.closed.is_none() && state.entries.len() >= self.capacity {
-            if engine::is_driving() {
+            if driving::is_driving() {
                 return Err(waits_in_closure());
             }
             state.waiting_for_room += 1;
@@ -244,7 +245,7 @@ impl CallQueue {
     pub(super) fn fail(&self, reason: &str) {
         {
             let mut state = lock(&self.state);
-            // What failed is worth more than that it was being closed.
+            // The reason of a failure replaces that of an ordinary close.
             if !std::mem::replace(&mut state.has_failed, true) {
                 state.closed = Some(reason.to_owned());
             }
@@ -291,11 +292,12 @@ impl CallQueue {
     }
 }
 
-/// What arrives is in order; how a group is cut is the queue's only decision.
+/// The calls arrive in order; these tests are about the queue's only decision: how a group is cut.
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::writer::call::{Answer, Batch};
+    use crate::writer::call::Answer;
+    use crate::writer::request::Batch;
 
     #[expect(clippy::needless_pass_by_value, reason = "tickets take answers like that")]
     fn done(answer: Answer) -> Result<()> {
@@ -333,7 +335,7 @@ mod tests {
         assert!(!queue.take(NATURAL, 1, Duration::ZERO, &mut group) && !queue.wait());
         // Entries that were dropped unanswered say so.
         for ticket in tickets {
-            let error = ticket.wait().expect_err("nobody committed it");
+            let error = ticket.wait().expect_err("no target committed it");
             assert!(matches!(error.kind(), ErrorKind::OutcomeUnknown { .. }), "{error}");
         }
     }

@@ -34,19 +34,20 @@ use self::activity::Activity;
 use crate::error::{Error, Result};
 use crate::fork::OfProcess;
 use crate::profile::open_reader;
+use crate::sync::lock;
 
 mod activity;
 #[cfg(test)]
 mod tests;
 
-/// What a pool may use, and how long it waits.
+/// Limits of a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ReaderLimits {
     /// Connections that may be open at once. Each has a page cache of its own
     /// (2 MB by SQLite's default) and file descriptors.
     pub size_max: usize,
-    /// How long to wait for one to come back while all are out. Without an end
-    /// a thread that holds one and asks for another would wait for itself.
+    /// Longest wait for a reader to come back while all are out. Without an end a thread that holds
+    /// one and asks for another would wait for itself.
     pub wait_max: Duration,
 }
 
@@ -119,7 +120,7 @@ struct Out {
 #[derive(Debug)]
 pub struct Reader {
     lent: OfProcess<Lent>,
-    /// What stands in its place in a child.
+    /// The connection that stands in for it in a child of `fork`.
     in_child: OnceCell<Connection>,
 }
 
@@ -134,24 +135,23 @@ struct Lent {
 
 /// A reader that is out.
 ///
-/// Of all that are, the one to look at first: the one that has been out longest
+/// Of all readers that are out, this is the one to look at first: the one that has been out longest
 /// of those in a read transaction, else the one that has been out longest.
 ///
-/// How precise that is: its statements tell when they begin and end, and
-/// whether `BEGIN` was among them is looked at each time that the reader is
-/// used. So a running statement is always seen, and a transaction from its
-/// `BEGIN` on, even if it has not read anything yet (and then holds nothing).
-/// One that is begun in another way than by a statement with that first word,
+/// Precision: the statements of a reader tell when they begin and end, and each use of the
+/// reader shows if `BEGIN` was among them. So a running statement is always seen, and a
+/// transaction from its `BEGIN` on, even if it has not read anything yet (and then holds
+/// nothing). A transaction that begins in another way than by a statement with that first word,
 /// such as a comment before it, is seen when the reader is used again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct OldestReader {
     /// Its name, or the place in the program that asked for it, `src/file.rs:12`.
     pub name: String,
-    /// How long it has been out; as JSON in seconds, `open_for_s`.
+    /// Time since the reader went out; as JSON in seconds, `open_for_s`.
     #[serde(rename = "open_for_s", serialize_with = "as_seconds")]
     pub open_for: Duration,
-    /// Whether it is in a read transaction, which stops checkpoints.
+    /// True if it is in a read transaction, which stops checkpoints.
     pub in_transaction: bool,
 }
 
@@ -198,7 +198,8 @@ impl ReaderPool {
         let (id, idle) = self.take_place(name)?;
         let pooled = match idle {
             Some(pooled) => pooled,
-            // The place is taken, so nobody waits while the file is opened.
+            // This caller has its place in the pool already, so no other waits while the file is
+            // opened.
             None => self.shared.open().inspect_err(|_| self.shared.give_back(id, None))?,
         };
         if let Some(out) = self.shared.state().out.get_mut(&id) {
@@ -242,8 +243,8 @@ impl ReaderPool {
         oldest
     }
 
-    /// Closes what is idle. Readers that are out go on, and are closed when
-    /// they come back; nobody gets another one.
+    /// Closes the idle readers. Readers that are out go on, and are closed when they come back;
+    /// later callers get an error.
     pub fn close(&self) {
         let idle = {
             let mut state = self.shared.state();
@@ -278,7 +279,7 @@ fn all_out(state: &State, waited: Duration) -> Error {
 
 impl Shared {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     fn open(&self) -> Result<Pooled> {
@@ -346,8 +347,8 @@ impl Drop for Lent {
     }
 }
 
-/// Makes a connection one that nobody has used (invariant 2), and tells
-/// whether that worked.
+/// Makes a connection as if it had not been used yet (invariant 2), and returns true if that
+/// worked.
 fn bring_to_rest(connection: &Connection) -> rusqlite::Result<bool> {
     if !connection.is_autocommit() {
         connection.execute_batch("ROLLBACK")?;

@@ -11,7 +11,7 @@ use std::borrow::Borrow;
 
 use rusqlite::{CachedStatement, Connection};
 
-use super::call::{Executed, Parameters, Statement};
+use super::request::{Executed, Parameters, Statement};
 
 /// The statement of the last single call, for the next one.
 pub(super) struct LastStatement<'c> {
@@ -23,7 +23,7 @@ pub(super) struct LastStatement<'c> {
 }
 
 impl<'c> LastStatement<'c> {
-    /// None yet.
+    /// Begins without a statement.
     pub(super) fn new(connection: &'c Connection) -> Self {
         let sql = String::new();
         Self { connection, sql, is_whole: true, is_seen: false, compiled: None }
@@ -136,7 +136,7 @@ fn bind(compiled: &mut rusqlite::Statement<'_>, parameters: &Parameters) -> rusq
             }
         }
         Parameters::Named(values) => {
-            // What is not named is NULL, not what the last call gave.
+            // A parameter without a value is NULL, not the value of the last call.
             compiled.clear_bindings();
             for (name, value) in values {
                 let index = compiled.parameter_index(name)?;
@@ -149,13 +149,13 @@ fn bind(compiled: &mut rusqlite::Statement<'_>, parameters: &Parameters) -> rusq
     Ok(())
 }
 
-/// Whether the guard must see it each time: it may be a PRAGMA, or have the
+/// Returns true if the guard must see the statement each time: it may be a PRAGMA, or contain the
 /// words of one of the writer's own statements.
 fn must_be_seen(sql: &str) -> bool {
     contains_word(sql, b"pragma") || contains_word(sql, b"leafpress")
 }
 
-/// Whether `sql` has these letters in it, in whatever case.
+/// Returns true if `sql` contains these letters, in any case.
 fn contains_word(sql: &str, word: &[u8]) -> bool {
     let (lower, upper) = (word[0], word[0].to_ascii_uppercase());
     let bytes = sql.as_bytes();

@@ -1,7 +1,7 @@
-//! What the Writer did so far, in numbers.
+//! Numbers of the writer's work so far.
 //!
-//! The writer's thread tells the [`Recorder`] once per group; whoever asks
-//! gets a [`WriterStats`], which is a copy and changes no more.
+//! The writer's thread tells the [`Recorder`] once per group; a caller that asks gets a
+//! [`WriterStats`], which is a copy and changes no more.
 //!
 //! ```text
 //! submit ──────── wait ────────► BEGIN … statements … COMMIT ──► answer
@@ -16,13 +16,12 @@
 //! 2. A snapshot is of one moment: its numbers belong together, but for those
 //!    of the queue, which moves on meanwhile.
 //!
-//! Must never: make the writer's thread wait for whoever reads the numbers
-//! longer than it takes to copy four histograms (under 20 µs), or lose a count
-//! because a time was out of range.
+//! Must never: make the writer's thread wait for a reader of the numbers longer than it takes
+//! to copy four histograms (under 20 µs), or lose a count because a time was out of range.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
@@ -30,6 +29,7 @@ use serde::Serialize;
 
 use super::readers::OldestReader;
 use crate::checkpoint::CheckpointStats;
+use crate::sync::lock;
 
 /// Quantiles are exact to one part in a hundred: with a third digit each
 /// histogram takes 170 KiB in place of 25, and copying it makes commits wait.
@@ -47,7 +47,7 @@ const LATENCY_BOUNDS_US: [u64; 19] = [
 const GROUP_SIZE_BOUNDS: [u64; 15] =
     [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1_024, 2_048, 4_096, 8_192, 16_384];
 
-/// What a Writer did since it was opened. All counts only grow.
+/// Numbers of a writer's work since it was opened. All counts only grow.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct WriterStats {
@@ -68,7 +68,7 @@ pub struct WriterStats {
     pub groups_rolled_back: u64,
     /// Calls that ran again because of that.
     pub calls_replayed: u64,
-    /// How often another connection was writing when a group should begin.
+    /// Groups that found another connection writing when they should begin.
     pub busy_waits: u64,
     /// Calls in a group.
     pub group_size: GroupSizes,
@@ -89,16 +89,15 @@ pub struct WriterStats {
     /// The reader to look at first, if any is out; see
     /// [`OldestReader`] for how precise that is.
     pub oldest_reader: Option<OldestReader>,
-    /// What the checkpointer did; none without a write-ahead log, or once the
-    /// Writer is closed.
+    /// Numbers of the checkpointer; none without a write-ahead log, or once the writer is closed.
     pub checkpoints: Option<CheckpointStats>,
 }
 
-/// How long something took.
+/// Durations of one step of the writer's work.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Latency {
-    /// How often it happened.
+    /// Number of durations.
     pub count: u64,
     /// All of it together, in microseconds.
     pub sum_us: u64,
@@ -112,11 +111,11 @@ pub struct Latency {
     pub p999_us: u64,
     /// The longest, exactly.
     pub max_us: u64,
-    /// How many took at most how many microseconds.
+    /// Numbers of durations up to each bound, in microseconds.
     pub buckets: Vec<Bucket>,
 }
 
-/// How many calls were committed at once.
+/// Numbers of calls that were committed at once.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct GroupSizes {
@@ -132,7 +131,7 @@ pub struct GroupSizes {
     pub p99: u64,
     /// The largest, exactly.
     pub max: u64,
-    /// How many groups had at most how many calls.
+    /// Numbers of groups up to each number of calls.
     pub buckets: Vec<Bucket>,
 }
 
@@ -142,28 +141,28 @@ pub struct GroupSizes {
 pub struct Bucket {
     /// The largest value in it (exact to 1 %).
     pub at_most: u64,
-    /// How many values are not larger.
+    /// Number of values that are not larger.
     pub count: u64,
 }
 
-/// What a committed group tells.
+/// Measures of a committed group.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct GroupDone {
     /// Those of its calls that were answered with an error.
     pub failed: u64,
     /// When its BEGIN was about to run.
     pub begun: Instant,
-    /// How long COMMIT took.
+    /// Duration of its COMMIT.
     pub commit: Duration,
     /// When its callers were answered, or about to be.
     pub answered: Instant,
     /// Size of the write-ahead log now; 0 without one.
     pub wal_bytes: u64,
-    /// What went wrong on the way to it.
+    /// Events that were no part of its plain way.
     pub detours: Detours,
 }
 
-/// What else happened while a group was made and committed.
+/// Events besides the commit while a group was made and committed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Detours {
     /// Calls that were taken back before it began.
@@ -185,7 +184,7 @@ pub(crate) struct Recorder {
     queue_full: AtomicU64,
 }
 
-/// What the writer's thread tells.
+/// Numbers that the writer's thread writes.
 #[derive(Debug, Clone)]
 struct Groups {
     calls_failed: u64,
@@ -249,8 +248,8 @@ impl Recorder {
         self.queue_full.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The numbers of this moment. The queue, the readers and the checkpointer
-    /// are not its business: whoever has them puts their numbers in.
+    /// The numbers of this moment. The caller adds those of the queue, the readers and the
+    /// checkpointer.
     pub fn snapshot(&self) -> WriterStats {
         // Quantiles are looked for in a copy, while the next group goes on.
         let groups = self.groups().clone();
@@ -280,7 +279,7 @@ impl Recorder {
 
     /// A panic while it was locked leaves at worst one group half counted.
     fn groups(&self) -> MutexGuard<'_, Groups> {
-        self.groups.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.groups)
     }
 }
 

@@ -16,13 +16,39 @@ use super::caught::drop_caught;
 use super::interrupt::Interrupts;
 use crate::error::{Error, Result};
 
-/// Where groups are committed.
+/// A target, which commits groups.
 ///
-/// For each group `commit` is called once, by one thread at a time: the
-/// writer's own or that of a caller that waits. When it returns, each call must have an [`answer`](Group::answer), and those whose
-/// answer is `Ok` must be as durable as the target promises. One call's failure
-/// must not be another's. The calls' order is the order in which they must take
-/// effect.
+/// For each group `commit` is called once, by one thread at a time: the writer's own or that of a
+/// caller that waits. When it returns, each call must have an [`answer`](Group::answer), and those
+/// whose answer is `Ok` must be as durable as the target promises. One call's failure must not be
+/// another's. The calls' order is the order in which they must take effect.
+///
+/// ```
+/// use leafpress::writer::{Answer, Call, CommitTarget, Executed, Group, Writer};
+///
+/// /// Takes every statement, and keeps none.
+/// struct Nowhere;
+///
+/// impl CommitTarget for Nowhere {
+///     fn commit(&mut self, group: &mut Group) -> Result<(), String> {
+///         for index in 0..group.len() {
+///             let answer = match group.call(index) {
+///                 Call::Execute(_) => {
+///                     Ok(Answer::Executed(Executed { rows_changed: 0, last_insert_rowid: 0 }))
+///                 }
+///                 _ => Err(leafpress::Error::aborted("only single statements can be sent there")),
+///             };
+///             group.answer(index, answer);
+///         }
+///         Ok(())
+///     }
+/// }
+///
+/// let writer = Writer::with_target(Nowhere, 100)?;
+/// writer.execute("INSERT INTO far_away VALUES (1)", ())?;
+/// assert!(writer.execute_batch("SELECT 1").is_err());
+/// # Ok::<(), leafpress::Error>(())
+/// ```
 pub trait CommitTarget: Send {
     /// Commits a group.
     ///
@@ -35,7 +61,7 @@ pub trait CommitTarget: Send {
     /// Called once after the last group.
     ///
     /// # Errors
-    /// What could not be brought to its end.
+    /// A description of the work that could not be brought to its end.
     fn close(&mut self) -> Result<()> {
         Ok(())
     }
@@ -45,7 +71,7 @@ pub trait CommitTarget: Send {
 #[derive(Debug, Default)]
 pub struct Group {
     calls: Vec<Member>,
-    /// Which calls are to end; none in a group that was made by hand.
+    /// The stops that were asked for; none in a group that was made by hand.
     interrupts: Option<Arc<Interrupts>>,
 }
 
@@ -54,7 +80,7 @@ pub struct Group {
 struct Member {
     call: Call,
     answer: Option<Result<Answer>>,
-    /// By which it is interrupted; 0 in a group that was made by hand.
+    /// Number by which it is interrupted; 0 in a group that was made by hand.
     number: u64,
     limit: Option<Duration>,
 }
@@ -97,12 +123,12 @@ impl Group {
         self.calls[index].limit
     }
 
-    /// How many calls there are.
+    /// Number of calls.
     pub fn len(&self) -> usize {
         self.calls.len()
     }
 
-    /// Whether there is none.
+    /// Returns true if there is no call.
     pub fn is_empty(&self) -> bool {
         self.calls.is_empty()
     }
@@ -112,13 +138,13 @@ impl Group {
         &mut self.calls[index].call
     }
 
-    /// What the call at `index` is answered. The last answer counts.
+    /// Sets the answer to the call at `index`. The last answer counts.
     pub fn answer(&mut self, index: usize, answer: Result<Answer>) {
         // An earlier one may hold a value of the caller's, of a run that was undone.
         drop_caught(self.calls[index].answer.replace(answer));
     }
 
-    /// Whether the call at `index` has failed, by its answer so far.
+    /// Returns true if the call at `index` has failed, by its answer so far.
     pub fn has_failed(&self, index: usize) -> bool {
         matches!(self.calls[index].answer, Some(Err(_)))
     }

@@ -4,30 +4,26 @@
 //! All callers of one group wait on one [`GroupEvent`], so that a commit wakes
 //! hundreds of threads with one call into the system.
 //!
-//! Must never: answer a call twice, or leave one without an answer: whoever
-//! drops an [`Entry`] unanswered answers that its outcome is unknown.
+//! Must never: answer a call twice, or leave one without an answer: an [`Entry`] that is dropped
+//! unanswered answers that its outcome is unknown.
 
 use std::future::Future;
 use std::marker::PhantomData;
 use std::pin::Pin;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use super::call::{Answer, Batch, Call};
+use super::call::{Answer, Call};
 use super::caught::{Caught, wake};
-use super::engine;
+use super::driving;
 use super::interrupt::Interrupts;
+use super::request::Batch;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fork::OfProcess;
+use crate::sync::lock;
 
-/// Locks, whatever happened to others: no code of a caller's ever runs under
-/// these locks, so what they guard is whole.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// What the callers of one group wait on.
+/// The event on which the callers of one group wait.
 #[derive(Debug)]
 pub(super) struct GroupEvent {
     gate: Mutex<()>,
@@ -44,7 +40,7 @@ impl GroupEvent {
 
     /// Wakes all who wait. Their answers must be there.
     pub(super) fn notify(&self) {
-        // Who has seen no answer under this lock is waiting once it is free.
+        // Each caller that saw no answer under this lock waits on the condition once it is free.
         drop(lock(&self.gate));
         self.answered.notify_all();
     }
@@ -70,10 +66,10 @@ impl GroupEvent {
     }
 }
 
-/// Where a call stands.
+/// State of a call.
 #[derive(Debug)]
 enum State {
-    /// Nobody has begun with it.
+    /// No thread has begun with it.
     Queued(Option<Waker>),
     /// Its group is being committed.
     Begun(Option<Waker>),
@@ -197,12 +193,13 @@ impl Entry {
         (Self { call, submitted, limit, slot, is_answered: false }, ticket)
     }
 
-    /// By which it is interrupted.
+    /// Number by which the call is interrupted.
     pub(super) fn number(&self) -> u64 {
         self.slot.number
     }
 
-    /// Whether the call is still wanted. From now on it cannot be cancelled.
+    /// Marks the call as begun, so that it cannot be cancelled any more; returns false if it is not
+    /// wanted any more.
     pub(super) fn begin(&mut self) -> bool {
         let mut state = lock(&self.slot.state);
         if let State::Queued(waker) = &mut *state {
@@ -214,7 +211,7 @@ impl Entry {
         false
     }
 
-    /// What is to be done. It can be taken once.
+    /// The call that is to be carried out. It can be taken once.
     pub(super) fn take_call(&mut self) -> Call {
         self.call.take().unwrap_or_else(|| Call::Batch(Batch::new()))
     }
@@ -228,7 +225,7 @@ impl Entry {
         }
     }
 
-    /// What the caller waits on.
+    /// The event on which the caller waits.
     pub(super) fn event(&self) -> &Arc<GroupEvent> {
         &self.slot.event
     }
@@ -249,8 +246,8 @@ pub(super) type Take<T> = fn(Answer) -> Result<T>;
 /// The answer to a call that was submitted: it can be waited for, here or as a
 /// `Future`.
 ///
-/// A ticket that is dropped changes nothing: its call is committed all the
-/// same, and nobody learns how it went.
+/// A ticket that is dropped changes nothing: its call is committed all the same, and its answer is
+/// lost.
 ///
 /// In a child of `fork` every wait ends at once with [`Forked`](ErrorKind::Forked);
 /// the call goes its way in the parent.
@@ -266,11 +263,11 @@ impl<T> Ticket<T> {
     /// Waits until the call's group is committed as the profile promises.
     ///
     /// # Errors
-    /// What went wrong with this call; nothing of it is in the database then,
-    /// unless the kind is [`OutcomeUnknown`](ErrorKind::OutcomeUnknown).
+    /// The error of this call; nothing of it is in the database then, unless the kind is
+    /// [`OutcomeUnknown`](ErrorKind::OutcomeUnknown).
     pub fn wait(self) -> Result<T> {
         let slot = self.slot.get()?;
-        if engine::is_driving() && !slot.is_answered() {
+        if driving::is_driving() && !slot.is_answered() {
             return Err(slot.refuse_to_closure());
         }
         slot.event.wait(None, || slot.is_answered());
@@ -286,7 +283,7 @@ impl<T> Ticket<T> {
             Ok(slot) => slot,
             Err(forked) => return Ok(Err(forked)),
         };
-        if engine::is_driving() && !slot.is_answered() {
+        if driving::is_driving() && !slot.is_answered() {
             return Ok(Err(slot.refuse_to_closure()));
         }
         let deadline = Instant::now().checked_add(limit);
@@ -297,16 +294,15 @@ impl<T> Ticket<T> {
         }
     }
 
-    /// Whether the answer is there. In a child of `fork` it is: the error that each
-    /// wait gives there.
+    /// Returns true if the answer is there. In a child of `fork` it is: the error that each wait
+    /// gives there.
     pub fn is_answered(&self) -> bool {
         self.slot.here().is_none_or(|slot| slot.is_answered())
     }
 
-    /// Takes the call back, if nobody has begun with it: then nothing of it is
-    /// written, and the ticket answers [`Cancelled`](ErrorKind::Cancelled).
-    /// False if it is too late for that, and in a child of `fork`; the call then goes
-    /// its way.
+    /// Takes the call back, if no thread has begun with it: then nothing of it is written, and the
+    /// ticket answers [`Cancelled`](ErrorKind::Cancelled). Returns false if it is too late for
+    /// that, and in a child of `fork`; the call is then carried out as if this had not been called.
     pub fn cancel(&self) -> bool {
         let Some(slot) = self.slot.here() else { return false };
         slot.take_back(Error::from(ErrorKind::Cancelled).on_disk("nothing of this call"))
@@ -343,7 +339,7 @@ impl<T> Future for Ticket<T> {
             Ok(slot) => slot,
             Err(forked) => return Poll::Ready(Err(forked)),
         };
-        if engine::is_in_call() && !slot.is_answered() {
+        if driving::is_in_call() && !slot.is_answered() {
             // A closure that polls here waits here, and would do so for ever.
             return Poll::Ready(Err(slot.refuse_to_closure()));
         }

@@ -13,12 +13,13 @@ use std::sync::Arc;
 
 use rusqlite::{Connection, Params, Row};
 
-use super::call::{Executed, IntoParameters, Statement, insert_many_request};
+use super::companion::{Companion, CompanionPlace};
 use super::guard::Guard;
 use super::insert_many::{InsertPlans, insert_sorted};
 use super::interrupt::Interrupts;
-use super::own::{Companion, CompanionPlace};
-use super::{batch, local, statement};
+use super::refused::refused;
+use super::request::{Executed, IntoParameters, Statement, insert_many_request};
+use super::{batch, statement};
 use crate::error::{Error, Result};
 use crate::fork::Process;
 
@@ -29,7 +30,7 @@ pub struct Transaction<'c> {
     process: Process,
 }
 
-/// Of the writer's target, what a transaction needs.
+/// The parts of the writer's target that a transaction needs.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Parts<'c> {
     pub(super) connection: &'c Connection,
@@ -147,7 +148,7 @@ impl<'c> Transaction<'c> {
 
     fn guarded<T>(&self, run: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T> {
         self.still_open()?;
-        run(self.parts.connection).map_err(|source| local::refused(self.parts.guard, source))
+        run(self.parts.connection).map_err(|source| refused(self.parts.guard, source))
     }
 
     fn still_open(&self) -> Result<()> {

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use leafpress::load::{ColumnType, Loader, OnError, Report};
+use leafpress::load::{ColumnType, CsvOptions, IntoTable, Loader, OnError, Report};
 use leafpress::{BadRow, Error, ErrorKind};
 use rusqlite::Connection;
 use tempfile::{TempDir, tempdir};
@@ -197,8 +197,119 @@ fn a_first_record_that_never_ends_is_an_error_also_if_bad_rows_are_skipped() {
         let folder = Folder::with_input(content);
         let bad = bad_row(&folder.load(folder.loader()).unwrap_err());
         assert_eq!((bad.line, bad.column), (1, 1));
-        let error = folder.load(folder.skipping(None)).unwrap_err();
-        assert!(matches!(error.kind(), ErrorKind::Input { .. }), "{error}");
+        let skipped = bad_row(&folder.load(folder.skipping(None)).unwrap_err());
+        assert_eq!((skipped.line, skipped.column), (1, 1));
         assert_eq!(folder.names(), ["in.csv"]);
+    }
+}
+
+/// The ways to read an input whose rejects are loaded again.
+struct Again {
+    delimiter: u8,
+    csv: CsvOptions,
+    /// Lines above the header.
+    above: &'static str,
+    /// The last field of each row, in the input's encoding.
+    word: &'static [u8],
+}
+
+impl Again {
+    fn all() -> Vec<Self> {
+        let csv = CsvOptions::default;
+        let plain = |delimiter, csv| Self { delimiter, csv, above: "", word: b"x" };
+        vec![
+            plain(b',', csv()),
+            plain(b';', csv()),
+            plain(b'\t', csv()),
+            plain(b'|', csv()),
+            plain(b';', CsvOptions { delimiter: Some(b';'), ..csv() }),
+            plain(b':', CsvOptions { delimiter: Some(b':'), ..csv() }),
+            plain(b';', CsvOptions { header: false, ..csv() }),
+            Self {
+                above: "Report, 2024\n# by ann\n",
+                csv: CsvOptions { skip_lines: 1, comment: Some(b'#'), ..csv() },
+                ..plain(b';', csv())
+            },
+            Self {
+                word: b"caf\xe9",
+                csv: CsvOptions { encoding: Some("latin1".to_owned()), ..csv() },
+                ..plain(b';', csv())
+            },
+            Self {
+                word: b"caf\xe9",
+                csv: CsvOptions { encoding: Some("auto".to_owned()), ..csv() },
+                ..plain(b'|', csv())
+            },
+        ]
+    }
+
+    /// An input whose last rows lack a field.
+    fn input(&self, bad_rows: usize) -> Vec<u8> {
+        let mut input = self.above.as_bytes().to_vec();
+        let mut push = |fields: &[&[u8]]| {
+            input.extend(fields.join(&self.delimiter));
+            input.push(b'\n');
+        };
+        if self.csv.header {
+            push(&[b"id", b"n", b"s"]);
+        }
+        for _ in 0..20 {
+            push(&[b"1", b"2", self.word]);
+        }
+        for _ in 0..bad_rows {
+            push(&[b"1", b"7"]);
+        }
+        input
+    }
+}
+
+#[test]
+fn rejects_load_again_as_they_are_by_the_call_that_rejected_them() {
+    for again in Again::all() {
+        for (bad_rows, name) in [(1, "bad.csv"), (2, "bad.tsv"), (20, "bad"), (1, "bad.tsv")] {
+            let folder = Folder::with_input(again.input(bad_rows));
+            let load = |input: &str, rejects: &str| {
+                let on_error =
+                    OnError::Skip { rejects: Some(folder.path(rejects)), max_rejects: None };
+                let loader = folder.loader().csv(again.csv.clone()).on_error(on_error);
+                let loader = loader.into_table(IntoTable::Append).create_missing(true);
+                loader.load_file(folder.path(input)).unwrap()
+            };
+            let counts = |report: &Report| (report.rows_loaded, report.rows_rejected as usize);
+            let case = format!("{:?}, {bad_rows} rows in {name}", again.csv);
+            assert_eq!(counts(&load("in.csv", name)), (20, bad_rows), "{case}");
+            if again.csv.header {
+                // As they are they are bad for the same reason, and for no other. (Without a
+                // header the first row says how many columns there are.)
+                let as_they_are = load(name, "again");
+                assert_eq!(counts(&as_they_are), (0, bad_rows), "{case}");
+                let reason = "the row has 2 fields, the table 3 columns";
+                assert_eq!(as_they_are.rejects[0].reason, reason, "{case}");
+            }
+            let (from, to) = (format!("1{}7", char::from(again.delimiter)), again.delimiter);
+            let mended = folder.read(name).replace(&from, &format!("1{0}7{0}y", char::from(to)));
+            fs::write(folder.path(name), mended).unwrap();
+            assert_eq!(counts(&load(name, "more")), (bad_rows as u64, 0), "{case}");
+            let query = "SELECT group_concat(n, '') FROM (SELECT * FROM (SELECT count(*) AS n \
+                         FROM t GROUP BY rowid > 20))";
+            assert_eq!(ask(&folder.path("a.db"), query), format!("20{bad_rows}"), "{case}");
+        }
+    }
+}
+
+#[test]
+fn rejects_begin_with_a_line_for_the_delimiter_only_where_one_is_needed() {
+    for (content, name, expected) in [
+        ("a,b\n1,2,3\n", "bad.csv", "a,b\n1,2,3\n"),
+        ("a,b;c\n1,2,3\n", "bad.csv", "sep=,\na,b;c\n1,2,3\n"),
+        ("a,b\n1,2,3\n", "bad.tsv", "sep=,\na,b\n1,2,3\n"),
+        ("a,b\n1,2;3,4\n", "bad", "a,b\n1,2;3,4\n"),
+    ] {
+        let folder = Folder::with_input(content);
+        let rejects = Some(folder.path(name));
+        let on_error = OnError::Skip { rejects, max_rejects: None };
+        let csv = CsvOptions { delimiter: Some(b','), ..CsvOptions::default() };
+        folder.load(folder.loader().csv(csv).on_error(on_error)).unwrap();
+        assert_eq!(folder.read(name), expected, "{content:?}");
     }
 }

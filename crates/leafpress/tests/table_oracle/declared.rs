@@ -72,9 +72,6 @@ pub fn case(len: usize) -> impl Strategy<Value = Case> {
             (table, rows),
             (on_conflict, skip, threads, memory_bytes, page_bytes, analyze, stream),
         )| {
-            // Whether a row that is left out uses up a rowid is not promised.
-            let on_conflict =
-                if table.sql.contains("AUTOINCREMENT") { OnConflict::Replace } else { on_conflict };
             Case {
                 table,
                 rows,

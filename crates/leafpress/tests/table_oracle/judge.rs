@@ -122,9 +122,6 @@ pub fn answer(database: &Connection, sql: &str) -> Vec<String> {
 pub struct Compare {
     /// Rowids need not be the same.
     pub without_rowids: bool,
-    /// The next rowid of AUTOINCREMENT may be higher than SQLite's: rows that were refused had
-    /// theirs.
-    pub without_sequence: bool,
     /// Whether `sqlite_stat1` is as ANALYZE would fill it.
     pub analyze: bool,
 }
@@ -142,9 +139,6 @@ pub fn assert_same(expected: &Connection, found: &Connection, compare: Compare) 
         "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_stat%'",
     );
     for table in tables {
-        if compare.without_sequence && table == "sqlite_sequence" {
-            continue;
-        }
         assert_same_table(expected, found, &table, compare.without_rowids);
     }
     if compare.analyze {

@@ -113,7 +113,9 @@ pub fn words(error: &Error) -> String {
         ErrorKind::Sqlite { source, .. } => sqlite_words(source),
         ErrorKind::Constraint { reason, row: Some(row), .. } => format!("row {row}: {reason}"),
         // SQLite's own error, code and all, is its source.
-        ErrorKind::Constraint { .. } | ErrorKind::NoSuchTable { .. } => {
+        ErrorKind::Constraint { .. }
+        | ErrorKind::NoSuchTable { .. }
+        | ErrorKind::NoSpace { .. } => {
             let source = std::error::Error::source(error).expect("SQLite said it");
             sqlite_words(source.downcast_ref().expect("an error of SQLite"))
         }

@@ -6,7 +6,7 @@
 //!
 //! Must never: open the database itself, or wait for longer than it was told to.
 
-use std::io::Read as _;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -15,6 +15,7 @@ use leafpress::neighbours::{
     Asked, ConnectionDefaults, FileFacts, Inside, LockHeld, Neighbours, Reader, SqliteLock, Which,
     connection_defaults, look_inside, neighbours,
 };
+use leafpress::path_text;
 use leafpress::storage::Device;
 use leafpress::vfs::locks::FileHandle;
 use leafpress::{Error, ErrorKind, Result};
@@ -71,10 +72,9 @@ impl Evidence {
     pub fn collect(named: &Path, watch: Duration) -> Result<Self> {
         let first = neighbours(named)?;
         if first.files.is_empty() && first.processes.is_empty() {
-            let reason = "there is no such database".to_owned();
-            let file = named.display().to_string();
-            return Err(Error::from(ErrorKind::Input { file, reason })
-                .on_disk("nothing was changed")
+            let (path, source) = (named.to_owned(), io::ErrorKind::NotFound.into());
+            return Err(Error::from(ErrorKind::Io { action: "open", path, source })
+                .on_disk("there is no such database")
                 .to_do("check the name"));
         }
         let Watched { now, stuck, pinned, time: watched } = Watched::watch(named, first, watch)?;
@@ -163,7 +163,7 @@ impl Evidence {
 
 /// The path as a shell takes it.
 pub fn quoted(path: &Path) -> String {
-    let text = path.display().to_string();
+    let text = path_text(path);
     let is_plain = |it: char| it.is_ascii_alphanumeric() || "/._-+,:@%".contains(it);
     if text.chars().all(is_plain) { text } else { format!("'{}'", text.replace('\'', r"'\''")) }
 }

@@ -3,6 +3,7 @@
 //! Must never: advise to delete a journal or a log that holds something.
 
 use leafpress::neighbours::{FileFacts, Which};
+use leafpress::path_text;
 
 use super::evidence::{Evidence, Journal, quoted};
 use super::finding::{Check, Finding};
@@ -77,7 +78,10 @@ pub fn names(evidence: &Evidence) -> Finding {
     }
     let is_link = evidence.named.is_symlink();
     check.ok(if is_link {
-        format!("a link to {}, beside which journal and log stand", evidence.now.database.display())
+        format!(
+            "a link to {}, beside which journal and log stand",
+            path_text(&evidence.now.database)
+        )
     } else {
         "one".to_owned()
     })
@@ -97,7 +101,7 @@ pub fn permissions(evidence: &Evidence) -> Finding {
         if let Some(difference) = difference(database, file) {
             let (from, to) = (quoted(&database.path), quoted(&file.path));
             return check.care(
-                format!("{} {difference}", file.path.display()),
+                format!("{} {difference}", path_text(&file.path)),
                 "a program that may open the database cannot open it: \"attempt to write a \
                  readonly database\", \"unable to open database file\", or data that it cannot see",
                 format!("chown --reference={from} {to} && chmod --reference={from} {to}"),

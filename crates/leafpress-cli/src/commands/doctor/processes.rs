@@ -5,6 +5,7 @@
 use leafpress::neighbours::{
     Asked, Library, LockHeld, LockStyle, Neighbour, OpenFile, Standing, Which,
 };
+use leafpress::path_text;
 
 use super::evidence::{Evidence, quoted};
 use super::finding::{Check, Finding};
@@ -44,7 +45,7 @@ pub fn wal_reset_bug(evidence: &Evidence) -> Finding {
         format!(
             "{process} runs {}, by its text SQLite {} (thin evidence: a distribution may have \
              mended it)",
-            library.path.display(),
+            path_text(&library.path),
             library.version.as_deref().unwrap_or("unknown")
         ),
         risk,
@@ -148,10 +149,10 @@ fn is_kept_apart(evidence: &Evidence, process: &Neighbour) -> bool {
 /// no library does: it may have SQLite's texts without its code.
 fn copies(process: &Neighbour) -> Vec<String> {
     let all = process.copies_of_sqlite();
-    let is_library = |path: &std::path::Path| path.to_string_lossy().contains(".so");
+    let is_library = |path: &std::path::Path| path_text(path).contains(".so");
     let has_libraries = all.iter().any(|it| is_library(&it.path));
     let counted = all.iter().filter(|it| !has_libraries || is_library(&it.path));
-    counted.map(|it| it.path.display().to_string()).collect()
+    counted.map(|it| path_text(&it.path)).collect()
 }
 
 /// Check 28.
@@ -189,7 +190,7 @@ fn lost_in_words(file: &OpenFile) -> String {
         Which::SharedMemory => "the log's index",
         Which::Journal => "the journal",
     };
-    let path = file.path.display();
+    let path = path_text(&file.path);
     match file.standing {
         Standing::Deleted => format!("{name} open, which is deleted: {path}"),
         Standing::Replaced => format!("{name} open, and another file has that name now: {path}"),

@@ -2,7 +2,7 @@
 //!
 //! Must never: claim to know the settings of another process's connection.
 
-use leafpress::Profile;
+use leafpress::{Profile, path_text};
 
 use super::evidence::{Evidence, quoted};
 use super::finding::{Check, Finding};
@@ -40,7 +40,7 @@ pub fn journal_mode(evidence: &Evidence) -> Finding {
 pub fn synchronous(evidence: &Evidence) -> Finding {
     let check = Check(3, "synchronous");
     let disarmed = evidence.now.processes.iter().find(|process| {
-        let is_it = |path: &std::path::Path| path.to_string_lossy().contains("eatmydata");
+        let is_it = |path: &std::path::Path| path_text(path).contains("eatmydata");
         process.libraries.iter().any(|library| is_it(&library.path))
     });
     if let Some(process) = disarmed {

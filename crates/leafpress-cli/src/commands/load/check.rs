@@ -5,6 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::flags::{FormatFlag, InputFlags, LoadFlags, Names, OnErrorFlag};
+use leafpress::path_text;
 
 /// Endings of files that are read, not made: a hint that DB and INPUT are swapped.
 const INPUT_ENDINGS: [&str; 13] = [
@@ -46,13 +47,13 @@ fn check_files(flags: &LoadFlags, inputs: &[PathBuf]) -> Result<(), String> {
     if has_ending(database, &INPUT_ENDINGS)
         && let Some(other) = inputs.iter().find(|input| !is_input(input) && !is_table(input))
     {
-        let (first, second) = (database.display(), other.display());
+        let (first, second) = (path_text(database), path_text(other));
         return Err(format!(
             "the database comes first, then the input: leafpress load {second} {first}"
         ));
     }
     if inputs.contains(database) {
-        let name = database.display();
+        let name = path_text(database);
         return Err(format!("the database and the input are the same file, {name}"));
     }
     let Some(rejects) = &flags.bad_rows.rejects else { return Ok(()) };
@@ -63,7 +64,7 @@ fn check_files(flags: &LoadFlags, inputs: &[PathBuf]) -> Result<(), String> {
     } else {
         return Ok(());
     };
-    Err(format!("--rejects {} would overwrite {overwritten}", rejects.display()))
+    Err(format!("--rejects {} would overwrite {overwritten}", path_text(rejects)))
 }
 
 fn has_ending(path: &Path, endings: &[&str]) -> bool {
@@ -87,11 +88,29 @@ fn check_bytes(flags: &LoadFlags) -> Result<(), String> {
     ];
     for (index, (name, byte)) in named.iter().enumerate() {
         let twin = named[index + 1..].iter().find(|(_, other)| byte.is_some() && other == byte);
-        if let Some((twin_name, _)) = twin {
-            return Err(format!("{name} and {twin_name} are the same character"));
+        if let (Some((twin_name, _)), Some(byte)) = (twin, byte) {
+            let of_default = if input.quote.is_none() && [*name, *twin_name].contains(&"--quote") {
+                " (the default of --quote)"
+            } else {
+                ""
+            };
+            return Err(format!(
+                "{name} and {twin_name} are the same byte, '{}'{of_default}: name another one for \
+                 one of them; nothing was read or written",
+                shown_byte(*byte)
+            ));
         }
     }
     Ok(())
+}
+
+/// A byte as a message shows it.
+fn shown_byte(byte: u8) -> String {
+    if byte.is_ascii_graphic() {
+        char::from(byte).to_string()
+    } else {
+        byte.escape_ascii().to_string()
+    }
 }
 
 /// Flags of CSV beside inputs of another format would do nothing.
@@ -125,7 +144,7 @@ fn check_format(flags: &LoadFlags, inputs: &[PathBuf]) -> Result<(), String> {
         None => match inputs.iter().find(|input| has_ending(input, &OTHER_ENDINGS)) {
             Some(other) => Err(format!(
                 "{name} is for CSV, and {} seems to be none; if it is, add --format csv",
-                other.display()
+                path_text(other)
             )),
             None => Ok(()),
         },

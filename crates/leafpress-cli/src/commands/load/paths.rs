@@ -12,6 +12,7 @@ use std::io;
 use std::path::{Component, Path, PathBuf};
 
 use glob::Pattern;
+use leafpress::path_text;
 
 /// The inputs, with each pattern that names no file replaced by the files that fit it.
 ///
@@ -65,7 +66,7 @@ fn files_of(pattern: &Path) -> Result<Vec<PathBuf>, String> {
         let mut next = Vec::new();
         for path in found {
             next.extend(fitting(&path, part).map_err(|reason| {
-                format!("there is no file {}, and as a pattern {reason}", pattern.display())
+                format!("there is no file {}, and as a pattern {reason}", path_text(pattern))
             })?);
         }
         found = next;
@@ -73,7 +74,7 @@ fn files_of(pattern: &Path) -> Result<Vec<PathBuf>, String> {
     // A folder that fits, too, is not what a pattern of inputs means.
     found.retain(|path| !path.is_dir());
     if found.is_empty() {
-        return Err(format!("no file fits {}", pattern.display()));
+        return Err(format!("no file fits {}", path_text(pattern)));
     }
     Ok(found)
 }
@@ -125,7 +126,7 @@ fn names_in(folder: &Path) -> Result<Vec<std::ffi::OsString>, String> {
         {
             Ok(Vec::new())
         }
-        Err(error) => Err(format!("it cannot be followed into {}: {error}", shown.display())),
+        Err(error) => Err(format!("it cannot be followed into {}: {error}", path_text(shown))),
     }
 }
 

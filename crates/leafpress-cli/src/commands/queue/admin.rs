@@ -4,6 +4,7 @@
 
 use std::io::{self, BufRead as _, IsTerminal as _};
 
+use leafpress::path_text;
 use leafpress::queue::{JobState, Purge, Queue};
 use leafpress::{Error, ErrorKind, Result};
 use serde_json::{Value, json};
@@ -27,7 +28,7 @@ pub fn retry(flags: &QueueRetryFlags) -> Result<Status, clap::Error> {
     let as_json = flags.common.json;
     let database = match Database::existing(&flags.database, &flags.common) {
         Ok(database) => database,
-        Err(error) => return Ok(output::print_failure(&error, as_json)),
+        Err(error) => return Ok(output::print_failure(error, as_json)),
     };
     let Some(name) = all_of else {
         return Ok(each(&database, &ids, as_json, "retried", "not dead", Queue::retry));
@@ -48,7 +49,7 @@ pub fn remove(flags: &QueueRemoveFlags) -> Status {
             let as_json = flags.common.json;
             each(&database, &flags.ids, as_json, "removed", "not there", Queue::remove)
         }
-        Err(error) => output::print_failure(&error, flags.common.json),
+        Err(error) => output::print_failure(error, flags.common.json),
     }
 }
 
@@ -71,9 +72,9 @@ fn each(
             Ok((true, _)) => done.push(*id),
             Ok((false, why)) => {
                 not_done.push(*id);
-                output::print_error(&format!("{}: job {id} is {why}", database.path.display()));
+                output::print_error(&format!("{}: job {id} is {why}", path_text(&database.path)));
             }
-            Err(error) => return stopped_at(&error, &done, as_json, done_word),
+            Err(error) => return stopped_at(error, &done, as_json, done_word),
         }
     }
     if as_json {
@@ -88,11 +89,11 @@ fn each(
     }
 }
 
-fn stopped_at(error: &Error, done: &[i64], as_json: bool, done_word: &str) -> Status {
-    let status = output::print_failure(error, as_json);
+fn stopped_at(error: Error, done: &[i64], as_json: bool, done_word: &str) -> Status {
     if done.is_empty() {
-        return status;
+        return output::print_failure(error, as_json);
     }
+    output::print_failure(error.on_disk("what was done before it stays"), as_json);
     output::print_message(&format!("{done_word} before it: {}\n", list(done)));
     Status::DoneWithProblems
 }

@@ -23,7 +23,7 @@ pub fn list(flags: &QueueListFlags) -> Status {
             }
             Status::Done
         }
-        Err(error) => output::print_failure(&error, flags.common.json),
+        Err(error) => output::print_failure(error, flags.common.json),
     }
 }
 
@@ -62,7 +62,7 @@ pub fn show(flags: &QueueShowFlags) -> Status {
             }
             Status::Done
         }
-        Err(error) => output::print_failure(&error, flags.common.json),
+        Err(error) => output::print_failure(error, flags.common.json),
     }
 }
 

@@ -16,10 +16,11 @@ mod stats;
 mod view;
 mod work;
 
-use std::io::Read as _;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use leafpress::load::make_new;
+use leafpress::path_text;
 use leafpress::queue::{Queue, names};
 use leafpress::vfs::locks::FileHandle;
 use leafpress::writer::Writer;
@@ -79,7 +80,7 @@ fn report<T: serde::Serialize>(
             }
             status(&done)
         }
-        Err(error) => output::print_failure(&error, as_json),
+        Err(error) => output::print_failure(error, as_json),
     }
 }
 
@@ -93,15 +94,16 @@ impl Database {
     /// One that is there.
     fn existing(path: &Path, common: &QueueCommonFlags) -> Result<Self> {
         refuse_missing(path)?;
-        Self::open(path, common)
+        Self::open(path, path, common)
     }
 
-    fn open(path: &Path, common: &QueueCommonFlags) -> Result<Self> {
+    /// One that is called `named` in messages.
+    fn open(path: &Path, named: &Path, common: &QueueCommonFlags) -> Result<Self> {
         let profile = common.profile.map_or_else(|| usual_profile(path), Profile::from);
         let writer =
             Writer::builder(path).profile(profile).busy_limit(common.busy_timeout).open()?;
-        note_what_is_not_durable(path, &writer);
-        Ok(Self { path: path.to_owned(), writer })
+        note_what_is_not_durable(named, &writer);
+        Ok(Self { path: named.to_owned(), writer })
     }
 
     /// A queue that is there.
@@ -138,18 +140,20 @@ impl Database {
 }
 
 fn refuse_missing(path: &Path) -> Result<()> {
-    if path.try_exists().unwrap_or(true) {
+    // Other errors are told when it is opened.
+    let Err(source) = path.metadata() else { return Ok(()) };
+    if source.kind() != io::ErrorKind::NotFound {
         return Ok(());
     }
-    let (file, reason) = (path.display().to_string(), "there is no such database".to_owned());
-    Err(Error::from(ErrorKind::Input { file, reason })
-        .on_disk("nothing was made")
+    let path = path.to_owned();
+    Err(Error::from(ErrorKind::Io { action: "open", path, source })
+        .on_disk("there is no such database, and nothing was made")
         .to_do("look at the path, or make it with `leafpress queue push`"))
 }
 
 /// The error for something that a database does not have.
 fn refusal(path: &Path, reason: String) -> Error {
-    let file = path.display().to_string();
+    let file = path_text(path);
     Error::from(ErrorKind::Input { file, reason }).on_disk("nothing was changed")
 }
 
@@ -172,8 +176,8 @@ fn with_made_queue<T>(
     common: &QueueCommonFlags,
     mut act: impl FnMut(&Queue) -> Result<T>,
 ) -> Result<T> {
-    let mut act_at = |path: &Path| -> Result<T> {
-        let database = Database::open(path, common)?;
+    let mut act_at = |at: &Path| -> Result<T> {
+        let database = Database::open(at, path, common)?;
         let done = act(&Queue::open(&database.writer, name)?)?;
         database.writer.close()?;
         Ok(done)
@@ -197,7 +201,7 @@ fn existing_queue(place: &QueuePlaceFlags, common: &QueueCommonFlags) -> Result<
 /// Says on standard error if the database lies where nothing survives a power cut.
 fn note_what_is_not_durable(path: &Path, writer: &Writer) {
     let Some(in_force) = writer.in_force().filter(|it| !it.not_durable.is_empty()) else { return };
-    let path = path.display().to_string();
+    let path = path_text(path);
     output::print_message(&output::note(&human::printable(&format!(
         "{path}: nothing here survives a power cut: {}",
         in_force.not_durable.join("; ")

@@ -10,6 +10,7 @@
 use std::io::{self, BufRead, BufReader, IsTerminal as _, Read};
 use std::path::Path;
 
+use leafpress::path_text;
 use leafpress::queue::{Job, Payload, Pushed, Queue, UniqueFor};
 use leafpress::vfs::locks::FileHandle;
 use leafpress::{Error, ErrorKind, Result};
@@ -121,10 +122,11 @@ pub fn run(flags: &QueuePushFlags) -> Result<Status, clap::Error> {
         Err(error) if tally.pushed() > 0 => {
             // What was committed before it stays.
             print(&tally, flags);
-            output::print_failure(&error, false);
+            let state = "the jobs that were pushed before it are in the queue";
+            output::print_failure(error.on_disk(state), false);
             Status::DoneWithProblems
         }
-        Err(error) => output::print_failure(&error, flags.common.json),
+        Err(error) => output::print_failure(error, flags.common.json),
     })
 }
 
@@ -242,7 +244,7 @@ fn open(path: &Path) -> Result<(String, Box<dyn BufRead>)> {
     if path.as_os_str() == "-" {
         return Ok((STDIN_NAME.to_owned(), Box::new(io::stdin().lock())));
     }
-    let name = path.display().to_string();
+    let name = path_text(path);
     let file = FileHandle::open(path).map_err(|source| {
         not_read(&name, source).on_disk("nothing was pushed").to_do("name a file that you may read")
     })?;

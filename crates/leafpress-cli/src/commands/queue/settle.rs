@@ -29,7 +29,7 @@ pub fn claim(flags: &QueueClaimFlags) -> Status {
         .and_then(|queue| Ok((queue.claim_with(&claim_options(flags))?, queue)));
     let (claims, queue) = match outcome {
         Ok(claimed) => claimed,
-        Err(error) => return output::print_failure(&error, flags.common.json),
+        Err(error) => return output::print_failure(error, flags.common.json),
     };
     if let Err(error) = print_claims(&claims, flags.common.json) {
         output::print_error(&format!("cannot write to stdout: {error}; the jobs are given back"));
@@ -99,7 +99,7 @@ pub fn ack(flags: &QueueAckFlags) -> Result<Status, clap::Error> {
     });
     Ok(match answers {
         Ok(answers) => print_acks(flags, answers),
-        Err(error) => output::print_failure(&error, flags.common.json),
+        Err(error) => output::print_failure(error, flags.common.json),
     })
 }
 
@@ -124,8 +124,8 @@ fn print_acks(flags: &QueueAckFlags, answers: Vec<Result<()>>) -> Status {
             refused.push((*token, error));
         }
     }
-    if let [(_, error)] = &refused[..]
-        && all == 1
+    if all == 1
+        && let Some((_, error)) = refused.pop()
     {
         return output::print_failure(error, flags.common.json);
     }

@@ -28,7 +28,7 @@ pub fn run(flags: &QueueStatsFlags) -> Status {
     };
     match outcome {
         Ok(()) => Status::Done,
-        Err(error) => output::print_failure(&error, flags.common.json),
+        Err(error) => output::print_failure(error, flags.common.json),
     }
 }
 

@@ -45,7 +45,7 @@ pub fn of_bench(report: &ExperimentReport, written_to: &[&Path]) -> String {
         text.push('\n');
     }
     for path in written_to {
-        text += &format!("report: {}\n", human::printable(&path.display().to_string()));
+        text += &format!("report: {}\n", human::path(path));
     }
     text
 }

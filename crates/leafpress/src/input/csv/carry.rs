@@ -89,21 +89,7 @@ impl Carry {
         if !self.is_held {
             return None;
         }
-        let bytes = self.block.bytes();
-        let at = self.scanner.open_field_start(bytes, &self.index)?;
-        let position = locate::position(bytes, self.block.start(), self.block.first_line(), at);
-        let reason = if self.scanner.is_in_quotes() {
-            "the quote that opens here is never closed"
-        } else {
-            "the input ends right after an escape byte in this field"
-        };
-        Some(BadRow {
-            file: self.file.clone(),
-            line: position.line,
-            column: position.column,
-            reason: reason.to_owned(),
-            row: locate::excerpt(bytes, self.block.start(), bytes.len(), EXCERPT_BYTES_MAX),
-        })
+        unfinished(&self.file, &self.block, &self.scanner, &self.index)
     }
 
     /// Whether the next block will begin with a record that is kept back.
@@ -140,4 +126,28 @@ impl Carry {
         Err(Error::from(ErrorKind::Input { file: self.file.clone(), reason })
             .to_do(TOO_LONG_ADVICE))
     }
+}
+
+/// The record at the end of a block that `scanner` leaves unfinished, as the error that it is.
+pub fn unfinished(
+    file: &str,
+    block: &Block,
+    scanner: &Scanner,
+    index: &FieldIndex,
+) -> Option<BadRow> {
+    let bytes = block.bytes();
+    let record = scanner.incomplete_start(bytes, index)?;
+    let position = block.position(scanner.open_field_start(bytes, index)?);
+    let reason = if scanner.is_in_quotes() {
+        "the quote that opens here is never closed"
+    } else {
+        "the input ends right after an escape byte in this field"
+    };
+    Some(BadRow {
+        file: file.to_owned(),
+        line: position.line,
+        column: position.column,
+        reason: reason.to_owned(),
+        row: locate::excerpt(bytes, record, bytes.len(), EXCERPT_BYTES_MAX),
+    })
 }

@@ -44,14 +44,16 @@ impl Dialect {
         for (position, (name, byte)) in given.into_iter().enumerate() {
             let Some(byte) = byte else { continue };
             if matches!(byte, b'\n' | b'\r') {
-                return Err(Error::usage(format!("the {name} cannot be a line end")));
+                return Err(Error::usage(format!("the {name} cannot be a line end"))
+                    .to_do("name another byte for it"));
             }
             let twin = given[..position].iter().find(|(_, other)| *other == Some(byte));
             if let Some((other, _)) = twin {
                 return Err(Error::usage(format!(
                     "the {name} and the {other} are both '{}'",
                     byte.escape_ascii()
-                )));
+                ))
+                .to_do("name another byte for one of them"));
             }
         }
         Ok(Self { delimiter, quote, escape, escapes: Escapes::Literal })
@@ -153,7 +155,9 @@ mod tests {
     #[test]
     fn clashes_and_line_ends_are_refused() {
         let clash = Dialect::new(b'"', Some(b'"'), None).unwrap_err();
-        assert_eq!(clash.to_string(), "the quote and the delimiter are both '\\\"'");
+        let expected = "the quote and the delimiter are both '\\\"'\n\
+                        to do: name another byte for one of them";
+        assert_eq!(clash.to_string(), expected);
         assert!(Dialect::new(b',', Some(b'"'), Some(b'"')).is_err());
         assert!(Dialect::new(b',', None, Some(b',')).is_err());
         assert!(Dialect::new(b'\n', None, None).is_err());

@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use memchr::{memchr, memchr2};
 
 use super::dialect::Dialect;
+use super::locate::LineEnds;
 
 /// Bytes that are read at once.
 const CHUNK_BYTES: usize = 64 << 10;
@@ -57,6 +58,11 @@ impl LineRules {
             && self.skip_lines == 0
             && self.comment.is_none()
             && !self.has_end_mark
+    }
+
+    /// The bytes that end lines as an editor shows them.
+    pub fn line_ends(&self) -> LineEnds {
+        if self.returns_end_lines { LineEnds::ReturnsToo } else { LineEnds::Newlines }
     }
 
     /// The lines of a text that is at hand, such as a sample.

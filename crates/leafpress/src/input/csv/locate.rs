@@ -5,7 +5,11 @@
 
 use std::fmt::Write as _;
 
-use memchr::{memchr_iter, memrchr};
+use memchr::{memchr_iter, memchr2, memrchr, memrchr2};
+
+use super::dialect::Dialect;
+use super::field::record_last_field_end;
+use super::scan::RecordSpan;
 
 /// How much of a row a message shows.
 pub const EXCERPT_BYTES_MAX: usize = 200;
@@ -19,13 +23,78 @@ pub struct Position {
     pub column: u64,
 }
 
-/// The place of `offset` in a block whose data begin at `start`, with the line
-/// `first_line`.
-pub fn position(bytes: &[u8], start: usize, first_line: u64, offset: usize) -> Position {
-    let before = bytes.get(start..offset.min(bytes.len())).unwrap_or_default();
-    let in_line = memrchr(b'\n', before).map_or(before.len(), |at| before.len() - at - 1);
-    let lines = memchr_iter(b'\n', before).count();
-    Position { line: first_line + lines as u64, column: in_line as u64 + 1 }
+/// The bytes that end lines, where lines are counted for messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum LineEnds {
+    /// Newlines; a carriage return alone is data, as for `sed` and `grep -n`.
+    #[default]
+    Newlines,
+    /// Newlines, carriage returns, and both together. An editor shows a file so whose lines
+    /// end with carriage returns, also those inside quotes.
+    ReturnsToo,
+}
+
+impl LineEnds {
+    /// The number of line ends in `bytes`.
+    pub fn count(self, bytes: &[u8]) -> u64 {
+        let newlines = memchr_iter(b'\n', bytes).count();
+        let is_alone = |at: &usize| bytes.get(at + 1) != Some(&b'\n');
+        let returns = match self {
+            Self::Newlines => 0,
+            Self::ReturnsToo => memchr_iter(b'\r', bytes).filter(is_alone).count(),
+        };
+        (newlines + returns) as u64
+    }
+
+    /// The offset at which the last line of `bytes` begins.
+    fn last_line_start(self, bytes: &[u8]) -> usize {
+        let end = match self {
+            Self::Newlines => memrchr(b'\n', bytes),
+            Self::ReturnsToo => memrchr2(b'\n', b'\r', bytes),
+        };
+        end.map_or(0, |at| at + 1)
+    }
+
+    /// The place of the byte behind `before`, a text that begins with the line `first_line`.
+    pub fn position_behind(self, before: &[u8], first_line: u64) -> Position {
+        let column = before.len() - self.last_line_start(before) + 1;
+        Position { line: first_line + self.count(before), column: column as u64 }
+    }
+}
+
+/// The quote that is perhaps never closed in a record: it opens a field, and the quote that
+/// closes it stands in a later line, before other text.
+pub fn unclosed_quote(bytes: &[u8], span: &RecordSpan<'_>, dialect: Dialect) -> Option<usize> {
+    let quote = dialect.quote()?;
+    let mut start = span.start;
+    for &end in span.field_ends {
+        let mut end = end as usize;
+        if Some(&(end as u32)) == span.field_ends.last() {
+            end = record_last_field_end(bytes, start, end, dialect);
+        }
+        if let [first, inner @ ..] = &bytes[start..end]
+            && *first == quote
+            && let Some(closing) = closing_quote(inner, quote, dialect.escape())
+            && closing + 1 < inner.len()
+            && memchr2(b'\n', b'\r', &inner[..closing]).is_some()
+        {
+            return Some(start);
+        }
+        start = end + 1;
+    }
+    None
+}
+
+/// The offset of the quote that closes a field, in what follows the one that opens it.
+fn closing_quote(inner: &[u8], quote: u8, escape: Option<u8>) -> Option<usize> {
+    let mut from = 0;
+    loop {
+        let at = from + memchr2(quote, escape.unwrap_or(quote), inner.get(from..)?)?;
+        if inner[at] == quote && inner.get(at + 1) != Some(&quote) {
+            return Some(at);
+        }
+        from = at + 2;
+    }
 }
 
 /// The bytes from `from` to `to` as one line of text without the line end at
@@ -77,12 +146,26 @@ mod tests {
 
     #[test]
     fn lines_and_columns_count_from_one() {
-        let bytes = b"##ab\ncd\n\nef";
-        let place = |offset| position(bytes, 2, 7, offset);
-        assert_eq!(place(2), Position { line: 7, column: 1 });
-        assert_eq!(place(3), Position { line: 7, column: 2 });
-        assert_eq!(place(5), Position { line: 8, column: 1 });
-        assert_eq!(place(10), Position { line: 10, column: 2 });
+        let place = |before: &[u8]| {
+            let Position { line, column } = LineEnds::Newlines.position_behind(before, 7);
+            (line, column)
+        };
+        assert_eq!(place(b""), (7, 1));
+        assert_eq!(place(b"a"), (7, 2));
+        assert_eq!(place(b"ab\n"), (8, 1));
+        assert_eq!(place(b"ab\ncd\n\ne"), (10, 2));
+        assert_eq!(place(b"a\rb\r\nc"), (8, 2));
+    }
+
+    #[test]
+    fn returns_count_where_they_end_lines() {
+        let place = |before: &[u8]| {
+            let Position { line, column } = LineEnds::ReturnsToo.position_behind(before, 1);
+            (line, column)
+        };
+        assert_eq!(place(b"a\rb"), (2, 2));
+        assert_eq!(place(b"a\r\nb"), (2, 2));
+        assert_eq!(place(b"a\r\rb\n\rc"), (5, 2));
     }
 
     #[test]

@@ -9,10 +9,10 @@ use memchr::{memchr, memchr_iter, memrchr};
 
 use super::dialect::Dialect;
 use super::lines::LineRules;
-use super::scan::{FieldIndex, Scanner};
+use super::scan::{FieldIndex, Scanner, record_start};
 
 /// Delimiters that are looked for, the likeliest first.
-const CANDIDATES: [u8; 4] = [b',', b';', b'\t', b'|'];
+pub const CANDIDATES: [u8; 4] = [b',', b';', b'\t', b'|'];
 /// Records that must agree in their number of fields, if there are as many.
 const RECORDS_MIN: usize = 10;
 /// Bytes that are looked at first; all of the sample only where they hold too few records.
@@ -36,6 +36,8 @@ pub struct Fit {
     pub fields: usize,
     /// Records that have as many, counted from the first one without a gap.
     pub agreeing: usize,
+    /// Records that have as many, wherever they stand.
+    pub alike: usize,
     /// Records that were looked at.
     pub records: usize,
 }
@@ -45,6 +47,36 @@ impl Fit {
     pub fn is_consistent(&self) -> bool {
         self.fields > 1 && self.records > 0 && self.agreeing >= self.records.min(RECORDS_MIN)
     }
+
+    /// Tells whether it divides most of the records as the first one. That is enough for an
+    /// advice, and not for a decision.
+    pub fn is_likely(&self) -> bool {
+        self.fields > 1 && self.alike * 2 > self.records
+    }
+}
+
+/// Bytes that comments begin with, as far as they are looked for.
+const COMMENTS: [u8; 3] = [b'#', b'%', b'!'];
+
+/// Lines at the beginning of an input that may be comments.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CommentLines {
+    /// The byte that they begin with.
+    pub byte: u8,
+    /// Lines of the file in front of the first one that is no comment and not blank.
+    pub lines: u64,
+}
+
+/// The lines of a sample that may be comments, if it begins with some and goes on with others.
+pub fn comment_lines(sample: Sample<'_>, rules: &LineRules) -> Option<CommentLines> {
+    let text = whole_lines(sample, rules)?;
+    let is_blank = |line: &&[u8]| line.trim_ascii().is_empty();
+    let lines = || text.split(|byte| *byte == b'\n');
+    let byte = *lines().find(|line| !is_blank(line))?.first()?;
+    let is_above = |line: &&[u8]| is_blank(line) || line.first() == Some(&byte);
+    let goes_on = lines().any(|line| !is_above(&line));
+    let lines = rules.skip_lines + lines().take_while(is_above).count() as u64;
+    (COMMENTS.contains(&byte) && goes_on).then_some(CommentLines { byte, lines })
 }
 
 /// Tells whether carriage returns alone end the lines of a sample: there is one outside quotes,
@@ -95,8 +127,11 @@ enum Place {
     Closed,
 }
 
-/// The delimiter that the first line names, as Excel reads and writes it: `sep=;`.
-pub fn sep_line(text: &[u8]) -> Option<u8> {
+/// The delimiter that the first line names, as Excel reads and writes it: `sep=;`, and the
+/// number of lines up to that one, with those that are blank.
+pub fn sep_line(text: &[u8]) -> Option<(u8, u64)> {
+    let (blank, text) = text.split_at(record_start(text, 0).min(text.len()));
+    let lines = 1 + memchr_iter(b'\n', blank).count() as u64;
     let end = text.iter().position(|byte| matches!(byte, b'\n' | b'\r')).unwrap_or(text.len());
     let line = &text[..end];
     let line = match line {
@@ -105,15 +140,23 @@ pub fn sep_line(text: &[u8]) -> Option<u8> {
     };
     match line {
         [s, e, p, b'=', delimiter] if [*s, *e, *p].eq_ignore_ascii_case(b"sep") => {
-            (delimiter.is_ascii() && !matches!(delimiter, b'"' | b'\\')).then_some(*delimiter)
+            is_sep_delimiter(*delimiter).then_some((*delimiter, lines))
         }
         _ => None,
     }
 }
 
-/// The fit of a delimiter; `None` where the dialect uses the byte for something else, or no
+/// Tells whether a line `sep=;` may name this delimiter.
+pub fn is_sep_delimiter(delimiter: u8) -> bool {
+    delimiter.is_ascii() && !matches!(delimiter, b'"' | b'\\')
+}
+
+/// The fit of a delimiter; `None` where the byte means something else in the input, or no
 /// record is whole.
 pub fn fit(sample: Sample<'_>, rules: &LineRules, delimiter: u8) -> Option<Fit> {
+    if rules.comment == Some(delimiter) {
+        return None;
+    }
     let (quote, escape) = (rules.dialect.quote(), rules.dialect.escape());
     let dialect = Dialect::new(delimiter, quote, escape).ok()?;
     let rules = LineRules { dialect, ..rules.clone() };
@@ -136,18 +179,25 @@ fn fit_of(sample: Sample<'_>, rules: &LineRules) -> Option<Fit> {
         delimiter: rules.dialect.delimiter(),
         fields,
         agreeing: counts().take_while(|count| *count == fields).count(),
+        alike: counts().filter(|count| *count == fields).count(),
         records: index.record_ends().len(),
     })
 }
 
-/// The whole lines of a sample, and where their records are.
-fn indexed(sample: Sample<'_>, rules: &LineRules) -> Option<(Vec<u8>, FieldIndex)> {
+/// The whole lines of a sample, by the rules.
+fn whole_lines(sample: Sample<'_>, rules: &LineRules) -> Option<Vec<u8>> {
     let mut text = if rules.are_idle() { sample.text.to_vec() } else { rules.apply(sample.text) };
     if sample.is_all {
         text.push(b'\n');
     } else {
         text.truncate(memrchr(b'\n', &text)? + 1);
     }
+    Some(text)
+}
+
+/// The whole lines of a sample, and where their records are.
+fn indexed(sample: Sample<'_>, rules: &LineRules) -> Option<(Vec<u8>, FieldIndex)> {
+    let text = whole_lines(sample, rules)?;
     let mut index = FieldIndex::new();
     let mut scanner = Scanner::new(rules.dialect);
     scanner.begin(0, &mut index);
@@ -169,8 +219,8 @@ pub fn title_lines(sample: Sample<'_>, rules: &LineRules) -> Option<u64> {
         let is_table = titles > 0
             && rows.len() > 1
             && rows.iter().all(|record| record.field_ends.len() == fields);
-        let above = memchr_iter(b'\n', &text[..rows.first()?.start]).count();
-        is_table.then_some(rules.skip_lines + above as u64)
+        let above = rules.line_ends().count(&text[..rows.first()?.start]);
+        is_table.then_some(rules.skip_lines + above)
     })
 }
 
@@ -283,6 +333,49 @@ mod tests {
     }
 
     #[test]
+    fn comments_above_a_header_are_counted() {
+        let lines = |text: &str| {
+            let found = comment_lines(all(text), &LineRules::new(Dialect::default()));
+            found.map(|found| (found.byte, found.lines))
+        };
+        assert_eq!(lines("# a\n#b\r\n\nid,n\n"), Some((b'#', 3)));
+        assert_eq!(lines("\n% a\nid\n% b\n"), Some((b'%', 2)));
+        assert_eq!(lines("# a\n! b\n"), Some((b'#', 1)));
+        for text in ["# a\n# b\n", "a\n# b\n", " # a\nb\n", ""] {
+            assert_eq!(lines(text), None, "{text:?}");
+        }
+        let rules = LineRules {
+            skip_lines: 2,
+            returns_end_lines: true,
+            ..LineRules::new(Dialect::default())
+        };
+        let found = comment_lines(all("x\ry\r# a\rid\r"), &rules);
+        assert_eq!(found, Some(CommentLines { byte: b'#', lines: 3 }));
+    }
+
+    #[test]
+    fn most_records_make_a_delimiter_likely_and_do_not_decide() {
+        let rules = LineRules::new(Dialect::default());
+        let likely = |text: &str| {
+            let fit = fit(all(text), &rules, b';').unwrap();
+            (fit.is_likely(), fit.is_consistent())
+        };
+        assert_eq!(likely("a;b;c\n1;2;3\n4;5\n6;7;8\n"), (true, false));
+        assert_eq!(likely("a;b\n1;2\n"), (true, true));
+        assert_eq!(likely("a;b\nx\ny\n"), (false, false));
+        assert_eq!(likely("a\nx\ny\n"), (false, false));
+        let commenting = LineRules { comment: Some(b';'), ..rules.clone() };
+        assert_eq!(fit(all("a;b\n1;2\n"), &commenting, b';'), None);
+    }
+
+    #[test]
+    fn lines_above_a_header_are_counted_as_an_editor_does() {
+        let rules = LineRules { returns_end_lines: true, ..LineRules::new(Dialect::default()) };
+        let text = "\"Report\rby\nann\r\nx\"\ra,b\r1,2\r3,4\r";
+        assert_eq!(title_lines(all(text), &rules), Some(4));
+    }
+
+    #[test]
     fn excels_first_line_names_the_delimiter() {
         for (text, expected) in [
             ("sep=;\r\na;b\r\n", Some(b';')),
@@ -294,7 +387,10 @@ mod tests {
             ("sep=\"\n", None),
             ("sepal=;\n", None),
         ] {
+            let expected = expected.map(|delimiter| (delimiter, 1));
             assert_eq!(sep_line(text.as_bytes()), expected, "{text:?}");
         }
+        assert_eq!(sep_line(b"\n\r\nsep=|\na"), Some((b'|', 3)));
+        assert_eq!(sep_line(b"\n\n"), None);
     }
 }

@@ -15,7 +15,6 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::field::{field, record_last_field_end};
-use super::locate;
 use super::{Carry, Dialect, FieldIndex, Scanner};
 use crate::input::block::{Block, BlockOptions, BlockReader};
 use crate::input::source::Source;
@@ -145,7 +144,7 @@ fn collect(reading: &mut Reading, block: &Block, index: &FieldIndex, dialect: Di
     let bytes = block.bytes();
     let mut scratch = Vec::new();
     for record in index.records(bytes, block.start()) {
-        let line = locate::position(bytes, block.start(), block.first_line(), record.start).line;
+        let line = block.position(record.start).line;
         let mut start = record.start;
         let mut values = Vec::new();
         for (position, &end) in record.field_ends.iter().enumerate() {

@@ -8,7 +8,7 @@
 
 use std::io::{Cursor, Read};
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use super::batch::{JsonBatch, JsonPiece};
 use super::decode::{Form, JsonDecoder, NewKeys, decode};
@@ -23,6 +23,7 @@ use crate::input::csv::header::Header;
 use crate::input::encoding;
 use crate::input::rows::{DecodeHalt, RowReader, RowSource, SourceColumn};
 use crate::input::source::{Opened, Source};
+use crate::sync::lock;
 use crate::{Error, ErrorKind, Result};
 
 /// How an input of JSON is read.
@@ -235,7 +236,7 @@ impl Survey<'_> {
     }
 
     fn claim(&self, piece: &mut JsonPiece) -> Result<Option<u64>> {
-        let mut guard = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut guard = lock(&self.reader);
         let (claimed, reader) = &mut *guard;
         *claimed += 1;
         Ok(reader.claim(piece)?.then_some(*claimed))

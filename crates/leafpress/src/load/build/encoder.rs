@@ -158,6 +158,9 @@ impl<'b> Encoder<'b> {
             return Err(AddHalt::TooLong(FormatError::RecordTooLong { bytes }.to_string()));
         }
         if self.build.dropped.contains(sequence) {
+            if !self.build.options.refuses_repeats {
+                self.last_rowid = self.last_rowid.max(rowid);
+            }
             return Ok(());
         }
         match self.build.order {

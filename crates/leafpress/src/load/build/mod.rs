@@ -55,6 +55,8 @@ pub struct BuildOptions<'b> {
     /// Where sorted runs go that do not fit it.
     pub tmpdir: PathBuf,
     pub on_conflict: OnConflict,
+    /// True if rows that are left out, as their key is there, are bad rows: these take no rowid.
+    pub refuses_repeats: bool,
     /// Whether `sqlite_stat1` is filled.
     pub analyze: bool,
     pub cancel: &'b CancelToken,
@@ -457,6 +459,9 @@ impl Finish<'_, '_> {
         press.stat = key.map(|key| StatCounter::new(key, true));
         let pressed = press.run(pages)?;
         self.rows = pressed.rows;
+        if self.options.refuses_repeats {
+            self.last_rowid = pressed.last_rowid;
+        }
         groups.push(pressed.groups);
         stats.extend(pressed.stat.map(|stat| (self.shape.name.clone(), stat)));
         Ok(pressed.root_page)

@@ -13,7 +13,7 @@ use leafpress_format::{
     Projection, TableBuilder, compare_records, key_has_null,
 };
 
-use super::super::turns::{HaltOnPanic, Turns, lock};
+use super::super::turns::{HaltOnPanic, Turns};
 use super::conflicts::Dropped;
 use crate::error::{Error, Result};
 use crate::load::analyze::StatCounter;
@@ -21,6 +21,7 @@ use crate::load::options::CancelToken;
 use crate::load::output::Output;
 use crate::load::pages::{Pages, refused, write_pieces};
 use crate::sort::{Partition, Sorted};
+use crate::sync::lock;
 
 /// What the records are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,6 +68,8 @@ pub struct SortedPress<'p> {
 pub struct PressedTree {
     pub root_page: u32,
     pub rows: u64,
+    /// The largest rowid of a table's rows, if it is above 0.
+    pub last_rowid: i64,
     /// Rows with the same key, where that is not allowed; the tree is of no use then.
     pub groups: Vec<Vec<u64>>,
     pub stat: Option<StatCounter>,
@@ -77,6 +80,7 @@ struct Joining<'j> {
     pages: &'j mut Pages,
     tree: Tree,
     rows: u64,
+    last_rowid: i64,
     groups: Vec<Vec<u64>>,
     /// The last entry so far, for a key that goes on in the next partition.
     last: Vec<u8>,
@@ -118,6 +122,7 @@ impl SortedPress<'_> {
             pages,
             tree,
             rows: 0,
+            last_rowid: 0,
             groups: Vec::new(),
             last: Vec::new(),
             last_sequence: 0,
@@ -154,7 +159,7 @@ impl SortedPress<'_> {
         if let Some(error) = failed.into_inner().unwrap_or_default() {
             return Err(error);
         }
-        let Joining { pages, tree, rows, groups, stat, failed, .. } = join.into_state();
+        let Joining { pages, tree, rows, last_rowid, groups, stat, failed, .. } = join.into_state();
         if let Some(error) = failed {
             return Err(error);
         }
@@ -164,7 +169,7 @@ impl SortedPress<'_> {
         };
         let root_page = root.map_err(|error| self.refused(error))?;
         pages.write_waiting(self.output, self.path)?;
-        Ok(PressedTree { root_page, rows, groups: merged(groups), stat })
+        Ok(PressedTree { root_page, rows, last_rowid, groups: merged(groups), stat })
     }
 
     fn worker(&self) -> Worker {
@@ -327,6 +332,8 @@ impl SortedPress<'_> {
         }
         joining.groups.append(&mut worker.groups);
         joining.rows += worker.kept;
+        let last_rowid = worker.leaves.last_rowid().unwrap_or(0);
+        joining.last_rowid = joining.last_rowid.max(last_rowid);
         if let (Some(so_far), Some(stat)) = (&mut joining.stat, worker.stat.take()) {
             so_far.merge(stat);
         }

@@ -57,7 +57,7 @@ impl SqlTable {
             .filter_map(|index| Some((index.unique, index.sql.clone()?)))
             .partition(|(unique, _)| *unique);
         let mut setup = format!(
-            "PRAGMA page_size={}; PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF;
+            "PRAGMA foreign_keys=OFF; PRAGMA page_size={}; PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF;
              PRAGMA locking_mode=EXCLUSIVE; PRAGMA cache_size=-65536; BEGIN; {};",
             layout.page_bytes(),
             shape.sql

@@ -16,7 +16,9 @@ use crate::connect;
 use crate::error::{Error, ErrorKind, Result};
 use crate::load::options::CancelToken;
 use crate::load::report::Stage;
-use crate::verify::{sqlite_says, uri};
+use crate::refusal::{Refusal, not_readable};
+use crate::sqlite_error::sqlite_says;
+use crate::verify::uri;
 use crate::vfs::locks;
 
 /// What stands in every error of this module.
@@ -117,69 +119,24 @@ impl Target {
         Error::from(ErrorKind::TableExists { path, table, reason }).on_disk(UNCHANGED)
     }
 
-    /// The database cannot be written.
-    pub fn read_only(&self, reason: String) -> Error {
-        Error::from(ErrorKind::ReadOnly { path: self.named.clone(), reason })
-            .on_disk(UNCHANGED)
-            .to_do("make the file, its folder and its file system writable")
+    /// The database can be read, and not be written.
+    pub fn read_only(&self) -> Error {
+        self.refusal_of_sqlite().read_only("SQLite says that it is read-only").on_disk(UNCHANGED)
     }
 
-    /// Another connection held the database for longer than was to be waited.
-    fn locked(&self, error: &rusqlite::Error) -> Error {
-        let text = format!(
-            "{} is locked by another program that writes it, or that reads it for a long time",
-            self.named.display()
-        );
-        let code = error.sqlite_error().copied();
-        let code = code.unwrap_or(rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_BUSY));
-        let source = rusqlite::Error::SqliteFailure(code, Some(text));
-        Error::from(ErrorKind::Busy { waited: self.busy_timeout, source })
-            .on_disk(UNCHANGED)
-            .held_by(&self.path)
-            .to_do("try again when that is done, or wait for it longer")
+    fn refusal_of_sqlite(&self) -> Refusal<'_> {
+        Refusal { named: &self.named, file: Some(&self.path), waited: self.busy_timeout }
     }
 
-    /// What SQLite's answer means for whoever wants to write here.
+    /// The error for SQLite's answer to a connection that is to write here.
     pub fn refused(&self, action: &'static str, error: rusqlite::Error) -> Error {
-        let says = sqlite_says(&error);
-        match error.sqlite_error_code() {
-            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => self.locked(&error),
-            Some(ErrorCode::FileLockingProtocolFailed) => self
-                .refusal(format!(
-                    "it cannot be locked: {says}; the file system (a network share?) has no \
-                     locks that SQLite can use"
-                ))
-                .to_do("load on the machine that has the disk"),
-            Some(ErrorCode::ReadOnly) => self.read_only(format!("it cannot be written: {says}")),
-            Some(ErrorCode::CannotOpen) => self
-                .refusal(format!(
-                    "{says}: SQLite keeps a journal (or -wal and -shm files) beside the \
-                     database and cannot do so here"
-                ))
-                .to_do("see that the file can be opened and its folder be written to"),
-            Some(ErrorCode::NotADatabase) => {
-                let (path, reason) = (self.named.clone(), self.what_it_is());
-                Error::from(ErrorKind::NotADatabase { path, reason }).on_disk(UNCHANGED)
-            }
-            Some(ErrorCode::DatabaseCorrupt) => self
-                .refusal(format!("it is damaged: {says}"))
-                .to_do("see what leafpress verify says, and restore or recover it first"),
-            Some(ErrorCode::DiskFull) => Error::no_space(action, &self.named, error).on_disk(UNCHANGED).to_do(
+        let error = match error.sqlite_error_code() {
+            Some(ErrorCode::DiskFull) => Error::no_space("write to", &self.named, error).to_do(
                 "free some space; a load needs as much as the new rows, and twice that in WAL mode",
             ),
-            Some(ErrorCode::OperationInterrupted) => {
-                Error::from(ErrorKind::Cancelled).on_disk(UNCHANGED)
-            }
-            _ => Error::sqlite(action, error).on_disk(UNCHANGED),
-        }
-    }
-
-    /// SQLite has said that this is no database, so nobody can have it open
-    /// and it may be looked at past SQLite.
-    fn what_it_is(&self) -> String {
-        crate::verify::what_a_file_is(&self.path).unwrap_or_else(|| {
-            "it is not a database that can be read: damaged, or encrypted".to_owned()
-        })
+            _ => self.refusal_of_sqlite().error(action, error),
+        };
+        error.on_disk(UNCHANGED)
     }
 }
 
@@ -237,7 +194,7 @@ pub fn ask<T: rusqlite::types::FromSql>(connection: &Connection, sql: &str) -> r
 /// The absolute path of a file that exists, links resolved.
 pub fn resolve(named: &Path, busy_timeout: Duration) -> Result<Target> {
     let path = std::fs::canonicalize(named)
-        .map_err(|source| Error::io("open", named, source).on_disk("nothing was changed"))?;
+        .map_err(|source| not_readable(named, source).on_disk("nothing was changed"))?;
     let named = named.to_owned();
     Ok(Target { named, path, busy_timeout, keeps_log: false, overlay: None })
 }

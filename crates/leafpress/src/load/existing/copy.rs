@@ -8,6 +8,7 @@ use rusqlite::Transaction;
 
 use super::connect::{Steps, Target, ask};
 use super::inspect::{Existing, TextEncoding};
+use super::orphan::Search;
 use super::pages::{check_foreign_keys, refuse_if_taken, remember, tidy_log};
 use super::rows::insert_rows;
 use super::staged::{StagedTable, attachable, count_rows, open};
@@ -26,6 +27,7 @@ pub(super) fn copy_table(
     table: &StagedTable,
     reason: &str,
     settings: &Settings,
+    search: Option<&mut Search<'_>>,
 ) -> Result<Outcome> {
     let mut steps = Steps::start();
     let target = &existing.target;
@@ -49,7 +51,7 @@ pub(super) fn copy_table(
     };
     steps.end("copying rows");
     remember(&transaction, table).map_err(refused)?;
-    check_foreign_keys(&transaction, target, &table.table.name)?;
+    check_foreign_keys(&transaction, target, &table.table.name, search)?;
     let pages: i64 = ask(&transaction, "PRAGMA main.page_count").map_err(refused)?;
     steps.end("checking");
     target.commit(&transaction, &settings.cancel)?;

@@ -25,7 +25,7 @@ use super::task::{Outcome, Settings, Staged};
 use crate::error::{Error, ErrorKind, Result};
 use crate::schema::declared::{ColumnList, DeclaredIndex, DeclaredTable, OrderColumn};
 use crate::schema::quote_identifier;
-use crate::verify::sqlite_says;
+use crate::sqlite_error::sqlite_says;
 
 /// What becomes of the rows that are there, and of new ones with their keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,9 +68,7 @@ pub(in crate::load) fn best_order(
 }
 
 fn order_of(declared: &DeclaredTable, columns: &[String], mode: InsertMode) -> BestOrder {
-    let keys = declared.indexes.iter().filter(|it| it.unique).count()
-        + usize::from(declared.rowid_alias.is_some());
-    if mode == InsertMode::Ignore && keys > 1 {
+    if mode == InsertMode::Ignore && declared.unique_keys() > 1 {
         // Of two rows that share one key, but not the other, the first of the input stays.
         return BestOrder::Any;
     }
@@ -130,7 +128,6 @@ pub(in crate::load) fn insert(
     sorted: bool,
     settings: &Settings,
 ) -> Result<Outcome, InsertHalt> {
-    let &Into { table, columns, mode } = into;
     let target = &existing.target;
     let refused = |error| target.refused("insert the rows", error);
     let mut connection = target.open_to_change(settings)?;
@@ -140,23 +137,12 @@ pub(in crate::load) fn insert(
             .execute(&format!("ATTACH ?1 AS {STAGED}"), [attachable(staged)])
             .map_err(refused)?;
     }
-    let counts = Counts::watch(&mut connection, table, settings).map_err(refused)?;
+    let counts = Counts::watch(&mut connection, into.table, settings).map_err(refused)?;
     let mut steps = Steps::start();
     let transaction = target.begin(&mut connection)?;
     steps.end("waiting for the lock");
 
-    let declared = read_declaration(&transaction, target, table)?;
-    let insert = Insert {
-        transaction: &transaction,
-        target,
-        staged,
-        declared,
-        columns,
-        mode,
-        sorted,
-        settings,
-    };
-    insert.check()?;
+    let insert = Insert::new(&transaction, target, staged, into, sorted, settings)?;
     let mut outcome = insert.run(attached, &counts, &mut steps)?;
     drop(insert);
     outcome.pages =
@@ -176,7 +162,7 @@ pub(in crate::load) fn insert(
     Ok(outcome)
 }
 
-pub(super) fn read_declaration(
+fn read_declaration(
     connection: &Connection,
     target: &Target,
     table: &str,
@@ -250,9 +236,25 @@ pub(super) struct Insert<'i> {
     pub settings: &'i Settings,
 }
 
-impl Insert<'_> {
-    /// Refuses what cannot work before anything is done.
-    pub fn check(&self) -> Result<()> {
+impl<'i> Insert<'i> {
+    /// Reads the declaration of the table, and refuses what cannot work before anything is done.
+    pub fn new(
+        transaction: &'i Transaction<'i>,
+        target: &'i Target,
+        staged: &'i Staged<'i>,
+        into: &Into<'i>,
+        sorted: bool,
+        settings: &'i Settings,
+    ) -> Result<Self> {
+        let &Into { table, columns, mode } = into;
+        let declared = read_declaration(transaction, target, table)?;
+        let insert =
+            Self { transaction, target, staged, declared, columns, mode, sorted, settings };
+        insert.check()?;
+        Ok(insert)
+    }
+
+    fn check(&self) -> Result<()> {
         let declared = &self.declared;
         let table = &declared.name;
         let unknown: Vec<&str> = self
@@ -328,11 +330,15 @@ impl Insert<'_> {
             steps.end("removing the old rows");
         }
         let before = self.before(counts)?;
+        let rows_staged = self.staged.rows;
         let changed = match (self.columns.is_empty(), attached) {
             (true, _) => self.insert_defaults()?,
             (false, true) => self.insert_attached()?,
             (false, false) => self.insert_one_by_one()?,
         };
+        if self.passes_over_keys() && changed < rows_staged {
+            return Err(InsertHalt::Refused("a key is there already".to_owned()));
+        }
         steps.end("inserting");
         if set_aside.is_any() {
             set_aside.build_indexes(self.transaction).map_err(refused)?;
@@ -445,16 +451,17 @@ impl Insert<'_> {
     fn insert_defaults(&self) -> Result<u64, InsertHalt> {
         let refused = |error| self.target.refused("insert the rows", error);
         let mut statement = self.transaction.prepare(&self.insert_sql()?).map_err(refused)?;
+        let mut changed = 0;
         for _ in 0..self.staged.rows {
             match statement.execute([]) {
-                Ok(_) => {}
+                Ok(rows) => changed += rows as u64,
                 Err(error) if is_fault_of_a_row(&error) => {
                     return Err(InsertHalt::Refused(sqlite_says(&error)));
                 }
                 Err(error) => return Err(refused(error).into()),
             }
         }
-        Ok(self.staged.rows)
+        Ok(changed)
     }
 
     fn insert_one_by_one(&self) -> Result<u64, InsertHalt> {
@@ -493,17 +500,35 @@ impl Insert<'_> {
         format!("SELECT * FROM ({given}) UNION ALL {}", rows(&format!("{alias} IS NULL"), ""))
     }
 
-    /// The statement for one row. As for all rows at once, the mode says what becomes of a
-    /// row whose key is there, and not an ON CONFLICT in the table's declaration; but for
-    /// tables with triggers, whose statements would inherit it.
+    /// Returns true if a row whose key is there is passed over by the statement, and judged
+    /// by [`judge_sql`](Self::judge_sql) afterwards.
+    ///
+    /// The mode says what becomes of such a row, and not an ON CONFLICT in the declaration of
+    /// the table. Triggers would inherit the OR ABORT that says so otherwise.
+    pub fn passes_over_keys(&self) -> bool {
+        self.declared.declares_conflicts
+            && !self.declared.triggers.is_empty()
+            && self.mode != InsertMode::Ignore
+    }
+
+    /// The statement for one row.
     pub fn insert_sql(&self) -> Result<String> {
-        let name = quote_identifier(&self.declared.name);
         let verb = if self.declared.triggers.is_empty() { "INSERT OR ABORT" } else { "INSERT" };
+        self.one_row(verb, &self.on_conflict()?)
+    }
+
+    /// The statement that tells why a row was passed over. Its effects are to be undone.
+    pub fn judge_sql(&self) -> Result<String> {
+        self.one_row("INSERT OR ABORT", &self.on_conflict_of_mode()?)
+    }
+
+    fn one_row(&self, verb: &str, on_conflict: &str) -> Result<String> {
+        let name = quote_identifier(&self.declared.name);
         if self.columns.is_empty() {
             return Ok(format!("{verb} INTO main.{name} DEFAULT VALUES"));
         }
         let marks = vec!["?"; self.columns.len()].join(",");
-        let (columns, on_conflict) = (self.column_list(), self.on_conflict()?);
+        let columns = self.column_list();
         Ok(format!("{verb} INTO main.{name}({columns}) VALUES ({marks}){on_conflict}"))
     }
 
@@ -531,6 +556,11 @@ impl Insert<'_> {
     }
 
     fn on_conflict(&self) -> Result<String> {
+        let otherwise = if self.passes_over_keys() { " ON CONFLICT DO NOTHING" } else { "" };
+        Ok(self.on_conflict_of_mode()? + otherwise)
+    }
+
+    fn on_conflict_of_mode(&self) -> Result<String> {
         match self.mode {
             InsertMode::Append | InsertMode::Replace => Ok(String::new()),
             // Not OR IGNORE, which would leave out rows for a NULL or a CHECK too.

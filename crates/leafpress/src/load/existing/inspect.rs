@@ -13,6 +13,7 @@ use rusqlite::Connection;
 use super::connect::{Target, UNCHANGED, ask, resolve, table_missing};
 use super::overlay::Overlay;
 use crate::error::{Error, Result};
+use crate::refusal::{not_readable, refuse_unless_file};
 use crate::schema::describe::describe_existing;
 use crate::schema::shape::TableShape;
 
@@ -78,7 +79,7 @@ impl Existing {
         let mut connection = target.open(self.busy_timeout)?;
         let refused = |error| target.refused("write the database", error);
         if connection.is_readonly("main").map_err(refused)? {
-            return Err(target.read_only("it is read-only".to_owned()));
+            return Err(target.read_only());
         }
         let transaction = target.begin(&mut connection)?;
         // The same value again: enough for a journal, which the rollback removes.
@@ -148,9 +149,8 @@ pub(in crate::load) fn look_at(database: &Path, busy_timeout: Duration) -> Resul
 }
 
 fn inspect_target(target: &Target, busy_timeout: Duration) -> Result<Existing> {
-    if !target.path.is_file() {
-        return Err(target.refusal("it is not a regular file, so it cannot be a database"));
-    }
+    let found = std::fs::metadata(&target.path).map_err(|it| not_readable(&target.named, it))?;
+    refuse_unless_file(&target.named, &found).map_err(|error| error.on_disk(UNCHANGED))?;
     let mut connection = target.open(busy_timeout)?;
     let refused = |error| target.refused("read the database", error).on_disk(UNCHANGED);
     // One moment for all questions.

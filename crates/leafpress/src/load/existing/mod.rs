@@ -34,14 +34,17 @@ mod insert;
 mod inspect;
 mod move_in;
 mod one_by_one;
+mod orphan;
 mod overlay;
 mod pages;
+mod references;
 mod rows;
 mod staged;
 mod task;
 #[cfg(test)]
 mod tests;
 
+pub(in crate::load) use self::connect::UNCHANGED;
 pub use self::index::{IndexReport, Indexer};
 pub(in crate::load) use self::insert::{
     BestOrder, InsertHalt, InsertMode, Into, best_order, insert,
@@ -49,6 +52,7 @@ pub(in crate::load) use self::insert::{
 pub(in crate::load) use self::inspect::{
     Existing, describe_table, inspect, look_at, no_such_table,
 };
-pub(in crate::load) use self::move_in::move_in;
-pub(in crate::load) use self::one_by_one::{Refusals, RefusedRow, insert_one_by_one};
+pub(in crate::load) use self::move_in::{find_orphan, move_in};
+pub(in crate::load) use self::one_by_one::{Refusals, RefusedRow, insert_one_by_one, no_such_row};
+pub(in crate::load) use self::orphan::Orphan;
 pub(in crate::load) use self::task::{Outcome, Settings, Staged};

@@ -1,6 +1,9 @@
 //! A new table in a database that exists: which way it goes in.
 
+use std::path::Path;
+
 use super::inspect::{Existing, TextEncoding};
+use super::orphan::{Orphan, Search};
 use super::staged::StagedTable;
 use super::task::{Outcome, Settings, Staged};
 use super::{copy, pages};
@@ -15,11 +18,37 @@ pub(in crate::load) fn move_in(
     staged: &Staged<'_>,
     settings: &Settings,
 ) -> Result<Outcome> {
+    move_in_or_look(existing, staged, settings, None)
+}
+
+/// The first row in the order of the input that refers to nothing, after [`move_in`] has refused
+/// the table for such a row. `rows` is the file of [`Search::rows`].
+///
+/// The destination stays as it is.
+pub(in crate::load) fn find_orphan(
+    existing: &Existing,
+    staged: &Staged<'_>,
+    rows: &Path,
+    settings: &Settings,
+) -> Option<Orphan> {
+    let mut search = Search { rows, found: None };
+    let moved = move_in_or_look(existing, staged, settings, Some(&mut search));
+    tracing::debug!(?moved, "a search for a row that refers to nothing");
+    search.found
+}
+
+/// A search is for rows that are refused: with one, the table never goes in.
+fn move_in_or_look(
+    existing: &Existing,
+    staged: &Staged<'_>,
+    settings: &Settings,
+    search: Option<&mut Search<'_>>,
+) -> Result<Outcome> {
     existing.refuse_if_named(staged.table)?;
     let table = StagedTable::read(staged)?;
     match why_not_moved(existing, &table) {
-        None => pages::move_pages(existing, staged, &table, settings),
-        Some(reason) => copy::copy_table(existing, staged, &table, &reason, settings),
+        None => pages::move_pages(existing, staged, &table, settings, search),
+        Some(reason) => copy::copy_table(existing, staged, &table, &reason, settings, search),
     }
 }
 

@@ -8,25 +8,27 @@
 //! A row stays if SQLite takes it after the rows before it that stay. Foreign keys that can
 //! hold only when all rows are there, as they are deferred or refer to the table itself, are
 //! looked at in the end, as they are for one statement: rows that then refer to nothing go,
-//! and what is left is inserted anew without them, until all hold.
+//! with all rows that refer to those, and what is left is inserted anew without them, until all
+//! hold. So the number of passes does not grow with the length of a chain of such rows.
 //!
 //! Must never: commit before the caller has agreed to leave the refused rows out.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ops::ControlFlow::{self, Break, Continue};
 
-use rusqlite::{Connection, Row, Statement, params_from_iter};
+use rusqlite::{Connection, Params, Row, Statement, ffi, params_from_iter};
 
 use super::connect::{Steps, ask, constraint};
-use super::insert::{Counts, Insert, InsertMode, Into, read_declaration};
+use super::insert::{Counts, Insert, InsertMode, Into};
 use super::inspect::Existing;
 use super::pages::tidy_log;
+use super::references::{References, identity};
 use super::rows::{is_fault_of_a_row, shown, values};
 use super::staged::open;
 use super::task::{Outcome, Settings, Staged};
 use crate::error::{Error, Result};
-use crate::schema::declared::DeclaredTable;
 use crate::schema::quote_identifier;
-use crate::verify::sqlite_says;
+use crate::sqlite_error::sqlite_says;
 
 /// A row that SQLite refused.
 #[derive(Debug, Clone)]
@@ -39,6 +41,19 @@ pub(in crate::load) struct RefusedRow {
     pub code: i32,
     /// Its values, as SQL would write them, where they are wanted.
     pub values: Option<String>,
+}
+
+impl RefusedRow {
+    /// Returns true if SQLite may take the row when other rows are not there.
+    fn may_come_later(&self) -> bool {
+        matches!(
+            self.code,
+            ffi::SQLITE_CONSTRAINT_UNIQUE
+                | ffi::SQLITE_CONSTRAINT_PRIMARYKEY
+                | ffi::SQLITE_CONSTRAINT_ROWID
+                | ffi::SQLITE_CONSTRAINT_TRIGGER
+        )
+    }
 }
 
 /// What the caller wants of refused rows.
@@ -63,7 +78,7 @@ pub(in crate::load) fn insert_one_by_one(
     settings: &Settings,
     refusals: &mut Refusals<'_>,
 ) -> Result<Outcome> {
-    let &Into { table, columns, mode } = into;
+    let mode = into.mode;
     let target = &existing.target;
     let refused = |error| target.refused("insert the rows", error);
     let mut connection = target.open_to_change(settings)?;
@@ -71,37 +86,26 @@ pub(in crate::load) fn insert_one_by_one(
         // With a rollback journal, pages that are written early lock readers out.
         connection.execute_batch("PRAGMA cache_spill=OFF").map_err(refused)?;
     }
-    let counts = Counts::watch(&mut connection, table, settings).map_err(refused)?;
+    let counts = Counts::watch(&mut connection, into.table, settings).map_err(refused)?;
     let mut steps = Steps::start();
     let transaction = target.begin(&mut connection)?;
     steps.end("waiting for the lock");
-    let declared = read_declaration(&transaction, target, table)?;
-    let sorted = false;
-    let insert = Insert {
-        transaction: &transaction,
-        target,
-        staged,
-        declared,
-        columns,
-        mode,
-        sorted,
-        settings,
-    };
-    insert.check()?;
+    let insert = Insert::new(&transaction, target, staged, into, false, settings)?;
     let mut outcome = Outcome::default();
     if mode == InsertMode::Replace {
         outcome.rows_removed = insert.empty_table().map_err(refused)?;
         steps.end("removing the old rows");
     }
     let rows = OneByOne::new(&insert, refusals)?;
-    let (changed, refused_rows) = rows.run(&counts, &mut outcome)?;
+    let Inserted { changed, refused: refused_rows, passes } = rows.run(&counts, &mut outcome)?;
     steps.end("inserting");
     insert.analyze(&mut steps)?;
     let rows_refused = refused_rows.len() as u64;
     if mode != InsertMode::Append && mode != InsertMode::Replace {
         outcome.rows_ignored = staged.rows.saturating_sub(changed + rows_refused);
     }
-    outcome.path = String::from("SQL: row by row, as SQLite refused some, one transaction");
+    let in_passes = if passes > 1 { format!(" in {passes} passes") } else { String::new() };
+    outcome.path = format!("SQL: row by row{in_passes}, as SQLite refused some, one transaction");
     outcome.notes = insert.notes(&outcome);
     drop(insert);
     outcome.pages =
@@ -116,6 +120,15 @@ pub(in crate::load) fn insert_one_by_one(
     Ok(outcome)
 }
 
+/// Result of all passes.
+struct Inserted {
+    /// Rows that changed the table.
+    changed: u64,
+    /// In the order of the input.
+    refused: Vec<RefusedRow>,
+    passes: u64,
+}
+
 /// The rows on their way.
 struct OneByOne<'o> {
     insert: &'o Insert<'o>,
@@ -124,11 +137,14 @@ struct OneByOne<'o> {
     source: Connection,
     select: String,
     sql: String,
-    /// Queries for rows that refer to nothing: their identities, and what they refer to. None
-    /// where foreign keys are not looked at in the end.
-    dangling: Vec<String>,
+    /// None where foreign keys are not looked at in the end.
+    references: Option<References>,
     /// Whether a refused row may have had effects: a trigger's RAISE(FAIL) undoes none.
     has_triggers: bool,
+    /// None if SQLite itself refuses a row whose key is there.
+    judge: Option<String>,
+    /// Whether a row that is refused for a key meets the row that has all keys in question.
+    has_one_key: bool,
 }
 
 impl<'o> OneByOne<'o> {
@@ -137,110 +153,133 @@ impl<'o> OneByOne<'o> {
         let declared = &insert.declared;
         let defers = declared.has_deferred_keys || insert.mode == InsertMode::Replace;
         let keys_in_the_end = declared.is_child && (defers || declared.refers_to_itself());
-        let returning = if keys_in_the_end {
-            format!(" RETURNING {}", identity(declared))
-        } else {
-            String::new()
-        };
-        let dangling = if keys_in_the_end {
-            dangling_sql(insert.transaction, declared).map_err(refused)?
-        } else {
-            Vec::new()
-        };
-        let columns = if insert.columns.is_empty() { "1".to_owned() } else { insert.column_list() };
+        let (mut returning, mut references) = (String::new(), None);
         if keys_in_the_end {
+            returning = format!(" RETURNING {}", identity(declared, ""));
+            let read = References::read(insert.transaction, declared, insert.columns);
+            references = Some(read.map_err(refused)?);
             // Never to be turned off again: SQLite would forget what is broken so far.
             let defer = "PRAGMA defer_foreign_keys=ON";
             insert.transaction.execute_batch(defer).map_err(refused)?;
         }
+        let columns = if insert.columns.is_empty() { "1".to_owned() } else { insert.column_list() };
         Ok(Self {
             insert,
             // A row that is refused first may stay in the end, if the one in its way goes.
-            stops: refusals.stops && dangling.is_empty(),
+            stops: refusals.stops && references.is_none(),
             with_values: refusals.with_values || refusals.stops,
             source: open(insert.staged).map_err(refused)?,
             select: format!("SELECT {columns} FROM main.{}", quote_identifier(insert.staged.table)),
             sql: format!("{}{returning}", insert.insert_sql()?),
-            dangling,
+            references,
             has_triggers: !declared.triggers.is_empty(),
+            judge: insert.passes_over_keys().then(|| insert.judge_sql()).transpose()?,
+            has_one_key: declared.unique_keys() == 1,
         })
     }
 
-    /// Inserts what can be; how many rows changed the table, and which were refused.
-    fn run(&self, counts: &Counts, outcome: &mut Outcome) -> Result<(u64, Vec<RefusedRow>)> {
-        let failed = |error| self.insert.target.refused("insert the rows", error);
+    /// Inserts what can be.
+    fn run(&self, counts: &Counts, outcome: &mut Outcome) -> Result<Inserted> {
+        let failed = |error| self.failed(error);
         let sql = |sql: &str| self.insert.transaction.execute_batch(sql).map_err(failed);
         let dangling_before = self.dangling().map_err(failed)?;
         let mut without: BTreeMap<u64, RefusedRow> = BTreeMap::new();
         sql("SAVEPOINT leafpress_rows")?;
+        let mut passes = 0;
         loop {
+            passes += 1;
             let before = self.insert.before(counts)?;
             let mut pass = Pass::default();
-            self.pass(&without, &mut pass)?;
-            let is_decided = self.stops && !pass.refused.is_empty();
-            let dangling =
-                if is_decided { HashMap::new() } else { self.dangling().map_err(failed)? };
-            let mut found = false;
-            for (rowid, parent) in dangling {
-                let number = pass.numbers.get(&rowid).copied();
-                if let Some(number) = number.filter(|_| !dangling_before.contains_key(&rowid)) {
-                    found = true;
-                    without.insert(number, refers_to_nothing(number, &parent));
-                }
-            }
-            if !found || self.stops {
+            self.pass(&mut without, &mut pass)?;
+            let mut dangling = self.dangling().map_err(failed)?;
+            dangling.retain(|identity, _| {
+                pass.numbers.contains_key(identity) && !dangling_before.contains_key(identity)
+            });
+            if dangling.is_empty() {
                 self.insert.count_rows(outcome, pass.changed, before, counts)?;
                 pass.refused.extend(without);
                 sql("RELEASE leafpress_rows")?;
-                return Ok((pass.changed, pass.refused.into_values().collect()));
+                let refused = pass.refused.into_values().collect();
+                return Ok(Inserted { changed: pass.changed, refused, passes });
             }
+            let mut below = self.below(&pass, &without).map_err(failed)?;
             sql("ROLLBACK TO leafpress_rows")?;
+            if self.insert.mode == InsertMode::Upsert {
+                self.hold_changed(&mut below).map_err(failed)?;
+            }
+            for (identity, parent) in dangling {
+                let first = pass.numbers[&identity];
+                without.insert(first, refers_to_nothing(first, &parent));
+                below.take(first, |number| {
+                    let row = || refers_to_nothing(number, &self.insert.declared.name);
+                    without.entry(number).or_insert_with(row);
+                });
+            }
         }
     }
 
-    /// Inserts all rows but those that are known to go.
-    fn pass(&self, without: &BTreeMap<u64, RefusedRow>, pass: &mut Pass) -> Result<()> {
-        let Insert { transaction, target, settings, columns, .. } = *self.insert;
-        let failed = |error| target.refused("insert the rows", error);
-        let mut select = self.source.prepare(&self.select).map_err(failed)?;
-        let mut statement = transaction.prepare(&self.sql).map_err(failed)?;
-        let mut rows = select.query([]).map_err(failed)?;
+    fn failed(&self, error: rusqlite::Error) -> Error {
+        self.insert.target.refused("insert the rows", error)
+    }
+
+    /// Calls `visit` for each staged row, with its place, until that ends it.
+    fn each_row(
+        &self,
+        mut visit: impl FnMut(u64, &Row<'_>) -> rusqlite::Result<ControlFlow<()>>,
+    ) -> rusqlite::Result<()> {
+        let mut select = self.source.prepare(&self.select)?;
+        let mut rows = select.query([])?;
         let mut number = 0_u64;
-        while let Some(row) = rows.next().map_err(failed)? {
+        while let Some(row) = rows.next()? {
             let this = number;
             number += 1;
-            if number.is_multiple_of(ROWS_BETWEEN_LOOKS) && settings.cancel.is_cancelled() {
-                return Err(target.refused("insert the rows", interrupted()));
+            let is_look = number.is_multiple_of(ROWS_BETWEEN_LOOKS);
+            if is_look && self.insert.settings.cancel.is_cancelled() {
+                return Err(interrupted());
             }
-            if without.contains_key(&this) {
-                continue;
-            }
-            let Err(error) = self.insert_row(&mut statement, row, columns.len(), this, pass) else {
-                continue;
-            };
-            if !is_fault_of_a_row(&error) {
-                return Err(failed(error));
-            }
-            let code = error.sqlite_error().map_or(0, |error| error.extended_code);
-            let values = self.with_values.then(|| shown(row, columns.len()));
-            let reason = sqlite_says(&error);
-            let refused = RefusedRow { number: this, reason, code, values };
-            if transaction.is_autocommit() {
-                return Err(self.rolled_back(refused.reason));
-            }
-            pass.refused.insert(this, refused);
-            if self.stops {
+            if visit(this, row)?.is_break() {
                 break;
             }
         }
         Ok(())
     }
 
+    /// Inserts all rows but those that are known to go.
+    fn pass(&self, without: &mut BTreeMap<u64, RefusedRow>, pass: &mut Pass) -> Result<()> {
+        let Insert { transaction, columns, .. } = *self.insert;
+        let mut statement = transaction.prepare(&self.sql).map_err(|error| self.failed(error))?;
+        let mut is_rolled_back = None;
+        let passed = self.each_row(|number, row| {
+            let show = || self.with_values.then(|| shown(row, columns.len()));
+            if let Some(refused) = without.get_mut(&number) {
+                refused.values = refused.values.take().or_else(show);
+                return Ok(Continue(()));
+            }
+            let Err(error) = self.insert_row(&mut statement, row, number, pass) else {
+                return Ok(Continue(()));
+            };
+            if !is_fault_of_a_row(&error) {
+                return Err(error);
+            }
+            let code = error.sqlite_error().map_or(0, |error| error.extended_code);
+            let refused = RefusedRow { number, reason: sqlite_says(&error), code, values: show() };
+            if transaction.is_autocommit() {
+                is_rolled_back = Some(refused.reason);
+                return Ok(Break(()));
+            }
+            pass.refused.insert(number, refused);
+            Ok(if self.stops { Break(()) } else { Continue(()) })
+        });
+        match is_rolled_back {
+            Some(reason) => Err(self.rolled_back(reason)),
+            None => passed.map_err(|error| self.failed(error)),
+        }
+    }
+
     fn insert_row(
         &self,
         statement: &mut Statement<'_>,
         row: &Row<'_>,
-        columns: usize,
         number: u64,
         pass: &mut Pass,
     ) -> rusqlite::Result<()> {
@@ -248,7 +287,16 @@ impl<'o> OneByOne<'o> {
         if self.has_triggers {
             transaction.prepare_cached("SAVEPOINT leafpress_row")?.execute([])?;
         }
-        let inserted = self.execute(statement, row, columns, number, pass);
+        let values = params_from_iter(values(row, self.insert.columns.len())?);
+        let changed = pass.changed;
+        let mut inserted = if self.references.is_some() {
+            pass.insert_known(statement, values, number)
+        } else {
+            statement.execute(values).map(|rows| pass.changed += rows as u64)
+        };
+        if inserted.is_ok() && pass.changed == changed {
+            inserted = self.judge(row);
+        }
         if self.has_triggers && !transaction.is_autocommit() {
             if inserted.is_err() {
                 transaction.prepare_cached("ROLLBACK TO leafpress_row")?.execute([])?;
@@ -258,31 +306,27 @@ impl<'o> OneByOne<'o> {
         inserted
     }
 
-    fn execute(
-        &self,
-        statement: &mut Statement<'_>,
-        row: &Row<'_>,
-        columns: usize,
-        number: u64,
-        pass: &mut Pass,
-    ) -> rusqlite::Result<()> {
-        let values = params_from_iter(values(row, columns)?);
-        if self.dangling.is_empty() {
-            pass.changed += statement.execute(values)? as u64;
-            return Ok(());
+    /// The refusal of a row that was passed over, if a key of it is there.
+    fn judge(&self, row: &Row<'_>) -> rusqlite::Result<()> {
+        let Some(sql) = &self.judge else { return Ok(()) };
+        let Insert { transaction, columns, ref declared, .. } = *self.insert;
+        transaction.prepare_cached("SAVEPOINT leafpress_judge")?.execute([])?;
+        let values = params_from_iter(values(row, columns.len())?);
+        let judged = transaction.prepare_cached(sql)?.execute(values);
+        if !transaction.is_autocommit() {
+            transaction.prepare_cached("ROLLBACK TO leafpress_judge")?.execute([])?;
+            transaction.prepare_cached("RELEASE leafpress_judge")?.execute([])?;
         }
-        let mut rowids = statement.query(values)?;
-        while let Some(row) = rowids.next()? {
-            pass.changed += 1;
-            pass.numbers.insert(row.get(0)?, number);
-        }
-        Ok(())
+        let Err(error) = judged else { return Ok(()) };
+        // A statement of a trigger, which inherits OR ABORT, may fail for its own reason.
+        let own = format!("UNIQUE constraint failed: {}.", declared.name);
+        if sqlite_says(&error).starts_with(&own) { Err(error) } else { Ok(()) }
     }
 
     /// Rows of the table that refer to nothing, and what they refer to.
     fn dangling(&self) -> rusqlite::Result<HashMap<String, String>> {
         let mut found = HashMap::new();
-        for sql in &self.dangling {
+        for sql in self.references.iter().flat_map(|it| &it.dangling) {
             let mut statement = self.insert.transaction.prepare(sql)?;
             let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
             for row in rows {
@@ -293,71 +337,98 @@ impl<'o> OneByOne<'o> {
         Ok(found)
     }
 
+    /// After a pass: the rows that go with each row.
+    fn below(&self, pass: &Pass, without: &BTreeMap<u64, RefusedRow>) -> rusqlite::Result<Below> {
+        let mut below = Below::default();
+        for sql in self.references.iter().flat_map(|it| &it.children) {
+            let mut statement = self.insert.transaction.prepare(sql)?;
+            let mut rows = statement.query([])?;
+            while let Some(row) = rows.next()? {
+                let (child, parent): (String, String) = (row.get(0)?, row.get(1)?);
+                let numbers = (pass.numbers.get(&child), pass.numbers.get(&parent));
+                if let (Some(&child), Some(&parent)) = numbers {
+                    below.children.entry(parent).or_default().push(child);
+                }
+            }
+        }
+        if below.children.is_empty() && !self.has_one_key {
+            return Ok(below);
+        }
+        let inserted: HashSet<u64> = pass.numbers.values().copied().collect();
+        self.each_holder(
+            |number| {
+                !inserted.contains(&number)
+                    && !without.contains_key(&number)
+                    && pass.refused.get(&number).is_none_or(RefusedRow::may_come_later)
+            },
+            |number, holder, refers_alike| {
+                let Some(&holder) = pass.numbers.get(&holder) else { return };
+                if !refers_alike {
+                    below.held.insert(holder);
+                } else if self.has_one_key {
+                    below.alike.entry(holder).or_default().push(number);
+                }
+            },
+        )?;
+        Ok(below)
+    }
+
+    /// Before the rows went in: notes rows that took the place of a row of the table, which has
+    /// the key again when they go.
+    fn hold_changed(&self, below: &mut Below) -> rusqlite::Result<()> {
+        let mut held = Vec::new();
+        self.each_holder(
+            |number| below.children.contains_key(&number),
+            |number, _, _| held.push(number),
+        )?;
+        below.held.extend(held);
+        Ok(())
+    }
+
+    /// Calls `found` for each chosen row with the row of the table that has a key of it, and
+    /// with true if both refer to the same rows.
+    fn each_holder(
+        &self,
+        is_chosen: impl Fn(u64) -> bool,
+        mut found: impl FnMut(u64, String, bool),
+    ) -> rusqlite::Result<()> {
+        let holders = self.references.iter().flat_map(|it| &it.holders);
+        let prepare = |sql: &String| self.insert.transaction.prepare(sql);
+        let mut queries = holders.map(prepare).collect::<Result<Vec<_>, _>>()?;
+        if queries.is_empty() {
+            return Ok(());
+        }
+        self.each_row(|number, row| {
+            if !is_chosen(number) {
+                return Ok(Continue(()));
+            }
+            for query in &mut queries {
+                for (place, value) in values(row, query.parameter_count())?.iter().enumerate() {
+                    query.raw_bind_parameter(place + 1, value)?;
+                }
+                let mut rows = query.raw_query();
+                while let Some(holder) = rows.next()? {
+                    found(number, holder.get(0)?, holder.get(1)?);
+                }
+            }
+            Ok(Continue(()))
+        })
+    }
+
     fn rolled_back(&self, reason: String) -> Error {
         constraint(&self.insert.declared.name, reason)
             .to_do("mend the row: a trigger, or ON CONFLICT ROLLBACK in the declaration, rolls the whole transaction back for it, so that it cannot be left out")
     }
 }
 
-/// What tells a row of the table from all others, as a text: its rowid, or its key.
-fn identity(declared: &DeclaredTable) -> String {
-    if let Some(rowid) = declared.rowid_name() {
-        return format!("CAST({rowid} AS TEXT)");
-    }
-    let key = declared.primary_key();
-    let parts: Vec<String> =
-        key.iter().map(|name| format!("quote({})", quote_identifier(name))).collect();
-    parts.join(" || '|' || ")
-}
-
-/// Queries for rows that refer to nothing. SQLite's own check names rows by their rowids; where
-/// they have none, each key is asked for by a query of its own.
-fn dangling_sql(
-    connection: &Connection,
-    declared: &DeclaredTable,
-) -> rusqlite::Result<Vec<String>> {
-    let table = quote_identifier(&declared.name);
-    if declared.rowid_name().is_some() {
-        return Ok(vec![format!(
-            "SELECT CAST(rowid AS TEXT), parent FROM pragma_foreign_key_check({})",
-            quote_text(&declared.name)
-        )]);
-    }
-    let sql = "SELECT key.id, key.\"table\", key.\"from\", coalesce(key.\"to\",
-                   (SELECT name FROM pragma_table_info(key.\"table\") WHERE pk = key.seq + 1))
-               FROM pragma_foreign_key_list(?1) AS key ORDER BY key.id, key.seq";
-    let mut statement = connection.prepare(sql)?;
-    let mut rows = statement.query([&declared.name])?;
-    let mut keys: BTreeMap<i64, (String, Vec<String>, Vec<String>)> = BTreeMap::new();
-    while let Some(row) = rows.next()? {
-        let (parent, from, to): (String, String, String) = (row.get(1)?, row.get(2)?, row.get(3)?);
-        let key = keys.entry(row.get(0)?).or_insert_with(|| (parent, Vec::new(), Vec::new()));
-        let from = format!("main.{table}.{}", quote_identifier(&from));
-        // The parent's column comes first: its collation and affinity count.
-        key.2.push(format!("leafpress_parent.{} = {from}", quote_identifier(&to)));
-        key.1.push(format!("{from} IS NOT NULL"));
-    }
-    let queries = keys.into_values().map(|(parent, given, same)| {
-        format!(
-            "SELECT {}, {} FROM main.{table} WHERE {} AND NOT EXISTS
-             (SELECT 1 FROM main.{} AS leafpress_parent WHERE {})",
-            identity(declared),
-            quote_text(&parent),
-            given.join(" AND "),
-            quote_identifier(&parent),
-            same.join(" AND ")
-        )
-    });
-    Ok(queries.collect())
-}
-
-fn quote_text(text: &str) -> String {
-    format!("'{}'", text.replace('\'', "''"))
+/// The reason of a row that refers to nothing.
+pub(in crate::load) fn no_such_row(parent: &str) -> String {
+    format!("FOREIGN KEY constraint failed: there is no such row of {parent}")
 }
 
 fn refers_to_nothing(number: u64, parent: &str) -> RefusedRow {
-    let reason = format!("FOREIGN KEY constraint failed: there is no such row of {parent}");
-    let code = rusqlite::ffi::SQLITE_CONSTRAINT_FOREIGNKEY;
+    let reason = no_such_row(parent);
+    let code = ffi::SQLITE_CONSTRAINT_FOREIGNKEY;
     RefusedRow { number, reason, code, values: None }
 }
 
@@ -370,10 +441,59 @@ struct Pass {
     numbers: HashMap<String, u64>,
 }
 
+impl Pass {
+    /// Inserts a row by a statement that returns its identity.
+    fn insert_known<P: Params>(
+        &mut self,
+        statement: &mut Statement<'_>,
+        values: P,
+        number: u64,
+    ) -> rusqlite::Result<()> {
+        let mut rows = statement.query(values)?;
+        while let Some(row) = rows.next()? {
+            self.changed += 1;
+            self.numbers.insert(row.get(0)?, number);
+        }
+        Ok(())
+    }
+}
+
+/// The rows that must go when others go.
+#[derive(Default)]
+struct Below {
+    /// For a row: the rows that refer to it.
+    children: HashMap<u64, Vec<u64>>,
+    /// For a row: the rows that have its key and refer to the same rows. They would take its
+    /// place, and go as it did.
+    alike: HashMap<u64, Vec<u64>>,
+    /// Rows whose key another row may have next time, which refers to other rows. So they may
+    /// not be there themselves, and nothing is said of the rows that go with them.
+    held: HashSet<u64>,
+}
+
+impl Below {
+    /// Takes out all rows that go with a row, and calls `visit` for each of them.
+    fn take(&mut self, first: u64, mut visit: impl FnMut(u64)) {
+        let mut waiting = vec![first];
+        while let Some(number) = waiting.pop() {
+            if self.held.contains(&number) {
+                continue;
+            }
+            let alike = self.alike.remove(&number).unwrap_or_default();
+            let children = self.children.remove(&number).unwrap_or_default();
+            let children = children.into_iter().filter(|child| !self.held.contains(child));
+            for row in alike.into_iter().chain(children) {
+                visit(row);
+                waiting.push(row);
+            }
+        }
+    }
+}
+
 /// How often a pass looks whether it is to stop.
 const ROWS_BETWEEN_LOOKS: u64 = 1024;
 
 fn interrupted() -> rusqlite::Error {
-    let code = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_INTERRUPT);
+    let code = ffi::Error::new(ffi::SQLITE_INTERRUPT);
     rusqlite::Error::SqliteFailure(code, None)
 }

@@ -31,7 +31,7 @@ use rusqlite::{Connection, OpenFlags};
 use super::connect::{Target, ask};
 use crate::connect;
 use crate::error::{Error, Result};
-use crate::load::turns::lock;
+use crate::sync::lock;
 use crate::verify::uri;
 use crate::vfs::{
     Access, FileKind, LockLevel, OpenFlags as FileFlags, Opened, PlatformVfs, Registration,
@@ -66,7 +66,8 @@ impl Overlay {
             ));
         }
         let changes = crate::rights::unnamed_file(folder)
-            .map_err(|source| Error::io("create a temporary file in", folder, source))?;
+            .map_err(|source| Error::io("create a temporary file in", folder, source))
+            .map_err(|error| error.to_do("name a folder that you may write to with --tmpdir"))?;
         let bytes = u64::from(pages) * page_bytes as u64;
         let slots = HashMap::new();
         let pages = Pages { snapshot, page_bytes, bytes, snapshot_bytes: bytes, changes, slots };

@@ -34,6 +34,7 @@ use rusqlite::{Connection, Transaction, params};
 use super::carry::{Batch, Carrier, MapEntries, NewPages, PageSource, Renumbering, damaged};
 use super::connect::{Steps, Target, UNCHANGED, ask, constraint};
 use super::inspect::{Existing, read_header};
+use super::orphan::Search;
 use super::staged::{StagedTable, StagedTree, has_table};
 use super::task::{Outcome, Settings, Staged};
 use crate::error::{Error, ErrorKind, Result};
@@ -55,6 +56,7 @@ pub(super) fn move_pages(
     staged: &Staged<'_>,
     table: &StagedTable,
     settings: &Settings,
+    search: Option<&mut Search<'_>>,
 ) -> Result<Outcome> {
     let mut steps = Steps::start();
     let target = &existing.target;
@@ -78,7 +80,7 @@ pub(super) fn move_pages(
     transaction.release_memory().map_err(refused)?;
     remember(&transaction, table).map_err(refused)?;
     look_at(&transaction, table).map_err(refused)?;
-    check_foreign_keys(&transaction, target, &table.table.name)?;
+    check_foreign_keys(&transaction, target, &table.table.name, search)?;
     let pages: i64 = ask(&transaction, "PRAGMA page_count").map_err(refused)?;
     steps.end("checking");
     target.commit(&transaction, &settings.cancel)?;
@@ -374,13 +376,19 @@ fn look_at(transaction: &Transaction<'_>, table: &StagedTable) -> rusqlite::Resu
     Ok(())
 }
 
-/// Pressed rows have passed no foreign key yet.
+/// Pressed rows have passed no foreign key yet. A search always ends in an error.
 pub(super) fn check_foreign_keys(
     transaction: &Transaction<'_>,
     target: &Target,
     table: &str,
+    search: Option<&mut Search<'_>>,
 ) -> Result<()> {
     let refused = |error| target.refused("check the foreign keys", error);
+    if let Some(search) = search {
+        search.run(transaction, table).map_err(refused)?;
+        let reason = "the table was moved in only to find a row".to_owned();
+        return Err(constraint(table, reason));
+    }
     let mut keys =
         transaction.prepare("SELECT 1 FROM pragma_foreign_key_list(?1)").map_err(refused)?;
     if !keys.exists([table]).map_err(refused)? {

@@ -9,7 +9,7 @@ use rusqlite::types::ToSqlOutput;
 use rusqlite::{Connection, ErrorCode, Row, params_from_iter};
 
 use super::task::Settings;
-use crate::error::is_refusal;
+use crate::sqlite_error::is_refusal;
 use crate::words::shown_value;
 
 /// Rows between two reports of how far it is.

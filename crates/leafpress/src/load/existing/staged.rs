@@ -12,6 +12,7 @@ use crate::connect;
 use crate::error::{Error, ErrorKind, Result};
 use crate::verify::uri;
 use crate::vfs::locks::FileHandle;
+use crate::words::path_text;
 
 /// The staged table, as its file declares it.
 #[derive(Debug)]
@@ -200,8 +201,7 @@ fn read_header(staged: &Staged<'_>) -> Result<StagedHeader> {
 }
 
 fn not_staged(staged: &Staged<'_>, reason: &str) -> Error {
-    let kind =
-        ErrorKind::Input { file: staged.file.display().to_string(), reason: reason.to_owned() };
+    let kind = ErrorKind::Input { file: path_text(staged.file), reason: reason.to_owned() };
     kind.into()
 }
 

@@ -114,13 +114,13 @@ impl RowRules {
         self.check_shape(span)?;
         if let Err(misfit) = self.rowid(bytes, span, scratch)
             // What is no integer refutes the detection; it makes no bad row.
-            && (!self.key_is_detected || self.key_is_null(bytes, span, scratch))
+            && (!self.demands.key_is_detected || self.key_is_null(bytes, span, scratch))
         {
             return Err(misfit);
         }
         for column in 0..self.rules.len() {
             let rule = self.rules[column];
-            if rule.is_picky() || self.refuses_null(column) {
+            if rule.is_picky() || self.demands.refuses_null(column) {
                 self.check_column((bytes, span), column, rule, scratch)
                     .map_err(|fault| self.misfit(span, column, fault))?;
             }
@@ -138,8 +138,8 @@ impl RowRules {
     ) -> Result<(), String> {
         let field = match &self.sources[column] {
             ValueSource::Field(field) => *field,
-            ValueSource::Constant(OwnedValue::Null) if self.refuses_null(column) => {
-                return Err("is NOT NULL, and nothing gives it a value".to_owned());
+            ValueSource::Constant(OwnedValue::Null) if self.demands.refuses_null(column) => {
+                return Err(format!("{IS_NOT_NULL}nothing gives it a value"));
             }
             _ => return Ok(()),
         };
@@ -147,8 +147,8 @@ impl RowRules {
         let found = self.field_at(bytes, span, field, (value, unescaped));
         if found.is_empty() || self.is_null_marker(found) {
             let is_null = !(rule.is_text() && found.is_empty() && !self.empty_is_null);
-            if is_null && self.refuses_null(column) {
-                let is_key = self.key.get(column) == Some(&true);
+            if is_null && self.demands.refuses_null(column) {
+                let is_key = self.demands.is_key(column);
                 return Err(null_refused(found, field >= span.field_ends.len(), is_key));
             }
             return Ok(());
@@ -169,11 +169,13 @@ impl RowRules {
 
     /// A fault of a column's field, with the column's name.
     fn misfit(&self, span: &RecordSpan<'_>, column: usize, reason: impl AsRef<str>) -> Misfit {
-        let reason = format!("column {:?}: {}", self.names[column], reason.as_ref());
+        let reason = of_column(&self.names[column], reason.as_ref());
         Misfit { at: self.column_start(span, column), reason }
     }
 }
 
+/// Beginning of a fault whose subject is the column.
+pub const IS_NOT_NULL: &str = "is NOT NULL, and ";
 /// How the reason of a row with another number of fields begins.
 const RAGGED: &str = "the row has ";
 /// How the reason of a row begins that is not UTF-8.
@@ -201,7 +203,16 @@ fn null_refused(found: FieldAt<'_>, is_missing: bool, is_key: bool) -> String {
         false if found.bytes() == NULL_VALUE => "the field stands for NULL".to_owned(),
         false => format!("'{}' stands for NULL", shown(found.bytes())),
     };
-    format!("is NOT NULL, and {what}")
+    format!("{IS_NOT_NULL}{what}")
+}
+
+/// A fault of a value, with the name of its column.
+pub fn of_column(name: &str, fault: &str) -> String {
+    if fault.starts_with(IS_NOT_NULL) {
+        format!("the column {name:?} {fault}")
+    } else {
+        format!("column {name:?}: {fault}")
+    }
 }
 
 impl RowRules {

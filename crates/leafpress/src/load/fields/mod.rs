@@ -28,7 +28,7 @@ mod timestamp;
 
 use leafpress_format::{COLUMN_OVERHEAD_BYTES_MAX, HEADER_LENGTH_BYTES_MAX, Number, NumberText};
 
-pub use self::check::{Misfit, is_not_utf8, is_ragged};
+pub use self::check::{IS_NOT_NULL, Misfit, is_not_utf8, is_ragged, of_column};
 pub use self::convert::{
     Converted, NOT_A_BOOLEAN, NOT_A_HEX_BLOB, NOT_A_TIMESTAMP, hex, shown, truth,
 };
@@ -39,10 +39,10 @@ pub use super::options::TimestampForm;
 pub use super::sources::ValueSource;
 
 use self::convert::convert;
+use super::demands::Demands;
 use super::options::Ragged;
 use super::sink::RecordSink;
 use super::sources::{self, write_constant, write_uuid7};
-use super::uuid7::Uuid7Range;
 use crate::input::csv::dialect::Dialect;
 use crate::input::csv::field::record_last_field_end;
 use crate::input::csv::scan::RecordSpan;
@@ -64,7 +64,6 @@ pub enum Written {
 
 /// All that is needed to turn a record's fields into values.
 #[derive(Debug, Clone)]
-#[expect(clippy::struct_excessive_bools, reason = "each is asked for, or follows, by itself")]
 pub struct RowRules {
     /// The columns' names, for messages.
     pub names: Vec<String>,
@@ -84,14 +83,9 @@ pub struct RowRules {
     empty_is_null: bool,
     ragged: Ragged,
     trim: bool,
-    /// Which columns refuse NULL; empty if none does.
-    not_null: Vec<bool>,
-    /// Which columns are the key that was asked for; empty if none was.
-    key: Vec<bool>,
+    demands: Demands,
     /// How rejected rows are written, if not as they stand.
     rejects: Option<RejectsForm>,
-    uuid7: Option<Uuid7Range>,
-    key_is_detected: bool,
     is_straight: bool,
     /// What a record may take besides its fields' content.
     overhead_bytes_max: usize,
@@ -123,11 +117,8 @@ impl RowRules {
             empty_is_null: false,
             ragged: Ragged::Reject,
             trim: false,
-            not_null: Vec::new(),
-            key: Vec::new(),
+            demands: Demands::default(),
             rejects: None,
-            uuid7: None,
-            key_is_detected: false,
             is_straight: false,
             overhead_bytes_max: 0,
             uses_max: sources::uses_max(&sources),
@@ -185,13 +176,10 @@ impl RowRules {
         self
     }
 
-    /// Which columns refuse NULL, one for each; the rowid's column always does.
+    /// What the table asks of its columns.
     #[must_use]
-    pub fn not_null(mut self, mut not_null: Vec<bool>) -> Self {
-        if let Some(refuses) = self.primary_key.and_then(|key| not_null.get_mut(key)) {
-            *refuses = false;
-        }
-        self.not_null = if not_null.contains(&true) { not_null } else { Vec::new() };
+    pub fn demands(mut self, demands: Demands) -> Self {
+        self.demands = demands.for_rowid(self.primary_key);
         self
     }
 
@@ -199,28 +187,6 @@ impl RowRules {
     #[must_use]
     pub fn rejects(mut self, form: Option<RejectsForm>) -> Self {
         self.rejects = form;
-        self
-    }
-
-    /// Which columns are the key that was asked for, one for each.
-    #[must_use]
-    pub fn key(mut self, key: Vec<bool>) -> Self {
-        self.key = key;
-        self
-    }
-
-    /// Whether the rowid's column is one by detection, so that a value which is
-    /// no integer makes no bad row.
-    #[must_use]
-    pub fn key_is_detected(mut self, key_is_detected: bool) -> Self {
-        self.key_is_detected = key_is_detected;
-        self
-    }
-
-    /// What [`ValueSource::Uuid7`] takes its keys from.
-    #[must_use]
-    pub fn uuid7(mut self, keys: Uuid7Range) -> Self {
-        self.uuid7 = Some(keys);
         self
     }
 
@@ -239,12 +205,6 @@ impl RowRules {
             && self.rules.len() == self.fields
             && (0..self.fields).all(|column| self.field_of(column) == Some(column));
         self.is_straight = is_identity && !self.trim;
-    }
-
-    #[inline(always)]
-    fn refuses_null(&self, column: usize) -> bool {
-        // No column, no cost: the list is empty then.
-        self.not_null.get(column).copied().unwrap_or(false)
     }
 
     /// Upper bound for the length of a record made of this row.
@@ -338,12 +298,12 @@ impl RowRules {
                 ValueSource::Constant(value) => {
                     write_constant(rule.is_real(), value, record);
                     match value {
-                        OwnedValue::Null if self.refuses_null(column) => Written::Bad,
+                        OwnedValue::Null if self.demands.refuses_null(column) => Written::Bad,
                         _ => Written::Whole,
                     }
                 }
                 ValueSource::Uuid7(form) => {
-                    write_uuid7(self.uuid7.as_ref(), *form, sequence, record);
+                    write_uuid7(self.demands.uuid7.as_ref(), *form, sequence, record);
                     Written::Whole
                 }
             };
@@ -432,7 +392,7 @@ impl RowRules {
     ) -> Written {
         if rule.is_text() && found.is_empty() && !self.empty_is_null {
             record.empty_text();
-        } else if self.refuses_null(column) {
+        } else if self.demands.refuses_null(column) {
             return Written::Bad;
         } else {
             record.null();

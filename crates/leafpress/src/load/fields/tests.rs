@@ -10,6 +10,7 @@ use super::*;
 use crate::input::csv::{FieldIndex, Scanner};
 use crate::load::sink::Values;
 use crate::load::sources::Uuid7Form;
+use crate::load::uuid7::Uuid7Range;
 use crate::schema::HEADROOM_BYTES;
 
 /// A record alone in its block.
@@ -177,7 +178,8 @@ fn keys_are_made_by_the_row_s_number() {
     ];
     let keys = Uuid7Range::new(1_700_000_000_000, [42, 43]);
     let all = [FieldRule::Any, FieldRule::Any, FieldRule::Text];
-    let rules = rules_of(&all, sources, 1).uuid7(keys.clone());
+    let rules = rules_of(&all, sources, 1)
+        .demands(Demands { uuid7: Some(keys.clone()), ..Demands::default() });
     let key_text = String::from_utf8_lossy(&keys.text_at(9)).into_owned();
     let expected = vec![Value::Blob(keys.at(9).to_vec()), text(&key_text), text("x")];
     assert_eq!(written(&rules, "x", 9), Ok(expected));
@@ -195,7 +197,8 @@ fn a_made_up_or_missing_rowid_is_null_in_the_record() {
         let input = Input::new(line, rules.dialect);
         rules.rowid(&input.bytes, &input.span(), &mut Scratch::new()).map_err(|m| (m.at, m.reason))
     };
-    let none = rules(ValueSource::Constant(OwnedValue::Null)).not_null(vec![true, false]);
+    let none = rules(ValueSource::Constant(OwnedValue::Null))
+        .demands(Demands::refusing_null(&[true, false]));
     assert_eq!(rowid(&none, "a,7"), Ok(None));
     assert_eq!(written(&none, "a,7", 0), Ok(vec![Value::Null, text("a")]));
     let last = rules(ValueSource::Field(1));
@@ -222,7 +225,7 @@ fn a_detected_key_is_bad_only_where_it_is_empty() {
     };
     let lines = ["7,a", "x is empty,a", ",a", "NA,a"];
     assert_eq!(lines.map(|line| check(&rules, line)), [true, false, false, false]);
-    let detected = rules.key_is_detected(true);
+    let detected = rules.demands(Demands { key_is_detected: true, ..Demands::default() });
     assert_eq!(lines.map(|line| check(&detected, line)), [true, true, false, false]);
 }
 
@@ -260,22 +263,28 @@ fn an_escaped_null_marker_may_stand_between_blanks() {
 #[test]
 fn null_in_a_not_null_column_makes_a_bad_row() {
     let all = [FieldRule::Integer, FieldRule::Text, FieldRule::Given(ColumnType::Real)];
-    let rules = || straight(&all).not_null(vec![true, true, false]);
+    let rules = || straight(&all).demands(Demands::refusing_null(&[true, true, false]));
     assert_eq!(written(&rules(), "1,,", 0), Ok(vec![Value::Integer(1), text(""), Value::Null]));
     let empty = "is NOT NULL, and the field is empty";
-    assert_eq!(misfit(&rules(), ",a,"), (0, format!("column \"c0\": {empty}")));
+    assert_eq!(misfit(&rules(), ",a,"), (0, format!("the column \"c0\" {empty}")));
     let none = rules().empty_is_null(true);
-    assert_eq!(misfit(&none, "12,,"), (3, format!("column \"c1\": {empty}")));
+    assert_eq!(misfit(&none, "12,,"), (3, format!("the column \"c1\" {empty}")));
     let marked = rules().null_markers(vec![b"NA".to_vec()]);
     let (at, reason) = misfit(&marked, "12,NA,1");
-    assert_eq!((at, reason.as_str()), (3, "column \"c1\": is NOT NULL, and 'NA' stands for NULL"));
+    assert_eq!(
+        (at, reason.as_str()),
+        (3, "the column \"c1\" is NOT NULL, and 'NA' stands for NULL")
+    );
     let padded = rules().ragged(Ragged::Pad).empty_is_null(true);
     let (at, reason) = misfit(&padded, "12");
-    assert_eq!((at, reason.as_str()), (0, "column \"c1\": is NOT NULL, and the field is missing"));
+    assert_eq!(
+        (at, reason.as_str()),
+        (0, "the column \"c1\" is NOT NULL, and the field is missing")
+    );
     let sources = vec![ValueSource::Constant(OwnedValue::Null), ValueSource::Field(0)];
-    let constant = rules_of(&all[..2], sources, 1).not_null(vec![true, false]);
+    let constant = rules_of(&all[..2], sources, 1).demands(Demands::refusing_null(&[true, false]));
     let (at, reason) = misfit(&constant, "x");
-    let expected = "column \"c0\": is NOT NULL, and nothing gives it a value";
+    let expected = "the column \"c0\" is NOT NULL, and nothing gives it a value";
     assert_eq!((at, reason.as_str()), (0, expected));
 }
 

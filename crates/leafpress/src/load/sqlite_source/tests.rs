@@ -173,7 +173,7 @@ fn all_passes_see_the_same_rows() {
         let mut source = SqliteSource::new(&path, None).unwrap();
         assert_eq!(rows_of(&mut source), [[Owned::Integer(1)]]);
         let writer = Connection::open(&path).unwrap();
-        writer.busy_timeout(std::time::Duration::ZERO).unwrap();
+        writer.busy_timeout(Duration::ZERO).unwrap();
         let written = writer.execute("INSERT INTO t VALUES (2)", []);
         assert_eq!(written.is_ok(), mode == "WAL", "readers do not wait for one another");
         assert_eq!(rows_of(&mut source), [[Owned::Integer(1)]], "{mode}");
@@ -214,10 +214,10 @@ fn what_cannot_be_read_is_refused() {
     let missing = folder.path().join("missing.db");
     assert!(refusal(&missing, None).starts_with("cannot open "));
     assert!(!missing.exists());
-    assert!(refusal(folder.path(), None).contains("is a folder"));
+    assert!(refusal(folder.path(), None).contains("is a directory"));
     let text = folder.path().join("text.db");
     std::fs::write(&text, "a,b\n".repeat(1_000)).unwrap();
-    assert!(refusal(&text, None).contains("is no SQLite database, or an encrypted one"));
+    assert!(refusal(&text, None).contains("is not a database"));
     let empty = folder.path().join("empty.db");
     std::fs::write(&empty, "").unwrap();
     assert!(refusal(&empty, None).ends_with("empty.db: has no tables"));

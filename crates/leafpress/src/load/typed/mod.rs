@@ -19,13 +19,13 @@ use leafpress_format::{
 
 pub use self::evidence::TypedEvidence;
 
+use super::demands::Demands;
 use super::fields::{
-    Converted, DateText, NOT_A_BOOLEAN, NOT_A_HEX_BLOB, NOT_A_TIMESTAMP, Timestamp, TimestampForm,
-    hex, shown, truth,
+    Converted, DateText, IS_NOT_NULL, NOT_A_BOOLEAN, NOT_A_HEX_BLOB, NOT_A_TIMESTAMP, Timestamp,
+    TimestampForm, hex, of_column, shown, truth,
 };
 use super::sink::RecordSink;
 use super::sources::{ValueSource, uses_max, write_constant, write_uuid7};
-use super::uuid7::Uuid7Range;
 use crate::input::rows::{RowBatch, SourceType};
 use crate::schema::shape::OwnedValue;
 use crate::schema::{ColumnType, Witness, stored_real};
@@ -151,13 +151,7 @@ pub struct TypedRules {
     rules: Vec<TypeRule>,
     direct: Vec<Direct>,
     sources: Vec<ValueSource>,
-    /// Which columns refuse NULL; empty if none does.
-    not_null: Vec<bool>,
-    /// Which columns are the key that was asked for; empty if none was.
-    key: Vec<bool>,
-    /// Whether the rowid's column is one by detection.
-    key_is_detected: bool,
-    uuid7: Option<Uuid7Range>,
+    demands: Demands,
     /// What a record may take besides the content of the input's values.
     overhead_bytes_max: usize,
     /// How often a value of the input may be in a record.
@@ -180,10 +174,7 @@ impl TypedRules {
             rowid_column,
             rules: Vec::new(),
             direct: Vec::new(),
-            not_null: Vec::new(),
-            key: Vec::new(),
-            key_is_detected: false,
-            uuid7: None,
+            demands: Demands::default(),
             overhead_bytes_max: 0,
             uses_max: uses_max(&sources),
             sources,
@@ -192,35 +183,10 @@ impl TypedRules {
         made
     }
 
-    /// Which columns refuse NULL, one for each; the rowid's column always does.
+    /// What the table asks of its columns.
     #[must_use]
-    pub fn not_null(mut self, mut not_null: Vec<bool>) -> Self {
-        if let Some(refuses) = self.rowid_column.and_then(|key| not_null.get_mut(key)) {
-            *refuses = false;
-        }
-        self.not_null = if not_null.contains(&true) { not_null } else { Vec::new() };
-        self
-    }
-
-    /// Which columns are the key that was asked for, one for each.
-    #[must_use]
-    pub fn key(mut self, key: Vec<bool>) -> Self {
-        self.key = key;
-        self
-    }
-
-    /// Whether the rowid's column is one by detection, so that a value which is
-    /// no integer makes no bad row.
-    #[must_use]
-    pub fn key_is_detected(mut self, key_is_detected: bool) -> Self {
-        self.key_is_detected = key_is_detected;
-        self
-    }
-
-    /// What [`ValueSource::Uuid7`] takes its keys from.
-    #[must_use]
-    pub fn uuid7(mut self, keys: Uuid7Range) -> Self {
-        self.uuid7 = Some(keys);
+    pub fn demands(mut self, demands: Demands) -> Self {
+        self.demands = demands.for_rowid(self.rowid_column);
         self
     }
 
@@ -242,11 +208,6 @@ impl TypedRules {
     /// The input's column that a column comes from; `None` if it comes from elsewhere.
     pub fn field_of(&self, column: usize) -> Option<usize> {
         self.sources[column].field()
-    }
-
-    #[inline(always)]
-    fn refuses_null(&self, column: usize) -> bool {
-        self.not_null.get(column).copied().unwrap_or(false)
     }
 
     /// Upper bound for the length of a record made of this row.
@@ -279,7 +240,7 @@ impl TypedRules {
                     let value = batch.value(row, *field);
                     self.write_value(column, value, || batch.text(row, *field), record, number)
                 }
-                ValueSource::Constant(OwnedValue::Null) if self.refuses_null(column) => {
+                ValueSource::Constant(OwnedValue::Null) if self.demands.refuses_null(column) => {
                     TypedWritten::Bad(column)
                 }
                 ValueSource::Constant(value) => {
@@ -287,7 +248,7 @@ impl TypedRules {
                     TypedWritten::Whole
                 }
                 ValueSource::Uuid7(form) => {
-                    write_uuid7(self.uuid7.as_ref(), *form, sequence, record);
+                    write_uuid7(self.demands.uuid7.as_ref(), *form, sequence, record);
                     TypedWritten::Whole
                 }
             };
@@ -314,12 +275,12 @@ impl TypedRules {
             (Direct::Text | Direct::Content, Value::Text(text)) => record.text(text),
             (Direct::Blob | Direct::Content, Value::Blob(blob)) => record.blob(blob),
             (Direct::Rowid, _) => record.null(),
-            (_, Value::Null) if !self.refuses_null(column) => record.null(),
+            (_, Value::Null) if !self.demands.refuses_null(column) => record.null(),
             (_, value) => {
                 // Without the record, so that it may live in registers.
                 let spelled = || text().map(Value::Text);
                 match convert(self.rules[column], value, spelled, number) {
-                    Stored::Value(Value::Null) if self.refuses_null(column) => {
+                    Stored::Value(Value::Null) if self.demands.refuses_null(column) => {
                         return TypedWritten::Bad(column);
                     }
                     Stored::Value(Value::Null) => record.null(),
@@ -373,20 +334,20 @@ impl TypedRules {
     pub fn check<B: RowBatch>(&self, batch: &B, row: usize) -> Result<(), String> {
         if let Err(reason) = self.rowid(batch, row)
             // What is no integer refutes the detection; it makes no bad row.
-            && (!self.key_is_detected || self.rowid_is_null(batch, row))
+            && (!self.demands.key_is_detected || self.rowid_is_null(batch, row))
         {
             return Err(reason);
         }
         for column in 0..self.rules.len() {
             let rule = self.rules[column];
-            if !self.refuses_null(column) && !rule.is_picky() {
+            if !self.demands.refuses_null(column) && !rule.is_picky() {
                 continue;
             }
             match &self.sources[column] {
                 ValueSource::Field(field) => {
                     self.check_value(column, rule, batch.value(row, *field))?;
                 }
-                ValueSource::Constant(OwnedValue::Null) if self.refuses_null(column) => {
+                ValueSource::Constant(OwnedValue::Null) if self.demands.refuses_null(column) => {
                     return Err(self.null_refused(column, "nothing gives it a value"));
                 }
                 _ => {}
@@ -406,7 +367,7 @@ impl TypedRules {
             Value::Real(real) => real.is_nan(),
             _ => false,
         };
-        if is_null && self.refuses_null(column) {
+        if is_null && self.demands.refuses_null(column) {
             let what =
                 if value == Value::Null { "the value is NULL" } else { "NaN stands for NULL" };
             return Err(self.null_refused(column, what));
@@ -424,14 +385,14 @@ impl TypedRules {
     }
 
     fn null_refused(&self, column: usize, what: &str) -> String {
-        if self.key.get(column) == Some(&true) {
+        if self.demands.is_key(column) {
             return self.fault(column, "the primary key is empty");
         }
-        self.fault(column, &format!("is NOT NULL, and {what}"))
+        self.fault(column, &format!("{IS_NOT_NULL}{what}"))
     }
 
     fn fault(&self, column: usize, reason: &str) -> String {
-        format!("column {:?}: {reason}", self.names[column])
+        of_column(&self.names[column], reason)
     }
 
     /// Adds what a row of an input says of the columns whose type is open

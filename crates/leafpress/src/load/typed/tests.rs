@@ -10,6 +10,7 @@ use super::*;
 use crate::input::rows::BadInputRow;
 use crate::load::sink::Values;
 use crate::load::sources::Uuid7Form;
+use crate::load::uuid7::Uuid7Range;
 use crate::schema::shape::ShapeColumn;
 
 /// A value that owns its content, and how the input spells it.
@@ -354,7 +355,7 @@ fn columns_may_come_from_elsewhere() {
     ];
     let any = TypeRule::Affinity(Affinity::Blob);
     let rules = rules_of(&[any, TypeRule::Given(ColumnType::Real), any, any, any], sources)
-        .uuid7(keys.clone());
+        .demands(Demands { uuid7: Some(keys.clone()), ..Demands::default() });
     let cells = vec![1.into(), "x".repeat(100).into()];
     let long = Sql::Text("x".repeat(100));
     let key = Sql::Text(String::from_utf8_lossy(&keys.text_at(7)).into_owned());
@@ -376,15 +377,15 @@ fn bad_rows_name_the_column_and_the_value() {
     assert_eq!(second, "column \"c1\": 1.5 is not a BLOB");
     let third = reason(&rules, vec![vec![1_u8, 255].into(), Sql::Null.into()]);
     assert_eq!(third, "column \"c0\": x'01ff' is not an INTEGER");
-    let rules = rules.not_null(vec![false, true]);
+    let rules = rules.demands(Demands::refusing_null(&[false, true]));
     let null = reason(&rules, vec![1.into(), Sql::Null.into()]);
-    assert_eq!(null, "column \"c1\": is NOT NULL, and the value is NULL");
-    let real = straight(&[TypeRule::Real]).not_null(vec![true]);
+    assert_eq!(null, "the column \"c1\" is NOT NULL, and the value is NULL");
+    let real = straight(&[TypeRule::Real]).demands(Demands::refusing_null(&[true]));
     let nan = reason(&real, vec![f64::NAN.into()]);
-    assert_eq!(nan, "column \"c0\": is NOT NULL, and NaN stands for NULL");
+    assert_eq!(nan, "the column \"c0\" is NOT NULL, and NaN stands for NULL");
     let constant = rules_of(&[TypeRule::Text], vec![ValueSource::Constant(OwnedValue::Null)]);
-    let nothing = reason(&constant.not_null(vec![true]), vec![]);
-    assert_eq!(nothing, "column \"c0\": is NOT NULL, and nothing gives it a value");
+    let nothing = reason(&constant.demands(Demands::refusing_null(&[true])), vec![]);
+    assert_eq!(nothing, "the column \"c0\" is NOT NULL, and nothing gives it a value");
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! A database that is held alone is held, wherever the wish is granted; and
-//! where it is not, somebody is named.
+//! A database that is held alone is held, wherever the wish is granted; and where it is not, the
+//! error names the holder.
 
 use std::fs;
 
@@ -69,7 +69,7 @@ fn what_is_in_force_says_who_else_may_use_the_database() {
     let place = Place::new();
     let (_kept, in_force) = open(&place.path, &alone(Profile::Rollback)).unwrap();
     let text = in_force.to_string();
-    assert!(text.contains("locking exclusive: nobody else may read or write"), "{text}");
+    assert!(text.contains("locking exclusive: no other connection may read or write"), "{text}");
     assert_eq!(serde_json::to_value(&in_force).unwrap()["locking"], "exclusive");
 }
 
@@ -94,7 +94,8 @@ fn whoever_is_in_the_way_is_looked_for() {
         other.execute_batch(begin).unwrap();
         let error = open(&place.path, &alone(Profile::Rollback)).unwrap_err().to_string();
         assert!(error.contains("cannot be had alone"), "{error}");
-        assert!(error.contains("after 0.03 s") && error.contains("fuser"), "{error}");
+        assert!(error.contains("held by another connection for"), "{error}");
+        assert!(error.contains("fuser"), "{error}");
         other.execute_batch("COMMIT").unwrap();
         let before = rows(&other);
         // A connection that only stands by is not in the way.
@@ -155,7 +156,7 @@ fn a_small_connection_keeps_few_pages() {
         assert_eq!(pragma(&connection, "integrity_check"), "ok");
         drop(connection);
         assert!(!place.open(profile).unwrap().1.small);
-        // What is wrong with a file is said as always.
+        // The fault of a file is told as always.
         fs::write(&place.path, [0x5a; 4096]).unwrap();
         let error = open(&place.path, &wanted).unwrap_err().to_string();
         assert!(error.contains("not a database") || error.contains("name another file"), "{error}");

@@ -1,5 +1,5 @@
-//! Which way in is taken, what is refused, and which words are said. What is
-//! written on a real file is tested in `tests/rollback_pages.rs`.
+//! The way in that is taken, the refusals, and their words. Writes to a real file are tested in
+//! `tests/rollback_pages.rs`.
 
 use super::super::tests::{Place, pragma, request, rows};
 use super::*;

@@ -1,4 +1,4 @@
-//! What people do to queues, by its public calls.
+//! Calls of operators on queues, by the public interface.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What the bell thread sleeps on: a time, a call, and its socket.
+//! The alarm of the bell thread: the thread sleeps on a time, a call, and its socket.
 //!
 //! Stands under the bell thread. On Unix a pair of sockets takes the calls, so
 //! that the thread can wait for them and for its own socket at once; elsewhere
@@ -41,7 +41,7 @@ mod unix {
 
         /// Ends the sleep.
         pub(in crate::queue::bell) fn call(&self) {
-            // Where there is no room the thread has been called.
+            // If the socket is full, a call is in it already.
             let _ = self.caller.send(&[1]);
         }
 
@@ -76,6 +76,7 @@ mod elsewhere {
     use std::time::Instant;
 
     use crate::queue::bell::door::Door;
+    use crate::sync::lock;
 
     #[derive(Debug, Default)]
     pub(in crate::queue::bell) struct Alarm {
@@ -91,13 +92,13 @@ mod elsewhere {
 
         /// Ends the sleep.
         pub(in crate::queue::bell) fn call(&self) {
-            *self.is_called.lock().unwrap_or_else(PoisonError::into_inner) = true;
+            *lock(&self.is_called) = true;
             self.called.notify_one();
         }
 
         /// Sleeps until `until` or a call; there are no datagrams here.
         pub(in crate::queue::bell) fn sleep(&self, _: Option<&Door>, until: Instant) -> bool {
-            let is_called = self.is_called.lock().unwrap_or_else(PoisonError::into_inner);
+            let is_called = lock(&self.is_called);
             let left = until.saturating_duration_since(Instant::now());
             let woken = self.called.wait_timeout_while(is_called, left, |is_called| !*is_called);
             *woken.unwrap_or_else(PoisonError::into_inner).0 = false;

@@ -1,11 +1,11 @@
-//! Whether somebody changed the database: for writers that ring no bell.
+//! Changes of the database by other connections: for writers that ring no bell.
 //!
-//! Stands beside the bell thread, which asks at most once a second while
-//! somebody waits. A producer may be another program, with no more than SQLite;
-//! and a claim makes a lease that ends some day without a bell.
+//! Stands beside the bell thread, which asks at most once a second while there is a waiter. A
+//! producer may be another program, with no more than SQLite; and a claim makes a lease that ends
+//! some day without a bell.
 //!
-//! Must never: wait for a lock, write, or be open when nobody waits for long:
-//! a connection that outlives the writer's keeps the write-ahead log there.
+//! Must never: wait for a lock, write, or stay open long after the last waiter: a connection that
+//! outlives the writer's keeps the write-ahead log there.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,13 +13,14 @@ use std::time::Duration;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use crate::connect;
+use crate::words::path_text;
 
-/// What a look tells.
+/// Result of a look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Seen {
-    /// Nobody has changed anything since the last look.
+    /// There was no change since the last look.
     Same,
-    /// Somebody has, or this is the first look.
+    /// There was a change, or this is the first look.
     Changed,
     /// The database cannot be read now.
     Nothing,
@@ -41,18 +42,17 @@ impl Foreign {
         Self { database, vfs, connection: None, version: None }
     }
 
-    /// Whether somebody changed the database since the last look, this process
-    /// included.
+    /// Looks for a change of the database since the last look, by this process or another one.
     pub(super) fn look(&mut self) -> Seen {
         match self.data_version() {
             Ok(version) if self.version.replace(version) == Some(version) => Seen::Same,
             Ok(_) => Seen::Changed,
-            // Who holds it is about to change it.
+            // The connection that holds the database is about to change it.
             Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => {
                 Seen::Changed
             }
             Err(error) => {
-                tracing::debug!(database = %self.database.display(), %error, "bell: no look");
+                tracing::debug!(database = %path_text(&self.database), %error, "bell: no look");
                 // The number is the connection's own: another one begins anew.
                 (self.connection, self.version) = (None, None);
                 Seen::Nothing

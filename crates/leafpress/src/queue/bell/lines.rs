@@ -1,20 +1,19 @@
-//! Who waits at which queue, and who may look: plain numbers, no threads.
+//! Waiters at each queue, and their permits to look: plain numbers, no threads.
 //!
 //! Stands under [`Bells`](super::Bells), which guards it by a lock and calls it
 //! for every bell, and under the bell thread, which calls it for due times.
 //!
-//! A **permit** says "look for a job again". Who comes to wait and finds one
-//! takes it and goes; it does not matter whom it was meant for, since a look
-//! that begins after the permit was given sees all that it was given for.
-//! A permit is either for one job that somebody counted, or a **search**:
-//! nobody knows how many jobs there are, so whoever finds one sends the next
-//! waiter to look, and the first who finds none ends it.
+//! A **permit** says "look for a job again". A waiter that comes and finds one takes it and goes;
+//! it does not matter for which waiter it was meant, since a look that begins after the permit was
+//! given sees all jobs that it was given for. A permit is either for one job that was counted, or a
+//! **search** for an unknown number of jobs: a waiter that finds one sends the next waiter to look,
+//! and the first that finds none ends it.
 //!
 //! Invariants, for each line:
 //! 1. `permits <= waiters`: a look by each waiter finds whatever there is.
 //! 2. `has_search` only with a permit, and at most one search goes on from it.
-//! 3. Nobody sleeps while there is a permit, unless he is being woken: each new
-//!    permit wakes one, and who comes to wait takes one that is there.
+//! 3. No waiter sleeps while there is a permit, unless it is being woken: each new permit wakes
+//!    one, and a waiter that comes takes one that is there.
 //! 4. `due_ms` is not after any due time that a waiter told since the last time
 //!    that one was given as a search.
 //!
@@ -30,21 +29,21 @@ use super::message;
 pub(super) enum Permit {
     /// For one job that was counted.
     Job,
-    /// Nobody knows how many: who finds one passes it on.
+    /// The number of jobs is not known: a waiter that finds one passes the permit on.
     Search,
 }
 
 /// The waiters of one queue.
 #[derive(Debug)]
 struct Line {
-    /// Where they sleep.
+    /// The waiters sleep on it.
     rung: Arc<Condvar>,
-    /// How other processes name the queue.
+    /// Name of the queue in the messages of processes.
     hash: u64,
     waiters: u32,
     permits: u32,
     has_search: bool,
-    /// When the next job is due that nobody has been sent for.
+    /// Time at which the next job is due, unless a waiter was sent for it already.
     due_ms: Option<i64>,
 }
 
@@ -80,12 +79,12 @@ impl Line {
     }
 }
 
-/// The lines of all queues that somebody waits at.
+/// The lines of all queues that have a waiter.
 #[derive(Debug, Default)]
 pub(super) struct Lines(HashMap<Arc<str>, Line>);
 
 impl Lines {
-    /// Whether nobody waits.
+    /// Returns true if there is no waiter.
     pub(super) fn are_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -135,8 +134,7 @@ impl Lines {
         self.assert_state();
     }
 
-    /// One of the waiters found something where nobody knows how much there is:
-    /// the others go on.
+    /// Sends another waiter to look, after one found a job and more may be there.
     pub(super) fn search_beside(&mut self, queue: &str) {
         if let Some(line) = self.0.get_mut(queue).filter(|line| line.waiters > 1) {
             line.give_search();
@@ -144,7 +142,7 @@ impl Lines {
         self.assert_state();
     }
 
-    /// Somebody looks at every queue.
+    /// Sends one waiter of every queue to look.
     pub(super) fn search_all(&mut self) {
         for line in self.0.values_mut() {
             line.give_search();
@@ -179,7 +177,7 @@ impl Lines {
         self.0.values().filter_map(|line| line.due_ms).min()
     }
 
-    /// Wakes everybody, to see that it is over.
+    /// Wakes all waiters, to see that the bells are closed.
     pub(super) fn wake_all(&self) {
         for line in self.0.values() {
             line.rung.notify_all();

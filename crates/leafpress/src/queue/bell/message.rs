@@ -1,4 +1,4 @@
-//! What one process tells another: the bytes of a datagram.
+//! The message of one process to another: the bytes of a datagram.
 //!
 //! | offset | bytes | meaning |
 //! |---|---|---|
@@ -11,8 +11,8 @@
 //! the same hash cost a look in vain. The hash is part of the format: other
 //! versions of this crate must come to the same.
 //!
-//! Must never: trust what arrives. Anybody who may write the database may send
-//! anything; the worst that a datagram can do is to make somebody look.
+//! Must never: trust a datagram. Any process that may write the database may send anything; the
+//! worst that a datagram can do is to make a waiter look.
 
 /// Bytes of a message.
 pub(super) const LENGTH: usize = 20;

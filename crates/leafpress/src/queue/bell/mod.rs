@@ -6,32 +6,31 @@
 //!                 └──────── Look ◄──────────┤
 //!                                           ├─ ring(), in this process      (lines)
 //!             thread "leafpress-bell": ─────┼─ a datagram of another one    (door)
-//!                                           ├─ something is due
-//!                                           └─ somebody changed the database (foreign)
+//!                                           ├─ a job is due
+//!                                           └─ the database was changed    (foreign)
 //! ```
 //!
-//! Stands under the claims of a queue that wait, and above nothing: it knows
-//! no job. Whoever has committed jobs rings, [`Bells::ring`].
+//! Stands under the claims of a queue that wait, and above nothing: it knows no job. A caller that
+//! has committed jobs rings, [`Bells::ring`].
 //!
-//! Other processes are reached through sockets in the folder `<database>-bells`,
-//! one of each process that waits ([`door`]). The thread that listens there
-//! lives while somebody waits, and a little longer.
+//! Other processes are reached through sockets in the folder `<database>-bells`, one of each
+//! process that waits ([`door`]). The thread that listens there lives while there is a waiter, and
+//! a little longer.
 //!
 //! Invariants (those of the lines are in `lines.rs`, those of the folder in `door/`):
-//! 1. A job that is committed and rung is looked for by somebody who waits, if
-//!    anybody does: a waiter is counted, and its process's socket is in the
-//!    folder, before it looks; a ringer reads both after the commit. So either
-//!    the look sees the job or the bell reaches the waiter.
+//! 1. A waiter looks for each job that is committed and rung, if there is a waiter: it is counted,
+//!    and its process's socket is in the folder, before it looks; a ringer reads both after the
+//!    commit. So either the look sees the job or the bell reaches the waiter.
 //! 2. A permit is used for a look, or goes to the next waiter: one that times
 //!    out takes a permit that is there, and one that leaves hands it on.
 //! 3. What is due sends one waiter of a queue, not all; its look tells what is
 //!    due next, or it found a job and sends the next one to look.
-//! 4. Without any bell a waiter looks within a second of a change of the
-//!    database by anybody ([`LOOK_EVERY`]). That is also how it learns of due
-//!    times that came up while it waited, such as the end of a lease.
+//! 4. Without any bell a waiter looks within a second of a change of the database by any connection
+//!    ([`LOOK_EVERY`]). That is also how it learns of due times that came up while it waited, such
+//!    as the end of a lease.
 //! 5. While nothing happens, a process wakes once a second, however many wait.
-//! 6. The folder and what is in it are of no importance: nothing that anybody
-//!    puts there or removes can do more than cost looks, or delay one to 4.
+//! 6. The folder and the files in it are of no importance: other programs that put files there or
+//!    remove them can do no more than cost looks, or delay one to 4.
 //!
 //! A look too many is harmless, one that is missed is a bug.
 //!
@@ -53,7 +52,7 @@ use self::lines::{Lines, Permit};
 use self::message::Message;
 use crate::error::{Error, Result};
 use crate::fork::Process;
-use crate::writer::lock;
+use crate::sync::lock;
 
 mod alarm;
 mod foreign;
@@ -69,12 +68,12 @@ mod door;
 #[path = "door/elsewhere.rs"]
 mod door;
 
-/// How often to look whether somebody changed the database, where others can
-/// ring: only for those that do not.
+/// Time between looks at the database for changes by connections that ring no bell, on systems
+/// where processes can ring.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// The same where nobody can ring: a look takes about 10 µs.
+/// Time between looks on systems where processes cannot ring: a look takes about 10 µs.
 const LOOK_EVERY_DEAF: Duration = Duration::from_millis(50);
-/// How often to look at the database; other than this in tests only.
+/// Times between looks at the database; others than these in tests only.
 #[derive(Debug, Clone, Copy)]
 struct Pace {
     look_every: Duration,
@@ -96,8 +95,8 @@ pub(super) type NowMs = Arc<dyn Fn() -> i64 + Send + Sync>;
 
 /// The bells of one database: to ring, and to wait for.
 ///
-/// Close it before the writer's connection goes: while somebody waits it reads
-/// through a connection of its own.
+/// Close it before the writer's connection goes: while there is a waiter it reads through a
+/// connection of its own.
 pub(super) struct Bells {
     shared: Arc<Shared>,
     ringer: Ringer,
@@ -105,18 +104,18 @@ pub(super) struct Bells {
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// What the bell thread knows too.
+/// The part of the bells that the bell thread shares.
 struct Shared {
-    /// Waiters in this process, so that a ring need not lock for nobody.
+    /// Waiters in this process, so that a ring without a waiter need not lock.
     waiters: AtomicU32,
     state: Mutex<State>,
     now_ms: NowMs,
     pace: Pace,
-    /// Where other processes ring; none where the database is no file.
+    /// Place of the sockets of other processes; none where the database is no file.
     place: Option<Place>,
     database: PathBuf,
     vfs: Option<String>,
-    /// How often the thread has woken.
+    /// Number of times that the thread has woken.
     #[cfg(test)]
     wakes: std::sync::atomic::AtomicU64,
 }
@@ -133,7 +132,7 @@ struct State {
 /// The bell thread, as others see it.
 struct Listener {
     alarm: Arc<Alarm>,
-    /// It does not listen for datagrams, because nobody waited when one came.
+    /// It does not listen for datagrams, because there was no waiter when one came.
     is_deaf: bool,
     /// It looks at due times again then, or has to be called.
     wakes_at: Instant,
@@ -175,8 +174,8 @@ impl Bells {
     /// Says that `jobs` more may be claimed now, or that something is due at
     /// another time than before (`jobs` is 1 then). To be called after the commit.
     ///
-    /// Sends at most so many waiters to look, in this process and in each other
-    /// one. Where nobody waits this is one atomic load and one failed `stat`.
+    /// Sends at most so many waiters to look, in this process and in each other one. Without a
+    /// waiter this is one atomic load and one failed `stat`.
     pub(super) fn ring(&self, queue: &str, jobs: u32) {
         if jobs == 0 {
             return;
@@ -189,14 +188,14 @@ impl Bells {
         self.ringer.ring(|| Message { queue_hash: message::hash(queue), jobs });
     }
 
-    /// Registers somebody who is about to look for a job of a queue.
+    /// Registers a waiter that is about to look for a job of a queue.
     ///
     /// To be called before the look, so that no bell is lost between that and
     /// [`Waiter::wait`]; and best only after a first look that found nothing,
     /// since it costs a lock, and the first of a process starts a thread.
     ///
     /// # Errors
-    /// When the thread cannot be started. Nobody is registered then.
+    /// If the thread cannot be started. No waiter is registered then.
     pub(super) fn waiter(self: &Arc<Self>, queue: &str) -> Result<Waiter> {
         self.shared.waiters.fetch_add(1, Ordering::SeqCst);
         let mut state = lock(&self.shared.state);
@@ -238,7 +237,7 @@ impl Bells {
         }
     }
 
-    /// Returns when the socket is there, whoever makes it.
+    /// Starts the thread if it does not run. Returns once the socket is there.
     fn start_thread(&self) -> Result<()> {
         let mut thread = lock(&self.thread);
         {
@@ -286,29 +285,29 @@ pub(super) enum Woken {
     Look,
     /// The deadline has come.
     TimedOut,
-    /// The bells were closed: nobody will ring.
+    /// The bells were closed: they ring no more.
     Closed,
 }
 
-/// Somebody who waits at a queue, from before its first look until it is dropped.
+/// A registered wait at a queue, from before its first look until it is dropped.
 #[derive(Debug)]
 pub(super) struct Waiter {
     process: Process,
     bells: Arc<Bells>,
     queue: Arc<str>,
-    /// Where it sleeps.
+    /// The waiter sleeps on it.
     rung: Arc<Condvar>,
-    /// Whether its caller wants it.
+    /// Set by [`Caller::call`] to end the wait.
     called: Arc<AtomicBool>,
     /// The permit for the look that it is at.
     holds: Option<Permit>,
-    /// How long it paused the last time, if the queue said that something was due.
+    /// Length of its last pause, if the queue said that a job was due.
     pause: Option<Duration>,
 }
 
 impl Waiter {
-    /// To be called after a look that found nothing. `next_due_ms`: when that
-    /// look saw the next job to become due (a delay, a lease, a schedule, a rate).
+    /// Waits after a look that found nothing. `next_due_ms`: the time at which the look saw the
+    /// next job to become due (a delay, a lease, a schedule, a rate).
     ///
     /// A time that has come already ends the wait at once, but not twice in a
     /// row: then after a pause that doubles up to a second. A paused queue should
@@ -349,7 +348,7 @@ impl Waiter {
         }
     }
 
-    /// For whoever may have to end its waits from another thread.
+    /// A handle for a thread that may have to end the waits of this one.
     pub(super) fn caller(&self) -> Caller {
         Caller {
             shared: Arc::clone(&self.bells.shared),
@@ -362,7 +361,7 @@ impl Waiter {
     /// else its permit goes to another waiter, who then looks in vain.
     pub(super) fn found(&mut self) {
         if self.holds.take() == Some(Permit::Search) {
-            // Where one was, there may be more.
+            // The search found a job, and there may be more.
             lock(&self.bells.shared.state).lines.search_beside(&self.queue);
         }
     }
@@ -407,7 +406,7 @@ impl Caller {
     /// Ends the waiter's wait, or its next one, with [`Woken::Look`].
     pub(super) fn call(&self) {
         self.called.store(true, Ordering::SeqCst);
-        // Who has not seen it under this lock is asleep once it is free.
+        // A waiter that did not see it under this lock is asleep once the lock is free.
         drop(lock(&self.shared.state));
         self.rung.notify_all();
     }

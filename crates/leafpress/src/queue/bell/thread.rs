@@ -1,4 +1,4 @@
-//! The bell thread: what wakes waiters when nobody in this process rings.
+//! The bell thread: it wakes waiters for events outside this process, and for times.
 //!
 //! ```text
 //!        ┌───────────────► plan: what is due? until when to sleep?
@@ -8,14 +8,14 @@
 //!        └───────────────────┘
 //! ```
 //!
-//! Stands between [`Bells`](super::Bells), which starts it with the first
-//! waiter, and the socket. It ends when nobody has waited for [`LINGER`], so
-//! that a consumer that waits for every job does not start it for every job.
+//! Stands between [`Bells`](super::Bells), which starts it with the first waiter, and the socket.
+//! It ends when there was no waiter for [`LINGER`], so that a consumer that waits for every job
+//! does not start it for every job.
 //!
-//! 1. It says under the lock that it ends, and only while nobody waits: who
-//!    comes later starts another one.
-//! 2. While nobody waits and others ring, it does not listen: their datagrams
-//!    fill its socket, which costs them little, and it nothing.
+//! 1. It says under the lock that it ends, and only while there is no waiter: a waiter that comes
+//!    later starts another one.
+//! 2. While there is no waiter and others ring, it does not listen: their datagrams fill its
+//!    socket, which costs them little, and it nothing.
 //! 3. Its socket may have been full, and then a datagram did not arrive, which
 //!    may have been for any queue: so a full socket rings all queues.
 //! 4. It looks into the folder once a second; where its socket is gone it makes
@@ -35,9 +35,9 @@ use super::door::Door;
 use super::foreign::{Foreign, Seen};
 use super::message::Message;
 use super::{LOOK_EVERY, Listener, Shared};
-use crate::writer::lock;
+use crate::sync::lock;
 
-/// How long the thread stays when nobody waits.
+/// Time for which the thread stays after the last waiter.
 const LINGER: Duration = Duration::from_secs(2);
 
 /// The thread's own things; dropped when it ends.
@@ -48,9 +48,9 @@ struct BellThread {
     /// When to see whether the socket is still there.
     door_at: Instant,
     foreign: Foreign,
-    /// When to see whether somebody changed the database.
+    /// Time of the next look for changes of the database.
     look_at: Instant,
-    /// What the last datagrams said; kept for its memory.
+    /// The messages of the last datagrams; kept for its memory.
     messages: Vec<Message>,
 }
 

@@ -140,7 +140,7 @@ fn each_statement_finds_its_jobs_by_an_index() {
     assert!(reads_rows(&connection, "SELECT error FROM leafpress_job"), "it would be seen");
 }
 
-/// Whether the program of this statement reads a column of the table itself.
+/// Returns true if the program of this statement reads a column of the table itself.
 fn reads_rows(connection: &Connection, sql: &str) -> bool {
     let root = "SELECT rootpage FROM sqlite_schema WHERE name = 'leafpress_job'";
     let root: i64 = connection.query_row(root, [], |row| row.get(0)).expect("a page");

@@ -33,7 +33,7 @@ pub(in crate::queue) fn fire_due(work: &Work<'_>, queue: &QueueRow) -> Result<()
     Ok(())
 }
 
-/// When the next schedule of the queue comes due, for whoever sleeps until then.
+/// Time at which the next schedule of the queue comes due, for a waiter that sleeps until then.
 pub(in crate::queue) fn next_due_ms(work: &Work<'_>, queue: &QueueRow) -> Result<Option<i64>> {
     table::first_due_ms(work, queue.id)
 }

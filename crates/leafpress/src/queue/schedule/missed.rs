@@ -1,8 +1,8 @@
-//! What becomes of occurrences that passed while nobody looked.
+//! Rules for occurrences that passed while no consumer claimed.
 //!
-//! A schedule is looked at when somebody claims from its queue, so an
-//! occurrence is always met late, by a millisecond or by a week. This file
-//! decides which occurrences get a job; it reads no clock and no database.
+//! A schedule is looked at when a consumer claims from its queue, so an occurrence is always met
+//! late, by a millisecond or by a week. This file decides which occurrences get a job; it reads no
+//! clock and no database.
 //!
 //! Invariants:
 //! 1. Every occurrence from the next one on until now is either fired or passed
@@ -10,7 +10,7 @@
 //! 2. One look fires at most as many as it is allowed; only [`Missed::All`]
 //!    leaves some for the next look.
 //!
-//! Must never: take time that grows with how long nobody looked.
+//! Must never: take time that grows with the time since the last look.
 
 use std::fmt;
 use std::str::FromStr;
@@ -21,7 +21,7 @@ use super::recurrence::Recurrence;
 /// gives it no job.
 pub(super) const MISSED_AFTER_MS: i64 = 60_000;
 
-/// What is done about occurrences that passed while nobody claimed.
+/// Rule for occurrences that passed while no consumer claimed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Missed {
@@ -68,7 +68,7 @@ impl FromStr for Missed {
     }
 }
 
-/// What one look does to a schedule.
+/// Result of one look at a schedule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Due {
     /// The occurrences that get a job, in order.

@@ -9,11 +9,12 @@
 //!    it: exactly once, whatever number of processes claims.
 //! 2. `next_at_ms` only moves on: a clock that is set back repeats nothing. One
 //!    that is set forwards makes occurrences missed ones.
-//! 3. A row that people edited into nonsense is disabled, with the reason in
-//!    `disabled_because` and in the log, and shown by [`Queue::schedules`]; nobody's claim fails over it.
+//! 3. A row that people edited into nonsense is disabled, with the reason in `disabled_because` and
+//!    in the log, and shown by [`Queue::schedules`]; no claim fails over it.
 //!
 //! Must never: make a claim wait for more than a bounded number of jobs.
 
+mod calls;
 mod fire;
 mod missed;
 mod recurrence;
@@ -25,9 +26,7 @@ pub(super) use self::fire::{fire_due, next_due_ms};
 pub use self::missed::Missed;
 pub(super) use self::table::STATEMENTS;
 
-pub(crate) use self::recurrence::hold as hold_time_zones;
 use self::recurrence::{BadSchedule, Recurrence};
-use super::Queue;
 use super::job::{Job, Payload, When};
 use crate::error::{Error, Result};
 
@@ -49,10 +48,10 @@ use crate::error::{Error, Result};
 /// # Ok::<(), leafpress::Error>(())
 /// ```
 ///
-/// There is no process of its own for it: whoever claims from the queue pushes
-/// what has come due, and whoever waits sleeps until the next occurrence at most.
-/// So nothing is pushed while nobody claims, and [`Missed`] says what becomes of
-/// those occurrences. A paused queue's schedules go on: their jobs wait.
+/// No process of its own is needed: a claim from the queue pushes the jobs that have come due, and
+/// a claim that waits sleeps until the next occurrence at most. So nothing is pushed while no
+/// consumer claims, and [`Missed`] is the rule for those occurrences. A paused queue's schedules go
+/// on: their jobs wait.
 ///
 /// A job tells where it comes from: its metadata has
 /// `"leafpress_schedule": {"name": "nightly", "at": "2026-11-23T01:30:00Z", "at_ms": 1795397400000}`
@@ -109,15 +108,15 @@ impl Schedule {
         Ok(self)
     }
 
-    /// What is done about occurrences that passed while nobody claimed.
+    /// Sets the rule for occurrences that passed while no consumer claimed.
     pub fn missed(mut self, missed: Missed) -> Self {
         self.missed = missed;
         self
     }
 
-    /// What is pushed: payload, priority, group, attempts, correlation id,
-    /// metadata (an object), an expiry that is measured from the push. With a
-    /// unique key an occurrence is left out while another job holds the key.
+    /// The job that is pushed: payload, priority, group, attempts, correlation id, metadata (an
+    /// object), an expiry that is measured from the push. With a unique key an occurrence is left
+    /// out while another job holds the key.
     pub fn job(mut self, job: impl Into<Job>) -> Self {
         self.job = job.into();
         self
@@ -129,7 +128,7 @@ impl Schedule {
         Recurrence::parse(&self.cron, &self.timezone).ok()?.next_after_ms(after_ms)
     }
 
-    /// Whether the template is one that each occurrence can be made of.
+    /// Refuses a template of which not every occurrence can be made.
     fn check_template(&self) -> Result<()> {
         let problem = if self.job.when != When::Now {
             "its job has a delay or a due time, and each occurrence has its own"
@@ -145,7 +144,7 @@ impl Schedule {
     }
 }
 
-/// Of a text that is JSON, which metadata are.
+/// Returns true if a text, which is JSON, is an object.
 fn is_object(json: &str) -> bool {
     json.trim_start().starts_with('{')
 }
@@ -166,63 +165,20 @@ pub struct ScheduleInfo {
     pub cron: String,
     /// The time zone.
     pub timezone: String,
-    /// What is done about occurrences that passed while nobody claimed.
+    /// Rule for occurrences that passed while no consumer claimed.
     pub missed: Missed,
     /// The next occurrence, in milliseconds since the Unix epoch. None if there
     /// is no further one, or the schedule is disabled.
     pub next_at_ms: Option<i64>,
     /// The last occurrence that got a job.
     pub last_at_ms: Option<i64>,
-    /// Why it is disabled, or will be when it comes due: somebody edited the row.
+    /// Reason for which it is disabled, or will be when it comes due: its row was edited.
     pub disabled_because: Option<String>,
 }
 
 /// The schedules of a queue, by name.
 pub(super) fn list_of(work: &super::hub::Work<'_>, queue: i64) -> Result<Vec<ScheduleInfo>> {
     table::list(work, queue)
-}
-
-impl Queue {
-    /// Keeps a schedule, in place of that of the same name if there is one.
-    ///
-    /// The first occurrence is the next one from now on. If the expression and
-    /// the time zone are those that are kept already, the next occurrence stays
-    /// as it is, even if it has passed: so each process may do this at its start.
-    ///
-    /// # Errors
-    /// If the job has a due time of its own, or metadata that are no object; as
-    /// [`push`](Self::push). The schedule is as it was before.
-    pub fn schedule(&self, schedule: &Schedule) -> Result<()> {
-        schedule.check_template()?;
-        let recurrence = Recurrence::parse(&schedule.cron, &schedule.timezone)
-            .map_err(|bad| refused(&schedule.name, bad))?;
-        let schedule = schedule.clone();
-        self.work(move |work, queue| {
-            let kept_ms = table::kept_next_ms(work, queue, &schedule)?;
-            let next_at_ms = kept_ms.or_else(|| recurrence.next_after_ms(work.now_ms));
-            table::keep(work, queue, &schedule, next_at_ms)?;
-            // Whoever sleeps may have to wake up earlier.
-            work.ring(&*work.row(queue)?, 1);
-            Ok(())
-        })
-    }
-
-    /// Forgets a schedule; whether there was one. Its jobs stay.
-    ///
-    /// # Errors
-    /// As [`push`](Self::push). The schedule is still there.
-    pub fn unschedule(&self, name: &str) -> Result<bool> {
-        let name = name.to_owned();
-        self.work(move |work, queue| table::forget(work, queue, &name))
-    }
-
-    /// The schedules of the queue, by name.
-    ///
-    /// # Errors
-    /// If the table cannot be read.
-    pub fn schedules(&self) -> Result<Vec<ScheduleInfo>> {
-        self.work(table::list)
-    }
 }
 
 #[cfg(test)]

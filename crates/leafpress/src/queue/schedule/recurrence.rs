@@ -28,8 +28,7 @@
 //!
 //! Must never: panic, whatever the text, or answer with a time that has passed.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
+use crate::fork::Turn;
 use crate::words::counted;
 
 use croner::Cron;
@@ -43,13 +42,13 @@ const EXPRESSION_BYTES_MAX: usize = 512;
 /// The fields, the first of which may be missing, as may the last.
 const FIELD_NAMES: [&str; 7] =
     ["second", "minute", "hour", "day of the month", "month", "day of the week", "year"];
-/// Of an expression in an error.
+/// Characters of an expression that an error shows.
 const SHOWN_CHARS_MAX: usize = 80;
 const EXAMPLE: &str = "minute, hour, day of the month, month, day of the week, as in \
                        \"30 2 * * MON-FRI\" (half past two on working days); seconds may stand \
                        before them; or @hourly, @daily, @weekly, @monthly, @yearly";
 
-/// What is wrong with a schedule's text, and what it should look like.
+/// The mistake in a schedule's text, and an example of a right one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct BadSchedule {
     pub(super) reason: String,
@@ -178,21 +177,12 @@ fn blame(fields: &[&str], error: &CronError) -> String {
     }
 }
 
-/// The crate `jiff` keeps time zones behind a lock of its own, which a child of `fork`
-/// could find locked for ever. So only one thread at a time is in there, none during a fork.
-static LOOKING_UP: Mutex<()> = Mutex::new(());
-
-/// Keeps other threads out of the time zones until the guard is dropped.
-pub(crate) fn hold() -> MutexGuard<'static, ()> {
-    LOOKING_UP.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Finds a time zone by its name.
 pub(super) fn parse_zone(name: &str) -> Result<TimeZone, BadSchedule> {
     if name.eq_ignore_ascii_case("UTC") {
         return Ok(TimeZone::UTC);
     }
-    let _held = hold();
+    let _turn = Turn::TimeZones.take();
     TimeZone::get(name).map_err(|_| BadSchedule {
         reason: format!("\"{name}\" is not the name of a time zone that is known here"),
         to_do: "name one as the IANA database does: Europe/Berlin, America/New_York, UTC"

@@ -55,11 +55,11 @@ pub(super) struct DueRow {
     pub(super) id: i64,
     pub(super) name: String,
     pub(super) next_at_ms: i64,
-    /// What the row says, or why it says nothing.
+    /// The content of the row, or the reason why it makes no sense.
     pub(super) plan: Result<Plan, String>,
 }
 
-/// What a row says.
+/// The content of a row.
 #[derive(Debug)]
 pub(super) struct Plan {
     pub(super) recurrence: Recurrence,
@@ -207,7 +207,7 @@ pub(super) fn due(work: &Work<'_>, queue: i64, schedules_max: usize) -> Result<V
         Ok(DueRow {
             id: row.get("id")?,
             name: row.get_ref("name").map(shown)?,
-            // What is no whole number of milliseconds is due at once.
+            // A value that is no whole number of milliseconds is due at once.
             next_at_ms: row.get("next_at_ms").unwrap_or(0),
             plan: Plan::read(row),
         })
@@ -231,7 +231,7 @@ pub(super) fn move_on(
     moved.map(drop).map_err(failed)
 }
 
-/// No further occurrence, until somebody mends the row.
+/// Lets no further occurrence come due until the row is mended.
 pub(super) fn disable(work: &Work<'_>, id: i64, reason: &str) -> Result<()> {
     let disabled = work.sql(DISABLE)?.execute(params![id, reason]);
     disabled.map(drop).map_err(failed)

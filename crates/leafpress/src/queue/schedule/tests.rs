@@ -7,6 +7,7 @@ use proptest::prelude::*;
 
 use super::fire::JOBS_PER_LOOK_MAX;
 use super::*;
+use crate::queue::Queue;
 use crate::queue::{Claim, ClaimOptions, Clock, ManualClock, UniqueFor};
 use crate::writer::Writer;
 
@@ -141,7 +142,7 @@ fn an_occurrence_is_left_out_while_the_last_one_waits() {
         let schedule = Schedule::cron("report", "* * * * *").unwrap();
         stage.queue.schedule(&schedule.missed(Missed::All).job(job)).unwrap();
         let info = stage.info();
-        // Each look meets one occurrence, but nobody may claim.
+        // Each look meets one occurrence, but the queue is paused.
         stage.queue.writer().execute("UPDATE leafpress_queue SET is_paused = 1", ()).unwrap();
         for minute in 0..3 {
             stage.time.set_ms(info.next_at_ms.unwrap() + minute * MINUTE_MS);

@@ -57,7 +57,7 @@ const BOUNDS_MS: [u64; 16] = [
 const MINUTE_MS: i64 = 60_000;
 const HOUR_MS: i64 = 60 * MINUTE_MS;
 
-/// How many jobs are in this state.
+/// Number of jobs in this state.
 pub(in crate::queue) fn count(connection: &Connection, queue: i64, state: JobState) -> Result<u64> {
     let sql = match state {
         JobState::Ready => COUNT_READY,
@@ -77,7 +77,7 @@ pub(super) fn collect(connection: &Connection, queue: i64, now_ms: i64) -> Resul
     Ok(stats)
 }
 
-/// What the queue holds.
+/// Counts and ages of the jobs in the queue.
 fn holds(connection: &Connection, queue: i64, now_ms: i64) -> Result<QueueStats> {
     let row = connection
         .prepare_cached(READ_QUEUE)
@@ -123,7 +123,7 @@ fn holds(connection: &Connection, queue: i64, now_ms: i64) -> Result<QueueStats>
     })
 }
 
-/// What happened in it.
+/// Adds the events of the queue: totals and rates.
 fn happened(connection: &Connection, queue: i64, stats: &mut QueueStats) -> rusqlite::Result<()> {
     let now_ms = stats.now_ms;
     let life = minutes::life(connection, queue)?;
@@ -151,8 +151,8 @@ fn happened(connection: &Connection, queue: i64, stats: &mut QueueStats) -> rusq
     Ok(())
 }
 
-/// Which part of this minute was in the last `window_ms`, if what happened in it
-/// is evenly spread. What is in the future (the clock was set back) was not.
+/// Share of this minute that was in the last `window_ms`, if its events are evenly spread. A minute
+/// in the future (the clock was set back) has none.
 fn share_within(minute: i64, now_ms: i64, window_ms: i64) -> f64 {
     let began_ms = minute.saturating_mul(MINUTE_MS);
     if began_ms > now_ms {

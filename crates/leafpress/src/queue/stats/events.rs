@@ -1,4 +1,4 @@
-//! What can happen to jobs, as numbers of each: counts, or rates.
+//! Events of jobs, as numbers of each: counts, or rates.
 //!
 //! Must never: change a name, which stands in databases and in dashboards.
 
@@ -26,7 +26,7 @@ pub struct Events<N> {
     pub released: N,
     /// Jobs that became dead letters, for whatever reason.
     pub dead: N,
-    /// Those of them whose time was over before they were claimed.
+    /// Dead jobs that expired before they were claimed.
     pub expired: N,
 }
 

@@ -1,4 +1,4 @@
-//! How long jobs waited and ran: counts in buckets whose width grows with the time.
+//! Times that jobs waited and ran: counts in buckets whose width grows with the time.
 //!
 //! ```text
 //! ms      0 1 2 … 15 | 16-17 18-19 … 30-31 | 32-35 … | 64-71 … | …
@@ -34,7 +34,7 @@ pub(in crate::queue) struct Histogram {
     max_ms: u64,
 }
 
-/// What is stored.
+/// The stored form.
 #[expect(clippy::struct_field_names, reason = "the keys of the JSON say their unit")]
 #[derive(Default, Serialize, Deserialize)]
 #[serde(default)]
@@ -83,7 +83,7 @@ impl Histogram {
         self.max_ms = self.max_ms.max(other.max_ms);
     }
 
-    /// How many times were counted.
+    /// Number of times that were counted.
     pub(in crate::queue) fn count(&self) -> u64 {
         self.count
     }
@@ -98,7 +98,7 @@ impl Histogram {
         self.max_ms
     }
 
-    /// That share of the times (0 to 1) was at most this; 0 if there are none.
+    /// The time that this share of the times (0 to 1) did not exceed; 0 if there are none.
     pub(in crate::queue) fn quantile_ms(&self, share: f64) -> u64 {
         let wanted = ((self.count as f64 * share).ceil() as u64).clamp(1, self.count.max(1));
         let mut below = 0_u64;
@@ -112,7 +112,7 @@ impl Histogram {
         self.max_ms
     }
 
-    /// How many times were not longer than this, to a bucket.
+    /// Number of times that were not longer than this, to a bucket.
     pub(in crate::queue) fn count_at_most(&self, bound_ms: u64) -> u64 {
         let last = bucket_of(bound_ms.min(VALUE_MAX_MS));
         self.buckets[..=last].iter().fold(0, |sum, count| sum.saturating_add(*count))

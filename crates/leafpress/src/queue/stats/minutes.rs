@@ -1,4 +1,4 @@
-//! What happened, minute by minute, in the table `leafpress_minute`.
+//! Counts of events, minute by minute, in the table `leafpress_minute`.
 //!
 //! A row is a minute since the Unix epoch, and its `counts` are JSON:
 //! `{"events":{"pushed":12,…},"acked_attempts":9,"wait":{…},"run":{…}}`, with
@@ -11,7 +11,7 @@
 //! 2. Rows are read and changed in one write transaction, so nothing is lost
 //!    when several processes add to one.
 //!
-//! Must never: fail over a text that somebody has changed: it counts as nothing.
+//! Must never: fail over a text that was changed from outside: it counts as nothing.
 
 use rusqlite::{Connection, OptionalExtension};
 
@@ -24,7 +24,7 @@ const OUTSIDE: i64 = -2;
 
 /// Minutes that are kept: a week of them.
 const MINUTES_KEPT: i64 = 7 * 24 * 60;
-/// Rows that are purged at once. There are few, unless nobody wrote for days.
+/// Rows that are purged at once. There are few, unless there was no write for days.
 const PURGED_AT_ONCE: i64 = 200;
 
 /// A queue that is gone gets no row.

@@ -1,4 +1,4 @@
-//! What a queue holds, and what happened in it: counts, ages, rates, latencies.
+//! Statistics of a queue: counts, ages, rates, latencies.
 //!
 //! ```text
 //! push, claim, … ─ note ─► tally ─ once a second, within a transaction
@@ -12,9 +12,10 @@
 //! loses at most the counts of its last second, and never a job. All processes
 //! add to the same minutes.
 //!
-//! Must never: make an operation wait for anything but memory, or fail because of
-//! a figure that somebody has changed.
+//! Must never: make an operation wait for anything but memory, or fail because of a figure that was
+//! changed from outside.
 
+mod calls;
 mod collect;
 mod events;
 mod histogram;
@@ -22,23 +23,20 @@ mod minutes;
 mod prometheus;
 mod tally;
 
-use std::sync::Arc;
-
 use serde::Serialize;
 
 pub(super) use self::collect::count;
 pub use self::events::Events;
 pub(super) use self::tally::{Event, Tally};
 
-use super::Queue;
 use super::hub::{Work, failed};
 use super::settings::Rate;
 use crate::error::Result;
 
-/// How often the tally is written.
+/// Time between writes of the tally.
 const WRITE_EVERY_MS: i64 = 1_000;
 
-/// What a queue holds, and what happened in it.
+/// Statistics of a queue: its jobs now, and the events so far.
 ///
 /// All of it is of one moment and exact, but for what other processes have
 /// counted and not written yet: that of their last second of work. Jobs that are
@@ -49,9 +47,9 @@ const WRITE_EVERY_MS: i64 = 1_000;
 pub struct QueueStats {
     /// The queue.
     pub queue: String,
-    /// Whether it gives no jobs at the moment.
+    /// True if the queue is paused.
     pub is_paused: bool,
-    /// When this was, in milliseconds since the Unix epoch.
+    /// Time of these figures, in milliseconds since the Unix epoch.
     pub now_ms: i64,
     /// Jobs by their states.
     pub jobs: JobCounts,
@@ -60,19 +58,19 @@ pub struct QueueStats {
     /// For how long the ready job that was pushed first could have been claimed.
     /// (Of at most 1,000 priorities, the lowest, which wait the longest.)
     pub oldest_ready_ms: Option<u64>,
-    /// How long ago the claim was that is out for the longest.
+    /// Age of the oldest claim that still holds its job.
     pub oldest_lease_ms: Option<u64>,
-    /// When the first of the leases ends, in milliseconds since the Unix epoch.
+    /// Time at which the first of the leases ends, in milliseconds since the Unix epoch.
     pub next_lease_end_ms: Option<i64>,
-    /// When the next delayed job comes due, in milliseconds since the Unix epoch.
+    /// Time at which the next delayed job comes due, in milliseconds since the Unix epoch.
     pub next_due_ms: Option<i64>,
-    /// What may be claimed at most.
+    /// Limits for claims.
     pub limits: Limits,
-    /// What happened since the queue was made. Only grows.
+    /// Events since the queue was made. These counts only grow.
     pub totals: Events<u64>,
-    /// What happened in the last minute, each second in the mean.
+    /// Events of the last minute, per second in the mean.
     pub per_second_last_minute: Events<f64>,
-    /// What happened in the last hour, each second in the mean.
+    /// Events of the last hour, per second in the mean.
     pub per_second_last_hour: Events<f64>,
     /// Attempts that it took until an ack, in the mean of the last hour's acks; none
     /// if there were none.
@@ -81,7 +79,7 @@ pub struct QueueStats {
     pub wait: Times,
     /// From claim to ack, in the last hour.
     pub run: Times,
-    /// The same two since the queue was made.
+    /// From the time that a job was due to its claim, since the queue was made.
     pub totals_wait: Times,
     /// From claim to ack since the queue was made.
     pub totals_run: Times,
@@ -93,7 +91,7 @@ pub struct QueueStats {
 pub struct JobCounts {
     /// They may be claimed.
     pub ready: u64,
-    /// Somebody has them.
+    /// Jobs that a consumer has.
     pub leased: u64,
     /// They wait for their time.
     pub delayed: u64,
@@ -118,7 +116,7 @@ impl JobCounts {
         ]
     }
 
-    /// Those that are still to be done: all but done and dead.
+    /// Number of jobs that are still to be done: all but done and dead.
     pub fn open(&self) -> u64 {
         self.ready + self.leased + self.delayed + self.blocked
     }
@@ -138,12 +136,11 @@ pub struct Limits {
     pub group_rate: Option<Rate>,
 }
 
-/// How long something took, in milliseconds. The quantiles are at most an eighth
-/// too high.
+/// Durations in milliseconds. The quantiles are at most an eighth too high.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Times {
-    /// How often it happened.
+    /// Number of durations.
     pub count: u64,
     /// All of it together.
     pub sum_ms: u64,
@@ -157,7 +154,7 @@ pub struct Times {
     pub p99_ms: u64,
     /// The longest, exactly.
     pub max_ms: u64,
-    /// How many took at most how many milliseconds.
+    /// Numbers of durations up to each bound, in milliseconds.
     pub buckets: Vec<crate::writer::Bucket>,
 }
 
@@ -175,7 +172,7 @@ pub(super) fn note(work: &Work<'_>, queue: i64, event: Event) -> Result<()> {
     }
 }
 
-/// Only pushes are made on connections of the application's own.
+/// Notes an event on a connection of the application's own; only pushes are made there.
 fn note_outside(work: &Work<'_>, queue: i64, event: Event) -> Result<()> {
     let (pushed, duplicates) = match event {
         Event::Pushed => (1, 0),
@@ -200,39 +197,6 @@ pub(super) fn write(work: &Work<'_>) -> Result<()> {
     let Some(hub) = work.hub else { return Ok(()) };
     let counted = hub.tally().take_for_writing(work.now_ms);
     minutes::write(work.connection, &counted, work.now_ms).map_err(failed)
-}
-
-impl Queue {
-    /// What the queue holds, and what happened in it.
-    ///
-    /// Counting looks at one entry of an index for each job (about 0.03 s for a
-    /// million), and at the row of each job that is leased. It reads beside the
-    /// writer and holds nobody up, unless the writer has the database alone
-    /// ([`Locking::Exclusive`](crate::profile::Locking::Exclusive)): then it is a
-    /// call of the writer. What this process has counted is written first, as a
-    /// small call of the writer.
-    ///
-    /// # Errors
-    /// If the database cannot be read, or the queue was dropped.
-    pub fn stats(&self) -> Result<QueueStats> {
-        let hub = self.hub.get()?;
-        if hub.tally().has_unwritten()
-            && let Err(error) = self.work(|work, _| write(work))
-        {
-            // Then the figures are a little older.
-            tracing::debug!(%error, "the queue's statistics could not be written");
-        }
-        let (hub, queue) = (Arc::clone(self.hub.get()?), self.id);
-        self.read(move |connection| collect::collect(connection, queue, hub.clock().now_ms()))
-    }
-
-    /// The same numbers for Prometheus, labelled with the queue's name.
-    ///
-    /// # Errors
-    /// As [`stats`](Self::stats).
-    pub fn prometheus(&self) -> Result<String> {
-        Ok(self.stats()?.to_prometheus(&[]))
-    }
 }
 
 /// All figures of a queue, as they stand in the database.

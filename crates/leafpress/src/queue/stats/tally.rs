@@ -1,4 +1,4 @@
-//! What happened to jobs since it was last written down.
+//! Events of jobs since they were last written down.
 //!
 //! ```text
 //! note ─► log of the open transaction ─ COMMIT ─► counts
@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 
 use super::events::Events;
 use super::histogram::Histogram;
-use crate::writer::lock;
+use crate::sync::lock;
 
 /// Entries for which the log keeps its room between transactions: 0.6 MB. Equal
 /// events in a row are one entry, so few transactions come near it.
@@ -47,7 +47,7 @@ pub(in crate::queue) enum Event {
     Acked {
         /// From its claim to its ack.
         ran_ms: i64,
-        /// Which attempt that was, from 1.
+        /// Number of that attempt, from 1.
         attempts: u32,
     },
     /// It failed, and is to be tried again.
@@ -62,7 +62,7 @@ pub(in crate::queue) enum Event {
     Expired,
 }
 
-/// What happened in some time, to the jobs of one queue.
+/// Events of the jobs of one queue, in some time.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(in crate::queue) struct Counts {
@@ -122,13 +122,13 @@ pub(in crate::queue) struct Tally {
 
 #[derive(Debug, Default)]
 struct State {
-    /// What happened in the open transaction.
+    /// Events in the open transaction.
     log: Vec<Entry>,
-    /// How many of them the open call found, and leaves if it is undone.
+    /// Number of them before the open call, which are kept if it is undone.
     before_call: usize,
-    /// What `written` was then.
+    /// Value of `written` before the open call.
     written_before_call: Option<usize>,
-    /// What is committed and not written. Few queues and minutes, so a list.
+    /// Counts that are committed and not written. Few queues and minutes, so a list.
     counts: Vec<(When, Counts)>,
     /// If the open transaction has written them: with how many of the log.
     written: Option<usize>,
@@ -195,7 +195,7 @@ impl Tally {
         (state.before_call, state.written_before_call) = (0, None);
     }
 
-    /// Whether there is something that should be written by now.
+    /// Returns true if there are counts that should be written by now.
     #[inline]
     pub(super) fn is_due(&self, now_ms: i64, every_ms: i64) -> bool {
         let state = self.state();
@@ -204,13 +204,13 @@ impl Tally {
         state.has_unwritten() && !(0..every_ms).contains(&since_ms)
     }
 
-    /// Whether there is something to be written.
+    /// Returns true if there are counts to be written.
     pub(in crate::queue) fn has_unwritten(&self) -> bool {
         self.state().has_unwritten()
     }
 
-    /// What is to be written in the open transaction, with what it did so far.
-    /// It stays here until that is committed.
+    /// The counts that are to be written in the open transaction, its own events among them. They
+    /// stay here until it is committed.
     pub(super) fn take_for_writing(&self, now_ms: i64) -> Vec<(When, Counts)> {
         let mut state = self.state();
         if state.written.is_some() {
@@ -223,7 +223,7 @@ impl Tally {
         all
     }
 
-    /// What is committed and not in the database yet, of one queue, by minute.
+    /// Counts of one queue that are committed and not in the database yet, by minute.
     #[cfg(test)]
     pub(super) fn unwritten(&self, queue: i64) -> Vec<(i64, Counts)> {
         let state = self.state();
@@ -267,7 +267,7 @@ mod tests {
     const CLAIMED: Event = Event::Claimed { waited_ms: 7 };
     const MINUTE_MS: i64 = 60_000;
 
-    /// What is counted and not written, of one queue.
+    /// Counts of one queue that are not written yet.
     fn unwritten(tally: &Tally, queue: i64) -> Counts {
         let mut all = Counts::default();
         tally.unwritten(queue).iter().for_each(|(_, counts)| all.add(counts));

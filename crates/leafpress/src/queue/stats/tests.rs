@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use super::super::tests::{Bench, bench, bench_with};
 use super::*;
 use crate::Profile;
+use crate::queue::Queue;
 use crate::queue::{Claim, ClaimOptions, Clock, Job, JobState, Nack, Purge, Retry, UniqueFor};
 use crate::writer::Writer;
 
@@ -180,7 +181,7 @@ fn several_writers_add_up() {
     let totals = Events { pushed: 3, claimed: 3, acked: 3, ..Events::default() };
     let (own, others) = (stats(&bench), other.stats().expect("statistics"));
     assert_eq!((own.totals.pushed, others.totals), (3, totals));
-    // What the other process had not written, it has by now.
+    // The other process has written its counts by now.
     let all = stats(&bench);
     assert_eq!((all.totals, all.wait.count, all.run.count), (totals, 3, 3));
 }

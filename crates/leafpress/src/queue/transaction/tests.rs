@@ -98,7 +98,7 @@ fn one_lost_lease_and_nothing_happens() {
     let mut transaction = stage.transfer(2);
     transaction.push("one more");
     let second = transaction.tokens[1];
-    // The second lease ends early, and somebody else has the job.
+    // The second lease ends early, and another consumer has the job.
     stage.from.extend(second, Duration::from_millis(1)).unwrap();
     stage.time.advance_ms(1);
     let theirs = stage.from.claim().unwrap().unwrap();
@@ -267,7 +267,7 @@ fn what_cannot_be_one_is_refused() {
     assert!(stage.from.begin(Duration::ZERO).is_err());
 }
 
-/// How a transfer ends.
+/// End of a transfer.
 #[derive(Debug, Clone, Copy)]
 enum End {
     Commit,

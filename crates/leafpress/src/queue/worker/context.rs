@@ -1,18 +1,19 @@
-//! What a handler is given, and what it answers.
+//! The argument of a handler, and its answer.
 //!
 //! Stands between the pool and the caller's handler. Must never: touch the
 //! database; the pool settles what the handler answers.
 
 use std::fmt;
 use std::ops::Deref;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use super::Stop;
 use crate::fork::OfProcess;
 use crate::queue::{Claim, Payload};
+use crate::sync::lock;
 
-/// What becomes of a job that a handler had.
+/// The answer of a handler about its job.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Outcome {
     /// It is done.
@@ -21,14 +22,14 @@ pub enum Outcome {
     DoneWith(Payload),
     /// It failed and should be tried again, if it has attempts left; else it is dead.
     Retry {
-        /// What went wrong.
+        /// Description of the error.
         error: String,
-        /// When to try again; unless told, after the queue's backoff.
+        /// Delay before the next attempt; if none is given, by the queue's backoff.
         delay: Option<Duration>,
     },
     /// It can never be done: to the dead letters at once.
     Dead {
-        /// Why.
+        /// Reason of the failure.
         reason: String,
     },
     /// Nothing was done: it is ready again at once, and this was not an attempt.
@@ -63,21 +64,20 @@ impl JobContext {
         Self { claim, stop, lease: OfProcess::new("job", Mutex::default()) }
     }
 
-    /// What was claimed.
+    /// The claim: the job and its lease.
     pub fn claim(&self) -> &Claim {
         &self.claim
     }
 
-    /// Whether the lease is lost: the job may run elsewhere by now, and what the
-    /// handler answers will change nothing. A handler with effects that cannot
-    /// be repeated should look before each of them. In a child of `fork` it is lost:
-    /// the job is the parent's.
+    /// Returns true if the lease is lost: another worker may have the job by now, and the handler's
+    /// answer will change nothing. A handler with effects that cannot be repeated should look
+    /// before each of them. In a child of `fork` it is lost: the job is the parent's.
     pub fn lease_is_lost(&self) -> bool {
         self.lease.here().is_none_or(|lease| lock(lease).is_lost)
     }
 
-    /// Whether the worker was asked to stop. Jobs that run may end as they like;
-    /// one that takes long may answer [`Outcome::Release`].
+    /// Returns true if the worker was asked to stop. Jobs that run may end as they like; one that
+    /// takes long may answer [`Outcome::Release`].
     pub fn is_stopping(&self) -> bool {
         self.stop.is_asked()
     }
@@ -104,10 +104,6 @@ impl JobContext {
             tell();
         }
     }
-}
-
-fn lock(lease: &Mutex<LeaseState>) -> MutexGuard<'_, LeaseState> {
-    lease.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Deref for JobContext {

@@ -46,7 +46,7 @@ fn extend(pool: &Pool, tokens: &[Token]) {
                 }
             }
         }
-        // Somebody else holds the database. The leases last a while yet.
+        // Another connection holds the database. The leases last a while yet.
         Err(error) if matches!(error.kind(), ErrorKind::Busy { .. }) => {
             let again_at = asked_at.checked_sub(pool.lease / 4).unwrap_or(asked_at);
             for token in tokens {

@@ -10,8 +10,7 @@
 //! job that its handler has not answered for (but give it back at the end of
 //! the grace), or poll.
 //!
-//! 1. Never more jobs are claimed than handlers are idle, so nobody's lease runs
-//!    out in a line.
+//! 1. Never more jobs are claimed than handlers are idle, so no lease runs out in a line.
 //! 2. Every job that is claimed is settled once by [`Worker::run`], or its lease
 //!    was lost.
 //! 3. A panic of a handler is the job's failure, never the pool's.
@@ -36,8 +35,8 @@ use self::pool::Pool;
 use super::Queue;
 use crate::error::{Error, Result};
 
-/// More handlers than anybody has cores for are a slip of the keyboard, and
-/// each is a thread.
+/// Limit of handlers: more than any machine has cores for are a slip of the keyboard, and each is a
+/// thread.
 const HANDLERS_MAX: usize = 4_096;
 
 /// Works off one queue with a number of handlers.
@@ -71,7 +70,7 @@ pub struct Worker {
     until_empty: bool,
 }
 
-/// What a worker did.
+/// Result of a worker's run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
 #[non_exhaustive]
 pub struct WorkReport {
@@ -79,7 +78,7 @@ pub struct WorkReport {
     pub claimed: u64,
     /// Done.
     pub done: u64,
-    /// To be tried again later.
+    /// Jobs that are to be tried again later.
     pub retried: u64,
     /// Dead: at once, or because it was their last attempt.
     pub dead: u64,
@@ -89,7 +88,7 @@ pub struct WorkReport {
     pub lease_lost: u64,
     /// Handlers that panicked; their jobs are among those retried or dead.
     pub panicked: u64,
-    /// From the start to the end.
+    /// Duration of the run.
     #[serde(rename = "elapsed_s", serialize_with = "seconds")]
     pub elapsed: Duration,
 }
@@ -118,29 +117,28 @@ impl Worker {
         self
     }
 
-    /// How long others wait for a job after this worker has vanished (the
-    /// queue's lease). It is extended at a third of it, for as long as a handler
-    /// runs.
+    /// Time for which others wait for a job after this worker has vanished (the queue's lease). It
+    /// is extended at a third of it, for as long as a handler runs.
     pub fn lease(mut self, lease: Duration) -> Self {
         self.lease = Some(lease);
         self
     }
 
-    /// What the worker is called in the queue's lists and histories.
+    /// Name of the worker in the queue's lists and histories.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
         self
     }
 
-    /// How long handlers may go on after the wish to stop (for ever). Then their
-    /// jobs are given back, which they learn as a lost lease, and what they
-    /// answer changes nothing; [`run`](Self::run) returns when the last of them does.
+    /// Time for which handlers may go on after the wish to stop (for ever). Then their jobs are
+    /// given back, and the handlers see a lost lease; their answers change nothing, and
+    /// [`run`](Self::run) returns when the last handler does.
     pub fn grace(mut self, grace: Duration) -> Self {
         self.grace = Some(grace);
         self
     }
 
-    /// Ends after so many jobs.
+    /// Ends the worker after this number of jobs.
     pub fn jobs_max(mut self, jobs: u64) -> Self {
         self.jobs_max = Some(jobs);
         self

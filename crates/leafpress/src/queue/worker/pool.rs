@@ -5,9 +5,9 @@
 //! queue's bell while there are none. Must never: hold the lock while the
 //! database or a handler is at work.
 //!
-//! 1. Whoever takes a job out of `running` settles and counts it, and nobody else.
+//! 1. The thread that takes a job out of `running` settles and counts it, and no other does.
 //! 2. `busy` handlers have a job, from the claim until it is settled.
-//! 3. Every change that somebody waits for is made under the lock, and then told.
+//! 3. Every change that a thread waits for is made under the lock, and then told.
 //! 4. A handler may fork, and so may a caller's closure that runs inside of a claim. A
 //!    child that comes back from there ends: the pool's threads are not there, so
 //!    that there is nothing to come back to ([`Pool::lock`]).
@@ -23,6 +23,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::fork::Process;
 use crate::queue::bell::{Caller, Waiter, Woken};
 use crate::queue::{Claim, ClaimOptions, Nack, Queue, Retry, Token};
+use crate::sync::lock;
 
 pub(super) struct Pool {
     process: Process,
@@ -125,7 +126,7 @@ impl Pool {
         Ok(())
     }
 
-    /// Claims for whoever is idle, until there is a reason to end.
+    /// Claims for the idle handlers, until there is a reason to end.
     fn claim_jobs(&self) -> Result<()> {
         let mut waiter: Option<Waiter> = None;
         while let Some(jobs_max) = self.wait_for_idle() {
@@ -172,8 +173,7 @@ impl Pool {
         }
     }
 
-    /// How many jobs may be claimed, once it is more than none; nothing if it is
-    /// time to end.
+    /// Waits until jobs may be claimed, and returns their number; `None` if it is time to end.
     fn wait_for_idle(&self) -> Option<usize> {
         let mut state = self.lock();
         loop {
@@ -298,7 +298,7 @@ impl Pool {
     }
 
     fn settle(&self, context: &JobContext, outcome: &Outcome) {
-        // Taken out by somebody else, its lease is lost, and that is counted.
+        // If another thread has taken it out, its lease is lost, and that is counted.
         let Some(job) = self.lock().running.remove(&context.token) else { return };
         let until = job.extended_at + self.lease;
         let settled = loop {
@@ -352,8 +352,8 @@ impl Pool {
         }
     }
 
-    /// The job is somebody else's by now; its handler is told. One that is
-    /// being settled meanwhile is no longer among those that run.
+    /// Tells the handler of a job that its lease is lost. A job that is being settled meanwhile is
+    /// no longer among those that run.
     pub(super) fn lease_lost(&self, token: Token) {
         let mut state = self.lock();
         let Some(job) = state.running.remove(&token) else { return };
@@ -399,7 +399,7 @@ impl Pool {
         if !self.process.is_current() {
             std::process::exit(1);
         }
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 

@@ -1,20 +1,20 @@
 //! The wish to stop, for every worker that looks at it.
 //!
-//! Stands beside the pool: whoever handles signals holds a clone. Must never:
+//! Stands beside the pool: the part of the program that handles signals holds a clone. Must never:
 //! stop a handler by force, since a thread cannot be ended from outside.
 //!
 //! 1. Once asked, it stays asked.
-//! 2. Whoever registered is woken at least once after that, also if it was
-//!    asked before.
+//! 2. A worker that registered is woken at least once after that, also if it was asked before.
 //! 3. A child of `fork` has a wish of its own from then on, and cannot wake
 //!    the workers of its parent, nor register its own.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use crate::error::Result;
 use crate::fork::OfProcess;
+use crate::sync::lock;
 
 /// Asks workers to take no more jobs. Clones are the same wish.
 ///
@@ -64,7 +64,7 @@ impl Stop {
         }
     }
 
-    /// Whether it was asked.
+    /// Returns true if it was asked.
     pub fn is_asked(&self) -> bool {
         self.wish.is_asked.load(Ordering::SeqCst)
     }
@@ -86,10 +86,6 @@ impl Stop {
         drop(wakers);
         Ok(Registration { stop: self.clone(), id })
     }
-}
-
-fn lock(wakers: &Mutex<Wakers>) -> MutexGuard<'_, Wakers> {
-    wakers.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl fmt::Debug for Stop {

@@ -1,4 +1,4 @@
-//! What the numbered promises of the worker look like from a handler.
+//! The numbered promises of the worker, seen from a handler.
 //!
 //! Nothing here waits for a time to pass: handlers hold one another up by
 //! channels, and leases end because the clock is set.
@@ -70,9 +70,9 @@ fn held_up() -> (impl Fn() + Send + Sync, Receiver<()>, Sender<()>) {
     let (go_on, may_go_on) = channel();
     let ends = Mutex::new((runs, may_go_on));
     let hold = move || {
-        let ends = ends.lock().expect("nobody panicked");
-        ends.0.send(()).expect("somebody looks");
-        ends.1.recv().expect("somebody lets it go on");
+        let ends = ends.lock().expect("no thread panicked");
+        ends.0.send(()).expect("the test looks");
+        ends.1.recv().expect("the test lets it go on");
     };
     (hold, running, go_on)
 }
@@ -118,12 +118,12 @@ fn a_job_that_is_released_is_claimed_again_as_the_same_attempt() {
     let attempts = Mutex::new(Vec::new());
     let worker = Worker::new(&scene.queue).jobs_max(2);
     let report = worker.run(&Stop::new(), |job| {
-        let mut attempts = attempts.lock().expect("nobody panicked");
+        let mut attempts = attempts.lock().expect("no thread panicked");
         attempts.push((job.token.claim, job.attempt));
         if attempts.len() == 1 { Outcome::Release } else { Outcome::Done }
     });
     assert_eq!(counts(&report.expect("a report")), [2, 1, 0, 0, 1, 0]);
-    assert_eq!(attempts.into_inner().expect("nobody panicked"), [(1, 1), (2, 1)]);
+    assert_eq!(attempts.into_inner().expect("no thread panicked"), [(1, 1), (2, 1)]);
 }
 
 #[test]
@@ -186,7 +186,7 @@ fn a_sleeping_worker_is_woken_by_jobs_and_by_the_wish_to_stop() {
         let (queue, stop) = (&scene.queue, &stop);
         let work = scope.spawn(move || {
             Worker::new(queue).concurrency(2).run(stop, |job| {
-                done.send(job.id).expect("somebody looks");
+                done.send(job.id).expect("the test looks");
                 Outcome::Done
             })
         });
@@ -314,7 +314,7 @@ fn an_error_of_the_database_ends_it() {
     let writer = Arc::new(Mutex::new(Some(scene.writer.clone())));
     let worker = Worker::new(&scene.queue).concurrency(3).lease(LONG);
     let error = worker.run(&Stop::new(), |_| {
-        let writer = writer.lock().expect("nobody panicked").take().expect("the first");
+        let writer = writer.lock().expect("no thread panicked").take().expect("the first");
         writer.close().expect("it closes");
         Outcome::Done
     });

@@ -1,4 +1,4 @@
-//! What all openings of one database in this process know together.
+//! Knowledge that all openings of one database in this process share.
 //!
 //! The database file, its journal and its WAL are opened apart, by several
 //! connections; each of them tells the others here what the bit depends on.
@@ -10,14 +10,15 @@
 //!    under a lock that kept every other writer of this database away.
 //! 3. `is_refused` never becomes false again while the database is open anywhere.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use leafpress_format::page_bytes_in;
 
 use super::{
     AtomicDisk, AtomicState, AtomicUnits, FileStamp, Mend, NoAtomicWrites, Stamp, WhyJournal,
 };
+use crate::sync::lock;
 use crate::vfs::VfsResult;
 
 /// The disk, and what is done for it.
@@ -40,16 +41,16 @@ impl Ground {
     }
 }
 
-/// What one opening of the database file knows of it.
+/// Knowledge of one opening of the database file.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Facts {
     pub is_writable: bool,
     pub units: Result<AtomicUnits, NoAtomicWrites>,
-    /// As it was last read or written.
+    /// The header as it was last read or written.
     pub header: Option<Header>,
 }
 
-/// What page 1 says of all pages.
+/// The facts about all pages that page 1 holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Header {
     pub page_bytes: u32,
@@ -57,10 +58,10 @@ pub(super) struct Header {
 }
 
 impl Header {
-    /// So many bytes from the start of the file say it.
+    /// Bytes at the start of the file that hold it.
     pub const BYTES: usize = 20;
 
-    /// What the first bytes of the file say; `None` if that is nothing sensible.
+    /// Reads the header from the first bytes of the file; `None` if they make no sense.
     pub fn read(start: &[u8]) -> Option<Self> {
         let versions = start.get(18..20)?;
         let page_bytes = page_bytes_in(start)?;
@@ -75,7 +76,7 @@ impl Header {
 pub(super) struct ChangeCounter([u8; 4]);
 
 impl ChangeCounter {
-    /// Where it stands in the file.
+    /// Its offset in the file.
     const START: u64 = 24;
 
     /// Reads it, if `bytes`, which stand at `offset`, hold it.
@@ -85,7 +86,7 @@ impl ChangeCounter {
     }
 }
 
-/// How the names in the folder and the journal looked.
+/// The names in the folder and the journal, as they looked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Names {
     folder: Stamp,
@@ -100,13 +101,13 @@ pub(super) struct Database {
     wals_open: AtomicU32,
     /// SQLite was told that it needs no journal file: it keeps the next one in memory.
     has_promised: AtomicBool,
-    /// That journal is now in a file after all, which was not synced.
+    /// The journal in memory has become a file, which was not synced.
     has_spilled_journal: AtomicBool,
     is_refused: AtomicBool,
     synced: Mutex<Option<Names>>,
     /// The change counter as all pages had been synced by us.
     counter_synced: Mutex<Option<ChangeCounter>>,
-    /// Of the opening that learned something last; for reports.
+    /// Facts of the opening that learned something last; for reports.
     latest: Mutex<Option<Facts>>,
 }
 
@@ -139,7 +140,7 @@ impl Database {
         self.page_bytes_or_why(facts, ground).ok().map(|(_, page_bytes)| page_bytes)
     }
 
-    /// The same, to be told to SQLite.
+    /// That size, when SQLite is told of it: notes the promise.
     pub fn promise(&self, facts: &Facts, ground: &Ground) -> Option<u32> {
         let page_bytes = self.page_bytes_in_place(facts, ground);
         if page_bytes.is_some() {
@@ -175,7 +176,7 @@ impl Database {
 
     pub fn learned(&self, facts: &Facts) {
         let mut latest = lock(&self.latest);
-        // Whoever only reads does not say how others write.
+        // An opening that only reads does not know the ways in which others write.
         if facts.is_writable || latest.is_none() {
             *latest = Some(*facts);
         }
@@ -220,13 +221,13 @@ impl Database {
         self.wals_open.fetch_sub(1, Ordering::AcqRel);
     }
 
-    /// Whether the journal file that is open may have been in memory until now.
+    /// Returns true if the journal file that is open may have been in memory until now.
     pub fn may_be_spilled(&self) -> bool {
         self.has_spilled_journal.load(Ordering::Acquire)
     }
 
-    /// Before a page is written beside a journal: what SQLite moved there from its
-    /// memory without a sync.
+    /// Before a page is written beside a journal: syncs the journal that SQLite moved there from
+    /// its memory without a sync.
     pub fn sync_spilled_journal(&self, ground: &Ground) -> VfsResult<()> {
         if self.may_be_spilled() {
             self.sync_journal_and_names(ground)?;
@@ -240,7 +241,7 @@ impl Database {
         ground.disk.sync_folder_of(&self.path)
     }
 
-    /// All pages were synced, by whoever holds the lock; `None`: that failed.
+    /// All pages were synced by the holder of the lock; `None`: that failed.
     pub fn pages_synced(&self, counter: Option<ChangeCounter>) {
         *lock(&self.counter_synced) = counter;
     }
@@ -267,8 +268,8 @@ impl Database {
         Ok(())
     }
 
-    /// The journal was deleted and the folder synced, under a lock for writing: nobody
-    /// else has touched this journal since.
+    /// The journal was deleted and the folder synced, under a lock for writing: no other opening
+    /// has touched this journal since.
     pub fn journal_deleted(&self, ground: &Ground) {
         // Only for pages in place does it matter how it looks now.
         let has_pages = self.latest().is_some_and(|facts| facts.units.is_ok());
@@ -277,7 +278,7 @@ impl Database {
             folder.flatten().map(|folder| Names { folder, journal: FileStamp::Absent });
     }
 
-    /// How it looks now; `None` where that cannot be relied on.
+    /// The names as they look now; `None` where that cannot be relied on.
     fn names(&self, ground: &Ground, before: Option<Names>) -> VfsResult<Option<Names>> {
         let Some(folder) = ground.disk.folder_stamp(&self.path)? else { return Ok(None) };
         // No name was made since, so that what was absent is so still.
@@ -290,8 +291,4 @@ impl Database {
         let is_certain = journal != FileStamp::There(None);
         Ok(is_certain.then_some(Names { folder, journal }))
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

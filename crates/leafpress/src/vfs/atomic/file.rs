@@ -3,8 +3,8 @@
 //! Invariants:
 //! 1. `device_characteristics` and `write` ask the same question, so that a page goes
 //!    to the disk's own whole write if and only if SQLite was told so.
-//! 2. `size` is the file's as long as it is known: until the lock is given up nobody
-//!    else changes it.
+//! 2. `size` is the file's as long as it is known: until the lock is given up no other connection
+//!    changes it.
 //! 3. `counter` is the change counter in the file, as long as the lock is held.
 //! 4. The page whose write failed is not written plainly in the same transaction:
 //!    SQLite's rollback would tear it where the disk did write it.
@@ -83,8 +83,8 @@ impl DatabaseFile {
         self.look_at_header(bytes, offset);
     }
 
-    /// The disk's own file, if this write is one of SQLite's in place: what lies beyond
-    /// the end of the file is nobody's page yet, and needs no such care.
+    /// The disk's own file, if this write is one of SQLite's in place: bytes beyond the end of the
+    /// file are no page yet, and need no such care.
     fn whole_for(&mut self, bytes: &[u8], offset: u64) -> VfsResult<Option<Arc<dyn AtomicFile>>> {
         let Some(page_bytes) = self.database.page_bytes_in_place(&self.facts, &self.ground) else {
             return Ok(None);
@@ -97,8 +97,8 @@ impl DatabaseFile {
         Ok(self.whole.clone())
     }
 
-    /// What others wrote in place and did not live to sync must not be lost while what
-    /// is written now stays.
+    /// Syncs pages that another process wrote in place and did not live to sync: they must not be
+    /// lost while the pages that are written now stay.
     fn sync_left_pages(&mut self) -> VfsResult<()> {
         if self.counter.is_none() || self.database.counter_synced() != self.counter {
             FileLayer::sync(self, SyncKind { full: true, data_only: false })?;
@@ -186,8 +186,8 @@ impl FileLayer for DatabaseFile {
         self.below.unlock(level)
     }
 
-    /// Where pages are written past the page cache, they are read through it: what is
-    /// mapped would be read without a call.
+    /// False where pages are written past the page cache, since they are read through it: mapped
+    /// pages would be read without a call.
     fn maps_memory(&self) -> bool {
         self.whole.is_none() && self.below.maps_memory()
     }

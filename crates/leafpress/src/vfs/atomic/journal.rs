@@ -17,7 +17,7 @@ use crate::vfs::{FileLayer, SyncKind, VfsFile, VfsResult};
 /// The magic number and the number of pages, at the start of a journal. They are
 /// zero until the pages are synced.
 const VALID_BYTES: usize = 12;
-/// What a journal says that is never synced: it holds as many pages as fit.
+/// Page count of a journal that is never synced: it holds as many pages as fit.
 const COUNTS_NOTHING: [u8; 4] = [0xff; 4];
 
 /// A rollback journal.

@@ -52,7 +52,7 @@ use crate::error::{Error, Result};
 
 pub use pages::AtomicPages;
 
-/// What atomic pages need of the disk under a VFS, beside the VFS itself.
+/// Services that atomic pages need of the disk under a VFS, beside the VFS itself.
 ///
 /// Paths are as [`Vfs::full_path`](super::Vfs::full_path) made them.
 pub trait AtomicDisk: Send + Sync + 'static {
@@ -86,7 +86,7 @@ pub trait AtomicDisk: Send + Sync + 'static {
     /// `IO_ACCESS`.
     fn folder_stamp(&self, path: &str) -> VfsResult<Option<Stamp>>;
 
-    /// The same for the content of a file.
+    /// Such a stamp for the content of a file.
     ///
     /// # Errors
     /// `IO_ACCESS`. That it is not there is no error.
@@ -95,7 +95,7 @@ pub trait AtomicDisk: Send + Sync + 'static {
 
 /// A database file that can be written by whole pages.
 pub trait AtomicFile: Send + Sync {
-    /// The sizes in which it can, and on whose word.
+    /// The sizes in which it can, and the proof of that.
     fn units(&self) -> AtomicUnits;
 
     /// Writes a page so that a power cut leaves all of it or nothing, and that every
@@ -114,7 +114,7 @@ pub struct AtomicUnits {
     pub bytes_min: u32,
     /// The largest, in bytes.
     pub bytes_max: u32,
-    /// On whose word.
+    /// Proof of it.
     pub by: AtomicProof,
 }
 
@@ -125,7 +125,7 @@ impl AtomicUnits {
     }
 }
 
-/// On whose word a write is whole or not at all.
+/// Proof that a write is whole or not at all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AtomicProof {
@@ -147,7 +147,7 @@ impl fmt::Display for AtomicProof {
     }
 }
 
-/// Why a file cannot be written by whole pages.
+/// Reason for which a file cannot be written by whole pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NoAtomicWrites {
@@ -188,19 +188,19 @@ pub enum FileStamp {
     There(Option<Stamp>),
 }
 
-/// How a transaction of one page is committed now.
+/// The way in which a transaction of one page is committed now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AtomicState {
     /// In place, by one write that is whole or not at all.
     Whole {
-        /// On whose word.
+        /// Proof of it.
         by: AtomicProof,
         /// The size of the database's pages.
         page_bytes: u32,
     },
     /// With a journal, as any other.
     Journal {
-        /// Why.
+        /// Reason.
         why: WhyJournal,
     },
 }
@@ -241,7 +241,7 @@ impl Serialize for AtomicState {
     }
 }
 
-/// Why a transaction of one page needs a journal.
+/// Reason for which a transaction of one page needs a journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WhyJournal {
     /// There are no atomic writes here.
@@ -250,7 +250,7 @@ pub enum WhyJournal {
     PageSize {
         /// The size of the database's pages.
         page_bytes: u32,
-        /// What there is.
+        /// The sizes that the disk can write whole.
         units: AtomicUnits,
     },
     /// The database has no page yet, or none was read.
@@ -264,7 +264,7 @@ pub enum WhyJournal {
     JournalOpen,
     /// An atomic write has failed.
     Refused,
-    /// This SQLite was compiled without it, or with what it does not go with.
+    /// This SQLite was compiled without such commits, or with an option that excludes them.
     CompileOptions(&'static str),
 }
 
@@ -324,7 +324,7 @@ impl Mend {
     ];
 }
 
-/// What is wrong with how the linked SQLite was compiled, if anything is.
+/// The fault in the compile options of the linked SQLite, if there is one.
 pub fn compile_options_missing() -> Option<&'static str> {
     if compiled_with(c"ENABLE_BATCH_ATOMIC_WRITE") {
         return Some("this SQLite was compiled with SQLITE_ENABLE_BATCH_ATOMIC_WRITE");

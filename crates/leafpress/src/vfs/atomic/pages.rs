@@ -3,12 +3,13 @@
 //! Must never: open or delete anything by itself; the VFS below does.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use super::database::{Database, Facts, Ground};
 use super::file::DatabaseFile;
 use super::journal::{JournalFile, WalFile};
 use super::{AtomicDisk, AtomicState, AtomicUnits, Mend, NoAtomicWrites};
+use crate::sync::lock;
 use crate::vfs::{Access, FileKind, OpenFlags, Opened, Vfs, VfsResult};
 
 /// A VFS over another, with commits of one page in place where `disk` allows them.
@@ -39,7 +40,7 @@ impl<V: Vfs> AtomicPages<V> {
         self
     }
 
-    /// How a transaction of one page would be committed in the database at `path` (as
+    /// The way in which a transaction of one page would be committed in the database at `path` (as
     /// [`Vfs::full_path`] made it); `None` if it is not open.
     pub fn state(&self, path: &str) -> Option<AtomicState> {
         let database = self.open_database(path)?;
@@ -47,8 +48,8 @@ impl<V: Vfs> AtomicPages<V> {
         Some(database.state(&facts, &self.ground))
     }
 
-    /// What writes of whole pages there are in the database at `path`, whatever the size
-    /// of its pages; `None` if it is not open.
+    /// The sizes of whole writes in the database at `path`, whatever the size of its pages; `None`
+    /// if it is not open.
     pub fn units(&self, path: &str) -> Option<Result<AtomicUnits, NoAtomicWrites>> {
         Some(self.open_database(path)?.latest()?.units)
     }
@@ -59,7 +60,7 @@ impl<V: Vfs> AtomicPages<V> {
     }
 
     fn databases(&self) -> MutexGuard<'_, HashMap<String, Weak<Database>>> {
-        self.databases.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.databases)
     }
 
     fn open_database(&self, path: &str) -> Option<Arc<Database>> {

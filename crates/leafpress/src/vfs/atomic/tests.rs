@@ -1,4 +1,4 @@
-//! What reaches a disk that writes pages whole, and what does not.
+//! The calls that reach a disk that writes pages whole, and those that do not.
 //!
 //! The disk is a pretended one over the platform's files: it writes with an ordinary
 //! write and notes everything. That it keeps its word when the power is cut is the
@@ -32,7 +32,7 @@ impl Pretended {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What happened since the last call.
+    /// The steps since the last call.
     fn steps(&self) -> Vec<String> {
         std::mem::take(&mut self.seen().steps)
     }

@@ -1,4 +1,4 @@
-//! Where calls are counted: plain atomics, by kind of file and operation.
+//! The counters of calls: plain atomics, by kind of file and operation.
 //!
 //! Threads that count in the same place wait for each other's cache lines, which costs
 //! more than counting does. So there are several *rows* of counters to a kind, and a
@@ -19,7 +19,7 @@ use std::time::Instant;
 use super::latency::LatencyCounter;
 use super::stats::{FileIo, IoStats, Kind, OpIo, Operation};
 
-/// Where calls are counted. Clones count together.
+/// Counters of calls. Clones count together.
 #[derive(Debug, Clone, Default)]
 pub struct IoCounters(Arc<[Rows; Kind::ALL.len()]>);
 
@@ -35,7 +35,7 @@ impl IoCounters {
         Self::default()
     }
 
-    /// What was counted up to now.
+    /// The numbers counted up to now.
     pub fn snapshot(&self) -> IoStats {
         IoStats::build(|kind| {
             let rows = self.0[kind as usize].iter().filter_map(OnceLock::get);
@@ -43,7 +43,7 @@ impl IoCounters {
         })
     }
 
-    /// For calls that belong to no open file, and files that only whoever holds a lock
+    /// The row for calls that belong to no open file, and for files that only the holder of a lock
     /// uses: these take no row of their own.
     pub(super) fn shared(&self, kind: Kind) -> &Arc<KindCounters> {
         self.0[kind as usize][0].get_or_init(Arc::default)

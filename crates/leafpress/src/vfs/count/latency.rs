@@ -1,4 +1,4 @@
-//! How long calls took: a histogram that is cheap enough for every call.
+//! Latencies of calls: a histogram that is cheap enough for every call.
 //!
 //! Four buckets of equal width to each power of two of nanoseconds, so that a bucket is
 //! never wider than a quarter of its lower end, from [`BUCKET_FIRST_NS_MAX`] to beyond
@@ -30,7 +30,7 @@ use serde::ser::{Serialize, SerializeStruct, Serializer};
 const SUB_BITS: u32 = 2;
 /// Reading the clock twice takes about as long; nothing below can be told apart.
 const EXPONENT_FIRST: u32 = 5;
-/// 2^36 ns are 69 seconds; who waits longer looks at `max_ns`.
+/// 2^36 ns are 69 seconds; `max_ns` tells of longer times.
 const EXPONENT_END: u32 = 36;
 /// The first bucket, and those of each power of two.
 const BUCKETS: usize = 1 + ((EXPONENT_END - EXPONENT_FIRST) << SUB_BITS) as usize;
@@ -108,7 +108,7 @@ fn without_empty_end(mut buckets: Vec<u64>) -> Vec<u64> {
     buckets
 }
 
-/// How long calls took, in nanoseconds.
+/// Latencies of calls, in nanoseconds.
 ///
 /// As JSON: `{"p50_ns":…,"p99_ns":…,"max_ns":…,"total_ns":…}`, or `null` if no call was
 /// timed.
@@ -127,8 +127,8 @@ pub struct Latency {
 }
 
 impl Latency {
-    /// How many calls were timed. Fewer than were counted, where some happen inside of
-    /// others or are too short: see `folder_sync` and `map` of [`FileIo`](super::FileIo).
+    /// Number of timed calls. Fewer than were counted, where some happen inside of others or are
+    /// too short: see `folder_sync` and `map` of [`FileIo`](super::FileIo).
     pub fn calls(&self) -> u64 {
         self.buckets.iter().sum()
     }

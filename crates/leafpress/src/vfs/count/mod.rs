@@ -1,8 +1,7 @@
-//! What SQLite does to its files: how often, how much, and for how long.
+//! Counts of SQLite's calls to its files, of their bytes, and of their time.
 //!
-//! [`Counted`] stands over another VFS and hands every call on; [`IoCounters`] is where
-//! it counts, and [`IoStats`] what was counted up to now. Several VFSes may count
-//! together.
+//! [`Counted`] stands over another VFS and hands every call on; it counts in [`IoCounters`], and
+//! [`IoStats`] holds the numbers counted up to now. Several VFSes may count together.
 //!
 //! ```text
 //! SQLite ──► Counted<V> ──► V ──► …            Counted<V> ──┐
@@ -110,7 +109,7 @@ impl<V: Vfs> Vfs for Counted<V> {
     fn delete(&self, path: &str, sync_folder: bool) -> VfsResult<()> {
         let counters = self.by_path(path);
         let answer = counters.timed(Operation::Delete, || self.inner.delete(path, sync_folder));
-        // What could not be deleted needs no sync.
+        // A file that could not be deleted needs no sync of its folder.
         let was_deleted = matches!(answer, Ok(()) | Err(VfsError::IO_SYNC_FOLDER));
         if sync_folder && was_deleted && SYNCS_FOLDERS {
             counters.untimed(Operation::FolderSync);
@@ -130,8 +129,9 @@ impl<V: Vfs> Vfs for Counted<V> {
 /// Does the platform's VFS sync folders? On Windows there is nothing of the kind.
 const SYNCS_FOLDERS: bool = cfg!(unix);
 
-/// What a file is for, as SQLite says. Only where it looks whether a super-journal is
-/// still needed, it opens the journals that this one names as super-journals.
+/// The kind of a file, by SQLite's flags. When SQLite checks if a super-journal is still needed, it
+/// opens the journals that this one names with the flags of super-journals: only there the name
+/// decides.
 fn kind_of_file(path: Option<&str>, kind: FileKind) -> Kind {
     match kind {
         FileKind::SuperJournal if path.is_some_and(|path| path.ends_with(JOURNAL_END)) => {
@@ -149,8 +149,8 @@ fn kind_of_file(path: Option<&str>, kind: FileKind) -> Kind {
 
 const JOURNAL_END: &str = "-journal";
 
-/// SQLite names a journal and a log after their database. Only somebody who calls a
-/// database so is counted wrongly.
+/// The kind of a file, by its name: SQLite names a journal and a log after their database. Only a
+/// database that has such a name itself is counted wrongly.
 fn kind_of_path(path: &str) -> Kind {
     if path.ends_with(JOURNAL_END) {
         Kind::Journal

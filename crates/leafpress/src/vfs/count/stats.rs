@@ -1,4 +1,4 @@
-//! The figures as whoever asks gets them: a copy that changes no more.
+//! The figures as a caller gets them: a copy that changes no more.
 //!
 //! Plain values: they are compared, subtracted, added up, printed and made JSON of, and
 //! do no I/O. The JSON, which is stable (fields may come to it, none goes or changes):
@@ -18,7 +18,7 @@ use serde::Serialize;
 
 use super::latency::Latency;
 
-/// What a file is for, as it is counted.
+/// Kind of a file, as it is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Database,
@@ -43,7 +43,7 @@ impl Kind {
     }
 }
 
-/// What is done with a file, as it is counted.
+/// Operation on a file, as it is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Operation {
     Open,
@@ -91,7 +91,7 @@ impl Operation {
     }
 }
 
-/// What was done to files, by what they are for.
+/// Operations on files, by the kind of file.
 ///
 /// Calls are those that SQLite makes of its VFS; nearly all are one system call each,
 /// and some are none (a lock that this process holds already), one more (a read beyond
@@ -104,7 +104,7 @@ pub struct IoStats {
     pub database: FileIo,
     /// Rollback journals.
     pub journal: FileIo,
-    /// What binds the journals of several attached databases into one transaction.
+    /// Journals that bind those of several attached databases into one transaction.
     pub super_journal: FileIo,
     /// Write-ahead logs, and the memory (`-shm`) that their connections share.
     pub wal: FileIo,
@@ -113,7 +113,7 @@ pub struct IoStats {
     pub temp: FileIo,
 }
 
-/// What was done to files of one kind.
+/// Operations on files of one kind.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct FileIo {
@@ -155,9 +155,9 @@ pub struct FileIo {
     /// Asking whether a file is there, how large it is, or when it changed.
     #[serde(skip_serializing_if = "OpIo::is_none")]
     pub stat: OpIo,
-    /// Mapping a page into memory, in the place of reading it; under `wal` regions of
-    /// shared memory. Bytes are those that were mapped. Not timed: what it costs is
-    /// paid by whoever looks at a page first.
+    /// Mapping a page into memory, in the place of reading it; under `wal` regions of shared
+    /// memory. Bytes are those that were mapped. Not timed: the thread that looks at a page first
+    /// pays its cost.
     #[serde(skip_serializing_if = "OpIo::is_none")]
     pub map: OpIo,
 }
@@ -166,11 +166,11 @@ pub struct FileIo {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct OpIo {
-    /// How often.
+    /// Number of calls.
     pub calls: u64,
-    /// How much was moved: of `read`, `write`, `write_atomic` and `map`.
+    /// Bytes that were moved: by `read`, `write`, `write_atomic` and `map`.
     pub bytes: u64,
-    /// How long the calls took.
+    /// Latencies of the calls.
     pub latency: Latency,
 }
 
@@ -180,8 +180,8 @@ impl IoStats {
         Kind::ALL.into_iter().map(|kind| (kind.name(), self.of(kind)))
     }
 
-    /// What came since an earlier copy of the same counters. Of what the earlier one
-    /// has more of, as it is of other counters, nothing is left.
+    /// The difference to an earlier copy of the same counters. A number that is larger in the
+    /// earlier copy, as in one of other counters, becomes 0.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         Self::build(|kind| self.of(kind).since(earlier.of(kind)))
@@ -358,7 +358,7 @@ mod tests {
     use super::super::IoCounters;
     use super::*;
 
-    /// Two writes of a database, and a folder sync of a journal that nobody timed.
+    /// Two writes of a database, and a folder sync of a journal that was not timed.
     fn some() -> IoStats {
         let counters = IoCounters::new();
         for _ in 0..2 {

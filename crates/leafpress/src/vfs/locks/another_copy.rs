@@ -12,8 +12,9 @@ use std::path::Path;
 use super::{file_locks, table};
 use crate::c_api::system_calls::with_descriptor;
 use crate::error::{Error, ErrorKind, Result};
+use crate::vfs::FileIdentity;
 
-/// As high as numbers of descriptors are looked at, where the system does not list them.
+/// Largest number of a descriptor that is looked at, where the system does not list them.
 const NUMBERS_MAX: RawFd = 4096;
 
 /// Refuses to write `database` if the system has no locks that belong to descriptors and
@@ -37,12 +38,11 @@ pub(super) fn refuse(database: &Path) -> Result<()> {
 
 /// The number of a descriptor of the file that this module did not give to SQLite.
 fn foreign_descriptor(database: &Path) -> Option<RawFd> {
-    let wanted = rustix::fs::stat(database).ok()?;
+    let wanted = FileIdentity::from(&rustix::fs::stat(database).ok()?);
     let own = table::all_numbers();
     let is_it = |number: &RawFd| {
         let facts = with_descriptor(*number, |it| rustix::fs::fstat(it).ok());
-        !own.contains(number)
-            && facts.is_some_and(|it| it.st_dev == wanted.st_dev && it.st_ino == wanted.st_ino)
+        !own.contains(number) && facts.is_some_and(|it| FileIdentity::from(&it) == wanted)
     };
     numbers_in_use().into_iter().find(is_it)
 }

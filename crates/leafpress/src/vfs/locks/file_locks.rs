@@ -15,12 +15,13 @@ use std::io;
 use std::ops::Range;
 use std::os::fd::{AsRawFd as _, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use rustix::fs::{Mode, OFlags};
 
-use super::table::Inode;
 use crate::c_api::range_lock::{Bytes, How, Lock, ask};
+use crate::sync::lock;
+use crate::vfs::FileIdentity;
 
 /// SQLite's pending byte, the first of the bytes that are locked in a database; those of a
 /// `-shm` file are all before it.
@@ -38,7 +39,7 @@ pub(super) fn pretend_there_are_none() {
     NONE_HERE.store(true, Ordering::Relaxed);
 }
 
-/// To whom the locks of this copy of SQLite on a file belong.
+/// Owner of the locks of this copy of SQLite on a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Owner {
     /// There are none yet.
@@ -64,7 +65,7 @@ impl Owner {
 /// The locks of one file.
 #[derive(Debug)]
 pub(super) struct FileLocks {
-    pub inode: Inode,
+    pub identity: FileIdentity,
     state: Mutex<State>,
 }
 
@@ -80,21 +81,21 @@ struct State {
 }
 
 impl FileLocks {
-    pub fn new(inode: Inode, descriptor: RawFd, is_writable: bool) -> Self {
+    pub fn new(identity: FileIdentity, descriptor: RawFd, is_writable: bool) -> Self {
         let state =
             State { owner: Owner::Undecided, descriptor, is_writable, read_locked: Vec::new() };
-        Self { inode, state: Mutex::new(state) }
+        Self { identity, state: Mutex::new(state) }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     pub fn owner(&self) -> Owner {
         self.state().owner
     }
 
-    /// Does what SQLite asks for; `None` leaves it to the system.
+    /// Asks for a lock, takes it or gives it back, for SQLite; `None` leaves it to the system.
     pub fn lock(&self, how: How, lock: Lock, bytes: Bytes) -> Option<io::Result<Lock>> {
         let mut state = self.state();
         if state.owner == Owner::Undecided {

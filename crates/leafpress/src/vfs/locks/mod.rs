@@ -85,7 +85,7 @@ pub fn install() -> Result<()> {
     Ok(())
 }
 
-/// As [`install`], where a failure leaves SQLite as it is.
+/// Calls [`install`]; a failure leaves SQLite as it is.
 pub(crate) fn ensure() {
     #[cfg(unix)]
     if let Err(reason) = system::installed() {

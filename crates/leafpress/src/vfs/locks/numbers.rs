@@ -12,9 +12,9 @@ use std::os::fd::RawFd;
 use std::sync::{Arc, PoisonError, RwLock, RwLockWriteGuard};
 
 use super::file_locks::FileLocks;
-use super::table::Inode;
 use crate::c_api::range_lock::{Bytes, How, Lock};
 use crate::c_api::system_calls::set_holder;
+use crate::vfs::FileIdentity;
 
 type Files = Vec<Option<Arc<FileLocks>>>;
 
@@ -24,7 +24,7 @@ fn files_to_change() -> RwLockWriteGuard<'static, Files> {
     FILES.write().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Says whose locks those of `number` are from now on.
+/// Sets the file behind `number`, by its locks; `None` if the number was given back.
 pub(super) fn set(number: RawFd, locks: Option<Arc<FileLocks>>) {
     let index = number as usize;
     let mut files = files_to_change();
@@ -41,8 +41,8 @@ fn locks_of(number: RawFd) -> Option<Arc<FileLocks>> {
 }
 
 /// The file behind a number that SQLite was given.
-pub(super) fn inode_of(number: RawFd) -> Option<Inode> {
-    locks_of(number).map(|locks| locks.inode)
+pub(super) fn identity_of(number: RawFd) -> Option<FileIdentity> {
+    locks_of(number).map(|locks| locks.identity)
 }
 
 /// The answer to a call for a lock.
@@ -54,7 +54,7 @@ pub(super) enum Answer {
     Unknown,
 }
 
-/// Does what SQLite asks for by a number.
+/// Asks for a lock, takes it or gives it back, for SQLite, which names the file by a number.
 pub(super) fn lock(number: RawFd, how: How, lock: Lock, bytes: Bytes) -> Answer {
     let Some(locks) = locks_of(number) else { return Answer::Unknown };
     let Some(answer) = locks.lock(how, lock, bytes) else { return Answer::LeftToSystem };

@@ -29,21 +29,7 @@ use super::file_locks::{FileLocks, Owner, PENDING_BYTE, none_here};
 use super::numbers::{self, Answer};
 use crate::c_api::range_lock::{Bytes, How, Lock, is_locked, lock_whole_file};
 use crate::c_api::system_calls::{put_in_place_of, with_descriptor};
-
-/// A file, whatever its names: no two that exist at a time have the same.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct Inode {
-    pub device: u64,
-    pub number: u64,
-}
-
-impl Inode {
-    #[allow(clippy::useless_conversion, reason = "the types differ between systems")]
-    #[allow(clippy::unnecessary_cast, reason = "the types differ between systems")]
-    fn of(facts: &Stat) -> Self {
-        Self { device: facts.st_dev as u64, number: facts.st_ino as u64 }
-    }
-}
+use crate::vfs::FileIdentity;
 
 /// One open file of ours.
 struct Descriptor {
@@ -78,9 +64,9 @@ impl Known {
 
 #[derive(Default)]
 struct Table {
-    files: HashMap<Inode, Known>,
+    files: HashMap<FileIdentity, Known>,
     /// Files of which no descriptor is used, to be closed as soon as it may be.
-    parked: VecDeque<Inode>,
+    parked: VecDeque<FileIdentity>,
 }
 
 static TABLE: Mutex<Option<Table>> = Mutex::new(None);
@@ -155,7 +141,9 @@ fn open_regular(
         if !is_regular(&facts) {
             return Ok(None);
         }
-        if !is_new && let Some(file) = table.parked_descriptor(Inode::of(&facts), path, flags, user)
+        if !is_new
+            && let Some(file) =
+                table.parked_descriptor(FileIdentity::from(&facts), path, flags, user)
         {
             return Ok(Some(file));
         }
@@ -172,7 +160,7 @@ fn open_regular(
         return Ok(None);
     }
     let file = Arc::new(file);
-    table.add(Inode::of(&facts), &file, flags, user);
+    table.add(FileIdentity::from(&facts), &file, flags, user);
     table.close_some_parked();
     Ok(Some(file))
 }
@@ -185,8 +173,8 @@ fn is_regular(facts: &Stat) -> bool {
 pub(super) fn release_number(number: RawFd) -> bool {
     let mut table = table();
     let Some(table) = table.as_mut() else { return false };
-    let Some(inode) = numbers::inode_of(number) else { return false };
-    table.release(inode, number);
+    let Some(identity) = numbers::identity_of(number) else { return false };
+    table.release(identity, number);
     true
 }
 
@@ -194,9 +182,10 @@ pub(super) fn release_number(number: RawFd) -> bool {
 /// no regular file.
 pub(super) fn close_unknown(descriptor: OwnedFd) {
     let mut table = table();
-    let inode = inode_of(&descriptor);
-    let known = inode.and_then(|inode| Some((inode, table.as_mut()?.files.get_mut(&inode)?)));
-    let Some((inode, known)) = known else { return };
+    let identity = identity_of(&descriptor);
+    let known =
+        identity.and_then(|identity| Some((identity, table.as_mut()?.files.get_mut(&identity)?)));
+    let Some((identity, known)) = known else { return };
     // With locks of the process SQLite itself knows when it may close.
     if known.locks.owner() != Owner::Descriptor {
         return;
@@ -205,7 +194,7 @@ pub(super) fn close_unknown(descriptor: OwnedFd) {
     let file = Arc::new(File::from(descriptor));
     known.descriptors.push(Descriptor { file, flags: lasting(flags), user: None });
     if let Some(table) = table.as_mut() {
-        table.settle(inode);
+        table.settle(identity);
     }
 }
 
@@ -226,43 +215,49 @@ fn lock_unknown(number: RawFd, how: How, lock: Lock, bytes: Bytes) -> Option<io:
     }
     let locks = {
         let table = table();
-        let known = table.as_ref()?.files.get(&inode_of_number(number)?)?;
+        let known = table.as_ref()?.files.get(&identity_of_number(number)?)?;
         known.is_used_by_sqlite().then(|| Arc::clone(&known.locks))?
     };
     locks.lock(how, lock, bytes)
 }
 
-fn inode_of(descriptor: impl AsFd) -> Option<Inode> {
-    rustix::fs::fstat(descriptor).ok().map(|facts| Inode::of(&facts))
+fn identity_of(descriptor: impl AsFd) -> Option<FileIdentity> {
+    rustix::fs::fstat(descriptor).ok().map(|facts| FileIdentity::from(&facts))
 }
 
-fn inode_of_number(number: RawFd) -> Option<Inode> {
-    with_descriptor(number, |descriptor| inode_of(descriptor))
+fn identity_of_number(number: RawFd) -> Option<FileIdentity> {
+    with_descriptor(number, |descriptor| identity_of(descriptor))
+}
+
+/// Registers a descriptor for its user. A write lock on a descriptor that cannot be written
+/// fails (`EBADF`), so the file's locks move to this one if it is the first that can be.
+fn hand_out(locks: &Arc<FileLocks>, number: RawFd, flags: OFlags) {
+    locks.prefer(number, is_writable(flags));
+    numbers::set(number, Some(Arc::clone(locks)));
 }
 
 impl Table {
     /// Makes an open file known, which is used from now on.
-    fn add(&mut self, inode: Inode, file: &Arc<File>, flags: OFlags, user: User) {
+    fn add(&mut self, identity: FileIdentity, file: &Arc<File>, flags: OFlags, user: User) {
         let number = file.as_raw_fd();
-        let known = self.files.entry(inode).or_insert_with(|| Known {
-            locks: Arc::new(FileLocks::new(inode, number, is_writable(flags))),
+        let known = self.files.entry(identity).or_insert_with(|| Known {
+            locks: Arc::new(FileLocks::new(identity, number, is_writable(flags))),
             descriptors: Vec::with_capacity(1),
         });
         let file = Arc::clone(file);
         known.descriptors.push(Descriptor { file, flags: lasting(flags), user: Some(user) });
-        known.locks.prefer(number, is_writable(flags));
-        numbers::set(number, Some(Arc::clone(&known.locks)));
+        hand_out(&known.locks, number, flags);
     }
 
     /// A parked descriptor of the file that `path` names, if it could be opened so now.
     fn parked_descriptor(
         &mut self,
-        inode: Inode,
+        identity: FileIdentity,
         path: &CStr,
         flags: OFlags,
         user: User,
     ) -> Option<Arc<File>> {
-        let known = self.files.get_mut(&inode)?;
+        let known = self.files.get_mut(&identity)?;
         // SQLite does not take the numbers of the standard streams, and would ask for ever.
         let fits = |it: &&mut Descriptor| {
             it.user.is_none() && it.flags == lasting(flags) && it.file.as_raw_fd() > 2
@@ -278,14 +273,14 @@ impl Table {
         }
         rustix::fs::seek(&found.file, rustix::fs::SeekFrom::Start(0)).ok()?;
         found.user = Some(user);
-        numbers::set(found.file.as_raw_fd(), Some(Arc::clone(&known.locks)));
+        hand_out(&known.locks, found.file.as_raw_fd(), flags);
         Some(Arc::clone(&found.file))
     }
 
     /// Parks a descriptor.
-    fn release(&mut self, inode: Inode, number: RawFd) {
+    fn release(&mut self, identity: FileIdentity, number: RawFd) {
         numbers::set(number, None);
-        let Some(known) = self.files.get_mut(&inode) else { return };
+        let Some(known) = self.files.get_mut(&identity) else { return };
         let is_it = |it: &&mut Descriptor| it.file.as_raw_fd() == number;
         if let Some(descriptor) = known.descriptors.iter_mut().find(is_it) {
             descriptor.user = None;
@@ -293,29 +288,29 @@ impl Table {
         if !known.is_used_by_sqlite() {
             known.locks.give_back();
         }
-        self.settle(inode);
+        self.settle(identity);
         self.close_some_parked();
     }
 
     /// Closes all descriptors of a file if none is used, or keeps them for later.
-    fn settle(&mut self, inode: Inode) {
-        let Some(known) = self.files.get_mut(&inode) else { return };
+    fn settle(&mut self, identity: FileIdentity) {
+        let Some(known) = self.files.get_mut(&identity) else { return };
         if known.is_used() {
             return;
         }
         if known.may_close() {
             known.close();
-            self.files.remove(&inode);
-        } else if !self.parked.contains(&inode) {
-            self.parked.push_back(inode);
+            self.files.remove(&identity);
+        } else if !self.parked.contains(&identity) {
+            self.parked.push_back(identity);
         }
     }
 
     /// Tries again with all of those that could not be closed; returns true if fewer are left.
     fn close_all_parked(&mut self) -> bool {
         let before = self.parked.len();
-        for inode in mem::take(&mut self.parked) {
-            self.settle(inode);
+        for identity in mem::take(&mut self.parked) {
+            self.settle(identity);
         }
         self.parked.len() < before
     }
@@ -325,8 +320,8 @@ impl Table {
     fn close_some_parked(&mut self) {
         const TRIES: usize = 2;
         for _ in 0..TRIES.min(self.parked.len()) {
-            let Some(inode) = self.parked.pop_front() else { return };
-            self.settle(inode);
+            let Some(identity) = self.parked.pop_front() else { return };
+            self.settle(identity);
         }
     }
 }
@@ -352,11 +347,16 @@ impl Known {
         if !is_database(&reader.file) {
             return true;
         }
-        let Some(file) = reopened_for_writing(&reader.file) else { return true };
-        let is_alone = lock_whole_file(&file).unwrap_or(false);
-        let file = Arc::new(file);
-        self.descriptors.push(Descriptor { file, flags: OFlags::RDWR, user: None });
-        is_alone
+        let Some(file) = self.reopen_for_writing() else { return true };
+        lock_whole_file(&file).unwrap_or(false)
+    }
+
+    /// Adds a parked descriptor that can be written; `None` where that is not allowed.
+    fn reopen_for_writing(&mut self) -> Option<Arc<File>> {
+        let file = Arc::new(reopened_for_writing(&self.descriptors.first()?.file)?);
+        let parked = Descriptor { file: Arc::clone(&file), flags: OFlags::RDWR, user: None };
+        self.descriptors.push(parked);
+        Some(file)
     }
 
     fn writable(&self) -> Option<&Descriptor> {
@@ -395,13 +395,23 @@ pub(super) fn all_numbers() -> Vec<RawFd> {
     files.flat_map(|known| known.descriptors.iter().map(|it| it.file.as_raw_fd())).collect()
 }
 
-/// To whom the locks on a file belong; `None` if this copy of SQLite has not locked it.
+/// Owner of the locks on a file; `None` if this copy of SQLite has not locked it.
 #[cfg(test)]
 pub(super) fn owner_of(path: &Path) -> Option<Owner> {
-    let inode = Inode::of(&rustix::fs::stat(path).ok()?);
+    let identity = FileIdentity::from(&rustix::fs::stat(path).ok()?);
     let table = table();
-    let owner = table.as_ref()?.files.get(&inode)?.locks.owner();
+    let owner = table.as_ref()?.files.get(&identity)?.locks.owner();
     (owner != Owner::Undecided).then_some(owner)
+}
+
+/// Does what [`Known::may_close`] does with a file whose parked descriptors can only be read.
+#[cfg(test)]
+pub(super) fn reopen_parked(path: &Path) {
+    let identity = FileIdentity::from(&rustix::fs::stat(path).unwrap());
+    let mut table = table();
+    let known = table.as_mut().and_then(|table| table.files.get_mut(&identity)).unwrap();
+    assert!(!known.is_used() && known.writable().is_none());
+    known.reopen_for_writing().unwrap();
 }
 
 /// Number of a file's descriptors that are open here.
@@ -409,7 +419,7 @@ pub(super) fn owner_of(path: &Path) -> Option<Owner> {
 pub(super) fn count_of(path: &Path) -> usize {
     let Ok(facts) = rustix::fs::stat(path) else { return 0 };
     let table = table();
-    let known = table.as_ref().and_then(|table| table.files.get(&Inode::of(&facts)));
+    let known = table.as_ref().and_then(|table| table.files.get(&FileIdentity::from(&facts)));
     known.map_or(0, |known| known.descriptors.len())
 }
 

@@ -13,7 +13,7 @@ use rusqlite::{Connection, OpenFlags};
 use rustix::fs::{FlockOperation, fcntl_lock};
 
 use super::file_locks::Owner;
-use super::table::{count_of, owner_of};
+use super::table::{count_of, owner_of, reopen_parked};
 use super::{FileHandle, Open, ensure};
 use crate::c_api::range_lock::{Bytes, How, Lock, ask, is_locked};
 use crate::rights::Rights;
@@ -185,6 +185,22 @@ fn locks_go_over_to_a_descriptor_that_can_be_written() {
     reader.execute_batch("COMMIT").unwrap();
     writer.execute_batch("COMMIT").unwrap();
     assert_eq!(lock_at(&database.path, Bytes::ALL), Lock::None);
+}
+
+#[test]
+fn locks_go_over_to_a_parked_descriptor_that_can_be_written() {
+    let database = Database::new("delete");
+    let other = File::options().read(true).write(true).open(&database.path).unwrap();
+    fcntl_lock(&other, FlockOperation::NonBlockingLockShared).unwrap();
+    drop(FileHandle::open(&database.path).unwrap());
+    reopen_parked(&database.path);
+    assert_eq!(count_of(&database.path), 2, "parked: one to be read, one to be written");
+
+    let writer = database.connect();
+    assert_eq!(count_of(&database.path), 2, "a parked one is used again");
+    fcntl_lock(&other, FlockOperation::Unlock).unwrap();
+    writer.execute_batch("BEGIN IMMEDIATE").unwrap();
+    assert_eq!(lock_at(&database.path, RESERVED), Lock::Write);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What the kernel says of one file: which it is, and how it can be written whole.
+//! The kernel's facts about one file: its identity, and its atomic writes.
 //!
 //! Must never: open the file, since closing it again would drop locks.
 
@@ -10,30 +10,24 @@ use rustix::fs::{AtFlags, CWD, FileType, Statx, StatxFlags, statx};
 
 use crate::storage::atomic::{WRITE_ATOMIC, units_in};
 use crate::storage::{AtomicBy, AtomicWrites, Device};
+use crate::vfs::FileIdentity;
 use crate::vfs::atomic::{AtomicProof, AtomicUnits, NoAtomicWrites};
 
-/// A file, whatever its names: no two that exist at a time have the same.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Inode {
-    pub device: (u32, u32),
-    pub number: u64,
-}
-
-/// What is known of a file.
+/// Facts about a file.
 pub(super) struct Facts {
-    pub inode: Inode,
+    pub identity: FileIdentity,
     pub is_regular: bool,
-    /// The smallest and the largest atomic write, in bytes; `None` if nobody says.
+    /// The smallest and the largest atomic write, in bytes; `None` if the kernel does not say.
     units: Option<(u32, u32)>,
 }
 
 impl Facts {
-    /// Of the file that `path` names now.
+    /// Facts about the file that `path` names now.
     pub fn of_path(path: &Path) -> io::Result<Self> {
         Ok(Self::from_answer(&statx(CWD, path, AtFlags::empty(), Self::QUESTIONS)?))
     }
 
-    /// Of an open file.
+    /// Facts about an open file.
     pub fn of_open(file: impl AsFd) -> io::Result<Self> {
         Ok(Self::from_answer(&statx(file, "", AtFlags::EMPTY_PATH, Self::QUESTIONS)?))
     }
@@ -41,24 +35,23 @@ impl Facts {
     const QUESTIONS: StatxFlags = StatxFlags::TYPE.union(StatxFlags::INO).union(WRITE_ATOMIC);
 
     fn from_answer(answer: &Statx) -> Self {
-        let device = (answer.stx_dev_major, answer.stx_dev_minor);
         let kind = FileType::from_raw_mode(answer.stx_mode.into());
         Self {
-            inode: Inode { device, number: answer.stx_ino },
+            identity: FileIdentity::from(answer),
             is_regular: kind == FileType::RegularFile,
             units: units_in(answer),
         }
     }
 
-    /// The sizes in which this file can be written atomically, and by whom.
+    /// The sizes in which this file can be written atomically, and the proof of it.
     ///
-    /// Without `/sys` nobody can prove that the disk does it, so it counts as software.
+    /// Without `/sys` there is no proof that the disk does it, so it counts as software.
     pub fn atomic_units(&self) -> Result<AtomicUnits, NoAtomicWrites> {
         let (bytes_min, bytes_max) = self.units.ok_or(NoAtomicWrites::NotTold)?;
         if bytes_max == 0 {
             return Err(NoAtomicWrites::NotOffered);
         }
-        let device = Device::of_number(self.inode.device);
+        let device = Device::of_number(self.identity.device_numbers());
         let device_max = device.and_then(|it| it.atomic_write_unit_max_bytes);
         let by = match AtomicWrites::from_answers(self.units, device_max).by {
             AtomicBy::Hardware => AtomicProof::Hardware,

@@ -9,13 +9,13 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | `detect.rs` | what a file system says of one file: who it is, and its atomic writes |
+//! | `detect.rs` | the kernel's facts about one file: its identity, and its atomic writes |
 //! | `page_file.rs` | the writes, and what the kernel's refusals mean |
-//! | `stamps.rs` | times that tell whether somebody was there |
+//! | `stamps.rs` | times that tell whether another process was there |
 //! | `elsewhere.rs` | the same doors on other systems, where there are no such writes |
 //!
 //! # The path and the file
-//! SQLite has the database open already, by a descriptor that nobody can ask for, so
+//! SQLite has the database open already, by a descriptor that SQLite does not tell, so
 //! here it is opened once more, by its path. What is checked: the path is asked which
 //! file it names (device and inode), and the descriptor that is used is one of exactly
 //! that file, whatever happened to the path in between; it is a regular file. What is
@@ -70,7 +70,7 @@ impl Default for PlatformDisk {
 }
 
 impl PlatformDisk {
-    /// Only where kernel, file system and disk say so.
+    /// Whole writes only where kernel, file system and disk say so.
     pub fn new() -> Self {
         Self { is_assuming: false, stamps: Some(Stamps::new()) }
     }
@@ -86,8 +86,8 @@ impl PlatformDisk {
 }
 
 impl AtomicDisk for PlatformDisk {
-    /// What is opened, and kept open until it can be closed without dropping a lock, is
-    /// a descriptor of its own, shared by all openings of the same file in this process.
+    /// Opens a descriptor of its own, shared by all openings of the same file in this process. It
+    /// is kept open until it can be closed without dropping a lock.
     fn open(&self, path: &str) -> VfsResult<Result<Arc<dyn AtomicFile>, NoAtomicWrites>> {
         if slow_disk::device().is_some() {
             return Ok(Err(NoAtomicWrites::Simulated));
@@ -139,7 +139,7 @@ impl AtomicDisk for PlatformDisk {
     }
 }
 
-/// Whether a file is there, where no stamp can be relied on.
+/// The state of a file where no stamp can be relied on: there or not.
 fn is_there(file: &Path) -> std::io::Result<FileStamp> {
     Ok(if file.try_exists()? { FileStamp::There(None) } else { FileStamp::Absent })
 }

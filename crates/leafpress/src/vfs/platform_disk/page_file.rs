@@ -9,27 +9,29 @@
 
 use std::io::{self, IoSlice};
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
 use rustix::io::{Errno, ReadWriteFlags, pwritev2};
 
 use super::detect::Facts;
+use crate::sync::lock;
 use crate::vfs::atomic::{AtomicFile, AtomicProof, AtomicUnits, NoAtomicWrites};
 use crate::vfs::locks::FileHandle;
 use crate::vfs::{VfsError, VfsResult};
+use crate::words::path_text;
 
 /// `RWF_ATOMIC` of `<linux/fs.h>`, since Linux 6.11.
 const ATOMIC: ReadWriteFlags = ReadWriteFlags::from_bits_retain(0x40);
-/// What the user vouches for: any page that SQLite can have.
+/// The sizes that the user vouches for: any page that SQLite can have.
 const ASSUMED: AtomicUnits =
     AtomicUnits { bytes_min: 512, bytes_max: 65536, by: AtomicProof::Assumed };
-/// Of memory: enough for every disk with sectors of up to 4 KiB, and a page of memory
+/// Alignment of the memory: enough for every disk with sectors of up to 4 KiB, and a page of memory
 /// for one that has larger ones.
 const ALIGNMENT: usize = 4096;
-/// While somebody reads the page through the page cache at this very moment, it cannot
-/// be thrown away, and the kernel says "again". It is over as soon as that read is.
+/// While another process reads the page through the page cache at this very moment, it cannot be
+/// thrown away, and the kernel says "again". It is over as soon as that read is.
 const TRIES_MAX: u32 = 200;
 const TRIES_WITHOUT_PAUSE: u32 = 100;
 const PAUSE: Duration = Duration::from_millis(1);
@@ -37,7 +39,7 @@ const PAUSE: Duration = Duration::from_millis(1);
 /// Opens the file that `path` names for writes of whole pages, if it has them.
 pub(super) fn open(path: &Path, is_assuming: bool) -> Result<Arc<dyn AtomicFile>, NoAtomicWrites> {
     let not_opened = |error: io::Error| {
-        tracing::warn!(%error, path = %path.display(), "no second descriptor for whole pages");
+        tracing::warn!(%error, path = %path_text(path), "no second descriptor for whole pages");
         NoAtomicWrites::NotOpened
     };
     let facts = Facts::of_path(path).map_err(not_opened)?;
@@ -47,7 +49,7 @@ pub(super) fn open(path: &Path, is_assuming: bool) -> Result<Arc<dyn AtomicFile>
     let (units, direct) =
         if is_assuming { (ASSUMED, false) } else { (facts.atomic_units()?, true) };
     let file = FileHandle::open_for_pages(path, direct).map_err(not_opened)?;
-    if Facts::of_open(&*file).map_err(not_opened)?.inode != facts.inode {
+    if Facts::of_open(&*file).map_err(not_opened)?.identity != facts.identity {
         return Err(not_opened(io::Error::other("another file has taken the database's name")));
     }
     Ok(Arc::new(PageFile { file, units, buffer: Mutex::default() }))
@@ -73,7 +75,7 @@ impl AtomicFile for PageFile {
             }
             return self.write_once(page, offset, ReadWriteFlags::empty());
         }
-        let mut buffer = self.buffer.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut buffer = lock(&self.buffer);
         self.write_once(buffer.filled_with(page), offset, ATOMIC)
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! A change's time is usually that of the last clock tick, some milliseconds long, so
 //! that two changes within a tick look the same. Since Linux 6.13 some file systems
-//! take the exact time for the first change after somebody has asked for it
-//! ("multigrain timestamps"): what was seen once is never seen again after a change.
+//! take the exact time for the first change after a process has asked for it
+//! ("multigrain timestamps"): a time that was seen once is never seen again after a change.
 //!
 //! Invariant: a stamp is given only where all of this holds: the kernel is 6.13 or
 //! later; the file system is one that does so; and the time has a fraction of a
@@ -13,11 +13,12 @@
 use std::collections::HashMap;
 use std::io;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use rustix::fs::{AtFlags, CWD, Statx, StatxFlags, StatxTimestamp, statfs, statx};
 use rustix::io::Errno;
 
+use crate::sync::lock;
 use crate::vfs::atomic::{FileStamp, Stamp};
 
 /// The first kernel with multigrain timestamps, and all file systems that have them
@@ -79,7 +80,7 @@ impl Stamps {
 
     /// The file system is asked once for each mount.
     fn has_fine_times(&self, path: &Path, answer: &Statx) -> io::Result<bool> {
-        let mut mounts = self.mounts.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut mounts = lock(&self.mounts);
         if let Some(&known) = mounts.get(&answer.stx_mnt_id) {
             return Ok(known);
         }

@@ -17,14 +17,14 @@ pub(super) trait Clock: Send + Sync {
     fn wait_until(&self, time: Duration);
 }
 
-/// What one late wake-up can teach at most: a machine that was busy elsewhere is late by
+/// Largest lateness that is learned from one wake-up: a machine that was busy elsewhere is late by
 /// milliseconds, and says nothing about the next time.
 const LATENESS_NS_MAX: u64 = 150_000;
 
 /// The machine's own.
 pub(super) struct SystemClock {
     epoch: Instant,
-    /// How late a sleeper is woken up, on average.
+    /// Lateness of wake-ups, on average.
     lateness_ns: AtomicU64,
 }
 

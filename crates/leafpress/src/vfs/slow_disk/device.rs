@@ -11,7 +11,7 @@
 //! a WAL writes what the writer put there. Names and sizes that changed go with the next
 //! flush, as a file system writes them to its one journal.
 //!
-//! Must never: hold its lock while somebody sleeps or while a real call runs, or leave a
+//! Must never: hold its lock while a thread sleeps or while a real call runs, or leave a
 //! real sync out.
 //!
 //! Invariants:
@@ -22,17 +22,18 @@ use std::collections::HashMap;
 use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use super::clock::{Clock, SystemClock};
 use super::extents::{BLOCK_BYTES, Extents, blocks_of};
 use super::model::{Cost, DiskModel};
+use crate::sync::lock;
 
-/// What is written at once at least when the bound is passed, as the kernel does it: 4 MiB.
+/// Blocks written at once at least when the bound is passed, as the kernel does it: 4 MiB.
 const WRITEBACK_BLOCKS: u64 = 1024;
 
-/// What a simulated disk did.
+/// Numbers of a simulated disk's work.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SimulationStats {
@@ -44,13 +45,14 @@ pub struct SimulationStats {
     pub requests: u64,
     /// Bytes that reached it.
     pub bytes_written: u64,
-    /// How long it was busy.
+    /// Time for which it was busy.
     pub busy: Duration,
-    /// How long threads slept for it.
+    /// Time for which threads slept for it.
     pub slept: Duration,
     /// Syncs for which the real disk took longer than the simulated one.
     pub late_syncs: u64,
-    /// How much longer, in all: by so much the simulated disk is slower than its model.
+    /// Sum of the times that the real disk took longer: by so much the simulated disk is slower
+    /// than its model.
     pub late: Duration,
 }
 
@@ -78,9 +80,9 @@ struct FileState {
     unwritten: Extents,
     /// Its size changed without a write.
     was_cut: bool,
-    /// Where the last write-back ended.
+    /// End of the last write-back.
     written_back_to: u64,
-    /// How many have it open.
+    /// Number of its openings.
     users: u64,
     /// The path that leads to it, if one does.
     name: Option<PathBuf>,
@@ -110,7 +112,7 @@ impl Device {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     /// A file that was just opened; without a path it has no name. `is_new` says that it
@@ -134,7 +136,7 @@ impl Device {
         real: impl FnOnce() -> Result<T, E>,
     ) -> Result<T, E> {
         let removed = if sync_folder {
-            // What the sync is for is not there yet when it begins.
+            // The name that the sync makes durable is taken away only once it has begun.
             self.lock().names_changed = true;
             self.sync_folder(real)?
         } else {
@@ -170,7 +172,7 @@ impl Device {
         self.meanwhile(done, real)
     }
 
-    /// Syncs the file that has this path by `real`, whoever has it open.
+    /// Syncs the file that has this path by `real`, for every opening of it.
     pub fn sync_path<T, E>(
         &self,
         path: &Path,
@@ -193,7 +195,7 @@ impl Device {
         self.meanwhile(done, real)
     }
 
-    /// When the sync that begins now will be done; `None` if it has nothing to do.
+    /// Time at which the sync that begins now will be done; `None` if it has nothing to do.
     fn begin_sync(&self, state: &mut State, cost: Option<Cost>) -> Option<Duration> {
         let Some(cost) = cost else {
             state.stats.empty_syncs += 1;
@@ -203,7 +205,8 @@ impl Device {
         Some(self.occupy(state, cost))
     }
 
-    /// Lets the disk do it after all that it has to do already; when that is done.
+    /// Lets the disk do it after all that it has to do already; returns the time at which it is
+    /// done.
     fn occupy(&self, state: &mut State, cost: Cost) -> Duration {
         let begin = state.busy_until.max(self.clock.now());
         state.busy_until = begin + cost.time;
@@ -250,7 +253,8 @@ impl Device {
         }
     }
 
-    /// Writes what is beyond the bound, of the file that has most; when that is done.
+    /// Writes the blocks beyond the bound, of the file that has most; returns the time at which
+    /// that is done.
     fn write_back(&self, state: &mut State) -> Option<Duration> {
         let blocks_max = self.model.unwritten_bytes_max / BLOCK_BYTES;
         let mut done = None;
@@ -305,7 +309,7 @@ impl State {
         taken
     }
 
-    /// Some of what is unwritten of the file that has most.
+    /// Takes unwritten blocks of the file that has most of them.
     fn take_of_largest(&mut self, blocks_max: u64) -> Vec<Range<u64>> {
         let largest = self.files.iter().max_by_key(|(id, file)| (file.unwritten.len(), **id));
         let Some(id) = largest.map(|(id, _)| *id) else { return Vec::new() };
@@ -318,7 +322,7 @@ impl State {
         runs
     }
 
-    /// The path leads nowhere any more; who has the file open may go on.
+    /// The path leads nowhere any more; the file's openings may go on.
     fn forget_name(&mut self, path: &Path) {
         let Some(id) = self.names.remove(path) else { return };
         if let Some(file) = self.files.get_mut(&id) {
@@ -327,7 +331,7 @@ impl State {
         self.drop_if_not_needed(id);
     }
 
-    /// What is unwritten of a file that is gone is never written.
+    /// Drops a file that is gone: its unwritten blocks are never written.
     fn drop_if_not_needed(&mut self, id: u64) {
         if self.files.get(&id).is_none_or(FileState::is_needed) {
             return;

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// What a file system writes at once at least.
+/// Bytes that a file system writes at once at least.
 pub(super) const BLOCK_BYTES: u64 = 4096;
 
 /// A set of block numbers.
@@ -30,7 +30,7 @@ pub(super) fn blocks_of(offset: u64, bytes: u64) -> Range<u64> {
 }
 
 impl Extents {
-    /// How many there are.
+    /// Number of blocks.
     pub fn len(&self) -> u64 {
         self.blocks
     }
@@ -39,7 +39,7 @@ impl Extents {
         self.blocks == 0
     }
 
-    /// Adds blocks; how many of them are new.
+    /// Adds blocks; returns the number of new ones.
     pub fn insert(&mut self, blocks: Range<u64>) -> u64 {
         if blocks.is_empty() {
             return 0;
@@ -101,7 +101,7 @@ impl Extents {
             .or_else(|| self.runs.first_key_value().map(run))
     }
 
-    /// Forgets what lies at this block or behind, as the file was cut there; how many.
+    /// Forgets the blocks from this one on, as the file was cut there; returns their number.
     pub fn cut_at(&mut self, block: u64) -> u64 {
         let before = self.blocks;
         let behind = self.runs.split_off(&block);

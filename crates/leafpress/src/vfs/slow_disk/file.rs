@@ -43,7 +43,7 @@ impl<V: Vfs> SlowDisk<V> {
         Self { inner, device }
     }
 
-    /// What the disk did up to now.
+    /// Numbers of the disk's work up to now.
     pub fn stats(&self) -> SimulationStats {
         self.device.stats()
     }
@@ -91,7 +91,7 @@ impl FileLayer for SlowFile {
         &mut *self.inner
     }
 
-    /// What is read comes from memory on a real slow disk too.
+    /// Reads come from memory on a real slow disk too.
     fn maps_memory(&self) -> bool {
         self.inner.maps_memory()
     }

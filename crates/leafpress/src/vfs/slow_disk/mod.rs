@@ -17,8 +17,8 @@
 //! | `clock.rs` | waiting, to a few microseconds |
 //! | `file.rs` | SQLite's files on it |
 //!
-//! Must never: leave a real sync out, make a disk faster than it is, or cost anything where
-//! nobody asked for it.
+//! Must never: leave a real sync out, make a disk faster than it is, or cost anything where no disk
+//! is simulated.
 
 mod clock;
 mod device;
@@ -29,7 +29,7 @@ mod model;
 mod tests;
 
 use std::fmt;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 
 pub use device::SimulationStats;
 pub(crate) use device::{Device, OpenFile};
@@ -38,8 +38,9 @@ pub use model::{DiskModel, DiskSource};
 
 use super::{Opened, PlatformVfs, Registration, register};
 use crate::error::{Error, Result};
+use crate::sync::lock;
 
-/// Under which SQLite knows the VFS that is the default then.
+/// Name of the VFS that is the default then.
 const NAME: &str = "leafpress-simulated-disk";
 
 static SIMULATION: OnceLock<Simulation> = OnceLock::new();
@@ -51,12 +52,13 @@ pub struct Simulation {
 }
 
 impl Simulation {
-    /// Which disk it is.
+    /// The model of the disk.
     pub fn model(&self) -> &DiskModel {
         self.device.model()
     }
 
-    /// What it did up to now, and whether the real disk was faster as it should be.
+    /// Numbers of its work up to now, and how often the real disk was slower than the simulated
+    /// one.
     pub fn stats(&self) -> SimulationStats {
         self.device.stats()
     }
@@ -71,24 +73,23 @@ impl fmt::Debug for Simulation {
     }
 }
 
-/// From now on, to the end of the process, writing takes as long as on this disk.
+/// Makes writing take as long as on this disk, from now on to the end of the process.
 ///
 /// Call it first thing in a test or a program, and see what the users of a small device
 /// will see. Slow are then:
 ///
-/// - all connections that are opened afterwards, whoever opens them, through SQLite's
+/// - all connections that are opened afterwards, by any code, through SQLite's
 ///   default VFS, through ours (profile `rollback`), and through every VFS over a
 ///   [`PlatformVfs`];
-/// - what loads write by themselves, and what sorts spill.
+/// - files that loads write by themselves, and those that sorts spill.
 ///
-/// Each real sync is made all the same, and only what is missing is slept, so that nothing
-/// is less safe than without. Reading takes no longer, as if all were in memory. Pages are
-/// never written whole without a journal, as these disks promise no such thing.
+/// Each real sync is made all the same, and only the missing time is slept, so that nothing is less
+/// safe than without. Reading takes no longer, as if all were in memory. Pages are never written
+/// whole without a journal, as these disks promise no such thing.
 ///
-/// Fast as ever are connections that were opened before or through a VFS that is named
-/// ("`unix`"), files that are no databases, and [`storage`](crate::storage), which measures
-/// the real disk. A child of `fork` must not open a database: threads of its parent may
-/// have been at the disk that is played.
+/// Not slowed: connections that were opened before or through a VFS that is named ("`unix`"), files
+/// that are no databases, and [`storage`](crate::storage), which measures the real disk. A child of
+/// `fork` must not open a database: threads of its parent may have been at the disk that is played.
 ///
 /// ```
 /// use leafpress::vfs::{self, DiskModel};
@@ -109,7 +110,7 @@ impl fmt::Debug for Simulation {
 /// the same model is fine.
 pub fn simulate(model: DiskModel) -> Result<&'static Simulation> {
     static STARTING: Mutex<()> = Mutex::new(());
-    let _turn = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
+    let _turn = lock(&STARTING);
     if let Some(running) = SIMULATION.get() {
         if *running.model() == model {
             return Ok(running);
@@ -129,7 +130,7 @@ pub fn simulation() -> Option<&'static Simulation> {
     SIMULATION.get()
 }
 
-/// The same for files that are not SQLite's.
+/// The simulated disk, for files that are not SQLite's.
 pub(crate) fn device() -> Option<&'static Arc<Device>> {
     SIMULATION.get().map(|simulation| &simulation.device)
 }

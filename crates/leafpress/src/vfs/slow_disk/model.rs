@@ -1,6 +1,6 @@
-//! What a simulated disk is like: a few figures, each with its source.
+//! Models of simulated disks: a few figures, each with its source.
 //!
-//! The arithmetic of what a write costs is here too, as plain functions. Must never:
+//! The arithmetic of the cost of writes is here too, as plain functions. Must never:
 //! hold a figure whose origin it does not say.
 
 use std::fmt;
@@ -11,19 +11,19 @@ use std::time::Duration;
 use super::extents::BLOCK_BYTES;
 use crate::error::{Error, Result};
 
-/// Where a figure of a [`DiskModel`] comes from.
+/// Source of a figure of a [`DiskModel`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DiskSource {
-    /// What it says, and what was made of it.
+    /// The source's own figures, and the way to the model's.
     pub says: &'static str,
-    /// Its title, or who published it.
+    /// Its title, or its publisher.
     pub title: &'static str,
-    /// Where it is.
+    /// Its address.
     pub url: &'static str,
 }
 
-/// A disk to be simulated. `docs/simulated-disks.md` describes the model.
+/// A disk to be simulated. `docs/experiments.md` describes the model.
 ///
 /// Take one by its name, and change figures of it for a disk of your own:
 ///
@@ -41,27 +41,27 @@ pub struct DiskSource {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DiskModel {
-    /// As the command line takes it.
+    /// Name on the command line.
     pub name: &'static str,
-    /// What it is, in words.
+    /// Description in words.
     pub title: &'static str,
-    /// What a sync takes beside the writing: the file system's own journal, and the disk's
-    /// command to empty its cache.
+    /// Time of a sync beside the writing: the file system's own journal, and the disk's command to
+    /// empty its cache.
     pub flush: Duration,
-    /// What one write takes before its first byte, wherever it goes.
+    /// Time of one write before its first byte, at any place.
     pub request: Duration,
     /// Bytes written in a second, in order.
     pub bytes_per_second: u64,
-    /// Whether it turns: then it passes over a small gap between two writes instead of
-    /// seeking, and what is in order takes no request anew.
+    /// True if it turns: then it passes over a small gap between two writes instead of seeking, and
+    /// writes in order take no request anew.
     pub is_rotating: bool,
-    /// How many bytes may wait in memory before whoever writes has to wait.
+    /// Bytes that may wait in memory before a thread that writes has to wait.
     pub unwritten_bytes_max: u64,
-    /// Where the figures come from.
+    /// Sources of the figures.
     pub sources: &'static [DiskSource],
 }
 
-/// What writing takes.
+/// The cost of writes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Cost {
     pub time: Duration,
@@ -223,7 +223,7 @@ impl DiskModel {
         ],
     };
 
-    /// All that have a name.
+    /// All models that have a name.
     pub const ALL: [Self; 5] = [Self::SDCARD, Self::HDD, Self::EMMC, Self::NVME, Self::PHONE_2016];
 
     fn transfer(&self, bytes: u64) -> Duration {
@@ -232,7 +232,7 @@ impl DiskModel {
         Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or(u64::MAX))
     }
 
-    /// What it takes to write these blocks, in this order.
+    /// Cost of writing these blocks, in this order.
     pub(super) fn cost_of(&self, runs: &[Range<u64>]) -> Cost {
         let mut cost = Cost::default();
         let mut before: Option<&Range<u64>> = None;
@@ -246,7 +246,7 @@ impl DiskModel {
         cost
     }
 
-    /// What it takes to begin a run after another.
+    /// Time to begin a run after another.
     fn way(&self, before: Option<&Range<u64>>, run: &Range<u64>) -> Duration {
         match before {
             Some(before) if self.is_rotating && before.end <= run.start => {
@@ -286,20 +286,6 @@ impl DiskModel {
             self.bytes_per_second / 1_000_000,
         )
     }
-
-    /// The sources of all disks, as a list for the documentation.
-    pub fn sources_as_markdown() -> String {
-        let line = |name: &str, source: &DiskSource| {
-            format!("- {name}: {} ([{}]({}))\n", source.says, source.title, source.url)
-        };
-        let mut lines: Vec<String> = Vec::new();
-        for model in Self::ALL {
-            let own = model.sources.iter().filter(|source| **source != MEMORY);
-            lines.extend(own.map(|source| line(&format!("`{}`", model.name), source)));
-        }
-        lines.push(line("all", &MEMORY));
-        lines.concat()
-    }
 }
 
 fn in_words(time: Duration) -> String {
@@ -309,7 +295,7 @@ fn in_words(time: Duration) -> String {
     }
 }
 
-/// What it is, and its figures.
+/// The model's description, and its figures.
 impl fmt::Display for DiskModel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ({})", self.title, self.figures())

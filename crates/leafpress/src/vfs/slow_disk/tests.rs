@@ -1,5 +1,5 @@
-//! A simulated disk with a clock that moves only when somebody waits, so that each sum
-//! is exact; and SQLite on it.
+//! A simulated disk with a clock that moves only when a thread waits, so that each sum is exact;
+//! and SQLite on it.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -13,7 +13,7 @@ use super::file::SlowDisk;
 use super::model::{Cost, DiskModel};
 use crate::vfs::{PlatformVfs, Registration, VfsError, register};
 
-/// Moves when somebody waits, or when a test says so.
+/// Moves when a thread waits, or when a test says so.
 #[derive(Clone, Default)]
 struct Still(Arc<Mutex<Duration>>);
 
@@ -74,7 +74,7 @@ fn done() -> Result<(), VfsError> {
     Ok(())
 }
 
-/// How long a sync of the file takes.
+/// Time that a sync of the file takes.
 fn synced(file: &OpenFile, clock: &Still) -> Duration {
     let begun = clock.now();
     file.sync(done).unwrap();
@@ -138,7 +138,7 @@ fn whoever_syncs_a_file_writes_what_others_put_there() {
     assert_eq!(synced(&other, &clock), ms(0));
     assert_eq!(synced(&checkpointer, &clock), ms(111));
     assert_eq!(synced(&writer, &clock), ms(0));
-    // What is left behind unsynced is paid by who opens the file next.
+    // The next opening of the file pays for blocks that are left behind unsynced.
     writer.wrote(0, 4096);
     drop((writer, checkpointer));
     assert_eq!(synced(&open(&device, "a.db-wal"), &clock), ms(111));
@@ -146,7 +146,7 @@ fn whoever_syncs_a_file_writes_what_others_put_there() {
     open(&device, "a.db-wal").wrote(0, 4096);
     device.sync_path(&name("a.db-wal"), done).unwrap();
     assert_eq!(clock.now(), ms(333));
-    device.sync_path(&name("nobody knows it"), done).unwrap();
+    device.sync_path(&name("no file has it"), done).unwrap();
     assert_eq!(clock.now(), ms(333));
 }
 
@@ -218,7 +218,7 @@ fn beyond_the_bound_a_write_waits() {
     // The next comes from where the last ended, and all that is beyond.
     small.wrote(2000 * 4096, 2000 * 4096);
     assert_eq!(clock.now(), ms(1034 + 10 + 2000));
-    // What is left to the sync is less by that, and nameless files go with their bytes.
+    // The sync has less to write by that, and nameless files go with their bytes.
     drop(small);
     assert_eq!(synced(&large, &clock), ms(100 + 10 + 9_999 - 3_024));
     assert_eq!(device.stats().slept, clock.now());
@@ -337,7 +337,7 @@ impl Database {
         Connection::open_with_flags_and_vfs(&self.path, flags, self.vfs.name()).unwrap()
     }
 
-    /// What the transaction takes on this disk.
+    /// Time of the transaction on this disk.
     fn takes(&self, connection: &Connection, sql: &str) -> Duration {
         let begun = self.clock.now();
         connection.execute_batch(sql).unwrap();
@@ -345,7 +345,7 @@ impl Database {
     }
 }
 
-/// What a transaction of one row takes by default, and under WAL and FULL.
+/// Time of a transaction of one row by default, and under WAL and FULL.
 #[cfg(unix)]
 fn one_row(model: DiskModel) -> [Duration; 2] {
     let database = Database::new(model, &format!("one-row-{}", model.name));
@@ -424,7 +424,7 @@ fn sqlite_leaves_the_same_database_as_on_a_plain_disk() {
             assert_eq!((stats.busy, stats.late_syncs), (stats.slept, 0), "{mode}");
             assert!(stats.syncs > 0 && stats.bytes_written > 100_000, "{mode}: {stats:?}");
             drop(connection);
-            // Read by whoever knows nothing of it.
+            // A connection on the platform's own VFS reads the same.
             assert_eq!(content(&Connection::open(&database.path).unwrap()), expected, "{mode}");
         }
     }

@@ -80,7 +80,7 @@ fn head(value: &Value<'_>, column: KeyColumn) -> u128 {
     let (code, rest) = match value {
         Value::Null => (0, 0),
         Value::Integer(integer) => (1, number(*integer)),
-        // What is beyond 64 bits is taken for the last integer, as which it ties.
+        // A number beyond 64 bits gets the head of the last integer; equal heads decide nothing.
         Value::Real(real) => (1, number(real.floor() as i64)),
         Value::Text(text) if column.collation == Collation::Binary => (2, first_bytes(text)),
         Value::Text(_) => (2, 0),
@@ -127,7 +127,7 @@ fn number_as_text(
     }
 }
 
-/// What the column will hold, where that is not [`number_as_text`].
+/// The value that the column will hold, unless [`number_as_text`] gives it.
 fn stored<'r>(part: &KeyPart, row: &'r [types::Value], scratch: &mut NumberText) -> Value<'r> {
     let given = given(part, row);
     match part.affinity.apply(given, scratch) {

@@ -1,5 +1,5 @@
-//! How rows go into a table: which statements, and in which order. Worked out
-//! once for a table and a choice of columns, until the schema changes.
+//! Plans for inserting rows into a table: the statements, and the order of the rows. A plan is
+//! worked out once for a table and a choice of columns, and again if the schema changes.
 //!
 //! Must never: let a name into SQL that is not quoted.
 
@@ -23,30 +23,29 @@ const VALUES_MAX: usize = 32_766;
 
 /// The plans in use. They belong to one connection.
 ///
-/// A plan that was made of a schema that was rolled back would be of use to
-/// another schema of the same version: so whoever has them tells them of each
-/// commit and each rollback.
+/// A plan of a schema that was rolled back would also fit a later schema of the same version. So
+/// the owner of the plans calls them at each commit and each rollback.
 #[derive(Debug, Default)]
 pub(crate) struct InsertPlans {
     /// The newest last.
     plans: Vec<Plan>,
 }
 
-/// How rows go into a table.
+/// The plan for inserting rows into one table.
 #[derive(Debug)]
 pub(super) struct Plan {
-    /// What was asked for.
+    /// The table and the columns that the caller named.
     asked: (String, Vec<String>),
     /// The schema it was made of: the version of `main`, and of `temp`, which
     /// may have triggers on tables of `main`.
     schema: (i64, i64),
-    /// Whether that schema is committed.
+    /// True once that schema is committed.
     is_committed: bool,
     /// The table's name as it is declared.
     pub table: String,
-    /// Whether what is stored depends on the order of the rows.
+    /// True if the stored rows depend on the order of the inserts.
     pub keeps_order: bool,
-    /// What to sort by; nothing if no order is better.
+    /// Columns to sort by; empty if no order is better.
     pub key: Vec<KeyPart>,
     /// The statement for one row.
     pub insert_one: String,
@@ -59,13 +58,13 @@ pub(super) struct Plan {
 /// A column of the key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct KeyPart {
-    /// Where its value stands in a row.
+    /// Index of the column's value in a row.
     pub at: usize,
-    /// What it becomes when it is stored.
+    /// Affinity by which the value is converted when it is stored.
     pub affinity: Affinity,
-    /// How it compares then.
+    /// Comparison of the stored values.
     pub order: KeyColumn,
-    /// Whether it is the rowid, which NULL leaves to SQLite.
+    /// True for the rowid: SQLite chooses it where the value is NULL.
     pub is_rowid: bool,
 }
 
@@ -194,7 +193,7 @@ fn check_columns(declared: &DeclaredTable, columns: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Whether a name that no column has means the rowid.
+/// Returns true if `name`, which no column has, means the rowid.
 fn is_rowid(declared: &DeclaredTable, name: &str) -> bool {
     let has_rowid = !declared.without_rowid;
     has_rowid && ["rowid", "oid", "_rowid_"].iter().any(|it| it.eq_ignore_ascii_case(name))

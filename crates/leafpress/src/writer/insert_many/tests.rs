@@ -10,7 +10,7 @@ use super::*;
 struct Case {
     declaration: &'static str,
     columns: &'static [&'static str],
-    /// Whether rowids are compared too.
+    /// True if rowids are compared too.
     rowids: bool,
 }
 
@@ -398,7 +398,7 @@ fn a_plan_of_a_schema_that_was_rolled_back_is_forgotten() {
     assert_eq!(stored(&connection, "SELECT a FROM t ORDER BY rowid"), [1, 2, 3]);
     connection.execute_batch("ROLLBACK").unwrap();
     plans.rolled_back();
-    // The same version of the schema, and another table.
+    // Another table under the same version of the schema.
     connection.execute_batch("CREATE TABLE t(a)").unwrap();
     insert_sorted(&connection, &mut plans, &request).unwrap();
     assert_eq!(stored(&connection, "SELECT a FROM t ORDER BY rowid"), [2, 1, 3]);

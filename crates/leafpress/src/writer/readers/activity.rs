@@ -1,4 +1,4 @@
-//! What a connection says of itself while another thread holds it.
+//! State of a connection, readable while another thread holds it.
 //!
 //! SQLite calls back when a statement begins and when it ends, always on the
 //! thread that runs it; here that becomes a number that any thread can read.
@@ -13,14 +13,14 @@ use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use rusqlite::trace::{TraceEvent, TraceEventCodes};
 use rusqlite::{Connection, TransactionState};
 
-/// Whether a connection may be holding a snapshot.
+/// Signs that a connection may be holding a snapshot.
 ///
 /// Its numbers order nothing else, so that they are relaxed.
 #[derive(Debug, Default)]
 pub(super) struct Activity {
     /// Statements that have begun and not ended.
     running: AtomicU32,
-    /// Whether BEGIN or SAVEPOINT was last, and not their end.
+    /// True if BEGIN or SAVEPOINT was last, and not their end.
     is_explicit: AtomicBool,
     /// A statement called a function that the connection did not have when it was opened.
     has_own_functions: AtomicBool,
@@ -93,13 +93,13 @@ impl Activity {
         self.has_own_functions.load(Ordering::Relaxed)
     }
 
-    /// Whether the connection is in a read transaction, as far as is known.
+    /// Returns true if the connection is in a read transaction, as far as is known.
     pub fn in_transaction(&self) -> bool {
         self.running.load(Ordering::Relaxed) > 0 || self.is_explicit.load(Ordering::Relaxed)
     }
 }
 
-/// Whether a statement begins (`true`) or ends (`false`) a transaction.
+/// Returns true if a statement begins a transaction, false if it ends one.
 fn transaction_word(sql: &str) -> Option<bool> {
     let mut words = sql.split(|it: char| !it.is_ascii_alphanumeric()).filter(|it| !it.is_empty());
     let word = words.next()?;

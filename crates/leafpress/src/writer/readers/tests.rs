@@ -99,7 +99,7 @@ fn connections_that_cannot_be_reset_are_closed() {
     let mut statement = reader.prepare("SELECT a FROM t").unwrap();
     let mut rows = statement.query([]).unwrap();
     assert!(rows.next().unwrap().is_some());
-    // Rows that nobody drops leave their statement running.
+    // Rows that are never dropped leave their statement running.
     std::mem::forget(rows);
     std::mem::forget(statement);
     drop(reader);
@@ -256,7 +256,7 @@ fn functions_of_one_borrower_do_not_reach_the_next() {
     assert_eq!(idle(&pool), 0);
     let error = pool.get(None).unwrap().query_row(call, [], |_| Ok(())).unwrap_err();
     assert!(error.to_string().contains("no such function: secret"), "{error}");
-    // What SQLite has by itself is no reason to close a connection.
+    // A function of SQLite itself is no reason to close a connection.
     let reader = pool.get(None).unwrap();
     let own = "SELECT upper('a'), count(*), sum(1) OVER (), json('{}'), bm25(t) IS 1 FROM t";
     let _ = reader.prepare(own);

@@ -15,6 +15,7 @@ use std::ffi::OsString;
 use std::io::{self, IsTerminal as _};
 use std::sync::{Mutex, PoisonError};
 
+use leafpress::path_text;
 use leafpress::queue::{JobContext, Outcome, Payload, Queue, Stop, WorkReport, Worker};
 use leafpress::{Error, ErrorKind, Result};
 
@@ -88,7 +89,7 @@ fn refuse_unless_kept(queue: &Queue, flags: &QueueWorkFlags) -> Result<()> {
     if !queue.settings()?.keep_done.is_zero() {
         return Ok(());
     }
-    let (name, database) = (queue.name(), flags.place.database.display());
+    let (name, database) = (queue.name(), path_text(&flags.place.database));
     let reason = format!(
         "--keep-output keeps what programs print with their jobs, and the queue '{name}' keeps no \
          done jobs"
@@ -157,7 +158,7 @@ impl Shift<'_> {
     /// use up its attempts on it.
     fn not_run(&self, error: &io::Error) -> Outcome {
         let name = &self.program.words[0];
-        let says = format!("cannot run {}: {error}", name.to_string_lossy());
+        let says = format!("cannot run {}: {error}", path_text(name));
         match error.kind() {
             io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied => {
                 let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);

@@ -16,6 +16,7 @@ use std::process::{ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
+use leafpress::path_text;
 use leafpress::queue::{JobContext, Payload};
 
 use super::control::{Control, Event};
@@ -61,19 +62,19 @@ impl Program {
     /// What would keep it from being started, as far as that can be told beforehand.
     pub fn check(&self) -> Result<(), String> {
         if let Some(folder) = self.folder.as_deref().filter(|folder| !folder.is_dir()) {
-            return Err(format!("--chdir {}: there is no such folder", folder.display()));
+            return Err(format!("--chdir {}: there is no such folder", path_text(folder)));
         }
         let name = Path::new(&self.words[0]);
         let is_there = if name.components().count() > 1 {
             self.folder.as_deref().unwrap_or(Path::new("")).join(name).is_file()
         } else {
             let folders = std::env::var_os("PATH").unwrap_or_default();
-            let suffix = std::env::consts::EXE_SUFFIX;
-            let file = format!("{}{suffix}", name.display());
+            let mut file = name.as_os_str().to_owned();
+            file.push(std::env::consts::EXE_SUFFIX);
             std::env::split_paths(&folders)
                 .any(|folder| folder.join(name).is_file() || folder.join(&file).is_file())
         };
-        if is_there { Ok(()) } else { Err(format!("there is no program {}", name.display())) }
+        if is_there { Ok(()) } else { Err(format!("there is no program {}", path_text(name))) }
     }
 
     /// Runs it to its end.
@@ -114,7 +115,8 @@ impl Program {
         }
         // Of a worker that runs this worker.
         let inherited = std::env::vars_os().map(|(name, _)| name);
-        for name in inherited.filter(|name| name.to_string_lossy().starts_with(VARIABLES)) {
+        let is_ours = |name: &OsString| name.as_encoded_bytes().starts_with(VARIABLES.as_bytes());
+        for name in inherited.filter(|name| is_ours(name)) {
             command.env_remove(name);
         }
         for (name, value) in variables(job) {

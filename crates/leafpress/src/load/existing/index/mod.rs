@@ -36,7 +36,7 @@ use super::connect::{Steps, Target, UNCHANGED, ask, constraint};
 use super::inspect::{Existing, inspect, read_header};
 use super::pages::{WRITE_PAGE, tidy_log};
 use super::task::Settings;
-use crate::error::{Error, Result, is_refusal};
+use crate::error::{Error, Result};
 use crate::load::disk;
 use crate::load::options::CancelToken;
 use crate::load::publish::refuse_unless_folder;
@@ -46,7 +46,7 @@ use crate::schema::describe::{describe, describe_existing};
 use crate::schema::quote_identifier;
 use crate::schema::shape::{EntryColumn, IndexShape, OwnedValue, TableShape};
 use crate::sort::SortOptions;
-use crate::verify::sqlite_says;
+use crate::sqlite_error::{is_refusal, sqlite_says};
 
 /// Pages are used once here: a larger cache wins nothing.
 const CACHE_BYTES: u64 = 16 << 20;
@@ -196,13 +196,17 @@ impl Indexer {
     /// database is as it was then.
     pub fn build(self, columns: &str) -> Result<IndexReport> {
         let since = Instant::now();
+        let report = self.checked(columns).map_err(|error| error.on_disk(UNCHANGED))?;
+        Ok(IndexReport { elapsed: since.elapsed(), ..report })
+    }
+
+    fn checked(&self, columns: &str) -> Result<IndexReport> {
         if self.name.as_deref() == Some("") {
-            return Err(Error::usage("an index needs a name").to_do("name it with --name"));
+            let error = Error::usage("an index needs a name");
+            return Err(error.to_do("name it with --name, or leave that out"));
         }
         self.folder.as_deref().map_or(Ok(()), refuse_unless_folder)?;
-        let existing = inspect(&self.database, self.busy_timeout)?;
-        let report = self.build_in(&existing, columns).map_err(|error| error.on_disk(UNCHANGED))?;
-        Ok(IndexReport { elapsed: since.elapsed(), ..report })
+        self.build_in(&inspect(&self.database, self.busy_timeout)?, columns)
     }
 
     fn build_in(&self, existing: &Existing, columns: &str) -> Result<IndexReport> {

@@ -39,7 +39,7 @@ impl Place {
                 row: Some(row.number + 1),
                 values: row.values.clone(),
             });
-            Err(error.on_disk(connect::UNCHANGED))
+            Err(error.on_disk(UNCHANGED))
         };
         let mut refusals =
             Refusals { stops: true, with_values: true, reads_database: false, decide: &mut decide };

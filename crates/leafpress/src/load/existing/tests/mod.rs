@@ -4,6 +4,7 @@
 //! 2. What was there before is there still, settings too.
 //! 3. After an error nothing has changed.
 
+mod chains;
 mod crash;
 mod insert;
 mod moving;

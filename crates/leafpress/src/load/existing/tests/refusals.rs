@@ -11,7 +11,7 @@ fn what_is_no_database_is_refused() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("a.db");
     assert!(inspect_error(&path).starts_with("cannot open "));
-    assert!(inspect_error(folder.path()).contains("not a regular file"));
+    assert!(inspect_error(folder.path()).contains("is a directory"));
     std::fs::write(&path, "name,age\nAda,36\n".repeat(100)).unwrap();
     assert!(inspect_error(&path).contains("is not a database"), "{}", inspect_error(&path));
     let mut state = 1_u64;
@@ -35,7 +35,7 @@ fn a_damaged_database_is_refused() {
     bytes[100..4096].fill(0x5a);
     std::fs::write(&place.database, &bytes).unwrap();
     let error = inspect_error(&place.database);
-    assert!(error.contains("it is damaged") && error.contains("leafpress verify"), "{error}");
+    assert!(error.contains("is damaged") && error.contains("leafpress verify"), "{error}");
     assert_eq!(std::fs::read(&place.database).unwrap(), bytes);
 }
 
@@ -174,10 +174,10 @@ fn a_read_only_file_is_refused() {
         );
         let error = connection.unwrap().execute_batch("CREATE TABLE x(a)").unwrap_err();
         let error = target.refused("write", error).to_string();
-        assert!(error.contains("it cannot be written"), "{error}");
+        assert!(error.contains("cannot be written"), "{error}");
         return;
     }
-    assert!(inspect_error(&place.database).contains("read-only"));
+    assert!(inspect_error(&place.database).contains("you may not write to"));
 }
 
 /// A file system of its own, for those who may mount one.
@@ -230,8 +230,7 @@ fn read_only_and_full_file_systems_are_refused() {
         assert_eq!(std::fs::read(&place.database).unwrap().len(), before.len());
         mount.remount("ro,size=1m");
         let error = inspect_error(&place.database);
-        let reason = if journal == "WAL" { "cannot do so here" } else { "read-only" };
-        assert!(error.contains(reason), "{error}");
+        assert!(error.contains("is mounted read-only"), "{journal}: {error}");
         mount.remount("rw,size=1m");
     }
 }

@@ -1,5 +1,5 @@
-//! Where there are no Unix sockets: nobody can be rung in another process, and
-//! the bell thread looks at the database every 50 ms instead.
+//! Doors on systems without Unix sockets: no other process can be rung, and the bell thread looks
+//! at the database every 50 ms instead.
 //!
 //! Stands in for `door/mod.rs`, with the same names.
 
@@ -37,7 +37,7 @@ impl Door {
     }
 }
 
-/// Rings nobody.
+/// Rings no other process.
 pub(super) struct Ringer;
 
 impl Ringer {

@@ -3,8 +3,8 @@
 //! ```text
 //! app.db
 //! app.db-bells/          made by the first that waits, removed by the last
-//!   4711-9f3c2a10-0      one socket of each Bells that somebody waits at:
-//!   4712-04be77d3-0      process, a random number, how often it was made
+//!   4711-9f3c2a10-0      one socket of each Bells with a waiter:
+//!   4712-04be77d3-0      process, a random number, the number of its door
 //! ```
 //!
 //! Stands under the bell thread, which has a [`Door`] of its own, and under
@@ -12,12 +12,12 @@
 //! writers of one process on one database have a door each.
 //!
 //! Invariants:
-//! 1. A socket has its name only once it can be rung, by everybody who may write
-//!    the database: it is made under another one (`….new`) and renamed.
+//! 1. A socket has its name only once every process that may write the database can ring it: it is
+//!    made under another name (`….new`) and renamed.
 //! 2. Names are never used again, so that what is known by one name stays true.
-//! 3. Only a socket at which nobody listens is removed by others, and the folder
-//!    only when it is empty. Whoever loses his socket by this at its birth sees
-//!    that it cannot be renamed, and makes another.
+//! 3. Other processes remove a socket only if no process listens at it, and the folder only when it
+//!    is empty. A process that loses its socket by this at its birth sees that it cannot be
+//!    renamed, and makes another.
 //! 4. Nothing but sockets is touched, and no link is followed: neither the
 //!    folder itself nor what is in it may be one.
 //!
@@ -26,11 +26,11 @@
 //! elsewhere, if it is too long, the folder is `/tmp/leafpress-bells-` and a
 //! number made of the database's device and inode, the same for all processes.
 //!
-//! Who may write the database may ring and wait: the folder and the sockets have
-//! its permissions to write, and its owner and group as far as this process may
-//! give them, as SQLite does with its own files beside a database.
+//! A process that may write the database may ring and wait: the folder and the sockets have its
+//! permissions to write, and its owner and group as far as this process may give them, as SQLite
+//! does with its own files beside a database.
 //!
-//! Must never: wait, or fail a push. What goes wrong costs a look a second later.
+//! Must never: wait, or fail a push. A failure here costs a look a second later.
 
 mod own;
 mod place;

@@ -1,11 +1,10 @@
-//! The door of this process: where others ring.
+//! The door of this process: the socket at which others ring.
 //!
-//! Stands under the bell thread, which makes it before anybody looks for a job,
-//! and drops it when nobody waits any more. See the folder's invariants.
+//! Stands under the bell thread, which makes it before any waiter looks for a job, and drops it
+//! when there is no waiter any more. See the folder's invariants.
 
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::thread;
@@ -15,14 +14,14 @@ use rustix::fs::AtFlags;
 
 use super::place::Place;
 use crate::queue::bell::message::{LENGTH, Message};
-use crate::vfs::locks;
+use crate::vfs::{FileIdentity, locks};
 
 /// Attempts to make a socket in a folder that others remove meanwhile.
 const ATTEMPTS: u32 = 16;
 /// Before the third attempt; the later ones wait longer, by the square.
 const PAUSE: Duration = Duration::from_micros(30);
-/// So many datagrams at once may mean that there was no room for another. No
-/// system has less room by default: Linux has it for 11, others for 4 KB.
+/// Number of datagrams from which on there may have been no room for another. No system has less
+/// room by default: Linux has it for 11, others for 4 KB.
 const FULL_FROM: usize = 4;
 /// Datagrams that are read before waiters are woken for them.
 const DRAIN_MAX: usize = 1024;
@@ -35,7 +34,7 @@ pub(in crate::queue::bell) struct Door {
     folder: OwnedFd,
     name: String,
     /// Device and inode of the folder, when it was made.
-    folder_id: (u64, u64),
+    folder_id: FileIdentity,
     /// Datagrams at once that may mean that it was full.
     full_from: usize,
 }
@@ -74,20 +73,20 @@ impl Door {
             return Err(error);
         }
         let stat = rustix::fs::fstat(&folder)?;
-        let folder_id = (stat.st_dev as u64, stat.st_ino as u64);
+        let folder_id = FileIdentity::from(&stat);
         let place = place.clone();
         Ok(Self { socket, place, folder, name, folder_id, full_from: full_from() })
     }
 
-    /// To be waited for.
+    /// The socket, on which the bell thread waits.
     pub(in crate::queue::bell) fn socket(&self) -> &UnixDatagram {
         &self.socket
     }
 
-    /// Whether others still find it.
+    /// Returns true if others still find it.
     pub(in crate::queue::bell) fn is_there(&self) -> bool {
         let of_the_folder = std::fs::symlink_metadata(&self.place.folder);
-        of_the_folder.is_ok_and(|it| (it.dev(), it.ino()) == self.folder_id)
+        of_the_folder.is_ok_and(|it| FileIdentity::from(&it) == self.folder_id)
             && rustix::fs::statat(&self.folder, &self.name, AtFlags::SYMLINK_NOFOLLOW).is_ok()
     }
 

@@ -1,4 +1,4 @@
-//! Where the folder of the doors is, and whose.
+//! Place and owner of the folder of the doors.
 //!
 //! Stands under [`Door`](super::Door), which makes it, and
 //! [`Ringer`](super::Ringer), which only reads it.
@@ -19,13 +19,13 @@ use crate::queue::bell::message;
 /// Bytes of a socket's name at most, `.new` included: three numbers of 32 bits.
 pub(super) const NAME_LENGTH_MAX: usize = 40;
 
-/// Where the doors of a database are.
+/// Place of a database's doors.
 #[derive(Debug, Clone)]
 pub(in crate::queue::bell) struct Place {
-    /// As SQLite knows it: without symbolic links.
+    /// The path as SQLite knows it: without symbolic links.
     database: PathBuf,
     pub(super) folder: PathBuf,
-    /// What the names of this one's own doors begin with.
+    /// Beginning of the names of this one's own doors.
     pub(super) own_prefix: String,
     /// Doors made so far.
     doors: Arc<AtomicU32>,
@@ -42,7 +42,7 @@ impl Place {
         let folder = if can_be_reached(&beside) {
             beside
         } else {
-            // The same for all, which the environment's folder need not be.
+            // `/tmp` is the same for all processes; a folder named in the environment need not be.
             let of_the_file = format!("{} {}", metadata.dev(), metadata.ino());
             PathBuf::from(format!("/tmp/leafpress-bells-{:016x}", message::hash(&of_the_file)))
         };
@@ -51,7 +51,7 @@ impl Place {
         Some(Self { database, folder, own_prefix, doors: Arc::default() })
     }
 
-    /// A name that nobody has had.
+    /// A name that was never used.
     pub(super) fn new_name(&self) -> String {
         format!("{}{}", self.own_prefix, self.doors.fetch_add(1, Ordering::Relaxed))
     }
@@ -68,7 +68,7 @@ impl Place {
         let folder = self.open()?;
         if is_new {
             let owner = self.database.metadata()?;
-            // Not to be given away by everybody, nor to every group.
+            // Not every user may give a file away, nor to every group.
             let (user, group) = (Uid::from_raw(owner.uid()), Gid::from_raw(owner.gid()));
             let _ = rustix::fs::fchown(&folder, None, Some(group));
             let _ = rustix::fs::fchown(&folder, Some(user), None);
@@ -106,18 +106,18 @@ impl Place {
     }
 }
 
-/// Whether an open folder has a path of its own.
+/// Returns true if an open folder has a path of its own.
 fn has_short_paths() -> bool {
     cfg!(target_os = "linux") && Path::new("/proc/self/fd").is_dir()
 }
 
-/// Whether paths of sockets in a folder are not too long here.
+/// Returns true if the paths of sockets in a folder are short enough here.
 fn can_be_reached(folder: &Path) -> bool {
     let longest = folder.join("x".repeat(NAME_LENGTH_MAX));
     SocketAddr::from_pathname(longest).is_ok() || has_short_paths()
 }
 
-/// Who may write the database may make and remove sockets.
+/// The folder's permissions: a user who may write the database may make and remove sockets.
 fn folder_mode(database_mode: u32) -> u32 {
     let writers = (database_mode & 0o222) | 0o200;
     writers | (writers << 1) | (writers >> 1)

@@ -29,16 +29,16 @@ use rustix::io::Errno;
 
 use super::place::{NAME_LENGTH_MAX, Place};
 use crate::queue::bell::message::Message;
-use crate::writer::lock;
+use crate::sync::lock;
 
 /// Steps in which file systems count time are not larger: 1 to 10 ms on Linux.
 const TIME_STEP: Duration = Duration::from_millis(100);
-/// The same where a time has no nanoseconds, which old file systems do not store.
+/// Such steps where a time has no nanoseconds, which old file systems do not store.
 const TIME_STEP_COARSE: Duration = Duration::from_millis(2100);
 /// Doors that are rung: each costs a file descriptor here, of which a process
 /// may have no more than 1,024. Processes beyond that look once a second.
 const DOORS_MAX: usize = 128;
-/// Names that are read, in a folder that somebody has filled.
+/// Names that are read; another program may fill the folder.
 const NAMES_MAX: usize = 4096;
 
 /// Knows the doors of all others.
@@ -53,7 +53,7 @@ struct Doors {
     listing: Option<Listing>,
     /// By name; without a socket where it cannot be rung.
     sockets: BTreeMap<String, Option<UnixDatagram>>,
-    /// How often the folder was listed.
+    /// Number of times that the folder was listed.
     #[cfg(test)]
     listings: u64,
 }
@@ -85,7 +85,7 @@ impl Ringer {
     pub(in crate::queue::bell) fn ring(&self, message: impl FnOnce() -> Message) {
         let Some(place) = &self.place else { return };
         let Ok(folder) = std::fs::symlink_metadata(&place.folder) else {
-            // Nobody waits.
+            // Without a folder there is no waiter.
             let mut doors = lock(&self.doors);
             (doors.listing, doors.sockets) = (None, BTreeMap::new());
             return;
@@ -105,7 +105,7 @@ impl Ringer {
         }
     }
 
-    /// How often the folder was listed.
+    /// Number of times that the folder was listed.
     #[cfg(test)]
     pub(in crate::queue::bell) fn listings(&self) -> u64 {
         lock(&self.doors).listings
@@ -149,7 +149,7 @@ impl Doors {
                 Err(error) if Errno::from_io_error(&error) == Some(Errno::CONNREFUSED) => {
                     // Of a process that was killed.
                     let removed = rustix::fs::unlinkat(&folder, &name, AtFlags::empty());
-                    tracing::debug!(name, ?removed, "bell: nobody is at this door");
+                    tracing::debug!(name, ?removed, "bell: no process listens at this door");
                     self.sockets.remove(&name);
                     has_removed = true;
                 }
@@ -174,7 +174,7 @@ impl Doors {
             if is_full {
                 continue;
             }
-            // It is gone; whether it was killed, the next listing finds out.
+            // The socket is gone; the next listing of the folder drops its name.
             tracing::debug!(?place, name, %error, "bell: a door was not rung");
             *door = None;
             self.listing = None;
@@ -207,7 +207,7 @@ fn connect(place: &Place, folder: &OwnedFd, name: &str) -> io::Result<UnixDatagr
     Ok(socket)
 }
 
-/// By the file itself, so that nobody can put a link in its place meanwhile.
+/// Connects by the open file itself, so that no process can put a link in its place meanwhile.
 #[cfg(target_os = "linux")]
 fn connect_to(
     socket: &UnixDatagram,

@@ -34,7 +34,7 @@ fn claimed(waiting: JoinHandle<Result<Vec<Claim>>>) -> Claim {
 }
 
 fn waits(ground: &Ground) {
-    until("somebody waits", || !ground.doors().is_empty());
+    until("there is a waiter", || !ground.doors().is_empty());
 }
 
 #[test]
@@ -49,7 +49,7 @@ fn a_push_is_heard_by_another_writer() {
     pushing.close().unwrap();
     claiming.close().unwrap();
     assert!(!ground.doors_folder().exists());
-    assert!(!ground.folder.path().join("app.db-wal").exists(), "nobody reads any more");
+    assert!(!ground.folder.path().join("app.db-wal").exists(), "there is no reader any more");
 }
 
 #[test]
@@ -63,7 +63,7 @@ fn a_delay_a_lease_and_a_foreign_push_end_a_wait() {
     let first = claimed(waiting);
     assert_eq!((first.id, first.attempt), (pushed.id, 1));
 
-    // Nobody acks it: its lease ends without a bell.
+    // No consumer acks it: its lease ends without a bell.
     let second = claimed(claim_beside(&letters, LEASE));
     assert_eq!((second.id, second.attempt), (pushed.id, 2));
     same_letters.ack(second.token).unwrap();
@@ -85,7 +85,7 @@ fn waiting_changes_nothing_in_the_database() {
     let look = Connection::open(ground.database()).unwrap();
     let version =
         || -> i64 { look.pragma_query_value(None, "data_version", |row| row.get(0)).unwrap() };
-    // What the first look does once.
+    // The first look makes its own preparations.
     assert!(letters.claim().unwrap().is_none());
     let before = version();
     let waiting = claim_beside(&letters, LEASE);

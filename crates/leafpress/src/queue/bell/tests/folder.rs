@@ -11,13 +11,13 @@ use std::time::Duration;
 use super::super::door::{Door, Place, Ringer};
 use super::super::message::{self, Message};
 use super::{Bells, Ground, NO_LOOKS, Pace, Woken, names, patience, settle, until, wait_beside};
-use crate::writer::lock;
+use crate::sync::lock;
 
 fn message(queue: &str, jobs: u32) -> Message {
     Message { queue_hash: message::hash(queue), jobs }
 }
 
-/// Somebody waits at `heard`, and is woken by `rung`.
+/// Checks that a waiter at `heard` is woken by `rung`.
 fn assert_rings(rung: &Bells, heard: &Arc<Bells>) {
     let waiting = wait_beside(heard.waiter("a").unwrap(), None);
     rung.ring("a", 1);
@@ -147,7 +147,7 @@ fn a_folder_that_somebody_removes_is_made_again() {
     until("there is another door", || ground.doors().len() == 1 && ground.doors() != before);
     assert_eq!(waiter.wait(None, patience()), Woken::Look, "what was rung meanwhile was lost");
 
-    // The same if it is only put away, and another one is there.
+    // The door is made again as well if the folder is only put away, and another one is there.
     let before = ground.doors();
     fs::rename(ground.doors_folder(), ground.folder.path().join("away")).unwrap();
     fs::create_dir(ground.doors_folder()).unwrap();
@@ -168,7 +168,7 @@ fn garbage_does_no_harm() {
     sender.set_nonblocking(true).unwrap();
     let long = vec![0xa5; 20_000];
     for bytes in [&b""[..], b"x", &long, &message("b", u32::MAX).to_bytes(), &long[..20]] {
-        // Slowly, so that the door is never full: that would ring everybody.
+        // Slowly, so that the door is never full: that would ring all queues.
         sender.send_to(bytes, &door).unwrap();
         let heard = super::wakes(&other);
         until("it was heard", || super::wakes(&other) > heard || waiting.is_finished());
@@ -201,14 +201,14 @@ fn a_full_door_says_so() {
     assert_eq!(messages, [message("b", 3)]);
 }
 
-/// What was lost may have been for any queue.
+/// A datagram that was lost may have been for any queue.
 #[test]
 fn who_could_not_be_rung_because_the_door_was_full_is_woken() {
     let ground = Ground::new();
     let (bells, other) = (ground.bells(), ground.bells());
     let waiting = wait_beside(other.waiter("b").unwrap(), None);
     {
-        // Nobody reads meanwhile, but for the first that come.
+        // Only the first datagrams are read meanwhile.
         let _held = lock(&other.shared.state);
         for _ in 0..10_000 {
             bells.ring("a", 1);
@@ -235,7 +235,7 @@ fn the_folder_is_listed_only_when_it_has_changed() {
     let ground = Ground::new();
     let ringer = Ringer::new(Place::of(&ground.database()));
     ringer.ring(|| message("a", 1));
-    assert_eq!(ringer.listings(), 0, "nobody waits");
+    assert_eq!(ringer.listings(), 0, "there is no waiter");
     let first = Door::open(&Place::of(&ground.database()).unwrap()).unwrap();
     settle(&ringer);
     let settled = ringer.listings();

@@ -1,8 +1,8 @@
 //! Many producers, many consumers, and not one bell too few.
 //!
-//! Jobs are numbers in memory; each consumer does with its waiter what claims
-//! do, or what may befall them. If a bell is lost, somebody waits for ever
-//! while a job is there, and the test ends with that.
+//! Jobs are numbers in memory; each consumer does with its waiter the same as claims do, and is
+//! interrupted as they can be. If a bell is lost, a consumer waits for ever while a job is there,
+//! and the test ends with that.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -30,7 +30,7 @@ impl Store {
     }
 }
 
-/// As a claim that waits, with one of its ways to end; whether there was a job.
+/// Waits like a claim, with one of its ways to end; returns true if there was a job.
 fn consume_one(bells: &Arc<Bells>, store: &Store, queue: usize, turn: usize) -> bool {
     let mut waiter = bells.waiter(QUEUES[queue]).unwrap();
     let patience = Instant::now() + PATIENCE;
@@ -38,7 +38,7 @@ fn consume_one(bells: &Arc<Bells>, store: &Store, queue: usize, turn: usize) -> 
         if turn.is_multiple_of(3) { Instant::now() + Duration::from_micros(300) } else { patience };
     loop {
         if store.claim(queue) {
-            // Who forgets to say so only sends the next one to look.
+            // A waiter that does not say that it found a job only sends the next one to look.
             if !turn.is_multiple_of(4) {
                 waiter.found();
             }

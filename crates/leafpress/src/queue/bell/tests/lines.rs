@@ -70,7 +70,7 @@ fn a_search_goes_on_until_nothing_is_found() {
     lines.leave(QUEUE, Some(Permit::Search));
     assert_eq!(taken(&mut lines), [Permit::Search]);
     lines.search_beside(QUEUE);
-    assert_eq!(taken(&mut lines), [], "there is nobody else");
+    assert_eq!(taken(&mut lines), [], "there is no other waiter");
 }
 
 #[test]

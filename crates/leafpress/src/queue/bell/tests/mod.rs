@@ -1,8 +1,8 @@
-//! Nobody who waits is forgotten: numbers, threads, the folder, processes.
+//! No waiter is forgotten: numbers, threads, the folder, processes.
 //!
-//! Nearly all tests look at the database once an hour only, so that a bell that
-//! is lost cannot be made good a second later: who waits then waits for
-//! [`PATIENCE`], and the test fails. No test fails because a machine is slow.
+//! Nearly all tests look at the database once an hour only, so that a bell that is lost cannot be
+//! made good a second later: a waiter then waits for [`PATIENCE`], and the test fails. No test
+//! fails because a machine is slow.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use rusqlite::Connection;
 use tempfile::TempDir;
 
 use super::{Bells, NowMs, Pace, Waiter, Woken};
-use crate::writer::lock;
+use crate::sync::lock;
 
 #[cfg(unix)]
 mod claims;
@@ -25,7 +25,7 @@ mod lines;
 mod processes;
 mod threads;
 
-/// Who has waited for so long has been forgotten.
+/// A waiter that waited for so long has been forgotten.
 const PATIENCE: Duration = Duration::from_secs(120);
 /// Looks that cannot help a test.
 const NO_LOOKS: Pace =
@@ -70,7 +70,7 @@ impl Ground {
         Arc::new(move || clock.load(Ordering::SeqCst))
     }
 
-    /// What is in the folder of the doors.
+    /// Names in the folder of the doors.
     fn doors(&self) -> Vec<String> {
         names(&self.doors_folder())
     }
@@ -97,7 +97,7 @@ fn until(what: &str, is_true: impl Fn() -> bool) {
     }
 }
 
-/// How often the bell thread has woken.
+/// Number of times that the bell thread has woken.
 fn wakes(bells: &Bells) -> u64 {
     bells.shared.wakes.load(Ordering::SeqCst)
 }

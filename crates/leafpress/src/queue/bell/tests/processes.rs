@@ -59,7 +59,7 @@ fn claim(connection: &Connection) -> Option<i64> {
     id
 }
 
-/// What the other process does; nothing as a test of its own.
+/// The part of the other process; does nothing as a test of its own.
 #[test]
 fn as_a_consumer() {
     let Some(database) = std::env::var_os(DATABASE) else { return };
@@ -116,7 +116,7 @@ fn a_killed_process_leaves_a_socket_that_the_next_ring_removes() {
     assert_eq!(ground.doors().len(), 2);
     settle(&bells.ringer);
     drop(first);
-    assert_eq!(ground.doors().len(), 2, "nobody has noticed");
+    assert_eq!(ground.doors().len(), 2, "no process has noticed");
     push(&connection, 2);
     bells.ring(QUEUE, 1);
     assert_eq!(second.says(), "2");

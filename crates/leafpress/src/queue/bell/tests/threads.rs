@@ -7,7 +7,7 @@ use rusqlite::Connection;
 
 use super::super::{LOOK_EVERY, LOOK_EVERY_DEAF};
 use super::{Ground, Woken, has_thread, patience, until, wait_beside, wakes};
-use crate::writer::lock;
+use crate::sync::lock;
 
 #[test]
 fn a_bell_between_look_and_wait_is_heard() {
@@ -226,7 +226,7 @@ fn a_writer_that_rings_no_bell_is_noticed() {
     // The first look of all knows nothing yet.
     assert_eq!(waiter.wait(None, patience()), Woken::Look);
     let still = Instant::now() + Duration::from_millis(1100);
-    assert_eq!(waiter.wait(None, Some(still)), Woken::TimedOut, "nobody has written");
+    assert_eq!(waiter.wait(None, Some(still)), Woken::TimedOut, "there was no write");
     let foreign = Connection::open(ground.database()).unwrap();
     foreign.execute_batch("INSERT INTO job DEFAULT VALUES").unwrap();
     assert_eq!(waiter.wait(None, patience()), Woken::Look);

@@ -1,4 +1,4 @@
-//! What a text means, on ordinary days and on odd ones.
+//! The meaning of texts, on ordinary days and on odd ones.
 //!
 //! The oracle goes minute by minute through the local time, so it knows the
 //! rule for several times of day and nothing of how they are found.
@@ -186,7 +186,7 @@ fn matches(expression: &str, values: &[BTreeSet<u32>; 5], local: &Zoned) -> bool
     has(0, local.minute()) && has(1, local.hour()) && has(3, local.month()) && is_day
 }
 
-/// Where clocks jump by an hour, by half an hour, at midnight, and by a day.
+/// Moments at which clocks jump by an hour, by half an hour, at midnight, and by a day.
 const ODD_MOMENTS: [(&str, &str); 8] = [
     ("Europe/Berlin", "2026-03-29T01:00:00Z"),
     ("Europe/Berlin", "2026-10-25T01:00:00Z"),

@@ -1,0 +1,243 @@
+//! Files that cannot be read, written or made: one cause has one answer, by whichever command
+//! it is met, and a dry run gives the answer of the load.
+
+use super::{Found, assert_all};
+
+const TWO_BAD: &[u8] = b"a,b\n1,2\n3\n4\n5,6\n";
+const TABLE: &str = "CREATE TABLE t(s, n); INSERT INTO t VALUES ('secret', 1)";
+
+const DRY_RUNS: &[Found] = &[
+    Found {
+        finding: "a dry run keeps to --max-rejects, as the load does",
+        files: &[("in.csv", TWO_BAD)],
+        databases: &[("x.db", "CREATE TABLE t(a, b)")],
+        run: "for f in '' --dry-run; do for d in 'new.db' 'x.db --table t --append'; do \
+              leafpress load $d in.csv --on-error skip --max-rejects 1 $f; echo =$?; done; done; \
+              leafpress load new.db in.csv --on-error skip --max-rejects 2 --dry-run",
+        status: 1,
+        says: &["=3\n", "2 rows were rejected, more than the 1 allowed", "allow more"],
+        never_says: &["=0", "=1", "=2"],
+        leaves_no: &["new.db"],
+        ..Found::NONE
+    },
+    Found {
+        finding: "a dry run looks whether the rejects can be made",
+        files: &[("in.csv", TWO_BAD), ("r", b"mine\n"), ("s.log", b"mine\n"), ("empty", b"")],
+        run: "for r in r s none/r in.csv/r; do for f in '' --dry-run; do \
+              leafpress load x.db in.csv --on-error skip --rejects $r $f; echo =$?; done; done; \
+              leafpress load x.db in.csv --on-error skip --rejects empty --dry-run -q; ls; cat r",
+        says: &[
+            "=3\n",
+            "cannot create none/r",
+            "never overwrite",
+            "cannot create in.csv/r",
+            "mine\n",
+        ],
+        never_says: &["=0", "=1", "=2"],
+        leaves_no: &["x.db", "empty.log", "s", "none"],
+        ..Found::NONE
+    },
+    Found {
+        finding: "a dry run looks whether the rejects may be made",
+        files: &[("in.csv", TWO_BAD)],
+        as_nobody: true,
+        run: "mkdir ro; chmod 555 ro; for f in '' --dry-run; do \
+              leafpress load x.db in.csv --on-error skip --rejects ro/r $f; echo =$?; done",
+        says: &["=3\n", "cannot create ro/r", "you may not write to ro", "to do: "],
+        never_says: &["=0", "=1"],
+        leaves_no: &["x.db"],
+        ..Found::NONE
+    },
+    Found {
+        finding: "a dry run meets what a load would meet",
+        files: &[("in.csv", b"a\n1\n"), ("x.db-wal", b"old")],
+        run: "for d in x.db none/y.db; do for f in '' --dry-run; do \
+              leafpress load $d in.csv $f; echo =$?; done; done; true",
+        says: &[
+            "=3\n",
+            "belongs to a database that was here before",
+            "cannot create a file in none",
+        ],
+        never_says: &["=0", "=1"],
+        ..Found::NONE
+    },
+    Found {
+        finding: "what --max-rejects leaves is told",
+        files: &[("in.csv", TWO_BAD)],
+        run: "leafpress load x.db in.csv --on-error skip --rejects r --max-rejects 1; s=$?; \
+              cat r r.log; exit $s",
+        status: 3,
+        says: &[
+            "on disk: nothing was written to x.db; 2 rows that were rejected are in r, their \
+             places and reasons in r.log",
+            "a,b\n3\n4\nin.csv:3:1: ",
+        ],
+        leaves_no: &["x.db"],
+        ..Found::NONE
+    },
+    Found {
+        finding: "a dry run in a folder that cannot be written",
+        files: &[("in.csv", b"a\n1\n")],
+        as_nobody: true,
+        run: "mkdir ro; cp in.csv ro; chmod 555 ro; cd ro; \
+              leafpress load x.db in.csv --pk a --dry-run; echo =$?; \
+              cat in.csv | leafpress load x.db - --pk a --dry-run; echo =$?; \
+              leafpress load x.db in.csv --pk a --dry-run --tmpdir ..; echo =$?; \
+              leafpress load x.db in.csv; echo =$?",
+        says: &["=3\n", "with --tmpdir", "=0\n", "a load would fail now: you may not write to ."],
+        never_says: &["=1", "=2"],
+        ..Found::NONE
+    },
+];
+
+const NAMES: &[Found] = &[
+    Found {
+        finding: "names that are not UTF-8 are shown so that they can be told apart",
+        files: &[("in.csv", b"a,b\n1,2\n3\n")],
+        run: r#"c=$(printf 'caf\351.csv'); e=$(printf 'caf\350.csv'); d=$(printf 'd\351.db'); r=$(printf 'r\351'); \
+              cp in.csv "$c"; cp in.csv "$e"; \
+              leafpress load "$d" "$c" --on-error skip --rejects "$r"; cat "$r.log"; \
+              leafpress load "$d" "$c"; leafpress load "$d" "$e" --on-error skip -q; leafpress load "$d" "$c" --dry-run; \
+              leafpress verify "$d"; leafpress doctor "$d"; leafpress index "$d" "nix" a; leafpress index "no$d" t a; \
+              leafpress queue stats "$d"; leafpress queue push "$d/x" q a; leafpress storage "$d" --quick; \
+              leafpress io "$d" -c "SELECT"; leafpress load "$d" "no$c"; leafpress load y.db "$d::nix"; \
+              leafpress "$c"; leafpress load y.db "$c" --no-such="$c"; mv "$d" d.db"#,
+        says: &[
+            r"into table caf\xE9 of d\xE9.db",
+            r"in r\xE9",
+            r"caf\xE9.csv:3:1: ",
+            r"'caf\xE9.csv'",
+            r"nod\xE9.db",
+        ],
+        never_says: &["\u{fffd}"],
+        holds: &[("d.db", "SELECT name FROM sqlite_schema ORDER BY 1", r"'caf\xE8';'caf\xE9'")],
+        ..Found::NONE
+    },
+    Found {
+        finding: "a name that looks like one that is not UTF-8",
+        files: &[(r"caf\xE9.csv", b"a\n1\n")],
+        run: r"leafpress load x.db 'caf\xE9.csv'; leafpress load x.db 'a\b'",
+        status: 3,
+        says: &[r"into table caf\x5CxE9 of x.db", r"cannot open a\b: "],
+        ..Found::NONE
+    },
+];
+
+/// Each command that reaches a database `y.db`, its status, and the kind of its error.
+const EACH: &str = r#"each() { for c in "load y.db in.csv --table t --append" "load y.db in.csv --table new" \
+     "load y.db in.csv --table t --append --dry-run" "index y.db t s" "queue push y.db q x" "queue stats y.db" \
+     "queue work y.db q --exec true --drain" "load z.db y.db::t" "verify y.db" \
+     "io y.db --in-place -c COMMIT"; do \
+     leafpress $c --json >said 2>err; s=$?; echo "$s $(grep -o '"kind":"[a-z_]*"' said) of $c"; cat said err; done; }; "#;
+
+const REACHED: &[Found] = &[
+    Found {
+        finding: "a file without rights is told as such by every command",
+        files: &[("in.csv", b"s,n\n1,2\n")],
+        databases: &[("x.db", TABLE)],
+        as_nobody: true,
+        run: "EACH cp x.db y.db; chmod 000 y.db; each; chmod 600 y.db; cmp x.db y.db",
+        says: &["cannot open y.db: Permission denied", "on_disk", "to_do"],
+        never_says: &[
+            "\n0 ",
+            "\n1 ",
+            "\n2 ",
+            "\"kind\":\"destination\"",
+            "\"kind\":\"input\"",
+            "journal",
+            "recovery",
+            "null",
+        ],
+        ..Found::NONE
+    },
+    Found {
+        finding: "a text is no database for every command",
+        files: &[
+            ("in.csv", b"s,n\n1,2\n"),
+            ("y.db", b"a text that is no database, and long enough\n"),
+        ],
+        run: "EACH each",
+        says: &["3 \"kind\":\"not_a_database\" of load", "of queue push", "of verify", "of io"],
+        never_says: &[
+            "\n0 ",
+            "\n1 ",
+            "\n2 ",
+            "\"kind\":\"destination\"",
+            "\"kind\":\"input\"",
+            "null",
+        ],
+        ..Found::NONE
+    },
+    Found {
+        finding: "a folder is no database for every command",
+        files: &[("in.csv", b"s,n\n1,2\n")],
+        run: "EACH mkdir y.db; each",
+        says: &["3 \"kind\":\"not_a_database\" of load", "of queue push", "of verify", "of io"],
+        never_says: &[
+            "\n0 ",
+            "\n1 ",
+            "\n2 ",
+            "\"kind\":\"destination\"",
+            "\"kind\":\"input\"",
+            "null",
+        ],
+        ..Found::NONE
+    },
+    Found {
+        finding: "a folder that cannot be written is told as such",
+        files: &[("in.csv", b"s,n\n1,2\n")],
+        databases: &[("x.db", "PRAGMA journal_mode=WAL; CREATE TABLE t(s, n)")],
+        as_nobody: true,
+        run: "mkdir ro; cp x.db ro/y.db; cp in.csv ro; chmod 555 ro; cd ro; for c in \
+              'load y.db in.csv --table t --append' 'load y.db in.csv --table t --append --dry-run' \
+              'load new.db in.csv' 'index y.db t s' 'queue push y.db q x' 'queue push new.db q x' \
+              'load ../z.db y.db::t'; do \
+              leafpress $c --json; echo \"=$?\"; done; true",
+        says: &["\"kind\":\"read_only\"", "you may not write to", "=3\n", "where SQLite makes"],
+        never_says: &["=0", "=1", "=2", "\"kind\":\"destination\"", "\"kind\":\"io\"", "null"],
+        ..Found::NONE
+    },
+    Found {
+        finding: "index --name ''",
+        databases: &[("x.db", TABLE)],
+        run: "leafpress index x.db t s --name ''; leafpress index x.db t s --tmpdir none",
+        status: 2,
+        says: &["an index needs a name\non disk: the database is as it was\nto do: name it"],
+        ..Found::NONE
+    },
+    Found {
+        finding: "every failure says what is on disk and what to do",
+        files: &[("in.csv", b"a\n1\n"), ("latin.csv", b"a\ncaf\xe9\n"), ("empty.csv", b"")],
+        databases: &[("x.db", TABLE)],
+        run: r#"for c in "load x.db in.csv --table t" "load x.db none.csv" "load x.db latin.csv" "load x.db empty.csv" \
+              "load x.db in.csv --table n --pk z" "load none/x.db in.csv" "load x.db x.db::none" "load x.db ." \
+              "index x.db none s" "index x.db t none" "index none.db t s" "verify none.db" "verify in.csv" \
+              "doctor none.db" "storage none/none" "io x.db -c SELECT" "io none.db -c COMMIT" "io in.csv -c COMMIT" \
+              "queue stats none.db" "queue stats x.db none" "queue show x.db 7" "queue ack x.db 1.1" \
+              "queue push none/x.db q a" "queue push in.csv q a" "queue purge x.db none --state dead"; do \
+              leafpress $c >said 2>&1; s=$?; grep -q "on disk: " said || echo "LACKS on disk: $c ($s) $(cat said)"; \
+              grep -q "to do: " said || echo "LACKS to do: $c ($s) $(cat said)"; done"#,
+        never_says: &["LACKS"],
+        ..Found::NONE
+    },
+];
+
+fn with_each(case: &Found) -> Found {
+    let run: &'static str = Box::leak(case.run.replacen("EACH ", EACH, 1).into_boxed_str());
+    Found { run, ..*case }
+}
+
+#[test]
+fn a_dry_run_says_what_happens() {
+    assert_all(DRY_RUNS);
+}
+
+#[test]
+fn names_that_are_not_utf_8_are_told_apart() {
+    assert_all(NAMES);
+}
+
+#[test]
+fn one_cause_has_one_answer() {
+    assert_all(&REACHED.iter().map(with_each).collect::<Vec<_>>());
+}

@@ -1,0 +1,219 @@
+//! The foreign keys of a table, as queries: rows that refer to nothing, and rows that refer to
+//! other rows of their own table.
+//!
+//! SQLite compares a value with the parent's key by the collation and the affinity of the
+//! parent's column. So in each query the parent's column comes first, and a `+` takes the
+//! affinity from the other one.
+//!
+//! Must never: change a row.
+
+use std::collections::BTreeMap;
+
+use rusqlite::Connection;
+
+use crate::schema::declared::{DeclaredTable, OrderColumn};
+use crate::schema::quote_identifier;
+use crate::schema::sql_words::{SqlWord, sql_words};
+
+/// A foreign key of a table.
+#[derive(Debug, Clone, Default)]
+pub struct ForeignKey {
+    /// The table that it refers to.
+    pub parent: String,
+    /// The columns that refer.
+    pub from: Vec<String>,
+    /// The columns of the parent, in the same order.
+    pub to: Vec<String>,
+}
+
+impl ForeignKey {
+    /// Conditions on a row with the alias `parent`: it has the key that these expressions give.
+    fn is_parent(&self, values: impl Iterator<Item = String>) -> String {
+        let pairs = self.to.iter().zip(values);
+        let same = pairs.map(|(to, value)| format!("parent.{} = {value}", quote_identifier(to)));
+        same.collect::<Vec<_>>().join(" AND ")
+    }
+
+    /// A query for the parent of a row, whose columns that refer are bound in their order.
+    pub fn parent_sql(&self) -> String {
+        let values = (1..=self.from.len()).map(|place| format!("?{place}"));
+        let parent = quote_identifier(&self.parent);
+        format!("SELECT 1 FROM main.{parent} AS parent WHERE {}", self.is_parent(values))
+    }
+
+    /// A query for the rows of a table that refer as the bound values do.
+    pub fn children_sql(&self, table: &str) -> String {
+        let same = self.from.iter().zip(1..);
+        let same = same.map(|(from, place)| format!("{} IS ?{place}", quote_identifier(from)));
+        let same = same.collect::<Vec<_>>().join(" AND ");
+        format!("SELECT 1 FROM main.{} WHERE {same}", quote_identifier(table))
+    }
+
+    fn from_child(&self) -> impl Iterator<Item = String> {
+        self.from.iter().map(|from| format!("+child.{}", quote_identifier(from)))
+    }
+}
+
+/// The foreign keys of a table, in the order of their declaration.
+pub fn foreign_keys(connection: &Connection, table: &str) -> rusqlite::Result<Vec<ForeignKey>> {
+    let sql = "SELECT key.id, key.\"table\", key.\"from\", coalesce(key.\"to\",
+                   (SELECT name FROM pragma_table_info(key.\"table\") WHERE pk = key.seq + 1))
+               FROM pragma_foreign_key_list(?1) AS key ORDER BY key.id DESC, key.seq";
+    let mut statement = connection.prepare(sql)?;
+    let mut rows = statement.query([table])?;
+    let mut keys: BTreeMap<i64, ForeignKey> = BTreeMap::new();
+    while let Some(row) = rows.next()? {
+        let key = keys.entry(-row.get::<_, i64>(0)?).or_default();
+        key.parent = row.get(1)?;
+        key.from.push(row.get(2)?);
+        // No name: there is no such table.
+        key.to.push(row.get::<_, Option<String>>(3)?.unwrap_or_default());
+    }
+    Ok(keys.into_values().collect())
+}
+
+/// The queries that tell which rows must go, as foreign keys do not hold.
+#[derive(Debug)]
+pub struct References {
+    /// For rows that refer to nothing: their identities, and the table that they refer to.
+    pub dangling: Vec<String>,
+    /// For rows that refer to a row of their own table: their identities, and the identity of
+    /// that row. Empty where triggers may change the table: then a row can bring the row that
+    /// it refers to.
+    pub children: Vec<String>,
+    /// For the rows that have a key of a row whose columns are bound: their identities, and 1
+    /// if they refer to the same rows as that one.
+    pub holders: Vec<String>,
+}
+
+impl References {
+    /// Makes the queries. Rows that are inserted have values for `columns`.
+    pub fn read(
+        connection: &Connection,
+        declared: &DeclaredTable,
+        columns: &[String],
+    ) -> rusqlite::Result<Self> {
+        let keys = foreign_keys(connection, &declared.name)?;
+        let dangling = dangling(&keys, declared);
+        if triggers_name(connection, declared)? {
+            return Ok(Self { dangling, children: Vec::new(), holders: Vec::new() });
+        }
+        let place = |name: &str| {
+            let place = columns.iter().position(|it| it.eq_ignore_ascii_case(name))?;
+            Some(format!("?{}", place + 1))
+        };
+        // Rows that do not say which key they have are given one, and perhaps another next time.
+        let own = keys.iter().filter(|key| {
+            key.parent.eq_ignore_ascii_case(&declared.name)
+                && key.to.iter().all(|name| place(name).is_some())
+        });
+        let table = quote_identifier(&declared.name);
+        let children = own.map(|key| {
+            format!(
+                "SELECT {}, {} FROM main.{table} AS child CROSS JOIN main.{table} AS parent
+                 ON {}",
+                identity(declared, "child."),
+                identity(declared, "parent."),
+                key.is_parent(key.from_child())
+            )
+        });
+        let children = children.collect();
+        let refer = keys.iter().flat_map(|key| &key.from);
+        let alike = refer
+            .filter_map(|name| Some(format!("{} IS {}", quote_identifier(name), place(name)?)));
+        let alike = alike.chain(["true".to_owned()]).collect::<Vec<_>>().join(" AND ");
+        let holders = unique_keys(declared).into_iter().filter_map(|key| {
+            let same = key.iter().map(|column| {
+                let (name, collation) =
+                    (quote_identifier(&column.name), quote_identifier(&column.collation));
+                Some(format!("{name} COLLATE {collation} = {}", place(&column.name)?))
+            });
+            let same = same.collect::<Option<Vec<_>>>()?.join(" AND ");
+            let identity = identity(declared, "");
+            Some(format!("SELECT {identity}, {alike} FROM main.{table} WHERE {same}"))
+        });
+        let holders = holders.collect();
+        Ok(Self { dangling, children, holders })
+    }
+}
+
+/// The keys in which no two rows of a table are the same, as far as they are columns of all rows.
+fn unique_keys(declared: &DeclaredTable) -> Vec<Vec<OrderColumn>> {
+    let alias = declared.rowid_alias.iter().map(|name| {
+        let (name, collation) = (name.clone(), "BINARY".to_owned());
+        vec![OrderColumn { name, collation, descending: false }]
+    });
+    let indexes = declared.indexes.iter().filter(|it| it.unique && !it.partial);
+    let indexes = indexes.filter_map(|it| it.columns.iter().cloned().collect());
+    alias.chain(indexes).collect()
+}
+
+/// Expression that tells a row of the table from all others, as a text: its rowid, or its key.
+pub fn identity(declared: &DeclaredTable, prefix: &str) -> String {
+    if let Some(rowid) = declared.rowid_name() {
+        return format!("CAST({prefix}{rowid} AS TEXT)");
+    }
+    let key = declared.primary_key();
+    let parts: Vec<String> =
+        key.iter().map(|name| format!("quote({prefix}{})", quote_identifier(name))).collect();
+    parts.join(" || '|' || ")
+}
+
+/// Queries for rows that refer to nothing. SQLite's own check names rows by their rowids; where
+/// they have none, each key is asked for by a query of its own.
+fn dangling(keys: &[ForeignKey], declared: &DeclaredTable) -> Vec<String> {
+    let table = quote_identifier(&declared.name);
+    if declared.rowid_name().is_some() {
+        return vec![format!(
+            "SELECT CAST(rowid AS TEXT), parent FROM pragma_foreign_key_check({})",
+            quote_text(&declared.name)
+        )];
+    }
+    let queries = keys.iter().map(|key| {
+        let given =
+            key.from.iter().map(|from| format!("child.{} IS NOT NULL", quote_identifier(from)));
+        format!(
+            "SELECT {}, {} FROM main.{table} AS child WHERE {} AND NOT EXISTS
+             (SELECT 1 FROM main.{} AS parent WHERE {})",
+            identity(declared, "child."),
+            quote_text(&key.parent),
+            given.collect::<Vec<_>>().join(" AND "),
+            quote_identifier(&key.parent),
+            key.is_parent(key.from_child())
+        )
+    });
+    queries.collect()
+}
+
+/// Returns true if the table has triggers, and a trigger of the database names the table in
+/// what it does.
+fn triggers_name(connection: &Connection, declared: &DeclaredTable) -> rusqlite::Result<bool> {
+    if declared.triggers.is_empty() {
+        return Ok(false);
+    }
+    let sql = "SELECT sql FROM main.sqlite_schema WHERE type = 'trigger'
+               UNION ALL SELECT sql FROM temp.sqlite_schema WHERE type = 'trigger'";
+    let mut statement = connection.prepare(sql)?;
+    let mut rows = statement.query([])?;
+    // A quote in a name is written twice.
+    let is_plain = !declared.name.contains(['"', '\'', '`', ']']);
+    while let Some(row) = rows.next()? {
+        let sql: String = row.get(0)?;
+        let words = sql_words(&sql);
+        let program = words.iter().skip_while(|word| !word.is("BEGIN"));
+        let names_it = program.into_iter().any(|word| match word {
+            SqlWord::Bare(name) | SqlWord::Quoted(_, name) => {
+                name.eq_ignore_ascii_case(&declared.name)
+            }
+            SqlWord::Symbol(_) => false,
+        });
+        if names_it || !is_plain {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn quote_text(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "''"))
+}

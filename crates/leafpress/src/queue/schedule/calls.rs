@@ -1,0 +1,49 @@
+//! The calls of a [`Queue`] about its schedules.
+
+use super::recurrence::Recurrence;
+use super::{Schedule, ScheduleInfo, refused, table};
+use crate::error::Result;
+use crate::queue::Queue;
+
+impl Queue {
+    /// Keeps a schedule, in place of that of the same name if there is one.
+    ///
+    /// The first occurrence is the next one from now on. If the expression and
+    /// the time zone are those that are kept already, the next occurrence stays
+    /// as it is, even if it has passed: so each process may do this at its start.
+    ///
+    /// # Errors
+    /// If the job has a due time of its own, or metadata that are no object; as
+    /// [`push`](Self::push). The schedule is as it was before.
+    pub fn schedule(&self, schedule: &Schedule) -> Result<()> {
+        schedule.check_template()?;
+        let recurrence = Recurrence::parse(&schedule.cron, &schedule.timezone)
+            .map_err(|bad| refused(&schedule.name, bad))?;
+        let schedule = schedule.clone();
+        self.work(move |work, queue| {
+            let kept_ms = table::kept_next_ms(work, queue, &schedule)?;
+            let next_at_ms = kept_ms.or_else(|| recurrence.next_after_ms(work.now_ms));
+            table::keep(work, queue, &schedule, next_at_ms)?;
+            // A claim that waits may have to wake up earlier now.
+            work.ring(&*work.row(queue)?, 1);
+            Ok(())
+        })
+    }
+
+    /// Forgets a schedule; whether there was one. Its jobs stay.
+    ///
+    /// # Errors
+    /// As [`push`](Self::push). The schedule is still there.
+    pub fn unschedule(&self, name: &str) -> Result<bool> {
+        let name = name.to_owned();
+        self.work(move |work, queue| table::forget(work, queue, &name))
+    }
+
+    /// The schedules of the queue, by name.
+    ///
+    /// # Errors
+    /// If the table cannot be read.
+    pub fn schedules(&self) -> Result<Vec<ScheduleInfo>> {
+        self.work(table::list)
+    }
+}

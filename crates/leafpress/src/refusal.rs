@@ -1,0 +1,265 @@
+//! Reasons for which SQLite refuses a database: one kind of error for each cause.
+//!
+//! All ways into a database ask here: the loader, [`profile::open`](crate::profile::open) and
+//! with it the writer and the queue, readers, databases as inputs, and
+//! [`verify`](crate::verify). SQLite says "unable to open database file" of a file without
+//! rights, of a folder without rights and of a log without rights; so the file system is asked
+//! which of them it is.
+//!
+//! | cause | kind |
+//! |---|---|
+//! | a connection holds it | [`ErrorKind::Busy`] |
+//! | file, folder or file system cannot be written | [`ErrorKind::ReadOnly`] |
+//! | the file cannot be opened, even to be read | [`ErrorKind::Io`] |
+//! | a folder, no database, or one of a format that is newer than this SQLite | [`ErrorKind::NotADatabase`] |
+//! | damage; locks that do not work | [`ErrorKind::Destination`] |
+//! | a full disk | [`ErrorKind::NoSpace`] |
+//!
+//! Must never: say what is on disk, which only its caller knows.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::ErrorCode;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::neighbours::holders_sentence;
+use crate::paths::folder_of;
+use crate::sqlite_error::sqlite_says;
+use crate::verify::what_a_file_is;
+use crate::vfs::locks::FileHandle;
+use crate::words::path_text;
+
+/// A database that SQLite refused.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Refusal<'r> {
+    /// Its path, as its caller named it.
+    pub named: &'r Path,
+    /// Its file; `None` behind a VFS of the caller, which alone knows where its files are.
+    pub file: Option<&'r Path>,
+    /// How long a lock was waited for.
+    pub waited: Duration,
+}
+
+impl Refusal<'_> {
+    /// The error for SQLite's answer.
+    pub fn error(&self, action: &'static str, source: rusqlite::Error) -> Error {
+        match self.known(&source) {
+            Some(error) => error.caused_by(source),
+            None => Error::sqlite(action, source),
+        }
+    }
+
+    /// The same, where the answer has a cause that is known.
+    pub fn known(&self, source: &rusqlite::Error) -> Option<Error> {
+        let says = sqlite_says(source);
+        Some(match source.sqlite_error_code()? {
+            ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => self.locked(
+                "is locked by another program that writes it, or that reads it for a long time",
+                source,
+                "try again when that is done, or wait for it longer",
+            ),
+            ErrorCode::ReadOnly => self.read_only(&says),
+            ErrorCode::CannotOpen => self.not_opened(&says),
+            ErrorCode::NotADatabase => self.no_database(),
+            ErrorCode::Unknown if says == "unsupported file format" => self.no_database(),
+            ErrorCode::DatabaseCorrupt => {
+                self.in_the_way(format!("is damaged: {says}")).to_do(format!(
+                    "see what leafpress verify {} says, and restore or recover it first",
+                    path_text(self.named)
+                ))
+            }
+            ErrorCode::DiskFull => self.no_space(Error::copy_of(source)),
+            // The memory that connections share in WAL mode lies in a file too.
+            ErrorCode::SystemIoFailure if self.has_no_room() => {
+                self.no_space(format!("{says}, as the disk is full"))
+            }
+            ErrorCode::FileLockingProtocolFailed => self
+                .in_the_way(format!(
+                    "cannot be locked: {says}; the file system (a network share?) has no locks \
+                     that SQLite can use"
+                ))
+                .to_do("use it on the machine that has the disk"),
+            ErrorCode::OperationInterrupted => ErrorKind::Cancelled.into(),
+            _ => return None,
+        })
+    }
+
+    /// The error of a database that a connection holds; `how` says in which way.
+    pub fn locked(&self, how: &str, source: &rusqlite::Error, advice: &str) -> Error {
+        let code = source.sqlite_error().copied();
+        let code = code.unwrap_or(rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_BUSY));
+        let text = format!("{} {how}", path_text(self.named));
+        let source = rusqlite::Error::SqliteFailure(code, Some(text));
+        let error = Error::from(ErrorKind::Busy { waited: self.waited, source });
+        match self.file {
+            Some(file) => error.held_by(holders_sentence(file)),
+            None => error,
+        }
+        .to_do(advice)
+    }
+
+    fn no_space(&self, answer: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
+        let advice = "free some space, and try again";
+        Error::no_space("write to", self.named, answer).to_do(advice)
+    }
+
+    /// Returns true if the disk has no room for the files that SQLite keeps beside a database.
+    fn has_no_room(&self) -> bool {
+        const ENOUGH_BYTES: u64 = 64 << 10;
+        let folder = self.file.map(|file| folder_of(&real_path(file)));
+        let free = folder.and_then(|folder| crate::storage::free_bytes(&folder));
+        free.is_some_and(|free| free < ENOUGH_BYTES)
+    }
+
+    /// It can be read, and cannot be written.
+    pub fn read_only(&self, says: &str) -> Error {
+        let why = self.file.and_then(|file| {
+            let file = real_path(file);
+            newer_to_write(&file)
+                .or_else(|| why_not_writable(&file))
+                .or_else(|| companions(&file).find_map(|it| why_not_writable(&it)))
+                .or_else(|| why_no_journal(&folder_of(&file)))
+        });
+        let reason = format!("cannot be written: {}", why.unwrap_or_else(|| says.to_owned()));
+        Error::from(ErrorKind::ReadOnly { path: self.named.to_owned(), reason }).to_do(
+            "give yourself leave to write to the file and its folder, or use a copy in a folder \
+             that you may write to",
+        )
+    }
+
+    /// An error that nothing else fits.
+    pub fn in_the_way(&self, reason: String) -> Error {
+        ErrorKind::Destination { path: self.named.to_owned(), reason }.into()
+    }
+
+    /// SQLite could not open it, or a file beside it.
+    fn not_opened(&self, says: &str) -> Error {
+        let Some(file) = self.file.map(real_path) else {
+            return self.in_the_way(format!("cannot be opened: {says}"));
+        };
+        if let Some(error) = self.unreadable() {
+            return error;
+        }
+        let is_writable = why_not_writable(&file)
+            .or_else(|| companions(&file).find_map(|it| why_not_writable(&it)))
+            .or_else(|| why_no_journal(&folder_of(&file)))
+            .is_none();
+        if is_writable {
+            return self
+                .in_the_way(format!("cannot be opened: {says}"))
+                .to_do("check its name, and whether you may write to it and to its folder");
+        }
+        self.read_only(says)
+    }
+
+    /// The file, or one that SQLite keeps beside it, may not be read.
+    pub fn unreadable(&self) -> Option<Error> {
+        let file = real_path(self.file?);
+        let failed = |path: &Path| FileHandle::open(path).err();
+        if let Some(source) = failed(&file) {
+            return Some(not_readable(self.named, source));
+        }
+        companions(&file).find_map(|path| {
+            let source = failed(&path).filter(|it| it.kind() != io::ErrorKind::NotFound)?;
+            Some(not_readable(&path, source))
+        })
+    }
+
+    /// SQLite has said that this is no database, so no connection can have it open.
+    fn no_database(&self) -> Error {
+        let what = self.file.and_then(what_a_file_is);
+        let unknown = || "is not a database, or it is damaged or encrypted".to_owned();
+        let (path, reason) = (self.named.to_owned(), what.unwrap_or_else(unknown));
+        Error::from(ErrorKind::NotADatabase { path, reason }).to_do("name another file")
+    }
+}
+
+/// Refuses what is there and no file.
+pub(crate) fn refuse_unless_file(path: &Path, found: &fs::Metadata) -> Result<()> {
+    let (reason, advice) = if found.is_dir() {
+        ("is a directory, not a database", "name a file in it")
+    } else if !found.is_file() {
+        ("is not a regular file, so it cannot be a database", "name a file")
+    } else {
+        return Ok(());
+    };
+    let (path, reason) = (path.to_owned(), reason.to_owned());
+    Err(Error::from(ErrorKind::NotADatabase { path, reason }).to_do(advice))
+}
+
+/// A file that the system does not let this user read.
+pub(crate) fn not_readable(path: &Path, source: io::Error) -> Error {
+    let advice = match source.kind() {
+        io::ErrorKind::NotFound => "check the name; no file was made",
+        io::ErrorKind::PermissionDenied => {
+            "give yourself leave to read and write it and to enter its folder, or run as its owner"
+        }
+        _ => "check the path: each part of it but the last must be a folder, or a link to one",
+    };
+    Error::io("open", path, source).to_do(advice)
+}
+
+/// What keeps this user from writing to a file or into a folder that is there; `None` if
+/// nothing does, or the system does not tell.
+#[cfg(unix)]
+pub(crate) fn why_not_writable(path: &Path) -> Option<String> {
+    use rustix::fs::{Access, AtFlags, CWD, accessat};
+    use rustix::io::Errno;
+
+    let mut wish = Access::WRITE_OK;
+    if path.is_dir() {
+        wish |= Access::EXEC_OK;
+    }
+    let shown = path_text(path);
+    match accessat(CWD, path, wish, AtFlags::EACCESS) {
+        Err(Errno::ACCESS | Errno::PERM) => Some(format!("you may not write to {shown}")),
+        Err(Errno::ROFS) => Some(format!("the file system of {shown} is mounted read-only")),
+        _ => None,
+    }
+}
+
+#[cfg(not(unix))]
+pub(crate) fn why_not_writable(_path: &Path) -> Option<String> {
+    // Windows has no single permission check; SQLite's own error is reported.
+    None
+}
+
+fn why_no_journal(folder: &Path) -> Option<String> {
+    why_not_writable(folder)
+        .map(|why| format!("{why}, where SQLite makes its journal, or -wal and -shm files"))
+}
+
+/// Files of this write version may be read by every SQLite, and written by newer ones only.
+fn newer_to_write(file: &Path) -> Option<String> {
+    use std::io::Read as _;
+
+    const WRITE_VERSION_AT: usize = 18;
+    const NEWEST: u8 = 2;
+    let mut header = [0; WRITE_VERSION_AT + 1];
+    FileHandle::open(file).and_then(|mut file| file.read_exact(&mut header)).ok()?;
+    let version = header[WRITE_VERSION_AT];
+    (version > NEWEST).then(|| {
+        format!(
+            "its write version is {version}, and SQLite {} writes up to {NEWEST}",
+            rusqlite::version()
+        )
+    })
+}
+
+/// Files that SQLite keeps beside a database, as far as they are there.
+fn companions(file: &Path) -> impl Iterator<Item = PathBuf> {
+    let names = ["-journal", "-wal", "-shm"].map(|suffix| {
+        let mut name = file.as_os_str().to_owned();
+        name.push(suffix);
+        PathBuf::from(name)
+    });
+    names.into_iter().filter(|name| name.symlink_metadata().is_ok())
+}
+
+/// Links are followed: files beside a database stand beside the file itself.
+fn real_path(file: &Path) -> PathBuf {
+    fs::canonicalize(file).unwrap_or_else(|_| file.to_owned())
+}

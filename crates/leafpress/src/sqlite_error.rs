@@ -1,0 +1,22 @@
+//! Questions to an error of SQLite: its own sentence, and what is to blame.
+//!
+//! Stands below every stage. Must never: know what was tried when the error came.
+
+use rusqlite::ErrorCode;
+
+/// SQLite's own sentence, without the wrapper's.
+pub(crate) fn sqlite_says(error: &rusqlite::Error) -> String {
+    match error {
+        rusqlite::Error::SqliteFailure(_, Some(message)) => message.clone(),
+        rusqlite::Error::SqlInputError { msg, .. } => msg.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// Returns true if the row is to blame, and not the disk or another program.
+pub(crate) fn is_refusal(error: &rusqlite::Error) -> bool {
+    matches!(
+        error.sqlite_error_code(),
+        Some(ErrorCode::ConstraintViolation | ErrorCode::TypeMismatch | ErrorCode::TooBig)
+    )
+}

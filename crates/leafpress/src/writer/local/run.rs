@@ -1,0 +1,304 @@
+//! One call inside the open transaction.
+//!
+//! A single statement needs nothing but SQLite's own atomicity; rows that come first in the
+//! transaction, a call that is alone in it and a call of this crate are undone with the
+//! transaction; every other call runs between SAVEPOINT and RELEASE. The result ([`Ran`])
+//! tells `local.rs` whether the transaction is still open.
+//!
+//! Must never: commit, or leave a part of a failed call in a transaction that goes on.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use super::LocalTarget;
+use crate::c_api::connection::unresolved_deferred_keys;
+use crate::error::{Error, ErrorKind, Result};
+use crate::writer::batch;
+use crate::writer::call::{Answer, AnyValue, Call, ClosureValue};
+use crate::writer::caught::{Caught, drop_caught, text_of};
+use crate::writer::companion::Companion;
+use crate::writer::insert_many::{Alone, InsertMany, insert_alone, insert_sorted};
+use crate::writer::refused::refused;
+use crate::writer::statement::{LastStatement, execute};
+use crate::writer::target::Group;
+use crate::writer::transaction::{Parts, Transaction};
+
+/// The state on disk after a call that failed.
+const NOTHING: &str = "nothing of this call; other callers' are not touched";
+
+/// The end of a call, within the open transaction.
+pub(super) enum Ran {
+    Done(Answer),
+    /// It failed, and nothing of it is left.
+    Failed(Error),
+    /// It failed, and the transaction is gone.
+    Lost(Error),
+    /// It was the first, and failed without a savepoint: the transaction has to be rolled back, and
+    /// all of it carried out again with one.
+    Again,
+    /// It has forked, and this is the child.
+    Forked,
+}
+
+/// The place of a call in the range that is carried out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Within {
+    /// It is the only call of the range.
+    Alone,
+    /// All other calls of the range have failed.
+    LastLeft,
+    /// It is one of several calls.
+    Group,
+}
+
+impl LocalTarget {
+    /// Carries out the call at `index`, unless it was stopped before. The first of a transaction
+    /// may go without a savepoint.
+    pub(super) fn run_at(
+        &self,
+        group: &mut Group,
+        index: usize,
+        (within, is_first): (Within, bool),
+        last: &mut LastStatement<'_>,
+    ) -> Ran {
+        let (number, limit) = group.terms(index);
+        if let Err(error) = self.interrupts.begin(number, limit) {
+            return Ran::Failed(error);
+        }
+        let ran = match group.call(index) {
+            Call::InsertMany(rows) if is_first => self.run_rows_first(rows),
+            call => self.run(call, within, last),
+        };
+        self.interrupts.end();
+        ran
+    }
+
+    /// Carries out one call inside the open transaction.
+    fn run(&self, call: &mut Call, place: Within, last: &mut LastStatement<'_>) -> Ran {
+        let single = match call {
+            // A statement that fails may leave the changes that it made so far: OR FAIL,
+            // RAISE(FAIL).
+            Call::Execute(statement)
+                if !self.schema_may_fail
+                    && !self.guard.has_changed_schema()
+                    && last.is_whole(&statement.sql) =>
+            {
+                let code = || match place {
+                    // This call cannot be carried out again, so its values are not needed any more.
+                    Within::Alone => last.execute(statement.parameters.take()),
+                    Within::LastLeft | Within::Group => last.execute(&statement.parameters),
+                };
+                Some(self.interrupts.run(code).map(Answer::Executed))
+            }
+            _ => None,
+        };
+        let mut ran = match single {
+            Some(Ok(_)) if unresolved_deferred_keys(&self.connection) => {
+                Ran::Lost(broken_deferred_key())
+            }
+            // No known statement ends the transaction here; if one did, later calls would run
+            // outside of it.
+            Some(Ok(_)) if self.connection.is_autocommit() => {
+                Ran::Lost(Error::usage("the statement ended the transaction of others"))
+            }
+            Some(Ok(answer)) => Ran::Done(answer),
+            Some(Err(source)) => match self.interrupts.stopped() {
+                // SQLite can be stopped after the last step of a statement, which then stays.
+                Some(error) => Ran::Lost(error),
+                None => self.failed(refused(&self.guard, source)),
+            },
+            None if matches!(call, Call::Own(_)) => self.run_unfenced(call),
+            None if place != Within::Group => self.run_alone(call),
+            None => self.run_fenced(call),
+        };
+        if matches!(ran, Ran::Forked) {
+            return ran;
+        }
+        if self.guard.take_used_pragma()
+            && !self.connection.is_autocommit()
+            && let Err(source) = self.own("PRAGMA defer_foreign_keys = OFF /* leafpress */")
+        {
+            ran = Ran::Lost(Error::sqlite("end the call", source));
+        }
+        ran
+    }
+
+    /// The end of a failed call: `Lost` if SQLite has ended the transaction with it.
+    fn failed(&self, error: Error) -> Ran {
+        let error = error.on_disk(NOTHING);
+        if self.connection.is_autocommit() { Ran::Lost(error) } else { Ran::Failed(error) }
+    }
+
+    /// Inserts rows before anything else is done in the transaction, which can so be
+    /// rolled back for them alone.
+    fn run_rows_first(&self, rows: &InsertMany) -> Ran {
+        self.tell(Companion::call_began);
+        let plans = &mut self.plans.borrow_mut();
+        let code = || self.guard.as_owner(|| insert_alone(&self.connection, plans, rows));
+        let inserted = self.interrupts.run(code);
+        if let Some(error) = self.interrupts.stopped() {
+            return Ran::Lost(error);
+        }
+        match inserted {
+            Ok(Alone::Inserted(_)) if unresolved_deferred_keys(&self.connection) => {
+                Ran::Lost(broken_deferred_key())
+            }
+            Ok(Alone::Inserted(rows)) => Ran::Done(Answer::Inserted(rows)),
+            Ok(Alone::Refused) => Ran::Again,
+            Ok(Alone::Broken(error)) => Ran::Lost(error.on_disk(NOTHING)),
+            Err(error) => {
+                self.tell(Companion::call_undone);
+                self.failed(error)
+            }
+        }
+    }
+
+    /// Carries out a call of this crate itself. If it fails after a change, the
+    /// transaction goes with it, as it has no savepoint.
+    fn run_unfenced(&self, call: &mut Call) -> Ran {
+        let before = self.connection.total_changes();
+        self.tell(Companion::call_began);
+        let outcome = self.run_whole(call);
+        if !self.process.is_current() {
+            return Ran::Forked;
+        }
+        match outcome {
+            Ok(_) if unresolved_deferred_keys(&self.connection) => Ran::Lost(broken_deferred_key()),
+            Ok(answer) => Ran::Done(answer),
+            Err(error) if self.connection.total_changes() == before => {
+                self.tell(Companion::call_undone);
+                self.failed(error)
+            }
+            Err(error) => Ran::Lost(error.on_disk(NOTHING)),
+        }
+    }
+
+    /// Carries out a call that has the transaction for itself: what undoes that undoes the
+    /// call. A savepoint would make SQLite keep each page as it was, and full-text indexes
+    /// write down what they gather.
+    fn run_alone(&self, call: &mut Call) -> Ran {
+        self.tell(Companion::call_began);
+        let outcome = self.run_whole(call);
+        if !self.process.is_current() {
+            return Ran::Forked;
+        }
+        match outcome {
+            Ok(_) if unresolved_deferred_keys(&self.connection) => Ran::Lost(broken_deferred_key()),
+            Ok(_) if self.connection.is_autocommit() => Ran::Lost(went_on_after_rollback()),
+            Ok(answer) => Ran::Done(answer),
+            Err(error) => Ran::Lost(error.on_disk(NOTHING)),
+        }
+    }
+
+    /// Carries out a call between SAVEPOINT and RELEASE.
+    fn run_fenced(&self, call: &mut Call) -> Ran {
+        if let Err(source) = self.own("SAVEPOINT leafpress_call") {
+            return lost("begin the call", source);
+        }
+        self.tell(Companion::call_began);
+        let outcome = self.run_whole(call);
+        if !self.process.is_current() {
+            return Ran::Forked;
+        }
+        let outcome = outcome.and_then(|answer| {
+            if unresolved_deferred_keys(&self.connection) {
+                return Err(broken_deferred_key());
+            }
+            Ok(answer)
+        });
+        if self.connection.is_autocommit() {
+            return self.failed(outcome.err().unwrap_or_else(went_on_after_rollback));
+        }
+        match outcome {
+            Ok(answer) => match self.own("RELEASE leafpress_call") {
+                Ok(()) => Ran::Done(answer),
+                Err(source) => lost("end the call", source),
+            },
+            Err(error) => {
+                self.plans.borrow_mut().rolled_back();
+                self.tell(Companion::call_undone);
+                let undone = self
+                    .own("ROLLBACK TO leafpress_call")
+                    .and_then(|()| self.own("RELEASE leafpress_call"));
+                match undone {
+                    Ok(()) => self.failed(error),
+                    Err(_) => Ran::Lost(error.on_disk("nothing of this call")),
+                }
+            }
+        }
+    }
+
+    /// Lets the call's own code run. If it was stopped, that is its error, whatever it makes
+    /// of SQLite's.
+    fn run_whole(&self, call: &mut Call) -> Result<Answer> {
+        let outcome = self.interrupts.run(|| self.run_code(call));
+        match self.interrupts.stopped() {
+            Some(error) => {
+                drop_caught(outcome);
+                Err(error)
+            }
+            None => outcome,
+        }
+    }
+
+    fn run_code(&self, call: &mut Call) -> Result<Answer> {
+        match call {
+            Call::Execute(statement) => execute(&self.connection, statement)
+                .map(Answer::Executed)
+                .map_err(|source| refused(&self.guard, source)),
+            Call::Batch(batch) => {
+                batch::run(&self.connection, &self.guard, batch).map(|()| Answer::Done)
+            }
+            Call::InsertMany(rows) => {
+                let plans = &mut self.plans.borrow_mut();
+                let insert = || insert_sorted(&self.connection, plans, rows);
+                self.guard.as_owner(insert).map(Answer::Inserted)
+            }
+            Call::Own(own) => {
+                let body = own.0.get_mut();
+                self.guard.as_owner(|| answered(|| body(&self.connection)))
+            }
+            Call::Closure(closure) => {
+                let transaction = Transaction::new(self.parts());
+                let body = closure.0.get_mut();
+                answered(|| body(&transaction))
+            }
+        }
+    }
+
+    fn parts(&self) -> Parts<'_> {
+        let Self { connection, guard, plans, companion, interrupts, .. } = self;
+        Parts { connection, guard, plans, companion, interrupts }
+    }
+}
+
+fn went_on_after_rollback() -> Error {
+    Error::usage("SQLite rolled the transaction back, and the call went on all the same")
+        .on_disk(NOTHING)
+}
+
+fn lost(action: &'static str, source: rusqlite::Error) -> Ran {
+    Ran::Lost(Error::sqlite(action, source).on_disk("nothing of this call"))
+}
+
+fn broken_deferred_key() -> Error {
+    let source = rusqlite::Error::SqliteFailure(
+        rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CONSTRAINT_FOREIGNKEY),
+        Some(
+            "FOREIGN KEY constraint failed: a deferred one was still broken at the end of the call"
+                .to_owned(),
+        ),
+    );
+    Error::statement(source).on_disk(NOTHING)
+}
+
+/// The answer of a body; a panic becomes an error.
+fn answered(body: impl FnOnce() -> Result<AnyValue>) -> Result<Answer> {
+    match catch_unwind(AssertUnwindSafe(body)) {
+        Ok(outcome) => outcome.map(|value| Answer::Value(ClosureValue(Caught::new(value)))),
+        Err(panic) => {
+            let message = text_of(&*panic);
+            drop_caught(panic);
+            Err(ErrorKind::Panicked { message }.into())
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! Errors of callers' statements: why SQLite, or the guard, refused one.
+
+use rusqlite::ErrorCode;
+
+use super::guard::Guard;
+use super::place::{self, is_moved_database};
+use super::statement::is_no_statement;
+use crate::error::{Error, ErrorKind};
+
+/// The error of a caller's statement, in the guard's words if it was refused.
+pub(super) fn refused(guard: &Guard, source: rusqlite::Error) -> Error {
+    if source.sqlite_error_code() == Some(ErrorCode::AuthorizationForStatementDenied)
+        && let Some(reason) = guard.take_refusal()
+    {
+        return Error::from(ErrorKind::Refused { reason });
+    }
+    if is_moved_database(&source) {
+        return Error::stopped(place::MOVED).caused_by(source);
+    }
+    if is_no_statement(&source) {
+        return Error::usage("the text holds no statement, but only blanks or comments")
+            .to_do("leave the call out, or use execute_batch, for which a text may be empty");
+    }
+    Error::statement(source)
+}

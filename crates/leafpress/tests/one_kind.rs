@@ -1,0 +1,306 @@
+//! One cause has one kind of error, by whichever way a database is reached.
+//!
+//! A table: for each cause, the kind that each way ends with. Ways that only read do not end
+//! with an error where only writing is forbidden. What depends on rights is tried as a user who
+//! is not root, on a thread of its own.
+#![cfg(target_os = "linux")]
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::time::Duration;
+
+use leafpress::load::{Column, ColumnType, Indexer, IntoTable, Loader};
+use leafpress::profile::{self, ProfileRequest};
+use leafpress::queue::Queue;
+use leafpress::verify::{VerifyOptions, verify};
+use leafpress::writer::Writer;
+use leafpress::{Error, ErrorKind, Profile, Result};
+use rusqlite::Connection;
+
+/// As short as can be: what is locked here stays locked.
+const WAIT: Duration = Duration::from_millis(10);
+
+/// One way into a database.
+type Way = (&'static str, fn(&Path, Profile) -> Result<()>);
+
+const WRITING: [Way; 6] = [
+    ("load", |path, _| {
+        let loader = Loader::new(path).table("t").into_table(IntoTable::Append);
+        let loader = loader.create_missing(true).busy_timeout(WAIT);
+        loader.load_rows(&[Column::new("a", ColumnType::Integer)], [(1_i64,)]).map(drop)
+    }),
+    ("index", |path, _| Indexer::new(path, "t").busy_timeout(WAIT).build("a").map(drop)),
+    ("profile::open", |path, profile| {
+        let request = ProfileRequest { busy_timeout: WAIT, ..profile.into() };
+        profile::open(path, &request).map(drop)
+    }),
+    ("writer", |path, profile| writer(path, profile).map(drop)),
+    ("queue", |path, profile| Queue::open(&writer(path, profile)?, "q").map(drop)),
+    ("load into a new table", |path, _| {
+        let loader = Loader::new(path).table("new").busy_timeout(WAIT);
+        loader.load_rows(&[Column::new("a", ColumnType::Integer)], [(1_i64,)]).map(drop)
+    }),
+];
+
+const READING: [Way; 3] = [
+    ("reader", |path, _| profile::open_reader(path, None).map(drop)),
+    ("verify", |path, _| verify(path, &VerifyOptions::default()).map(drop)),
+    ("input", |path, _| {
+        let folder = tempfile::tempdir().expect("a folder");
+        let input = format!("{}::t", path.display());
+        Loader::new(folder.path().join("new.db")).load_file(input).map(drop)
+    }),
+];
+
+fn writer(path: &Path, profile: Profile) -> Result<Writer> {
+    Writer::builder(path).profile(profile).busy_limit(WAIT).open()
+}
+
+/// A database in a folder of its own.
+struct Place {
+    folder: tempfile::TempDir,
+    profile: Profile,
+}
+
+impl Place {
+    fn new(journal_mode: &str) -> Self {
+        let profile = if journal_mode == "WAL" { Profile::Durable } else { Profile::Rollback };
+        let place = Self { folder: tempfile::tempdir().expect("a folder"), profile };
+        let connection = place.plain();
+        connection
+            .execute_batch(&format!(
+                "PRAGMA journal_mode={journal_mode}; CREATE TABLE t(a); INSERT INTO t VALUES (1)"
+            ))
+            .expect("a database");
+        connection.close().expect("it closes");
+        place.allow(0o777, 0o666);
+        place
+    }
+
+    fn path(&self) -> std::path::PathBuf {
+        self.folder.path().join("a.db")
+    }
+
+    fn plain(&self) -> Connection {
+        Connection::open(self.path()).expect("a connection")
+    }
+
+    fn allow(&self, folder: u32, file: u32) {
+        let set = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode));
+        set(&self.path(), file).expect("a mode");
+        set(self.folder.path(), folder).expect("a mode");
+    }
+
+    fn overwrite(&self, at: usize, bytes: &[u8]) {
+        let mut content = fs::read(self.path()).expect("it is there");
+        content[at..at + bytes.len()].copy_from_slice(bytes);
+        fs::write(self.path(), content).expect("it is written");
+    }
+
+    /// Asserts that all these ways end with that kind, and leave the file as it was.
+    fn expect(&self, cause: &str, path: &Path, ways: &[Way], kind: &str) {
+        let before = fs::read(self.path()).ok();
+        std::thread::scope(|scope| {
+            for (name, way) in ways {
+                scope.spawn(move || {
+                    let error = way(path, self.profile).expect_err(&format!("{cause}, {name}"));
+                    assert_eq!(kind_of(&error), kind, "{cause}, {name}: {error}");
+                    assert!(error.state_on_disk().is_some(), "{cause}, {name}: {error}");
+                    assert!(error.advice().is_some(), "{cause}, {name}: {error}");
+                });
+            }
+        });
+        assert_eq!(fs::read(self.path()).ok(), before, "{cause}");
+    }
+
+    fn expect_all(&self, cause: &str, kind: &str) {
+        self.expect(cause, &self.path(), &WRITING, kind);
+        self.expect(cause, &self.path(), &READING, kind);
+    }
+}
+
+fn kind_of(error: &Error) -> &'static str {
+    match error.kind() {
+        ErrorKind::Busy { .. } => "busy",
+        ErrorKind::ReadOnly { .. } => "read-only",
+        ErrorKind::NotADatabase { .. } => "not a database",
+        ErrorKind::Io { .. } => "io",
+        ErrorKind::NoSpace { .. } => "no space",
+        _ => "another",
+    }
+}
+
+/// Runs `work` as a user who is not root, on this thread and those that it starts; root may do
+/// whatever a mode forbids.
+fn as_nobody(work: impl FnOnce() + Send) {
+    use rustix::process::{Uid, getuid};
+    use rustix::thread::set_thread_res_uid;
+
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            if getuid().is_root() {
+                let nobody = Uid::from_raw(65534);
+                set_thread_res_uid(nobody, nobody, nobody).expect("root may become another");
+            }
+            work();
+        });
+    });
+}
+
+#[test]
+fn a_missing_folder_is_an_answer_of_the_system() {
+    let place = Place::new("DELETE");
+    let path = place.folder.path().join("none/a.db");
+    place.expect("missing", &path, &WRITING, "io");
+    place.expect("missing", &path, &READING, "io");
+}
+
+#[test]
+fn a_database_that_is_held_is_busy() {
+    let place = Place::new("DELETE");
+    let holder = place.plain();
+    holder.execute_batch("BEGIN EXCLUSIVE").expect("it is free");
+    place.expect_all("locked", "busy");
+}
+
+#[test]
+fn what_is_no_database_is_told_as_such() {
+    let text = Place::new("DELETE");
+    fs::write(text.path(), "name,age\nAda,36\n".repeat(100)).expect("it is written");
+    text.expect_all("a text", "not a database");
+    let folder = Place::new("DELETE");
+    folder.expect("a folder", folder.folder.path(), &WRITING, "not a database");
+    folder.expect("a folder", folder.folder.path(), &READING, "not a database");
+}
+
+#[test]
+fn a_format_of_a_newer_sqlite_is_told_as_such() {
+    let schema = Place::new("DELETE");
+    schema.overwrite(44, &5_u32.to_be_bytes());
+    schema.expect_all("schema format", "not a database");
+    let said = WRITING[0].1(&schema.path(), schema.profile).expect_err("refused").to_string();
+    assert!(said.contains("its schema format is 5"), "{said}");
+    let read = Place::new("DELETE");
+    read.overwrite(18, &[3, 3]);
+    read.expect_all("read version", "not a database");
+    let write = Place::new("DELETE");
+    write.overwrite(18, &[3]);
+    write.expect("write version", &write.path(), &WRITING, "read-only");
+    let said = WRITING[0].1(&write.path(), write.profile).expect_err("refused").to_string();
+    assert!(said.contains("its write version is 3"), "{said}");
+}
+
+#[test]
+fn missing_rights_are_told_as_such() {
+    for mode in ["DELETE", "WAL"] {
+        let file = Place::new(mode);
+        file.allow(0o777, 0o444);
+        as_nobody(|| file.expect("file 444", &file.path(), &WRITING, "read-only"));
+        let folder = Place::new(mode);
+        folder.allow(0o555, 0o666);
+        as_nobody(|| folder.expect("folder 555", &folder.path(), &WRITING, "read-only"));
+        if mode == "WAL" {
+            let by_sqlite = [READING[0], READING[2]];
+            as_nobody(|| folder.expect("folder 555", &folder.path(), &by_sqlite, "read-only"));
+        }
+        folder.allow(0o777, 0o666);
+        let hidden = Place::new(mode);
+        hidden.allow(0o777, 0o000);
+        as_nobody(|| {
+            for (name, way) in WRITING.iter().chain(&READING) {
+                let error = way(&hidden.path(), hidden.profile).expect_err(name);
+                assert_eq!(kind_of(&error), "io", "{mode}, file 000, {name}: {error}");
+                assert!(error.to_string().contains("Permission denied"), "{name}: {error}");
+                assert!(!error.to_string().contains("journal"), "{name}: {error}");
+            }
+        });
+    }
+}
+
+/// A log that belongs to another user is in the way, and not the database.
+#[test]
+fn a_log_without_rights_is_named() {
+    let place = Place::new("WAL");
+    let other = place.plain();
+    other.execute_batch("INSERT INTO t VALUES (2)").expect("it is free");
+    for suffix in ["-wal", "-shm"] {
+        let mut name = place.path().into_os_string();
+        name.push(suffix);
+        fs::set_permissions(name, fs::Permissions::from_mode(0o600)).expect("a mode");
+    }
+    if !rustix::process::getuid().is_root() {
+        println!("skipped: only root has files of another user");
+        return;
+    }
+    as_nobody(|| {
+        for (name, way) in WRITING.iter().chain(&READING) {
+            let error = way(&place.path(), place.profile).expect_err(name).to_string();
+            assert!(error.contains("Permission denied"), "{name}: {error}");
+            assert!(error.contains("a.db-wal") || error.contains("a.db-shm"), "{name}: {error}");
+        }
+    });
+}
+
+/// A file system of its own, for those who may mount one.
+struct Mount<'p>(&'p Path);
+
+impl<'p> Mount<'p> {
+    fn new(path: &'p Path) -> Option<Self> {
+        let mounted = std::process::Command::new("mount")
+            .args(["-t", "tmpfs", "-o", "size=4m", "none"])
+            .arg(path)
+            .stderr(std::process::Stdio::null())
+            .status();
+        mounted.is_ok_and(|status| status.success()).then_some(Self(path))
+    }
+}
+
+impl Drop for Mount<'_> {
+    fn drop(&mut self) {
+        let _ = std::process::Command::new("umount").arg(self.0).status();
+    }
+}
+
+#[test]
+fn a_full_disk_is_told_as_such() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let Some(_mount) = Mount::new(folder.path()) else {
+        println!("skipped: no file system can be mounted here");
+        return;
+    };
+    for profile in [Profile::Durable, Profile::Rollback] {
+        let path = folder.path().join(format!("{profile}.db"));
+        let writer = writer(&path, profile).expect("there is room");
+        writer.execute_batch("CREATE TABLE t(a)").expect("there is room");
+        let queue = Queue::open(&writer, "q").expect("there is room");
+        let filler = folder.path().join("filler");
+        let mut bytes = 4 << 20;
+        while bytes >= 4096 {
+            use std::io::Write as _;
+            let file = fs::OpenOptions::new().create(true).append(true).open(&filler);
+            if file.expect("a file").write_all(&vec![0; bytes]).is_err() {
+                bytes /= 2;
+            }
+        }
+        let rows = || (0..100_000_i64).map(|a| (a,));
+        let columns = [Column::new("a", ColumnType::Integer)];
+        let append = || Loader::new(&path).table("t").into_table(IntoTable::Append);
+        let outcomes = [
+            writer.execute("INSERT INTO t VALUES (zeroblob(3000000))", ()).map(drop),
+            queue.push(vec![7_u8; 3_000_000]).map(drop),
+            append().load_rows(&columns, rows()).map(drop),
+            Loader::new(&path).table("new").load_rows(&columns, rows()).map(drop),
+        ];
+        for (way, outcome) in outcomes.into_iter().enumerate() {
+            let error = outcome.expect_err("the disk is full");
+            assert_eq!(kind_of(&error), "no space", "{profile}, {way}: {error}");
+            assert!(error.state_on_disk().is_some(), "{profile}, {way}: {error}");
+            assert!(error.advice().is_some(), "{profile}, {way}: {error}");
+        }
+        fs::remove_file(&filler).expect("it is there");
+        writer.execute("INSERT INTO t VALUES (1)", ()).expect("there is room again");
+        drop((queue, writer));
+        fs::remove_file(&path).expect("it is there");
+    }
+}

@@ -1,0 +1,105 @@
+"""That ARCHITECTURE.md says what the code says.
+
+Its tables of modules are the first sentences of the files, its table of layers is the uses of
+the library's folders among one another, and no circle of files is larger than is allowed.
+
+`LEAFPRESS_WRITE=1 python3 tests/python/test_architecture.py` writes the tables anew: look at
+the difference before it is committed, an arrow more is a decision.
+"""
+
+import os
+import pathlib
+import re
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+
+from modules import Crate, circles
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+ARCHITECTURE = ROOT / "ARCHITECTURE.md"
+TABLE = re.compile(r"<!-- (modules|layers) of (\S+) -->\n(.*?)<!-- end -->", re.DOTALL)
+# The most files that may lead to one another, where more than one may.
+CIRCLE_FILES_MAX = {"leafpress": 3, "leafpress-cli": 3}
+CRATES = sorted(path.parent.parent for path in (ROOT / "crates").glob("*/src/*.rs") if path.name in ("lib.rs", "main.rs"))
+
+
+def first_sentence(path):
+    """What a file's documentation begins with."""
+    begin = []
+    for line in path.read_text().splitlines():
+        words = line.removeprefix("//!").strip()
+        if not line.startswith("//!") or (begin and not words):
+            break
+        begin.append(words)
+    sentence = re.split(r"(?<=[a-z)`\]\d]\.)\s", " ".join(begin))[0]
+    sentence = re.sub(r"\[`([^`]+)`\](\([^)]*\))?", r"`\1`", sentence)
+    return sentence.rstrip(".").replace("|", "\\|")
+
+
+def modules_table(source, known):
+    """A row for each file or folder of a folder, in the order that is known, new ones at the end."""
+    files = {}
+    for path in sorted(source.iterdir()):
+        folder = path / "mod.rs"
+        if folder.exists() and path.name not in ("tests", "testing"):
+            files[f"{path.name}/"] = folder
+        elif path.suffix == ".rs" and path.name not in ("lib.rs", "main.rs", "mod.rs", "tests.rs"):
+            files[path.name] = path
+    order = [name for name in re.findall(r"^\| `([^`]+)` \|", known, re.MULTILINE) if name in files]
+    names = order + [name for name in files if name not in order]
+    lines = [f"| `{name}` | {first_sentence(files[name])} |" for name in names]
+    return "\n".join(["| module | is |", "|---|---|", *lines, ""])
+
+
+def layers_table(source, known):
+    """What each folder or file of a crate uses of the others, in the order that is known."""
+    rooms = {}
+    for module, others in Crate(source).uses().items():
+        if module:
+            used = rooms.setdefault(module[0], set())
+            used.update(other[0] for other in others if other and other[0] != module[0])
+    order = [name for name in re.findall(r"^\| `([^`]+)` \|", known, re.MULTILINE) if name in rooms]
+    order += sorted(name for name in rooms if name not in order)
+    lines = []
+    for name in order:
+        used = ", ".join(f"`{other}`" for other in sorted(rooms[name], key=order.index))
+        lines.append(f"| `{name}` | {used or '–'} |")
+    return "\n".join(["| room | uses |", "|---|---|", *lines, ""])
+
+
+def written(found):
+    make = modules_table if found[1] == "modules" else layers_table
+    return f"<!-- {found[1]} of {found[2]} -->\n{make(ROOT / found[2], found[3])}<!-- end -->"
+
+
+class Architecture(unittest.TestCase):
+    maxDiff = None
+
+    def test_its_tables_are_those_of_the_code(self):
+        text = ARCHITECTURE.read_text()
+        self.assertGreaterEqual(len(TABLE.findall(text)), 5, "the tables were not found")
+        say = f"{__doc__.splitlines()[-3]} {__doc__.splitlines()[-2]}"
+        self.assertEqual(TABLE.sub(written, text), text, say)
+
+    def test_no_circle_of_files_is_larger_than_allowed(self):
+        for crate in CRATES:
+            most = CIRCLE_FILES_MAX.get(crate.name, 1)
+            found = circles(Crate(crate / "src").uses())
+            too_large = [["/".join(module) or "root" for module in group] for group in found if len(group) > most]
+            self.assertEqual(too_large, [], crate.name)
+
+    def test_uses_and_circles_are_found(self):
+        arrows = Crate(ROOT / "crates" / "leafpress" / "src").uses()
+        self.assertIn(("sync",), arrows[("sort", "pool")])
+        self.assertGreater(sum(map(len, arrows.values())), 500)
+        two = {"a": {"b"}, "b": {"c", "a"}, "c": {"d"}, "d": set()}
+        self.assertEqual(circles(two), [["a", "b"]])
+        self.assertEqual(circles({**two, "d": {"a"}}), [["a", "b", "c", "d"]])
+
+
+if __name__ == "__main__":
+    if os.environ.get("LEAFPRESS_WRITE"):
+        ARCHITECTURE.write_text(TABLE.sub(written, ARCHITECTURE.read_text()))
+    unittest.main()
