@@ -383,7 +383,7 @@ fn without_values(reason: &str) -> String {
                 kind.push('…');
             }
             c if c.is_alphabetic() || c == '_' => {
-                while let Some(c) = rest.next_if(|c| c.is_alphanumeric() || *c == '_') {
+                while let Some(c) = rest.next_if(|c| c.is_alphanumeric() || "_-".contains(*c)) {
                     kind.push(c);
                 }
             }
