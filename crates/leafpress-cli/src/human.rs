@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-pub use leafpress_bench::words::count;
+pub use leafpress_bench::numbers::count;
 use unicode_width::UnicodeWidthStr;
 
 /// A count and its noun: `1 row`, `2 rows`.

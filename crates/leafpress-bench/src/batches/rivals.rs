@@ -13,39 +13,37 @@ use std::time::Instant;
 use rusqlite::{Connection, Statement};
 
 use super::rows::{BatchRow, Key};
-use super::{BatchesRung, Filler, Keys};
+use super::rung::{BatchesRung, Filler, Keys};
+use crate::connect;
 use crate::error::{Error, Result};
-use crate::rung::RungResult;
-use crate::usage::Usage;
+use crate::pragmas::Pragmas;
+use crate::rung::result::RungResult;
 
 const INSERT: &str = "INSERT INTO event(id, data) VALUES (?1, ?2)";
 
 /// Fills a new table, and measures each batch.
 pub(super) fn fill(rung: &BatchesRung, database: &Path) -> Result<RungResult> {
-    let before = Usage::now();
-    let start = Instant::now();
-    let connection = open(rung, database)?;
-    let batches_s = insert(&connection, rung).map_err(Error::sqlite("insert a batch"))?;
-    // The last connection moves what is still in the WAL, and removes it.
-    connection.close().map_err(|(_, error)| Error::sqlite("close the rival's database")(error))?;
-    let wall_s = start.elapsed().as_secs_f64();
-    let used = Usage::now().since(before);
-    let outside_s = Some(wall_s - batches_s.iter().sum::<f64>());
-    Ok(RungResult { wall_s, rows: rung.rows(), batches_s, outside_s, ..RungResult::of(used) })
+    let mut batches_s = Vec::new();
+    let result = RungResult::timed(rung.rows(), |_| {
+        let connection = open(rung, database)?;
+        batches_s = insert(&connection, rung).map_err(Error::sqlite("insert a batch"))?;
+        // The last connection moves what is still in the WAL, and removes it.
+        connect::close(connection)?;
+        Ok(rung.rows())
+    })?;
+    Ok(result.with_batches(batches_s))
 }
 
 fn open(rung: &BatchesRung, database: &Path) -> Result<Connection> {
-    let set_up = || -> rusqlite::Result<Connection> {
-        let connection = Connection::open(database)?;
-        let cache_pages = rung.cache_pages();
-        connection.execute_batch(&format!(
-            "PRAGMA page_size = 4096; PRAGMA cache_size = {cache_pages}; \
-             PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA temp_store = MEMORY; {}",
-            rung.keys.table()
-        ))?;
-        Ok(connection)
-    };
-    set_up().map_err(Error::sqlite("open the rival's database"))
+    let connection = connect::open(database, None)?;
+    let (cache_pages, settings) = (rung.cache_pages(), Pragmas::WAL_FULL.sql());
+    let set_up = format!(
+        "PRAGMA page_size = 4096; PRAGMA cache_size = {cache_pages}; {settings}; \
+         PRAGMA temp_store = MEMORY; {}",
+        rung.keys.table()
+    );
+    connection.execute_batch(&set_up).map_err(Error::sqlite("set up the rival's database"))?;
+    Ok(connection)
 }
 
 fn insert(connection: &Connection, rung: &BatchesRung) -> rusqlite::Result<Vec<f64>> {

@@ -4,17 +4,18 @@ use std::collections::VecDeque;
 use std::path::Path;
 use std::time::Instant;
 
-use leafpress::Profile;
 use leafpress::writer::{Ticket, Transaction, Writer};
 
 use super::record::Record;
-use super::{Cycler, CyclesRung, DELETE, INSERT, INSERTS, TABLE, text_of};
+use super::rung::{Cycler, CyclesRung, DELETE, INSERT, INSERTS, TABLE, text_of};
+use crate::connect;
 use crate::error::Result;
-use crate::rung::RungResult;
+use crate::report::Safety;
+use crate::rung::result::RungResult;
 
 /// Does the rung's work and measures it.
 pub(super) fn run(rung: CyclesRung, database: &Path) -> Result<RungResult> {
-    let writer = Writer::builder(database).profile(Profile::Durable).open()?;
+    let writer = connect::open_writer(Safety::Durable, database, None)?;
     writer.execute_batch(TABLE)?;
     let mut record = Record::begin(rung, database);
     match rung.by {

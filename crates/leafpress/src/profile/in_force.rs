@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ValueRef};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::Profile;
 use super::locking::{Locking, ask_locking};
@@ -28,7 +28,7 @@ use crate::vfs::atomic::AtomicState;
 pub(super) const MAIN: Option<&str> = Some("main");
 
 /// How SQLite undoes what was half done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum JournalMode {
     /// Old pages go to a file that is deleted at the commit.
@@ -46,7 +46,7 @@ pub enum JournalMode {
 }
 
 /// When SQLite waits until the disk has what was written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Synchronous {
     /// Never.

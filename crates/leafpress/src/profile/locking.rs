@@ -18,13 +18,13 @@ use std::fmt;
 
 use rusqlite::Connection;
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ValueRef};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::in_force::{JournalMode, MAIN};
 use crate::error::{Error, Result};
 
 /// Who else may use the database while a connection is open.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Locking {
     /// Everybody, between this connection's transactions.
