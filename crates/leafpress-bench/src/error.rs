@@ -107,8 +107,8 @@ pub enum Error {
 
 impl Error {
     /// Error of the work of this rung, or of a part of it.
-    pub(crate) fn rung(name: impl Into<String>, reason: impl ToString) -> Self {
-        Self::Rung { name: name.into(), reason: reason.to_string() }
+    pub(crate) fn rung(name: impl Into<String>, reason: impl Into<String>) -> Self {
+        Self::Rung { name: name.into(), reason: reason.into() }
     }
 
     /// Wraps an error of the operating system on `path`.

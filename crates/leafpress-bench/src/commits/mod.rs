@@ -66,10 +66,11 @@ impl Described for CommitRung {
         };
         let who = match (self.by, self.scene) {
             (Committer::Leafpress, _) => "Writer",
-            (Committer::PerCall, Scene::Rate | Scene::NoCheckpoints) => self.who(),
-            (Committer::PerCall, _) => "SQL, its own checkpoints",
-            (Committer::Mutex | Committer::BareGroups, _)
-            | (Committer::SavepointGroups | Committer::OneTransaction, _) => self.who(),
+            (
+                Committer::PerCall,
+                Scene::Course | Scene::LongReader | Scene::ShortReaders | Scene::SlowSyncs,
+            ) => "SQL, its own checkpoints",
+            _ => self.who(),
         };
         format!("{who}{calls}")
     }

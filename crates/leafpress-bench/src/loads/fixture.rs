@@ -9,14 +9,14 @@ use super::{ours, sql};
 use crate::connect;
 use crate::error::{Error, Result};
 use crate::generate::{self, FileSize, TextFormat};
-use crate::rung::described::Fixture;
+use crate::rung::described::{Fixture, MakeDatabase};
 
 /// A table beside the one that is attached has a hundredth of its rows.
 const NEIGHBOUR_FRACTION: u64 = 100;
 
 /// Fixture of a rung; `None` if it makes a new database.
 pub(super) fn of(rung: LoadRung) -> Option<Fixture> {
-    let make: Box<dyn Fn(&Path) -> Result<()>> = match rung.work() {
+    let make: MakeDatabase = match rung.work() {
         Work::Csv | Work::CsvIndex | Work::Users | Work::Keys => return None,
         Work::Index => Box::new(move |database| press_data(database, rung.rows)),
         Work::Attach => {

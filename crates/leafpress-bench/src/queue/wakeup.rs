@@ -127,12 +127,13 @@ impl Waiter {
     fn result(mut self) -> Result<RungResult> {
         const NAME: &str = "waiter";
         let Some(child) = self.0.take() else { return Err(Error::rung(NAME, "it has ended")) };
-        let output = child.wait_with_output().map_err(|error| Error::rung(NAME, error))?;
+        let output =
+            child.wait_with_output().map_err(|error| Error::rung(NAME, error.to_string()))?;
         if !output.status.success() {
             let said = String::from_utf8_lossy(&output.stderr);
             return Err(Error::rung(NAME, said.trim_end()));
         }
-        serde_json::from_slice(&output.stdout).map_err(|error| Error::rung(NAME, error))
+        serde_json::from_slice(&output.stdout).map_err(|error| Error::rung(NAME, error.to_string()))
     }
 }
 

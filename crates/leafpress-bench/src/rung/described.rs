@@ -139,8 +139,11 @@ pub(crate) struct Fixture {
     /// Room that it takes beside its copy.
     pub(crate) room_mb: u64,
     /// Makes it at a path, outside of all time taken.
-    pub(crate) make: Box<dyn Fn(&Path) -> Result<()>>,
+    pub(crate) make: MakeDatabase,
 }
+
+/// Makes a database at a path.
+pub(crate) type MakeDatabase = Box<dyn Fn(&Path) -> Result<()>>;
 
 /// Part of the report's settings, in the order in which a report with several of them counts
 /// its rounds.

@@ -31,7 +31,8 @@ pub fn run_rung_line(request: &str) -> Result<String> {
     let request: RungRequest = serde_json::from_str(request)
         .map_err(|error| Error::Usage(format!("{RUNG_FLAG} {request}: {error}")))?;
     let result = run_rung(&request)?;
-    serde_json::to_string(&result).map_err(|error| Error::rung(request.kind.name(), error))
+    serde_json::to_string(&result)
+        .map_err(|error| Error::rung(request.kind.name(), error.to_string()))
 }
 
 /// Does the work in this process and measures it.
@@ -76,7 +77,7 @@ pub(crate) fn run_in_child(request: &RungRequest, rests: bool) -> Result<RungRes
         let said = String::from_utf8_lossy(&output.stderr);
         return Err(Error::rung(name, format!("{}\n{}", output.status, said.trim_end())));
     }
-    serde_json::from_slice(&output.stdout).map_err(|error| Error::rung(name, error))
+    serde_json::from_slice(&output.stdout).map_err(|error| Error::rung(name, error.to_string()))
 }
 
 /// Waits until the disk has written what the rung before left: a rival that syncs nothing leaves

@@ -50,7 +50,8 @@ impl<K> Request<K> {
 impl<K: Serialize> Request<K> {
     /// Command of the process; `name` is the rung's, for errors.
     pub(crate) fn command(&self, name: &str) -> Result<Command> {
-        let text = serde_json::to_string(self).map_err(|error| Error::rung(name, error))?;
+        let text =
+            serde_json::to_string(self).map_err(|error| Error::rung(name, error.to_string()))?;
         let program =
             std::env::current_exe().map_err(Error::io("find", Path::new("this program")))?;
         let mut command = Command::new(program);
