@@ -111,6 +111,11 @@ impl Error {
         Self::Rung { name: name.into(), reason: reason.into() }
     }
 
+    /// Error of a rung whose work was handed to the wrong rival.
+    pub(crate) fn wrong_rival(name: impl Into<String>) -> Self {
+        Self::rung(name, "its work was handed to the wrong rival")
+    }
+
     /// Wraps an error of the operating system on `path`.
     pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();

@@ -88,9 +88,11 @@ impl Described for BatchesRung {
         match self.by {
             Filler::InsertMany => ours::insert_many(self, given.database),
             Filler::Pressed => ours::press(self, given.database),
-            Filler::SqlAsTheyCome | Filler::SqlSortedByPrefix | Filler::SqlSorted => {
-                rivals::fill(self, given.database)
+            Filler::SqlAsTheyCome => rivals::fill(self, None, given.database),
+            Filler::SqlSortedByPrefix => {
+                rivals::fill(self, Some(rivals::sorted_by_prefix), given.database)
             }
+            Filler::SqlSorted => rivals::fill(self, Some(rivals::sorted), given.database),
         }
     }
 

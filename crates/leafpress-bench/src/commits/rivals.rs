@@ -63,7 +63,7 @@ pub(super) fn run(
             let called = one_transaction(rung, &connection)?;
             Ok((called, connection))
         }
-        Committer::Leafpress => Err(Error::rung(rung.name(), "a rival cannot do its work")),
+        Committer::Leafpress => Err(Error::wrong_rival(rung.name())),
     }
 }
 

@@ -9,7 +9,7 @@ use leafpress::writer::{Ticket, Transaction, Writer};
 use super::record::Record;
 use super::rung::{Cycler, CyclesRung, DELETE, INSERT, INSERTS, TABLE, text_of};
 use crate::connect;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::report::Safety;
 use crate::rung::result::RungResult;
 
@@ -23,9 +23,12 @@ pub(super) fn run(rung: CyclesRung, database: &Path) -> Result<RungResult> {
         Cycler::WriterStatements => {
             one_by_one(rung, &mut record, |number| statements(&writer, number))?;
         }
-        _ => one_by_one(rung, &mut record, |number| {
+        Cycler::WriterCycles => one_by_one(rung, &mut record, |number| {
             Ok(writer.transaction(move |transaction| cycle(number, transaction))?)
         })?,
+        Cycler::Sql(..) | Cycler::SqlUnchecked(_) => {
+            return Err(Error::wrong_rival(rung.by.label()));
+        }
     }
     record.look_at_log();
     writer.close()?;

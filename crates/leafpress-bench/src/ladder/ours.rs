@@ -13,7 +13,7 @@ use leafpress::writer::{Executed, Ticket, Writer};
 use super::records::Record;
 use super::rung::{INSERT, LadderRung, Step, TABLE};
 use crate::connect;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::machine::cores;
 use crate::report::Safety;
 use crate::rung::result::RungResult;
@@ -30,7 +30,14 @@ pub(super) fn run(rung: LadderRung, records: &[Record], database: &Path) -> Resu
         let done = match rung.by {
             Step::WriterInFlight(calls) => insert_in_flight(&writer, rung, calls, records, start)?,
             Step::WriterMany => insert_many(&writer, records)?,
-            _ => insert_blocking(&writer, rung, records, start)?,
+            Step::WriterBlocking => insert_blocking(&writer, rung, records, start)?,
+            Step::EachRow(_)
+            | Step::Compiled(_)
+            | Step::Prepared(_)
+            | Step::Mapped
+            | Step::Pages(_)
+            | Step::Pressed
+            | Step::PressedPages(_) => return Err(Error::wrong_rival(rung.by.label())),
         };
         writer.close()?;
         Ok(done)

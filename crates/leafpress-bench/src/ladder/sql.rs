@@ -32,10 +32,17 @@ pub(super) fn run(
             Step::Compiled(_) => in_one_transaction(&connection, || {
                 insert_all(records, |row| connection.execute(INSERT, row))
             }),
-            _ => in_one_transaction(&connection, || {
-                let mut insert = connection.prepare(INSERT)?;
-                insert_all(records, |row| insert.execute(row))
-            }),
+            Step::Prepared(_) | Step::Mapped | Step::Pages(_) => {
+                in_one_transaction(&connection, || {
+                    let mut insert = connection.prepare(INSERT)?;
+                    insert_all(records, |row| insert.execute(row))
+                })
+            }
+            Step::WriterBlocking
+            | Step::WriterInFlight(_)
+            | Step::WriterMany
+            | Step::Pressed
+            | Step::PressedPages(_) => return Err(Error::wrong_rival(rung.by.label())),
         };
         let done = done.map_err(Error::sqlite("insert the rows"))?;
         connect::close(connection)?;
