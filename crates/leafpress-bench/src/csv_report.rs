@@ -96,9 +96,9 @@ mod tests {
 
     #[test]
     fn every_rung_is_a_line() {
-        let tour = test_reports::overview();
-        let lines = lines(&tour);
-        assert_eq!(lines.len(), tour.rungs.len());
+        let overview = test_reports::overview();
+        let lines = lines(&overview);
+        assert_eq!(lines.len(), overview.rungs.len());
         let line: Vec<&str> = lines[0].iter().collect();
         assert_eq!(
             line,

@@ -98,7 +98,7 @@ pub struct BenchOptions {
     pub size: Size,
     /// Bytes of the disk that the experiments may take at most.
     pub disk_bytes_max: u64,
-    /// The disk that is played, by its name; without it the real one is measured.
+    /// Simulated disk, by its name; without it the real one is measured.
     pub simulate: Option<String>,
     /// File to write the report to, besides returning it.
     pub json: Option<PathBuf>,

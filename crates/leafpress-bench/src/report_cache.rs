@@ -157,8 +157,8 @@ mod tests {
     #[test]
     fn each_experiment_of_a_run_comes_back_by_itself() {
         let cache = tempfile::tempdir().expect("a folder");
-        let tour = test_reports::overview();
-        store_in(cache.path(), &tour).expect("it is written");
+        let overview = test_reports::overview();
+        store_in(cache.path(), &overview).expect("it is written");
         let all = load_in(cache.path(), DISK);
         let expected = [
             "atomic",
@@ -172,7 +172,7 @@ mod tests {
         ];
         assert_eq!(names(&all), expected);
         let rungs: usize = all.iter().map(|it| it.rungs.len()).sum();
-        assert_eq!(rungs, tour.rungs.len());
+        assert_eq!(rungs, overview.rungs.len());
         assert_eq!(all[3].experiments.len(), 1);
         assert_eq!(load_in(cache.path(), Some("xfs on /dev/sdb1")), []);
         assert_eq!(load_in(cache.path(), None), []);
@@ -236,11 +236,11 @@ mod tests {
         ] {
             assert_eq!(disk_name(filesystem), expected);
         }
-        let mut tour = test_reports::overview();
-        for rung in &mut tour.rungs {
+        let mut overview = test_reports::overview();
+        for rung in &mut overview.rungs {
             rung.experiment = "../../evil".to_owned();
         }
-        assert_eq!(parts(&tour), []);
+        assert_eq!(parts(&overview), []);
     }
 
     #[test]

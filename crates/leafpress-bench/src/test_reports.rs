@@ -55,7 +55,7 @@ pub(crate) fn with_ratios(rungs: Vec<Rung>, ratios: &[(&str, f64)]) -> Experimen
 /// A run of all experiments, of which nothing is left out: the file that the command's
 /// tests read too.
 pub(crate) fn overview() -> ExperimentReport {
-    serde_json::from_str(include_str!("../tests/made_up/tour.json")).expect("a report")
+    serde_json::from_str(include_str!("../tests/reports/overview.json")).expect("a report")
 }
 
 mod tests {
@@ -64,7 +64,7 @@ mod tests {
     #[test]
     fn the_overview_is_a_report_as_it_is_written() {
         let overview = overview();
-        let text = include_str!("../tests/made_up/tour.json");
+        let text = include_str!("../tests/reports/overview.json");
         let file: serde_json::Value = serde_json::from_str(text).expect("JSON");
         // Too long to be shown where it fails.
         let written = serde_json::to_value(&overview).expect("JSON");

@@ -173,7 +173,8 @@ fn json_on_stdout_is_one_object_and_nothing_else() {
 #[test]
 fn a_report_becomes_lines_for_a_spreadsheet() {
     let folder = TempDir::new().unwrap();
-    let tour = concat!(env!("CARGO_MANIFEST_DIR"), "/../leafpress-bench/tests/made_up/tour.json");
+    let tour =
+        concat!(env!("CARGO_MANIFEST_DIR"), "/../leafpress-bench/tests/reports/overview.json");
     let from = ["bench", "--from", tour];
     let lines = run(folder.path(), &[&from[..], &["--csv", "-"]].concat()).expect_status(0).stdout;
     assert!(lines.starts_with("experiment,chart,rung,label,safety,may_lose,ours,rows,"), "{lines}");

@@ -1,6 +1,6 @@
 //! The first screen: what it is, where it was measured, what to do, how far to trust it.
 //!
-//! Must never: let a played disk, a run that was stopped or a quick one pass for more than
+//! Must never: let a simulated disk, a run that was stopped or a quick one pass for more than
 //! it is.
 
 use maud::{Markup, html};

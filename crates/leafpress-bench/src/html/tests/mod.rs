@@ -134,8 +134,8 @@ fn nothing_is_fetched() {
 
 #[test]
 fn what_a_page_must_not_hide_is_said() {
-    let tour = test_reports::overview();
-    let body = checked(&tour);
+    let overview = test_reports::overview();
+    let body = checked(&overview);
     assert!(!body.contains("mark-loud") && !body.contains("mark-quiet"));
     let simulated = Simulated {
         name: "sdcard".to_owned(),
@@ -146,7 +146,7 @@ fn what_a_page_must_not_hide_is_said() {
     let mut report = ExperimentReport {
         simulated: Some(simulated),
         stopped: Some("ctrl-C after the ladder".to_owned()),
-        ..tour
+        ..overview
     };
     report.settings.insert("quick".to_owned(), true.into());
     let body = checked(&report);
