@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use leafpress::path_text;
 
-pub use leafpress_bench::words::count;
+pub use leafpress_bench::numbers::count;
 use unicode_width::UnicodeWidthStr;
 
 /// A count and its noun: `1 row`, `2 rows`.
