@@ -35,7 +35,7 @@ pub fn rate(per_second: f64) -> String {
     format!("{value} {unit}")
 }
 
-/// What a single call took: `14 µs`, `1.2 ms`, `2.50 s`.
+/// Duration of a single call as text: `14 µs`, `1.2 ms`, `2.50 s`.
 pub fn latency(us: f64) -> String {
     match us {
         us if us < 999.5 => format!("{us:.0} µs"),

@@ -34,7 +34,7 @@ pub struct AdviseFlags {
     #[arg(long, value_name = "BYTES", value_parser = parse_amount)]
     pub size: Option<u64>,
 
-    /// What a power cut may do
+    /// Effect that a power cut may have
     #[arg(long, value_name = "WHAT", default_value = "survives")]
     pub power_cut: PowerCutFlag,
 
@@ -54,7 +54,7 @@ pub struct AdviseFlags {
 /// `--power-cut`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum PowerCutFlag {
-    /// What was acknowledged survives it
+    /// None: acknowledged commits survive it
     Survives,
     /// It may take the last moments
     MayLoseLast,

@@ -1,4 +1,4 @@
-//! What transactions cost the disk, as tables and sentences.
+//! The disk accesses of transactions, as tables and sentences.
 //!
 //! Must never: judge; the findings are the library's.
 
@@ -16,7 +16,7 @@ const SHOWN_MAX: usize = 20;
 const FIRST_SHOWN: usize = 5;
 const GROUPS_SHOWN_MAX: usize = 12;
 
-/// What a script's transactions cost.
+/// Report on the transactions of a script.
 pub fn of_io(report: &IoReport) -> String {
     let mut text = headline(report);
     text += &transactions(report);
@@ -166,7 +166,7 @@ fn microseconds(us: f64) -> String {
     }
 }
 
-/// What of it happens now and then, where there were several rounds.
+/// Transactions whose calls were not alike in all rounds.
 fn differences(report: &IoReport) -> String {
     let differ = report.transactions.iter().filter(|it| it.rounds_that_differ > 0);
     let lines: Vec<String> = differ

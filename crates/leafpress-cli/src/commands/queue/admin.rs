@@ -1,6 +1,6 @@
 //! `leafpress queue retry`, `remove`, `purge`, `pause`, `resume`.
 //!
-//! Must never: throw away what nobody has done yet without a yes.
+//! Must never: remove jobs that are not done yet without a yes.
 
 use std::io::{self, BufRead as _, IsTerminal as _};
 
@@ -20,7 +20,7 @@ use crate::{human, output};
 /// Dead jobs are tried again.
 ///
 /// # Errors
-/// Where it is not clear which.
+/// The words name neither jobs nor one queue.
 pub fn retry(flags: &QueueRetryFlags) -> Result<Status, clap::Error> {
     let as_usage_error = |message: String| usage_error("queue retry", &message);
     let all_of = flags.queue().map_err(as_usage_error)?;
@@ -121,7 +121,7 @@ pub fn purge(flags: &QueuePurgeFlags) -> Status {
     report(object, flags.common.json, text, |_| Status::Done)
 }
 
-/// Asks before what nobody has done yet is thrown away.
+/// Asks before jobs that are not done yet are removed.
 fn confirm(flags: &QueuePurgeFlags, queue: &Queue) -> Result<()> {
     let is_harmless =
         |state: &QueueStateFlag| matches!(state, QueueStateFlag::Done | QueueStateFlag::Dead);

@@ -36,7 +36,7 @@ use crate::output;
 /// Does one action.
 ///
 /// # Errors
-/// Where the flags contradict one another.
+/// The flags contradict one another.
 pub fn run(flags: &QueueFlags) -> Result<Status, clap::Error> {
     Ok(match &flags.action {
         QueueAction::Push(flags) => return push::run(flags),
@@ -133,7 +133,7 @@ impl Database {
         Ok(None)
     }
 
-    /// What the database does not have.
+    /// Error about something that the database does not have.
     fn refuse(&self, reason: String) -> Error {
         refusal(&self.path, reason)
     }

@@ -39,7 +39,7 @@ struct Line<'a> {
     metadata: Option<&'a RawValue>,
 }
 
-/// What is there, where `null` would be taken for nothing.
+/// Value of a key that is present; an explicit `null` counts as a value.
 fn present<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<&'de RawValue>, D::Error> {
     <&RawValue>::deserialize(from).map(Some)
 }
@@ -47,7 +47,7 @@ fn present<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<&'de RawV
 /// The job of a line; what it does not say is the template's.
 ///
 /// # Errors
-/// Where and why it is none.
+/// The line is not a job: its position and the reason.
 pub fn job(name: &str, line_number: u64, line: &[u8], template: &Template) -> Result<Job, Error> {
     let fail = |column: usize, reason: String| {
         let shown = String::from_utf8_lossy(line);

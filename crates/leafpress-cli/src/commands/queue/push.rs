@@ -25,7 +25,7 @@ use crate::{human, output};
 /// Read before anything is pushed: more would fill the memory.
 const WHOLE_BYTES_MAX: u64 = 1 << 30;
 
-/// What new jobs have, but for their payload.
+/// Properties of new jobs, except for their payload.
 #[derive(Debug, Clone)]
 pub struct Template {
     pub as_json: bool,
@@ -41,7 +41,7 @@ pub struct Template {
 }
 
 impl Template {
-    /// What these flags say.
+    /// Template from the flags of `push` and `schedule add`.
     pub fn new(flags: &QueueNewJobFlags) -> Self {
         Self {
             as_json: flags.as_json,
@@ -109,7 +109,7 @@ fn bad_value(name: &str, reason: &str) -> Error {
 /// Pushes what there is.
 ///
 /// # Errors
-/// Where the flags contradict one another.
+/// The flags contradict one another.
 pub fn run(flags: &QueuePushFlags) -> Result<Status, clap::Error> {
     check(flags).map_err(|message| usage_error("queue push", &message))?;
     let mut tally = Tally::default();
@@ -154,7 +154,7 @@ fn check(flags: &QueuePushFlags) -> Result<(), String> {
     Ok(())
 }
 
-/// What was pushed so far.
+/// Jobs that were pushed so far.
 #[derive(Default)]
 struct Tally {
     answers: Vec<Pushed>,

@@ -1,6 +1,6 @@
 //! `leafpress queue schedule`: jobs that are pushed again and again.
 //!
-//! Must never: push a job itself; whoever claims does.
+//! Must never: push a job itself; the processes that claim jobs do.
 
 use leafpress::Result;
 use leafpress::queue::{Missed, Schedule, ScheduleInfo};

@@ -3,7 +3,7 @@
 //! A token names its job, and so its queue; none of these needs the queue's name
 //! but `claim`.
 //!
-//! Must never: keep a job that was claimed for somebody who could not be told.
+//! Must never: keep a claimed job whose token could not be printed.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -56,7 +56,7 @@ fn claim_options(flags: &QueueClaimFlags) -> ClaimOptions {
     }
 }
 
-/// Unlike a report, it is an error if nobody takes it.
+/// Prints the tokens. Unlike with a report, it is an error if stdout's reader has gone.
 fn print_claims(claims: &[Claim], as_json: bool) -> std::io::Result<()> {
     let text: String = if as_json {
         let jobs = claims.iter().map(ClaimObject::from).collect();
@@ -79,7 +79,7 @@ fn line_of(claim: &Claim) -> String {
 /// Jobs are done.
 ///
 /// # Errors
-/// Where a result is given for several.
+/// `--result` was given with several tokens.
 pub fn ack(flags: &QueueAckFlags) -> Result<Status, clap::Error> {
     if flags.result.is_some() && flags.tokens.len() > 1 {
         return Err(usage_error("queue ack", "--result is for one token"));

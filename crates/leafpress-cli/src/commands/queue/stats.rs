@@ -1,6 +1,6 @@
 //! `leafpress queue stats`: once, or again and again.
 //!
-//! Must never: go on when nobody reads any more, or draw where that is no terminal.
+//! Must never: go on when stdout's reader has gone, or draw where stdout is no terminal.
 
 use std::collections::BTreeMap;
 use std::io::{self, IsTerminal as _, Write as _};
@@ -53,7 +53,7 @@ fn stats(looked: &Looked, flags: &QueueStatsFlags) -> Result<Vec<QueueStats>> {
 fn watch(flags: &QueueStatsFlags, interval: Duration) -> Result<()> {
     let (stop, stopped) = channel();
     interrupt::on_each_interrupt(1, move |_| {
-        // Where nobody listens any more, it has ended already.
+        // The receiver is dropped only when the command is about to end.
         let _ = stop.send(());
     });
     let mut looked = Looked::at(&flags.database, &flags.common)?;

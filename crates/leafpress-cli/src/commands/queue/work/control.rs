@@ -9,12 +9,12 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// What the thread of a job waits for.
+/// Event that the thread of a job waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
     /// The program has ended, and is still to be waited for.
     Exited,
-    /// Somebody else may have the job by now.
+    /// The lease is lost: another worker may have the job by now.
     LeaseLost,
     /// No more jobs; this one may go on until then.
     GraceEnds(Instant),
@@ -30,7 +30,7 @@ pub struct Control {
 
 #[derive(Default)]
 struct State {
-    /// What those that start later have to be told as well.
+    /// Events so far, which programs that start later are told as well.
     asked: Vec<Event>,
     last_id: u64,
     listeners: BTreeMap<u64, Sender<Event>>,

@@ -99,7 +99,7 @@ fn refuse_unless_kept(queue: &Queue, flags: &QueueWorkFlags) -> Result<()> {
     )))
 }
 
-/// The name in lists, for whoever looks which process has a job.
+/// The worker's name in lists, which shows the process that has a job.
 pub fn worker_name(given: Option<&str>) -> String {
     given.map_or_else(|| format!("leafpress {}", std::process::id()), str::to_owned)
 }
@@ -136,13 +136,13 @@ fn obey_signals(flags: &QueueWorkFlags, stop: &Stop, control: &Control) {
     });
 }
 
-/// What the handlers share.
+/// State that the handlers share.
 struct Shift<'a> {
     flags: &'a QueueWorkFlags,
     program: Program,
     stop: &'a Stop,
     control: Control,
-    /// What no job is to blame for.
+    /// Failure of the worker itself, which is no job's fault.
     failure: Mutex<Option<Error>>,
 }
 
@@ -194,7 +194,7 @@ impl Shift<'_> {
     }
 }
 
-/// What the end of a program says about its job.
+/// Outcome of a job, from the way its program ended.
 fn outcome(flags: &QueueWorkFlags, ended: Ended) -> Outcome {
     let Ended { status, made_to_end_for, said, output } = ended;
     let with_words = |says: String| if said.is_empty() { says } else { format!("{says}\n{said}") };

@@ -1,5 +1,5 @@
-//! What a program writes: its stderr passed on, and its end kept for the job's
-//! error; its stdout kept where that is asked for.
+//! The output of a program: its stderr is passed on, and the last lines are kept for
+//! the job's error; its stdout is kept if the user asks for it.
 //!
 //! Must never: keep more than a bound, or let the lines of two programs mix.
 
@@ -15,16 +15,16 @@ const TAIL_LINES_MAX: usize = 20;
 pub const RESULT_BYTES_MAX: usize = 1 << 20;
 /// A line that is longer is passed on in pieces.
 const LINE_BYTES_MAX: usize = 64 << 10;
-/// How long to wait for the rest after the program has ended: a child that it
-/// left behind may hold the pipe for ever.
+/// Longest wait for the rest of the output after the program has ended: a child that
+/// it left behind may hold the pipe for ever.
 const REST_WAIT_MAX: Duration = Duration::from_secs(2);
 
-/// What is read from a pipe on a thread of its own.
+/// Output that a thread of its own reads from a pipe.
 pub struct Collected<T>(Receiver<T>);
 
 impl<T> Collected<T> {
-    /// What came until the pipe was closed; none if it is held open by a child
-    /// that was left behind.
+    /// Returns the output up to the end of the pipe; none if a child that was left
+    /// behind holds the pipe open.
     pub fn get(&self) -> Option<T> {
         self.0.recv_timeout(REST_WAIT_MAX).ok()
     }
@@ -34,7 +34,7 @@ impl<T> Collected<T> {
 pub fn pass_on(pipe: impl Read + Send + 'static) -> io::Result<Collected<String>> {
     on_a_thread("leafpress-stderr", move || {
         tail_of(pipe, |line| {
-            // Where our stderr is closed there is nobody to tell.
+            // Our stderr is closed, so no message could report the failure.
             let _ = io::stderr().lock().write_all(line);
         })
     })

@@ -1,4 +1,4 @@
-//! What differs between systems: process groups, and waiting for a program.
+//! Process groups and waiting for a program, for each operating system.
 //!
 //! 1. A program is a process group of its own, so that a ctrl-C at the terminal
 //!    is ours alone, and its children can be ended with it.
@@ -41,7 +41,7 @@ mod system {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
         let watch = move || {
             while let Err(rustix::io::Errno::INTR) = waitid(WaitId::Pid(pid), options) {}
-            // Whoever waited for it has gone only if the whole worker has.
+            // The receiver is gone only if the whole worker has ended.
             let _ = sender.send(Event::Exited);
         };
         std::thread::Builder::new().name("leafpress-wait".to_owned()).spawn(watch)?;

@@ -25,17 +25,17 @@ use super::platform::Process;
 
 /// Between the request to end and the end by force.
 const TERMINATE_FOR: Duration = Duration::from_secs(5);
-/// What fits into the smallest pipe there is, and so needs no thread.
+/// Bytes that fit into the smallest possible pipe, so that writing them needs no thread.
 const PIPE_BYTES_MIN: usize = 4_096;
 const VARIABLES: &str = "LEAFPRESS_JOB_";
 
-/// How to run it.
+/// A program and how to run it.
 pub struct Program {
     pub words: Vec<OsString>,
     pub folder: Option<PathBuf>,
     pub timeout: Option<Duration>,
     pub keeps_output: bool,
-    /// Where stdout is for our own result.
+    /// True if the worker prints its own result to stdout.
     pub stdout_is_ours: bool,
 }
 
@@ -47,7 +47,7 @@ pub enum EndedFor {
     Stop,
 }
 
-/// How a program ended.
+/// End of a program.
 pub struct Ended {
     pub status: ExitStatus,
     /// Why it was made to, if it was.
@@ -59,7 +59,7 @@ pub struct Ended {
 }
 
 impl Program {
-    /// What would keep it from being started, as far as that can be told beforehand.
+    /// Returns a reason why the program cannot be started, as far as that is known beforehand.
     pub fn check(&self) -> Result<(), String> {
         if let Some(folder) = self.folder.as_deref().filter(|folder| !folder.is_dir()) {
             return Err(format!("--chdir {}: there is no such folder", path_text(folder)));
