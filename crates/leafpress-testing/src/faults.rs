@@ -21,7 +21,7 @@ use leafpress::vfs::{
     VfsFile, VfsResult,
 };
 
-/// What SQLite wants done.
+/// Kind of an I/O that SQLite asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum IoKind {
     /// A file is opened.
@@ -84,7 +84,7 @@ impl FaultFile {
     }
 }
 
-/// What goes wrong.
+/// Fault of an I/O.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     /// Nothing is done, and the device's error is told (EIO).
@@ -119,13 +119,13 @@ pub struct Rule {
     pub file: Option<FaultFile>,
     /// At which of them, counted from 1 since the rule was armed.
     pub nth: u64,
-    /// What goes wrong.
+    /// The fault.
     pub fault: Fault,
-    /// How long.
+    /// Number of I/Os that meet it: one, or all that follow.
     pub lasting: Lasting,
 }
 
-/// How many I/Os there were, by kind and file.
+/// Numbers of I/Os, by kind and file.
 pub type IoCounts = BTreeMap<(IoKind, FaultFile), u64>;
 
 #[derive(Default)]
@@ -156,12 +156,12 @@ impl FaultControl {
         self.state().rules.clear();
     }
 
-    /// How many I/Os there were since the rules were armed, those that failed included.
+    /// Numbers of I/Os since the rules were armed, those that failed included.
     pub fn counts(&self) -> IoCounts {
         self.state().counts.clone()
     }
 
-    /// How many of them met a fault.
+    /// Number of I/Os that met a fault.
     pub fn faults(&self) -> u64 {
         self.state().faults
     }
@@ -211,7 +211,7 @@ impl FaultControl {
     }
 }
 
-/// What SQLite is told of an I/O error.
+/// Error code that SQLite gets for a failed I/O of this kind.
 fn error_of(io: IoKind) -> VfsError {
     match io {
         IoKind::Open => VfsError::CANNOT_OPEN,
@@ -240,8 +240,8 @@ impl<V: Vfs> FaultyVfs<V> {
         Self { inner, control: FaultControl::default(), skips_syncs: false }
     }
 
-    /// Syncs are counted and may fail, but the disk is left in peace: without a power
-    /// cut nobody can tell, and thousands of runs take seconds.
+    /// Counts syncs and lets them fail, but does not pass them to the disk: without a power
+    /// cut the result is the same, and thousands of runs take seconds.
     #[must_use]
     pub fn skipping_syncs(self) -> Self {
         Self { skips_syncs: true, ..self }

@@ -22,7 +22,7 @@ pub struct Recipe {
 pub struct TableRecipe {
     /// An affinity per column, modulo 4; at least one column is made.
     pub affinities: Vec<u8>,
-    /// How it is stored.
+    /// Its storage: by rowid, or WITHOUT ROWID.
     pub kind: KindRecipe,
     /// Length of a comment in its CREATE statement.
     pub comment_bytes: u16,
@@ -36,7 +36,7 @@ pub struct TableRecipe {
     pub indexes: Vec<IndexRecipe>,
 }
 
-/// How a table is stored.
+/// Storage of a table.
 #[derive(Debug, Clone)]
 #[cfg_attr(feature = "arbitrary", derive(arbitrary::Arbitrary))]
 pub enum KindRecipe {
@@ -56,7 +56,7 @@ pub struct KeyRecipe {
     pub column: u8,
     /// BINARY, NOCASE or RTRIM.
     pub collation: u8,
-    /// Whether the order is reversed.
+    /// True if the order is reversed.
     pub descending: bool,
 }
 
@@ -64,7 +64,7 @@ pub struct KeyRecipe {
 #[derive(Debug, Clone)]
 #[cfg_attr(feature = "arbitrary", derive(arbitrary::Arbitrary))]
 pub struct IndexRecipe {
-    /// What it sorts by.
+    /// Columns that it sorts by.
     pub columns: Vec<KeyRecipe>,
 }
 
@@ -74,11 +74,11 @@ pub struct IndexRecipe {
 pub struct RowRecipe {
     /// The rowid, before its bits are cut.
     pub rowid: i64,
-    /// How many bits of it stay: varints of all lengths.
+    /// Number of its bits that stay: varints of all lengths.
     pub rowid_bits: u8,
     /// Values, repeated until every column has one.
     pub values: Vec<ValueRecipe>,
-    /// Whether one of them grows until a record meets a threshold.
+    /// Growth of one value until a record meets a threshold; `None`: no value grows.
     pub stretch: Option<StretchRecipe>,
 }
 
@@ -94,7 +94,7 @@ pub struct StretchRecipe {
     pub from_least: bool,
     /// Full overflow pages beyond it, modulo 4.
     pub overflow_pages: u8,
-    /// How far off, modulo 5, less 2.
+    /// Distance from the threshold: this modulo 5, less 2.
     pub delta: u8,
 }
 
@@ -132,14 +132,14 @@ pub enum ValueRecipe {
     Text {
         /// Its length; above 300 seldom useful, modulo 9000.
         bytes: u16,
-        /// What it says.
+        /// Seed of its characters.
         seed: u8,
     },
     /// A blob.
     Blob {
         /// Its length, as of text.
         bytes: u16,
-        /// What it holds.
+        /// Seed of its bytes.
         seed: u8,
     },
 }
@@ -148,9 +148,9 @@ pub enum ValueRecipe {
 #[derive(Debug, Clone)]
 #[cfg_attr(feature = "arbitrary", derive(arbitrary::Arbitrary))]
 pub struct BulkRecipe {
-    /// How many, modulo 3000.
+    /// Number of rows, modulo 3000.
     pub rows: u16,
-    /// Where their values come from.
+    /// Seed of their values.
     pub seed: u64,
     /// Longest text, modulo 512: long keys make deep trees.
     pub text_bytes_max: u16,

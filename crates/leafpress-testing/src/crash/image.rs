@@ -1,4 +1,4 @@
-//! What a power cut may leave: one of many images of a folder.
+//! Images of a folder: the files that a power cut may leave.
 //!
 //! | | survives |
 //! |---|---|
@@ -48,7 +48,7 @@ enum Keep {
     Percent(u32),
 }
 
-/// How an image was made, for whoever has to understand it.
+/// Parameters of an image, so that a failure can be understood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Choice {
     keep: Keep,
@@ -152,7 +152,7 @@ impl Image {
         &mut self.files[..self.count]
     }
 
-    /// How this image was made.
+    /// Describes how this image was made.
     pub fn describe(&self) -> String {
         self.choice.map_or_else(|| "nothing survives".to_owned(), |choice| choice.to_string())
     }

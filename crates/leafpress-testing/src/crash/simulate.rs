@@ -35,17 +35,17 @@ pub type ReadContent = fn(&Connection) -> rusqlite::Result<Digest>;
 pub struct Run<'a> {
     /// The workload and its settings, for reports.
     pub name: &'a str,
-    /// What the workload and the images follow from.
+    /// Seed of the workload and the images.
     pub seed: u64,
-    /// What happened.
+    /// The recorded events.
     pub recording: &'a Recording,
     /// The states that there were.
     pub history: &'a History,
     /// The database's file name.
     pub database: &'a str,
-    /// Whether it was made by the first transaction, so that before it there is none.
+    /// True if the first transaction makes the database, so that before it there is none.
     pub begins_absent: bool,
-    /// How its content is read.
+    /// Function that reads its content.
     pub content: ReadContent,
     /// The promise for power cuts.
     pub power_cut: Promise,
@@ -53,7 +53,7 @@ pub struct Run<'a> {
     pub killed: Promise,
 }
 
-/// How many images are made.
+/// Number of images to make.
 #[derive(Clone, Copy, Debug)]
 pub struct Effort {
     /// At each point at most so many of power cuts.
@@ -64,7 +64,7 @@ pub struct Effort {
     pub images_per_recovery: u32,
 }
 
-/// What was found in a run, or in many.
+/// Findings of a run, or of many.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
     /// After power cuts.
@@ -75,14 +75,14 @@ pub struct Outcome {
     pub killed: Tally,
     /// Broken promises; no more than [`FAILURES_MAX`].
     pub failures: Vec<Failure>,
-    /// How many promises were broken.
+    /// Number of broken promises.
     pub failures_count: u64,
 }
 
 /// A broken promise.
 #[derive(Clone, Debug)]
 pub struct Failure {
-    /// What was found where, and how to repeat it.
+    /// The finding, its place, and how to repeat it.
     pub text: String,
     /// The files that the crash left.
     pub files: Snapshot,
