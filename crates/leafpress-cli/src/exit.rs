@@ -12,11 +12,11 @@ use leafpress::ErrorKind;
 pub enum Status {
     /// Everything was done.
     Done = 0,
-    /// It was done, but rows were rejected; or problems were found; or only a part was done.
+    /// The work was done, but rows were rejected; or problems were found; or only a part was done.
     DoneWithProblems = 1,
     /// The command line makes no sense.
     Usage = 2,
-    /// It failed, and nothing changed.
+    /// The command failed, and nothing changed.
     Failed = 3,
 }
 

@@ -42,11 +42,11 @@ pub enum IoKind {
     ShmMap,
     /// A file is deleted.
     Delete,
-    /// It is asked whether a file is there.
+    /// A file's existence is asked for.
     Exists,
 }
 
-/// Which file it is done to.
+/// Kind of the file that an I/O is done to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum FaultFile {
     /// The database.
@@ -87,21 +87,21 @@ impl FaultFile {
 /// Fault of an I/O.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// Nothing is done, and the device's error is told (EIO).
+    /// Nothing is done, and SQLite gets the device's error (EIO).
     Error,
-    /// It is done, and an error is told all the same: a journal that was deleted in a
-    /// folder that could not be synced, say.
+    /// The I/O is done, and SQLite gets an error all the same: a journal that was deleted in
+    /// a folder that could not be synced, say.
     ErrorAfter,
     /// Nothing is done, since the disk is full (ENOSPC).
     Full,
     /// The first half of the bytes is written, then the disk is full. With anything but
     /// a write as [`Full`](Self::Full).
     ShortWrite,
-    /// It is done well, but takes so long.
+    /// The I/O is done well, but takes so long.
     Slow(Duration),
 }
 
-/// When a rule holds.
+/// I/Os at which a rule holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lasting {
     /// At the one I/O, and never again.
@@ -113,11 +113,11 @@ pub enum Lasting {
 /// One fault: at the `nth` I/O (from 1) of those of this kind and on this file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rule {
-    /// Which I/Os are counted; `None`: of any kind.
+    /// Kind of the I/Os that are counted; `None`: any kind.
     pub io: Option<IoKind>,
-    /// On which file; `None`: on any.
+    /// File of the I/Os that are counted; `None`: any file.
     pub file: Option<FaultFile>,
-    /// At which of them, counted from 1 since the rule was armed.
+    /// Number of the I/O that meets the fault, counted from 1 since the rule was armed.
     pub nth: u64,
     /// The fault.
     pub fault: Fault,
@@ -235,7 +235,7 @@ pub struct FaultyVfs<V> {
 }
 
 impl<V: Vfs> FaultyVfs<V> {
-    /// Without rules at first: it only counts. Keep a [`control`](Self::control).
+    /// Makes a VFS without rules, which only counts. Keep a [`control`](Self::control).
     pub fn new(inner: V) -> Self {
         Self { inner, control: FaultControl::default(), skips_syncs: false }
     }

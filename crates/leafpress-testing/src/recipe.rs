@@ -30,7 +30,7 @@ pub struct TableRecipe {
     pub rows: Vec<RowRecipe>,
     /// Rows by the hundred.
     pub bulk: BulkRecipe,
-    /// In how many runs its leaves are pressed.
+    /// Number of runs in which its leaves are pressed.
     pub runs: u8,
     /// Its indexes.
     pub indexes: Vec<IndexRecipe>,
@@ -52,7 +52,7 @@ pub enum KindRecipe {
 #[derive(Debug, Clone)]
 #[cfg_attr(feature = "arbitrary", derive(arbitrary::Arbitrary))]
 pub struct KeyRecipe {
-    /// Which column.
+    /// Number of the column.
     pub column: u8,
     /// BINARY, NOCASE or RTRIM.
     pub collation: u8,
@@ -86,11 +86,11 @@ pub struct RowRecipe {
 #[derive(Debug, Clone)]
 #[cfg_attr(feature = "arbitrary", derive(arbitrary::Arbitrary))]
 pub struct StretchRecipe {
-    /// Which of the record's columns grows.
+    /// Number of the record's column that grows.
     pub column: u8,
-    /// Which record is meant: the table's or that of an index.
+    /// Tree of the record: the table or an index.
     pub tree: u8,
-    /// From the least that stays on the page, or from the most.
+    /// True for the least that stays on the page, false for the most.
     pub from_least: bool,
     /// Full overflow pages beyond it, modulo 4.
     pub overflow_pages: u8,

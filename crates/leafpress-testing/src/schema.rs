@@ -49,7 +49,7 @@ pub enum Collation {
 /// A column of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KeyColumn {
-    /// Which column of the table.
+    /// Index of the table's column.
     pub column_index: usize,
     /// Collation of its text.
     pub collation: Collation,
@@ -105,7 +105,7 @@ pub struct Table {
     pub comment_bytes: usize,
     /// Its rows.
     pub rows: Vec<Row>,
-    /// In how many runs its leaves are pressed.
+    /// Number of runs in which its leaves are pressed.
     pub runs: usize,
     /// Its indexes.
     pub indexes: Vec<Index>,

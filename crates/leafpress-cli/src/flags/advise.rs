@@ -30,7 +30,7 @@ pub struct AdviseFlags {
     #[arg(long, value_name = "N", value_parser = parse_amount)]
     pub rows: Option<u64>,
 
-    /// Their size together in bytes, such as 4G
+    /// Size of these rows together in bytes, such as 4G
     #[arg(long, value_name = "BYTES", value_parser = parse_amount)]
     pub size: Option<u64>,
 

@@ -125,7 +125,7 @@ pub struct TableFlags {
     pub page_size: Option<u32>,
 }
 
-/// Which columns there are, and their types.
+/// Columns and their types.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Columns")]
 pub struct ColumnFlags {
@@ -252,7 +252,7 @@ impl ExistingFlags {
 #[command(next_help_heading = "The input")]
 #[allow(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub struct InputFlags {
-    /// Which text the inputs are [default: their names and beginnings tell]
+    /// Format of the inputs [default: their names and beginnings tell]
     ///
     /// Parquet, Arrow and SQLite are always known by their first bytes.
     #[arg(long, value_name = "FORMAT")]

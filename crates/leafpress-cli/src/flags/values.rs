@@ -158,7 +158,7 @@ fn unknown_type(type_name: &str) -> String {
     )
 }
 
-/// One of SQLite's page sizes.
+/// Parses one of SQLite's page sizes.
 pub fn parse_page_size(text: &str) -> Result<u32, String> {
     match text.parse::<u32>() {
         Ok(bytes) if (512..=65536).contains(&bytes) && bytes.is_power_of_two() => Ok(bytes),

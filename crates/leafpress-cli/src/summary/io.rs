@@ -10,9 +10,9 @@ use super::{INDENT, WIDTH, notes};
 use crate::human;
 use crate::output::{FAINT, STRONG, styled};
 
-/// Up to so many transactions are all shown.
+/// Number of transactions up to which all are shown.
 const SHOWN_MAX: usize = 20;
-/// Of more, the first; the others follow in groups.
+/// Number of transactions that are shown first if there are more; the others follow in groups.
 const FIRST_SHOWN: usize = 5;
 const GROUPS_SHOWN_MAX: usize = 12;
 

@@ -202,7 +202,7 @@ fn milliseconds(time_ms: i64) -> String {
     human::duration(Duration::from_millis(time_ms.unsigned_abs()))
 }
 
-/// To the second, in UTC.
+/// Time in UTC, to the second.
 fn iso(at_ms: i64) -> String {
     let time = jiff::Timestamp::from_millisecond(at_ms - at_ms.rem_euclid(1000));
     time.map_or_else(|_| "out of range".to_owned(), |time| time.to_string())
@@ -386,7 +386,7 @@ pub fn of_queue_settings(name: &str, settings: &Settings) -> String {
     text
 }
 
-/// As the flags take it: `1h30m`.
+/// Duration in the form that the flags take: `1h30m`.
 fn time(time: Duration) -> String {
     let units = [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
     let mut left = time.as_millis();

@@ -32,13 +32,13 @@ pub enum Promise {
 /// State of a database after a crash, once SQLite has opened it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Finding {
-    /// Sound, with the content after so many transactions.
+    /// The database is sound, with the content after so many transactions.
     State(usize),
-    /// Sound, but such a content never was.
+    /// The database is sound, but never had this content.
     NotAPrefix,
     /// `integrity_check` or the reading of rows said this.
     Corrupt(String),
-    /// It cannot be opened.
+    /// The database cannot be opened.
     Unopened(String),
 }
 
@@ -99,15 +99,15 @@ fn is_damage(error: &rusqlite::Error) -> bool {
 pub struct Tally {
     /// Images opened.
     pub images: u64,
-    /// Those that lacked something acknowledged.
+    /// Images that lack an acknowledged transaction.
     pub images_with_losses: u64,
     /// The most transactions that one of them lacked.
     pub lost_max: u64,
-    /// Those whose content never was.
+    /// Images with a content that the database never had.
     pub not_a_prefix: u64,
-    /// Those that were corrupt.
+    /// Images that are corrupt.
     pub corrupt: u64,
-    /// Those that SQLite could not open.
+    /// Images that SQLite could not open.
     pub unopened: u64,
 }
 

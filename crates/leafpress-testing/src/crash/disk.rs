@@ -28,7 +28,7 @@ pub struct Disk<'a> {
     acknowledged: Vec<Mark>,
 }
 
-/// One file: what is durable, and what is not yet.
+/// One file: its durable content, and the events that are not durable yet.
 #[derive(Debug, Default)]
 pub(super) struct Contents {
     pub durable: Vec<u8>,

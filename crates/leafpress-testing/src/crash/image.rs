@@ -32,7 +32,7 @@ pub struct Image {
     choice: Option<Choice>,
 }
 
-/// Which of the unsynced writes and truncates survive.
+/// Unsynced writes and truncates that survive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Keep {
     All,
@@ -41,9 +41,9 @@ enum Keep {
     Only(usize),
     /// All, and one of them torn.
     Tear(usize),
-    /// Of each file the first few.
+    /// The first few of each file.
     Prefixes,
-    /// Of each file all or none.
+    /// All or none of each file.
     WholeFiles,
     Percent(u32),
 }

@@ -66,7 +66,7 @@ pub enum Event {
     },
     /// A file was cut, or made longer by zeros.
     Truncate {
-        /// Which.
+        /// The file.
         file: FileId,
         /// Its bytes from now on.
         size: u64,
@@ -85,22 +85,22 @@ pub enum Event {
     },
     /// The content of a file was made durable.
     SyncFile {
-        /// Which.
+        /// The file.
         file: FileId,
-        /// As many events had been logged as the sync began.
+        /// Number of events that had been logged when the sync began.
         covers: usize,
     },
     /// A sync of a file failed. What was to be made durable may never be, even by
     /// later syncs: systems forget what they could not write.
     SyncFailed {
-        /// Which.
+        /// The file.
         file: FileId,
-        /// As many events had been logged as the sync began.
+        /// Number of events that had been logged when the sync began.
         covers: usize,
     },
     /// The names of the folder were made durable.
     SyncFolder {
-        /// As many events had been logged as the sync began.
+        /// Number of events that had been logged when the sync began.
         covers: usize,
     },
     /// A caller was told that its transaction is durable.
@@ -161,9 +161,9 @@ pub(super) struct State {
     failure: Option<SyncFailure>,
     /// Syncs of each file that have begun and not ended.
     syncs_running: BTreeMap<FileId, u32>,
-    /// As many events had been logged as a name was last changed.
+    /// Number of events that had been logged when a name was last changed.
     names_changed: usize,
-    /// And as each file's content was.
+    /// Number of events that had been logged when each file's content was last changed.
     contents_changed: BTreeMap<FileId, usize>,
 }
 
@@ -257,7 +257,7 @@ impl Log {
         self.lock().events.push(Event::Acknowledged(Mark { caller, number }));
     }
 
-    /// Ends the recording: what was logged so far. What comes later is lost.
+    /// Ends the recording, and returns the events so far. Later events are lost.
     pub fn finish(&self) -> Recording {
         let state = &mut *self.lock();
         Recording {
@@ -293,7 +293,7 @@ impl State {
         Some(self.events.len())
     }
 
-    /// It ended.
+    /// A sync of the file ended.
     pub(super) fn sync_ends(&mut self, file: FileId, covers: usize, is_done: bool) {
         if let Some(running) = self.syncs_running.get_mut(&file) {
             *running -= 1;

@@ -50,7 +50,7 @@ impl Machine {
         Self { recorder: Arc::new(Recorder::new(MemoryVfs::new())) }
     }
 
-    /// From now on everything is recorded, and what is there is durable.
+    /// Begins to record. The files that are there are durable.
     pub fn record(&self) -> Arc<Log> {
         self.recorder.watch_from(MEMORY_FOLDER, self.recorder.inner().snapshot())
     }

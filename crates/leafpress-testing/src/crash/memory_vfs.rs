@@ -28,7 +28,7 @@ pub struct MemoryVfs {
     files: Mutex<HashMap<String, Arc<Mutex<Node>>>>,
 }
 
-/// One file, with those who hold locks on it.
+/// One file, with its locks.
 #[derive(Debug, Default)]
 struct Node {
     bytes: Vec<u8>,
@@ -40,7 +40,7 @@ struct Node {
     openings: u64,
     regions: Vec<ShmRegion>,
     shm_users: u32,
-    /// Of each lock how many hold it shared, or -1.
+    /// Number of connections that hold each lock shared, or -1.
     shm_locks: [i32; 8],
 }
 
@@ -67,7 +67,7 @@ impl MemoryVfs {
         }
     }
 
-    /// Is there such a file, be it empty?
+    /// Returns true if there is such a file, be it empty.
     pub fn has(&self, name: &str) -> bool {
         self.files().contains_key(name)
     }

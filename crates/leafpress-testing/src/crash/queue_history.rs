@@ -32,11 +32,11 @@ pub enum Fact {
     Queue(i64),
     /// The job was pushed.
     Pushed(i64),
-    /// Also the application's row of this number is there.
+    /// The job was pushed, and the application's row of this number is there.
     PushedWithRow(i64, i64),
     /// The job was claimed so often.
     Claimed(i64, u32),
-    /// It was acknowledged.
+    /// The job was acknowledged.
     Acked(i64),
     /// That claim ended without an ack.
     GivenBack(i64, u32),

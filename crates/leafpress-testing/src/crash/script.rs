@@ -38,7 +38,7 @@ pub(super) enum Step {
     Insert { schema: &'static str, key: i64, value: Vec<u8> },
     /// Another content for a row of `t`.
     Change { schema: &'static str, nth: i64, key: i64, value: Vec<u8> },
-    /// Some rows of `t` less.
+    /// Deletes some rows of `t`.
     Delete { schema: &'static str, key: i64 },
     /// Everything is read, by a cache that holds next to nothing.
     Spill,

@@ -56,22 +56,22 @@ pub struct Run<'a> {
 /// Number of images to make.
 #[derive(Clone, Copy, Debug)]
 pub struct Effort {
-    /// At each point at most so many of power cuts.
+    /// Largest number of images of power cuts at each point.
     pub images_per_point: u32,
-    /// Of 100 images this many have their recovery crashed as well.
+    /// Number of images of 100 whose recovery is crashed as well.
     pub recoveries_percent: u32,
-    /// So many images of each such recovery.
+    /// Number of images of each such recovery.
     pub images_per_recovery: u32,
 }
 
 /// Findings of a run, or of many.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
-    /// After power cuts.
+    /// Images of power cuts.
     pub power_cut: Tally,
-    /// After a power cut, and a second one during the recovery.
+    /// Images of a power cut and of a second one during the recovery.
     pub recovery: Tally,
-    /// After the process was killed.
+    /// Images of a killed process.
     pub killed: Tally,
     /// Broken promises; no more than [`FAILURES_MAX`].
     pub failures: Vec<Failure>,
@@ -124,7 +124,7 @@ impl Outcome {
     }
 }
 
-/// Which image of a run is meant: enough to make it again.
+/// Key of an image of a run: enough to make it again.
 #[derive(Clone, Copy, Debug)]
 struct Crash {
     point: usize,

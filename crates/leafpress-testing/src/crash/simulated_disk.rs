@@ -40,7 +40,7 @@ pub enum DiskMode {
 }
 
 impl DiskMode {
-    /// In a word.
+    /// Name in one word.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Honest => "honest",

@@ -50,14 +50,14 @@ pub struct Settings {
 /// Plan of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    /// Ours.
+    /// Settings of our process.
     pub ours: Settings,
     /// `PRAGMA locking_mode = EXCLUSIVE`, with the flip of the journal mode that lets
     /// single pages be written in place again.
     pub is_exclusive: bool,
     /// Disk below our processes.
     pub disk: OurDisk,
-    /// Those of which the other processes have one each; none: there are none.
+    /// Settings, one of which each other process takes; without any there are no others.
     pub others: &'static [Settings],
     /// 1, or 2 of which one is attached.
     pub databases: usize,
@@ -68,9 +68,9 @@ pub struct Plan {
     /// transaction back: a page that the disk forgot and that no process writes again
     /// is lost, while all processes still read it.
     pub fails_sync: bool,
-    /// Of 100 of our transactions, how many our process may not live to end.
+    /// Number of our transactions, of 100, that our process may not live to end.
     pub deaths_percent: u32,
-    /// Of 100 turns, how many others take.
+    /// Number of turns, of 100, that other processes take.
     pub others_percent: u32,
     /// The kinds of transactions, each as often as it is there.
     pub kinds: &'static [Kind],
@@ -169,7 +169,7 @@ impl Plan {
         }
     }
 
-    /// In a line.
+    /// Name in one line.
     pub fn name(&self) -> String {
         let Settings { journal_mode, synchronous } = self.ours;
         let mode = self.disk.mode.name();
@@ -226,7 +226,7 @@ struct Other {
     connection: Connection,
     process: Process,
     settings: Settings,
-    /// It goes through atomic pages as well.
+    /// True if it goes through atomic pages as well.
     is_ours: bool,
 }
 

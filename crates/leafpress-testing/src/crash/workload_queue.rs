@@ -266,7 +266,7 @@ impl Callers<'_> {
         Ok(claims)
     }
 
-    /// One way or the other; a claim whose lease has ended is refused.
+    /// Settles a claim in a random way; a claim whose lease has ended is refused.
     fn settle(&self, claim: &Claim, number: i64, random: &mut Random) -> Result<()> {
         let queue = &self.queues[usize::from(claim.queue == QUEUES[1])];
         let token = claim.token;

@@ -34,21 +34,21 @@ fn state_of(number: i64) -> JobState {
 pub struct Change {
     /// Its place in the order of commits.
     pub number: i64,
-    /// Whose.
+    /// The job's id.
     pub job: i64,
     /// The queue's id.
     pub queue: i64,
-    /// Before.
+    /// State before the change.
     pub was: Option<JobState>,
-    /// After.
+    /// State after the change.
     pub is: Option<JobState>,
     /// Claims so far.
     pub claims: u32,
-    /// Of which do not count as attempts.
+    /// Number of these claims that do not count as attempts.
     pub releases: u32,
     /// Attempts that the job itself was given.
     pub attempts_max: Option<u32>,
-    /// Higher goes first.
+    /// Priority; jobs with higher numbers come first.
     pub priority: i64,
     /// Its ordering group.
     pub group: Option<String>,
@@ -175,7 +175,7 @@ pub struct Replay {
 }
 
 impl Replay {
-    /// Nothing so far; the limits by the queues' ids.
+    /// Makes a replay without changes; `limits` are by the queues' ids.
     pub fn new(limits: BTreeMap<i64, Limits>) -> Self {
         Self { limits, ..Self::default() }
     }

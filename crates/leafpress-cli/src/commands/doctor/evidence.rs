@@ -31,7 +31,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// The kind of the file `-journal`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Journal {
-    /// There is none, or it is empty.
+    /// The file does not exist, or is empty.
     None,
     /// A connection that keeps its journal is done with it.
     Done,
@@ -39,7 +39,7 @@ pub enum Journal {
     InUse,
     /// A transaction was cut off; the next reader rolls it back.
     Hot,
-    /// It may not be read.
+    /// The file may not be read.
     Unreadable,
 }
 

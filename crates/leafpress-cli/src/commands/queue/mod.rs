@@ -91,13 +91,13 @@ struct Database {
 }
 
 impl Database {
-    /// One that is there.
+    /// Opens a database that exists.
     fn existing(path: &Path, common: &QueueCommonFlags) -> Result<Self> {
         refuse_missing(path)?;
         Self::open(path, path, common)
     }
 
-    /// One that is called `named` in messages.
+    /// Opens a database that messages call `named`.
     fn open(path: &Path, named: &Path, common: &QueueCommonFlags) -> Result<Self> {
         let profile = common.profile.map_or_else(|| usual_profile(path), Profile::from);
         let writer =
@@ -115,7 +115,7 @@ impl Database {
         Err(no_such_queue(&self.path, name, &names))
     }
 
-    /// Some queue: what is asked of a token is good at each of them.
+    /// Any queue of the database: each of them takes the calls on tokens.
     fn any_queue(&self) -> Result<Queue> {
         let first = names(&self.writer)?.into_iter().next();
         let first = first.ok_or_else(|| self.refuse("it has no queue".to_owned()))?;

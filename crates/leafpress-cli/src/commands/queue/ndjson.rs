@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 use super::push::Template;
 use crate::flags::{When, parse_duration, parse_time, parse_unique_for, parse_when};
 
-/// Of a row that is shown in an error.
+/// Characters of a row that an error shows at most.
 const SHOWN_CHARACTERS_MAX: usize = 200;
 
 /// One line.

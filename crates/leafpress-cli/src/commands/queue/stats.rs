@@ -42,7 +42,7 @@ fn once(flags: &QueueStatsFlags) -> Result<()> {
     Ok(())
 }
 
-/// Those of the queue that is named, or of all.
+/// Statistics of the queue that the flags name, or of all queues.
 fn stats(looked: &Looked, flags: &QueueStatsFlags) -> Result<Vec<QueueStats>> {
     match &flags.queue {
         Some(name) => Ok(vec![looked.stats(name)?]),

@@ -62,15 +62,15 @@ pub struct QueuePushFlags {
     #[arg(long, value_name = "N", value_parser = parse_number)]
     pub batch: Option<u32>,
 
-    /// When to run it the first time: that long from now
+    /// Time from now on until the first run
     #[arg(long, value_name = "TIME", value_parser = parse_duration, conflicts_with = "due")]
     pub delay: Option<Duration>,
 
-    /// When to run it the first time, such as 2026-01-01T00:00:00Z
+    /// Time of the first run, such as 2026-01-01T00:00:00Z
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     pub due: Option<SystemTime>,
 
-    /// When it is no longer worth running: a time, or from now on, such as 12h
+    /// Time after which it is no longer worth running: a time, or from now on, such as 12h
     ///
     /// A job that still waits then is dead, with the error "expired".
     #[arg(long, value_name = "TIME", value_parser = parse_when)]
@@ -100,7 +100,7 @@ pub struct QueueNewJobFlags {
     #[arg(long)]
     pub as_json: bool,
 
-    /// Higher ones first [default: 0]
+    /// Priority: jobs with higher numbers come first [default: 0]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub priority: Option<i32>,
 
@@ -210,7 +210,7 @@ pub struct QueueNackFlags {
     #[arg(long, value_name = "TEXT")]
     pub error: Option<String>,
 
-    /// When to try again [default: after the queue's backoff]
+    /// Time until the next attempt [default: the queue's backoff]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub delay: Option<Duration>,
 
@@ -476,7 +476,7 @@ pub struct QueuePurgeFlags {
     #[arg(long, value_name = "STATE", value_delimiter = ',', required = true)]
     pub state: Vec<QueueStateFlag>,
 
-    /// Only those that have been in it for that long
+    /// Only jobs that have been in their state for that long
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub older_than: Option<Duration>,
 

@@ -101,7 +101,7 @@ pub struct QueueNamedFlags {
     pub common: QueueCommonFlags,
 }
 
-/// Which queue of which database.
+/// A database and one of its queues.
 #[derive(Debug, Args)]
 pub struct QueuePlaceFlags {
     /// The database

@@ -98,7 +98,7 @@ pub struct QueueStatsFlags {
     #[arg(value_name = "QUEUE")]
     pub queue: Option<String>,
 
-    /// Again and again, after so many seconds, until ctrl-C
+    /// Repeat after so many seconds, until ctrl-C
     ///
     /// On a terminal the same lines are drawn anew; elsewhere each time is a line.
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "2",
@@ -150,7 +150,7 @@ pub struct QueueScheduleAddFlags {
     #[arg(value_name = "NAME")]
     pub name: String,
 
-    /// When: minute, hour, day of the month, month, day of the week
+    /// Times of the jobs: minute, hour, day of the month, month, day of the week
     #[arg(value_name = "CRON")]
     pub cron: String,
 

@@ -8,10 +8,10 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread;
 use std::time::Duration;
 
-/// Of stderr. An error is for people, who read its end.
+/// Bytes of stderr that are kept at most. An error is for people, who read its end.
 const TAIL_BYTES_MAX: usize = 4_096;
 const TAIL_LINES_MAX: usize = 20;
-/// Of stdout: results are stored in the database.
+/// Bytes of stdout that are kept at most: results are stored in the database.
 pub const RESULT_BYTES_MAX: usize = 1 << 20;
 /// A line that is longer is passed on in pieces.
 const LINE_BYTES_MAX: usize = 64 << 10;

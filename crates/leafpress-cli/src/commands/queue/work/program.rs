@@ -39,7 +39,7 @@ pub struct Program {
     pub stdout_is_ours: bool,
 }
 
-/// Why a program was made to end.
+/// Reason for which a program was made to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EndedFor {
     Timeout,
@@ -50,7 +50,7 @@ pub enum EndedFor {
 /// End of a program.
 pub struct Ended {
     pub status: ExitStatus,
-    /// Why it was made to, if it was.
+    /// Reason for which the worker ended it, if it did.
     pub made_to_end_for: Option<EndedFor>,
     /// The last lines of its stderr.
     pub said: String,
@@ -92,7 +92,7 @@ impl Program {
         }
         let made_to_end_for = self.watch(&mut process);
         if made_to_end_for.is_some() {
-            // What it left behind in its group.
+            // Kills the children that the program left behind in its group.
             process.kill();
         }
         let status = process.reap()?;
@@ -113,7 +113,7 @@ impl Program {
         if let Some(folder) = &self.folder {
             command.current_dir(folder);
         }
-        // Of a worker that runs this worker.
+        // Another worker may run this worker: its variables are not for our programs.
         let inherited = std::env::vars_os().map(|(name, _)| name);
         let is_ours = |name: &OsString| name.as_encoded_bytes().starts_with(VARIABLES.as_bytes());
         for name in inherited.filter(|name| is_ours(name)) {
