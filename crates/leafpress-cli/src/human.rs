@@ -105,7 +105,7 @@ pub fn cut(text: &str, width_max: usize) -> String {
     short
 }
 
-/// The same, cut in its middle: names that differ at their end stay apart.
+/// The text in one line, cut in its middle: names that differ at their end stay apart.
 pub fn cut_inside(text: &str, width_max: usize) -> String {
     let line = cut(text, usize::MAX);
     let (width, half) = (line.width(), width_max / 2);

@@ -30,7 +30,7 @@ pub fn styled(style: Style, text: &str) -> String {
     format!("{style}{text}{style:#}")
 }
 
-/// A word that says how it went.
+/// The text in the colour of a good or a bad verdict.
 pub fn verdict(is_good: bool, text: &str) -> String {
     styled(if is_good { GOOD } else { ERROR }, text)
 }

@@ -63,7 +63,7 @@ fn headline(report: &IoReport) -> String {
 
 /// A line of a table of calls.
 struct Row<'a> {
-    /// Which it is, or how many.
+    /// First two cells: number and line of a transaction, or size and first of a group.
     lead: [String; 2],
     how: &'static str,
     statement: &'a str,
@@ -127,7 +127,7 @@ const COLUMNS: [Column; 9] = [
     ("other", |it| it.other),
 ];
 
-/// The calls of each, in the columns that hold something, and below them what it was.
+/// Calls of each row, in the columns that hold something; below each its kind and statement.
 fn table(leads: &[&str], rows: &[Row<'_>]) -> String {
     let used = |(_, of): &&Column| rows.iter().any(|row| of(&row.calls) > 0);
     let columns: Vec<&Column> = COLUMNS.iter().filter(used).collect();

@@ -16,13 +16,13 @@ use serde_json::{Value, json};
 /// A payload or a result.
 #[derive(Serialize)]
 pub struct Content<'a> {
-    /// The payload, if it is JSON.
+    /// The value, if it is JSON.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub payload: Option<&'a RawValue>,
-    /// The payload, if it is other UTF-8 text.
+    /// The value, if it is other UTF-8 text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<&'a str>,
-    /// The payload in hexadecimal digits, if it is neither.
+    /// The value in hexadecimal digits, if it is neither.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hex: Option<String>,
 }

@@ -33,7 +33,7 @@ use crate::flags::{
 use crate::human;
 use crate::output;
 
-/// Does one action.
+/// Runs one action.
 ///
 /// # Errors
 /// The flags contradict one another.
@@ -64,7 +64,7 @@ pub fn run(flags: &QueueFlags) -> Result<Status, clap::Error> {
     })
 }
 
-/// Prints what came out, as text or as an object, and gives the status.
+/// Prints the result, as text or as an object, and gives the status.
 fn report<T: serde::Serialize>(
     outcome: Result<T>,
     as_json: bool,
@@ -84,7 +84,7 @@ fn report<T: serde::Serialize>(
     }
 }
 
-/// A database that is open, and what to call it in messages.
+/// A database that is open, and its name in messages.
 struct Database {
     path: PathBuf,
     writer: Writer,

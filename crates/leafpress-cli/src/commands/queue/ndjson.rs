@@ -1,7 +1,7 @@
 //! Lines of JSON that describe jobs: `{"payload": …, "delay": "5m"}`.
 //!
 //! Stands between the bytes of an input and the library's jobs. Must never:
-//! change a payload: what stands there as JSON is stored character by character.
+//! change a payload: JSON is stored character by character.
 
 use std::borrow::Cow;
 
@@ -23,7 +23,7 @@ struct Line<'a> {
     /// Any JSON, also null.
     #[serde(default, borrow, deserialize_with = "present")]
     payload: Option<&'a RawValue>,
-    /// Or a text, stored as its bytes.
+    /// Text, stored as its bytes.
     #[serde(borrow)]
     text: Option<Cow<'a, str>>,
     priority: Option<i32>,
@@ -44,7 +44,7 @@ fn present<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<&'de RawV
     <&RawValue>::deserialize(from).map(Some)
 }
 
-/// The job of a line; what it does not say is the template's.
+/// The job of a line. Properties that the line does not give come from the template.
 ///
 /// # Errors
 /// The line is not a job: its position and the reason.
@@ -57,7 +57,7 @@ pub fn job(name: &str, line_number: u64, line: &[u8], template: &Template) -> Re
     };
     let parsed: Line<'_> = serde_json::from_slice(line).map_err(|error| {
         let text = error.to_string();
-        // It counts lines of its own, and there is only this one.
+        // serde counts lines, and there is only this one.
         let reason = text.rsplit_once(" at line ").map_or(&text[..], |(reason, _)| reason);
         fail(error.column(), in_our_words(reason))
     })?;

@@ -106,7 +106,7 @@ fn bad_value(name: &str, reason: &str) -> Error {
     Error::from(ErrorKind::Usage(format!("{name}: {reason}"))).on_disk("nothing was pushed")
 }
 
-/// Pushes what there is.
+/// Pushes the jobs of the command line or of standard input.
 ///
 /// # Errors
 /// The flags contradict one another.
@@ -239,7 +239,7 @@ fn not_read(name: &str, source: io::Error) -> Error {
     ErrorKind::Io { action: "read", path: name.into(), source }.into()
 }
 
-/// The name for messages, and what to read.
+/// Opens an input; returns its name for messages and its reader.
 fn open(path: &Path) -> Result<(String, Box<dyn BufRead>)> {
     if path.as_os_str() == "-" {
         return Ok((STDIN_NAME.to_owned(), Box::new(io::stdin().lock())));
@@ -312,7 +312,7 @@ fn in_front(tally: &Tally) -> String {
     }
 }
 
-/// The numbers, each in a line; that a job was there already is told beside.
+/// Prints the jobs' numbers, each in a line, and tells which jobs were there already.
 fn print(tally: &Tally, flags: &QueuePushFlags) {
     if flags.common.json {
         let object = |it: &Pushed| json!({"id": it.id, "is_new": it.is_new});

@@ -15,7 +15,7 @@ use crate::flags::{
 };
 use crate::summary;
 
-/// Keeps a schedule.
+/// Adds a schedule, or replaces the one of its name.
 pub fn add(flags: &QueueScheduleAddFlags) -> Status {
     let object = add_schedule(flags).map(|()| json!({"queue": flags.queue, "name": flags.name}));
     report(object, flags.common.json, |_| String::new(), |_| Status::Done)
@@ -74,7 +74,7 @@ fn schedules(flags: &QueueScheduleListFlags) -> Result<Vec<Listed>> {
     Ok(all)
 }
 
-/// Forgets a schedule.
+/// Removes a schedule.
 pub fn remove(flags: &QueueScheduleRemoveFlags) -> Status {
     let outcome = remove_schedule(flags).map(|()| json!({ "removed": flags.name }));
     report(outcome, flags.common.json, |_| String::new(), |_| Status::Done)

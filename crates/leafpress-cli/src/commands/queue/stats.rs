@@ -17,10 +17,10 @@ use crate::exit::Status;
 use crate::flags::QueueStatsFlags;
 use crate::{interrupt, output, summary};
 
-/// Back to the first of so many lines, and away with what stood there.
+/// Escape sequence that clears the terminal from the cursor to its end.
 const UP_AND_CLEAR: &str = "\x1b[0J";
 
-/// Shows what the queues hold.
+/// Shows the statistics of queues.
 pub fn run(flags: &QueueStatsFlags) -> Status {
     let outcome = match flags.watch {
         Some(interval) => watch(flags, interval),
@@ -58,7 +58,7 @@ fn watch(flags: &QueueStatsFlags, interval: Duration) -> Result<()> {
     });
     let mut looked = Looked::at(&flags.database, &flags.common)?;
     let draws = !flags.common.json && io::stdout().is_terminal() && output::stderr_is_terminal();
-    // How many were open at each look, for the small curve.
+    // Number of open jobs at each look, for the small curve.
     let mut past: BTreeMap<String, Vec<u64>> = BTreeMap::new();
     let mut lines_drawn = 0;
     loop {
@@ -79,7 +79,7 @@ fn watch(flags: &QueueStatsFlags, interval: Duration) -> Result<()> {
             String::new()
         };
         let mut stdout = anstream::stdout().lock();
-        // A reader that has gone has seen enough.
+        // Stdout's reader has gone, so there is no more to do.
         if stdout.write_all((up + &text).as_bytes()).and_then(|()| stdout.flush()).is_err() {
             return Ok(());
         }

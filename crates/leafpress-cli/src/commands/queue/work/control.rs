@@ -1,4 +1,4 @@
-//! Tells the programs that run what was asked of the worker.
+//! Passes what the user asks of the worker on to the threads of the jobs.
 //!
 //! Stands between the thread of the signals and the threads of the jobs. Must
 //! never: signal a program itself; only the thread that waits for it knows
@@ -39,7 +39,7 @@ struct State {
 impl Control {
     /// Gives the programs that run some more time.
     pub fn end_after(&self, grace: Duration) {
-        // A grace beyond all clocks is one without end.
+        // A grace that no clock can hold has no end.
         if let Some(end) = Instant::now().checked_add(grace) {
             self.tell(Event::GraceEnds(end));
         }

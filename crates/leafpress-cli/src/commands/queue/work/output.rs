@@ -13,7 +13,7 @@ const TAIL_BYTES_MAX: usize = 4_096;
 const TAIL_LINES_MAX: usize = 20;
 /// Bytes of stdout that are kept at most: results are stored in the database.
 pub const RESULT_BYTES_MAX: usize = 1 << 20;
-/// A line that is longer is passed on in pieces.
+/// Bytes of a line beyond which it is passed on in pieces.
 const LINE_BYTES_MAX: usize = 64 << 10;
 /// Longest wait for the rest of the output after the program has ended: a child that
 /// it left behind may hold the pipe for ever.
@@ -40,7 +40,7 @@ pub fn pass_on(pipe: impl Read + Send + 'static) -> io::Result<Collected<String>
     })
 }
 
-/// Keeps all of it, or nothing where it is too much.
+/// Keeps all of the output, or nothing if it is too much.
 pub fn keep(pipe: impl Read + Send + 'static) -> io::Result<Collected<Option<Vec<u8>>>> {
     on_a_thread("leafpress-stdout", move || all_of(pipe))
 }
@@ -51,7 +51,7 @@ fn on_a_thread<T: Send + 'static>(
 ) -> io::Result<Collected<T>> {
     let (sender, receiver) = sync_channel(1);
     let thread = thread::Builder::new().name(name.to_owned());
-    // The receiver may have given up on it.
+    // The receiver may have stopped waiting.
     thread.spawn(move || drop(sender.send(collect())))?;
     Ok(Collected(receiver))
 }
@@ -89,7 +89,7 @@ fn all_of(mut pipe: impl Read) -> Option<Vec<u8>> {
     let mut all = Vec::new();
     let limit = RESULT_BYTES_MAX as u64 + 1;
     let read = pipe.by_ref().take(limit).read_to_end(&mut all);
-    // Else the program would be killed for writing on.
+    // Read on: a closed pipe would kill the program as it writes.
     let rest = io::copy(&mut pipe, &mut io::sink());
     let is_whole = read.is_ok() && rest.is_ok() && all.len() <= RESULT_BYTES_MAX;
     is_whole.then_some(all)

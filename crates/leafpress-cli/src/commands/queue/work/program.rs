@@ -23,7 +23,7 @@ use super::control::{Control, Event};
 use super::output::{self, Collected};
 use super::platform::Process;
 
-/// Between the request to end and the end by force.
+/// Time between the request to end and the end by force.
 const TERMINATE_FOR: Duration = Duration::from_secs(5);
 /// Bytes that fit into the smallest possible pipe, so that writing them needs no thread.
 const PIPE_BYTES_MIN: usize = 4_096;
@@ -77,13 +77,13 @@ impl Program {
         if is_there { Ok(()) } else { Err(format!("there is no program {}", path_text(name))) }
     }
 
-    /// Runs it to its end.
+    /// Runs the program to its end.
     pub fn run(&self, job: &JobContext, control: &Control) -> io::Result<Ended> {
         let (sender, events) = channel();
         let mut process = Process::start(&mut self.command(job), sender.clone(), events)?;
         let _listening = control.listen(sender.clone());
         job.on_lease_lost(move || {
-            // A job that has ended listens no more.
+            // The job has ended, and its listener with it.
             let _ = sender.send(Event::LeaseLost);
         });
         let pipes = Pipes::connect(&mut process, job);
@@ -128,7 +128,7 @@ impl Program {
         command
     }
 
-    /// Waits until it has ended, and makes it where it is time.
+    /// Waits until the program has ended, and ends it when its time is up.
     fn watch(&self, process: &mut Process) -> Option<EndedFor> {
         let times_out_at = self.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         let mut deadline = times_out_at.map(|at| (at, EndedFor::Timeout));
@@ -152,7 +152,7 @@ impl Program {
                 Some(Event::LeaseLost) => EndedFor::LeaseLost,
                 None if kill_at.is_some() => {
                     process.kill();
-                    // It ends now; there is nothing left to wait for but that.
+                    // The program ends now: wait for that alone.
                     (kill_at, deadline) = (None, None);
                     continue;
                 }
@@ -187,7 +187,7 @@ fn variables(job: &JobContext) -> Vec<(&'static str, String)> {
     variables
 }
 
-/// A program's other ends.
+/// Our ends of a program's pipes.
 struct Pipes {
     stderr: Option<Collected<String>>,
     stdout: Option<Collected<Option<Vec<u8>>>>,
