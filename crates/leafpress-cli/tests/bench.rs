@@ -31,7 +31,7 @@ fn a_quick_run_prints_rungs_and_ratios_and_writes_its_report() {
     for line in outcome.stdout.lines() {
         assert!(line.chars().count() <= 80, "too wide: {line}");
     }
-    assert_eq!(outcome.stderr, "", "quiet where nobody watches");
+    assert_eq!(outcome.stderr, "", "quiet where stderr is no terminal");
     let report = fs::read_to_string(folder.path().join("report.json")).unwrap();
     let report: serde_json::Value = serde_json::from_str(&report).unwrap();
     assert_eq!(report["experiment"], "presort load");

@@ -1,4 +1,4 @@
-//! What fits a program, as sentences with the lines that it takes.
+//! The advice for a program, as sentences with the lines of code that it takes.
 //!
 //! Must never: decide; the answer is the library's.
 
@@ -10,7 +10,7 @@ use super::{INDENT, WIDTH, notes};
 use crate::human;
 use crate::output::{FAINT, STRONG, styled, verdict};
 
-/// What fits.
+/// Answer of `leafpress advise`.
 pub fn of_advise(question: &Question, storage: &StorageReport, answer: &Answer) -> String {
     let folder = human::path(&storage.found.folder);
     let mut text = format!(
