@@ -24,7 +24,7 @@ NEIGHBOUR_KILLS ?= 200
 NEIGHBOUR_IMAGES ?= 300000
 
 .DEFAULT_GOAL := help
-.PHONY: help build quick test test-rust test-python test-large test-tools lint package deny ci \
+.PHONY: help build quick test test-rust test-python test-large test-tools lint package archives deny ci \
 	crash neighbours neighbour-capi bench bench-locks bench-writer bench-atomic bench-queue bench-queue-rivals bench-rivals number-forms bench-billion release profiling fuzz docs clean
 
 help: ## List these commands
@@ -144,17 +144,21 @@ lint: ## Check formatting, lints and documentation
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps --workspace
 
-# Each package is built as a stranger gets it, from its own archive. That needs no optimisation.
+# CI makes the archives; `make package` also builds each of them, as a stranger gets it.
+PACKAGE := package --locked --allow-dirty --workspace \
+	--exclude leafpress-testing --exclude leafpress-neighbour
 package: ## Make and build the packages that are to be published
-	CARGO_PROFILE_DEV_DEBUG=0 $(CARGO) package --locked --allow-dirty --workspace \
-		--exclude leafpress-testing --exclude leafpress-neighbour
+	$(CARGO) $(PACKAGE)
+
+archives:
+	$(CARGO) $(PACKAGE) --no-verify
 
 deny: ## Have cargo-deny look at licences, versions and known faults of the dependencies
 	$(CARGO) deny --version >/dev/null 2>&1 || test -x $(TARGET_DIR)/tools/bin/cargo-deny || \
 		$(CARGO) install --locked --root $(TARGET_DIR)/tools cargo-deny
 	PATH="$$PATH:$(abspath $(TARGET_DIR))/tools/bin" $(CARGO) deny check
 
-ci: lint package test ## What must pass before a merge
+ci: lint archives test ## What must pass before a merge
 
 # --- fast ---
 

@@ -1,10 +1,10 @@
 //! Which rungs are drawn together, and which of their figures.
 //!
-//! Stands between a report and whoever draws it: the terminal, the page, the verdict. Must
+//! Stands between a report and all that draws it: the terminal, the page, the verdict. Must
 //! never: put rungs together that did other work, or leave out one that has a chart.
 
+use crate::numbers;
 use crate::report::{ExperimentReport, Rung};
-use crate::words;
 
 /// Rungs that did the same work.
 #[derive(Debug, Clone, PartialEq)]
@@ -15,20 +15,20 @@ pub struct Chart<'r> {
     pub name: &'r str,
     /// In the order in which they were planned.
     pub rungs: Vec<&'r Rung>,
-    /// What of them is drawn.
+    /// Figure that is drawn of them.
     pub figure: Figure,
 }
 
-/// What of a rung is drawn.
+/// Figure that is drawn of a rung.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Figure {
     /// Seconds for all the work: the shorter the better.
     Seconds,
     /// Rows a second, where each rung did as many as it could: the longer the better.
     PerSecond,
-    /// What half of the calls did not exceed.
+    /// Time that half of the calls did not exceed.
     HalfOfCalls,
-    /// What 999 of 1000 calls did not exceed.
+    /// Time that 999 of 1000 calls did not exceed.
     SlowCalls,
 }
 
@@ -43,17 +43,17 @@ impl Figure {
         }
     }
 
-    /// The same in words.
+    /// The figure in words.
     pub fn in_words(self, value: f64) -> String {
-        if self.is_longer_better() { words::rate(value) } else { words::time(value) }
+        if self.is_longer_better() { numbers::rate(value) } else { numbers::time(value) }
     }
 
-    /// Whether the longest bar is the best.
+    /// Returns true if the longest bar is the best.
     pub fn is_longer_better(self) -> bool {
         self == Self::PerSecond
     }
 
-    /// What the bars show.
+    /// Meaning of the bars.
     pub fn heading(self) -> &'static str {
         match self {
             Self::Seconds => "time for all the work; shorter is better",
@@ -63,7 +63,7 @@ impl Figure {
         }
     }
 
-    /// What fits all of these rungs.
+    /// Figure that fits all of these rungs.
     pub(crate) fn fitting(rungs: &[&Rung]) -> Self {
         let all = |has: fn(&Rung) -> bool| rungs.iter().all(|rung| has(rung));
         if all(|rung| rung.from_call_us.is_some() && rung.latency_us.is_some()) {
@@ -79,7 +79,7 @@ impl Figure {
 }
 
 impl<'r> Chart<'r> {
-    /// What people begin with: the first rung that is not ours.
+    /// Rung that people begin with: the first rung that is not ours.
     pub fn default_rung(&self) -> Option<&'r Rung> {
         self.rungs.iter().find(|rung| !rung.is_ours).copied()
     }
@@ -123,19 +123,19 @@ pub fn charts(report: &ExperimentReport) -> Vec<Chart<'_>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::made_up;
     use crate::report::{Latency, Safety};
+    use crate::test_reports;
 
     #[test]
     fn rungs_stand_with_those_that_did_the_same() {
-        let report = made_up::report(vec![
-            made_up::rung("ladder", "rows", "a, SQL", Safety::Relaxed, 4.0),
-            made_up::rung("ladder", "pages", "b, SQL", Safety::Durable, 3.0),
-            made_up::rung("cycles", "rows", "c, SQL", Safety::Durable, 3.0),
-            made_up::rung("ladder", "rows", "d, SQL", Safety::Durable, 2.0),
-            made_up::rung("ladder", "rows", "e, SQL", Safety::Rebuildable, 1.0),
-            made_up::ours("ladder", "rows", "f, leafpress", Safety::Durable, 0.5),
-            made_up::rung("load", "", "g, SQL", Safety::Durable, 3.0),
+        let report = test_reports::report(vec![
+            test_reports::rung("ladder", "rows", "a, SQL", Safety::Relaxed, 4.0),
+            test_reports::rung("ladder", "pages", "b, SQL", Safety::Durable, 3.0),
+            test_reports::rung("cycles", "rows", "c, SQL", Safety::Durable, 3.0),
+            test_reports::rung("ladder", "rows", "d, SQL", Safety::Durable, 2.0),
+            test_reports::rung("ladder", "rows", "e, SQL", Safety::Rebuildable, 1.0),
+            test_reports::ours("ladder", "rows", "f, leafpress", Safety::Durable, 0.5),
+            test_reports::rung("load", "", "g, SQL", Safety::Durable, 3.0),
         ]);
         let charts = charts(&report);
         let names: Vec<_> =
@@ -152,12 +152,13 @@ mod tests {
     fn the_figure_is_the_one_that_can_be_compared() {
         let latency = Latency { p50: 1e3, p99: 2e3, p999: 3e3, max: 4e3 };
         let figure = |change: fn(&mut Rung, Latency)| {
-            let mut rungs =
-                [1.0, 2.0].map(|s| made_up::rung("x", "y", "SQL", Safety::Durable, s)).to_vec();
+            let mut rungs = [1.0, 2.0]
+                .map(|s| test_reports::rung("x", "y", "SQL", Safety::Durable, s))
+                .to_vec();
             change(&mut rungs[0], latency);
             change(&mut rungs[1], latency);
             rungs[1].rows = rungs[1].rows.map(|rows| rows * 2);
-            let report = made_up::report(rungs);
+            let report = test_reports::report(rungs);
             let figure = charts(&report)[0].figure;
             (figure, figure.of(&report.rungs[0]))
         };

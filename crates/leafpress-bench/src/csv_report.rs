@@ -83,8 +83,8 @@ fn fields(rung: &Rung) -> [String; COLUMNS.len()] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::made_up;
     use crate::report::Safety;
+    use crate::test_reports;
 
     fn lines(report: &ExperimentReport) -> Vec<csv::StringRecord> {
         let text = csv(report).expect("CSV");
@@ -96,9 +96,9 @@ mod tests {
 
     #[test]
     fn every_rung_is_a_line() {
-        let tour = made_up::tour();
-        let lines = lines(&tour);
-        assert_eq!(lines.len(), tour.rungs.len());
+        let overview = test_reports::overview();
+        let lines = lines(&overview);
+        assert_eq!(lines.len(), overview.rungs.len());
         let line: Vec<&str> = lines[0].iter().collect();
         assert_eq!(
             line,
@@ -132,11 +132,11 @@ mod tests {
 
     #[test]
     fn names_with_commas_quotes_and_lines_come_back_whole() {
-        let mut rung = made_up::rung("x", "y", "a", Safety::Durable, 1.0);
+        let mut rung = test_reports::rung("x", "y", "a", Safety::Durable, 1.0);
         rung.label = "a, \"b\"\n;é".to_owned();
         rung.per_second = f64::NAN;
         rung.runs_s.clear();
-        let lines = lines(&made_up::report(vec![rung]));
+        let lines = lines(&test_reports::report(vec![rung]));
         assert_eq!(&lines[0][3], "a, \"b\"\n;é");
         assert_eq!((&lines[0][10], &lines[0][12]), ("", ""), "no number is empty");
     }

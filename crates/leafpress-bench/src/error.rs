@@ -1,4 +1,4 @@
-//! What can go wrong in an experiment.
+//! Errors of an experiment.
 //!
 //! Stands beside every other module. Whatever the error, the files that the
 //! experiment made are gone when the caller sees it.
@@ -20,7 +20,7 @@ pub enum Error {
     /// The operating system refused an operation.
     #[error("cannot {action} {}: {source}", path_text(path))]
     Io {
-        /// What was tried, as a verb: "read", "write", "start".
+        /// Action that was tried, as a verb: "read", "write", "start".
         action: &'static str,
         /// The file it was tried on.
         path: PathBuf,
@@ -30,12 +30,12 @@ pub enum Error {
     /// SQLite refused an operation, in a rival's work or in a check.
     #[error("SQLite cannot {action}: {source}")]
     Sqlite {
-        /// What was tried.
+        /// Action that was tried.
         action: &'static str,
         /// SQLite's answer.
         source: rusqlite::Error,
     },
-    /// What Leafpress was to do, and what was to be timed, failed.
+    /// Leafpress's own work failed, which was to be timed.
     #[error(transparent)]
     Load(#[from] leafpress::Error),
     /// The generated CSV file does not read as what was generated.
@@ -45,7 +45,7 @@ pub enum Error {
         path: PathBuf,
         /// Line of the record at fault, counted from 1.
         line: u64,
-        /// What is wrong with it.
+        /// Fault of the record.
         reason: String,
     },
     /// The process that ran a rung ended badly.
@@ -53,7 +53,7 @@ pub enum Error {
     Rung {
         /// The rung's name.
         name: String,
-        /// What it said on its standard error, or how it ended.
+        /// Its words on standard error, or its end.
         reason: String,
     },
     /// A rung left other rows than it should, so its time means nothing.
@@ -61,9 +61,9 @@ pub enum Error {
     Unequal {
         /// The rung's name.
         name: String,
-        /// What the check found.
+        /// Contents that the check found.
         found: String,
-        /// What it should have found.
+        /// Contents that it should have found.
         expected: String,
     },
     /// The caller asked to stop.
@@ -107,6 +107,16 @@ pub enum Error {
 }
 
 impl Error {
+    /// Error of the work of this rung, or of a part of it.
+    pub(crate) fn rung(name: impl Into<String>, reason: impl Into<String>) -> Self {
+        Self::Rung { name: name.into(), reason: reason.into() }
+    }
+
+    /// Error of a rung whose work was handed to the wrong rival.
+    pub(crate) fn wrong_rival(name: impl Into<String>) -> Self {
+        Self::rung(name, "its work was handed to the wrong rival")
+    }
+
     /// Wraps an error of the operating system on `path`.
     pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();

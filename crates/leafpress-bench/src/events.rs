@@ -67,7 +67,7 @@ impl Events {
         Self { rows }
     }
 
-    /// The same rows as consecutive parts of about the same size.
+    /// Rows as consecutive parts of about the same size.
     pub fn parts(rows: &Range<u64>, parts_count: u64) -> Vec<Self> {
         let parts_count = parts_count.max(1);
         let rows_count = rows.end.saturating_sub(rows.start);

@@ -17,22 +17,22 @@ use std::path::Path;
 use leafpress::storage::{self, StorageOptions, StorageReport};
 use serde_json::json;
 
-use crate::atomic::Place;
 use crate::atomic::xfs_loop::{self, XfsLoop};
-use crate::caches::{MachineState, PageCache, drop_page_cache, warm_up};
 use crate::error::{Error, Result};
-use crate::fixture::Fixture;
+use crate::fixture::Fixtures;
 use crate::group::Group;
 use crate::group_run::GroupRun;
-use crate::input::{CsvInput, warm};
+use crate::input::CsvInput;
+use crate::machine_state::{MachineState, PageCache, drop_page_cache, warm, warm_up};
 use crate::noise::{self, Processors};
 use crate::options::{BenchOptions, Experiment, ProgressEvent};
-use crate::pace::Pace;
 use crate::plan::plan;
 use crate::report::{ExperimentReport, REPORT_VERSION};
-use crate::rung::{Runner, run_in_child};
-use crate::simulated::Playing;
-use crate::{about, advice, machine, settings};
+use crate::rung::described::Place;
+use crate::rung::process::{Runner, run_in_child};
+use crate::simulated_disk::Simulation;
+use crate::time_left::TimeLeft;
+use crate::{conclusions, machine, questions, settings};
 
 /// Runs the experiments, each rung in a process of its own: this executable must
 /// answer `bench --rung REQUEST` with [`run_rung_line`](crate::rung::run_rung_line).
@@ -69,7 +69,7 @@ fn run_with(
     progress: &mut dyn FnMut(ProgressEvent<'_>),
 ) -> Result<ExperimentReport> {
     let options = options.effective();
-    let mut playing = Playing::of(&options)?;
+    let mut simulation = Simulation::of(&options)?;
     let mut groups = plan(&options)?;
     check_room(&options, &groups)?;
     let processors = Processors::now();
@@ -78,7 +78,7 @@ fn run_with(
         .map_err(Error::io("make a temporary folder in", &options.dir))?;
     let csv = CsvInput::make(&options, &groups, folder.path(), progress)?;
     // Dropped before the folder that it is in.
-    let (xfs, unavailable) = make_places(&mut groups, folder.path(), &playing);
+    let (xfs, unavailable) = make_places(&mut groups, folder.path(), &simulation);
     let folder_of = |place| match (place, &xfs) {
         (Place::XfsLoop, Some(xfs)) => xfs.path(),
         _ => folder.path(),
@@ -95,32 +95,32 @@ fn run_with(
         ..ExperimentReport::default()
     };
     let runs = groups.iter().map(|it| (it.kinds.len(), it.rounds(&options)));
-    let mut pace = Pace::new(runs, options.budget());
+    let mut time = TimeLeft::new(runs, options.budget());
     let scene = Scene { options: &options, csv: csv.as_ref(), folder_of: &folder_of };
     let of_group = |group| GroupRun::new(group, folder_of(group.place()), csv.as_ref());
     let mut benches: Vec<GroupRun<'_>> = groups.iter().map(of_group).collect();
     let mut seen = Vec::new();
-    let outcome = scene.run(&groups, &mut benches, &mut pace, &mut seen, runner, progress);
+    let outcome = scene.run(&groups, &mut benches, &mut time, &mut seen, runner, progress);
     if let Some((cache, _)) = seen.last() {
         report.settings.insert("page_cache".to_owned(), json!(cache.in_words()));
     }
     let states: Vec<MachineState> = seen.iter().filter_map(|(_, state)| *state).collect();
     for bench in &benches {
         bench.sum_up(&mut report, progress);
-        playing.add(bench.played());
+        simulation.add(bench.simulated());
     }
     match outcome {
         // Rows that are not those that they should be put all figures in doubt.
         Err(error) if !report.rungs.is_empty() && !matches!(error, Error::Unequal { .. }) => {
-            report.stopped = Some(stopped_after(&error, &pace, &groups));
+            report.stopped = Some(stopped_after(&error, &time, &groups));
         }
         outcome => outcome?,
     }
-    if pace.runs_left_out() > 0 {
-        let left_out = format!("{} runs, to end in time", pace.runs_left_out());
+    if time.runs_left_out() > 0 {
+        let left_out = format!("{} runs, to end in time", time.runs_left_out());
         report.settings.insert("left_out".to_owned(), json!(left_out));
     }
-    report.simulated = playing.in_words();
+    report.simulated = simulation.in_words();
     xfs.map_or(Ok(()), XfsLoop::close)?;
     folder.close().map_err(Error::io("remove the temporary folder in", &options.dir))?;
     conclude(&mut report, &options, &states, processors);
@@ -130,7 +130,7 @@ fn run_with(
     Ok(report)
 }
 
-/// What the groups run in.
+/// Surroundings of the groups.
 struct Scene<'a, 'p> {
     options: &'a BenchOptions,
     csv: Option<&'a CsvInput>,
@@ -143,19 +143,19 @@ impl Scene<'_, '_> {
         &self,
         groups: &[Group],
         runs: &mut [GroupRun<'_>],
-        pace: &mut Pace,
+        time: &mut TimeLeft,
         seen: &mut Vec<(PageCache, Option<MachineState>)>,
         runner: Runner<'_>,
         progress: &mut dyn FnMut(ProgressEvent<'_>),
     ) -> Result<()> {
-        let mut ready: Option<(usize, Option<Fixture>)> = None;
+        let mut ready: Option<(usize, Fixtures)> = None;
         for (index, round) in schedule(groups, self.options) {
             let group = &groups[index];
-            if round > 0 && pace.of_group(index).leaves_out_rounds() {
+            if round > 0 && time.of_group(index).leaves_out_rounds() {
                 continue;
             }
-            let fixture = match ready.take() {
-                Some((last, fixture)) if last == index => fixture,
+            let fixtures = match ready.take() {
+                Some((last, fixtures)) if last == index => fixtures,
                 before => {
                     // What another group had goes first.
                     drop(before);
@@ -164,27 +164,26 @@ impl Scene<'_, '_> {
                     }
                     let folder = (self.folder_of)(group.place());
                     seen.push(begin_group(self.options, group, folder, self.csv)?);
-                    Fixture::make(group, folder)?
+                    Fixtures::make(group, folder)?
                 }
             };
             let rounds = (round, group.rounds(self.options));
-            let pace = &mut pace.of_group(index);
-            let fixed = fixture.as_ref();
-            runs[index].run_round(rounds, fixed, self.options, runner, pace, progress)?;
-            ready = Some((index, fixture));
+            let time = &mut time.of_group(index);
+            runs[index].run_round(rounds, &fixtures, self.options, runner, time, progress)?;
+            ready = Some((index, fixtures));
         }
         Ok(())
     }
 }
 
-/// Which round of which group comes when. The rounds of a tour go through all groups, so
+/// Order of the rounds of all groups. The rounds of an overview go through all groups, so
 /// that they are minutes apart and show how the machine drifts; else a group's rounds
 /// follow one another, as what stands before them may take long to make.
 fn schedule(groups: &[Group], options: &BenchOptions) -> Vec<(usize, usize)> {
     let rounds = |index: usize| groups[index].rounds(options);
     let of_group = |index| (0..rounds(index)).map(move |round| (index, round));
     let mut schedule: Vec<_> = (0..groups.len()).flat_map(of_group).collect();
-    if options.is_tour() {
+    if options.is_overview() {
         schedule.sort_by_key(|(_, round)| *round);
     }
     schedule
@@ -206,7 +205,7 @@ fn begin_group(
     Ok((cache, state))
 }
 
-/// What the disk can do, as `leafpress storage` says it; a run is none the worse without.
+/// Findings on the disk, as `leafpress storage` says them; a run is none the worse without.
 fn measure_storage(options: &BenchOptions, folder: &Path) -> Option<StorageReport> {
     let storage = StorageOptions::default();
     let storage = if options.is_quick() { storage.quick() } else { storage };
@@ -217,15 +216,15 @@ fn measure_storage(options: &BenchOptions, folder: &Path) -> Option<StorageRepor
     Some(report)
 }
 
-/// How far a run came that was stopped.
-fn stopped_after(error: &Error, pace: &Pace, groups: &[Group]) -> String {
+/// Sentence on a run that was stopped: how far it came.
+fn stopped_after(error: &Error, time: &TimeLeft, groups: &[Group]) -> String {
     let why = match error {
         Error::Cancelled => "stopped".to_owned(),
         Error::TimeUp => "the time is up".to_owned(),
         error => format!("{error}: failed"),
     };
-    let (runs, done) = pace.runs();
-    let is_left = |(index, _): &(usize, &Group)| pace.runs_left_of(*index) > 0;
+    let (runs, done) = time.runs();
+    let is_left = |(index, _): &(usize, &Group)| time.runs_left_of(*index) > 0;
     let left = groups.iter().enumerate().filter(is_left);
     let mut names: Vec<&str> = left.map(|(_, group)| group.experiment.name()).collect();
     names.dedup();
@@ -246,15 +245,15 @@ fn conclude(
     let busy = busy.and_then(|(now, before)| now.busy_elsewhere_since(before));
     noise::judge(report, states, busy);
     report.measured_at = Some(jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string());
-    let of = |it: Experiment| about::of(it, &report.rungs);
+    let of = |it: Experiment| questions::of(it, &report.rungs);
     report.experiments = options.distinct_experiments().into_iter().map(of).collect();
-    report.advice = advice::of(report);
+    report.advice = conclusions::of(report);
 }
 
 /// Says anew what follows from the figures of a report of an earlier run, in the words of this
 /// version; what it said before stays where this version finds nothing to say.
 pub fn advise_again(report: &mut ExperimentReport) {
-    let advice = advice::of(report);
+    let advice = conclusions::of(report);
     if !advice.is_empty() {
         report.advice = advice;
     }
@@ -265,12 +264,12 @@ pub fn advise_again(report: &mut ExperimentReport) {
 fn make_places(
     groups: &mut Vec<Group>,
     folder: &Path,
-    playing: &Playing,
+    simulation: &Simulation,
 ) -> (Option<XfsLoop>, BTreeMap<String, String>) {
     if !groups.iter().any(|group| group.place() == Place::XfsLoop) {
         return (None, BTreeMap::new());
     }
-    let mounted = if playing.is_on() {
+    let mounted = if simulation.is_on() {
         Err("it is for writes of whole pages, which the simulated disk does not have".to_owned())
     } else {
         xfs_loop::mount_in(folder)
@@ -293,7 +292,7 @@ fn check_room(options: &BenchOptions, groups: &[Group]) -> Result<()> {
         return Ok(());
     };
     let needed_mb = largest.room_mb(options.bytes) + csv_mb;
-    let experiment = || largest.kinds.first().map_or_else(String::new, |it| it.name().into_owned());
+    let experiment = || largest.kinds.first().map_or_else(String::new, |it| it.name());
     let max_mb = options.disk_bytes_max / 1_000_000;
     if needed_mb > max_mb {
         return Err(Error::TooLarge { experiment: experiment(), needed_mb, max_mb });
@@ -317,11 +316,11 @@ mod tests {
 
     use super::*;
     use crate::commits::{CommitRung, Committer};
-    use crate::generate::{self, FileSize, TextFormat};
+    use crate::loads::{Load, LoadRung, billion_group};
     use crate::options::{Experiment, Size};
-    use crate::plan::billion_group;
-    use crate::rung::{RungKind, RungRequest, RungResult, Work, run_rung};
-    use crate::{check, sql};
+    use crate::rung::kind::RungKind;
+    use crate::rung::process::{RungRequest, run_rung};
+    use crate::rung::result::RungResult;
 
     fn quick(dir: &Path, only: &[&str]) -> BenchOptions {
         let only = only.iter().map(|name| (*name).to_owned()).collect();
@@ -333,50 +332,16 @@ mod tests {
     }
 
     #[test]
-    fn the_sql_rival_loads_what_was_generated() {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        let (csv, database) = (folder.path().join("a.csv"), folder.path().join("a.db"));
-        let size = FileSize::Bytes(200_000);
-        let file = generate::write_table(&csv, TextFormat::Csv, size, &mut |_| ());
-        let file = file.expect("a CSV file");
-        assert_eq!(sql::load_csv(&csv, &database, 1).expect("it loads"), file.rows);
-        for statement_rows in [20, file.rows as usize, file.rows as usize + 1] {
-            let batched = folder.path().join(format!("{statement_rows}.db"));
-            let rows = sql::load_csv(&csv, &batched, statement_rows);
-            assert_eq!(rows.expect("it loads"), file.rows, "{statement_rows} rows a statement");
-            let digest = |path| check::digest(path, Work::Csv).expect("a digest");
-            assert_eq!(digest(&batched), digest(&database), "{statement_rows} rows a statement");
-        }
-        // The same sums, made by reading the CSV file and nothing else.
-        let (mut ids, mut accounts, mut description_chars) = (0_u64, 0_u64, 0);
-        let mut reader = csv::Reader::from_path(&csv).expect("it opens");
-        for record in reader.records() {
-            let record = record.expect("it is CSV");
-            ids += record[0].parse::<u64>().expect("an id");
-            accounts += record[2].parse::<u64>().expect("an account");
-            description_chars += record[5].chars().count();
-        }
-        let connection = rusqlite::Connection::open(&database).expect("it opens");
-        let sums = connection
-            .query_row(
-                "SELECT sum(id), sum(account), sum(length(description)) FROM data",
-                [],
-                |row| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, row.get::<_, i64>(2)?)),
-            )
-            .expect("sums");
-        assert_eq!(sums, (ids as i64, accounts as i64, description_chars as i64));
-        assert_eq!(check::integrity(&database).expect("a verdict"), "ok");
-    }
-
-    #[test]
     fn a_rung_that_does_less_is_found_out_and_leaves_nothing() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let mut lazy = |request: &RungRequest| {
-            let less = match request.kind {
-                RungKind::UsersLeafpress => request.rows - 1,
-                _ => request.rows,
+            let kind = match request.kind {
+                RungKind::Load(rung) if rung.by == Load::UsersLeafpress => {
+                    RungKind::Load(LoadRung { rows: rung.rows - 1, ..rung })
+                }
+                kind => kind,
             };
-            run_rung(&RungRequest { rows: less, ..request.clone() })
+            run_rung(&RungRequest { kind, ..request.clone() })
         };
         let error = run_with(&quick(folder.path(), &["rows_vs_sql"]), &mut lazy, &mut |_| ())
             .expect_err("a row is missing");
@@ -386,13 +351,17 @@ mod tests {
 
     /// Ours played by a rival, so that what is tested is the experiment.
     fn run_by_rivals(request: &RungRequest) -> Result<RungResult> {
+        let by_rival = |by| match by {
+            Load::CsvIndexLeafpress => Load::CsvIndexSql,
+            Load::AttachLeafpress => Load::AttachBatchedSql,
+            Load::KeysLeafpress => Load::KeysPresortedSql,
+            Load::KeysSpilledLeafpress => Load::KeysBatchedSql,
+            Load::AppendLeafpress => Load::AppendSql,
+            Load::IndexLeafpress => Load::IndexSql,
+            by => by,
+        };
         let kind = match request.kind {
-            RungKind::CsvIndexLeafpress => RungKind::CsvIndexSql,
-            RungKind::AttachLeafpress => RungKind::AttachBatchedSql,
-            RungKind::KeysLeafpress => RungKind::KeysPresortedSql,
-            RungKind::KeysSpilledLeafpress => RungKind::KeysBatchedSql,
-            RungKind::AppendLeafpress => RungKind::AppendSql,
-            RungKind::IndexLeafpress => RungKind::IndexSql,
+            RungKind::Load(rung) => RungKind::Load(LoadRung { by: by_rival(rung.by), ..rung }),
             RungKind::Commits(rung) if rung.by == Committer::Leafpress => {
                 RungKind::Commits(CommitRung { by: Committer::BareGroups, ..rung })
             }
@@ -434,7 +403,7 @@ mod tests {
         assert!(is_empty(folder.path()));
     }
 
-    /// What is done to a database after its rung.
+    /// Change to a database after its rung.
     type Spoil<'a> = &'a dyn Fn(&Path);
 
     /// The error of a run in which `spoil` changes what the rung of this ratio's
@@ -443,7 +412,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let mut spoiling = |request: &RungRequest| {
             let result = run_by_rivals(request)?;
-            if request.kind.name().contains("leafpress") {
+            if request.kind.is_ours() {
                 spoil(&request.database);
             }
             Ok(result)
@@ -472,7 +441,7 @@ mod tests {
             (
                 "keys_vs_sql",
                 &run("DELETE FROM event WHERE key = (SELECT max(key) FROM event)"),
-                "19999 rows,",
+                "19999 rows in the table",
             ),
             ("append_vs_insert", &run("UPDATE event SET payload = zeroblob(100)"), "sums"),
             ("attach_vs_insert", &run("PRAGMA journal_mode = DELETE"), "delete"),
@@ -559,10 +528,10 @@ mod tests {
         assert!(matches!(error, Error::TooLarge { max_mb: 5, .. }), "{error}");
         assert!(error.to_string().contains("--max-disk"), "{error}");
         for size in [Size::Quick, Size::Usual] {
-            let tour = BenchOptions { experiments: Vec::new(), ..BenchOptions::sized(size) };
-            let tour = BenchOptions { disk_bytes_max: 2_000_000_000, ..tour.effective() };
-            let groups = plan(&tour).expect("a plan");
-            let outcome = check_room(&tour, &groups);
+            let overview = BenchOptions { experiments: Vec::new(), ..BenchOptions::sized(size) };
+            let overview = BenchOptions { disk_bytes_max: 2_000_000_000, ..overview.effective() };
+            let groups = plan(&overview).expect("a plan");
+            let outcome = check_room(&overview, &groups);
             assert!(!matches!(outcome, Err(Error::TooLarge { .. })), "{size:?}: {outcome:?}");
         }
     }

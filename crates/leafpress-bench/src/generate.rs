@@ -12,7 +12,7 @@
 //! 2,7,291038471123,15.05,47.100000,"somari, delu",2019-11-30,São Paulo
 //! ```
 //!
-//! The same rows can be written as NDJSON, one object a line.
+//! These rows can be written as NDJSON, too, one object a line.
 //!
 //! Rows made in memory are `user(id INTEGER PRIMARY KEY, area TEXT, age INTEGER,
 //! active INTEGER)`, as in the open challenge to put a billion of them in SQLite
@@ -29,7 +29,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 
-/// What the columns of the CSV file hold.
+/// Kind of values in a column of the CSV file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ColumnKind {
     /// Whole numbers of 64 bits.
@@ -56,7 +56,7 @@ pub const CSV_COLUMNS: [(&str, ColumnKind); 8] = [
 /// every value is another, in no order.
 pub const INDEXED_COLUMN: &str = "description";
 
-/// How the rows are written.
+/// Format of the rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TextFormat {
     /// With a header; quotes only where they are needed.
@@ -65,7 +65,7 @@ pub enum TextFormat {
     Ndjson,
 }
 
-/// Where the file ends.
+/// End of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileSize {
     /// With the row in which it reaches so many bytes.
@@ -175,7 +175,7 @@ impl TextFormat {
 }
 
 impl FileSize {
-    /// What is still to be written, in its own unit.
+    /// Remainder to be written, in its own unit.
     fn rest(self, written: TableFile) -> u64 {
         match self {
             Self::Bytes(bytes) => bytes.saturating_sub(written.bytes),

@@ -1,14 +1,13 @@
-//! The CSV file of a run, and the page cache that a rung finds.
+//! The CSV file of a run, which the page cache has when a rung begins.
 //!
 //! Made once, outside of all time taken, before the first group.
 
-use std::fs::File;
-use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::generate::{self, FileSize, TableFile, TextFormat};
 use crate::group::Group;
+use crate::machine_state::warm;
 use crate::options::{BenchOptions, ProgressEvent};
 
 /// The CSV file of this run.
@@ -39,11 +38,4 @@ impl CsvInput {
         warm(&path)?;
         Ok(Some(Self { path, file }))
     }
-}
-
-/// Reads a file once, so that the next reader finds it in the page cache.
-pub(crate) fn warm(path: &Path) -> Result<()> {
-    let mut reader = File::open(path).map_err(Error::io("open", path))?;
-    io::copy(&mut reader, &mut io::sink()).map_err(Error::io("read", path))?;
-    Ok(())
 }

@@ -1,50 +1,48 @@
-//! The experiments of `leafpress bench`: the same work done by Leafpress and by
-//! the best that its rivals can do, side by side in one run.
+//! The experiments of `leafpress bench`: each work done by Leafpress and by the best that its rivals
+//! can do, side by side in one run.
 //!
-//! In the order that a run flows. Imports go one way only: the experiment knows the
-//! runs, they the plans, these the groups, and all of them the options.
+//! In the order that a run flows. Imports go one way only, from file to file: the experiment knows
+//! the runs, these the groups, these the kinds of rungs, these the families, and these what all of
+//! them share. No two files import one another, not even by way of others.
 //!
-//! | module | does |
+//! | module | is |
 //! |---|---|
 //! | [`generate`], [`events`] | the inputs: files, rows made in memory, rows with random keys |
 //! | [`options`] | what can be asked for, and what is heard meanwhile |
 //! | [`experiment`] | what was asked for: makes the inputs, runs the plan, writes the report |
-//! | `plan`, `tour` | which rungs are compared with which, and which of them run when nothing is named |
-//! | `caches`, `pace` | the state of the machine before a group; how long the rest will take |
+//! | `plan`, `overview` | which rungs are compared with which, and which of them run when nothing is named |
+//! | `machine_state`, `time_left` | the state of the machine before a group; the time that the rest will take |
 //! | `input`, `fixture` | the CSV file, and the databases that stand beforehand |
-//! | `group`, `group_run` | rungs that do the same work; interleaved, checked, and summed up |
-//! | [`rung`] | one rung, in a process of its own: the work, timed |
-//! | `ours`, `sql` | loads by Leafpress, and by the best SQL |
-//! | [`ladder`], [`batches`], [`cycles`] | the published experiments, each with its original's figures |
-//! | [`commits`] | the same for many small transactions: plan, callers, rivals, course over time |
-//! | [`atomic`] | the same for one-row transactions, with and without a journal: calls, bytes, memory |
-//! | [`queue`] | the same for jobs of a queue: pushes, claims, acknowledgements, wake-ups |
+//! | `group`, `group_run` | rungs that do one work; interleaved, checked, and summed up |
+//! | [`rung`] | one rung, in a process of its own: the trait behind which it says and does everything, and the enum of all kinds |
+//! | `loads` | rungs of files and rows into tables: by Leafpress, and by the best SQL |
+//! | `ladder`, `batches`, `cycles` | rungs of the published experiments, each with its original's figures |
+//! | `commits` | rungs of many small transactions: plan, callers, rivals |
+//! | `atomic` | rungs of one-row transactions, with and without a journal: calls, bytes, memory |
+//! | `queue` | rungs of a queue's jobs: pushes, claims, acknowledgements, wake-ups |
+//! | `pragmas`, `connect`, `warm_up`, `syncs`, `recording` | shared by the families: settings and their promises, connections, the first work of a process, syncs, times of calls |
 //! | `usage` | processor seconds, peak memory and I/O of this process |
-//! | `check` | that nobody won by doing less |
 //! | [`statistics`], `noise` | medians and pairwise ratios, and how sure they are |
-//! | `simulated` | what is said of a disk that is played |
+//! | `simulated_disk` | what is said of a disk that is simulated |
 //! | [`report`], `machine`, `settings` | the JSON that every experiment writes |
-//! | [`charts`], [`words`] | which rungs are drawn together, and figures as people say them |
-//! | `about`, `drawn` | what an experiment answers; charts and short names of the larger ones |
-//! | `advice` | what follows from the figures |
-//! | [`remembered`], [`advise`] | the last run on each disk, and what `leafpress advise` makes of it |
+//! | [`charts`], [`numbers`] | which rungs are drawn together, and figures as people say them |
+//! | `questions`, `order` | what an experiment answers; whether its rungs come in the original's order |
+//! | `conclusions` | what follows from the figures |
+//! | [`report_cache`], [`advise`] | the last run on each disk, and what `leafpress advise` makes of it |
 //! | [`html`], `csv_report` | the report as a page, and as a table for programs |
 //!
-//! Must never: time anything but the work, compare rungs that did not leave the
-//! same rows, or leave files behind.
+//! Must never: time anything but the work, compare rungs that did not leave the same rows, or leave
+//! files behind.
 
-mod about;
-mod advice;
 pub mod advise;
-pub mod atomic;
-pub mod batches;
-mod caches;
+mod atomic;
+mod batches;
 pub mod charts;
-mod check;
-pub mod commits;
+mod commits;
+mod conclusions;
+mod connect;
 mod csv_report;
-pub mod cycles;
-mod drawn;
+mod cycles;
 mod error;
 pub mod events;
 pub mod experiment;
@@ -54,26 +52,32 @@ mod group;
 mod group_run;
 pub mod html;
 mod input;
-pub mod ladder;
+mod ladder;
+mod loads;
 mod machine;
-#[cfg(test)]
-mod made_up;
+mod machine_state;
 mod noise;
+pub mod numbers;
 pub mod options;
-mod ours;
-mod pace;
+mod order;
+mod overview;
 mod plan;
-pub mod queue;
-pub mod remembered;
+mod pragmas;
+mod questions;
+mod queue;
+mod recording;
 pub mod report;
+pub mod report_cache;
 pub mod rung;
 mod settings;
-mod simulated;
-mod sql;
+mod simulated_disk;
 pub mod statistics;
-mod tour;
+mod syncs;
+#[cfg(test)]
+mod test_reports;
+mod time_left;
 mod usage;
-pub mod words;
+mod warm_up;
 
 pub use csv_report::csv;
 pub use error::{Error, Result};

@@ -1,4 +1,4 @@
-//! What machine this is, for the head of a report.
+//! Description of this machine, for the head of a report.
 //!
 //! Read from Linux's `/proc`; elsewhere only what the standard library knows is
 //! filled in. Never fails: what cannot be read is left out.
@@ -10,6 +10,11 @@ use std::thread;
 use leafpress::storage::FileSystem;
 
 use crate::report::Machine;
+
+/// Cores that this process may use.
+pub(crate) fn cores() -> usize {
+    thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
 
 /// Describes this machine and the file system that holds `folder`.
 pub(crate) fn describe(folder: &Path) -> Machine {

@@ -1,4 +1,4 @@
-//! How far the figures of a run can be trusted: from the spread of what was measured
+//! Noise of a run's figures: from the spread of what was measured
 //! more than once, and from what other programs did meanwhile.
 //!
 //! Each ratio has a value for each round. How far these lie apart says how far the
@@ -11,7 +11,7 @@
 //!
 //! Must never: make a figure better, or leave out a ratio that is uncertain.
 
-use crate::caches::MachineState;
+use crate::machine_state::MachineState;
 use crate::report::{ExperimentReport, Noise, Ratio};
 use crate::statistics::median;
 
@@ -56,7 +56,7 @@ pub(crate) fn judge(
     report.noise = Some(Noise { times, in_words: in_words(times, busy_elsewhere), busy_elsewhere });
 }
 
-/// How often most rungs ran.
+/// Number of runs of most rungs.
 fn rounds(report: &ExperimentReport) -> usize {
     let runs: Vec<f64> = report.rungs.iter().map(|rung| rung.runs_s.len() as f64).collect();
     median(&runs).unwrap_or(0.0) as usize
@@ -106,7 +106,7 @@ fn in_words(times: f64, busy_elsewhere: Option<f64>) -> String {
         .concat()
 }
 
-/// What the processors did up to a moment.
+/// Work of the processors up to a moment.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Processors {
     /// Time of all cores, in ticks.

@@ -1,5 +1,5 @@
-//! What can be asked of the experiments, and what is heard while they run: the words
-//! that all others here share with whoever asks.
+//! Requests to the experiments, and the events that they report while they run: the types
+//! that all others here share with the caller.
 //!
 //! Stands below groups, plans and runs. Must never: know any of them.
 
@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use crate::report::Ratio;
 
-/// What can be measured.
+/// Experiments that can be run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Experiment {
-    /// The same rows under one setting after the other.
+    /// Equal rows under one setting after the other.
     Ladder,
     /// Rows that come in no order of their keys: in batches by kind of key, sorted, spilled,
     /// appended, indexed.
@@ -65,10 +65,10 @@ impl Experiment {
     }
 }
 
-/// How to run the experiments.
+/// Options of a run.
 #[derive(Debug, Clone)]
 pub struct BenchOptions {
-    /// Which; several make one report. None is the tour: all of them, and of each the
+    /// Which; several make one report. None is the overview: all of them, and of each the
     /// rungs that matter most.
     pub experiments: Vec<Experiment>,
     /// Size of the CSV file.
@@ -82,25 +82,25 @@ pub struct BenchOptions {
     /// Commits of the experiment "checkpoint". With slow syncs a tenth of them, with
     /// readers and without checkpoints a part too.
     pub commits: u64,
-    /// What is asked of the experiment "atomic".
+    /// Options of the experiment "atomic".
     pub atomic: AtomicOptions,
     /// The most jobs that wait in the experiment "queue", for a claim among them.
     pub waiting: u64,
     /// Rounds of each group; without it five of loads, three of commits.
     pub repeats: Option<usize>,
-    /// Where the temporary folder is made: the disk to be measured.
+    /// Folder in which the temporary folder is made: the disk to be measured.
     pub dir: PathBuf,
     /// Only the groups that give these ratios ("`csv_vs_sql`", "`keys_vs_sql`", …);
     /// all if empty. "billion" runs only when it is named here.
     pub only: Vec<String>,
-    /// How large, where nothing else is asked for; what was asked for is cut to it if it
+    /// Size, if nothing else is asked for; other sizes are cut to it if it
     /// is [`Size::Quick`].
     pub size: Size,
-    /// What the experiments may take on the disk at most, in bytes.
+    /// Bytes of the disk that the experiments may take at most.
     pub disk_bytes_max: u64,
-    /// The disk that is played, by its name; without it the real one is measured.
+    /// Simulated disk, by its name; without it the real one is measured.
     pub simulate: Option<String>,
-    /// Where to write the report, besides returning it.
+    /// File to write the report to, besides returning it.
     pub json: Option<PathBuf>,
     /// Leave the page cache as it is, also where this process may drop it.
     pub keeps_cache: bool,
@@ -112,7 +112,7 @@ pub struct BenchOptions {
     pub cancel: Arc<AtomicBool>,
 }
 
-/// How to run the experiment "atomic".
+/// Options of the experiment "atomic".
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AtomicOptions {
     /// Transactions of each rung; on a slow disk they are fewer.
@@ -120,7 +120,7 @@ pub struct AtomicOptions {
     /// Every journal mode under every `synchronous`, instead of those that answer a
     /// question.
     pub full: bool,
-    /// The same also on an XFS file system that is made in a file of the folder,
+    /// All of it also on an XFS file system that is made in a file of the folder,
     /// mounted, and unmounted at the end. Needs root.
     pub xfs_loop: bool,
     /// Write pages without a journal even where nothing proves that the disk writes
@@ -158,7 +158,7 @@ impl Default for BenchOptions {
     }
 }
 
-/// How large the experiments are.
+/// Size of the experiments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Size {
     /// All of them together in less than a minute: orders of magnitude.
@@ -170,7 +170,7 @@ pub enum Size {
 }
 
 impl Size {
-    /// How long a rung may take before it ends, to be scaled from what it has done, in
+    /// Longest time of a rung before it ends, to be scaled from what it has done, in
     /// seconds.
     pub fn patience_s(self) -> f64 {
         match self {
@@ -191,7 +191,7 @@ impl Size {
 }
 
 impl BenchOptions {
-    /// What is asked for where nothing else is.
+    /// Options of a size, if nothing else is asked for.
     pub fn sized(size: Size) -> Self {
         let large = Self { size, ..Self::default() };
         match size {
@@ -207,15 +207,15 @@ impl BenchOptions {
         }
     }
 
-    /// What a tour may take: below its promise of a minute or ten, as the rung that runs
+    /// Time that an overview may take: below its promise of a minute or ten, as the rung that runs
     /// when the time is up comes to its end.
     pub(crate) fn budget(&self) -> Option<Duration> {
         let seconds = self.size.of(Some(50), Some(560), None);
-        seconds.filter(|_| self.is_tour()).map(Duration::from_secs)
+        seconds.filter(|_| self.is_overview()).map(Duration::from_secs)
     }
 
-    /// Whether nothing was named, so that the best of all runs.
-    pub(crate) fn is_tour(&self) -> bool {
+    /// Returns true if nothing was named, so that the overview runs.
+    pub(crate) fn is_overview(&self) -> bool {
         self.experiments.is_empty() && self.only.is_empty()
     }
 
@@ -257,7 +257,7 @@ impl BenchOptions {
     }
 }
 
-/// What is going on, for whoever shows it.
+/// Events of a run, for the caller to show.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ProgressEvent<'a> {
     /// The CSV file grows.
@@ -278,18 +278,18 @@ pub enum ProgressEvent<'a> {
         name: &'a str,
         /// Which round, from 1.
         round: usize,
-        /// How many rounds there are.
+        /// Number of rounds.
         rounds_count: usize,
         /// Runs of all rungs, and how many of them are done.
         runs: (usize, usize),
-        /// What the rest will take, as far as that is known.
+        /// Time that the rest will take, as far as that is known.
         left: Option<Duration>,
     },
     /// A rung has ended and its rows are being checked.
     Checking {
         /// Its name.
         name: &'a str,
-        /// How long its work took.
+        /// Seconds of its work.
         wall_s: f64,
     },
     /// A ratio is known.

@@ -1,140 +1,31 @@
-//! Which rungs are compared with which: the groups of each experiment, and how many
-//! rows each has.
+//! Which rungs are compared with which: the groups of what was asked for.
 //!
 //! Stands between what was asked for (`options.rs`) and what runs (`group_run.rs`).
 //! Does nothing itself.
 
-use crate::atomic::plan::atomic_groups;
+use crate::atomic::atomic_groups;
 use crate::batches::batches_groups;
-use crate::commits::plan::{checkpoint_groups, writer_groups};
+use crate::commits::{checkpoint_groups, writer_groups};
 use crate::cycles::cycles_groups;
 use crate::error::{Error, Result};
-use crate::group::{APPEND_FACTOR, Group, Measure, RatioPlan, size_name};
+use crate::group::Group;
 use crate::ladder::ladder_groups;
+use crate::loads::{billion_group, load_groups, sorted_groups};
 use crate::options::{BenchOptions, Experiment};
-use crate::queue::plan::{inserts_groups, queue_groups};
-use crate::rung::{RungKind, Work};
-use crate::tour;
+use crate::overview;
+use crate::queue::{inserts_groups, queue_groups};
 
-/// What `only` can name, besides the ratios.
+/// Name of a group that `only` can name, besides the ratios.
 pub const BILLION: &str = "billion";
-
-pub(crate) const BILLION_ROWS: u64 = 1_000_000_000;
-
-/// Memory for the sort that has to spill, for each row: 512 MiB for 50 million,
-/// a twelfth of what the rows take.
-const SPILL_MEMORY_BYTES: u64 = 512 << 20;
-const SPILL_MEMORY_ROWS: u64 = 50_000_000;
-const SPILL_MEMORY_BYTES_MIN: u64 = 1 << 20;
-
-/// The spill has so many times the keys of the other groups.
-const SPILL_FACTOR: u64 = 5;
-
-fn group(
-    work: Work,
-    rows: u64,
-    kinds: &[RungKind],
-    ratios: &[(&'static str, usize, usize)],
-) -> Group {
-    let ratio = |(name, ours, rival): &(&str, usize, usize)| RatioPlan {
-        name: (*name).to_owned(),
-        ours: *ours,
-        rivals: vec![*rival],
-        measure: Measure::Wall,
-    };
-    let ratios = ratios.iter().map(ratio).collect();
-    Group {
-        work,
-        rows,
-        memory_bytes: None,
-        kinds: kinds.to_vec(),
-        ratios,
-        suffix: None,
-        experiment: Experiment::Load,
-    }
-}
-
-fn csv_group() -> Group {
-    use RungKind::{CsvBatchedSql, CsvLeafpress, CsvSql, CsvTypedLeafpress};
-    group(
-        Work::Csv,
-        0,
-        &[CsvSql, CsvLeafpress, CsvTypedLeafpress, CsvBatchedSql],
-        &[
-            ("csv_vs_sql", 1, 0),
-            ("csv_typed_vs_sql", 2, 0),
-            ("csv_vs_batched_sql", 1, 3),
-            ("csv_typed_vs_batched_sql", 2, 3),
-        ],
-    )
-}
-
-fn csv_index_group() -> Group {
-    let kinds = [RungKind::CsvIndexSql, RungKind::CsvIndexLeafpress];
-    group(Work::CsvIndex, 0, &kinds, &[("csv_index_vs_sql", 1, 0)])
-}
-
-pub(crate) fn users_group(rows: u64) -> Group {
-    use RungKind::{UsersIteratorLeafpress, UsersLeafpress, UsersSql};
-    let ratios = [("rows_vs_sql", 1, 0), ("rows_iterator_vs_sql", 2, 0)];
-    let kinds = [UsersSql, UsersLeafpress, UsersIteratorLeafpress];
-    Group { suffix: Some(size_name(rows)), ..group(Work::Users, rows, &kinds, &ratios) }
-}
-
-pub(crate) fn billion_group(quick: bool) -> Group {
-    let rows = if quick { 1_000_000 } else { BILLION_ROWS };
-    group(Work::Users, rows, &[RungKind::UsersLeafpress], &[])
-}
-
-fn attach_group(rows: u64) -> Group {
-    use RungKind::{AttachBatchedSql, AttachLeafpress, AttachSql};
-    let ratios = [("attach_vs_insert", 1, 0), ("attach_vs_batched_insert", 1, 2)];
-    group(Work::Attach, rows, &[AttachSql, AttachLeafpress, AttachBatchedSql], &ratios)
-}
-
-fn keys_group(rows: u64) -> Group {
-    use RungKind::{KeysLeafpress, KeysPresortedSql, KeysSql};
-    let ratios = [("keys_vs_sql", 1, 0), ("keys_vs_presorted", 1, 2)];
-    group(Work::Keys, rows, &[KeysSql, KeysLeafpress, KeysPresortedSql], &ratios)
-}
-
-fn spill_group(rows: u64) -> Group {
-    let memory_bytes = (rows * (SPILL_MEMORY_BYTES / 1024) / SPILL_MEMORY_ROWS) * 1024;
-    let kinds = [RungKind::KeysBatchedSql, RungKind::KeysSpilledLeafpress];
-    let group = group(Work::Keys, rows, &kinds, &[("spill_vs_batches", 1, 0)]);
-    Group { memory_bytes: Some(memory_bytes.max(SPILL_MEMORY_BYTES_MIN)), ..group }
-}
-
-fn index_group(rows: u64) -> Group {
-    use RungKind::{IndexDurableSql, IndexLeafpress, IndexSql};
-    let ratios = [("index_vs_sql", 1, 0), ("index_vs_durable_sql", 1, 2)];
-    group(Work::Index, rows, &[IndexSql, IndexLeafpress, IndexDurableSql], &ratios)
-}
-
-fn append_group(rows: u64) -> Group {
-    let kinds = [RungKind::AppendSql, RungKind::AppendLeafpress];
-    group(Work::Append, rows, &kinds, &[("append_vs_insert", 1, 0)])
-}
 
 /// All groups of an experiment, except what runs only if it is named.
 fn groups_of(experiment: Experiment, options: &BenchOptions) -> Vec<Group> {
-    let keys = options.keys;
     match experiment {
         Experiment::Ladder => ladder_groups(options),
         Experiment::Cycles => cycles_groups(options),
-        Experiment::Load => {
-            let attached = options.rows.iter().min().map(|rows| attach_group(*rows));
-            let users = options.rows.iter().map(|rows| users_group(*rows));
-            [csv_group(), csv_index_group()].into_iter().chain(users).chain(attached).collect()
-        }
+        Experiment::Load => load_groups(&options.rows),
         Experiment::Presort => {
-            let sorted = [
-                keys_group(keys),
-                spill_group(keys.saturating_mul(SPILL_FACTOR)),
-                index_group(keys.saturating_add(keys / 10)),
-                append_group((keys / APPEND_FACTOR).max(1)),
-            ];
-            batches_groups(options).into_iter().chain(sorted).collect()
+            batches_groups(options).into_iter().chain(sorted_groups(options.keys)).collect()
         }
         Experiment::Writer => writer_groups(options.is_quick()),
         Experiment::Checkpoint => checkpoint_groups(options.commits),
@@ -144,7 +35,7 @@ fn groups_of(experiment: Experiment, options: &BenchOptions) -> Vec<Group> {
     }
 }
 
-/// The same, each with the name of its experiment.
+/// All groups of an experiment, each with its name.
 fn named(experiment: Experiment, options: &BenchOptions) -> Vec<Group> {
     let groups = groups_of(experiment, options).into_iter();
     groups.map(|group| Group { experiment, ..group }).collect()
@@ -169,8 +60,8 @@ pub(crate) fn plan(options: &BenchOptions) -> Result<Vec<Group>> {
             names.join(", ")
         )));
     }
-    if options.is_tour() {
-        groups.retain_mut(tour::keeps);
+    if options.is_overview() {
+        groups.retain_mut(overview::keeps);
     }
     if !options.only.is_empty() {
         groups.retain_mut(|group| group.keep_only(&options.only));
@@ -184,11 +75,26 @@ pub(crate) fn plan(options: &BenchOptions) -> Result<Vec<Group>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::options::AtomicOptions;
+    use crate::group::RatioPlan;
+    use crate::loads::{Load, LoadRung};
+    use crate::options::{AtomicOptions, Size};
+    use crate::rung::kind::RungKind;
 
     fn planned(experiments: &[Experiment], only: &[&str]) -> Result<Vec<Group>> {
         let only = only.iter().map(|name| (*name).to_owned()).collect();
         plan(&BenchOptions { experiments: experiments.to_vec(), only, ..BenchOptions::default() })
+    }
+
+    fn load_rungs(group: &Group) -> Vec<LoadRung> {
+        let load = |kind: &RungKind| match kind {
+            RungKind::Load(rung) => Some(*rung),
+            _ => None,
+        };
+        group.kinds.iter().filter_map(load).collect()
+    }
+
+    fn loads(group: &Group) -> Vec<Load> {
+        load_rungs(group).iter().map(|rung| rung.by).collect()
     }
 
     #[test]
@@ -196,20 +102,20 @@ mod tests {
         let only = |names: &[&str]| planned(&[Experiment::Load], names);
         let groups = only(&["rows_iterator_vs_sql"]).expect("it is known");
         assert_eq!(groups.len(), 2, "one for each number of rows");
-        assert_eq!(groups[0].kinds, [RungKind::UsersSql, RungKind::UsersIteratorLeafpress]);
+        assert_eq!(loads(&groups[0]), [Load::UsersSql, Load::UsersIteratorLeafpress]);
         let ratio = &groups[0].ratios[0];
         assert_eq!((ratio.name.as_str(), ratio.ours), ("rows_iterator_vs_sql", 1));
         assert_eq!(ratio.rivals, [0]);
         assert_eq!(groups[0].ratios.len(), 1);
         let billion = only(&[BILLION]).expect("it is known");
         assert_eq!(billion.len(), 1);
-        assert_eq!(billion[0].kinds, [RungKind::UsersLeafpress]);
+        assert_eq!(loads(&billion[0]), [Load::UsersLeafpress]);
         assert!(matches!(only(&["csv_vs_sqll"]), Err(Error::Usage(_))));
         assert!(matches!(only(&["keys_vs_sql"]), Err(Error::Usage(_))), "another experiment's");
     }
 
     #[test]
-    fn the_tour_has_something_of_every_experiment() {
+    fn the_overview_has_something_of_every_experiment() {
         let groups = planned(&[], &[]).expect("a plan");
         for experiment in Experiment::ALL {
             let of_it: Vec<_> = groups.iter().filter(|it| it.experiment == experiment).collect();
@@ -224,18 +130,20 @@ mod tests {
 
     #[test]
     fn the_sizes_are_those_of_the_ratios_meaning() {
-        let groups = planned(&[Experiment::Load, Experiment::Presort], &[]).expect("a plan");
+        let groups = planned(&Experiment::ALL, &[]).expect("a plan");
         let of = |name: &str| {
             groups.iter().find(|group| group.ratios.iter().any(|it| it.name == name)).expect(name)
         };
-        assert_eq!(of("keys_vs_sql").rows, 10_000_000);
+        let rows = |name: &str| load_rungs(of(name))[0].rows;
+        assert_eq!(rows("keys_vs_sql"), 10_000_000);
         assert_eq!(of("keys_vs_presorted"), of("keys_vs_sql"));
-        assert_eq!(of("spill_vs_batches").rows, 50_000_000);
-        assert_eq!(of("spill_vs_batches").memory_bytes, Some(512 << 20));
-        assert_eq!(of("index_vs_sql").rows, 11_000_000);
-        assert_eq!(of("attach_vs_insert").rows, 10_000_000);
-        assert_eq!(of("append_vs_insert").rows, 1_000_000);
-        assert_eq!(of("append_vs_insert").rows_before(), 10_000_000);
+        assert_eq!(rows("spill_vs_batches"), 50_000_000);
+        assert_eq!(load_rungs(of("spill_vs_batches"))[1].memory_bytes, Some(512 << 20));
+        assert_eq!(rows("index_vs_sql"), 11_000_000);
+        assert_eq!(rows("attach_vs_insert"), 10_000_000);
+        assert_eq!(rows("append_vs_insert"), 1_000_000);
+        let fixtures = |name: &str| of(name).fixtures().len();
+        assert_eq!(["keys_vs_sql", "append_vs_insert", "claim_10m"].map(fixtures), [0, 1, 6]);
     }
 
     #[test]
@@ -243,13 +151,12 @@ mod tests {
         let groups = planned(&Experiment::ALL, &[]).expect("a plan");
         for group in &groups {
             for RatioPlan { name, ours, rivals, .. } in &group.ratios {
-                let is_of_itself = group.work == Work::QueueClaims;
-                assert!(group.kinds[*ours].name().contains("leafpress"), "{name}");
-                assert!(!rivals.is_empty(), "{name} has nobody beside it");
+                let is_of_itself = name.starts_with("claim_");
+                assert!(group.kinds[*ours].is_ours(), "{name}");
+                assert!(!rivals.is_empty(), "{name} has no rival beside it");
                 for rival in rivals {
-                    let rival = group.kinds[*rival].name();
-                    let is_other = rival.contains("SQL") || rival.contains("polling");
-                    assert!(is_other || is_of_itself, "{name}: {rival}");
+                    let rival = &group.kinds[*rival];
+                    assert_eq!(rival.is_ours(), is_of_itself, "{name}: {}", rival.name());
                 }
             }
         }
@@ -261,7 +168,7 @@ mod tests {
         let mut names = std::collections::BTreeSet::new();
         for group in &groups {
             for kind in &group.kinds {
-                assert!(names.insert(kind.name().into_owned()), "{}", kind.name());
+                assert!(names.insert(kind.name()), "{}", kind.name());
             }
             for ratio in &group.ratios {
                 assert!(names.insert(ratio.name.clone()), "{}", ratio.name);
@@ -291,14 +198,14 @@ mod tests {
             let mut names = std::collections::BTreeSet::new();
             for group in &groups {
                 for kind in &group.kinds {
-                    assert!(names.insert(kind.name().into_owned()), "{}", kind.name());
+                    assert!(names.insert(kind.name()), "{}", kind.name());
                 }
                 for name in group.ratio_names() {
                     assert!(names.insert(name.clone()), "{name}");
                 }
                 let assumed = group.kinds.iter().filter(|kind| kind.name().contains("assumed"));
-                let of_pages = usize::from(group.work == Work::Atomic) * 2;
-                assert_eq!(assumed.count(), if assume { of_pages } else { 0 });
+                let is_of_pages = group.kinds[0].one_row(None).is_some();
+                assert_eq!(assumed.count(), if assume && is_of_pages { 2 } else { 0 });
             }
             groups.iter().map(|group| group.kinds.len()).sum::<usize>()
         };
@@ -321,5 +228,57 @@ mod tests {
                 "slow syncs, leafpress, 1 blocking",
             ]
         );
+    }
+
+    #[test]
+    fn every_rung_has_a_chart_and_a_label_of_its_own_in_it() {
+        let atomic = AtomicOptions { transactions: 9, full: true, xfs_loop: true, assume: true };
+        for (size, atomic) in [
+            (Size::Quick, AtomicOptions { full: false, xfs_loop: false, ..atomic }),
+            (Size::Large, atomic),
+        ] {
+            let experiments = Experiment::ALL.to_vec();
+            let options = BenchOptions { experiments, atomic, ..BenchOptions::sized(size) };
+            let mut seen = std::collections::BTreeSet::new();
+            for group in plan(&options).expect("a plan") {
+                for kind in &group.kinds {
+                    let place = (group.experiment, kind.chart(), kind.label());
+                    assert!(!place.1.is_empty() && !place.2.is_empty(), "{}", kind.name());
+                    assert!(seen.insert(place.clone()), "{}: {place:?}", kind.name());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_chart_holds_what_did_the_same() {
+        let groups = planned(&Experiment::ALL, &[]).expect("a plan");
+        let kinds = groups.iter().flat_map(|group| &group.kinds);
+        let charts: std::collections::BTreeSet<String> = kinds.map(|kind| kind.chart()).collect();
+        for chart in [
+            "one-row transactions, durable",
+            "one-row updates, shared locking",
+            "commits beside a long reader",
+            "jobs, the whole cycle, 64 clients, durable",
+            "jobs pushed, 100 a call, relaxed",
+            "a consumer in another process wakes up",
+            "a CSV file",
+            "rows made in memory, 10m",
+        ] {
+            assert!(charts.contains(chart), "{chart}: {charts:?}");
+        }
+    }
+
+    #[test]
+    fn a_promise_is_that_of_the_settings_and_ours_are_named_so() {
+        for kind in planned(&Experiment::ALL, &[]).expect("a plan").iter().flat_map(|it| &it.kinds)
+        {
+            let (name, is_ours) = (kind.name(), kind.is_ours());
+            // A consumer that polls our queue is none of ours.
+            let is_polling = name.contains("polling");
+            assert_eq!(name.contains("leafpress") && !is_polling, is_ours, "{name}");
+            let can_corrupt = kind.safety().can_corrupt();
+            assert!(!name.contains("can corrupt") || can_corrupt, "{name}");
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! The JSON that every experiment writes, the same shape whoever writes it.
+//! The JSON that every experiment writes, in one shape.
 //!
 //! ```text
 //! {"experiment": "load", "version": 1, "machine": {…}, "settings": {…},
@@ -20,6 +20,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 
+/// Settings of a run by their names, as the experiments write them.
+pub(crate) type Settings = BTreeMap<&'static str, serde_json::Value>;
+
+/// A setting that is a text.
+pub(crate) fn text(name: &'static str, text: &str) -> (&'static str, serde_json::Value) {
+    (name, text.into())
+}
+
 /// The version of this shape.
 pub const REPORT_VERSION: u32 = 1;
 
@@ -30,34 +38,34 @@ pub struct ExperimentReport {
     pub experiment: String,
     /// The version of this shape, [`REPORT_VERSION`].
     pub version: u32,
-    /// Where it ran.
+    /// Machine that it ran on.
     pub machine: Machine,
-    /// What was asked for, and what a reader must know to judge the figures.
+    /// Options of the run, and facts that a reader must know to judge the figures.
     pub settings: BTreeMap<String, serde_json::Value>,
     /// One entry for each kind of work.
     pub rungs: Vec<Rung>,
-    /// How many times better than the rival, by the ratio's name.
+    /// Ratios to the rivals, by the ratio's name.
     pub ratios: BTreeMap<String, Ratio>,
-    /// What could not be measured here, and why, by the ratio's name.
+    /// Reasons for ratios that could not be measured here, by the ratio's name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub unavailable: BTreeMap<String, String>,
     /// Documented limits that ours did not keep, by the rung's name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub broken: BTreeMap<String, String>,
-    /// What each experiment is about, and what its original found, in the order in which
+    /// Subject of each experiment and figures of its original, in the order in which
     /// they ran.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub experiments: Vec<About>,
-    /// What the disk can do, as `leafpress storage --json` says it.
+    /// Findings on the disk, as `leafpress storage --json` says them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub storage: Option<serde_json::Value>,
     /// The disk that was played, where it was not the real one that was measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub simulated: Option<Simulated>,
-    /// How far the figures can be trusted.
+    /// Noise of the figures.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub noise: Option<Noise>,
-    /// What follows from the figures, in plain words, the most important first.
+    /// Conclusions from the figures, in plain words, the most important first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub advice: Vec<Advice>,
     /// Why the run ended early, and what is missing.
@@ -71,19 +79,19 @@ pub struct ExperimentReport {
     pub command: Option<String>,
 }
 
-/// What an experiment is about.
+/// Subject of an experiment.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct About {
     /// Its name on the command line: "ladder".
     pub name: String,
     /// Its heading: "A hundred thousand inserts".
     pub title: String,
-    /// What it answers, in one sentence.
+    /// Question that it answers, in one sentence.
     pub question: String,
     /// The published experiment that it repeats.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub original: Option<Original>,
-    /// Whether the rungs come in the order of the original's, and if not, why.
+    /// Comparison of the rungs' order with the original's, in words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub order: Option<String>,
 }
@@ -91,22 +99,22 @@ pub struct About {
 /// A published experiment.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Original {
-    /// What it is called, and where it was published.
+    /// Title, and where it was published.
     pub title: String,
     /// Its address.
     pub url: String,
     /// When it was published: "2016-08-25", or as much of that as is known.
     pub date: String,
-    /// What it was measured on.
+    /// Machine that it was measured on.
     pub machine: String,
-    /// What it found, in its own order.
+    /// Figures, in its own order.
     pub figures: Vec<OriginalFigure>,
 }
 
 /// One figure of a published experiment.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct OriginalFigure {
-    /// What was measured, in our words.
+    /// Measured work, in our words.
     pub label: String,
     /// Seconds for the whole work; of work in batches, for each batch in `batches_s`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -114,7 +122,7 @@ pub struct OriginalFigure {
     /// Seconds of each batch.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub batches_s: Vec<f64>,
-    /// What else is to be known of it.
+    /// Note on it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }
@@ -132,39 +140,39 @@ impl OriginalFigure {
 pub struct Simulated {
     /// Its name on the command line: "sdcard".
     pub name: String,
-    /// What it is: "an SD card of class A1".
+    /// Title: "an SD card of class A1".
     pub what: String,
     /// The model's figures, in words.
     pub figures: String,
-    /// Where they are from.
+    /// Source of the figures.
     pub source: String,
 }
 
-/// How far the figures of a run can be trusted.
+/// Noise of a run's figures.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Noise {
     /// Two figures that differ by less than so many times cannot be told apart.
     pub times: f64,
-    /// The same in words, with what was seen of other programs.
+    /// The noise in words, with what was seen of other programs.
     pub in_words: String,
     /// The share of the processor that other programs took meanwhile, from 0 to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub busy_elsewhere: Option<f64>,
 }
 
-/// What follows from the figures of an experiment.
+/// Conclusion from the figures of an experiment.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Advice {
     /// The experiment that it follows from.
     pub experiment: String,
-    /// What to do, in a few words: "Load files with leafpress load".
+    /// Advice in a few words: "Load files with leafpress load".
     pub headline: String,
     /// Why, in a sentence or two, with the figures and what may be lost.
     pub text: String,
-    /// How many times faster that is than what people begin with.
+    /// Ratio to what people begin with: how many times faster it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub times: Option<Ratio>,
-    /// What it is that many times faster than: "SQLite's default".
+    /// Slower way of that ratio: "SQLite's default".
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub beside: Option<String>,
 }
@@ -189,11 +197,11 @@ pub struct Machine {
     pub filesystem: Option<String>,
 }
 
-/// What would be left after a crash in the middle or right after the work.
+/// Promise about a crash in the middle of the work or right after it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Safety {
-    /// What was acknowledged survives a power cut.
+    /// Acknowledged changes survive a power cut.
     Durable,
     /// Never corrupt; a power cut may take the last moments.
     Relaxed,
@@ -204,6 +212,9 @@ pub enum Safety {
 }
 
 impl Safety {
+    /// All of them, in the order of the profiles.
+    pub const ALL: [Self; 4] = [Self::Durable, Self::Relaxed, Self::Rollback, Self::Rebuildable];
+
     /// The profile that promises it.
     pub fn profile(self) -> Profile {
         match self {
@@ -219,17 +230,17 @@ impl Safety {
         self.profile().name()
     }
 
-    /// What a crash may take, in a few words.
+    /// Loss that a crash may cause, in a few words.
     pub fn may_lose(self) -> &'static str {
         self.profile().may_lose()
     }
 
-    /// Whether a crash can destroy the file.
+    /// Returns true if a crash can destroy the file.
     pub fn can_corrupt(self) -> bool {
         self == Self::Rebuildable
     }
 
-    /// Whether what was acknowledged survives a power cut.
+    /// Returns true if acknowledged changes survive a power cut.
     pub fn keeps_all(self) -> bool {
         matches!(self, Self::Durable | Self::Rollback)
     }
@@ -240,7 +251,7 @@ impl Safety {
 pub struct Rung {
     /// Which work by whom.
     pub name: String,
-    /// What it promises.
+    /// Promise of its settings.
     pub safety: Safety,
     /// The median of `runs_s`.
     pub median_s: f64,
@@ -261,7 +272,7 @@ pub struct Rung {
     /// the slowest operation the slowest run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency_us: Option<Latency>,
-    /// The same of wake-ups from the call on that caused each; `latency_us` is from its
+    /// Latency of wake-ups from the call on that caused each; `latency_us` is from its
     /// answer on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from_call_us: Option<Latency>,
@@ -274,7 +285,7 @@ pub struct Rung {
     /// The course over time, of the last run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub series: Option<Course>,
-    /// What the process asked of the system, in the last run.
+    /// Calls of the process to the system, in the last run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub io: Option<Io>,
     /// Seconds per stage, summed over threads, in the last run.
@@ -283,29 +294,29 @@ pub struct Rung {
     /// Under which settings, where one-row transactions are compared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub one_row: Option<OneRow>,
-    /// What SQLite needed of memory, in the last run, where that is compared.
+    /// SQLite's use of memory, in the last run, where that is compared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<Memory>,
     /// The experiment that it belongs to.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub experiment: String,
-    /// What it is drawn together with: rungs of the same experiment and chart did the same
+    /// Chart that it is drawn in: rungs of one experiment and one chart did one
     /// work.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub chart: String,
     /// Its name within its chart: "WAL + NORMAL".
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub label: String,
-    /// Whether it is Leafpress.
+    /// True for Leafpress.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_ours: bool,
-    /// What a crash may take, in words, from the table of the profiles.
+    /// Loss that a crash may cause, in words, from the table of the profiles.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub may_lose: String,
     /// It was measured on so many rows, and `median_s` and `runs_s` are scaled to `rows`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sample_rows: Option<u64>,
-    /// What the original found for the same settings.
+    /// Figure of the original for these settings.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub original: Option<OriginalFigure>,
     /// Seconds of each batch, medians of the runs, where the work comes in batches.
@@ -324,7 +335,7 @@ pub struct Rung {
 }
 
 impl Rung {
-    /// What a row took, in microseconds; where each row is one, what a transaction took.
+    /// Microseconds of a row, or of a transaction if each row is one.
     pub(crate) fn row_us(&self) -> Option<f64> {
         let rows = self.rows.filter(|rows| *rows > 0)?;
         Some(self.median_s / rows as f64 * 1e6)
@@ -344,7 +355,7 @@ pub struct Latency {
     pub max: f64,
 }
 
-/// How a run went from its begin to its end, in slots of the same length; each
+/// Course of a run from its begin to its end, in slots of one length; each
 /// list has one value for each slot.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Course {
@@ -370,12 +381,12 @@ pub struct Io {
     pub read_bytes: u64,
     /// Bytes written, to the page cache or the disk.
     pub written_bytes: u64,
-    /// What SQLite asked of its files, where that was counted.
+    /// Calls of SQLite to its files, where they were counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub per_transaction: Option<FileIo>,
 }
 
-/// What SQLite asked of its files, on average of the transactions.
+/// Calls of SQLite to its files, on average of the transactions.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct FileIo {
     /// Transactions over which it was counted.
@@ -406,7 +417,7 @@ impl FileIo {
 /// Calls of one kind to files of one kind, on average of the transactions.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct CallIo {
-    /// How many.
+    /// Number of calls.
     pub calls: f64,
     /// Bytes that they moved.
     pub bytes: f64,
@@ -430,12 +441,12 @@ pub struct OneRow {
     /// "SQL, delete extra"; "leafpress, atomic" or "assumed" where whole pages were
     /// asked for, "leafpress, journal" where they were not.
     pub opened_by: String,
-    /// What ours got of what it asked for, in its own words.
+    /// Leafpress's own words on how it writes pages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub page_writes: Option<String>,
 }
 
-/// What SQLite needed of memory, in its own book-keeping.
+/// SQLite's use of memory, in its own book-keeping.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Memory {
     /// In use after the last transaction.
@@ -471,7 +482,7 @@ impl Memory {
     }
 }
 
-/// How many times better than the rival: the median of the pairwise ratios.
+/// Ratio to the rival, larger than 1 if ours is better: the median of the pairwise ratios.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Ratio {
     /// The median.
@@ -490,14 +501,14 @@ pub struct Ratio {
 }
 
 impl Ratio {
-    /// The same for every pair.
+    /// One value for every pair.
     pub fn exactly(value: f64) -> Self {
         Self { value, min: value, max: value, low: None, high: None }
     }
 }
 
 impl ExperimentReport {
-    /// Whether it is of a run with small inputs, and so the order of magnitude only.
+    /// Returns true for a run with small inputs, which gives the order of magnitude only.
     pub fn is_quick(&self) -> bool {
         self.settings.get("quick").and_then(serde_json::Value::as_bool) == Some(true)
     }

@@ -4,7 +4,7 @@
 //! the rungs run interleaved (A B A B …), each run is compared with the rival's
 //! run of the same round, and the median of those ratios is the result.
 
-use crate::report::Ratio;
+use crate::report::{Latency, Ratio};
 
 /// The median; the mean of the two middle ones for an even count. `None` when
 /// there are no values.
@@ -19,7 +19,7 @@ pub fn median(values: &[f64]) -> Option<f64> {
     Some(f64::midpoint(*sorted.get(middle - 1)?, upper))
 }
 
-/// How many times faster `ours_s` is than `rival_s`, round by round. Rounds that
+/// Ratio of `rival_s` to `ours_s`, round by round. Rounds that
 /// only one of them has are left out; `None` when no round is left.
 pub fn pairwise_ratio(ours_s: &[f64], rival_s: &[f64]) -> Option<Ratio> {
     let ratios: Vec<f64> = ours_s.iter().zip(rival_s).map(|(ours, rival)| rival / ours).collect();
@@ -29,6 +29,17 @@ pub fn pairwise_ratio(ours_s: &[f64], rival_s: &[f64]) -> Option<Ratio> {
         max: ratios.iter().copied().fold(f64::NEG_INFINITY, f64::max),
         ..Ratio::default()
     })
+}
+
+/// Exact percentiles of times in microseconds; `None` without a time.
+pub(crate) fn latency(took_us: &[f64]) -> Option<Latency> {
+    let mut sorted = took_us.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let at = |share: f64| {
+        let count = (share * sorted.len() as f64).ceil() as usize;
+        sorted.get(count.saturating_sub(1)).copied()
+    };
+    Some(Latency { p50: at(0.5)?, p99: at(0.99)?, p999: at(0.999)?, max: at(1.0)? })
 }
 
 #[cfg(test)]
@@ -49,6 +60,15 @@ mod tests {
         // while the ratio of the medians would not.
         let ratio = pairwise_ratio(&[1.0, 10.0, 10.0], &[8.0, 90.0, 100.0]);
         assert_eq!(ratio, Some(Ratio { value: 9.0, min: 8.0, max: 10.0, ..Ratio::default() }));
+    }
+
+    #[test]
+    fn percentiles_are_exact() {
+        let took_us: Vec<f64> = (1..=100).rev().map(f64::from).collect();
+        let latency = latency(&took_us).expect("times");
+        let figures = (latency.p50, latency.p99, latency.p999, latency.max);
+        assert_eq!(figures, (50.0, 99.0, 100.0, 100.0));
+        assert_eq!(super::latency(&[]), None);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What this process has used so far: processor time, memory, I/O.
+//! Resources that this process has used so far: processor time, memory, I/O.
 //!
 //! A rung runs in a process of its own, so these are the rung's. Read from
 //! Linux's `/proc/self`, without any unsafe code; elsewhere nothing is known and
@@ -6,7 +6,7 @@
 
 use crate::report::Io;
 
-/// What a process has used, or what a piece of work has used.
+/// Resources that a process or a piece of work has used.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Usage {
     /// User and system time of all threads.
@@ -18,12 +18,12 @@ pub(crate) struct Usage {
 }
 
 impl Usage {
-    /// What this process has used up to now.
+    /// Resources that this process has used up to now.
     pub(crate) fn now() -> Self {
         read_usage()
     }
 
-    /// What was used between `earlier` and `self`; the peak stays that of `self`.
+    /// Resources used between `earlier` and `self`; the peak stays that of `self`.
     pub(crate) fn since(self, earlier: Self) -> Self {
         let io = |now: Io, then: Io| Io {
             reads: now.reads.saturating_sub(then.reads),

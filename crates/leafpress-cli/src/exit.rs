@@ -1,4 +1,4 @@
-//! What the exit statuses mean, and which error ends with which.
+//! The exit statuses, and the status of each kind of error.
 //!
 //! Must never: give a status 3 that leaves something half done behind, since
 //! scripts read it as "failed, and nothing changed".
@@ -7,16 +7,16 @@ use std::process::ExitCode;
 
 use leafpress::ErrorKind;
 
-/// How the command ended.
+/// Exit status of the command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Status {
     /// Everything was done.
     Done = 0,
-    /// It was done, but rows were rejected; or problems were found; or only a part was done.
+    /// The work was done, but rows were rejected; or problems were found; or only a part was done.
     DoneWithProblems = 1,
     /// The command line makes no sense.
     Usage = 2,
-    /// It failed, and nothing changed.
+    /// The command failed, and nothing changed.
     Failed = 3,
 }
 

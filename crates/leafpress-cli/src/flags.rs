@@ -5,8 +5,8 @@
 //! `ripgrep`. Every flag's first sentence is its short help (`-h`); the rest
 //! follows with `--help`.
 //!
-//! Must never: open a file. What only the input can tell (whether a column
-//! exists) is the library's to check.
+//! Must never: open a file. The library checks all that depends on the input, such as
+//! the existence of a column.
 
 #![expect(clippy::doc_markdown, reason = "these comments are shown as plain text")]
 
@@ -56,7 +56,7 @@ use self::values::{
 Exit status: 0 all done, 1 done but rows were rejected or problems found, 2 the
 command line makes no sense, 3 failed and nothing changed.")]
 pub struct Flags {
-    /// What to do.
+    /// The command to run.
     #[command(subcommand)]
     pub command: Command,
 }
@@ -77,7 +77,7 @@ pub fn usage_error(command_name: &str, message: &str) -> clap::Error {
     command.error(ErrorKind::ArgumentConflict, message)
 }
 
-/// What can be done.
+/// Commands of the program.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     Load(Box<LoadFlags>),
@@ -151,7 +151,7 @@ pub struct IndexFlags {
 
     /// Memory for the sort, such as 512M or 2G [default: 1G]
     ///
-    /// What exceeds it goes to a temporary file.
+    /// Rows beyond it go to a temporary file.
     #[arg(long, value_name = "BYTES", value_parser = parse_memory)]
     pub memory: Option<usize>,
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use leafpress::path_text;
 
-pub use leafpress_bench::words::count;
+pub use leafpress_bench::numbers::count;
 use unicode_width::UnicodeWidthStr;
 
 /// A count and its noun: `1 row`, `2 rows`.
@@ -35,7 +35,7 @@ pub fn rate(per_second: f64) -> String {
     format!("{value} {unit}")
 }
 
-/// What a single call took: `14 µs`, `1.2 ms`, `2.50 s`.
+/// Duration of a single call as text: `14 µs`, `1.2 ms`, `2.50 s`.
 pub fn latency(us: f64) -> String {
     match us {
         us if us < 999.5 => format!("{us:.0} µs"),
@@ -105,7 +105,7 @@ pub fn cut(text: &str, width_max: usize) -> String {
     short
 }
 
-/// The same, cut in its middle: names that differ at their end stay apart.
+/// The text in one line, cut in its middle: names that differ at their end stay apart.
 pub fn cut_inside(text: &str, width_max: usize) -> String {
     let line = cut(text, usize::MAX);
     let (width, half) = (line.width(), width_max / 2);

@@ -1,8 +1,8 @@
 //! Ctrl-C and SIGTERM: the first asks the work to stop and clean up, the
 //! second leaves at once.
 //!
-//! Must never: touch files itself. Whoever does the work removes what it
-//! began; what a second ctrl-C leaves lying is removed by the next load.
+//! Must never: touch files itself. The code that does the work removes its own
+//! unfinished files; the next load removes those that a second ctrl-C leaves.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};

@@ -88,8 +88,8 @@ fn without_raw_words(mut message: String, arguments: &[OsString]) -> String {
     message
 }
 
-/// Whether these words ask for an object on stdout. `--json FILE` of a
-/// benchmark asks for one elsewhere.
+/// Returns true if the arguments ask for a JSON object on stdout. `--json FILE`
+/// of `bench` asks for a file instead.
 fn awaits_json(arguments: &[OsString]) -> bool {
     let is_bench = arguments.get(1).is_some_and(|word| word == "bench");
     let mut words = arguments.iter().take_while(|word| *word != "--").peekable();

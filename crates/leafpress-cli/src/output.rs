@@ -3,8 +3,8 @@
 //! Colour codes are written always and taken out by `anstream` wherever they
 //! do not belong: on a file, a pipe, a dumb terminal, or with `NO_COLOR`.
 //!
-//! Must never: panic when nobody reads (`leafpress … | head`), or mix messages
-//! into stdout.
+//! Must never: panic when the reader of stdout has gone (`leafpress … | head`), or
+//! mix messages into stdout.
 
 use std::io::{self, IsTerminal, Write};
 
@@ -17,9 +17,9 @@ use crate::human;
 
 /// Headings and the numbers that matter.
 pub const STRONG: Style = Style::new().bold();
-/// What explains the rest.
+/// Explanations of figures and results.
 pub const FAINT: Style = Style::new().dimmed();
-/// What is ours among others'.
+/// Leafpress's own lines among those of other tools.
 pub const OURS: Style = AnsiColor::Green.on_default();
 const GOOD: Style = AnsiColor::Green.on_default().bold();
 const WARNING: Style = AnsiColor::Yellow.on_default().bold();
@@ -30,12 +30,12 @@ pub fn styled(style: Style, text: &str) -> String {
     format!("{style}{text}{style:#}")
 }
 
-/// A word that says how it went.
+/// The text in the colour of a good or a bad verdict.
 pub fn verdict(is_good: bool, text: &str) -> String {
     styled(if is_good { GOOD } else { ERROR }, text)
 }
 
-/// Whether messages are read on a terminal that can be drawn on.
+/// Returns true if stderr is a terminal that can be drawn on.
 pub fn stderr_is_terminal() -> bool {
     io::stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
 }
@@ -77,7 +77,8 @@ pub fn print_json(object: &impl serde::Serialize) {
     }
 }
 
-/// Writes a message to stderr; where that is closed, there is nobody to tell.
+/// Writes a message to stderr. A failure is ignored: stderr is closed, so no message
+/// could report it.
 pub fn print_message(text: &str) {
     let mut stderr = anstream::stderr().lock();
     let _ = stderr.write_all(text.as_bytes());

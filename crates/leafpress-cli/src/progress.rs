@@ -1,9 +1,9 @@
-//! What moves on the terminal while the work goes on.
+//! Progress bars and spinners on the terminal.
 //!
 //! Drawn on stderr, only where that is a terminal, only after half a second
 //! (a short load should not flicker), and cleared at the end.
 //!
-//! Must never: write a byte where nobody watches.
+//! Must never: write a byte where stderr is no terminal.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -75,7 +75,8 @@ impl LoadBar {
     }
 }
 
-/// Whether the input is being read: what follows its end does not know how far it is.
+/// Returns true while the input is being read. The stages after it do not know how far
+/// they are.
 fn is_reading(progress: &Progress) -> bool {
     !matches!(progress.stage, "sorting" | "moving in" | "syncing")
         && progress.bytes_total.is_none_or(|total| progress.bytes_read < total)
@@ -104,7 +105,7 @@ fn new_bar(bytes_total: Option<u64>, elapsed: Duration) -> ProgressBar {
 pub struct Spinner(ProgressBar);
 
 impl Spinner {
-    /// Starts to turn, unseen where nobody watches.
+    /// Starts a spinner; a hidden one unless `is_shown`.
     pub fn start(is_shown: bool, doing: &str) -> Self {
         let doing = human::printable(doing);
         let bar = if is_shown { ProgressBar::new_spinner() } else { ProgressBar::hidden() };
@@ -130,7 +131,7 @@ impl Drop for Spinner {
     }
 }
 
-/// How far an experiment is: a bar while its input is made, then a line for
+/// Progress of an experiment: a bar while its input is made, then a line for
 /// each rung that is done and one for the rung that runs.
 pub struct BenchProgress {
     bar: ProgressBar,
@@ -140,7 +141,7 @@ pub struct BenchProgress {
 const BETWEEN_BENCH_TICKS: Duration = Duration::from_secs(1);
 
 impl BenchProgress {
-    /// Silent where nobody watches.
+    /// Draws nothing unless `is_shown`.
     pub fn new(is_shown: bool) -> Self {
         let bar = if is_shown { ProgressBar::new_spinner() } else { ProgressBar::hidden() };
         bar.set_style(style(WAITING));

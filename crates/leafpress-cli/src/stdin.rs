@@ -8,7 +8,7 @@ use std::io::{self, Read};
 
 use leafpress::load::CancelToken;
 
-/// How standard input is called in messages and in the default table's name.
+/// Name of standard input in messages and in the default table's name.
 pub const STDIN_NAME: &str = "<stdin>";
 
 /// Standard input, until the token is cancelled.
@@ -20,7 +20,7 @@ pub struct InterruptibleStdin {
 
 #[cfg(unix)]
 impl InterruptibleStdin {
-    /// Takes standard input; nobody else may read it meanwhile.
+    /// Takes standard input; no other code of the process may read it meanwhile.
     pub fn new(token: CancelToken) -> io::Result<Self> {
         use std::os::fd::AsFd as _;
 

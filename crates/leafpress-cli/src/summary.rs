@@ -1,4 +1,4 @@
-//! What a command's result looks like to people: aligned, at most 80 columns.
+//! A command's result as text for people: aligned, at most 80 columns.
 //!
 //! Must never: print; the caller does. Must never pass on text of an input
 //! with its control characters.
@@ -115,8 +115,8 @@ fn facts(rows: &[[String; 3]]) -> String {
     text
 }
 
-/// Where the time went. Stages run at the same time, so their sum is that of all threads.
-/// Those that took no time that can be shown are left out.
+/// Time of each stage. Stages run at the same time, so their sum is the time of all threads.
+/// Stages whose time would be shown as zero are left out.
 fn stages(stages: &[Stage]) -> String {
     const SECONDS_MIN: f64 = 0.000_05;
     let stages: Vec<&Stage> = stages.iter().filter(|stage| stage.seconds >= SECONDS_MIN).collect();
@@ -196,7 +196,7 @@ fn notes(notes: &[String]) -> String {
     format!("\n{lines}")
 }
 
-/// What a load would do.
+/// Result of a dry run.
 pub fn of_dry_run(dry: &DryRun) -> String {
     let mut text = format!("{};\n", human::printable_lines(dry.create_sql.trim_end_matches(';')));
     text += &columns(&dry.columns, usize::MAX);

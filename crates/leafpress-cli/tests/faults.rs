@@ -1,4 +1,4 @@
-//! What a load leaves when it is killed, stopped, or refused by the disk.
+//! The files that a load leaves when it is killed, stopped, or refused by the disk.
 //!
 //! 1. The destination is absent, or a whole database: its rows, and sound.
 //! 2. With status 3 the folder holds what it held before.
@@ -71,7 +71,7 @@ fn unsorted_rows() -> String {
     rows_from(0).replacen("\n0,", "\n9000000,", 1)
 }
 
-/// How long an undisturbed load takes beside others of its kind.
+/// Time that an undisturbed load takes beside others of its kind.
 fn usual_duration(folder: &Path, options: &[&str]) -> Duration {
     let mut durations: Vec<Duration> = (0..3)
         .map(|number| {
@@ -87,7 +87,7 @@ fn usual_duration(folder: &Path, options: &[&str]) -> Duration {
     durations[1]
 }
 
-/// What a struck load left.
+/// Files that an interrupted load left.
 #[derive(Default)]
 struct Tally {
     absent: u32,

@@ -1,5 +1,5 @@
 //! `leafpress io` from the outside: statuses, tables, messages, JSON, no traces.
-//! What it counts and why is tested beside the library's `io_report`.
+//! The library's tests of `io_report` check the counts and their reasons.
 
 mod common;
 

@@ -474,7 +474,7 @@ fn twenty_processes_push_at_once() {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn a_claim_that_nobody_takes_is_given_back() {
+fn a_claim_that_cannot_be_printed_is_given_back() {
     let folder = TempDir::new().unwrap();
     queue(&folder, &["push", "jobs.db", "q", "x"]).expect_status(0);
     let full = fs::File::options().write(true).open("/dev/full").unwrap();

@@ -1,5 +1,5 @@
 //! `leafpress storage` from the outside: statuses, messages, JSON, no traces.
-//! What it measures and how it judges is tested beside the library's `storage`.
+//! The library's tests of `storage` check the measurements and the verdict.
 
 mod common;
 

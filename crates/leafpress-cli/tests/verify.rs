@@ -1,5 +1,5 @@
 //! `leafpress verify` from the outside: statuses, messages, JSON, no traces.
-//! What it finds is tested beside the library's `verify`.
+//! The library's tests check the problems that `verify` finds.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! What is done with records as they are, against the same done with their values.
+//! Operations on encoded records, compared with the same operations on their values.
 //!
 //! Checked here:
 //! 1. records compare as `compare_keys` compares their values;

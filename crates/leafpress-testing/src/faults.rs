@@ -21,7 +21,7 @@ use leafpress::vfs::{
     VfsFile, VfsResult,
 };
 
-/// What SQLite wants done.
+/// Kind of an I/O that SQLite asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum IoKind {
     /// A file is opened.
@@ -42,11 +42,11 @@ pub enum IoKind {
     ShmMap,
     /// A file is deleted.
     Delete,
-    /// It is asked whether a file is there.
+    /// A file's existence is asked for.
     Exists,
 }
 
-/// Which file it is done to.
+/// Kind of the file that an I/O is done to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum FaultFile {
     /// The database.
@@ -84,24 +84,24 @@ impl FaultFile {
     }
 }
 
-/// What goes wrong.
+/// Fault of an I/O.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// Nothing is done, and the device's error is told (EIO).
+    /// Nothing is done, and SQLite gets the device's error (EIO).
     Error,
-    /// It is done, and an error is told all the same: a journal that was deleted in a
-    /// folder that could not be synced, say.
+    /// The I/O is done, and SQLite gets an error all the same: a journal that was deleted in
+    /// a folder that could not be synced, say.
     ErrorAfter,
     /// Nothing is done, since the disk is full (ENOSPC).
     Full,
     /// The first half of the bytes is written, then the disk is full. With anything but
     /// a write as [`Full`](Self::Full).
     ShortWrite,
-    /// It is done well, but takes so long.
+    /// The I/O is done well, but takes so long.
     Slow(Duration),
 }
 
-/// When a rule holds.
+/// I/Os at which a rule holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lasting {
     /// At the one I/O, and never again.
@@ -113,19 +113,19 @@ pub enum Lasting {
 /// One fault: at the `nth` I/O (from 1) of those of this kind and on this file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rule {
-    /// Which I/Os are counted; `None`: of any kind.
+    /// Kind of the I/Os that are counted; `None`: any kind.
     pub io: Option<IoKind>,
-    /// On which file; `None`: on any.
+    /// File of the I/Os that are counted; `None`: any file.
     pub file: Option<FaultFile>,
-    /// At which of them, counted from 1 since the rule was armed.
+    /// Number of the I/O that meets the fault, counted from 1 since the rule was armed.
     pub nth: u64,
-    /// What goes wrong.
+    /// The fault.
     pub fault: Fault,
-    /// How long.
+    /// Number of I/Os that meet it: one, or all that follow.
     pub lasting: Lasting,
 }
 
-/// How many I/Os there were, by kind and file.
+/// Numbers of I/Os, by kind and file.
 pub type IoCounts = BTreeMap<(IoKind, FaultFile), u64>;
 
 #[derive(Default)]
@@ -156,12 +156,12 @@ impl FaultControl {
         self.state().rules.clear();
     }
 
-    /// How many I/Os there were since the rules were armed, those that failed included.
+    /// Numbers of I/Os since the rules were armed, those that failed included.
     pub fn counts(&self) -> IoCounts {
         self.state().counts.clone()
     }
 
-    /// How many of them met a fault.
+    /// Number of I/Os that met a fault.
     pub fn faults(&self) -> u64 {
         self.state().faults
     }
@@ -211,7 +211,7 @@ impl FaultControl {
     }
 }
 
-/// What SQLite is told of an I/O error.
+/// Error code that SQLite gets for a failed I/O of this kind.
 fn error_of(io: IoKind) -> VfsError {
     match io {
         IoKind::Open => VfsError::CANNOT_OPEN,
@@ -235,13 +235,13 @@ pub struct FaultyVfs<V> {
 }
 
 impl<V: Vfs> FaultyVfs<V> {
-    /// Without rules at first: it only counts. Keep a [`control`](Self::control).
+    /// Makes a VFS without rules, which only counts. Keep a [`control`](Self::control).
     pub fn new(inner: V) -> Self {
         Self { inner, control: FaultControl::default(), skips_syncs: false }
     }
 
-    /// Syncs are counted and may fail, but the disk is left in peace: without a power
-    /// cut nobody can tell, and thousands of runs take seconds.
+    /// Counts syncs and lets them fail, but does not pass them to the disk: without a power
+    /// cut the result is the same, and thousands of runs take seconds.
     #[must_use]
     pub fn skipping_syncs(self) -> Self {
         Self { skips_syncs: true, ..self }

@@ -1,5 +1,5 @@
-//! What the tests of Leafpress are made of: hostile schemas and rows, a way to
-//! press them to a file, and stock SQLite as the judge.
+//! Parts of Leafpress's tests: hostile schemas and rows, a way to press them to a
+//! file, and stock SQLite as the judge.
 //!
 //! ```text
 //! Recipe ──resolve──► Case ──press──────► bytes ──open──► Connection ┐
@@ -7,9 +7,9 @@
 //!   └ proptest strategies, or a fuzzer's bytes             + record bytes of every tree
 //! ```
 //!
-//! [`crash`] cuts the power of whatever writes through a VFS, at every moment;
-//! [`faults`] lets its disk fail. [`queue_audit`] says what must hold of a
-//! database with queues, whoever was killed on it.
+//! [`crash`] cuts the power of any program that writes through a VFS, at every
+//! moment; [`faults`] lets its disk fail. [`queue_audit`] checks the rules of a
+//! database with queues, also after its processes were killed.
 //!
 //! Everything here may panic, as that is how a test says no. It must never
 //! use the code under test to say what is right: sizes, order and the reading

@@ -99,7 +99,7 @@ pub fn assert_integrity(db: &Connection) {
     assert_eq!(said, ["ok"], "integrity_check");
 }
 
-/// The same rows in the same order, by storage class and value.
+/// Asserts that both tables have equal rows in one order, by storage class and value.
 ///
 /// # Panics
 ///
@@ -116,7 +116,7 @@ pub fn assert_same_rows(pressed: &Connection, stock: &Connection, table: &str) {
     }
 }
 
-/// The same entries in the same order, read from the index alone.
+/// Asserts that both indexes have equal entries in one order, read from the index alone.
 ///
 /// # Panics
 ///
@@ -131,7 +131,7 @@ pub fn assert_same_index(pressed: &Connection, stock: &Connection, table: &str, 
     assert_same_answer(pressed, stock, &sql);
 }
 
-/// The same schema, root pages aside.
+/// Asserts that both schemas are equal, root pages aside.
 ///
 /// # Panics
 ///
@@ -141,7 +141,7 @@ pub fn assert_same_schema(pressed: &Connection, stock: &Connection) {
     assert_same_answer(pressed, stock, sql);
 }
 
-/// The same everything: schema, tables, indexes; and the pressed file is sound.
+/// Asserts that schema, tables and indexes are equal, and that the pressed file is sound.
 ///
 /// # Panics
 ///

@@ -41,7 +41,7 @@ fn class(value: &OwnedValue) -> u8 {
     }
 }
 
-/// By value, without rounding the integer: 2^53 + 1 is above 2^53 as a real.
+/// Compares by value, without rounding the integer: 2^53 + 1 is above 2^53 as a real.
 fn compare_integer_real(integer: i64, real: f64) -> Ordering {
     const TWO_TO_63: f64 = 9_223_372_036_854_775_808.0;
     if real >= TWO_TO_63 {

@@ -22,7 +22,7 @@ pub struct Recipe {
 pub struct TableRecipe {
     /// An affinity per column, modulo 4; at least one column is made.
     pub affinities: Vec<u8>,
-    /// How it is stored.
+    /// Its storage: by rowid, or WITHOUT ROWID.
     pub kind: KindRecipe,
     /// Length of a comment in its CREATE statement.
     pub comment_bytes: u16,
@@ -30,13 +30,13 @@ pub struct TableRecipe {
     pub rows: Vec<RowRecipe>,
     /// Rows by the hundred.
     pub bulk: BulkRecipe,
-    /// In how many runs its leaves are pressed.
+    /// Number of runs in which its leaves are pressed.
     pub runs: u8,
     /// Its indexes.
     pub indexes: Vec<IndexRecipe>,
 }
 
-/// How a table is stored.
+/// Storage of a table.
 #[derive(Debug, Clone)]
 #[cfg_attr(feature = "arbitrary", derive(arbitrary::Arbitrary))]
 pub enum KindRecipe {
@@ -52,11 +52,11 @@ pub enum KindRecipe {
 #[derive(Debug, Clone)]
 #[cfg_attr(feature = "arbitrary", derive(arbitrary::Arbitrary))]
 pub struct KeyRecipe {
-    /// Which column.
+    /// Number of the column.
     pub column: u8,
     /// BINARY, NOCASE or RTRIM.
     pub collation: u8,
-    /// Whether the order is reversed.
+    /// True if the order is reversed.
     pub descending: bool,
 }
 
@@ -64,7 +64,7 @@ pub struct KeyRecipe {
 #[derive(Debug, Clone)]
 #[cfg_attr(feature = "arbitrary", derive(arbitrary::Arbitrary))]
 pub struct IndexRecipe {
-    /// What it sorts by.
+    /// Columns that it sorts by.
     pub columns: Vec<KeyRecipe>,
 }
 
@@ -74,11 +74,11 @@ pub struct IndexRecipe {
 pub struct RowRecipe {
     /// The rowid, before its bits are cut.
     pub rowid: i64,
-    /// How many bits of it stay: varints of all lengths.
+    /// Number of its bits that stay: varints of all lengths.
     pub rowid_bits: u8,
     /// Values, repeated until every column has one.
     pub values: Vec<ValueRecipe>,
-    /// Whether one of them grows until a record meets a threshold.
+    /// Growth of one value until a record meets a threshold; `None`: no value grows.
     pub stretch: Option<StretchRecipe>,
 }
 
@@ -86,15 +86,15 @@ pub struct RowRecipe {
 #[derive(Debug, Clone)]
 #[cfg_attr(feature = "arbitrary", derive(arbitrary::Arbitrary))]
 pub struct StretchRecipe {
-    /// Which of the record's columns grows.
+    /// Number of the record's column that grows.
     pub column: u8,
-    /// Which record is meant: the table's or that of an index.
+    /// Tree of the record: the table or an index.
     pub tree: u8,
-    /// From the least that stays on the page, or from the most.
+    /// True for the least that stays on the page, false for the most.
     pub from_least: bool,
     /// Full overflow pages beyond it, modulo 4.
     pub overflow_pages: u8,
-    /// How far off, modulo 5, less 2.
+    /// Distance from the threshold: this modulo 5, less 2.
     pub delta: u8,
 }
 
@@ -132,14 +132,14 @@ pub enum ValueRecipe {
     Text {
         /// Its length; above 300 seldom useful, modulo 9000.
         bytes: u16,
-        /// What it says.
+        /// Seed of its characters.
         seed: u8,
     },
     /// A blob.
     Blob {
         /// Its length, as of text.
         bytes: u16,
-        /// What it holds.
+        /// Seed of its bytes.
         seed: u8,
     },
 }
@@ -148,9 +148,9 @@ pub enum ValueRecipe {
 #[derive(Debug, Clone)]
 #[cfg_attr(feature = "arbitrary", derive(arbitrary::Arbitrary))]
 pub struct BulkRecipe {
-    /// How many, modulo 3000.
+    /// Number of rows, modulo 3000.
     pub rows: u16,
-    /// Where their values come from.
+    /// Seed of their values.
     pub seed: u64,
     /// Longest text, modulo 512: long keys make deep trees.
     pub text_bytes_max: u16,

@@ -35,7 +35,7 @@ pub struct Column {
     pub affinity: Affinity,
 }
 
-/// How text compares.
+/// Collation of text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Collation {
     /// By bytes.
@@ -49,15 +49,15 @@ pub enum Collation {
 /// A column of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KeyColumn {
-    /// Which column of the table.
+    /// Index of the table's column.
     pub column_index: usize,
-    /// How its text compares.
+    /// Collation of its text.
     pub collation: Collation,
-    /// Whether the order is reversed.
+    /// True if the order is reversed.
     pub descending: bool,
 }
 
-/// How a table is stored.
+/// Storage of a table.
 #[derive(Debug, Clone)]
 pub enum TableKind {
     /// By rowid.
@@ -73,7 +73,7 @@ pub enum TableKind {
 pub struct Index {
     /// Its name.
     pub name: String,
-    /// What it sorts by; columns may repeat.
+    /// Columns that it sorts by; they may repeat.
     pub columns: Vec<KeyColumn>,
 }
 
@@ -88,7 +88,7 @@ pub struct Row {
 
 /// A table with its rows and indexes.
 ///
-/// Invariants, which whoever makes one must keep:
+/// Invariants, which the code that makes one must keep:
 /// 1. Rows are in the order of the tree: by rowid, or by key.
 /// 2. No two have equal ones, and key columns hold no NULL.
 /// 3. A value is one that its column's affinity leaves alone; REAL columns may
@@ -97,7 +97,7 @@ pub struct Row {
 pub struct Table {
     /// Its name.
     pub name: String,
-    /// How it is stored.
+    /// Its storage: by rowid, or WITHOUT ROWID.
     pub kind: TableKind,
     /// Its columns, without the alias of the rowid.
     pub columns: Vec<Column>,
@@ -105,7 +105,7 @@ pub struct Table {
     pub comment_bytes: usize,
     /// Its rows.
     pub rows: Vec<Row>,
-    /// In how many runs its leaves are pressed.
+    /// Number of runs in which its leaves are pressed.
     pub runs: usize,
     /// Its indexes.
     pub indexes: Vec<Index>,
@@ -167,7 +167,7 @@ impl Table {
         key.iter().map(part).collect::<Vec<_>>().join(", ")
     }
 
-    /// Whether rows are stored by rowid.
+    /// Returns true if rows are stored by rowid.
     pub fn has_rowid(&self) -> bool {
         !matches!(self.kind, TableKind::WithoutRowid(_))
     }
@@ -185,7 +185,7 @@ impl Table {
         }
     }
 
-    /// What an index entry sorts by, without the rowid at its end: a WITHOUT
+    /// Columns that an index entry sorts by, without the rowid at its end: a WITHOUT
     /// ROWID table's key takes its place, except columns that are there already.
     pub fn entry_columns(&self, index: &Index) -> Vec<KeyColumn> {
         let mut columns = index.columns.clone();

@@ -1,7 +1,7 @@
 //! proptest strategies for recipes.
 //!
-//! What is likely to break comes often: small pages, records at thresholds,
-//! integers at the ends of their serial types.
+//! Inputs that are likely to break the code come often: small pages, records at
+//! thresholds, integers at the ends of their serial types.
 
 use crate::recipe::{
     BulkRecipe, IndexRecipe, KeyRecipe, KindRecipe, Recipe, RowRecipe, StretchRecipe, TableRecipe,

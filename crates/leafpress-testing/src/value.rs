@@ -31,7 +31,7 @@ impl OwnedValue {
         }
     }
 
-    /// Whether SQLite stores no value for it.
+    /// Returns true if SQLite stores NULL for it.
     pub fn is_null(&self) -> bool {
         match self {
             Self::Null => true,

@@ -1,7 +1,7 @@
 //! Atomic pages on a real disk: XFS on a loop device, which Linux 6.16 and later let
 //! write whole pages by software, on any machine where root may mount it.
 //!
-//! Where that is not to be had the test says why and does nothing. It starts its own
+//! On a machine without it the test says why and does nothing. It starts its own
 //! executable again, as other processes that look, write, are traced and are killed,
 //! so it has no test harness.
 //!

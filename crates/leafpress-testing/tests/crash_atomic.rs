@@ -80,8 +80,8 @@ fn two_databases_stay_together() {
     survey(plan, [Promise::AllAcknowledged; 2]);
 }
 
-/// What a killed process leaves is not asked: it would still be in memory what the
-/// disk could not write.
+/// Kills are left out: after one, the bytes that the disk could not write would still be in
+/// the system's memory.
 #[test]
 fn a_failed_sync_loses_nothing() {
     for ours in DURABLE {
@@ -115,7 +115,7 @@ fn disks_that_lie_are_caught() {
     }
 }
 
-/// What the surveys above are worth: pages are written whole, and refused.
+/// The surveys above meet both cases: pages that are written whole, and refused writes.
 #[test]
 fn the_workload_writes_pages_in_place() {
     for (mode, refuses) in [(DiskMode::Honest, false), (DiskMode::Refused, true)] {

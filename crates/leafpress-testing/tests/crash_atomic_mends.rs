@@ -1,7 +1,7 @@
-//! What each mend of atomic pages is for: without it a promise breaks.
+//! The purpose of each fix of atomic pages: without it a promise breaks.
 //!
-//! 1. With one mend taken out, the workload that meets what it prevents breaks a
-//!    promise; with all of them the same workload breaks none.
+//! 1. With one fix taken out, a workload for that fix breaks a promise; with all of
+//!    them the same workload breaks none.
 //! 2. `SQLITE_ENABLE_ATOMIC_WRITE` as SQLite ships it, which is none of them, loses
 //!    what was acknowledged and keeps transactions without those before them.
 //!
@@ -14,7 +14,7 @@ use leafpress_testing::crash::{Budget, DiskMode, OurDisk, Outcome, Promise};
 /// Of 1,000 images that `make crash` asks for: so many for each row.
 const SHARE: u64 = 5;
 const IMAGES: u64 = 3_000;
-/// Where few of them break.
+/// Images of workloads of which few images break a promise.
 const IMAGES_MANY: u64 = 6_000;
 
 const DELETE_FULL: Settings = Settings { journal_mode: "DELETE", synchronous: "FULL" };
@@ -96,8 +96,8 @@ fn a_journal_cut_to_nothing_comes_back() {
     assert!(without.images_with_losses > 0 && without.not_a_prefix > 0, "{without:?}");
 }
 
-/// Another process rolled back or committed, and nobody synced that its journal is
-/// gone: it comes back and takes what was written in place since.
+/// Another process rolled back or committed, and no process synced the deletion of its
+/// journal: the journal comes back and takes back pages that were written in place since.
 #[test]
 fn a_journal_that_others_deleted_comes_back() {
     let others = Plan {
@@ -141,9 +141,9 @@ fn a_journal_that_left_the_memory_is_not_there() {
     assert!(killed.not_a_prefix > 0, "{killed:?}");
 }
 
-/// Where the bit is not set, a page is written past the place that syncs such a
-/// journal: this is what breaks. The counter on page 1 beside a journal breaks nothing,
-/// in 300,000 images: a page of which only the counter is newer is a good page.
+/// Without the bit, a page is written past the place that syncs such a journal, which
+/// breaks a promise. The counter on page 1 beside a journal breaks none, in 300,000
+/// images: a page of which only the counter is newer is a good page.
 #[test]
 fn a_page_beside_an_open_journal_is_written_too_early() {
     let plan = Plan {

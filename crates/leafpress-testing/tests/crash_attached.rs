@@ -16,7 +16,7 @@ const TRANSACTIONS: u64 = 15;
 const SHARE: u64 = 20;
 const IMAGES: u64 = 1_500;
 
-/// What both databases hold.
+/// Content of both databases.
 fn content(connection: &Connection) -> rusqlite::Result<Digest> {
     let attached = "SELECT count(*) FROM pragma_database_list WHERE name = 'other'";
     if connection.query_row(attached, [], |row| row.get::<_, i64>(0))? == 0 {

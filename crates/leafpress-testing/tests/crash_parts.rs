@@ -10,7 +10,7 @@ use leafpress::vfs::{PlatformVfs, register};
 use leafpress_testing::crash::{Disk, Event, Image, Log, MemoryVfs, Recorder, Recording, Snapshot};
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
-/// What happened, a letter each; runs of writes count once.
+/// The events, a letter for each; a run of writes is one letter.
 fn letters(recording: &Recording) -> String {
     let mut letters = String::new();
     for event in &recording.events {

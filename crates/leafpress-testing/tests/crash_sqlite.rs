@@ -1,5 +1,5 @@
-//! What plain SQLite keeps of its word under each journal mode and
-//! `synchronous`, after power cuts and kills at every moment.
+//! The promises of plain SQLite under each journal mode and `synchronous`, checked
+//! after power cuts and kills at every moment.
 //!
 //! 1. Settings that promise durability lose nothing, ever.
 //! 2. Settings that are known to lose or to corrupt are *caught* at it: a

@@ -32,7 +32,7 @@ const CALLS: u64 = 20;
 /// Between them all callers rest, until the checkpointer has cut the WAL.
 const ROUNDS: u64 = 4;
 /// The caller of rows that must never be seen.
-const NOBODY: i64 = -1;
+const NO_CALLER: i64 = -1;
 /// Of 1,000 images that `make crash` asks for: so many for each test.
 const SHARE: u64 = 120;
 const IMAGES: u64 = 8_000;
@@ -126,7 +126,7 @@ fn call(writer: &Writer, caller: u64, number: u64, random: &mut Random) -> Optio
 /// A call that must fail and leave nothing, though it writes at first.
 fn failing_call(writer: &Writer, number: u64, random: &mut Random) {
     let row = move |part: i64| {
-        let numbers = [NOBODY, number as i64, part, 2].map(Value::Integer);
+        let numbers = [NO_CALLER, number as i64, part, 2].map(Value::Integer);
         numbers.into_iter().chain([Value::Blob(vec![0; 100])]).collect::<Vec<_>>()
     };
     let failed = match random.below(3) {
@@ -166,12 +166,9 @@ fn work(writer: &Writer, caller: u64, [seed, round]: [u64; 2], log: &Log) {
             5 => std::thread::sleep(Duration::from_millis(4)),
             6 => {
                 let reader = writer.reader().unwrap();
-                let of_nobody: i64 = reader
-                    .query_row("SELECT count(*) FROM event WHERE caller = ?1", [NOBODY], |row| {
-                        row.get(0)
-                    })
-                    .unwrap();
-                assert_eq!(of_nobody, 0);
+                let sql = "SELECT count(*) FROM event WHERE caller = ?1";
+                let failed: i64 = reader.query_row(sql, [NO_CALLER], |row| row.get(0)).unwrap();
+                assert_eq!(failed, 0);
             }
             _ => {}
         }
@@ -238,7 +235,7 @@ fn history(path: &Path) -> History {
     history
 }
 
-/// What the checkpointer did in all runs.
+/// Numbers of the checkpointer in all runs.
 #[derive(Default)]
 struct Checkpoints {
     passes: AtomicU64,

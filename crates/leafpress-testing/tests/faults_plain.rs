@@ -116,7 +116,7 @@ fn fail_at_each(name: &str, settings: &str, fault: Fault) {
             refusals += u64::from((session.acknowledged.len() as i64) < TRANSACTIONS);
         }
     }
-    assert!(refusals > total / 2, "{refusals} of {total} faults were told to somebody");
+    assert!(refusals > total / 2, "{refusals} of {total} faults were told to a caller");
 }
 
 #[test]

@@ -19,7 +19,7 @@ fn key(number: usize, bytes: usize) -> Vec<u8> {
     key
 }
 
-/// The same keys in a WITHOUT ROWID table and in an index of a rowid table.
+/// Presses the keys into a WITHOUT ROWID table and into an index of a rowid table.
 fn press(layout: PageLayout, keys: &[Vec<u8>], runs: &[usize]) -> Vec<u8> {
     let mut file = PressedFile::in_memory(layout);
     let runs = || runs.iter().copied();

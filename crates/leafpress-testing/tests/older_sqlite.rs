@@ -64,7 +64,7 @@ fn run_sqlite3(folder: &Path, script: &str) -> String {
     let mut program = Command::new("sqlite3")
         .arg("-batch")
         .current_dir(folder)
-        // No .sqliterc of whoever runs the tests.
+        // No .sqliterc of the user who runs the tests.
         .env("HOME", folder)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

@@ -5,8 +5,8 @@
 //! This executable starts itself again as each of the processes, so it has no
 //! test harness. Six processes have a [`Writer`](leafpress::writer::Writer) and
 //! queues each, with several threads: some push, some claim and settle, some do
-//! both. Each says in a file of its own what it asked and what it was answered.
-//! What must be true then is on top of `queue_kills/judge.rs`.
+//! both. Each writes its calls and their answers to a file of its own. The rules that
+//! must hold then are on top of `queue_kills/judge.rs`.
 //!
 //! Jobs have groups, unique keys, priorities, delays, ends of their time, rows of
 //! the application's that are written with them; some are poison. Rounds take

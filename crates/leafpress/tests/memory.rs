@@ -1,4 +1,4 @@
-//! What a connection needs of SQLite's memory, by default and when it was made small.
+//! The memory that a connection needs of SQLite, by default and when it was made small.
 //!
 //! SQLite counts for the whole process, so this is one test in a process of its own.
 

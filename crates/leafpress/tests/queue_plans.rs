@@ -1,5 +1,5 @@
-//! What keeps the queue fast when it is long: the plans of its statements, and
-//! what one cycle of a job costs SQLite, counted and not timed.
+//! The speed of long queues: the plans of the statements, and the work of SQLite for
+//! one cycle of a job, counted and not timed.
 //!
 //! 1. Every statement searches an index, and none reads a table. None sorts, but
 //!    for lists that people ask for.

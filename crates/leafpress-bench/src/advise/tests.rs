@@ -3,8 +3,8 @@
 use leafpress::storage::{StorageOptions, measure};
 
 use super::*;
-use crate::made_up;
 use crate::report::ExperimentReport;
+use crate::test_reports;
 
 fn storage(nature: Nature) -> StorageReport {
     let folder = tempfile::tempdir().expect("a folder");
@@ -21,11 +21,11 @@ fn question(power_cut: PowerCut) -> Question {
 }
 
 fn measured() -> Vec<ExperimentReport> {
-    let tour = made_up::tour();
+    let overview = test_reports::overview();
     let of = |name: &str| ExperimentReport {
         experiment: name.to_owned(),
-        rungs: tour.rungs.iter().filter(|rung| rung.experiment == name).cloned().collect(),
-        ..tour.clone()
+        rungs: overview.rungs.iter().filter(|rung| rung.experiment == name).cloned().collect(),
+        ..overview.clone()
     };
     ["ladder", "writer"].map(of).to_vec()
 }

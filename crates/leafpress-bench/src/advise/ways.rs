@@ -4,7 +4,7 @@
 
 use leafpress::Profile;
 
-use super::{Estimate, Question, Way};
+use super::question::{Estimate, Question, Way};
 use crate::charts::{Chart, charts};
 use crate::report::{ExperimentReport, Rung};
 
@@ -28,7 +28,7 @@ pub(super) fn of(question: &Question, profile: Profile, measured: &[ExperimentRe
     ways
 }
 
-/// What to run where something was not measured on this disk yet.
+/// Command that measures what was not measured on this disk yet.
 pub(super) fn bench_command(experiments: &[&str], folder: &str) -> String {
     let command = format!("leafpress bench {} --quick", experiments.join(" "));
     let is_plain = |it: char| it.is_ascii_alphanumeric() || "/._-".contains(it);

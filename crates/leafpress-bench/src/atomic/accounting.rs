@@ -1,4 +1,4 @@
-//! What the counting itself costs: many rows in one transaction, through SQLite's
+//! Cost of the counting itself: many rows in one transaction, through SQLite's
 //! own VFS, through a layer of ours that only hands on, and through that layer
 //! while it counts.
 //!
@@ -6,85 +6,119 @@
 //!
 //! Must never: let two of them do different work.
 
-use std::path::Path;
-use std::time::Instant;
+use std::time::Duration;
 
 use leafpress::vfs::count::{Counted, IoCounters};
 use leafpress::vfs::{self, PlatformVfs, Registration};
 use rusqlite::Connection;
 use serde::{Deserialize, Serialize};
 
-use super::Change;
 use super::open::new_vfs_name;
-use crate::commits::TABLE;
+use super::rung::Change;
+use crate::commits::{TABLE, left_of_calls};
+use crate::connect;
 use crate::error::{Error, Result};
-use crate::rung::RungResult;
-use crate::usage::Usage;
+use crate::numbers::size_name;
+use crate::report::Safety;
+use crate::rung::described::{Described, Found, Given, Left, Topic};
+use crate::rung::result::RungResult;
 
-/// What is between SQLite and its own VFS.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+/// Layers between SQLite and its own VFS.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Layers {
+pub(crate) enum Layers {
     /// Nothing.
     None,
     /// A layer that hands everything on.
     Plain,
-    /// The same, and it counts.
+    /// A layer that hands everything on, and counts.
     Counted,
 }
 
 /// One rung of rows in one transaction.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct AccountingRung {
-    /// What is between SQLite and its own VFS.
-    pub layers: Layers,
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct AccountingRung {
+    /// Layers between SQLite and its own VFS.
+    pub(crate) layers: Layers,
     /// Rows.
-    pub rows: u64,
+    pub(crate) rows: u64,
 }
 
-impl AccountingRung {
-    /// Its name in the report.
-    pub(crate) fn name(self) -> &'static str {
-        match self.layers {
-            Layers::None => "accounting, SQL, SQLite's own VFS",
-            Layers::Plain => "accounting, SQL, through a layer",
-            Layers::Counted => "accounting, leafpress, counted",
-        }
+impl Described for AccountingRung {
+    fn name(&self) -> String {
+        format!("accounting, {}, {}", self.label(), size_name(self.rows))
+    }
+
+    fn chart(&self) -> String {
+        "what counting costs: one transaction".to_owned()
+    }
+
+    fn label(&self) -> String {
+        let label = match self.layers {
+            Layers::None => "SQL, SQLite's own VFS",
+            Layers::Plain => "SQL, through a layer",
+            Layers::Counted => "leafpress, counted",
+        };
+        label.to_owned()
+    }
+
+    fn is_ours(&self) -> bool {
+        self.layers == Layers::Counted
+    }
+
+    fn safety(&self) -> Safety {
+        Safety::Rebuildable
+    }
+
+    fn topic(&self) -> Option<Topic> {
+        Some(Topic::OneRow)
+    }
+
+    fn rounds_of_large_run(&self) -> usize {
+        5
+    }
+
+    fn rest(&self) -> Duration {
+        Duration::from_millis(500)
+    }
+
+    /// 45 bytes a row in the table, as much again in a journal at most.
+    fn room_mb(&self, _: u64) -> u64 {
+        const ROW_BYTES: u64 = 100;
+        const ROUNDING_MB: u64 = 10;
+        self.rows.saturating_mul(ROW_BYTES) / 1_000_000 + ROUNDING_MB
+    }
+
+    /// Inserts the rows, and leaves the database closed.
+    fn run(&self, given: &Given<'_>) -> Result<RungResult> {
+        let layer = layer(self.layers)?;
+        let vfs = layer.as_ref().map(|(name, _)| name.as_str());
+        let connection = connect::open(given.database, vfs)?;
+        let set_up = format!("PRAGMA synchronous = OFF; {TABLE}");
+        connection.execute_batch(&set_up).map_err(Error::sqlite("set up a new database"))?;
+        let result = RungResult::timed(self.rows, |_| {
+            insert(&connection, self.rows).map_err(Error::sqlite("insert the rows"))?;
+            Ok(self.rows)
+        })?;
+        connect::close(connection)?;
+        Ok(result)
+    }
+
+    fn check(&self, _: &RungResult, found: &Found<'_>) -> Result<Left> {
+        let expected = format!("{} rows, each call's own; delete; ok", self.rows);
+        Ok(Left::new(expected, left_of_calls(found.database)?))
     }
 }
 
-/// Inserts the rows and leaves the database closed.
-pub(crate) fn run(rung: AccountingRung, database: &Path) -> Result<RungResult> {
-    let layer = layer(rung.layers)?;
-    let connection = match &layer {
-        Some(layer) => Connection::open_with_flags_and_vfs(
-            database,
-            rusqlite::OpenFlags::default(),
-            layer.name(),
-        ),
-        None => Connection::open(database),
-    };
-    let connection = connection.map_err(Error::sqlite("open a new database"))?;
-    let set_up = format!("PRAGMA synchronous = OFF; {TABLE}");
-    connection.execute_batch(&set_up).map_err(Error::sqlite("set up a new database"))?;
-    let before = Usage::now();
-    let start = Instant::now();
-    insert(&connection, rung.rows).map_err(Error::sqlite("insert the rows"))?;
-    let wall_s = start.elapsed().as_secs_f64();
-    let used = Usage::now().since(before);
-    connection.close().map_err(|(_, error)| Error::sqlite("close the rung's database")(error))?;
-    Ok(RungResult { wall_s, rows: rung.rows, ..RungResult::of(used) })
-}
-
-fn layer(layers: Layers) -> Result<Option<Registration>> {
+/// The layers, and the name under which SQLite knows them.
+fn layer(layers: Layers) -> Result<Option<(String, Registration)>> {
     let (name, below) = (new_vfs_name(), PlatformVfs::new());
-    Ok(match layers {
-        Layers::None => None,
-        Layers::Plain => Some(vfs::register(&name, below, false)?),
-        Layers::Counted => {
-            Some(vfs::register(&name, Counted::new(below, &IoCounters::new()), false)?)
-        }
-    })
+    let registration = match layers {
+        Layers::None => return Ok(None),
+        Layers::Plain => vfs::register(&name, below, false)?,
+        Layers::Counted => vfs::register(&name, Counted::new(below, &IoCounters::new()), false)?,
+    };
+    Ok(Some((name, registration)))
 }
 
 fn insert(connection: &Connection, rows: u64) -> rusqlite::Result<()> {

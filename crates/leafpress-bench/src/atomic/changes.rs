@@ -1,4 +1,4 @@
-//! The one-row changes, and what they leave.
+//! The one-row changes, and the rows that they leave.
 //!
 //! The table is that of the experiments with commits, so that its rows can be
 //! checked in the same way: each text follows from the number of its call.
@@ -15,14 +15,15 @@
 
 use std::path::Path;
 
-use rusqlite::{Connection, OpenFlags, Statement, params};
+use rusqlite::{Statement, params};
 
-use super::Change;
+use super::rung::Change;
 use crate::commits::{Call, INSERT, TABLE};
+use crate::connect;
 use crate::error::{Error, Result};
 
 /// Rows that updates go over in turns: two pages of them.
-pub(crate) const ROWS_UPDATED: u64 = 100;
+pub(super) const ROWS_UPDATED: u64 = 100;
 
 const UPDATE: &str = "UPDATE call SET n = ?1, text = ?2 WHERE id = ?3";
 
@@ -55,9 +56,9 @@ impl Change {
 }
 
 /// Makes the database as its first transaction finds it, and closes it. By plain
-/// SQLite, for everybody: what is measured begins with a database that is there.
+/// SQLite, for all rivals: the measured work begins with a database that is there.
 pub(super) fn set_up(database: &Path, change: Change) -> Result<()> {
-    let connection = Connection::open(database).map_err(Error::sqlite("make a new database"))?;
+    let connection = connect::open(database, None)?;
     let fill = || -> rusqlite::Result<()> {
         connection.execute_batch(&format!("BEGIN; {TABLE}"))?;
         let mut statement = connection.prepare(INSERT)?;
@@ -68,16 +69,13 @@ pub(super) fn set_up(database: &Path, change: Change) -> Result<()> {
         connection.execute_batch("COMMIT")
     };
     fill().map_err(Error::sqlite("fill a new database"))?;
-    connection.close().map_err(|(_, error)| Error::sqlite("close a new database")(error))
+    connect::close(connection)
 }
 
-/// What the changes left: "207 updates, each in its row; delete; ok", with the
-/// journal mode and what `integrity_check` says; or the first row that is wrong.
-pub(crate) fn left_of_updates(database: &Path) -> Result<String> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY;
-    let connection = Connection::open_with_flags(database, flags)
-        .map_err(Error::sqlite("open the database that the rung left"))?;
-    let read = || -> rusqlite::Result<String> {
+/// Contents that the updates left: "207 updates, each in its row; delete; ok", with the journal
+/// mode and the verdict of `integrity_check`; or the first row that is wrong.
+pub(super) fn left_of_updates(database: &Path) -> Result<String> {
+    connect::look(database, true, |connection| {
         let count: i64 = connection.query_row("SELECT max(n) + 1 FROM call", [], |it| it.get(0))?;
         let count = count.cast_unsigned();
         let mut statement = connection.prepare("SELECT id, n, text FROM call ORDER BY id")?;
@@ -96,17 +94,14 @@ pub(crate) fn left_of_updates(database: &Path) -> Result<String> {
         if rows_count != ROWS_UPDATED {
             return Ok(format!("{rows_count} rows"));
         }
-        let one = |sql: &str| connection.query_row(sql, [], |row| row.get::<_, String>(0));
-        let journal_mode = one("PRAGMA journal_mode")?;
-        let verdict = one("PRAGMA integrity_check(1)")?;
-        let updates = count - ROWS_UPDATED;
-        Ok(format!("{updates} updates, each in its row; {journal_mode}; {verdict}"))
-    };
-    read().map_err(Error::sqlite("read what the updates left"))
+        Ok(format!("{} updates, each in its row", count - ROWS_UPDATED))
+    })
 }
 
 #[cfg(test)]
 mod tests {
+    use rusqlite::Connection;
+
     use super::*;
 
     #[test]
@@ -127,7 +122,7 @@ mod tests {
         Change::Update.make(&mut statement, 305).expect("an update");
         assert_eq!(left(), "207 updates, each in its row; delete; ok");
         connection.execute_batch("DELETE FROM call WHERE id = 50").expect("it is done");
-        assert_eq!(left(), "99 rows");
+        assert_eq!(left(), "99 rows; delete; ok");
     }
 
     #[test]

@@ -16,13 +16,17 @@
 //!
 //! Does nothing itself.
 
+use leafpress::profile::{JournalMode, Locking, Synchronous};
+
 use super::accounting::{AccountingRung, Layers};
-use super::{AtomicRung, Change, Journal, Locking, Opener, Pages, Place, Synchronous};
+use super::rung::{AtomicRung, Change, Opener, Pages};
 use crate::group::{Group, Measure, RatioPlan};
 use crate::options::{BenchOptions, Experiment};
-use crate::rung::{RungKind, Work};
+use crate::pragmas::Pragmas;
+use crate::rung::described::Place;
+use crate::rung::kind::RungKind;
 
-/// What a rung takes at most, whatever it has done: a limit to patience on a slow
+/// Milliseconds of a rung at most, whatever it has done: a limit to patience on a slow
 /// disk.
 const MILLISECONDS_MAX: u64 = 300;
 
@@ -30,18 +34,29 @@ const MILLISECONDS_MAX: u64 = 300;
 const ACCOUNTING_ROWS: u64 = 1_000_000;
 const ACCOUNTING_ROWS_QUICK: u64 = 20_000;
 
-/// The rungs of SQLite that are compared with ours; each is in every plan.
-const DELETE_EXTRA: (Journal, Synchronous) = (Journal::Delete, Synchronous::Extra);
-const PERSIST_FULL: (Journal, Synchronous) = (Journal::Persist, Synchronous::Full);
-const WAL_FULL: (Journal, Synchronous) = (Journal::Wal, Synchronous::Full);
+/// Journal modes, the safe ones first.
+const JOURNALS: [JournalMode; 6] = [
+    JournalMode::Delete,
+    JournalMode::Truncate,
+    JournalMode::Persist,
+    JournalMode::Wal,
+    JournalMode::Memory,
+    JournalMode::Off,
+];
+
+/// Syncs that are measured: OFF has none.
+const SYNCHRONOUS: [Synchronous; 3] = [Synchronous::Normal, Synchronous::Full, Synchronous::Extra];
+
+/// A rung of SQLite that is compared with ours, as DELETE + EXTRA and WAL + FULL are.
+const PERSIST_FULL: Pragmas = Pragmas::new(JournalMode::Persist, Synchronous::Full);
 
 /// The others that are not left out.
-const OTHERS: [(Journal, Synchronous); 5] = [
-    (Journal::Truncate, Synchronous::Full),
-    (Journal::Delete, Synchronous::Full),
-    (Journal::Wal, Synchronous::Normal),
-    (Journal::Memory, Synchronous::Full),
-    (Journal::Off, Synchronous::Full),
+const OTHERS: [Pragmas; 5] = [
+    Pragmas::new(JournalMode::Truncate, Synchronous::Full),
+    Pragmas::new(JournalMode::Delete, Synchronous::Full),
+    Pragmas::new(JournalMode::Wal, Synchronous::Normal),
+    Pragmas::new(JournalMode::Memory, Synchronous::Full),
+    Pragmas::new(JournalMode::Off, Synchronous::Full),
 ];
 
 /// The groups of "atomic".
@@ -71,36 +86,27 @@ fn transactions_group(
         let rung = AtomicRung { by, change, locking, place, transactions, milliseconds_max };
         RungKind::Atomic(rung)
     };
-    let sql = |(journal, synchronous)| kind(Opener::Sql(journal, synchronous));
+    let sql = |pragmas| kind(Opener::Sql(pragmas));
     // On the user's word where he gave it, in this place too.
     let wish = if options.atomic.assume { Pages::Assumed } else { Pages::WhereProven };
     let mut kinds = vec![
         kind(Opener::Leafpress(wish)),
-        sql(DELETE_EXTRA),
+        sql(Pragmas::DELETE_EXTRA),
         sql(PERSIST_FULL),
-        sql(WAL_FULL),
+        sql(Pragmas::WAL_FULL),
         kind(Opener::Leafpress(Pages::Journal)),
         kind(Opener::LeafpressSmall(wish)),
     ];
-    let grid = Journal::ALL.into_iter().flat_map(|it| Synchronous::ALL.map(|sync| (it, sync)));
-    let is_wanted =
-        |settings: &(Journal, Synchronous)| options.atomic.full || OTHERS.contains(settings);
+    let grid = JOURNALS.into_iter().flat_map(|it| SYNCHRONOUS.map(|sync| Pragmas::new(it, sync)));
+    let is_wanted = |settings: &Pragmas| options.atomic.full || OTHERS.contains(settings);
     for settings in grid.filter(is_wanted) {
         if !kinds.contains(&sql(settings)) {
             kinds.push(sql(settings));
         }
     }
-    let ratios = ratios(change, locking);
     let suffix = options.atomic.xfs_loop.then(|| place.name().to_owned());
-    Group {
-        work: Work::Atomic,
-        rows: 0,
-        memory_bytes: None,
-        kinds,
-        ratios,
-        suffix,
-        experiment: Experiment::Atomic,
-    }
+    let ratios = ratios(change, locking);
+    Group { kinds, ratios, suffix, ..Group::new(Experiment::Atomic) }
 }
 
 /// Ours, the first rung, beside the three that follow it.
@@ -108,8 +114,7 @@ fn ratios(change: Change, locking: Locking) -> Vec<RatioPlan> {
     let prefix = if change == Change::Insert { "insert_" } else { "" };
     let locking = locking.name();
     let ratio = |name: &str, rival, measure| {
-        let name = format!("{prefix}{name}_{locking}");
-        RatioPlan { name, ours: 0, rivals: vec![rival], measure }
+        RatioPlan::new(format!("{prefix}{name}_{locking}"), 0, &[rival], measure)
     };
     vec![
         ratio("atomic_vs_journal", 1, Measure::Rate),
@@ -123,21 +128,7 @@ fn accounting_group(quick: bool) -> Group {
     let rows = if quick { ACCOUNTING_ROWS_QUICK } else { ACCOUNTING_ROWS };
     let kinds = [Layers::Counted, Layers::Plain, Layers::None]
         .map(|layers| RungKind::Accounting(AccountingRung { layers, rows }));
-    let ratio = |name: &str, rival| RatioPlan {
-        name: name.to_owned(),
-        ours: 0,
-        rivals: vec![rival],
-        measure: Measure::Wall,
-    };
+    let ratio = |name: &str, rival| RatioPlan::new(name, 0, &[rival], Measure::Wall);
     let ratios = vec![ratio("counted_vs_plain", 1), ratio("counted_vs_sqlite", 2)];
-    let kinds = kinds.to_vec();
-    Group {
-        work: Work::Accounting,
-        rows,
-        memory_bytes: None,
-        kinds,
-        ratios,
-        suffix: None,
-        experiment: Experiment::Atomic,
-    }
+    Group { kinds: kinds.to_vec(), ratios, ..Group::new(Experiment::Atomic) }
 }

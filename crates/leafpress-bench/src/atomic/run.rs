@@ -1,7 +1,7 @@
 //! One rung of one-row transactions in this process.
 //!
 //! ```text
-//!            ours, atomic         everybody else
+//!            ours, atomic         all others
 //! set up     by plain SQLite      the same
 //! warm up    10 transactions      the same
 //! timed      counted meanwhile    not counted: SQLite's own VFS
@@ -15,16 +15,17 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use leafpress::memory::{self, MemoryStats};
-use leafpress::profile;
+use leafpress::profile::{self, Locking};
 use leafpress::vfs::atomic::AtomicState;
 use leafpress::vfs::count::IoStats;
 
 use super::open::{CountingVfs, Opened};
-use super::{AtomicRung, Change, Locking, changes, figures};
-use crate::commits::record::Recording;
+use super::rung::{AtomicRung, Change};
+use super::{changes, figures};
 use crate::error::{Error, Result};
+use crate::recording::Recording;
 use crate::report::Io;
-use crate::rung::RungResult;
+use crate::rung::result::RungResult;
 use crate::usage::Usage;
 
 /// Transactions before the first that is measured: the first reads the schema, and
@@ -32,7 +33,7 @@ use crate::usage::Usage;
 const WARM_UP: u64 = 10;
 
 /// Makes the transactions, measures them, and leaves the database closed.
-pub(crate) fn run(rung: AtomicRung, database: &Path) -> Result<RungResult> {
+pub(super) fn run(rung: AtomicRung, database: &Path) -> Result<RungResult> {
     changes::set_up(database, rung.change)?;
     memory::reset_highwater();
     let opened = rung.open(database, None)?;
@@ -69,15 +70,15 @@ pub(crate) fn run(rung: AtomicRung, database: &Path) -> Result<RungResult> {
 }
 
 impl AtomicRung {
-    /// Whether its user looks after each transaction if the journal of a larger one
+    /// Returns true if its user looks after each transaction if the journal of a larger one
     /// stands open: an insert that needs a new page leaves one under exclusive locking.
-    /// Where pages are not whole anyway, nobody would.
+    /// If pages are not whole anyway, there is nothing to gain.
     fn regains(self, opened: &Opened) -> bool {
         let leaves_journals = self.change == Change::Insert && self.locking == Locking::Exclusive;
         leaves_journals && matches!(opened.page_writes, Some(AtomicState::Whole { .. }))
     }
 
-    /// Why this disk does not give ours what the rung is to show, if it does not.
+    /// Reason why this disk does not give ours what the rung is to show, if it does not.
     fn not_given(self, state: Option<&AtomicState>) -> Option<String> {
         if !self.counts_by_itself() {
             return None;
@@ -90,7 +91,7 @@ impl AtomicRung {
     }
 }
 
-/// What so many more transactions ask of the files.
+/// Calls that so many more transactions make to the files.
 fn count(rung: AtomicRung, database: &Path, next: &mut u64, transactions: u64) -> Result<IoStats> {
     let vfs = CountingVfs::new()?;
     let opened = rung.open(database, Some(vfs.name()))?;
@@ -104,7 +105,7 @@ fn count(rung: AtomicRung, database: &Path, next: &mut u64, transactions: u64) -
     Ok(counted)
 }
 
-/// What was timed.
+/// Figures of the transactions that were timed.
 struct Timed {
     recording: Recording,
     wall: Duration,

@@ -1,14 +1,16 @@
 //! Rungs of one-row transactions in this process.
 //!
-//! What ours counts by itself is counted for the whole process, so exact figures of
-//! it are tested where each rung has a process of its own.
+//! Ours counts by itself, for the whole process, so exact figures of its counters
+//! are tested where each rung has a process of its own.
 
-use std::path::Path;
+use leafpress::profile::{JournalMode, Locking, Synchronous};
 
+use super::accounting::Layers;
 use super::*;
-use crate::check;
+use crate::pragmas::Pragmas;
 use crate::report::{FileIo, Memory};
-use crate::rung::{RungKind, RungRequest, RungResult, run_rung};
+
+const DELETE_EXTRA: Opener = Opener::Sql(Pragmas::DELETE_EXTRA);
 
 const TRANSACTIONS: u64 = 10;
 
@@ -27,44 +29,42 @@ fn is(found: f64, expected: f64) -> bool {
     (found - expected).abs() < 1e-9
 }
 
-fn result_of(kind: RungKind, database: &Path) -> RungResult {
-    let request = serde_json::json!({ "kind": kind, "database": database });
-    let request: RungRequest = serde_json::from_value(request).expect("the shape");
-    run_rung(&request).unwrap_or_else(|error| panic!("{}: {error}", kind.name()))
-}
-
 /// Runs the rung on a new database, which is checked and must be the only file.
-fn run_checked(rung: AtomicRung) -> RungResult {
+fn run_checked(rung: &dyn Described) -> RungResult {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let database = folder.path().join("a.db");
-    let result = result_of(RungKind::Atomic(rung), &database);
-    let left: Vec<_> = std::fs::read_dir(folder.path()).expect("a folder").flatten().collect();
-    assert_eq!(left.len(), 1, "{}: {left:?}", rung.name());
-    let changes = result.rows + result.changes_besides;
-    let (what, found) = match rung.change {
-        Change::Insert => ("rows, each call's own", check::calls(&database)),
-        Change::Update => ("updates, each in its row", changes::left_of_updates(&database)),
-    };
-    let mode = if rung.by.journal() == Journal::Wal { "wal" } else { "delete" };
-    assert_eq!(found.expect("it can be read"), format!("{changes} {what}; {mode}; ok"));
+    let given = Given { database: &database, csv: folder.path() };
+    let result = rung.run(&given).unwrap_or_else(|error| panic!("{}: {error}", rung.name()));
+    let files: Vec<_> = std::fs::read_dir(folder.path()).expect("a folder").flatten().collect();
+    assert_eq!(files.len(), 1, "{}: {files:?}", rung.name());
+    let found = Found { database: &database, csv_rows: 0, is_first: true, is_alone: false };
+    let left = rung.check(&result, &found).expect("it can be read");
+    assert_eq!(left.found, left.expected, "{}", rung.name());
+    result
+}
+
+/// Runs a rung of transactions to its end.
+fn run_whole(rung: AtomicRung) -> RungResult {
+    let result = run_checked(&rung);
     assert_eq!(result.rows, TRANSACTIONS, "{}", rung.name());
     assert!(result.latency_us.is_some() && result.wall_s > 0.0, "{result:?}");
     result
 }
 
 fn io_of(rung: AtomicRung) -> FileIo {
-    let io = run_checked(rung).io.and_then(|io| io.per_transaction);
+    let io = run_whole(rung).io.and_then(|io| io.per_transaction);
     io.unwrap_or_else(|| panic!("{} counted nothing", rung.name()))
 }
 
 #[test]
 fn every_setting_leaves_every_change_and_nothing_else() {
-    for journal in Journal::ALL {
+    for journal in JournalMode::ALL {
         for synchronous in Synchronous::ALL {
             for (locking, change) in
                 [(Locking::Shared, Change::Insert), (Locking::Exclusive, Change::Update)]
             {
-                let io = io_of(rung(Opener::Sql(journal, synchronous), change, locking));
+                let io =
+                    io_of(rung(Opener::Sql(Pragmas::new(journal, synchronous)), change, locking));
                 assert!(io.calls >= 1.0 && io.transactions == TRANSACTIONS, "{io:?}");
                 assert!(is(io.calls_of("write_atomic"), 0.0), "{io:?}");
             }
@@ -74,7 +74,7 @@ fn every_setting_leaves_every_change_and_nothing_else() {
 
 #[test]
 fn a_journal_is_counted_as_what_it_is() {
-    let sql = Opener::Sql(Journal::Delete, Synchronous::Extra);
+    let sql = DELETE_EXTRA;
     let io = io_of(rung(sql, Change::Update, Locking::Shared));
     let calls = |file: &str, call: &str| {
         io.files.get(file).and_then(|calls| calls.get(call)).map_or(0.0, |call| call.calls)
@@ -89,7 +89,7 @@ fn a_journal_is_counted_as_what_it_is() {
 
 #[test]
 fn ours_with_a_journal_asks_for_what_sqlite_asks_for() {
-    let sql = Opener::Sql(Journal::Delete, Synchronous::Extra);
+    let sql = DELETE_EXTRA;
     for locking in [Locking::Shared, Locking::Exclusive] {
         let theirs = io_of(rung(sql, Change::Update, locking));
         let ours = rung(Opener::Leafpress(Pages::Journal), Change::Update, locking);
@@ -103,7 +103,7 @@ fn ours_with_a_journal_asks_for_what_sqlite_asks_for() {
 fn a_disk_that_does_not_give_it_is_said_and_a_small_connection_is_smaller() {
     for pages in [Pages::Journal, Pages::WhereProven, Pages::Assumed] {
         let used = [Opener::Leafpress(pages), Opener::LeafpressSmall(pages)].map(|by| {
-            let result = run_checked(rung(by, Change::Update, Locking::Exclusive));
+            let result = run_whole(rung(by, Change::Update, Locking::Exclusive));
             // In words, if at all: which it is depends on the disk of this machine.
             assert!(pages != Pages::Journal || result.not_given.is_none(), "{result:?}");
             let says_why = result.not_given.as_deref().is_none_or(|why| why.len() > 10);
@@ -119,14 +119,13 @@ fn a_disk_that_does_not_give_it_is_said_and_a_small_connection_is_smaller() {
 
 #[test]
 fn what_the_time_cuts_is_counted_as_often_as_it_was_done() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let sql = Opener::Sql(Journal::Delete, Synchronous::Extra);
+    let sql = DELETE_EXTRA;
     let rung = AtomicRung {
         transactions: 1_000_000,
         milliseconds_max: 5,
         ..rung(sql, Change::Insert, Locking::Shared)
     };
-    let result = result_of(RungKind::Atomic(rung), &folder.path().join("a.db"));
+    let result = run_checked(&rung);
     assert!((1..1_000_000).contains(&result.rows), "{result:?}");
     let counted = result.io.and_then(|io| io.per_transaction).map(|it| it.transactions);
     assert_eq!(counted, Some(result.rows));
@@ -134,13 +133,8 @@ fn what_the_time_cuts_is_counted_as_often_as_it_was_done() {
 
 #[test]
 fn the_layers_leave_the_same_rows() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
     for layers in [Layers::None, Layers::Plain, Layers::Counted] {
-        let database = folder.path().join(format!("{layers:?}.db"));
-        let rung = AccountingRung { layers, rows: 500 };
-        let result = result_of(RungKind::Accounting(rung), &database);
-        assert_eq!(result.rows, 500);
-        let found = check::calls(&database).expect("it can be read");
-        assert_eq!(found, "500 rows, each call's own; delete; ok", "{layers:?}");
+        let result = run_checked(&AccountingRung { layers, rows: 500 });
+        assert_eq!(result.rows, 500, "{layers:?}");
     }
 }

@@ -4,7 +4,7 @@
 //! Stands beside the plan: the experiment makes one where it was asked to, and the
 //! rungs of that place run on it. Needs root and `mkfs.xfs`.
 //!
-//! Must never: make one that nobody asked for, mount over anything but a new and
+//! Must never: make one that was not asked for, mount over anything but a new and
 //! empty folder, or leave a mount behind after an error or a first ctrl-C.
 //!
 //! Invariants:
@@ -12,7 +12,7 @@
 //!    afterwards, its room is given back with the mount.
 //! 2. The programs that mount and unmount are in a process group of their own, so
 //!    that ctrl-C in a terminal cannot end one of them halfway.
-//! 3. Whoever holds this drops it before the folder that it was made in.
+//! 3. The holder of this drops it before the folder that it was made in.
 
 use std::path::{Path, PathBuf};
 
@@ -22,13 +22,13 @@ use crate::error::{Error, Result};
 #[cfg(target_os = "linux")]
 const IMAGE_BYTES: u64 = 1 << 30;
 
-/// What its log and a few small databases take on the disk that holds the image.
+/// Room that its log and a few small databases take on the disk that holds the image.
 pub(crate) const ROOM_MB: u64 = 300;
 
 /// A mounted file system, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct XfsLoop {
-    /// Where it is mounted; `None` once it is not any more.
+    /// Mount point; `None` once it is not mounted any more.
     mounted_at: Option<PathBuf>,
 }
 
@@ -41,8 +41,8 @@ impl XfsLoop {
     /// Unmounts it and removes its folder.
     ///
     /// # Errors
-    /// If somebody else still uses it. It is then taken out of the folders all the
-    /// same, and goes when they are done.
+    /// If another process still uses it. It is then taken out of the folders all the
+    /// same, and goes when that process is done.
     pub(crate) fn close(mut self) -> Result<()> {
         let Some(path) = self.mounted_at.take() else { return Ok(()) };
         unmount(&path).map_err(Error::io("unmount", &path))
@@ -81,10 +81,10 @@ mod system {
 
     use super::{IMAGE_BYTES, XfsLoop};
 
-    /// Where programs for root are, also when the `PATH` of a root shell lacks it.
+    /// Folders of programs for root, also when the `PATH` of a root shell lacks it.
     const FOLDERS_OF_ROOT: [&str; 2] = ["/usr/sbin", "/sbin"];
 
-    /// Whoever looks through all new mounts, as desktops do, is soon done.
+    /// Desktops look through all new mounts, and are soon done.
     const UNMOUNT_TRIES: u32 = 20;
     const BETWEEN_TRIES: Duration = Duration::from_millis(100);
 
@@ -127,7 +127,7 @@ mod system {
             }
             thread::sleep(BETWEEN_TRIES);
         }
-        // Whoever uses it keeps it, but the folder is free.
+        // Its users keep it, but the folder is free.
         let lazily = ["-l".as_ref(), path.as_os_str()];
         match said(run("umount", lazily), "umount -l") {
             Ok(()) => fs::remove_dir(path)?,
@@ -148,7 +148,7 @@ mod system {
             .output()
     }
 
-    /// What went wrong, in one line: what the program said, or why it did not run.
+    /// Reason of a failure, in one line: what the program said, or why it did not run.
     fn said(output: io::Result<Output>, name: &str) -> Result<(), String> {
         match output {
             Ok(output) if output.status.success() => Ok(()),
@@ -205,7 +205,7 @@ mod tests {
         fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_none())
     }
 
-    /// Where this machine may not mount, that nothing is left is what is tested.
+    /// On a machine that may not mount, the test is that nothing is left.
     #[test]
     fn what_was_mounted_is_gone_with_its_guard() {
         let folder = tempfile::tempdir().expect("a temporary folder");

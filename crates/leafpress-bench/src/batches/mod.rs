@@ -3,13 +3,14 @@
 //!
 //! | module | does |
 //! |---|---|
-//! | here | what a rung is: which keys, by whom, how many batches of how many rows |
+//! | here | what a rung says about itself |
+//! | `rung` | what a rung is: which keys, by whom, how many batches of how many rows |
 //! | `plan` | which rungs are compared with which, and how large they are |
 //! | `rows` | the rows: a function of their numbers, for each kind of key |
 //! | `rivals` | the batches by SQL: as they come, or sorted first |
-//! | `ours` | the same by `Writer::insert_many`, and all rows pressed in one load |
-//! | `left` | that every row is there, once, under its own key |
-//! | `original` | what the two published experiments found, and whether the order is the same here |
+//! | `ours` | the batches by `Writer::insert_many`, and all rows pressed in one load |
+//! | `check` | that every row is there, once, under its own key |
+//! | `original` | what the two published experiments found, and whether the order is theirs here |
 //!
 //! All rungs promise the same: SQL has a WAL and `synchronous = FULL`, as the Writer and the
 //! load do. So had the originals, by their code, though on a system whose plain sync leaves
@@ -25,120 +26,25 @@
 //! Must never: end before all rows are in. The late batches are what is asked about, so there
 //! is no sample to scale from.
 
-mod left;
+mod check;
 mod original;
 mod ours;
 mod plan;
 mod rivals;
 mod rows;
+mod rung;
 
-use std::path::Path;
+use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
-pub use self::original::{about, order};
+pub(crate) use self::original::{about, order};
 pub(crate) use self::plan::batches_groups;
-use crate::atomic::{Journal, Synchronous, promise};
-use crate::check::Left;
+pub(crate) use self::rung::BatchesRung;
+use self::rung::Filler;
 use crate::error::Result;
+use crate::pragmas::Pragmas;
 use crate::report::{OriginalFigure, Safety};
-use crate::rung::{Described, RungResult};
-
-/// Pages of the originals' cache, and the rows of their tables.
-const ORIGINAL_CACHE_PAGES: u64 = 15_625;
-const ORIGINAL_ROWS: u64 = 10_000_000;
-
-/// What the rows are found by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Keys {
-    /// Twenty random bytes, as of session tokens.
-    Bytes,
-    /// UUIDs of version 4: random.
-    Uuid4,
-    /// UUIDs of version 7: they rise with the time.
-    Uuid7,
-    /// The rowid, one after the other.
-    Integer,
-}
-
-/// By whom, and in which order within a batch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Filler {
-    /// SQL, in the order in which the rows come.
-    SqlAsTheyCome,
-    /// SQL, each batch sorted by the first eight bytes of its keys as an unsigned number.
-    SqlSortedByPrefix,
-    /// SQL, each batch sorted by the whole keys.
-    SqlSorted,
-    /// The Writer, a call of `insert_many` for each batch.
-    InsertMany,
-    /// The Loader, all rows in one load, in parts on all cores. There are no batches in it.
-    Pressed,
-}
-
-/// Rows in batches.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct BatchesRung {
-    /// What they are found by.
-    pub keys: Keys,
-    /// Who puts them in.
-    pub by: Filler,
-    /// How many batches.
-    pub batches: u32,
-    /// Rows of each.
-    pub batch_rows: u64,
-}
-
-impl Keys {
-    /// Its name in rungs and charts.
-    fn name(self) -> &'static str {
-        match self {
-            Self::Bytes => "20 random bytes",
-            Self::Uuid4 => "UUIDv4",
-            Self::Uuid7 => "UUIDv7",
-            Self::Integer => "integer key",
-        }
-    }
-
-    /// The table that the rows go to: that of the originals, where the integer key was first
-    /// an INT, by mistake, and then an INTEGER.
-    pub(super) fn table(self) -> &'static str {
-        match self {
-            Self::Integer => "CREATE TABLE event(id INTEGER PRIMARY KEY, data BLOB)",
-            _ => "CREATE TABLE event(id BLOB PRIMARY KEY, data BLOB) WITHOUT ROWID",
-        }
-    }
-}
-
-impl Filler {
-    fn is_ours(self) -> bool {
-        matches!(self, Self::InsertMany | Self::Pressed)
-    }
-
-    fn label(self) -> &'static str {
-        match self {
-            Self::SqlAsTheyCome => "as they come",
-            Self::SqlSortedByPrefix => "presorted by 8 bytes",
-            Self::SqlSorted => "presorted by the whole key",
-            Self::InsertMany => "insert_many",
-            Self::Pressed => "pressed in one load",
-        }
-    }
-}
-
-impl BatchesRung {
-    /// Rows of all batches.
-    fn rows(&self) -> u64 {
-        u64::from(self.batches).saturating_mul(self.batch_rows)
-    }
-
-    /// Pages of SQL's cache: as many for the rows as the originals had for theirs.
-    fn cache_pages(&self) -> u64 {
-        (self.rows().saturating_mul(ORIGINAL_CACHE_PAGES) / ORIGINAL_ROWS).max(1)
-    }
-}
+use crate::rung::described::{Described, Found, Given, Left};
+use crate::rung::result::RungResult;
 
 impl Described for BatchesRung {
     fn name(&self) -> String {
@@ -154,12 +60,12 @@ impl Described for BatchesRung {
         self.keys.name().to_owned()
     }
 
+    fn is_ours(&self) -> bool {
+        self.by.is_ours()
+    }
+
     fn safety(&self) -> Safety {
-        if self.by.is_ours() {
-            Safety::Durable
-        } else {
-            promise::of(Journal::Wal, Synchronous::Full)
-        }
+        if self.is_ours() { Safety::Durable } else { Pragmas::WAL_FULL.safety() }
     }
 
     fn original(&self) -> Option<OriginalFigure> {
@@ -168,21 +74,29 @@ impl Described for BatchesRung {
 
     /// For each row 80 bytes in pages that are two thirds full, and each page again in the
     /// WAL.
-    fn room_mb(&self) -> u64 {
+    fn room_mb(&self, _: u64) -> u64 {
         const ROW_BYTES: u64 = 2 * 80 * 3 / 2;
         const ROUNDING_MB: u64 = 10;
         self.rows().saturating_mul(ROW_BYTES) / 1_000_000 + ROUNDING_MB
     }
 
-    fn run(&self, database: &Path) -> Result<RungResult> {
+    fn rest(&self) -> Duration {
+        Duration::from_millis(500)
+    }
+
+    fn run(&self, given: &Given<'_>) -> Result<RungResult> {
         match self.by {
-            Filler::InsertMany => ours::insert_many(self, database),
-            Filler::Pressed => ours::press(self, database),
-            _ => rivals::fill(self, database),
+            Filler::InsertMany => ours::insert_many(self, given.database),
+            Filler::Pressed => ours::press(self, given.database),
+            Filler::SqlAsTheyCome => rivals::fill(self, None, given.database),
+            Filler::SqlSortedByPrefix => {
+                rivals::fill(self, Some(rivals::sorted_by_prefix), given.database)
+            }
+            Filler::SqlSorted => rivals::fill(self, Some(rivals::sorted), given.database),
         }
     }
 
-    fn left(&self, _: &RungResult, database: &Path) -> Result<Left> {
-        left::by(self, database)
+    fn check(&self, _: &RungResult, found: &Found<'_>) -> Result<Left> {
+        check::check(self, found.database)
     }
 }

@@ -1,5 +1,5 @@
-//! The two published experiments that this repeats: their figures, and whether the rungs come
-//! in their order here.
+//! The two published experiments that this repeats: their figures, and whether the rungs come in
+//! their order here.
 //!
 //! Both are by the same author, on a Mac with an M1 processor, in Clojure through its library
 //! sqlite4clj: WAL, 15,625 pages of cache, and `synchronous = FULL` by the benchmarks' code. A
@@ -9,11 +9,10 @@
 //! The presorted figures are those of the post as it was first published. With a quicker
 //! comparison the author later had 1.99 to 3.84 s a batch.
 
-use super::{BatchesRung, Filler, Keys};
-use crate::ladder::compared;
+use super::rung::{Filler, Keys};
+use crate::numbers;
+use crate::order;
 use crate::report::{About, Original, OriginalFigure, Rung};
-use crate::rung::Described as _;
-use crate::words;
 
 /// The rungs that the originals had, from the fastest to the slowest, with the milliseconds of
 /// each of their ten batches of a million rows.
@@ -45,7 +44,7 @@ const FIGURES: [(Keys, Filler, [u32; 10]); 5] = [
     ),
 ];
 
-/// What the originals found for the same rows, put in by the same means.
+/// Figure of the originals for rows with these keys, put in by these means.
 pub(super) fn figure(keys: Keys, by: Filler) -> Option<OriginalFigure> {
     let (.., milliseconds) =
         FIGURES.iter().find(|(its_keys, its_by, _)| (*its_keys, *its_by) == (keys, by))?;
@@ -70,8 +69,8 @@ pub(super) fn figure(keys: Keys, by: Filler) -> Option<OriginalFigure> {
     })
 }
 
-/// What the experiment is about.
-pub fn about() -> About {
+/// Subject of the experiment.
+pub(crate) fn about() -> About {
     About {
         name: "presort".to_owned(),
         title: "Ten batches of rows whose keys come in no order".to_owned(),
@@ -94,17 +93,17 @@ pub fn about() -> About {
     }
 }
 
-/// Whether the rungs come in the originals' order, and if not, why; and how much longer the
-/// last batch takes than the first, here and there.
-pub fn order(rungs: &[Rung]) -> String {
+/// Comparison of the rungs' order with the originals', in words, and of the last batch with the
+/// first, here and there.
+pub(crate) fn order(rungs: &[Rung]) -> String {
     let named = |(keys, by, _): &(Keys, Filler, [u32; 10])| {
-        let name = BatchesRung { keys: *keys, by: *by, batches: 0, batch_rows: 0 }.name();
-        let rung = rungs.iter().find(|rung| rung.name == name)?;
+        let is_it = |rung: &&Rung| rung.chart == keys.name() && rung.label == by.label();
+        let rung = rungs.iter().find(is_it)?;
         // A label of one chart is also one of another.
         Some(Rung { label: format!("{}, {}", keys.name(), by.label()), ..rung.clone() })
     };
     let steps: Vec<Rung> = FIGURES.iter().filter_map(named).collect();
-    let order = compared::in_words(&steps.iter().collect::<Vec<_>>(), |_| {
+    let order = order::in_words(&steps.iter().collect::<Vec<_>>(), |_| {
         "There each key was drawn from a secure generator, and compared as an object, within the \
          time; here that costs next to nothing."
             .to_owned()
@@ -117,8 +116,8 @@ pub fn order(rungs: &[Rung]) -> String {
 fn growth(rung: &Rung) -> Option<String> {
     let from_to = |batches_s: &[f64]| {
         let (first_s, last_s) = (*batches_s.first()?, *batches_s.last()?);
-        let times = words::times(last_s / first_s);
-        Some(format!("{} to {} ({times} as long)", words::time(first_s), words::time(last_s)))
+        let times = numbers::times(last_s / first_s);
+        Some(format!("{} to {} ({times} as long)", numbers::time(first_s), numbers::time(last_s)))
     };
     let here = from_to(&rung.batches_s)?;
     let there = from_to(&rung.original.as_ref()?.batches_s)?;
@@ -133,9 +132,8 @@ mod tests {
     use super::*;
 
     fn rung(keys: Keys, by: Filler, median_s: f64) -> Rung {
-        let rung = BatchesRung { keys, by, batches: 10, batch_rows: 7 };
-        let json = serde_json::json!({"name": rung.name(), "safety": "durable", "chart": "x",
-            "median_s": median_s, "runs_s": [median_s], "per_second": 1.0, "label": rung.label(),
+        let json = serde_json::json!({"name": "x", "safety": "durable", "chart": keys.name(),
+            "median_s": median_s, "runs_s": [median_s], "per_second": 1.0, "label": by.label(),
             "batches_s": [1.0, 2.5], "original": figure(keys, by)});
         serde_json::from_value(json).expect("a rung")
     }

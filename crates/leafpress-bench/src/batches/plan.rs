@@ -4,14 +4,14 @@
 //! "Equal" is all of SQL's rungs of a chart, of which the best of each round counts: they all
 //! survive a power cut, as ours do. "Default" is to insert the rows as they come.
 
-use super::{BatchesRung, Filler, Keys};
+use super::rung::{BatchesRung, Filler, Keys};
 use crate::group::{Group, Measure, RatioPlan};
 use crate::options::{BenchOptions, Experiment};
-use crate::rung::{RungKind, Work};
+use crate::rung::kind::RungKind;
 
 const BATCHES: u32 = 10;
 
-/// Ours: the name of its ratio, by whom, and beside whom.
+/// A comparison: the name of its ratio, ours, and the rivals beside it.
 type Comparison = (&'static str, Filler, &'static [Filler]);
 
 /// The groups of the batches.
@@ -53,21 +53,16 @@ fn group(keys: Keys, batch_rows: u64, by: &[Filler], comparisons: &[Comparison])
     let rung = |by: &Filler| {
         RungKind::Batches(BatchesRung { keys, by: *by, batches: BATCHES, batch_rows })
     };
-    // Those who are compared all have a rung.
+    // All that are compared have a rung.
     let place = |filler: &Filler| by.iter().position(|it| it == filler);
     let ratio = |(name, ours, rivals): &Comparison| {
-        let rivals = rivals.iter().filter_map(place).collect();
-        let (name, measure) = ((*name).to_owned(), Measure::Wall);
-        Some(RatioPlan { name, ours: place(ours)?, rivals, measure })
+        let rivals: Vec<usize> = rivals.iter().filter_map(place).collect();
+        Some(RatioPlan::new(*name, place(ours)?, &rivals, Measure::Wall))
     };
     Group {
-        work: Work::Described,
-        rows: 0,
-        memory_bytes: None,
         kinds: by.iter().map(rung).collect(),
         ratios: comparisons.iter().filter_map(ratio).collect(),
-        suffix: None,
-        experiment: Experiment::Presort,
+        ..Group::new(Experiment::Presort)
     }
 }
 
@@ -77,7 +72,8 @@ mod tests {
 
     use super::*;
     use crate::options::Size;
-    use crate::rung::{Described as _, RungRequest, run_rung};
+    use crate::rung::described::{Described as _, Found};
+    use crate::rung::process::{RungRequest, run_rung};
 
     fn groups(size: Size) -> Vec<Group> {
         batches_groups(&BenchOptions { size, ..BenchOptions::default() })
@@ -87,15 +83,15 @@ mod tests {
     fn every_ratio_has_its_rungs_and_ours_comes_last() {
         let mut names = BTreeSet::new();
         for group in groups(Size::Usual) {
-            let charts: BTreeSet<String> = group.kinds.iter().map(RungKind::chart).collect();
+            let charts: BTreeSet<String> = group.kinds.iter().map(|kind| kind.chart()).collect();
             assert_eq!(charts.len(), 1, "{charts:?}");
             for kind in &group.kinds {
-                let name = kind.name().into_owned();
-                assert!(name.contains("leafpress") != name.contains("SQL"), "{name}");
+                let name = kind.name();
+                assert_eq!(name.contains("leafpress"), kind.is_ours(), "{name}");
                 assert!(kind.safety().keeps_all(), "{name}");
                 assert!(names.insert(name));
             }
-            let last = group.kinds.last().map(RungKind::label);
+            let last = group.kinds.last().map(|kind| kind.label());
             assert_eq!(last.as_deref(), Some("pressed in one load"));
             for ratio in &group.ratios {
                 assert!(!ratio.rivals.is_empty(), "{}", ratio.name);
@@ -135,7 +131,8 @@ mod tests {
         let connection = rusqlite::Connection::open(&database).expect("it opens");
         connection.execute_batch(spoil).expect("it is done");
         drop(connection);
-        let left = rung.left(&result, &database).expect("it can be read");
+        let found = Found { database: &database, csv_rows: 0, is_first: true, is_alone: false };
+        let left = rung.check(&result, &found).expect("it can be read");
         (left.expected, left.found)
     }
 

@@ -13,56 +13,58 @@ use std::time::Instant;
 use rusqlite::{Connection, Statement};
 
 use super::rows::{BatchRow, Key};
-use super::{BatchesRung, Filler, Keys};
+use super::rung::{BatchesRung, Keys};
+use crate::connect;
 use crate::error::{Error, Result};
-use crate::rung::RungResult;
-use crate::usage::Usage;
+use crate::pragmas::Pragmas;
+use crate::rung::result::RungResult;
 
 const INSERT: &str = "INSERT INTO event(id, data) VALUES (?1, ?2)";
 
-/// Fills a new table, and measures each batch.
-pub(super) fn fill(rung: &BatchesRung, database: &Path) -> Result<RungResult> {
-    let before = Usage::now();
-    let start = Instant::now();
-    let connection = open(rung, database)?;
-    let batches_s = insert(&connection, rung).map_err(Error::sqlite("insert a batch"))?;
-    // The last connection moves what is still in the WAL, and removes it.
-    connection.close().map_err(|(_, error)| Error::sqlite("close the rival's database")(error))?;
-    let wall_s = start.elapsed().as_secs_f64();
-    let used = Usage::now().since(before);
-    let outside_s = Some(wall_s - batches_s.iter().sum::<f64>());
-    Ok(RungResult { wall_s, rows: rung.rows(), batches_s, outside_s, ..RungResult::of(used) })
+/// Order of a batch: the numbers of its rows, sorted.
+pub(super) type Sort = fn(Keys, Range<u64>) -> Vec<u64>;
+
+/// Fills a new table, and measures each batch; the rows of a batch go in sorted, or as they come.
+pub(super) fn fill(rung: &BatchesRung, sort: Option<Sort>, database: &Path) -> Result<RungResult> {
+    let mut batches_s = Vec::new();
+    let result = RungResult::timed(rung.rows(), |_| {
+        let connection = open(rung, database)?;
+        batches_s = insert(&connection, rung, sort).map_err(Error::sqlite("insert a batch"))?;
+        // The last connection moves what is still in the WAL, and removes it.
+        connect::close(connection)?;
+        Ok(rung.rows())
+    })?;
+    Ok(result.with_batches(batches_s))
 }
 
 fn open(rung: &BatchesRung, database: &Path) -> Result<Connection> {
-    let set_up = || -> rusqlite::Result<Connection> {
-        let connection = Connection::open(database)?;
-        let cache_pages = rung.cache_pages();
-        connection.execute_batch(&format!(
-            "PRAGMA page_size = 4096; PRAGMA cache_size = {cache_pages}; \
-             PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA temp_store = MEMORY; {}",
-            rung.keys.table()
-        ))?;
-        Ok(connection)
-    };
-    set_up().map_err(Error::sqlite("open the rival's database"))
+    let connection = connect::open(database, None)?;
+    let (cache_pages, settings) = (rung.cache_pages(), Pragmas::WAL_FULL.sql());
+    let set_up = format!(
+        "PRAGMA page_size = 4096; PRAGMA cache_size = {cache_pages}; {settings}; \
+         PRAGMA temp_store = MEMORY; {}",
+        rung.keys.table()
+    );
+    connection.execute_batch(&set_up).map_err(Error::sqlite("set up the rival's database"))?;
+    Ok(connection)
 }
 
-fn insert(connection: &Connection, rung: &BatchesRung) -> rusqlite::Result<Vec<f64>> {
+fn insert(
+    connection: &Connection,
+    rung: &BatchesRung,
+    sort: Option<Sort>,
+) -> rusqlite::Result<Vec<f64>> {
     let mut insert = connection.prepare(INSERT)?;
     let mut batches_s = Vec::with_capacity(rung.batches as usize);
     for batch in 0..u64::from(rung.batches) {
         let begun = Instant::now();
         let rows = batch * rung.batch_rows..(batch + 1) * rung.batch_rows;
         connection.execute_batch("BEGIN IMMEDIATE")?;
-        match rung.by {
-            Filler::SqlSortedByPrefix => {
-                insert_rows(&mut insert, rung.keys, sorted_by_prefix(rung.keys, rows).into_iter())?;
+        match sort {
+            Some(sort) => {
+                insert_rows(&mut insert, rung.keys, sort(rung.keys, rows).into_iter())?;
             }
-            Filler::SqlSorted => {
-                insert_rows(&mut insert, rung.keys, sorted(rung.keys, rows).into_iter())?;
-            }
-            _ => insert_rows(&mut insert, rung.keys, rows)?,
+            None => insert_rows(&mut insert, rung.keys, rows)?,
         }
         connection.execute_batch("COMMIT")?;
         batches_s.push(begun.elapsed().as_secs_f64());
@@ -89,12 +91,12 @@ fn insert_rows(
 }
 
 /// The numbers of the rows in the order of the first eight bytes of their keys.
-fn sorted_by_prefix(keys: Keys, rows: Range<u64>) -> Vec<u64> {
+pub(super) fn sorted_by_prefix(keys: Keys, rows: Range<u64>) -> Vec<u64> {
     sorted_by(rows, |row| Key::of_row(keys, row).words()[0])
 }
 
 /// The numbers of the rows in the order of their keys.
-fn sorted(keys: Keys, rows: Range<u64>) -> Vec<u64> {
+pub(super) fn sorted(keys: Keys, rows: Range<u64>) -> Vec<u64> {
     sorted_by(rows, |row| Key::of_row(keys, row).words())
 }
 
@@ -106,6 +108,7 @@ fn sorted_by<K: Ord>(rows: Range<u64>, key: impl Fn(u64) -> K) -> Vec<u64> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Filler;
     use super::*;
 
     #[test]

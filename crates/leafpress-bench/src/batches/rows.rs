@@ -11,7 +11,7 @@ use std::ops::Range;
 
 use leafpress::load::{Row, Value};
 
-use super::Keys;
+use super::rung::Keys;
 use crate::generate::hash;
 
 /// Bytes of a row's data.
@@ -20,7 +20,7 @@ pub(super) const DATA_BYTES: usize = 50;
 /// Bytes of the longest key.
 const KEY_BYTES_MAX: usize = 20;
 
-/// What every row's data begin with; its number follows.
+/// First bytes of every row's data; its number follows.
 const DATA_HEAD: &[u8; DATA_BYTES - NUMBER_BYTES] =
     b"{\"type\":\"article\",\"message\":\"as any other\"";
 const NUMBER_BYTES: usize = size_of::<u64>();
@@ -29,7 +29,7 @@ const NUMBER_BYTES: usize = size_of::<u64>();
 /// at a multiple of it.
 const WORDS_STRIDE: u64 = 4;
 
-/// When the first UUID of version 7 is made, in milliseconds since the Unix epoch: 2026-06-05,
+/// Moment of the first UUID of version 7, in milliseconds since the Unix epoch: 2026-06-05,
 /// the day on which the original was published.
 const UUID7_EPOCH_MS: u64 = 1_780_617_600_000;
 
@@ -81,7 +81,7 @@ impl Key {
         Self::Blob(bytes, 16)
     }
 
-    /// What sorts as SQLite sorts keys of the same kind: a blob's bytes as numbers, the first
+    /// Numbers that sort as SQLite sorts keys of one kind: a blob's bytes as numbers, the first
     /// ones first.
     #[inline]
     pub(super) fn words(&self) -> [u64; 3] {

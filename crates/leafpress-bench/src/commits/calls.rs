@@ -1,7 +1,7 @@
 //! The callers: threads that begin at the same moment, each with so many calls
 //! under way, and what each call took.
 //!
-//! The same for every rival: a [`Caller`] begins a call and waits for the oldest
+//! Every rival is called in one way: a [`Caller`] begins a call and waits for the oldest
 //! one. With several in flight, a call is acknowledged when its caller sees the
 //! answer, after those before it.
 //!
@@ -14,51 +14,12 @@ use std::sync::{Barrier, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::CommitRung;
-use super::record::Recording;
+use super::call::Call;
+use super::rung::CommitRung;
 use crate::error::{Error, Result};
+use crate::recording::Recording;
 
-/// The row of a call: who makes it, its number, and a text that follows from
-/// both, so that every row can be checked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Call {
-    /// From 0.
-    pub(crate) caller: u32,
-    /// From 0, for each caller.
-    pub(crate) n: u64,
-    text: [u8; TEXT_BYTES],
-}
-
-const TEXT_TEMPLATE: &[u8; TEXT_BYTES] = b"caller 00000, call 0000000000";
-const TEXT_BYTES: usize = 29;
-const CALLER_DIGITS_END: usize = 12;
-const N_DIGITS_END: usize = TEXT_BYTES;
-
-impl Call {
-    /// The call of this caller with this number.
-    pub(crate) fn new(caller: u32, n: u64) -> Self {
-        let mut text = *TEXT_TEMPLATE;
-        write_digits(&mut text[CALLER_DIGITS_END - 5..CALLER_DIGITS_END], u64::from(caller));
-        write_digits(&mut text[N_DIGITS_END - 10..N_DIGITS_END], n);
-        Self { caller, n, text }
-    }
-
-    /// The text, such as "caller 00007, call 0000000012".
-    pub(crate) fn text(&self) -> &str {
-        // Digits and ASCII of the template.
-        std::str::from_utf8(&self.text).unwrap_or_default()
-    }
-}
-
-/// The last digits of a number, with zeros before it.
-fn write_digits(place: &mut [u8], mut number: u64) {
-    for digit in place.iter_mut().rev() {
-        *digit = b'0' + (number % 10) as u8;
-        number /= 10;
-    }
-}
-
-/// One who makes calls.
+/// A thread that makes calls.
 pub(super) trait Caller {
     /// Begins a call; may do all of it.
     fn begin(&mut self, call: &Call) -> Result<()>;
@@ -67,7 +28,7 @@ pub(super) trait Caller {
     fn finish_oldest(&mut self) -> Result<()>;
 }
 
-/// How far the callers are, for whoever runs beside them.
+/// Progress of the callers, for the threads that run beside them.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
     /// When the first call began; not set before.
@@ -88,7 +49,7 @@ impl Progress {
         self.done.load(Ordering::Relaxed)
     }
 
-    /// Whether all callers have ended, well or badly.
+    /// Returns true if all callers have ended, well or badly.
     pub(super) fn is_over(&self) -> bool {
         self.is_over.load(Ordering::Acquire)
     }
@@ -99,12 +60,12 @@ impl Progress {
     }
 }
 
-/// What the callers did.
+/// Work of the callers.
 #[derive(Debug, Default)]
 pub(super) struct Called {
     /// Calls that were acknowledged.
     pub(super) calls: u64,
-    /// What each took; empty where only the whole was acknowledged.
+    /// Time of each; empty where only the whole was acknowledged.
     pub(super) recording: Recording,
     /// From the first call to the last acknowledgement.
     pub(super) wall: Duration,
@@ -154,7 +115,7 @@ pub(super) fn run_callers<C: Caller + Send>(
     sum_up(outcomes, progress)
 }
 
-/// What one caller did, and when it had its last answer.
+/// Work of one caller, and the moment of its last answer.
 type Outcome = Result<(Recording, Instant)>;
 
 fn sum_up(outcomes: Vec<Outcome>, progress: &Progress) -> Result<Called> {
@@ -173,7 +134,7 @@ fn sum_up(outcomes: Vec<Outcome>, progress: &Progress) -> Result<Called> {
 }
 
 fn panicked(rung: &CommitRung) -> Error {
-    Error::Rung { name: rung.name(), reason: "a caller panicked".to_owned() }
+    Error::rung(rung.name(), "a caller panicked")
 }
 
 /// One caller's calls.
@@ -215,15 +176,9 @@ fn call<C: Caller>(
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Calls, Committer, Scene};
+    use super::super::rung::{Calls, Committer, Scene};
     use super::*;
     use crate::report::Safety;
-
-    #[test]
-    fn the_text_tells_the_call() {
-        assert_eq!(Call::new(7, 12).text(), "caller 00007, call 0000000012");
-        assert_eq!(Call::new(4095, 1_234_567).text(), "caller 04095, call 0001234567");
-    }
 
     /// Answers in order; remembers how many calls were ever under way.
     #[derive(Default)]

@@ -5,11 +5,11 @@
 //! takes about as long on every disk; rates are compared, not times. Rivals that
 //! are compared with one another stand in one group, as near as may be.
 
-use super::{Calls, CommitRung, Committer, Scene};
-use crate::group::{Group, Measure, RatioPlan};
+use super::rung::{Calls, CommitRung, Committer, Scene};
+use crate::group::{Group, Measure};
 use crate::options::Experiment;
 use crate::report::Safety;
-use crate::rung::{RungKind, Work};
+use crate::rung::kind::RungKind;
 
 /// Rows of a rung that only its time ends.
 const ROWS_MAX: u64 = 1_000_000;
@@ -17,7 +17,7 @@ const ROWS_MAX: u64 = 1_000_000;
 /// Rows that are also put in one transaction, which nothing cuts.
 const TRANSACTION_ROWS: u64 = 500_000;
 
-/// How large the rungs of "writer" are.
+/// Size of the rungs of "writer".
 #[derive(Debug, Clone, Copy, Default)]
 struct Size {
     rows_max: u64,
@@ -34,22 +34,11 @@ struct Builder {
 
 impl Builder {
     fn new(safety: Safety, size: Size) -> Self {
-        let group = Group {
-            work: Work::Commits,
-            rows: 0,
-            memory_bytes: None,
-            kinds: Vec::new(),
-            ratios: Vec::new(),
-            suffix: None,
-            experiment: Experiment::Writer,
-        };
-        Self { group, safety, size }
+        Self { group: Group::new(Experiment::Writer), safety, size }
     }
 
-    /// Adds a rung; where it stands.
     fn add(&mut self, rung: CommitRung) -> usize {
-        self.group.kinds.push(RungKind::Commits(rung));
-        self.group.kinds.len() - 1
+        self.group.add(RungKind::Commits(rung))
     }
 
     fn rate(&mut self, by: Committer, calls: Calls) -> usize {
@@ -61,7 +50,7 @@ impl Builder {
     }
 
     fn compare(&mut self, name: impl Into<String>, ours: usize, rival: usize, measure: Measure) {
-        self.group.ratios.push(RatioPlan { name: name.into(), ours, rivals: vec![rival], measure });
+        self.group.compare(name, ours, &[rival], measure);
     }
 
     fn compare_rates(&mut self, name: impl Into<String>, ours: usize, rival: usize) {
@@ -172,7 +161,7 @@ fn profile_group(safety: Safety, size: Size) -> Group {
 /// for a million commits, and on a slow disk a limit to patience.
 const COURSE_MILLISECONDS_MAX: u64 = 60_000;
 
-/// The same for the scenes beside it, which have fewer commits.
+/// Such a limit for the scenes beside it, which have fewer commits.
 const SCENE_MILLISECONDS_MAX: u64 = 20_000;
 
 /// The groups of "checkpoint", of so many commits each; the scenes have a part of
@@ -217,7 +206,7 @@ fn scene_group(scene: Scene, name: &str, commits: u64) -> Group {
     alone_in(scene, name, commits).0.group
 }
 
-/// The same on a disk with slow syncs, and there also all of the commits by many
+/// Commits on a disk with slow syncs, and there also all of the commits by many
 /// callers: in large groups their log does not come to its bound.
 fn slow_group(commits: u64) -> Group {
     let name = "slow";

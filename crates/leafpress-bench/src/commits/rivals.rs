@@ -1,4 +1,4 @@
-//! What a call does without Leafpress: one commit per call, a mutex around the
+//! A call without Leafpress: one commit per call, a mutex around the
 //! connection, groups behind a channel, or all rows in one transaction.
 //!
 //! Each is as good as it gets: statements are prepared once, values are bound by
@@ -11,12 +11,14 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Instant;
 
-use rusqlite::{Connection, OpenFlags, Statement, params};
+use rusqlite::{Connection, Statement, params};
 
-use super::calls::{Call, Called, Caller, Progress, run_caller, run_callers};
-use super::{CommitRung, Committer, INSERT, Scene, TABLE};
+use super::call::{Call, INSERT, TABLE};
+use super::calls::{Called, Caller, Progress, run_caller, run_callers};
+use super::rung::{CommitRung, Committer, Scene};
+use crate::connect;
 use crate::error::{Error, Result};
-use crate::report::Safety;
+use crate::pragmas::Pragmas;
 
 /// SQLite's own limit for the WAL, at which a COMMIT makes a checkpoint.
 const AUTOCHECKPOINT_PAGES: u32 = 1000;
@@ -24,30 +26,14 @@ const AUTOCHECKPOINT_PAGES: u32 = 1000;
 /// Calls that wait in the channel of a group at most.
 const CHANNEL_CALLS_MAX: usize = 8192;
 
-/// The pragmas of a profile.
-pub(crate) fn pragmas(safety: Safety) -> &'static str {
-    match safety {
-        Safety::Durable => "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL",
-        Safety::Relaxed => "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL",
-        Safety::Rollback => "PRAGMA journal_mode = DELETE; PRAGMA synchronous = EXTRA",
-        Safety::Rebuildable => "PRAGMA journal_mode = MEMORY; PRAGMA synchronous = OFF",
-    }
-}
-
 /// Opens the rung's new database under its profile and makes the table.
 pub(super) fn open(rung: &CommitRung, database: &Path, vfs: Option<&str>) -> Result<Connection> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
-        | OpenFlags::SQLITE_OPEN_CREATE
-        | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = match vfs {
-        Some(vfs) => Connection::open_with_flags_and_vfs(database, flags, vfs),
-        None => Connection::open_with_flags(database, flags),
-    };
-    let connection = connection.map_err(Error::sqlite("open the rival's database"))?;
+    let connection = connect::open(database, vfs)?;
+    Pragmas::of(rung.safety).set(&connection)?;
     // One transaction is at its best when it moves no page from the WAL.
     let is_without = rung.scene == Scene::NoCheckpoints || rung.by == Committer::OneTransaction;
     let pages = if is_without { 0 } else { AUTOCHECKPOINT_PAGES };
-    let set_up = format!("{}; PRAGMA wal_autocheckpoint = {pages}; {TABLE}", pragmas(rung.safety));
+    let set_up = format!("PRAGMA wal_autocheckpoint = {pages}; {TABLE}");
     connection.execute_batch(&set_up).map_err(Error::sqlite("set up the rival's database"))?;
     Ok(connection)
 }
@@ -73,10 +59,11 @@ pub(super) fn run(
         Committer::BareGroups | Committer::SavepointGroups => {
             run_groups(rung, connection, progress)
         }
-        Committer::OneTransaction | Committer::Leafpress => {
+        Committer::OneTransaction => {
             let called = one_transaction(rung, &connection)?;
             Ok((called, connection))
         }
+        Committer::Leafpress => Err(Error::wrong_rival(rung.name())),
     }
 }
 
@@ -144,12 +131,12 @@ fn one_transaction(rung: &CommitRung, connection: &Connection) -> Result<Called>
 /// answers come back in order.
 struct ToGroups {
     calls: SyncSender<Call>,
-    /// Whether the call was done.
+    /// True for a call that was done.
     answers: Receiver<bool>,
 }
 
 fn group_is_gone() -> Error {
-    Error::Rung { name: "groups".to_owned(), reason: "the thread that commits ended".to_owned() }
+    Error::rung("groups", "the thread that commits ended")
 }
 
 impl Caller for ToGroups {
@@ -160,10 +147,7 @@ impl Caller for ToGroups {
     fn finish_oldest(&mut self) -> Result<()> {
         match self.answers.recv() {
             Ok(true) => Ok(()),
-            Ok(false) => Err(Error::Rung {
-                name: "groups".to_owned(),
-                reason: "a call was refused".to_owned(),
-            }),
+            Ok(false) => Err(Error::rung("groups", "a call was refused")),
             Err(_) => Err(group_is_gone()),
         }
     }

@@ -1,79 +1,59 @@
-//! One rung of commits in this process: opens, makes the calls, records, and
-//! leaves the closing to whoever asked, outside of the time taken.
+//! One rung of commits in this process: opens, makes the calls, records, and closes outside of the
+//! time taken: closing waits for what is still under way and moves the WAL's pages to the file.
 
 use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
+use super::call::TABLE;
 use super::calls::{Called, Progress};
-use super::scene::{self, SlowedSyncs};
-use super::{CommitRung, Committer, ours, rivals};
+use super::rung::{CommitRung, Committer};
+use super::{ours, rivals, scene};
+use crate::connect;
 use crate::error::{Error, Result};
-use crate::report::{Course, Latency};
+use crate::rung::result::RungResult;
+use crate::syncs::SlowedSyncs;
+use crate::usage::Usage;
 
-/// What a rung's calls came to.
-#[derive(Debug, Default)]
-pub(crate) struct Committed {
-    /// Calls that were acknowledged.
-    pub(crate) calls: u64,
-    /// From the first call to the last acknowledgement.
-    pub(crate) wall: Duration,
-    /// Exact percentiles, where each call has a latency.
-    pub(crate) latency: Option<Latency>,
-    /// The course over time, where the rung keeps it.
-    pub(crate) course: Option<Course>,
-    /// The largest size of the WAL that was seen, where it was watched.
-    pub(crate) wal_bytes_max: Option<u64>,
-    /// How long readers held a snapshot.
-    pub(crate) readers_held: Duration,
-}
-
-/// What is left to do when all has been measured: closing, which waits for what
-/// is still under way and moves the WAL's pages to the file.
-pub(crate) type Closing = Box<dyn FnOnce() -> Result<()>>;
-
-/// A rung whose database is open, ready for its first call.
-pub(crate) type Ready = Box<dyn FnOnce() -> Result<(Committed, Closing)>>;
-
-/// Opens the rung's new database.
-pub(crate) fn prepare(rung: CommitRung, database: &Path) -> Result<Ready> {
-    let database = database.to_owned();
-    let slowed = SlowedSyncs::of(rung.scene)?;
-    let vfs = slowed.as_ref().map(|slowed| slowed.name().to_owned());
+/// Does the rung's work on a new database, and measures it.
+pub(super) fn run(rung: CommitRung, database: &Path) -> Result<RungResult> {
+    let slowed = SlowedSyncs::by(rung.scene.sync_delay())?;
+    let vfs = slowed.as_ref().map(SlowedSyncs::name);
+    let progress = Progress::default();
     if rung.by == Committer::Leafpress {
-        let writer = ours::open(&rung, &database, vfs.as_deref())?;
-        return Ok(Box::new(move || {
-            let progress = Progress::default();
-            let committed = watched(&rung, &database, vfs.as_deref(), &progress, || {
-                ours::run(&rung, &writer, &progress)
-            })?;
-            let close = move || {
-                ours::close(writer)?;
-                drop(slowed);
-                Ok(())
-            };
-            Ok((committed, Box::new(close)))
-        }));
+        let writer = connect::open_writer(rung.safety, database, vfs)?;
+        writer.execute_batch(TABLE)?;
+        let calls = || ours::run(&rung, &writer, &progress);
+        let result = measured(&rung, database, vfs, &progress, calls)?;
+        writer.close()?;
+        return Ok(result);
     }
-    let connection = rivals::open(&rung, &database, vfs.as_deref())?;
-    Ok(Box::new(move || {
-        let progress = Progress::default();
-        let mut given_back = None;
-        let committed = watched(&rung, &database, vfs.as_deref(), &progress, || {
-            let (called, connection) = rivals::run(&rung, connection, &progress)?;
-            given_back = Some(connection);
-            Ok(called)
-        })?;
-        let close = move || {
-            let closed = given_back.map_or(Ok(()), rusqlite::Connection::close);
-            drop(slowed);
-            closed.map_err(|(_, error)| Error::sqlite("close the rival's database")(error))
-        };
-        Ok((committed, Box::new(close)))
-    }))
+    let connection = rivals::open(&rung, database, vfs)?;
+    let mut given_back = None;
+    let result = measured(&rung, database, vfs, &progress, || {
+        let (called, connection) = rivals::run(&rung, connection, &progress)?;
+        given_back = Some(connection);
+        Ok(called)
+    })?;
+    given_back.map_or(Ok(()), connect::close)?;
+    Ok(result)
 }
 
-/// Tells those beside the callers that these have ended, also by a panic.
+/// Makes the calls and adds what they used.
+fn measured(
+    rung: &CommitRung,
+    database: &Path,
+    vfs: Option<&str>,
+    progress: &Progress,
+    calls: impl FnOnce() -> Result<Called>,
+) -> Result<RungResult> {
+    let before = Usage::now();
+    let result = watched(rung, database, vfs, progress, calls)?;
+    let used = Usage::now().since(before);
+    Ok(RungResult { cpu_s: used.cpu_s, peak_mb: used.peak_mb, io: used.io, ..result })
+}
+
+/// Tells the threads beside the callers that these have ended, also by a panic.
 struct EndsOnDrop<'p>(&'p Progress);
 
 impl Drop for EndsOnDrop<'_> {
@@ -89,9 +69,9 @@ fn watched(
     vfs: Option<&str>,
     progress: &Progress,
     calls: impl FnOnce() -> Result<Called>,
-) -> Result<Committed> {
+) -> Result<RungResult> {
     if !rung.has_course() {
-        return Ok(committed(&calls()?));
+        return Ok(answered(&calls()?));
     }
     let (called, sizes, held) = thread::scope(|scope| {
         let watching = scope.spawn(|| scene::watch_wal(database, progress));
@@ -102,18 +82,25 @@ fn watched(
         };
         (called, watching.join(), reading.join())
     });
-    let panicked = |_| Error::Rung { name: rung.name(), reason: "a thread panicked".to_owned() };
+    let panicked = |_| Error::rung(rung.name(), "a thread panicked");
     let (called, sizes) = (called?, sizes.map_err(panicked)?);
-    let readers_held = held.map_err(panicked)??;
-    Ok(Committed {
-        course: Some(called.recording.course(&sizes)),
+    let held: Duration = held.map_err(panicked)??;
+    let mut result = answered(&called);
+    if !held.is_zero() {
+        result.stages_s.insert("snapshots held".to_owned(), held.as_secs_f64());
+    }
+    Ok(RungResult {
+        series: Some(called.recording.course(&sizes)),
         wal_bytes_max: sizes.iter().map(|size| size.bytes).max(),
-        readers_held,
-        ..committed(&called)
+        ..result
     })
 }
 
-fn committed(called: &Called) -> Committed {
-    let latency = called.recording.latency();
-    Committed { calls: called.calls, wall: called.wall, latency, ..Committed::default() }
+fn answered(called: &Called) -> RungResult {
+    RungResult {
+        wall_s: called.wall.as_secs_f64(),
+        rows: called.calls,
+        latency_us: called.recording.latency(),
+        ..RungResult::default()
+    }
 }

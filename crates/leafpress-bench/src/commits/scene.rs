@@ -1,30 +1,26 @@
-//! What goes on beside the callers: readers, slow syncs, and a watch over the
-//! size of the WAL.
+//! Readers beside the callers, and a watch over the size of the WAL.
 //!
 //! Must never: open the database's files by itself (closing such a descriptor
 //! would drop the process's locks), or run on when the callers have ended.
 
 use std::ffi::OsString;
-use std::fs::{self, File};
-use std::io::Write as _;
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use leafpress::vfs::{self, PlatformVfs, Registration, SlowSync};
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::Connection;
 
 use super::calls::Progress;
-use super::record::WalSize;
-use super::{CommitRung, Scene};
+use super::rung::{CommitRung, Scene};
+use crate::connect;
 use crate::error::{Error, Result};
-use crate::statistics::median;
+use crate::recording::WalSize;
 
 /// Between two looks at the size of the WAL.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(2);
 
-/// How long a short reader holds its snapshot, and rests afterwards.
+/// Time for which a short reader holds its snapshot, and rests afterwards.
 const SHORT_READ: Duration = Duration::from_millis(3);
 
 /// A reader looks so often whether it is its turn.
@@ -69,12 +65,7 @@ pub(super) fn read(
     if !matches!(rung.scene, Scene::LongReader | Scene::ShortReaders) {
         return Ok(Duration::ZERO);
     }
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = match vfs {
-        Some(vfs) => Connection::open_with_flags_and_vfs(database, flags, vfs),
-        None => Connection::open_with_flags(database, flags),
-    };
-    let connection = connection.map_err(Error::sqlite("open the database to read it"))?;
+    let connection = connect::open_reader(database, vfs)?;
     let third = rung.rows / 3;
     let held = if rung.scene == Scene::LongReader {
         wait_until(progress, || progress.done() >= third);
@@ -110,59 +101,4 @@ fn read_shortly(connection: &Connection, progress: &Progress) -> rusqlite::Resul
         thread::sleep(SHORT_READ);
     }
     Ok(held)
-}
-
-/// The VFS of a scene with slow syncs, for ours and the rival alike, over the disk that is
-/// played if one is; its name is withdrawn when this is dropped.
-pub(crate) struct SlowedSyncs {
-    name: String,
-    _registration: Registration,
-}
-
-impl SlowedSyncs {
-    /// Registers it where the scene needs it.
-    pub(super) fn of(scene: Scene) -> Result<Option<Self>> {
-        Self::by(scene.sync_delay())
-    }
-
-    /// Registers it, unless nothing is to be slowed.
-    pub(crate) fn by(delay: Duration) -> Result<Option<Self>> {
-        // Tests may run several rungs in one process.
-        static COUNT: AtomicU64 = AtomicU64::new(0);
-        if delay.is_zero() {
-            return Ok(None);
-        }
-        let name = format!("leafpress-bench-slow-{}", COUNT.fetch_add(1, Ordering::Relaxed));
-        let vfs = SlowSync::new(PlatformVfs::new(), delay);
-        let registration = vfs::register(&name, vfs, false)?;
-        Ok(Some(Self { name, _registration: registration }))
-    }
-
-    /// The name under which SQLite knows it.
-    pub(crate) fn name(&self) -> &str {
-        &self.name
-    }
-}
-
-/// What a sync of a few freshly written kilobytes takes in this folder: the
-/// median of many.
-pub(crate) fn sync_us_median(folder: &Path) -> Result<f64> {
-    const SYNCS: usize = 50;
-    const TIME_MAX: Duration = Duration::from_secs(2);
-    let path = folder.join("sync.probe");
-    let probe = || -> std::io::Result<Vec<f64>> {
-        let mut file = File::create_new(&path)?;
-        let begun = Instant::now();
-        let mut took_us = Vec::with_capacity(SYNCS);
-        while took_us.len() < SYNCS && (took_us.is_empty() || begun.elapsed() < TIME_MAX) {
-            file.write_all(&[7; 4096])?;
-            let start = Instant::now();
-            file.sync_data()?;
-            took_us.push(start.elapsed().as_secs_f64() * 1e6);
-        }
-        fs::remove_file(&path)?;
-        Ok(took_us)
-    };
-    let took_us = probe().map_err(Error::io("write and sync", &path))?;
-    Ok(median(&took_us).unwrap_or_default())
 }

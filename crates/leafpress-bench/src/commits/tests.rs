@@ -2,36 +2,35 @@
 
 use std::path::Path;
 
-use super::{Calls, CommitRung, Committer, Scene};
-use crate::check;
+use super::rung::{Calls, Scene};
+use super::{CommitRung, Committer, left_of_calls};
 use crate::report::Safety;
-use crate::rung::{RungKind, RungRequest, RungResult, run_rung};
-
-const PROFILES: [Safety; 4] =
-    [Safety::Durable, Safety::Relaxed, Safety::Rollback, Safety::Rebuildable];
+use crate::rung::described::{Described as _, Found, Given};
+use crate::rung::result::RungResult;
 
 fn rung(by: Committer, safety: Safety, calls: Calls) -> CommitRung {
     let scene = Scene::Rate;
     CommitRung { by, safety, calls, scene, rows: 100, milliseconds_max: u64::from(u32::MAX) }
 }
 
-/// Runs the rung on a new database, and what the check finds.
+/// Runs the rung on a new database; the contents that it left must be those expected.
 fn run(rung: CommitRung, folder: &Path) -> (RungResult, String) {
     let database = folder.join("calls.db");
-    let request = serde_json::json!({ "kind": RungKind::Commits(rung), "database": database });
-    let request: RungRequest = serde_json::from_value(request).expect("the shape");
-    let result = run_rung(&request).unwrap_or_else(|error| panic!("{}: {error}", rung.name()));
-    let left: Vec<_> = std::fs::read_dir(folder).expect("a folder").flatten().collect();
-    assert_eq!(left.len(), 1, "{}: {left:?}", rung.name());
-    let found = check::calls(&database).expect("it can be read");
+    let given = Given { database: &database, csv: folder };
+    let result = rung.run(&given).unwrap_or_else(|error| panic!("{}: {error}", rung.name()));
+    let files: Vec<_> = std::fs::read_dir(folder).expect("a folder").flatten().collect();
+    assert_eq!(files.len(), 1, "{}: {files:?}", rung.name());
+    let found = Found { database: &database, csv_rows: 0, is_first: true, is_alone: false };
+    let left = rung.check(&result, &found).expect("it can be read");
+    assert_eq!(left.found, left.expected, "{}", rung.name());
     for entry in std::fs::read_dir(folder).expect("a folder").flatten() {
         std::fs::remove_file(entry.path()).expect("it can be removed");
     }
-    (result, found)
+    (result, left.found)
 }
 
 #[test]
-fn everybody_leaves_every_row_under_every_profile() {
+fn every_committer_leaves_every_row_under_every_profile() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let work = [
         (Committer::PerCall, Calls::Blocking(1)),
@@ -44,7 +43,7 @@ fn everybody_leaves_every_row_under_every_profile() {
         (Committer::Leafpress, Calls::Blocking(3)),
         (Committer::Leafpress, Calls::InFlight(16)),
     ];
-    for safety in PROFILES {
+    for safety in Safety::ALL {
         for (by, calls) in work {
             let rung = rung(by, safety, calls);
             let (result, found) = run(rung, folder.path());
@@ -107,7 +106,7 @@ fn the_check_finds_what_is_missing_and_what_is_out_of_order() {
         }
         connection.execute_batch(sql).expect("it is done");
         drop(connection);
-        check::calls(&database).expect("it can be read")
+        left_of_calls(&database).expect("it can be read")
     };
     assert_eq!(found_after(""), "5 rows, each call's own; delete; ok");
     assert!(found_after("DELETE FROM call WHERE id = 3").starts_with("call 2 of caller 0"));

@@ -4,17 +4,18 @@ use std::collections::VecDeque;
 use std::path::Path;
 use std::time::Instant;
 
-use leafpress::Profile;
 use leafpress::writer::{Ticket, Transaction, Writer};
 
 use super::record::Record;
-use super::{Cycler, CyclesRung, DELETE, INSERT, INSERTS, TABLE, text_of};
-use crate::error::Result;
-use crate::rung::RungResult;
+use super::rung::{Cycler, CyclesRung, DELETE, INSERT, INSERTS, TABLE, text_of};
+use crate::connect;
+use crate::error::{Error, Result};
+use crate::report::Safety;
+use crate::rung::result::RungResult;
 
 /// Does the rung's work and measures it.
 pub(super) fn run(rung: CyclesRung, database: &Path) -> Result<RungResult> {
-    let writer = Writer::builder(database).profile(Profile::Durable).open()?;
+    let writer = connect::open_writer(Safety::Durable, database, None)?;
     writer.execute_batch(TABLE)?;
     let mut record = Record::begin(rung, database);
     match rung.by {
@@ -22,9 +23,12 @@ pub(super) fn run(rung: CyclesRung, database: &Path) -> Result<RungResult> {
         Cycler::WriterStatements => {
             one_by_one(rung, &mut record, |number| statements(&writer, number))?;
         }
-        _ => one_by_one(rung, &mut record, |number| {
+        Cycler::WriterCycles => one_by_one(rung, &mut record, |number| {
             Ok(writer.transaction(move |transaction| cycle(number, transaction))?)
         })?,
+        Cycler::Sql(..) | Cycler::SqlUnchecked(_) => {
+            return Err(Error::wrong_rival(rung.by.label()));
+        }
     }
     record.look_at_log();
     writer.close()?;

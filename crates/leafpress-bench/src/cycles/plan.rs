@@ -1,18 +1,18 @@
 //! Which rungs the cycles have, in the order in which people try them, and which are
 //! compared.
 
-use super::{Cycler, CyclesRung, Span};
+use super::rung::{Cycler, CyclesRung, Span};
 use crate::group::{Group, Measure, RatioPlan};
-use crate::ladder::pragmas::Pragmas;
 use crate::options::{BenchOptions, Experiment};
-use crate::rung::{Described as _, RungKind, Work};
+use crate::pragmas::Pragmas;
+use crate::rung::kind::RungKind;
 
 const CYCLES: u32 = 100;
 
 /// Cycles of the Writer that are under way at once.
 const CYCLES_IN_FLIGHT: u32 = 16;
 
-/// Who works, from what people begin with to ours at its best.
+/// Rivals and ours, from what people begin with to ours at its best.
 pub(super) const CYCLERS: [Cycler; 12] = [
     Cycler::Sql(Pragmas::DEFAULT, Span::Statement),
     Cycler::Sql(Pragmas::DEFAULT, Span::Cycle),
@@ -35,12 +35,10 @@ pub(crate) fn cycles_groups(options: &BenchOptions) -> Vec<Group> {
     let rungs = CYCLERS.map(rung);
     let at = |wanted: Cycler| rungs.iter().position(|rung| rung.by == wanted);
     let full = |span| at(Cycler::Sql(Pragmas::WAL_FULL, span)).into_iter();
+    let mut group =
+        Group { kinds: rungs.map(RungKind::Cycles).to_vec(), ..Group::new(Experiment::Cycles) };
     // After which a power cut takes nothing either.
-    let equals = rungs
-        .iter()
-        .enumerate()
-        .filter(|(_, rung)| rung.pragmas().is_some() && rung.safety().keeps_all());
-    let equals: Vec<usize> = equals.map(|(index, _)| index).collect();
+    let equals = group.rivals_that_keep_all();
     let default = at(Cycler::Sql(Pragmas::DEFAULT, Span::Statement)).into_iter().collect();
     let best = Cycler::WriterInFlight(CYCLES_IN_FLIGHT);
     let comparisons: [(&str, Cycler, Vec<usize>, Measure); 5] = [
@@ -58,15 +56,8 @@ pub(crate) fn cycles_groups(options: &BenchOptions) -> Vec<Group> {
         ("cycles_worst", Cycler::WriterStatements, full(Span::Statement).collect(), Measure::Worst),
     ];
     let plans = comparisons.into_iter().filter_map(|(name, ours, rivals, measure)| {
-        Some(RatioPlan { name: name.to_owned(), ours: at(ours)?, rivals, measure })
+        Some(RatioPlan::new(name, at(ours)?, &rivals, measure))
     });
-    vec![Group {
-        work: Work::Described,
-        rows: u64::from(CYCLES) * super::ROWS_OF_CYCLE,
-        memory_bytes: None,
-        ratios: plans.collect(),
-        kinds: rungs.map(RungKind::Cycles).to_vec(),
-        suffix: None,
-        experiment: Experiment::Cycles,
-    }]
+    group.ratios = plans.collect();
+    vec![group]
 }

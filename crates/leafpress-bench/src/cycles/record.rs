@@ -1,17 +1,17 @@
-//! What each cycle took, and in which ones a checkpoint moved pages.
+//! Time of each cycle, and the cycles in which a checkpoint moved pages.
 //!
-//! In WAL mode nobody but a checkpoint writes to the database's own file. So a cycle after
+//! In WAL mode only a checkpoint writes to the database's own file. So a cycle after
 //! which that file has changed (its size, or the time of its last change) was one in which
-//! a checkpoint moved pages, whoever made it. The clock of a file system may tick a few
+//! a checkpoint moved pages, of whichever connection. The clock of a file system may tick a few
 //! milliseconds at a time: of two checkpoints within one tick the second is not seen.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
-use super::{CyclesRung, ROWS_OF_CYCLE};
-use crate::report::Latency;
-use crate::rung::RungResult;
+use super::rung::{Cycler, CyclesRung, ROWS_OF_CYCLE};
+use crate::rung::result::RungResult;
+use crate::statistics::latency;
 use crate::usage::Usage;
 
 /// A run of cycles on its way.
@@ -20,13 +20,13 @@ pub(super) struct Record {
     database: PathBuf,
     before: Usage,
     start: Instant,
-    /// When the last cycle's answer was there.
+    /// Moment at which the last cycle's answer was there.
     last_answer: Instant,
     cycles_us: Vec<f64>,
     checkpoints: Vec<usize>,
     /// As the database's file was after the cycle before.
     file: Option<(u64, SystemTime)>,
-    /// What looking at files took while nothing else went on, which is nobody's time.
+    /// Time for looking at files while nothing else went on, which counts for no rival.
     looking: Duration,
     log_bytes: Option<u64>,
 }
@@ -66,7 +66,7 @@ impl Record {
         self.last_answer = Instant::now();
     }
 
-    /// Whether no further cycle is to begin.
+    /// Returns true if no further cycle is to begin.
     pub(super) fn is_out_of_patience(&self) -> bool {
         self.start.elapsed() >= self.rung.time_max()
     }
@@ -111,9 +111,9 @@ impl Record {
         }
     }
 
-    /// Whether several cycles are under way at once, so that their sum is no time.
+    /// Returns true if several cycles are under way at once, so that their sum is no time.
     fn overlaps(&self) -> bool {
-        matches!(self.rung.by, super::Cycler::WriterInFlight(_))
+        matches!(self.rung.by, Cycler::WriterInFlight(_))
     }
 }
 
@@ -121,15 +121,4 @@ impl Record {
 fn state_of(database: &Path) -> Option<(u64, SystemTime)> {
     let file = fs::metadata(database).ok()?;
     Some((file.len(), file.modified().ok()?))
-}
-
-/// Exact percentiles; none of no cycles.
-pub(super) fn latency(cycles_us: &[f64]) -> Option<Latency> {
-    let mut sorted = cycles_us.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let at = |share: f64| {
-        let count = (share * sorted.len() as f64).ceil() as usize;
-        sorted.get(count.saturating_sub(1)).copied()
-    };
-    Some(Latency { p50: at(0.5)?, p99: at(0.99)?, p999: at(0.999)?, max: at(1.0)? })
 }

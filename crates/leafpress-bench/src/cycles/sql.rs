@@ -6,10 +6,11 @@ use std::time::Instant;
 use rusqlite::{Connection, Statement};
 
 use super::record::Record;
-use super::{Cycler, CyclesRung, DELETE, INSERT, INSERTS, Span, TABLE, text_of};
+use super::rung::{Cycler, CyclesRung, DELETE, INSERT, INSERTS, Span, TABLE, text_of};
+use crate::connect;
 use crate::error::{Error, Result};
-use crate::ladder::pragmas::Pragmas;
-use crate::rung::RungResult;
+use crate::pragmas::Pragmas;
+use crate::rung::result::RungResult;
 
 /// Does the rung's work and measures it.
 pub(super) fn run(rung: CyclesRung, pragmas: Pragmas, database: &Path) -> Result<RungResult> {
@@ -19,12 +20,12 @@ pub(super) fn run(rung: CyclesRung, pragmas: Pragmas, database: &Path) -> Result
     if rung.has_log() {
         record.look_at_log();
     }
-    connection.close().map_err(|(_, error)| Error::sqlite("close the database")(error))?;
+    connect::close(connection)?;
     Ok(record.end())
 }
 
 fn open(rung: CyclesRung, pragmas: Pragmas, database: &Path) -> Result<Connection> {
-    let connection = Connection::open(database).map_err(Error::sqlite("open the database"))?;
+    let connection = connect::open(database, None)?;
     pragmas.set(&connection)?;
     let limit = if let Cycler::SqlUnchecked(_) = rung.by {
         "PRAGMA wal_autocheckpoint = 0;"
@@ -42,7 +43,7 @@ fn cycle_all(
     rung: CyclesRung,
     record: &mut Record,
 ) -> rusqlite::Result<()> {
-    let span = rung.span();
+    let span = rung.by.span();
     let mut insert = connection.prepare(INSERT)?;
     let mut delete = connection.prepare(DELETE)?;
     if span == Span::Everything {

@@ -3,6 +3,7 @@ use std::time::Instant;
 use rusqlite::Connection;
 
 use super::plan::CYCLERS;
+use super::rung::{Cycler, Span};
 use super::*;
 use crate::options::{BenchOptions, Size};
 use crate::report::Rung;
@@ -14,18 +15,24 @@ fn rung(by: Cycler, cycles: u32) -> CyclesRung {
     CyclesRung { by, cycles, milliseconds_max: PATIENT }
 }
 
+/// The contents of a database, beside those that the rung should have left.
+fn left(rung: CyclesRung, result: &RungResult, database: &Path) -> Left {
+    let found = Found { database, csv_rows: 0, is_first: true, is_alone: false };
+    rung.check(result, &found).expect("it can be read")
+}
+
 /// Runs a rung; what it gave, and what was found of what it left after `statement`.
 fn run_and_spoil(rung: CyclesRung, statement: &str) -> (RungResult, Left) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let database = folder.path().join("a.db");
-    let result = rung.run(&database).expect("the rung runs");
+    let given = Given { database: &database, csv: folder.path() };
+    let result = rung.run(&given).expect("the rung runs");
     let files = std::fs::read_dir(folder.path()).expect("a folder").count();
     assert_eq!(files, 1, "{} leaves only its database", rung.name());
     let connection = Connection::open(&database).expect("it opens");
     connection.execute_batch(statement).expect("it is done");
     connection.close().expect("it closes");
-    let left = rung.left(&result, &database).expect("it can be read");
-    (result, left)
+    (result.clone(), left(rung, &result, &database))
 }
 
 #[test]
@@ -66,11 +73,12 @@ fn a_cycle_that_was_left_out_in_silence_is_found() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let database = folder.path().join("a.db");
     let by = Cycler::WriterCycles;
-    let mut result = rung(by, 2).run(&database).expect("it runs");
-    let left = rung(by, 3).left(&result, &database).expect("it can be read");
-    assert_ne!(left.found, left.expected);
+    let given = Given { database: &database, csv: folder.path() };
+    let mut result = rung(by, 2).run(&given).expect("it runs");
+    let missing = left(rung(by, 3), &result, &database);
+    assert_ne!(missing.found, missing.expected);
     result.cycles_us.pop();
-    let left = rung(by, 2).left(&result, &database).expect("it can be read");
+    let left = left(rung(by, 2), &result, &database);
     assert_ne!(left.found, left.expected);
 }
 
@@ -122,18 +130,10 @@ fn a_change_of_the_file_is_seen_as_a_checkpoint() {
 }
 
 #[test]
-fn percentiles_are_exact() {
-    let cycles_us: Vec<f64> = (1..=100).rev().map(f64::from).collect();
-    let latency = record::latency(&cycles_us).expect("cycles");
-    assert_eq!((latency.p50, latency.p99, latency.p999, latency.max), (50.0, 99.0, 100.0, 100.0));
-    assert_eq!(record::latency(&[]), None);
-}
-
-#[test]
 fn the_plan_compares_equals_and_ends_with_ours() {
     let groups = cycles_groups(&BenchOptions::sized(Size::Usual));
     let [group] = groups.as_slice() else { panic!("one chart") };
-    let names = |index: &usize| group.kinds[*index].name().into_owned();
+    let names = |index: &usize| group.kinds[*index].name();
     let ratio = |name: &str| {
         let ratio = group.ratios.iter().find(|ratio| ratio.name == name).expect(name);
         (names(&ratio.ours), ratio.rivals.iter().map(names).collect::<Vec<_>>())
@@ -153,8 +153,8 @@ fn the_plan_compares_equals_and_ends_with_ours() {
     let mut seen = std::collections::BTreeSet::new();
     for kind in &group.kinds {
         let name = kind.name();
-        assert!(name.contains("SQL") != name.contains("leafpress"), "{name}");
-        assert!(seen.insert(name.into_owned()) && seen.insert(kind.label()));
+        assert_eq!(name.contains("leafpress"), kind.is_ours(), "{name}");
+        assert!(seen.insert(name) && seen.insert(kind.label()));
     }
 }
 
@@ -164,8 +164,8 @@ fn the_originals_figures_stand_at_their_settings() {
     let seconds: Vec<f64> = original.figures.iter().filter_map(|figure| figure.seconds).collect();
     assert_eq!(seconds, [3000.0, 3.53, 7.19, 2.29]);
     let groups = cycles_groups(&BenchOptions::sized(Size::Usual));
-    let described = groups[0].kinds.iter().filter_map(|kind| kind.described());
-    let attached: Vec<OriginalFigure> = described.filter_map(Described::original).collect();
+    let kinds = groups[0].kinds.iter();
+    let attached: Vec<OriginalFigure> = kinds.filter_map(|kind| kind.original()).collect();
     assert_eq!(attached.len(), 4);
     assert!(original.figures.iter().all(|figure| attached.contains(figure)));
 }
@@ -174,7 +174,7 @@ fn the_originals_figures_stand_at_their_settings() {
 fn measured(by: Cycler, seconds: f64, checkpoints: &[usize]) -> Rung {
     let rung = rung(by, 100);
     let value = serde_json::json!({
-        "name": rung.name(), "label": rung.label(), "safety": "durable", "median_s": seconds,
+        "name": rung.name(), "label": rung.label(), "experiment": "cycles", "safety": "durable", "median_s": seconds,
         "runs_s": [seconds], "per_second": 1.0, "original": rung.original(),
         "latency_us": {"p50": 100.0, "p99": 100.0, "p999": 100.0, "max": 2500.0},
         "cycles_us": vec![2500.0; 100], "checkpoints": checkpoints, "wal_mb_max": 4.5,

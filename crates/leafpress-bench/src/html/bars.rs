@@ -8,10 +8,10 @@ use super::draw::{self, percent};
 use super::scale::{Scale, Unit};
 use super::story;
 use crate::charts::{Chart, Figure};
+use crate::numbers;
 use crate::report::Rung;
-use crate::words;
 
-/// Where the original's figure begins, in pixels from the top of a row.
+/// Top of the original's figure, in pixels from the top of a row.
 const ORIGINAL_Y: &str = "31";
 
 /// The bars of a chart; the first of a section is explained.
@@ -63,7 +63,7 @@ fn range(rung: &Rung, figure: Figure) -> Option<(f64, f64)> {
     }
 }
 
-/// What a chart shows that is read like the one before.
+/// Heading of a chart that is read like the one before.
 fn in_short(figure: Figure, scale: &Scale) -> &'static str {
     match (figure, scale.is_log) {
         (Figure::PerSecond, false) => "Rows a second; longer is better.",
@@ -73,7 +73,7 @@ fn in_short(figure: Figure, scale: &Scale) -> &'static str {
     }
 }
 
-/// How to read the chart, in one line.
+/// Instruction for reading the chart, in one line.
 fn how(figure: Figure, scale: &Scale, chart: &Chart<'_>, has_originals: bool) -> Markup {
     let measure = match figure {
         Figure::PerSecond => "Rows a second; longer is better.",
@@ -154,10 +154,10 @@ fn title(rung: &Rung, figure: Figure) -> String {
         lines.push(format!("{} runs, from {low} to {high}", rung.runs_s.len()));
     }
     if figure == Figure::Seconds && rung.per_second.is_finite() {
-        lines.push(format!("{} rows a second", words::rate(rung.per_second)));
+        lines.push(format!("{} rows a second", numbers::rate(rung.per_second)));
     }
     if let Some(rows) = rung.sample_rows {
-        lines.push(format!("scaled from {} rows", words::count(rows)));
+        lines.push(format!("scaled from {} rows", numbers::count(rows)));
     }
     if let Some(words) = rung.original.as_ref().and_then(draw::original_words) {
         let note = rung.original.as_ref().and_then(|original| original.note.as_deref());

@@ -18,7 +18,7 @@ const FEW: usize = 3;
 const LABEL_HEIGHT: f64 = 17.0;
 /// More letters do not fit beside the chart; the list below has the whole name.
 const LABEL_CHARS_MAX: usize = 30;
-/// More points than this are thinned: nobody can tell them apart.
+/// More points than this are thinned: no reader can tell them apart.
 const POINTS_MAX: usize = 60;
 /// Lines that differ in more than colour: so many kinds there are in the style.
 const KINDS: usize = 7;
@@ -73,7 +73,7 @@ pub(super) fn of(
     })
 }
 
-/// Where a chart's points stand.
+/// Places of a chart's points.
 struct Plot<'s> {
     scale: &'s Scale,
     batches: usize,

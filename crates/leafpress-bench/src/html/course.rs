@@ -1,4 +1,4 @@
-//! How a run went over time: half of the commits of each moment, and its slowest.
+//! Course of a run over time: half of the commits of each moment, and its slowest.
 //!
 //! Must never: thin away the slowest commit.
 
@@ -10,7 +10,7 @@ use super::story;
 use crate::report::{Course, Rung};
 
 const HEIGHT: f64 = 120.0;
-/// Points of a line: twice what a panel has in pixels tells nobody more.
+/// Points of a line: more than twice a panel's pixels tell no more.
 const POINTS_MAX: usize = 200;
 /// Places that can be pointed at.
 const MARKS_MAX: usize = 40;

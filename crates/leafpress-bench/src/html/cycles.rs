@@ -8,8 +8,8 @@ use maud::{Markup, html};
 use super::draw::{self, percent, pixels};
 use super::scale::{Scale, Unit};
 use super::story;
+use crate::numbers;
 use crate::report::Rung;
-use crate::words;
 
 const HEIGHT: f64 = 150.0;
 /// Room above the highest dot, for the name of a spike.
@@ -73,7 +73,7 @@ fn panel(rung: &Rung, scale: &Scale, dots_max: usize) -> Markup {
                     (draw::levels(scale, HEIGHT))
                     g .across aria-hidden="true" {
                         text x="0" y=(pixels(HEIGHT + 15.0)) { "cycle 1" }
-                        text x="100%" y=(pixels(HEIGHT + 15.0)) text-anchor="end" { (words::count(cycles as u64)) }
+                        text x="100%" y=(pixels(HEIGHT + 15.0)) text-anchor="end" { (numbers::count(cycles as u64)) }
                     }
                     @for dot in &dots { (mark(*dot, cycles, scale)) }
                     @if let Some(spike) = spike { (named(*spike, cycles, scale)) }
@@ -165,11 +165,11 @@ fn sum(rung: &Rung) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::made_up;
     use crate::report::Safety;
+    use crate::test_reports;
 
     fn rung(cycles_us: Vec<f64>, checkpoints: Vec<usize>) -> Rung {
-        let rung = made_up::rung("cycles", "100 cycles", "WAL", Safety::Durable, 3.0);
+        let rung = test_reports::rung("cycles", "100 cycles", "WAL", Safety::Durable, 3.0);
         Rung { cycles_us, checkpoints, outside_s: Some(1.0), ..rung }
     }
 

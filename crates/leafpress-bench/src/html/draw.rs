@@ -1,4 +1,4 @@
-//! What all charts share: places in per cent, the axis, the lines of the grid, a row with a
+//! Parts that all charts share: places in per cent, the axis, the lines of the grid, a row with a
 //! name and a track, the words about a rung.
 //!
 //! Must never: use a size that depends on the width of the page.
@@ -8,12 +8,12 @@ use maud::{Markup, html};
 use super::scale::{Scale, Tick};
 use super::story;
 use crate::charts::Figure;
+use crate::numbers;
 use crate::report::{OriginalFigure, Rung, Safety};
-use crate::words;
 
 /// A time in words that no line breaks apart.
 pub(super) fn time(seconds: f64) -> String {
-    words::time(seconds).replace(' ', "\u{a0}")
+    numbers::time(seconds).replace(' ', "\u{a0}")
 }
 
 /// A figure in words that no line breaks apart.
@@ -126,7 +126,7 @@ pub(super) fn name(rung: &Rung) -> Markup {
     named(rung, "")
 }
 
-/// The same with a note.
+/// Name of a rung with a note.
 pub(super) fn named(rung: &Rung, note: &str) -> Markup {
     html! {
         div .name {
@@ -135,7 +135,7 @@ pub(super) fn named(rung: &Rung, note: &str) -> Markup {
             span .loses { (safety_sign(rung.safety)) (story::loses(rung)) }
             @if let Some(rows) = rung.sample_rows {
                 " "
-                span .sample { "scaled from " (words::count(rows)) " rows" }
+                span .sample { "scaled from " (numbers::count(rows)) " rows" }
             }
             @if !note.is_empty() { " " span .sample { (note) } }
         }

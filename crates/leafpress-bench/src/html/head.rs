@@ -1,6 +1,6 @@
 //! The first screen: what it is, where it was measured, what to do, how far to trust it.
 //!
-//! Must never: let a played disk, a run that was stopped or a quick one pass for more than
+//! Must never: let a simulated disk, a run that was stopped or a quick one pass for more than
 //! it is.
 
 use maud::{Markup, html};
@@ -8,8 +8,8 @@ use serde_json::Value;
 
 use super::draw;
 use super::story::{self, Story};
+use crate::numbers;
 use crate::report::{Advice, ExperimentReport, Ratio};
-use crate::words;
 
 /// All that comes before the experiments.
 pub(super) fn of(report: &ExperimentReport, story: &Story<'_>) -> Markup {
@@ -37,7 +37,7 @@ fn leaf() -> Markup {
     }
 }
 
-/// The date in words, in the time zone of whoever measured.
+/// The date in words, in the time zone of the machine that measured.
 fn measured_at(report: &ExperimentReport) -> Option<Markup> {
     let text = report.measured_at.as_deref()?;
     let words = text.parse::<jiff::Timestamp>().map_or_else(
@@ -96,7 +96,7 @@ fn sync(report: &ExperimentReport) -> Option<String> {
     Some(format!("a sync takes {}", draw::time(us / 1e6)))
 }
 
-/// What a reader must know before any figure.
+/// Facts that a reader must know before any figure.
 fn marks(report: &ExperimentReport) -> Markup {
     html! {
         @if let Some(simulated) = &report.simulated {
@@ -126,7 +126,7 @@ pub(super) fn link(address: &str, text: &str) -> Markup {
     }
 }
 
-/// What to do, in the order of its weight.
+/// Advice, in the order of its weight.
 fn verdict(report: &ExperimentReport, story: &Story<'_>) -> Markup {
     let advice =
         if report.advice.is_empty() { from_ratios(report, story) } else { report.advice.clone() };
@@ -172,7 +172,7 @@ fn times(advice: &Advice) -> Markup {
     };
     html! {
         p class={ "times" @if times.value < 1.0 { " slower" } } {
-            span .number { (words::ratio(times.value)) "×" }
+            span .number { (numbers::ratio(times.value)) "×" }
             @if let Some(beside) = &advice.beside {
                 " "
                 span .beside { "as fast as " (draw::prose(beside)) }
@@ -185,13 +185,13 @@ fn times(advice: &Advice) -> Markup {
     }
 }
 
-/// What another run should come out between.
+/// Range in which another run should come out.
 pub(super) fn range_words(ratio: &Ratio) -> String {
     match (ratio.low, ratio.high) {
         (Some(low), Some(high)) => {
-            format!("another run: {} to {}", words::ratio(low), words::ratio(high))
+            format!("another run: {} to {}", numbers::ratio(low), numbers::ratio(high))
         }
-        _ => format!("pairs from {} to {}", words::ratio(ratio.min), words::ratio(ratio.max)),
+        _ => format!("pairs from {} to {}", numbers::ratio(ratio.min), numbers::ratio(ratio.max)),
     }
 }
 
@@ -204,7 +204,7 @@ fn more(advice: &Advice, story: &Story<'_>) -> Markup {
     }
 }
 
-/// Where a report has no verdict: the ratios whose names say beside whom we are.
+/// Ratios for a report without a verdict: those whose names say beside whom we are.
 fn from_ratios(report: &ExperimentReport, story: &Story<'_>) -> Vec<Advice> {
     let kinds = [("_vs_default", "SQLite's default"), ("_vs_equal", "the best that loses nothing")];
     let ratios = report.ratios.iter().flat_map(|(name, ratio)| {
@@ -224,7 +224,7 @@ fn from_ratios(report: &ExperimentReport, story: &Story<'_>) -> Vec<Advice> {
         .collect()
 }
 
-/// How far to trust the figures, and what the disk is good for.
+/// Noise of the figures, and verdict on the disk.
 fn trust(report: &ExperimentReport) -> Markup {
     let verdict = report.storage.as_ref().and_then(|storage| storage.get("verdict"));
     let list = |name: &str| {

@@ -1,4 +1,4 @@
-//! How it was measured, what could not be, and how to repeat it.
+//! Method of the measurements, what could not be measured, and how to repeat them.
 //!
 //! Must never: leave out what speaks against us.
 
@@ -8,13 +8,13 @@ use maud::{Markup, html};
 use serde_json::Value;
 
 use super::{head, story};
+use crate::numbers;
 use crate::report::ExperimentReport;
-use crate::words;
 
 /// Texts longer than this are cut: they are in the JSON.
 const TEXT_CHARS_MAX: usize = 600;
 
-/// The settings that everybody should see, and what they are called.
+/// Settings that every reader should see, and their names.
 const MAIN_SETTINGS: [(&str, &str); 6] = [
     ("repeats", "Runs of each rung"),
     ("order", "Order"),
@@ -52,7 +52,7 @@ pub(super) fn of(report: &ExperimentReport) -> Markup {
     }
 }
 
-/// What decides whether the figures can be believed.
+/// Facts that decide whether the figures can be believed.
 fn in_short(report: &ExperimentReport) -> Markup {
     let known = MAIN_SETTINGS
         .into_iter()
@@ -104,11 +104,11 @@ fn ratios(report: &ExperimentReport) -> Markup {
                             @for (name, ratio) in &report.ratios {
                                 tr {
                                     th scope="row" { (story::shortened(name)) }
-                                    td { (words::ratio(ratio.value)) }
-                                    td { (words::ratio(ratio.min)) " – " (words::ratio(ratio.max)) }
+                                    td { (numbers::ratio(ratio.value)) }
+                                    td { (numbers::ratio(ratio.min)) " – " (numbers::ratio(ratio.max)) }
                                     td {
                                         @if let (Some(low), Some(high)) = (ratio.low, ratio.high) {
-                                            (words::ratio(low)) " – " (words::ratio(high))
+                                            (numbers::ratio(low)) " – " (numbers::ratio(high))
                                         }
                                     }
                                 }
@@ -148,7 +148,7 @@ fn value_words(value: &Value) -> String {
         Value::String(text) => text.clone(),
         Value::Bool(true) => "yes".to_owned(),
         Value::Bool(false) => "no".to_owned(),
-        Value::Number(number) => number.as_u64().map_or_else(|| number.to_string(), words::count),
+        Value::Number(number) => number.as_u64().map_or_else(|| number.to_string(), numbers::count),
         other => other.to_string(),
     };
     match text.char_indices().nth(TEXT_CHARS_MAX) {

@@ -41,7 +41,7 @@ use story::Story;
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("script.js");
 
-/// What the page may load and run: nothing from elsewhere, and no script but its own, which
+/// Rule for what the page loads and runs: nothing from elsewhere, and no script but its own, which
 /// is known by its hash. `tests/python/test_bench_page.py` says the hash of a changed script.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; \
                       script-src 'sha256-XuiY6lvigAjw5hM23HfEXuPtUfN1G22yJHIYa61v97M='; \
@@ -79,7 +79,7 @@ pub fn page(report: &ExperimentReport) -> String {
     page.into_string()
 }
 
-/// Where the script writes the figures of the mark under the pointer. Hidden from who listens:
+/// Element for the figures of the mark under the pointer. Hidden from screen readers:
 /// the marks have labels that say the same.
 fn tip() -> Markup {
     html! { div #tip aria-hidden="true" hidden="hidden" {} }

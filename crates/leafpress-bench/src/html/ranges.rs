@@ -1,4 +1,4 @@
-//! What single operations took: half of them, 99 and 99.9 of a hundred, the slowest.
+//! Times of single operations: half of them, 99 and 99.9 of a hundred, the slowest.
 //!
 //! Must never: draw a rung that can corrupt among those that cannot.
 

@@ -2,14 +2,14 @@
 //!
 //! Must never: give a place that is not a number between 0 and 100, whatever it is asked.
 
-use crate::words;
+use crate::numbers;
 
 /// A span of values wider than this is drawn on a logarithmic axis.
 const LINEAR_TIMES_MAX: f64 = 20.0;
 /// More labels than this do not fit a phone.
 const LABELS_MAX: usize = 7;
 
-/// What the values are.
+/// Unit of the values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unit {
     Seconds,
@@ -70,7 +70,7 @@ impl Scale {
         Self { is_log, low: if is_log { low } else { 0.0 }, high, unit }
     }
 
-    /// Where a value stands, in per cent from the low end.
+    /// Place of a value, in per cent from the low end.
     pub(super) fn at(&self, value: f64) -> f64 {
         let share = if self.is_log {
             (value.max(self.low) / self.low).ln() / (self.high / self.low).ln()
@@ -90,7 +90,7 @@ impl Scale {
         let is_crowded = values.len() > 5;
         let text = |value: f64| match self.unit {
             Unit::Seconds => time(value),
-            Unit::PerSecond => words::rate(value),
+            Unit::PerSecond => numbers::rate(value),
         };
         values
             .into_iter()

@@ -37,7 +37,7 @@ pub(super) fn of(section: &Section<'_>, points_max: usize, is_simulated: bool) -
     }
 }
 
-/// What all charts of a section share.
+/// Parts that all charts of a section share.
 struct Shared<'s, 'r> {
     section: &'s Section<'r>,
     original: Option<&'r Original>,
@@ -82,7 +82,7 @@ fn courses(rungs: &[&Rung], points_max: usize, is_first: bool) -> Markup {
     }
 }
 
-/// What stands beside our figures: the original, and whether the order is the same.
+/// Comparison of our figures with the original's, and of their order.
 fn beside(about: &About) -> Markup {
     html! {
         @if about.original.is_some() || about.order.is_some() {

@@ -1,4 +1,4 @@
-//! What the page tells, in its order: the experiments of a report with their charts.
+//! Contents of the page, in its order: the experiments of a report with their charts.
 //!
 //! Reports of earlier versions do not say which rungs belong together; then the first part
 //! of their names does.
@@ -19,7 +19,7 @@ const POINTS_MIN: usize = 6;
 pub(super) struct Story<'r> {
     /// The page's heading.
     pub title: String,
-    /// How many points each line and each panel may have.
+    /// Largest number of points of each line and each panel.
     pub points_max: usize,
     /// One for each experiment, in the report's order.
     pub sections: Vec<Section<'r>>,
@@ -31,7 +31,7 @@ pub(super) struct Section<'r> {
     pub name: &'r str,
     /// Its heading.
     pub title: String,
-    /// What it is about, where the report says it.
+    /// Subject, where the report says it.
     pub about: Option<&'r About>,
     /// Its charts.
     pub charts: Vec<Chart<'r>>,
@@ -80,7 +80,7 @@ impl<'r> Section<'r> {
         Self { name, title, about, charts: Vec::new() }
     }
 
-    /// What it is called in addresses within the page. Names are the report's own, so they
+    /// Name in addresses within the page. Names are the report's own, so they
     /// are made harmless.
     pub(super) fn id(&self) -> String {
         id_of(self.name)
@@ -121,7 +121,7 @@ fn without_chart(report: &ExperimentReport) -> Vec<Chart<'_>> {
     charts
 }
 
-/// What a rung is called within its chart.
+/// Name of a rung within its chart.
 pub(super) fn label_of(rung: &Rung) -> String {
     if !rung.chart.is_empty() && !rung.label.is_empty() {
         return shortened(&rung.label);
@@ -130,7 +130,7 @@ pub(super) fn label_of(rung: &Rung) -> String {
     shortened(rung.name.split_once(", ").map_or(rung.name.as_str(), |(_, rest)| rest))
 }
 
-/// What a crash may take, as a predicate.
+/// Loss that a crash may cause, as a predicate.
 pub(super) fn loses(rung: &Rung) -> String {
     let may_lose =
         if rung.may_lose.is_empty() { rung.safety.may_lose() } else { rung.may_lose.as_str() };

@@ -6,8 +6,8 @@ use maud::{Markup, html};
 
 use super::{draw, story};
 use crate::charts::Chart;
+use crate::numbers;
 use crate::report::{Latency, Rung};
-use crate::words;
 
 /// A column: its heading, and what stands in it.
 struct Column {
@@ -19,8 +19,8 @@ struct Column {
 const COLUMNS: [Column; 14] = [
     Column { heading: "time, median", cell: |rung| Some(draw::time(rung.median_s)) },
     Column { heading: "range of the runs", cell: range },
-    Column { heading: "rows", cell: |rung| rung.rows.map(words::count) },
-    Column { heading: "rows a second", cell: |rung| Some(words::rate(rung.per_second)) },
+    Column { heading: "rows", cell: |rung| rung.rows.map(numbers::count) },
+    Column { heading: "rows a second", cell: |rung| Some(numbers::rate(rung.per_second)) },
     Column { heading: "original", cell: |rung| draw::original_words(rung.original.as_ref()?) },
     Column { heading: "half within", cell: |rung| latency(rung, |it| it.p50) },
     Column { heading: "99 of 100 within", cell: |rung| latency(rung, |it| it.p99) },
@@ -80,7 +80,7 @@ fn table(chart: &Chart<'_>, charts: usize) -> Markup {
 fn sample(rung: &Rung) -> Markup {
     html! {
         @if let Some(rows) = rung.sample_rows {
-            span .note { " scaled from " (words::count(rows)) " rows" }
+            span .note { " scaled from " (numbers::count(rows)) " rows" }
         }
     }
 }

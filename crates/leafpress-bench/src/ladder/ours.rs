@@ -5,31 +5,39 @@
 
 use std::collections::VecDeque;
 use std::path::Path;
-use std::thread;
 use std::time::Instant;
 
-use leafpress::Profile;
 use leafpress::load::{Column, ColumnType, Loader};
 use leafpress::writer::{Executed, Ticket, Writer};
 
 use super::records::Record;
-use super::{INSERT, LadderRung, Step, TABLE, timed};
-use crate::error::Result;
-use crate::rung::RungResult;
+use super::rung::{INSERT, LadderRung, Step, TABLE};
+use crate::connect;
+use crate::error::{Error, Result};
+use crate::machine::cores;
+use crate::report::Safety;
+use crate::rung::result::RungResult;
 
 /// Does the rung's work and measures it.
 pub(super) fn run(rung: LadderRung, records: &[Record], database: &Path) -> Result<RungResult> {
     if let Step::Pressed | Step::PressedPages(_) = rung.by {
-        let cores = thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        return timed(rung.rows, |_| press(rung, cores, records, database));
+        let cores = cores();
+        return RungResult::timed(rung.rows, |_| press(rung, cores, records, database));
     }
-    let writer = Writer::builder(database).profile(Profile::Durable).open()?;
+    let writer = connect::open_writer(Safety::Durable, database, None)?;
     writer.execute_batch(TABLE)?;
-    timed(rung.rows, |start| {
+    RungResult::timed(rung.rows, |start| {
         let done = match rung.by {
             Step::WriterInFlight(calls) => insert_in_flight(&writer, rung, calls, records, start)?,
             Step::WriterMany => insert_many(&writer, records)?,
-            _ => insert_blocking(&writer, rung, records, start)?,
+            Step::WriterBlocking => insert_blocking(&writer, rung, records, start)?,
+            Step::EachRow(_)
+            | Step::Compiled(_)
+            | Step::Prepared(_)
+            | Step::Mapped
+            | Step::Pages(_)
+            | Step::Pressed
+            | Step::PressedPages(_) => return Err(Error::wrong_rival(rung.by.label())),
         };
         writer.close()?;
         Ok(done)

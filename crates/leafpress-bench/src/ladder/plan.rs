@@ -1,11 +1,11 @@
 //! Which rungs the ladder has, in the order in which people climb it, and which are
 //! compared.
 
-use super::pragmas::Pragmas;
-use super::{LadderRung, Step};
-use crate::group::{Group, Measure, RatioPlan};
+use super::rung::{LadderRung, Step};
+use crate::group::{Group, Measure};
 use crate::options::{BenchOptions, Experiment};
-use crate::rung::{Described, RungKind, Work};
+use crate::pragmas::Pragmas;
+use crate::rung::kind::RungKind;
 
 /// Calls of the Writer that are under way at once: its queue takes several times as many.
 const CALLS_IN_FLIGHT: u32 = 512;
@@ -35,32 +35,18 @@ pub(crate) fn ladder_groups(options: &BenchOptions) -> Vec<Group> {
     vec![settings_group(options), pages_group(options)]
 }
 
-fn group(options: &BenchOptions, steps: &[Step], ratios: Vec<RatioPlan>) -> Group {
+fn group(options: &BenchOptions, steps: &[Step]) -> Group {
     let rows = options.size.of(20_000, 100_000, 100_000);
     let milliseconds_max = (options.size.patience_s() * 1e3) as u64;
     let kind = |by: &Step| RungKind::Ladder(LadderRung { by: *by, rows, milliseconds_max });
-    Group {
-        work: Work::Described,
-        rows,
-        memory_bytes: None,
-        kinds: steps.iter().map(kind).collect(),
-        ratios,
-        suffix: None,
-        experiment: Experiment::Ladder,
-    }
+    Group { kinds: steps.iter().map(kind).collect(), ..Group::new(Experiment::Ladder) }
 }
 
 fn settings_group(options: &BenchOptions) -> Group {
-    let mut group = group(options, &STEPS, Vec::new());
+    let mut group = group(options, &STEPS);
     let at = |wanted: Step| STEPS.iter().position(|step| *step == wanted);
     // SQLite's rungs after which a power cut takes nothing either.
-    let equals: Vec<usize> = group
-        .kinds
-        .iter()
-        .enumerate()
-        .filter(|(_, kind)| kind.described().is_some_and(is_safe_rival))
-        .map(|(index, _)| index)
-        .collect();
+    let equals = group.rivals_that_keep_all();
     let each_default = at(Step::EachRow(Pragmas::DEFAULT)).into_iter().collect();
     let each_wal = at(Step::EachRow(Pragmas::WAL_FULL)).into_iter().collect();
     let prepared = at(Step::Prepared(Pragmas::WAL_FULL)).into_iter().collect();
@@ -73,22 +59,13 @@ fn settings_group(options: &BenchOptions) -> Group {
     ];
     for (name, ours, rivals) in comparisons {
         let Some(ours) = at(ours) else { continue };
-        group.ratios.push(RatioPlan {
-            name: name.to_owned(),
-            ours,
-            rivals,
-            measure: Measure::Wall,
-        });
+        group.compare(name, ours, &rivals, Measure::Wall);
     }
     group
-}
-
-fn is_safe_rival(rung: &dyn Described) -> bool {
-    rung.safety().keeps_all() && rung.name().contains("SQL")
 }
 
 fn pages_group(options: &BenchOptions) -> Group {
     let pages = PAGES_BYTES.map(Step::Pages);
     let steps: Vec<Step> = pages.into_iter().chain([Step::PressedPages(4096)]).collect();
-    group(options, &steps, Vec::new())
+    group(options, &steps)
 }

@@ -8,13 +8,14 @@ use std::time::Instant;
 
 use rusqlite::Connection;
 
-use super::pragmas::Pragmas;
 use super::records::{Parameters, Record};
-use super::{INSERT, LadderRung, Step, TABLE, timed};
+use super::rung::{INSERT, LadderRung, Step, TABLE};
+use crate::connect;
 use crate::error::{Error, Result};
-use crate::rung::RungResult;
+use crate::pragmas::Pragmas;
+use crate::rung::result::RungResult;
 
-/// What is mapped of the file at most, where it is.
+/// Bytes of the file that are mapped at most, where it is.
 const MAPPED_BYTES: i64 = 256 << 20;
 
 /// Does the rung's work and measures it.
@@ -25,41 +26,43 @@ pub(super) fn run(
     database: &Path,
 ) -> Result<RungResult> {
     let connection = open(rung, pragmas, database)?;
-    timed(rung.rows, |start| {
+    RungResult::timed(rung.rows, |start| {
         let done = match rung.by {
             Step::EachRow(_) => insert_each(&connection, rung, records, start),
             Step::Compiled(_) => in_one_transaction(&connection, || {
                 insert_all(records, |row| connection.execute(INSERT, row))
             }),
-            _ => in_one_transaction(&connection, || {
-                let mut insert = connection.prepare(INSERT)?;
-                insert_all(records, |row| insert.execute(row))
-            }),
+            Step::Prepared(_) | Step::Mapped | Step::Pages(_) => {
+                in_one_transaction(&connection, || {
+                    let mut insert = connection.prepare(INSERT)?;
+                    insert_all(records, |row| insert.execute(row))
+                })
+            }
+            Step::WriterBlocking
+            | Step::WriterInFlight(_)
+            | Step::WriterMany
+            | Step::Pressed
+            | Step::PressedPages(_) => return Err(Error::wrong_rival(rung.by.label())),
         };
         let done = done.map_err(Error::sqlite("insert the rows"))?;
-        connection.close().map_err(|(_, error)| Error::sqlite("close the database")(error))?;
+        connect::close(connection)?;
         Ok(done)
     })
 }
 
 /// A new database with the table.
 fn open(rung: LadderRung, pragmas: Pragmas, database: &Path) -> Result<Connection> {
-    let failed = Error::sqlite("open the rival's database");
-    let open = || -> rusqlite::Result<Connection> {
-        let connection = Connection::open(database)?;
-        // Before the file has its first page.
-        connection.pragma_update(None, "page_size", rung.page_bytes())?;
-        Ok(connection)
-    };
-    let connection = open().map_err(failed)?;
+    let connection = connect::open(database, None)?;
+    // Before the file has its first page.
+    let set = connection.pragma_update(None, "page_size", rung.page_bytes());
+    set.map_err(Error::sqlite("set the rival's page size"))?;
     pragmas.set(&connection)?;
     if rung.by == Step::Mapped {
         let mapped = connection
             .pragma_update_and_check(None, "mmap_size", MAPPED_BYTES, |row| row.get::<_, i64>(0));
         let mapped = mapped.map_err(Error::sqlite("map the rival's database"))?;
         if mapped == 0 {
-            let name = "SQL, memory-mapped".to_owned();
-            return Err(Error::Rung { name, reason: "SQLite maps no files here".to_owned() });
+            return Err(Error::rung("SQL, memory-mapped", "SQLite maps no files here"));
         }
     }
     connection.execute_batch(TABLE).map_err(Error::sqlite("create the table"))?;

@@ -1,12 +1,13 @@
+use std::fs;
 use std::path::Path;
 
 use rusqlite::Connection;
 
+use super::plan::STEPS;
 use super::*;
-use crate::ladder::plan::STEPS;
 use crate::options::{BenchOptions, Size};
 use crate::report::Rung;
-use crate::rung::RungKind;
+use crate::rung::kind::RungKind;
 
 /// Long enough for every test.
 const PATIENT: u64 = 600_000;
@@ -22,15 +23,26 @@ fn all_steps() -> Vec<Step> {
         .collect()
 }
 
+/// Runs a rung on this database.
+fn run(rung: LadderRung, database: &Path) -> RungResult {
+    rung.run(&Given { database, csv: database }).expect("the rung runs")
+}
+
+/// The contents of a database, beside those that the rung should have left.
+fn left(rung: LadderRung, result: &RungResult, database: &Path) -> Left {
+    let found = Found { database, csv_rows: 0, is_first: true, is_alone: false };
+    rung.check(result, &found).expect("it can be read")
+}
+
 /// Runs a rung; what it gave, and what was found of what it left after `spoil`.
 fn run_and_spoil(rung: LadderRung, spoil: &dyn Fn(&Path)) -> (RungResult, Left) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let database = folder.path().join("a.db");
-    let result = rung.run(&database).expect("the rung runs");
+    let result = run(rung, &database);
     let files = fs::read_dir(folder.path()).expect("a folder").count();
     assert_eq!(files, 1, "{} leaves only its database", rung.name());
     spoil(&database);
-    let left = rung.left(&result, &database).expect("it can be read");
+    let left = left(rung, &result, &database);
     (result, left)
 }
 
@@ -89,8 +101,8 @@ fn a_rung_that_does_less_in_silence_is_found_out() {
     let database = folder.path().join("a.db");
     let rung = rung(Step::Prepared(Pragmas::DEFAULT));
     let lazy = LadderRung { rows: 89, ..rung };
-    let result = lazy.run(&database).expect("it runs");
-    let left = rung.left(&result, &database).expect("it can be read");
+    let result = run(lazy, &database);
+    let left = left(rung, &result, &database);
     assert_ne!(left.found, left.expected);
 }
 
@@ -115,7 +127,7 @@ fn the_plan_compares_equals_and_ends_with_ours() {
     let [settings, pages] = groups.as_slice() else { panic!("two charts") };
     let ratio = |name: &str| {
         let ratio = settings.ratios.iter().find(|ratio| ratio.name == name).expect(name);
-        let names = |index: &usize| settings.kinds[*index].name().into_owned();
+        let names = |index: &usize| settings.kinds[*index].name();
         (names(&ratio.ours), ratio.rivals.iter().map(names).collect::<Vec<_>>())
     };
     let (ours, rivals) = ratio("ladder_vs_equal");
@@ -131,9 +143,9 @@ fn the_plan_compares_equals_and_ends_with_ours() {
     assert_eq!(ratio("ladder_vs_default").1, ["ladder, SQL, default, a transaction a row"]);
     for group in [settings, pages] {
         let last = group.kinds.last().expect("rungs");
-        assert!(last.name().contains("leafpress") && last.name().contains("pressed"));
+        assert!(last.is_ours() && last.name().contains("pressed"));
         let charts: std::collections::BTreeSet<String> =
-            group.kinds.iter().map(RungKind::chart).collect();
+            group.kinds.iter().map(|kind| kind.chart()).collect();
         assert_eq!(charts.len(), 1, "{charts:?}");
     }
 }
@@ -144,9 +156,8 @@ fn every_name_and_label_is_its_own_and_says_whose_it_is() {
     let mut names = std::collections::BTreeSet::new();
     for kind in groups.iter().flat_map(|group| &group.kinds) {
         let name = kind.name();
-        assert!(name.contains("SQL") != name.contains("leafpress"), "{name}");
-        assert!(names.insert(name.into_owned()) && names.insert(kind.label() + &kind.chart()));
-        assert!(!kind.may_lose().is_empty());
+        assert_eq!(name.contains("leafpress"), kind.is_ours(), "{name}");
+        assert!(names.insert(name) && names.insert(kind.label() + &kind.chart()));
     }
 }
 
@@ -157,23 +168,19 @@ fn the_originals_figures_stand_at_their_steps() {
     assert_eq!(seconds, [2000.0, 18.5, 5.85, 5.257, 4.036]);
     let groups = ladder_groups(&BenchOptions::sized(Size::Usual));
     let kinds = groups.iter().flat_map(|group| &group.kinds);
-    let attached: Vec<OriginalFigure> =
-        kinds.filter_map(|kind| kind.described().and_then(Described::original)).collect();
+    let attached: Vec<OriginalFigure> = kinds.filter_map(|kind| kind.original()).collect();
     assert_eq!(attached, original.figures);
 }
 
 /// The post's steps with these times.
 fn measured(seconds: [f64; 5]) -> Vec<Rung> {
     let groups = ladder_groups(&BenchOptions::sized(Size::Usual));
-    let kinds = groups[0]
-        .kinds
-        .iter()
-        .filter(|kind| kind.described().is_some_and(|rung| rung.original().is_some()));
+    let kinds = groups[0].kinds.iter().filter(|kind| kind.original().is_some());
     let rung = |(kind, seconds): (&RungKind, f64)| {
         let value = serde_json::json!({
             "name": kind.name(), "safety": "durable", "median_s": seconds,
             "runs_s": [seconds, seconds], "per_second": 1.0, "rows": 100_000, "label": kind.label(),
-            "original": kind.described().and_then(Described::original),
+            "original": kind.original(), "experiment": "ladder",
         });
         serde_json::from_value(value).expect("a rung")
     };
@@ -190,7 +197,7 @@ fn the_order_is_told_as_it_came_out() {
     let words = order(&measured([10.0, 0.2, 0.1, 0.15, 0.05]));
     assert!(words.starts_with("The order is not quite the original's."), "{words}");
     assert!(words.contains("\"WAL + NORMAL, prepared\" took longer than"), "{words}");
-    assert!(words.contains("150 ms and 100 ms here, 5.26 s and 5.85 s there"), "{words}");
+    assert!(words.contains("0.15 s and 0.10 s here, 5.26 s and 5.85 s there"), "{words}");
     assert!(words.contains("takes 100 µs here"), "{words}");
     assert!(order(&[]).contains("Too few"));
 }

@@ -1,4 +1,4 @@
-//! What a claim takes among many jobs, by the Queue.
+//! Time of a claim among many jobs, by the Queue.
 //!
 //! Only claims are timed. After each, its jobs are acknowledged and as many new ones are
 //! pushed, so that as many wait before every claim.
@@ -6,20 +6,73 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use super::ClaimRung;
+use super::check;
 use super::clients::Client as _;
 use super::jobs::JobNumber;
 use super::ours::{self, QueueClient};
-use crate::commits::record::Recording;
+use super::rung::{ClaimRung, LOGS_MB, jobs_mb};
 use crate::error::{Error, Result};
-use crate::rung::RungResult;
+use crate::pragmas::Pragmas;
+use crate::recording::Recording;
+use crate::report::Safety;
+use crate::rung::described::{Described, Fixture, Found, Given, Left, Topic};
+use crate::rung::result::RungResult;
 use crate::usage::Usage;
 
 /// Claims before the first that is measured, which finds its pages in no cache.
 const WARM_UP: u64 = 20;
 
+impl Described for ClaimRung {
+    fn name(&self) -> String {
+        let of = if self.batch == 1 { String::new() } else { format!(" {}", self.batch) };
+        format!("{}, leafpress, claim{of}, {}", self.safety.name(), self.among.name())
+    }
+
+    fn chart(&self) -> String {
+        let of = if self.batch == 1 { String::new() } else { format!(" of {}", self.batch) };
+        let promise = if self.safety == Safety::Relaxed { "" } else { ", durable" };
+        format!("claims{of} among many jobs{promise}")
+    }
+
+    fn label(&self) -> String {
+        self.among.name()
+    }
+
+    fn is_ours(&self) -> bool {
+        true
+    }
+
+    fn safety(&self) -> Safety {
+        self.safety
+    }
+
+    fn topic(&self) -> Option<Topic> {
+        Some(Topic::Jobs)
+    }
+
+    fn room_mb(&self, _: u64) -> u64 {
+        LOGS_MB + jobs_mb(self.among.jobs())
+    }
+
+    fn fixture(&self) -> Option<Fixture> {
+        let among = self.among;
+        let make = Box::new(move |database: &Path| among.make(database));
+        Some(Fixture { name: among.name(), room_mb: jobs_mb(among.jobs()), make })
+    }
+
+    fn run(&self, given: &Given<'_>) -> Result<RungResult> {
+        run(*self, given.database)
+    }
+
+    fn check(&self, _: &RungResult, found: &Found<'_>) -> Result<Left> {
+        let jobs = [self.among.waiting, self.among.leased, self.among.delayed];
+        let journal_mode = Pragmas::of(self.safety).journal_left();
+        check::jobs(check::OUR_TABLE, jobs, None, journal_mode, found.database)
+    }
+}
+
 /// Does the rung's work and measures it.
-pub(super) fn run(rung: ClaimRung, database: &Path) -> Result<RungResult> {
+fn run(rung: ClaimRung, database: &Path) -> Result<RungResult> {
     let opened = ours::open(rung.safety, database, None)?;
     let mut client = QueueClient::new(opened.queue.clone());
     let batch = rung.batch.max(1) as usize;
@@ -35,7 +88,7 @@ pub(super) fn run(rung: ClaimRung, database: &Path) -> Result<RungResult> {
             wall += start.elapsed();
         }
         if jobs.len() != batch {
-            let name = super::QueueRung::Claim(rung).name();
+            let name = rung.name();
             let (found, expected) = (format!("{} jobs", jobs.len()), format!("{batch} jobs"));
             return Err(Error::Unequal { name, found, expected });
         }

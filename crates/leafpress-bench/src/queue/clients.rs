@@ -1,7 +1,7 @@
 //! Clients of a queue: threads that begin at the same moment and push, claim and
 //! acknowledge, one call after the other, until their jobs or their time are over.
 //!
-//! The same for every keeper: a [`Client`] knows how. In a cycle each client pushes
+//! A [`Client`] knows how its keeper does it. In a cycle each client pushes
 //! before it claims, so for each claim there are as many jobs as it asks for, though they
 //! may be another client's.
 //!
@@ -13,9 +13,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::jobs::{JobNumber, Tally};
-use super::{CycleRung, Part};
-use crate::commits::record::Recording;
+use super::rung::{CycleRung, Part};
 use crate::error::{Error, Result};
+use crate::recording::Recording;
 
 /// One client of a queue.
 pub(super) trait Client {
@@ -29,18 +29,18 @@ pub(super) trait Client {
     fn acknowledge(&mut self) -> Result<()>;
 }
 
-/// What the clients did.
+/// Work of the clients.
 #[derive(Debug, Default)]
 pub(super) struct Worked {
     /// Jobs that went through what is measured.
     pub(super) jobs: u64,
-    /// What each push, or claim with its acknowledgement, or whole cycle took.
+    /// Time of each push, or claim with its acknowledgement, or whole cycle.
     pub(super) recording: Recording,
     /// From the first call to the last answer.
     pub(super) wall: Duration,
 }
 
-/// What one client did, and when it had its last answer.
+/// Work of one client, and the moment of its last answer.
 struct Outcome {
     recording: Recording,
     pushed: Tally,
@@ -66,10 +66,7 @@ pub(super) fn run<C: Client + Send>(
             })
         };
         let threads: Vec<_> = clients.into_iter().enumerate().map(start).collect();
-        let panicked = || Error::Rung {
-            name: super::QueueRung::Cycle(*rung).name(),
-            reason: "a client panicked".to_owned(),
-        };
+        let panicked = || Error::rung(rung.name(), "a client panicked");
         threads
             .into_iter()
             .map(|thread| thread.join().unwrap_or_else(|_| Err(panicked())))
@@ -100,7 +97,7 @@ fn sum_up(
     // Claims may leave jobs where the time was up; what is left is looked at afterwards.
     if rung.part == Part::Cycle && pushed != claimed {
         return Err(Error::Unequal {
-            name: super::QueueRung::Cycle(*rung).name(),
+            name: rung.name(),
             found: format!("{claimed} claimed"),
             expected: format!("{pushed} as pushed"),
         });
@@ -163,7 +160,7 @@ impl<'r> Work<'r> {
         }
         if self.rung.part == Part::Cycle && self.jobs.len() as u64 != jobs_count {
             return Err(Error::Unequal {
-                name: super::QueueRung::Cycle(*self.rung).name(),
+                name: self.rung.name(),
                 found: format!("{} jobs to claim", self.jobs.len()),
                 expected: format!("{jobs_count}, as many as were pushed before"),
             });

@@ -11,23 +11,12 @@ use std::time::Duration;
 
 use leafpress::queue::{ClaimOptions, Job};
 use rusqlite::Connection;
-use serde::{Deserialize, Serialize};
 
-use super::jobs::JobNumber;
-use super::{cycle::FILLER, ours};
+use super::jobs::{FILLER, JobNumber};
+use super::ours;
+use super::rung::Filling;
 use crate::error::{Error, Result};
 use crate::report::Safety;
-
-/// Jobs that are there meanwhile.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Filling {
-    /// Jobs that may be claimed.
-    pub waiting: u64,
-    /// Jobs whose lease runs for another day.
-    pub leased: u64,
-    /// Jobs that are due in a day.
-    pub delayed: u64,
-}
 
 /// Longer than any experiment.
 const A_DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -37,13 +26,8 @@ const PRAGMAS: &str = "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; \
      PRAGMA locking_mode = EXCLUSIVE; PRAGMA cache_size = -200000";
 
 impl Filling {
-    /// All jobs.
-    pub(crate) fn jobs(self) -> u64 {
-        self.waiting.saturating_add(self.leased).saturating_add(self.delayed)
-    }
-
     /// Makes the database.
-    pub(crate) fn make(self, database: &Path) -> Result<()> {
+    pub(super) fn make(self, database: &Path) -> Result<()> {
         let opened = ours::open(Safety::Relaxed, database, None)?;
         let job = |n| Job::bytes(JobNumber::of(FILLER, n).payload());
         let mut models = Vec::new();

@@ -10,7 +10,10 @@ pub(crate) struct JobNumber(pub(crate) u64);
 /// Jobs of one client are fewer.
 const CLIENT_JOBS_MAX: u64 = 1 << 40;
 
-/// Bytes of a payload, of every job the same.
+/// Client that pushed the jobs that wait beforehand.
+pub(super) const FILLER: u32 = 1 << 20;
+
+/// Bytes of a payload, which are as many in every job.
 pub(crate) const PAYLOAD_BYTES: usize = PREFIX.len() + DIGITS;
 
 const PREFIX: &[u8; 9] = b"bench job";

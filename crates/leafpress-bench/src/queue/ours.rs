@@ -6,12 +6,14 @@ use std::path::Path;
 use leafpress::queue::{ClaimOptions, Job, Payload, Queue, Token};
 use leafpress::writer::Writer;
 
-use super::QUEUE_NAME;
 use super::clients::Client;
-use super::jobs::{JobNumber, Tally};
-use crate::commits::profile_of;
+use super::jobs::{FILLER, JobNumber, Tally};
+use crate::connect;
 use crate::error::{Error, Result};
 use crate::report::Safety;
+
+/// Name of our queues.
+const QUEUE_NAME: &str = "bench";
 
 /// Jobs of a call that fills a queue.
 const FILL_JOBS: usize = 1_000;
@@ -24,21 +26,9 @@ pub(super) struct Opened {
 
 /// Opens the database, new or not, and the queue in it.
 pub(super) fn open(safety: Safety, database: &Path, vfs: Option<&str>) -> Result<Opened> {
-    let writer = open_writer(safety, database, vfs)?;
+    let writer = connect::open_writer(safety, database, vfs)?;
     let queue = Queue::open(&writer, QUEUE_NAME)?;
     Ok(Opened { writer, queue })
-}
-
-/// The Writer under a profile, through this VFS.
-pub(super) fn open_writer(safety: Safety, database: &Path, vfs: Option<&str>) -> Result<Writer> {
-    let mut builder = Writer::builder(database).profile(profile_of(safety));
-    if let Some(vfs) = vfs {
-        builder = builder.vfs(vfs);
-    }
-    if safety == Safety::Rebuildable {
-        builder = builder.rebuildable_ok();
-    }
-    Ok(builder.open()?)
 }
 
 impl Opened {
@@ -47,7 +37,7 @@ impl Opened {
         let mut tally = Tally::default();
         let mut batch = Vec::with_capacity(FILL_JOBS);
         for n in 0..jobs {
-            let job = JobNumber::of(super::cycle::FILLER, n);
+            let job = JobNumber::of(FILLER, n);
             tally.add(job);
             batch.push(Job::bytes(job.payload()));
             if batch.len() == FILL_JOBS || n + 1 == jobs {

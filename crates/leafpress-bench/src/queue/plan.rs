@@ -5,30 +5,24 @@
 //! every disk; rates are compared, not times. Where there are two ways to do without the
 //! Queue, the better one of each round counts, and both are shown.
 
-use super::fill::Filling;
-use super::{
-    ClaimRung, CycleRung, Inserter, InsertsRung, Keeper, Part, QueueRung, SqlSettings, WakeupRung,
-    Waking,
-};
-use crate::group::{Group, Measure, RatioPlan};
+use super::inserts::{Inserter, InsertsRung, SqlSettings};
+use super::rung::{ClaimRung, CycleRung, Filling, Keeper, Part, WakeupProcess, WakeupRung, Waking};
+use crate::group::{Group, Measure};
 use crate::options::{BenchOptions, Experiment};
 use crate::report::Safety;
-use crate::rung::{RungKind, Work};
-
-const PROFILES: [Safety; 4] =
-    [Safety::Durable, Safety::Relaxed, Safety::Rollback, Safety::Rebuildable];
+use crate::rung::kind::{QueueRung, RungKind};
 
 /// Numbers of clients.
 const CLIENTS: [u32; 3] = [1, 8, 64];
 
-/// How much longer a sync takes where it is slow: with the thread's own delay in waking
+/// Delay of a sync where it is slow: with the thread's own delay in waking
 /// up, 0.1 to 0.2 ms in all, which is a good disk without a cache of its own.
 const SLOW_SYNC_US: u32 = 50;
 
 /// Jobs of a call.
 const BATCHES: [u32; 2] = [1, 100];
 
-/// How large the rungs are.
+/// Size of the rungs.
 #[derive(Debug, Clone, Copy)]
 struct Size {
     is_quick: bool,
@@ -37,7 +31,7 @@ struct Size {
 }
 
 impl Size {
-    /// How long clients work.
+    /// Milliseconds that clients work.
     fn milliseconds_max(self, safety: Safety) -> u64 {
         match safety {
             _ if self.is_quick => 50,
@@ -66,24 +60,12 @@ struct Builder {
 }
 
 impl Builder {
-    fn new(size: Size, work: Work) -> Self {
-        let (kinds, ratios, suffix) = (Vec::new(), Vec::new(), None);
-        let group = Group {
-            work,
-            rows: 0,
-            memory_bytes: None,
-            kinds,
-            ratios,
-            suffix,
-            experiment: Experiment::Queue,
-        };
-        Self { group, size, sync_delay_us: 0 }
+    fn new(size: Size) -> Self {
+        Self { group: Group::new(Experiment::Queue), size, sync_delay_us: 0 }
     }
 
-    /// Adds a rung; where it stands.
     fn add(&mut self, rung: QueueRung) -> usize {
-        self.group.kinds.push(RungKind::Queue(rung));
-        self.group.kinds.len() - 1
+        self.group.add(RungKind::Queue(rung))
     }
 
     fn clients(&mut self, by: Keeper, part: Part, safety: Safety, of: (u32, u32)) -> usize {
@@ -95,17 +77,13 @@ impl Builder {
             CycleRung { by, part, safety, clients, batch, jobs, milliseconds_max, sync_delay_us };
         self.add(QueueRung::Cycle(rung))
     }
-
-    fn compare(&mut self, name: String, ours: usize, rivals: &[usize], measure: Measure) {
-        self.group.ratios.push(RatioPlan { name, ours, rivals: rivals.to_vec(), measure });
-    }
 }
 
 /// The groups of "queue".
 pub(crate) fn queue_groups(options: &BenchOptions) -> Vec<Group> {
     let size = Size { is_quick: options.is_quick(), waiting_max: options.waiting };
     let mut groups = Vec::new();
-    for safety in PROFILES {
+    for safety in Safety::ALL {
         for batch in BATCHES {
             for clients in CLIENTS {
                 groups.push(cycle_group(size, safety, clients, batch, 0));
@@ -123,7 +101,7 @@ pub(crate) fn queue_groups(options: &BenchOptions) -> Vec<Group> {
 
 /// The full cycle by so many clients, beside SQLite in both ways.
 fn cycle_group(size: Size, safety: Safety, clients: u32, batch: u32, sync_delay_us: u32) -> Group {
-    let mut group = Builder { sync_delay_us, ..Builder::new(size, Work::Queue) };
+    let mut group = Builder { sync_delay_us, ..Builder::new(size) };
     let of = (clients, batch);
     let ours = group.clients(Keeper::Leafpress, Part::Cycle, safety, of);
     let mutex = group.clients(Keeper::SqlMutex, Part::Cycle, safety, of);
@@ -133,15 +111,15 @@ fn cycle_group(size: Size, safety: Safety, clients: u32, batch: u32, sync_delay_
     let slow = if sync_delay_us == 0 { "" } else { "_slow" };
     let suffix = if batch == 1 { slow.to_owned() } else { format!("_batch{batch}{slow}") };
     let name = |rest: &str| format!("{prefix}cycle{clients}{suffix}{rest}");
-    group.compare(name(""), ours, &[mutex, connections], Measure::Rate);
-    group.compare(name("_vs_mutex"), ours, &[mutex], Measure::Rate);
-    group.compare(name("_vs_connections"), ours, &[connections], Measure::Rate);
+    group.group.compare(name(""), ours, &[mutex, connections], Measure::Rate);
+    group.group.compare(name("_vs_mutex"), ours, &[mutex], Measure::Rate);
+    group.group.compare(name("_vs_connections"), ours, &[connections], Measure::Rate);
     group.group
 }
 
-/// Pushes alone, and claims with their acknowledgements, which nobody is beside.
+/// Pushes alone, and claims with their acknowledgements, beside no rival.
 fn parts_group(size: Size, safety: Safety) -> Group {
-    let mut group = Builder::new(size, Work::Queue);
+    let mut group = Builder::new(size);
     for part in [Part::Push, Part::ClaimAck] {
         for batch in BATCHES {
             for clients in CLIENTS {
@@ -154,7 +132,7 @@ fn parts_group(size: Size, safety: Safety) -> Group {
 
 /// Claims among few jobs and among many.
 fn claim_group(size: Size) -> Group {
-    let mut group = Builder::new(size, Work::QueueClaims);
+    let mut group = Builder::new(size);
     let few = if size.is_quick { 200 } else { 1_000 };
     let many = size.waiting_max.max(few);
     let beside = if size.is_quick { 500 } else { 100_000 };
@@ -190,17 +168,19 @@ fn claim_group(size: Size) -> Group {
         ("claim_100k_leased", leased, single[0], Measure::Median),
         ("claim_100k_delayed", delayed, single[0], Measure::Median),
     ] {
-        group.compare(name.to_owned(), ours, &[rival], measure);
+        group.group.compare(name.to_owned(), ours, &[rival], measure);
     }
     group.group
 }
 
 /// A consumer in another process.
 fn wakeup_group(size: Size) -> Group {
-    let mut group = Builder::new(size, Work::Queue);
+    let mut group = Builder::new(size);
     let jobs = if size.is_quick { 10 } else { 300 };
     let ways = [Waking::Waits, Waking::SqlPolls, Waking::Polls];
-    let [ours, sql, polls] = ways.map(|by| group.add(QueueRung::Wakeup(WakeupRung { by, jobs })));
+    let process = WakeupProcess::Pusher;
+    let rung = |by| QueueRung::Wakeup(WakeupRung { by, process, jobs });
+    let [ours, sql, polls] = ways.map(|by| group.add(rung(by)));
     for (name, rivals, measure) in [
         ("wakeup", &[sql, polls][..], Measure::Median),
         ("wakeup_vs_sql", &[sql], Measure::Median),
@@ -208,7 +188,7 @@ fn wakeup_group(size: Size) -> Group {
         ("wakeup_from_call", &[sql, polls], Measure::MedianFromCall),
         ("wakeup_p99", &[sql, polls], Measure::P99),
     ] {
-        group.compare(name.to_owned(), ours, rivals, measure);
+        group.group.compare(name.to_owned(), ours, rivals, measure);
     }
     group.group
 }
@@ -222,7 +202,7 @@ pub(crate) fn inserts_groups(options: &BenchOptions) -> Vec<Group> {
     let rows = options.size.of(2_000, 10_000, 10_000);
     let milliseconds_max = (options.size.patience_s() * 1e3) as u64;
     let size = Size { is_quick: options.is_quick(), waiting_max: 0 };
-    let mut group = Builder::new(size, Work::Queue);
+    let mut group = Builder::new(size);
     let mut add = |by| group.add(QueueRung::Inserts(InsertsRung { by, rows, milliseconds_max }));
     let (durable, relaxed) = (Safety::Durable, Safety::Relaxed);
     let [default, _, _, wal, wal_normal] = SqlSettings::ALL.map(|it| add(SqlEach(it)));
@@ -246,7 +226,7 @@ pub(crate) fn inserts_groups(options: &BenchOptions) -> Vec<Group> {
         ("push_many_vs_one_transaction", many, wal_once),
         ("insert_many_vs_one_transaction", writer_many, wal_once),
     ] {
-        group.compare(name.to_owned(), ours, &[rival], Measure::Wall);
+        group.group.compare(name.to_owned(), ours, &[rival], Measure::Wall);
     }
     vec![group.group]
 }

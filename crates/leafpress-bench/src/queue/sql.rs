@@ -4,36 +4,37 @@
 //!
 //! As good as it gets: statements are prepared once, and the index holds nothing but ready
 //! jobs. A claim reads as many rows as it needs instead of `LIMIT ?`: SQLite looks at a bound
-//! limit as it compiles, so that each new one has the statement compiled again. It has one queue and no groups, keys, retries, statistics, or anything that wakes
-//! a consumer.
+//! limit as it compiles, so that each new one has the statement compiled again. It has one queue and
+//! no groups, keys, retries, statistics, or anything that wakes a consumer.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use rusqlite::{CachedStatement, Connection, OpenFlags, params};
+use rusqlite::{CachedStatement, Connection, params};
 
 use super::clients::Client;
-use super::jobs::{JobNumber, Tally};
-use crate::commits::pragmas;
+use super::jobs::{FILLER, JobNumber, Tally};
+use crate::connect;
 use crate::error::{Error, Result};
+use crate::pragmas::Pragmas;
 use crate::report::Safety;
 
 /// The table, and the index that a claim reads.
-pub(crate) const TABLE: &str = "CREATE TABLE job(id INTEGER PRIMARY KEY AUTOINCREMENT, \
+pub(super) const TABLE: &str = "CREATE TABLE job(id INTEGER PRIMARY KEY AUTOINCREMENT, \
      state INTEGER NOT NULL DEFAULT 0, priority INTEGER NOT NULL DEFAULT 0, \
      due_at_ms INTEGER NOT NULL, payload BLOB NOT NULL); \
      CREATE INDEX job_ready ON job(priority DESC, id) WHERE state = 0";
 
-/// What a push does: due time, payload.
-pub(crate) const PUSH: &str = "INSERT INTO job(due_at_ms, payload) VALUES (?1, ?2)";
+/// Statement of a push: due time, payload.
+pub(super) const PUSH: &str = "INSERT INTO job(due_at_ms, payload) VALUES (?1, ?2)";
 
 const FIND: &str = "SELECT id, payload FROM job WHERE state = 0 AND due_at_ms <= ?1 \
      ORDER BY priority DESC, id";
 const LEASE: &str = "UPDATE job SET state = 1, due_at_ms = ?2 WHERE id = ?1";
 const ACKNOWLEDGE: &str = "DELETE FROM job WHERE id = ?1 AND state = 1 AND due_at_ms > ?2";
 
-/// How long a connection waits for another one's lock.
+/// Longest wait of a connection for another one's lock.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(60);
 
 const LEASE_MS: i64 = 30_000;
@@ -53,24 +54,11 @@ pub(super) fn create(database: &Path, safety: Safety, vfs: Option<&str>) -> Resu
 
 /// Opens it with these pragmas; there may be many such connections.
 pub(super) fn open(database: &Path, safety: Safety, vfs: Option<&str>) -> Result<Connection> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
-        | OpenFlags::SQLITE_OPEN_CREATE
-        | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let set_up = || -> rusqlite::Result<Connection> {
-        let connection = match vfs {
-            Some(vfs) => Connection::open_with_flags_and_vfs(database, flags, vfs)?,
-            None => Connection::open_with_flags(database, flags)?,
-        };
-        connection.busy_timeout(BUSY_TIMEOUT)?;
-        connection.execute_batch(pragmas(safety))?;
-        Ok(connection)
-    };
-    set_up().map_err(Error::sqlite("open the rival's database"))
-}
-
-/// Closes it, so that no file is left beside the database.
-pub(super) fn close(connection: Connection) -> Result<()> {
-    connection.close().map_err(|(_, error)| Error::sqlite("close the rival's database")(error))
+    let connection = connect::open(database, vfs)?;
+    let set = connection.busy_timeout(BUSY_TIMEOUT);
+    set.map_err(Error::sqlite("set the rival's busy timeout"))?;
+    Pragmas::of(safety).set(&connection)?;
+    Ok(connection)
 }
 
 /// Puts so many jobs in, in one transaction.
@@ -80,7 +68,7 @@ pub(super) fn fill(connection: &Connection, jobs: u64) -> Result<Tally> {
         connection.execute_batch("BEGIN IMMEDIATE")?;
         let mut push = connection.prepare_cached(PUSH)?;
         for n in 0..jobs {
-            let job = JobNumber::of(super::cycle::FILLER, n);
+            let job = JobNumber::of(FILLER, n);
             push.execute(params![now_ms(), job.payload()])?;
             tally.add(job);
         }
@@ -150,7 +138,7 @@ fn in_transaction<T>(
     Ok(done)
 }
 
-/// How a client gets at a connection.
+/// Connection of a client.
 pub(super) enum Access {
     /// One of its own.
     Own(Connection),
@@ -218,5 +206,5 @@ impl Client for SqlClient {
 
 /// The error of a run in which a job's lease ended before its acknowledgement.
 pub(super) fn lease_is_over() -> Error {
-    Error::Rung { name: "queue".to_owned(), reason: "a lease was over too early".to_owned() }
+    Error::rung("queue", "a lease was over too early")
 }

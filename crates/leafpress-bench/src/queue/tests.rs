@@ -5,44 +5,44 @@ use std::path::Path;
 
 use rusqlite::Connection;
 
-use super::fill::Filling;
-use super::left;
-use super::{
-    ClaimRung, CycleRung, Inserter, InsertsRung, Keeper, Part, QueueRung, SqlSettings, WakeupRung,
-    Waking,
-};
+use super::inserts::{EACH_CHART, Inserter, InsertsRung, ONCE_CHART, SqlSettings};
+use super::rung::{ClaimRung, CycleRung, Filling, Keeper, Part, WakeupProcess, WakeupRung, Waking};
 use crate::report::Safety;
-use crate::rung::{RungKind, RungRequest, RungResult, run_rung};
-
-const PROFILES: [Safety; 4] =
-    [Safety::Durable, Safety::Relaxed, Safety::Rollback, Safety::Rebuildable];
+use crate::rung::described::{Described, Found, Given, Left};
+use crate::rung::result::RungResult;
 
 fn cycle(by: Keeper, part: Part, safety: Safety, clients: u32, batch: u32) -> CycleRung {
     let milliseconds_max = u64::from(u32::MAX);
     CycleRung { by, part, safety, clients, batch, jobs: 50, milliseconds_max, sync_delay_us: 0 }
 }
 
+/// Jobs of a database, beside those that the rung should have left.
+fn left(rung: &dyn Described, result: &RungResult, database: &Path) -> Left {
+    let found = Found { database, csv_rows: 0, is_first: true, is_alone: false };
+    rung.check(result, &found).expect("it can be read")
+}
+
 /// Runs the rung on this database, and checks what it left, and that it left no more.
-fn run(rung: QueueRung, database: &Path) -> RungResult {
-    let request = RungRequest::new(RungKind::Queue(rung), database);
-    let result = run_rung(&request).unwrap_or_else(|error| panic!("{}: {error}", rung.name()));
+fn run(rung: &dyn Described, database: &Path) -> RungResult {
+    let given = Given { database, csv: database };
+    let result = rung.run(&given).unwrap_or_else(|error| panic!("{}: {error}", rung.name()));
     let folder = database.parent().expect("a folder");
-    let left: Vec<_> = std::fs::read_dir(folder).expect("a folder").flatten().collect();
-    assert_eq!(left.len(), 1, "{}: {left:?}", rung.name());
-    let left = left::by(&rung, &result, database).expect("it can be read");
+    let files: Vec<_> = std::fs::read_dir(folder).expect("a folder").flatten().collect();
+    assert_eq!(files.len(), 1, "{}: {files:?}", rung.name());
+    let left = left(rung, &result, database);
     assert_eq!(left.found, left.expected, "{}", rung.name());
     result
 }
 
-/// The same on a new one.
-fn run_new(rung: QueueRung) -> RungResult {
+/// Runs the rung on a new database.
+fn run_new(rung: &dyn Described) -> RungResult {
     let folder = tempfile::tempdir().expect("a temporary folder");
     run(rung, &folder.path().join("queue.db"))
 }
 
 #[test]
-fn everybody_does_every_job_once() {
-    for safety in PROFILES {
+fn every_keeper_does_every_job_once() {
+    for safety in Safety::ALL {
         for by in [Keeper::Leafpress, Keeper::SqlMutex, Keeper::SqlConnections] {
             for part in [Part::Push, Part::ClaimAck, Part::Cycle] {
                 // Single jobs and clients differ in no profile.
@@ -50,7 +50,7 @@ fn everybody_does_every_job_once() {
                 let sizes = if is_all { &[(1, 1), (3, 1), (3, 7)][..] } else { &[(3, 7)] };
                 for (clients, batch) in sizes {
                     let rung = cycle(by, part, safety, *clients, *batch);
-                    let result = run_new(QueueRung::Cycle(rung));
+                    let result = run_new(&rung);
                     assert_eq!(result.rows, 50, "{rung:?}");
                     assert!(result.latency_us.is_some() && result.wall_s > 0.0, "{result:?}");
                 }
@@ -64,7 +64,7 @@ fn what_the_time_cuts_is_counted_as_it_was_done() {
     for part in [Part::Push, Part::ClaimAck, Part::Cycle] {
         let rung = cycle(Keeper::Leafpress, part, Safety::Relaxed, 2, 3);
         let rung = CycleRung { jobs: 20_000, milliseconds_max: 1, ..rung };
-        let result = run_new(QueueRung::Cycle(rung));
+        let result = run_new(&rung);
         assert!((1..20_000).contains(&result.rows), "{part:?}: {result:?}");
     }
 }
@@ -78,7 +78,7 @@ fn a_claim_finds_as_many_jobs_as_were_filled_in() {
         among.make(&database).expect("it is filled");
         let batch = if waiting > 100 { 100 } else { 1 };
         let rung = ClaimRung { safety: Safety::Relaxed, among, batch, claims: 3 };
-        let result = run(QueueRung::Claim(rung), &database);
+        let result = run(&rung, &database);
         assert_eq!(result.rows, u64::from(3 * batch), "{among:?}");
         std::fs::remove_file(&database).expect("it can be removed");
     }
@@ -121,7 +121,7 @@ fn every_way_of_inserting_leaves_every_row() {
     ];
     for by in sql.chain(ours) {
         let rung = InsertsRung { by, rows: 20, milliseconds_max: 60_000 };
-        let result = run_new(QueueRung::Inserts(rung));
+        let result = run_new(&rung);
         assert_eq!((result.rows, result.rows_in_full), (20, None), "{by:?}");
     }
 }
@@ -133,11 +133,11 @@ fn the_check_finds_a_job_that_is_missing_and_one_that_is_there_twice() {
     let rung = cycle(Keeper::SqlMutex, Part::Push, Safety::Durable, 1, 1);
     let found_after = |sql: &str| {
         let _ = std::fs::remove_file(&database);
-        let result = run(QueueRung::Cycle(rung), &database);
+        let result = run(&rung, &database);
         let connection = Connection::open(&database).expect("it opens");
         connection.execute_batch(sql).expect("it is done");
         drop(connection);
-        let left = left::by(&QueueRung::Cycle(rung), &result, &database).expect("it can be read");
+        let left = left(&rung, &result, &database);
         assert_ne!(left.found, left.expected, "{sql}");
         left.found
     };
@@ -190,17 +190,17 @@ fn a_job_that_is_claimed_twice_is_found_out() {
 #[test]
 fn names_say_who_and_what() {
     let rung = cycle(Keeper::Leafpress, Part::Cycle, Safety::Durable, 64, 1);
-    assert_eq!(QueueRung::Cycle(rung).name(), "durable, leafpress, 64 × cycle");
+    assert_eq!(rung.name(), "durable, leafpress, 64 × cycle");
     let rung = cycle(Keeper::SqlConnections, Part::ClaimAck, Safety::Rollback, 8, 100);
-    assert_eq!(QueueRung::Cycle(rung).name(), "rollback, SQL, locking, 8 × claim, ack of 100");
+    assert_eq!(rung.name(), "rollback, SQL, locking, 8 × claim, ack of 100");
     let among = Filling { waiting: 1_000, leased: 100_000, delayed: 0 };
     let rung = ClaimRung { safety: Safety::Relaxed, among, batch: 100, claims: 3 };
-    let name = QueueRung::Claim(rung).name();
+    let name = rung.name();
     assert_eq!(name, "relaxed, leafpress, claim 100, 1k + 100k leased");
-    let rung = WakeupRung { by: Waking::Waits, jobs: 3 };
-    assert_eq!(QueueRung::Wakeup(rung).name(), "wake-up, leafpress, waiting");
+    let rung = WakeupRung { by: Waking::Waits, process: WakeupProcess::Pusher, jobs: 3 };
+    assert_eq!(rung.name(), "wake-up, leafpress, waiting");
     let by = Inserter::SqlEach(SqlSettings::WalNormal);
-    let name = QueueRung::Inserts(InsertsRung { by, rows: 3, milliseconds_max: 9 }).name();
+    let name = InsertsRung { by, rows: 3, milliseconds_max: 9 }.name();
     assert_eq!(name, "inserts, SQL, wal normal, transactions");
 }
 
@@ -212,9 +212,9 @@ fn where_time_is_up_the_rows_that_are_in_are_counted_and_scaled() {
         Inserter::Push(Safety::Durable, 1),
     ];
     for by in each {
-        // Nobody commits twenty million rows a second.
+        // No disk commits twenty million rows a second.
         let rung = InsertsRung { by, rows: 100_000, milliseconds_max: 5 };
-        let result = run_new(QueueRung::Inserts(rung));
+        let result = run_new(&rung);
         assert!(result.rows < 100_000, "{by:?}: {}", result.rows);
         assert_eq!(result.rows_in_full, Some(100_000), "{by:?}");
         let (rows, wall_s) = (result.rows, result.wall_s);
@@ -226,7 +226,7 @@ fn where_time_is_up_the_rows_that_are_in_are_counted_and_scaled() {
     }
     let once =
         InsertsRung { by: Inserter::SqlOnce(SqlSettings::Wal), rows: 500, milliseconds_max: 0 };
-    assert_eq!(run_new(QueueRung::Inserts(once)).rows, 500, "one transaction is whole");
+    assert_eq!(run_new(&once).rows, 500, "one transaction is whole");
 }
 
 #[test]
@@ -235,11 +235,11 @@ fn inserts_are_in_two_charts_and_ours_is_the_last_of_each() {
     let groups = super::plan::inserts_groups(&options);
     let kinds = &groups[0].kinds;
     for (chart, first, last, count) in [
-        (super::inserts::EACH_CHART, "default, a transaction each", "Writer, 64 callers", 13),
-        (super::inserts::ONCE_CHART, "default, one transaction", "Writer, insert_many", 7),
+        (EACH_CHART, "default, a transaction each", "Writer, 64 callers", 13),
+        (ONCE_CHART, "default, one transaction", "Writer, insert_many", 7),
     ] {
         let labels: Vec<String> =
-            kinds.iter().filter(|it| it.chart() == chart).map(RungKind::label).collect();
+            kinds.iter().filter(|it| it.chart() == chart).map(|kind| kind.label()).collect();
         assert_eq!(labels.len(), count, "{labels:?}");
         assert_eq!(labels[0], first);
         assert_eq!(labels[count - 1], last);
@@ -259,7 +259,7 @@ fn inserts_are_in_two_charts_and_ours_is_the_last_of_each() {
 fn the_originals_figures_stand_beside_their_rungs() {
     let options = crate::options::BenchOptions::default();
     let groups = super::plan::inserts_groups(&options);
-    let figures = groups[0].kinds.iter().filter_map(|kind| kind.described()?.original());
+    let figures = groups[0].kinds.iter().filter_map(|kind| kind.original());
     let mut seconds: Vec<f64> = figures.filter_map(|figure| figure.seconds).collect();
     seconds.sort_by(f64::total_cmp);
     assert_eq!(seconds, [0.0875, 0.3, 0.622, 53.0, 63.0]);
@@ -276,14 +276,4 @@ fn the_originals_figures_stand_beside_their_rungs() {
         .safety()),
         [Safety::Relaxed, Safety::Relaxed, Safety::Rebuildable, Safety::Durable, Safety::Relaxed,]
     );
-}
-
-/// `rivals/bench_queue.py` sends this.
-#[test]
-fn a_rung_is_asked_for_in_this_shape() {
-    let request = r#"{"kind": {"queue": {"cycle": {"by": "leafpress", "part": "cycle",
-        "safety": "durable", "clients": 64, "batch": 1, "jobs": 10000000,
-        "milliseconds_max": 2000}}}, "database": "queue.db"}"#;
-    let request: RungRequest = serde_json::from_str(request).expect("the shape");
-    assert_eq!(request.kind.name(), "durable, leafpress, 64 × cycle");
 }

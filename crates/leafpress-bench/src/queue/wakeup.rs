@@ -1,4 +1,4 @@
-//! How long a consumer in another process takes to wake up.
+//! Time that a consumer in another process takes to wake up.
 //!
 //! ```text
 //! this process                        the waiter, a process of its own
@@ -22,13 +22,20 @@ use std::time::{Duration, Instant};
 
 use leafpress::queue::{ClaimOptions, Job};
 use rusqlite::Connection;
+use serde_json::{Value, json};
 
 use super::jobs::JobNumber;
 use super::ours::{self, Opened};
-use super::{QueueRung, WakeupRung, Waking, sql};
+use super::rung::{LOGS_MB, WakeupProcess, WakeupRung, Waking, jobs_mb};
+use super::{check, sql};
+use crate::connect;
 use crate::error::{Error, Result};
+use crate::pragmas::Pragmas;
 use crate::report::{Latency, Safety};
-use crate::rung::{RungKind, RungRequest, RungResult, child_command};
+use crate::rung::described::{Described, Found, Given, Left, Topic};
+use crate::rung::request::Request;
+use crate::rung::result::RungResult;
+use crate::statistics::latency;
 use crate::usage::Usage;
 
 /// Jobs before the first that is measured: the waiter's process starts with them.
@@ -96,7 +103,7 @@ impl Side {
     fn close(self) -> Result<()> {
         match self {
             Self::Ours(opened) => opened.close(),
-            Self::Sql(connection) => sql::close(connection),
+            Self::Sql(connection) => connect::close(connection),
         }
     }
 }
@@ -106,8 +113,7 @@ struct Waiter(Option<Child>);
 
 impl Waiter {
     fn start(rung: WakeupRung, database: &Path) -> Result<Self> {
-        let kind = RungKind::Queue(QueueRung::Waiter(rung));
-        let mut command = child_command(&RungRequest::new(kind, database))?;
+        let mut command = waiter_request(rung.by, database).command("waiter")?;
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let child = command.spawn().map_err(Error::io("start", Path::new("the waiter")))?;
         Ok(Self(Some(child)))
@@ -117,15 +123,17 @@ impl Waiter {
         self.0.as_mut().is_none_or(|child| !matches!(child.try_wait(), Ok(None)))
     }
 
-    /// What it answers when it has ended by itself.
+    /// Its answer when it has ended by itself.
     fn result(mut self) -> Result<RungResult> {
-        let failed = |reason: String| Error::Rung { name: "waiter".to_owned(), reason };
-        let Some(child) = self.0.take() else { return Err(failed("it has ended".to_owned())) };
-        let output = child.wait_with_output().map_err(|error| failed(error.to_string()))?;
+        const NAME: &str = "waiter";
+        let Some(child) = self.0.take() else { return Err(Error::rung(NAME, "it has ended")) };
+        let output =
+            child.wait_with_output().map_err(|error| Error::rung(NAME, error.to_string()))?;
         if !output.status.success() {
-            return Err(failed(String::from_utf8_lossy(&output.stderr).trim_end().to_owned()));
+            let said = String::from_utf8_lossy(&output.stderr);
+            return Err(Error::rung(NAME, said.trim_end()));
         }
-        serde_json::from_slice(&output.stdout).map_err(|error| failed(error.to_string()))
+        serde_json::from_slice(&output.stdout).map_err(|error| Error::rung(NAME, error.to_string()))
     }
 }
 
@@ -139,10 +147,74 @@ impl Drop for Waiter {
     }
 }
 
+/// Request to the waiter, as `RungKind` writes it: that enum is above this file.
+fn waiter_request(by: Waking, database: &Path) -> Request<Value> {
+    let waiter = WakeupRung { by, process: WakeupProcess::Waiter, jobs: 0 };
+    Request::new(json!({"queue": {"wakeup": waiter}}), database)
+}
+
+/// Table of the jobs.
+fn table(rung: WakeupRung) -> &'static str {
+    if rung.by == Waking::SqlPolls { check::SQL_TABLE } else { check::OUR_TABLE }
+}
+
+impl Described for WakeupRung {
+    fn name(&self) -> String {
+        let process = match self.process {
+            WakeupProcess::Pusher => "wake-up",
+            WakeupProcess::Waiter => "waiter",
+        };
+        format!("{process}, {}", self.by.name())
+    }
+
+    fn chart(&self) -> String {
+        "a consumer in another process wakes up".to_owned()
+    }
+
+    fn label(&self) -> String {
+        let label = match self.by {
+            Waking::Waits => "waiting in the Queue's claim",
+            Waking::Polls => "polling each ms, then the Queue's claim",
+            Waking::SqlPolls => "polling each ms, SQL",
+        };
+        label.to_owned()
+    }
+
+    /// A consumer that polls our queue is what people do without its wake-ups.
+    fn is_ours(&self) -> bool {
+        self.by == Waking::Waits
+    }
+
+    fn safety(&self) -> Safety {
+        Safety::Durable
+    }
+
+    fn topic(&self) -> Option<Topic> {
+        Some(Topic::Jobs)
+    }
+
+    fn room_mb(&self, _: u64) -> u64 {
+        LOGS_MB + jobs_mb(self.jobs)
+    }
+
+    fn run(&self, given: &Given<'_>) -> Result<RungResult> {
+        match self.process {
+            WakeupProcess::Pusher => run(*self, given.database),
+            WakeupProcess::Waiter => wait(*self, given.database),
+        }
+    }
+
+    /// Those that warm up, and the one that ends it, are not counted.
+    fn check(&self, _: &RungResult, found: &Found<'_>) -> Result<Left> {
+        let journal_mode = Pragmas::of(self.safety()).journal_left();
+        check::jobs(table(*self), [0; 3], None, journal_mode, found.database)
+    }
+}
+
 /// Pushes, and measures when the other process had each job.
-pub(super) fn run(rung: WakeupRung, database: &Path) -> Result<RungResult> {
+fn run(rung: WakeupRung, database: &Path) -> Result<RungResult> {
     if rung.by == Waking::SqlPolls {
-        sql::close(sql::create(database, Safety::Durable, None)?)?;
+        connect::close(sql::create(database, Safety::Durable, None)?)?;
     }
     let side = Side::open(rung, database)?;
     let watching = Connection::open(database).map_err(Error::sqlite("open the queue to watch"))?;
@@ -165,7 +237,7 @@ pub(super) fn run(rung: WakeupRung, database: &Path) -> Result<RungResult> {
     Ok(RungResult {
         wall_s,
         rows: rung.jobs,
-        // What waiting costs the one who waits.
+        // The cost of waiting is the waiter's.
         cpu_s: seen.cpu_s,
         latency_us: took(&answered_ns),
         from_call_us: took(&called_ns),
@@ -175,8 +247,7 @@ pub(super) fn run(rung: WakeupRung, database: &Path) -> Result<RungResult> {
 
 /// Waits until the other process has acknowledged all that was pushed.
 fn wait_until_gone(rung: WakeupRung, watching: &Connection, waiter: &mut Waiter) -> Result<()> {
-    let table = if rung.by == Waking::SqlPolls { "job" } else { "leafpress_job" };
-    let query = format!("SELECT count(*) FROM {table}");
+    let query = format!("SELECT count(*) FROM {}", table(rung));
     let begun = Instant::now();
     loop {
         let mut statement =
@@ -187,39 +258,26 @@ fn wait_until_gone(rung: WakeupRung, watching: &Connection, waiter: &mut Waiter)
             return Ok(());
         }
         if waiter.has_ended() || begun.elapsed() > PATIENCE {
-            let reason = "the waiter does not claim what was pushed".to_owned();
-            return Err(Error::Rung { name: QueueRung::Wakeup(rung).name(), reason });
+            return Err(Error::rung(rung.name(), "the waiter does not claim what was pushed"));
         }
         thread::sleep(BETWEEN_LOOKS);
     }
 }
 
-/// Percentiles of the times from those of the first list to those of the second, the
-/// warm-up left out; `None` if a time is missing. A claim that was answered before the
-/// push was counts as 0.1 µs.
+/// Percentiles of the times from those of the first list to those of the second, the warm-up left
+/// out; `None` if a time is missing. A claim that was answered before the push was counts as 0.1 µs.
 fn latency_of(from_ns: &[i64], to_ns: &[i64]) -> Option<Latency> {
     if from_ns.len() != to_ns.len() {
         return None;
     }
     let pairs = from_ns.iter().zip(to_ns).skip(WARM_UP as usize);
-    let mut took_us: Vec<f64> =
-        pairs.map(|(from, to)| ((to - from) as f64 / 1e3).max(0.1)).collect();
-    took_us.sort_by(f64::total_cmp);
-    let at_share = |share: f64| {
-        let count = (share * took_us.len() as f64).ceil() as usize;
-        took_us.get(count.saturating_sub(1)).copied()
-    };
-    Some(Latency {
-        p50: at_share(0.5)?,
-        p99: at_share(0.99)?,
-        p999: at_share(0.999)?,
-        max: at_share(1.0)?,
-    })
+    let took_us: Vec<f64> = pairs.map(|(from, to)| ((to - from) as f64 / 1e3).max(0.1)).collect();
+    latency(&took_us)
 }
 
 /// The waiter: claims and acknowledges until the last job comes, and notes when it had
 /// the answer of each claim.
-pub(super) fn wait(rung: WakeupRung, database: &Path) -> Result<RungResult> {
+fn wait(rung: WakeupRung, database: &Path) -> Result<RungResult> {
     let side = Side::open(rung, database)?;
     let before = Usage::now();
     let claimed_at_ns = match &side {
@@ -250,12 +308,12 @@ fn wait_in_claims(opened: &Opened) -> Result<Vec<i64>> {
 }
 
 fn nothing_came() -> Error {
-    Error::Rung { name: "waiter".to_owned(), reason: "no job came".to_owned() }
+    Error::rung("waiter", "no job came")
 }
 
 /// Something that is asked each millisecond whether it has changed.
 trait Polled {
-    /// What changes with each commit of another connection.
+    /// A number that changes with each commit of another connection.
     fn data_version(&self) -> Result<i64>;
 
     /// Claims and acknowledges a job; which, and when the claim was answered.

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use leafpress::path_text;
 use leafpress::storage::{StorageOptions, measure};
 use leafpress_bench::advise::{PowerCut, Question, answer};
-use leafpress_bench::remembered;
+use leafpress_bench::report_cache;
 
 use crate::exit::Status;
 use crate::flags::{AdviseFlags, PowerCutFlag, usage_error};
@@ -30,7 +30,7 @@ pub fn run(flags: &AdviseFlags) -> Result<Status, clap::Error> {
         Ok(storage) => storage,
         Err(error) => return Ok(output::print_failure(error, flags.json)),
     };
-    let measured = remembered::recall(&storage.found.folder);
+    let measured = report_cache::load(&storage.found.folder);
     let answer = answer(&question, &storage, &measured)
         .map_err(|message| usage_error("advise", &message))?;
     if flags.json {

@@ -14,7 +14,7 @@ use leafpress::path_text;
 use leafpress_bench::generate::{self, FileSize, TextFormat};
 use leafpress_bench::options::{AtomicOptions, BenchOptions, Experiment, Size};
 use leafpress_bench::report::ExperimentReport;
-use leafpress_bench::{Error, experiment, html, remembered, rung};
+use leafpress_bench::{Error, experiment, html, report_cache, rung};
 use serde_json::json;
 
 use crate::exit::Status;
@@ -128,9 +128,9 @@ fn report(flags: &BenchFlags, json: Option<PathBuf>) -> Result<ExperimentReport,
     drop(shown);
     // A part of an experiment is not what `advise` is to go by.
     if flags.only.is_empty()
-        && let Err(error) = remembered::remember(&report)
+        && let Err(error) = report_cache::store(&report)
     {
-        let variable = remembered::CACHE_VARIABLE;
+        let variable = report_cache::CACHE_VARIABLE;
         output::print_message(&output::note(&format!(
             "leafpress advise will not know of this run: the cache cannot be written ({error}); \
              {variable} names another folder"

@@ -1,8 +1,8 @@
-//! `leafpress doctor`: who is at a database, and whether that is safe.
+//! `leafpress doctor`: the processes that have a database open, and whether that is safe.
 //!
 //! | file | does |
 //! |---|---|
-//! | `finding.rs` | what a check says |
+//! | `finding.rs` | the result of a check |
 //! | `evidence.rs` | collects all that the checks judge, and watches locks for a while |
 //! | `settings.rs` | checks of the journal mode and of what connections set |
 //! | `log.rs` | checks of the write-ahead log and its readers |

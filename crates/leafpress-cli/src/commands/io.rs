@@ -1,4 +1,4 @@
-//! `leafpress io`: what each transaction of a script costs the disk.
+//! `leafpress io`: the disk accesses of each transaction of a script.
 //!
 //! Must never: print rows; see `leafpress::io_report`.
 

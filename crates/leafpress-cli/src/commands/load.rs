@@ -25,7 +25,7 @@ mod paths;
 /// Loads the inputs into one table.
 ///
 /// # Errors
-/// Where the flags contradict one another.
+/// The flags contradict one another.
 pub fn run(flags: &LoadFlags) -> Result<Status, clap::Error> {
     let as_usage_error = |message: String| usage_error("load", &message);
     let inputs = paths::expand(&flags.inputs).map_err(as_usage_error)?;

@@ -30,11 +30,11 @@ pub struct AdviseFlags {
     #[arg(long, value_name = "N", value_parser = parse_amount)]
     pub rows: Option<u64>,
 
-    /// Their size together in bytes, such as 4G
+    /// Size of these rows together in bytes, such as 4G
     #[arg(long, value_name = "BYTES", value_parser = parse_amount)]
     pub size: Option<u64>,
 
-    /// What a power cut may do
+    /// Effect that a power cut may have
     #[arg(long, value_name = "WHAT", default_value = "survives")]
     pub power_cut: PowerCutFlag,
 
@@ -54,7 +54,7 @@ pub struct AdviseFlags {
 /// `--power-cut`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum PowerCutFlag {
-    /// What was acknowledged survives it
+    /// None: acknowledged commits survive it
     Survives,
     /// It may take the last moments
     MayLoseLast,

@@ -32,7 +32,7 @@ Exit status: 0 all done, 1 a documented limit was not kept, or it was stopped
 or failed half-way and the report has what was done, 2 the command line makes
 no sense, 3 nothing was measured, or rungs left different rows: no report.")]
 pub struct BenchFlags {
-    /// What to measure; several make one report [default: the best of all]
+    /// Experiments to run; several make one report [default: the best of all]
     #[arg(value_name = "EXPERIMENT")]
     pub experiments: Vec<BenchExperimentFlag>,
 
@@ -40,37 +40,37 @@ pub struct BenchFlags {
     #[arg(long, value_name = "N", value_parser = parse_amount)]
     pub bytes: Option<u64>,
 
-    /// How many rows to make in memory; repeatable [default: 5M]
+    /// Number of rows to make in memory; repeatable [default: 5M]
     ///
     /// The smallest number is also what a new table in an existing database gets.
     #[arg(long, value_name = "N", value_delimiter = ',', value_parser = parse_amount)]
     pub rows: Vec<u64>,
 
-    /// How many rows with random keys to make [default: 1M]
+    /// Number of rows with random keys to make [default: 1M]
     ///
     /// The rows that spill are five times as many (in 512 MiB by default, and less as they are
     /// less), the rows of the indexed table a tenth more, the appended rows a tenth.
     #[arg(long, value_name = "N", value_parser = parse_amount)]
     pub keys: Option<u64>,
 
-    /// How many one-row commits 'checkpoint' makes [default: 200k]
+    /// Number of one-row commits of 'checkpoint' [default: 200k]
     ///
     /// With slow syncs a tenth of them, with a long reader three tenths, with short readers and
     /// without checkpoints a fifth.
     #[arg(long, value_name = "N", value_parser = parse_amount)]
     pub commits: Option<u64>,
 
-    /// What is asked of 'atomic'.
+    /// Flags of 'atomic'.
     #[command(flatten)]
     pub atomic: BenchAtomicFlags,
 
-    /// How many jobs wait at most in 'queue', for a claim among them [default: 300k]
+    /// Largest number of jobs that wait in 'queue', for a claim among them [default: 300k]
     ///
     /// Ten million take 1 GB of disk, and the copy that is claimed from as much again.
     #[arg(long, value_name = "N", value_parser = parse_amount)]
     pub waiting: Option<u64>,
 
-    /// How often each rung runs [default: 3, with --large 5 of loads]
+    /// Number of runs of each rung [default: 3, with --large 5 of loads]
     #[arg(long, value_name = "N", value_parser = parse_repeats)]
     pub repeats: Option<usize>,
 
@@ -142,10 +142,10 @@ fn simulated_disks() -> PossibleValuesParser {
     PossibleValuesParser::new(DiskModel::ALL.map(value))
 }
 
-/// What is asked of 'atomic'.
+/// Flags of 'atomic'.
 #[derive(Debug, Args)]
 pub struct BenchAtomicFlags {
-    /// How many one-row transactions each rung of 'atomic' makes [default: 1k]
+    /// Number of one-row transactions of each rung of 'atomic' [default: 1k]
     ///
     /// On a slow disk fewer: none is begun after 0.3 seconds.
     #[arg(long, value_name = "N", value_parser = parse_amount)]
@@ -169,10 +169,10 @@ pub struct BenchAtomicFlags {
     pub assume_atomic: bool,
 }
 
-/// What can be measured.
+/// Experiments of `leafpress bench`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum BenchExperimentFlag {
-    /// The same rows under one setting after the other, each with its price in safety
+    /// Equal rows under one setting after the other, each with its price in safety
     Ladder,
     /// Rows in no order: batches by kind of key, sorted, spilled, appended, indexed
     Presort,
@@ -211,7 +211,7 @@ pub struct BenchGenerateFlags {
     #[arg(long, value_name = "N", value_parser = parse_amount, conflicts_with = "bytes")]
     pub rows: Option<u64>,
 
-    /// How the rows are written
+    /// Format of the rows
     #[arg(long, value_name = "FORMAT", default_value = "csv")]
     pub format: TextFormatFlag,
 

@@ -53,7 +53,7 @@ pub struct IoFlags {
     #[arg(long, value_name = "PROFILE")]
     pub profile: Option<ProfileFlag>,
 
-    /// Who else may use the database meanwhile
+    /// Use of the database by other connections meanwhile
     ///
     /// A connection that holds it alone writes no change counter and takes no locks for each
     /// transaction. Not for WAL mode.
@@ -124,9 +124,9 @@ impl From<ProfileFlag> for Profile {
 /// `--locking`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum LockingFlag {
-    /// Everybody, between two transactions
+    /// All others may use it between two transactions
     Shared,
-    /// Nobody
+    /// No other connection may use it
     Exclusive,
 }
 

@@ -95,7 +95,7 @@ pub struct LoadFlags {
     pub run: RunFlags,
 }
 
-/// What the table looks like.
+/// Shape of the table.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "The table")]
 pub struct TableFlags {
@@ -110,7 +110,7 @@ pub struct TableFlags {
     #[arg(long, value_name = "SQL")]
     pub create: Option<String>,
 
-    /// The same, from a file
+    /// Declare the table by the statements in FILE, as --create does
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath,
           conflicts_with = "create")]
     pub schema: Option<PathBuf>,
@@ -125,7 +125,7 @@ pub struct TableFlags {
     pub page_size: Option<u32>,
 }
 
-/// Which columns there are, and their types.
+/// Columns and their types.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Columns")]
 pub struct ColumnFlags {
@@ -199,7 +199,7 @@ pub struct KeyFlags {
     #[arg(long, value_name = "COLS")]
     pub unique: Vec<String>,
 
-    /// What becomes of rows that share a key [default: abort]
+    /// Rule for rows that share a key [default: abort]
     #[arg(long, value_name = "HOW")]
     pub on_conflict: Option<OnConflictFlag>,
 
@@ -208,7 +208,7 @@ pub struct KeyFlags {
     pub analyze: bool,
 }
 
-/// How rows get into a table that is there.
+/// Ways to load into a table that is there.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "A table that is there already")]
 #[expect(clippy::struct_excessive_bools, reason = "at most one of them is set")]
@@ -247,12 +247,12 @@ impl ExistingFlags {
     }
 }
 
-/// How bytes become fields and fields become values.
+/// Rules by which bytes become fields and fields become values.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "The input")]
 #[allow(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub struct InputFlags {
-    /// Which text the inputs are [default: their names and beginnings tell]
+    /// Format of the inputs [default: their names and beginnings tell]
     ///
     /// Parquet, Arrow and SQLite are always known by their first bytes.
     #[arg(long, value_name = "FORMAT")]
@@ -289,7 +289,7 @@ pub struct InputFlags {
     #[arg(long, value_name = "A,B,C", value_parser = parse_names)]
     pub columns: Option<Names>,
 
-    /// What to do with rows that have too few or too many fields [default: reject]
+    /// Rule for rows that have too few or too many fields [default: reject]
     #[arg(long, value_name = "HOW")]
     pub ragged: Option<RaggedFlag>,
 
@@ -333,7 +333,7 @@ pub struct InputFlags {
 }
 
 impl InputFlags {
-    /// Whether fields are said to be separated by tabs.
+    /// Returns true if the flags say that tabs separate the fields.
     pub fn is_tsv(&self) -> bool {
         self.tsv || self.format == Some(FormatFlag::Tsv)
     }
@@ -344,7 +344,7 @@ impl InputFlags {
     }
 }
 
-/// What happens to rows that cannot be loaded.
+/// Rules for rows that cannot be loaded.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Bad rows")]
 pub struct BadRowFlags {
@@ -361,7 +361,7 @@ pub struct BadRowFlags {
     pub max_rejects: Option<u64>,
 }
 
-/// How the load runs and what it says.
+/// Threads, memory and messages of the load.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "The run")]
 #[expect(
@@ -378,13 +378,13 @@ pub struct RunFlags {
 
     /// Number of threads [default: one per core]
     ///
-    /// What comes out does not depend on it.
+    /// The result does not depend on it.
     #[arg(long, short = 'j', value_name = "N", value_parser = parse_threads)]
     pub threads: Option<usize>,
 
     /// Memory for sorting, such as 512M or 2G [default: a quarter of the machine's, at most 1G]
     ///
-    /// What exceeds it goes to temporary files.
+    /// Rows beyond it go to temporary files.
     #[arg(long, value_name = "SIZE", value_parser = parse_memory)]
     pub memory: Option<usize>,
 

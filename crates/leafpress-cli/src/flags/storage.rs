@@ -9,9 +9,9 @@ use super::parse_seconds;
 
 /// Measure what a disk can do, and say which durability profile fits
 ///
-/// How long a sync takes, how fast pages are written, which file system and disk it is, whether
-/// it lies on a network, in memory or in a container, and what of that may break a promise. Up to
-/// 256 MB are written into a hidden file, which is removed again; no database is touched.
+/// Measures the time of a sync and the speed of page writes. Names the file system and the disk,
+/// says if it lies on a network, in memory or in a container, and which of that may break a
+/// promise. Writes up to 256 MB into a hidden file and removes it again; touches no database.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

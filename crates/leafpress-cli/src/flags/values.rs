@@ -158,7 +158,7 @@ fn unknown_type(type_name: &str) -> String {
     )
 }
 
-/// One of SQLite's page sizes.
+/// Parses one of SQLite's page sizes.
 pub fn parse_page_size(text: &str) -> Result<u32, String> {
     match text.parse::<u32>() {
         Ok(bytes) if (512..=65536).contains(&bytes) && bytes.is_power_of_two() => Ok(bytes),
@@ -240,7 +240,7 @@ pub fn parse_seconds(text: &str) -> Result<Duration, String> {
     seconds.map(Duration::from_secs_f64).ok_or_else(wrong)
 }
 
-/// How often a script is run.
+/// Parses the number of times that a script is run.
 pub fn parse_rounds(text: &str) -> Result<u32, String> {
     match text.parse() {
         Ok(0) | Err(_) => Err("name a number from 1 up".to_owned()),
@@ -248,7 +248,7 @@ pub fn parse_rounds(text: &str) -> Result<u32, String> {
     }
 }
 
-/// How often something is done.
+/// Parses the number of times that a rung runs.
 pub fn parse_repeats(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(0) | Err(_) => Err("name a number from 1 up".to_owned()),

@@ -1,16 +1,16 @@
-//! What fits a program, as sentences with the lines that it takes.
+//! The advice for a program, as sentences with the lines of code that it takes.
 //!
 //! Must never: decide; the answer is the library's.
 
 use leafpress::storage::StorageReport;
 use leafpress_bench::advise::{Answer, Estimate, Question, Way};
-use leafpress_bench::words;
+use leafpress_bench::numbers;
 
 use super::{INDENT, WIDTH, notes};
 use crate::human;
 use crate::output::{FAINT, STRONG, styled, verdict};
 
-/// What fits.
+/// Answer of `leafpress advise`.
 pub fn of_advise(question: &Question, storage: &StorageReport, answer: &Answer) -> String {
     let folder = human::path(&storage.found.folder);
     let mut text = format!(
@@ -64,7 +64,7 @@ fn of_way(question: &Question, way: &Way) -> String {
 /// "1,000,000 rows: about 71 ms, by SQLite's default 24 min 33 s (…)".
 fn of_estimate(question: &Question, estimate: &Estimate) -> String {
     let Estimate { seconds, beside, beside_seconds, by, .. } = estimate;
-    let rates = [estimate.rows_per_second, estimate.beside_rows_per_second].map(words::rate);
+    let rates = [estimate.rows_per_second, estimate.beside_rows_per_second].map(numbers::rate);
     let what = match (question.rows, question.bytes) {
         (Some(rows), _) => human::counted(rows, "row", "rows"),
         (None, Some(bytes)) => human::bytes(bytes),
@@ -73,8 +73,8 @@ fn of_estimate(question: &Question, estimate: &Estimate) -> String {
     let text = match (seconds, beside_seconds) {
         (Some(seconds), Some(beside_seconds)) => format!(
             "{what}: about {}; {beside}: about {}",
-            words::time(*seconds),
-            words::time(*beside_seconds)
+            numbers::time(*seconds),
+            numbers::time(*beside_seconds)
         ),
         _ => format!("{} rows a second; {beside}: {}", rates[0], rates[1]),
     };

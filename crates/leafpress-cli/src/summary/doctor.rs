@@ -7,7 +7,7 @@ use crate::commands::doctor::{DoctorReport, Finding, Verdict};
 use crate::human;
 use crate::output::{FAINT, STRONG, styled, verdict};
 
-/// Behind the number of a check.
+/// Columns before the text of a check, behind its number.
 const TEXT_INDENT: usize = 5;
 const LABEL_WIDTH: usize = 6;
 

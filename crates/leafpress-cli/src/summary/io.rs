@@ -1,4 +1,4 @@
-//! What transactions cost the disk, as tables and sentences.
+//! The disk accesses of transactions, as tables and sentences.
 //!
 //! Must never: judge; the findings are the library's.
 
@@ -10,13 +10,13 @@ use super::{INDENT, WIDTH, notes};
 use crate::human;
 use crate::output::{FAINT, STRONG, styled};
 
-/// Up to so many transactions are all shown.
+/// Number of transactions up to which all are shown.
 const SHOWN_MAX: usize = 20;
-/// Of more, the first; the others follow in groups.
+/// Number of transactions that are shown first if there are more; the others follow in groups.
 const FIRST_SHOWN: usize = 5;
 const GROUPS_SHOWN_MAX: usize = 12;
 
-/// What a script's transactions cost.
+/// Report on the transactions of a script.
 pub fn of_io(report: &IoReport) -> String {
     let mut text = headline(report);
     text += &transactions(report);
@@ -63,7 +63,7 @@ fn headline(report: &IoReport) -> String {
 
 /// A line of a table of calls.
 struct Row<'a> {
-    /// Which it is, or how many.
+    /// First two cells: number and line of a transaction, or size and first of a group.
     lead: [String; 2],
     how: &'static str,
     statement: &'a str,
@@ -127,7 +127,7 @@ const COLUMNS: [Column; 9] = [
     ("other", |it| it.other),
 ];
 
-/// The calls of each, in the columns that hold something, and below them what it was.
+/// Calls of each row, in the columns that hold something; below each its kind and statement.
 fn table(leads: &[&str], rows: &[Row<'_>]) -> String {
     let used = |(_, of): &&Column| rows.iter().any(|row| of(&row.calls) > 0);
     let columns: Vec<&Column> = COLUMNS.iter().filter(used).collect();
@@ -166,7 +166,7 @@ fn microseconds(us: f64) -> String {
     }
 }
 
-/// What of it happens now and then, where there were several rounds.
+/// Transactions whose calls were not alike in all rounds.
 fn differences(report: &IoReport) -> String {
     let differ = report.transactions.iter().filter(|it| it.rounds_that_differ > 0);
     let lines: Vec<String> = differ

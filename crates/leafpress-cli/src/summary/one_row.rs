@@ -1,4 +1,4 @@
-//! What one-row transactions cost, as tables: the calls of each, the time, the
+//! The cost of one-row transactions, as tables: the calls of each, the time, the
 //! memory.
 //!
 //! One block for each kind of change under each kind of locking in each place, so
@@ -16,7 +16,7 @@ use crate::output::{FAINT, STRONG, styled};
 /// A table: what it shows, and of each rung.
 struct Table {
     title: &'static str,
-    /// What a heading of it means.
+    /// Explanation of its headings.
     legend: &'static str,
     /// Headings with their widths.
     columns: &'static [(&'static str, usize)],
@@ -192,7 +192,7 @@ fn figure(number: f64) -> String {
     if is_whole || number >= 99.5 { format!("{number:.0}") } else { format!("{number:.1}") }
 }
 
-/// What the words mean, and what ours got of what they asked for.
+/// Explains the safety words, and says how Leafpress's settings wrote their pages.
 fn promises(rungs: &[(&Rung, &OneRow)]) -> String {
     let words = [
         (Safety::Durable, "synced at every commit"),

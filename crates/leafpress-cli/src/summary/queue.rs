@@ -16,7 +16,7 @@ use crate::output::{FAINT, STRONG, note, styled};
 /// Looks that a curve shows.
 const CURVE_WIDTH: usize = 40;
 
-/// What a worker did.
+/// Result of a worker.
 pub fn of_work(report: &WorkReport) -> String {
     let time = human::duration(report.elapsed);
     if report.claimed == 0 {
@@ -66,7 +66,7 @@ pub fn of_jobs(jobs: &[JobInfo], limit: usize) -> String {
     text
 }
 
-/// What its time is about.
+/// The time that matters in the job's state: its age, when its lease ends, or when it is due.
 fn when(job: &JobInfo) -> String {
     match job.state {
         JobState::Ready | JobState::Blocked => format!("{} old", since(job.pushed_at_ms)),
@@ -101,7 +101,7 @@ fn short(time_ms: i64) -> String {
     }
 }
 
-/// What it is about, in a line; bytes that are no text by their number.
+/// Payload of a job in one line; for bytes that are no text, their number.
 fn payload(payload: Option<&Payload>) -> String {
     match payload.map(|payload| std::str::from_utf8(payload.as_bytes())) {
         None => String::new(),
@@ -202,7 +202,7 @@ fn milliseconds(time_ms: i64) -> String {
     human::duration(Duration::from_millis(time_ms.unsigned_abs()))
 }
 
-/// To the second, in UTC.
+/// Time in UTC, to the second.
 fn iso(at_ms: i64) -> String {
     let time = jiff::Timestamp::from_millisecond(at_ms - at_ms.rem_euclid(1000));
     time.map_or_else(|_| "out of range".to_owned(), |time| time.to_string())
@@ -212,7 +212,7 @@ fn either_way(at_ms: i64) -> String {
     if at_ms > now_ms() { in_time(at_ms) } else { format!("{} ago", since(at_ms)) }
 }
 
-/// What the queues hold and do.
+/// Statistics of queues.
 pub fn of_queues(all: &[QueueStats]) -> String {
     if all.is_empty() {
         return "no queues\n".to_owned();
@@ -291,7 +291,7 @@ pub fn of_queue_in_a_line(stats: &QueueStats) -> String {
     )
 }
 
-/// The same as [`of_queues`], each with a curve of the jobs that were open.
+/// Statistics as [`of_queues`] shows them, each with a curve of the jobs that were open.
 pub fn of_queues_over_time(all: &[QueueStats], past: &mut BTreeMap<String, Vec<u64>>) -> String {
     let mut text = of_queues(all);
     for stats in all {
@@ -354,7 +354,7 @@ fn curve(numbers: &[u64]) -> String {
     numbers.iter().map(|number| BARS[(number * 7 / most) as usize]).collect()
 }
 
-/// What a queue does by itself.
+/// Settings of a queue.
 pub fn of_queue_settings(name: &str, settings: &Settings) -> String {
     let backoff = &settings.backoff;
     let or_none = |text: Option<String>| text.unwrap_or_else(|| "none".to_owned());
@@ -386,7 +386,7 @@ pub fn of_queue_settings(name: &str, settings: &Settings) -> String {
     text
 }
 
-/// As the flags take it: `1h30m`.
+/// Duration in the form that the flags take: `1h30m`.
 fn time(time: Duration) -> String {
     let units = [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
     let mut left = time.as_millis();
@@ -400,7 +400,7 @@ fn time(time: Duration) -> String {
     if text.is_empty() { "0s".to_owned() } else { text }
 }
 
-/// What is pushed again and again.
+/// Schedules, as a table.
 pub fn of_schedules(schedules: &[(&str, &ScheduleInfo)], with_queues: bool) -> String {
     if schedules.is_empty() {
         return "no schedules\n".to_owned();

@@ -1,4 +1,4 @@
-//! What a disk can do, as tables and sentences.
+//! The abilities of a disk, as tables and sentences.
 //!
 //! Must never: judge; the verdict is the library's.
 
@@ -10,7 +10,7 @@ use super::{INDENT, WIDTH, facts, notes};
 use crate::human;
 use crate::output::{FAINT, styled, verdict};
 
-/// What a disk can do.
+/// Report on a disk.
 pub fn of_storage(report: &StorageReport) -> String {
     let found = &report.found;
     let profile = report.verdict.profile;

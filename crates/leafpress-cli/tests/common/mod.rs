@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// How a run ended and what it said.
+/// Outcome of a run: its exit status and its output.
 pub struct Outcome {
     pub status: i32,
     pub stdout: String,

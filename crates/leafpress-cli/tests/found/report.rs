@@ -2,7 +2,7 @@
 
 use super::{Found, assert_all};
 
-const REPORT: &[u8] = include_bytes!("../../../leafpress-bench/tests/made_up/tour.json");
+const REPORT: &[u8] = include_bytes!("../../../leafpress-bench/tests/reports/overview.json");
 
 const CASES: &[Found] = &[
     Found {

@@ -89,7 +89,7 @@ fn declared(folder: &TempDir, database: &str, name: &str) -> String {
     sql.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// How many files a folder holds.
+/// Number of files in a folder.
 fn files_in(folder: &Path) -> usize {
     fs::read_dir(folder).unwrap().count()
 }

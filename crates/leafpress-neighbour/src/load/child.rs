@@ -17,9 +17,9 @@ const CHILD_FLAG: &str = "--two-copies";
 /// One transaction waits this long for locks at most: far beyond what sixteen threads
 /// need, so that it is reached only where locks are broken.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// In the control locks may be lost for good.
+/// Wait for locks in the control, where locks may be lost for good.
 const PATIENCE_OF_CONTROL: Duration = Duration::from_secs(2);
-/// Without a transaction for so long, the child hangs.
+/// Time without a transaction after which the child hangs.
 const SILENCE_MAX: Duration = Duration::from_secs(300);
 /// A child that breaks this often has said enough.
 const BREAKS_MAX: u64 = 500;

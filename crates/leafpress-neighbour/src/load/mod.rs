@@ -50,14 +50,14 @@ pub struct Load {
     pub profile: Profile,
     /// Ids of its transactions begin here.
     pub first_id: i64,
-    /// So many transactions of both copies together.
+    /// Number of transactions of both copies together.
     pub transactions: i64,
     /// The seed of its threads' choices.
     pub seed: u64,
     /// Our copy's threads go through `leafpress`. Without, the child calls nothing of
     /// it, so both copies are SQLite as it is: the control.
     pub with_leafpress: bool,
-    /// Which copies are in this process.
+    /// Copies of SQLite in this process.
     pub copies: Copies,
 }
 

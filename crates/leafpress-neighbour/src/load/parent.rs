@@ -55,7 +55,7 @@ pub struct Told {
     pub acknowledged: BTreeSet<i64>,
     /// Answers that must not be.
     pub broken: Vec<String>,
-    /// It came to its end by itself.
+    /// True if the child ended by itself.
     pub is_done: bool,
 }
 

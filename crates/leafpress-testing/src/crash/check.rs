@@ -8,7 +8,7 @@
 //! | [`Promise::Anything`] | any | no | no |
 //!
 //! *Sound* is what `PRAGMA integrity_check` says after SQLite recovered the
-//! files by itself. Whoever could not open them has lost everything.
+//! files by itself. Files that SQLite cannot open have lost everything.
 
 use std::fmt;
 
@@ -16,7 +16,7 @@ use rusqlite::Connection;
 
 use super::history::{Digest, History};
 
-/// What may be missing after a crash.
+/// Promise about the transactions that may be missing after a crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Promise {
     /// All that was acknowledged is there.
@@ -29,16 +29,16 @@ pub enum Promise {
     Anything,
 }
 
-/// What a crash left, once SQLite has opened it.
+/// State of a database after a crash, once SQLite has opened it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Finding {
-    /// Sound, with the content after so many transactions.
+    /// The database is sound, with the content after so many transactions.
     State(usize),
-    /// Sound, but such a content never was.
+    /// The database is sound, but never had this content.
     NotAPrefix,
     /// `integrity_check` or the reading of rows said this.
     Corrupt(String),
-    /// It cannot be opened.
+    /// The database cannot be opened.
     Unopened(String),
 }
 
@@ -94,20 +94,20 @@ fn is_damage(error: &rusqlite::Error) -> bool {
     matches!(error.sqlite_error_code(), Some(DatabaseCorrupt | NotADatabase))
 }
 
-/// How many images there were, and what was wrong with how many of them.
+/// Numbers of images, by what was wrong with them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Images opened.
     pub images: u64,
-    /// Those that lacked something acknowledged.
+    /// Images that lack an acknowledged transaction.
     pub images_with_losses: u64,
     /// The most transactions that one of them lacked.
     pub lost_max: u64,
-    /// Those whose content never was.
+    /// Images with a content that the database never had.
     pub not_a_prefix: u64,
-    /// Those that were corrupt.
+    /// Images that are corrupt.
     pub corrupt: u64,
-    /// Those that SQLite could not open.
+    /// Images that SQLite could not open.
     pub unopened: u64,
 }
 

@@ -1,12 +1,13 @@
-//! What a disk surely holds at a point of a recording, and what is on its way.
+//! The state of a disk at a point of a recording: durable content, and writes that are
+//! not durable yet.
 //!
 //! Walks the recording once, from its start: at each point every file has the
 //! content of its last sync and a list of the events since, and so has the
 //! folder. Images are made of that.
 //!
-//! What a failed sync left unwritten is lost for good, whatever later syncs say;
-//! only writing it anew helps. What a *killed process* leaves is not to be
-//! asked then, as it would still be in the system's memory.
+//! Bytes that a failed sync left unwritten are lost for good, whatever later syncs say;
+//! only writing them anew helps. After a failed sync no image of a *killed process* may
+//! be made, as the bytes would still be in the system's memory.
 //!
 //! Must never: go back (a new walk is needed), or look at a real disk.
 
@@ -27,7 +28,7 @@ pub struct Disk<'a> {
     acknowledged: Vec<Mark>,
 }
 
-/// One file: what is durable, and what is not yet.
+/// One file: its durable content, and the events that are not durable yet.
 #[derive(Debug, Default)]
 pub(super) struct Contents {
     pub durable: Vec<u8>,
@@ -60,12 +61,12 @@ impl<'a> Disk<'a> {
         disk
     }
 
-    /// How many events have happened.
+    /// Number of events that have happened.
     pub fn point(&self) -> usize {
         self.point
     }
 
-    /// Who was told so far that its transaction is durable.
+    /// Transactions that were acknowledged as durable so far.
     pub fn acknowledged(&self) -> &[Mark] {
         &self.acknowledged
     }
@@ -115,7 +116,7 @@ impl<'a> Disk<'a> {
         Some(event)
     }
 
-    /// How many writes, truncates and changes of names are not durable yet,
+    /// Number of writes, truncates and changes of names that are not durable yet,
     /// those of files without a name left out.
     pub fn unsynced(&self) -> usize {
         self.names_pending.len()
@@ -135,7 +136,7 @@ impl<'a> Disk<'a> {
         names
     }
 
-    /// How many changes of names are not durable.
+    /// Number of changes of names that are not durable.
     pub(super) fn names_unsynced(&self) -> usize {
         self.names_pending.len()
     }

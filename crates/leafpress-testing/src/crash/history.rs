@@ -1,4 +1,4 @@
-//! What the content was after each transaction, and how to read it again.
+//! The content after each transaction, and the way to read it again.
 //!
 //! Content is compared by a digest: of all rows in order, all values with
 //! their types. The history knows the digest after each transaction in the
@@ -124,7 +124,7 @@ impl History {
         self.count
     }
 
-    /// What was acknowledged with this mark is there since so many transactions.
+    /// Records that the transaction acknowledged with this mark is the one of this number.
     ///
     /// # Panics
     /// If the mark is known, or there are not so many.
@@ -144,32 +144,32 @@ impl History {
         assert_eq!(before, None, "what failed led back to the content after {before:?}");
     }
 
-    /// How many transactions make a content of this digest.
+    /// Number of transactions after which the content has this digest.
     pub fn transactions_in(&self, digest: u64) -> Option<usize> {
         self.states.get(&digest).copied()
     }
 
-    /// Whether the content is another one than after the last transaction.
+    /// Returns true if the content differs from that after the last transaction.
     pub fn is_changed_by(&self, content: &Digest) -> bool {
         self.transactions_in(content.so_far()) != Some(self.count)
     }
 
-    /// Which transaction in the order of commits that was, counted from 1.
+    /// Place of the transaction in the order of commits, counted from 1.
     ///
     /// # Panics
-    /// If it never was committed, though somebody was told so.
+    /// If it was acknowledged to its caller, but never committed.
     pub fn number(&self, mark: Mark) -> usize {
         *self.transactions.get(&mark).unwrap_or_else(|| {
             panic!("{mark:?} was acknowledged and is not in the database in the end")
         })
     }
 
-    /// How many transactions there are.
+    /// Number of transactions.
     pub fn len(&self) -> usize {
         self.count
     }
 
-    /// Whether nothing was ever committed.
+    /// Returns true if nothing was ever committed.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }

@@ -1,4 +1,4 @@
-//! What a power cut may leave: one of many images of a folder.
+//! Images of a folder: the files that a power cut may leave.
 //!
 //! | | survives |
 //! |---|---|
@@ -32,7 +32,7 @@ pub struct Image {
     choice: Option<Choice>,
 }
 
-/// Which of the unsynced writes and truncates survive.
+/// Unsynced writes and truncates that survive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Keep {
     All,
@@ -41,14 +41,14 @@ enum Keep {
     Only(usize),
     /// All, and one of them torn.
     Tear(usize),
-    /// Of each file the first few.
+    /// The first few of each file.
     Prefixes,
-    /// Of each file all or none.
+    /// All or none of each file.
     WholeFiles,
     Percent(u32),
 }
 
-/// How an image was made, for whoever has to understand it.
+/// Parameters of an image, so that a failure can be understood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Choice {
     keep: Keep,
@@ -152,7 +152,7 @@ impl Image {
         &mut self.files[..self.count]
     }
 
-    /// How this image was made.
+    /// Describes how this image was made.
     pub fn describe(&self) -> String {
         self.choice.map_or_else(|| "nothing survives".to_owned(), |choice| choice.to_string())
     }

@@ -2,9 +2,9 @@
 //!
 //! Everything that the process does to its files goes through its [`Life`]: as
 //! soon as that has ended nothing reaches a file, and every call fails. What was
-//! done before stays as it is, journals included, as nobody is left who could
-//! clean up. The files are closed when the connections are dropped, and their
-//! locks with them, as the system does it for a dead process.
+//! done before stays as it is, journals included, as a dead process cleans nothing
+//! up. The files are closed when the connections are dropped, and their locks with
+//! them, as the system does it for a dead process.
 //!
 //! ```text
 //! SQLite ─► AtomicPages (ours only) ─► Mortal ─► Recorder ─► MemoryVfs
@@ -21,7 +21,7 @@ use leafpress::vfs::{
     VfsResult,
 };
 
-/// How many changes of files a process has yet to live; clones are the same life.
+/// Number of changes of files that a process has yet to live; clones share it.
 #[derive(Clone, Debug)]
 pub struct Life(Arc<AtomicU64>);
 
@@ -42,7 +42,7 @@ impl Life {
         self.0.store(changes, Ordering::Relaxed);
     }
 
-    /// Whether it is over.
+    /// Returns true if the life is over.
     pub fn is_over(&self) -> bool {
         self.0.load(Ordering::Relaxed) == 0
     }

@@ -1,5 +1,5 @@
-//! What happened to a folder, in order: writes, truncates, syncs, changes of
-//! names, and what was acknowledged to whom.
+//! The events of a folder, in order: writes, truncates, syncs, changes of names,
+//! and acknowledgements to callers.
 //!
 //! ```text
 //! recorder (decorates a Vfs) ──┐
@@ -26,11 +26,11 @@ use leafpress::vfs::FileKind;
 /// The number of a file; one name may be that of several files over time.
 pub type FileId = u32;
 
-/// Who was told that its transaction is durable: a caller and the number of
+/// Acknowledgement that a transaction is durable: a caller and the number of
 /// that caller's transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Mark {
-    /// Who called.
+    /// The caller.
     pub caller: u64,
     /// The caller's own number for what it asked.
     pub number: u64,
@@ -48,25 +48,25 @@ pub enum Event {
     },
     /// Bytes were written.
     Write {
-        /// Where to.
+        /// The file.
         file: FileId,
         /// The first byte's place.
         offset: u64,
-        /// What was written.
+        /// The bytes.
         bytes: Arc<[u8]>,
     },
     /// Bytes were written by a disk that writes them whole or not at all.
     WriteWhole {
-        /// Where to.
+        /// The file.
         file: FileId,
         /// The first byte's place.
         offset: u64,
-        /// What was written.
+        /// The bytes.
         bytes: Arc<[u8]>,
     },
     /// A file was cut, or made longer by zeros.
     Truncate {
-        /// Which.
+        /// The file.
         file: FileId,
         /// Its bytes from now on.
         size: u64,
@@ -85,22 +85,22 @@ pub enum Event {
     },
     /// The content of a file was made durable.
     SyncFile {
-        /// Which.
+        /// The file.
         file: FileId,
-        /// As many events had been logged as the sync began.
+        /// Number of events that had been logged when the sync began.
         covers: usize,
     },
     /// A sync of a file failed. What was to be made durable may never be, even by
     /// later syncs: systems forget what they could not write.
     SyncFailed {
-        /// Which.
+        /// The file.
         file: FileId,
-        /// As many events had been logged as the sync began.
+        /// Number of events that had been logged when the sync began.
         covers: usize,
     },
     /// The names of the folder were made durable.
     SyncFolder {
-        /// As many events had been logged as the sync began.
+        /// Number of events that had been logged when the sync began.
         covers: usize,
     },
     /// A caller was told that its transaction is durable.
@@ -115,7 +115,7 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// What is in a folder now.
+    /// Reads the files of a folder.
     ///
     /// No connection may be open on a file in it: on Unix, closing a file that
     /// this reads would drop the locks that the process holds on it.
@@ -136,7 +136,7 @@ impl Snapshot {
         Self { files }
     }
 
-    /// Writes the files to a folder, for whoever wants to look at them.
+    /// Writes the files to a folder, to be looked at.
     ///
     /// # Errors
     /// If the folder cannot be made or written.
@@ -146,7 +146,7 @@ impl Snapshot {
     }
 }
 
-/// What is being recorded about one folder.
+/// Record of the events of one folder.
 #[derive(Debug)]
 pub struct Log {
     state: Mutex<State>,
@@ -161,9 +161,9 @@ pub(super) struct State {
     failure: Option<SyncFailure>,
     /// Syncs of each file that have begun and not ended.
     syncs_running: BTreeMap<FileId, u32>,
-    /// As many events had been logged as a name was last changed.
+    /// Number of events that had been logged when a name was last changed.
     names_changed: usize,
-    /// And as each file's content was.
+    /// Number of events that had been logged when each file's content was last changed.
     contents_changed: BTreeMap<FileId, usize>,
 }
 
@@ -172,7 +172,7 @@ pub(super) struct State {
 struct SyncFailure {
     kind: FileKind,
     syncs_until: u64,
-    /// Where it happened.
+    /// The file that it happened to.
     file: Option<FileId>,
 }
 
@@ -211,7 +211,7 @@ impl Log {
         self.lock().names.get(name).copied()
     }
 
-    /// How much was logged: what a sync that begins now will cover.
+    /// Number of events so far, which a sync that begins now will cover.
     pub fn position(&self) -> usize {
         self.lock().events.len()
     }
@@ -257,7 +257,7 @@ impl Log {
         self.lock().events.push(Event::Acknowledged(Mark { caller, number }));
     }
 
-    /// Ends the recording: what was logged so far. What comes later is lost.
+    /// Ends the recording, and returns the events so far. Later events are lost.
     pub fn finish(&self) -> Recording {
         let state = &mut *self.lock();
         Recording {
@@ -293,7 +293,7 @@ impl State {
         Some(self.events.len())
     }
 
-    /// It ended.
+    /// A sync of the file ended.
     pub(super) fn sync_ends(&mut self, file: FileId, covers: usize, is_done: bool) {
         if let Some(running) = self.syncs_running.get_mut(&file) {
             *running -= 1;
@@ -306,7 +306,7 @@ impl State {
         self.events.push(event);
     }
 
-    /// Whether an opening made now knows of the failure: it happened before.
+    /// Returns true if a sync of the file has failed, so that an opening made now comes after it.
     pub(super) fn has_failed(&self, file: FileId) -> bool {
         self.failure.as_ref().is_some_and(|failure| failure.file == Some(file))
     }
@@ -317,12 +317,12 @@ impl State {
         self.contents_changed.insert(file, self.events.len());
     }
 
-    /// A number that is another one whenever a name was made, changed or taken away.
+    /// A number that differs after each name that was made, changed or taken away.
     pub(super) fn names_changed(&self) -> usize {
         self.names_changed
     }
 
-    /// The same for the content of a file.
+    /// A number that differs after each change of the file's content.
     pub(super) fn content_changed(&self, file: FileId) -> usize {
         self.contents_changed.get(&file).copied().unwrap_or_default()
     }
@@ -374,7 +374,7 @@ impl State {
 pub struct Recording {
     /// The folder before the first event.
     pub start: Snapshot,
-    /// What happened, in order.
+    /// The events, in order.
     pub events: Vec<Event>,
 }
 
@@ -389,7 +389,7 @@ impl Recording {
         }
     }
 
-    /// How many events are of each kind, in a line: for reports.
+    /// Numbers of events of each kind, in a line: for reports.
     pub fn describe(&self) -> String {
         let mut counts = [0_usize; 5];
         for event in &self.events {

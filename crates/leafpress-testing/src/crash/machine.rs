@@ -20,14 +20,14 @@ use super::random::Random;
 use super::recorder::Recorder;
 use super::simulated_disk::{DiskCounts, DiskMode, SimulatedDisk};
 
-/// What our processes stand on.
+/// Disk below our processes.
 #[derive(Clone, Copy, Debug)]
 pub struct OurDisk {
-    /// What it makes of whole writes.
+    /// Its treatment of whole writes.
     pub mode: DiskMode,
-    /// Whether it says when names and files were changed.
+    /// True if it says when names and files were changed.
     pub is_stamped: bool,
-    /// What [`AtomicPages`] is to leave out.
+    /// Fixes that [`AtomicPages`] leaves out.
     pub without: &'static [Mend],
 }
 
@@ -40,7 +40,7 @@ pub(super) struct Machine {
 pub(super) struct Process {
     registration: Registration,
     disk: Option<SimulatedDisk>,
-    /// To be ended by whoever wants to.
+    /// Life of the process, which the test may end.
     pub life: Life,
 }
 
@@ -50,7 +50,7 @@ impl Machine {
         Self { recorder: Arc::new(Recorder::new(MemoryVfs::new())) }
     }
 
-    /// From now on everything is recorded, and what is there is durable.
+    /// Begins to record. The files that are there are durable.
     pub fn record(&self) -> Arc<Log> {
         self.recorder.watch_from(MEMORY_FOLDER, self.recorder.inner().snapshot())
     }
@@ -111,7 +111,7 @@ impl Process {
         Ok(connection)
     }
 
-    /// What its disk did with whole writes.
+    /// Numbers of whole writes that its disk wrote and refused.
     pub fn counts(&self) -> DiskCounts {
         self.disk.as_ref().map(SimulatedDisk::counts).unwrap_or_default()
     }

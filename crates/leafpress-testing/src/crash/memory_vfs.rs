@@ -28,7 +28,7 @@ pub struct MemoryVfs {
     files: Mutex<HashMap<String, Arc<Mutex<Node>>>>,
 }
 
-/// One file, with those who hold locks on it.
+/// One file, with its locks.
 #[derive(Debug, Default)]
 struct Node {
     bytes: Vec<u8>,
@@ -40,7 +40,7 @@ struct Node {
     openings: u64,
     regions: Vec<ShmRegion>,
     shm_users: u32,
-    /// Of each lock how many hold it shared, or -1.
+    /// Number of connections that hold each lock shared, or -1.
     shm_locks: [i32; 8],
 }
 
@@ -67,18 +67,18 @@ impl MemoryVfs {
         }
     }
 
-    /// Is there such a file, be it empty?
+    /// Returns true if there is such a file, be it empty.
     pub fn has(&self, name: &str) -> bool {
         self.files().contains_key(name)
     }
 
-    /// A file, to be written beside whoever has it open: no lock is asked for, and
-    /// none is lost.
+    /// A file, to be written beside the connections that have it open: no lock is asked
+    /// for, and none is lost.
     pub(super) fn beside(&self, name: &str) -> Option<FileBeside> {
         self.files().get(name).map(|node| FileBeside(Arc::clone(node)))
     }
 
-    /// What the folder holds.
+    /// Copy of the folder's files.
     pub fn snapshot(&self) -> Snapshot {
         let mut files: Vec<_> = self
             .files()
@@ -317,8 +317,8 @@ impl VfsFile for MemoryFile {
         Ok(())
     }
 
-    /// Also without `delete` the last one throws the memory away: whoever comes
-    /// next makes it anew from the WAL, as the first opener does on Unix.
+    /// The last connection frees the memory, also without `delete`: the next connection
+    /// makes it anew from the WAL, as the first opener does on Unix.
     fn shm_unmap(&mut self, _delete: bool) -> VfsResult<()> {
         self.give_back_shm_locks();
         let mut node = lock(&self.node);

@@ -1,8 +1,8 @@
 //! The states that a database with queues went through, and since which of
 //! them each answer is true.
 //!
-//! Many threads call at once, jobs change and go, so nobody knows beforehand in
-//! which order the commits were. But a recording does: at each of its points the
+//! Many threads call at once, jobs change and go, so a test cannot know beforehand
+//! in which order the commits are. But a recording does: at each of its points the
 //! files as a killed process leaves them have a content, and that changes from
 //! one commit to the next. [`states`] walks through all of them by stock SQLite.
 //! An answer is a [`Fact`], which is true from the commit on that made it so.
@@ -23,7 +23,7 @@ use super::image::Image;
 use super::log::{Event, Log, Mark, Recording};
 use super::memory_vfs::MemoryVfs;
 
-/// What a caller was told. Ids are of jobs, claims are the numbers of tokens.
+/// Answer to a caller. Ids are of jobs, claims are the numbers of tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fact {
     /// The application's own tables are there.
@@ -32,11 +32,11 @@ pub enum Fact {
     Queue(i64),
     /// The job was pushed.
     Pushed(i64),
-    /// Also the application's row of this number is there.
+    /// The job was pushed, and the application's row of this number is there.
     PushedWithRow(i64, i64),
     /// The job was claimed so often.
     Claimed(i64, u32),
-    /// It was acknowledged.
+    /// The job was acknowledged.
     Acked(i64),
     /// That claim ended without an ack.
     GivenBack(i64, u32),
@@ -58,7 +58,7 @@ pub struct JobSeen {
     pub lease_ms: Option<i64>,
 }
 
-/// What a database holds, as far as facts need it.
+/// Content of a database, as far as facts need it.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
     has_application: bool,
@@ -114,8 +114,8 @@ impl Seen {
         Ok(seen)
     }
 
-    /// Whether that is true of it. Once true it stays so, but for [`Fact::Extended`]
-    /// when the lease is extended again.
+    /// Returns true if the fact is true of the content. Once true it stays so, but for
+    /// [`Fact::Extended`] when the lease is extended again.
     pub fn has(&self, fact: Fact) -> bool {
         let is_gone = |job: i64| job <= self.id_last && !self.jobs.contains_key(&job);
         let is_claimed =
@@ -198,8 +198,8 @@ impl Opener {
 /// the facts hold.
 ///
 /// # Panics
-/// If a fact holds nowhere: somebody was told what was never done. If a killed
-/// process left what SQLite cannot read.
+/// If a fact holds nowhere: a caller was told of a change that was never made. If a
+/// killed process left files that SQLite cannot read.
 pub fn states(recording: &Recording, database: &str, facts: &[Fact]) -> History {
     let mut opener = Opener::new();
     let mut disk = Disk::new(recording);
@@ -207,7 +207,7 @@ pub fn states(recording: &Recording, database: &str, facts: &[Fact]) -> History 
     let mut waiting: Vec<(u64, Fact)> = facts.iter().copied().zip(0..).map(swap).collect();
     let mut last = None;
     while let Some(event) = disk.step() {
-        // Whoever looks at the files between these finds no other content.
+        // These events change no content.
         if matches!(
             event,
             Event::SyncFile { .. } | Event::SyncFolder { .. } | Event::Acknowledged(_)

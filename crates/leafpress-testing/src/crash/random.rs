@@ -42,7 +42,7 @@ impl Random {
         self.number() % 100 < u64::from(percent)
     }
 
-    /// One of the choices.
+    /// Returns one of the choices.
     pub fn choose<T: Copy>(&mut self, choices: &[T]) -> T {
         choices[self.below(choices.len())]
     }

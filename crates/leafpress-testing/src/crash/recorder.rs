@@ -1,11 +1,11 @@
 //! A VFS that hands everything on and records what happens to some folders.
 //!
 //! Registered as the process's default VFS it sees every connection of the
-//! library. Folders that nobody watches cost nothing but a look-up at each
-//! opening, so tests with folders of their own may share one recorder.
+//! library. A folder without a log costs nothing but a look-up at each opening,
+//! so tests with folders of their own may share one recorder.
 //!
-//! What the log is told beyond the calls themselves is what `SQLite`'s Unix VFS
-//! does inside of them (`os_unix.c`):
+//! Beyond the calls themselves, the log gets what `SQLite`'s Unix VFS does inside
+//! of them (`os_unix.c`):
 //! - `delete` with `sync_folder` syncs the folder after the deletion;
 //! - the first sync of each opening of a main journal, super-journal or WAL that
 //!   was opened with `CREATE` syncs the folder as well, after the file, whether
@@ -56,7 +56,7 @@ impl<V: Vfs> Recorder<V> {
         Self { inner, folders: Mutex::default() }
     }
 
-    /// What is below.
+    /// The VFS below.
     pub fn inner(&self) -> &V {
         &self.inner
     }
@@ -71,7 +71,7 @@ impl<V: Vfs> Recorder<V> {
         self.watch_from(folder.to_str().unwrap(), Snapshot::of_folder(&folder))
     }
 
-    /// The same for a folder of any kind, known by the start of its files' paths.
+    /// Records what happens to a folder of any kind, known by the start of its files' paths.
     pub fn watch_from(&self, folder: &str, start: Snapshot) -> Arc<Log> {
         let log = Arc::new(Log::new(start));
         self.folders().insert(folder.to_owned(), Arc::clone(&log));
@@ -134,7 +134,7 @@ impl<V: Vfs> Vfs for Recorder<V> {
     }
 }
 
-/// What the loader does by itself, in the order in which it tells of it.
+/// The loader's own file work, in the order in which the loader reports it.
 impl<V: Vfs> Watcher for Recorder<V> {
     fn created(&self, path: &Path) {
         self.tell(path, |log, name| {

@@ -1,6 +1,6 @@
 //! Transactions as lists of steps, which run alike on any connection.
 //!
-//! The same script runs on the database under test and on a *shadow*, a database
+//! Each script runs on the database under test and on a *shadow*, a database
 //! in memory: what the shadow holds before and after it are the only two contents
 //! that the database may have, however the transaction ended.
 //!
@@ -38,7 +38,7 @@ pub(super) enum Step {
     Insert { schema: &'static str, key: i64, value: Vec<u8> },
     /// Another content for a row of `t`.
     Change { schema: &'static str, nth: i64, key: i64, value: Vec<u8> },
-    /// Some rows of `t` less.
+    /// Deletes some rows of `t`.
     Delete { schema: &'static str, key: i64 },
     /// Everything is read, by a cache that holds next to nothing.
     Spill,
@@ -48,16 +48,16 @@ pub(super) enum Step {
     Undo,
 }
 
-/// What a script may change.
+/// Tables that a script may change.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tables {
-    /// In how many databases.
+    /// Number of databases that have them.
     pub databases: usize,
     /// Bytes of each row of `one`.
     pub row_bytes: usize,
 }
 
-/// How a script is meant to end.
+/// Intended end of a script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
     Commit,
@@ -71,7 +71,7 @@ pub(super) struct Script {
     pub end: End,
 }
 
-/// What kind of a transaction.
+/// Kind of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A row of one page, in one database.
@@ -270,7 +270,7 @@ fn content_of(connection: &Connection, digest: &mut Digest) -> rusqlite::Result<
     })
 }
 
-/// What the database holds, or both of them.
+/// Content of the database, or of both databases.
 ///
 /// # Errors
 /// As SQLite says.
@@ -280,7 +280,7 @@ pub(super) fn content(connection: &Connection) -> rusqlite::Result<Digest> {
     Ok(digest)
 }
 
-/// The same of a connection to the first that is to attach the second.
+/// Content of both databases, by a connection to the first; attaches the second.
 ///
 /// # Errors
 /// As SQLite says.

@@ -35,17 +35,17 @@ pub type ReadContent = fn(&Connection) -> rusqlite::Result<Digest>;
 pub struct Run<'a> {
     /// The workload and its settings, for reports.
     pub name: &'a str,
-    /// What the workload and the images follow from.
+    /// Seed of the workload and the images.
     pub seed: u64,
-    /// What happened.
+    /// The recorded events.
     pub recording: &'a Recording,
     /// The states that there were.
     pub history: &'a History,
     /// The database's file name.
     pub database: &'a str,
-    /// Whether it was made by the first transaction, so that before it there is none.
+    /// True if the first transaction makes the database, so that before it there is none.
     pub begins_absent: bool,
-    /// How its content is read.
+    /// Function that reads its content.
     pub content: ReadContent,
     /// The promise for power cuts.
     pub power_cut: Promise,
@@ -53,36 +53,36 @@ pub struct Run<'a> {
     pub killed: Promise,
 }
 
-/// How many images are made.
+/// Number of images to make.
 #[derive(Clone, Copy, Debug)]
 pub struct Effort {
-    /// At each point at most so many of power cuts.
+    /// Largest number of images of power cuts at each point.
     pub images_per_point: u32,
-    /// Of 100 images this many have their recovery crashed as well.
+    /// Number of images of 100 whose recovery is crashed as well.
     pub recoveries_percent: u32,
-    /// So many images of each such recovery.
+    /// Number of images of each such recovery.
     pub images_per_recovery: u32,
 }
 
-/// What was found in a run, or in many.
+/// Findings of a run, or of many.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
-    /// After power cuts.
+    /// Images of power cuts.
     pub power_cut: Tally,
-    /// After a power cut, and a second one during the recovery.
+    /// Images of a power cut and of a second one during the recovery.
     pub recovery: Tally,
-    /// After the process was killed.
+    /// Images of a killed process.
     pub killed: Tally,
     /// Broken promises; no more than [`FAILURES_MAX`].
     pub failures: Vec<Failure>,
-    /// How many promises were broken.
+    /// Number of broken promises.
     pub failures_count: u64,
 }
 
 /// A broken promise.
 #[derive(Clone, Debug)]
 pub struct Failure {
-    /// What was found where, and how to repeat it.
+    /// The finding, its place, and how to repeat it.
     pub text: String,
     /// The files that the crash left.
     pub files: Snapshot,
@@ -124,7 +124,7 @@ impl Outcome {
     }
 }
 
-/// Which image of a run is meant: enough to make it again.
+/// Key of an image of a run: enough to make it again.
 #[derive(Clone, Copy, Debug)]
 struct Crash {
     point: usize,

@@ -26,7 +26,7 @@ use super::memory_vfs::{FileBeside, MemoryVfs};
 use super::random::Random;
 use super::recorder::Recorder;
 
-/// What the disk makes of a write that shall be whole.
+/// The disk's treatment of a write that shall be whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DiskMode {
     /// Writes it whole.
@@ -40,7 +40,7 @@ pub enum DiskMode {
 }
 
 impl DiskMode {
-    /// In a word.
+    /// Name in one word.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Honest => "honest",
@@ -51,7 +51,7 @@ impl DiskMode {
     }
 }
 
-/// What a disk did with the writes that should be whole.
+/// Numbers of whole writes, by what the disk did with them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DiskCounts {
     /// Written.
@@ -70,7 +70,7 @@ pub struct SimulatedDisk {
     moods: Arc<Mutex<Moods>>,
 }
 
-/// What a refusing disk has done and will do.
+/// State of a disk that refuses writes.
 #[derive(Debug)]
 struct Moods {
     random: Random,
@@ -92,7 +92,7 @@ impl SimulatedDisk {
         Self { recorder, mode, is_stamped, life, moods: Arc::new(Mutex::new(moods)) }
     }
 
-    /// What became of the writes so far.
+    /// Numbers of whole writes so far.
     pub fn counts(&self) -> DiskCounts {
         self.moods.lock().unwrap_or_else(PoisonError::into_inner).counts
     }
@@ -101,7 +101,7 @@ impl SimulatedDisk {
         self.recorder.watched(path).ok_or(VfsError::IO)
     }
 
-    /// Whether the next write is done.
+    /// Returns true if the next write is done, and counts it.
     fn accepts(&self) -> bool {
         let moods = &mut *self.moods.lock().unwrap_or_else(PoisonError::into_inner);
         if self.mode == DiskMode::Refused && !moods.refuses_all {

@@ -27,7 +27,7 @@ use std::time::{Duration, Instant};
 use super::check::Tally;
 use super::simulate::{Effort, Outcome, Simulator};
 
-/// How long a survey may be silent, if it is one of those that report.
+/// Time between two lines of progress, for surveys that report.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Seeds that belong to one base: more than a survey runs through.
@@ -38,7 +38,7 @@ const SEEDS_PER_BASE: u64 = 1_000_000;
 const SEARCH_FACTOR: u64 = 20;
 const SEARCH_IMAGES_MIN: u64 = 50_000;
 
-/// How much is done, and from which seed on.
+/// Amount of work, and the first seed.
 #[derive(Clone, Copy, Debug)]
 pub struct Budget {
     /// Images to open, at least.

@@ -22,7 +22,7 @@ pub struct Settings {
     pub journal_mode: &'static str,
     /// `PRAGMA synchronous`.
     pub synchronous: &'static str,
-    /// Whether the database shrinks at times: `VACUUM`, and `auto_vacuum` in
+    /// True if the database shrinks at times: by `VACUUM`, and by `auto_vacuum` in
     /// some of the databases. SQLite cuts the file *after* the commit.
     pub shrinks: bool,
 }

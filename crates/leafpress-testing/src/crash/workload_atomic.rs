@@ -47,30 +47,30 @@ pub struct Settings {
     pub synchronous: &'static str,
 }
 
-/// What is run.
+/// Plan of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    /// Ours.
+    /// Settings of our process.
     pub ours: Settings,
     /// `PRAGMA locking_mode = EXCLUSIVE`, with the flip of the journal mode that lets
     /// single pages be written in place again.
     pub is_exclusive: bool,
-    /// What our processes stand on.
+    /// Disk below our processes.
     pub disk: OurDisk,
-    /// Those of which the other processes have one each; none: there are none.
+    /// Settings, one of which each other process takes; without any there are no others.
     pub others: &'static [Settings],
     /// 1, or 2 of which one is attached.
     pub databases: usize,
-    /// Whether our process shrinks the database at times.
+    /// True if our process shrinks the database at times.
     pub shrinks: bool,
-    /// Whether a sync fails in some of our transactions: of the database, or of a
-    /// journal. Nobody else is told of it, and the process lives to take the
-    /// transaction back: a page that the disk forgot and that nobody writes again is
-    /// lost while all still read it.
+    /// True if a sync fails in some of our transactions: of the database, or of a
+    /// journal. No other process is told of it, and the process lives to take the
+    /// transaction back: a page that the disk forgot and that no process writes again
+    /// is lost, while all processes still read it.
     pub fails_sync: bool,
-    /// Of 100 of our transactions, how many our process may not live to end.
+    /// Number of our transactions, of 100, that our process may not live to end.
     pub deaths_percent: u32,
-    /// Of 100 turns, how many others take.
+    /// Number of turns, of 100, that other processes take.
     pub others_percent: u32,
     /// The kinds of transactions, each as often as it is there.
     pub kinds: &'static [Kind],
@@ -89,7 +89,7 @@ pub const OTHERS: &[Settings] = &[
     Settings { journal_mode: "PERSIST", synchronous: "FULL" },
 ];
 
-/// What transactions there are: those of one page above all.
+/// Kinds of transactions: above all those of one page.
 pub const KINDS: &[Kind] = &[
     Kind::OnePage,
     Kind::OnePage,
@@ -169,7 +169,7 @@ impl Plan {
         }
     }
 
-    /// In a line.
+    /// Name in one line.
     pub fn name(&self) -> String {
         let Settings { journal_mode, synchronous } = self.ours;
         let mode = self.disk.mode.name();
@@ -191,7 +191,7 @@ impl Plan {
         name
     }
 
-    /// How the content is read after a crash.
+    /// Function that reads the content after a crash.
     pub fn content(&self) -> ReadContent {
         if self.databases == 2 { script::content_of_two } else { script::content }
     }
@@ -199,11 +199,11 @@ impl Plan {
 
 /// A run that is over.
 pub struct Recorded {
-    /// What happened.
+    /// The recorded events.
     pub recording: Recording,
     /// The states that there were.
     pub history: History,
-    /// What the disk did with whole writes.
+    /// Numbers of whole writes that the disk wrote and refused.
     pub counts: DiskCounts,
 }
 
@@ -226,7 +226,7 @@ struct Other {
     connection: Connection,
     process: Process,
     settings: Settings,
-    /// It goes through atomic pages as well.
+    /// True if it goes through atomic pages as well.
     is_ours: bool,
 }
 
@@ -375,7 +375,7 @@ impl<'a> World<'a> {
             Err(error) if may_fail && is_io_error(&error) => self.settle(&script),
             Err(error) => panic!("turn {}: {script:?}: {error}", self.turn),
         }
-        // Whoever was to die later lives on.
+        // A process that was to die later lives on.
         self.process.life.ends_after(u64::MAX);
         if self.plan.is_exclusive && self.random.percent(40) {
             self.flip();
@@ -396,7 +396,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Nobody else is connected, and no write is refused on the way.
+    /// Returns true if no other connection is open, and no write is refused on the way.
     fn may_use_wal(&self) -> bool {
         // WALs do not keep two databases together.
         let is_alone = self.connections.len() == 1 && self.other.is_none();
@@ -546,7 +546,7 @@ impl<'a> World<'a> {
     }
 }
 
-/// Whether what such a connection has committed is sure to stay.
+/// Returns true if commits of such a connection survive a power cut.
 fn is_durable(settings: Settings) -> bool {
     match settings.synchronous {
         "EXTRA" => true,

@@ -33,14 +33,14 @@ const ROUNDS: u64 = 3;
 pub const QUEUES: [&str; 2] = ["ordered", "kept"];
 /// The longest lease of all.
 pub const LEASE_MAX: Duration = Duration::from_secs(60);
-/// What leases are extended by, and so many milliseconds more.
+/// Time by which leases are extended, plus some milliseconds.
 const LEASE_EXTENDED: Duration = Duration::from_secs(50);
-/// Where the clock begins.
+/// Start of the clock.
 pub const CLOCK_START_MS: i64 = 1_800_000_000_000;
 /// The application's rows have numbers of their own per caller.
 const ROWS_EACH: i64 = 1_000;
 
-/// What all callers share.
+/// State that all callers share.
 struct Callers<'a> {
     writer: &'a Writer,
     queues: &'a [Queue; 2],
@@ -49,19 +49,19 @@ struct Callers<'a> {
     facts: &'a Facts,
 }
 
-/// How the database is made and written.
+/// Way in which the database is made and written.
 #[derive(Clone, Debug)]
 pub struct QueueWorkload<'a> {
     /// The profile of the writer.
     pub profile: Profile,
     /// The VFS through which it writes.
     pub vfs: &'a str,
-    /// What the calls follow from; not the order in which threads meet.
+    /// Seed of the calls; the order in which threads meet does not follow from it.
     pub seed: u64,
 }
 
 impl QueueWorkload<'_> {
-    /// Makes the database and works on it; what was told to callers.
+    /// Makes the database and works on it; returns the answers to callers.
     ///
     /// # Errors
     /// Whatever a call says that must not fail.
@@ -266,7 +266,7 @@ impl Callers<'_> {
         Ok(claims)
     }
 
-    /// One way or the other; a claim whose lease has ended is refused.
+    /// Settles a claim in a random way; a claim whose lease has ended is refused.
     fn settle(&self, claim: &Claim, number: i64, random: &mut Random) -> Result<()> {
         let queue = &self.queues[usize::from(claim.queue == QUEUES[1])];
         let token = claim.token;

@@ -1,4 +1,4 @@
-//! What must hold of a database with queues, said again from the description
+//! Rules that hold of a database with queues, written anew from the description
 //! of the tables (`docs/queue.md`) in plain SQL and plain Rust.
 //!
 //! ```text

@@ -21,7 +21,7 @@ const RULES: &[Rule] = &[
              WHERE state NOT BETWEEN 0 AND 5 OR queue NOT IN (SELECT id FROM leafpress_queue)",
     },
     Rule {
-        says: "a lease has an end, a delay has one, and whoever holds a lease has claimed",
+        says: "a lease has an end, a delay has one, and a leased job was claimed",
         broken_by: "SELECT id FROM leafpress_job
              WHERE state IN (1, 2) AND due_at_ms IS NULL OR state = 1 AND claims < 1",
     },
@@ -88,7 +88,7 @@ const RULES: &[Rule] = &[
     },
 ];
 
-/// What is broken, in words; empty if all is well.
+/// Rules that the database breaks, in words; empty if all is well.
 ///
 /// # Errors
 /// As SQLite says: the tables are not those of the description.

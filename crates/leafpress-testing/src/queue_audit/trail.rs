@@ -34,27 +34,27 @@ fn state_of(number: i64) -> JobState {
 pub struct Change {
     /// Its place in the order of commits.
     pub number: i64,
-    /// Whose.
+    /// The job's id.
     pub job: i64,
     /// The queue's id.
     pub queue: i64,
-    /// Before.
+    /// State before the change.
     pub was: Option<JobState>,
-    /// After.
+    /// State after the change.
     pub is: Option<JobState>,
     /// Claims so far.
     pub claims: u32,
-    /// Of which do not count as attempts.
+    /// Number of these claims that do not count as attempts.
     pub releases: u32,
     /// Attempts that the job itself was given.
     pub attempts_max: Option<u32>,
-    /// Higher goes first.
+    /// Priority; jobs with higher numbers come first.
     pub priority: i64,
     /// Its ordering group.
     pub group: Option<String>,
     /// Its unique key, and of which scope: 0 while it waits, 1 also while it runs.
     pub key: Option<(String, i64)>,
-    /// What the application calls it.
+    /// Name that the application gave it.
     pub correlation_id: Option<String>,
 }
 
@@ -124,7 +124,7 @@ pub fn read_trail(connection: &Connection) -> rusqlite::Result<Vec<Change>> {
     changes.collect()
 }
 
-/// What a queue allows.
+/// Limits of a queue.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Attempts of a job that has no number of its own.
@@ -175,7 +175,7 @@ pub struct Replay {
 }
 
 impl Replay {
-    /// Nothing so far; the limits by the queues' ids.
+    /// Makes a replay without changes; `limits` are by the queues' ids.
     pub fn new(limits: BTreeMap<i64, Limits>) -> Self {
         Self { limits, ..Self::default() }
     }
@@ -195,7 +195,7 @@ impl Replay {
         self.jobs.get(&job)?.state
     }
 
-    /// Whether there ever was such a job.
+    /// Returns true if there ever was such a job.
     pub fn knows(&self, job: i64) -> bool {
         self.jobs.contains_key(&job)
     }
@@ -220,8 +220,8 @@ impl Replay {
         self.check_key(change);
     }
 
-    /// Whether a claim may be at work that found a job expired; if it is over, what
-    /// became ready meanwhile is seen by all.
+    /// Returns true while a claim that found a job expired may be at work. When it is
+    /// over, all claims see the jobs that became ready meanwhile.
     fn look_for_expiry(&mut self, change: &Change) -> bool {
         use JobState::{Blocked, Dead, Delayed, Leased, Ready};
         let is_of_claim = match (change.was, change.is) {

@@ -31,8 +31,9 @@ pub fn main() {
     }
 }
 
-/// The tests, in a process where nobody else sees what they mount, and where it is gone
-/// with that process, however it ends; where that is not to be had, just the tests.
+/// Runs the tests in a process with a mount namespace of its own: no other process sees
+/// their mounts, which end with that process, however it ends. Without the right to
+/// make a namespace it just runs the tests.
 fn all_alone() {
     if mount::can_run("unshare", &["--mount", "true"]).is_err() {
         return all();

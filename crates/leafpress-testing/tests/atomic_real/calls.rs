@@ -14,8 +14,8 @@ const TRANSACTIONS: u32 = 1_000;
 const ROWS: u32 = 300;
 const BEGIN: &str = "counted from here on\n";
 const END: &str = "counted up to here\n";
-/// What a transaction may need, at most: half a row's worth of system calls is no
-/// rounding error, so these are exact.
+/// System calls that a transaction may need at most. The limits are exact, as even one
+/// call more for each transaction is a cost.
 const CALLS_EXCLUSIVE_MAX: u32 = 5;
 /// The paper's figure, to be undercut.
 const CALLS_SHARED_MAX: u32 = 23;
@@ -71,7 +71,7 @@ pub fn a_transaction_is_one_page_and_one_sync(mount: &XfsMount) {
     }
 }
 
-/// How often each call was made, and how many of them named a journal.
+/// Numbers of calls by name, and of those that named a journal.
 #[derive(Default)]
 struct Calls {
     by_name: BTreeMap<String, u32>,

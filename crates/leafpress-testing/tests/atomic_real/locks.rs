@@ -1,5 +1,5 @@
-//! What must not be lost in one process because of descriptors: locks. And what must
-//! tell what other processes did: stamps.
+//! Locks, which no closed descriptor of the process may drop, and stamps, which must
+//! show the changes of other processes.
 
 use std::fs;
 use std::path::Path;
@@ -51,7 +51,7 @@ pub fn no_lock_of_a_plain_connection_is_lost(mount: &XfsMount) {
         drop(PlatformDisk::new().open(text(&path)).unwrap());
         assert_eq!(said_by_another_process(&path), "busy", "{begin}: lost with another opening");
         plain.execute_batch(end).unwrap();
-        assert_eq!(said_by_another_process(&path), "written", "{begin}: nobody holds a lock");
+        assert_eq!(said_by_another_process(&path), "written", "{begin}: no lock is held");
     }
 }
 

@@ -81,7 +81,7 @@ impl XfsMount {
         run("xfs_io", &["-x", "-c", "shutdown", self.path().to_str().unwrap()])
     }
 
-    /// The power comes back. Nobody may have a file open there.
+    /// The power comes back. No process may have a file open there.
     pub fn start_again(&mut self) {
         self.unmount().unwrap();
         self.mount().unwrap();

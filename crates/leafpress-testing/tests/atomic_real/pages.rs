@@ -1,4 +1,4 @@
-//! Whole pages, written by the platform's disk and read by everybody else.
+//! Whole pages, written by the platform's disk and read by all other connections.
 
 use std::fs::{self, File};
 use std::io::Write as _;

@@ -48,7 +48,7 @@ pub fn add(path: &Path, vfs: &str, times: &str) {
     }
 }
 
-/// Whoever reads a page that another process has changed in place since must see that.
+/// A reader of a page that another process has changed in place since must see the change.
 pub fn processes_write_beside_one_another(mount: &XfsMount) {
     let path = new_folder(mount, "beside").join("a.db");
     make_database(&path, ROWS);
@@ -126,11 +126,11 @@ impl Drop for Ended {
 
 fn start(arguments: &[&str]) -> Child {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    // Who has lost the disk panics, which interests nobody.
+    // A process that has lost the disk panics; its messages are no result.
     command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap()
 }
 
-/// What was promised: the value that each row must have, or a later one.
+/// Promised values: the one that each row must have, or a later one.
 #[derive(Default)]
 struct Promises {
     values: BTreeMap<i64, i64>,

@@ -1,11 +1,11 @@
-//! Whoever opens what a crash left, with a clock of its own, and does all the
-//! work that is there.
+//! A process that opens the database that a crash left, with a clock of its own, and
+//! does all the work that is there.
 //!
 //! 1. All that was acknowledged is there, as far as the profile promises.
 //! 2. The rules of the tables hold, before and after.
-//! 3. A new job has an id that nobody was ever told.
-//! 4. Every job can be claimed and acknowledged; none is held for ever by whoever
-//!    died, whatever the clocks say.
+//! 3. A new job has an id that no caller was ever told.
+//! 4. Every job can be claimed and acknowledged; a dead process holds none for ever,
+//!    whatever the clocks say.
 //! 5. Jobs of one group come one after the other, in the order of their pushes.
 
 use std::collections::BTreeMap;
@@ -21,11 +21,11 @@ use leafpress_testing::crash::{Random, Snapshot};
 use leafpress_testing::queue_audit::broken_rules;
 use rusqlite::Connection;
 
-/// What a crash left, and what was told before it.
+/// The files that a crash left, and the answers before it.
 pub struct Heritage<'a> {
     pub profile: Profile,
     pub told: &'a [Fact],
-    /// Whether some of the last may be missing.
+    /// True if some of the last may be missing.
     pub may_lack_the_last: bool,
     pub files: &'a Snapshot,
 }
@@ -104,14 +104,14 @@ fn drain(queue: &Queue, hand: &ManualClock, reader: &Connection) -> usize {
             return done;
         }
         let waited = wait_ms > LEASE_MAX.as_millis() as i64;
-        assert!(leased == 0 || !waited, "{leased} jobs are held by whoever died");
+        assert!(leased == 0 || !waited, "{leased} jobs are held by a dead process");
         hand.advance_ms(wait_ms);
         wait_ms *= 2;
     }
-    panic!("jobs are left that nobody can claim: {:?}", unended(reader, queue.name()));
+    panic!("jobs are left that cannot be claimed: {:?}", unended(reader, queue.name()));
 }
 
-/// How many of a group may be ahead of one another.
+/// Number of jobs of a group that may be ahead of one another.
 fn slots(queue: &str) -> usize {
     if queue == QUEUES[0] { 1 } else { 2 }
 }

@@ -1,5 +1,5 @@
-//! A process that works on the queues until it is killed, or has pushed its
-//! share and nobody needs it any more.
+//! A process that works on the queues until it is killed, or has pushed its share and
+//! is not needed any more.
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use leafpress_testing::crash::Random;
 use super::journal::{How, Journal};
 use super::plan::{self, LEASE, QUEUES};
 
-/// What a process is told to do.
+/// Task of a process.
 #[derive(Clone, Debug)]
 pub struct Task {
     pub database: PathBuf,
@@ -26,7 +26,7 @@ pub struct Task {
     pub producers: usize,
     pub consumers: usize,
     pub seed: u64,
-    /// Whether its clock is wrong, and jumps.
+    /// True if its clock is wrong, and jumps.
     pub clock_jumps: bool,
 }
 
@@ -63,7 +63,7 @@ impl Task {
     }
 }
 
-/// What the threads of the process share.
+/// State that the threads of the process share.
 struct Work {
     writer: Writer,
     queues: [Queue; 2],

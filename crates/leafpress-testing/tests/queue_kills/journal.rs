@@ -1,4 +1,4 @@
-//! What a process asked and what it was answered, in a file of its own.
+//! The calls of a process and their answers, in a file of its own.
 //!
 //! A line is written before a call and one after its answer, each by one
 //! appending write; the system keeps what a killed process wrote. A kill in the
@@ -21,7 +21,7 @@ use std::path::Path;
 
 use leafpress::queue::{Claim, Pushed, Token};
 
-/// How a claim ends.
+/// End of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum How {
     Ack,

@@ -1,17 +1,16 @@
-//! What must be true at the end of a round, by what every process was answered
-//! and what stock SQLite reads.
+//! The judge of a round: compares the answers to every process with the rows that stock
+//! SQLite reads.
 //!
 //! 1. The database is sound, and all its rules hold ([`broken_rules`]).
 //! 2. The order of changes is one that may be ([`Replay`]).
 //! 3. Every push that was answered is there: the job was pushed under that id,
-//!    or another one holds its key. Nothing is there that nobody pushed, and no
-//!    push twice.
-//!    What follows a job is there once, and exactly if a queue transaction has
-//!    acknowledged that job; and so is the row that some of them write.
+//!    or another one holds its key. No job is there without a push, and no push twice.
+//!    A follow-up of a job is there once, and exactly if a queue transaction has
+//!    acknowledged that job; so is the row that some of them write.
 //! 4. A row of the application's is there exactly if its job is.
 //! 5. A claim is answered once, to one caller, with the job's own payload.
-//! 6. What was answered as settled was settled so, by that claim; what was
-//!    refused was not; nothing is acknowledged that nobody acknowledged.
+//! 6. A claim that was answered as settled was settled so, by that claim; a refused one
+//!    was not; no job is acknowledged without a call that acknowledged it.
 //! 7. In the end all jobs are done or dead.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -24,7 +23,7 @@ use rusqlite::Connection;
 use super::journal::{self, How, Line};
 use super::plan::{self, QUEUES};
 
-/// What was counted in a round, or in many.
+/// Counts of a round, or of many.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counts {
     pub pushes: u64,
@@ -69,7 +68,7 @@ fn number_of(change: &Change) -> u64 {
 
 type Token = (i64, u32);
 
-/// What the processes were answered, all together.
+/// Answers to all processes together.
 #[derive(Default)]
 struct Answers {
     asked: HashSet<u64>,
@@ -121,7 +120,7 @@ impl Answers {
     }
 }
 
-/// How each claim ended, by the trail.
+/// End of each claim, by the trail.
 fn ends(trail: &[Change]) -> HashMap<Token, &Change> {
     let ends = trail.iter().filter(|change| {
         change.was == Some(JobState::Leased) && change.is != Some(JobState::Leased)
@@ -203,7 +202,7 @@ fn judge_pushes(answers: &Answers, pushes: &BTreeMap<u64, &Change>, trail: &[Cha
         assert!(*is_new || key.is_some() && key == holders, "{number} was refused for {id}");
     }
     for number in pushes.keys().filter(|number| !plan::is_follow_up(**number)) {
-        assert!(answers.asked.contains(number), "nobody pushed {number}");
+        assert!(answers.asked.contains(number), "no process pushed {number}");
         assert!(!plan::is_undone(*number), "{number} was pushed in what was undone");
     }
     assert!(answers.undone.iter().all(|number| plan::is_undone(*number)));
@@ -264,7 +263,7 @@ fn judge_claims(answers: &Answers, trail: &[Change], replay: &Replay) {
     for token in &acked {
         let is_asked = answers.asked_to_ack.contains(token);
         let is_moved = answers.asked_to_move.contains_key(token);
-        assert!(is_asked || is_moved, "nobody acknowledged {token:?}");
+        assert!(is_asked || is_moved, "no process acknowledged {token:?}");
         assert!(!plan::is_poison(claims[token]));
     }
     let ends = ends(trail);
@@ -305,7 +304,7 @@ fn again_after_lost_leases(trail: &[Change]) -> u64 {
     again
 }
 
-/// What somebody may have done to a database that is as it must be, and its trail.
+/// Forgeries: changes of a correct database and its trail that the judge must notice.
 const FORGERIES: [&str; 6] = [
     "INSERT INTO moved SELECT max(number) FROM moved",
     "DELETE FROM application WHERE number = (SELECT max(number) FROM application)",
@@ -315,7 +314,7 @@ const FORGERIES: [&str; 6] = [
     "INSERT INTO trail (job, was, becomes, queue, claims, releases, priority, correlation_id)
          SELECT job, 0, 1, queue, claims + 1, releases, priority, correlation_id FROM trail
          WHERE was = 1 AND becomes IS NOT 0 ORDER BY number DESC LIMIT 1",
-    // Pushed by nobody.
+    // Pushed by no process.
     "INSERT INTO leafpress_job (queue, state, priority, changed_at_ms, pushed_at_ms, claims,
          releases, correlation_id) VALUES (1, 5, 0, 0, 0, 0, 0, '000000001')",
 ];

@@ -1,5 +1,5 @@
-//! What is pushed: a job follows from its number alone, so that whoever finds
-//! it knows what it must be.
+//! The jobs that are pushed. A job follows from its number alone, so that each process
+//! that finds it knows what it must be.
 
 use std::time::Duration;
 
@@ -39,7 +39,7 @@ pub fn settings(queue: usize, keeps_done: bool) -> impl FnMut(&mut Settings) + S
     }
 }
 
-/// The same as the judge is told.
+/// Limits of the queue, for the judge.
 pub fn limits(queue: usize) -> Limits {
     let [group_concurrency, concurrency] = [[1, usize::MAX], [2, 12]][queue];
     Limits { attempts_max: 6, group_concurrency, concurrency: Some(concurrency) }
@@ -50,12 +50,12 @@ pub fn has_row(number: u64) -> bool {
     number.is_multiple_of(3) && !is_follow_up(number)
 }
 
-/// Whether the application changes its mind at the end of the transaction.
+/// Returns true if the application rolls the transaction of this job back.
 pub fn is_undone(number: u64) -> bool {
     number.is_multiple_of(33)
 }
 
-/// Nobody can do it: it ends as a dead letter.
+/// Returns true if the job always fails, and ends as a dead letter.
 pub fn is_poison(number: u64) -> bool {
     number % 97 == 5 && !is_follow_up(number)
 }
@@ -63,7 +63,7 @@ pub fn is_poison(number: u64) -> bool {
 /// Numbers of what is pushed, and of what follows it, are half of a process's share.
 const FOLLOW_UP: u64 = 5_000_000;
 
-/// Whether that was pushed by the queue transaction that acknowledged another one.
+/// Returns true if a queue transaction that acknowledged another job pushed this one.
 pub fn is_follow_up(number: u64) -> bool {
     number / FOLLOW_UP % 2 == 1
 }

@@ -23,10 +23,10 @@ const PROCESSES: [[usize; 2]; 6] = [[3, 0], [2, 0], [0, 4], [0, 3], [2, 2], [1, 
 /// Numbers of one process are from its own share of them.
 const NUMBERS_EACH: u64 = 10_000_000;
 
-/// Nothing here takes a second: whoever sees no change for so long is stuck.
+/// Nothing here takes a second: a round without any change for so long is stuck.
 const STUCK_AFTER: Duration = Duration::from_secs(180);
 
-/// What a round is.
+/// Plan of a round.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
     pub profile: Profile,
@@ -34,7 +34,7 @@ pub struct Plan {
     pub kills: u64,
     pub keeps_done: bool,
     pub clocks_jump: bool,
-    /// Whether the judge is tried afterwards.
+    /// True if forgeries try the judge afterwards.
     pub forges: bool,
     pub seed: u64,
 }
@@ -95,7 +95,7 @@ impl Slot {
         self.child = Some(child.unwrap());
     }
 
-    /// Whether it is one that runs until it is told that all is done.
+    /// Returns true if the process runs until it is told that all is done.
     fn consumes(&self) -> bool {
         self.task.consumers > 0
     }
@@ -109,7 +109,7 @@ impl Slot {
         }
     }
 
-    /// Whether it has ended by itself, as a process without consumers does.
+    /// Returns true if it has ended by itself, as a process without consumers does.
     fn has_ended(&mut self) -> bool {
         let Some(child) = &mut self.child else { return true };
         let Some(status) = child.try_wait().unwrap() else { return false };
@@ -143,7 +143,7 @@ fn make(path: &Path, plan: &Plan) {
     judge::prepare(path);
 }
 
-/// How much was done, and how much is left, seen from beside.
+/// Number of changes so far, and of jobs that are not done, read by another connection.
 fn progress(reader: &Connection) -> (i64, i64) {
     let sql = "SELECT (SELECT coalesce(max(number), 0) FROM trail),
          (SELECT count(*) FROM leafpress_job WHERE state < 4)";
@@ -192,7 +192,7 @@ pub fn run(folder: &Path, plan: &Plan) -> (u64, Counts) {
     (kills, counts)
 }
 
-/// Whether it has answers, or a successor, for all its numbers.
+/// Returns true if the process has answers, or a successor, for all its numbers.
 fn has_asked_for_all(slot: &Slot) -> bool {
     if slot.task.producers == 0 {
         return true;

@@ -51,7 +51,7 @@ impl Disk {
     }
 }
 
-/// What a session came to.
+/// Result of a session.
 struct Session {
     outcomes: BTreeMap<i64, Outcome>,
     counts: IoCounts,
@@ -189,7 +189,7 @@ fn watched<T: Send>(what: &impl std::fmt::Debug, run: impl FnOnce() -> T + Send)
     })
 }
 
-/// What can go wrong with an I/O of a kind.
+/// Faults that an I/O of a kind can meet.
 fn faults_of(io: IoKind) -> Vec<(Fault, Lasting)> {
     let slow = Fault::Slow(Duration::from_millis(3));
     let error = [(Fault::Error, Lasting::Once), (Fault::Error, Lasting::FromThenOn)];
@@ -253,7 +253,7 @@ fn fail_everywhere(name: &str, profile: Profile) {
     assert!(stopped > 0, "a commit whose outcome is unknown stops the writer");
 }
 
-/// Of one fault, at most one call is told as its own; slowness is told to nobody.
+/// At most one call is told of one fault as its own; no call is told of slowness.
 fn assert_right_callers(session: &Session, rule: &Rule) {
     if rule.lasting == Lasting::FromThenOn && !matches!(rule.fault, Fault::Slow(_)) {
         return;
@@ -410,7 +410,7 @@ const LARGE: i64 = 6;
 fn group_around_a_large_call(writer: &Writer) -> BTreeMap<i64, Outcome> {
     let (release, held) = mpsc::channel::<()>();
     // While this one waits, the others gather. It may be in their group and run again,
-    // when there is nobody to wait for any more.
+    // when there is no other caller to wait for any more.
     let holder = writer
         .submit_transaction(move |_| {
             let _ = held.recv_timeout(SESSION_MAX);
@@ -432,8 +432,8 @@ fn group_around_a_large_call(writer: &Writer) -> BTreeMap<i64, Outcome> {
     waits.into_iter().map(|(number, wait)| (number, wait())).collect()
 }
 
-/// What a full disk makes of the log: callers are told, and when there is room again
-/// the same writer goes on.
+/// The disk is full for the log: callers are told, and when there is room again the same
+/// writer goes on.
 #[test]
 fn a_disk_that_is_full_for_a_while() {
     for (name, profile) in

@@ -19,10 +19,10 @@ use leafpress::{Error, ErrorKind, Result};
 use rusqlite::Connection;
 use rusqlite::types::Value;
 
-/// Nothing here takes a second; this long only a caller waits whom nobody answers.
+/// Nothing here takes a second; only a caller without an answer waits this long.
 const ANSWER_WAIT_MAX: Duration = Duration::from_secs(120);
 
-/// How a call ended for its caller.
+/// Outcome of a call for its caller.
 #[derive(Debug)]
 pub enum Outcome {
     Acknowledged,
@@ -31,7 +31,7 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// What waits for the answer to a call.
+    /// Closure that waits for the answer to a call.
     pub fn waiting<T: 'static>(ticket: Result<Ticket<T>>) -> Box<dyn FnOnce() -> Self + Send> {
         Box::new(move || Self::of(ticket))
     }
@@ -51,7 +51,7 @@ impl Outcome {
     }
 }
 
-/// What a call of this number writes: so many rows.
+/// Number of rows that a call of this number writes.
 pub fn parts_of(number: i64) -> i64 {
     match number % 6 {
         0 | 5 => 1,
@@ -113,7 +113,7 @@ pub fn start(writer: &Writer, number: i64) -> Box<dyn FnOnce() -> Outcome + Send
     }
 }
 
-/// How many rows each call has left.
+/// Number of rows of each call in the database.
 pub fn rows(connection: &Connection) -> rusqlite::Result<BTreeMap<i64, i64>> {
     let mut statement = connection.prepare("SELECT number, count(*) FROM t GROUP BY number")?;
     statement.query_map((), |row| Ok((row.get(0)?, row.get(1)?)))?.collect()

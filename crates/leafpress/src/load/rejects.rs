@@ -20,6 +20,7 @@ use crate::paths::folder_of;
 use crate::refusal::why_not_writable;
 use crate::rights::Rights;
 use crate::vfs::locks::{FileHandle, Open};
+use crate::words::path_text;
 
 /// Counts the bad rows, and writes them where a file was named.
 #[derive(Debug)]
@@ -272,7 +273,7 @@ impl Files {
             self.rows.write(BYTE_ORDER_MARK)?;
         }
         if let Some(head) = self.head {
-            let name = self.rows.path.to_string_lossy();
+            let name = path_text(&self.rows.path);
             let lines = head.bytes(&name, self.header.as_deref().unwrap_or(row));
             self.rows.write(&lines)?;
         }
@@ -383,7 +384,7 @@ fn without_values(reason: &str) -> String {
                 kind.push('…');
             }
             c if c.is_alphabetic() || c == '_' => {
-                while let Some(c) = rest.next_if(|c| c.is_alphanumeric() || *c == '_') {
+                while let Some(c) = rest.next_if(|c| c.is_alphanumeric() || "_-".contains(*c)) {
                     kind.push(c);
                 }
             }

@@ -4,13 +4,13 @@ use std::fmt;
 
 use rusqlite::Connection;
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ValueRef};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The database itself, not those that are attached.
 pub(super) const MAIN: Option<&str> = Some("main");
 
 /// Ways in which SQLite undoes transactions that are half done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum JournalMode {
     /// Old pages go to a file that is deleted at the commit.
@@ -28,7 +28,7 @@ pub enum JournalMode {
 }
 
 /// Moments at which SQLite waits until the disk has the bytes that it wrote.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Synchronous {
     /// Never.
@@ -103,7 +103,7 @@ impl FromSql for Synchronous {
 }
 
 /// Connections that may use the database beside this one, while it is open.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Locking {
     /// All, between this connection's transactions.

@@ -1,5 +1,5 @@
-//! What a load must make of a case: which rows are bad and where, which types
-//! are left, and the table that stock SQLite makes by INSERTs.
+//! The expected result of a case: which rows are bad and where, which types are left,
+//! and the table that stock SQLite makes by INSERTs.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;

@@ -1,5 +1,4 @@
-//! Where the bytes come from, and inputs at the edges: the same database from
-//! all of them.
+//! Sources of the bytes, and inputs at the edges: all sources make the same database.
 
 use std::fmt::Write as _;
 use std::fs;

@@ -1,4 +1,4 @@
-//! What time and consumers do to the model's jobs: ticks, claims, rates, and
+//! The effects of time and consumers on the model's jobs: ticks, claims, rates, and
 //! clocks that are set.
 //!
 //! Stands beside `model.rs`, and is as plain. A tick goes on until nothing

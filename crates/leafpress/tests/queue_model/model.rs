@@ -1,4 +1,4 @@
-//! What a queue promises, carried out on a list of jobs that is searched from
+//! The promises of a queue, carried out on a list of jobs that is searched from
 //! end to end: no index, no cache, no disk.
 //!
 //! It is written from docs/queue.md, and must never be mended by reading the

@@ -1,4 +1,4 @@
-//! What the callers of a queue may do, at random, and what they are answered.
+//! The calls of a queue, at random, and their answers.
 //!
 //! Names of jobs and tokens are not known when a sequence is made, so they are
 //! *picks*: how far back among those that were seen. Collisions are wanted: two

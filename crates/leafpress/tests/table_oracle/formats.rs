@@ -1,4 +1,4 @@
-//! The same rows in every format, to tables made by flags.
+//! Loads of the same rows in every format, to tables made by flags.
 
 use std::fs;
 use std::io::Write as _;

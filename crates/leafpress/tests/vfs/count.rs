@@ -1,5 +1,5 @@
-//! What is counted is what happened: compared with a list of all calls, with what
-//! threads did together, and (`system_calls.rs`) with what the kernel was asked for.
+//! The counters of I/O are right: compared with a list of all calls, with the work of
+//! threads together, and (`system_calls.rs`) with the kernel's system calls.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -1,4 +1,4 @@
-//! What goes wrong in a VFS reaches SQLite's caller, and nothing worse happens.
+//! Errors and panics in a VFS reach SQLite's caller, and nothing worse happens.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};

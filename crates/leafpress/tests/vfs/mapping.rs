@@ -1,5 +1,5 @@
 //! Memory-mapped files: SQLite over a VFS of ours maps where plain SQLite does, no
-//! layer is read past unasked, and no guard's life or death can hurt anybody.
+//! layer is read past unasked, and no guard that lives long or dies early does harm.
 
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};

@@ -1,5 +1,5 @@
-//! What is counted, compared with the system calls that `strace` sees: folder syncs,
-//! which no VFS above the platform's can see, are nothing but a claim otherwise.
+//! The counters of I/O, compared with the system calls that `strace` sees. Folder syncs
+//! are proven in no other way, as no VFS above the platform's can see them.
 //!
 //! The process that writes is this very test, run once more under `strace`: what it
 //! shall do stands in its environment.

@@ -1,5 +1,5 @@
-//! What the calls would have done one by one: stock SQLite, one connection, a
-//! transaction of its own for each call.
+//! The model of the Writer: stock SQLite runs the calls one by one, on one connection,
+//! each in a transaction of its own.
 
 use rusqlite::types::Value;
 use rusqlite::{Connection, params_from_iter};

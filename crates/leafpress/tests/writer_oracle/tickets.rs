@@ -1,4 +1,4 @@
-//! What callers wait on: order, back-pressure, taking back, closing, futures.
+//! Tickets, on which callers wait: order, back-pressure, taking back, closing, futures.
 
 use std::future::Future;
 use std::pin::{Pin, pin};

@@ -22,7 +22,7 @@ pub(super) fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
-/// Whether every element ends, in its order, and every character is where it may be.
+/// Checks that every element ends, in its order, and every character is where it may be.
 pub(super) fn check(page: &str) -> Result<(), String> {
     let mut rest = page.strip_prefix("<!DOCTYPE html>").ok_or("no doctype")?;
     let mut open: Vec<&str> = Vec::new();

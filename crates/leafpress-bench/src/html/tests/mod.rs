@@ -1,4 +1,4 @@
-//! What must hold of every page, whatever is in the report.
+//! Properties of every page, whatever is in the report.
 
 mod markup;
 mod synthetic;
@@ -6,14 +6,14 @@ mod synthetic;
 use std::collections::BTreeMap;
 
 use super::page;
-use crate::made_up;
 use crate::report::{Advice, ExperimentReport, Latency, Ratio, Rung, Safety, Simulated};
+use crate::test_reports;
 
-/// What the whole page may be in size, and what one of a tour should be.
+/// Largest size of a page, and the size that one of an overview should have.
 const BYTES_MAX: usize = 2_000_000;
 const BYTES_OF_A_TOUR: usize = 400_000;
 
-/// What holds of every page; gives it without style and script.
+/// Checks the properties of every page; gives it without style and script.
 fn checked(report: &ExperimentReport) -> String {
     let page = page(report);
     assert!(page.len() < BYTES_MAX, "{} bytes", page.len());
@@ -35,7 +35,7 @@ fn checked(report: &ExperimentReport) -> String {
 
 #[test]
 fn the_tour_is_all_on_the_page() {
-    let report = made_up::tour();
+    let report = test_reports::overview();
     let body = checked(&report);
     for about in &report.experiments {
         assert!(body.contains(&format!("<h2>{}</h2>", about.title)), "{}", about.title);
@@ -86,13 +86,13 @@ fn figures_of_every_size_are_drawn() {
         for (index, value) in values.iter().enumerate() {
             for safety in [Safety::Durable, Safety::Rebuildable] {
                 let label = format!("step {index} {}", safety.name());
-                let rung = made_up::rung("ladder", "a chart", &label, safety, 1.0);
+                let rung = test_reports::rung("ladder", "a chart", &label, safety, 1.0);
                 rungs.push(synthetic::with_everything(rung, *value));
             }
         }
         let ratio = Ratio { low: Some(values[0]), high: Some(1.0), ..Ratio::exactly(values[0]) };
         let ratios = BTreeMap::from([("ladder_vs_default".to_owned(), ratio)]);
-        checked(&ExperimentReport { ratios, ..made_up::report(rungs) });
+        checked(&ExperimentReport { ratios, ..test_reports::report(rungs) });
     }
 }
 
@@ -134,8 +134,8 @@ fn nothing_is_fetched() {
 
 #[test]
 fn what_a_page_must_not_hide_is_said() {
-    let tour = made_up::tour();
-    let body = checked(&tour);
+    let overview = test_reports::overview();
+    let body = checked(&overview);
     assert!(!body.contains("mark-loud") && !body.contains("mark-quiet"));
     let simulated = Simulated {
         name: "sdcard".to_owned(),
@@ -146,7 +146,7 @@ fn what_a_page_must_not_hide_is_said() {
     let mut report = ExperimentReport {
         simulated: Some(simulated),
         stopped: Some("ctrl-C after the ladder".to_owned()),
-        ..tour
+        ..overview
     };
     report.settings.insert("quick".to_owned(), true.into());
     let body = checked(&report);
@@ -203,11 +203,11 @@ fn reports_of_earlier_versions_have_a_page() {
 #[test]
 fn rungs_that_can_corrupt_stand_apart() {
     let rungs = vec![
-        made_up::rung("ladder", "rows", "danger", Safety::Rebuildable, 1.0),
-        made_up::rung("ladder", "rows", "default", Safety::Relaxed, 2.0),
-        made_up::ours("ladder", "rows", "pressed", Safety::Durable, 0.5),
+        test_reports::rung("ladder", "rows", "danger", Safety::Rebuildable, 1.0),
+        test_reports::rung("ladder", "rows", "default", Safety::Relaxed, 2.0),
+        test_reports::ours("ladder", "rows", "pressed", Safety::Durable, 0.5),
     ];
-    let body = checked(&made_up::report(rungs));
+    let body = checked(&test_reports::report(rungs));
     let place = |label: &str| body.find(&format!(">{label}<")).expect("a bar");
     assert!(place("default") < place("pressed") && place("pressed") < place("danger"));
     let apart = body.find("class=\"apart\"").expect("the rule above them");
@@ -216,10 +216,10 @@ fn rungs_that_can_corrupt_stand_apart() {
 
 #[test]
 fn a_mark_is_said_with_its_figures() {
-    let mut rung = made_up::rung("ladder", "rows", "default", Safety::Relaxed, 2.0);
+    let mut rung = test_reports::rung("ladder", "rows", "default", Safety::Relaxed, 2.0);
     rung.runs_s = vec![1.9, 2.0, 2.5];
     rung.latency_us = Some(Latency { p50: 10.0, p99: 20.0, p999: 30.0, max: 4e3 });
-    let body = checked(&made_up::report(vec![rung])).replace('\u{a0}', " ");
+    let body = checked(&test_reports::report(vec![rung])).replace('\u{a0}', " ");
     for title in [
         "default: 2.00 s\n3 runs, from 1.90 s to 2.50 s\n50,000 rows a second\nmay lose the last \
          moments before a power cut",

@@ -1,15 +1,15 @@
-//! Reports with everything that a page can show, and with what nobody should have to show.
+//! Reports with everything that a page can show, and with what no page should have to show.
 
-use crate::made_up;
 use crate::report::{
     About, Advice, Course, ExperimentReport, Latency, Noise, Original, OriginalFigure, Ratio, Rung,
     Safety, Simulated,
 };
+use crate::test_reports;
 
-/// The tour, with a course for each rung of "checkpoint", checkpoints among the cycles, an
+/// The overview, with a course for each rung of "checkpoint", checkpoints among the cycles, an
 /// original for each batch, and a rung that was scaled.
 pub(super) fn full() -> ExperimentReport {
-    let mut report = made_up::tour();
+    let mut report = test_reports::overview();
     for rung in &mut report.rungs {
         match rung.experiment.as_str() {
             "checkpoint" => rung.series = Some(course(500, 1.0)),
@@ -62,13 +62,13 @@ pub(super) fn with_everything(rung: Rung, value: f64) -> Rung {
     }
 }
 
-/// As many rungs as nobody measures, each with far too many points and too long a name.
+/// More rungs than any run has, each with far too many points and too long a name.
 pub(super) fn huge(long: &str) -> ExperimentReport {
     let rung = |index: usize| {
         let label = format!("rung {index} {long}");
         let chart = format!("chart {} {long}", index % 20);
         let name = format!("experiment {}", index % 8);
-        let rung = made_up::rung(&name, &chart, "", Safety::Durable, 1.0 + index as f64);
+        let rung = test_reports::rung(&name, &chart, "", Safety::Durable, 1.0 + index as f64);
         let rung = with_everything(rung, 1.0 + index as f64);
         Rung {
             name: label.clone(),
@@ -79,7 +79,7 @@ pub(super) fn huge(long: &str) -> ExperimentReport {
             ..rung
         }
     };
-    let report = made_up::report((0..150).map(rung).collect());
+    let report = test_reports::report((0..150).map(rung).collect());
     let ratio = |index: usize| (format!("ratio {index} {long}"), Ratio::exactly(2.0));
     ExperimentReport { ratios: (0..200).map(ratio).collect(), ..report }
 }
@@ -87,7 +87,7 @@ pub(super) fn huge(long: &str) -> ExperimentReport {
 /// Everything that has a name has this one.
 pub(super) fn named(name: &str) -> ExperimentReport {
     let text = || name.to_owned();
-    let rung = made_up::rung(name, name, name, Safety::Durable, 1.0);
+    let rung = test_reports::rung(name, name, name, Safety::Durable, 1.0);
     let rung = with_everything(Rung { may_lose: text(), ..rung }, 1.0);
     let about = About {
         name: text(),
@@ -113,7 +113,7 @@ pub(super) fn named(name: &str) -> ExperimentReport {
         times: Some(Ratio::exactly(2.0)),
         beside: Some(text()),
     };
-    let mut report = made_up::report(vec![rung]);
+    let mut report = test_reports::report(vec![rung]);
     report.experiment = text();
     report.machine.cpu = Some(text());
     report.machine.filesystem = Some(text());

@@ -1,4 +1,4 @@
-//! Collects what the checks judge.
+//! Collects the facts that the checks judge.
 //!
 //! Processes and locks come first, as they can be seen without taking a lock. A lock
 //! that is held, or a reader far behind, is then watched: for a moment both are
@@ -31,7 +31,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// The kind of the file `-journal`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Journal {
-    /// There is none, or it is empty.
+    /// The file does not exist, or is empty.
     None,
     /// A connection that keeps its journal is done with it.
     Done,
@@ -39,7 +39,7 @@ pub enum Journal {
     InUse,
     /// A transaction was cut off; the next reader rolls it back.
     Hot,
-    /// It may not be read.
+    /// The file may not be read.
     Unreadable,
 }
 
@@ -55,7 +55,7 @@ pub struct Evidence {
     /// Locks that keep writers out, and that the same processes held all the time, without a
     /// commit.
     pub stuck: Vec<LockHeld>,
-    /// Readers of an old state who stayed there all the time.
+    /// Readers of an old state that stayed there all the time.
     pub pinned: Vec<Reader>,
     /// Facts from the database itself, or the reason why it could not be read.
     pub inside: Result<Inside, String>,
@@ -68,7 +68,7 @@ pub struct Evidence {
 }
 
 impl Evidence {
-    /// Collects it.
+    /// Collects the evidence.
     pub fn collect(named: &Path, watch: Duration) -> Result<Self> {
         let first = neighbours(named)?;
         if first.files.is_empty() && first.processes.is_empty() {

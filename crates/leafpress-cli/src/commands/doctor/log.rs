@@ -1,7 +1,7 @@
-//! Checks of the write-ahead log: its size, who copies it into the database, and who
-//! keeps that from being done.
+//! Checks of the write-ahead log: its size, the processes that copy it into the
+//! database, and the readers that keep it from being copied.
 //!
-//! Must never: blame a reader who is there for a moment.
+//! Must never: blame a reader that is there for a moment.
 
 use leafpress::neighbours::Which;
 

@@ -30,7 +30,7 @@ pub fn check(flags: &LoadFlags, inputs: &[PathBuf]) -> Result<(), String> {
     check_bad_rows(flags)
 }
 
-/// Whether the path stands for standard input.
+/// Returns true if the path stands for standard input.
 pub fn is_stdin(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
@@ -72,7 +72,7 @@ fn has_ending(path: &Path, endings: &[&str]) -> bool {
     ending.is_some_and(|ending| endings.iter().any(|it| it.eq_ignore_ascii_case(ending)))
 }
 
-/// Whether an input is a table of another database.
+/// Returns true if an input is a table of another database.
 fn is_table(path: &Path) -> bool {
     path.to_str().is_some_and(|text| text.contains("::"))
 }

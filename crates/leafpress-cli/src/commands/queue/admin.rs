@@ -1,6 +1,6 @@
 //! `leafpress queue retry`, `remove`, `purge`, `pause`, `resume`.
 //!
-//! Must never: throw away what nobody has done yet without a yes.
+//! Must never: remove jobs that are not done yet without a yes.
 
 use std::io::{self, BufRead as _, IsTerminal as _};
 
@@ -17,10 +17,10 @@ use crate::flags::{
 };
 use crate::{human, output};
 
-/// Dead jobs are tried again.
+/// Has dead jobs tried again.
 ///
 /// # Errors
-/// Where it is not clear which.
+/// The words name neither jobs nor one queue.
 pub fn retry(flags: &QueueRetryFlags) -> Result<Status, clap::Error> {
     let as_usage_error = |message: String| usage_error("queue retry", &message);
     let all_of = flags.queue().map_err(as_usage_error)?;
@@ -42,7 +42,7 @@ pub fn retry(flags: &QueueRetryFlags) -> Result<Status, clap::Error> {
     Ok(report(object, as_json, text, |_| Status::Done))
 }
 
-/// Jobs are removed.
+/// Removes jobs.
 pub fn remove(flags: &QueueRemoveFlags) -> Status {
     match Database::existing(&flags.database, &flags.common) {
         Ok(database) => {
@@ -53,7 +53,7 @@ pub fn remove(flags: &QueueRemoveFlags) -> Status {
     }
 }
 
-/// Does it to each job; all, some or none of them it may be good for.
+/// Does one action to each of the jobs; says of which jobs it was refused.
 fn each(
     database: &Database,
     ids: &[i64],
@@ -102,7 +102,7 @@ fn list(ids: &[i64]) -> String {
     ids.iter().map(i64::to_string).collect::<Vec<_>>().join(" ")
 }
 
-/// Jobs in some states are removed.
+/// Removes the jobs in some states.
 pub fn purge(flags: &QueuePurgeFlags) -> Status {
     let outcome = existing_queue(&flags.place, &flags.common).and_then(|queue| {
         confirm(flags, &queue)?;
@@ -121,7 +121,7 @@ pub fn purge(flags: &QueuePurgeFlags) -> Status {
     report(object, flags.common.json, text, |_| Status::Done)
 }
 
-/// Asks before what nobody has done yet is thrown away.
+/// Asks before jobs that are not done yet are removed.
 fn confirm(flags: &QueuePurgeFlags, queue: &Queue) -> Result<()> {
     let is_harmless =
         |state: &QueueStateFlag| matches!(state, QueueStateFlag::Done | QueueStateFlag::Dead);
@@ -147,12 +147,12 @@ fn confirm(flags: &QueuePurgeFlags, queue: &Queue) -> Result<()> {
     }
 }
 
-/// No more jobs are delivered.
+/// Stops the delivery of jobs.
 pub fn pause(flags: &QueueNamedFlags) -> Status {
     set_paused(flags, Queue::pause, true)
 }
 
-/// Jobs are delivered again.
+/// Has jobs delivered again.
 pub fn resume(flags: &QueueNamedFlags) -> Status {
     set_paused(flags, Queue::resume, false)
 }

@@ -1,9 +1,9 @@
-//! What jobs look like as JSON objects: the same in every action.
+//! Jobs as JSON objects: one form for every action.
 //!
 //! Bytes that are text stand there as `text`, others as `hex`; JSON stands there
 //! as it is. The names are those that `push --ndjson` takes.
 //!
-//! Must never: change a number or the order of keys of somebody's JSON.
+//! Must never: change a number or the order of keys of a job's JSON.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -16,13 +16,13 @@ use serde_json::{Value, json};
 /// A payload or a result.
 #[derive(Serialize)]
 pub struct Content<'a> {
-    /// It is JSON.
+    /// The value, if it is JSON.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub payload: Option<&'a RawValue>,
-    /// It is UTF-8.
+    /// The value, if it is other UTF-8 text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<&'a str>,
-    /// It is neither.
+    /// The value in hexadecimal digits, if it is neither.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hex: Option<String>,
 }
@@ -33,7 +33,7 @@ impl<'a> From<&'a Payload> for Content<'a> {
         let bytes = match payload {
             Payload::Json(text) => {
                 content.payload = raw(text);
-                // Somebody may have put another text there by hand.
+                // Another program may have written a text there that is no JSON.
                 if content.payload.is_some() {
                     return content;
                 }

@@ -33,10 +33,10 @@ use crate::flags::{
 use crate::human;
 use crate::output;
 
-/// Does one action.
+/// Runs one action.
 ///
 /// # Errors
-/// Where the flags contradict one another.
+/// The flags contradict one another.
 pub fn run(flags: &QueueFlags) -> Result<Status, clap::Error> {
     Ok(match &flags.action {
         QueueAction::Push(flags) => return push::run(flags),
@@ -64,7 +64,7 @@ pub fn run(flags: &QueueFlags) -> Result<Status, clap::Error> {
     })
 }
 
-/// Prints what came out, as text or as an object, and gives the status.
+/// Prints the result, as text or as an object, and gives the status.
 fn report<T: serde::Serialize>(
     outcome: Result<T>,
     as_json: bool,
@@ -84,20 +84,20 @@ fn report<T: serde::Serialize>(
     }
 }
 
-/// A database that is open, and what to call it in messages.
+/// A database that is open, and its name in messages.
 struct Database {
     path: PathBuf,
     writer: Writer,
 }
 
 impl Database {
-    /// One that is there.
+    /// Opens a database that exists.
     fn existing(path: &Path, common: &QueueCommonFlags) -> Result<Self> {
         refuse_missing(path)?;
         Self::open(path, path, common)
     }
 
-    /// One that is called `named` in messages.
+    /// Opens a database that messages call `named`.
     fn open(path: &Path, named: &Path, common: &QueueCommonFlags) -> Result<Self> {
         let profile = common.profile.map_or_else(|| usual_profile(path), Profile::from);
         let writer =
@@ -115,7 +115,7 @@ impl Database {
         Err(no_such_queue(&self.path, name, &names))
     }
 
-    /// Some queue: what is asked of a token is good at each of them.
+    /// Any queue of the database: each of them takes the calls on tokens.
     fn any_queue(&self) -> Result<Queue> {
         let first = names(&self.writer)?.into_iter().next();
         let first = first.ok_or_else(|| self.refuse("it has no queue".to_owned()))?;
@@ -133,7 +133,7 @@ impl Database {
         Ok(None)
     }
 
-    /// What the database does not have.
+    /// Error about something that the database does not have.
     fn refuse(&self, reason: String) -> Error {
         refusal(&self.path, reason)
     }

@@ -1,7 +1,7 @@
 //! Lines of JSON that describe jobs: `{"payload": …, "delay": "5m"}`.
 //!
 //! Stands between the bytes of an input and the library's jobs. Must never:
-//! change a payload: what stands there as JSON is stored character by character.
+//! change a payload: JSON is stored character by character.
 
 use std::borrow::Cow;
 
@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 use super::push::Template;
 use crate::flags::{When, parse_duration, parse_time, parse_unique_for, parse_when};
 
-/// Of a row that is shown in an error.
+/// Characters of a row that an error shows at most.
 const SHOWN_CHARACTERS_MAX: usize = 200;
 
 /// One line.
@@ -23,7 +23,7 @@ struct Line<'a> {
     /// Any JSON, also null.
     #[serde(default, borrow, deserialize_with = "present")]
     payload: Option<&'a RawValue>,
-    /// Or a text, stored as its bytes.
+    /// Text, stored as its bytes.
     #[serde(borrow)]
     text: Option<Cow<'a, str>>,
     priority: Option<i32>,
@@ -39,15 +39,15 @@ struct Line<'a> {
     metadata: Option<&'a RawValue>,
 }
 
-/// What is there, where `null` would be taken for nothing.
+/// Value of a key that is present; an explicit `null` counts as a value.
 fn present<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<&'de RawValue>, D::Error> {
     <&RawValue>::deserialize(from).map(Some)
 }
 
-/// The job of a line; what it does not say is the template's.
+/// The job of a line. Properties that the line does not give come from the template.
 ///
 /// # Errors
-/// Where and why it is none.
+/// The line is not a job: its position and the reason.
 pub fn job(name: &str, line_number: u64, line: &[u8], template: &Template) -> Result<Job, Error> {
     let fail = |column: usize, reason: String| {
         let shown = String::from_utf8_lossy(line);
@@ -57,7 +57,7 @@ pub fn job(name: &str, line_number: u64, line: &[u8], template: &Template) -> Re
     };
     let parsed: Line<'_> = serde_json::from_slice(line).map_err(|error| {
         let text = error.to_string();
-        // It counts lines of its own, and there is only this one.
+        // serde counts lines, and there is only this one.
         let reason = text.rsplit_once(" at line ").map_or(&text[..], |(reason, _)| reason);
         fail(error.column(), in_our_words(reason))
     })?;

@@ -25,7 +25,7 @@ use crate::{human, output};
 /// Read before anything is pushed: more would fill the memory.
 const WHOLE_BYTES_MAX: u64 = 1 << 30;
 
-/// What new jobs have, but for their payload.
+/// Properties of new jobs, except for their payload.
 #[derive(Debug, Clone)]
 pub struct Template {
     pub as_json: bool,
@@ -41,7 +41,7 @@ pub struct Template {
 }
 
 impl Template {
-    /// What these flags say.
+    /// Template from the flags of `push` and `schedule add`.
     pub fn new(flags: &QueueNewJobFlags) -> Self {
         Self {
             as_json: flags.as_json,
@@ -106,10 +106,10 @@ fn bad_value(name: &str, reason: &str) -> Error {
     Error::from(ErrorKind::Usage(format!("{name}: {reason}"))).on_disk("nothing was pushed")
 }
 
-/// Pushes what there is.
+/// Pushes the jobs of the command line or of standard input.
 ///
 /// # Errors
-/// Where the flags contradict one another.
+/// The flags contradict one another.
 pub fn run(flags: &QueuePushFlags) -> Result<Status, clap::Error> {
     check(flags).map_err(|message| usage_error("queue push", &message))?;
     let mut tally = Tally::default();
@@ -154,7 +154,7 @@ fn check(flags: &QueuePushFlags) -> Result<(), String> {
     Ok(())
 }
 
-/// What was pushed so far.
+/// Jobs that were pushed so far.
 #[derive(Default)]
 struct Tally {
     answers: Vec<Pushed>,
@@ -239,7 +239,7 @@ fn not_read(name: &str, source: io::Error) -> Error {
     ErrorKind::Io { action: "read", path: name.into(), source }.into()
 }
 
-/// The name for messages, and what to read.
+/// Opens an input; returns its name for messages and its reader.
 fn open(path: &Path) -> Result<(String, Box<dyn BufRead>)> {
     if path.as_os_str() == "-" {
         return Ok((STDIN_NAME.to_owned(), Box::new(io::stdin().lock())));
@@ -312,7 +312,7 @@ fn in_front(tally: &Tally) -> String {
     }
 }
 
-/// The numbers, each in a line; that a job was there already is told beside.
+/// Prints the jobs' numbers, each in a line, and tells which jobs were there already.
 fn print(tally: &Tally, flags: &QueuePushFlags) {
     if flags.common.json {
         let object = |it: &Pushed| json!({"id": it.id, "is_new": it.is_new});

@@ -1,6 +1,6 @@
 //! `leafpress queue schedule`: jobs that are pushed again and again.
 //!
-//! Must never: push a job itself; whoever claims does.
+//! Must never: push a job itself; the processes that claim jobs do.
 
 use leafpress::Result;
 use leafpress::queue::{Missed, Schedule, ScheduleInfo};
@@ -15,7 +15,7 @@ use crate::flags::{
 };
 use crate::summary;
 
-/// Keeps a schedule.
+/// Adds a schedule, or replaces the one of its name.
 pub fn add(flags: &QueueScheduleAddFlags) -> Status {
     let object = add_schedule(flags).map(|()| json!({"queue": flags.queue, "name": flags.name}));
     report(object, flags.common.json, |_| String::new(), |_| Status::Done)
@@ -74,7 +74,7 @@ fn schedules(flags: &QueueScheduleListFlags) -> Result<Vec<Listed>> {
     Ok(all)
 }
 
-/// Forgets a schedule.
+/// Removes a schedule.
 pub fn remove(flags: &QueueScheduleRemoveFlags) -> Status {
     let outcome = remove_schedule(flags).map(|()| json!({ "removed": flags.name }));
     report(outcome, flags.common.json, |_| String::new(), |_| Status::Done)

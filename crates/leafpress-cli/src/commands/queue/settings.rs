@@ -1,6 +1,6 @@
-//! `leafpress queue settings`: what a queue does by itself.
+//! `leafpress queue settings`: shows and changes the settings of a queue.
 //!
-//! Must never: change what was not named.
+//! Must never: change a setting that the flags do not name.
 
 use leafpress::Result;
 use leafpress::queue::Settings;
@@ -10,7 +10,7 @@ use crate::exit::Status;
 use crate::flags::{OrNone, QueueSettingsFlags};
 use crate::summary;
 
-/// Changes what is named, and shows all.
+/// Changes the settings that the flags name, and shows all.
 pub fn run(flags: &QueueSettingsFlags) -> Status {
     let outcome = settings(flags);
     let name = &flags.place.queue;

@@ -3,7 +3,7 @@
 //! A token names its job, and so its queue; none of these needs the queue's name
 //! but `claim`.
 //!
-//! Must never: keep a job that was claimed for somebody who could not be told.
+//! Must never: keep a claimed job whose token could not be printed.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -23,7 +23,7 @@ use crate::flags::{
 };
 use crate::{human, output};
 
-/// Takes jobs.
+/// Claims jobs, and prints their tokens and payloads.
 pub fn claim(flags: &QueueClaimFlags) -> Status {
     let outcome = existing_queue(&flags.place, &flags.common)
         .and_then(|queue| Ok((queue.claim_with(&claim_options(flags))?, queue)));
@@ -34,7 +34,7 @@ pub fn claim(flags: &QueueClaimFlags) -> Status {
     if let Err(error) = print_claims(&claims, flags.common.json) {
         output::print_error(&format!("cannot write to stdout: {error}; the jobs are given back"));
         for claim in &claims {
-            // What cannot be given back comes again by itself.
+            // A job that cannot be given back comes again after its lease.
             let _ = queue.release(claim.token);
         }
         return Status::Failed;
@@ -56,7 +56,7 @@ fn claim_options(flags: &QueueClaimFlags) -> ClaimOptions {
     }
 }
 
-/// Unlike a report, it is an error if nobody takes it.
+/// Prints the tokens. Unlike with a report, it is an error if stdout's reader has gone.
 fn print_claims(claims: &[Claim], as_json: bool) -> std::io::Result<()> {
     let text: String = if as_json {
         let jobs = claims.iter().map(ClaimObject::from).collect();
@@ -76,10 +76,10 @@ fn line_of(claim: &Claim) -> String {
     format!("{}\t{payload}\n", claim.token)
 }
 
-/// Jobs are done.
+/// Acknowledges jobs as done.
 ///
 /// # Errors
-/// Where a result is given for several.
+/// `--result` was given with several tokens.
 pub fn ack(flags: &QueueAckFlags) -> Result<Status, clap::Error> {
     if flags.result.is_some() && flags.tokens.len() > 1 {
         return Err(usage_error("queue ack", "--result is for one token"));
@@ -106,7 +106,7 @@ pub fn ack(flags: &QueueAckFlags) -> Result<Status, clap::Error> {
 const RESULT_NOT_KEPT: &str = "the result is not kept, as the queue keeps no done jobs; let it \
                                keep them with: leafpress queue settings DB QUEUE --keep-done 7d";
 
-/// Returns true if the queue of the job keeps what came out of it.
+/// Returns true if the queue of the job keeps its result.
 fn keeps_results(flags: &QueueAckFlags) -> Result<bool> {
     let database = Database::existing(&flags.database, &flags.common)?;
     match database.queue_of(flags.tokens[0].job)? {
@@ -152,7 +152,7 @@ fn why(error: &Error) -> Value {
     }
 }
 
-/// A job is tried again.
+/// Gives a job back that failed, to be tried again.
 pub fn nack(flags: &QueueNackFlags) -> Status {
     let mut nack = Nack::new();
     if let Some(error) = &flags.error {
@@ -176,14 +176,14 @@ pub fn nack(flags: &QueueNackFlags) -> Status {
     report(retry, flags.common.json, text, |_| Status::Done)
 }
 
-/// A job can never be done.
+/// Moves a job that can never be done to the dead ones.
 pub fn fail(flags: &QueueFailFlags) -> Status {
     let failed = any_queue(&flags.database, &flags.common)
         .and_then(|queue| queue.fail(flags.token, &flags.reason));
     settled(failed, flags.token, &flags.common)
 }
 
-/// A job is given back.
+/// Gives a job back as if it had never been claimed.
 pub fn release(flags: &QueueReleaseFlags) -> Status {
     let released =
         any_queue(&flags.database, &flags.common).and_then(|queue| queue.release(flags.token));
@@ -195,7 +195,7 @@ fn settled(outcome: Result<()>, token: Token, common: &QueueCommonFlags) -> Stat
     report(object, common.json, |_| String::new(), |_| Status::Done)
 }
 
-/// A job is ours for longer.
+/// Extends the lease of a job.
 pub fn extend(flags: &QueueExtendFlags) -> Status {
     let object = any_queue(&flags.database, &flags.common)
         .and_then(|queue| queue.extend(flags.token, flags.lease))

@@ -1,6 +1,6 @@
 //! `leafpress queue stats`: once, or again and again.
 //!
-//! Must never: go on when nobody reads any more, or draw where that is no terminal.
+//! Must never: go on when stdout's reader has gone, or draw where stdout is no terminal.
 
 use std::collections::BTreeMap;
 use std::io::{self, IsTerminal as _, Write as _};
@@ -17,10 +17,10 @@ use crate::exit::Status;
 use crate::flags::QueueStatsFlags;
 use crate::{interrupt, output, summary};
 
-/// Back to the first of so many lines, and away with what stood there.
+/// Escape sequence that clears the terminal from the cursor to its end.
 const UP_AND_CLEAR: &str = "\x1b[0J";
 
-/// Shows what the queues hold.
+/// Shows the statistics of queues.
 pub fn run(flags: &QueueStatsFlags) -> Status {
     let outcome = match flags.watch {
         Some(interval) => watch(flags, interval),
@@ -42,7 +42,7 @@ fn once(flags: &QueueStatsFlags) -> Result<()> {
     Ok(())
 }
 
-/// Those of the queue that is named, or of all.
+/// Statistics of the queue that the flags name, or of all queues.
 fn stats(looked: &Looked, flags: &QueueStatsFlags) -> Result<Vec<QueueStats>> {
     match &flags.queue {
         Some(name) => Ok(vec![looked.stats(name)?]),
@@ -53,12 +53,12 @@ fn stats(looked: &Looked, flags: &QueueStatsFlags) -> Result<Vec<QueueStats>> {
 fn watch(flags: &QueueStatsFlags, interval: Duration) -> Result<()> {
     let (stop, stopped) = channel();
     interrupt::on_each_interrupt(1, move |_| {
-        // Where nobody listens any more, it has ended already.
+        // The receiver is dropped only when the command is about to end.
         let _ = stop.send(());
     });
     let mut looked = Looked::at(&flags.database, &flags.common)?;
     let draws = !flags.common.json && io::stdout().is_terminal() && output::stderr_is_terminal();
-    // How many were open at each look, for the small curve.
+    // Number of open jobs at each look, for the small curve.
     let mut past: BTreeMap<String, Vec<u64>> = BTreeMap::new();
     let mut lines_drawn = 0;
     loop {
@@ -79,7 +79,7 @@ fn watch(flags: &QueueStatsFlags, interval: Duration) -> Result<()> {
             String::new()
         };
         let mut stdout = anstream::stdout().lock();
-        // A reader that has gone has seen enough.
+        // Stdout's reader has gone, so there is no more to do.
         if stdout.write_all((up + &text).as_bytes()).and_then(|()| stdout.flush()).is_err() {
             return Ok(());
         }

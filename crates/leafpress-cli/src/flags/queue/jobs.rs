@@ -38,11 +38,11 @@ Exit status: 0 pushed, or a job with its unique key was there already; 1 a
 line is wrong, and batches before it stay (with --batch); 2 the command line
 makes no sense, 3 failed and nothing changed.")]
 pub struct QueuePushFlags {
-    /// Which queue.
+    /// The queue.
     #[command(flatten)]
     pub place: QueuePlaceFlags,
 
-    /// What the jobs are about; - is standard input
+    /// Payload of a job, one job for each; - is standard input
     #[arg(value_name = "PAYLOAD", conflicts_with_all = ["lines", "ndjson"])]
     pub payloads: Vec<String>,
 
@@ -62,15 +62,15 @@ pub struct QueuePushFlags {
     #[arg(long, value_name = "N", value_parser = parse_number)]
     pub batch: Option<u32>,
 
-    /// When to run it the first time: that long from now
+    /// Time from now on until the first run
     #[arg(long, value_name = "TIME", value_parser = parse_duration, conflicts_with = "due")]
     pub delay: Option<Duration>,
 
-    /// When to run it the first time, such as 2026-01-01T00:00:00Z
+    /// Time of the first run, such as 2026-01-01T00:00:00Z
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     pub due: Option<SystemTime>,
 
-    /// When it is no longer worth running: a time, or from now on, such as 12h
+    /// Time after which it is no longer worth running: a time, or from now on, such as 12h
     ///
     /// A job that still waits then is dead, with the error "expired".
     #[arg(long, value_name = "TIME", value_parser = parse_when)]
@@ -80,27 +80,27 @@ pub struct QueuePushFlags {
     #[arg(long, value_name = "KEY")]
     pub unique: Option<String>,
 
-    /// How long the key is taken: while 'waiting', or a time [default: waiting or 'running']
+    /// Time that the key is taken: while 'waiting', or a time [default: waiting or 'running']
     #[arg(long, value_name = "SCOPE", value_parser = parse_unique_for)]
     pub unique_for: Option<UniqueFor>,
 
-    /// What else the jobs have.
+    /// Other properties of the jobs.
     #[command(flatten)]
     pub job: QueueNewJobFlags,
 
-    /// How to open and to answer.
+    /// Flags of every action.
     #[command(flatten)]
     pub common: QueueCommonFlags,
 }
 
-/// What a new job has, pushed now or by a schedule.
+/// Properties of a new job, pushed now or by a schedule.
 #[derive(Debug, Args)]
 pub struct QueueNewJobFlags {
     /// Store payloads as JSON, and refuse those that are none
     #[arg(long)]
     pub as_json: bool,
 
-    /// Higher ones first [default: 0]
+    /// Priority: jobs with higher numbers come first [default: 0]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub priority: Option<i32>,
 
@@ -108,11 +108,11 @@ pub struct QueueNewJobFlags {
     #[arg(long, value_name = "GROUP")]
     pub group: Option<String>,
 
-    /// How often it is tried before it is dead [default: the queue's]
+    /// Number of attempts before the job is dead [default: the queue's]
     #[arg(long, value_name = "N", value_parser = parse_number)]
     pub attempts: Option<u32>,
 
-    /// A name that the job shares with others, for whoever looks for it
+    /// A name that the job shares with others, to find them together
     #[arg(long, value_name = "ID")]
     pub correlation_id: Option<String>,
 
@@ -123,8 +123,8 @@ pub struct QueueNewJobFlags {
 
 /// Take jobs by hand, and print each token and payload
 ///
-/// A job that was claimed is nobody else's until its lease ends. Each line is the token, a tab,
-/// and the payload with its control characters escaped; --json gives all there is, exactly.
+/// No other consumer gets a claimed job until its lease ends. Each line is the token, a tab, and
+/// the payload with its control characters escaped; --json gives all there is, exactly.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -135,15 +135,15 @@ Examples:
 Exit status: 0 there were some, 1 there was none, 2 the command line makes no
 sense, 3 failed and nothing changed.")]
 pub struct QueueClaimFlags {
-    /// Which queue.
+    /// The queue.
     #[command(flatten)]
     pub place: QueuePlaceFlags,
 
-    /// How many at most
+    /// Claim at most N jobs
     #[arg(long, short = 'n', value_name = "N", default_value = "1", value_parser = parse_number)]
     pub count: u32,
 
-    /// How long they are ours [default: the queue's lease]
+    /// Time until the jobs may go to another consumer [default: the queue's lease]
     #[arg(long, value_name = "TIME", value_parser = parse_lease)]
     pub lease: Option<Duration>,
 
@@ -152,11 +152,11 @@ pub struct QueueClaimFlags {
     #[expect(clippy::option_option, reason = "not given, given, and given with a time")]
     pub wait: Option<Option<Duration>>,
 
-    /// What we are called in lists and histories
+    /// Name of this consumer in lists and histories
     #[arg(long, value_name = "NAME")]
     pub worker: Option<String>,
 
-    /// How to open and to answer.
+    /// Flags of every action.
     #[command(flatten)]
     pub common: QueueCommonFlags,
 }
@@ -179,11 +179,11 @@ pub struct QueueAckFlags {
     #[arg(value_name = "TOKEN", required = true, value_parser = parse_token)]
     pub tokens: Vec<Token>,
 
-    /// What came out, kept as long as the queue keeps done jobs; for one token
+    /// Result of the job, kept as long as the queue keeps done jobs; for one token
     #[arg(long, value_name = "TEXT")]
     pub result: Option<String>,
 
-    /// How to open and to answer.
+    /// Flags of every action.
     #[command(flatten)]
     pub common: QueueCommonFlags,
 }
@@ -206,15 +206,15 @@ pub struct QueueNackFlags {
     #[arg(value_name = "TOKEN", value_parser = parse_token)]
     pub token: Token,
 
-    /// What went wrong
+    /// Reason of the failure
     #[arg(long, value_name = "TEXT")]
     pub error: Option<String>,
 
-    /// When to try again [default: after the queue's backoff]
+    /// Time until the next attempt [default: the queue's backoff]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub delay: Option<Duration>,
 
-    /// How to open and to answer.
+    /// Flags of every action.
     #[command(flatten)]
     pub common: QueueCommonFlags,
 }
@@ -236,11 +236,11 @@ pub struct QueueFailFlags {
     #[arg(value_name = "TOKEN", value_parser = parse_token)]
     pub token: Token,
 
-    /// Why
+    /// Reason of the failure
     #[arg(long, value_name = "TEXT")]
     pub reason: String,
 
-    /// How to open and to answer.
+    /// Flags of every action.
     #[command(flatten)]
     pub common: QueueCommonFlags,
 }
@@ -262,7 +262,7 @@ pub struct QueueReleaseFlags {
     #[arg(value_name = "TOKEN", value_parser = parse_token)]
     pub token: Token,
 
-    /// How to open and to answer.
+    /// Flags of every action.
     #[command(flatten)]
     pub common: QueueCommonFlags,
 }
@@ -284,11 +284,11 @@ pub struct QueueExtendFlags {
     #[arg(value_name = "TOKEN", value_parser = parse_token)]
     pub token: Token,
 
-    /// How long it is ours from now on
+    /// Lease from now on
     #[arg(long, value_name = "TIME", value_parser = parse_lease)]
     pub lease: Duration,
 
-    /// How to open and to answer.
+    /// Flags of every action.
     #[command(flatten)]
     pub common: QueueCommonFlags,
 }
@@ -333,7 +333,7 @@ Examples:
 
 Exit status: 0 listed, 2 the command line makes no sense, 3 failed.")]
 pub struct QueueListFlags {
-    /// Which queue.
+    /// The queue.
     #[command(flatten)]
     pub place: QueuePlaceFlags,
 
@@ -349,7 +349,7 @@ pub struct QueueListFlags {
     #[arg(long, value_name = "ID", value_parser = parse_job_id)]
     pub after: Option<i64>,
 
-    /// How many at most
+    /// List at most N jobs
     #[arg(long, value_name = "N", default_value = "50", value_parser = parse_number)]
     pub limit: u32,
 
@@ -357,7 +357,7 @@ pub struct QueueListFlags {
     #[arg(long)]
     pub newest: bool,
 
-    /// How to open and to answer.
+    /// Flags of every action.
     #[command(flatten)]
     pub common: QueueCommonFlags,
 }
@@ -380,7 +380,7 @@ pub struct QueueShowFlags {
     #[arg(value_name = "ID", value_parser = parse_job_id)]
     pub id: i64,
 
-    /// How to open and to answer.
+    /// Flags of every action.
     #[command(flatten)]
     pub common: QueueCommonFlags,
 }
@@ -409,7 +409,7 @@ pub struct QueueRetryFlags {
     #[arg(long)]
     pub all_dead: bool,
 
-    /// How to open and to answer.
+    /// Flags of every action.
     #[command(flatten)]
     pub common: QueueCommonFlags,
 }
@@ -440,7 +440,7 @@ impl QueueRetryFlags {
 Example:
   leafpress queue remove jobs.db 17 18
 
-A job that runs may be removed: whoever has it learns that the lease is lost.
+A job that runs may be removed: its consumer learns that the lease is lost.
 
 Exit status: 0 all of them, 1 some were not there, 2 the command line makes no
 sense, 3 failed, or none was there: nothing changed.")]
@@ -453,7 +453,7 @@ pub struct QueueRemoveFlags {
     #[arg(value_name = "ID", value_parser = parse_job_id, required = true)]
     pub ids: Vec<i64>,
 
-    /// How to open and to answer.
+    /// Flags of every action.
     #[command(flatten)]
     pub common: QueueCommonFlags,
 }
@@ -468,7 +468,7 @@ Examples:
 Exit status: 0 done, 2 the command line makes no sense, 3 failed, or not
 confirmed: nothing changed.")]
 pub struct QueuePurgeFlags {
-    /// Which queue.
+    /// The queue.
     #[command(flatten)]
     pub place: QueuePlaceFlags,
 
@@ -476,15 +476,15 @@ pub struct QueuePurgeFlags {
     #[arg(long, value_name = "STATE", value_delimiter = ',', required = true)]
     pub state: Vec<QueueStateFlag>,
 
-    /// Only those that have been in it for that long
+    /// Only jobs that have been in their state for that long
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub older_than: Option<Duration>,
 
-    /// Ask no question about jobs that nobody has done yet
+    /// Ask no question about jobs that are not done yet
     #[arg(long, short)]
     pub yes: bool,
 
-    /// How to open and to answer.
+    /// Flags of every action.
     #[command(flatten)]
     pub common: QueueCommonFlags,
 }

@@ -47,12 +47,12 @@ Examples:
 Exit status: 0 all done, 1 done in part or nothing was there (each action says
 which), 2 the command line makes no sense, 3 failed and nothing changed.")]
 pub struct QueueFlags {
-    /// What to do.
+    /// The action.
     #[command(subcommand)]
     pub action: QueueAction,
 }
 
-/// What can be done with a queue.
+/// Actions on a queue.
 #[derive(Debug, Subcommand)]
 pub enum QueueAction {
     Push(Box<QueuePushFlags>),
@@ -92,16 +92,16 @@ changed.")]
 /// A queue, and nothing else.
 #[derive(Debug, Args)]
 pub struct QueueNamedFlags {
-    /// Which queue.
+    /// The queue.
     #[command(flatten)]
     pub place: QueuePlaceFlags,
 
-    /// How to open and to answer.
+    /// Flags of every action.
     #[command(flatten)]
     pub common: QueueCommonFlags,
 }
 
-/// Which queue of which database.
+/// A database and one of its queues.
 #[derive(Debug, Args)]
 pub struct QueuePlaceFlags {
     /// The database
@@ -113,10 +113,10 @@ pub struct QueuePlaceFlags {
     pub queue: String,
 }
 
-/// What every action takes.
+/// Flags of every action.
 #[derive(Debug, Args)]
 pub struct QueueCommonFlags {
-    /// What a crash may cost [default: what fits the database; durable for a new one]
+    /// Changes that a crash may cost [default: what fits the database; durable for a new one]
     ///
     /// A database in WAL mode is opened as durable, another as rollback. Its journal mode becomes
     /// that of the profile, and stays.

@@ -29,15 +29,15 @@ Examples:
 Exit status: 0 done, 2 the command line makes no sense, 3 failed and nothing
 changed.")]
 pub struct QueueSettingsFlags {
-    /// Which queue.
+    /// The queue.
     #[command(flatten)]
     pub place: QueuePlaceFlags,
 
-    /// How long a claimed job is its consumer's
+    /// Time for which a claimed job goes to no other consumer
     #[arg(long, value_name = "TIME", value_parser = parse_lease)]
     pub lease: Option<Duration>,
 
-    /// How often a job is tried before it is dead
+    /// Number of attempts before a job is dead
     #[arg(long, value_name = "N", value_parser = parse_number)]
     pub attempts: Option<u32>,
 
@@ -49,36 +49,36 @@ pub struct QueueSettingsFlags {
     #[arg(long, value_name = "WORDS", value_parser = parse_backoff)]
     pub backoff: Option<BackoffWords>,
 
-    /// How long done jobs are kept with their results; 0s for not at all
+    /// Time for which done jobs are kept with their results; 0s for not at all
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub keep_done: Option<Duration>,
 
-    /// How long dead jobs are kept; none for ever
+    /// Time for which dead jobs are kept; none for ever
     #[arg(long, value_name = "TIME", value_parser = parse_duration_or_none)]
     pub keep_dead: Option<OrNone<Duration>>,
 
-    /// How many jobs may be claimed at once, by all together; none for any number
+    /// Number of jobs that may be claimed at once, by all together; none for any number
     #[arg(long, value_name = "N", value_parser = parse_number_or_none)]
     pub concurrency: Option<OrNone<u32>>,
 
-    /// How many jobs of a group may be claimed at once
+    /// Number of jobs of a group that may be claimed at once
     #[arg(long, value_name = "N", value_parser = parse_number)]
     pub group_concurrency: Option<u32>,
 
-    /// How many jobs are delivered in a time, such as 100/1m; none for any number
+    /// Number of jobs that are delivered in a time, such as 100/1m; none for any number
     #[arg(long, value_name = "N/TIME", value_parser = parse_rate)]
     pub rate: Option<OrNone<Rate>>,
 
-    /// How many jobs of each group are delivered in a time; none for any number
+    /// Number of jobs of each group that are delivered in a time; none for any number
     #[arg(long, value_name = "N/TIME", value_parser = parse_rate)]
     pub group_rate: Option<OrNone<Rate>>,
 
-    /// How to open and to answer.
+    /// Flags of every action.
     #[command(flatten)]
     pub common: QueueCommonFlags,
 }
 
-/// Show how many jobs wait, run and fail, and how fast
+/// Show the numbers of jobs that wait, run and fail, and how fast
 ///
 /// Without QUEUE, all queues of the database.
 #[derive(Debug, Args)]
@@ -98,14 +98,14 @@ pub struct QueueStatsFlags {
     #[arg(value_name = "QUEUE")]
     pub queue: Option<String>,
 
-    /// Again and again, after so many seconds, until ctrl-C
+    /// Repeat after so many seconds, until ctrl-C
     ///
     /// On a terminal the same lines are drawn anew; elsewhere each time is a line.
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "2",
           value_parser = parse_seconds)]
     pub watch: Option<Duration>,
 
-    /// How to open and to answer.
+    /// Flags of every action.
     #[command(flatten)]
     pub common: QueueCommonFlags,
 }
@@ -113,12 +113,12 @@ pub struct QueueStatsFlags {
 /// Push jobs again and again, at times that a cron expression says
 #[derive(Debug, Args)]
 pub struct QueueScheduleFlags {
-    /// What to do.
+    /// The action.
     #[command(subcommand)]
     pub action: QueueScheduleAction,
 }
 
-/// What can be done with schedules.
+/// Actions on schedules.
 #[derive(Debug, Subcommand)]
 pub enum QueueScheduleAction {
     Add(Box<QueueScheduleAddFlags>),
@@ -128,7 +128,7 @@ pub enum QueueScheduleAction {
 
 /// Add a schedule, or replace the one of its name
 ///
-/// The jobs are pushed by whoever works off the queue.
+/// The processes that claim jobs of the queue push the schedule's jobs.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -150,11 +150,11 @@ pub struct QueueScheduleAddFlags {
     #[arg(value_name = "NAME")]
     pub name: String,
 
-    /// When: minute, hour, day of the month, month, day of the week
+    /// Times of the jobs: minute, hour, day of the month, month, day of the week
     #[arg(value_name = "CRON")]
     pub cron: String,
 
-    /// What the jobs are about
+    /// Payload of the jobs
     #[arg(value_name = "PAYLOAD", default_value = "")]
     pub payload: String,
 
@@ -162,19 +162,19 @@ pub struct QueueScheduleAddFlags {
     #[arg(long, value_name = "ZONE")]
     pub timezone: Option<String>,
 
-    /// What to do about times at which nobody was there
+    /// Rule for times that passed while no process claimed jobs [default: once]
     #[arg(long, value_name = "RULE")]
     pub missed: Option<QueueMissedFlag>,
 
-    /// How long a job is worth running
+    /// Time after which a job that still waits is dead
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub expires: Option<Duration>,
 
-    /// What else the jobs have.
+    /// Other properties of the jobs.
     #[command(flatten)]
     pub job: QueueNewJobFlags,
 
-    /// How to open and to answer.
+    /// Flags of every action.
     #[command(flatten)]
     pub common: QueueCommonFlags,
 }
@@ -207,7 +207,7 @@ pub struct QueueScheduleListFlags {
     #[arg(value_name = "QUEUE")]
     pub queue: Option<String>,
 
-    /// How to open and to answer.
+    /// Flags of every action.
     #[command(flatten)]
     pub common: QueueCommonFlags,
 }
@@ -233,7 +233,7 @@ pub struct QueueScheduleRemoveFlags {
     #[arg(value_name = "NAME")]
     pub name: String,
 
-    /// How to open and to answer.
+    /// Flags of every action.
     #[command(flatten)]
     pub common: QueueCommonFlags,
 }

@@ -25,13 +25,13 @@ pub enum When {
 /// The parts of a backoff that were given, from the first on.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct BackoffWords {
-    /// Before the second attempt.
+    /// Delay before the second attempt.
     pub first: Duration,
-    /// How much longer before each further one.
+    /// Factor by which the delay grows before each further attempt.
     pub factor: Option<f64>,
-    /// Never longer.
+    /// Longest delay.
     pub max: Option<Duration>,
-    /// How much it is shortened or lengthened at random, from 0 to 1.
+    /// Share by which the delay is shortened or lengthened at random, from 0 to 1.
     pub jitter: Option<f64>,
 }
 
@@ -170,7 +170,7 @@ pub fn parse_job_id(text: &str) -> Result<i64, String> {
     }
 }
 
-/// What a program ends with.
+/// Exit code of a program.
 pub fn parse_exit_code(text: &str) -> Result<u8, String> {
     match text.parse() {
         Ok(0) => Err("0 means that the job is done".to_owned()),

@@ -36,7 +36,7 @@ again.")]
 #[command(override_usage = "leafpress queue work [OPTIONS] <DB> [QUEUE] --exec <PROGRAM>...")]
 #[command(group(ArgGroup::new("program").args(["exec", "shell"]).required(true)))]
 pub struct QueueWorkFlags {
-    /// Which queue.
+    /// The queue.
     #[command(flatten)]
     pub place: QueuePlaceFlags,
 
@@ -49,11 +49,11 @@ pub struct QueueWorkFlags {
     #[arg(long, value_name = "CMD", value_hint = ValueHint::CommandString)]
     pub shell: Option<std::ffi::OsString>,
 
-    /// How many programs run at once
+    /// Number of programs that run at once
     #[arg(long, short = 'j', value_name = "N", default_value = "1", value_parser = parse_threads)]
     pub concurrency: usize,
 
-    /// How soon others get our jobs if we vanish [default: the queue's lease]
+    /// Time after which others get the jobs if this worker vanishes [default: the queue's lease]
     #[arg(long, value_name = "TIME", value_parser = parse_lease)]
     pub lease: Option<Duration>,
 
@@ -61,7 +61,7 @@ pub struct QueueWorkFlags {
     #[arg(long, value_name = "TIME", value_parser = parse_lease)]
     pub timeout: Option<Duration>,
 
-    /// How long programs may go on after SIGTERM or ctrl-C
+    /// Time that programs have to end after SIGTERM or ctrl-C
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_duration)]
     pub grace: Duration,
 
@@ -82,7 +82,7 @@ pub struct QueueWorkFlags {
     #[arg(long)]
     pub keep_output: bool,
 
-    /// What we are called in lists and histories
+    /// Name of this worker in lists and histories
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
 
@@ -94,7 +94,7 @@ pub struct QueueWorkFlags {
     #[arg(long, short, conflicts_with = "json")]
     pub quiet: bool,
 
-    /// How to open and to answer.
+    /// Flags of every action.
     #[command(flatten)]
     pub common: QueueCommonFlags,
 }

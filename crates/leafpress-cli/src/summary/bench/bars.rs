@@ -7,8 +7,8 @@
 
 use clap::builder::styling::Style;
 use leafpress_bench::charts::Chart;
+use leafpress_bench::numbers;
 use leafpress_bench::report::{OriginalFigure, Rung};
-use leafpress_bench::words;
 
 use super::super::{INDENT, WIDTH};
 use crate::human;
@@ -110,9 +110,9 @@ fn value(chart: &Chart<'_>, rung: &Rung) -> String {
 /// Seconds as the originals have them: "2,000 s", "5.26 s".
 fn in_seconds(seconds: f64) -> String {
     if seconds < 99.95 {
-        words::time(seconds)
+        numbers::time(seconds)
     } else {
-        format!("{} s", words::count(seconds as u64))
+        format!("{} s", numbers::count(seconds as u64))
     }
 }
 
@@ -171,7 +171,7 @@ fn bar(place: f64, width: usize) -> String {
 fn samples(rungs: &[&Rung]) -> String {
     let scaled = rungs.iter().filter_map(|rung| Some((label(rung), rung.sample_rows?)));
     let scaled: Vec<String> = scaled
-        .map(|(label, rows)| format!("\"{label}\" from {} rows", words::count(rows)))
+        .map(|(label, rows)| format!("\"{label}\" from {} rows", numbers::count(rows)))
         .collect();
     if scaled.is_empty() {
         return String::new();

@@ -15,7 +15,7 @@ const REPORTS: u64 = 300;
 
 /// The tour with rungs that speak against ours, and other figures everywhere.
 fn random(seed: u64) -> ExperimentReport {
-    let text = include_str!("../../../../leafpress-bench/tests/made_up/tour.json");
+    let text = include_str!("../../../../leafpress-bench/tests/reports/overview.json");
     let mut report: ExperimentReport = serde_json::from_str(text).unwrap();
     let mut random = fastrand::Rng::with_seed(seed);
     let more = [

@@ -7,9 +7,9 @@
 //! Must never: be wider than 80 columns, or smooth away the worst.
 
 use leafpress_bench::charts::Chart;
+use leafpress_bench::numbers;
 use leafpress_bench::report::Rung;
 use leafpress_bench::statistics::median;
-use leafpress_bench::words;
 
 use super::super::{INDENT, WIDTH};
 use super::bars::label;
@@ -26,14 +26,14 @@ pub(super) fn of(chart: &Chart<'_>) -> String {
     let cycles = |rung: &Rung| rung.cycles_us.iter().map(|us| us / 1e6).collect();
     curves(chart, "each batch: first → last, the worst (its number)", batches, |_, seconds| {
         let ends = seconds.first().zip(seconds.last());
-        let ends = ends.map(|(first, last)| [first, last].map(|it| words::time(*it)).join(" → "));
+        let ends = ends.map(|(first, last)| [first, last].map(|it| numbers::time(*it)).join(" → "));
         format!("{}, {}", ends.unwrap_or_default(), worst(seconds, &[]))
     }) + &curves(
         chart,
         "each cycle: half take at most, the worst (its number; c: a checkpoint)",
         cycles,
         |rung, seconds| {
-            let median = median(seconds).map(words::time).unwrap_or_default();
+            let median = median(seconds).map(numbers::time).unwrap_or_default();
             format!("{median}, {}", worst(seconds, &rung.checkpoints))
         },
     )
@@ -74,7 +74,7 @@ fn worst(seconds: &[f64], checkpoints: &[usize]) -> String {
     let worst = seconds.iter().enumerate().max_by(|one, other| one.1.total_cmp(other.1));
     let Some((index, worst)) = worst else { return String::new() };
     let checkpoint = if checkpoints.contains(&index) { "c" } else { "" };
-    format!("{} ({}{checkpoint})", words::time(*worst), index + 1)
+    format!("{} ({}{checkpoint})", numbers::time(*worst), index + 1)
 }
 
 /// One character for each value, or for the largest of those that have to share one.

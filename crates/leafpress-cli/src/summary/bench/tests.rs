@@ -8,7 +8,7 @@ use super::sparks::curve;
 use crate::human;
 
 fn tour() -> ExperimentReport {
-    let text = include_str!("../../../../leafpress-bench/tests/made_up/tour.json");
+    let text = include_str!("../../../../leafpress-bench/tests/reports/overview.json");
     let mut report: ExperimentReport = serde_json::from_str(text).unwrap();
     let advice = |headline: &str, text: &str| Advice {
         headline: headline.to_owned(),

@@ -514,22 +514,22 @@ impl<'i> Insert<'i> {
     /// The statement for one row.
     pub fn insert_sql(&self) -> Result<String> {
         let verb = if self.declared.triggers.is_empty() { "INSERT OR ABORT" } else { "INSERT" };
-        self.one_row(verb, &self.on_conflict()?)
+        Ok(self.one_row(verb, &self.on_conflict()?))
     }
 
     /// The statement that tells why a row was passed over. Its effects are to be undone.
     pub fn judge_sql(&self) -> Result<String> {
-        self.one_row("INSERT OR ABORT", &self.on_conflict_of_mode()?)
+        Ok(self.one_row("INSERT OR ABORT", &self.on_conflict_of_mode()?))
     }
 
-    fn one_row(&self, verb: &str, on_conflict: &str) -> Result<String> {
+    fn one_row(&self, verb: &str, on_conflict: &str) -> String {
         let name = quote_identifier(&self.declared.name);
         if self.columns.is_empty() {
-            return Ok(format!("{verb} INTO main.{name} DEFAULT VALUES"));
+            return format!("{verb} INTO main.{name} DEFAULT VALUES");
         }
         let marks = vec!["?"; self.columns.len()].join(",");
         let columns = self.column_list();
-        Ok(format!("{verb} INTO main.{name}({columns}) VALUES ({marks}){on_conflict}"))
+        format!("{verb} INTO main.{name}({columns}) VALUES ({marks}){on_conflict}")
     }
 
     pub fn column_list(&self) -> String {

@@ -130,6 +130,7 @@ struct Inserted {
 }
 
 /// The rows on their way.
+#[expect(clippy::struct_excessive_bools, reason = "four facts, each by itself")]
 struct OneByOne<'o> {
     insert: &'o Insert<'o>,
     stops: bool,

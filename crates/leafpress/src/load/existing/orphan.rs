@@ -56,7 +56,7 @@ impl Search<'_> {
             for (key, parent, child) in &mut queries {
                 let later = rest.split_off(key.from.len());
                 let given = std::mem::replace(&mut rest, later);
-                let is_null = (given.iter()).any(|it| *it == ToSqlOutput::Borrowed(ValueRef::Null));
+                let is_null = given.contains(&ToSqlOutput::Borrowed(ValueRef::Null));
                 // A row that was left out, as its key was there, is not in the table.
                 if !is_null
                     && !parent.exists(params_from_iter(&given))?

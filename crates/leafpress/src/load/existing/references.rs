@@ -49,7 +49,7 @@ impl ForeignKey {
         format!("SELECT 1 FROM main.{} WHERE {same}", quote_identifier(table))
     }
 
-    fn from_child(&self) -> impl Iterator<Item = String> {
+    fn child_columns(&self) -> impl Iterator<Item = String> {
         self.from.iter().map(|from| format!("+child.{}", quote_identifier(from)))
     }
 }
@@ -114,7 +114,7 @@ impl References {
                  ON {}",
                 identity(declared, "child."),
                 identity(declared, "parent."),
-                key.is_parent(key.from_child())
+                key.is_parent(key.child_columns())
             )
         });
         let children = children.collect();
@@ -179,7 +179,7 @@ fn dangling(keys: &[ForeignKey], declared: &DeclaredTable) -> Vec<String> {
             quote_text(&key.parent),
             given.collect::<Vec<_>>().join(" AND "),
             quote_identifier(&key.parent),
-            key.is_parent(key.from_child())
+            key.is_parent(key.child_columns())
         )
     });
     queries.collect()

@@ -1,4 +1,4 @@
-//! Tells the programs that run what was asked of the worker.
+//! Passes what the user asks of the worker on to the threads of the jobs.
 //!
 //! Stands between the thread of the signals and the threads of the jobs. Must
 //! never: signal a program itself; only the thread that waits for it knows
@@ -9,20 +9,20 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// What the thread of a job waits for.
+/// Event that the thread of a job waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
-    /// The program has ended, and is still to be waited for.
+    /// The program has ended, and its exit status is still to be read.
     Exited,
-    /// Somebody else may have the job by now.
+    /// The lease is lost: another worker may have the job by now.
     LeaseLost,
-    /// No more jobs; this one may go on until then.
+    /// The worker takes no more jobs; this one may go on until then.
     GraceEnds(Instant),
-    /// End it now.
+    /// The program must end now.
     Kill,
 }
 
-/// Shared by all jobs of a worker.
+/// State that all jobs of a worker share.
 #[derive(Clone, Default)]
 pub struct Control {
     state: Arc<Mutex<State>>,
@@ -30,7 +30,7 @@ pub struct Control {
 
 #[derive(Default)]
 struct State {
-    /// What those that start later have to be told as well.
+    /// Events so far, which programs that start later are told as well.
     asked: Vec<Event>,
     last_id: u64,
     listeners: BTreeMap<u64, Sender<Event>>,
@@ -39,13 +39,13 @@ struct State {
 impl Control {
     /// Gives the programs that run some more time.
     pub fn end_after(&self, grace: Duration) {
-        // A grace beyond all clocks is one without end.
+        // A grace that no clock can hold has no end.
         if let Some(end) = Instant::now().checked_add(grace) {
             self.tell(Event::GraceEnds(end));
         }
     }
 
-    /// Has the programs that run killed.
+    /// Kills the programs that run.
     pub fn kill(&self) {
         self.tell(Event::Kill);
     }
@@ -54,7 +54,7 @@ impl Control {
     pub fn listen(&self, listener: Sender<Event>) -> Listening {
         let mut state = self.lock();
         for event in &state.asked {
-            // It is there: it has just been given to us.
+            // The receiver is there: the caller has just made the channel.
             let _ = listener.send(*event);
         }
         state.last_id += 1;
@@ -68,7 +68,7 @@ impl Control {
         let mut state = self.lock();
         state.asked.push(event);
         for listener in state.listeners.values() {
-            // One that has gone needs to know nothing.
+            // A listener that has gone needs no event.
             let _ = listener.send(event);
         }
     }
@@ -78,7 +78,7 @@ impl Control {
     }
 }
 
-/// Ends with the job.
+/// Registration of a job's listener, which ends with the job.
 pub struct Listening {
     control: Control,
     id: u64,

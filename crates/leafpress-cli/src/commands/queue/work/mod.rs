@@ -1,10 +1,10 @@
 //! `leafpress queue work`: a pool of programs, one for each job.
 //!
-//! The pool is the library's; here is what a job means: a program with the
-//! payload on its stdin, and what its end says about the job.
+//! The library has the pool. This file runs a program for each job, with the payload
+//! on its stdin, and turns the program's end into the outcome of the job.
 //!
-//! Must never: lose a job because of what we are told to do: one whose program
-//! was ended for the worker's sake is given back, not failed.
+//! Must never: lose a job because the worker ends: a job whose program the worker
+//! killed for that is given back, not failed.
 
 mod control;
 mod output;
@@ -26,7 +26,7 @@ use crate::exit::Status;
 use crate::flags::QueueWorkFlags;
 use crate::{human, interrupt, output as messages, summary};
 
-/// Works until told otherwise.
+/// Works until a signal, or until the flags say that it is done.
 pub fn run(flags: &QueueWorkFlags) -> Status {
     let outcome = work(flags);
     if let Ok(done) = &outcome
@@ -99,7 +99,7 @@ fn refuse_unless_kept(queue: &Queue, flags: &QueueWorkFlags) -> Result<()> {
     )))
 }
 
-/// The name in lists, for whoever looks which process has a job.
+/// The worker's name in lists, which shows the process that has a job.
 pub fn worker_name(given: Option<&str>) -> String {
     given.map_or_else(|| format!("leafpress {}", std::process::id()), str::to_owned)
 }
@@ -118,7 +118,7 @@ fn program(flags: &QueueWorkFlags) -> Program {
     }
 }
 
-/// The first signal ends the claiming, the second the programs, the third us.
+/// Handles signals: the first ends the claiming, the second the programs, the third the worker.
 fn obey_signals(flags: &QueueWorkFlags, stop: &Stop, control: &Control) {
     let (stop, control, grace) = (stop.clone(), control.clone(), flags.grace);
     interrupt::on_each_interrupt(2, move |times| {
@@ -136,13 +136,13 @@ fn obey_signals(flags: &QueueWorkFlags, stop: &Stop, control: &Control) {
     });
 }
 
-/// What the handlers share.
+/// State that the handlers share.
 struct Shift<'a> {
     flags: &'a QueueWorkFlags,
     program: Program,
     stop: &'a Stop,
     control: Control,
-    /// What no job is to blame for.
+    /// Failure of the worker itself, which is no job's fault.
     failure: Mutex<Option<Error>>,
 }
 
@@ -169,7 +169,7 @@ impl Shift<'_> {
                 self.stop.now();
                 Outcome::Release
             }
-            // Its texts do not fit into an environment.
+            // The job's texts do not fit into an environment.
             io::ErrorKind::ArgumentListTooLong => Outcome::Dead { reason: says },
             _ => Outcome::Retry { error: says, delay: None },
         }
@@ -194,12 +194,12 @@ impl Shift<'_> {
     }
 }
 
-/// What the end of a program says about its job.
+/// Outcome of a job, from the way its program ended.
 fn outcome(flags: &QueueWorkFlags, ended: Ended) -> Outcome {
     let Ended { status, made_to_end_for, said, output } = ended;
     let with_words = |says: String| if said.is_empty() { says } else { format!("{says}\n{said}") };
     match made_to_end_for {
-        // It did not end by itself, so its exit code means nothing.
+        // The program did not end by itself, so its exit code means nothing.
         Some(EndedFor::Stop | EndedFor::LeaseLost) => return Outcome::Release,
         Some(EndedFor::Timeout) => {
             let time = human::duration(flags.timeout.unwrap_or_default());

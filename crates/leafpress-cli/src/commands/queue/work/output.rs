@@ -1,5 +1,5 @@
-//! What a program writes: its stderr passed on, and its end kept for the job's
-//! error; its stdout kept where that is asked for.
+//! The output of a program: its stderr is passed on, and the last lines are kept for
+//! the job's error; its stdout is kept if the user asks for it.
 //!
 //! Must never: keep more than a bound, or let the lines of two programs mix.
 
@@ -8,23 +8,23 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread;
 use std::time::Duration;
 
-/// Of stderr. An error is for people, who read its end.
+/// Bytes of stderr that are kept at most. An error is for people, who read its end.
 const TAIL_BYTES_MAX: usize = 4_096;
 const TAIL_LINES_MAX: usize = 20;
-/// Of stdout: results are stored in the database.
+/// Bytes of stdout that are kept at most: results are stored in the database.
 pub const RESULT_BYTES_MAX: usize = 1 << 20;
-/// A line that is longer is passed on in pieces.
+/// Bytes of a line beyond which it is passed on in pieces.
 const LINE_BYTES_MAX: usize = 64 << 10;
-/// How long to wait for the rest after the program has ended: a child that it
-/// left behind may hold the pipe for ever.
+/// Longest wait for the rest of the output after the program has ended: a child that
+/// it left behind may hold the pipe for ever.
 const REST_WAIT_MAX: Duration = Duration::from_secs(2);
 
-/// What is read from a pipe on a thread of its own.
+/// Output that a thread of its own reads from a pipe.
 pub struct Collected<T>(Receiver<T>);
 
 impl<T> Collected<T> {
-    /// What came until the pipe was closed; none if it is held open by a child
-    /// that was left behind.
+    /// Returns the output up to the end of the pipe; none if a child that was left
+    /// behind holds the pipe open.
     pub fn get(&self) -> Option<T> {
         self.0.recv_timeout(REST_WAIT_MAX).ok()
     }
@@ -34,13 +34,13 @@ impl<T> Collected<T> {
 pub fn pass_on(pipe: impl Read + Send + 'static) -> io::Result<Collected<String>> {
     on_a_thread("leafpress-stderr", move || {
         tail_of(pipe, |line| {
-            // Where our stderr is closed there is nobody to tell.
+            // Our stderr is closed, so no message could report the failure.
             let _ = io::stderr().lock().write_all(line);
         })
     })
 }
 
-/// Keeps all of it, or nothing where it is too much.
+/// Keeps all of the output, or nothing if it is too much.
 pub fn keep(pipe: impl Read + Send + 'static) -> io::Result<Collected<Option<Vec<u8>>>> {
     on_a_thread("leafpress-stdout", move || all_of(pipe))
 }
@@ -51,7 +51,7 @@ fn on_a_thread<T: Send + 'static>(
 ) -> io::Result<Collected<T>> {
     let (sender, receiver) = sync_channel(1);
     let thread = thread::Builder::new().name(name.to_owned());
-    // The receiver may have given up on it.
+    // The receiver may have stopped waiting.
     thread.spawn(move || drop(sender.send(collect())))?;
     Ok(Collected(receiver))
 }
@@ -89,7 +89,7 @@ fn all_of(mut pipe: impl Read) -> Option<Vec<u8>> {
     let mut all = Vec::new();
     let limit = RESULT_BYTES_MAX as u64 + 1;
     let read = pipe.by_ref().take(limit).read_to_end(&mut all);
-    // Else the program would be killed for writing on.
+    // Read on: a closed pipe would kill the program as it writes.
     let rest = io::copy(&mut pipe, &mut io::sink());
     let is_whole = read.is_ok() && rest.is_ok() && all.len() <= RESULT_BYTES_MAX;
     is_whole.then_some(all)

@@ -1,4 +1,4 @@
-//! What differs between systems: process groups, and waiting for a program.
+//! Process groups and waiting for a program, for each operating system.
 //!
 //! 1. A program is a process group of its own, so that a ctrl-C at the terminal
 //!    is ours alone, and its children can be ended with it.
@@ -14,7 +14,7 @@ use std::time::Instant;
 
 use super::control::Event;
 
-/// A program that runs, and what happens to it.
+/// A program that runs, and its events.
 pub struct Process {
     pub child: Child,
     events: Receiver<Event>,
@@ -41,7 +41,7 @@ mod system {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
         let watch = move || {
             while let Err(rustix::io::Errno::INTR) = waitid(WaitId::Pid(pid), options) {}
-            // Whoever waited for it has gone only if the whole worker has.
+            // The receiver is gone only if the whole worker has ended.
             let _ = sender.send(Event::Exited);
         };
         std::thread::Builder::new().name("leafpress-wait".to_owned()).spawn(watch)?;
@@ -79,7 +79,7 @@ mod system {
     }
 
     pub fn signal(child: &mut Child, _is_hard: bool) {
-        // One that has ended needs no signal.
+        // A program that has ended needs no signal.
         let _ = child.kill();
     }
 
@@ -155,13 +155,13 @@ impl Process {
         system::signal(&mut self.child, true);
     }
 
-    /// Takes the status of one that has ended, and gives its number back.
+    /// Takes the status of a program that has ended, which frees its process number.
     pub fn reap(&mut self) -> io::Result<ExitStatus> {
         self.child.wait()
     }
 }
 
-/// The signal that ended it, where there are signals.
+/// The signal that ended the program, on systems with signals.
 pub fn signal_of(status: ExitStatus) -> Option<i32> {
     system::signal_of(status)
 }

@@ -23,23 +23,23 @@ use super::control::{Control, Event};
 use super::output::{self, Collected};
 use super::platform::Process;
 
-/// Between the request to end and the end by force.
+/// Time between the request to end and the end by force.
 const TERMINATE_FOR: Duration = Duration::from_secs(5);
-/// What fits into the smallest pipe there is, and so needs no thread.
+/// Bytes that fit into the smallest possible pipe, so that writing them needs no thread.
 const PIPE_BYTES_MIN: usize = 4_096;
 const VARIABLES: &str = "LEAFPRESS_JOB_";
 
-/// How to run it.
+/// A program and how to run it.
 pub struct Program {
     pub words: Vec<OsString>,
     pub folder: Option<PathBuf>,
     pub timeout: Option<Duration>,
     pub keeps_output: bool,
-    /// Where stdout is for our own result.
+    /// True if the worker prints its own result to stdout.
     pub stdout_is_ours: bool,
 }
 
-/// Why a program was made to end.
+/// Reason for which a program was made to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EndedFor {
     Timeout,
@@ -47,10 +47,10 @@ pub enum EndedFor {
     Stop,
 }
 
-/// How a program ended.
+/// End of a program.
 pub struct Ended {
     pub status: ExitStatus,
-    /// Why it was made to, if it was.
+    /// Reason for which the worker ended it, if it did.
     pub made_to_end_for: Option<EndedFor>,
     /// The last lines of its stderr.
     pub said: String,
@@ -59,7 +59,7 @@ pub struct Ended {
 }
 
 impl Program {
-    /// What would keep it from being started, as far as that can be told beforehand.
+    /// Returns a reason why the program cannot be started, as far as that is known beforehand.
     pub fn check(&self) -> Result<(), String> {
         if let Some(folder) = self.folder.as_deref().filter(|folder| !folder.is_dir()) {
             return Err(format!("--chdir {}: there is no such folder", path_text(folder)));
@@ -77,13 +77,13 @@ impl Program {
         if is_there { Ok(()) } else { Err(format!("there is no program {}", path_text(name))) }
     }
 
-    /// Runs it to its end.
+    /// Runs the program to its end.
     pub fn run(&self, job: &JobContext, control: &Control) -> io::Result<Ended> {
         let (sender, events) = channel();
         let mut process = Process::start(&mut self.command(job), sender.clone(), events)?;
         let _listening = control.listen(sender.clone());
         job.on_lease_lost(move || {
-            // A job that has ended listens no more.
+            // The job has ended, and its listener with it.
             let _ = sender.send(Event::LeaseLost);
         });
         let pipes = Pipes::connect(&mut process, job);
@@ -92,7 +92,7 @@ impl Program {
         }
         let made_to_end_for = self.watch(&mut process);
         if made_to_end_for.is_some() {
-            // What it left behind in its group.
+            // Kills the children that the program left behind in its group.
             process.kill();
         }
         let status = process.reap()?;
@@ -113,7 +113,7 @@ impl Program {
         if let Some(folder) = &self.folder {
             command.current_dir(folder);
         }
-        // Of a worker that runs this worker.
+        // Another worker may run this worker: its variables are not for our programs.
         let inherited = std::env::vars_os().map(|(name, _)| name);
         let is_ours = |name: &OsString| name.as_encoded_bytes().starts_with(VARIABLES.as_bytes());
         for name in inherited.filter(|name| is_ours(name)) {
@@ -128,7 +128,7 @@ impl Program {
         command
     }
 
-    /// Waits until it has ended, and makes it where it is time.
+    /// Waits until the program has ended, and ends it when its time is up.
     fn watch(&self, process: &mut Process) -> Option<EndedFor> {
         let times_out_at = self.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         let mut deadline = times_out_at.map(|at| (at, EndedFor::Timeout));
@@ -152,7 +152,7 @@ impl Program {
                 Some(Event::LeaseLost) => EndedFor::LeaseLost,
                 None if kill_at.is_some() => {
                     process.kill();
-                    // It ends now; there is nothing left to wait for but that.
+                    // The program ends now: wait for that alone.
                     (kill_at, deadline) = (None, None);
                     continue;
                 }
@@ -187,7 +187,7 @@ fn variables(job: &JobContext) -> Vec<(&'static str, String)> {
     variables
 }
 
-/// A program's other ends.
+/// Our ends of a program's pipes.
 struct Pipes {
     stderr: Option<Collected<String>>,
     stdout: Option<Collected<Option<Vec<u8>>>>,

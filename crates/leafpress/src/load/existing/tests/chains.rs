@@ -160,7 +160,7 @@ proptest! {
             "CREATE TABLE t(id INTEGER PRIMARY KEY, {code}, parent REFERENCES t(id));"
         );
         for id in old {
-            setup.push_str(&format!("INSERT OR IGNORE INTO t VALUES ({id}, NULL, NULL);"));
+            setup += &*format!("INSERT OR IGNORE INTO t VALUES ({id}, NULL, NULL);");
         }
         let place = Place::new(&setup).stage("CREATE TABLE s(id, code, parent)");
         for row in &rows {

@@ -1,0 +1,115 @@
+//! Rungs of loads: files and rows into tables, new ones and others, and an index on a table. By
+//! Leafpress, and by the best that SQL can do.
+//!
+//! | module | does |
+//! |---|---|
+//! | here | what a rung says about itself |
+//! | `rung` | what a rung is: which work, by whom, how many rows |
+//! | `ours`, `sql` | the work by Leafpress, and by SQL |
+//! | `run` | does it and measures it |
+//! | `fixture` | the databases that stand beforehand |
+//! | `check` | that no rung did less than another |
+//! | `plan`, `settings` | which rungs are compared with which, and what a reader must know |
+
+mod check;
+mod fixture;
+mod ours;
+mod plan;
+mod run;
+mod rung;
+mod settings;
+mod sql;
+
+use std::time::Duration;
+
+#[cfg(test)]
+pub(crate) use self::plan::users_group;
+pub(crate) use self::plan::{billion_group, load_groups, sorted_groups};
+#[cfg(test)]
+pub(crate) use self::rung::Load;
+pub(crate) use self::rung::LoadRung;
+use self::rung::Work;
+pub(crate) use self::settings::settings;
+use crate::error::Result;
+use crate::numbers::size_name;
+use crate::report::Safety;
+use crate::rung::described::{Described, Fixture, Found, Given, Left, Topic};
+use crate::rung::result::RungResult;
+
+impl Described for LoadRung {
+    fn name(&self) -> String {
+        let facts = self.by.facts();
+        let name = format!("{}, {}", facts.work.name(), facts.label);
+        if facts.work.reads_csv() { name } else { format!("{name}, {}", size_name(self.rows)) }
+    }
+
+    fn chart(&self) -> String {
+        Self::chart(*self)
+    }
+
+    fn label(&self) -> String {
+        self.by.facts().label.to_owned()
+    }
+
+    fn is_ours(&self) -> bool {
+        self.by.facts().is_ours
+    }
+
+    fn safety(&self) -> Safety {
+        self.by.facts().safety
+    }
+
+    fn topic(&self) -> Option<Topic> {
+        Some(Topic::Loads)
+    }
+
+    fn memory_bytes(&self) -> Option<u64> {
+        self.memory_bytes
+    }
+
+    fn reads_csv(&self) -> bool {
+        self.work().reads_csv()
+    }
+
+    fn rounds_of_large_run(&self) -> usize {
+        5
+    }
+
+    fn rest(&self) -> Duration {
+        Duration::from_millis(500)
+    }
+
+    /// For each row:
+    ///
+    /// | work | bytes a row |
+    /// |---|---|
+    /// | users | 17 in the table; attached, as much again in WAL and temporary file |
+    /// | keys | 130 in the table, 190 where SQL splits its pages, 130 spilled |
+    /// | index | 90 of CSV, 75 in the table, twice; 30 in the index, as much in its sort |
+    /// | append | 130 in the table, twice, ten times as many; a WAL of all its pages |
+    fn room_mb(&self, csv_bytes: u64) -> u64 {
+        const ROUNDING_MB: u64 = 10;
+        let (amount, room) = match self.work() {
+            Work::Csv => (csv_bytes, 2),
+            Work::CsvIndex => (csv_bytes, 3),
+            Work::Users => (self.rows, 20),
+            Work::Attach => (self.rows, 80),
+            Work::Keys => (self.rows, 300),
+            Work::Index => (self.rows, 320),
+            Work::Append => (self.rows_before(), 600),
+        };
+        amount.saturating_mul(room) / 1_000_000 + ROUNDING_MB
+    }
+
+    fn fixture(&self) -> Option<Fixture> {
+        fixture::of(*self)
+    }
+
+    fn run(&self, given: &Given<'_>) -> Result<RungResult> {
+        run::run(*self, given)
+    }
+
+    fn check(&self, result: &RungResult, found: &Found<'_>) -> Result<Left> {
+        check::check(*self, result, found)
+    }
+}

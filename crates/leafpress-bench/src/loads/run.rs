@@ -1,0 +1,84 @@
+//! One load in this process: makes what belongs to neither rival, then times the work.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use leafpress::load::Report;
+
+use super::rung::{Load, LoadRung};
+use super::{ours, sql};
+use crate::error::Result;
+use crate::generate::Areas;
+use crate::rung::described::Given;
+use crate::rung::result::{RungResult, stages_of};
+use crate::usage::Usage;
+
+/// Answer of a rival's work: rows and, where it says them, seconds per stage.
+struct Done {
+    rows: u64,
+    stages_s: BTreeMap<String, f64>,
+}
+
+impl From<u64> for Done {
+    fn from(rows: u64) -> Self {
+        Self { rows, stages_s: BTreeMap::new() }
+    }
+}
+
+impl From<Report> for Done {
+    fn from(report: Report) -> Self {
+        Self { rows: report.rows_loaded, stages_s: stages_of(&report) }
+    }
+}
+
+/// Does the rung's work and measures it.
+pub(super) fn run(rung: LoadRung, given: &Given<'_>) -> Result<RungResult> {
+    let Given { database, csv } = *given;
+    let (rows, numbers) = (rung.rows, rung.row_numbers());
+    match rung.by {
+        Load::CsvSql => timed(|| sql::load_csv(csv, database, 1)),
+        Load::CsvBatchedSql => timed(|| sql::load_csv(csv, database, sql::CSV_STATEMENT_ROWS)),
+        Load::CsvLeafpress => timed(|| ours::load_csv(csv, database, false)),
+        Load::CsvTypedLeafpress => timed(|| ours::load_csv(csv, database, true)),
+        Load::CsvIndexSql => timed(|| sql::load_csv_with_index(csv, database)),
+        Load::CsvIndexLeafpress => timed(|| ours::load_csv_with_index(csv, database)),
+        Load::UsersSql => users(|areas| sql::load_users(areas, rows, database)),
+        Load::UsersIteratorLeafpress => users(|areas| ours::load_user_rows(areas, rows, database)),
+        Load::AttachSql => users(|areas| sql::attach_users(areas, rows, database, 1)),
+        Load::AttachBatchedSql => {
+            users(|areas| sql::attach_users(areas, rows, database, sql::STATEMENT_ROWS))
+        }
+        // The loader sees for itself whether the database exists.
+        Load::UsersLeafpress | Load::AttachLeafpress => {
+            users(|areas| ours::load_user_parts(areas, rows, database))
+        }
+        Load::KeysSql => timed(|| sql::load_keys_unsorted(numbers, database)),
+        Load::KeysPresortedSql => timed(|| sql::load_keys_presorted(numbers, database)),
+        Load::KeysBatchedSql => timed(|| sql::load_keys_in_batches(numbers, database)),
+        Load::KeysLeafpress | Load::KeysSpilledLeafpress => {
+            timed(|| ours::load_keys(&numbers, database, rung.memory_bytes))
+        }
+        Load::AppendSql => timed(|| sql::append_keys(numbers, database)),
+        Load::AppendLeafpress => timed(|| ours::append_keys(&numbers, database)),
+        Load::IndexSql => timed(|| sql::create_index(database, sql::PRAGMAS).map(|()| rows)),
+        Load::IndexDurableSql => {
+            timed(|| sql::create_index(database, sql::DURABLE_PRAGMAS).map(|()| rows))
+        }
+        Load::IndexLeafpress => timed(|| ours::create_index(database).map(|()| rows)),
+    }
+}
+
+/// Makes the texts that users are made of, which belongs to neither rival, then times the work.
+fn users<D: Into<Done>>(work: impl FnOnce(&Areas) -> Result<D>) -> Result<RungResult> {
+    let areas = Areas::new();
+    timed(|| work(&areas))
+}
+
+fn timed<D: Into<Done>>(work: impl FnOnce() -> Result<D>) -> Result<RungResult> {
+    let before = Usage::now();
+    let start = Instant::now();
+    let Done { rows, stages_s } = work()?.into();
+    let wall_s = start.elapsed().as_secs_f64();
+    let used = Usage::now().since(before);
+    Ok(RungResult { wall_s, rows, stages_s, ..RungResult::of(used) })
+}

@@ -1,0 +1,24 @@
+//! The rival: the best that SQL can do, at the price of every safety.
+//!
+//! One prepared statement, one transaction, no journal, no sync, exclusive locking, 1 GB of cache,
+//! types known beforehand: nothing is left to tune that is still `INSERT`. It must stay that way:
+//! no allocation per row, values bound by position, numbers parsed by the fastest parser at hand.
+//! A ratio against a slow rival is a lie.
+//!
+//! | file | does |
+//! |---|---|
+//! | `insert` | the settings, and rows by prepared statements |
+//! | `csv`, `users`, `keys` | the CSV file, rows made in memory, rows with random keys |
+//! | `existing` | what is added to a database that exists, where the rival keeps its journal and its syncs |
+
+mod csv;
+mod existing;
+mod insert;
+mod keys;
+mod users;
+
+pub(super) use self::csv::{CSV_STATEMENT_ROWS, load_csv, load_csv_with_index};
+pub(super) use self::existing::{append_keys, attach_users, create_index};
+pub(super) use self::insert::{DURABLE_PRAGMAS, INDEX_PRAGMAS, PRAGMAS, STATEMENT_ROWS};
+pub(super) use self::keys::{load_keys_in_batches, load_keys_presorted, load_keys_unsorted};
+pub(super) use self::users::load_users;

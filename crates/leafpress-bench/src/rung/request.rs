@@ -1,0 +1,63 @@
+//! Request to a rung's process, and the process itself: this executable again, started as
+//!
+//! ```text
+//! leafpress bench --rung '{"kind":{"ladder":{…}},"database":"…"}'
+//! ```
+//!
+//! Below the families: one of them starts a second process of its own. So the kind of a rung is
+//! whatever type it is written from.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use leafpress::vfs;
+use serde::{Deserialize, Serialize};
+
+use super::described::Given;
+use crate::error::{Error, Result};
+
+/// Hidden flag of `leafpress bench` that makes it a rung's process.
+pub const RUNG_FLAG: &str = "--rung";
+
+/// Request to a rung's process.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Request<K> {
+    /// Work, and who does it.
+    pub(crate) kind: K,
+    /// Database to make; must not exist, except where the work says so.
+    pub(crate) database: PathBuf,
+    /// CSV file, where one is loaded.
+    #[serde(default)]
+    pub(crate) csv: PathBuf,
+    /// Simulated disk, by its name; without it the real one is used.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) simulate: Option<String>,
+}
+
+impl<K> Request<K> {
+    /// Request of a rung that needs nothing but its database, on the disk that this process uses.
+    pub(crate) fn new(kind: K, database: &Path) -> Self {
+        let simulate = vfs::simulation().map(|played| played.model().name.to_owned());
+        Self { kind, database: database.to_owned(), csv: PathBuf::new(), simulate }
+    }
+
+    /// Input of the rung.
+    pub(crate) fn given(&self) -> Given<'_> {
+        Given { database: &self.database, csv: &self.csv }
+    }
+}
+
+impl<K: Serialize> Request<K> {
+    /// Command of the process; `name` is the rung's, for errors.
+    pub(crate) fn command(&self, name: &str) -> Result<Command> {
+        let text =
+            serde_json::to_string(self).map_err(|error| Error::rung(name, error.to_string()))?;
+        let program =
+            std::env::current_exe().map_err(Error::io("find", Path::new("this program")))?;
+        let mut command = Command::new(program);
+        // SQLite's sorter writes to the disk that is measured, as ours does.
+        let folder = self.database.parent().unwrap_or(Path::new("."));
+        command.args(["bench", RUNG_FLAG, &text]).env("SQLITE_TMPDIR", folder);
+        Ok(command)
+    }
+}
