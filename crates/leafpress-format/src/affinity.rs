@@ -1,13 +1,13 @@
 //! Column affinity: what SQLite makes of a value while it stores it.
 //!
-//! What it is for: a pressed row must hold what stock SQLite would hold after
+//! Purpose: a pressed row must hold what stock SQLite would hold after
 //! an INSERT into a column of the same declared type, in storage class and value.
 //!
-//! What it must never do: reject a value. Affinity converts what it can without
+//! Must never: reject a value. Affinity converts what it can without
 //! loss and leaves the rest alone; STRICT tables and hand-given types judge
 //! the outcome elsewhere.
 //!
-//! Where it stands: above [`crate::number`], before the record encoder. How a
+//! Place: above [`crate::number`], before the record encoder. How a
 //! REAL column packs an integral value is the encoder's business: here it is real.
 
 use crate::Value;

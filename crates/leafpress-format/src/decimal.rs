@@ -1,17 +1,17 @@
 //! The arithmetic with which SQLite turns a double into decimal digits.
 //!
-//! What it is for: TEXT affinity stores a number as text, and that text must be
+//! Purpose: TEXT affinity stores a number as text, and that text must be
 //! SQLite's to the last digit. SQLite does not print the shortest form: it takes
 //! 18 digits from a 64-bit approximation, rounds them to 17, and drops a tail of
 //! nines or zeros only if its own reading of the shorter form gives the number
 //! back. So all three steps are repeated here, with the same precision as in
 //! SQLite 3.54.1; a "better" result would be a different database.
 //!
-//! What it must never do: read text for a column. [`decimal_to_real`] is off by
+//! Must never: read text for a column. [`decimal_to_real`] is off by
 //! one unit in the last place in rare cases (see [`crate::number`]), which is
 //! right for imitating the printer and wrong for a user's data.
 //!
-//! Where it stands: below `number`, which lays the digits out; nothing else
+//! Place: below `number`, which lays the digits out; nothing else
 //! uses it.
 
 use std::cmp::Ordering;

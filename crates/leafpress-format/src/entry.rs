@@ -1,16 +1,16 @@
 //! Records read again: compared, taken apart, and made into the records of an
 //! index or of a WITHOUT ROWID table.
 //!
-//! What it is for: once a row is a record, sorting compares records and an
+//! Purpose: once a row is a record, sorting compares records and an
 //! index's entry is a *projection* of them, columns copied by serial type and
 //! content. No value is decoded for that, and nothing is allocated: all of this
 //! runs once or more for every row.
 //!
-//! What it must never do: apply affinity, or panic, whatever the bytes are. A
+//! Must never: apply affinity, or panic, whatever the bytes are. A
 //! record that is none counts as one whose columns end where the fault is, and
 //! a column that is not there as NULL.
 //!
-//! Where it stands: between [`crate::record`], which writes records, and
+//! Place: between [`crate::record`], which writes records, and
 //! whatever sorts them; `prefix.rs` makes the first sixteen bytes of an order
 //! out of a record.
 

@@ -1,14 +1,14 @@
 //! The order of keys: how SQLite compares values in an index or a WITHOUT ROWID
 //! table.
 //!
-//! What it is for: pressing an index means writing its entries in exactly the
+//! Purpose: pressing an index means writing its entries in exactly the
 //! order in which SQLite will later search them; one pair the wrong way round
 //! is a corrupt index.
 //!
-//! What it must never do: apply affinity. The values compared are those
+//! Must never: apply affinity. The values compared are those
 //! already stored.
 //!
-//! Where it stands: used by whatever sorts rows before pages are built, and by
+//! Place: used by whatever sorts rows before pages are built, and by
 //! whatever checks them afterwards.
 //!
 //! # Invariants

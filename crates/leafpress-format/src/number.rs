@@ -1,13 +1,13 @@
 //! Numbers and text: which text is a number for SQLite, and how SQLite writes a
 //! number as text.
 //!
-//! What it is for: affinity (see [`crate::affinity`]) turns text into numbers
+//! Purpose: affinity (see [`crate::affinity`]) turns text into numbers
 //! and numbers into text while a row is stored, and a pressed row must hold
 //! what an INSERT would have stored.
 //!
-//! What it must never do: guess. Text that SQLite leaves alone is `None` here.
+//! Must never: guess. Text that SQLite leaves alone is `None` here.
 //!
-//! Where it stands: above the digits of `decimal`, below `affinity`.
+//! Place: above the digits of `decimal`, below `affinity`.
 //!
 //! # Where SQLite 3.54.1 and this module differ
 //!

@@ -1,10 +1,10 @@
 //! The first sixteen bytes of a key, so that comparing two numbers decides the
 //! order of most records without looking at them.
 //!
-//! What it is for: a sort that touches only its index. 128 bits of random keys
+//! Purpose: a sort that touches only its index. 128 bits of random keys
 //! hardly ever tie, and what ties is compared as records are.
 //!
-//! What it must never do: order two keys otherwise than
+//! Must never: order two keys otherwise than
 //! [`compare_records`](crate::compare_records) does. Equal prefixes decide nothing.
 //!
 //! # The bytes

@@ -1,12 +1,12 @@
 //! Table pages read: the rows of a leaf, the children of an interior page.
 //!
-//! What it is for: an index on a table that exists is made of the table's
+//! Purpose: an index on a table that exists is made of the table's
 //! records, which are had from the pages faster than row by row from SQLite.
 //!
-//! What it must never do: panic, whatever the bytes are. Pages come from files
+//! Must never: panic, whatever the bytes are. Pages come from files
 //! that others wrote; what is not a page is [`FormatError::MalformedPage`].
 //!
-//! Where it stands: beside `relocate.rs`, which changes pages; what is in a
+//! Place: beside `relocate.rs`, which changes pages; what is in a
 //! record is for `entry.rs` to say. The bytes are drawn in `layout.rs`. Page 1,
 //! which begins with the database header, is no page of a user's table.
 

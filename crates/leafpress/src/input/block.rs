@@ -87,7 +87,7 @@ impl Block {
         &self.buffer[..self.end]
     }
 
-    /// Where the data begin in [`bytes`](Self::bytes).
+    /// Offset in [`bytes`](Self::bytes) where the data begin.
     #[expect(clippy::unused_self, reason = "callers should not know that all blocks are alike")]
     pub fn start(&self) -> usize {
         BLOCK_HEADROOM
@@ -108,7 +108,8 @@ impl Block {
         self.position_from((self.start(), self.first_line), offset)
     }
 
-    /// The same, counted from an offset before it, which begins a field, and its line.
+    /// The place of the byte at `offset`, counted from an earlier offset `from`, where a field
+    /// begins, and the line of that field.
     pub fn position_from(&self, (from, line): (usize, u64), offset: usize) -> Position {
         let before = self.bytes().get(from..offset.min(self.end)).unwrap_or_default();
         self.line_ends.position_behind(before, line)
@@ -198,7 +199,7 @@ impl OutOfMemory {
     }
 }
 
-/// How an input is cut into blocks.
+/// Options for cutting an input into blocks.
 #[derive(Debug, Clone)]
 pub struct BlockOptions {
     /// The size to aim at.
@@ -216,13 +217,13 @@ impl Default for BlockOptions {
     }
 }
 
-/// Where blocks may end. It is shown each byte of the input once, in order.
+/// Finds the places where blocks may end. It is shown each byte of the input once, in order.
 pub trait Cut {
     /// The last place in `fresh`, bytes that follow those seen before, where a
     /// block may end: how many bytes of `fresh` come before it.
     fn last_cut(&mut self, fresh: &[u8]) -> Option<usize>;
 
-    /// What does not fit a block that ends nowhere, for a message.
+    /// Name of the piece that must fit a block, for a message about one that does not.
     fn piece(&self) -> &'static str;
 }
 
@@ -242,7 +243,7 @@ impl Cut for Lines {
 /// Cuts an input into blocks.
 pub struct BlockReader<'a> {
     source: Opened<'a>,
-    /// What was read beyond the last block's end; may not be cut.
+    /// Bytes read beyond the end of the last block; they may not be cut.
     rest: Vec<u8>,
     /// Bytes of `rest` that no [`Cut`] has seen yet: those read to be looked at.
     unseen_bytes: usize,
@@ -313,7 +314,7 @@ impl<'a> BlockReader<'a> {
     /// Reads the next block; says no at the end of the input.
     ///
     /// # Errors
-    /// Where the input cannot be read, is damaged, or has too long a line. No
+    /// Fails if the input cannot be read, is damaged, or has too long a line. No
     /// further block can be read then.
     pub fn next(&mut self, block: &mut Block) -> Result<bool> {
         self.next_cut(block, &mut Lines)

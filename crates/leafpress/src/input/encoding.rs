@@ -14,7 +14,7 @@ use encoding_rs::{Decoder, DecoderResult, Encoding, UTF_8, UTF_16BE, UTF_16LE};
 use super::source::{Opened, Unreadable};
 use crate::{Error, ErrorKind, Result};
 
-/// How much is looked at to tell how the input is encoded.
+/// Number of first bytes from which the input's encoding is told.
 pub(super) const FIRST_BYTES: usize = 1024;
 /// Bytes that are decoded at once.
 const CHUNK_BYTES: usize = 64 << 10;
@@ -87,10 +87,10 @@ struct Transcoder<R> {
     reader: R,
     encoding: &'static Encoding,
     decoder: Decoder,
-    /// What was read; what is not yet decoded begins at `position`.
+    /// Bytes read; those not yet decoded begin at `position`.
     input: Vec<u8>,
     position: usize,
-    /// How many bytes of the input stand before `input`.
+    /// Number of bytes of the input before `input`.
     input_offset: u64,
     is_ended: bool,
     /// UTF-8 that no room was left for; what is not yet given begins at `given`.

@@ -1,5 +1,5 @@
-//! Where the input's bytes come from: a file, a pipe or any reader, plain or
-//! compressed, and once more for a second pass.
+//! The source of an input's bytes: a file, a pipe or any reader, plain or compressed, and once
+//! more for a second pass.
 //!
 //! The first stage of the flow. Compression is known by content, never by
 //! name. A file is opened again for its second pass and must be the same; what
@@ -37,7 +37,7 @@ pub struct Source<'a> {
 enum Origin<'a> {
     /// A regular file, with what it was like when it was first opened.
     File { path: PathBuf, seen: Option<Fingerprint> },
-    /// What can be read only once, until it is taken.
+    /// A reader whose bytes can be read only once; `None` after it was taken.
     Stream { reader: Option<Box<dyn Read + Send + 'a>>, spool: Option<Spool> },
 }
 
@@ -89,7 +89,7 @@ impl<'a> Source<'a> {
     /// copied to `spool`, a folder, if there is to be a second pass.
     ///
     /// # Errors
-    /// Where there is no file at `path`, or a folder.
+    /// Fails if there is no file at `path`, or a folder.
     pub fn file(path: impl Into<PathBuf>, spool: Option<&Path>) -> Result<Self> {
         let path = path.into();
         let name = path_text(&path);
@@ -127,7 +127,8 @@ impl<'a> Source<'a> {
         &self.name
     }
 
-    /// Whether a second reading takes a first one to the end.
+    /// Returns true if the input can be read only once, so that a second reading must first
+    /// take the first one to its end.
     pub fn is_stream(&self) -> bool {
         matches!(self.origin, Origin::Stream { .. })
     }
@@ -136,7 +137,7 @@ impl<'a> Source<'a> {
     /// from it, in its compressed form.
     ///
     /// # Errors
-    /// Where the input cannot be opened (again), has changed in between, or is
+    /// Fails if the input cannot be opened (again), has changed in between, or is
     /// in a format that is not text.
     pub fn open(&mut self, bytes_read: &Arc<AtomicU64>) -> Result<Opened<'a>> {
         self.open_any(bytes_read)?.refuse_foreign()
@@ -146,7 +147,7 @@ impl<'a> Source<'a> {
     /// taking anything from it.
     ///
     /// # Errors
-    /// Where the input cannot be read.
+    /// Fails if the input cannot be read.
     pub fn beginning(&mut self) -> Result<Vec<u8>> {
         if let Origin::Stream { reader, .. } = &mut self.origin {
             let Some(mut stream) = reader.take() else { return Err(read_once(&self.name)) };
@@ -163,7 +164,7 @@ impl<'a> Source<'a> {
     /// is in it in the folder `spool`.
     ///
     /// # Errors
-    /// Where it cannot be read, or not be copied.
+    /// Fails if it cannot be read, or not be copied.
     #[cfg(feature = "arrow")]
     pub(super) fn stored(&mut self, spool: &Path) -> Result<Stored> {
         let mut opened = self.open_any(&Arc::default())?;
@@ -295,7 +296,7 @@ enum Format {
     Plain,
     Gzip,
     Zstandard,
-    /// What we cannot read, and what it is.
+    /// A format that is not text, with its name.
     Foreign(&'static str),
 }
 
@@ -375,7 +376,7 @@ impl<'a> Opened<'a> {
         first[..length].to_vec()
     }
 
-    /// Whether the input is compressed as a whole.
+    /// Returns true if the input is compressed as a whole.
     #[cfg(feature = "arrow")]
     pub(super) fn is_compressed(&self) -> bool {
         matches!(self.format, Format::Gzip | Format::Zstandard)
@@ -397,7 +398,7 @@ impl<'a> Opened<'a> {
         self.reader = filter(reader);
     }
 
-    /// What a failed read means.
+    /// Makes an error of a failed read, with its cause: the system, or damaged data.
     pub(super) fn describe(&self, error: io::Error) -> Error {
         let at = self.bytes_read.load(Ordering::Relaxed);
         let packing = match self.format {
@@ -426,8 +427,7 @@ impl Read for Opened<'_> {
     }
 }
 
-/// What a filter says of bytes that it cannot read, on its way through
-/// [`io::Error`].
+/// A filter's message about bytes that it cannot read, passed on through [`io::Error`].
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(super) struct Unreadable(pub(super) String);

@@ -1,4 +1,4 @@
-//! What flags ask for, as the statements that declare it.
+//! The SQL statements that declare a table and its indexes as the flags ask for them.
 //!
 //! Between the command line's words (`--pk a,b`, `--index 'name NOCASE DESC'`)
 //! and SQLite, which judges the statements as it judges those that are written
@@ -22,12 +22,12 @@ pub struct TableRequest {
     pub columns: Vec<ColumnRequest>,
     /// Names of the columns that make up the primary key; empty if there is none.
     pub primary_key: Vec<String>,
-    /// Whether the table is one B-tree in the order of its primary key.
+    /// True if the table is one B-tree in the order of its primary key.
     pub without_rowid: bool,
-    /// Whether it is STRICT.
+    /// True if the table is STRICT.
     pub strict: bool,
-    /// Whether the rowids of deleted rows are never used again; only for a
-    /// primary key of one INTEGER column.
+    /// True if SQLite never uses the rowid of a deleted row again; only for a primary key of
+    /// one INTEGER column.
     pub autoincrement: bool,
     /// Its indexes.
     pub indexes: Vec<IndexRequest>,
@@ -40,14 +40,15 @@ pub struct ColumnRequest {
     pub name: String,
     /// Its type, as it stands in SQL; empty for none.
     pub declared_type: String,
-    /// Whether it refuses NULL.
+    /// True if the column refuses NULL.
     pub not_null: bool,
 }
 
 /// An index that is to be made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IndexRequest {
-    /// Whether it refuses rows whose columns are those of another.
+    /// True if the index refuses a row that has the same values in these columns as another
+    /// row.
     pub unique: bool,
     /// Its columns.
     pub columns: Vec<IndexColumn>,
@@ -58,7 +59,7 @@ pub struct IndexRequest {
 pub struct IndexColumn {
     /// Its name.
     pub name: String,
-    /// How its texts compare; `None` as the column says.
+    /// Collation of the column's texts; `None` for the collation that the column declares.
     pub collation: Option<Collation>,
     /// In which direction it runs.
     pub order: SortOrder,
@@ -235,7 +236,8 @@ fn quoted_name(text: &str) -> Option<(String, &str)> {
     }
 }
 
-/// What stands behind a name, up to the comma; the word that is wrong, if one is.
+/// Parses the text after a column's name, up to the comma. Returns the column and the text
+/// after the comma, or the word that is wrong.
 fn parse_manner<'t>(name: &str, after: &'t str) -> Result<(IndexColumn, Option<&'t str>), &'t str> {
     let (manner, rest) = match after.split_once(',') {
         Some((manner, rest)) => (manner, Some(rest)),

@@ -1,4 +1,4 @@
-//! What the values of a column say about its type.
+//! The type of a column, found from its values.
 //!
 //! A column is INTEGER if every value is the usual text of a 64-bit integer. Which
 //! columns are REAL says the [`RealRule`]; all others are TEXT.
@@ -67,7 +67,7 @@ impl Refusal {
 const WHY_NO_FORM: &str = "has another form than the numbers before it: their texts could not be \
                            had back from REAL";
 
-/// What is known of one column after some values.
+/// The evidence for one column's type, from the values seen so far.
 #[derive(Debug, Clone, Default)]
 pub struct ColumnEvidence {
     rule: RealRule,
@@ -101,7 +101,7 @@ impl Default for RealForms {
 }
 
 impl RealForms {
-    /// How many decimals the next value may well have.
+    /// Likely number of decimals of the next value.
     #[inline(always)]
     pub fn scale_hint(self) -> usize {
         usize::from(self.scale.unwrap_or(0))

@@ -14,7 +14,7 @@ use leafpress_format::Number;
 
 use super::decimal::{kept_decimal, kept_double};
 
-/// How many bytes of the source must precede a field.
+/// Number of bytes of the source that must precede a field.
 pub const HEADROOM_BYTES: usize = 16;
 
 const ZEROS: u64 = 0x3030_3030_3030_3030;
@@ -25,7 +25,7 @@ pub(super) const DIGITS_SAFE: usize = 15;
 /// Powers of ten that a double holds exactly.
 const POWERS_OF_TEN: [f64; 9] = [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8];
 
-/// The same as integers, as far as eight digits go.
+/// Powers of ten as integers, up to eight zeros.
 const INTEGER_POWERS_OF_TEN: [u64; 9] =
     [1, 10, 100, 1000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000];
 
@@ -66,25 +66,25 @@ pub struct KeptReal {
     pub value: f64,
     /// Digits after the point; 0 if there is none.
     pub scale: u8,
-    /// Whether the last digit after the point is a zero.
+    /// True if the last digit after the point is a zero.
     pub ends_in_zero: bool,
     /// The kind of number, and whether its form changes: see [`marks`].
     pub marks: u8,
-    /// The same as an integer, if it is one of at most six bytes: so SQLite
-    /// stores it in a REAL column.
+    /// The number as an integer, if it is a whole number that fits six bytes: SQLite stores
+    /// such a number as an integer, also in a REAL column.
     pub integral: Option<i64>,
 }
 
 impl KeptReal {
-    /// How a REAL column stores it.
+    /// The number as a REAL column stores it.
     #[inline(always)]
     pub fn stored(self) -> Number {
         self.integral.map_or(Number::Real(self.value), Number::Integer)
     }
 }
 
-/// How a REAL column stores a value: SQLite turns integral ones of up to six
-/// bytes to integers.
+/// Returns the number that a REAL column stores for `value`: SQLite stores whole numbers of up
+/// to six bytes as integers.
 pub fn stored_real(value: f64) -> Number {
     let integer = value as i64;
     #[expect(clippy::float_cmp, reason = "exactly integral is the question")]

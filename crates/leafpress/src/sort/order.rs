@@ -27,11 +27,11 @@ const SEQUENCE_BITS: u32 = 64;
 pub struct Slot {
     high: u64,
     low: u64,
-    /// Where the item's bytes lie; what that means is for the slot's holder to say.
+    /// The place of the item's bytes, in a numbering that the holder of the slot chooses.
     pub place: u64,
 }
 
-/// What one slot takes.
+/// Memory that one slot takes.
 pub const SLOT_BYTES: usize = size_of::<Slot>();
 
 impl Slot {
@@ -40,7 +40,7 @@ impl Slot {
         Self { high: (prefix >> 64) as u64, low: prefix as u64, place }
     }
 
-    /// The same item, its place put in other words.
+    /// The slot of the same item with another place, for a holder that counts places otherwise.
     #[inline]
     pub fn at(self, place: u64) -> Self {
         Self { place, ..self }
@@ -96,7 +96,7 @@ impl Order {
         }
     }
 
-    /// Whether two items that follow one another have the same key.
+    /// Returns true if two items, of which the second follows the first, have the same key.
     #[inline]
     pub fn is_same_key(&self, left: (u128, &[u8]), right: (u128, &[u8])) -> bool {
         match &self.key {
@@ -130,7 +130,8 @@ impl Order {
             .then_with(|| self.compare_rest_of_key(&left.record, &right.record))
     }
 
-    /// Whether an item's key comes before `divider`. Its record is seldom asked for.
+    /// Returns true if an item's key comes before `divider`. `record` is called only if the
+    /// prefixes are equal.
     #[inline]
     pub fn is_before<'r>(
         &self,
@@ -170,13 +171,13 @@ pub struct Between<'d> {
 }
 
 impl Between<'_> {
-    /// Whether a key is before all of them.
+    /// Returns true if the key comes before all keys of the range.
     #[inline]
     pub fn is_before<'r>(&self, prefix: u128, record: impl FnOnce() -> &'r [u8]) -> bool {
         self.lower.is_some_and(|lower| self.order.is_before(prefix, record, lower))
     }
 
-    /// Whether a key is behind all of them.
+    /// Returns true if the key comes after all keys of the range.
     #[inline]
     pub fn is_behind<'r>(&self, prefix: u128, record: impl FnOnce() -> &'r [u8]) -> bool {
         self.upper.is_some_and(|upper| !self.order.is_before(prefix, record, upper))
@@ -195,8 +196,8 @@ const COMPARED_ITEMS_MAX: usize = 6;
 /// each part would have to look for its place in it again.
 const PARTS_MAX: usize = 8;
 
-/// How many items are looked at together, so that the memory has them all on
-/// their way at once.
+/// Number of items that are touched together, so that the processor fetches all of them from
+/// memory at once.
 pub const TOUCHED_ITEMS: usize = 16;
 
 /// Sorts slots whose items `item_of` finds by their places.

@@ -99,8 +99,8 @@ pub struct Entry<'e> {
     pub rowid: i64,
     /// Its record.
     pub record: &'e [u8],
-    /// Whether its key is that of the entry before it. Entries of one key are in
-    /// the order of their sequences, and never in two partitions.
+    /// True if the entry has the key of the entry before it. Entries of one key are in the
+    /// order of their sequences, and never in two partitions.
     pub repeats_key: bool,
 }
 
@@ -108,9 +108,9 @@ pub struct Entry<'e> {
 #[derive(Debug, Default)]
 pub struct Partition {
     slots: Vec<Slot>,
-    /// What was read from disk; longer than that.
+    /// The items read from disk, at its beginning; the buffer may be longer than they are.
     buffer: Vec<u8>,
-    /// What the slots belong to; nothing before the first load.
+    /// The runs that the slots point into; `None` before the first load and after an error.
     contents: Option<Arc<Contents>>,
 }
 

@@ -10,8 +10,9 @@
 //! 1. `held_bytes` counts every buffer that exists, and all samples. It exceeds
 //!    the limit only by what cannot be avoided: an item larger than that, or
 //!    more threads than were announced.
-//! 2. A thread waits for memory only while another is spilling, which will
-//!    free some or fail; so nobody waits for ever.
+//! 2. A thread waits for memory only while another thread is spilling. That spill
+//!    frees memory or fails, and either wakes the waiting thread; so no thread
+//!    waits for ever.
 
 use std::sync::{Arc, Condvar, Mutex};
 
@@ -25,7 +26,7 @@ use super::spill::{RunWriter, SpillFile, SpilledRun};
 use crate::error::Result;
 use crate::sync::lock;
 
-/// What all threads share.
+/// The state of a sorter that all its threads share.
 #[derive(Debug)]
 pub struct Pool {
     pub options: SortOptions,
@@ -41,11 +42,11 @@ pub struct Pool {
 pub struct State {
     held_bytes: usize,
     pub sealed: Vec<MemoryRun>,
-    /// Buffers that nobody uses at the moment.
+    /// Buffers that no run uses at the moment.
     spare: Vec<RunBuffer>,
     pub spilled: Vec<SpilledRun>,
     pub file: Option<Arc<SpillFile>>,
-    /// How many threads are spilling right now.
+    /// Number of threads that are spilling right now.
     spilling: usize,
     pub rows: u64,
 }
@@ -70,7 +71,7 @@ impl Pool {
                 continue;
             }
             let has_room = state.held_bytes + bytes <= self.limits.runs_bytes;
-            // What nobody can free must be exceeded (invariant 1).
+            // With nothing to spill and no spill under way, the limit must be exceeded (invariant 1).
             if has_room || (state.sealed.is_empty() && state.spilling == 0) {
                 state.held_bytes += bytes;
                 drop(state);

@@ -73,7 +73,7 @@ impl<'a> ArrowSource<'a> {
     /// plain file but must be read from its end is copied to `folder` first.
     ///
     /// # Errors
-    /// Where the input cannot be read, or is not what it should be.
+    /// Fails if the input cannot be read, or is not what it should be.
     pub fn new(mut source: Source<'a>, kind: Kind, folder: &Path) -> Result<Self> {
         match kind {
             #[cfg(feature = "parquet")]

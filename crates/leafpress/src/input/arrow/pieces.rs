@@ -33,8 +33,8 @@ const PIECE_BYTES: u64 = 16 << 20;
 const JOINED_ROWS_MIN: usize = 16 << 10;
 const JOINED_BYTES_MIN: usize = 1 << 20;
 
-/// How many rows to take at a time of so many with so many bytes, in parts of
-/// about the same size.
+/// Number of rows of a piece, if so many rows with so many bytes are cut into pieces of about
+/// one size.
 pub(super) fn rows_of_piece(rows: usize, bytes: u64) -> usize {
     let by_bytes = bytes / PIECE_BYTES + 1;
     let by_rows = (rows / PIECE_ROWS_MAX) as u64 + 1;
@@ -95,7 +95,7 @@ impl Piece {
     /// Takes the rows apart.
     ///
     /// # Errors
-    /// Where the input, which is called `name`, is damaged.
+    /// Fails if the input, which is called `name`, is damaged.
     pub fn decode(self, name: &str, names: &Arc<[String]>) -> Result<ArrowBatch> {
         let number = self.parts[0].number();
         self.decode_parts(names)
@@ -120,7 +120,7 @@ impl Piece {
     }
 }
 
-/// Where record batches come from.
+/// The source of record batches.
 pub(super) enum Batches<'a> {
     Stream(Box<Stream<'a>>),
     /// With the next block, and what to count in.
@@ -180,7 +180,7 @@ impl<'a> PieceReader<'a> {
     /// The next piece; `None` at the end.
     ///
     /// # Errors
-    /// Where the input cannot be read or is damaged.
+    /// Fails if the input cannot be read or is damaged.
     pub fn claim(&mut self) -> Result<Option<Piece>> {
         let Some((part, start)) = self.next_left()? else { return Ok(None) };
         let piece_rows = rows_of_piece(part.rows(), part.bytes() as u64);

@@ -21,7 +21,7 @@ impl Header {
     /// The names in a record's values. `file` is the input's name.
     ///
     /// # Errors
-    /// Where a name is not UTF-8.
+    /// Fails if a name is not UTF-8.
     pub fn from_record<V: AsRef<[u8]>>(
         file: &str,
         values: impl IntoIterator<Item = V>,

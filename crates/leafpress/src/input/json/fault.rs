@@ -1,11 +1,11 @@
-//! What is wrong with a row, and where, in words for a person.
+//! The faults of a row, with their places and their words for a person.
 //!
 //! Stands beside the parser, which makes faults, and the decoder, which tells
 //! of them. Must never: show more of the input than a byte; the excerpt does.
 
 use std::fmt;
 
-/// How deep values may be nested. The parser keeps a bit for each level.
+/// Largest depth of nested values. The parser keeps a bit for each level.
 pub const DEPTH_MAX: u32 = 128;
 
 /// Why the parser stopped.
@@ -13,11 +13,11 @@ pub const DEPTH_MAX: u32 = 128;
 pub struct Fault {
     /// Offset of the byte at fault.
     pub at: usize,
-    /// What is wrong there.
+    /// The kind of fault.
     pub what: What,
 }
 
-/// What may be wrong.
+/// The kinds of faults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum What {
     /// Something else should stand here; the byte that does, if there is one.
