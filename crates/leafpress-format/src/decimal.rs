@@ -26,7 +26,7 @@ const RENDERED_DIGITS: usize = 17;
 /// The distance between two powers in [`SCALE`]: the largest such that all
 /// powers below it (see [`BASE`]) fit 64 bits exactly, being 5^26 < 2^61.
 const SCALE_STEP: i32 = 27;
-/// Where 10^0 stands in [`SCALE`].
+/// Index of 10^0 in [`SCALE`].
 const SCALE_ZERO: i32 = 13;
 
 /// 10^0 to 10^26, shifted so that the top bit is set; exact.
@@ -77,8 +77,8 @@ const fn rounded_to_96_bits(mantissa: u128) -> (u64, u32) {
 pub(crate) struct Decimal {
     digits: [u8; 20],
     digit_count: usize,
-    /// How many digits stand before the decimal point; may be negative, or
-    /// larger than the number of digits.
+    /// Number of digits before the decimal point; may be negative, or larger than the number of
+    /// digits.
     pub(crate) point: i32,
 }
 
@@ -116,8 +116,8 @@ impl Decimal {
         Self { digits, digit_count, point: digit_count as i32 + exponent }
     }
 
-    /// How many digits SQLite rounds to: 17, or as many as stand before a run of
-    /// nines or zeros and one more, if reading these alone gives `real` again.
+    /// Number of digits that SQLite rounds to: 17; or, if the digits before a run of nines or
+    /// zeros give `real` again by themselves, one more than these.
     fn digits_to_keep(&self, real: f64, exponent: i32) -> usize {
         let digits = self.digits();
         let before_run = |run: u8, end: usize| {

@@ -8,8 +8,8 @@
 //! Must never: apply affinity. The values compared are those
 //! already stored.
 //!
-//! Place: used by whatever sorts rows before pages are built, and by
-//! whatever checks them afterwards.
+//! Place: used by the code that sorts rows before pages are built, and by the code that checks
+//! them afterwards.
 //!
 //! # Invariants
 //!
@@ -24,7 +24,7 @@ use std::cmp::Ordering;
 
 use crate::Value;
 
-/// How two texts compare. Nothing but text has a collation.
+/// The rule by which two texts compare. Only text has a collation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Collation {
     /// Byte by byte.
@@ -50,7 +50,7 @@ pub enum SortOrder {
 /// One column of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct KeyColumn {
-    /// How its texts compare.
+    /// The rule by which its texts compare.
     pub collation: Collation,
     /// In which direction it runs.
     pub order: SortOrder,

@@ -105,13 +105,13 @@ const fn is_space(byte: u8) -> bool {
     matches!(byte, b'\t'..=b'\r' | b' ')
 }
 
-/// Where in a text the number stands.
+/// The part of a text that is a number.
 struct Numeral<'a> {
     /// Sign, digits, point and exponent, in ASCII.
     text: &'a [u8],
-    /// Whether it is a sign and digits only.
+    /// True if it is a sign and digits only.
     is_integer: bool,
-    /// Whether it ends where the text does: `false` if a NUL cut it short.
+    /// True if it ends where the text does; false if a NUL cut it short.
     ends_text: bool,
 }
 
@@ -173,7 +173,7 @@ impl NumberText {
         Self::default()
     }
 
-    /// What was rendered last, in ASCII; empty before.
+    /// The text that was rendered last, in ASCII; empty before.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..self.size]
     }

@@ -43,7 +43,7 @@ impl PointerMap {
         Self { period: entries as u32 + 1, lock_byte_page: layout.lock_byte_page() }
     }
 
-    /// Whether a page is a map.
+    /// Returns true if a page is a map.
     pub fn is_map(&self, page: u32) -> bool {
         page >= 2 && self.map_of(page) == page
     }

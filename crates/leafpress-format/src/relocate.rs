@@ -1,7 +1,7 @@
 //! Trees of a finished file moved to other page numbers.
 //!
-//! What is pressed beside an existing database is moved into it page by page.
-//! Only the numbers by which pages name one another change:
+//! Trees that are pressed beside an existing database are moved into it page by page. Only the
+//! numbers by which pages name one another change:
 //!
 //! | page | numbers in it |
 //! |---|---|
@@ -29,9 +29,9 @@ use std::fmt;
 /// Deeper trees than SQLite's cursors climb (`BTCURSOR_MAX_DEPTH`) are a loop.
 const DEPTH_MAX: u32 = 20;
 
-/// Where pages come from, where they go, and what they are called there.
+/// The source and the target of a move, and the new numbers of the pages.
 pub trait PageMover {
-    /// What may go wrong in here.
+    /// The mover's own error.
     type Error;
 
     /// Reads a whole page of the file.
@@ -79,7 +79,7 @@ pub enum RelocateError<E> {
     Malformed {
         /// The page that says so.
         page: u32,
-        /// What is wrong with it.
+        /// The problem with that page.
         problem: &'static str,
     },
 }
@@ -138,7 +138,7 @@ pub fn relocate<M: PageMover>(
     Ok(walk.moved)
 }
 
-/// What a page is, as far as the walk has come.
+/// The role of a page, as far as the walk knows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Role {
     None = 0,

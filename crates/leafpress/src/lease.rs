@@ -1,5 +1,5 @@
-//! What a lease is known by, and how one is lost: the words that the queue and
-//! the errors share.
+//! The token of a lease, and the ways to lose a lease: the words that the queue and the errors
+//! share.
 //!
 //! Must never: know a queue.
 
@@ -7,8 +7,8 @@ use std::fmt;
 
 use serde::Serialize;
 
-/// What a claim is answered for: the job, and the number of the claim. Written
-/// as `17.1`.
+/// The token that a claim is answered with: the job, and the number of the claim. Written as
+/// `17.1`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Token {
     /// The job.
@@ -36,7 +36,7 @@ impl Serialize for Token {
 pub enum LeaseLost {
     /// The lease has ended. The job was not claimed again so far.
     Expired,
-    /// The lease has ended, and somebody claimed the job again.
+    /// The lease has ended, and the job was claimed again.
     ClaimedAgain,
     /// The job is done, dead or removed.
     Settled,

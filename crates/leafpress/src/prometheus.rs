@@ -25,7 +25,7 @@ pub(crate) struct Shown<B> {
 /// The text as it grows.
 pub(crate) struct Exposition {
     text: String,
-    /// What all names begin with, `_` excluded.
+    /// Prefix of all names, without the `_` behind it.
     prefix: &'static str,
     /// The caller's labels, as they are written, without braces.
     labels: String,

@@ -39,7 +39,7 @@ pub(crate) struct Refusal<'r> {
     pub named: &'r Path,
     /// Its file; `None` behind a VFS of the caller, which alone knows where its files are.
     pub file: Option<&'r Path>,
-    /// How long a lock was waited for.
+    /// Duration for which a lock was waited for.
     pub waited: Duration,
 }
 
@@ -52,7 +52,7 @@ impl Refusal<'_> {
         }
     }
 
-    /// The same, where the answer has a cause that is known.
+    /// The error for SQLite's answer if the answer has a known cause.
     pub fn known(&self, source: &rusqlite::Error) -> Option<Error> {
         let says = sqlite_says(source);
         Some(match source.sqlite_error_code()? {
@@ -202,8 +202,8 @@ pub(crate) fn not_readable(path: &Path, source: io::Error) -> Error {
     Error::io("open", path, source).to_do(advice)
 }
 
-/// What keeps this user from writing to a file or into a folder that is there; `None` if
-/// nothing does, or the system does not tell.
+/// The reason why this user may not write to an existing file or into an existing folder;
+/// `None` if there is none, or the system does not tell.
 #[cfg(unix)]
 pub(crate) fn why_not_writable(path: &Path) -> Option<String> {
     use rustix::fs::{Access, AtFlags, CWD, accessat};

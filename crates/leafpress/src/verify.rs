@@ -12,7 +12,7 @@
 //! | journal mode | files beside it | how it is opened |
 //! |---|---|---|
 //! | rollback | | read-only, under SQLite's locks |
-//! | WAL | no `-wal`, or an empty one: nobody has it open | `immutable=1`, and at the end a look whether the file changed meanwhile |
+//! | WAL | no `-wal`, or an empty one: no connection is open | `immutable=1`, and at the end a look whether the file changed meanwhile |
 //! | WAL | `-wal` and `-shm` | read-only, `readonly_shm=1`: the log is read as well |
 //! | WAL | `-wal` without `-shm` | not at all: the log must be recovered first, which writes |
 //! | rollback | a hot `-journal` | not at all, for the same reason |
@@ -40,10 +40,10 @@ use crate::{Error, ErrorKind, Result};
 
 /// Bytes of a database's header, as far as they are looked at here.
 const HEADER_BYTES: usize = 100;
-/// Where the header holds the version a reader must know: 2 is WAL.
+/// Offset of the version that a reader of the database must know: 2 is WAL.
 const READ_VERSION_OFFSET: usize = 19;
 const READ_VERSION_WAL: u8 = 2;
-/// Where the header holds the version of the schema table, and the newest that is known.
+/// Offsets of the version of the schema table, and the newest version that is known.
 const SCHEMA_FORMAT: std::ops::Range<usize> = 44..48;
 const SCHEMA_FORMAT_MAX: u32 = 4;
 const DATABASE_MAGIC: &[u8] = b"SQLite format 3\0";
@@ -51,10 +51,10 @@ const DATABASE_MAGIC: &[u8] = b"SQLite format 3\0";
 const SAMPLE_BYTES: usize = 4096;
 /// Steps of SQLite's machine between two looks at the caller's wish to stop.
 const STEPS_BETWEEN_LOOKS: i32 = 10_000;
-/// How long to wait for a writer that holds the file alone.
+/// Longest wait for a writer that holds the file alone.
 const BUSY_WAIT: Duration = Duration::from_secs(5);
 
-/// How to verify.
+/// Options for verifying a database.
 #[derive(Clone)]
 pub struct VerifyOptions {
     quick: bool,
@@ -93,7 +93,7 @@ impl VerifyOptions {
     }
 }
 
-/// What SQLite said about a database.
+/// SQLite's findings about a database.
 #[derive(Debug, Clone, Serialize)]
 pub struct VerifyReport {
     /// The file.
@@ -103,7 +103,7 @@ pub struct VerifyReport {
     pub sound: bool,
     /// Which check ran: `integrity_check` or `quick_check`.
     pub check: &'static str,
-    /// What is wrong, in SQLite's words.
+    /// The problems, in SQLite's words.
     pub problems: Vec<String>,
     /// There are more problems than are listed.
     pub more_problems: bool,
@@ -117,9 +117,9 @@ pub struct VerifyReport {
     pub indexes: Option<u64>,
     /// The SQLite that checked.
     pub sqlite_version: &'static str,
-    /// What else to know about this check.
+    /// Notes on the check, for the user.
     pub notes: Vec<String>,
-    /// How long it took.
+    /// Duration of the check, in seconds.
     pub elapsed_s: f64,
 }
 
@@ -141,8 +141,8 @@ pub struct VerifyReport {
 /// ```
 ///
 /// # Errors
-/// When the file could not be checked: it is missing, no database, encrypted,
-/// waiting for recovery, written by somebody meanwhile, or the caller stopped.
+/// When the file could not be checked: it is missing, no database, encrypted, waiting for
+/// recovery, or it was written to meanwhile; or the caller stopped.
 pub fn verify(path: impl AsRef<Path>, options: &VerifyOptions) -> Result<VerifyReport> {
     let started = Instant::now();
     let candidate = Candidate::look_at(path.as_ref()).map_err(unchanged)?;
@@ -178,20 +178,20 @@ fn unchanged(error: Error) -> Error {
     error.on_disk("nothing was changed")
 }
 
-/// How a database can be read without a trace.
+/// A way to read a database without a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Access {
     /// Rollback mode, under SQLite's locks.
     Locked,
     /// WAL mode with its log and its shared memory, both read-only.
     WithLog,
-    /// WAL mode, and nobody has it open.
+    /// WAL mode, and no connection has the database open.
     Immutable,
 }
 
 /// A file that looks like a database, and how it stood at the start.
 ///
-/// Whoever else reads a database without a trace begins with one of these too.
+/// Other modules that read a database without a trace begin with a candidate too.
 #[derive(Debug)]
 pub(crate) struct Candidate {
     /// As the caller named it, for messages.
@@ -202,7 +202,7 @@ pub(crate) struct Candidate {
     stamp: Stamp,
 }
 
-/// What changes when somebody writes to a database.
+/// The properties of a database's files that a writer changes.
 #[derive(Debug, PartialEq, Eq)]
 struct Stamp {
     database: Option<(u64, SystemTime)>,
@@ -237,7 +237,7 @@ impl Candidate {
         &self.path
     }
 
-    /// Whether it is in WAL mode.
+    /// Returns true if the database is in WAL mode.
     pub(crate) fn is_wal(&self) -> bool {
         self.access != Access::Locked
     }
@@ -254,8 +254,8 @@ impl Candidate {
             | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = connect::open(uri(&self.path, parameters), flags)?;
         connection.busy_timeout(BUSY_WAIT)?;
-        // The file may come from anybody: no function of its schema may have
-        // side effects, and every cell's size is checked as it is read.
+        // The file may come from an untrusted source: no function of its schema may have side
+        // effects, and every cell's size is checked as it is read.
         connection.execute_batch(
             "PRAGMA trusted_schema=OFF; PRAGMA cell_size_check=ON; PRAGMA cache_size=-65536",
         )?;
@@ -394,7 +394,7 @@ fn newer_format(sample: &[u8]) -> Option<String> {
     Some(format!("is in a format that SQLite {version} does not know, of a newer one: {newer}"))
 }
 
-/// Whether the bytes are spread as evenly as those of a cipher.
+/// Returns true if the bytes are spread as evenly as those of a cipher.
 ///
 /// Compares the sum of squared counts with what chance gives, n + n²/256;
 /// text and pages of a database lie many times above that.
@@ -457,7 +457,7 @@ fn needs_recovery(path: &Path) -> Error {
     ))
 }
 
-/// What the database says about itself, as far as it can be read.
+/// Facts that the database gives about itself; `None` for one that cannot be read.
 #[derive(Debug, Default)]
 struct Facts {
     pages: Option<u64>,

@@ -21,7 +21,7 @@ use crate::words::path_text;
 
 /// Which copy stands for which database.
 pub(super) struct Copies {
-    /// Where copies are made, if not beside their originals.
+    /// Folder for the copies; `None` makes them beside their originals.
     folder: Option<PathBuf>,
     stop: Arc<dyn Fn() -> bool + Send + Sync>,
     /// The copy that the script runs on, which is its own copy.

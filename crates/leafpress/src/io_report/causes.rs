@@ -4,13 +4,13 @@
 
 use serde::Serialize;
 
-/// What keeps transactions from being one page written in place.
+/// A reason why transactions are not one page written in place.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Finding {
     /// Which it is, for programs: `secondary_index`, `autoincrement`, `page_split`, …
     pub cause: &'static str,
-    /// How many transactions it concerns.
+    /// Number of transactions that it concerns.
     pub transactions: u64,
     /// Of how many that wrote.
     pub of: u64,
@@ -18,9 +18,9 @@ pub struct Finding {
     pub table: Option<String>,
     /// The index, trigger or other table that comes with it.
     pub with: Option<String>,
-    /// What happens, in a sentence.
+    /// The cause, in a sentence.
     pub why: String,
-    /// What to change, in a sentence; `None` where that is as it should be.
+    /// The change that helps, in a sentence; `None` if nothing needs to be changed.
     pub to_do: Option<String>,
 }
 

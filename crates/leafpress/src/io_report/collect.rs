@@ -22,7 +22,7 @@ struct Judged<'a> {
     findings: Vec<usize>,
 }
 
-/// What is in a report besides the settings and the sums.
+/// The parts of a report that follow from the transactions: all but the settings and the sums.
 pub(super) struct Collected {
     pub commits: Commits,
     pub transactions: Vec<Transaction>,
@@ -122,7 +122,7 @@ fn count_findings<'a>(
     (findings, places)
 }
 
-/// What makes two transactions alike.
+/// The properties in which like transactions are equal.
 type Key = (HowCommitted, Calls, Vec<usize>);
 
 fn key(judged: &Judged<'_>) -> Key {

@@ -27,7 +27,7 @@ pub(super) struct Case<'a> {
     pub how: HowCommitted,
     pub changes: &'a [Change],
     pub writes: &'a BTreeSet<TableWrite>,
-    /// How one page would have been committed before it.
+    /// The state before the transaction: how a commit of one page would have been made.
     pub state: &'a AtomicState,
     /// Its statements.
     pub sql: &'a dyn Fn() -> String,
@@ -134,7 +134,8 @@ fn causes_in_database(
     causes
 }
 
-/// What pages were for that belong to nobody now: the rest of the script has freed them.
+/// The cause if no page has an owner any more, since the rest of the script has freed the
+/// pages: it is told from the pages' kinds and the tables written to.
 fn cause_of_nobodys(
     change: &Change,
     kinds: &BTreeSet<PageKind>,

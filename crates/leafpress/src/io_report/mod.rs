@@ -1,4 +1,4 @@
-//! What each transaction of a script costs the disk, and what defeats one-page commits.
+//! The cost of each transaction of a script to the disk, and what defeats one-page commits.
 //!
 //! A commit costs what it makes the disk do. [`measure`] runs a script on a copy of a
 //! database, counts every call that SQLite makes of its VFS, cut at the ends of the
@@ -64,7 +64,7 @@ type Stop = Arc<dyn Fn() -> bool + Send + Sync>;
 const BUSY_WAIT: Duration = Duration::from_secs(5);
 const LISTED_MAX: usize = 1000;
 
-/// How to run a script, and on what.
+/// Options for running a script.
 #[derive(Clone)]
 #[expect(clippy::struct_excessive_bools, reason = "options are")]
 pub struct IoOptions {
@@ -112,7 +112,7 @@ impl IoOptions {
         self
     }
 
-    /// Whether the connection holds the database alone (shared unless set).
+    /// Sets whether the connection holds the database alone (shared unless set).
     #[must_use]
     pub fn locking(mut self, locking: Locking) -> Self {
         self.locking = locking;
@@ -172,7 +172,7 @@ impl IoOptions {
         self
     }
 
-    /// How long to wait for others' locks (5 s unless set).
+    /// Longest wait for locks of other connections (5 s unless set).
     #[must_use]
     pub fn busy_timeout(mut self, wait: Duration) -> Self {
         self.busy_timeout = wait;

@@ -20,7 +20,7 @@ const PAGES_OF_WHOLE_SEARCH_MAX: u64 = 1 << 20;
 /// Above so many none is: 64 GB in pages of 4 KiB.
 const PAGES_MAX: u64 = 1 << 24;
 
-/// Who a page belongs to.
+/// The owner of a page.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Owner {
     /// The table or index.
@@ -29,7 +29,7 @@ pub(super) struct Owner {
     pub is_overflow: bool,
 }
 
-/// What a B-tree is.
+/// The kind of a B-tree, and the table that it belongs to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Tree {
     /// The table that it belongs to.
@@ -65,7 +65,8 @@ pub(super) struct Schema {
 }
 
 impl Schema {
-    /// Whether a page holds nothing but who points to which page (`auto_vacuum`).
+    /// Returns true if a page belongs to the pointer map of `auto_vacuum`: it holds only which
+    /// page names which.
     pub(super) fn is_pointer_map(&self, page: u32) -> bool {
         let covered = self.usable_bytes / 5 + 1;
         self.has_pointer_map && page >= 2 && (page - 2).is_multiple_of(covered)
@@ -158,9 +159,9 @@ impl Schema {
         Ok(())
     }
 
-    /// Who a page belonged to as it was written: its owner now if what it held is of that
-    /// owner's kind, since a page may have been freed and used anew by the rest of the
-    /// script; else the only one of the tables' B-trees that it can have been of.
+    /// The owner of a page as the page was written: its owner now, if the content was of that
+    /// owner's kind, since the rest of the script may have freed the page and used it anew;
+    /// otherwise the only one of the tables' B-trees that can have held such a page.
     pub(super) fn owner_then(
         &self,
         page: u32,
@@ -211,7 +212,8 @@ pub(super) struct Schemas(HashMap<String, Schema>);
 impl Schemas {
     /// Reads the schemas, and finds the owners of the pages that were written.
     ///
-    /// What SQLite cannot tell is left out; it is a diagnosis, not the figures.
+    /// Schemas and owners that SQLite cannot tell are left out: they serve the diagnosis, not
+    /// the figures.
     pub(super) fn read<'a>(
         connection: &Connection,
         changes: &(impl Iterator<Item = &'a Change> + Clone),
