@@ -1,8 +1,7 @@
 //! Sorting: items go in from several threads in any order, and come out by key.
 //!
 //! Purpose: pressing a table or an index needs its rows in key order.
-//! What fits the memory that is given stays there; the rest goes to a temporary
-//! file, once.
+//! Rows that fit the given memory stay there; the rest goes to a temporary file, once.
 //!
 //! Must never: know what the records are for. It compares them by
 //! their columns, with the format crate, and hands them out as they came in.

@@ -111,7 +111,7 @@ impl<'a> Stream<'a> {
     }
 }
 
-/// What a record batch is called in messages.
+/// Name of a record batch in messages.
 pub(super) fn batch_name(number: u64) -> String {
     format!("record batch {number}")
 }
