@@ -6,12 +6,10 @@
 //! content. No value is decoded for that, and nothing is allocated: all of this
 //! runs once or more for every row.
 //!
-//! Must never: apply affinity, or panic, whatever the bytes are. A
-//! record that is none counts as one whose columns end where the fault is, and
-//! a column that is not there as NULL.
+//! Must never: apply affinity, or panic, whatever the bytes are. A malformed record counts as
+//! one whose columns end where the fault is, and a missing column counts as NULL.
 //!
-//! Place: between [`crate::record`], which writes records, and
-//! whatever sorts them; `prefix.rs` makes the first sixteen bytes of an order
+//! Place: between [`crate::record`], which writes records, and the code that sorts them; `prefix.rs` makes the first sixteen bytes of an order
 //! out of a record.
 
 use std::cmp::Ordering;

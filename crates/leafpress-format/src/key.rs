@@ -43,7 +43,7 @@ pub enum SortOrder {
     /// Small values first, NULL before all.
     #[default]
     Ascending,
-    /// Everything the other way round, so NULL comes last.
+    /// Large values first, NULL after all.
     Descending,
 }
 
@@ -52,7 +52,7 @@ pub enum SortOrder {
 pub struct KeyColumn {
     /// The rule by which its texts compare.
     pub collation: Collation,
-    /// In which direction it runs.
+    /// Direction of the column's order.
     pub order: SortOrder,
 }
 

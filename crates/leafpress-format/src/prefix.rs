@@ -1,8 +1,8 @@
 //! The first sixteen bytes of a key, so that comparing two numbers decides the
 //! order of most records without looking at them.
 //!
-//! Purpose: a sort that touches only its index. 128 bits of random keys
-//! hardly ever tie, and what ties is compared as records are.
+//! Purpose: a sort that touches only its index. 128 bits of random keys are hardly ever equal;
+//! keys with equal prefixes are compared as records are.
 //!
 //! Must never: order two keys otherwise than
 //! [`compare_records`](crate::compare_records) does. Equal prefixes decide nothing.
@@ -79,8 +79,8 @@ pub fn key_prefix(record: &[u8], columns: &[KeyColumn]) -> u128 {
 /// The next sixteen bytes of a record's key, as if its prefix went on: `part`
 /// times sixteen bytes are left out.
 ///
-/// Of keys whose parts up to this one are equal, the one with the smaller part
-/// comes first; equal parts decide nothing. A key that has ended goes on with zeros.
+/// If the parts of two keys up to this one are equal, the key with the smaller part comes
+/// first; equal parts decide nothing. A key that has ended goes on with zeros.
 ///
 /// ```
 /// use leafpress_format::{KeyColumn, key_prefix, key_prefix_part};

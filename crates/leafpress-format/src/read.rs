@@ -1,7 +1,7 @@
 //! Table pages read: the rows of a leaf, the children of an interior page.
 //!
-//! Purpose: an index on a table that exists is made of the table's
-//! records, which are had from the pages faster than row by row from SQLite.
+//! Purpose: an index on an existing table is made of the table's records. Reading them from the
+//! pages is faster than asking SQLite for each row.
 //!
 //! Must never: panic, whatever the bytes are. Other programs wrote the files that pages come
 //! from; bytes that are not a page are [`FormatError::MalformedPage`].
@@ -30,7 +30,7 @@ pub struct TableRow<'p> {
     pub rowid: i64,
     /// The length of its whole record.
     pub record_bytes: u64,
-    /// The record, or its beginning if it goes on on overflow pages.
+    /// The record, or its beginning if the rest is on overflow pages.
     pub local: &'p [u8],
     /// The first overflow page of the record; `None` if the record ends in the leaf.
     pub overflow: Option<u32>,

@@ -84,7 +84,7 @@ pub struct SerialTypes {
 }
 
 impl SerialTypes {
-    /// For records of up to `columns` columns.
+    /// A writer of records of up to `columns` columns.
     pub fn new(columns: usize) -> Self {
         let len = WORD_BYTES + columns * COLUMN_OVERHEAD_BYTES_MAX;
         Self { bytes: vec![0; len], at: len }

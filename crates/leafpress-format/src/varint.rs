@@ -6,8 +6,8 @@
 //! byte 9      xxxxxxxx  all eight bits, if the first eight did not suffice
 //! ```
 //!
-//! Pages fill from their end downwards, and so do records (see `record.rs`):
-//! whatever precedes a thing is written after it, when its size is known.
+//! Pages fill from their end downwards, and so do records (see `record.rs`): the bytes before a
+//! thing are written after it, when its size is known.
 
 /// The longest varint, in bytes.
 pub const VARINT_BYTES_MAX: usize = 9;

@@ -13,7 +13,7 @@ use serde::Serialize;
 pub struct Token {
     /// The job.
     pub job: i64,
-    /// Which claim of this job it is, from 1.
+    /// Number of the claim among the claims of this job, from 1.
     pub claim: u32,
 }
 
@@ -29,7 +29,7 @@ impl Serialize for Token {
     }
 }
 
-/// Why a token is no good any more.
+/// The reason why a token is no longer valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]

@@ -64,7 +64,7 @@ impl Exposition {
         self.text.push_str(&line);
     }
 
-    /// One number, with labels of its own besides the caller's.
+    /// Adds one number, with labels of its own besides the caller's.
     pub(crate) fn sample(
         &mut self,
         name: &str,

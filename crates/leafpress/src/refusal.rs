@@ -114,7 +114,7 @@ impl Refusal<'_> {
         free.is_some_and(|free| free < ENOUGH_BYTES)
     }
 
-    /// It can be read, and cannot be written.
+    /// The error of a database that can be read, but not written.
     pub fn read_only(&self, says: &str) -> Error {
         let why = self.file.and_then(|file| {
             let file = real_path(file);
@@ -130,12 +130,12 @@ impl Refusal<'_> {
         )
     }
 
-    /// An error that nothing else fits.
+    /// An error for a reason that has no kind of its own.
     pub fn in_the_way(&self, reason: String) -> Error {
         ErrorKind::Destination { path: self.named.to_owned(), reason }.into()
     }
 
-    /// SQLite could not open it, or a file beside it.
+    /// The error if SQLite could not open the database, or a file beside it.
     fn not_opened(&self, says: &str) -> Error {
         let Some(file) = self.file.map(real_path) else {
             return self.in_the_way(format!("cannot be opened: {says}"));
@@ -155,7 +155,8 @@ impl Refusal<'_> {
         self.read_only(says)
     }
 
-    /// The file, or one that SQLite keeps beside it, may not be read.
+    /// The error if the file, or one that SQLite keeps beside it, may not be read; `None` if
+    /// they can be read.
     pub fn unreadable(&self) -> Option<Error> {
         let file = real_path(self.file?);
         let failed = |path: &Path| FileHandle::open(path).err();
@@ -168,7 +169,7 @@ impl Refusal<'_> {
         })
     }
 
-    /// SQLite has said that this is no database, so no connection can have it open.
+    /// The error of a file that is no database: no connection can have it open.
     fn no_database(&self) -> Error {
         let what = self.file.and_then(what_a_file_is);
         let unknown = || "is not a database, or it is damaged or encrypted".to_owned();

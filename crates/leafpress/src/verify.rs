@@ -101,7 +101,7 @@ pub struct VerifyReport {
     pub database: PathBuf,
     /// No problem was found.
     pub sound: bool,
-    /// Which check ran: `integrity_check` or `quick_check`.
+    /// The check that ran: `integrity_check` or `quick_check`.
     pub check: &'static str,
     /// The problems, in SQLite's words.
     pub problems: Vec<String>,
@@ -194,7 +194,7 @@ enum Access {
 /// Other modules that read a database without a trace begin with a candidate too.
 #[derive(Debug)]
 pub(crate) struct Candidate {
-    /// As the caller named it, for messages.
+    /// The path as the caller named it, for messages.
     named: PathBuf,
     /// Absolute, links resolved, as SQLite does before it looks for the files beside it.
     path: PathBuf,
@@ -274,7 +274,8 @@ impl Candidate {
         }
     }
 
-    /// Without locks a writer can come in between; then what was read is worth nothing.
+    /// Fails if the database was read without locks and was written to meanwhile: the pages
+    /// read may not belong together.
     pub(crate) fn still_the_same(&self) -> Result<()> {
         if self.access == Access::Immutable && Stamp::of(&self.path) != self.stamp {
             return Err(not_checkable(&self.named, "was written to while it was being read")
@@ -347,7 +348,7 @@ fn read_sample(path: &Path) -> io::Result<Vec<u8>> {
     Ok(sample)
 }
 
-/// Says what a file without a database's first bytes seems to be.
+/// Describes a file that does not begin as a database does.
 fn what_else(sample: &[u8], length_bytes: u64) -> String {
     const KNOWN: [(&[u8], &str); 6] = [
         (b"\x1f\x8b", "it is compressed with gzip; unpack it first"),
@@ -368,8 +369,8 @@ fn what_else(sample: &[u8], length_bytes: u64) -> String {
     "is not a database: it does not begin with \"SQLite format 3\"".to_owned()
 }
 
-/// Says what a file is that SQLite does not take for a database; `None` if it
-/// begins like one that this SQLite knows, or cannot be read.
+/// Describes a file that SQLite does not take for a database; `None` if the file begins like
+/// one that this SQLite knows, or cannot be read.
 pub(crate) fn what_a_file_is(path: &Path) -> Option<String> {
     let sample = read_sample(path).ok()?;
     let length_bytes = length_bytes(path)?;
@@ -380,7 +381,7 @@ pub(crate) fn what_a_file_is(path: &Path) -> Option<String> {
     }
 }
 
-/// Says that a database is of a format that this SQLite does not know.
+/// Describes a database whose format this SQLite does not know; `None` if the format is known.
 fn newer_format(sample: &[u8]) -> Option<String> {
     let schema_format = sample.get(SCHEMA_FORMAT)?.try_into().map(u32::from_be_bytes).ok()?;
     let newer = if sample[READ_VERSION_OFFSET] > READ_VERSION_WAL {

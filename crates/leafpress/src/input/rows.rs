@@ -132,7 +132,7 @@ pub trait RowDecoder: Sync {
     fn decode(&self, raw: &mut Self::Raw, batch: &mut Self::Batch) -> Result<(), DecodeHalt>;
 }
 
-/// Why a piece could not be taken apart.
+/// The reason why a piece could not be taken apart.
 #[derive(Debug)]
 pub enum DecodeHalt {
     /// A column that the source has not named so far.

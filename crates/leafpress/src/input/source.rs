@@ -246,7 +246,8 @@ fn read_once(name: &str) -> Error {
     ErrorKind::Input { file: name.to_owned(), reason }.into()
 }
 
-/// As much of a stream as is needed to see what is in it: a block, if it is compressed.
+/// Reads the beginning of a stream, long enough to tell its format: if it is compressed, a
+/// buffer of the compressed data.
 fn read_first(reader: &mut impl Read) -> io::Result<Vec<u8>> {
     let mut first = Vec::new();
     reader.by_ref().take(KIND_BYTES.max(MAGIC_BYTES_MAX) as u64).read_to_end(&mut first)?;
@@ -363,7 +364,7 @@ impl<'a> Opened<'a> {
         Err(ErrorKind::Input { file: self.name, reason }.into())
     }
 
-    /// As much of its beginning as tells what it is, and can be read.
+    /// The first bytes of the input, which tell its format, as far as they can be read.
     fn first_bytes(mut self) -> Vec<u8> {
         let mut first = [0; KIND_BYTES];
         let mut length = 0;

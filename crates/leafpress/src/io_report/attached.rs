@@ -19,7 +19,7 @@ use crate::sync::lock;
 use crate::vfs::{VfsError, VfsResult};
 use crate::words::path_text;
 
-/// Which copy stands for which database.
+/// The copies, and the databases that they stand for.
 pub(super) struct Copies {
     /// Folder for the copies; `None` makes them beside their originals.
     folder: Option<PathBuf>,
@@ -33,7 +33,7 @@ pub(super) struct Copies {
 struct State {
     copies: Vec<Copy>,
     paths: HashMap<String, String>,
-    /// Why the last copy could not be made; SQLite can be told a number only.
+    /// The reason why the last copy could not be made; SQLite's VFS can return a number only.
     error: Option<Error>,
 }
 
@@ -57,7 +57,7 @@ impl Copies {
         self.main.path()
     }
 
-    /// Why a database could not be attached, once.
+    /// Takes the reason why a database could not be attached.
     pub(super) fn take_error(&self) -> Option<Error> {
         self.lock().error.take()
     }

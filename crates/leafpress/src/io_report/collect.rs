@@ -13,7 +13,7 @@ use super::run::Done;
 use super::script::Statement;
 
 const SHOWN_CHARACTERS_MAX: usize = 120;
-/// Of longer transactions only so many statements are searched for names.
+/// Number of statements of a transaction that are searched for names.
 const STATEMENTS_SEARCHED_MAX: usize = 100;
 
 /// A transaction and why it was as it was.

@@ -1,9 +1,9 @@
 //! A copy of a database that can be written to at will, and that is gone afterwards.
 //!
-//! It stands in a hidden folder beside the original, as what is measured
-//! belongs to the disk and the file system there, and under the original's
-//! name. It is made page by page by SQLite's online backup, so that its B-trees
-//! are cut as the original's are, with what only the original's `-wal` holds.
+//! The copy stands in a hidden folder beside the original and has the original's name, as the
+//! costs to be measured are those of the disk and the file system there. SQLite's online backup
+//! makes it page by page: its B-trees are cut as the original's are, and it has the pages that
+//! only the original's `-wal` holds.
 //!
 //! Invariants:
 //! 1. The original is only read, and no file beside it is made or left.

@@ -1,4 +1,4 @@
-//! Why a transaction was not one page written in place, and what to change.
+//! The reasons why a transaction was not one page written in place, and what to change.
 //!
 //! SQLite commits without a journal only where a transaction changes one page of
 //! one database. So each page beyond the first is a reason, and its owner names it;
@@ -22,7 +22,7 @@ pub(super) struct TableWrite {
     pub trigger: Option<String>,
 }
 
-/// One transaction, as far as a diagnosis needs it.
+/// One transaction, with the facts that a diagnosis needs.
 pub(super) struct Case<'a> {
     pub how: HowCommitted,
     pub changes: &'a [Change],
@@ -184,7 +184,7 @@ fn causes_in_tree(
     causes
 }
 
-/// Why more than one table was written to.
+/// The causes of writing to more than one table.
 fn causes_of_tables(
     case: &Case<'_>,
     schema: &Schema,

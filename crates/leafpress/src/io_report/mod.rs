@@ -60,7 +60,7 @@ use trace::Redirect;
 
 type Stop = Arc<dyn Fn() -> bool + Send + Sync>;
 
-/// As for every connection of a profile.
+/// Longest wait for locks, unless set: that of every connection of a profile.
 const BUSY_WAIT: Duration = Duration::from_secs(5);
 const LISTED_MAX: usize = 1000;
 
@@ -135,8 +135,8 @@ impl IoOptions {
         self
     }
 
-    /// Runs the script so many times, one run after the other on the same copy (once
-    /// unless set; 0 is taken as 1).
+    /// Runs the script `rounds` times, one run after the other on the same copy (once unless
+    /// set; 0 is taken as 1).
     #[must_use]
     pub fn rounds(mut self, rounds: u32) -> Self {
         self.rounds = rounds.max(1);
@@ -165,7 +165,7 @@ impl IoOptions {
         self
     }
 
-    /// Lists at most so many transactions (1,000 unless set); all are counted.
+    /// Lists at most `listed_max` transactions (1,000 unless set); all are counted.
     #[must_use]
     pub fn listed_max(mut self, listed_max: usize) -> Self {
         self.listed_max = listed_max;

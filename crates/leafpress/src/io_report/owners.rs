@@ -15,9 +15,9 @@ use rusqlite::Connection;
 use super::trace::{Change, PageKind};
 use crate::schema::quote_identifier;
 
-/// Above so many pages only the B-trees that were written to are gone through.
+/// Number of pages above which only the B-trees that were written to are searched.
 const PAGES_OF_WHOLE_SEARCH_MAX: u64 = 1 << 20;
-/// Above so many none is: 64 GB in pages of 4 KiB.
+/// Number of pages above which no B-tree is searched: 64 GB in pages of 4 KiB.
 const PAGES_MAX: u64 = 1 << 24;
 
 /// The owner of a page.
@@ -25,7 +25,7 @@ const PAGES_MAX: u64 = 1 << 24;
 pub(super) struct Owner {
     /// The table or index.
     pub tree: String,
-    /// It holds the rest of a long row or key.
+    /// True if the page holds the rest of a long row or key.
     pub is_overflow: bool,
 }
 
@@ -34,7 +34,7 @@ pub(super) struct Owner {
 pub(super) struct Tree {
     /// The table that it belongs to.
     pub table: String,
-    /// It is an index of that table.
+    /// True if it is an index of that table.
     pub is_index: bool,
     /// Made for a PRIMARY KEY or UNIQUE.
     pub is_automatic: bool,
@@ -175,7 +175,7 @@ impl Schema {
         now.cloned().or_else(|| self.likely_owner(kind, tables))
     }
 
-    /// Can a B-tree have pages of this kind?
+    /// Returns true if a B-tree can have pages of this kind.
     fn holds(&self, tree: &str, kind: PageKind) -> bool {
         let is_like_an_index = self.trees.get(tree).map(|it| it.is_index || it.is_without_rowid);
         match kind {

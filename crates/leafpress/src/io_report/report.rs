@@ -19,7 +19,7 @@ pub struct IoReport {
     /// The database, as it was named.
     #[serde(serialize_with = "crate::words::path_as_text")]
     pub database: PathBuf,
-    /// Which file the script ran on.
+    /// The file that the script ran on.
     pub ran_on: RanOn,
     /// The settings of the connection.
     pub in_force: InForce,
@@ -55,7 +55,7 @@ pub struct IoReport {
     pub elapsed_s: f64,
 }
 
-/// Which file a script ran on.
+/// The file that a script ran on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RanOn {
@@ -105,7 +105,7 @@ impl HowCommitted {
         }
     }
 
-    /// Did it change a database for good?
+    /// Returns true if the transaction changed a database for good.
     pub fn is_write(self) -> bool {
         !matches!(self, Self::Checkpoint | Self::ReadOnly | Self::NoCalls | Self::RolledBack)
     }
@@ -133,8 +133,8 @@ pub struct Commits {
     pub no_calls: u64,
     /// Undone.
     pub rolled_back: u64,
-    /// Of those that wrote: a single page was changed, and no other database, so
-    /// that it could be written in place where the disk writes it whole.
+    /// Of the writing transactions, those that changed a single page of a single database,
+    /// which can be written in place if the disk writes pages whole.
     pub of_one_page: u64,
 }
 
@@ -155,7 +155,7 @@ impl Commits {
         self.of_one_page += u64::from(is_of_one_page);
     }
 
-    /// Those that changed a database for good.
+    /// Number of transactions that changed a database for good.
     pub fn writes(&self) -> u64 {
         self.in_place + self.journal + self.super_journal + self.log + self.unprotected
     }
@@ -251,9 +251,9 @@ pub struct Transaction {
     /// Duration of its statements in microseconds, with reading their SQL; the median if there
     /// are several rounds.
     pub time_us: f64,
-    /// Why it was not one page in place: numbers of [`IoReport::findings`], from 0.
+    /// The reasons why it was not one page in place: numbers of [`IoReport::findings`], from 0.
     pub findings: Vec<usize>,
-    /// In how many of the rounds it ended in another way, or with other calls.
+    /// Number of rounds in which it ended in another way, or with other calls.
     pub rounds_that_differ: u32,
     /// The findings of those rounds that are not its own otherwise.
     pub findings_that_differ: Vec<usize>,
@@ -279,6 +279,6 @@ pub struct Shape {
     pub pages_changed: u64,
     /// Duration of each in microseconds: the median.
     pub time_us: f64,
-    /// Why: numbers of [`IoReport::findings`], from 0.
+    /// The reasons: numbers of [`IoReport::findings`], from 0.
     pub findings: Vec<usize>,
 }

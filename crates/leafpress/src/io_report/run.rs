@@ -217,7 +217,8 @@ impl Machine {
         self.connection.rollback_hook(Some(note))
     }
 
-    /// Asked again after each PRAGMA, as nothing else changes it; reads no file.
+    /// Asks SQLite for the journal mode, which reads no file. Called after each PRAGMA, as
+    /// nothing else changes the mode.
     fn look_at_journal_mode(&self) {
         let main = Some("main");
         let mode = self.connection.pragma_query_value(main, "journal_mode", |row| row.get(0));
@@ -259,7 +260,8 @@ impl Machine {
         Ok(())
     }
 
-    /// One transaction from statement `first` on; says where the next begins.
+    /// Runs one transaction from statement `first` on; returns the statement where the next
+    /// begins.
     fn run_transaction(
         &self,
         statements: &[Statement],

@@ -14,7 +14,7 @@ use crate::error::{Error, ErrorKind, Result, ScriptError};
 use crate::vfs::locks;
 use crate::words::path_text;
 
-/// A statement is shown with so many characters in an error.
+/// Number of characters of a statement that an error shows.
 const SHOWN_CHARACTERS_MAX: usize = 200;
 const NOTHING_RUN: &str = "nothing was run";
 
@@ -210,7 +210,7 @@ struct Splitter<'a> {
     /// Offset of the statement's first word; `None` before it.
     begin: Option<usize>,
     state: State,
-    /// Up to where `line` was counted.
+    /// Offset up to which `line` was counted.
     counted: usize,
     line: u64,
     statements: Vec<Statement>,
@@ -263,7 +263,7 @@ impl<'a> Splitter<'a> {
         self.at += memchr::memchr(b'\n', rest.as_bytes()).unwrap_or(rest.len());
     }
 
-    /// One without an end reaches to the end of the text, as for SQLite.
+    /// Skips a comment. A comment without an end reaches to the end of the text, as for SQLite.
     fn skip_comment(&mut self) {
         let rest = self.rest();
         self.at += rest[2..].find("*/").map_or(rest.len(), |end| end + 4);

@@ -1,4 +1,4 @@
-//! Which pages of which database a transaction writes, as seen from right below SQLite.
+//! The pages that a transaction writes, database by database, as seen from right below SQLite.
 //!
 //! ```text
 //! SQLite ─► Traced ─► AtomicPages ─► …
@@ -33,7 +33,7 @@ const HEADER_BYTES: usize = 100;
 /// that wrote last.
 const CHANGE_COUNTER: std::ops::Range<usize> = 24..28;
 const VERSION_VALID_FOR: std::ops::Range<usize> = 92..100;
-/// Of larger transactions only so many pages are kept; how many there were is counted.
+/// Number of pages of a change that are kept; the others are only counted.
 const PAGES_KEPT_MAX: usize = 256;
 
 /// Maps the path of a database to the path that is opened instead.
@@ -45,9 +45,9 @@ pub(super) trait Redirect: Send + Sync + 'static {
 /// The kind of a page's content, as far as its first byte tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum PageKind {
-    /// Of the B-tree of a table.
+    /// A page of the B-tree of a table.
     Table,
-    /// Of the B-tree of an index, or of a table without rowids.
+    /// A page of the B-tree of an index, or of a table without rowids.
     Index,
     /// The rest of a long row, a free page, a page of the pointer map.
     Other,
@@ -265,7 +265,8 @@ struct TracedFile {
     trace: Arc<Trace>,
     path: String,
     is_log: bool,
-    /// Of a log: the page that the last header announced, and where it must follow.
+    /// For a log: the page that the last frame header announced, and the offset where it must
+    /// follow.
     frame: Option<(u32, u64)>,
 }
 

@@ -61,7 +61,7 @@ pub struct IndexColumn {
     pub name: String,
     /// Collation of the column's texts; `None` for the collation that the column declares.
     pub collation: Option<Collation>,
-    /// In which direction it runs.
+    /// Direction of the column's order.
     pub order: SortOrder,
 }
 
@@ -129,7 +129,8 @@ impl IndexRequest {
     ///
     /// # Errors
     ///
-    /// A name that none of `columns` has, or a word that is none of these.
+    /// Fails if `columns` has no such name, or for a word that is neither a collation nor a
+    /// direction.
     pub fn parse(text: &str, unique: bool, columns: &[&str]) -> Result<Self> {
         let columns = parse_columns(text, columns)?;
         Ok(Self { unique, columns })
@@ -188,7 +189,7 @@ fn parse_columns(text: &str, columns: &[&str]) -> Result<Vec<IndexColumn>> {
     }
 }
 
-/// One column and, unless it is the last, what stands behind its comma.
+/// Parses one column. Returns it with the text after its comma; `None` after the last column.
 fn parse_column<'t>(text: &'t str, columns: &[&str]) -> Result<(IndexColumn, Option<&'t str>)> {
     let text = text.trim_start();
     if let Some((name, after)) = quoted_name(text)

@@ -63,7 +63,8 @@ impl Refusal {
     }
 }
 
-/// Why a value of the exact rule, in order by itself, is none beside the others.
+/// Refusal of a value that is a number by the exact rule, but whose form differs from that of
+/// the others.
 const WHY_NO_FORM: &str = "has another form than the numbers before it: their texts could not be \
                            had back from REAL";
 
@@ -165,7 +166,7 @@ pub struct Verdict {
     pub column_type: Option<ColumnType>,
     /// The value that ruled the narrower type out.
     pub decided_by: Option<Witness>,
-    /// Why, in words.
+    /// The reason, in words.
     pub reason: String,
 }
 

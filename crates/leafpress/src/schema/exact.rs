@@ -134,9 +134,8 @@ fn exact_long_integer(text: &[u8]) -> Option<i64> {
 
 /// The real at `start..end` of `source`, if a double keeps its value.
 ///
-/// At least [`HEADROOM_BYTES`] must precede `start`. `scale_hint` is how many
-/// digits may well follow the point; where it is right the point need not be
-/// looked for.
+/// At least [`HEADROOM_BYTES`] must precede `start`. `scale_hint` is the likely number of
+/// digits behind the point; if it is right, the point need not be searched for.
 #[inline(always)]
 pub fn kept_real(
     source: &[u8],

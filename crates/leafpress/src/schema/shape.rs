@@ -25,7 +25,7 @@ pub struct TableShape {
     pub autoincrement: bool,
     /// True if the table is STRICT: a value of another class than its column's is refused.
     pub strict: bool,
-    /// For a WITHOUT ROWID table, its B-tree: all columns, those of the key first.
+    /// The B-tree of a WITHOUT ROWID table: all columns, those of the key first; else `None`.
     pub key: Option<EntryShape>,
     /// Its indexes, in the order in which SQLite makes them, automatic ones too.
     pub indexes: Vec<IndexShape>,
@@ -97,7 +97,8 @@ pub struct IndexShape {
     /// True if no two entries may have equal first columns ([`EntryShape::unique_columns`]),
     /// unless one of these columns is NULL.
     pub unique: bool,
-    /// Why SQLite must build it (a partial index, an expression); `None` if it can be pressed.
+    /// The reason why SQLite must build it (a partial index, an expression); `None` if it can
+    /// be pressed.
     pub through_sql: Option<String>,
 }
 

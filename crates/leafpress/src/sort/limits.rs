@@ -11,16 +11,16 @@ use super::order::SLOT_BYTES;
 /// Runs are not larger than this: sorting stays near the cache.
 const RUN_BYTES_MAX: usize = 32 << 20;
 
-/// A thread has memory for so many runs: one to fill, others to merge.
+/// Number of runs that a thread has memory for: one to fill, others to merge.
 const RUNS_PER_THREAD: usize = 4;
 
 /// A partition's size, where memory allows: its slots fit the cache.
 const PARTITION_BYTES: u64 = 6 << 20;
 
-/// A partition should have so much of each spilled run, or reads become small.
+/// Least size of a partition's part of each spilled run, else reads become small.
 const STRETCH_BYTES_MIN: u64 = 64 << 10;
 
-/// A merge sorts slots and needs as much again at worst.
+/// Memory of a merge for each item: its slot, and as much again for sorting at worst.
 const MERGE_BYTES_PER_ITEM: u64 = 2 * SLOT_BYTES as u64;
 
 /// Writes larger than this were measured to be slower.
@@ -37,7 +37,7 @@ pub struct Limits {
     pub runs_bytes_beside_partitions: usize,
     /// Bytes of sealed runs that a thread spills at once.
     pub spill_bytes: usize,
-    /// One write.
+    /// Size of one write.
     pub write_bytes: usize,
     /// Memory for the keys from which the parts of a spill are chosen.
     pub spill_candidates_bytes: usize,

@@ -113,8 +113,8 @@ impl RunBuilder<'_> {
     /// `sequence` will come first; no two have the same.
     ///
     /// # Errors
-    /// Fails if the memory is used up and the temporary file cannot be written. The
-    /// sorter is of no use then.
+    /// Fails if the memory is used up and the temporary file cannot be written. The sorter must
+    /// not be used after that.
     #[inline]
     pub fn push(&mut self, sequence: u64, rowid: i64, record: &[u8]) -> Result<()> {
         let item = Item { sequence, rowid, record };
@@ -140,7 +140,7 @@ impl RunBuilder<'_> {
         Ok(())
     }
 
-    /// Ends what this thread pushes.
+    /// Ends the pushing of this thread: its last run counts from now on.
     ///
     /// # Errors
     /// As for [`push`](Self::push).

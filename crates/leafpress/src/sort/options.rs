@@ -1,10 +1,10 @@
-//! Orders to a sorter: by what it sorts, and what it may use.
+//! The options of a sorter: its key, its memory, its threads and its folder.
 
 use std::path::PathBuf;
 
 use leafpress_format::KeyColumn;
 
-/// With less memory than this it does not work well: it is what is used then.
+/// Least memory of a sorter: with less it would not work well, so it takes this much.
 pub const MEMORY_BYTES_MIN: usize = 8 << 20;
 
 /// The memory, the threads and the folder that a sorter may use.

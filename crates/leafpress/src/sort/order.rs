@@ -1,8 +1,8 @@
 //! The order that items are sorted in.
 //!
 //! Items come in the order of their keys, those of one key in the order of
-//! their sequences. A [`Slot`] stands for an item: its key's prefix decides most
-//! comparisons, and where its bytes lie the rest.
+//! their sequences. A [`Slot`] stands for an item: the prefix of the item's key decides most
+//! comparisons, and the item's bytes, which the slot has the place of, decide the rest.
 //!
 //! # Invariants
 //!
@@ -192,8 +192,8 @@ fn rowid_prefix(rowid: i64) -> u128 {
 /// Groups of equal prefixes up to this are compared by their records at once.
 const COMPARED_ITEMS_MAX: usize = 6;
 
-/// After so many parts of a prefix records are compared: the key is long, and
-/// each part would have to look for its place in it again.
+/// Number of parts of a prefix after which records are compared: the key is long, and each
+/// further part would have to find its place in the key again.
 const PARTS_MAX: usize = 8;
 
 /// Number of items that are touched together, so that the processor fetches all of them from
@@ -202,10 +202,10 @@ pub const TOUCHED_ITEMS: usize = 16;
 
 /// Sorts slots whose items `item_of` finds by their places.
 ///
-/// Stretches that are sorted already cost little: a partition is made of them.
-/// Items are looked at only where prefixes are equal. Where many are, as with
-/// keys that all begin alike, the next part of the prefix is sorted by in its
-/// place: once for each item instead of twice for each comparison.
+/// Stretches that are sorted already cost little: a partition is made of them. Items are looked
+/// at only if prefixes are equal. If many are equal, as with keys that all begin alike, their
+/// slots are sorted by the next part of the prefix. That part is made once for each item, where
+/// comparing records would look at two items for each comparison.
 pub fn sort_slots<'i>(order: &Order, slots: &mut [Slot], item_of: &impl Fn(u64) -> Item<'i>) {
     slots.sort_by_key(Slot::prefix);
     sort_groups(order, slots, 1, item_of);
@@ -232,7 +232,7 @@ fn sort_group<'i>(
     item_of: &impl Fn(u64) -> Item<'i>,
 ) {
     let prefix = group[0].prefix();
-    // Where a part is all zeros the key has ended, or its prefix.
+    // If a part is all zeros the key has ended, or its prefix.
     let goes_on = part < PARTS_MAX && (prefix != 0 || part == 1);
     if group.len() <= COMPARED_ITEMS_MAX || !goes_on {
         group

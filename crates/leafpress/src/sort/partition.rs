@@ -17,7 +17,8 @@ use super::run::{MemoryRun, item_at};
 use super::spill::{SpillFile, SpilledRun};
 use crate::error::Result;
 
-/// Of a place in a partition: which run, above where in it.
+/// Low bits of a place that hold the offset in a run; the bits above them hold the run's
+/// number.
 const OFFSET_BITS: u32 = 40;
 
 /// The run that stands for the partition's buffer.
@@ -77,7 +78,7 @@ pub fn for_each_merged<E>(
     Ok(())
 }
 
-/// Has the first lines of some items fetched, all at once.
+/// Makes the processor fetch the first cache lines of some items, all at once.
 #[inline]
 fn touch(runs: &[MemoryRun], buffer: &[u8], slots: &[Slot]) {
     let mut sum = 0_u8;

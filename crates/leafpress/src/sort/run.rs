@@ -7,7 +7,7 @@ use super::arena::Arena;
 use super::item::{self, Item};
 use super::order::{Between, Order, SLOT_BYTES, Slot, sort_slots};
 
-/// Memory for a run, used again for the next when what it held is on disk.
+/// Memory for a run, used again for another run when this one's items are on disk.
 #[derive(Debug)]
 pub struct RunBuffer {
     bytes: Arena,

@@ -11,7 +11,7 @@ use super::pool::{Pool, State};
 use super::run::MemoryRun;
 use crate::error::Result;
 
-/// Everything that was pushed, to be had in key order, partition by partition.
+/// All items that were pushed, in key order, partition by partition.
 #[derive(Debug)]
 pub struct Sorted {
     contents: Arc<Contents>,

@@ -1,8 +1,7 @@
 //! Runs on disk: one temporary file without a name, written and read by position.
 //!
-//! A spilled run is its items in order, one after the other, and a sparse
-//! sample of where which key stands. The file goes away by itself, whatever
-//! happens to the process.
+//! A spilled run is its items in order, one after the other, and a sparse sample of its keys and
+//! their offsets. The system removes the file when the process ends, however it ends.
 
 use std::fs::File;
 use std::io;
@@ -16,8 +15,8 @@ use crate::error::{Error, Result};
 use crate::rights;
 use crate::vfs::{FileOnSlowDisk, slow_device};
 
-/// A sample stands at least this far from the one before: what is read in vain
-/// at each end of a partition's stretch of a run.
+/// Least distance from one sample to the next, and so the number of bytes that may be read
+/// needlessly at each end of a partition's stretch of a run.
 const SAMPLE_STEP_BYTES_MIN: u64 = 4 << 10;
 
 /// Number of first bytes of an item that are read for its key.

@@ -18,7 +18,7 @@ use crate::input::rows::{BadInputRow, RowBatch};
 pub struct ArrowBatch {
     names: Arc<[String]>,
     columns: Vec<Column>,
-    /// Those columns that may hold text or blobs.
+    /// Indices of the columns that may hold text or blobs.
     content: Vec<usize>,
     rows: usize,
     first_line: u64,

@@ -53,7 +53,7 @@ enum Values {
     BlobView(BinaryViewArray),
     FixedBlob(FixedSizeBinaryArray),
     Written(Written, Form),
-    /// Which of another column's values each row has.
+    /// For each row, the index of its value in another column.
     Chosen(Vec<u32>, Box<Column>),
 }
 

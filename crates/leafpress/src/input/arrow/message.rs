@@ -191,7 +191,7 @@ pub(super) struct Pending {
     schema: SchemaRef,
     dictionaries: Arc<Dictionaries>,
     rows: usize,
-    /// Which record batch of the input it is, from 1.
+    /// Number of the record batch in the input, from 1.
     number: u64,
     unpacked: OnceLock<Result<RecordBatch, String>>,
 }
@@ -226,7 +226,7 @@ impl Pending {
         self.message.body_length()
     }
 
-    /// Which record batch of the input it is, from 1.
+    /// Number of the record batch in the input, from 1.
     pub fn number(&self) -> u64 {
         self.number
     }

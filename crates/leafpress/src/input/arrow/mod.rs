@@ -97,8 +97,8 @@ impl<'a> ArrowSource<'a> {
 
     /// Any reader of record batches, named `name` in messages.
     ///
-    /// It can be opened once: a second pass over it, which types that must be
-    /// looked at ([`SourceColumn::declared`] is `None`) may need, is an error.
+    /// The reader can be read once. Columns whose types must be looked at
+    /// ([`SourceColumn::declared`] is `None`) may need a second pass, which is an error.
     pub fn from_reader(
         name: impl Into<String>,
         reader: impl RecordBatchReader + Send + 'a,

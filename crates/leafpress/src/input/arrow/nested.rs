@@ -36,7 +36,7 @@ enum Shape {
 /// For each row, the start and the end of its elements in the child array.
 type Ranges = Vec<(usize, usize)>;
 
-/// Which child of a union a row is in, and where.
+/// The child of a union that holds a row's value, and the value's row there.
 struct Choice {
     child: usize,
     row: usize,

@@ -19,7 +19,7 @@ use arrow_schema::{DataType, Fields};
 
 use crate::input::rows::{SourceColumn, SourceType};
 
-/// All decimals of so many digits fit 64 bits.
+/// Number of decimal digits that always fit 64 bits.
 pub(super) const DIGITS_OF_64_BITS: u8 = 18;
 
 /// The columns of a schema, by their names as they are.

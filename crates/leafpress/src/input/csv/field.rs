@@ -109,9 +109,9 @@ fn unescape_into(raw: &[u8], dialect: Dialect, scratch: &mut Vec<u8>) -> bool {
 
 /// The end of a field's quoted part.
 enum Quoted<'a> {
-    /// By a quote; what follows it.
+    /// The quotes are closed; the bytes behind the closing quote.
     Closed(&'a [u8]),
-    /// Not at all.
+    /// The quotes are never closed.
     Open { after_escape: bool },
 }
 

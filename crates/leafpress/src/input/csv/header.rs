@@ -11,9 +11,9 @@ use crate::{Error, ErrorKind, Result};
 /// The names of an input's columns, and what had to be changed about them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Header {
-    /// Not empty, and distinct without regard to ASCII case.
+    /// The names: not empty, and distinct without regard to ASCII case.
     pub names: Vec<String>,
-    /// One line for each change, and hints.
+    /// A note for each change, and hints.
     pub notes: Vec<String>,
 }
 
@@ -103,8 +103,8 @@ fn rename_duplicates(names: &mut [String], mut notes: Vec<String>) -> Vec<String
     notes
 }
 
-/// One column whose name holds a common delimiter was most likely meant to be
-/// many.
+/// The hint for an input with a single column whose name holds a common delimiter: most likely
+/// that is the delimiter of several columns.
 fn delimiter_hint(names: &[String]) -> Option<String> {
     let [name] = names else { return None };
     let delimiter = [';', '\t', '|', ','].into_iter().find(|&found| name.contains(found))?;

@@ -385,7 +385,7 @@ struct Needles {
 struct Masks {
     /// Delimiters and newlines; after [`Edge::resolve`] those outside quotes.
     ends: u64,
-    /// Newlines, likewise.
+    /// Newlines; after [`Edge::resolve`] those outside quotes.
     newlines: u64,
     quotes: u64,
 }
@@ -522,7 +522,7 @@ impl Edge {
     }
 }
 
-/// Those of the newlines in `candidates` that have a `\r` before them.
+/// Returns those newlines of `candidates` that have a `\r` before them.
 #[cold]
 fn blank_returns(candidates: u64, position: usize, bytes: &[u8]) -> u64 {
     let is_blank = |bit: u32| is_line_end(bytes, position + bit as usize - 1);

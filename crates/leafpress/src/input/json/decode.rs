@@ -373,7 +373,7 @@ impl Decoding<'_> {
         self.bad_rows.push(BadInputRow { good_rows_before: self.rows.len(), bad_row, original });
     }
 
-    /// Says that an array cannot be read on.
+    /// The error of an array that cannot be read further.
     #[cold]
     fn failed(&self, fault: Fault) -> DecodeHalt {
         let place = self.place_of(fault);

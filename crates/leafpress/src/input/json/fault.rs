@@ -8,7 +8,7 @@ use std::fmt;
 /// Largest depth of nested values. The parser keeps a bit for each level.
 pub const DEPTH_MAX: u32 = 128;
 
-/// Why the parser stopped.
+/// The reason why the parser stopped, and its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fault {
     /// Offset of the byte at fault.
@@ -55,7 +55,7 @@ impl Fault {
         Self { at, what }
     }
 
-    /// A number that begins at `at` is none.
+    /// The fault of a text at `at` that should be a number.
     #[cold]
     pub fn in_number(self, bytes: &[u8], at: usize) -> Self {
         match Self::expected("a number", bytes, at) {

@@ -1,4 +1,4 @@
-//! Which column a key is, asked for each value of each row.
+//! The columns of keys: the parser asks for the column of each value of each row.
 //!
 //! Rows nearly always have their keys in the order of the row before. So the
 //! parser first compares with the key that came next there ([`Keys::quoted`]),

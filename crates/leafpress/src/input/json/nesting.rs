@@ -133,8 +133,8 @@ impl Nesting {
     }
 }
 
-/// Which bytes a backslash stands before that is not itself escaped, and
-/// whether that is so of the byte after the chunk.
+/// Returns a mask of the bytes behind a backslash that is not itself escaped, and true if the
+/// byte after the chunk is such a byte.
 #[inline(always)]
 fn escaped_bytes(backslashes: u64, first_is_escaped: bool) -> (u64, bool) {
     let mut escaped = u64::from(first_is_escaped);

@@ -64,7 +64,7 @@ pub struct Parsed {
     pub side: Vec<u8>,
     /// Keys that are not known yet.
     pub unknown: Vec<Vec<u8>>,
-    /// For each column, and before the first: which came next in the row before.
+    /// For each column, and before the first: the column that came next in the row before.
     followers: Vec<u32>,
     /// A key's text, where it has escapes.
     key: Vec<u8>,
@@ -79,7 +79,7 @@ pub struct Mark {
 }
 
 impl Parsed {
-    /// Forgets all cells, and gets ready for so many columns.
+    /// Forgets all cells, and gets ready for rows of `columns` columns.
     pub fn clear(&mut self, columns: usize) {
         self.go_back(Mark { cells: 0, side: 0, unknown: 0 });
         if self.followers.len() != columns + 1 {

@@ -211,9 +211,9 @@ struct Survey<'a> {
 }
 
 impl Survey<'_> {
-    /// Looks at pieces until there is none left. Returns for each what it has
-    /// of keys that this thread did not know before: pieces come in rising
-    /// order, so a key's first appearance is among those of all threads.
+    /// Takes pieces until none is left. Returns, for each piece, the keys that this thread did
+    /// not know before: each thread gets pieces in rising order, so the first appearance of a
+    /// key is among the keys that all threads return.
     fn collect_keys(&self) -> Result<Vec<(u64, Keys)>> {
         let JsonDecoder { file, form, keys } = &self.decoder;
         let mut keys = (**keys).clone();
@@ -322,7 +322,7 @@ impl<'o> Beginning<'o> {
         self.is_all || self.bytes.len() as u64 > record_bytes_limit(self.options.record_bytes_max)
     }
 
-    /// As lines, or else as objects on any lines, whichever fits better.
+    /// Reads the beginning as lines, or as objects on any lines if these fit better.
     fn read_as_objects(&self) -> Result<Option<Trial>> {
         let lines = self.read_as(Form::Lines)?;
         let is_good = |trial: &Trial| !trial.batch.rows.is_empty();

@@ -48,7 +48,7 @@ pub fn plain_end(bytes: &[u8], mut at: usize) -> usize {
     at
 }
 
-/// Why a string stops at `at`, where it may not.
+/// The fault of a string that stops at `at`, where it must not.
 #[cold]
 fn bad_string(bytes: &[u8], at: usize) -> Fault {
     let what = match bytes.get(at) {
@@ -198,7 +198,7 @@ pub struct Nested {
 /// Copies what stands between blanks, from the first blank on.
 struct Squeeze<'s> {
     side: &'s mut Vec<u8>,
-    /// Up to here all is copied, or skipped.
+    /// Offset up to which the input is copied or skipped.
     done: usize,
     is_copied: bool,
 }
