@@ -9,8 +9,8 @@
 //! Must never: apply affinity, or panic, whatever the bytes are. A malformed record counts as
 //! one whose columns end where the fault is, and a missing column counts as NULL.
 //!
-//! Place: between [`crate::record`], which writes records, and the code that sorts them; `prefix.rs` makes the first sixteen bytes of an order
-//! out of a record.
+//! Place: between [`crate::record`], which writes records, and the code that sorts them;
+//! `prefix.rs` makes the first sixteen bytes of an order out of a record.
 
 use std::cmp::Ordering;
 

@@ -84,8 +84,7 @@ pub(super) fn scan(
     state
 }
 
-/// Returns true if the `\r` of a `\r
-/// ` stands at `at`.
+/// Returns true if the `\r` of a `\r\n` stands at `at`.
 pub(super) fn is_line_end(bytes: &[u8], at: usize) -> bool {
     bytes.get(at) == Some(&b'\r') && bytes.get(at + 1) == Some(&b'\n')
 }

@@ -22,9 +22,8 @@ pub fn field<'a>(raw: &'a [u8], dialect: Dialect, scratch: &'a mut Vec<u8>) -> &
     }
 }
 
-/// Offset where the last field of a record ends: at `newline`, the record's `
-/// `, or at the `\r` before it if that belongs to the line end. `start` is where the field
-/// starts.
+/// Offset where the last field of a record ends: at `newline`, the record's `\n`, or at the
+/// `\r` before it if that belongs to the line end. `start` is where the field starts.
 #[inline]
 pub fn record_last_field_end(
     bytes: &[u8],
