@@ -4,8 +4,8 @@
 //! Stands between [`source`](super::source) and [`block`](super::block); does
 //! nothing to UTF-8 but take its byte order mark away.
 //!
-//! Must never: replace what it cannot decode. That is an error, as a load that
-//! changes values without a word is worse than none.
+//! Must never: replace bytes that it cannot decode. Such bytes are an error: a load that silently
+//! changes values would be worse than a load that fails.
 
 use std::io::{self, Cursor, Read};
 
@@ -93,7 +93,8 @@ struct Transcoder<R> {
     /// Number of bytes of the input before `input`.
     input_offset: u64,
     is_ended: bool,
-    /// UTF-8 that no room was left for; what is not yet given begins at `given`.
+    /// Decoded UTF-8 for which the caller's buffer had no room; the part not yet given begins at
+    /// `given`.
     output: String,
     given: usize,
 }
@@ -123,7 +124,7 @@ impl<R: Read> Transcoder<R> {
         read.map(|_| ())
     }
 
-    /// Decodes what there is, and reads more where that is all used up.
+    /// Decodes the bytes read so far, and reads more if all of them are decoded.
     fn decode(&mut self) -> io::Result<()> {
         self.output.clear();
         self.given = 0;

@@ -44,7 +44,7 @@ impl Kind {
 /// Number of first bytes that [`kind_of`] needs, if the input has that many.
 pub const KIND_BYTES: usize = 16;
 
-/// A longer first message holds more than a schema can.
+/// Largest length of a first message that can be a schema.
 const SCHEMA_BYTES_MAX: u32 = 1 << 28;
 
 /// The format of an input that begins with `first`; `None` for text.

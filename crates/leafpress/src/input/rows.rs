@@ -46,9 +46,9 @@ pub enum SourceType {
 
 /// An input of typed rows, which can be opened more than once.
 pub trait RowSource {
-    /// Reads it in order.
+    /// Reads the input in order.
     type Reader: RowReader;
-    /// Takes apart what was read.
+    /// Takes apart the pieces that the reader reads.
     type Decoder: RowDecoder<Raw = <Self::Reader as RowReader>::Raw>;
 
     /// True if a column that an input does not have is no error.
@@ -69,7 +69,7 @@ pub trait RowSource {
         Vec::new()
     }
 
-    /// The columns; known from the source's making on.
+    /// The columns, which are known as soon as the source is made.
     fn columns(&self) -> &[SourceColumn];
 
     /// True if one opening must have been read to its end before the next one.
@@ -165,7 +165,7 @@ pub trait RowBatch: Send + Sync + Default {
         }
     }
 
-    /// Upper bound for the bytes of text and blob content in a row.
+    /// Largest number of bytes of text and blob content that a row may have.
     fn content_bytes(&self, row: usize) -> usize;
 
     /// The row's line in the input, or its number from 1 where there are no lines.

@@ -2,9 +2,8 @@
 //! more for a second pass.
 //!
 //! The first stage of the flow. Compression is known by content, never by
-//! name. A file is opened again for its second pass and must be the same; what
-//! cannot be opened again is copied, as it comes, to a temporary file without
-//! a name.
+//! name. A file is opened again for its second pass and must be the same; an input
+//! that cannot be opened again is copied, as it is read, to a temporary file without a name.
 //!
 //! Must never: buffer more than it must, or take a damaged stream's beginning
 //! for the whole.
@@ -41,7 +40,7 @@ enum Origin<'a> {
     Stream { reader: Option<Box<dyn Read + Send + 'a>>, spool: Option<Spool> },
 }
 
-/// A file whose two passes differ in this has changed.
+/// The properties by which a change of the file between two passes is found.
 #[derive(Debug, PartialEq, Eq, Clone)]
 pub(super) struct Fingerprint {
     pub(super) bytes: u64,
@@ -53,7 +52,7 @@ impl Fingerprint {
         Self { bytes: metadata.len(), modified: metadata.modified().ok() }
     }
 
-    /// The error where two differ.
+    /// The error of a file that has changed.
     pub(super) fn changed(name: &str) -> Error {
         let reason = "has changed while it was read".to_owned();
         Error::from(ErrorKind::Input { file: name.to_owned(), reason })
@@ -68,7 +67,7 @@ struct Spool {
     is_whole: Arc<AtomicBool>,
 }
 
-/// An input that cannot be opened, and what to do about it.
+/// The error of an input that cannot be opened, with advice.
 pub(crate) fn not_opened(path: &Path, source: io::Error) -> Error {
     let advice = match source.kind() {
         io::ErrorKind::NotFound => "check the name",
@@ -78,7 +77,7 @@ pub(crate) fn not_opened(path: &Path, source: io::Error) -> Error {
     Error::io("open", path, source).to_do(advice)
 }
 
-/// A folder that takes no copy of an input.
+/// The error of a folder that an input cannot be copied to.
 fn no_copy(folder: &Path, source: io::Error) -> Error {
     Error::io("write a temporary file in", folder, source)
         .to_do("name a folder with room that you may write to with --tmpdir")
@@ -160,8 +159,8 @@ impl<'a> Source<'a> {
         self.open_any(&Arc::default()).map(Opened::first_bytes)
     }
 
-    /// The input as a file to be read at any place: itself, or a copy of what
-    /// is in it in the folder `spool`.
+    /// The input as a file that can be read at any place: the file itself, or a copy of its content in
+    /// the folder `spool`.
     ///
     /// # Errors
     /// Fails if it cannot be read, or not be copied.
@@ -257,7 +256,7 @@ fn read_first(reader: &mut impl Read) -> io::Result<Vec<u8>> {
     Ok(first)
 }
 
-/// Copies what is read.
+/// A reader that copies what is read to a file.
 struct Tee<'a> {
     reader: Raw<'a>,
     copy: File,
@@ -277,7 +276,7 @@ impl Read for Tee<'_> {
     }
 }
 
-/// Counts what is read.
+/// A reader that counts the bytes read.
 struct Counted<'a> {
     inner: Raw<'a>,
     bytes_read: Arc<AtomicU64>,

@@ -1,8 +1,7 @@
 //! A file that is read at any place, by several threads at once.
 //!
-//! Parquet and Arrow files have their table of contents at the end. What
-//! cannot be read from its end (a pipe, a compressed file) is copied to a
-//! temporary file without a name first.
+//! Parquet and Arrow files have their table of contents at the end. An input that cannot be read from its end (a pipe, a compressed file) is first copied to a
+//! temporary file without a name.
 //!
 //! Must never: allocate what a damaged file only claims to have.
 
@@ -27,7 +26,7 @@ impl Stored {
     /// Takes an open file.
     ///
     /// # Errors
-    /// Fails if the system does not say how long it is.
+    /// Fails if the system does not tell the file's length.
     pub fn new(name: &str, file: FileHandle) -> Result<Self> {
         let metadata =
             file.metadata().map_err(|error| Error::io("read", Path::new(name), error))?;
@@ -80,7 +79,7 @@ impl Stored {
         }
     }
 
-    /// Before another pass.
+    /// Checks, before another pass, that the file is unchanged.
     ///
     /// # Errors
     /// Fails if the file is not what it was at first.

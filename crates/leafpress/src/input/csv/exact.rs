@@ -68,7 +68,7 @@ pub(super) fn scan(
                 if !is_line_end(bytes, at) {
                     index.push_stray_quote(at - 1);
                 }
-                // Also an escape byte is plain text here, as in Python.
+                // An escape byte is plain text here, too, as in Python.
                 State::Unquoted
             }
             _ if is_escape => State::Escaped,

@@ -65,7 +65,7 @@ fn not_utf8(file: &str, position: usize) -> Error {
     ErrorKind::Input { file: file.to_owned(), reason }.into()
 }
 
-/// Names what has no name, and drops NUL bytes, which end a name in SQL.
+/// Gives names to columns without one, and drops NUL bytes, which would end a name in SQL.
 fn make_usable(name: &mut String, position: usize, notes: &mut Vec<String>) {
     if name.contains('\0') {
         name.retain(|character| character != '\0');

@@ -62,8 +62,8 @@ impl LineEnds {
     }
 }
 
-/// The quote that is perhaps never closed in a record: it opens a field, and the quote that
-/// closes it stands in a later line, before other text.
+/// The quote of a record that may never be closed: it opens a field, and the quote
+/// that closes it stands in a later line, before other text.
 pub fn unclosed_quote(bytes: &[u8], span: &RecordSpan<'_>, dialect: Dialect) -> Option<usize> {
     let quote = dialect.quote()?;
     let mut start = span.start;

@@ -1,7 +1,7 @@
 //! The faults of a row, with their places and their words for a person.
 //!
-//! Stands beside the parser, which makes faults, and the decoder, which tells
-//! of them. Must never: show more of the input than a byte; the excerpt does.
+//! Stands beside the parser, which makes faults, and the decoder, which reports them. Must never:
+//! show more of the input than one byte: the message's excerpt shows the row.
 
 use std::fmt;
 
@@ -20,25 +20,25 @@ pub struct Fault {
 /// The kinds of faults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum What {
-    /// Something else should stand here; the byte that does, if there is one.
+    /// The text expected here, and the byte found in its place, if there is one.
     Expected(&'static str, Option<u8>),
     /// A number goes on without a digit.
     DigitExpected,
     /// A number begins with a zero that is not alone.
     LeadingZero,
-    /// A word that other languages' numbers have.
+    /// A word such as `NaN`, which JSON does not have.
     NotInJson(&'static str),
     /// A line ends within a string.
     OpenString,
     /// Another control character in a string.
     ControlInString(u8),
-    /// A backslash with something else behind it than JSON knows.
+    /// A backslash before a character that JSON gives no meaning there.
     BadEscape,
-    /// Half of a pair.
+    /// Half of a surrogate pair.
     LoneSurrogate,
     /// Not UTF-8.
     NotUtf8,
-    /// More than [`DEPTH_MAX`] brackets.
+    /// More than [`DEPTH_MAX`] open brackets.
     TooDeep,
     /// A row that is something else than an object.
     NotAnObject(&'static str),
@@ -64,7 +64,7 @@ impl Fault {
         }
     }
 
-    /// Something else should stand at `at`.
+    /// The fault at `at`, where `wanted` was expected.
     #[cold]
     pub fn expected(wanted: &'static str, bytes: &[u8], at: usize) -> Self {
         let word =
