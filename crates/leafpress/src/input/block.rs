@@ -291,8 +291,8 @@ impl<'a> BlockReader<'a> {
         Ok(Sample { text: &self.rest, is_all })
     }
 
-    /// Puts a filter around the input, from its first byte on. To be called before the first block is
-    /// read. The filter's output begins with the line `first_line`.
+    /// Puts a filter around the input, from its first byte on. To be called before the first
+    /// block is read. The filter's output begins with the line `first_line`.
     pub fn filter(&mut self, rules: LineRules, first_line: u64) {
         let seen = std::mem::take(&mut self.rest);
         self.unseen_bytes = 0;
@@ -321,8 +321,8 @@ impl<'a> BlockReader<'a> {
         self.next_cut(block, &mut Lines)
     }
 
-    /// Reads the next block as [`next`](Self::next) does, but cut by `cut` instead of after lines. The
-    /// same `cut` must be given for all blocks.
+    /// Reads the next block as [`next`](Self::next) does, but cut by `cut` instead of after
+    /// lines. The same `cut` must be given for all blocks.
     ///
     /// # Errors
     /// As [`next`](Self::next).

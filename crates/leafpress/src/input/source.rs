@@ -159,8 +159,8 @@ impl<'a> Source<'a> {
         self.open_any(&Arc::default()).map(Opened::first_bytes)
     }
 
-    /// The input as a file that can be read at any place: the file itself, or a copy of its content in
-    /// the folder `spool`.
+    /// The input as a file that can be read at any place: the file itself, or a copy of its
+    /// content in the folder `spool`.
     ///
     /// # Errors
     /// Fails if it cannot be read, or not be copied.

@@ -1,7 +1,7 @@
 //! A file that is read at any place, by several threads at once.
 //!
-//! Parquet and Arrow files have their table of contents at the end. An input that cannot be read from its end (a pipe, a compressed file) is first copied to a
-//! temporary file without a name.
+//! Parquet and Arrow files have their table of contents at the end. An input that cannot be read
+//! from its end (a pipe, a compressed file) is first copied to a temporary file without a name.
 //!
 //! Must never: allocate what a damaged file only claims to have.
 

@@ -1,9 +1,8 @@
 //! Copies of what a script attaches, so that nothing but copies is written to.
 //!
-//! SQLite asks its VFS for the full name of each database that is opened, also for
-//! `ATTACH` and `VACUUM INTO`. Here is where the name becomes that of a copy. A
-//! database that does not exist yet is made beside the script's own copy, and goes
-//! with it.
+//! SQLite asks its VFS for the full name of each database that is opened, also for `ATTACH` and
+//! `VACUUM INTO`. This module replaces that name by the name of a copy. A database that does not
+//! exist yet is made beside the script's own copy, and is removed with it.
 //!
 //! Must never: let a database pass that is not a copy.
 

@@ -1,6 +1,6 @@
-//! From what each transaction did to what is reported.
+//! The step from the transactions' effects to the report.
 //!
-//! Must never: ask the disk; only the owners of pages were looked up before.
+//! Must never: read the disk. The owners of pages were looked up before.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -199,7 +199,7 @@ fn pages_of(done: &Done) -> u64 {
     done.changes.iter().map(|it| u64::from(it.pages)).sum()
 }
 
-/// The middle one, of two the smaller.
+/// The median; of two middle values the smaller.
 fn median(numbers: impl Iterator<Item = u64>) -> u64 {
     let mut numbers: Vec<_> = numbers.collect();
     numbers.sort_unstable();

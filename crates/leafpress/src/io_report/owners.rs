@@ -1,11 +1,10 @@
-//! Whose pages they are, and what the schema says of their owners.
+//! The owners of pages, and the facts that the schema gives about them.
 //!
-//! Asked after the script, of the connection that ran it: the virtual table `dbstat`
-//! goes through a B-tree and tells its pages. Where SQLite has no such table, or the
-//! database is too large to go through, what a page holds and which tables were
-//! written must do.
+//! After the script, the connection that ran it is asked: the virtual table `dbstat` walks a
+//! B-tree and lists its pages. If SQLite has no such table, or the database is too large for a
+//! walk, the owner is told from the page's kind and the tables that were written.
 //!
-//! Must never: be asked while figures are counted, as it reads much.
+//! Must never: run while figures are counted, as it reads many pages.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;

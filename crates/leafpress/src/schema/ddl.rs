@@ -1,10 +1,10 @@
 //! The SQL statements that declare a table and its indexes as the flags ask for them.
 //!
-//! Between the command line's words (`--pk a,b`, `--index 'name NOCASE DESC'`)
-//! and SQLite, which judges the statements as it judges those that are written
-//! by hand. Names of columns are looked up here, as only the input knows them.
+//! Stands between the command line's words (`--pk a,b`, `--index 'name NOCASE DESC'`) and SQLite,
+//! which checks these statements like all others. Names of columns are looked up here, as only
+//! the input knows them.
 //!
-//! Must never: leave a name unquoted, as any header of any file may be one.
+//! Must never: leave a name unquoted, as the header of an input may hold any text.
 
 use std::fmt::Write as _;
 
@@ -108,7 +108,8 @@ impl TableRequest {
         sql
     }
 
-    /// The column that is the rowid, which must be said in its own declaration.
+    /// The column that is the rowid, if there is one: PRIMARY KEY must stand in its own
+    /// declaration.
     fn rowid_column(&self) -> Option<usize> {
         let [key] = self.primary_key.as_slice() else { return None };
         if self.without_rowid {
@@ -122,10 +123,10 @@ impl TableRequest {
 }
 
 impl IndexRequest {
-    /// Reads `a,b` or `lower-case NOCASE DESC`: columns, between commas, each
-    /// with a collation (COLLATE may be said) and a direction if it wants. A
-    /// name may hold spaces and commas; it may stand in double quotes. Of names
-    /// that fit, the longest is taken.
+    /// Reads `a,b` or `lower-case NOCASE DESC`: columns, separated by commas, each with an
+    /// optional collation (after COLLATE, or without that word) and an optional direction. A name
+    /// may hold spaces and commas; it may stand in double quotes. If several names fit, the
+    /// longest is taken.
     ///
     /// # Errors
     ///
@@ -136,7 +137,7 @@ impl IndexRequest {
         Ok(Self { unique, columns })
     }
 
-    /// A name for it, made of the table's and the columns', that is not taken.
+    /// A name for the index that is not taken, made of the table's name and the columns' names.
     pub fn name(&self, table: &str, is_taken: impl Fn(&str) -> bool) -> String {
         let parts = self.columns.iter().map(|column| column.name.as_str());
         let name = std::iter::once(table).chain(parts).collect::<Vec<_>>().join("_");
@@ -147,7 +148,7 @@ impl IndexRequest {
         numbered.into_iter().find(|name| !is_taken(name)).unwrap_or(name)
     }
 
-    /// The statement that makes it.
+    /// The statement that makes the index.
     pub fn create_sql(&self, name: &str, table: &str) -> String {
         let unique = if self.unique { "UNIQUE " } else { "" };
         let columns: Vec<String> = self.columns.iter().map(IndexColumn::sql).collect();

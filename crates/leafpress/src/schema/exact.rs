@@ -1,4 +1,4 @@
-//! Numbers that lose nothing as they are stored, or are none.
+//! Numbers that lose nothing when they are stored; all other texts stay text.
 //!
 //! The question here is not "does it look like a number" (SQLite's rules for
 //! that are in `leafpress_format::affinity`) but "would nothing be lost if it
@@ -6,9 +6,9 @@
 //! texts; so is `10.357019999999998`, as its double prints as something else.
 //! The [`RealRule`] says if the form may be lost (`1e3`, `2.50`).
 //!
-//! A load converts a hundred million fields a second, so digits are read eight
-//! at a time from words that end where the field ends. That takes bytes in
-//! front of the field: [`HEADROOM_BYTES`], whatever they hold.
+//! A load converts a hundred million fields a second, so digits are read eight at a time from
+//! words that end where the field ends. So [`HEADROOM_BYTES`] bytes must stand in front of the
+//! field; their values do not matter.
 
 use leafpress_format::Number;
 
@@ -38,14 +38,14 @@ pub enum RealRule {
     /// Decimal numbers whose value a double keeps, in any form but that of a code.
     #[default]
     Value,
-    /// Digits with a sign and a point, which can be had back from the double and
-    /// the number of decimals.
+    /// Digits with a sign and a point, if the text can be made again from the double and the
+    /// number of decimals.
     Exact,
 }
 
 /// The bits of [`KeptReal::marks`].
 pub mod marks {
-    /// The number has a fraction. Of this and the next two each number has one.
+    /// The number has a fraction. Each number has exactly one of this and the next two marks.
     pub const FRACTION: u8 = 1;
     /// A whole number, written as a plain integer.
     pub const PLAIN: u8 = 2;

@@ -1,10 +1,10 @@
 //! A table as SQLite understands its declaration.
 //!
-//! SQLite itself runs the statements (`load` sees to that) and tells what it
-//! made of them; this is the answer, in the words of the file format: which
-//! B-trees there are, and which columns stand in their records, in which order.
+//! SQLite itself runs the statements, called by `load`, and describes the result. The types here
+//! hold that description in the terms of the file format: the B-trees, and the columns of their
+//! records in their order.
 //!
-//! Must never: read SQL. What a statement means is SQLite's to say.
+//! Must never: read SQL. Only SQLite decides what a statement means.
 
 pub use leafpress_format::EntryColumn;
 use leafpress_format::{Affinity, KeyColumn};
