@@ -1,19 +1,19 @@
 //! Column affinity: what SQLite makes of a value while it stores it.
 //!
-//! What it is for: a pressed row must hold what stock SQLite would hold after
+//! Purpose: a pressed row must hold what stock SQLite would hold after
 //! an INSERT into a column of the same declared type, in storage class and value.
 //!
-//! What it must never do: reject a value. Affinity converts what it can without
+//! Must never: reject a value. Affinity converts what it can without
 //! loss and leaves the rest alone; STRICT tables and hand-given types judge
 //! the outcome elsewhere.
 //!
-//! Where it stands: above [`crate::number`], before the record encoder. How a
-//! REAL column packs an integral value is the encoder's business: here it is real.
+//! Place: above [`crate::number`], before the record encoder. The encoder decides how a REAL
+//! column packs an integral value; here the value is a real.
 
 use crate::Value;
 use crate::number::{NumberText, integral, text_to_number};
 
-/// What a column does to the values stored in it.
+/// The conversion that a column applies to the values stored in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Affinity {
     /// Stores everything as it is.
@@ -60,7 +60,7 @@ impl Affinity {
         }
     }
 
-    /// What a column of this affinity holds after `value` was inserted into it.
+    /// The value that a column of this affinity holds after `value` was inserted into it.
     ///
     /// `scratch` takes the text of a number under TEXT affinity; otherwise it
     /// is not touched. A NaN becomes NULL under every affinity.

@@ -35,14 +35,14 @@ impl CellPage {
         self.ends.is_empty()
     }
 
-    /// Whether the page, beginning at `header_at`, has room for the cells and
-    /// one more of `cell_bytes`.
+    /// Returns true if the page, beginning at `header_at`, has room for the cells and one more
+    /// of `cell_bytes`.
     pub fn fits(&self, layout: PageLayout, header_at: usize, cell_bytes: usize) -> bool {
         header_at + self.kind.header_bytes() + self.used_bytes + space(cell_bytes)
             <= layout.usable()
     }
 
-    /// Whether the cells fit a page that begins with the database header.
+    /// Returns true if the cells fit a page that begins with the database header.
     pub fn fits_page_1(&self, layout: PageLayout) -> bool {
         DATABASE_HEADER_BYTES + self.kind.header_bytes() + self.used_bytes <= layout.usable()
     }
@@ -102,7 +102,7 @@ impl CellPage {
     }
 }
 
-/// What a cell takes on a page.
+/// Bytes that a cell takes on a page.
 pub(crate) const fn space(cell_bytes: usize) -> usize {
     POINTER_BYTES + if cell_bytes < CELL_BYTES_MIN { CELL_BYTES_MIN } else { cell_bytes }
 }

@@ -1,17 +1,17 @@
 //! The arithmetic with which SQLite turns a double into decimal digits.
 //!
-//! What it is for: TEXT affinity stores a number as text, and that text must be
+//! Purpose: TEXT affinity stores a number as text, and that text must be
 //! SQLite's to the last digit. SQLite does not print the shortest form: it takes
 //! 18 digits from a 64-bit approximation, rounds them to 17, and drops a tail of
 //! nines or zeros only if its own reading of the shorter form gives the number
 //! back. So all three steps are repeated here, with the same precision as in
 //! SQLite 3.54.1; a "better" result would be a different database.
 //!
-//! What it must never do: read text for a column. [`decimal_to_real`] is off by
+//! Must never: read text for a column. [`decimal_to_real`] is off by
 //! one unit in the last place in rare cases (see [`crate::number`]), which is
 //! right for imitating the printer and wrong for a user's data.
 //!
-//! Where it stands: below `number`, which lays the digits out; nothing else
+//! Place: below `number`, which lays the digits out; nothing else
 //! uses it.
 
 use std::cmp::Ordering;
@@ -26,7 +26,7 @@ const RENDERED_DIGITS: usize = 17;
 /// The distance between two powers in [`SCALE`]: the largest such that all
 /// powers below it (see [`BASE`]) fit 64 bits exactly, being 5^26 < 2^61.
 const SCALE_STEP: i32 = 27;
-/// Where 10^0 stands in [`SCALE`].
+/// Index of 10^0 in [`SCALE`].
 const SCALE_ZERO: i32 = 13;
 
 /// 10^0 to 10^26, shifted so that the top bit is set; exact.
@@ -77,8 +77,8 @@ const fn rounded_to_96_bits(mantissa: u128) -> (u64, u32) {
 pub(crate) struct Decimal {
     digits: [u8; 20],
     digit_count: usize,
-    /// How many digits stand before the decimal point; may be negative, or
-    /// larger than the number of digits.
+    /// Number of digits before the decimal point; may be negative, or larger than the number of
+    /// digits.
     pub(crate) point: i32,
 }
 
@@ -116,8 +116,8 @@ impl Decimal {
         Self { digits, digit_count, point: digit_count as i32 + exponent }
     }
 
-    /// How many digits SQLite rounds to: 17, or as many as stand before a run of
-    /// nines or zeros and one more, if reading these alone gives `real` again.
+    /// Number of digits that SQLite rounds to: 17; or, if the digits before a run of nines or
+    /// zeros give `real` again by themselves, one more than these.
     fn digits_to_keep(&self, real: f64, exponent: i32) -> usize {
         let digits = self.digits();
         let before_run = |run: u8, end: usize| {

@@ -1,18 +1,16 @@
 //! Records read again: compared, taken apart, and made into the records of an
 //! index or of a WITHOUT ROWID table.
 //!
-//! What it is for: once a row is a record, sorting compares records and an
+//! Purpose: once a row is a record, sorting compares records and an
 //! index's entry is a *projection* of them, columns copied by serial type and
 //! content. No value is decoded for that, and nothing is allocated: all of this
 //! runs once or more for every row.
 //!
-//! What it must never do: apply affinity, or panic, whatever the bytes are. A
-//! record that is none counts as one whose columns end where the fault is, and
-//! a column that is not there as NULL.
+//! Must never: apply affinity, or panic, whatever the bytes are. A malformed record counts as
+//! one whose columns end where the fault is, and a missing column counts as NULL.
 //!
-//! Where it stands: between [`crate::record`], which writes records, and
-//! whatever sorts them; `prefix.rs` makes the first sixteen bytes of an order
-//! out of a record.
+//! Place: between [`crate::record`], which writes records, and the code that sorts them;
+//! `prefix.rs` makes the first sixteen bytes of an order out of a record.
 
 use std::cmp::Ordering;
 
@@ -24,7 +22,7 @@ use crate::varint::{VARINT_BYTES_MAX, put_varint_before};
 /// Serial types of one byte lie below.
 const ONE_BYTE_VARINTS: u64 = 0x80;
 
-/// What [`CONTENT_BYTES`] says of a serial type that SQLite has reserved.
+/// Entry of [`CONTENT_BYTES`] for a serial type that SQLite has reserved.
 const RESERVED: u8 = u8::MAX;
 
 /// Content length by serial type, for serial types of one byte.
@@ -43,12 +41,12 @@ const CONTENT_BYTES: [u8; ONE_BYTE_VARINTS as usize] = {
     table
 };
 
-/// Where a column's content lies in its record, and what it is.
+/// The place of a column's content in its record, and its serial type.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Field {
     /// Its serial type.
     pub serial_type: u64,
-    /// Where its content begins.
+    /// Offset of its content in the record.
     pub at: usize,
     /// The length of its content; the record has that many bytes there.
     pub bytes: usize,
@@ -164,7 +162,8 @@ impl<'r> Walk<'r> {
         };
         self.header_at += bytes;
         let content_bytes = match serial_type {
-            // A short one in a long form: nobody writes that, but it can be read.
+            // A serial type of one byte, written in a longer form: no program is known to write
+            // that, but it can be read.
             0..ONE_BYTE_VARINTS => usize::from(CONTENT_BYTES[serial_type as usize]),
             _ => usize::try_from((serial_type - 12) / 2).unwrap_or(usize::MAX),
         };
@@ -182,7 +181,7 @@ impl<'r> Walk<'r> {
     }
 }
 
-/// Where the columns of a record lie: a table to use again from record to record.
+/// The places of a record's columns: a table to use again from record to record.
 ///
 /// ```
 /// use leafpress_format::{RecordColumns, Value};
@@ -235,7 +234,7 @@ impl RecordColumns {
     }
 }
 
-/// Where a column of an index's or a WITHOUT ROWID table's record comes from.
+/// The source of a column in the record of an index or a WITHOUT ROWID table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EntryColumn {
     /// The table's column of that index.
@@ -248,7 +247,7 @@ pub enum EntryColumn {
 #[derive(Debug, Clone)]
 pub struct Projection {
     entry: Vec<EntryColumn>,
-    /// How many first columns of a record have to be found.
+    /// Number of first columns of a record that have to be found.
     needed: usize,
     columns: RecordColumns,
 }
@@ -392,14 +391,14 @@ pub fn compare_records(left: &[u8], right: &[u8], columns: &[KeyColumn]) -> Orde
     Ordering::Equal
 }
 
-/// Whether the first columns of a record are there, as far as it was read.
+/// The result of looking for the first columns of a record that may have been read in part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FirstColumns {
     /// All of them.
     Whole,
     /// The record ends before: it was written when the table had fewer columns.
     Absent,
-    /// What there is of the record ends before, or is malformed.
+    /// The bytes read end before the last of these columns, or are malformed.
     Cut,
 }
 
@@ -416,8 +415,8 @@ impl FirstColumns {
     }
 }
 
-/// How many of the first `columns.len()` columns of two records are equal,
-/// before the first that is not. NULL equals NULL here.
+/// Number of first columns, of at most `columns.len()`, in which two records are equal. NULL
+/// equals NULL here.
 ///
 /// ```
 /// use leafpress_format::{KeyColumn, equal_columns};
@@ -434,8 +433,8 @@ pub fn equal_columns(left: &[u8], right: &[u8], columns: &[KeyColumn]) -> usize 
     unequal.unwrap_or(columns.len())
 }
 
-/// Whether any of a record's first `columns` columns is NULL: such a key is
-/// never a duplicate of another.
+/// Returns true if any of a record's first `columns` columns is NULL: such a key is never a
+/// duplicate of another.
 #[inline]
 pub fn key_has_null(record: &[u8], columns: usize) -> bool {
     let mut walk = Walk::new(record);

@@ -1,4 +1,4 @@
-//! What the builders refuse.
+//! The errors of the builders: the rows and files that they refuse.
 
 use std::fmt;
 
@@ -26,7 +26,7 @@ pub enum FormatError {
     /// A page size that is not a power of two from 512 to 65536, or leaves
     /// less than 480 usable bytes.
     PageSize {
-        /// What was asked for.
+        /// The page size that was asked for.
         bytes: u32,
     },
     /// A page that was read is not one of a B-tree of that layout.

@@ -1,4 +1,4 @@
-//! Pages that are done, in file order, on their way to whoever writes them.
+//! Finished pages, in file order, that wait to be written.
 
 use crate::layout::PageLayout;
 
@@ -31,7 +31,7 @@ impl FinishedPages {
         }
     }
 
-    /// How much waits to be written.
+    /// Number of bytes that wait to be written.
     pub fn bytes_waiting(&self) -> usize {
         self.bytes.len()
     }

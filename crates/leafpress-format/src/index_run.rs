@@ -40,7 +40,8 @@ pub struct IndexRun {
     /// Page indices of the leaves.
     leaves: Vec<u32>,
     separators: LooseCells,
-    /// What stands before the first leaf: nothing, unless that was loosened.
+    /// The cells of the first leaf and its separator, if these were taken out of the pages;
+    /// otherwise empty.
     head: LooseCells,
     tail: LooseCells,
     open: Option<OpenLeaf>,

@@ -1,15 +1,15 @@
 //! The order of keys: how SQLite compares values in an index or a WITHOUT ROWID
 //! table.
 //!
-//! What it is for: pressing an index means writing its entries in exactly the
+//! Purpose: pressing an index means writing its entries in exactly the
 //! order in which SQLite will later search them; one pair the wrong way round
 //! is a corrupt index.
 //!
-//! What it must never do: apply affinity. The values compared are those
+//! Must never: apply affinity. The values compared are those
 //! already stored.
 //!
-//! Where it stands: used by whatever sorts rows before pages are built, and by
-//! whatever checks them afterwards.
+//! Place: used by the code that sorts rows before pages are built, and by the code that checks
+//! them afterwards.
 //!
 //! # Invariants
 //!
@@ -24,7 +24,7 @@ use std::cmp::Ordering;
 
 use crate::Value;
 
-/// How two texts compare. Nothing but text has a collation.
+/// The rule by which two texts compare. Only text has a collation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Collation {
     /// Byte by byte.
@@ -43,16 +43,16 @@ pub enum SortOrder {
     /// Small values first, NULL before all.
     #[default]
     Ascending,
-    /// Everything the other way round, so NULL comes last.
+    /// Large values first, NULL after all.
     Descending,
 }
 
 /// One column of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct KeyColumn {
-    /// How its texts compare.
+    /// The rule by which its texts compare.
     pub collation: Collation,
-    /// In which direction it runs.
+    /// Direction of the column's order.
     pub order: SortOrder,
 }
 

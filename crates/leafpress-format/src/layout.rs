@@ -51,7 +51,7 @@ pub(crate) const PAGE_NUMBER_BYTES: usize = 4;
 /// SQLite gives no cell less than this, as a freed one must hold a free block.
 pub(crate) const CELL_BYTES_MIN: usize = 4;
 
-/// What a B-tree page holds.
+/// The kind of a B-tree page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PageKind {
     /// Separator records and the pages between them.
@@ -135,7 +135,7 @@ impl PageLayout {
         }
     }
 
-    /// How much of a payload stays in its cell; the rest goes to overflow pages.
+    /// Number of bytes of a payload that stay in its cell; the rest goes to overflow pages.
     ///
     /// Section 1.6: all of it up to X; else K = M + (P − M) mod (U − 4) where
     /// that is at most X, else M.
@@ -149,7 +149,7 @@ impl PageLayout {
         if fitting <= max { fitting } else { min }
     }
 
-    /// How much of a payload one overflow page holds.
+    /// Number of bytes of a payload that one overflow page holds.
     pub(crate) const fn overflow_bytes(self) -> usize {
         self.usable() - PAGE_NUMBER_BYTES
     }
@@ -177,7 +177,7 @@ mod tests {
         assert!(PageLayout::with_reserved(512, 33).is_err());
     }
 
-    /// What index trees are built on: a full leaf can give two cells away.
+    /// The property that index trees are built on: a full leaf can give two cells away.
     #[test]
     fn three_index_cells_fit_any_page() {
         for shift in 0..8 {

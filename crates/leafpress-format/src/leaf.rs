@@ -22,7 +22,7 @@ use crate::varint::{
 
 const KIND: PageKind = PageKind::TableLeaf;
 
-/// What a row takes besides its record: payload length, rowid, cell pointer.
+/// Bytes that a row takes besides its record: payload length, rowid, cell pointer.
 const ROW_OVERHEAD_BYTES_MAX: usize = 2 * VARINT_BYTES_MAX + POINTER_BYTES;
 
 /// A stretch of consecutive table leaves with their overflow pages.

@@ -15,7 +15,7 @@ pub(crate) struct LooseCells {
     cells: Vec<LooseCell>,
 }
 
-/// Where a cell ends, and which page of the run its last four bytes will name.
+/// The end of a cell, and the page of the run that its last four bytes will name.
 #[derive(Debug, Clone, Copy)]
 struct LooseCell {
     end: usize,
@@ -37,7 +37,7 @@ impl LooseCells {
         self.push_parts([cell], overflow_index);
     }
 
-    /// The same from the cell's parts.
+    /// Adds a cell that is given in parts, as [`push`](Self::push) does.
     pub fn push_parts<const N: usize>(&mut self, parts: [&[u8]; N], overflow_index: Option<u32>) {
         for part in parts {
             self.bytes.extend_from_slice(part);

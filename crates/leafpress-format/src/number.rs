@@ -1,13 +1,13 @@
 //! Numbers and text: which text is a number for SQLite, and how SQLite writes a
 //! number as text.
 //!
-//! What it is for: affinity (see [`crate::affinity`]) turns text into numbers
+//! Purpose: affinity (see [`crate::affinity`]) turns text into numbers
 //! and numbers into text while a row is stored, and a pressed row must hold
 //! what an INSERT would have stored.
 //!
-//! What it must never do: guess. Text that SQLite leaves alone is `None` here.
+//! Must never: guess. Text that SQLite leaves alone is `None` here.
 //!
-//! Where it stands: above the digits of `decimal`, below `affinity`.
+//! Place: above the digits of `decimal`, below `affinity`.
 //!
 //! # Where SQLite 3.54.1 and this module differ
 //!
@@ -105,13 +105,13 @@ const fn is_space(byte: u8) -> bool {
     matches!(byte, b'\t'..=b'\r' | b' ')
 }
 
-/// Where in a text the number stands.
+/// The part of a text that is a number.
 struct Numeral<'a> {
     /// Sign, digits, point and exponent, in ASCII.
     text: &'a [u8],
-    /// Whether it is a sign and digits only.
+    /// True if it is a sign and digits only.
     is_integer: bool,
-    /// Whether it ends where the text does: `false` if a NUL cut it short.
+    /// True if it ends where the text does; false if a NUL cut it short.
     ends_text: bool,
 }
 
@@ -173,7 +173,7 @@ impl NumberText {
         Self::default()
     }
 
-    /// What was rendered last, in ASCII; empty before.
+    /// The text that was rendered last, in ASCII; empty before.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..self.size]
     }

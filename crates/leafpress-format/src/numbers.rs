@@ -24,7 +24,7 @@ pub struct PageRange {
 }
 
 impl PageNumbers {
-    /// For a new database: page 1 is the schema's, the next one is free.
+    /// The numbers of a new database: page 1 is the schema's, the next one is free.
     pub fn new(layout: PageLayout) -> Self {
         Self::starting_at(layout, 2)
     }

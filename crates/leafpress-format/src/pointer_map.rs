@@ -20,7 +20,7 @@ use crate::relocate::PageOwner;
 /// An entry's size.
 pub const POINTER_MAP_ENTRY_BYTES: usize = 5;
 
-/// Which pages of an auto-vacuum database are maps.
+/// The numbers of an auto-vacuum database's map pages.
 #[derive(Debug, Clone, Copy)]
 pub struct PointerMap {
     /// From a map page to the next.
@@ -37,13 +37,13 @@ pub struct MappedRange {
 }
 
 impl PointerMap {
-    /// For pages of this layout.
+    /// The map pages of a database with pages of this layout.
     pub fn new(layout: PageLayout) -> Self {
         let entries = layout.usable() / POINTER_MAP_ENTRY_BYTES;
         Self { period: entries as u32 + 1, lock_byte_page: layout.lock_byte_page() }
     }
 
-    /// Whether a page is a map.
+    /// Returns true if a page is a map.
     pub fn is_map(&self, page: u32) -> bool {
         page >= 2 && self.map_of(page) == page
     }

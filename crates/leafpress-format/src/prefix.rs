@@ -1,10 +1,10 @@
 //! The first sixteen bytes of a key, so that comparing two numbers decides the
 //! order of most records without looking at them.
 //!
-//! What it is for: a sort that touches only its index. 128 bits of random keys
-//! hardly ever tie, and what ties is compared as records are.
+//! Purpose: a sort that touches only its index. 128 bits of random keys are hardly ever equal;
+//! keys with equal prefixes are compared as records are.
 //!
-//! What it must never do: order two keys otherwise than
+//! Must never: order two keys otherwise than
 //! [`compare_records`](crate::compare_records) does. Equal prefixes decide nothing.
 //!
 //! # The bytes
@@ -79,8 +79,8 @@ pub fn key_prefix(record: &[u8], columns: &[KeyColumn]) -> u128 {
 /// The next sixteen bytes of a record's key, as if its prefix went on: `part`
 /// times sixteen bytes are left out.
 ///
-/// Of keys whose parts up to this one are equal, the one with the smaller part
-/// comes first; equal parts decide nothing. A key that has ended goes on with zeros.
+/// If the parts of two keys up to this one are equal, the key with the smaller part comes
+/// first; equal parts decide nothing. A key that has ended goes on with zeros.
 ///
 /// ```
 /// use leafpress_format::{KeyColumn, key_prefix, key_prefix_part};
@@ -93,7 +93,7 @@ pub fn key_prefix_part(record: &[u8], columns: &[KeyColumn], part: usize) -> u12
     prefix_behind(record, columns, part.saturating_mul(BITS as usize))
 }
 
-/// What stands behind the first `skip` bits.
+/// Returns 16 bytes of the key's code, from bit `skip` on.
 #[inline(always)]
 fn prefix_behind(record: &[u8], columns: &[KeyColumn], skip: usize) -> u128 {
     let mut walk = Walk::new(record);
@@ -119,11 +119,11 @@ fn prefix_behind(record: &[u8], columns: &[KeyColumn], skip: usize) -> u128 {
 /// A prefix in the making. Every `push` says whether there can be more.
 struct Prefix {
     bits: u128,
-    /// How many of them are taken, from the highest; below [`BITS`] before a push.
+    /// Number of bits that are taken, from the highest; below [`BITS`] before a push.
     used: u32,
     /// All ones in a descending column.
     flip: u128,
-    /// How many bits are still to be left out, instead of taken.
+    /// Number of bits that are still to be left out, instead of taken.
     skip: usize,
 }
 
@@ -140,7 +140,7 @@ impl Prefix {
         self.used < BITS
     }
 
-    /// The same where some bits are still to be left out.
+    /// Appends bits as [`push`](Self::push) does, while some bits are still to be left out.
     #[inline(never)]
     fn push_behind(&mut self, bits: u128, count: u32) -> bool {
         if self.skip >= count as usize {
@@ -327,7 +327,7 @@ const fn all(byte: u8) -> u128 {
     u128::from_be_bytes([byte; 16])
 }
 
-/// Whether any of the `bytes` highest bytes is zero; there are at most 15.
+/// Returns true if any of the `bytes` highest bytes is zero; `bytes` is at most 15.
 #[inline]
 fn has_zero(bits: u128, bytes: usize) -> bool {
     let filled = bits | u128::MAX >> (8 * bytes);

@@ -1,14 +1,14 @@
 //! Table pages read: the rows of a leaf, the children of an interior page.
 //!
-//! What it is for: an index on a table that exists is made of the table's
-//! records, which are had from the pages faster than row by row from SQLite.
+//! Purpose: an index on an existing table is made of the table's records. Reading them from the
+//! pages is faster than asking SQLite for each row.
 //!
-//! What it must never do: panic, whatever the bytes are. Pages come from files
-//! that others wrote; what is not a page is [`FormatError::MalformedPage`].
+//! Must never: panic, whatever the bytes are. Other programs wrote the files that pages come
+//! from; bytes that are not a page are [`FormatError::MalformedPage`].
 //!
-//! Where it stands: beside `relocate.rs`, which changes pages; what is in a
-//! record is for `entry.rs` to say. The bytes are drawn in `layout.rs`. Page 1,
-//! which begins with the database header, is no page of a user's table.
+//! Place: beside `relocate.rs`, which changes pages; `entry.rs` reads the records. The bytes
+//! are drawn in `layout.rs`. Page 1, which begins with the database header, is no page of a
+//! user's table.
 
 use crate::error::FormatError;
 use crate::layout::{PAGE_NUMBER_BYTES, POINTER_BYTES, PageKind, PageLayout, offset};
@@ -30,9 +30,9 @@ pub struct TableRow<'p> {
     pub rowid: i64,
     /// The length of its whole record.
     pub record_bytes: u64,
-    /// The record, or its beginning if it goes on on overflow pages.
+    /// The record, or its beginning if the rest is on overflow pages.
     pub local: &'p [u8],
-    /// Where it goes on.
+    /// The first overflow page of the record; `None` if the record ends in the leaf.
     pub overflow: Option<u32>,
 }
 
@@ -74,7 +74,7 @@ impl<'p> TablePage<'p> {
 }
 
 impl<'p> TableLeaf<'p> {
-    /// How many rows there are.
+    /// Number of rows.
     pub fn rows(&self) -> usize {
         self.rows
     }

@@ -25,8 +25,8 @@
 use crate::value::Value;
 use crate::varint::{VARINT_BYTES_MAX, put_varint_before, varint_len};
 
-/// How many bytes in front of a finished record may be scribbled over while
-/// it is written.
+/// Number of bytes in front of a finished record that may be overwritten while the record is
+/// written.
 pub const WRITE_SLACK_BYTES: usize = 32;
 
 /// Upper bound for what a column adds to a record besides text or blob content.
@@ -84,7 +84,7 @@ pub struct SerialTypes {
 }
 
 impl SerialTypes {
-    /// For records of up to `columns` columns.
+    /// A writer of records of up to `columns` columns.
     pub fn new(columns: usize) -> Self {
         let len = WORD_BYTES + columns * COLUMN_OVERHEAD_BYTES_MAX;
         Self { bytes: vec![0; len], at: len }
@@ -223,8 +223,8 @@ impl<'a> RecordWriter<'a> {
 
     /// The text at `start..end` of a larger buffer.
     ///
-    /// The same as [`text`](Self::text) but quicker for short texts, which are
-    /// copied as one word of fixed length where `source` has bytes in front.
+    /// Writes what [`text`](Self::text) writes, but quicker for short texts: these are copied
+    /// as one word of fixed length if `source` has bytes in front of them.
     #[inline(always)]
     pub fn text_within(&mut self, source: &[u8], start: usize, end: usize) {
         let len = end - start;

@@ -1,7 +1,7 @@
 //! Trees of a finished file moved to other page numbers.
 //!
-//! What is pressed beside an existing database is moved into it page by page.
-//! Only the numbers by which pages name one another change:
+//! Trees that are pressed beside an existing database are moved into it page by page. Only the
+//! numbers by which pages name one another change:
 //!
 //! | page | numbers in it |
 //! |---|---|
@@ -9,13 +9,13 @@
 //! | leaf, index interior | first overflow page of each cell whose payload overflows |
 //! | overflow | next page of its chain |
 //!
-//! Overflow pages do not say what they are, so roles are found by walking from
-//! the roots. First the interior pages: they name all leaves. Then every page
-//! in ascending order, which is how pressed files name overflow pages nearly
-//! always; those that lie before the page that names them follow it.
+//! An overflow page cannot be told from its bytes, so roles are found by walking from the roots.
+//! The walk takes the interior pages first: they name all leaves. Then it takes every page in
+//! ascending order, as a page of a pressed file nearly always names overflow pages behind it; an
+//! overflow page that lies before the page that names it is moved right after that page.
 //!
-//! It must never trust the file: a malformed one gives an error, not a panic,
-//! a loop or a page written twice.
+//! Must never: trust the file. A malformed one gives an error, not a panic, a loop or a page
+//! written twice.
 //!
 //! Invariants:
 //! 1. A page gets its role once; a second page that names it is an error.
@@ -29,9 +29,9 @@ use std::fmt;
 /// Deeper trees than SQLite's cursors climb (`BTCURSOR_MAX_DEPTH`) are a loop.
 const DEPTH_MAX: u32 = 20;
 
-/// Where pages come from, where they go, and what they are called there.
+/// The source and the target of a move, and the new numbers of the pages.
 pub trait PageMover {
-    /// What may go wrong in here.
+    /// The mover's own error.
     type Error;
 
     /// Reads a whole page of the file.
@@ -51,8 +51,8 @@ pub trait PageMover {
     /// The mover's own; they end the move.
     fn write(&mut self, new_number: u32, bytes: &[u8]) -> Result<(), Self::Error>;
 
-    /// Is told, for each page once, who names it: what an auto-vacuum
-    /// database keeps in its pointer map. All numbers are new ones.
+    /// Called once for each page, with the page that names it: the entry of an auto-vacuum
+    /// database's pointer map. All numbers are new ones.
     fn owned_by(&mut self, _new_number: u32, _owner: PageOwner) {}
 }
 
@@ -69,7 +69,7 @@ pub enum PageOwner {
     Parent(u32),
 }
 
-/// Why trees could not be moved. What was written by then is not whole.
+/// The reason why trees could not be moved. The pages written by then are not a whole tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RelocateError<E> {
@@ -79,7 +79,7 @@ pub enum RelocateError<E> {
     Malformed {
         /// The page that says so.
         page: u32,
-        /// What is wrong with it.
+        /// The problem with that page.
         problem: &'static str,
     },
 }
@@ -138,7 +138,7 @@ pub fn relocate<M: PageMover>(
     Ok(walk.moved)
 }
 
-/// What a page is, as far as the walk has come.
+/// The role of a page, as far as the walk knows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Role {
     None = 0,
@@ -198,7 +198,7 @@ struct Walk<'m, M> {
     mover: &'m mut M,
     roles: Roles,
     page: Vec<u8>,
-    /// Of the page at hand.
+    /// The slots of the current page.
     slots: Vec<Slot>,
     /// Overflow pages that have their role since the cursor was past them.
     behind: Vec<u32>,

@@ -107,7 +107,7 @@ impl RunPages {
     }
 }
 
-/// What the index of a page becomes when the one at `removed` is taken out.
+/// Adapts the index of a page to the removal of the page at `removed`.
 pub(crate) fn shift_index(index: &mut u32, removed: u32) {
     *index -= u32::from(*index > removed);
 }

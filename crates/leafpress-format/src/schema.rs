@@ -18,7 +18,7 @@ use crate::varint::{VARINT_BYTES_MAX, put_varint_before};
 /// Columns of the schema table: type, name, `tbl_name`, rootpage, sql.
 const SCHEMA_COLUMNS: usize = 5;
 
-/// What a schema row describes.
+/// The kind of thing that a schema row describes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SchemaKind {
     /// A table, WITHOUT ROWID or not.
@@ -34,7 +34,7 @@ pub enum SchemaKind {
 /// One row of the schema table.
 #[derive(Debug, Clone)]
 pub struct SchemaEntry {
-    /// What it describes.
+    /// The kind of thing that it describes.
     pub kind: SchemaKind,
     /// Its name.
     pub name: String,

@@ -1,8 +1,8 @@
 //! One value as SQLite stores it: NULL, INTEGER, REAL, TEXT or BLOB.
 //!
 //! Borrowed, so that a row can be pressed straight from the caller's buffer.
-//! Text is bytes here: whoever fills it in has checked that it is UTF-8
-//! (SQLite itself would store anything).
+//! Text is bytes here: the caller has checked that it is UTF-8 (SQLite itself would store
+//! anything).
 
 /// A value in one of SQLite's five storage classes.
 #[derive(Debug, Clone, Copy, PartialEq)]

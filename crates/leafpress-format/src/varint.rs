@@ -6,13 +6,13 @@
 //! byte 9      xxxxxxxx  all eight bits, if the first eight did not suffice
 //! ```
 //!
-//! Pages fill from their end downwards, and so do records (see `record.rs`):
-//! whatever precedes a thing is written after it, when its size is known.
+//! Pages fill from their end downwards, and so do records (see `record.rs`): the bytes before a
+//! thing are written after it, when its size is known.
 
 /// The longest varint, in bytes.
 pub const VARINT_BYTES_MAX: usize = 9;
 
-/// How many bytes `value` takes.
+/// Number of bytes that `value` takes.
 ///
 /// ```
 /// assert_eq!(leafpress_format::varint_len(127), 1);
@@ -43,8 +43,8 @@ pub fn put_varint_before(buf: &mut [u8], end: usize, value: u64) -> usize {
     put_long_varint_before(buf, end, value)
 }
 
-/// The same where up to [`VARINT_BYTES_MAX`] bytes in front may be scribbled
-/// over: without a loop for values below 2^28, as rowids mostly are.
+/// Writes as [`put_varint_before`] does, but may overwrite up to [`VARINT_BYTES_MAX`] bytes in
+/// front: without a loop for values below 2^28, as rowids mostly are.
 #[inline(always)]
 pub(crate) fn put_varint_with_slack_before(buf: &mut [u8], end: usize, value: u64) -> usize {
     if value >> 28 != 0 {

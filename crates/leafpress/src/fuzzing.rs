@@ -12,7 +12,7 @@ use crate::input::csv::field::{field, record_last_field_end};
 use crate::input::csv::{Carry, Dialect, FieldIndex, Scanner};
 use crate::input::source::Source;
 
-/// What an input reads as.
+/// The values and faults that the reader finds in an input.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Reading {
     /// The values of each record.

@@ -1,5 +1,5 @@
-//! What a lease is known by, and how one is lost: the words that the queue and
-//! the errors share.
+//! The token of a lease, and the ways to lose a lease: the words that the queue and the errors
+//! share.
 //!
 //! Must never: know a queue.
 
@@ -7,13 +7,13 @@ use std::fmt;
 
 use serde::Serialize;
 
-/// What a claim is answered for: the job, and the number of the claim. Written
-/// as `17.1`.
+/// The token that a claim is answered with: the job, and the number of the claim. Written as
+/// `17.1`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Token {
     /// The job.
     pub job: i64,
-    /// Which claim of this job it is, from 1.
+    /// Number of the claim among the claims of this job, from 1.
     pub claim: u32,
 }
 
@@ -29,14 +29,14 @@ impl Serialize for Token {
     }
 }
 
-/// Why a token is no good any more.
+/// The reason why a token is no longer valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum LeaseLost {
     /// The lease has ended. The job was not claimed again so far.
     Expired,
-    /// The lease has ended, and somebody claimed the job again.
+    /// The lease has ended, and the job was claimed again.
     ClaimedAgain,
     /// The job is done, dead or removed.
     Settled,

@@ -25,7 +25,7 @@ pub(crate) struct Shown<B> {
 /// The text as it grows.
 pub(crate) struct Exposition {
     text: String,
-    /// What all names begin with, `_` excluded.
+    /// Prefix of all names, without the `_` behind it.
     prefix: &'static str,
     /// The caller's labels, as they are written, without braces.
     labels: String,
@@ -64,7 +64,7 @@ impl Exposition {
         self.text.push_str(&line);
     }
 
-    /// One number, with labels of its own besides the caller's.
+    /// Adds one number, with labels of its own besides the caller's.
     pub(crate) fn sample(
         &mut self,
         name: &str,

@@ -39,7 +39,7 @@ pub(crate) struct Refusal<'r> {
     pub named: &'r Path,
     /// Its file; `None` behind a VFS of the caller, which alone knows where its files are.
     pub file: Option<&'r Path>,
-    /// How long a lock was waited for.
+    /// Duration for which a lock was waited for.
     pub waited: Duration,
 }
 
@@ -52,7 +52,7 @@ impl Refusal<'_> {
         }
     }
 
-    /// The same, where the answer has a cause that is known.
+    /// The error for SQLite's answer if the answer has a known cause.
     pub fn known(&self, source: &rusqlite::Error) -> Option<Error> {
         let says = sqlite_says(source);
         Some(match source.sqlite_error_code()? {
@@ -114,7 +114,7 @@ impl Refusal<'_> {
         free.is_some_and(|free| free < ENOUGH_BYTES)
     }
 
-    /// It can be read, and cannot be written.
+    /// The error of a database that can be read, but not written.
     pub fn read_only(&self, says: &str) -> Error {
         let why = self.file.and_then(|file| {
             let file = real_path(file);
@@ -130,12 +130,12 @@ impl Refusal<'_> {
         )
     }
 
-    /// An error that nothing else fits.
+    /// An error for a reason that has no kind of its own.
     pub fn in_the_way(&self, reason: String) -> Error {
         ErrorKind::Destination { path: self.named.to_owned(), reason }.into()
     }
 
-    /// SQLite could not open it, or a file beside it.
+    /// The error if SQLite could not open the database, or a file beside it.
     fn not_opened(&self, says: &str) -> Error {
         let Some(file) = self.file.map(real_path) else {
             return self.in_the_way(format!("cannot be opened: {says}"));
@@ -155,7 +155,8 @@ impl Refusal<'_> {
         self.read_only(says)
     }
 
-    /// The file, or one that SQLite keeps beside it, may not be read.
+    /// The error if the file, or one that SQLite keeps beside it, may not be read; `None` if
+    /// they can be read.
     pub fn unreadable(&self) -> Option<Error> {
         let file = real_path(self.file?);
         let failed = |path: &Path| FileHandle::open(path).err();
@@ -168,7 +169,7 @@ impl Refusal<'_> {
         })
     }
 
-    /// SQLite has said that this is no database, so no connection can have it open.
+    /// The error of a file that is no database: no connection can have it open.
     fn no_database(&self) -> Error {
         let what = self.file.and_then(what_a_file_is);
         let unknown = || "is not a database, or it is damaged or encrypted".to_owned();
@@ -202,8 +203,8 @@ pub(crate) fn not_readable(path: &Path, source: io::Error) -> Error {
     Error::io("open", path, source).to_do(advice)
 }
 
-/// What keeps this user from writing to a file or into a folder that is there; `None` if
-/// nothing does, or the system does not tell.
+/// The reason why this user may not write to an existing file or into an existing folder;
+/// `None` if there is none, or the system does not tell.
 #[cfg(unix)]
 pub(crate) fn why_not_writable(path: &Path) -> Option<String> {
     use rustix::fs::{Access, AtFlags, CWD, accessat};

@@ -38,7 +38,8 @@ pub(crate) struct Rights {
 }
 
 impl Rights {
-    /// Those of a new database: as SQLite gives them, without what the umask takes.
+    /// The rights of a new database: those that SQLite gives, without those that the umask
+    /// takes.
     pub(crate) const fn new_database() -> Self {
         Self {
             #[cfg(unix)]
@@ -48,7 +49,7 @@ impl Rights {
         }
     }
 
-    /// Those of a file beside `database` that no other process reads: its owner's alone.
+    /// The rights of a file beside `database` that no other process reads: its owner's alone.
     pub(crate) fn private(database: &Path) -> Self {
         #[cfg(unix)]
         return Self { mode: OF_OWNER, ..Self::of(database) };
@@ -56,7 +57,7 @@ impl Rights {
         Self::of(database)
     }
 
-    /// Those of a file that shows rows of `database`, which need not be there yet.
+    /// The rights of a file that shows rows of `database`, which need not be there yet.
     ///
     /// The group of such a file may be another than the database's, and an access control
     /// list shows as rights of the group. So what only one of the group and the others may

@@ -12,7 +12,7 @@
 //! | journal mode | files beside it | how it is opened |
 //! |---|---|---|
 //! | rollback | | read-only, under SQLite's locks |
-//! | WAL | no `-wal`, or an empty one: nobody has it open | `immutable=1`, and at the end a look whether the file changed meanwhile |
+//! | WAL | no `-wal`, or an empty one: no connection is open | `immutable=1`, and at the end a look whether the file changed meanwhile |
 //! | WAL | `-wal` and `-shm` | read-only, `readonly_shm=1`: the log is read as well |
 //! | WAL | `-wal` without `-shm` | not at all: the log must be recovered first, which writes |
 //! | rollback | a hot `-journal` | not at all, for the same reason |
@@ -40,10 +40,10 @@ use crate::{Error, ErrorKind, Result};
 
 /// Bytes of a database's header, as far as they are looked at here.
 const HEADER_BYTES: usize = 100;
-/// Where the header holds the version a reader must know: 2 is WAL.
+/// Offset of the version that a reader of the database must know: 2 is WAL.
 const READ_VERSION_OFFSET: usize = 19;
 const READ_VERSION_WAL: u8 = 2;
-/// Where the header holds the version of the schema table, and the newest that is known.
+/// Offsets of the version of the schema table, and the newest version that is known.
 const SCHEMA_FORMAT: std::ops::Range<usize> = 44..48;
 const SCHEMA_FORMAT_MAX: u32 = 4;
 const DATABASE_MAGIC: &[u8] = b"SQLite format 3\0";
@@ -51,10 +51,10 @@ const DATABASE_MAGIC: &[u8] = b"SQLite format 3\0";
 const SAMPLE_BYTES: usize = 4096;
 /// Steps of SQLite's machine between two looks at the caller's wish to stop.
 const STEPS_BETWEEN_LOOKS: i32 = 10_000;
-/// How long to wait for a writer that holds the file alone.
+/// Longest wait for a writer that holds the file alone.
 const BUSY_WAIT: Duration = Duration::from_secs(5);
 
-/// How to verify.
+/// Options for verifying a database.
 #[derive(Clone)]
 pub struct VerifyOptions {
     quick: bool,
@@ -93,7 +93,7 @@ impl VerifyOptions {
     }
 }
 
-/// What SQLite said about a database.
+/// SQLite's findings about a database.
 #[derive(Debug, Clone, Serialize)]
 pub struct VerifyReport {
     /// The file.
@@ -101,9 +101,9 @@ pub struct VerifyReport {
     pub database: PathBuf,
     /// No problem was found.
     pub sound: bool,
-    /// Which check ran: `integrity_check` or `quick_check`.
+    /// The check that ran: `integrity_check` or `quick_check`.
     pub check: &'static str,
-    /// What is wrong, in SQLite's words.
+    /// The problems, in SQLite's words.
     pub problems: Vec<String>,
     /// There are more problems than are listed.
     pub more_problems: bool,
@@ -117,9 +117,9 @@ pub struct VerifyReport {
     pub indexes: Option<u64>,
     /// The SQLite that checked.
     pub sqlite_version: &'static str,
-    /// What else to know about this check.
+    /// Notes on the check, for the user.
     pub notes: Vec<String>,
-    /// How long it took.
+    /// Duration of the check, in seconds.
     pub elapsed_s: f64,
 }
 
@@ -141,8 +141,8 @@ pub struct VerifyReport {
 /// ```
 ///
 /// # Errors
-/// When the file could not be checked: it is missing, no database, encrypted,
-/// waiting for recovery, written by somebody meanwhile, or the caller stopped.
+/// When the file could not be checked: it is missing, no database, encrypted, waiting for
+/// recovery, or it was written to meanwhile; or the caller stopped.
 pub fn verify(path: impl AsRef<Path>, options: &VerifyOptions) -> Result<VerifyReport> {
     let started = Instant::now();
     let candidate = Candidate::look_at(path.as_ref()).map_err(unchanged)?;
@@ -178,23 +178,23 @@ fn unchanged(error: Error) -> Error {
     error.on_disk("nothing was changed")
 }
 
-/// How a database can be read without a trace.
+/// A way to read a database without a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Access {
     /// Rollback mode, under SQLite's locks.
     Locked,
     /// WAL mode with its log and its shared memory, both read-only.
     WithLog,
-    /// WAL mode, and nobody has it open.
+    /// WAL mode, and no connection has the database open.
     Immutable,
 }
 
 /// A file that looks like a database, and how it stood at the start.
 ///
-/// Whoever else reads a database without a trace begins with one of these too.
+/// Other modules that read a database without a trace begin with a candidate too.
 #[derive(Debug)]
 pub(crate) struct Candidate {
-    /// As the caller named it, for messages.
+    /// The path as the caller named it, for messages.
     named: PathBuf,
     /// Absolute, links resolved, as SQLite does before it looks for the files beside it.
     path: PathBuf,
@@ -202,7 +202,7 @@ pub(crate) struct Candidate {
     stamp: Stamp,
 }
 
-/// What changes when somebody writes to a database.
+/// The properties of a database's files that a writer changes.
 #[derive(Debug, PartialEq, Eq)]
 struct Stamp {
     database: Option<(u64, SystemTime)>,
@@ -237,7 +237,7 @@ impl Candidate {
         &self.path
     }
 
-    /// Whether it is in WAL mode.
+    /// Returns true if the database is in WAL mode.
     pub(crate) fn is_wal(&self) -> bool {
         self.access != Access::Locked
     }
@@ -254,8 +254,8 @@ impl Candidate {
             | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = connect::open(uri(&self.path, parameters), flags)?;
         connection.busy_timeout(BUSY_WAIT)?;
-        // The file may come from anybody: no function of its schema may have
-        // side effects, and every cell's size is checked as it is read.
+        // The file may come from an untrusted source: no function of its schema may have side
+        // effects, and every cell's size is checked as it is read.
         connection.execute_batch(
             "PRAGMA trusted_schema=OFF; PRAGMA cell_size_check=ON; PRAGMA cache_size=-65536",
         )?;
@@ -274,7 +274,8 @@ impl Candidate {
         }
     }
 
-    /// Without locks a writer can come in between; then what was read is worth nothing.
+    /// Fails if the database was read without locks and was written to meanwhile: the pages
+    /// read may not belong together.
     pub(crate) fn still_the_same(&self) -> Result<()> {
         if self.access == Access::Immutable && Stamp::of(&self.path) != self.stamp {
             return Err(not_checkable(&self.named, "was written to while it was being read")
@@ -347,7 +348,7 @@ fn read_sample(path: &Path) -> io::Result<Vec<u8>> {
     Ok(sample)
 }
 
-/// Says what a file without a database's first bytes seems to be.
+/// Describes a file that does not begin as a database does.
 fn what_else(sample: &[u8], length_bytes: u64) -> String {
     const KNOWN: [(&[u8], &str); 6] = [
         (b"\x1f\x8b", "it is compressed with gzip; unpack it first"),
@@ -368,8 +369,8 @@ fn what_else(sample: &[u8], length_bytes: u64) -> String {
     "is not a database: it does not begin with \"SQLite format 3\"".to_owned()
 }
 
-/// Says what a file is that SQLite does not take for a database; `None` if it
-/// begins like one that this SQLite knows, or cannot be read.
+/// Describes a file that SQLite does not take for a database; `None` if the file begins like
+/// one that this SQLite knows, or cannot be read.
 pub(crate) fn what_a_file_is(path: &Path) -> Option<String> {
     let sample = read_sample(path).ok()?;
     let length_bytes = length_bytes(path)?;
@@ -380,7 +381,7 @@ pub(crate) fn what_a_file_is(path: &Path) -> Option<String> {
     }
 }
 
-/// Says that a database is of a format that this SQLite does not know.
+/// Describes a database whose format this SQLite does not know; `None` if the format is known.
 fn newer_format(sample: &[u8]) -> Option<String> {
     let schema_format = sample.get(SCHEMA_FORMAT)?.try_into().map(u32::from_be_bytes).ok()?;
     let newer = if sample[READ_VERSION_OFFSET] > READ_VERSION_WAL {
@@ -394,7 +395,7 @@ fn newer_format(sample: &[u8]) -> Option<String> {
     Some(format!("is in a format that SQLite {version} does not know, of a newer one: {newer}"))
 }
 
-/// Whether the bytes are spread as evenly as those of a cipher.
+/// Returns true if the bytes are spread as evenly as those of a cipher.
 ///
 /// Compares the sum of squared counts with what chance gives, n + n²/256;
 /// text and pages of a database lie many times above that.
@@ -457,7 +458,7 @@ fn needs_recovery(path: &Path) -> Error {
     ))
 }
 
-/// What the database says about itself, as far as it can be read.
+/// Facts that the database gives about itself; `None` for one that cannot be read.
 #[derive(Debug, Default)]
 struct Facts {
     pages: Option<u64>,

@@ -11,7 +11,7 @@ use std::io::Write;
 
 use leafpress_format::Value;
 
-/// A row in a message is cut after so many characters.
+/// Number of characters after which a row in a message is cut.
 const EXCERPT_CHARACTERS_MAX: usize = 200;
 
 /// Writes elements with commas between them.

@@ -34,19 +34,20 @@ use crate::{Error, ErrorKind, Result};
 /// field without a check.
 pub const BLOCK_HEADROOM: usize = 64;
 
-/// The size of a block that keeps a core's cache warm and the lock cool.
+/// Default size of a block: small enough for a core's cache, and large enough that threads seldom
+/// wait for the lock.
 pub const BLOCK_BYTES_DEFAULT: usize = 1 << 20;
 
 /// Offsets in a block have 32 bits: a record and the block that it ends in must
 /// stay below 4 GiB.
 const RECORD_BYTES_MAX: u64 = 2 << 30;
 
-/// Blocks that are longer hold a long row.
+/// Size of a block's data above which the block holds a long row.
 const LONG_BLOCK_BYTES: usize = 8 << 20;
 /// Copies of a long row in memory besides the block: its value, and its record.
 const LONG_ROW_COPIES: usize = 2;
 
-/// The limit for a record that was asked for, or the highest there can be.
+/// The limit for a record that the caller set, but at most the highest possible one.
 pub fn record_bytes_limit(wanted: u64) -> u64 {
     wanted.min(RECORD_BYTES_MAX)
 }
@@ -87,7 +88,7 @@ impl Block {
         &self.buffer[..self.end]
     }
 
-    /// Where the data begin in [`bytes`](Self::bytes).
+    /// Offset in [`bytes`](Self::bytes) where the data begin.
     #[expect(clippy::unused_self, reason = "callers should not know that all blocks are alike")]
     pub fn start(&self) -> usize {
         BLOCK_HEADROOM
@@ -108,7 +109,8 @@ impl Block {
         self.position_from((self.start(), self.first_line), offset)
     }
 
-    /// The same, counted from an offset before it, which begins a field, and its line.
+    /// The place of the byte at `offset`, counted from an earlier offset `from`, where a field
+    /// begins, and the line of that field.
     pub fn position_from(&self, (from, line): (usize, u64), offset: usize) -> Position {
         let before = self.bytes().get(from..offset.min(self.end)).unwrap_or_default();
         self.line_ends.position_behind(before, line)
@@ -146,7 +148,7 @@ impl Block {
     /// Adds the data of the block that follows.
     ///
     /// # Errors
-    /// If there is no memory for it. The block is as it was then.
+    /// Fails if there is no memory for it. The block is then unchanged.
     pub fn append(&mut self, next: &Self) -> Result<(), OutOfMemory> {
         self.push(next.data())
     }
@@ -165,7 +167,7 @@ impl Block {
     /// the block is a long one: its value and its record are copies of it.
     ///
     /// # Errors
-    /// If there is not.
+    /// Fails if there is not enough memory.
     pub fn check_memory(&self) -> Result<(), OutOfMemory> {
         if self.data().len() <= LONG_BLOCK_BYTES {
             return Ok(());
@@ -198,7 +200,7 @@ impl OutOfMemory {
     }
 }
 
-/// How an input is cut into blocks.
+/// Options for cutting an input into blocks.
 #[derive(Debug, Clone)]
 pub struct BlockOptions {
     /// The size to aim at.
@@ -216,13 +218,13 @@ impl Default for BlockOptions {
     }
 }
 
-/// Where blocks may end. It is shown each byte of the input once, in order.
+/// Finds the places where blocks may end. It is shown each byte of the input once, in order.
 pub trait Cut {
-    /// The last place in `fresh`, bytes that follow those seen before, where a
-    /// block may end: how many bytes of `fresh` come before it.
+    /// Returns the last place in `fresh` where a block may end, as the number of bytes before it.
+    /// `fresh` follows the bytes of the call before.
     fn last_cut(&mut self, fresh: &[u8]) -> Option<usize>;
 
-    /// What does not fit a block that ends nowhere, for a message.
+    /// Name of the piece that must fit a block, for a message about one that does not.
     fn piece(&self) -> &'static str;
 }
 
@@ -242,9 +244,9 @@ impl Cut for Lines {
 /// Cuts an input into blocks.
 pub struct BlockReader<'a> {
     source: Opened<'a>,
-    /// What was read beyond the last block's end; may not be cut.
+    /// Bytes read beyond the end of the last block; they may not be cut.
     rest: Vec<u8>,
-    /// Bytes of `rest` that no [`Cut`] has seen yet: those read to be looked at.
+    /// Number of bytes of `rest` that no [`Cut`] has seen yet: those read for the beginning.
     unseen_bytes: usize,
     block_bytes: usize,
     record_bytes_max: u64,
@@ -273,8 +275,8 @@ impl<'a> BlockReader<'a> {
         })
     }
 
-    /// The beginning of the input, as much as a block holds, before the first
-    /// block is read; and whether that is all.
+    /// The beginning of the input, as much as a block holds. To be called before the first block is
+    /// read.
     ///
     /// # Errors
     /// If the input cannot be read.
@@ -289,8 +291,8 @@ impl<'a> BlockReader<'a> {
         Ok(Sample { text: &self.rest, is_all })
     }
 
-    /// Puts a filter around the input, from its first byte on, before the first
-    /// block is read. What it gives begins with `first_line`.
+    /// Puts a filter around the input, from its first byte on. To be called before the first
+    /// block is read. The filter's output begins with the line `first_line`.
     pub fn filter(&mut self, rules: LineRules, first_line: u64) {
         let seen = std::mem::take(&mut self.rest);
         self.unseen_bytes = 0;
@@ -310,17 +312,17 @@ impl<'a> BlockReader<'a> {
         self.is_ended && self.rest.is_empty()
     }
 
-    /// Reads the next block; says no at the end of the input.
+    /// Reads the next block; returns false at the end of the input.
     ///
     /// # Errors
-    /// Where the input cannot be read, is damaged, or has too long a line. No
+    /// Fails if the input cannot be read, is damaged, or has too long a line. No
     /// further block can be read then.
     pub fn next(&mut self, block: &mut Block) -> Result<bool> {
         self.next_cut(block, &mut Lines)
     }
 
-    /// As [`next`](Self::next), cut elsewhere than after lines. From the first
-    /// to the last block it must be the same `cut`.
+    /// Reads the next block as [`next`](Self::next) does, but cut by `cut` instead of after
+    /// lines. The same `cut` must be given for all blocks.
     ///
     /// # Errors
     /// As [`next`](Self::next).

@@ -34,7 +34,7 @@ const NON_ASCII_FEW: u64 = 20;
 const LATIN: [&Encoding; 6] =
     [WINDOWS_1250, WINDOWS_1254, WINDOWS_1257, WINDOWS_1258, ISO_8859_2, ISO_8859_4];
 
-/// Tells whether a label names another encoding than UTF-8, for a text whatever it holds.
+/// Returns true if a label always means another encoding than UTF-8, whatever the bytes are.
 pub fn is_other(label: Option<&str>) -> bool {
     !is_auto(label) && label.is_some_and(|label| !is_utf8(label))
 }

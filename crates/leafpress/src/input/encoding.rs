@@ -4,8 +4,8 @@
 //! Stands between [`source`](super::source) and [`block`](super::block); does
 //! nothing to UTF-8 but take its byte order mark away.
 //!
-//! Must never: replace what it cannot decode. That is an error, as a load that
-//! changes values without a word is worse than none.
+//! Must never: replace bytes that it cannot decode. Such bytes are an error: a load that silently
+//! changes values would be worse than a load that fails.
 
 use std::io::{self, Cursor, Read};
 
@@ -14,7 +14,7 @@ use encoding_rs::{Decoder, DecoderResult, Encoding, UTF_8, UTF_16BE, UTF_16LE};
 use super::source::{Opened, Unreadable};
 use crate::{Error, ErrorKind, Result};
 
-/// How much is looked at to tell how the input is encoded.
+/// Number of first bytes from which the input's encoding is told.
 pub(super) const FIRST_BYTES: usize = 1024;
 /// Bytes that are decoded at once.
 const CHUNK_BYTES: usize = 64 << 10;
@@ -87,13 +87,14 @@ struct Transcoder<R> {
     reader: R,
     encoding: &'static Encoding,
     decoder: Decoder,
-    /// What was read; what is not yet decoded begins at `position`.
+    /// Bytes read; those not yet decoded begin at `position`.
     input: Vec<u8>,
     position: usize,
-    /// How many bytes of the input stand before `input`.
+    /// Number of bytes of the input before `input`.
     input_offset: u64,
     is_ended: bool,
-    /// UTF-8 that no room was left for; what is not yet given begins at `given`.
+    /// Decoded UTF-8 for which the caller's buffer had no room; the part not yet given begins at
+    /// `given`.
     output: String,
     given: usize,
 }
@@ -123,7 +124,7 @@ impl<R: Read> Transcoder<R> {
         read.map(|_| ())
     }
 
-    /// Decodes what there is, and reads more where that is all used up.
+    /// Decodes the bytes read so far, and reads more if all of them are decoded.
     fn decode(&mut self) -> io::Result<()> {
         self.output.clear();
         self.given = 0;

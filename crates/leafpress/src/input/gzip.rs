@@ -21,7 +21,7 @@ impl<R: BufRead> GzipReader<R> {
         Self { member: Some(GzDecoder::new(packed)), packed: None }
     }
 
-    /// Goes on to the next member; says no at the end of the data.
+    /// Begins the next member; returns false at the end of the data.
     fn next_member(&mut self) -> io::Result<bool> {
         let Some(mut packed) = self.packed.take() else { return Ok(false) };
         let more = skip_zeros(&mut packed);
@@ -33,7 +33,7 @@ impl<R: BufRead> GzipReader<R> {
     }
 }
 
-/// Skips zeros; says whether anything follows.
+/// Skips zeros; returns true if other bytes follow.
 fn skip_zeros(packed: &mut impl BufRead) -> io::Result<bool> {
     loop {
         let bytes = packed.fill_buf()?;

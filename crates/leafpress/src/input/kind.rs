@@ -1,7 +1,7 @@
-//! What an input is, by its first bytes: the formats that are not text.
+//! The formats that are not text, told by an input's first bytes.
 //!
-//! Looked at before any reader is chosen, after decompression. What has none
-//! of these beginnings is text, and which text is for others to say.
+//! The bytes are looked at after decompression, before any reader is chosen. An input that
+//! begins like none of these formats is text; other modules tell which text.
 //!
 //! Must never: take text for one of these formats.
 
@@ -41,10 +41,10 @@ impl Kind {
     }
 }
 
-/// How many first bytes [`kind_of`] wants to see, where there are as many.
+/// Number of first bytes that [`kind_of`] needs, if the input has that many.
 pub const KIND_BYTES: usize = 16;
 
-/// A longer first message holds more than a schema can.
+/// Largest length of a first message that can be a schema.
 const SCHEMA_BYTES_MAX: u32 = 1 << 28;
 
 /// The format of an input that begins with `first`; `None` for text.

@@ -1,5 +1,5 @@
-//! What inputs of typed rows have in common: JSON, Arrow and Parquet, the
-//! tables of another database, iterators.
+//! The traits of all inputs of typed rows: JSON, Arrow and Parquet, the tables of another
+//! database, iterators.
 //!
 //! ```text
 //! RowSource ──open──► RowReader ──claim──► raw ──RowDecoder::decode──► RowBatch
@@ -30,7 +30,7 @@ pub struct SourceColumn {
     pub declared_sql: Option<String>,
 }
 
-/// What a source says of all values of a column.
+/// The type that a source promises for all values of a column.
 #[cfg_attr(not(feature = "arrow"), expect(dead_code, reason = "only Arrow knows its types"))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SourceType {
@@ -46,14 +46,14 @@ pub enum SourceType {
 
 /// An input of typed rows, which can be opened more than once.
 pub trait RowSource {
-    /// Reads it in order.
+    /// Reads the input in order.
     type Reader: RowReader;
-    /// Takes apart what was read.
+    /// Takes apart the pieces that the reader reads.
     type Decoder: RowDecoder<Raw = <Self::Reader as RowReader>::Raw>;
 
-    /// Whether a column may be missing in an input without being an error.
+    /// True if a column that an input does not have is no error.
     const HAS_OPTIONAL_COLUMNS: bool = false;
-    /// Whether there can be blobs among the values.
+    /// True if there can be blobs among the values.
     const HAS_BLOBS: bool = true;
 
     /// The path, or what stands for it in messages.
@@ -64,15 +64,15 @@ pub trait RowSource {
         None
     }
 
-    /// What a careful person would want to know of the columns.
+    /// Notes on the columns for the user.
     fn notes(&self) -> Vec<String> {
         Vec::new()
     }
 
-    /// The columns; known from the source's making on.
+    /// The columns, which are known as soon as the source is made.
     fn columns(&self) -> &[SourceColumn];
 
-    /// Whether one opening must have been read to its end before the next one.
+    /// True if one opening must have been read to its end before the next one.
     fn is_stream(&self) -> bool {
         false
     }
@@ -91,7 +91,7 @@ pub trait RowSource {
     /// Opens it at its start. `bytes_read` counts from 0 what is read of it.
     ///
     /// # Errors
-    /// Where the input cannot be opened (again) or has changed in between.
+    /// Fails if the input cannot be opened (again) or has changed in between.
     fn open(&mut self, bytes_read: &Arc<AtomicU64>) -> Result<(Self::Reader, Self::Decoder)>;
 
     /// Reads all of the input to find columns that its beginning did not show.
@@ -110,7 +110,7 @@ pub trait RowReader: Send {
     /// Reads the next piece; false at the input's end.
     ///
     /// # Errors
-    /// Where the input cannot be read.
+    /// Fails if the input cannot be read.
     fn claim(&mut self, raw: &mut Self::Raw) -> Result<bool>;
 
     /// The size of the input as it is read, if known.
@@ -127,11 +127,12 @@ pub trait RowDecoder: Sync {
     /// Fills the batch, which may hold an earlier piece's rows, with those of a piece.
     ///
     /// # Errors
-    /// A column that nobody knew, or an input that is damaged.
+    /// Fails with [`DecodeHalt::NewColumn`] at a column that is not known yet, and with
+    /// [`DecodeHalt::Failed`] if the input is damaged.
     fn decode(&self, raw: &mut Self::Raw, batch: &mut Self::Batch) -> Result<(), DecodeHalt>;
 }
 
-/// Why a piece could not be taken apart.
+/// The reason why a piece could not be taken apart.
 #[derive(Debug)]
 pub enum DecodeHalt {
     /// A column that the source has not named so far.
@@ -148,7 +149,7 @@ impl From<Error> for DecodeHalt {
 
 /// Rows whose values can be had by row and column.
 pub trait RowBatch: Send + Sync + Default {
-    /// How many good rows there are.
+    /// Number of good rows.
     fn rows(&self) -> usize;
 
     /// The value of a column, by its place in [`RowSource::columns`].
@@ -164,7 +165,7 @@ pub trait RowBatch: Send + Sync + Default {
         }
     }
 
-    /// Upper bound for the bytes of text and blob content in a row.
+    /// Largest number of bytes of text and blob content that a row may have.
     fn content_bytes(&self, row: usize) -> usize;
 
     /// The row's line in the input, or its number from 1 where there are no lines.
@@ -183,9 +184,9 @@ pub trait RowBatch: Send + Sync + Default {
 /// A row that could not be taken apart.
 #[derive(Debug, Clone)]
 pub struct BadInputRow {
-    /// How many good rows of the batch come before it.
+    /// Number of good rows of the batch that come before it.
     pub good_rows_before: usize,
-    /// What is wrong with it.
+    /// The error, with its place in the input.
     pub bad_row: BadRow,
     /// The row as it stood in the input.
     pub original: Vec<u8>,

@@ -1,10 +1,9 @@
-//! Where the input's bytes come from: a file, a pipe or any reader, plain or
-//! compressed, and once more for a second pass.
+//! The source of an input's bytes: a file, a pipe or any reader, plain or compressed, and once
+//! more for a second pass.
 //!
 //! The first stage of the flow. Compression is known by content, never by
-//! name. A file is opened again for its second pass and must be the same; what
-//! cannot be opened again is copied, as it comes, to a temporary file without
-//! a name.
+//! name. A file is opened again for its second pass and must be the same; an input
+//! that cannot be opened again is copied, as it is read, to a temporary file without a name.
 //!
 //! Must never: buffer more than it must, or take a damaged stream's beginning
 //! for the whole.
@@ -37,11 +36,11 @@ pub struct Source<'a> {
 enum Origin<'a> {
     /// A regular file, with what it was like when it was first opened.
     File { path: PathBuf, seen: Option<Fingerprint> },
-    /// What can be read only once, until it is taken.
+    /// A reader whose bytes can be read only once; `None` after it was taken.
     Stream { reader: Option<Box<dyn Read + Send + 'a>>, spool: Option<Spool> },
 }
 
-/// A file whose two passes differ in this has changed.
+/// The properties by which a change of the file between two passes is found.
 #[derive(Debug, PartialEq, Eq, Clone)]
 pub(super) struct Fingerprint {
     pub(super) bytes: u64,
@@ -53,7 +52,7 @@ impl Fingerprint {
         Self { bytes: metadata.len(), modified: metadata.modified().ok() }
     }
 
-    /// The error where two differ.
+    /// The error of a file that has changed.
     pub(super) fn changed(name: &str) -> Error {
         let reason = "has changed while it was read".to_owned();
         Error::from(ErrorKind::Input { file: name.to_owned(), reason })
@@ -68,7 +67,7 @@ struct Spool {
     is_whole: Arc<AtomicBool>,
 }
 
-/// An input that cannot be opened, and what to do about it.
+/// The error of an input that cannot be opened, with advice.
 pub(crate) fn not_opened(path: &Path, source: io::Error) -> Error {
     let advice = match source.kind() {
         io::ErrorKind::NotFound => "check the name",
@@ -78,7 +77,7 @@ pub(crate) fn not_opened(path: &Path, source: io::Error) -> Error {
     Error::io("open", path, source).to_do(advice)
 }
 
-/// A folder that takes no copy of an input.
+/// The error of a folder that an input cannot be copied to.
 fn no_copy(folder: &Path, source: io::Error) -> Error {
     Error::io("write a temporary file in", folder, source)
         .to_do("name a folder with room that you may write to with --tmpdir")
@@ -89,7 +88,7 @@ impl<'a> Source<'a> {
     /// copied to `spool`, a folder, if there is to be a second pass.
     ///
     /// # Errors
-    /// Where there is no file at `path`, or a folder.
+    /// Fails if there is no file at `path`, or a folder.
     pub fn file(path: impl Into<PathBuf>, spool: Option<&Path>) -> Result<Self> {
         let path = path.into();
         let name = path_text(&path);
@@ -127,7 +126,8 @@ impl<'a> Source<'a> {
         &self.name
     }
 
-    /// Whether a second reading takes a first one to the end.
+    /// Returns true if the input can be read only once, so that a second reading must first
+    /// take the first one to its end.
     pub fn is_stream(&self) -> bool {
         matches!(self.origin, Origin::Stream { .. })
     }
@@ -136,7 +136,7 @@ impl<'a> Source<'a> {
     /// from it, in its compressed form.
     ///
     /// # Errors
-    /// Where the input cannot be opened (again), has changed in between, or is
+    /// Fails if the input cannot be opened (again), has changed in between, or is
     /// in a format that is not text.
     pub fn open(&mut self, bytes_read: &Arc<AtomicU64>) -> Result<Opened<'a>> {
         self.open_any(bytes_read)?.refuse_foreign()
@@ -146,7 +146,7 @@ impl<'a> Source<'a> {
     /// taking anything from it.
     ///
     /// # Errors
-    /// Where the input cannot be read.
+    /// Fails if the input cannot be read.
     pub fn beginning(&mut self) -> Result<Vec<u8>> {
         if let Origin::Stream { reader, .. } = &mut self.origin {
             let Some(mut stream) = reader.take() else { return Err(read_once(&self.name)) };
@@ -159,11 +159,11 @@ impl<'a> Source<'a> {
         self.open_any(&Arc::default()).map(Opened::first_bytes)
     }
 
-    /// The input as a file to be read at any place: itself, or a copy of what
-    /// is in it in the folder `spool`.
+    /// The input as a file that can be read at any place: the file itself, or a copy of its
+    /// content in the folder `spool`.
     ///
     /// # Errors
-    /// Where it cannot be read, or not be copied.
+    /// Fails if it cannot be read, or not be copied.
     #[cfg(feature = "arrow")]
     pub(super) fn stored(&mut self, spool: &Path) -> Result<Stored> {
         let mut opened = self.open_any(&Arc::default())?;
@@ -245,7 +245,8 @@ fn read_once(name: &str) -> Error {
     ErrorKind::Input { file: name.to_owned(), reason }.into()
 }
 
-/// As much of a stream as is needed to see what is in it: a block, if it is compressed.
+/// Reads the beginning of a stream, long enough to tell its format: if it is compressed, a
+/// buffer of the compressed data.
 fn read_first(reader: &mut impl Read) -> io::Result<Vec<u8>> {
     let mut first = Vec::new();
     reader.by_ref().take(KIND_BYTES.max(MAGIC_BYTES_MAX) as u64).read_to_end(&mut first)?;
@@ -255,7 +256,7 @@ fn read_first(reader: &mut impl Read) -> io::Result<Vec<u8>> {
     Ok(first)
 }
 
-/// Copies what is read.
+/// A reader that copies what is read to a file.
 struct Tee<'a> {
     reader: Raw<'a>,
     copy: File,
@@ -275,7 +276,7 @@ impl Read for Tee<'_> {
     }
 }
 
-/// Counts what is read.
+/// A reader that counts the bytes read.
 struct Counted<'a> {
     inner: Raw<'a>,
     bytes_read: Arc<AtomicU64>,
@@ -295,7 +296,7 @@ enum Format {
     Plain,
     Gzip,
     Zstandard,
-    /// What we cannot read, and what it is.
+    /// A format that is not text, with its name.
     Foreign(&'static str),
 }
 
@@ -362,7 +363,7 @@ impl<'a> Opened<'a> {
         Err(ErrorKind::Input { file: self.name, reason }.into())
     }
 
-    /// As much of its beginning as tells what it is, and can be read.
+    /// The first bytes of the input, which tell its format, as far as they can be read.
     fn first_bytes(mut self) -> Vec<u8> {
         let mut first = [0; KIND_BYTES];
         let mut length = 0;
@@ -375,7 +376,7 @@ impl<'a> Opened<'a> {
         first[..length].to_vec()
     }
 
-    /// Whether the input is compressed as a whole.
+    /// Returns true if the input is compressed as a whole.
     #[cfg(feature = "arrow")]
     pub(super) fn is_compressed(&self) -> bool {
         matches!(self.format, Format::Gzip | Format::Zstandard)
@@ -397,7 +398,7 @@ impl<'a> Opened<'a> {
         self.reader = filter(reader);
     }
 
-    /// What a failed read means.
+    /// Makes an error of a failed read, with its cause: the system, or damaged data.
     pub(super) fn describe(&self, error: io::Error) -> Error {
         let at = self.bytes_read.load(Ordering::Relaxed);
         let packing = match self.format {
@@ -426,8 +427,7 @@ impl Read for Opened<'_> {
     }
 }
 
-/// What a filter says of bytes that it cannot read, on its way through
-/// [`io::Error`].
+/// A filter's message about bytes that it cannot read, passed on through [`io::Error`].
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(super) struct Unreadable(pub(super) String);

@@ -1,8 +1,7 @@
 //! A file that is read at any place, by several threads at once.
 //!
-//! Parquet and Arrow files have their table of contents at the end. What
-//! cannot be read from its end (a pipe, a compressed file) is copied to a
-//! temporary file without a name first.
+//! Parquet and Arrow files have their table of contents at the end. An input that cannot be read
+//! from its end (a pipe, a compressed file) is first copied to a temporary file without a name.
 //!
 //! Must never: allocate what a damaged file only claims to have.
 
@@ -27,7 +26,7 @@ impl Stored {
     /// Takes an open file.
     ///
     /// # Errors
-    /// Where the system does not say how long it is.
+    /// Fails if the system does not tell the file's length.
     pub fn new(name: &str, file: FileHandle) -> Result<Self> {
         let metadata =
             file.metadata().map_err(|error| Error::io("read", Path::new(name), error))?;
@@ -53,7 +52,7 @@ impl Stored {
     /// Reads bytes at a place.
     ///
     /// # Errors
-    /// Where the file ends before them, or the system refuses.
+    /// Fails if the file ends before them, or the system refuses.
     pub fn read_at(&self, offset: u64, length: usize) -> io::Result<Vec<u8>> {
         let end = offset.checked_add(length as u64);
         if end.is_none_or(|end| end > self.bytes()) {
@@ -67,7 +66,7 @@ impl Stored {
     /// Fills `bytes` from a place.
     ///
     /// # Errors
-    /// Where the file ends before they are full, or the system refuses.
+    /// Fails if the file ends before they are full, or the system refuses.
     pub fn fill_at(&self, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
         #[cfg(unix)]
         return std::os::unix::fs::FileExt::read_exact_at(&*self.file, bytes, offset);
@@ -80,17 +79,18 @@ impl Stored {
         }
     }
 
-    /// Before another pass.
+    /// Checks, before another pass, that the file is unchanged.
     ///
     /// # Errors
-    /// Where the file is not what it was at first.
+    /// Fails if the file is not what it was at first.
     pub fn check_unchanged(&self) -> Result<()> {
         let failed = |error| Error::io("read", Path::new(&self.name), error);
         let now = Fingerprint::of(&self.file.metadata().map_err(failed)?);
         if now == self.seen { Ok(()) } else { Err(Fingerprint::changed(&self.name)) }
     }
 
-    /// What a failed read of a part of the file means.
+    /// Makes an error of a failed read of a part of the file: the system refused, or the part
+    /// is damaged.
     pub fn describe(&self, error: io::Error, part: &str) -> Error {
         // What the system refuses has a code.
         if error.raw_os_error().is_some() {

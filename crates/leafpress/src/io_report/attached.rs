@@ -1,9 +1,8 @@
 //! Copies of what a script attaches, so that nothing but copies is written to.
 //!
-//! SQLite asks its VFS for the full name of each database that is opened, also for
-//! `ATTACH` and `VACUUM INTO`. Here is where the name becomes that of a copy. A
-//! database that does not exist yet is made beside the script's own copy, and goes
-//! with it.
+//! SQLite asks its VFS for the full name of each database that is opened, also for `ATTACH` and
+//! `VACUUM INTO`. This module replaces that name by the name of a copy. A database that does not
+//! exist yet is made beside the script's own copy, and is removed with it.
 //!
 //! Must never: let a database pass that is not a copy.
 
@@ -19,9 +18,9 @@ use crate::sync::lock;
 use crate::vfs::{VfsError, VfsResult};
 use crate::words::path_text;
 
-/// Which copy stands for which database.
+/// The copies, and the databases that they stand for.
 pub(super) struct Copies {
-    /// Where copies are made, if not beside their originals.
+    /// Folder for the copies; `None` makes them beside their originals.
     folder: Option<PathBuf>,
     stop: Arc<dyn Fn() -> bool + Send + Sync>,
     /// The copy that the script runs on, which is its own copy.
@@ -33,7 +32,7 @@ pub(super) struct Copies {
 struct State {
     copies: Vec<Copy>,
     paths: HashMap<String, String>,
-    /// Why the last copy could not be made; SQLite can be told a number only.
+    /// The reason why the last copy could not be made; SQLite's VFS can return a number only.
     error: Option<Error>,
 }
 
@@ -57,7 +56,7 @@ impl Copies {
         self.main.path()
     }
 
-    /// Why a database could not be attached, once.
+    /// Takes the reason why a database could not be attached.
     pub(super) fn take_error(&self) -> Option<Error> {
         self.lock().error.take()
     }

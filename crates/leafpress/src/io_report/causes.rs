@@ -4,28 +4,28 @@
 
 use serde::Serialize;
 
-/// What keeps transactions from being one page written in place.
+/// A reason why transactions are not one page written in place.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Finding {
-    /// Which it is, for programs: `secondary_index`, `autoincrement`, `page_split`, …
+    /// The cause's name for programs: `secondary_index`, `autoincrement`, `page_split`, …
     pub cause: &'static str,
-    /// How many transactions it concerns.
+    /// Number of transactions that it concerns.
     pub transactions: u64,
-    /// Of how many that wrote.
+    /// Number of transactions that wrote.
     pub of: u64,
     /// The table that it is about, if it is about one.
     pub table: Option<String>,
     /// The index, trigger or other table that comes with it.
     pub with: Option<String>,
-    /// What happens, in a sentence.
+    /// The cause, in a sentence.
     pub why: String,
-    /// What to change, in a sentence; `None` where that is as it should be.
+    /// The change that helps, in a sentence; `None` if nothing needs to be changed.
     pub to_do: Option<String>,
 }
 
-/// One reason; equal ones are counted together. Their order is that in which they are
-/// shown where they are as frequent.
+/// One cause; equal ones are counted together. Causes that are equally frequent are shown in
+/// the order of these variants.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Cause {
     Log,
@@ -50,7 +50,7 @@ pub(super) enum Cause {
 }
 
 impl Cause {
-    /// The finding: so many of so many transactions.
+    /// The finding that `transactions` of `of` writing transactions have this cause.
     pub(super) fn finding(&self, transactions: u64, of: u64) -> Finding {
         let (table, with) = self.names();
         Finding {
@@ -102,7 +102,7 @@ impl Cause {
         (Some(table.clone()), with.cloned())
     }
 
-    /// Of those that lie in the settings and the disk.
+    /// The sentence for a cause in the settings or the disk; `None` for another.
     fn why(&self) -> Option<String> {
         Some(match self {
             Self::Log => {
@@ -135,7 +135,7 @@ impl Cause {
         })
     }
 
-    /// Of those that lie in the pages.
+    /// The sentence for a cause in the pages.
     fn why_in_pages(&self) -> String {
         match self {
             Self::Index { table, index, is_automatic: false } => {
@@ -176,7 +176,7 @@ impl Cause {
         }
     }
 
-    /// Of those that lie in the settings and the disk.
+    /// The advice for a cause in the settings or the disk; `None` for another.
     fn to_do(&self) -> Option<String> {
         let text = match self {
             Self::Log => {
@@ -209,7 +209,7 @@ impl Cause {
         Some(text)
     }
 
-    /// Of those that lie in the pages; none where that is as it should be.
+    /// The advice for a cause in the pages; `None` if nothing needs to be changed.
     fn to_do_in_pages(&self) -> Option<&'static str> {
         Some(match self {
             Self::Index { is_automatic: false, .. } => {

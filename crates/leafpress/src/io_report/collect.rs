@@ -1,6 +1,6 @@
-//! From what each transaction did to what is reported.
+//! The step from the transactions' effects to the report.
 //!
-//! Must never: ask the disk; only the owners of pages were looked up before.
+//! Must never: read the disk. The owners of pages were looked up before.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -13,7 +13,7 @@ use super::run::Done;
 use super::script::Statement;
 
 const SHOWN_CHARACTERS_MAX: usize = 120;
-/// Of longer transactions only so many statements are searched for names.
+/// Number of statements of a transaction that are searched for names.
 const STATEMENTS_SEARCHED_MAX: usize = 100;
 
 /// A transaction and why it was as it was.
@@ -22,7 +22,7 @@ struct Judged<'a> {
     findings: Vec<usize>,
 }
 
-/// What is in a report besides the settings and the sums.
+/// The parts of a report that follow from the transactions: all but the settings and the sums.
 pub(super) struct Collected {
     pub commits: Commits,
     pub transactions: Vec<Transaction>,
@@ -122,7 +122,7 @@ fn count_findings<'a>(
     (findings, places)
 }
 
-/// What makes two transactions alike.
+/// The properties in which like transactions are equal.
 type Key = (HowCommitted, Calls, Vec<usize>);
 
 fn key(judged: &Judged<'_>) -> Key {
@@ -199,7 +199,7 @@ fn pages_of(done: &Done) -> u64 {
     done.changes.iter().map(|it| u64::from(it.pages)).sum()
 }
 
-/// The middle one, of two the smaller.
+/// The median; of two middle values the smaller.
 fn median(numbers: impl Iterator<Item = u64>) -> u64 {
     let mut numbers: Vec<_> = numbers.collect();
     numbers.sort_unstable();

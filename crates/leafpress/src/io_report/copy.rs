@@ -1,19 +1,19 @@
 //! A copy of a database that can be written to at will, and that is gone afterwards.
 //!
-//! It stands in a hidden folder beside the original, as what is measured
-//! belongs to the disk and the file system there, and under the original's
-//! name. It is made page by page by SQLite's online backup, so that its B-trees
-//! are cut as the original's are, with what only the original's `-wal` holds.
+//! The copy stands in a hidden folder beside the original and has the original's name, as the
+//! costs to be measured are those of the disk and the file system there. SQLite's online backup
+//! makes it page by page: its B-trees are cut as the original's are, and it has the pages that
+//! only the original's `-wal` holds.
 //!
 //! Invariants:
 //! 1. The original is only read, and no file beside it is made or left.
 //! 2. The folder goes with the [`Copy`] that owns it, whatever happens: an error,
 //!    a panic, a wish to stop. Only a killed process leaves it, with a lock that
-//!    nobody holds, and the next copy of the same database removes it.
-//! 3. The copy is on the disk before it is handed out, so that nobody's first
-//!    sync pays for it.
+//!    no process holds, and the next copy of the same database removes it.
+//! 3. The copy is on the disk before the caller gets it, so that the script's first
+//!    sync does not pay for it.
 //!
-//! Must never: remove a folder that somebody else's lock says is in use.
+//! Must never: remove a folder that another process has locked.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, TryLockError};
@@ -33,13 +33,13 @@ use crate::verify::Candidate;
 use crate::vfs::locks::{FileHandle, Open};
 use crate::words::path_text;
 
-/// What stands in every error of this module.
+/// The state on disk that every error of this module gives.
 pub(super) const UNTOUCHED: &str = "the database is as it was; no copy was left";
 /// Pages between two looks at the wish to stop.
 const PAGES_A_STEP: i32 = 1000;
-/// What statements may add to the copy, at the least.
+/// Room for what statements add to the copy, at the least.
 const ROOM_TO_GROW_BYTES: u64 = 16 << 20;
-/// How long a writer of the original is waited for.
+/// Longest wait for a program that writes the original.
 const BUSY_WAIT: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(5);
 const NAMES_TRIED_MAX: u32 = 1000;
@@ -95,7 +95,7 @@ impl Copy {
         Ok(copy)
     }
 
-    /// Where the copy is.
+    /// The copy's path.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
@@ -214,7 +214,7 @@ impl Scratch {
             // Where the file system has no locks, leftovers are never removed either.
             match lock.try_lock() {
                 Err(TryLockError::WouldBlock) => {
-                    // Somebody has just taken it for a leftover.
+                    // Another process has just taken the folder for a leftover, and removes it.
                     std::mem::forget(scratch);
                     continue;
                 }

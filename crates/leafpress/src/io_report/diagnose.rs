@@ -1,4 +1,4 @@
-//! Why a transaction was not one page written in place, and what to change.
+//! The reasons why a transaction was not one page written in place, and what to change.
 //!
 //! SQLite commits without a journal only where a transaction changes one page of
 //! one database. So each page beyond the first is a reason, and its owner names it;
@@ -22,12 +22,12 @@ pub(super) struct TableWrite {
     pub trigger: Option<String>,
 }
 
-/// One transaction, as far as a diagnosis needs it.
+/// One transaction, with the facts that a diagnosis needs.
 pub(super) struct Case<'a> {
     pub how: HowCommitted,
     pub changes: &'a [Change],
     pub writes: &'a BTreeSet<TableWrite>,
-    /// How one page would have been committed before it.
+    /// The state before the transaction: how a commit of one page would have been made.
     pub state: &'a AtomicState,
     /// Its statements.
     pub sql: &'a dyn Fn() -> String,
@@ -134,7 +134,8 @@ fn causes_in_database(
     causes
 }
 
-/// What pages were for that belong to nobody now: the rest of the script has freed them.
+/// The cause if no page has an owner any more, since the rest of the script has freed the
+/// pages: it is told from the pages' kinds and the tables written to.
 fn cause_of_nobodys(
     change: &Change,
     kinds: &BTreeSet<PageKind>,
@@ -183,7 +184,7 @@ fn causes_in_tree(
     causes
 }
 
-/// Why more than one table was written to.
+/// The causes of writing to more than one table.
 fn causes_of_tables(
     case: &Case<'_>,
     schema: &Schema,

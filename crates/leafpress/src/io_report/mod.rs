@@ -1,4 +1,4 @@
-//! What each transaction of a script costs the disk, and what defeats one-page commits.
+//! The cost of each transaction of a script to the disk, and what defeats one-page commits.
 //!
 //! A commit costs what it makes the disk do. [`measure`] runs a script on a copy of a
 //! database, counts every call that SQLite makes of its VFS, cut at the ends of the
@@ -60,11 +60,11 @@ use trace::Redirect;
 
 type Stop = Arc<dyn Fn() -> bool + Send + Sync>;
 
-/// As for every connection of a profile.
+/// Longest wait for locks, unless set: that of every connection of a profile.
 const BUSY_WAIT: Duration = Duration::from_secs(5);
 const LISTED_MAX: usize = 1000;
 
-/// How to run a script, and on what.
+/// Options for running a script.
 #[derive(Clone)]
 #[expect(clippy::struct_excessive_bools, reason = "options are")]
 pub struct IoOptions {
@@ -112,7 +112,7 @@ impl IoOptions {
         self
     }
 
-    /// Whether the connection holds the database alone (shared unless set).
+    /// Sets whether the connection holds the database alone (shared unless set).
     #[must_use]
     pub fn locking(mut self, locking: Locking) -> Self {
         self.locking = locking;
@@ -135,8 +135,8 @@ impl IoOptions {
         self
     }
 
-    /// Runs the script so many times, one run after the other on the same copy (once
-    /// unless set; 0 is taken as 1).
+    /// Runs the script `rounds` times, one run after the other on the same copy (once unless
+    /// set; 0 is taken as 1).
     #[must_use]
     pub fn rounds(mut self, rounds: u32) -> Self {
         self.rounds = rounds.max(1);
@@ -165,14 +165,14 @@ impl IoOptions {
         self
     }
 
-    /// Lists at most so many transactions (1,000 unless set); all are counted.
+    /// Lists at most `listed_max` transactions (1,000 unless set); all are counted.
     #[must_use]
     pub fn listed_max(mut self, listed_max: usize) -> Self {
         self.listed_max = listed_max;
         self
     }
 
-    /// How long to wait for others' locks (5 s unless set).
+    /// Longest wait for locks of other connections (5 s unless set).
     #[must_use]
     pub fn busy_timeout(mut self, wait: Duration) -> Self {
         self.busy_timeout = wait;

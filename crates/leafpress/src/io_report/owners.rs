@@ -1,11 +1,10 @@
-//! Whose pages they are, and what the schema says of their owners.
+//! The owners of pages, and the facts that the schema gives about them.
 //!
-//! Asked after the script, of the connection that ran it: the virtual table `dbstat`
-//! goes through a B-tree and tells its pages. Where SQLite has no such table, or the
-//! database is too large to go through, what a page holds and which tables were
-//! written must do.
+//! After the script, the connection that ran it is asked: the virtual table `dbstat` walks a
+//! B-tree and lists its pages. If SQLite has no such table, or the database is too large for a
+//! walk, the owner is told from the page's kind and the tables that were written.
 //!
-//! Must never: be asked while figures are counted, as it reads much.
+//! Must never: run while figures are counted, as it reads many pages.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
@@ -15,26 +14,26 @@ use rusqlite::Connection;
 use super::trace::{Change, PageKind};
 use crate::schema::quote_identifier;
 
-/// Above so many pages only the B-trees that were written to are gone through.
+/// Number of pages above which only the B-trees that were written to are searched.
 const PAGES_OF_WHOLE_SEARCH_MAX: u64 = 1 << 20;
-/// Above so many none is: 64 GB in pages of 4 KiB.
+/// Number of pages above which no B-tree is searched: 64 GB in pages of 4 KiB.
 const PAGES_MAX: u64 = 1 << 24;
 
-/// Who a page belongs to.
+/// The owner of a page.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Owner {
     /// The table or index.
     pub tree: String,
-    /// It holds the rest of a long row or key.
+    /// True if the page holds the rest of a long row or key.
     pub is_overflow: bool,
 }
 
-/// What a B-tree is.
+/// The kind of a B-tree, and the table that it belongs to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Tree {
     /// The table that it belongs to.
     pub table: String,
-    /// It is an index of that table.
+    /// True if it is an index of that table.
     pub is_index: bool,
     /// Made for a PRIMARY KEY or UNIQUE.
     pub is_automatic: bool,
@@ -65,7 +64,8 @@ pub(super) struct Schema {
 }
 
 impl Schema {
-    /// Whether a page holds nothing but who points to which page (`auto_vacuum`).
+    /// Returns true if a page belongs to the pointer map of `auto_vacuum`: it holds only which
+    /// page names which.
     pub(super) fn is_pointer_map(&self, page: u32) -> bool {
         let covered = self.usable_bytes / 5 + 1;
         self.has_pointer_map && page >= 2 && (page - 2).is_multiple_of(covered)
@@ -158,9 +158,9 @@ impl Schema {
         Ok(())
     }
 
-    /// Who a page belonged to as it was written: its owner now if what it held is of that
-    /// owner's kind, since a page may have been freed and used anew by the rest of the
-    /// script; else the only one of the tables' B-trees that it can have been of.
+    /// The owner of a page as the page was written: its owner now, if the content was of that
+    /// owner's kind, since the rest of the script may have freed the page and used it anew;
+    /// otherwise the only one of the tables' B-trees that can have held such a page.
     pub(super) fn owner_then(
         &self,
         page: u32,
@@ -174,7 +174,7 @@ impl Schema {
         now.cloned().or_else(|| self.likely_owner(kind, tables))
     }
 
-    /// Can a B-tree have pages of this kind?
+    /// Returns true if a B-tree can have pages of this kind.
     fn holds(&self, tree: &str, kind: PageKind) -> bool {
         let is_like_an_index = self.trees.get(tree).map(|it| it.is_index || it.is_without_rowid);
         match kind {
@@ -211,7 +211,8 @@ pub(super) struct Schemas(HashMap<String, Schema>);
 impl Schemas {
     /// Reads the schemas, and finds the owners of the pages that were written.
     ///
-    /// What SQLite cannot tell is left out; it is a diagnosis, not the figures.
+    /// Schemas and owners that SQLite cannot tell are left out: they serve the diagnosis, not
+    /// the figures.
     pub(super) fn read<'a>(
         connection: &Connection,
         changes: &(impl Iterator<Item = &'a Change> + Clone),

@@ -1,4 +1,4 @@
-//! What a run found, as plain values: they are printed and made JSON of, and do no I/O.
+//! The results of a run, as plain values: they are printed and made JSON of, and do no I/O.
 //!
 //! The JSON is stable: fields may come to it, none goes or changes its meaning.
 
@@ -12,37 +12,37 @@ use crate::profile::InForce;
 use crate::vfs::atomic::AtomicState;
 use crate::vfs::count::{FileIo, IoStats};
 
-/// What the script's transactions cost, and what that means.
+/// The cost of the script's transactions, and the reasons for it.
 #[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct IoReport {
     /// The database, as it was named.
     #[serde(serialize_with = "crate::words::path_as_text")]
     pub database: PathBuf,
-    /// Which file the script ran on.
+    /// The file that the script ran on.
     pub ran_on: RanOn,
     /// The settings of the connection.
     pub in_force: InForce,
-    /// How a transaction of one page could be committed as the script began.
+    /// The state as the script began: how a transaction of one page could be committed.
     pub one_page_commits: AtomicState,
-    /// How often the script ran, one run after the other.
+    /// Number of runs of the script, one after the other.
     pub rounds: u32,
     /// Statements in the script.
     pub statements: u64,
     /// Transactions in all rounds.
     pub transactions_total: u64,
-    /// How all of them ended.
+    /// Number of transactions that ended in each way.
     pub commits: Commits,
     /// The transactions of one round, up to the number that was asked for. With
     /// several rounds each has the figures that most rounds agree on.
     pub transactions: Vec<Transaction>,
     /// Transactions of a round that are not listed.
     pub transactions_left_out: u64,
-    /// The same transactions, those alike together, the most frequent first.
+    /// The transactions with like ones grouped, the most frequent first.
     pub shapes: Vec<Shape>,
-    /// What keeps commits from being one write and one sync, the most frequent first.
+    /// The reasons why commits are not one write and one sync, the most frequent first.
     pub findings: Vec<Finding>,
-    /// What it was, in sentences.
+    /// The results in sentences.
     pub summary: Vec<String>,
     /// All of the transactions' calls.
     pub io: IoStats,
@@ -51,11 +51,11 @@ pub struct IoReport {
     pub checkpoint: Option<IoStats>,
     /// The memory of SQLite after the script, where it was asked for.
     pub memory: Option<MemoryStats>,
-    /// How long it took, with the copy, in seconds.
+    /// Duration with the making of the copy, in seconds.
     pub elapsed_s: f64,
 }
 
-/// Which file a script ran on.
+/// The file that a script ran on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RanOn {
@@ -65,7 +65,7 @@ pub enum RanOn {
     Database,
 }
 
-/// How a transaction ended.
+/// The way in which a transaction ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HowCommitted {
@@ -79,7 +79,7 @@ pub enum HowCommitted {
     Log,
     /// With a journal that only memory had, or with none.
     Unprotected,
-    /// What the log held was copied into the database.
+    /// A checkpoint: pages of the log were copied into the database.
     Checkpoint,
     /// Nothing was written to a database.
     ReadOnly,
@@ -105,13 +105,13 @@ impl HowCommitted {
         }
     }
 
-    /// Did it change a database for good?
+    /// Returns true if the transaction changed a database for good.
     pub fn is_write(self) -> bool {
         !matches!(self, Self::Checkpoint | Self::ReadOnly | Self::NoCalls | Self::RolledBack)
     }
 }
 
-/// How many transactions ended how.
+/// Number of transactions that ended in each way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[non_exhaustive]
 pub struct Commits {
@@ -125,7 +125,7 @@ pub struct Commits {
     pub log: u64,
     /// With a journal that only memory had, or with none.
     pub unprotected: u64,
-    /// What the log held was copied into the database.
+    /// Checkpoints: pages of the log were copied into the database.
     pub checkpoint: u64,
     /// Nothing was written to a database.
     pub read_only: u64,
@@ -133,8 +133,8 @@ pub struct Commits {
     pub no_calls: u64,
     /// Undone.
     pub rolled_back: u64,
-    /// Of those that wrote: a single page was changed, and no other database, so
-    /// that it could be written in place where the disk writes it whole.
+    /// Of the writing transactions, those that changed a single page of a single database,
+    /// which can be written in place if the disk writes pages whole.
     pub of_one_page: u64,
 }
 
@@ -155,7 +155,7 @@ impl Commits {
         self.of_one_page += u64::from(is_of_one_page);
     }
 
-    /// Those that changed a database for good.
+    /// Number of transactions that changed a database for good.
     pub fn writes(&self) -> u64 {
         self.in_place + self.journal + self.super_journal + self.log + self.unprotected
     }
@@ -235,11 +235,11 @@ pub struct Transaction {
     pub line: u64,
     /// Its first statement that is not just a BEGIN, in one line, cut where long.
     pub statement: String,
-    /// How many statements it has.
+    /// Number of statements.
     pub statements: u64,
     /// Rows that its queries gave.
     pub rows: u64,
-    /// How it ended.
+    /// The way in which it ended.
     pub how: HowCommitted,
     /// Pages that it changed, in all databases; page 1 only if more of it than its
     /// change counter was.
@@ -248,12 +248,12 @@ pub struct Transaction {
     pub calls: Calls,
     /// Bytes that it wrote, in all files.
     pub bytes_written: u64,
-    /// How long its statements took, in microseconds, with reading their SQL; the
-    /// median where there are several rounds.
+    /// Duration of its statements in microseconds, with reading their SQL; the median if there
+    /// are several rounds.
     pub time_us: f64,
-    /// Why it was not one page in place: numbers of [`IoReport::findings`], from 0.
+    /// The reasons why it was not one page in place: numbers of [`IoReport::findings`], from 0.
     pub findings: Vec<usize>,
-    /// In how many of the rounds it ended in another way, or with other calls.
+    /// Number of rounds in which it ended in another way, or with other calls.
     pub rounds_that_differ: u32,
     /// The findings of those rounds that are not its own otherwise.
     pub findings_that_differ: Vec<usize>,
@@ -263,13 +263,13 @@ pub struct Transaction {
 #[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct Shape {
-    /// How many there are, in all rounds.
+    /// Number of such transactions, in all rounds.
     pub transactions: u64,
     /// The number of the first.
     pub first: u64,
     /// The statement of the first.
     pub statement: String,
-    /// How they ended.
+    /// The way in which they ended.
     pub how: HowCommitted,
     /// The calls of each.
     pub calls: Calls,
@@ -277,8 +277,8 @@ pub struct Shape {
     pub bytes_written: u64,
     /// Pages that each changed: the median.
     pub pages_changed: u64,
-    /// How long each took, in microseconds: the median.
+    /// Duration of each in microseconds: the median.
     pub time_us: f64,
-    /// Why: numbers of [`IoReport::findings`], from 0.
+    /// The reasons: numbers of [`IoReport::findings`], from 0.
     pub findings: Vec<usize>,
 }

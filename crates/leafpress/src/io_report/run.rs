@@ -48,7 +48,7 @@ use crate::vfs::{PlatformVfs, Registration, Vfs, VfsResult, register};
 /// Steps of SQLite's machine between two looks at the wish to stop.
 const STEPS_BETWEEN_LOOKS: i32 = 1000;
 
-/// What one transaction did.
+/// The statements of one transaction and its effects.
 pub(super) struct Done {
     /// Its first and last statement, by their numbers in the script.
     pub first: usize,
@@ -60,7 +60,7 @@ pub(super) struct Done {
     pub rows: u64,
     pub changes: Vec<Change>,
     pub writes: Arc<BTreeSet<TableWrite>>,
-    /// How one page would have been committed as it began.
+    /// The state as it began: how a commit of one page would have been made.
     pub state: AtomicState,
 }
 
@@ -92,12 +92,12 @@ impl AtomicDisk for AnyDisk {
     }
 }
 
-/// What SQLite says by its hooks.
+/// The events that SQLite reports by its hooks.
 #[derive(Default)]
 struct Watch {
     writes: Mutex<BTreeSet<TableWrite>>,
     rolled_back: AtomicBool,
-    /// What is attached must be a copy too.
+    /// True if the script runs on a copy: then each attached database must be a copy too.
     is_copy: bool,
     has_refused: AtomicBool,
 }
@@ -217,14 +217,15 @@ impl Machine {
         self.connection.rollback_hook(Some(note))
     }
 
-    /// Asked again after each PRAGMA, as nothing else changes it; reads no file.
+    /// Asks SQLite for the journal mode, which reads no file. Called after each PRAGMA, as
+    /// nothing else changes the mode.
     fn look_at_journal_mode(&self) {
         let main = Some("main");
         let mode = self.connection.pragma_query_value(main, "journal_mode", |row| row.get(0));
         self.journal_mode.set(mode.unwrap_or(self.journal_mode.get()));
     }
 
-    /// How a transaction of one page would be committed now.
+    /// The present state: how a transaction of one page would be committed.
     pub(super) fn state(&self) -> AtomicState {
         if let Some(what) = self.compile_options {
             return AtomicState::Journal { why: WhyJournal::CompileOptions(what) };
@@ -259,7 +260,8 @@ impl Machine {
         Ok(())
     }
 
-    /// One transaction from statement `first` on; says where the next begins.
+    /// Runs one transaction from statement `first` on; returns the statement where the next
+    /// begins.
     fn run_transaction(
         &self,
         statements: &[Statement],

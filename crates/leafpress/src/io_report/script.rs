@@ -1,9 +1,8 @@
 //! SQL text to statements, each with its place.
 //!
-//! Where a statement ends follows the rules of SQLite's own `sqlite3_complete`:
-//! at a semicolon outside of quotes and comments, in the body of a trigger
-//! only at the one behind `END`. What a statement means is SQLite's to say,
-//! later; a missing last semicolon is forgiven.
+//! The end of a statement follows the rules of SQLite's own `sqlite3_complete`: a semicolon
+//! outside of quotes and comments; in the body of a trigger only the one behind `END`. SQLite
+//! judges later what a statement means; the last semicolon may be missing.
 //!
 //! Must never: change a byte of a statement, since SQLite's errors point into it.
 
@@ -15,7 +14,7 @@ use crate::error::{Error, ErrorKind, Result, ScriptError};
 use crate::vfs::locks;
 use crate::words::path_text;
 
-/// A statement is shown with so many characters in an error.
+/// Number of characters of a statement that an error shows.
 const SHOWN_CHARACTERS_MAX: usize = 200;
 const NOTHING_RUN: &str = "nothing was run";
 
@@ -102,7 +101,7 @@ impl Script {
         &self.statements
     }
 
-    /// Whether there is nothing to run.
+    /// Returns true if there is no statement to run.
     pub fn is_empty(&self) -> bool {
         self.statements.is_empty()
     }
@@ -141,7 +140,7 @@ fn shown(sql: &str) -> String {
     }
 }
 
-/// How far a statement is, as far as its end depends on it.
+/// The splitter's place in a statement, as far as the statement's end depends on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     /// Before the first word.
@@ -160,7 +159,7 @@ enum State {
     TriggerEnd,
 }
 
-/// What matters about a word.
+/// The words that matter for the end of a statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Word {
     Explain,
@@ -208,10 +207,10 @@ struct Splitter<'a> {
     source: Arc<str>,
     text: &'a str,
     at: usize,
-    /// Where the statement's first word begins.
+    /// Offset of the statement's first word; `None` before it.
     begin: Option<usize>,
     state: State,
-    /// Up to where `line` was counted.
+    /// Offset up to which `line` was counted.
     counted: usize,
     line: u64,
     statements: Vec<Statement>,
@@ -264,7 +263,7 @@ impl<'a> Splitter<'a> {
         self.at += memchr::memchr(b'\n', rest.as_bytes()).unwrap_or(rest.len());
     }
 
-    /// One without an end reaches to the end of the text, as for SQLite.
+    /// Skips a comment. A comment without an end reaches to the end of the text, as for SQLite.
     fn skip_comment(&mut self) {
         let rest = self.rest();
         self.at += rest[2..].find("*/").map_or(rest.len(), |end| end + 4);

@@ -1,4 +1,4 @@
-//! Which pages of which database a transaction writes, as seen from right below SQLite.
+//! The pages that a transaction writes, database by database, as seen from right below SQLite.
 //!
 //! ```text
 //! SQLite ─► Traced ─► AtomicPages ─► …
@@ -25,28 +25,29 @@ use crate::vfs::{Access, FileKind, FileLayer, OpenFlags, Opened, Vfs, VfsFile, V
 /// Bytes of a log's header and of the header of each of its frames.
 const LOG_HEADER_BYTES: u64 = 32;
 const FRAME_HEADER_BYTES: usize = 24;
-/// How page 1 begins.
+/// The first bytes of page 1.
 const MAGIC: &[u8] = b"SQLite format 3\0";
 /// Bytes of a database's header.
 const HEADER_BYTES: usize = 100;
-/// Where page 1 says that something was committed, and by which SQLite.
+/// The counters in page 1 that a commit changes: the change counter, and the version of SQLite
+/// that wrote last.
 const CHANGE_COUNTER: std::ops::Range<usize> = 24..28;
 const VERSION_VALID_FOR: std::ops::Range<usize> = 92..100;
-/// Of larger transactions only so many pages are kept; how many there were is counted.
+/// Number of pages of a change that are kept; the others are only counted.
 const PAGES_KEPT_MAX: usize = 256;
 
-/// Where a database that is named is really opened.
+/// Maps the path of a database to the path that is opened instead.
 pub(super) trait Redirect: Send + Sync + 'static {
     /// The path to open in the place of `path`, both absolute.
     fn redirect(&self, path: String) -> VfsResult<String>;
 }
 
-/// What a page holds, as far as its first byte tells.
+/// The kind of a page's content, as far as its first byte tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum PageKind {
-    /// Of the B-tree of a table.
+    /// A page of the B-tree of a table.
     Table,
-    /// Of the B-tree of an index, or of a table without rowids.
+    /// A page of the B-tree of an index, or of a table without rowids.
     Index,
     /// The rest of a long row, a free page, a page of the pointer map.
     Other,
@@ -63,7 +64,7 @@ impl PageKind {
     }
 }
 
-/// What the header of a database says of its size and its schema.
+/// The fields of a database's header that tell its size and its schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Header {
     pub page_bytes: u32,
@@ -86,7 +87,7 @@ impl Header {
     }
 }
 
-/// What was written to one database, by its file or by its log.
+/// The pages written to one database, in its file or in its log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Change {
     /// The database's path, as SQLite has it.
@@ -107,7 +108,7 @@ impl Change {
             if after.pages > before.pages || after.free_pages < before.free_pages)
     }
 
-    /// Whether the page was not there before.
+    /// Returns true if the page did not exist before the change.
     pub(super) fn is_new(&self, page: u32) -> bool {
         self.before.is_some_and(|before| page > before.pages)
     }
@@ -185,12 +186,12 @@ fn differs_in_counters_only(one: &[u8], other: &[u8]) -> bool {
         && one.iter().zip(other).enumerate().all(|(at, (a, b))| a == b || is_counter(&at))
 }
 
-/// What was written, to be looked at between two transactions.
+/// The changes of all databases, looked at between two transactions.
 #[derive(Default)]
 pub(super) struct Trace(Mutex<HashMap<String, Database>>);
 
 impl Trace {
-    /// What was written since the last call, to each database that was written to.
+    /// Returns the changes since the last call, one for each database that was written to.
     pub(super) fn take(&self) -> Vec<Change> {
         let mut changes: Vec<_> = self.lock().values_mut().filter_map(Database::take).collect();
         changes.sort_unstable_by(|one, other| one.path.cmp(&other.path));
@@ -264,7 +265,8 @@ struct TracedFile {
     trace: Arc<Trace>,
     path: String,
     is_log: bool,
-    /// Of a log: the page that the last header announced, and where it must follow.
+    /// For a log: the page that the last frame header announced, and the offset where it must
+    /// follow.
     frame: Option<(u32, u64)>,
 }
 

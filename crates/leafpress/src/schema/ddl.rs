@@ -1,10 +1,10 @@
-//! What flags ask for, as the statements that declare it.
+//! The SQL statements that declare a table and its indexes as the flags ask for them.
 //!
-//! Between the command line's words (`--pk a,b`, `--index 'name NOCASE DESC'`)
-//! and SQLite, which judges the statements as it judges those that are written
-//! by hand. Names of columns are looked up here, as only the input knows them.
+//! Stands between the command line's words (`--pk a,b`, `--index 'name NOCASE DESC'`) and SQLite,
+//! which checks these statements like all others. Names of columns are looked up here, as only
+//! the input knows them.
 //!
-//! Must never: leave a name unquoted, as any header of any file may be one.
+//! Must never: leave a name unquoted, as the header of an input may hold any text.
 
 use std::fmt::Write as _;
 
@@ -22,12 +22,12 @@ pub struct TableRequest {
     pub columns: Vec<ColumnRequest>,
     /// Names of the columns that make up the primary key; empty if there is none.
     pub primary_key: Vec<String>,
-    /// Whether the table is one B-tree in the order of its primary key.
+    /// True if the table is one B-tree in the order of its primary key.
     pub without_rowid: bool,
-    /// Whether it is STRICT.
+    /// True if the table is STRICT.
     pub strict: bool,
-    /// Whether the rowids of deleted rows are never used again; only for a
-    /// primary key of one INTEGER column.
+    /// True if SQLite never uses the rowid of a deleted row again; only for a primary key of
+    /// one INTEGER column.
     pub autoincrement: bool,
     /// Its indexes.
     pub indexes: Vec<IndexRequest>,
@@ -40,14 +40,15 @@ pub struct ColumnRequest {
     pub name: String,
     /// Its type, as it stands in SQL; empty for none.
     pub declared_type: String,
-    /// Whether it refuses NULL.
+    /// True if the column refuses NULL.
     pub not_null: bool,
 }
 
 /// An index that is to be made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IndexRequest {
-    /// Whether it refuses rows whose columns are those of another.
+    /// True if the index refuses a row that has the same values in these columns as another
+    /// row.
     pub unique: bool,
     /// Its columns.
     pub columns: Vec<IndexColumn>,
@@ -58,9 +59,9 @@ pub struct IndexRequest {
 pub struct IndexColumn {
     /// Its name.
     pub name: String,
-    /// How its texts compare; `None` as the column says.
+    /// Collation of the column's texts; `None` for the collation that the column declares.
     pub collation: Option<Collation>,
-    /// In which direction it runs.
+    /// Direction of the column's order.
     pub order: SortOrder,
 }
 
@@ -107,7 +108,8 @@ impl TableRequest {
         sql
     }
 
-    /// The column that is the rowid, which must be said in its own declaration.
+    /// The column that is the rowid, if there is one: PRIMARY KEY must stand in its own
+    /// declaration.
     fn rowid_column(&self) -> Option<usize> {
         let [key] = self.primary_key.as_slice() else { return None };
         if self.without_rowid {
@@ -121,20 +123,21 @@ impl TableRequest {
 }
 
 impl IndexRequest {
-    /// Reads `a,b` or `lower-case NOCASE DESC`: columns, between commas, each
-    /// with a collation (COLLATE may be said) and a direction if it wants. A
-    /// name may hold spaces and commas; it may stand in double quotes. Of names
-    /// that fit, the longest is taken.
+    /// Reads `a,b` or `lower-case NOCASE DESC`: columns, separated by commas, each with an
+    /// optional collation (after COLLATE, or without that word) and an optional direction. A name
+    /// may hold spaces and commas; it may stand in double quotes. If several names fit, the
+    /// longest is taken.
     ///
     /// # Errors
     ///
-    /// A name that none of `columns` has, or a word that is none of these.
+    /// Fails if `columns` has no such name, or for a word that is neither a collation nor a
+    /// direction.
     pub fn parse(text: &str, unique: bool, columns: &[&str]) -> Result<Self> {
         let columns = parse_columns(text, columns)?;
         Ok(Self { unique, columns })
     }
 
-    /// A name for it, made of the table's and the columns', that is not taken.
+    /// A name for the index that is not taken, made of the table's name and the columns' names.
     pub fn name(&self, table: &str, is_taken: impl Fn(&str) -> bool) -> String {
         let parts = self.columns.iter().map(|column| column.name.as_str());
         let name = std::iter::once(table).chain(parts).collect::<Vec<_>>().join("_");
@@ -145,7 +148,7 @@ impl IndexRequest {
         numbered.into_iter().find(|name| !is_taken(name)).unwrap_or(name)
     }
 
-    /// The statement that makes it.
+    /// The statement that makes the index.
     pub fn create_sql(&self, name: &str, table: &str) -> String {
         let unique = if self.unique { "UNIQUE " } else { "" };
         let columns: Vec<String> = self.columns.iter().map(IndexColumn::sql).collect();
@@ -187,7 +190,7 @@ fn parse_columns(text: &str, columns: &[&str]) -> Result<Vec<IndexColumn>> {
     }
 }
 
-/// One column and, unless it is the last, what stands behind its comma.
+/// Parses one column. Returns it with the text after its comma; `None` after the last column.
 fn parse_column<'t>(text: &'t str, columns: &[&str]) -> Result<(IndexColumn, Option<&'t str>)> {
     let text = text.trim_start();
     if let Some((name, after)) = quoted_name(text)
@@ -235,7 +238,8 @@ fn quoted_name(text: &str) -> Option<(String, &str)> {
     }
 }
 
-/// What stands behind a name, up to the comma; the word that is wrong, if one is.
+/// Parses the text after a column's name, up to the comma. Returns the column and the text
+/// after the comma, or the word that is wrong.
 fn parse_manner<'t>(name: &str, after: &'t str) -> Result<(IndexColumn, Option<&'t str>), &'t str> {
     let (manner, rest) = match after.split_once(',') {
         Some((manner, rest)) => (manner, Some(rest)),

@@ -1,12 +1,12 @@
-//! What the values of a column say about its type.
+//! The type of a column, found from its values.
 //!
-//! A column is INTEGER if every value is the usual text of a 64-bit integer. Which
-//! columns are REAL says the [`RealRule`]; all others are TEXT.
+//! A column is INTEGER if every value is the usual text of a 64-bit integer. The [`RealRule`]
+//! decides which columns are REAL; all others are TEXT.
 //!
-//! **By value**, the default: every value is a decimal number that a double keeps. One
-//! exception: in a column of whole numbers only, no number may stand as a plain integer
-//! and otherwise (`39` and `39.0`, `1000` and `1e3`), as those may be codes. That is
-//! looked for among the first thousand different numbers.
+//! **By value**, the default: every value is a decimal number that a double keeps. One exception:
+//! a column of whole numbers only is not REAL if it has the same number both as a plain integer
+//! and in another form (`39` and `39.0`, `1000` and `1e3`), as those may be codes. This is
+//! checked only if the column has at most a thousand different numbers of either form.
 //!
 //! **Exact**: every value comes back as the text it was. One form must fit the whole
 //! column, so that the text can be had back from the number and the column's form alone:
@@ -17,8 +17,8 @@
 //! | shortest, whole numbers with `.0` | no | yes | yes | no |
 //! | fixed: every value has the same number of decimals | no | one | one | two |
 //!
-//! Evidence of stretches of the input is merged in order, so that stretches
-//! can be looked at on many threads with the same outcome.
+//! The evidence of stretches of the input is merged in their order, so the outcome is the same if
+//! many threads look at the stretches.
 
 use super::decimal::{why_no_integer, why_no_real};
 use super::exact::{KeptReal, RealRule, exact_integer, kept_real, marks};
@@ -63,11 +63,12 @@ impl Refusal {
     }
 }
 
-/// Why a value of the exact rule, in order by itself, is none beside the others.
+/// Refusal of a value that is a number by the exact rule, but whose form differs from that of
+/// the others.
 const WHY_NO_FORM: &str = "has another form than the numbers before it: their texts could not be \
                            had back from REAL";
 
-/// What is known of one column after some values.
+/// The evidence for one column's type, from the values seen so far.
 #[derive(Debug, Clone, Default)]
 pub struct ColumnEvidence {
     rule: RealRule,
@@ -101,7 +102,7 @@ impl Default for RealForms {
 }
 
 impl RealForms {
-    /// How many decimals the next value may well have.
+    /// Likely number of decimals of the next value.
     #[inline(always)]
     pub fn scale_hint(self) -> usize {
         usize::from(self.scale.unwrap_or(0))
@@ -165,7 +166,7 @@ pub struct Verdict {
     pub column_type: Option<ColumnType>,
     /// The value that ruled the narrower type out.
     pub decided_by: Option<Witness>,
-    /// Why, in words.
+    /// The reason, in words.
     pub reason: String,
 }
 
@@ -243,7 +244,7 @@ impl ColumnEvidence {
         self.not_real = Refusal::earlier(self.not_real.take(), refused);
     }
 
-    /// Adds what is known of a later stretch.
+    /// Adds the evidence of a later stretch.
     pub fn merge(&mut self, later: Self) {
         let other_scale = matches!((self.forms.scale, later.forms.scale),
             (Some(one), Some(other)) if one != other);

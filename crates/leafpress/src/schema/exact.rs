@@ -1,4 +1,4 @@
-//! Numbers that lose nothing as they are stored, or are none.
+//! Numbers that lose nothing when they are stored; all other texts stay text.
 //!
 //! The question here is not "does it look like a number" (SQLite's rules for
 //! that are in `leafpress_format::affinity`) but "would nothing be lost if it
@@ -6,15 +6,15 @@
 //! texts; so is `10.357019999999998`, as its double prints as something else.
 //! The [`RealRule`] says if the form may be lost (`1e3`, `2.50`).
 //!
-//! A load converts a hundred million fields a second, so digits are read eight
-//! at a time from words that end where the field ends. That takes bytes in
-//! front of the field: [`HEADROOM_BYTES`], whatever they hold.
+//! A load converts a hundred million fields a second, so digits are read eight at a time from
+//! words that end where the field ends. So [`HEADROOM_BYTES`] bytes must stand in front of the
+//! field; their values do not matter.
 
 use leafpress_format::Number;
 
 use super::decimal::{kept_decimal, kept_double};
 
-/// How many bytes of the source must precede a field.
+/// Number of bytes of the source that must precede a field.
 pub const HEADROOM_BYTES: usize = 16;
 
 const ZEROS: u64 = 0x3030_3030_3030_3030;
@@ -25,7 +25,7 @@ pub(super) const DIGITS_SAFE: usize = 15;
 /// Powers of ten that a double holds exactly.
 const POWERS_OF_TEN: [f64; 9] = [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8];
 
-/// The same as integers, as far as eight digits go.
+/// Powers of ten as integers, up to eight zeros.
 const INTEGER_POWERS_OF_TEN: [u64; 9] =
     [1, 10, 100, 1000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000];
 
@@ -38,14 +38,14 @@ pub enum RealRule {
     /// Decimal numbers whose value a double keeps, in any form but that of a code.
     #[default]
     Value,
-    /// Digits with a sign and a point, which can be had back from the double and
-    /// the number of decimals.
+    /// Digits with a sign and a point, if the text can be made again from the double and the
+    /// number of decimals.
     Exact,
 }
 
 /// The bits of [`KeptReal::marks`].
 pub mod marks {
-    /// The number has a fraction. Of this and the next two each number has one.
+    /// The number has a fraction. Each number has exactly one of this and the next two marks.
     pub const FRACTION: u8 = 1;
     /// A whole number, written as a plain integer.
     pub const PLAIN: u8 = 2;
@@ -66,25 +66,25 @@ pub struct KeptReal {
     pub value: f64,
     /// Digits after the point; 0 if there is none.
     pub scale: u8,
-    /// Whether the last digit after the point is a zero.
+    /// True if the last digit after the point is a zero.
     pub ends_in_zero: bool,
     /// The kind of number, and whether its form changes: see [`marks`].
     pub marks: u8,
-    /// The same as an integer, if it is one of at most six bytes: so SQLite
-    /// stores it in a REAL column.
+    /// The number as an integer, if it is a whole number that fits six bytes: SQLite stores
+    /// such a number as an integer, also in a REAL column.
     pub integral: Option<i64>,
 }
 
 impl KeptReal {
-    /// How a REAL column stores it.
+    /// The number as a REAL column stores it.
     #[inline(always)]
     pub fn stored(self) -> Number {
         self.integral.map_or(Number::Real(self.value), Number::Integer)
     }
 }
 
-/// How a REAL column stores a value: SQLite turns integral ones of up to six
-/// bytes to integers.
+/// Returns the number that a REAL column stores for `value`: SQLite stores whole numbers of up
+/// to six bytes as integers.
 pub fn stored_real(value: f64) -> Number {
     let integer = value as i64;
     #[expect(clippy::float_cmp, reason = "exactly integral is the question")]
@@ -134,9 +134,8 @@ fn exact_long_integer(text: &[u8]) -> Option<i64> {
 
 /// The real at `start..end` of `source`, if a double keeps its value.
 ///
-/// At least [`HEADROOM_BYTES`] must precede `start`. `scale_hint` is how many
-/// digits may well follow the point; where it is right the point need not be
-/// looked for.
+/// At least [`HEADROOM_BYTES`] must precede `start`. `scale_hint` is the likely number of
+/// digits behind the point; if it is right, the point need not be searched for.
 #[inline(always)]
 pub fn kept_real(
     source: &[u8],

@@ -1,10 +1,10 @@
 //! A table as SQLite understands its declaration.
 //!
-//! SQLite itself runs the statements (`load` sees to that) and tells what it
-//! made of them; this is the answer, in the words of the file format: which
-//! B-trees there are, and which columns stand in their records, in which order.
+//! SQLite itself runs the statements, called by `load`, and describes the result. The types here
+//! hold that description in the terms of the file format: the B-trees, and the columns of their
+//! records in their order.
 //!
-//! Must never: read SQL. What a statement means is SQLite's to say.
+//! Must never: read SQL. Only SQLite decides what a statement means.
 
 pub use leafpress_format::EntryColumn;
 use leafpress_format::{Affinity, KeyColumn};
@@ -20,22 +20,23 @@ pub struct TableShape {
     pub columns: Vec<ShapeColumn>,
     /// Index of the column that is the rowid (`INTEGER PRIMARY KEY`).
     pub rowid_column: Option<usize>,
-    /// Whether rowids are never used again, so that a row of `sqlite_sequence` keeps the last.
+    /// True if rowids are never used again, so that a row of `sqlite_sequence` keeps the last
+    /// one.
     pub autoincrement: bool,
-    /// Whether a value of another class than its column's is refused.
+    /// True if the table is STRICT: a value of another class than its column's is refused.
     pub strict: bool,
-    /// For a WITHOUT ROWID table, its B-tree: all columns, those of the key first.
+    /// The B-tree of a WITHOUT ROWID table: all columns, those of the key first; else `None`.
     pub key: Option<EntryShape>,
     /// Its indexes, in the order in which SQLite makes them, automatic ones too.
     pub indexes: Vec<IndexShape>,
-    /// Whether it refers to other tables. Neither pressing nor SQLite by its own
-    /// default sees to that.
+    /// True if the table refers to other tables. Neither pressing nor SQLite, with its default
+    /// settings, checks these references.
     pub has_foreign_keys: bool,
-    /// What SQLite must see to, row by row, so that it must be given the rows:
-    /// a CHECK, a generated column, a trigger; `None` if there is nothing.
+    /// The construct for which SQLite must handle each row itself (a CHECK, a generated column,
+    /// a trigger), so that the rows go through SQL; `None` if there is none.
     pub through_sql: Option<String>,
-    /// Where it holds rows for another table: the columns that the other one computes, which
-    /// take no value and are none of these.
+    /// For a table that holds the rows of another table for a while: the generated columns of
+    /// that other table, which take no value and are not columns of this one.
     pub generated_there: Vec<String>,
     /// The statements of all else that was declared with it, in order: triggers,
     /// views, other tables and their indexes.
@@ -99,12 +100,12 @@ pub struct ShapeColumn {
     pub declared_type: String,
     /// The affinity that follows from it.
     pub affinity: Affinity,
-    /// Whether NULL is refused.
+    /// True if NULL is refused.
     pub not_null: bool,
     /// The value of rows that give none, as the column stores it (NULL without a
     /// DEFAULT); `None` where SQLite makes another for each row, or refuses it.
     pub default: Option<OwnedValue>,
-    /// Whether it is computed from others; such a column takes no value.
+    /// True if the column is computed from others; such a column takes no value.
     pub generated: bool,
 }
 
@@ -132,20 +133,22 @@ pub struct IndexShape {
     pub sql: Option<String>,
     /// Its B-tree.
     pub entry: EntryShape,
-    /// Whether entries differ in their first columns ([`EntryShape::unique_columns`]),
-    /// unless there is a NULL among them.
+    /// True if no two entries may have equal first columns ([`EntryShape::unique_columns`]),
+    /// unless one of these columns is NULL.
     pub unique: bool,
-    /// Why SQLite must build it (a partial index, an expression); `None` if it can be pressed.
+    /// The reason why SQLite must build it (a partial index, an expression); `None` if it can
+    /// be pressed.
     pub through_sql: Option<String>,
 }
 
-/// What stands in the records of an index or a WITHOUT ROWID table.
+/// The columns of the records of an index or a WITHOUT ROWID table, and their order.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EntryShape {
     /// The table's columns that each record holds, in order.
     pub columns: Vec<EntryColumn>,
-    /// How records are ordered: by as many first columns as there are here.
+    /// The order of the records: the first record column is compared by the first of these, and
+    /// so on.
     pub order: Vec<KeyColumn>,
-    /// How many first columns make up what the user declared as the key.
+    /// Number of first columns that make up the key as the user declared it.
     pub unique_columns: usize,
 }

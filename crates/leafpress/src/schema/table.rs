@@ -20,7 +20,7 @@ pub enum ColumnType {
 }
 
 impl ColumnType {
-    /// As it stands in `CREATE TABLE`.
+    /// The type's name in `CREATE TABLE`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Integer => "INTEGER",

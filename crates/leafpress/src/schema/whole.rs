@@ -1,11 +1,11 @@
 //! Whole numbers that a column writes both as plain integers and otherwise.
 //!
-//! Purpose: `1000` and `1e3`, or `39` and `39.0`, in a column that has nothing but
-//! whole numbers may be codes, which as REAL would become one. `99999` and `1e+05` beside
-//! one another are numbers as R writes them.
+//! Purpose: `1000` and `1e3`, or `39` and `39.0`, in a column of whole numbers only may be codes;
+//! as REAL they would become the same number. `99999` and `1e+05` beside one another are numbers
+//! as R writes them.
 //!
-//! Must never: grow with the input. Of a column with more different numbers
-//! than [`DIFFERENT_MAX`] nothing is known here.
+//! Must never: grow with the input. For a column with more than [`DIFFERENT_MAX`] different
+//! numbers nothing is kept.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,15 +1,15 @@
 //! Memory for the items of a run: zeros that no page stands behind until they
 //! are written.
 //!
-//! Asked for in huge pages, where the system has any: filling fresh memory in
-//! small ones costs as much as copying the items into it, and visiting items in
-//! key order misses the processor's table of pages each time.
+//! The memory is made of huge pages, if the system has any: filling fresh memory in small pages
+//! costs as much as copying the items into it, and visiting items in key order misses the
+//! processor's table of pages each time.
 
 use std::ops::{Deref, DerefMut};
 
 use memmap2::MmapMut;
 
-/// A huge page. What is smaller gains nothing.
+/// Size of a huge page. A smaller arena gains nothing from huge pages.
 const HUGE_PAGE_BYTES: usize = 2 << 20;
 
 /// A block of bytes that keeps its size.

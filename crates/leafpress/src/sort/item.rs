@@ -27,7 +27,7 @@ pub struct Item<'b> {
     pub record: &'b [u8],
 }
 
-/// Where an item's record lies, relative to the bytes it was found in.
+/// The header of an item, read; `record_at` is the record's offset from the item's first byte.
 struct Header {
     sequence: u64,
     rowid: i64,
@@ -35,7 +35,7 @@ struct Header {
     record_bytes: usize,
 }
 
-/// How many bytes to make room for.
+/// Largest number of bytes that an item with this record takes.
 pub fn bytes_max(record: &[u8]) -> usize {
     HEADER_BYTES_MAX + record.len()
 }
@@ -78,7 +78,7 @@ pub fn read(bytes: &[u8]) -> Option<(Item<'_>, usize)> {
     Some((Item { sequence: header.sequence, rowid: header.rowid, record }, end))
 }
 
-/// How long the item at the start of `bytes` is, also if not all of it is there.
+/// Length of the item at the start of `bytes`, even if `bytes` ends before the item does.
 pub fn length(bytes: &[u8]) -> Option<u64> {
     let header = header(bytes)?;
     (header.record_at as u64).checked_add(header.record_bytes as u64)

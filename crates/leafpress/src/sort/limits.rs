@@ -1,4 +1,4 @@
-//! How a sorter divides its memory.
+//! The division of a sorter's memory among its parts.
 //!
 //! | part | is for |
 //! |---|---|
@@ -11,16 +11,16 @@ use super::order::SLOT_BYTES;
 /// Runs are not larger than this: sorting stays near the cache.
 const RUN_BYTES_MAX: usize = 32 << 20;
 
-/// A thread has memory for so many runs: one to fill, others to merge.
+/// Number of runs that a thread has memory for: one to fill, others to merge.
 const RUNS_PER_THREAD: usize = 4;
 
 /// A partition's size, where memory allows: its slots fit the cache.
 const PARTITION_BYTES: u64 = 6 << 20;
 
-/// A partition should have so much of each spilled run, or reads become small.
+/// Least size of a partition's part of each spilled run, else reads become small.
 const STRETCH_BYTES_MIN: u64 = 64 << 10;
 
-/// A merge sorts slots and needs as much again at worst.
+/// Memory of a merge for each item: its slot, and as much again for sorting at worst.
 const MERGE_BYTES_PER_ITEM: u64 = 2 * SLOT_BYTES as u64;
 
 /// Writes larger than this were measured to be slower.
@@ -33,22 +33,22 @@ pub struct Limits {
     pub run_bytes: usize,
     /// All buffers and samples.
     pub runs_bytes: usize,
-    /// How much of them may stay while partitions are read from disk.
+    /// The part of `runs_bytes` that may stay in use while partitions are read from disk.
     pub runs_bytes_beside_partitions: usize,
-    /// How much a thread spills at once.
+    /// Bytes of sealed runs that a thread spills at once.
     pub spill_bytes: usize,
-    /// One write.
+    /// Size of one write.
     pub write_bytes: usize,
-    /// What the keys may take that a spill's parts are chosen from.
+    /// Memory for the keys from which the parts of a spill are chosen.
     pub spill_candidates_bytes: usize,
-    /// What the keys may take that partitions are chosen from, before any is loaded.
+    /// Memory for the keys from which partitions are chosen, before any partition is loaded.
     pub candidates_bytes: usize,
-    /// How many samples of spilled runs there should be; twice as many data make
-    /// fewer than that many more.
+    /// Measure for the number of samples of spilled runs: when the data double, fewer than
+    /// this many samples are added.
     pub samples_max: u64,
-    /// What a merge may take in a thread.
+    /// Memory that a merge may take in one thread.
     merge_bytes: u64,
-    /// What a partition read from disk may take in a thread.
+    /// Memory that a partition read from disk may take in one thread.
     spilled_partition_bytes: u64,
 }
 
@@ -79,7 +79,7 @@ impl Limits {
         PARTITION_BYTES.min(items_max * bytes_per_item).max(bytes_per_item)
     }
 
-    /// The same if some, `runs` of them, are on disk.
+    /// The size of partitions if `runs` of the runs are on disk.
     pub fn spilled_partition_bytes_of(&self, bytes: u64, items: u64, runs: u64) -> u64 {
         let bytes_per_item = bytes / items.max(1) + 1;
         // Half as much again, as samples do not divide evenly.

@@ -1,13 +1,12 @@
 //! Sorting: items go in from several threads in any order, and come out by key.
 //!
-//! What it is for: pressing a table or an index needs its rows in key order.
-//! What fits the memory that is given stays there; the rest goes to a temporary
-//! file, once.
+//! Purpose: pressing a table or an index needs its rows in key order.
+//! Rows that fit the given memory stay there; the rest goes to a temporary file, once.
 //!
-//! What it must never do: know what the records are for. It compares them by
+//! Must never: know what the records are for. It compares them by
 //! their columns, with the format crate, and hands them out as they came in.
 //!
-//! Where it stands: between the rows made of an input and the pages pressed
+//! Place: between the rows made of an input and the pages pressed
 //! from them; only `load` uses it.
 //!
 //! # The way of an item
@@ -79,13 +78,13 @@ impl Sorter {
         Self::with_memory(options, key, memory_bytes)
     }
 
-    /// The same without a minimum.
+    /// A sorter with exactly this memory: [`MEMORY_BYTES_MIN`] does not apply.
     fn with_memory(options: SortOptions, key: SortKey, memory_bytes: usize) -> Self {
         let limits = Limits::new(memory_bytes, options.threads);
         Self { pool: Pool::new(options, limits, Order::new(key)) }
     }
 
-    /// Where one thread pushes its items.
+    /// A [`RunBuilder`] for one thread, which pushes its items through it.
     pub fn run(&self) -> RunBuilder<'_> {
         RunBuilder { pool: &self.pool, buffer: None }
     }
@@ -93,16 +92,16 @@ impl Sorter {
     /// Divides what all threads have pushed, and finished, into partitions.
     ///
     /// # Errors
-    /// Where the temporary file cannot be read.
+    /// Fails if the temporary file cannot be read.
     pub fn finish(self) -> Result<Sorted> {
         Sorted::new(self.pool)
     }
 }
 
-/// Where a thread pushes its items.
+/// Takes the items of one thread.
 ///
-/// What was pushed counts when [`finish`](Self::finish) has been called: without
-/// that, the last of it is left out.
+/// The thread must call [`finish`](Self::finish) after its last item: without that call, the
+/// items of the last run are lost.
 #[derive(Debug)]
 pub struct RunBuilder<'s> {
     pool: &'s Pool,
@@ -115,8 +114,8 @@ impl RunBuilder<'_> {
     /// `sequence` will come first; no two have the same.
     ///
     /// # Errors
-    /// Where the memory is used up and the temporary file cannot be written. The
-    /// sorter is of no use then.
+    /// Fails if the memory is used up and the temporary file cannot be written. The sorter must
+    /// not be used after that.
     #[inline]
     pub fn push(&mut self, sequence: u64, rowid: i64, record: &[u8]) -> Result<()> {
         let item = Item { sequence, rowid, record };
@@ -142,7 +141,7 @@ impl RunBuilder<'_> {
         Ok(())
     }
 
-    /// Ends what this thread pushes.
+    /// Ends the pushing of this thread: its last run counts from now on.
     ///
     /// # Errors
     /// As for [`push`](Self::push).

@@ -1,4 +1,4 @@
-//! Orders to a sorter: by what it sorts, and what it may use.
+//! The options of a sorter: its key, its memory, its threads and its temporary file.
 //!
 //! Must never: open a file. The caller says how a temporary file is made.
 
@@ -8,23 +8,23 @@ use std::path::{Path, PathBuf};
 
 use leafpress_format::KeyColumn;
 
-/// With less memory than this it does not work well: it is what is used then.
+/// Least memory of a sorter: with less it would not work well, so it takes this much.
 pub const MEMORY_BYTES_MIN: usize = 8 << 20;
 
-/// What a sorter may use.
+/// The memory, the threads and the folder that a sorter may use.
 #[derive(Debug, Clone)]
 pub struct SortOptions {
     /// Memory, at least [`MEMORY_BYTES_MIN`].
     pub memory_bytes: usize,
-    /// How many threads will push, and load partitions.
+    /// Number of threads that will push items and load partitions.
     pub threads: usize,
-    /// Where a temporary file may be made for what exceeds the memory.
+    /// Folder for a temporary file, which takes the items that exceed the memory.
     pub folder: PathBuf,
     /// Makes that file.
     pub make_file: MakeFile,
 }
 
-/// What items are sorted by.
+/// The key that items are sorted by.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SortKey {
     /// The rowid.

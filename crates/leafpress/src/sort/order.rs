@@ -1,8 +1,8 @@
 //! The order that items are sorted in.
 //!
 //! Items come in the order of their keys, those of one key in the order of
-//! their sequences. A [`Slot`] stands for an item: its key's prefix decides most
-//! comparisons, and where its bytes lie the rest.
+//! their sequences. A [`Slot`] stands for an item: the prefix of the item's key decides most
+//! comparisons, and the item's bytes, which the slot has the place of, decide the rest.
 //!
 //! # Invariants
 //!
@@ -27,11 +27,11 @@ const SEQUENCE_BITS: u32 = 64;
 pub struct Slot {
     high: u64,
     low: u64,
-    /// Where the item's bytes lie; what that means is for the slot's holder to say.
+    /// The place of the item's bytes, in a numbering that the holder of the slot chooses.
     pub place: u64,
 }
 
-/// What one slot takes.
+/// Memory that one slot takes.
 pub const SLOT_BYTES: usize = size_of::<Slot>();
 
 impl Slot {
@@ -40,7 +40,7 @@ impl Slot {
         Self { high: (prefix >> 64) as u64, low: prefix as u64, place }
     }
 
-    /// The same item, its place put in other words.
+    /// The slot of the same item with another place, for a holder that counts places otherwise.
     #[inline]
     pub fn at(self, place: u64) -> Self {
         Self { place, ..self }
@@ -96,7 +96,7 @@ impl Order {
         }
     }
 
-    /// Whether two items that follow one another have the same key.
+    /// Returns true if two items, of which the second follows the first, have the same key.
     #[inline]
     pub fn is_same_key(&self, left: (u128, &[u8]), right: (u128, &[u8])) -> bool {
         match &self.key {
@@ -130,7 +130,8 @@ impl Order {
             .then_with(|| self.compare_rest_of_key(&left.record, &right.record))
     }
 
-    /// Whether an item's key comes before `divider`. Its record is seldom asked for.
+    /// Returns true if an item's key comes before `divider`. `record` is called only if the
+    /// prefixes are equal.
     #[inline]
     pub fn is_before<'r>(
         &self,
@@ -170,13 +171,13 @@ pub struct Between<'d> {
 }
 
 impl Between<'_> {
-    /// Whether a key is before all of them.
+    /// Returns true if the key comes before all keys of the range.
     #[inline]
     pub fn is_before<'r>(&self, prefix: u128, record: impl FnOnce() -> &'r [u8]) -> bool {
         self.lower.is_some_and(|lower| self.order.is_before(prefix, record, lower))
     }
 
-    /// Whether a key is behind all of them.
+    /// Returns true if the key comes after all keys of the range.
     #[inline]
     pub fn is_behind<'r>(&self, prefix: u128, record: impl FnOnce() -> &'r [u8]) -> bool {
         self.upper.is_some_and(|upper| !self.order.is_before(prefix, record, upper))
@@ -191,20 +192,20 @@ fn rowid_prefix(rowid: i64) -> u128 {
 /// Groups of equal prefixes up to this are compared by their records at once.
 const COMPARED_ITEMS_MAX: usize = 6;
 
-/// After so many parts of a prefix records are compared: the key is long, and
-/// each part would have to look for its place in it again.
+/// Number of parts of a prefix after which records are compared: the key is long, and each
+/// further part would have to find its place in the key again.
 const PARTS_MAX: usize = 8;
 
-/// How many items are looked at together, so that the memory has them all on
-/// their way at once.
+/// Number of items that are touched together, so that the processor fetches all of them from
+/// memory at once.
 pub const TOUCHED_ITEMS: usize = 16;
 
 /// Sorts slots whose items `item_of` finds by their places.
 ///
-/// Stretches that are sorted already cost little: a partition is made of them.
-/// Items are looked at only where prefixes are equal. Where many are, as with
-/// keys that all begin alike, the next part of the prefix is sorted by in its
-/// place: once for each item instead of twice for each comparison.
+/// Stretches that are sorted already cost little: a partition is made of them. Items are looked
+/// at only if prefixes are equal. If many are equal, as with keys that all begin alike, their
+/// slots are sorted by the next part of the prefix. That part is made once for each item, where
+/// comparing records would look at two items for each comparison.
 pub fn sort_slots<'i>(order: &Order, slots: &mut [Slot], item_of: &impl Fn(u64) -> Item<'i>) {
     slots.sort_by_key(Slot::prefix);
     sort_groups(order, slots, 1, item_of);
@@ -231,7 +232,7 @@ fn sort_group<'i>(
     item_of: &impl Fn(u64) -> Item<'i>,
 ) {
     let prefix = group[0].prefix();
-    // Where a part is all zeros the key has ended, or its prefix.
+    // If a part is all zeros the key has ended, or its prefix.
     let goes_on = part < PARTS_MAX && (prefix != 0 || part == 1);
     if group.len() <= COMPARED_ITEMS_MAX || !goes_on {
         group

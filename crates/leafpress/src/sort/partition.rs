@@ -17,7 +17,8 @@ use super::run::{MemoryRun, item_at};
 use super::spill::{SpillFile, SpilledRun};
 use crate::error::Result;
 
-/// Of a place in a partition: which run, above where in it.
+/// Low bits of a place that hold the offset in a run; the bits above them hold the run's
+/// number.
 const OFFSET_BITS: u32 = 40;
 
 /// The run that stands for the partition's buffer.
@@ -77,7 +78,7 @@ pub fn for_each_merged<E>(
     Ok(())
 }
 
-/// Has the first lines of some items fetched, all at once.
+/// Makes the processor fetch the first cache lines of some items, all at once.
 #[inline]
 fn touch(runs: &[MemoryRun], buffer: &[u8], slots: &[Slot]) {
     let mut sum = 0_u8;
@@ -99,8 +100,8 @@ pub struct Entry<'e> {
     pub rowid: i64,
     /// Its record.
     pub record: &'e [u8],
-    /// Whether its key is that of the entry before it. Entries of one key are in
-    /// the order of their sequences, and never in two partitions.
+    /// True if the entry has the key of the entry before it. Entries of one key are in the
+    /// order of their sequences, and never in two partitions.
     pub repeats_key: bool,
 }
 
@@ -108,9 +109,9 @@ pub struct Entry<'e> {
 #[derive(Debug, Default)]
 pub struct Partition {
     slots: Vec<Slot>,
-    /// What was read from disk; longer than that.
+    /// The items read from disk, at its beginning; the buffer may be longer than they are.
     buffer: Vec<u8>,
-    /// What the slots belong to; nothing before the first load.
+    /// The runs that the slots point into; `None` before the first load and after an error.
     contents: Option<Arc<Contents>>,
 }
 

@@ -1,16 +1,16 @@
-//! Where partitions begin: keys that divide the items of all runs into parts of
-//! about the same size.
+//! The boundaries of partitions: keys that divide the items of all runs into parts of about the
+//! same size.
 //!
-//! Chosen from a sample of all runs, so that it does not matter how keys are
-//! spread. A partition holds all items of its keys, so one key with many items
-//! makes one large partition.
+//! The keys are chosen from a sample of all runs, so that it does not matter how they are
+//! distributed. A partition holds all items of its keys, so one key with many items makes one
+//! large partition.
 
 use super::order::{Divider, Order};
 use super::run::MemoryRun;
 use super::spill::{SpillFile, SpilledRun, spread};
 use crate::error::Result;
 
-/// How many candidates there are for a partition, if memory allows.
+/// Number of candidates for each partition, if memory allows.
 const CANDIDATES_PER_PARTITION: u64 = 16;
 
 /// A key that may become a divider, and the bytes that it stands for.
@@ -19,13 +19,13 @@ struct Candidate {
     bytes: u64,
 }
 
-/// What is to be divided.
+/// The runs to divide, and the memory for it.
 pub struct Planner<'r> {
     pub order: &'r Order,
     pub runs: &'r [MemoryRun],
     pub spilled: &'r [SpilledRun],
     pub file: Option<&'r SpillFile>,
-    /// What candidates may take in memory.
+    /// Memory that the candidates may take.
     pub candidates_bytes_max: usize,
 }
 
@@ -113,7 +113,7 @@ impl Candidates {
         Self { list: Vec::new(), bytes: 0, bytes_max }
     }
 
-    /// Whether there was room for it.
+    /// Adds a candidate. Returns false if the candidates take too much memory now.
     fn push(&mut self, divider: Divider, bytes: u64) -> bool {
         self.bytes += divider.bytes();
         self.list.push(Candidate { divider, bytes });

@@ -1,4 +1,4 @@
-//! The memory of a sorter, and what becomes of runs when it is used up.
+//! The memory of a sorter, and the spilling of runs when it is used up.
 //!
 //! Threads fill buffers of one size. A sealed run stays in memory as long as
 //! there is memory; when a thread needs a buffer and there is none, it takes
@@ -8,10 +8,11 @@
 //! # Invariants
 //!
 //! 1. `held_bytes` counts every buffer that exists, and all samples. It exceeds
-//!    the limit only by what cannot be avoided: an item larger than that, or
-//!    more threads than were announced.
-//! 2. A thread waits for memory only while another is spilling, which will
-//!    free some or fail; so nobody waits for ever.
+//!    the limit only where that cannot be avoided: for an item larger than the limit, or if there
+//!    are more threads than were announced.
+//! 2. A thread waits for memory only while another thread is spilling. That spill
+//!    frees memory or fails, and either wakes the waiting thread; so no thread
+//!    waits for ever.
 
 use std::sync::{Arc, Condvar, Mutex};
 
@@ -25,27 +26,27 @@ use super::spill::{RunWriter, SpillFile, SpilledRun};
 use crate::error::Result;
 use crate::sync::lock;
 
-/// What all threads share.
+/// The state of a sorter that all its threads share.
 #[derive(Debug)]
 pub struct Pool {
     pub options: SortOptions,
     pub limits: Limits,
     pub order: Order,
     state: Mutex<State>,
-    /// Told of each end of a spill.
+    /// Notified at each end of a spill.
     freed: Condvar,
 }
 
-/// Everything that changes.
+/// The part of the pool that changes.
 #[derive(Debug, Default)]
 pub struct State {
     held_bytes: usize,
     pub sealed: Vec<MemoryRun>,
-    /// Buffers that nobody uses at the moment.
+    /// Buffers that no run uses at the moment.
     spare: Vec<RunBuffer>,
     pub spilled: Vec<SpilledRun>,
     pub file: Option<Arc<SpillFile>>,
-    /// How many threads are spilling right now.
+    /// Number of threads that are spilling right now.
     spilling: usize,
     pub rows: u64,
 }
@@ -70,7 +71,7 @@ impl Pool {
                 continue;
             }
             let has_room = state.held_bytes + bytes <= self.limits.runs_bytes;
-            // What nobody can free must be exceeded (invariant 1).
+            // With nothing to spill and no spill under way, the limit must be exceeded (invariant 1).
             if has_room || (state.sealed.is_empty() && state.spilling == 0) {
                 state.held_bytes += bytes;
                 drop(state);
@@ -98,7 +99,7 @@ impl Pool {
         state.sealed.push(run);
     }
 
-    /// Keeps a buffer for another run, or frees it: samples may have taken its place.
+    /// Keeps a buffer for another run, or frees it: samples may need its memory.
     fn give_back(&self, state: &mut State, mut buffer: RunBuffer) {
         let is_usual = buffer.limit_bytes() == self.limits.run_bytes;
         if is_usual && state.held_bytes <= self.limits.runs_bytes {
@@ -109,8 +110,8 @@ impl Pool {
         }
     }
 
-    /// When a thread has nothing more to push: makes room for partitions, if
-    /// something has gone to disk and these will need it.
+    /// Makes room for partitions after a thread has pushed its last item, if runs have gone to
+    /// disk and the sealed runs in memory take too much.
     pub fn settle(&self) -> Result<()> {
         loop {
             let state = lock(&self.state);
@@ -123,7 +124,7 @@ impl Pool {
         }
     }
 
-    /// Has everything written to `file` instead of one of its own.
+    /// Makes the pool spill to `file` instead of a file of its own.
     #[cfg(test)]
     pub fn spill_to(&self, file: SpillFile) {
         lock(&self.state).file = Some(Arc::new(file));
@@ -135,7 +136,7 @@ impl Pool {
         lock(&self.state).held_bytes
     }
 
-    /// Everything, when all threads are done.
+    /// The pool's state, when all threads are done.
     pub fn into_state(self) -> State {
         let mut state = self.state.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
         state.spare = Vec::new();
@@ -210,7 +211,7 @@ impl Pool {
     }
 }
 
-/// A spill that goes on; its end is told also if it fails (invariant 2).
+/// A spill under way. The waiting threads are woken at its end, also if it fails (invariant 2).
 struct Spilling<'p>(&'p Pool);
 
 impl Drop for Spilling<'_> {

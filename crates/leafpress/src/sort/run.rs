@@ -7,13 +7,13 @@ use super::arena::Arena;
 use super::item::{self, Item};
 use super::order::{Between, Order, SLOT_BYTES, Slot, sort_slots};
 
-/// Memory for a run, used again for the next when what it held is on disk.
+/// Memory for a run, used again for another run when this one's items are on disk.
 #[derive(Debug)]
 pub struct RunBuffer {
     bytes: Arena,
     used: usize,
     slots: Vec<Slot>,
-    /// What items and slots may take together.
+    /// Memory that items and slots may take together.
     limit_bytes: usize,
 }
 
@@ -37,7 +37,7 @@ impl RunBuffer {
         self.used + self.slots.len() * SLOT_BYTES
     }
 
-    /// What a buffer must have at least for an item with this record.
+    /// Smallest size of a buffer that an item with this record fits.
     pub fn bytes_for(record: &[u8]) -> usize {
         item::bytes_max(record) + SLOT_BYTES
     }

@@ -1,4 +1,4 @@
-//! What was sorted: all runs, and where their partitions begin.
+//! The result of a sort: all runs, and the keys where their partitions begin.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::pool::{Pool, State};
 use super::run::MemoryRun;
 use crate::error::Result;
 
-/// Everything that was pushed, to be had in key order, partition by partition.
+/// All items that were pushed, in key order, partition by partition.
 #[derive(Debug)]
 pub struct Sorted {
     contents: Arc<Contents>,
@@ -28,17 +28,17 @@ impl Sorted {
         Ok(Self { contents: Arc::new(contents), dividers, rows })
     }
 
-    /// How many items there are.
+    /// Number of items.
     pub fn rows(&self) -> u64 {
         self.rows
     }
 
-    /// How many bytes had to go to disk.
+    /// Number of bytes that had to go to disk.
     pub fn spilled_bytes(&self) -> u64 {
         self.contents.file.as_ref().map_or(0, |file| file.bytes())
     }
 
-    /// How many partitions there are, at least one; some may have no entries.
+    /// Number of partitions, at least one; some may have no entries.
     pub fn partitions(&self) -> usize {
         self.dividers.len() + 1
     }
@@ -46,7 +46,7 @@ impl Sorted {
     /// Loads a partition, counted from 0 in key order. From any thread, in any order.
     ///
     /// # Errors
-    /// Where the temporary file cannot be read; `into` is empty then.
+    /// Fails if the temporary file cannot be read; `into` is empty then.
     pub fn load(&self, partition: usize, into: &mut Partition) -> Result<()> {
         let lower = partition.checked_sub(1).and_then(|before| self.dividers.get(before));
         into.fill(&self.contents, lower, self.dividers.get(partition))

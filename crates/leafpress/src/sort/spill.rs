@@ -1,8 +1,7 @@
 //! Runs on disk: one temporary file without a name, written and read by position.
 //!
-//! A spilled run is its items in order, one after the other, and a sparse
-//! sample of where which key stands. The file goes away by itself, whatever
-//! happens to the process.
+//! A spilled run is its items in order, one after the other, and a sparse sample of its keys and
+//! their offsets. The system removes the file when the process ends, however it ends.
 
 use std::fs::File;
 use std::io;
@@ -15,11 +14,11 @@ use super::options::{MakeFile, UnnamedFile, WriteObserver};
 use super::order::{Between, Divider, Order, Slot};
 use crate::error::{Error, Result};
 
-/// A sample stands at least this far from the one before: what is read in vain
-/// at each end of a partition's stretch of a run.
+/// Least distance from one sample to the next, and so the number of bytes that may be read
+/// needlessly at each end of a partition's stretch of a run.
 const SAMPLE_STEP_BYTES_MIN: u64 = 4 << 10;
 
-/// How much of an item is read to see its key.
+/// Number of first bytes of an item that are read for its key.
 const PEEK_BYTES: usize = 4 << 10;
 
 /// The temporary file of one sorter.
@@ -53,7 +52,7 @@ impl SpillFile {
         }
     }
 
-    /// How much has been claimed so far.
+    /// Number of bytes that runs have claimed so far.
     pub fn bytes(&self) -> u64 {
         self.end.load(Atomic::Relaxed)
     }
@@ -107,7 +106,7 @@ impl SpillFile {
     }
 }
 
-/// What to say of a temporary file that does not do its service.
+/// The error of a temporary file that cannot be made, written or read.
 fn failed(action: &'static str, folder: &Path, source: io::Error) -> Error {
     Error::io(action, folder, source).to_do(
         "give it a folder with more space with --tmpdir, or more memory with --memory, so that \
@@ -115,8 +114,8 @@ fn failed(action: &'static str, folder: &Path, source: io::Error) -> Error {
     )
 }
 
-/// Where an item begins, and its key's prefix: the place of a slot is an
-/// offset in the file.
+/// The prefix of an item's key and the offset of the item in the file, which is the slot's
+/// place.
 pub type Sample = Slot;
 
 /// A run on disk.
@@ -132,9 +131,9 @@ pub struct SpilledRun {
 pub struct RunWriter<'f> {
     file: &'f SpillFile,
     buffer: Vec<u8>,
-    /// Where the buffer's first byte goes.
+    /// Offset in the file of the buffer's first byte.
     at: u64,
-    /// Where the run begins, and where it ends.
+    /// Offsets in the file where the run begins and where it ends.
     start: u64,
     end: u64,
     samples: Vec<Sample>,
@@ -209,8 +208,8 @@ impl SpilledRun {
         self.samples.len() * size_of::<Sample>()
     }
 
-    /// Where the items between two keys lie in the file. At both ends a few may
-    /// be others'.
+    /// The stretch of the file that holds the run's items between two keys. A few items at both
+    /// ends may be outside of these keys.
     pub fn stretch(&self, file: &SpillFile, between: &Between<'_>) -> Result<Range<u64>> {
         let order = between.order;
         let start = match between.lower {

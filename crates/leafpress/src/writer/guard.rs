@@ -147,7 +147,8 @@ impl Guard {
         self.changed_schema.load(Ordering::Relaxed)
     }
 
-    /// The same, and they are looked at now.
+    /// Returns the same as [`has_changed_schema`](Self::has_changed_schema), and takes the
+    /// schema as looked at from now on.
     pub(super) fn take_changed_schema(&self) -> bool {
         self.changed_schema.swap(false, Ordering::Relaxed)
     }

@@ -1,4 +1,4 @@
-//! The rows of a batch, for whoever loads them.
+//! The rows of a batch, ready to be loaded.
 //!
 //! Must never: hold on to more of the input than its own rows need.
 
@@ -18,7 +18,7 @@ use crate::input::rows::{BadInputRow, RowBatch};
 pub struct ArrowBatch {
     names: Arc<[String]>,
     columns: Vec<Column>,
-    /// Those columns that may hold text or blobs.
+    /// Indices of the columns that may hold text or blobs.
     content: Vec<usize>,
     rows: usize,
     first_line: u64,
@@ -29,7 +29,7 @@ impl ArrowBatch {
     /// `first_line`, counted from 1.
     ///
     /// # Errors
-    /// Where an array is of no type that we know, or contradicts itself.
+    /// Fails if an array is of no type that we know, or contradicts itself.
     pub(super) fn new(
         names: &Arc<[String]>,
         batch: &RecordBatch,

@@ -53,11 +53,11 @@ enum Values {
     BlobView(BinaryViewArray),
     FixedBlob(FixedSizeBinaryArray),
     Written(Written, Form),
-    /// Which of another column's values each row has.
+    /// For each row, the index of its value in another column.
     Chosen(Vec<u32>, Box<Column>),
 }
 
-/// What text that was written here stands for, for whoever writes JSON of it.
+/// The meaning of text that was written here, needed where rows are written as JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
     /// Text.
@@ -113,7 +113,7 @@ impl Column {
     /// Takes an array apart.
     ///
     /// # Errors
-    /// Where the array is of no type that we know, or contradicts itself.
+    /// Fails if the array is of no type that we know, or contradicts itself.
     pub fn new(array: &ArrayRef) -> Result<Self, String> {
         let nulls = array.nulls().cloned();
         let values = Values::new(array, nulls.as_ref())?;
@@ -162,7 +162,7 @@ impl Column {
         }
     }
 
-    /// Whether values may be text or blobs.
+    /// Returns true if values may be text or blobs.
     pub fn has_content(&self) -> bool {
         match &self.values {
             Values::Null | Values::Boolean(_) | Values::Integer(_) | Values::Real(_) => false,

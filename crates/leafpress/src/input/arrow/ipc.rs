@@ -1,11 +1,10 @@
 //! Arrow IPC files and streams, read in order.
 //!
-//! What is read here are the bytes of messages, and dictionaries; the record
-//! batches are taken apart by the decoders.
+//! This module reads the bytes of messages, and dictionaries; the decoders take the record
+//! batches apart.
 //!
-//! Must never: take a stream that ends within a message for a whole one. (That
-//! one ends *between* messages without the mark of its end is allowed by the
-//! format.)
+//! Must never: take a stream that ends within a message for a whole one. (The format allows a
+//! stream to end *between* messages without its end mark.)
 
 use std::io::Read;
 use std::sync::Arc;
@@ -21,7 +20,7 @@ use crate::Result;
 use crate::input::source::Opened;
 use crate::input::stored::{Stored, damaged};
 
-/// What stands at both ends of a file; at the end after the footer's length.
+/// The mark at both ends of a file; at the end it follows the footer's length.
 const MAGIC: &[u8; 6] = b"ARROW1";
 const TRAILER_BYTES: usize = 4 + MAGIC.len();
 
@@ -30,9 +29,9 @@ pub(super) struct Stream<'a> {
     input: Opened<'a>,
     schema: SchemaRef,
     dictionaries: Arc<Dictionaries>,
-    /// What `input` counts in.
+    /// The counter of bytes that `input` has read.
     taken_bytes: Arc<AtomicU64>,
-    /// What the caller wants to see counted.
+    /// The caller's counter of the bytes read.
     bytes_read: Arc<AtomicU64>,
     batches: u64,
 }
@@ -41,7 +40,7 @@ impl<'a> Stream<'a> {
     /// Reads the schema. `taken_bytes` is what the input counts in.
     ///
     /// # Errors
-    /// Where the input cannot be read or is no Arrow stream.
+    /// Fails if the input cannot be read or is no Arrow stream.
     pub fn new(mut input: Opened<'a>, taken_bytes: &Arc<AtomicU64>) -> Result<Self> {
         let message = RawMessage::read(&mut input).map_err(|error| describe(&input, error, 0))?;
         let wrong = |reason: String| damaged(input.name(), "the schema", reason);
@@ -79,7 +78,7 @@ impl<'a> Stream<'a> {
     /// The next record batch; `None` at the end.
     ///
     /// # Errors
-    /// Where the input cannot be read or is damaged.
+    /// Fails if the input cannot be read or is damaged.
     pub fn next(&mut self) -> Result<Option<Pending>> {
         loop {
             let number = self.batches + 1;
@@ -112,7 +111,7 @@ impl<'a> Stream<'a> {
     }
 }
 
-/// What a record batch is called in messages.
+/// Name of a record batch in messages.
 pub(super) fn batch_name(number: u64) -> String {
     format!("record batch {number}")
 }
@@ -150,7 +149,7 @@ impl IpcFile {
     /// Reads the footer and all dictionaries.
     ///
     /// # Errors
-    /// Where the file is damaged or cut short.
+    /// Fails if the file is damaged or cut short.
     pub fn new(file: Stored) -> Result<Self> {
         let file = Arc::new(file);
         let wrong = |reason: String| file.damaged("the footer", reason);
@@ -192,7 +191,7 @@ impl IpcFile {
     /// A record batch, counted from 0; `None` after the last.
     ///
     /// # Errors
-    /// Where it cannot be read or is damaged.
+    /// Fails if it cannot be read or is damaged.
     pub fn batch(&self, index: usize) -> Result<Option<Pending>> {
         let Some(block) = self.blocks.get(index) else { return Ok(None) };
         let number = index as u64 + 1;

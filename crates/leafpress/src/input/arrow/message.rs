@@ -22,7 +22,7 @@ use arrow_schema::SchemaRef;
 use super::guard::guarded;
 use crate::input::stored::Stored;
 
-/// What stands before a message.
+/// The mark before a message.
 const MARK: [u8; 4] = [0xff; 4];
 
 /// Bytes reserved at once for a body; a longer one grows as it comes.
@@ -46,7 +46,7 @@ pub(super) struct RawMessage {
 #[derive(Debug)]
 enum Body {
     Held(Buffer),
-    /// Still in the file, to be read by whoever takes the message apart.
+    /// Still in the file; it is read when the message is taken apart.
     Stored {
         file: Arc<Stored>,
         offset: u64,
@@ -58,7 +58,7 @@ impl RawMessage {
     /// Reads the next message of a stream; `None` at its end.
     ///
     /// # Errors
-    /// Where the stream cannot be read, ends within the message, or holds none.
+    /// Fails if the stream cannot be read, ends within the message, or holds none.
     pub fn read(reader: &mut impl Read) -> io::Result<Option<Self>> {
         let mut length = Vec::new();
         reader.by_ref().take(4).read_to_end(&mut length)?;
@@ -87,7 +87,7 @@ impl RawMessage {
     /// The message at a place in a file; the body stays there.
     ///
     /// # Errors
-    /// Where the metadata cannot be read.
+    /// Fails if the metadata cannot be read.
     pub fn stored(
         file: &Arc<Stored>,
         offset: u64,
@@ -102,12 +102,12 @@ impl RawMessage {
         Ok(Self { metadata, body: Body::Stored { file, offset, length: body_length } })
     }
 
-    /// What is known of the message without its body.
+    /// The message's header, which is known without its body.
     pub fn header(&self) -> Result<Message<'_>, String> {
         parse(&self.metadata)
     }
 
-    /// How long the body is.
+    /// Length of the body, in bytes.
     pub fn body_length(&self) -> usize {
         match &self.body {
             Body::Held(body) => body.len(),
@@ -127,7 +127,7 @@ impl RawMessage {
     /// Adds the dictionary that this message holds to those known.
     ///
     /// # Errors
-    /// Where it is damaged or belongs to no column.
+    /// Fails if it is damaged or belongs to no column.
     pub fn add_dictionary(
         &self,
         schema: &SchemaRef,
@@ -184,14 +184,14 @@ fn check_sizes(body: &[u8], batch: arrow_ipc::RecordBatch<'_>) -> Result<(), Str
     Ok(())
 }
 
-/// A record batch that is taken apart by whoever first needs a row of it.
+/// A record batch that the first thread to need one of its rows takes apart.
 #[derive(Debug)]
 pub(super) struct Pending {
     message: RawMessage,
     schema: SchemaRef,
     dictionaries: Arc<Dictionaries>,
     rows: usize,
-    /// Which record batch of the input it is, from 1.
+    /// Number of the record batch in the input, from 1.
     number: u64,
     unpacked: OnceLock<Result<RecordBatch, String>>,
 }
@@ -200,7 +200,7 @@ impl Pending {
     /// A message of a record batch, with all that it needs.
     ///
     /// # Errors
-    /// Where it is something else.
+    /// Fails if it is something else.
     pub fn new(
         message: RawMessage,
         schema: &SchemaRef,
@@ -216,7 +216,7 @@ impl Pending {
         Ok(Self { message, schema, dictionaries, rows, number, unpacked: OnceLock::new() })
     }
 
-    /// How many rows it claims to have.
+    /// Number of rows that the batch claims to have.
     pub fn rows(&self) -> usize {
         self.rows
     }
@@ -226,7 +226,7 @@ impl Pending {
         self.message.body_length()
     }
 
-    /// Which record batch of the input it is, from 1.
+    /// Number of the record batch in the input, from 1.
     pub fn number(&self) -> u64 {
         self.number
     }
@@ -234,7 +234,7 @@ impl Pending {
     /// The record batch.
     ///
     /// # Errors
-    /// Where it is damaged.
+    /// Fails if it is damaged.
     pub fn unpack(&self) -> Result<&RecordBatch, String> {
         self.unpacked.get_or_init(|| self.unpack_now()).as_ref().map_err(Clone::clone)
     }

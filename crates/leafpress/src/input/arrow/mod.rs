@@ -73,7 +73,7 @@ impl<'a> ArrowSource<'a> {
     /// plain file but must be read from its end is copied to `folder` first.
     ///
     /// # Errors
-    /// Where the input cannot be read, or is not what it should be.
+    /// Fails if the input cannot be read, or is not what it should be.
     pub fn new(mut source: Source<'a>, kind: Kind, folder: &Path) -> Result<Self> {
         match kind {
             #[cfg(feature = "parquet")]
@@ -97,8 +97,8 @@ impl<'a> ArrowSource<'a> {
 
     /// Any reader of record batches, named `name` in messages.
     ///
-    /// It can be opened once: a second pass over it, which types that must be
-    /// looked at ([`SourceColumn::declared`] is `None`) may need, is an error.
+    /// The reader can be read once. Columns whose types must be looked at
+    /// ([`SourceColumn::declared`] is `None`) may need a second pass, which is an error.
     pub fn from_reader(
         name: impl Into<String>,
         reader: impl RecordBatchReader + Send + 'a,

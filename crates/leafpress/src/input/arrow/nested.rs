@@ -33,10 +33,10 @@ enum Shape {
     Union(Vec<Choice>, Vec<Node>),
 }
 
-/// Where each row's elements lie in the child: start and end.
+/// For each row, the start and the end of its elements in the child array.
 type Ranges = Vec<(usize, usize)>;
 
-/// Which child of a union a row is in, and where.
+/// The child of a union that holds a row's value, and the value's row there.
 struct Choice {
     child: usize,
     row: usize,
@@ -45,7 +45,7 @@ struct Choice {
 /// Writes each row of a nested array that is not NULL as JSON.
 ///
 /// # Errors
-/// Where the array is of no type that we know, or contradicts itself.
+/// Fails if the array is of no type that we know, or contradicts itself.
 pub(super) fn write(array: &ArrayRef, nulls: Option<&NullBuffer>) -> Result<Written, String> {
     // What is not nested would come back here for ever.
     if !is_nested(array.data_type()) {
@@ -55,7 +55,7 @@ pub(super) fn write(array: &ArrayRef, nulls: Option<&NullBuffer>) -> Result<Writ
     Ok(Written::each(array.len(), nulls, |row, out| node.write(row, out)))
 }
 
-/// Whether values of the type are written as JSON.
+/// Returns true if values of the type are written as JSON.
 fn is_nested(data_type: &DataType) -> bool {
     data_type.is_nested()
         && !matches!(data_type, DataType::Dictionary(..) | DataType::RunEndEncoded(..))

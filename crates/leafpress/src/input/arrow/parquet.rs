@@ -32,7 +32,7 @@ use super::pieces::rows_of_piece;
 use crate::input::stored::Stored;
 use crate::{ErrorKind, Result};
 
-/// What ends a file whose table of contents is encrypted.
+/// The last bytes of a file whose table of contents is encrypted.
 const ENCRYPTED_MAGIC: &[u8] = b"PARE";
 
 /// Bytes that are read at once where a page's header is expected.
@@ -58,7 +58,7 @@ impl ParquetFile {
     /// Reads the table of contents.
     ///
     /// # Errors
-    /// Where the file is damaged, cut short or encrypted.
+    /// Fails if the file is damaged, cut short or encrypted.
     pub fn new(file: Stored) -> Result<Self> {
         let file = Arc::new(file);
         let end = file.bytes().saturating_sub(4);
@@ -105,7 +105,7 @@ impl ParquetFile {
     /// Takes the rows apart.
     ///
     /// # Errors
-    /// Where the row group is damaged.
+    /// Fails if the row group is damaged.
     pub fn decode(&self, piece: &ParquetPiece, names: &Arc<[String]>) -> Result<ArrowBatch> {
         guarded(|| {
             let batch = self.read(piece)?;
@@ -145,7 +145,7 @@ fn encrypted(file: &Stored) -> crate::Error {
     crate::Error::from(error).to_do("decrypt it first with what encrypted it")
 }
 
-/// The same file read with views for strings; `None` if that is not possible.
+/// The metadata for reading the file with views for strings; `None` if that is not possible.
 fn with_views(metadata: &ArrowReaderMetadata) -> Option<ArrowReaderMetadata> {
     let contents = metadata.metadata();
     let fields = metadata.schema().fields().iter();
@@ -201,7 +201,7 @@ impl ParquetReader {
     /// The next rows; `None` at the end.
     ///
     /// # Errors
-    /// Where a row group claims what cannot be.
+    /// Fails if a row group claims what cannot be.
     pub fn claim(&mut self) -> Result<Option<ParquetPiece>> {
         while let Some(contents) = self.file.row_group(self.row_group) {
             let rows = usize::try_from(contents.num_rows()).ok();

@@ -22,19 +22,19 @@ use super::types::has_any;
 use crate::input::stored::damaged;
 use crate::{ErrorKind, Result};
 
-/// Rows of a piece at most.
+/// Largest number of rows of a piece.
 const PIECE_ROWS_MAX: usize = 128 << 10;
-/// And at least, be they as long as they may.
+/// Least number of rows of a piece, however long the rows are.
 const PIECE_ROWS_MIN: usize = 1 << 10;
-/// Bytes of a piece, roughly.
+/// Approximate size of a piece.
 const PIECE_BYTES: u64 = 16 << 20;
 
 /// Batches smaller than this in rows and in bytes are joined.
 const JOINED_ROWS_MIN: usize = 16 << 10;
 const JOINED_BYTES_MIN: usize = 1 << 20;
 
-/// How many rows to take at a time of so many with so many bytes, in parts of
-/// about the same size.
+/// Number of rows of a piece, if `rows` rows of `bytes` bytes in all are cut into pieces of
+/// about one size.
 pub(super) fn rows_of_piece(rows: usize, bytes: u64) -> usize {
     let by_bytes = bytes / PIECE_BYTES + 1;
     let by_rows = (rows / PIECE_ROWS_MAX) as u64 + 1;
@@ -46,7 +46,7 @@ pub(super) fn rows_of_piece(rows: usize, bytes: u64) -> usize {
 #[derive(Debug, Clone)]
 pub(super) enum Part {
     Pending(Arc<Pending>),
-    /// And its number, from 1.
+    /// A record batch, and its number from 1.
     Ready(RecordBatch, u64),
 }
 
@@ -83,9 +83,9 @@ impl Part {
 /// Some record batches, or rows of one.
 #[derive(Debug)]
 pub(super) struct Piece {
-    /// One, or several small ones.
+    /// One record batch, or several small ones.
     parts: Vec<Part>,
-    /// Which rows of it, if it is one.
+    /// The rows of the record batch that belong to the piece, if it is a single one.
     rows: Range<usize>,
     /// The first row's number in the input, from 1.
     first_line: u64,
@@ -95,7 +95,7 @@ impl Piece {
     /// Takes the rows apart.
     ///
     /// # Errors
-    /// Where the input, which is called `name`, is damaged.
+    /// Fails if the input, which is called `name`, is damaged.
     pub fn decode(self, name: &str, names: &Arc<[String]>) -> Result<ArrowBatch> {
         let number = self.parts[0].number();
         self.decode_parts(names)
@@ -120,7 +120,7 @@ impl Piece {
     }
 }
 
-/// Where record batches come from.
+/// The source of record batches.
 pub(super) enum Batches<'a> {
     Stream(Box<Stream<'a>>),
     /// With the next block, and what to count in.
@@ -180,7 +180,7 @@ impl<'a> PieceReader<'a> {
     /// The next piece; `None` at the end.
     ///
     /// # Errors
-    /// Where the input cannot be read or is damaged.
+    /// Fails if the input cannot be read or is damaged.
     pub fn claim(&mut self) -> Result<Option<Piece>> {
         let Some((part, start)) = self.next_left()? else { return Ok(None) };
         let piece_rows = rows_of_piece(part.rows(), part.bytes() as u64);

@@ -24,7 +24,7 @@ const SECONDS_PER_DAY: i64 = 86_400;
 /// A count of parts of a second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Unit {
-    /// How many make a second.
+    /// Number of units in a second.
     pub per_second: i64,
     /// Decimal digits of a fraction of a second.
     pub digits: usize,

@@ -19,7 +19,7 @@ use super::text::{
     Unit, write_date, write_date_of_milliseconds, write_interval, write_time, write_timestamp,
 };
 
-/// Whether values of the type are written by [`write`].
+/// Returns true if [`write`] writes values of the type.
 pub(super) fn is_time(data_type: &DataType) -> bool {
     matches!(
         data_type,
@@ -44,7 +44,7 @@ fn unit_of(unit: TimeUnit) -> Unit {
 /// Writes out all rows that are not NULL.
 ///
 /// # Errors
-/// Where the type is none of [`is_time`]'s, or one that Arrow does not allow.
+/// Fails if the type is none of [`is_time`]'s, or one that Arrow does not allow.
 pub(super) fn write(array: &ArrayRef, nulls: Option<&NullBuffer>) -> Result<Written, String> {
     let rows = array.len();
     Ok(match array.data_type() {

@@ -1,4 +1,4 @@
-//! What Arrow's types become in SQLite.
+//! The SQLite types of Arrow's types.
 //!
 //! | Arrow | SQLite |
 //! |---|---|
@@ -19,7 +19,7 @@ use arrow_schema::{DataType, Fields};
 
 use crate::input::rows::{SourceColumn, SourceType};
 
-/// All decimals of so many digits fit 64 bits.
+/// Number of decimal digits that always fit 64 bits.
 pub(super) const DIGITS_OF_64_BITS: u8 = 18;
 
 /// The columns of a schema, by their names as they are.
@@ -32,7 +32,7 @@ pub(super) fn columns_of(fields: &Fields) -> Vec<SourceColumn> {
     fields.iter().map(column).collect()
 }
 
-/// What all values of an Arrow type are; `None` where they must be looked at.
+/// The type of all values of an Arrow type; `None` if it depends on the values.
 pub(super) fn declared_type(data_type: &DataType) -> Option<SourceType> {
     match data_type {
         DataType::Boolean
@@ -80,7 +80,7 @@ pub(super) fn declared_type(data_type: &DataType) -> Option<SourceType> {
     }
 }
 
-/// Whether a type, or one within it, is such a one.
+/// Returns true if `wanted` is true of the type or of one within it.
 pub(super) fn has_any(data_type: &DataType, wanted: &impl Fn(&DataType) -> bool) -> bool {
     wanted(data_type)
         || match data_type {

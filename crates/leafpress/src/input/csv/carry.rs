@@ -47,7 +47,7 @@ impl Carry {
     /// with another's memory; `block` may come back with no record at all.
     ///
     /// # Errors
-    /// Where a record grows beyond the limit. All bytes are still there then.
+    /// Fails if a record grows beyond the limit. All bytes are still there then.
     pub fn settle(
         &mut self,
         block: &mut Block,
@@ -92,7 +92,7 @@ impl Carry {
         unfinished(&self.file, &self.block, &self.scanner, &self.index)
     }
 
-    /// Whether the next block will begin with a record that is kept back.
+    /// Returns true if the next block will begin with a record that is kept back.
     pub fn is_held(&self) -> bool {
         self.is_held
     }

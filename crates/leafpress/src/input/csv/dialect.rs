@@ -1,5 +1,5 @@
-//! Which bytes delimit, quote and escape. Stands at the start of the flow:
-//! whoever holds a [`Dialect`] need not check it again.
+//! The bytes that delimit, quote and escape. Stands at the start of the flow: a [`Dialect`] is
+//! checked once, when it is made.
 //!
 //! Must never: hold a combination that the scanner cannot tell apart.
 

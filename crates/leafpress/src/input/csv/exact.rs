@@ -8,7 +8,7 @@
 use super::dialect::Dialect;
 use super::scan::FieldIndex;
 
-/// Where in the grammar the next byte stands.
+/// The scanner's place in the grammar, before the next byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum State {
     /// At the first byte of a line that may become a record.
@@ -68,7 +68,7 @@ pub(super) fn scan(
                 if !is_line_end(bytes, at) {
                     index.push_stray_quote(at - 1);
                 }
-                // Also an escape byte is plain text here, as in Python.
+                // An escape byte is plain text here, too, as in Python.
                 State::Unquoted
             }
             _ if is_escape => State::Escaped,
@@ -84,7 +84,7 @@ pub(super) fn scan(
     state
 }
 
-/// Whether the `\r` of a `\r\n` stands at `at`.
+/// Returns true if the `\r` of a `\r\n` stands at `at`.
 pub(super) fn is_line_end(bytes: &[u8], at: usize) -> bool {
     bytes.get(at) == Some(&b'\r') && bytes.get(at + 1) == Some(&b'\n')
 }

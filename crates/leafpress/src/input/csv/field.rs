@@ -22,8 +22,8 @@ pub fn field<'a>(raw: &'a [u8], dialect: Dialect, scratch: &'a mut Vec<u8>) -> &
     }
 }
 
-/// Where the last field of a record ends whose `\n` stands at `newline`: before
-/// the `\r` of the line end, if there is one. `start` is where the field starts.
+/// Offset where the last field of a record ends: at `newline`, the record's `\n`, or at the
+/// `\r` before it if that belongs to the line end. `start` is where the field starts.
 #[inline]
 pub fn record_last_field_end(
     bytes: &[u8],
@@ -52,7 +52,8 @@ fn quoted<'a>(
     }
 }
 
-/// Whether the byte after `raw`, a field's beginning, is made text by an escape.
+/// Returns true if an escape at the end of `raw`, a field's beginning, makes the next byte
+/// text.
 #[cold]
 fn is_escaped_after(raw: &[u8], dialect: Dialect) -> bool {
     unescape_into(raw, dialect, &mut Vec::new())
@@ -105,11 +106,11 @@ fn unescape_into(raw: &[u8], dialect: Dialect, scratch: &mut Vec<u8>) -> bool {
     false
 }
 
-/// How the part of a field between quotes ended.
+/// The end of a field's quoted part.
 enum Quoted<'a> {
-    /// By a quote; what follows it.
+    /// The quotes are closed; the bytes behind the closing quote.
     Closed(&'a [u8]),
-    /// Not at all.
+    /// The quotes are never closed.
     Open { after_escape: bool },
 }
 

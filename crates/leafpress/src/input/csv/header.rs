@@ -11,9 +11,9 @@ use crate::{Error, ErrorKind, Result};
 /// The names of an input's columns, and what had to be changed about them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Header {
-    /// Not empty, and distinct without regard to ASCII case.
+    /// The names: not empty, and distinct without regard to ASCII case.
     pub names: Vec<String>,
-    /// One line for each change, and hints.
+    /// A note for each change, and hints.
     pub notes: Vec<String>,
 }
 
@@ -21,7 +21,7 @@ impl Header {
     /// The names in a record's values. `file` is the input's name.
     ///
     /// # Errors
-    /// Where a name is not UTF-8.
+    /// Fails if a name is not UTF-8.
     pub fn from_record<V: AsRef<[u8]>>(
         file: &str,
         values: impl IntoIterator<Item = V>,
@@ -65,7 +65,7 @@ fn not_utf8(file: &str, position: usize) -> Error {
     ErrorKind::Input { file: file.to_owned(), reason }.into()
 }
 
-/// Names what has no name, and drops NUL bytes, which end a name in SQL.
+/// Gives names to columns without one, and drops NUL bytes, which would end a name in SQL.
 fn make_usable(name: &mut String, position: usize, notes: &mut Vec<String>) {
     if name.contains('\0') {
         name.retain(|character| character != '\0');
@@ -103,8 +103,8 @@ fn rename_duplicates(names: &mut [String], mut notes: Vec<String>) -> Vec<String
     notes
 }
 
-/// One column whose name holds a common delimiter was most likely meant to be
-/// many.
+/// The hint for an input with a single column whose name holds a common delimiter: most likely
+/// that is the delimiter of several columns.
 fn delimiter_hint(names: &[String]) -> Option<String> {
     let [name] = names else { return None };
     let delimiter = [';', '\t', '|', ','].into_iter().find(|&found| name.contains(found))?;

@@ -1,7 +1,7 @@
-//! Where something stands, and how it reads, for messages about bad rows.
+//! Places in the input and excerpts of it, for messages about bad rows.
 //!
-//! Stands beside the flow: called for what is reported only, so it may take its
-//! time. Must never: print bytes that could confuse a terminal.
+//! Stands beside the flow: called only for what is reported, so its speed does not matter. Must
+//! never: print bytes that could confuse a terminal.
 
 use std::fmt::Write as _;
 
@@ -11,7 +11,7 @@ use super::dialect::Dialect;
 use super::field::record_last_field_end;
 use super::scan::RecordSpan;
 
-/// How much of a row a message shows.
+/// Largest number of bytes of a row that a message shows.
 pub const EXCERPT_BYTES_MAX: usize = 200;
 
 /// A place in the input, as an editor would name it.
@@ -62,8 +62,8 @@ impl LineEnds {
     }
 }
 
-/// The quote that is perhaps never closed in a record: it opens a field, and the quote that
-/// closes it stands in a later line, before other text.
+/// The quote of a record that may never be closed: it opens a field, and the quote
+/// that closes it stands in a later line, before other text.
 pub fn unclosed_quote(bytes: &[u8], span: &RecordSpan<'_>, dialect: Dialect) -> Option<usize> {
     let quote = dialect.quote()?;
     let mut start = span.start;

@@ -101,7 +101,7 @@ impl Offsets {
     }
 }
 
-/// Where the fields and records of a block end, as offsets in it.
+/// The ends of a block's fields and records, as offsets in the block.
 #[derive(Debug, Default, Clone)]
 pub struct FieldIndex {
     field_ends: Offsets,
@@ -141,7 +141,7 @@ impl FieldIndex {
         self.stray_quotes
     }
 
-    /// Where the first stray quote stands.
+    /// Offset of the first stray quote.
     pub fn first_stray(&self) -> Option<usize> {
         self.first_stray.map(|offset| offset as usize)
     }
@@ -279,8 +279,8 @@ impl Scanner {
         self.scan_exactly(bytes, bytes.len(), index);
     }
 
-    /// Where the record starts that the bytes so far leave unfinished, as they
-    /// end inside quotes or after an escape byte.
+    /// Offset where the unfinished record starts, if the bytes so far end within a record: for
+    /// instance inside quotes, or after an escape byte.
     pub fn incomplete_start(&self, bytes: &[u8], index: &FieldIndex) -> Option<usize> {
         let from = index.record_ends.last().map_or(self.start, |end| end + 1);
         let start = || {
@@ -289,19 +289,20 @@ impl Scanner {
         (self.state != State::RecordStart).then(start)
     }
 
-    /// Where the unfinished field starts; where quotes are open, at the quote.
+    /// Offset where the unfinished field starts; if its quotes are open, the offset of the
+    /// quote.
     pub(super) fn open_field_start(&self, bytes: &[u8], index: &FieldIndex) -> Option<usize> {
         let start = self.incomplete_start(bytes, index)?;
         Some(index.field_ends.last().map_or(start, |end| start.max(end + 1)))
     }
 
-    /// Whether the bytes so far end inside quotes.
+    /// Returns true if the bytes so far end inside quotes.
     pub fn is_in_quotes(&self) -> bool {
         matches!(self.state, State::Quoted | State::QuotedEscaped)
     }
 
-    /// The same scanner over the same bytes, moved down by `shift` after all
-    /// that is before `start` went away.
+    /// The scanner for the same bytes, moved down by `shift` after all bytes before `start`
+    /// were removed.
     pub(super) fn moved(&self, start: usize, shift: usize) -> Self {
         Self { position: self.position - shift, start: start - shift, ..self.clone() }
     }
@@ -355,7 +356,7 @@ impl Scanner {
     }
 }
 
-/// Whether the next byte is text by an escape: a state that [`Edge`] has not.
+/// Returns true if an escape makes the next byte text: [`Edge`] has no such state.
 fn is_after_escape(state: State) -> bool {
     matches!(state, State::Escaped | State::QuotedEscaped)
 }
@@ -374,18 +375,18 @@ struct Needles {
     escape: u8x16,
 }
 
-/// What stands in a chunk: the lowest bit is the first byte.
+/// The kinds of the bytes of a chunk: a mask for each kind, the lowest bit for the first byte.
 #[derive(Debug, Clone, Copy, Default)]
 struct Masks {
     /// Delimiters and newlines; after [`Edge::resolve`] those outside quotes.
     ends: u64,
-    /// Newlines, likewise.
+    /// Newlines; after [`Edge::resolve`] those outside quotes.
     newlines: u64,
     quotes: u64,
 }
 
 impl Needles {
-    /// What the dialect lacks is not looked for, whatever stands here for it.
+    /// A quote or escape that the dialect does not have is zero here, and is not looked for.
     fn new(dialect: Dialect) -> Self {
         Self {
             delimiter: u8x16::splat(dialect.delimiter()),
@@ -428,8 +429,8 @@ impl Needles {
     }
 }
 
-/// What the next chunk must know of the bytes before it: the [`State`] of the
-/// exact machine, taken apart into bits that are cheap to keep.
+/// The state that the next chunk needs of the bytes before it: the [`State`] of the exact
+/// machine, as bits that are cheap to keep.
 #[derive(Debug, Clone, Copy)]
 struct Edge {
     /// All ones where the last byte is inside quotes, else 0.
@@ -516,7 +517,7 @@ impl Edge {
     }
 }
 
-/// Those of the newlines in `candidates` that have a `\r` before them.
+/// Returns those newlines of `candidates` that have a `\r` before them.
 #[cold]
 fn blank_returns(candidates: u64, position: usize, bytes: &[u8]) -> u64 {
     let is_blank = |bit: u32| is_line_end(bytes, position + bit as usize - 1);

@@ -24,13 +24,13 @@ pub struct JsonPiece {
     pub(super) block: Block,
     /// Bytes of the input that stand before the piece on its first line.
     pub(super) bytes_before: u64,
-    /// Whether the input begins with it.
+    /// True if the input begins with this piece.
     pub(super) is_first: bool,
-    /// Whether the array, if it is one, ended before it.
+    /// True if the input is an array, and the array ended before this piece.
     pub(super) is_after_array: bool,
 }
 
-/// Where a row is.
+/// The place of a row in its piece, and the place of its cells.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Row {
     pub start: u32,
@@ -77,7 +77,7 @@ impl JsonBatch {
         }
     }
 
-    /// What a cell's offsets mean.
+    /// Returns the text that a cell's offsets stand for.
     #[inline(always)]
     fn text_of(&self, cell: &Cell) -> &[u8] {
         let bytes =

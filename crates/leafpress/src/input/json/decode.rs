@@ -22,7 +22,7 @@ use crate::input::csv::locate::{EXCERPT_BYTES_MAX, excerpt};
 use crate::input::rows::{BadInputRow, DecodeHalt, RowDecoder};
 use crate::{BadRow, Error, ErrorKind};
 
-/// How rows are laid out in an input.
+/// The layout of rows in an input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
     /// Objects, each on one line.
@@ -50,7 +50,7 @@ impl RowDecoder for JsonDecoder {
     }
 }
 
-/// What to do about keys that are no column.
+/// The treatment of keys that are no column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NewKeys {
     /// Stop.
@@ -101,7 +101,7 @@ pub(super) fn decode(
 struct Place {
     at: usize,
     line: u64,
-    /// Where that line starts; perhaps before the piece.
+    /// Offset where that line starts, also if that is before the piece; then it may be negative.
     line_start: i64,
 }
 
@@ -129,7 +129,7 @@ struct Decoding<'d> {
     keys: &'d Keys,
     new_keys: NewKeys,
     is_utf8: bool,
-    /// How far lines are counted.
+    /// The place up to which lines are counted.
     place: Place,
     first_line: u64,
     rows: &'d mut Vec<Row>,
@@ -138,7 +138,7 @@ struct Decoding<'d> {
     found: &'d mut Keys,
 }
 
-/// What was good before.
+/// The numbers of rows and cells before a row, to go back to if the row is bad.
 #[derive(Clone, Copy)]
 struct GoodSoFar {
     rows: usize,
@@ -330,7 +330,8 @@ impl Decoding<'_> {
         self.parsed.go_back(good.mark);
     }
 
-    /// Keys that nobody knew, now that their row is known to be good.
+    /// Handles the unknown keys of a row that is known to be good: collects them, or stops at
+    /// the first.
     #[inline(always)]
     fn settle_keys(&mut self) -> Result<(), DecodeHalt> {
         if self.parsed.unknown.is_empty() {
@@ -345,8 +346,8 @@ impl Decoding<'_> {
         Ok(())
     }
 
-    /// Where a fault at or after the counted place is. What lacks at the end
-    /// lacks behind the last byte that is no blank.
+    /// The place of a fault, which must not lie before the counted place. If something is
+    /// missing at the end of the piece, the place is behind the last byte that is no blank.
     fn place_of(&self, fault: Fault) -> Place {
         let mut place = self.place;
         let mut at = fault.at.min(self.bytes.len());
@@ -372,7 +373,7 @@ impl Decoding<'_> {
         self.bad_rows.push(BadInputRow { good_rows_before: self.rows.len(), bad_row, original });
     }
 
-    /// Says that an array cannot be read on.
+    /// The error of an array that cannot be read further.
     #[cold]
     fn failed(&self, fault: Fault) -> DecodeHalt {
         let place = self.place_of(fault);
@@ -383,7 +384,7 @@ impl Decoding<'_> {
     }
 }
 
-/// What stands where an object should, by its first byte.
+/// The fault of a row that is not an object, told by the row's first byte.
 fn not_an_object(first: u8) -> What {
     match first {
         b'[' => What::NotAnObject("an array"),
@@ -402,10 +403,11 @@ fn not_utf8(bytes: &[u8], start: usize, end: usize) -> Option<Fault> {
     Some(Fault::new(start + error.valid_up_to(), What::NotUtf8))
 }
 
-/// How much is looked at together for the end of a bad row.
+/// Number of bytes that are searched together for the end of a bad row.
 const STEP_BYTES: usize = 512;
 
-/// Where what begins at `start` ends, by its brackets alone.
+/// Offset behind the closing bracket of the value that begins at `start`; only brackets are
+/// looked at.
 #[cold]
 fn bracket_end(bytes: &[u8], start: usize) -> usize {
     let mut nesting = Nesting::default();
@@ -425,8 +427,8 @@ fn bracket_end(bytes: &[u8], start: usize) -> usize {
     bytes.len()
 }
 
-/// Where something ends that is no object: with its line, at the next object,
-/// or with its own brackets.
+/// Offset where a stray value ends: behind its closing bracket if it is an array, else at the
+/// end of its line or at the next object.
 #[cold]
 fn stray_end(bytes: &[u8], start: usize) -> usize {
     if bytes[start] == b'[' {

@@ -1,44 +1,44 @@
-//! What is wrong with a row, and where, in words for a person.
+//! The faults of a row, with their places and their words for a person.
 //!
-//! Stands beside the parser, which makes faults, and the decoder, which tells
-//! of them. Must never: show more of the input than a byte; the excerpt does.
+//! Stands beside the parser, which makes faults, and the decoder, which reports them. Must never:
+//! show more of the input than one byte: the message's excerpt shows the row.
 
 use std::fmt;
 
-/// How deep values may be nested. The parser keeps a bit for each level.
+/// Largest depth of nested values. The parser keeps a bit for each level.
 pub const DEPTH_MAX: u32 = 128;
 
-/// Why the parser stopped.
+/// The reason why the parser stopped, and its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fault {
     /// Offset of the byte at fault.
     pub at: usize,
-    /// What is wrong there.
+    /// The kind of fault.
     pub what: What,
 }
 
-/// What may be wrong.
+/// The kinds of faults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum What {
-    /// Something else should stand here; the byte that does, if there is one.
+    /// The text expected here, and the byte found in its place, if there is one.
     Expected(&'static str, Option<u8>),
     /// A number goes on without a digit.
     DigitExpected,
     /// A number begins with a zero that is not alone.
     LeadingZero,
-    /// A word that other languages' numbers have.
+    /// A word such as `NaN`, which JSON does not have.
     NotInJson(&'static str),
     /// A line ends within a string.
     OpenString,
     /// Another control character in a string.
     ControlInString(u8),
-    /// A backslash with something else behind it than JSON knows.
+    /// A backslash before a character that JSON gives no meaning there.
     BadEscape,
-    /// Half of a pair.
+    /// Half of a surrogate pair.
     LoneSurrogate,
     /// Not UTF-8.
     NotUtf8,
-    /// More than [`DEPTH_MAX`] brackets.
+    /// More than [`DEPTH_MAX`] open brackets.
     TooDeep,
     /// A row that is something else than an object.
     NotAnObject(&'static str),
@@ -55,7 +55,7 @@ impl Fault {
         Self { at, what }
     }
 
-    /// A number that begins at `at` is none.
+    /// The fault of a text at `at` that should be a number.
     #[cold]
     pub fn in_number(self, bytes: &[u8], at: usize) -> Self {
         match Self::expected("a number", bytes, at) {
@@ -64,7 +64,7 @@ impl Fault {
         }
     }
 
-    /// Something else should stand at `at`.
+    /// The fault at `at`, where `wanted` was expected.
     #[cold]
     pub fn expected(wanted: &'static str, bytes: &[u8], at: usize) -> Self {
         let word =

@@ -1,4 +1,4 @@
-//! Which column a key is, asked for each value of each row.
+//! The columns of keys: the parser asks for the column of each value of each row.
 //!
 //! Rows nearly always have their keys in the order of the row before. So the
 //! parser first compares with the key that came next there ([`Keys::quoted`]),
@@ -14,14 +14,14 @@ use std::collections::HashMap;
 pub struct Keys {
     /// Each key as it mostly stands in the input, with its quotes.
     quoted: Vec<u8>,
-    /// Where each key ends in `quoted`.
+    /// Offset in `quoted` where each key ends.
     ends: Vec<u32>,
     columns: HashMap<Vec<u8>, u32>,
     names: Vec<Vec<u8>>,
 }
 
 impl Keys {
-    /// How many there are.
+    /// Number of keys.
     pub fn len(&self) -> usize {
         self.names.len()
     }
@@ -51,8 +51,8 @@ impl Keys {
         self.columns.get(key).copied()
     }
 
-    /// What a column's key looks like in the input, with its quotes, unless it
-    /// is escaped there.
+    /// A column's key as the input has it, with its quotes, unless the input writes it with
+    /// escapes.
     #[inline(always)]
     pub fn quoted(&self, column: u32) -> Option<&[u8]> {
         let column = column as usize;

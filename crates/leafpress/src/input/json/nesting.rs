@@ -1,5 +1,5 @@
-//! Where rows end, in JSON that is not a row a line: brackets are counted, 64
-//! bytes at a time, and nothing else is looked at.
+//! The ends of rows in JSON that is not one row a line: brackets are counted, 64 bytes at a
+//! time, and nothing else is looked at.
 //!
 //! Stands in the reader, under its lock, between the source and the blocks;
 //! what stands between the cuts is parsed later, on any thread. The state goes
@@ -11,7 +11,7 @@
 //! 2. No newline is inside a string: JSON has none there. So a quote that is
 //!    missing confuses one line, not the rest of the input.
 //!
-//! Must never: judge. Whether it is JSON, the parser says.
+//! Must never: judge. The parser decides whether the bytes are JSON.
 
 use wide::u8x16;
 
@@ -29,7 +29,7 @@ pub struct Nesting {
     is_escaped: bool,
 }
 
-/// What the bytes of a chunk are.
+/// The kinds of the bytes of a chunk: a mask for each kind, a bit for each byte.
 #[derive(Debug, Default)]
 struct Masks {
     quotes: u64,
@@ -133,8 +133,8 @@ impl Nesting {
     }
 }
 
-/// Which bytes a backslash stands before that is not itself escaped, and
-/// whether that is so of the byte after the chunk.
+/// Returns a mask of the bytes behind a backslash that is not itself escaped, and true if the
+/// byte after the chunk is such a byte.
 #[inline(always)]
 fn escaped_bytes(backslashes: u64, first_is_escaped: bool) -> (u64, bool) {
     let mut escaped = u64::from(first_is_escaped);
@@ -153,7 +153,7 @@ fn escaped_bytes(backslashes: u64, first_is_escaped: bool) -> (u64, bool) {
 #[derive(Debug, Default)]
 pub struct Elements {
     nesting: Nesting,
-    /// Whether the array has ended.
+    /// True if the array has ended.
     pub is_closed: bool,
 }
 

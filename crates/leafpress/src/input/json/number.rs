@@ -26,7 +26,7 @@ const POWERS_OF_TEN: [f64; 23] = [
 /// Digits that always fit 64 bits.
 const INTEGER_DIGITS_SAFE: usize = 18;
 
-/// What a number is kept as.
+/// A number as it is kept.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Number {
     /// A 64-bit integer.

@@ -19,10 +19,10 @@ use super::keys::Keys;
 use super::number::{self, number};
 use super::text::{nested, skip_blank, string_end, unescape};
 
-/// Stands for the column of a key that nobody knew.
+/// Stands for the column of a key that is not known yet.
 const UNKNOWN: u32 = u32::MAX;
 
-/// Where a cell's value, or its text, is.
+/// The kind of a cell's value, and where its text lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     Null,
@@ -56,21 +56,21 @@ impl Cell {
     }
 }
 
-/// What the parser writes to, used again from batch to batch.
+/// The parser's output, used again from batch to batch.
 #[derive(Debug, Default)]
 pub struct Parsed {
     pub cells: Vec<Cell>,
     /// Text that does not stand in the block as it is.
     pub side: Vec<u8>,
-    /// Keys that nobody knew.
+    /// Keys that are not known yet.
     pub unknown: Vec<Vec<u8>>,
-    /// For each column, and before the first: which came next in the row before.
+    /// For each column, and before the first: the column that came next in the row before.
     followers: Vec<u32>,
     /// A key's text, where it has escapes.
     key: Vec<u8>,
 }
 
-/// How much there was, to go back to it.
+/// Sizes of the parser's output at some time, to go back to.
 #[derive(Debug, Clone, Copy)]
 pub struct Mark {
     pub cells: usize,
@@ -79,7 +79,7 @@ pub struct Mark {
 }
 
 impl Parsed {
-    /// Forgets all cells, and gets ready for so many columns.
+    /// Forgets all cells, and gets ready for rows of `columns` columns.
     pub fn clear(&mut self, columns: usize) {
         self.go_back(Mark { cells: 0, side: 0, unknown: 0 });
         if self.followers.len() != columns + 1 {

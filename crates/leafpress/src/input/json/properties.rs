@@ -18,7 +18,7 @@ use super::decode::{Form, NewKeys, decode};
 use super::keys::Keys;
 use super::tests::{Owned, Reading, options, read, read_with};
 
-/// What a value of an object should become.
+/// The value that a value of an object should become.
 pub(super) fn model(value: Option<&Json>) -> Owned {
     match value {
         None | Some(Json::Null) => Owned::Null,
@@ -33,7 +33,7 @@ pub(super) fn model(value: Option<&Json>) -> Owned {
     }
 }
 
-/// How JSON is written: which blanks, and which characters are escaped.
+/// A way to write JSON: its blanks, and the characters that are escaped.
 #[derive(Debug, Clone)]
 struct Style {
     blanks: Vec<&'static str>,
@@ -197,8 +197,8 @@ fn style(blanks: &'static [&'static str]) -> impl Strategy<Value = Style> {
 const BLANKS_IN_LINE: &[&str] = &["", " ", "  ", "\t", "\r"];
 const BLANKS: &[&str] = &["", " ", "\n", "\n  ", "\t", "\r\n"];
 
-/// Whether both are the same, but for the last digits of doubles, which the
-/// judge does not always read right.
+/// Returns true if both are equal, but for the last digits of doubles, which the judge does not
+/// always read right.
 fn is_alike(one: &Json, other: &Json) -> bool {
     match (one, other) {
         (Json::Array(one), Json::Array(other)) => {
@@ -261,7 +261,7 @@ fn wounds() -> impl Strategy<Value = Vec<(usize, u8, u8)>> {
     vec((any::<usize>(), any::<u8>(), byte), 0..6)
 }
 
-/// How many rows a line has, or that it is bad.
+/// Number of rows on a line; `None` if the line is bad.
 fn judge_line(line: &[u8]) -> Option<usize> {
     let objects: Result<Vec<Map<String, Json>>, _> =
         serde_json::Deserializer::from_slice(line).into_iter().collect();

@@ -24,7 +24,7 @@ pub struct JsonReader<'a> {
     bytes_before: u64,
 }
 
-/// Where the pieces may end.
+/// The rule for where pieces may end.
 enum Cutter {
     Lines,
     Objects(Objects),

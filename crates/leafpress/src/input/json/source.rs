@@ -26,11 +26,11 @@ use crate::input::source::{Opened, Source};
 use crate::sync::lock;
 use crate::{Error, ErrorKind, Result};
 
-/// How an input of JSON is read.
+/// Options for reading an input of JSON.
 #[derive(Debug, Clone)]
 pub struct JsonOptions {
-    /// Whether it is objects one after the other (yes) or one array of them
-    /// (no); `None` decides by the first byte.
+    /// True for objects one after the other, false for one array of objects; `None` decides by
+    /// the first byte.
     pub lines: Option<bool>,
     /// No row may be longer.
     pub record_bytes_max: u64,
@@ -40,7 +40,7 @@ pub struct JsonOptions {
     pub note: Option<String>,
     /// The size of a piece to aim at.
     pub block_bytes: usize,
-    /// How much is looked at for the form and the columns, at first.
+    /// Number of bytes that are first read to tell the layout of the rows and the columns.
     pub beginning_bytes: usize,
 }
 
@@ -83,7 +83,7 @@ impl<'a> JsonSource<'a> {
     /// the same `bytes_read`.
     ///
     /// # Errors
-    /// Where the input cannot be opened, is not text, or holds something else
+    /// Fails if the input cannot be opened, is not text, or holds something else
     /// than objects.
     pub fn new(
         mut source: Source<'a>,
@@ -115,7 +115,7 @@ impl<'a> JsonSource<'a> {
         Ok(json)
     }
 
-    /// How the rows are laid out.
+    /// The layout of the rows.
     #[cfg(test)]
     pub fn form(&self) -> Form {
         self.form
@@ -211,9 +211,9 @@ struct Survey<'a> {
 }
 
 impl Survey<'_> {
-    /// Looks at pieces until there is none left. Returns for each what it has
-    /// of keys that this thread did not know before: pieces come in rising
-    /// order, so a key's first appearance is among those of all threads.
+    /// Takes pieces until none is left. Returns, for each piece, the keys that this thread did
+    /// not know before: each thread gets pieces in rising order, so the first appearance of a
+    /// key is among the keys that all threads return.
     fn collect_keys(&self) -> Result<Vec<(u64, Keys)>> {
         let JsonDecoder { file, form, keys } = &self.decoder;
         let mut keys = (**keys).clone();
@@ -264,8 +264,9 @@ impl Trial {
         Self { form, batch: JsonBatch::default() }
     }
 
-    /// Whether a reading as objects on any lines explains more than `lines`
-    /// does, the same beginning read line by line.
+    /// Returns true if reading the beginning as objects on any lines gives better rows than
+    /// `lines`, the reading of the same beginning line by line: it has a first good row, or
+    /// fewer bad rows.
     fn is_better_than(&self, lines: &Self) -> bool {
         let (bad, lines_bad) = (self.batch.bad_rows.len(), lines.batch.bad_rows.len());
         let is_first_good = lines.batch.rows.is_empty() && !self.batch.rows.is_empty();
@@ -290,7 +291,8 @@ impl<'o> Beginning<'o> {
         Ok(())
     }
 
-    /// How the rows are laid out; `None` if more must be read to tell.
+    /// The layout of the rows, with the rows read so far; `None` if more bytes are needed to
+    /// tell.
     fn judge(&self) -> Result<Option<Trial>> {
         let at = skip_blank(&self.bytes, 0);
         let first = self.bytes.get(at).copied();
@@ -315,12 +317,12 @@ impl<'o> Beginning<'o> {
         }
     }
 
-    /// Whether no more can, or need, be read.
+    /// Returns true if no more bytes can be read, or need to be.
     fn is_enough(&self) -> bool {
         self.is_all || self.bytes.len() as u64 > record_bytes_limit(self.options.record_bytes_max)
     }
 
-    /// As lines, or else as objects on any lines, whichever fits better.
+    /// Reads the beginning as lines, or as objects on any lines if these fit better.
     fn read_as_objects(&self) -> Result<Option<Trial>> {
         let lines = self.read_as(Form::Lines)?;
         let is_good = |trial: &Trial| !trial.batch.rows.is_empty();

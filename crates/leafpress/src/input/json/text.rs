@@ -10,7 +10,7 @@
 use super::fault::{DEPTH_MAX, Fault, What};
 use super::number::number;
 
-/// What a character that is none becomes, in a row that is bad anyway.
+/// Replacement for an escape that stands for no character; the row is bad anyway.
 const REPLACEMENT: &[u8] = "\u{fffd}".as_bytes();
 
 const LOWEST_BITS: u64 = 0x0101_0101_0101_0101;
@@ -48,7 +48,7 @@ pub fn plain_end(bytes: &[u8], mut at: usize) -> usize {
     at
 }
 
-/// Why a string stops at `at`, where it may not.
+/// The fault of a string that stops at `at`, where it must not.
 #[cold]
 fn bad_string(bytes: &[u8], at: usize) -> Fault {
     let what = match bytes.get(at) {
@@ -58,8 +58,8 @@ fn bad_string(bytes: &[u8], at: usize) -> Fault {
     Fault::new(at, what)
 }
 
-/// Where the string ends that goes on at `at` with no escape before: at its
-/// quote, or at the first backslash.
+/// Offset of the closing quote of the string that goes on at `at`, or of its first backslash;
+/// there must be no backslash in the string before `at`.
 #[inline(always)]
 pub fn string_end(bytes: &[u8], at: usize) -> Result<usize, Fault> {
     let end = plain_end(bytes, at);
@@ -190,15 +190,15 @@ fn literal(bytes: &[u8], at: usize) -> Option<usize> {
 pub struct Nested {
     /// The offset behind its closing bracket.
     pub end: usize,
-    /// Whether blanks were left out: then its text is what was added to the side
-    /// buffer, else it is as it stands.
+    /// True if blanks were left out: the value's text was added to the side buffer. Otherwise
+    /// its text stands in the input.
     pub is_copied: bool,
 }
 
 /// Copies what stands between blanks, from the first blank on.
 struct Squeeze<'s> {
     side: &'s mut Vec<u8>,
-    /// Up to here all is copied, or skipped.
+    /// Offset up to which the input is copied or skipped.
     done: usize,
     is_copied: bool,
 }

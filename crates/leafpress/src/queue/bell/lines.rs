@@ -125,8 +125,8 @@ impl Lines {
         self.assert_state();
     }
 
-    /// The same, by the hash that other processes send. Where two names have
-    /// the same hash, both are rung.
+    /// Does as [`ring`](Self::ring), by the hash of a queue's name, which other processes send.
+    /// If two names have the same hash, both queues are rung.
     pub(super) fn ring_hash(&mut self, hash: u64, jobs: u32) {
         for line in self.0.values_mut().filter(|line| line.hash == hash) {
             line.give(jobs);
