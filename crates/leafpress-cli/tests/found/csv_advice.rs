@@ -473,7 +473,7 @@ const KEYS: &[Found] = &[
               leafpress load v.db t.csv --create 'CREATE TABLE t(id TEXT PRIMARY KEY, n)'",
         status: 3,
         says: &[
-            "t.csv:2:1: column \"id\": is NOT NULL, and the field is empty",
+            "t.csv:2:1: the column \"id\" is NOT NULL, and the field is empty",
             "t.csv:4:1: column \"id\": line 2 has its unique value already",
         ],
         holds: &[("t.db", "SELECT id, n FROM t", "NULL,2;9,1;NULL,4")],
