@@ -212,7 +212,7 @@ fn a_hot_journal_is_left_alone() {
 fn what_is_no_database_is_named() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("it");
-    assert!(refusal(&path).contains("cannot read"), "missing");
+    assert!(refusal(&path).contains("cannot open"), "missing");
     assert!(!path.exists());
     let inner = folder.path().join("inner");
     fs::create_dir(&inner).unwrap();

@@ -51,8 +51,9 @@ impl Expected {
             (None, Some(_), false) => (1..=width?).map(|n| format!("column{n}")).collect(),
             (None, None, _) => return None,
         };
-        let mentioned = case.types.iter().map(|(name, _)| name).chain(&case.primary_key);
-        if !mentioned.into_iter().all(|name| names.contains(name)) {
+        let given = case.types.iter().map(|(name, _)| name);
+        let mut mentioned = given.chain(&case.primary_key).chain(&case.exact_column);
+        if !mentioned.all(|name| names.contains(name)) {
             return None;
         }
         let mut outcome = Self {
