@@ -319,7 +319,7 @@ fn whatever_stands_at_the_destination_stays() {
     fs::remove_file(&path).unwrap();
 
     fs::create_dir(&path).unwrap();
-    refuse("app.db: it is not a regular file");
+    refuse("app.db: is a directory, not a database");
     fs::remove_dir(&path).unwrap();
 
     fs::write(&path, "mine").unwrap();
