@@ -208,7 +208,7 @@ fn errors_name_their_place_and_leave_the_database_as_it_was() {
 
     fs::write(folder.path().join("data.csv"), "a,b\n").unwrap();
     for (arguments, status, expected) in [
-        (&["missing.db", "-c", ONE_ROW][..], 3, "cannot read missing.db"),
+        (&["missing.db", "-c", ONE_ROW][..], 3, "cannot open missing.db"),
         (&["data.csv", "-c", ONE_ROW], 3, "is not a database"),
         (&["shop.db", "missing.sql"], 3, "cannot read missing.sql"),
         (&["shop.db", "-c", "SELECT 'a"], 3, "-c:1:8: the string that begins here has no end"),
@@ -353,6 +353,6 @@ fn the_examples_of_the_help_are_valid_command_lines() {
             .collect();
         // Understood, and then there is no such file.
         let outcome = run(folder.path(), &words).expect_status(3);
-        assert!(outcome.stderr.contains("cannot read"), "{example}: {}", outcome.stderr);
+        assert!(outcome.stderr.contains("cannot open"), "{example}: {}", outcome.stderr);
     }
 }

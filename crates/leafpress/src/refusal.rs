@@ -93,12 +93,9 @@ impl Refusal<'_> {
         let code = code.unwrap_or(rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_BUSY));
         let text = format!("{} {how}", path_text(self.named));
         let source = rusqlite::Error::SqliteFailure(code, Some(text));
-        let error = Error::from(ErrorKind::Busy { waited: self.waited, source });
-        match self.file {
-            Some(file) => error.held_by(holders_sentence(file)),
-            None => error,
-        }
-        .to_do(advice)
+        Error::from(ErrorKind::Busy { waited: self.waited, source })
+            .held_by(holders_sentence(self.file.unwrap_or(self.named)))
+            .to_do(advice)
     }
 
     fn no_space(&self, answer: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
