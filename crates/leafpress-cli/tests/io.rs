@@ -353,6 +353,6 @@ fn the_examples_of_the_help_are_valid_command_lines() {
             .collect();
         // Understood, and then there is no such file.
         let outcome = run(folder.path(), &words).expect_status(3);
-        assert!(outcome.stderr.contains("cannot open"), "{example}: {}", outcome.stderr);
+        assert!(outcome.stderr.contains("No such file"), "{example}: {}", outcome.stderr);
     }
 }
