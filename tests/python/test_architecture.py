@@ -90,6 +90,15 @@ class Architecture(unittest.TestCase):
             too_large = [["/".join(module) or "root" for module in group] for group in found if len(group) > most]
             self.assertEqual(too_large, [], crate.name)
 
+    def test_no_folder_of_the_loader_leads_back_to_itself(self):
+        folders = {}
+        for module, others in Crate(ROOT / "crates" / "leafpress" / "src").uses().items():
+            if module[:1] == ("load",) and len(module) > 1:
+                used = {other[1] for other in others if other[:1] == ("load",) and len(other) > 1}
+                folders.setdefault(module[1], set()).update(used - {module[1]})
+        self.assertGreater(len(folders), 12)
+        self.assertEqual(circles(folders), [])
+
     def test_uses_and_circles_are_found(self):
         arrows = Crate(ROOT / "crates" / "leafpress" / "src").uses()
         self.assertIn(("sync",), arrows[("sort", "pool")])

@@ -6,17 +6,17 @@
 use std::ffi::OsStr;
 use std::path::Path;
 
-use super::csv::CsvFeed;
-use super::feed::{Input, MakeFeed};
 use super::monitor::Monitor;
 use super::options::{InputFormat, LoadOptions};
-use super::typed_feed::TypedFeed;
 use crate::error::{Error, Result};
 use crate::input::detect_encoding::{detect, is_auto};
 use crate::input::json::{JsonOptions, JsonSource};
 use crate::input::kind::{Kind, kind_of};
 use crate::input::rows::RowSource;
 use crate::input::source::Source;
+use crate::load::csv::CsvFeed;
+use crate::load::passes::feed::{Input, MakeFeed};
+use crate::load::rows::TypedFeed;
 
 /// Endings of the names of JSON files.
 const JSON_ENDINGS: [&str; 4] = ["json", "jsonl", "ndjson", "geojsonl"];

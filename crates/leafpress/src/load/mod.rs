@@ -1,10 +1,18 @@
 //! The loader: files and rows to a table in a new database, all or nothing.
 //!
-//! The one stage that joins the others. Reading order: [`Loader`] here, which collects
-//! `options.rs`; `flow.rs`, a load from its beginning to its end; `feed.rs` and `csv.rs`, the
-//! way of a CSV input; `frame.rs`, the frame of workers and turns; `press.rs` and
-//! `fields.rs`, the hot loop; `pages.rs`, `output.rs`
-//! and `publish.rs`, the way to the disk.
+//! The one stage that joins the others. The files here are what a caller asks for and the flow of
+//! a load; the folders are the stations of a row, in this order:
+//!
+//! | folder or file | is |
+//! |---|---|
+//! | `options.rs`, `report.rs`, `monitor.rs` | what the caller asks for, and gets |
+//! | `flow.rs`, `inputs.rs`, `target.rs`, `refused.rs` | a load from its beginning to its end |
+//! | `csv/`, `rows/` | inputs: files of text; rows of typed values |
+//! | `passes/` | one pass over an input on all cores, whatever its kind |
+//! | `values/` | fields and values to records: the hot loop |
+//! | `tree/` | records to B-trees |
+//! | `file/` | pages to the disk, and the file's name |
+//! | `existing/` | the finished file's table into a database that exists |
 //!
 //! ```no_run
 //! use leafpress::load::{ColumnType, Loader};
@@ -24,75 +32,46 @@
 //! 3. What the file holds does not depend on the number of threads; where
 //!    nothing is sorted, neither do its bytes.
 
-mod analyze;
-mod build;
 mod csv;
-mod csv_input;
-mod csv_reading;
-mod demands;
-#[doc(hidden)]
-pub mod disk;
 mod existing;
-mod feed;
-mod fields;
+mod file;
 mod flow;
-mod frame;
 mod inputs;
-mod locate;
 mod memory;
 mod monitor;
 mod options;
-mod output;
-mod pages;
-mod parts;
-mod pass;
-mod plan;
-mod press;
-mod publish;
+mod passes;
 mod refused;
-mod rejects;
-mod replay;
 mod report;
 mod rows;
-mod signs;
-mod sink;
-mod sources;
-mod sqlite;
-mod sqlite_source;
-mod survey;
 mod target;
-mod turns;
-mod type_rules;
-mod typed;
-mod typed_feed;
-mod typed_pass;
-mod typed_work;
-mod uuid7;
+mod tree;
+mod values;
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub use self::existing::{IndexReport, Indexer};
+#[doc(hidden)]
+pub use self::file::{disk, publish::make_new};
 pub use self::options::{
     CancelToken, CsvOptions, InputFormat, IntoTable, OnConflict, OnError, Progress, Ragged,
-    TimestampForm,
+    TimestampForm, Uuid7Form,
 };
-#[doc(hidden)]
-pub use self::publish::make_new;
 pub use self::report::{ChangedForm, ColumnReport, DecidedBy, DryRun, RejectReason, Report, Stage};
-pub use self::rows::{Field, Row, TypedRecord};
-pub use self::sources::Uuid7Form;
+pub use self::rows::row::{Field, Row, TypedRecord};
 pub use crate::schema::{Column, ColumnType};
 pub use leafpress_format::Value;
 
-use self::feed::{Input, MakeFeed};
+use self::file::publish::refuse_unless_folder;
 use self::inputs::{Inputs, table_name, typed};
 use self::monitor::Monitor;
 use self::options::{GivenType, LoadOptions};
-use self::parts::PartsFeed;
-use self::publish::refuse_unless_folder;
-use self::sqlite_source::SqliteSource;
+use self::passes::feed::{Input, MakeFeed};
+use self::passes::rejects::{log_of, look_at};
+use self::rows::parts::PartsFeed;
+use self::rows::sqlite_source::{SqliteSource, tables_of_inputs};
 use crate::error::{Error, ErrorKind, Result};
 use crate::input::detect_encoding::is_auto;
 use crate::input::source::Source;
@@ -526,7 +505,7 @@ impl Loader {
         let max_rejects = match on_error {
             OnError::Stop => None,
             OnError::Skip { rejects, max_rejects } => {
-                let looked_at = rejects.as_deref().map_or(Ok(()), rejects::look_at);
+                let looked_at = rejects.as_deref().map_or(Ok(()), look_at);
                 looked_at.map_err(|error| self.unharmed(error))?;
                 max_rejects
             }
@@ -538,7 +517,7 @@ impl Loader {
     fn run_paths<P: AsRef<Path>, R>(&self, paths: &[P], goal: Goal<R>) -> Result<R> {
         let (options, monitor) = (&self.options, &Monitor::default());
         self.run(monitor, goal, || {
-            if let Some(tables) = sqlite_source::tables_of_inputs(paths) {
+            if let Some(tables) = tables_of_inputs(paths) {
                 let open = |(path, table): (PathBuf, Option<String>)| {
                     SqliteSource::new(path, table.as_deref())
                 };
@@ -618,7 +597,7 @@ impl Loader {
         if let ErrorKind::TooManyRejects { rejected, .. } = error.kind()
             && let OnError::Skip { rejects: Some(path), .. } = &self.options.on_error
         {
-            let (rows, log) = (counted(*rejected, "row", "rows"), rejects::log_of(path));
+            let (rows, log) = (counted(*rejected, "row", "rows"), log_of(path));
             on_disk = format!(
                 "{on_disk}; {rows} that {} rejected are in {}, their places and reasons in {}",
                 if *rejected == 1 { "was" } else { "were" },

@@ -9,7 +9,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::memory;
-use super::sources::Uuid7Form;
 use crate::error::{ErrorKind, Result};
 use crate::paths::folder_of;
 use crate::schema::ColumnType;
@@ -136,6 +135,25 @@ impl LoadOptions {
     /// The folder for temporary files that belong to this database.
     pub fn folder_beside(&self, database: &Path) -> PathBuf {
         self.tmpdir.clone().unwrap_or_else(|| folder_of(database))
+    }
+}
+
+/// How a made key is stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Uuid7Form {
+    /// 16 bytes.
+    Blob,
+    /// 36 characters.
+    Text,
+}
+
+impl Uuid7Form {
+    /// The type of its column.
+    pub fn declared_type(self) -> &'static str {
+        match self {
+            Self::Blob => "BLOB",
+            Self::Text => "TEXT",
+        }
     }
 }
 

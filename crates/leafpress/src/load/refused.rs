@@ -10,10 +10,10 @@ use std::sync::Mutex;
 use rusqlite::ffi;
 
 use super::existing::RefusedRow;
-use super::feed::Feed;
-use super::locate::Wanted;
-use super::rejects::{Rejects, Words};
 use crate::error::{BadRow, Error, ErrorKind, Result};
+use crate::load::passes::feed::Feed;
+use crate::load::passes::locate::Wanted;
+use crate::load::passes::rejects::{Rejects, Words};
 use crate::schema::shape::TableShape;
 use crate::sync::lock;
 
@@ -147,8 +147,8 @@ fn advice(code: i32, is_append: bool) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::load::target::staged_shape;
     use crate::schema::describe::describe;
+    use crate::schema::shape::staged_shape;
 
     #[test]
     fn the_column_is_the_one_that_sqlite_names_first() {

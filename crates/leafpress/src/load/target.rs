@@ -13,9 +13,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use leafpress_format::{Collation, EntryColumn, KeyColumn, PageLayout, SortOrder};
+use leafpress_format::{Collation, KeyColumn, PageLayout, SortOrder};
 
-use super::build::RowOrder;
 use super::existing::{
     BestOrder, Existing, InsertHalt, InsertMode, Into, Orphan, Outcome, Refusals, Settings, Staged,
     best_order, describe_table, find_orphan, insert, insert_one_by_one, inspect, look_at, move_in,
@@ -23,14 +22,14 @@ use super::existing::{
 };
 use super::monitor::Monitor;
 use super::options::{IntoTable, LoadOptions, OnConflict};
-use super::plan::{Plan, declared_table};
-use super::publish::{Destination, refuse_if_taken, refuse_without_folder};
 use crate::error::{Error, ErrorKind, Result};
+use crate::load::file::publish::{Destination, refuse_if_taken, refuse_without_folder};
+use crate::load::passes::plan::{Plan, declared_table};
+use crate::load::tree::RowOrder;
 use crate::paths::folder_of;
 use crate::refusal::{not_readable, why_not_writable};
 use crate::schema::declared::OrderColumn;
-use crate::schema::quote_identifier;
-use crate::schema::shape::{EntryShape, ShapeColumn, TableShape};
+use crate::schema::shape::{ShapeColumn, TableShape, staged_shape};
 use crate::schema::sql_words::sql_words;
 use crate::words::path_text;
 
@@ -458,35 +457,4 @@ fn key_column(column: &OrderColumn) -> Option<(String, KeyColumn)> {
 fn without_rules(shape: &TableShape) -> TableShape {
     let TableShape { name, columns, rowid_column, .. } = shape.clone();
     TableShape { rowid_column, ..staged_shape(&name, columns, None) }
-}
-
-/// A table without keys that holds rows for another one, with the columns that
-/// they are sorted by in front.
-pub fn staged_shape(
-    table: &str,
-    columns: Vec<ShapeColumn>,
-    order: Option<&[(usize, KeyColumn)]>,
-) -> TableShape {
-    let first: Vec<usize> = order.into_iter().flatten().map(|(at, _)| *at).collect();
-    let rest = (0..columns.len()).filter(|at| !first.contains(at));
-    let stored: Vec<usize> = first.iter().copied().chain(rest).collect();
-    let declarations: Vec<String> = stored
-        .iter()
-        .map(|&at| {
-            let ShapeColumn { name, declared_type, .. } = &columns[at];
-            format!("{} {}", quote_identifier(name), declared_type).trim_end().to_owned()
-        })
-        .collect();
-    let key = order.map(|order| EntryShape {
-        columns: stored.iter().map(|&at| EntryColumn::Column(at)).collect(),
-        order: order.iter().map(|(_, key)| *key).collect(),
-        unique_columns: 0,
-    });
-    TableShape {
-        name: table.to_owned(),
-        sql: format!("CREATE TABLE {} ({})", quote_identifier(table), declarations.join(", ")),
-        columns,
-        key,
-        ..TableShape::default()
-    }
 }

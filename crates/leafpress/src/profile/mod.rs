@@ -10,8 +10,8 @@
 //! | `mod.rs` | the profiles and their promises: the one table, docs are made from it |
 //! | `open.rs` | opens under a profile; all that is refused |
 //! | `in_force.rs` | asks a connection what is in force |
-//! | `locking.rs` | holds a database alone |
-//! | `page_writes.rs` | how a transaction of one page is committed, and in which words that is said |
+//! | `locking/` | holds a database alone |
+//! | `page_writes/` | how a transaction of one page is committed, and in which words that is said |
 //!
 //! Invariants:
 //! 1. A connection that [`open`] returns has every setting of its profile: each

@@ -6,6 +6,7 @@
 //!
 //! Must never: read SQL. Only SQLite decides what a statement means.
 
+use super::table::quote_identifier;
 pub use leafpress_format::EntryColumn;
 use leafpress_format::{Affinity, KeyColumn};
 
@@ -151,4 +152,35 @@ pub struct EntryShape {
     pub order: Vec<KeyColumn>,
     /// Number of first columns that make up the key as the user declared it.
     pub unique_columns: usize,
+}
+
+/// A table without keys that holds rows for another one, with the columns that
+/// they are sorted by in front.
+pub fn staged_shape(
+    table: &str,
+    columns: Vec<ShapeColumn>,
+    order: Option<&[(usize, KeyColumn)]>,
+) -> TableShape {
+    let first: Vec<usize> = order.into_iter().flatten().map(|(at, _)| *at).collect();
+    let rest = (0..columns.len()).filter(|at| !first.contains(at));
+    let stored: Vec<usize> = first.iter().copied().chain(rest).collect();
+    let declarations: Vec<String> = stored
+        .iter()
+        .map(|&at| {
+            let ShapeColumn { name, declared_type, .. } = &columns[at];
+            format!("{} {}", quote_identifier(name), declared_type).trim_end().to_owned()
+        })
+        .collect();
+    let key = order.map(|order| EntryShape {
+        columns: stored.iter().map(|&at| EntryColumn::Column(at)).collect(),
+        order: order.iter().map(|(_, key)| *key).collect(),
+        unique_columns: 0,
+    });
+    TableShape {
+        name: table.to_owned(),
+        sql: format!("CREATE TABLE {} ({})", quote_identifier(table), declarations.join(", ")),
+        columns,
+        key,
+        ..TableShape::default()
+    }
 }

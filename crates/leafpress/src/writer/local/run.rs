@@ -3,7 +3,7 @@
 //! A single statement needs nothing but SQLite's own atomicity; rows that come first in the
 //! transaction, a call that is alone in it and a call of this crate are undone with the
 //! transaction; every other call runs between SAVEPOINT and RELEASE. The result ([`Ran`])
-//! tells `local.rs` whether the transaction is still open.
+//! tells `local/mod.rs` whether the transaction is still open.
 //!
 //! Must never: commit, or leave a part of a failed call in a transaction that goes on.
 

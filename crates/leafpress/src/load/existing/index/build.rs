@@ -23,10 +23,10 @@ use rusqlite::{Statement, Transaction, params};
 
 use super::WRITE_PAGE;
 use crate::error::{Error, ErrorKind, Result};
-use crate::load::analyze::StatCounter;
 use crate::load::existing::connect::Target;
 use crate::load::existing::pages::{PAGE_COUNT_AT, read_page, write_page};
 use crate::load::options::CancelToken;
+use crate::load::tree::analyze::StatCounter;
 use crate::schema::shape::IndexShape;
 use crate::sort::{Partition, Sorted};
 

@@ -1,0 +1,39 @@
+//! The pass that finds rows of a CSV input again.
+
+use super::pass::{BlockRows, Scanned};
+use crate::load::passes::frame::{Halt, Rows, Work};
+use crate::load::passes::locate::{FoundRows, Locate, Wanted};
+use crate::load::values::fields::{Misfit, RowRules};
+
+/// Looks for rows of a CSV input.
+pub struct LocateRecords<'p, 'f> {
+    pub rules: &'p RowRules,
+    pub locate: Locate<'p, 'f>,
+}
+
+impl Work<Scanned> for LocateRecords<'_, '_> {
+    type Made = FoundRows;
+    type Joined = ();
+    type Ticket = ();
+
+    fn start(&self) -> FoundRows {
+        Vec::new()
+    }
+
+    fn rows(&self, rows: &Rows<'_, Scanned>, made: &mut FoundRows) -> Result<(), Halt> {
+        let rows = BlockRows::of(rows);
+        let show = |span, wanted: &Wanted| {
+            let start = |column| self.rules.column_start(&span, column);
+            let at = wanted.column.map_or(span.start, start);
+            let misfit = Misfit { at, reason: wanted.reason.clone() };
+            let bytes = self.rules.as_rejected(rows.bytes, &span).into_owned();
+            (rows.bad_row(misfit, &span), bytes)
+        };
+        self.locate.pick(rows.before, rows.records(), show, made);
+        Ok(())
+    }
+
+    fn join(&self, made: &mut FoundRows, (): &mut ()) -> Result<(), Halt> {
+        self.locate.hand_on(made)
+    }
+}

@@ -1,0 +1,480 @@
+//! CSV inputs, as the flow drives them.
+//!
+//! 1. The first block of the first input gives the columns, and a guess of
+//!    their types; the other inputs must have the same columns.
+//! 2. The **press** pass encodes by that guess, and checks it with every
+//!    value. That is the only pass over nearly all inputs.
+//! 3. If a value refutes the guess, a **survey** pass looks at all values.
+
+mod input;
+mod locate;
+mod pass;
+mod press;
+mod reading;
+mod signs;
+mod survey;
+
+use std::collections::HashSet;
+use std::sync::Mutex;
+
+use self::input::{CsvInput, Opened, Opening};
+use self::locate::LocateRecords;
+use self::pass::{BlockRows, Carried, CsvBlocks, Reader, Scanned};
+use self::press::{Press, PressedTable};
+use self::signs::{with_columns, with_columns_of, with_dialect};
+use self::survey::Survey;
+use super::monitor::Monitor;
+use super::options::LoadOptions;
+use super::report::{ChangedForm, ColumnReport, DecidedBy, changed_note};
+use crate::error::{Error, Result};
+use crate::input::csv::Dialect;
+use crate::input::source::Source;
+use crate::load::passes::feed::{Feed, FeedState, halted};
+use crate::load::passes::frame::{Halt, Work};
+use crate::load::passes::locate::{Found, Locate, Wanted};
+use crate::load::passes::plan::{ColumnMap, column_named, inputs_differ};
+use crate::load::passes::rejects::{Rejects, RejectsHead};
+use crate::load::tree::{Build, Joined};
+use crate::load::values::fields::{FieldRule, RejectsForm, RowRules, ValueSource};
+use crate::schema::shape::TableShape;
+use crate::schema::{ColumnEvidence, ColumnType, RealRule, Verdict, Witness, shown_real};
+use crate::sync::lock;
+
+/// The CSV inputs of a load.
+pub struct CsvFeed<'l, 's> {
+    state: FeedState<'l>,
+    page_bytes: usize,
+    inputs: Vec<CsvInput<'s>>,
+    rules: Vec<FieldRule>,
+    /// Which texts are reals, for each column.
+    real_rules: Vec<RealRule>,
+    evidence: Vec<ColumnEvidence>,
+    /// Whether the evidence is that of all values.
+    is_surveyed: bool,
+    changed: Vec<Option<ChangedForm>>,
+    /// Notes about names of columns, of which there may be thousands: they come last.
+    name_notes: Vec<String>,
+}
+
+impl<'l, 's> CsvFeed<'l, 's> {
+    /// Looks at the inputs' beginnings and plans the table: as it is declared,
+    /// or else made for them.
+    pub fn new(
+        options: &'l LoadOptions,
+        sources: Vec<Source<'s>>,
+        declared: Option<&TableShape>,
+        table: &str,
+        page_bytes: usize,
+        monitor: &'l Monitor,
+    ) -> Result<Self> {
+        let is_single = sources.len() == 1;
+        let opening = Opening { options, page_bytes, monitor, declared, is_single };
+        let mut inputs = Vec::new();
+        let (mut notes, mut name_notes) = (Vec::new(), Vec::new());
+        let mut first: Option<(String, Vec<String>, ColumnMap)> = None;
+        for source in sources {
+            let (mut input, header) = opening.input(source)?;
+            if !is_single && !input.source.is_stream() && first.is_some() {
+                // Of many inputs only one is kept in memory.
+                input.first = None;
+            }
+            let name = input.source.name().to_owned();
+            let map = opening.map(&name, &header.names);
+            let map = map.map_err(|error| with_columns(error, &input.reading))?;
+            if let Some((first_name, names, first_map)) = &first {
+                if declared.is_none() && !same_columns(&first_map.names, &map.names) {
+                    let error = inputs_differ(first_name, names, &name, &header.names);
+                    return Err(with_columns_of(error, inputs.iter().chain([&input])));
+                }
+                input.sources = map.in_order_of(&first_map.names);
+                let dialect = input.reading.dialect;
+                let first_dialect =
+                    inputs.first().map_or(dialect, |it: &CsvInput<'_>| it.reading.dialect);
+                input.rejects = rejects_form(names, first_dialect, &header.names, dialect);
+            } else {
+                name_notes = header.notes;
+                input.sources.clone_from(&map.sources);
+                first = Some((name, header.names, map));
+            }
+            notes.append(&mut input.reading.notes);
+            inputs.push(input);
+        }
+        let Some((_, _, map)) = first else {
+            return Err(Error::usage("there is no input to load"));
+        };
+        let names = inputs.iter().map(|input| input.source.name().to_owned()).collect();
+        let mut state = FeedState::new(options, monitor, names, declared.is_some());
+        state.take_columns(&map);
+        state.notes = notes;
+        let mut feed = Self {
+            state,
+            page_bytes,
+            inputs,
+            rules: Vec::new(),
+            real_rules: Vec::new(),
+            evidence: vec![ColumnEvidence::default(); map.names.len()],
+            is_surveyed: false,
+            changed: vec![None; map.names.len()],
+            name_notes,
+        };
+        let planned = feed.plan_columns(declared, table);
+        planned.map_err(|error| with_columns_of(error, feed.inputs.iter()))?;
+        Ok(feed)
+    }
+
+    /// Plans the table, whose columns the caller's flags may name.
+    fn plan_columns(&mut self, declared: Option<&TableShape>, table: &str) -> Result<()> {
+        self.real_rules = real_rules(self.state.options, &self.state.names)?;
+        match declared {
+            Some(shape) => self.take_declared(shape),
+            None => self.take_sample(table),
+        }
+    }
+
+    /// The rules of a table that was declared by hand.
+    fn take_declared(&mut self, shape: &TableShape) -> Result<()> {
+        self.rules = ColumnMap::declared_rules(shape);
+        if let Some(column) = self.state.options.exact_columns.first() {
+            return Err(Error::usage(format!("the column '{column}' is declared"))
+                .to_do("leave out its --type: 'exact' is for types that are found"));
+        }
+        for (name, given) in &self.state.options.types {
+            let at = self.state.column(name)?;
+            let is_rowid = self.rules[at] == FieldRule::Rowid;
+            given.refuse_unless_fits(&shape.columns[at], is_rowid, shape.strict)?;
+            if !is_rowid {
+                self.rules[at] = (*given).into();
+            }
+        }
+        self.state.set_shape(shape.clone());
+        Ok(())
+    }
+
+    /// The types that the first block suggests.
+    fn take_sample(&mut self, table: &str) -> Result<()> {
+        let all = if self.state.options.all_text { FieldRule::Text } else { FieldRule::Empty };
+        self.rules = vec![all; self.state.names.len()];
+        if let Some(key) = self.state.find_key()? {
+            self.rules[key] = FieldRule::Empty;
+        }
+        for (name, given) in &self.state.options.types {
+            let at = self.state.column(name)?;
+            self.rules[at] = (*given).into();
+        }
+        if let Some(key) = self.state.key
+            && self.rules[key] == FieldRule::Given(ColumnType::Integer)
+        {
+            self.rules[key] = FieldRule::Rowid;
+        }
+        table.clone_into(&mut self.state.plan.shape.name);
+        let rules = self.rules_of(0);
+        if let Some(Opened { first: Some(block), index, .. }) = &self.inputs[0].first {
+            let survey =
+                Survey { rules: &rules, real_rules: &self.real_rules, input: 0, screen: true };
+            let (dialect, has_header) = (rules.dialect, self.state.options.has_header());
+            let rows = BlockRows::of_sample((block, index), dialect, has_header);
+            self.evidence = survey.sample(&rows);
+        }
+        self.decide()
+    }
+
+    /// The rules for the rows of an input.
+    fn rules_of(&self, input: usize) -> RowRules {
+        let input = &self.inputs[input];
+        let primary_key = self.rules.iter().position(|rule| *rule == FieldRule::Rowid);
+        let options = self.state.options;
+        RowRules::new(
+            self.state.names.clone(),
+            self.rules.clone(),
+            input.sources.clone(),
+            input.fields,
+            primary_key.filter(|key| matches!(input.sources[*key], ValueSource::Field(_))),
+            input.reading.dialect,
+        )
+        .null_markers(options.null_texts())
+        .empty_is_null(options.empty_null)
+        .ragged(options.csv.ragged)
+        .trim(options.trim)
+        .demands(self.state.demands())
+        .rejects(input.rejects.clone())
+    }
+
+    /// Turns the evidence into rules and a declaration.
+    fn decide(&mut self) -> Result<()> {
+        let columns = self.rules.iter_mut().zip(&self.real_rules).zip(&self.evidence);
+        for ((rule, real_rule), evidence) in columns {
+            if *rule == FieldRule::Empty {
+                let column_type = if self.is_surveyed {
+                    evidence.verdict().column_type
+                } else {
+                    evidence.guess()
+                };
+                *rule = match column_type {
+                    Some(ColumnType::Integer) => FieldRule::Integer,
+                    Some(ColumnType::Real) if *real_rule == RealRule::Exact => FieldRule::ExactReal,
+                    Some(ColumnType::Real) => FieldRule::Real,
+                    Some(ColumnType::Text | ColumnType::Blob) => FieldRule::Text,
+                    None => FieldRule::Empty,
+                };
+            }
+        }
+        if let Some(key) = self.state.key
+            && matches!(self.rules[key], FieldRule::Integer | FieldRule::Empty)
+        {
+            self.rules[key] = FieldRule::Rowid;
+        }
+        let types = self.rules.iter().enumerate().map(|(at, rule)| {
+            let is_uuid = matches!(self.inputs[0].sources[at], ValueSource::Uuid7(_));
+            match self.state.options.uuid7 {
+                Some((_, form)) if is_uuid => form.declared_type().to_owned(),
+                _ => rule.declared_type().to_owned(),
+            }
+        });
+        let table = self.state.plan.shape.name.clone();
+        self.state.make_table(&table, types.collect::<Vec<_>>().into_iter())
+    }
+
+    /// Undoes [`decide`](Self::decide).
+    fn forget_types(&mut self) {
+        let key_is_detected = self.state.key_is_detected();
+        for (column, rule) in self.rules.iter_mut().enumerate() {
+            let detected = match rule {
+                FieldRule::Integer | FieldRule::Real | FieldRule::ExactReal | FieldRule::Text => {
+                    !self.state.options.all_text || self.state.key == Some(column)
+                }
+                FieldRule::Rowid => key_is_detected,
+                _ => false,
+            };
+            if detected && !self.state.is_declared {
+                *rule = FieldRule::Empty;
+            }
+        }
+    }
+
+    /// The input, opened at its start.
+    fn open(&mut self, input: usize) -> Result<Opened<'s>> {
+        let FeedState { options, monitor, .. } = self.state;
+        let (page_bytes, is_single) = (self.page_bytes, self.inputs.len() == 1);
+        let input = &mut self.inputs[input];
+        let opening = Opening { options, page_bytes, monitor, declared: None, is_single };
+        input.first.take().map_or_else(|| opening.open(&mut input.source, &input.reading), Ok)
+    }
+
+    /// One pass over one input.
+    fn pass<W: Work<Scanned>>(
+        &mut self,
+        input: usize,
+        (rules, screen): (&RowRules, bool),
+        work: (&W, W::Joined),
+        rejects: &Mutex<Rejects>,
+    ) -> Result<(W::Joined, Carried), Halt> {
+        let Opened { first, blocks, .. } = self.open(input)?;
+        let CsvInput { source, reading, .. } = &self.inputs[input];
+        let options = self.state.options;
+        let pieces = CsvBlocks {
+            file: source.name(),
+            rules,
+            screen,
+            header: options.has_header(),
+            record_bytes_max: options.csv.max_record_bytes,
+        };
+        let reader = (Reader { first, blocks }, source.is_stream());
+        self.state.pass(&pieces, reader, work, rejects).map_err(|halt| match halt {
+            Halt::Failed(error) => Halt::Failed(with_dialect(error, reading)),
+            other => other,
+        })
+    }
+
+    /// The value that decided a column's type, if that was found and not given.
+    fn decided_by(&self, column: usize) -> Option<DecidedBy> {
+        let evidence = &self.evidence[column];
+        let Verdict { decided_by, reason, .. } = match self.rules[column] {
+            // The first values alone may have been of another opinion.
+            FieldRule::Integer | FieldRule::Real | FieldRule::ExactReal | FieldRule::Empty => {
+                evidence.as_number()
+            }
+            FieldRule::Text => evidence.verdict(),
+            _ => return None,
+        };
+        self.state.decided_by(decided_by, reason)
+    }
+
+    fn changed_form(&self, changed: Option<(u64, &Witness, f64)>) -> Option<ChangedForm> {
+        let (values, witness, number) = changed?;
+        let becomes = shown_real(number);
+        let Witness { line, ref value, .. } = *witness;
+        let (file, value) = (self.state.file_of(witness.input), value.clone());
+        Some(ChangedForm { values, file, line, value, becomes })
+    }
+
+    fn begin(&mut self, rejects: &Mutex<Rejects>) {
+        if let Some(first) = self.inputs.first() {
+            lock(rejects).set_head(RejectsHead {
+                skip_lines: self.state.options.csv.skip_lines,
+                delimiter: first.reading.dialect.delimiter(),
+                is_csv: !self.state.options.is_database_text(),
+            });
+        }
+        self.state.begin();
+    }
+
+    /// Notes what a pass over an input has shown.
+    fn note(&mut self, input: usize, carried: &Carried) {
+        let CsvInput { source, reading, .. } = &self.inputs[input];
+        let notes = &mut self.state.notes;
+        notes.extend(strays(carried));
+        notes.extend(carried.signs.notes(source.name(), reading));
+        notes.extend(reading.late_note(source.name()));
+    }
+}
+
+/// A note about quotes where none belongs.
+fn strays(carried: &Carried) -> Option<String> {
+    let line = carried.first_stray_line?;
+    let (quotes, stand) = match carried.stray_quotes {
+        1 => ("1 quote".to_owned(), "stands"),
+        n => (format!("{n} quotes"), "stand"),
+    };
+    let unclosed = carried.unclosed.map_or(String::new(), |place| {
+        format!(
+            ". Perhaps the quote that opens at line {}, column {} is never closed, and lines \
+             behind it have become one field",
+            place.line, place.column
+        )
+    });
+    Some(format!(
+        "{quotes} {stand} where none belongs, the first in line {line}; kept as text{unclosed}. If \
+         the file escapes quotes with a backslash, load it with --escape '\\'"
+    ))
+}
+
+impl Feed for CsvFeed<'_, '_> {
+    fn state(&self) -> &FeedState<'_> {
+        &self.state
+    }
+
+    fn encode(
+        &mut self,
+        build: &Build<'_>,
+        joined: Joined,
+        rejects: &Mutex<Rejects>,
+    ) -> Result<(Joined, u64), Halt> {
+        self.begin(rejects);
+        let mut table = PressedTable::new(joined, self.rules.len());
+        let mut all_carried = Vec::new();
+        let screen = self.state.options.screens();
+        for input in 0..self.inputs.len() {
+            let rules = self.rules_of(input);
+            let work = Press {
+                rules: &rules,
+                build,
+                key_is_detected: self.state.key_is_detected(),
+                input,
+                changed_before: table.changed_before(),
+            };
+            let (joined, carried) = self.pass(input, (&rules, screen), (&work, table), rejects)?;
+            table = joined;
+            all_carried.push(carried);
+        }
+        if !self.is_surveyed && table.has_mixed_whole(&self.rules) {
+            return Err(Halt::Refuted);
+        }
+        for column in 0..self.rules.len() {
+            self.changed[column] = self.changed_form(table.changed(column));
+        }
+        for (input, carried) in all_carried.iter().enumerate() {
+            self.note(input, carried);
+        }
+        Ok((table.joined, self.state.rows.read))
+    }
+
+    fn survey(&mut self, rejects: &Mutex<Rejects>) -> Result<u64> {
+        self.begin(rejects);
+        self.forget_types();
+        let evidence = self.real_rules.iter().map(|rule| ColumnEvidence::new(*rule));
+        let mut evidence: Vec<ColumnEvidence> = evidence.collect();
+        let real_rules = self.real_rules.clone();
+        for input in 0..self.inputs.len() {
+            let rules = self.rules_of(input);
+            let work = Survey { rules: &rules, real_rules: &real_rules, input, screen: false };
+            let surveyed = self.pass(input, (&rules, true), (&work, evidence), rejects);
+            let (joined, carried) = surveyed.map_err(halted)?;
+            evidence = joined;
+            self.note(input, &carried);
+        }
+        self.evidence = evidence;
+        self.is_surveyed = true;
+        if !self.state.is_declared {
+            self.decide()?;
+        }
+        for column in 0..self.rules.len() {
+            let is_real = self.rules[column] == FieldRule::Real;
+            let changed = self.evidence[column].changed().filter(|_| is_real);
+            self.changed[column] = self.changed_form(changed);
+        }
+        Ok(self.state.rows.read)
+    }
+
+    fn locate(&mut self, wanted: &[Wanted], found: &mut Found<'_>) -> Result<()> {
+        self.state.begin();
+        // Bad rows were rejected before; here they are only left out again.
+        let rejects = Mutex::new(Rejects::only_shown(0));
+        let screen = self.state.options.screens();
+        for input in 0..self.inputs.len() {
+            let rules = self.rules_of(input);
+            let work = LocateRecords { rules: &rules, locate: Locate::new(wanted, found) };
+            self.pass(input, (&rules, screen), (&work, ()), &rejects).map_err(halted)?;
+        }
+        Ok(())
+    }
+
+    fn columns(&self) -> Vec<ColumnReport> {
+        let report = |at: usize| ColumnReport {
+            decided_by: self.decided_by(at),
+            changed_form: self.changed[at].clone(),
+            ..self.state.column_report(at)
+        };
+        (0..self.rules.len()).map(report).collect()
+    }
+
+    fn notes(&mut self) -> Vec<String> {
+        let mut notes = std::mem::take(&mut self.state.notes);
+        notes.extend(changed_note(&self.state.names, &self.changed));
+        notes.append(&mut self.name_notes);
+        // A load may take several passes, each of which notes the same.
+        let mut seen = HashSet::new();
+        notes.retain(|note| seen.insert(note.clone()));
+        notes
+    }
+}
+
+/// How rejected rows of an input are written behind the header of the first one.
+fn rejects_form(
+    first: &[String],
+    first_dialect: Dialect,
+    names: &[String],
+    dialect: Dialect,
+) -> Option<RejectsForm> {
+    let place = |name: &String| names.iter().position(|it| it.eq_ignore_ascii_case(name));
+    let order = first.iter().map(place).collect::<Option<Vec<usize>>>()?;
+    let is_same = order.iter().enumerate().all(|(at, field)| at == *field)
+        && first_dialect.delimiter() == dialect.delimiter();
+    let delimiter = first_dialect.delimiter();
+    (!is_same && order.len() == names.len()).then_some(RejectsForm { order, delimiter })
+}
+
+/// Whether two inputs have the same columns, in any order.
+fn same_columns(first: &[String], other: &[String]) -> bool {
+    first.len() == other.len()
+        && other.iter().all(|name| first.iter().any(|n| n.eq_ignore_ascii_case(name)))
+}
+
+/// Which texts are reals, for each column.
+fn real_rules(options: &LoadOptions, names: &[String]) -> Result<Vec<RealRule>> {
+    let all = if options.exact { RealRule::Exact } else { RealRule::Value };
+    let mut rules = vec![all; names.len()];
+    for column in &options.exact_columns {
+        rules[column_named(names, column)?] = RealRule::Exact;
+    }
+    Ok(rules)
+}

@@ -1,0 +1,364 @@
+//! CSV inputs as the frame of passes reads them: blocks of records.
+//!
+//! In a settle turn it turns out where the block before ended: inside quotes, this one
+//! begins there.
+//!
+//! Must never: let a row go on that is bad, where bad rows are left out.
+
+use std::fmt::Write as _;
+use std::sync::Mutex;
+
+use super::signs::{Signs, escaped_letter_line};
+use crate::error::{BadRow, Error, ErrorKind, Result};
+use crate::input::block::{Block, BlockReader, TOO_LONG_ADVICE};
+use crate::input::csv::locate::{EXCERPT_BYTES_MAX, Position, excerpt, unclosed_quote};
+use crate::input::csv::scan::Records;
+use crate::input::csv::{Carry, Dialect, FieldIndex, RecordSpan, Scanner};
+use crate::load::passes::frame::{Counted, Halt, Pieces, Rows};
+use crate::load::passes::rejects::{Rejects, Words, with_encoding};
+use crate::load::values::fields::{Misfit, RowRules, Scratch, is_ragged};
+use crate::sync::lock;
+
+/// One CSV input, to be read block by block.
+pub struct CsvBlocks<'p> {
+    pub file: &'p str,
+    pub rules: &'p RowRules,
+    /// True if bad rows are looked for before the rows are worked on, as they
+    /// are left out or only counted. Otherwise the first one ends the pass.
+    pub screen: bool,
+    /// True if the first record is the header.
+    pub header: bool,
+    pub record_bytes_max: u64,
+}
+
+/// The blocks, of which the first has been read for a sample.
+pub struct Reader<'s> {
+    pub first: Option<Block>,
+    pub blocks: BlockReader<'s>,
+}
+
+/// A block, and where its fields and records end.
+pub struct Scanned {
+    block: Block,
+    index: FieldIndex,
+    dialect: Dialect,
+    skip_header: bool,
+}
+
+/// A worker's memory.
+pub struct BlockPiece {
+    scanned: Scanned,
+    scanner: Scanner,
+    misfits: Vec<(usize, Misfit)>,
+    scratch: Scratch,
+    /// The line that looks as if a letter were escaped in it.
+    letter_line: Option<u64>,
+}
+
+/// State of the settle turns: the input so far.
+pub struct Carried {
+    carry: Carry,
+    header_seen: bool,
+    pub stray_quotes: u64,
+    pub first_stray_line: Option<u64>,
+    /// The quote that is perhaps never closed, where the first stray quote follows one.
+    pub unclosed: Option<Position>,
+    pub signs: Signs,
+}
+
+/// The rows of one block that go on.
+pub struct BlockRows<'b> {
+    pub bytes: &'b [u8],
+    pub block: &'b Block,
+    file: &'b str,
+    index: &'b FieldIndex,
+    dialect: Dialect,
+    skip_header: bool,
+    bad: &'b [usize],
+    /// Rows that went on before this block.
+    pub before: u64,
+}
+
+impl<'b> BlockRows<'b> {
+    /// The rows that a pass goes on with.
+    pub fn of(rows: &Rows<'b, Scanned>) -> Self {
+        let Scanned { block, index, dialect, skip_header } = rows.piece;
+        let Rows { file, bad, before, .. } = *rows;
+        Self { file, bad, before, ..Self::of_sample((block, index), *dialect, *skip_header) }
+    }
+
+    /// The rows of a block by itself, as a sample.
+    pub fn of_sample(
+        (block, index): (&'b Block, &'b FieldIndex),
+        dialect: Dialect,
+        skip_header: bool,
+    ) -> Self {
+        let (bytes, bad) = (block.bytes(), &[][..]);
+        Self { bytes, block, file: "", index, dialect, skip_header, bad, before: 0 }
+    }
+
+    /// The records, one after the other.
+    pub fn records(&self) -> GoodRecords<'b> {
+        let mut records = self.index.records(self.bytes, self.block.start());
+        if self.skip_header {
+            records.next();
+        }
+        let next = usize::from(self.skip_header);
+        GoodRecords { records, next, bad: self.bad }
+    }
+
+    /// The line of an offset.
+    pub fn line(&self, at: usize) -> u64 {
+        self.block.position(at).line
+    }
+
+    /// What is wrong with a row, with its place and its text.
+    pub fn bad_row(&self, misfit: Misfit, span: &RecordSpan<'_>) -> BadRow {
+        let from = (self.block.start(), self.block.first_line());
+        bad_row(self.file, (self.block, self.dialect), misfit, span, from)
+    }
+}
+
+/// The records of a block but for the bad ones.
+pub struct GoodRecords<'b> {
+    records: Records<'b>,
+    next: usize,
+    bad: &'b [usize],
+}
+
+impl<'b> Iterator for GoodRecords<'b> {
+    type Item = RecordSpan<'b>;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<RecordSpan<'b>> {
+        while self.bad.first() == Some(&self.next) {
+            self.bad = &self.bad[1..];
+            self.next += 1;
+            self.records.next();
+        }
+        self.next += 1;
+        self.records.next()
+    }
+}
+
+impl<'p> Pieces for CsvBlocks<'p> {
+    type Reader = Reader<'p>;
+    type Piece = BlockPiece;
+    type Shown = Scanned;
+    type Carried = Carried;
+
+    fn file(&self) -> &str {
+        self.file
+    }
+
+    fn piece(&self) -> BlockPiece {
+        let (block, index, dialect) = (Block::new(), FieldIndex::new(), self.rules.dialect);
+        BlockPiece {
+            scanned: Scanned { block, index, dialect, skip_header: false },
+            scanner: Scanner::new(dialect),
+            misfits: Vec::new(),
+            scratch: Scratch::new(),
+            letter_line: None,
+        }
+    }
+
+    fn carried(&self) -> Carried {
+        Carried {
+            carry: Carry::new(self.rules.dialect, self.file, self.record_bytes_max),
+            header_seen: !self.header,
+            stray_quotes: 0,
+            first_stray_line: None,
+            unclosed: None,
+            signs: Signs::default(),
+        }
+    }
+
+    fn claim(&self, reader: &mut Reader<'p>, piece: &mut BlockPiece) -> Result<bool> {
+        let block = &mut piece.scanned.block;
+        if let Some(first) = reader.first.take() {
+            *block = first;
+        } else if !reader.blocks.next(block)? {
+            return Ok(false);
+        }
+        block.check_memory().map_err(|error| error.describe(self.file))?;
+        Ok(true)
+    }
+
+    fn scan(&self, piece: &mut BlockPiece) -> Result<(), Halt> {
+        let BlockPiece { scanned: Scanned { block, index, .. }, scanner, .. } = piece;
+        scanner.begin(block.start(), index);
+        scanner.scan(block.bytes(), index);
+        piece.letter_line = escaped_letter_line(block, self.rules.dialect);
+        self.screen_rows(piece);
+        Ok(())
+    }
+
+    fn settle(
+        &self,
+        piece: &mut BlockPiece,
+        carried: &mut Carried,
+        bad: &mut Vec<usize>,
+        rejects: &Mutex<Rejects>,
+    ) -> Result<Counted> {
+        carried.signs.add_letter(piece.letter_line);
+        let begins_elsewhere = carried.carry.is_held();
+        let BlockPiece { scanned: Scanned { block, index, .. }, scanner, .. } = piece;
+        carried.carry.settle(block, index, scanner)?;
+        if begins_elsewhere {
+            self.screen_rows(piece);
+        }
+        let scanned = &mut piece.scanned;
+        check_lengths(self, scanned)?;
+        let records = scanned.index.record_ends().len();
+        scanned.skip_header = !carried.header_seen && records > 0;
+        carried.header_seen |= scanned.skip_header;
+        carried.note_strays(scanned);
+        if scanned.skip_header {
+            let Scanned { block, index, .. } = scanned;
+            let header = index.records(block.bytes(), block.start()).next();
+            let header = header.map(|span| &block.bytes()[span.start..record_end(&span)]);
+            lock(rejects).set_header(header.unwrap_or_default());
+        }
+        let read = (records - usize::from(scanned.skip_header)) as u64;
+        self.reject(piece, &mut carried.signs, bad, rejects)?;
+        Ok(Counted { read, good: read - bad.len() as u64 })
+    }
+
+    fn shown<'b>(&self, piece: &'b BlockPiece) -> &'b Scanned {
+        &piece.scanned
+    }
+
+    /// A record that is still open is a bad row.
+    fn end(&self, carried: &mut Carried, rejects: &Mutex<Rejects>) -> Result<u64> {
+        carried.stray_quotes += carried.carry.stray_quotes();
+        let Some(unfinished) = carried.carry.unfinished() else { return Ok(0) };
+        if !self.screen {
+            return Err(unfinished.into());
+        }
+        lock(rejects).add(unfinished, carried.carry.data(), Words::Own)?;
+        Ok(1)
+    }
+}
+
+impl CsvBlocks<'_> {
+    /// Finds the bad rows of a block, where they must be known beforehand.
+    fn screen_rows(&self, piece: &mut BlockPiece) {
+        let BlockPiece { scanned: Scanned { block, index, .. }, misfits, scratch, .. } = piece;
+        misfits.clear();
+        if !self.screen {
+            return;
+        }
+        let bytes = block.bytes();
+        let is_utf8 = self.rules.is_text(block.data());
+        for (record, span) in index.records(bytes, block.start()).enumerate() {
+            if let Err(misfit) = self.rules.check(bytes, &span, is_utf8, scratch) {
+                misfits.push((record, misfit));
+            }
+        }
+    }
+
+    /// Hands the block's bad rows over, in order.
+    fn reject(
+        &self,
+        piece: &mut BlockPiece,
+        signs: &mut Signs,
+        all_bad: &mut Vec<usize>,
+        rejects: &Mutex<Rejects>,
+    ) -> Result<()> {
+        let BlockPiece { scanned: Scanned { block, index, skip_header, .. }, misfits, .. } = piece;
+        if misfits.is_empty() {
+            return Ok(());
+        }
+        let mut misfits = misfits.drain(..).peekable();
+        // Counted on from row to row: nearly all of them may be bad.
+        let (mut line, mut counted_to) = (block.first_line(), block.start());
+        for (record, span) in index.records(block.bytes(), block.start()).enumerate() {
+            let Some((_, misfit)) = misfits.next_if(|(at, _)| *at == record) else {
+                if misfits.peek().is_none() {
+                    break;
+                }
+                continue;
+            };
+            if record == 0 && *skip_header {
+                continue;
+            }
+            all_bad.push(record);
+            let row = self.rules.as_rejected(block.bytes(), &span);
+            let at = misfit.at;
+            signs.add(&misfit, block);
+            let of = (&*block, self.rules.dialect);
+            let bad_row = bad_row(self.file, of, misfit, &span, (counted_to, line));
+            (counted_to, line) = (at, bad_row.line);
+            let added = lock(rejects).add(bad_row, &row, Words::Own);
+            added.map_err(|error| with_encoding(error, block.data()))?;
+        }
+        Ok(())
+    }
+}
+
+impl Carried {
+    fn note_strays(&mut self, Scanned { block, index, dialect, .. }: &Scanned) {
+        self.stray_quotes += index.stray_quotes();
+        if let (None, Some(at)) = (self.first_stray_line, index.first_stray()) {
+            self.first_stray_line = Some(block.position(at).line);
+            let mut records = index.records(block.bytes(), block.start());
+            let strayed = records.find(|span| record_end(span) > at);
+            let quote = strayed.and_then(|span| unclosed_quote(block.bytes(), &span, *dialect));
+            self.unclosed = quote.map(|at| block.position(at));
+        }
+    }
+}
+
+/// Refuses a row that is longer than allowed, or than there is memory for. A block that is
+/// shorter than the limit needs no look.
+fn check_lengths(pass: &CsvBlocks<'_>, Scanned { block, index, .. }: &Scanned) -> Result<()> {
+    block.check_memory().map_err(|error| error.describe(pass.file))?;
+    if block.data().len() as u64 <= pass.record_bytes_max {
+        return Ok(());
+    }
+    let is_long = |span: &RecordSpan<'_>| {
+        (record_end(span) - span.start) as u64 > pass.record_bytes_max.saturating_add(1)
+    };
+    let long = index.records(block.bytes(), block.start()).find(is_long);
+    long.map_or(Ok(()), |span| {
+        Err(row_too_long(pass.file, block.position(span.start).line, pass.record_bytes_max))
+    })
+}
+
+fn row_too_long(file: &str, line: u64, bytes_max: u64) -> Error {
+    let reason = format!("the record that starts at line {line} is longer than {bytes_max} bytes");
+    Error::from(ErrorKind::Input { file: file.to_owned(), reason }).to_do(TOO_LONG_ADVICE)
+}
+
+fn record_end(span: &RecordSpan<'_>) -> usize {
+    span.field_ends.last().map_or(span.start, |&end| end as usize + 1)
+}
+
+/// A bad row; lines are counted from an offset in an earlier row (or the
+/// block's start) whose line is known.
+fn bad_row(
+    file: &str,
+    (block, dialect): (&Block, Dialect),
+    mut misfit: Misfit,
+    span: &RecordSpan<'_>,
+    counted_from: (usize, u64),
+) -> BadRow {
+    let bytes = block.bytes();
+    let place = block.position_from(counted_from, misfit.at);
+    if is_ragged(&misfit.reason)
+        && let Some(quote) = unclosed_quote(bytes, span, dialect)
+    {
+        let Position { line, column } = block.position_from(counted_from, quote);
+        let _ = write!(
+            misfit.reason,
+            "; perhaps the quote that opens at line {line}, column {column} is never closed"
+        );
+    }
+    BadRow {
+        file: file.to_owned(),
+        line: place.line,
+        column: place.column,
+        reason: misfit.reason,
+        row: excerpt(bytes, span.start, record_end(span), EXCERPT_BYTES_MAX),
+    }
+}

@@ -1,0 +1,310 @@
+//! The pass that encodes: good rows of a CSV input to records, and on to the build.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use leafpress_format::{FormatError, PageRange};
+
+use super::pass::{BlockRows, Scanned};
+use crate::input::csv::RecordSpan;
+use crate::load::passes::frame::{Halt, Rows, Work};
+use crate::load::passes::rejects::with_encoding;
+use crate::load::tree::{AddHalt, Build, Encoder, Joined};
+use crate::load::values::fields::{FieldRule, Misfit, RowRules, Scratch, Written, shown};
+use crate::schema::{RealForms, RealRule, Witness, kept_real, marks};
+
+/// What the pass needs besides the rows.
+pub struct Press<'p, 'b> {
+    pub rules: &'p RowRules,
+    pub build: &'b Build<'b>,
+    /// Whether the type of the rowid's column was detected, so that a value
+    /// that does not fit refutes it.
+    pub key_is_detected: bool,
+    /// Which of the inputs it is, from 0.
+    pub input: usize,
+    /// For each column the rows before the first block known to have a value that
+    /// changes its form: later blocks need not look for theirs.
+    pub changed_before: Vec<AtomicU64>,
+}
+
+/// A block's rows, and what its values say about REAL columns.
+pub struct PressedBlock<'b> {
+    encoder: Encoder<'b>,
+    forms: Vec<RealForms>,
+    /// The first value of a column that changes its form, and its number.
+    changed: Vec<(usize, Witness, f64)>,
+    scratch: Scratch,
+}
+
+/// The table so far.
+pub struct PressedTable {
+    pub joined: Joined,
+    forms: Vec<RealForms>,
+    changed: Vec<Option<(Witness, f64)>>,
+}
+
+impl PressedTable {
+    pub fn new(joined: Joined, columns: usize) -> Self {
+        let forms = vec![RealForms::default(); columns];
+        Self { joined, forms, changed: vec![None; columns] }
+    }
+
+    /// Where the blocks of the next input need not look for values that change their
+    /// form: in columns that have one already.
+    pub fn changed_before(&self) -> Vec<AtomicU64> {
+        let known = self.changed.iter().map(|known| if known.is_some() { 0 } else { u64::MAX });
+        known.map(AtomicU64::new).collect()
+    }
+
+    /// Whether some column has whole numbers only and several ways to write them: a
+    /// survey must say whether it may be REAL.
+    pub fn has_mixed_whole(&self, rules: &[FieldRule]) -> bool {
+        let columns = self.forms.iter().zip(rules);
+        let mut reals = columns.filter(|(_, rule)| **rule == FieldRule::Real);
+        reals.any(|(forms, _)| forms.is_mixed_whole())
+    }
+
+    /// How many values of a column change their form, the first of them, and its number.
+    pub fn changed(&self, column: usize) -> Option<(u64, &Witness, f64)> {
+        let (witness, number) = self.changed[column].as_ref()?;
+        Some((self.forms[column].changed(), witness, *number))
+    }
+}
+
+impl<'b> Work<Scanned> for Press<'_, 'b> {
+    type Made = PressedBlock<'b>;
+    type Joined = PressedTable;
+    type Ticket = Option<PageRange>;
+
+    fn start(&self) -> PressedBlock<'b> {
+        PressedBlock {
+            encoder: Encoder::new(self.build),
+            forms: vec![RealForms::default(); self.rules.rules.len()],
+            changed: Vec::new(),
+            scratch: Scratch::new(),
+        }
+    }
+
+    fn rows(&self, rows: &Rows<'_, Scanned>, made: &mut PressedBlock<'b>) -> Result<(), Halt> {
+        let rows = &BlockRows::of(rows);
+        made.encoder.clear();
+        made.forms.fill(RealForms::default());
+        made.changed.clear();
+        if !self.rules.is_straight() {
+            self.each_row(rows, made, |row, _, made| self.encode::<false>(row, made))?;
+        } else if made.encoder.is_plain() {
+            self.each_row(rows, made, |row, next_rowid, made| self.press(row, next_rowid, made))?;
+        } else {
+            self.each_row(rows, made, |row, _, made| self.encode::<true>(row, made))?;
+        }
+        made.encoder.close();
+        self.find_changed(rows, made);
+        Ok(())
+    }
+
+    fn join(
+        &self,
+        made: &mut PressedBlock<'b>,
+        table: &mut PressedTable,
+    ) -> Result<Option<PageRange>, Halt> {
+        let forms = table.forms.iter_mut().zip(&made.forms);
+        for ((so_far, forms), rule) in forms.zip(&self.rules.rules) {
+            if !so_far.merge(*forms) && *rule == FieldRule::ExactReal {
+                return Err(Halt::Refuted);
+            }
+        }
+        for (column, witness, number) in made.changed.drain(..) {
+            table.changed[column].get_or_insert((witness, number));
+        }
+        Ok(self.build.join(&mut made.encoder, &mut table.joined)?)
+    }
+
+    fn finish(&self, range: Option<PageRange>, made: &mut PressedBlock<'b>) -> Result<(), Halt> {
+        Ok(self.build.write(range, &mut made.encoder)?)
+    }
+
+    fn end(&self, made: PressedBlock<'b>) -> Result<(), Halt> {
+        Ok(made.encoder.end()?)
+    }
+}
+
+/// One row of a block.
+struct Row<'r, 'i> {
+    bytes: &'r [u8],
+    span: &'r RecordSpan<'i>,
+    is_utf8: bool,
+    sequence: u64,
+}
+
+/// Why a row ended the block.
+enum Stop {
+    Bad(Misfit),
+    Halt(Halt),
+}
+
+impl From<Misfit> for Stop {
+    fn from(misfit: Misfit) -> Self {
+        Self::Bad(misfit)
+    }
+}
+
+impl From<Halt> for Stop {
+    fn from(halt: Halt) -> Self {
+        Self::Halt(halt)
+    }
+}
+
+impl<'b> Press<'_, 'b> {
+    /// Finds the first value of each column that changes its form, if no earlier block
+    /// has one. The hot loop only counts them.
+    fn find_changed(&self, rows: &BlockRows<'_>, made: &mut PressedBlock<'b>) {
+        for column in 0..made.forms.len() {
+            let is_real = self.rules.rules[column] == FieldRule::Real;
+            let first = &self.changed_before[column];
+            if !is_real
+                || made.forms[column].changed() == 0
+                || first.load(Ordering::Relaxed) < rows.before
+            {
+                continue;
+            }
+            first.fetch_min(rows.before, Ordering::Relaxed);
+            if let Some((witness, number)) = self.first_changed(rows, column) {
+                made.changed.push((column, witness, number));
+            }
+        }
+    }
+
+    #[cold]
+    fn first_changed(&self, rows: &BlockRows<'_>, column: usize) -> Option<(Witness, f64)> {
+        let field = self.rules.field_of(column)?;
+        let (mut value, mut unescaped) = (Vec::new(), Vec::new());
+        rows.records().find_map(|span| {
+            let scratch = (&mut value, &mut unescaped);
+            let found = self.rules.field_at(rows.bytes, &span, field, scratch);
+            if found.is_empty() || self.rules.is_null_marker(found) {
+                return None;
+            }
+            let real = kept_real(found.source, found.start, found.end, 0, RealRule::Value)?;
+            let witness = || Witness {
+                input: self.input,
+                line: rows.line(span.start),
+                value: shown(found.bytes()),
+            };
+            (real.marks & marks::CHANGED != 0).then(|| (witness(), real.value))
+        })
+    }
+
+    /// Takes the rows of a block one by one, each with the rowid after the one
+    /// before. A loop of its own for each way to take them: in one for all, the
+    /// registers do not suffice.
+    #[inline(never)]
+    #[expect(clippy::explicit_counter_loop, reason = "`zip` is not inlined here: 10 % of a load")]
+    fn each_row(
+        &self,
+        rows: &BlockRows<'_>,
+        made: &mut PressedBlock<'b>,
+        take: impl Fn(&Row<'_, '_>, i64, &mut PressedBlock<'b>) -> Result<i64, Stop>,
+    ) -> Result<(), Halt> {
+        let is_utf8 = self.rules.is_text(rows.block.data());
+        let mut next_rowid = rows.before as i64 + 1;
+        let mut sequence = rows.before;
+        for span in rows.records() {
+            let row = Row { bytes: rows.bytes, span: &span, is_utf8, sequence };
+            match take(&row, next_rowid, made) {
+                Ok(rowid) => next_rowid = rowid.wrapping_add(1),
+                Err(Stop::Bad(misfit)) => {
+                    let error = rows.bad_row(misfit, &span).into();
+                    return Err(Halt::Failed(with_encoding(error, rows.block.data())));
+                }
+                Err(Stop::Halt(halt)) => return Err(halt),
+            }
+            sequence += 1;
+        }
+        Ok(())
+    }
+
+    /// Presses one row into a leaf; returns its rowid.
+    #[inline(always)]
+    fn press(
+        &self,
+        row: &Row<'_, '_>,
+        next_rowid: i64,
+        made: &mut PressedBlock<'b>,
+    ) -> Result<i64, Stop> {
+        let rowid = self.check(row, next_rowid, &mut made.scratch)?;
+        let Row { bytes, span, sequence, .. } = *row;
+        let PressedBlock { encoder, forms, scratch, .. } = made;
+        let mut written = Written::Whole;
+        let pushed = encoder.leaves.push(rowid, self.rules.record_bytes_max(span), |record| {
+            written = self.rules.write::<true>(bytes, span, sequence, record, forms, scratch);
+        });
+        self.whole(written, row, scratch)?;
+        match pushed {
+            Ok(()) => Ok(rowid),
+            Err(FormatError::NotAscending { .. }) => Err(Halt::Unsorted.into()),
+            Err(error) => Err(Misfit { at: span.start, reason: error.to_string() }.into()),
+        }
+    }
+
+    /// Encodes one row and passes it on to all B-trees that it belongs to.
+    fn encode<const STRAIGHT: bool>(
+        &self,
+        row: &Row<'_, '_>,
+        made: &mut PressedBlock<'b>,
+    ) -> Result<i64, Stop> {
+        let Row { bytes, span, sequence, .. } = *row;
+        let rowid = self.check(row, self.build.rowid(sequence), &mut made.scratch)?;
+        let PressedBlock { encoder, forms, scratch, .. } = made;
+        let mut written = Written::Whole;
+        encoder.encode(self.rules.record_bytes_max(span), |record| {
+            written = self.rules.write::<STRAIGHT>(bytes, span, sequence, record, forms, scratch);
+        });
+        self.whole(written, row, scratch)?;
+        encoder.add(sequence, rowid).map_err(|halt| match halt {
+            AddHalt::Unsorted => Stop::Halt(Halt::Unsorted),
+            AddHalt::TooLong(reason) => Stop::Bad(Misfit { at: span.start, reason }),
+            AddHalt::Failed(error) => Stop::Halt(error.into()),
+        })?;
+        Ok(rowid)
+    }
+
+    /// Checks what must be right before a row is written; returns its rowid.
+    #[inline(always)]
+    fn check(
+        &self,
+        row: &Row<'_, '_>,
+        next_rowid: i64,
+        scratch: &mut Scratch,
+    ) -> Result<i64, Stop> {
+        if !row.is_utf8 {
+            self.rules.check_text(row.bytes, row.span)?;
+        }
+        self.rules.check_shape(row.span)?;
+        match self.rules.primary_key {
+            None => Ok(next_rowid),
+            Some(_) => match self.rules.rowid(row.bytes, row.span, scratch) {
+                Ok(rowid) => Ok(rowid.unwrap_or(next_rowid)),
+                Err(_)
+                    if self.key_is_detected
+                        && !self.rules.key_is_null(row.bytes, row.span, scratch) =>
+                {
+                    Err(Halt::Refuted.into())
+                }
+                Err(misfit) => Err(misfit.into()),
+            },
+        }
+    }
+
+    #[inline(always)]
+    fn whole(
+        &self,
+        written: Written,
+        row: &Row<'_, '_>,
+        scratch: &mut Scratch,
+    ) -> Result<(), Stop> {
+        match written {
+            Written::Whole => Ok(()),
+            Written::Bad => Err(self.rules.misfit_of(row.bytes, row.span, scratch).into()),
+            Written::Refuted => Err(Halt::Refuted.into()),
+        }
+    }
+}

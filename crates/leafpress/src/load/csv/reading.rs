@@ -1,0 +1,323 @@
+//! How a CSV input is to be read: decided once, by the caller's word, the input's name and its
+//! beginning; every pass over the input reads it the same way.
+//!
+//! Must never: decide something that the caller did not say without a note.
+
+use std::sync::atomic::Ordering;
+
+use crate::error::{Error, Result};
+use crate::input::csv::Dialect;
+use crate::input::csv::lines::LineRules;
+use crate::input::csv::sniff::{self, CANDIDATES, CommentLines, Fit, Sample};
+use crate::load::options::{CsvOptions, InputFormat, LoadOptions};
+
+/// How one input is read.
+#[derive(Debug, Clone)]
+pub struct Reading {
+    pub dialect: Dialect,
+    /// The label of its encoding; UTF-8 where there is none.
+    pub encoding: Option<String>,
+    pub lines: LineRules,
+    /// The line that is read first.
+    pub first_line: u64,
+    /// Another delimiter, which seems to divide the records better.
+    pub other: Option<Fit>,
+    /// Lines that seem to stand above the header.
+    title_lines: Option<u64>,
+    /// Lines at the beginning that may be comments.
+    comments: Option<CommentLines>,
+    /// True if most records have as many fields as the first one, and that is more than one.
+    is_likely: bool,
+    /// Notes about all that was decided without the caller's word.
+    pub notes: Vec<String>,
+}
+
+impl Reading {
+    /// Decides how the input named `file` is read, which begins with `sample`.
+    ///
+    /// # Errors
+    /// A usage error where the dialect's bytes clash.
+    pub fn of(
+        options: &LoadOptions,
+        file: &str,
+        encoding: Option<String>,
+        sample: Sample<'_>,
+    ) -> Result<Self> {
+        let csv = &options.csv;
+        let tab = || csv.delimiter.unwrap_or(b'\t');
+        let dialect = match options.format {
+            Some(InputFormat::PostgresText) => Dialect::postgres_text(tab())?,
+            Some(InputFormat::MysqlText) => Dialect::mysql_text(tab())?,
+            _ => {
+                let delimiter = csv.delimiter.unwrap_or_else(|| any_delimiter(csv));
+                refuse_clash(csv, file, delimiter, "--delimiter")?;
+                Dialect::new(delimiter, csv.quote, csv.escape)?
+            }
+        };
+        let lines = LineRules { skip_lines: csv.skip_lines, ..LineRules::new(dialect) };
+        let mut reading = Self {
+            dialect,
+            encoding,
+            lines,
+            first_line: 1,
+            other: None,
+            title_lines: None,
+            comments: None,
+            is_likely: false,
+            notes: Vec::new(),
+        };
+        if options.is_database_text() {
+            reading.lines.has_end_mark = options.format == Some(InputFormat::PostgresText);
+        } else {
+            reading.lines.comment = csv.comment;
+            reading.find_line_ends(options, file, sample);
+            reading.find_delimiter(options, file, sample)?;
+        }
+        reading.first_line = 1 + reading.lines.skip_lines;
+        Ok(reading)
+    }
+
+    fn find_line_ends(&mut self, options: &LoadOptions, file: &str, sample: Sample<'_>) {
+        let is_given = options.csv.delimiter.is_some();
+        self.lines.returns_end_lines = sniff::returns_end_lines(sample, self.dialect, is_given);
+        if self.lines.returns_end_lines {
+            self.notes.push(format!(
+                "{file}: its lines end with a carriage return alone, as on old Macs, and are \
+                 read so"
+            ));
+        }
+    }
+
+    fn find_delimiter(
+        &mut self,
+        options: &LoadOptions,
+        file: &str,
+        sample: Sample<'_>,
+    ) -> Result<()> {
+        let csv = &options.csv;
+        let named = self.take_sep_line(file, sample);
+        let given = csv.delimiter.or(named).or_else(|| sniff::delimiter_by_name(file));
+        let fits = sniff::fits(sample, &self.lines);
+        let found = sniff::best(&fits);
+        let delimiter = given.or(found.map(|fit| fit.delimiter)).unwrap_or(b',');
+        let says = match named {
+            Some(named) => &format!("its line 'sep={}'", named.escape_ascii()),
+            None if given.is_some() => "its name",
+            None => "the default",
+        };
+        refuse_clash(csv, file, delimiter, says)?;
+        self.dialect = Dialect::new(delimiter, csv.quote, csv.escape)?;
+        self.lines.dialect = self.dialect;
+        if given.is_none()
+            && let Some(fit) = found.filter(|fit| fit.delimiter != b',')
+        {
+            let (shown, records) = (fit.delimiter.escape_ascii(), fit.agreeing);
+            let records = if records == 1 { "record" } else { &format!("{records} records") };
+            self.notes.push(format!(
+                "{file}: fields are separated by '{shown}', as its first {records} tell; \
+                 --delimiter decides otherwise"
+            ));
+        }
+        self.find_other_delimiter(file, sample, &fits, given.is_none());
+        Ok(())
+    }
+
+    /// Looks for a delimiter that fits as well as the one that is taken, or better.
+    fn find_other_delimiter(
+        &mut self,
+        file: &str,
+        sample: Sample<'_>,
+        fits: &[Fit],
+        is_open: bool,
+    ) {
+        let taken = sniff::fit(sample, &self.lines, self.dialect.delimiter());
+        let fields = taken.map_or(0, |fit| fit.fields);
+        let others = || fits.iter().filter(|fit| fit.delimiter != self.dialect.delimiter());
+        let is_likely = taken.is_some_and(|fit| fit.is_likely());
+        self.is_likely = is_likely;
+        if self.lines.comment.is_none() {
+            self.comments = sniff::comment_lines(sample, &self.lines);
+        }
+        if !taken.is_some_and(|fit| fit.is_consistent()) {
+            let is_better = |fit: &&Fit| {
+                fit.is_consistent()
+                    || (fields <= 1 && fit.fields > 1)
+                    || (!is_likely && fit.is_likely())
+            };
+            let rank = |fit: &&Fit| (fit.is_consistent(), fit.alike, fit.fields);
+            self.other = others().filter(is_better).max_by_key(rank).copied();
+            if !self.other.is_some_and(|fit| fit.is_consistent()) {
+                self.title_lines = sniff::title_lines(sample, &self.lines);
+            }
+            return;
+        }
+        let rival = others().find(|fit| {
+            fit.is_consistent()
+                && fit.fields >= fields
+                && taken.is_some_and(|taken| fit.agreeing >= taken.agreeing)
+        });
+        if let Some(rival) = rival.filter(|_| is_open) {
+            self.notes.push(format!(
+                "{file}: '{}' is taken to separate the fields, but '{1}' divides its records \
+                 alike, too: if it is that, load with --delimiter '{1}'",
+                self.dialect.delimiter().escape_ascii(),
+                rival.delimiter.escape_ascii()
+            ));
+        }
+    }
+
+    /// The delimiter that the first line names; that line is no data.
+    fn take_sep_line(&mut self, file: &str, sample: Sample<'_>) -> Option<u8> {
+        let named = if self.lines.are_idle() {
+            sniff::sep_line(sample.text)
+        } else {
+            sniff::sep_line(&self.lines.apply(sample.text))
+        }?;
+        let (named, lines) = named;
+        self.lines.skip_lines += lines;
+        self.notes.push(format!(
+            "{file}: its line {} says how fields are separated, and is no row: 'sep={}'",
+            self.lines.skip_lines,
+            named.escape_ascii()
+        ));
+        Some(named)
+    }
+
+    /// A note about the input's lines that only a pass over them can give.
+    pub fn late_note(&self, file: &str) -> Option<String> {
+        let is_cut = self.lines.is_cut.load(Ordering::Relaxed);
+        is_cut.then(|| {
+            format!(
+                "{file}: the line \\. ends the data, as in PostgreSQL's text format; what \
+                 follows it is not read"
+            )
+        })
+    }
+
+    /// The advice that a row with another number of fields gives.
+    pub fn ragged_advice(&self) -> Option<String> {
+        let comments = self.comments.filter(|_| !self.is_likely);
+        comments.map(comment_advice).or_else(|| self.header_advice())
+    }
+
+    /// The advice that columns give which are not those that were named.
+    pub fn column_advice(&self) -> Option<String> {
+        self.comments.map(comment_advice).or_else(|| self.header_advice())
+    }
+
+    /// A note about a header that may be a comment, which loads like any other.
+    pub fn header_note(&self, file: &str, names: &[String]) -> Option<String> {
+        let comments = self.comments?;
+        let begins_with_blank = names[0].as_bytes().get(1) == Some(&b' ');
+        (names.len() == 1 || begins_with_blank).then(|| {
+            let (name, advice) = (&names[0], comment_advice(comments));
+            format!("{file}: the name of its first column is '{name}'; {advice}")
+        })
+    }
+
+    fn header_advice(&self) -> Option<String> {
+        if let Some(lines) = self.title_lines {
+            return Some(format!(
+                "if lines stand above the header, leave them out with --skip-lines {lines}"
+            ));
+        }
+        let delimiter = self.other?.delimiter.escape_ascii();
+        Some(format!(
+            "the file looks as if its delimiter were '{delimiter}': use --delimiter '{delimiter}'"
+        ))
+    }
+}
+
+fn comment_advice(CommentLines { byte, lines }: CommentLines) -> String {
+    let byte = char::from(byte);
+    format!(
+        "if lines that begin with '{byte}' are comments, leave them out with --comment '{byte}' \
+         (or with --skip-lines {lines})"
+    )
+}
+
+/// A delimiter to look at the lines with, before the input's own is known.
+fn any_delimiter(csv: &CsvOptions) -> u8 {
+    let taken = [csv.quote, csv.escape, csv.comment];
+    CANDIDATES.into_iter().find(|byte| !taken.contains(&Some(*byte))).unwrap_or(b',')
+}
+
+/// Refuses a byte that means two things in an input; `says` names the source of the delimiter.
+fn refuse_clash(csv: &CsvOptions, file: &str, delimiter: u8, says: &str) -> Result<()> {
+    let others = [("--quote", csv.quote), ("--escape", csv.escape), ("--comment", csv.comment)];
+    if let Some((flag, _)) = others.iter().find(|(_, byte)| *byte == Some(delimiter)) {
+        let shown = delimiter.escape_ascii();
+        return Err(Error::usage(format!(
+            "{file}: '{shown}' separates the fields ({says} says so), and is the byte of {flag}"
+        ))
+        .to_do(format!(
+            "name another byte with {flag}, or with --delimiter the one that separates the fields"
+        )));
+    }
+    let clash = others[..2].iter().find(|(_, byte)| byte.is_some() && *byte == csv.comment);
+    let is_line_end = matches!(csv.comment, Some(b'\n' | b'\r'));
+    let reason = match clash {
+        Some((flag, _)) => format!("--comment and {flag} name the same byte"),
+        None if is_line_end => "a comment cannot begin with a line end".to_owned(),
+        None => return Ok(()),
+    };
+    Err(Error::usage(reason).to_do("name another byte with --comment"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::load::CsvOptions;
+
+    fn reading(csv: CsvOptions, file: &str, text: &str) -> Reading {
+        let options = LoadOptions { csv, ..LoadOptions::new("unused.db".into()) };
+        let sample = Sample { text: text.as_bytes(), is_all: true };
+        Reading::of(&options, file, None, sample).unwrap()
+    }
+
+    #[test]
+    fn what_is_said_counts_more_than_what_is_found() {
+        let found = |csv, file: &str, text: &str| {
+            let reading = reading(csv, file, text);
+            (reading.dialect.delimiter(), reading.first_line)
+        };
+        let given = || CsvOptions { delimiter: Some(b'|'), ..CsvOptions::default() };
+        for (csv, file, text, expected) in [
+            (CsvOptions::default(), "a.csv", "a;b\n1;2\n", (b';', 1)),
+            (CsvOptions::default(), "a.tsv", "a;b\n1;2\n", (b'\t', 1)),
+            (CsvOptions::default(), "a.TAB.gz", "a;b\n1;2\n", (b'\t', 1)),
+            (CsvOptions::default(), "a.tsv", "sep=;\na;b\n", (b';', 2)),
+            (CsvOptions::default(), "a.csv", "sep=:\r\na:b\r\n", (b':', 2)),
+            (CsvOptions::default(), "a.csv", "a\n1\n", (b',', 1)),
+            (given(), "a.csv", "a;b\n1;2\n", (b'|', 1)),
+            (given(), "a.csv", "sep=;\na;b\n1;2\n", (b'|', 2)),
+            (CsvOptions { skip_lines: 3, ..given() }, "a.csv", "x\n", (b'|', 4)),
+        ] {
+            assert_eq!(found(csv, file, text), expected, "{file}: {text:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_found_is_noted_and_a_rival_is_named() {
+        let notes = |text: &str| reading(CsvOptions::default(), "a.csv", text).notes;
+        assert!(notes("a,b\n1,2\n").is_empty());
+        assert_eq!(
+            notes("a;b\n1;2\n"),
+            ["a.csv: fields are separated by ';', as its first 2 records tell; --delimiter \
+              decides otherwise"]
+        );
+        assert!(notes("1,2;3\n4,5;6\n")[0].contains("but ';' divides its records alike"));
+        assert!(notes("a,b,c\n1,x;y,3\n2,x;y,3\n").is_empty());
+        assert!(notes("id,n\r5,6\r")[0].contains("a carriage return alone"));
+    }
+
+    #[test]
+    fn another_delimiter_is_advised_where_the_taken_one_does_not_fit() {
+        let csv = || CsvOptions { delimiter: Some(b','), ..CsvOptions::default() };
+        let advice = reading(csv(), "a.csv", "a;b\n1,5;x\n").ragged_advice();
+        assert!(advice.is_some_and(|advice| advice.ends_with("--delimiter ';'")));
+        let advice = reading(CsvOptions::default(), "a.tsv", "a,b\n1\t2,3\n").ragged_advice();
+        assert!(advice.is_some_and(|advice| advice.ends_with("--delimiter ','")));
+        assert_eq!(reading(csv(), "a.csv", "a,b\n1,2\n").ragged_advice(), None);
+    }
+}

@@ -1,0 +1,135 @@
+//! Signs that an input is read the wrong way: what bad rows and escapes tell about it as a whole,
+//! for the advice of an error and the notes of a report.
+//!
+//! Must never: change what is loaded, or cost a load of sound rows anything.
+
+use memchr::memchr_iter;
+
+use super::input::CsvInput;
+use super::reading::Reading;
+use crate::error::{BadRow, Error};
+use crate::input::block::Block;
+use crate::input::csv::Dialect;
+use crate::input::detect_encoding::{Guess, guess};
+use crate::load::passes::plan::is_about_columns;
+use crate::load::passes::rejects::bad_row_of;
+use crate::load::values::fields::{Misfit, is_not_utf8, is_ragged};
+
+/// Letters that mean control characters behind a backslash in the text formats of databases.
+const DATABASE_LETTERS: &[u8] = b"bfnrtv0Z";
+
+/// The signs that a pass has seen.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct Signs {
+    /// True if a bad row has another number of fields than the header.
+    ragged: bool,
+    /// The encoding that fits the first bad row that is not UTF-8.
+    guess: Option<Guess>,
+    /// The first line where an escape stands before a letter that a database means otherwise.
+    letter_line: Option<u64>,
+}
+
+impl Signs {
+    /// Takes a bad row in.
+    pub fn add(&mut self, misfit: &Misfit, block: &Block) {
+        self.ragged |= is_ragged(&misfit.reason);
+        if self.guess.is_none() && is_not_utf8(&misfit.reason) {
+            self.guess = guess(block.data());
+        }
+    }
+
+    /// Takes in what [`escaped_letter_line`] found in a block.
+    pub fn add_letter(&mut self, line: Option<u64>) {
+        self.letter_line = self.letter_line.or(line);
+    }
+
+    /// The notes on an input after a pass.
+    pub fn notes(&self, file: &str, reading: &Reading) -> Vec<String> {
+        let mut notes = Vec::new();
+        if let Some(advice) = reading.ragged_advice().filter(|_| self.ragged) {
+            notes.push(format!("{file}: rows have another number of fields; {advice}"));
+        }
+        if let Some(guess) = self.guess {
+            let (label, how_sure) = (guess.label(), guess.how_sure());
+            notes.push(format!(
+                "{file}: rows are not UTF-8; the encoding that fits is {label} ({how_sure}): load \
+                 it with --encoding {label}"
+            ));
+        }
+        if let Some(line) = self.letter_line {
+            notes.push(format!(
+                "{file}: in line {line}, and perhaps others, a backslash stands before a letter \
+                 and was dropped, so that \\t is t. If a database wrote the file, load it with \
+                 --format pgtext (PostgreSQL) or --format mysqltext (MySQL)"
+            ));
+        }
+        notes
+    }
+}
+
+/// The line of the first backslash in a block that is an escape before a letter that databases
+/// write for a control character. `None` at once where no backslash escapes, or all do by a
+/// database's rules.
+pub fn escaped_letter_line(block: &Block, dialect: Dialect) -> Option<u64> {
+    if dialect.escape() != Some(b'\\') || dialect.is_database_text() {
+        return None;
+    }
+    let data = block.data();
+    let mut after_escape = None;
+    let at = memchr_iter(b'\\', data).find(|at| {
+        if after_escape.replace(*at + 1) == Some(*at) {
+            // The second of a pair is text.
+            after_escape = None;
+            return false;
+        }
+        data.get(*at + 1).is_some_and(|next| DATABASE_LETTERS.contains(next))
+    })?;
+    Some(block.position(block.start() + at).line)
+}
+
+/// The error of a bad row, with what else may be wrong: the delimiter, or how quotes are escaped.
+pub fn with_dialect(error: Error, reading: &Reading) -> Error {
+    match bad_row_of(&error).and_then(|row| advice_for(row, reading)) {
+        Some(advice) => error.to_do(format!(
+            "{advice}; or mend the row, or leave bad rows out with --on-error skip --rejects FILE"
+        )),
+        None => error,
+    }
+}
+
+/// The error of columns that are not those that were named, with what else may be wrong: the
+/// delimiter, or lines above the header.
+pub fn with_columns(error: Error, reading: &Reading) -> Error {
+    match reading.column_advice().filter(|_| is_about_columns(&error)) {
+        Some(advice) => error.advise_first(advice),
+        None => error,
+    }
+}
+
+/// The same for several inputs: the last one that seems to be read the wrong way is named.
+pub fn with_columns_of<'i, 's: 'i>(
+    error: Error,
+    inputs: impl DoubleEndedIterator<Item = &'i CsvInput<'s>>,
+) -> Error {
+    let advice = |input: &CsvInput<'_>| {
+        let advice = input.reading.column_advice()?;
+        Some(format!("{}: {advice}", input.source.name()))
+    };
+    match inputs.rev().find_map(advice).filter(|_| is_about_columns(&error)) {
+        Some(advice) => error.advise_first(advice),
+        None => error,
+    }
+}
+
+/// The bad row that an error is about: the first one, or the one that was too many.
+fn advice_for(row: &BadRow, reading: &Reading) -> Option<String> {
+    let dialect = reading.dialect;
+    let escapes_quotes =
+        dialect.quote() == Some(b'"') && dialect.escape().is_none() && row.row.contains("\\\"");
+    if escapes_quotes {
+        return Some(
+            "if the file escapes quotes with a backslash, load it with --escape '\\'".to_owned(),
+        );
+    }
+    reading.ragged_advice().filter(|_| is_ragged(&row.reason))
+}

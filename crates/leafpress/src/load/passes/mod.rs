@@ -1,0 +1,13 @@
+//! Passes over an input, whatever its kind: the parts that CSV inputs and typed rows share.
+//!
+//! `frame.rs` runs one pass on all cores; `feed.rs` is an input as the flow drives it; `plan.rs`
+//! maps the input's columns to the table's; `rejects.rs` takes the rows that are left out;
+//! `locate.rs` finds rows again.
+//!
+//! Must never: know how an input is written. The folders `csv` and `rows` do.
+
+pub mod feed;
+pub mod frame;
+pub mod locate;
+pub mod plan;
+pub mod rejects;

@@ -1,0 +1,467 @@
+//! Inputs of typed rows, as the flow drives them.
+//!
+//! Columns whose type their source does not tell are detected as for CSV: the
+//! first batch gives a guess, every value checks it, and only a guess that is
+//! refuted costs a look at all values.
+
+pub mod parts;
+mod pass;
+mod replay;
+pub mod row;
+pub mod sqlite_source;
+mod work;
+
+use std::sync::{Mutex, PoisonError};
+
+use leafpress_format::Affinity;
+
+use self::pass::{BatchOf, RawOf, TypedBatches, TypedReader};
+use self::work::{EncodeBatches, SurveyBatches};
+use super::monitor::Monitor;
+use super::options::{LoadOptions, OnError};
+use super::report::ColumnReport;
+use crate::error::{BadRow, Error, ErrorKind, Result};
+use crate::input::rows::{RowDecoder, RowReader, RowSource, SourceColumn};
+use crate::load::passes::feed::{Feed, FeedState, halted};
+use crate::load::passes::frame::{Halt, Work};
+use crate::load::passes::locate::{Found, Locate, Wanted};
+use crate::load::passes::plan::{ColumnMap, inputs_differ};
+use crate::load::passes::rejects::{Rejects, SHOWN_MAX};
+use crate::load::tree::{Build, Joined};
+use crate::load::values::sources::ValueSource;
+use crate::load::values::typed::{TypeRule, TypedEvidence, TypedRules};
+use crate::rights::Rights;
+use crate::schema::ColumnType;
+use crate::schema::shape::{OwnedValue, TableShape};
+
+/// Inputs of one kind.
+pub struct TypedFeed<'l, S: RowSource> {
+    state: FeedState<'l>,
+    inputs: Vec<Input<S>>,
+    table: String,
+    declared: Option<TableShape>,
+    rules: Vec<TypeRule>,
+    /// What the sources say of the columns' declaration.
+    source_types: Vec<Option<String>>,
+    evidence: Vec<TypedEvidence>,
+}
+
+struct Input<S: RowSource> {
+    source: S,
+    sources: Vec<ValueSource>,
+    /// The first opening, with the batch that was looked at.
+    first: Option<Opened<S>>,
+}
+
+struct Opened<S: RowSource> {
+    reader: TypedReader<S>,
+    decoder: S::Decoder,
+}
+
+impl<'l, S: RowSource> TypedFeed<'l, S> {
+    /// Looks at the inputs' columns and plans the table: as it is declared, or
+    /// else made for them.
+    pub fn new(
+        options: &'l LoadOptions,
+        sources: Vec<S>,
+        declared: Option<&TableShape>,
+        table: &str,
+        monitor: &'l Monitor,
+    ) -> Result<Self> {
+        if options.exact || !options.exact_columns.is_empty() {
+            return Err(Error::usage("only CSV has texts that a number may not give back")
+                .to_do("leave out --exact, and 'exact' as a --type"));
+        }
+        let names = sources.iter().map(|source| source.name().to_owned()).collect();
+        let inputs = sources.into_iter();
+        let inputs = inputs.map(|source| Input { source, sources: Vec::new(), first: None });
+        let mut feed = Self {
+            state: FeedState::new(options, monitor, names, declared.is_some()),
+            inputs: inputs.collect(),
+            table: table.to_owned(),
+            declared: declared.cloned(),
+            rules: Vec::new(),
+            source_types: Vec::new(),
+            evidence: Vec::new(),
+        };
+        feed.map_columns()?;
+        feed.take_sample()?;
+        Ok(feed)
+    }
+
+    /// Finds the table's columns in the inputs.
+    fn map_columns(&mut self) -> Result<()> {
+        let mut names: Vec<String> = Vec::new();
+        let mut first: Option<(String, ColumnMap)> = None;
+        let mut source_types: Vec<Option<String>> = Vec::new();
+        self.state.notes.clear();
+        for input in &mut self.inputs {
+            self.state.notes.extend(input.source.notes());
+            let columns = input.source.columns();
+            let own: Vec<String> = columns.iter().map(|column| column.name.clone()).collect();
+            if own.is_empty() && self.declared.is_none() {
+                // Without a row nobody knows its columns; others may tell.
+                input.sources.clear();
+                continue;
+            }
+            let map = match &self.declared {
+                Some(shape) => {
+                    ColumnMap::of_table(self.state.options, input.source.name(), &own, shape)?
+                }
+                None => ColumnMap::of_input(self.state.options, &own)?,
+            };
+            let declared_sql = |source: &ValueSource| {
+                let column = columns.get(source.field()?)?;
+                column.declared_sql.clone()
+            };
+            let Some((first_name, first_map)) = &mut first else {
+                source_types = map.sources.iter().map(declared_sql).collect();
+                input.sources.clone_from(&map.sources);
+                names = own;
+                first = Some((input.source.name().to_owned(), map));
+                continue;
+            };
+            let in_first =
+                |name: &String| first_map.names.iter().any(|n| n.eq_ignore_ascii_case(name));
+            let new: Vec<String> = map.names.iter().filter(|n| !in_first(n)).cloned().collect();
+            let is_short = map.names.len() - new.len() < first_map.names.len();
+            if self.declared.is_none() && (!new.is_empty() || is_short) {
+                if !S::HAS_OPTIONAL_COLUMNS {
+                    return Err(inputs_differ(first_name, &names, input.source.name(), &own));
+                }
+                for name in new {
+                    first_map.names.push(name);
+                    first_map.given.push(true);
+                    source_types.push(None);
+                }
+            }
+            input.sources = map.in_order_of(&first_map.names);
+        }
+        let Some((_, map)) = first else {
+            self.look_for_columns()?;
+            return self.map_columns();
+        };
+        for input in &mut self.inputs {
+            // Columns that only other inputs have are NULL here.
+            input.sources.resize(map.names.len(), ValueSource::Constant(OwnedValue::Null));
+        }
+        self.evidence = vec![TypedEvidence::default(); map.names.len()];
+        self.source_types = source_types;
+        self.state.take_columns(&map);
+        self.first_rules()
+    }
+
+    /// Reads inputs whose beginning shows no column: further on there may be some.
+    ///
+    /// # Errors
+    /// Why there are none: the bad rows, or that there is no row.
+    fn look_for_columns(&mut self) -> Result<()> {
+        let rejects = match self.state.options.on_error {
+            OnError::Stop => {
+                let rights = Rights::of(&self.state.options.database);
+                Rejects::create(&OnError::Stop, None, rights)?
+            }
+            OnError::Skip { .. } => Rejects::only_shown(SHOWN_MAX),
+        };
+        let rejects = Mutex::new(rejects);
+        let rules = TypedRules::new(Vec::new(), Vec::new(), Vec::new(), None);
+        self.state.begin();
+        let screen = self.state.options.screens();
+        for input in 0..self.inputs.len() {
+            let work = SurveyBatches { rules: &rules, input };
+            match self.pass(input, (&rules, screen), (&work, Vec::new()), &rejects) {
+                Ok(_) => {}
+                Err(Halt::NewColumn) => {
+                    let source = &mut self.inputs[input].source;
+                    source.discover_columns(&self.state.monitor.bytes_read)?;
+                    if !source.columns().is_empty() {
+                        return Ok(());
+                    }
+                }
+                Err(halt) => return Err(halted(halt)),
+            }
+        }
+        let mut rejects = rejects.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let file = self.state.inputs.first().cloned().unwrap_or_default();
+        Err(no_columns(file, self.state.rows.read, rejects.count(), &rejects.take_shown()))
+    }
+
+    /// The rules that are known before any value was looked at.
+    fn first_rules(&mut self) -> Result<()> {
+        if let Some(shape) = &self.declared {
+            let columns = shape.columns.iter().enumerate();
+            self.rules = columns
+                .map(|(at, column)| {
+                    if shape.rowid_column == Some(at) {
+                        TypeRule::Rowid
+                    } else {
+                        TypeRule::for_column(column, shape.strict, S::HAS_BLOBS)
+                    }
+                })
+                .collect();
+            self.state.set_shape(shape.clone());
+        } else {
+            self.rules =
+                (0..self.state.names.len()).map(|column| self.source_rule(column)).collect();
+        }
+        if let Some(key) = self.state.find_key()?
+            && self.rules[key] == TypeRule::Affinity(Affinity::Integer)
+        {
+            // The rowid must be an integer: its values are looked at.
+            self.rules[key] = TypeRule::Empty;
+        }
+        for (name, given) in &self.state.options.types {
+            let at = self.state.column(name)?;
+            let is_rowid = self.rules[at] == TypeRule::Rowid;
+            if let Some(shape) = &self.declared {
+                given.refuse_unless_fits(&shape.columns[at], is_rowid, shape.strict)?;
+            }
+            if !is_rowid {
+                self.rules[at] = TypeRule::of_given(*given, S::HAS_BLOBS);
+            }
+        }
+        if let Some(key) = self.state.key
+            && self.rules[key] == TypeRule::Given(ColumnType::Integer)
+        {
+            self.rules[key] = TypeRule::Rowid;
+        }
+        Ok(())
+    }
+
+    /// What the sources say of a column.
+    fn source_rule(&self, column: usize) -> TypeRule {
+        if self.state.options.all_text && self.state.key != Some(column) {
+            return TypeRule::Affinity(Affinity::Text);
+        }
+        let mut rule = None;
+        for input in &self.inputs {
+            let Some(field) = input.sources[column].field() else { continue };
+            let declared = self.rule_of(&input.source.columns()[field]);
+            match (rule, declared) {
+                (None, Some(declared)) => rule = Some(declared),
+                (Some(rule), Some(declared)) if rule == declared => {}
+                _ => return TypeRule::Empty,
+            }
+        }
+        rule.unwrap_or(TypeRule::Empty)
+    }
+
+    /// What a source says of a column. The table of another database may hold
+    /// any value in any column, and the column made for it keeps its
+    /// declaration: so its values stay what they are.
+    fn rule_of(&self, column: &SourceColumn) -> Option<TypeRule> {
+        match &column.declared_sql {
+            Some(sql) if !self.state.options.strict => {
+                Some(TypeRule::Affinity(Affinity::of_declared_type(sql)))
+            }
+            _ => column.declared.map(TypeRule::for_source),
+        }
+    }
+
+    /// The types that the first batch suggests.
+    fn take_sample(&mut self) -> Result<()> {
+        if self.declared.is_some() {
+            return Ok(());
+        }
+        let mut opened = self.open(0)?;
+        if self.rules.contains(&TypeRule::Empty) {
+            let mut raw = RawOf::<S>::default();
+            if opened.reader.reader.claim(&mut raw)? {
+                let mut batch = BatchOf::<S>::default();
+                if opened.decoder.decode(&mut raw, &mut batch).is_ok() {
+                    let rules = self.rules_of(0);
+                    self.evidence = SurveyBatches { rules: &rules, input: 0 }.sample(&batch);
+                    opened.reader.first = Some(batch);
+                } else {
+                    // The pass will meet the same and say what it is.
+                    return self.decide();
+                }
+            }
+        }
+        self.inputs[0].first = Some(opened);
+        self.decide()
+    }
+
+    /// The rules for the rows of an input.
+    fn rules_of(&self, input: usize) -> TypedRules {
+        let rowid = self.rules.iter().position(|rule| *rule == TypeRule::Rowid);
+        let sources = self.inputs[input].sources.clone();
+        let rowid = rowid.filter(|column| matches!(sources[*column], ValueSource::Field(_)));
+        TypedRules::new(self.state.names.clone(), self.rules.clone(), sources, rowid)
+            .demands(self.state.demands())
+    }
+
+    /// Turns the evidence into rules and a declaration.
+    fn decide(&mut self) -> Result<()> {
+        let strict = self.state.options.strict;
+        for (column, evidence) in self.evidence.iter().enumerate() {
+            if self.rules[column] == TypeRule::Empty {
+                self.rules[column] = evidence.verdict(strict).rule;
+            }
+        }
+        if let Some(key) = self.state.key
+            && matches!(self.rules[key], TypeRule::Integer | TypeRule::Empty)
+        {
+            self.rules[key] = TypeRule::Rowid;
+        }
+        if self.declared.is_some() {
+            return Ok(());
+        }
+        let types: Vec<_> =
+            (0..self.rules.len()).map(|column| self.declared_type(column)).collect();
+        self.state.make_table(&self.table, types.into_iter())
+    }
+
+    /// A column's type in the declaration that is made.
+    fn declared_type(&self, column: usize) -> String {
+        if let (ValueSource::Uuid7(form), ()) = (&self.inputs[0].sources[column], ()) {
+            return form.declared_type().to_owned();
+        }
+        if let Some(declared) = &self.source_types[column]
+            && self.rules[column] != TypeRule::Rowid
+            && !self.state.options.strict
+            && !self.state.is_type_given(column)
+        {
+            return declared.clone();
+        }
+        self.rules[column].declared_type(self.state.options.strict).to_owned()
+    }
+
+    fn open(&mut self, input: usize) -> Result<Opened<S>> {
+        let input = &mut self.inputs[input];
+        if let Some(opened) = input.first.take() {
+            return Ok(opened);
+        }
+        let (reader, decoder) = input.source.open(&self.state.monitor.bytes_read)?;
+        self.state.monitor.set_total(reader.bytes_total());
+        Ok(Opened { reader: TypedReader { first: None, reader }, decoder })
+    }
+
+    /// One pass over one input.
+    fn pass<W: Work<BatchOf<S>>>(
+        &mut self,
+        input: usize,
+        (rules, screen): (&TypedRules, bool),
+        work: (&W, W::Joined),
+        rejects: &Mutex<Rejects>,
+    ) -> Result<W::Joined, Halt> {
+        let Opened { reader, decoder } = self.open(input)?;
+        let source = &self.inputs[input].source;
+        let pieces = TypedBatches::<S> { file: source.name(), rules, decoder, screen };
+        let reader = (reader, source.is_stream());
+        Ok(self.state.pass(&pieces, reader, work, rejects)?.0)
+    }
+}
+
+/// The error of an input in which no column was found.
+fn no_columns(file: String, rows_read: u64, rows_bad: u64, bad: &[BadRow]) -> Error {
+    let reason = if rows_bad > 0 {
+        let shown: Vec<String> = bad.iter().map(ToString::to_string).collect();
+        let shown = shown.join("\n");
+        let which = match rows_bad {
+            1 => "its only row is bad".to_owned(),
+            _ if rows_bad > bad.len() as u64 => {
+                format!("all of its {rows_bad} rows are bad; the first {}", bad.len())
+            }
+            _ => format!("all of its {rows_bad} rows are bad"),
+        };
+        format!("{which}, so that its columns are not known:\n{shown}")
+    } else if rows_read > 0 {
+        "its rows have no keys, so that its columns are not known".to_owned()
+    } else {
+        "there is no row in it, so that its columns are not known".to_owned()
+    };
+    Error::from(ErrorKind::Input { file, reason })
+        .to_do("declare the table with --create to make it without a row")
+}
+
+impl<S: RowSource> Feed for TypedFeed<'_, S> {
+    fn state(&self) -> &FeedState<'_> {
+        &self.state
+    }
+
+    fn encode(
+        &mut self,
+        build: &Build<'_>,
+        mut joined: Joined,
+        rejects: &Mutex<Rejects>,
+    ) -> Result<(Joined, u64), Halt> {
+        self.state.begin();
+        let screen = self.state.options.screens();
+        let key_is_detected = self.state.key_is_detected();
+        for input in 0..self.inputs.len() {
+            let rules = self.rules_of(input);
+            let work = EncodeBatches { rules: &rules, build, key_is_detected };
+            joined = self.pass(input, (&rules, screen), (&work, joined), rejects)?;
+        }
+        Ok((joined, self.state.rows.read))
+    }
+
+    fn survey(&mut self, rejects: &Mutex<Rejects>) -> Result<u64> {
+        self.state.begin();
+        self.first_rules()?;
+        let mut evidence = vec![TypedEvidence::default(); self.rules.len()];
+        for input in 0..self.inputs.len() {
+            let rules = self.rules_of(input);
+            let work = SurveyBatches { rules: &rules, input };
+            evidence = match self.pass(input, (&rules, true), (&work, evidence), rejects) {
+                Err(Halt::NewColumn) => {
+                    self.discover_columns()?;
+                    return self.survey(rejects);
+                }
+                surveyed => surveyed.map_err(halted)?,
+            };
+        }
+        self.evidence = evidence;
+        self.decide()?;
+        Ok(self.state.rows.read)
+    }
+
+    fn discover_columns(&mut self) -> Result<()> {
+        for input in &mut self.inputs {
+            input.first = None;
+            input.source.discover_columns(&self.state.monitor.bytes_read)?;
+        }
+        self.map_columns()
+    }
+
+    fn locate(&mut self, wanted: &[Wanted], found: &mut Found<'_>) -> Result<()> {
+        self.state.begin();
+        let rejects = Mutex::new(Rejects::only_shown(0));
+        let screen = self.state.options.screens();
+        for input in 0..self.inputs.len() {
+            let rules = self.rules_of(input);
+            let work = Locate::new(wanted, found);
+            self.pass(input, (&rules, screen), (&work, ()), &rejects).map_err(halted)?;
+        }
+        Ok(())
+    }
+
+    fn reads_again(&self) -> bool {
+        self.inputs.iter().all(|input| input.source.opens_again())
+    }
+
+    fn reads_database(&self) -> bool {
+        S::READS_DATABASE
+    }
+
+    fn release(&mut self) {
+        for input in &mut self.inputs {
+            input.source.release();
+        }
+    }
+
+    fn columns(&self) -> Vec<ColumnReport> {
+        let columns = self.evidence.iter().enumerate();
+        let columns = columns.map(|(at, evidence)| {
+            let verdict = evidence.verdict(self.state.options.strict);
+            let decided_by = self.state.decided_by(verdict.decided_by, verdict.reason.to_owned());
+            ColumnReport { decided_by, ..self.state.column_report(at) }
+        });
+        columns.collect()
+    }
+
+    fn notes(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.state.notes)
+    }
+}

@@ -1,0 +1,530 @@
+//! Typed rows to a table: one iterator, or several side by side.
+//!
+//! Each part is a stretch of the table. Where rows come in order and there is
+//! nothing else to build, a thread presses its part run by run, takes page
+//! numbers for the run and writes it; where its leaves came to lie is noted,
+//! and when all parts are done they are joined in order under one root. The
+//! notes take 16 bytes a leaf: 4 MB for a gigabyte of 4 KiB pages. Otherwise
+//! each thread encodes its part and the rows are sorted; those that were
+//! pressed before one came out of order are read again from their pages.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use leafpress_format::{FormatError, LeafRun, NumberText, PlacedLeaves, RecordWriter, Value};
+
+use super::replay::replay;
+use super::row::{Row, TypedRecord};
+use crate::error::{BadRow, Error, ErrorKind, Result};
+use crate::load::file::pages::{refused, write_run};
+use crate::load::monitor::Monitor;
+use crate::load::options::LoadOptions;
+use crate::load::passes::feed::{Feed, FeedState};
+use crate::load::passes::frame::Halt;
+use crate::load::passes::locate::{Found, Wanted};
+use crate::load::passes::plan::{Plan, listed, made_table};
+use crate::load::passes::rejects::Rejects;
+use crate::load::report::ColumnReport;
+use crate::load::tree::{AddHalt, Build, Encoder, Joined, RowOrder};
+use crate::load::values::demands::Demands;
+use crate::load::values::sources::ValueSource;
+use crate::load::values::typed::{TypeRule, TypedRules};
+use crate::schema::Column;
+use crate::schema::shape::TableShape;
+use crate::schema::shape::staged_shape;
+use crate::sync::lock;
+
+/// A run is written when it has grown to this: what fits a core's own cache is built and
+/// written faster, and the pages of a small load are soon on their way.
+const RUN_BYTES: usize = 1 << 18;
+/// A part that has written so much makes larger runs, which leave fewer pages partly empty
+/// and fewer notes.
+const LARGE_PART_BYTES: usize = 1 << 22;
+const LARGE_RUN_BYTES: usize = 1 << 20;
+/// Large pages make larger runs, as each ends with a page partly empty.
+const RUN_PAGES_MIN: usize = 32;
+
+/// A row's sequence is its part's number and its place there.
+const PLACE_BITS: u32 = 44;
+
+/// How often a thread looks whether it is to stop.
+const ROWS_BETWEEN_LOOKS: u64 = 4096;
+
+/// A part on its way: its number, its first rowid without a key, its rows.
+struct Part<I: Iterator> {
+    number: usize,
+    first_rowid: Option<i64>,
+    rows: I,
+    /// The row that came out of order, and ended the pressing.
+    pending: Option<I::Item>,
+    /// Where the rows before it were pressed.
+    leaves: PlacedLeaves,
+    rows_pressed: u64,
+    write: Duration,
+}
+
+/// Rows made in memory, as the flow drives them. They can be had only once.
+pub struct PartsFeed<'l, I: Iterator> {
+    state: FeedState<'l>,
+    parts: Vec<Part<I>>,
+    columns: Vec<Column>,
+}
+
+impl<'l, I: Iterator<Item: Row + Send> + Send> PartsFeed<'l, I> {
+    pub fn new(
+        options: &'l LoadOptions,
+        columns: &[Column],
+        parts: Vec<(I, Option<u64>)>,
+        declared: Option<&TableShape>,
+        table: &str,
+        monitor: &'l Monitor,
+    ) -> Result<Self> {
+        let shape = match declared {
+            Some(_) if options.declaration.is_some() => {
+                return Err(Error::usage("rows made in memory declare their own columns"));
+            }
+            Some(there) => rows_for(there, columns)?,
+            None => {
+                let declarations = columns.iter();
+                let declarations: Vec<_> = declarations
+                    .map(|column| (column.name.clone(), column.column_type.name().to_owned()))
+                    .collect();
+                made_table(options, table, &declarations)?
+            }
+        };
+        let is_plain = shape.key.is_none() && shape.indexes.is_empty();
+        let order = if is_plain { RowOrder::Ascending } else { RowOrder::Unsorted };
+        let needs_rowids = shape.key.is_none() && shape.rowid_column.is_none();
+        let mut state = FeedState::new(options, monitor, Vec::new(), declared.is_some());
+        state.plan = Plan { shape, given: vec![true; columns.len()], order };
+        Ok(Self { state, parts: numbered(parts, needs_rowids)?, columns: columns.to_vec() })
+    }
+}
+
+/// The rows' columns in a table that is there, in the rows' order.
+fn rows_for(there: &TableShape, columns: &[Column]) -> Result<TableShape> {
+    let found = columns.iter().map(|column| {
+        let found = there.columns.iter().find(|c| c.name.eq_ignore_ascii_case(&column.name));
+        found.cloned().ok_or_else(|| {
+            if there.is_generated(&column.name) {
+                let (table, name) = (&there.name, &column.name);
+                let error = format!("table '{table}' computes its column '{name}' itself");
+                return Error::usage(error).to_do("leave that column out");
+            }
+            let names: Vec<_> = there.columns.iter().map(|c| c.name.as_str()).collect();
+            Error::usage(format!("table '{}' has no column '{}'", there.name, column.name))
+                .to_do(format!("its columns are: {}", listed(&names)))
+        })
+    });
+    Ok(staged_shape(&there.name, found.collect::<Result<_>>()?, None))
+}
+
+/// Any value may stand in any column, unless the table is STRICT.
+fn rules(columns: &[Column], shape: &TableShape) -> TypedRules {
+    let rule = |(index, column): (usize, &Column)| match column.column_type {
+        _ if shape.rowid_column == Some(index) => TypeRule::Rowid,
+        column_type if shape.strict => TypeRule::Given(column_type),
+        column_type => TypeRule::Affinity(column_type.affinity()),
+    };
+    let names = columns.iter().map(|column| column.name.clone()).collect();
+    let rules = columns.iter().enumerate().map(rule).collect();
+    let sources = ValueSource::straight(columns.len());
+    let not_null = shape.columns.iter().map(|column| column.not_null).collect();
+    let demands = Demands { not_null, ..Demands::default() };
+    TypedRules::new(names, rules, sources, shape.rowid_column).demands(demands)
+}
+
+/// Gives each part its number and, where rows bring none, its first rowid.
+fn numbered<I: Iterator>(parts: Vec<(I, Option<u64>)>, needs_rowids: bool) -> Result<Vec<Part<I>>> {
+    let mut next_rowid = Some(1);
+    let parts = parts.into_iter().enumerate().map(|(number, (rows, len))| {
+        let first_rowid = next_rowid.filter(|_| needs_rowids);
+        if first_rowid.is_none() && needs_rowids {
+            let message = "several parts without a primary key must know their lengths";
+            return Err(Error::usage(message));
+        }
+        next_rowid = next_rowid.zip(len).map(|(next, len)| next + len as i64);
+        Ok(Part {
+            number,
+            first_rowid,
+            rows,
+            pending: None,
+            leaves: PlacedLeaves::default(),
+            rows_pressed: 0,
+            write: Duration::ZERO,
+        })
+    });
+    parts.collect()
+}
+
+impl<I: Iterator<Item: Row + Send> + Send> Feed for PartsFeed<'_, I> {
+    fn state(&self) -> &FeedState<'_> {
+        &self.state
+    }
+
+    fn encode(
+        &mut self,
+        build: &Build<'_>,
+        mut joined: Joined,
+        _rejects: &Mutex<Rejects>,
+    ) -> Result<(Joined, u64), Halt> {
+        let shape = &self.state.plan.shape;
+        let pressing = Pressing {
+            options: self.state.options,
+            columns: &self.columns,
+            key: shape.rowid_column,
+            rules: rules(&self.columns, shape),
+            build,
+            monitor: self.state.monitor,
+            is_unsorted: AtomicBool::new(false),
+        };
+        if build.order != RowOrder::Ascending {
+            let encoded = pressing
+                .on_all_cores(&mut self.parts, |part, failed| pressing.encode(part, failed));
+            self.state.rows.read = encoded?.iter().sum();
+            return Ok((joined, self.state.rows.read));
+        }
+        let shared = Mutex::new(joined);
+        pressing
+            .on_all_cores(&mut self.parts, |part, failed| pressing.press(part, failed, &shared))?;
+        joined = shared.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+        self.state.clock.write += self.parts.iter().map(|part| part.write).sum::<Duration>();
+        if pressing.is_unsorted.into_inner() {
+            return Err(Halt::Unsorted);
+        }
+        for part in &self.parts {
+            match Build::join_placed(&mut joined, &part.leaves, part.rows_pressed) {
+                Ok(()) => {}
+                Err(FormatError::NotAscending { .. }) => return Err(Halt::Unsorted),
+                Err(error) => return Err(refused(error, build.options.path).into()),
+            }
+        }
+        self.state.rows.read = self.parts.iter().map(|part| part.rows_pressed).sum();
+        Ok((joined, self.state.rows.read))
+    }
+
+    fn survey(&mut self, _rejects: &Mutex<Rejects>) -> Result<u64> {
+        Ok(self.state.rows.read)
+    }
+
+    fn locate(&mut self, wanted: &[Wanted], found: &mut Found<'_>) -> Result<()> {
+        for Wanted { sequence, reason, .. } in wanted {
+            let part = (sequence >> PLACE_BITS) as usize;
+            let index = sequence & ((1 << PLACE_BITS) - 1);
+            found(*sequence, bad_row(part, index, reason.clone()), &[])?;
+        }
+        Ok(())
+    }
+
+    fn reads_again(&self) -> bool {
+        false
+    }
+
+    fn columns(&self) -> Vec<ColumnReport> {
+        let column = |column: &Column| ColumnReport {
+            name: column.name.clone(),
+            declared_type: column.column_type.name().to_owned(),
+            decided_by: None,
+            changed_form: None,
+        };
+        self.columns.iter().map(column).collect()
+    }
+
+    fn notes(&mut self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+/// What all threads need.
+struct Pressing<'p> {
+    options: &'p LoadOptions,
+    columns: &'p [Column],
+    key: Option<usize>,
+    rules: TypedRules,
+    build: &'p Build<'p>,
+    monitor: &'p Monitor,
+    /// Whether a row came out of order, so that pressing is of no use.
+    is_unsorted: AtomicBool,
+}
+
+/// Why a row was not pressed.
+enum PushHalt {
+    Unsorted,
+    Bad(String),
+}
+
+impl From<String> for PushHalt {
+    fn from(reason: String) -> Self {
+        Self::Bad(reason)
+    }
+}
+
+impl Pressing<'_> {
+    /// Does the parts on as many threads as there may be, and the first error
+    /// in their order.
+    fn on_all_cores<I, R: Send>(
+        &self,
+        parts: &mut [Part<I>],
+        work: impl Fn(&mut Part<I>, &AtomicUsize) -> Result<R> + Sync,
+    ) -> Result<Vec<R>>
+    where
+        I: Iterator<Item: Row + Send> + Send,
+    {
+        let threads = self.options.threads.min(parts.len());
+        let failed = AtomicUsize::new(usize::MAX);
+        let outcomes: Mutex<Vec<(usize, Result<R>)>> = Mutex::default();
+        let waiting = Mutex::new(parts.iter_mut());
+        let do_parts = || {
+            loop {
+                let Some(part) = lock(&waiting).next() else { break };
+                let number = part.number;
+                if number > failed.load(Ordering::Relaxed) {
+                    break;
+                }
+                let outcome = work(part, &failed);
+                if outcome.is_err() {
+                    failed.fetch_min(number, Ordering::Relaxed);
+                }
+                lock(&outcomes).push((number, outcome));
+            }
+        };
+        std::thread::scope(|scope| {
+            // This thread is one of them.
+            for _ in 1..threads {
+                scope.spawn(do_parts);
+            }
+            do_parts();
+        });
+        let mut outcomes = outcomes.into_inner().unwrap_or_default();
+        outcomes.sort_by_key(|(number, _)| *number);
+        outcomes.into_iter().map(|(_, outcome)| outcome).collect()
+    }
+
+    /// Whether a thread is to give up its part.
+    fn is_over(&self, part: usize, failed: &AtomicUsize) -> Result<bool> {
+        if self.options.cancel.is_cancelled() {
+            return Err(ErrorKind::Cancelled.into());
+        }
+        Ok(failed.load(Ordering::Relaxed) < part)
+    }
+
+    /// Presses a part as long as its rows come in order.
+    fn press<I>(
+        &self,
+        part: &mut Part<I>,
+        failed: &AtomicUsize,
+        joined: &Mutex<Joined>,
+    ) -> Result<()>
+    where
+        I: Iterator<Item: Row>,
+    {
+        let layout = self.build.options.layout;
+        let run_bytes_min = RUN_PAGES_MIN * layout.page_bytes();
+        let mut run_bytes = RUN_BYTES.max(run_bytes_min);
+        let mut written_bytes = 0;
+        let mut run = LeafRun::new(layout, self.columns.len());
+        let mut number = NumberText::new();
+        let mut last_rowid = i64::MIN;
+        let mut rows = 0_u64;
+        // By reference: what is not pressed stays where it is.
+        for row in part.rows.by_ref() {
+            let rowid = match part.first_rowid {
+                Some(first) => first + rows as i64,
+                None => self.key(&row, part.number, rows)?,
+            };
+            // A new run knows nothing of the one before it.
+            let follows = rowid > last_rowid || rows == 0;
+            let pushed = if follows {
+                self.push(&mut run, rowid, &row, &mut number)
+            } else {
+                Err(PushHalt::Unsorted)
+            };
+            match pushed {
+                Ok(()) => {}
+                Err(PushHalt::Unsorted) => {
+                    part.pending = Some(row);
+                    self.is_unsorted.store(true, Ordering::Relaxed);
+                    break;
+                }
+                Err(PushHalt::Bad(reason)) => return Err(bad_part_row(part.number, rows, reason)),
+            }
+            rows += 1;
+            last_rowid = rowid;
+            if run.bytes() >= run_bytes {
+                written_bytes += run.bytes();
+                if written_bytes >= LARGE_PART_BYTES {
+                    run_bytes = LARGE_RUN_BYTES.max(run_bytes_min);
+                }
+                self.flush(&mut run, (&mut part.leaves, &mut part.write), joined)?;
+                if self.is_over(part.number, failed)? || self.is_unsorted.load(Ordering::Relaxed) {
+                    break;
+                }
+            }
+        }
+        self.flush(&mut run, (&mut part.leaves, &mut part.write), joined)?;
+        part.rows_pressed = rows;
+        Ok(())
+    }
+
+    /// Encodes a part whose rows are to be sorted; how many there were.
+    fn encode<I>(&self, part: &mut Part<I>, failed: &AtomicUsize) -> Result<u64>
+    where
+        I: Iterator<Item: Row>,
+    {
+        let mut encoder = Encoder::new(self.build);
+        let mut number = NumberText::new();
+        let base = (part.number as u64) << PLACE_BITS;
+        let mut rows = self.encode_pressed(part, base, &mut encoder)?;
+        for row in part.pending.take().into_iter().chain(part.rows.by_ref()) {
+            let rowid = match (part.first_rowid, self.key) {
+                (Some(first), _) => first + rows as i64,
+                (None, Some(_)) => self.key(&row, part.number, rows)?,
+                (None, None) => 0,
+            };
+            self.check_columns(&row).map_err(|reason| bad_part_row(part.number, rows, reason))?;
+            let mut misfit = None;
+            encoder.encode(self.bytes_max(&row), |record| {
+                misfit = self.write(&row, record, &mut number);
+            });
+            if let Some(column) = misfit {
+                return Err(bad_part_row(part.number, rows, self.no_fit(&row, column)));
+            }
+            let added = encoder.add(base + rows, rowid);
+            added.map_err(|halt| not_added(halt, part.number, rows))?;
+            rows += 1;
+            if rows.is_multiple_of(ROWS_BETWEEN_LOOKS) {
+                self.monitor.rows.fetch_add(ROWS_BETWEEN_LOOKS, Ordering::Relaxed);
+                if self.is_over(part.number, failed)? {
+                    break;
+                }
+            }
+        }
+        encoder.end()?;
+        Ok(rows)
+    }
+
+    /// Encodes the rows that were pressed before; how many there are.
+    fn encode_pressed<I: Iterator>(
+        &self,
+        part: &Part<I>,
+        base: u64,
+        encoder: &mut Encoder<'_>,
+    ) -> Result<u64> {
+        let crate::load::tree::BuildOptions { layout, path, .. } = *self.build.options;
+        let mut rows = 0;
+        replay(path, layout, &part.leaves, |rowid, record| {
+            encoder.take(record);
+            let added = encoder.add(base + rows, rowid);
+            rows += 1;
+            added.map_err(|halt| not_added(halt, part.number, rows - 1))
+        })?;
+        Ok(rows)
+    }
+
+    fn check_columns(&self, row: &impl Row) -> Result<(), String> {
+        let columns = self.columns.len();
+        if row.columns() == columns {
+            return Ok(());
+        }
+        Err(format!("the row has {} values, the table {columns}", row.columns()))
+    }
+
+    #[inline(always)]
+    fn bytes_max(&self, row: &impl Row) -> usize {
+        self.rules.bytes_max(row.content_bytes())
+    }
+
+    /// Writes a row's record; the column that does not fit its type, if one does not.
+    #[inline(always)]
+    fn write(
+        &self,
+        row: &impl Row,
+        record: &mut RecordWriter<'_>,
+        number: &mut NumberText,
+    ) -> Option<usize> {
+        let mut typed = TypedRecord { rules: &self.rules, record, number, misfit: None };
+        row.write(&mut typed);
+        typed.misfit
+    }
+
+    /// Presses one row; says why if it cannot.
+    #[inline(always)]
+    fn push(
+        &self,
+        run: &mut LeafRun,
+        rowid: i64,
+        row: &impl Row,
+        number: &mut NumberText,
+    ) -> Result<(), PushHalt> {
+        self.check_columns(row)?;
+        let mut misfit = None;
+        let pushed = run.push(rowid, self.bytes_max(row), |record| {
+            misfit = self.write(row, record, number);
+        });
+        if let Some(column) = misfit {
+            return Err(self.no_fit(row, column).into());
+        }
+        pushed.map_err(|error| match error {
+            FormatError::NotAscending { .. } => PushHalt::Unsorted,
+            error => PushHalt::Bad(error.to_string()),
+        })
+    }
+
+    /// What is wrong with a row whose value of a column does not fit.
+    #[cold]
+    fn no_fit(&self, row: &impl Row, column: usize) -> String {
+        let fault = self.rules.fault_of(column, row.value(column));
+        fault.unwrap_or_else(|| format!("column {:?}: a bad value", self.columns[column].name))
+    }
+
+    fn key(&self, row: &impl Row, part: usize, index: u64) -> Result<i64> {
+        match self.key.map(|column| row.value(column)) {
+            Some(Value::Integer(rowid)) => Ok(rowid),
+            _ => Err(bad_part_row(part, index, "the primary key is no integer".to_owned())),
+        }
+    }
+
+    /// Numbers and writes a run.
+    fn flush(
+        &self,
+        run: &mut LeafRun,
+        (leaves, write): (&mut PlacedLeaves, &mut Duration),
+        joined: &Mutex<Joined>,
+    ) -> Result<()> {
+        run.close();
+        let started = Instant::now();
+        let crate::load::tree::BuildOptions { layout, output, path, .. } = *self.build.options;
+        let range = lock(joined).pages.place(run, leaves).map_err(|error| refused(error, path))?;
+        write_run(run, &range, layout, output, path)?;
+        self.monitor.rows.fetch_add(run.rows(), Ordering::Relaxed);
+        run.clear();
+        *write += started.elapsed();
+        Ok(())
+    }
+}
+
+fn not_added(halt: AddHalt, part: usize, index: u64) -> Error {
+    match halt {
+        AddHalt::Failed(error) => error,
+        AddHalt::TooLong(reason) => bad_part_row(part, index, reason),
+        AddHalt::Unsorted => bad_part_row(part, index, "the key does not ascend".to_owned()),
+    }
+}
+
+/// A row that cannot be pressed; it has no file, so its part stands for it.
+fn bad_row(part: usize, index: u64, reason: String) -> BadRow {
+    BadRow {
+        file: format!("<rows of part {}>", part + 1),
+        line: index + 1,
+        column: 1,
+        reason,
+        row: format!("row {} of its part", index + 1),
+    }
+}
+
+#[cold]
+fn bad_part_row(part: usize, index: u64, reason: String) -> Error {
+    Error::from(bad_row(part, index, reason))
+        .to_do("each row needs a value for each column, and one that fits it")
+}

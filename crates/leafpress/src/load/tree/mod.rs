@@ -1,0 +1,594 @@
+//! Records in, a finished database out: how a table and its indexes are built.
+//!
+//! ```text
+//! workers: Encoder ──► in key order: leaves of a block ──► join (in turn) ──► write
+//!                 └──► else: Sorter ─┐
+//!                 └──► index entries: Sorter ─┴─ complete: partitions in key order ──► write
+//! ```
+//!
+//! Knows records, rowids and a row's *sequence* (its ordinal among the input's
+//! good rows), and nothing of where rows come from. A row that must not stand
+//! in the table is known by its sequence.
+//!
+//! Invariants:
+//! 1. What a B-tree holds depends on the rows and their order only, not on
+//!    threads; of a sorted one, where its pages begin may.
+//! 2. Which of several rows with the same key stays is decided by their
+//!    sequences, as if they had been inserted one by one.
+
+pub mod analyze;
+mod conflicts;
+mod encoder;
+mod sorted;
+pub mod sqlite;
+mod through_sql;
+pub mod turns;
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicU64;
+use std::time::{Duration, Instant};
+
+use leafpress_format::{
+    FormatError, IndexTree, LeafRun, PageLayout, PageRange, PlacedLeaves, SchemaEntry, SchemaKind,
+    TableBuilder, Value, compare_records,
+};
+
+pub use self::conflicts::{Conflict, Dropped};
+pub use self::encoder::{AddHalt, Encoder};
+pub use self::through_sql::Refused;
+
+use self::analyze::StatCounter;
+use self::sorted::{Repeats, SortedPress, Target};
+use self::through_sql::SqlTable;
+use super::options::{CancelToken, OnConflict};
+use crate::error::{Error, Result};
+use crate::load::file::disk;
+use crate::load::file::output::Output;
+use crate::load::file::pages::{FileSize, Pages, refused, write_pieces};
+use crate::schema::shape::{EntryShape, IndexShape, TableShape};
+use crate::sort::{SortKey, SortOptions, Sorter};
+
+/// What a build needs to know besides the rows.
+pub struct BuildOptions<'b> {
+    pub layout: PageLayout,
+    pub threads: usize,
+    /// For all sorting together.
+    pub memory_bytes: usize,
+    /// Where sorted runs go that do not fit it.
+    pub tmpdir: PathBuf,
+    pub on_conflict: OnConflict,
+    /// True if rows that are left out, as their key is there, are bad rows: these take no rowid.
+    pub refuses_repeats: bool,
+    /// Whether `sqlite_stat1` is filled.
+    pub analyze: bool,
+    pub cancel: &'b CancelToken,
+    /// Rows done in the current stage, for the progress display.
+    pub rows_done: &'b AtomicU64,
+    pub output: &'b Output,
+    /// The file that `output` writes.
+    pub path: &'b Path,
+}
+
+/// In which order rows come, or what is done about it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RowOrder {
+    /// By rowid, or by the key of a WITHOUT ROWID table.
+    Ascending,
+    /// In no order: they are sorted.
+    Unsorted,
+    /// They are sorted by the columns of [`TableShape::key`] and numbered anew,
+    /// in a table that has rowids.
+    Renumbered,
+    /// SQLite is given them as they come.
+    ThroughSql,
+}
+
+/// A table and its indexes in the making.
+pub struct Build<'b> {
+    pub shape: &'b TableShape,
+    pub options: &'b BuildOptions<'b>,
+    pub order: RowOrder,
+    table: Option<Sorter>,
+    /// One for each index that is pressed.
+    indexes: Vec<(&'b IndexShape, Sorter)>,
+    /// Rows that are left out, known from an earlier attempt.
+    pub dropped: Dropped,
+    /// Columns that rows give a value for; the others take their defaults.
+    given: Vec<bool>,
+}
+
+/// What the join turns have made so far.
+pub struct Joined {
+    tree: Tree,
+    pub pages: Pages,
+    last_entry: Vec<u8>,
+    rows: u64,
+    last_rowid: i64,
+    /// Of a WITHOUT ROWID table's key, if its rows come in order.
+    stat: Option<StatCounter>,
+}
+
+enum Tree {
+    /// A rowid table whose rows come in order.
+    Table(TableBuilder),
+    /// A WITHOUT ROWID table whose rows come in order.
+    Entries(IndexTree),
+    /// A table that is pressed when all its rows are sorted.
+    Later,
+    /// A table that SQLite fills.
+    Sql(Box<SqlTable>),
+}
+
+/// A finished build.
+#[derive(Debug)]
+pub struct Built {
+    pub size: FileSize,
+    pub rows: u64,
+    /// Rows left out as SQLite refused them, with its words.
+    pub refused: Vec<Refused>,
+    /// Rows left out as others have their keys.
+    pub dropped: Dropped,
+    /// Rows that SQLite passed over as others have their keys.
+    pub ignored: u64,
+    /// What was spilled to temporary files while sorting.
+    pub spilled_bytes: u64,
+    /// From the end of the input to the last page.
+    pub sort: Duration,
+}
+
+/// What else a build can come to.
+#[derive(Debug)]
+pub enum BuildHalt {
+    /// Two rows have the same key and that is an error.
+    Conflict(Conflict),
+    /// Rows must be left out, and the table was pressed with them already: the
+    /// rows must be encoded once more.
+    Again(Dropped),
+    Failed(Error),
+}
+
+impl From<Error> for BuildHalt {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+/// Reason why rows were not joined to those before them.
+#[derive(Debug)]
+pub enum JoinHalt {
+    /// The primary key does not ascend: the rows must be sorted.
+    Unsorted,
+    /// It failed.
+    Failed(Error),
+}
+
+impl From<Error> for JoinHalt {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl<'b> Build<'b> {
+    pub fn new(
+        shape: &'b TableShape,
+        options: &'b BuildOptions<'b>,
+        order: RowOrder,
+        given: Vec<bool>,
+        dropped: Dropped,
+    ) -> Self {
+        let sorts_table = matches!(order, RowOrder::Unsorted | RowOrder::Renumbered);
+        let by_sql = order == RowOrder::ThroughSql;
+        let pressed = shape.indexes.iter().filter(|i| !by_sql && i.through_sql.is_none());
+        let pressed: Vec<_> = pressed.collect();
+        // A table's records are as long as many entries.
+        let shares = pressed.len() + if sorts_table { 3 } else { 0 };
+        let share_bytes = options.memory_bytes / shares.max(1);
+        let sorter = |memory_bytes: usize, key| {
+            let sort = SortOptions {
+                memory_bytes,
+                threads: options.threads,
+                folder: options.tmpdir.clone(),
+                make_file: disk::make_unnamed,
+            };
+            Sorter::new(sort, key)
+        };
+        let key = match &shape.key {
+            Some(key) => SortKey::Columns(key.order.clone()),
+            None => SortKey::Rowid,
+        };
+        let table = sorts_table.then(|| sorter(3 * share_bytes, key));
+        let indexes = pressed
+            .into_iter()
+            .map(|index| (index, sorter(share_bytes, SortKey::Columns(index.entry.order.clone()))));
+        Self { shape, options, order, table, indexes: indexes.collect(), dropped, given }
+    }
+
+    /// The rowid of a row that brings none, as inserting row after row would
+    /// give it: ignored rows take none, replaced ones have taken theirs.
+    pub fn rowid(&self, sequence: u64) -> i64 {
+        let left_out = match self.options.on_conflict {
+            OnConflict::Replace => 0,
+            OnConflict::Abort | OnConflict::Ignore => self.dropped.before(sequence),
+        };
+        (sequence - left_out) as i64 + 1
+    }
+
+    /// The state of the join turns, before the first.
+    pub fn start(&self) -> Result<Joined> {
+        let layout = self.options.layout;
+        let tree = match (self.order, &self.shape.key) {
+            (RowOrder::ThroughSql, _) => Tree::Sql(Box::new(SqlTable::create(self, &self.given)?)),
+            (RowOrder::Ascending, None) => Tree::Table(TableBuilder::new(layout)),
+            (RowOrder::Ascending, Some(_)) => Tree::Entries(IndexTree::new(layout)),
+            _ => Tree::Later,
+        };
+        let pages = Pages::new(layout);
+        let stat = self.key_stat();
+        Ok(Joined { tree, pages, last_entry: Vec::new(), rows: 0, last_rowid: 0, stat })
+    }
+
+    /// Joins a block's rows to those before it, in the blocks' order.
+    pub fn join(
+        &self,
+        encoder: &mut Encoder<'_>,
+        joined: &mut Joined,
+    ) -> Result<Option<PageRange>, JoinHalt> {
+        let Joined { tree, pages, last_entry, rows, last_rowid, stat } = joined;
+        *rows += encoder.rows();
+        *last_rowid = (*last_rowid).max(encoder.last_rowid());
+        let range = match tree {
+            Tree::Table(table) => match pages.append(table, &encoder.leaves) {
+                Ok(range) => Some(range),
+                Err(FormatError::NotAscending { .. }) => {
+                    return Err(JoinHalt::Unsorted);
+                }
+                Err(error) => return Err(refused(error, self.options.path).into()),
+            },
+            Tree::Entries(entries) => {
+                let order = &self.key().order;
+                if let Some((first, last)) = encoder.first_and_last() {
+                    if !last_entry.is_empty() && compare_records(last_entry, first, order).is_ge() {
+                        return Err(JoinHalt::Unsorted);
+                    }
+                    last_entry.clear();
+                    last_entry.extend_from_slice(last);
+                }
+                if let (Some(so_far), Some(block)) = (stat, encoder.stat.take()) {
+                    so_far.merge(block);
+                }
+                let appended = pages.append_entries(entries, &mut encoder.entries);
+                Some(appended.map_err(|error| refused(error, self.options.path))?)
+            }
+            Tree::Later => None,
+            Tree::Sql(table) => {
+                encoder
+                    .drain_rows(|sequence, rowid, record| table.insert(sequence, rowid, record))?;
+                None
+            }
+        };
+        pages.write_waiting(self.options.output, self.options.path)?;
+        Ok(range)
+    }
+
+    /// Joins leaves that were placed and written before.
+    pub fn join_placed(
+        joined: &mut Joined,
+        leaves: &PlacedLeaves,
+        rows: u64,
+    ) -> Result<(), FormatError> {
+        joined.rows += rows;
+        match &mut joined.tree {
+            Tree::Table(table) => joined.pages.join(table, leaves),
+            _ => Ok(()),
+        }
+    }
+
+    /// Writes a block's pages, on any thread.
+    pub fn write(&self, range: Option<PageRange>, encoder: &mut Encoder<'_>) -> Result<()> {
+        let Some(range) = range else { return Ok(()) };
+        let BuildOptions { layout, output, path, .. } = *self.options;
+        let pages = match self.shape.key {
+            None => encoder.leaves.number(&range),
+            Some(_) => encoder.entries.number(&range),
+        };
+        write_pieces(pages, &range, layout, output, path)
+    }
+
+    /// A counter for the key of a WITHOUT ROWID table whose rows come in order.
+    fn key_stat(&self) -> Option<StatCounter> {
+        let counts = self.order == RowOrder::Ascending && counts_stats(self.options, self.shape);
+        let key = self.shape.key.as_ref().filter(|_| counts)?;
+        Some(StatCounter::new(key, true))
+    }
+
+    fn key(&self) -> &EntryShape {
+        // Asked for only where there is one.
+        static NONE: EntryShape =
+            EntryShape { columns: Vec::new(), order: Vec::new(), unique_columns: 0 };
+        self.shape.key.as_ref().unwrap_or(&NONE)
+    }
+
+    /// Presses what was sorted, and ends the file. All encoders have ended.
+    pub fn complete(self, joined: Joined) -> Result<Built, BuildHalt> {
+        let started = Instant::now();
+        let Self { shape, options, order, table, indexes, dropped, .. } = self;
+        let Joined { tree, pages, rows, last_rowid, stat, .. } = joined;
+        let tree = match tree {
+            Tree::Sql(table) => return table.finish(options, started).map_err(Into::into),
+            tree => tree,
+        };
+        let sorted_table = table.map(Sorter::finish).transpose()?;
+        let indexes = indexes
+            .into_iter()
+            .map(|(index, sorter)| Ok((index, sorter.finish()?)))
+            .collect::<Result<Vec<_>>>()?;
+        let spilled_bytes = sorted_table.iter().chain(indexes.iter().map(|(_, sorted)| sorted));
+        let spilled_bytes = spilled_bytes.map(crate::sort::Sorted::spilled_bytes).sum();
+        let mut finish = Finish {
+            shape,
+            options,
+            order,
+            sorted_table: sorted_table.as_ref(),
+            indexes: &indexes,
+            dropped,
+            rows,
+            last_rowid,
+            stat,
+        };
+        let size = match tree {
+            Tree::Later => finish.until_whole()?,
+            tree => {
+                let (size, groups) = finish.attempt(tree, pages)?;
+                match size {
+                    Some(size) => size,
+                    None => return Err(finish.resolve(&groups)),
+                }
+            }
+        };
+        let (rows, dropped) = (finish.rows, finish.dropped);
+        let sort = started.elapsed();
+        Ok(Built { size, rows, refused: Vec::new(), dropped, ignored: 0, spilled_bytes, sort })
+    }
+}
+
+/// The second half of a build: everything is sorted.
+struct Finish<'f, 'b> {
+    shape: &'b TableShape,
+    options: &'b BuildOptions<'b>,
+    order: RowOrder,
+    sorted_table: Option<&'f crate::sort::Sorted>,
+    indexes: &'f [(&'b IndexShape, crate::sort::Sorted)],
+    dropped: Dropped,
+    rows: u64,
+    last_rowid: i64,
+    /// Of the key of a table that is pressed already.
+    stat: Option<StatCounter>,
+}
+
+/// Groups of rows with the same key, for each constraint: the table's own key,
+/// then its pressed indexes.
+type Groups = Vec<Vec<Vec<u64>>>;
+
+impl Finish<'_, '_> {
+    /// Presses table and indexes; once more if rows turn out to be left out.
+    fn until_whole(&mut self) -> Result<FileSize, BuildHalt> {
+        let pages = Pages::new(self.options.layout);
+        let (size, groups) = self.attempt(Tree::Later, pages)?;
+        if let Some(size) = size {
+            return Ok(size);
+        }
+        match self.resolve(&groups) {
+            BuildHalt::Again(dropped) => self.dropped = dropped,
+            halt => return Err(halt),
+        }
+        let pages = Pages::new(self.options.layout);
+        let (size, _) = self.attempt(Tree::Later, pages)?;
+        size.ok_or_else(|| {
+            Error::usage("rows with the same key remain: this is a bug in leafpress").into()
+        })
+    }
+
+    /// Which rows go, or that there must be none to go.
+    fn resolve(&self, groups: &Groups) -> BuildHalt {
+        match self.options.on_conflict {
+            OnConflict::Abort => match Conflict::first(groups) {
+                Some(conflict) => BuildHalt::Conflict(conflict),
+                None => Error::usage("a repeated key without rows").into(),
+            },
+            OnConflict::Ignore => BuildHalt::Again(Dropped::later_ones(groups)),
+            OnConflict::Replace => BuildHalt::Again(Dropped::earlier_ones(groups)),
+        }
+    }
+
+    /// Presses everything; without a size if rows share a key, which are in the groups then.
+    fn attempt(
+        &mut self,
+        tree: Tree,
+        mut pages: Pages,
+    ) -> Result<(Option<FileSize>, Groups), BuildHalt> {
+        let mut groups = Groups::new();
+        let mut entries = Vec::new();
+        let mut stats = Vec::new();
+        if !matches!(tree, Tree::Later) {
+            groups.push(Vec::new());
+            stats.extend(self.stat.take().map(|stat| (self.shape.name.clone(), stat)));
+        }
+        let root_page = match tree {
+            Tree::Table(table) => pages.end_table(table).map_err(|e| self.refused(e))?,
+            Tree::Entries(tree) => pages.end_index(tree).map_err(|e| self.refused(e))?,
+            Tree::Later | Tree::Sql(_) => self.press_table(&mut pages, &mut groups, &mut stats)?,
+        };
+        let table = &self.shape.name;
+        entries.push(SchemaEntry {
+            kind: SchemaKind::Table,
+            name: table.clone(),
+            table_name: table.clone(),
+            root_page,
+            sql: Some(self.shape.sql.clone()),
+        });
+        for (index, sorted) in self.indexes {
+            let repeats = if index.unique {
+                Repeats::First(index.entry.order[..index.entry.unique_columns].to_vec())
+            } else {
+                Repeats::Allowed
+            };
+            let mut press = self.press(sorted, Target::Entries, repeats);
+            if self.sorted_table.is_some() && self.renumbers() {
+                press.renumbered_columns = index.entry.columns.len();
+            }
+            press.stat = self.counts_stats().then(|| StatCounter::new(&index.entry, index.unique));
+            let pressed = press.run(&mut pages)?;
+            groups.push(pressed.groups);
+            stats.extend(pressed.stat.map(|stat| (index.name.clone(), stat)));
+            entries.push(SchemaEntry {
+                kind: SchemaKind::Index,
+                name: index.name.clone(),
+                table_name: table.clone(),
+                root_page: pressed.root_page,
+                sql: index.sql.clone(),
+            });
+        }
+        if groups.iter().any(|groups| !groups.is_empty()) {
+            return Ok((None, groups));
+        }
+        self.add_side_tables(&mut pages, &mut entries, &stats)?;
+        let size = pages.finish(&entries, self.options.output, self.options.path)?;
+        Ok((Some(size), groups))
+    }
+
+    fn press_table(
+        &mut self,
+        pages: &mut Pages,
+        groups: &mut Groups,
+        stats: &mut Vec<(String, StatCounter)>,
+    ) -> Result<u32, BuildHalt> {
+        let Some(sorted) = self.sorted_table else {
+            return Err(Error::usage("a table without rows to press").into());
+        };
+        let (target, repeats) = match (self.order, &self.shape.key) {
+            (RowOrder::Renumbered, _) => (Target::Renumbered, Repeats::Allowed),
+            (_, None) if self.renumbers() => (Target::Renumbered, Repeats::Allowed),
+            (_, None) => (Target::Rows, Repeats::Key),
+            (_, Some(_)) => (Target::Entries, Repeats::Key),
+        };
+        let mut press = self.press(sorted, target, repeats);
+        let key = self.shape.key.as_ref().filter(|_| self.counts_stats());
+        press.stat = key.map(|key| StatCounter::new(key, true));
+        let pressed = press.run(pages)?;
+        self.rows = pressed.rows;
+        if self.options.refuses_repeats {
+            self.last_rowid = pressed.last_rowid;
+        }
+        groups.push(pressed.groups);
+        stats.extend(pressed.stat.map(|stat| (self.shape.name.clone(), stat)));
+        Ok(pressed.root_page)
+    }
+
+    /// Whether rows that are left out leave no gap: ignored ones take no rowid,
+    /// replaced ones have taken theirs, and an INTEGER PRIMARY KEY is given.
+    fn renumbers(&self) -> bool {
+        self.shape.key.is_none()
+            && self.shape.rowid_column.is_none()
+            && self.options.on_conflict != OnConflict::Replace
+    }
+
+    fn counts_stats(&self) -> bool {
+        counts_stats(self.options, self.shape)
+    }
+
+    fn press<'s>(
+        &'s self,
+        sorted: &'s crate::sort::Sorted,
+        target: Target,
+        repeats: Repeats,
+    ) -> SortedPress<'s> {
+        SortedPress {
+            sorted,
+            target,
+            repeats,
+            dropped: &self.dropped,
+            layout: self.options.layout,
+            threads: self.options.threads,
+            cancel: self.options.cancel,
+            rows_done: self.options.rows_done,
+            output: self.options.output,
+            path: self.options.path,
+            stat: None,
+            renumbered_columns: 0,
+        }
+    }
+
+    /// `sqlite_sequence` and `sqlite_stat1`, where they are needed.
+    fn add_side_tables(
+        &self,
+        pages: &mut Pages,
+        entries: &mut Vec<SchemaEntry>,
+        stats: &[(String, StatCounter)],
+    ) -> Result<()> {
+        let table = self.shape.name.as_str();
+        if self.shape.autoincrement {
+            let row = [table.into(), self.last_rowid.into()];
+            let rows = if self.rows > 0 { vec![row.to_vec()] } else { Vec::new() };
+            let sql = "CREATE TABLE sqlite_sequence(name,seq)";
+            entries.push(self.side_table(pages, "sqlite_sequence", sql, &rows)?);
+        }
+        if self.counts_stats() {
+            let texts: Vec<_> =
+                stats.iter().filter_map(|(name, stat)| Some((name, stat.stat()?))).collect();
+            let mut rows: Vec<Vec<Value<'_>>> = texts
+                .iter()
+                .map(|(name, stat)| vec![table.into(), name.as_str().into(), stat.as_str().into()])
+                .collect();
+            // Without an index ANALYZE notes how many rows there are.
+            let count = self.rows.to_string();
+            if stats.is_empty() && self.rows > 0 {
+                rows.push(vec![table.into(), Value::Null, count.as_str().into()]);
+            }
+            let sql = "CREATE TABLE sqlite_stat1(tbl,idx,stat)";
+            entries.push(self.side_table(pages, "sqlite_stat1", sql, &rows)?);
+        }
+        Ok(())
+    }
+
+    /// A table of a few rows.
+    fn side_table(
+        &self,
+        pages: &mut Pages,
+        name: &str,
+        sql: &str,
+        rows: &[Vec<Value<'_>>],
+    ) -> Result<SchemaEntry> {
+        let BuildOptions { layout, output, path, .. } = *self.options;
+        let mut run = LeafRun::new(layout, rows.first().map_or(0, Vec::len));
+        for (rowid, row) in (1..).zip(rows) {
+            run.push_values(rowid, row).map_err(|error| refused(error, path))?;
+        }
+        run.close();
+        let mut table = TableBuilder::new(layout);
+        let range = pages.append(&mut table, &run).map_err(|error| refused(error, path))?;
+        write_pieces(run.number(&range), &range, layout, output, path)?;
+        let root_page = pages.end_table(table).map_err(|error| refused(error, path))?;
+        Ok(SchemaEntry {
+            kind: SchemaKind::Table,
+            name: name.to_owned(),
+            table_name: name.to_owned(),
+            root_page,
+            sql: Some(sql.to_owned()),
+        })
+    }
+
+    fn refused(&self, error: FormatError) -> Error {
+        refused(error, self.options.path)
+    }
+}
+
+/// Whether the statistics are counted here. Where SQLite builds an index
+/// afterwards it runs ANALYZE as well.
+fn counts_stats(options: &BuildOptions<'_>, shape: &TableShape) -> bool {
+    options.analyze && shape.is_pressed_whole()
+}
+
+/// What a worker needs to take a table's records apart into those of a B-tree.
+fn projection(entry: &EntryShape) -> leafpress_format::Projection {
+    leafpress_format::Projection::new(entry.columns.clone())
+}

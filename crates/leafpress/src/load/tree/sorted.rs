@@ -1,0 +1,381 @@
+//! Sorted records to the pages of one B-tree, on all cores.
+//!
+//! Workers take partitions in key order, press each by itself and join them in
+//! turn. What the order brings to light is found on the way: rows that share a
+//! key, and how many distinct keys there are.
+
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use leafpress_format::{
+    EntryColumn, FormatError, IndexRun, IndexTree, KeyColumn, LeafRun, PageLayout, PageRange,
+    Projection, TableBuilder, compare_records, key_has_null,
+};
+
+use super::analyze::StatCounter;
+use super::conflicts::Dropped;
+use super::turns::{HaltOnPanic, Turns};
+use crate::error::{Error, Result};
+use crate::load::file::output::Output;
+use crate::load::file::pages::{Pages, refused, write_pieces};
+use crate::load::options::CancelToken;
+use crate::sort::{Partition, Sorted};
+use crate::sync::lock;
+
+/// What the records are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Target {
+    /// A table's, each with its rowid.
+    Rows,
+    /// A table's, whose rowids are counted from 1.
+    Renumbered,
+    /// An index's or a WITHOUT ROWID table's.
+    Entries,
+}
+
+/// Whether rows may have the same key.
+#[derive(Debug)]
+pub enum Repeats {
+    /// They may.
+    Allowed,
+    /// No two rows have the same whole key.
+    Key,
+    /// No two entries are the same in these first columns, unless one is NULL.
+    First(Vec<KeyColumn>),
+}
+
+/// Presses one B-tree.
+pub struct SortedPress<'p> {
+    pub sorted: &'p Sorted,
+    pub target: Target,
+    pub repeats: Repeats,
+    pub dropped: &'p Dropped,
+    pub layout: PageLayout,
+    pub threads: usize,
+    pub cancel: &'p CancelToken,
+    pub rows_done: &'p AtomicU64,
+    pub output: &'p Output,
+    pub path: &'p Path,
+    /// Counts distinct keys, if somebody wants to know.
+    pub stat: Option<StatCounter>,
+    /// How many columns an index's records have that end with the rowid of a
+    /// row that is renumbered, as others are left out; 0 for all others.
+    pub renumbered_columns: usize,
+}
+
+/// A finished B-tree.
+pub struct PressedTree {
+    pub root_page: u32,
+    pub rows: u64,
+    /// The largest rowid of a table's rows, if it is above 0.
+    pub last_rowid: i64,
+    /// Rows with the same key, where that is not allowed; the tree is of no use then.
+    pub groups: Vec<Vec<u64>>,
+    pub stat: Option<StatCounter>,
+}
+
+/// What the join turns share.
+struct Joining<'j> {
+    pages: &'j mut Pages,
+    tree: Tree,
+    rows: u64,
+    last_rowid: i64,
+    groups: Vec<Vec<u64>>,
+    /// The last entry so far, for a key that goes on in the next partition.
+    last: Vec<u8>,
+    last_sequence: u64,
+    stat: Option<StatCounter>,
+    failed: Option<Error>,
+}
+
+enum Tree {
+    Table(TableBuilder),
+    Index(IndexTree),
+}
+
+/// A worker's memory.
+struct Worker {
+    partition: Partition,
+    leaves: LeafRun,
+    entries: IndexRun,
+    groups: Vec<Vec<u64>>,
+    stat: Option<StatCounter>,
+    first: Vec<u8>,
+    first_sequence: u64,
+    last: Vec<u8>,
+    last_sequence: u64,
+    kept: u64,
+    /// Puts a row's new rowid into its entry.
+    renumbering: Option<Projection>,
+    renumbered: Vec<u8>,
+}
+
+impl SortedPress<'_> {
+    pub fn run(&self, pages: &mut Pages) -> Result<PressedTree> {
+        self.rows_done.store(0, Ordering::Relaxed);
+        let tree = match self.target {
+            Target::Entries => Tree::Index(IndexTree::new(self.layout)),
+            Target::Rows | Target::Renumbered => Tree::Table(TableBuilder::new(self.layout)),
+        };
+        let join = Turns::new(Joining {
+            pages,
+            tree,
+            rows: 0,
+            last_rowid: 0,
+            groups: Vec::new(),
+            last: Vec::new(),
+            last_sequence: 0,
+            stat: self.stat.clone(),
+            failed: None,
+        });
+        let count = Turns::new(0_u64);
+        let next = AtomicUsize::new(0);
+        let failed: Mutex<Option<Error>> = Mutex::new(None);
+        std::thread::scope(|scope| {
+            for _ in 0..self.threads.min(self.sorted.partitions()) {
+                scope.spawn(|| {
+                    let _guard = HaltOnPanic(&join, &count);
+                    let mut worker = self.worker();
+                    loop {
+                        let partition = next.fetch_add(1, Ordering::Relaxed);
+                        if partition >= self.sorted.partitions() {
+                            break;
+                        }
+                        match self.step(partition, &mut worker, &count, &join) {
+                            Ok(true) => {}
+                            Ok(false) => break,
+                            Err(error) => {
+                                lock(&failed).get_or_insert(error);
+                                join.halt();
+                                count.halt();
+                                break;
+                            }
+                        }
+                    }
+                });
+            }
+        });
+        if let Some(error) = failed.into_inner().unwrap_or_default() {
+            return Err(error);
+        }
+        let Joining { pages, tree, rows, last_rowid, groups, stat, failed, .. } = join.into_state();
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        let root = match tree {
+            Tree::Table(table) => pages.end_table(table),
+            Tree::Index(tree) => pages.end_index(tree),
+        };
+        let root_page = root.map_err(|error| self.refused(error))?;
+        pages.write_waiting(self.output, self.path)?;
+        Ok(PressedTree { root_page, rows, last_rowid, groups: merged(groups), stat })
+    }
+
+    fn worker(&self) -> Worker {
+        Worker {
+            partition: Partition::new(),
+            leaves: LeafRun::new(self.layout, 0),
+            entries: IndexRun::new(self.layout),
+            groups: Vec::new(),
+            stat: None,
+            first: Vec::new(),
+            first_sequence: 0,
+            last: Vec::new(),
+            last_sequence: 0,
+            kept: 0,
+            renumbering: self.renumbering(),
+            renumbered: Vec::new(),
+        }
+    }
+
+    /// Presses one partition; false if somebody else has failed.
+    fn step(
+        &self,
+        partition: usize,
+        worker: &mut Worker,
+        count: &Turns<u64>,
+        join: &Turns<Joining<'_>>,
+    ) -> Result<bool> {
+        self.cancel.check()?;
+        self.sorted.load(partition, &mut worker.partition)?;
+        let mut base = 0;
+        if self.target == Target::Renumbered {
+            let kept = self.kept(&worker.partition);
+            let Some(before) = count.take(partition as u64, |rows| {
+                let before = *rows;
+                *rows += kept;
+                before
+            }) else {
+                return Ok(false);
+            };
+            base = before;
+        }
+        self.fill(base, worker)?;
+        let range = join.take(partition as u64, |joining| self.join(worker, joining));
+        let Some(range) = range else { return Ok(false) };
+        let range = range.map_err(|error| self.refused(error))?;
+        let pages = match self.target {
+            Target::Entries => worker.entries.number(&range),
+            Target::Rows | Target::Renumbered => worker.leaves.number(&range),
+        };
+        write_pieces(pages, &range, self.layout, self.output, self.path)?;
+        self.rows_done.fetch_add(worker.kept, Ordering::Relaxed);
+        Ok(true)
+    }
+
+    /// An entry as it is, but for its rowid. Rowids are in the order of the
+    /// sequences, before and after: so entries stay in theirs.
+    fn renumbering(&self) -> Option<Projection> {
+        let rest = self.renumbered_columns.checked_sub(1).filter(|_| !self.dropped.is_empty())?;
+        let columns = (0..rest).map(EntryColumn::Column).chain([EntryColumn::Rowid]);
+        Some(Projection::new(columns.collect()))
+    }
+
+    fn kept(&self, partition: &Partition) -> u64 {
+        let entries = partition.entries();
+        entries.filter(|entry| !self.dropped.contains(entry.sequence)).count() as u64
+    }
+
+    /// The partition's records to a run.
+    fn fill(&self, base: u64, worker: &mut Worker) -> Result<()> {
+        let Worker { partition, leaves, entries, groups, stat, renumbering, renumbered, .. } =
+            worker;
+        leaves.clear();
+        entries.clear();
+        groups.clear();
+        stat.clone_from(&self.stat);
+        let mut kept = 0_u64;
+        let mut last: Option<(u64, &[u8])> = None;
+        let mut first: Option<(u64, &[u8])> = None;
+        // Whether a new key began since the last row that stays: it may have
+        // begun with one that is left out.
+        let mut is_new_key = true;
+        for entry in partition.entries() {
+            is_new_key |= !entry.repeats_key;
+            if self.dropped.contains(entry.sequence) {
+                continue;
+            }
+            let repeats_key = !std::mem::replace(&mut is_new_key, false);
+            if let Some((last_sequence, last)) = last
+                && self.repeats(last, entry.record, repeats_key)
+            {
+                groups.push(vec![last_sequence, entry.sequence]);
+            } else {
+                let pushed = match self.target {
+                    Target::Rows => leaves.push_record(entry.rowid, entry.record),
+                    Target::Renumbered => {
+                        leaves.push_record((base + kept) as i64 + 1, entry.record)
+                    }
+                    Target::Entries => match renumbering {
+                        None => entries.push(entry.record),
+                        Some(renumbering) => {
+                            let rowid = entry.rowid - self.dropped.before(entry.sequence) as i64;
+                            renumbered.clear();
+                            renumbering.append(entry.record, rowid, renumbered);
+                            entries.push(renumbered)
+                        }
+                    },
+                };
+                pushed.map_err(|error| self.refused(error))?;
+                kept += 1;
+                if let Some(stat) = stat {
+                    stat.add(entry.record);
+                }
+            }
+            first.get_or_insert((entry.sequence, entry.record));
+            last = Some((entry.sequence, entry.record));
+        }
+        leaves.close();
+        entries.close();
+        let remember = |record: &mut Vec<u8>, sequence: &mut u64, from: Option<(u64, &[u8])>| {
+            record.clear();
+            if let Some((from_sequence, from)) = from {
+                record.extend_from_slice(from);
+                *sequence = from_sequence;
+            }
+        };
+        remember(&mut worker.first, &mut worker.first_sequence, first);
+        remember(&mut worker.last, &mut worker.last_sequence, last);
+        worker.kept = kept;
+        Ok(())
+    }
+
+    /// Whether two neighbours may not both stand in the tree.
+    #[inline]
+    fn repeats(&self, last: &[u8], record: &[u8], repeats_key: bool) -> bool {
+        match &self.repeats {
+            Repeats::Allowed => false,
+            Repeats::Key => repeats_key,
+            Repeats::First(columns) => {
+                compare_records(last, record, columns).is_eq()
+                    && !key_has_null(record, columns.len())
+            }
+        }
+    }
+
+    fn join(
+        &self,
+        worker: &mut Worker,
+        joining: &mut Joining<'_>,
+    ) -> Result<PageRange, FormatError> {
+        if let Repeats::First(_) = self.repeats
+            && !worker.first.is_empty()
+            && !joining.last.is_empty()
+            && self.repeats(&joining.last, &worker.first, false)
+        {
+            joining.groups.push(vec![joining.last_sequence, worker.first_sequence]);
+        }
+        if !worker.last.is_empty() {
+            std::mem::swap(&mut joining.last, &mut worker.last);
+            joining.last_sequence = worker.last_sequence;
+        }
+        joining.groups.append(&mut worker.groups);
+        joining.rows += worker.kept;
+        let last_rowid = worker.leaves.last_rowid().unwrap_or(0);
+        joining.last_rowid = joining.last_rowid.max(last_rowid);
+        if let (Some(so_far), Some(stat)) = (&mut joining.stat, worker.stat.take()) {
+            so_far.merge(stat);
+        }
+        let range = match &mut joining.tree {
+            Tree::Table(table) => joining.pages.append(table, &worker.leaves)?,
+            Tree::Index(tree) => joining.pages.append_entries(tree, &mut worker.entries)?,
+        };
+        if let Err(error) = joining.pages.write_waiting(self.output, self.path) {
+            joining.failed.get_or_insert(error);
+        }
+        Ok(range)
+    }
+
+    fn refused(&self, error: FormatError) -> Error {
+        refused(error, self.path)
+    }
+}
+
+/// Pairs of neighbours with the same key, as they were met, to groups.
+fn merged(pairs: Vec<Vec<u64>>) -> Vec<Vec<u64>> {
+    let mut groups: Vec<Vec<u64>> = Vec::new();
+    for pair in pairs {
+        match groups.last_mut() {
+            Some(group) if group.last() == pair.first() => group.extend_from_slice(&pair[1..]),
+            _ => groups.push(pair),
+        }
+    }
+    // An index's entries with the same key come by rowid, which need not be
+    // the order of the input.
+    for group in &mut groups {
+        group.sort_unstable();
+    }
+    groups
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neighbours_grow_to_groups() {
+        let pairs = vec![vec![9, 3], vec![3, 5], vec![7, 8]];
+        assert_eq!(merged(pairs), [vec![3, 5, 9], vec![7, 8]]);
+    }
+}

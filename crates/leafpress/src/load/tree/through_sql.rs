@@ -1,0 +1,182 @@
+//! Rows that SQLite itself must see, one by one.
+//!
+//! What pressing does not cover (a CHECK, a generated column, a trigger) is
+//! left to SQLite, in the same temporary file, which nobody else knows: so
+//! journal and sync are off while it grows, and it is synced as a whole before
+//! it gets its name. The rows are the same records that would be pressed.
+
+use std::time::{Duration, Instant};
+
+use leafpress_format::{RecordColumns, Value};
+use rusqlite::types::{ToSqlOutput, ValueRef};
+use rusqlite::{Connection, ErrorCode, OpenFlags, ToSql};
+
+use super::{Build, BuildOptions, Built, Dropped};
+use crate::connect;
+use crate::error::{Error, Result};
+use crate::load::file::disk;
+use crate::load::file::pages::FileSize;
+use crate::load::options::OnConflict;
+use crate::schema::quote_identifier;
+
+/// A row that SQLite refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refused {
+    pub sequence: u64,
+    /// In SQLite's words.
+    pub reason: String,
+}
+
+/// The table that SQLite fills.
+pub struct SqlTable {
+    connection: Connection,
+    sql: String,
+    /// The table's columns that the statement gives a value for.
+    columns: Vec<usize>,
+    rowid_column: Option<usize>,
+    record: RecordColumns,
+    refused: Vec<Refused>,
+    ignored: u64,
+    /// Indexes to be made when all rows are there.
+    after: Vec<String>,
+    table: String,
+}
+
+impl SqlTable {
+    /// An empty table in the file, whatever was in it before.
+    pub fn create(build: &Build<'_>, given: &[bool]) -> Result<Self> {
+        let BuildOptions { path, layout, on_conflict, .. } = *build.options;
+        let shape = build.shape;
+        disk::empty(path).map_err(|source| Error::io("write", path, source))?;
+        let refused = |source| Error::sqlite("create the table", source);
+        let connection = connect::open(path, OpenFlags::default()).map_err(refused)?;
+        // Indexes that no constraint needs are quicker to build afterwards.
+        let (early, late): (Vec<_>, Vec<_>) = shape
+            .indexes
+            .iter()
+            .filter_map(|index| Some((index.unique, index.sql.clone()?)))
+            .partition(|(unique, _)| *unique);
+        let mut setup = format!(
+            "PRAGMA foreign_keys=OFF; PRAGMA page_size={}; PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF;
+             PRAGMA locking_mode=EXCLUSIVE; PRAGMA cache_size=-65536; BEGIN; {};",
+            layout.page_bytes(),
+            shape.sql
+        );
+        for sql in early.iter().map(|(_, sql)| sql).chain(&shape.beside) {
+            setup.push_str(sql);
+            setup.push(';');
+        }
+        connection.execute_batch(&setup).map_err(refused)?;
+        let columns: Vec<usize> = (0..shape.columns.len())
+            .filter(|&column| given[column] && !shape.columns[column].generated)
+            .collect();
+        Ok(Self {
+            sql: insert_sql(build, &columns, on_conflict),
+            connection,
+            columns,
+            rowid_column: shape.rowid_column,
+            record: RecordColumns::new(),
+            refused: Vec::new(),
+            ignored: 0,
+            after: late.into_iter().map(|(_, sql)| sql).collect(),
+            table: quote_identifier(&shape.name),
+        })
+    }
+
+    /// Inserts a row; one that SQLite refuses is kept in mind.
+    pub fn insert(&mut self, sequence: u64, rowid: i64, record: &[u8]) -> Result<()> {
+        let failed = |source| Error::sqlite("insert a row", source);
+        self.record.parse(record);
+        let mut statement = self.connection.prepare_cached(&self.sql).map_err(failed)?;
+        let values = self.columns.iter().map(|&column| {
+            if self.rowid_column == Some(column) {
+                Bound(Value::Integer(rowid))
+            } else {
+                Bound(self.record.value(record, column))
+            }
+        });
+        match statement.execute(rusqlite::params_from_iter(values)) {
+            Ok(changed) => {
+                self.ignored += u64::from(changed == 0);
+                Ok(())
+            }
+            Err(error) if error.sqlite_error_code() == Some(ErrorCode::ConstraintViolation) => {
+                let reason = reason(&error);
+                self.refused.push(Refused { sequence, reason });
+                Ok(())
+            }
+            Err(error) => Err(failed(error)),
+        }
+    }
+
+    /// Builds the indexes, commits and closes.
+    pub fn finish(self, options: &BuildOptions<'_>, started: Instant) -> Result<Built> {
+        let BuildOptions { path, analyze, .. } = *options;
+        let failed = |source| Error::sqlite("finish the table", source);
+        let mut last = String::new();
+        for sql in &self.after {
+            last.push_str(sql);
+            last.push(';');
+        }
+        last.push_str("COMMIT;");
+        last.push_str(if analyze { "ANALYZE" } else { "" });
+        self.connection.execute_batch(&last).map_err(failed)?;
+        let pages: u32 =
+            self.connection.query_row("PRAGMA page_count", [], |row| row.get(0)).map_err(failed)?;
+        let count = format!("SELECT count(*) FROM {}", self.table);
+        let rows: i64 = self.connection.query_row(&count, [], |row| row.get(0)).map_err(failed)?;
+        self.connection.close().map_err(|(_, source)| failed(source))?;
+        let bytes = std::fs::metadata(path).map_err(|source| Error::io("read", path, source))?;
+        let size = FileSize { pages: pages.into(), bytes: bytes.len(), sync: Duration::ZERO };
+        Ok(Built {
+            size,
+            rows: rows as u64,
+            refused: self.refused,
+            dropped: Dropped::default(),
+            ignored: self.ignored,
+            spilled_bytes: 0,
+            sort: started.elapsed(),
+        })
+    }
+}
+
+fn insert_sql(build: &Build<'_>, columns: &[usize], on_conflict: OnConflict) -> String {
+    let shape = build.shape;
+    let (or, then) = match on_conflict {
+        OnConflict::Abort => ("", ""),
+        // Not OR IGNORE: that would pass over a NULL or a failed CHECK as well.
+        OnConflict::Ignore => ("", " ON CONFLICT DO NOTHING"),
+        OnConflict::Replace => (" OR REPLACE", ""),
+    };
+    let table = quote_identifier(&shape.name);
+    if columns.is_empty() {
+        return format!("INSERT{or} INTO {table} DEFAULT VALUES");
+    }
+    let names: Vec<_> =
+        columns.iter().map(|&column| quote_identifier(&shape.columns[column].name)).collect();
+    let marks = vec!["?"; columns.len()].join(",");
+    format!("INSERT{or} INTO {table} ({}) VALUES ({marks}){then}", names.join(","))
+}
+
+/// What SQLite says of a row, without its preamble.
+fn reason(error: &rusqlite::Error) -> String {
+    match error {
+        rusqlite::Error::SqliteFailure(_, Some(message)) => message.clone(),
+        error => error.to_string(),
+    }
+}
+
+/// A value as it is bound.
+struct Bound<'v>(Value<'v>);
+
+impl ToSql for Bound<'_> {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(ToSqlOutput::Borrowed(match self.0 {
+            Value::Null => ValueRef::Null,
+            Value::Integer(integer) => ValueRef::Integer(integer),
+            Value::Real(real) => ValueRef::Real(real),
+            Value::Text(text) => ValueRef::Text(text),
+            Value::Blob(blob) => ValueRef::Blob(blob),
+        }))
+    }
+}

@@ -1,0 +1,66 @@
+//! What a table asks of the values of its columns, and the keys that a load makes for it.
+//!
+//! Shared by inputs of text (`fields`) and of typed rows (`typed`). Must never: know a value.
+
+use super::uuid7::Uuid7Range;
+use crate::load::options::LoadOptions;
+use crate::schema::shape::TableShape;
+
+/// The demands on a table's columns.
+#[derive(Debug, Clone, Default)]
+pub struct Demands {
+    /// Which columns refuse NULL, one for each; empty if none does. The rowid's column
+    /// always does, and is not listed ([`for_rowid`](Self::for_rowid)).
+    pub not_null: Vec<bool>,
+    /// Which columns are the key that was asked for, one for each; empty if none was.
+    pub key: Vec<bool>,
+    /// True if the rowid's column is one by detection, so that a value which is no integer
+    /// makes no bad row.
+    pub key_is_detected: bool,
+    /// What [`ValueSource::Uuid7`](super::sources::ValueSource::Uuid7) takes its keys from.
+    pub uuid7: Option<Uuid7Range>,
+}
+
+impl Demands {
+    /// The demands of a table; `is_made` says that it is made for the input, and not declared.
+    pub fn of_table(options: &LoadOptions, shape: &TableShape, is_made: bool) -> Self {
+        let columns = &shape.columns;
+        let is_key =
+            |name: &str| options.primary_key.iter().any(|it| it.eq_ignore_ascii_case(name));
+        Self {
+            not_null: columns.iter().map(|it| it.not_null && !it.generated).collect(),
+            key: columns.iter().map(|it| is_made && is_key(&it.name)).collect(),
+            ..Self::default()
+        }
+    }
+
+    /// Columns that refuse NULL, and no other demand.
+    #[cfg(test)]
+    pub fn refusing_null(not_null: &[bool]) -> Self {
+        Self { not_null: not_null.to_vec(), ..Self::default() }
+    }
+
+    /// The demands on rows that bring their rowid in this column, if in any.
+    #[must_use]
+    pub fn for_rowid(mut self, rowid: Option<usize>) -> Self {
+        if let Some(refuses) = rowid.and_then(|column| self.not_null.get_mut(column)) {
+            *refuses = false;
+        }
+        if !self.not_null.contains(&true) {
+            // No column, no cost: the hot loop finds an empty list.
+            self.not_null.clear();
+        }
+        self
+    }
+
+    /// Tells whether a column refuses NULL.
+    #[inline(always)]
+    pub fn refuses_null(&self, column: usize) -> bool {
+        self.not_null.get(column).copied().unwrap_or(false)
+    }
+
+    /// Tells whether a column is part of the key that was asked for.
+    pub fn is_key(&self, column: usize) -> bool {
+        self.key.get(column) == Some(&true)
+    }
+}

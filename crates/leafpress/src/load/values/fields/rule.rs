@@ -1,0 +1,103 @@
+//! The rule for a column's fields, and a field of the input.
+//!
+//! Must never: know a row.
+
+use crate::load::options::TimestampForm;
+use crate::schema::ColumnType;
+
+/// How a column's fields are stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FieldRule {
+    /// INTEGER by detection: a field that is no exact integer refutes it.
+    Integer,
+    /// REAL by detection: what is no number that a double keeps refutes it.
+    Real,
+    /// The same, if all texts can be had back.
+    ExactReal,
+    /// TEXT; nothing refutes it.
+    Text,
+    /// TEXT for want of any value: a value refutes it.
+    Empty,
+    /// A type by the caller's word: a field that does not fit makes a bad row.
+    Given(ColumnType),
+    /// A date and time by the caller's word; what is none makes a bad row.
+    Timestamp(TimestampForm),
+    /// 1 and 0 for the words of truth, by the caller's word; what is none makes a
+    /// bad row.
+    Boolean,
+    /// NUMERIC affinity: a number where the text is one for SQLite, else the text.
+    Numeric,
+    /// No affinity: the text.
+    Any,
+    /// The INTEGER PRIMARY KEY, stored as the rowid and NULL in the record.
+    Rowid,
+}
+
+impl FieldRule {
+    /// Whether the column holds text as it is, so that an empty field is ''.
+    #[inline(always)]
+    pub(super) fn is_text(self) -> bool {
+        matches!(self, Self::Text | Self::Empty | Self::Given(ColumnType::Text) | Self::Any)
+    }
+
+    /// The type of the column, as it stands in a declaration.
+    pub fn declared_type(self) -> &'static str {
+        match self {
+            Self::Integer | Self::Rowid | Self::Boolean => "INTEGER",
+            Self::Timestamp(form) => form.column_type().name(),
+            Self::Real | Self::ExactReal => "REAL",
+            Self::Text | Self::Empty => "TEXT",
+            Self::Given(column_type) => column_type.name(),
+            Self::Numeric => "NUMERIC",
+            Self::Any => "",
+        }
+    }
+
+    pub(super) fn is_real(self) -> bool {
+        matches!(self, Self::Real | Self::ExactReal | Self::Given(ColumnType::Real))
+    }
+
+    /// Upper bound for the bytes that a value may be longer than its field.
+    pub(super) fn surplus_bytes_max(self) -> usize {
+        match self {
+            Self::Timestamp(form) => form.content_bytes_max(),
+            _ => 0,
+        }
+    }
+}
+
+/// A value's bytes: `start..end` of `source`, with headroom in front.
+#[derive(Clone, Copy)]
+pub struct FieldAt<'a> {
+    pub source: &'a [u8],
+    pub start: usize,
+    pub end: usize,
+}
+
+impl<'a> FieldAt<'a> {
+    #[inline]
+    pub fn bytes(self) -> &'a [u8] {
+        &self.source[self.start..self.end]
+    }
+
+    #[inline]
+    pub fn is_empty(self) -> bool {
+        self.start == self.end
+    }
+
+    /// Without the spaces and tabs around it.
+    pub(super) fn trimmed(self) -> Self {
+        let Self { source, mut start, mut end } = self;
+        while start < end && is_blank(source[start]) {
+            start += 1;
+        }
+        while start < end && is_blank(source[end - 1]) {
+            end -= 1;
+        }
+        Self { source, start, end }
+    }
+}
+
+const fn is_blank(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t')
+}

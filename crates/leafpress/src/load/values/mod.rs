@@ -1,0 +1,13 @@
+//! Values: from an input's fields and typed values to a record as SQLite stores it.
+//!
+//! `fields/` does it for text and is the hot loop of a load; `typed/` does it for typed values.
+//!
+//! Must never: know blocks, threads or pages.
+
+pub mod demands;
+pub mod fields;
+pub mod sink;
+pub mod sources;
+mod type_rules;
+pub mod typed;
+pub mod uuid7;

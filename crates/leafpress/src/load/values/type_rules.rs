@@ -1,0 +1,183 @@
+//! The rule for a column that is declared by hand: for fields of text, and for
+//! typed values.
+//!
+//! Stands between the table's shape, which SQLite tells, and the rules of a
+//! load's rows.
+
+use leafpress_format::Affinity;
+
+use super::fields::FieldRule;
+use super::typed::TypeRule;
+use crate::error::{Error, Result};
+use crate::load::options::GivenType;
+use crate::schema::ColumnType;
+use crate::schema::shape::ShapeColumn;
+
+impl FieldRule {
+    /// How fields are stored in a column that is declared so, in a table that
+    /// is STRICT or not.
+    ///
+    /// A field that an INTEGER or REAL column would store as something else
+    /// makes a bad row, also where SQLite would store it: the declaration is
+    /// the caller's word. NUMERIC columns take anything.
+    pub fn for_column(column: &ShapeColumn, strict: bool) -> Self {
+        if strict && column.declared_type.eq_ignore_ascii_case("ANY") {
+            return Self::Any;
+        }
+        match column.affinity {
+            Affinity::Integer => Self::Given(ColumnType::Integer),
+            Affinity::Real => Self::Given(ColumnType::Real),
+            Affinity::Text => Self::Given(ColumnType::Text),
+            Affinity::Numeric => Self::Numeric,
+            Affinity::Blob if column.declared_type.is_empty() => Self::Any,
+            Affinity::Blob => Self::Given(ColumnType::Blob),
+        }
+    }
+}
+
+impl From<GivenType> for FieldRule {
+    fn from(given: GivenType) -> Self {
+        match given {
+            GivenType::Type(column_type) => Self::Given(column_type),
+            GivenType::Timestamp(form) => Self::Timestamp(form),
+            GivenType::Boolean => Self::Boolean,
+        }
+    }
+}
+
+impl GivenType {
+    /// Refuses a type by which a column that is declared so would hold what
+    /// SQLite would not store there.
+    pub fn refuse_unless_fits(
+        self,
+        column: &ShapeColumn,
+        is_rowid: bool,
+        strict: bool,
+    ) -> Result<()> {
+        let affinity = column.affinity;
+        let is_loose = affinity == Affinity::Blob
+            && (!strict || column.declared_type.eq_ignore_ascii_case("ANY"));
+        let fits = match self {
+            Self::Type(given) => {
+                is_loose
+                    || given.affinity() == affinity && (!is_rowid || given == ColumnType::Integer)
+            }
+            // The conversion would be left out.
+            Self::Timestamp(_) | Self::Boolean if is_rowid => false,
+            Self::Boolean => is_loose || matches!(affinity, Affinity::Integer | Affinity::Numeric),
+            Self::Timestamp(form) if form.column_type() == ColumnType::Integer => {
+                is_loose || matches!(affinity, Affinity::Integer | Affinity::Numeric)
+            }
+            // Such a text is no number and stays what it is.
+            Self::Timestamp(_) => is_loose || !strict || affinity == Affinity::Text,
+        };
+        if fits {
+            return Ok(());
+        }
+        let ShapeColumn { name, declared_type, .. } = column;
+        Err(Error::usage(format!("the column '{name}' is declared {declared_type}"))
+            .to_do("leave out its --type, or change the declaration"))
+    }
+}
+
+impl TypeRule {
+    /// The type of the column, as it stands in a declaration.
+    pub fn declared_type(self, strict: bool) -> &'static str {
+        match self {
+            Self::Integer | Self::Boolean | Self::Rowid | Self::Affinity(Affinity::Integer) => {
+                "INTEGER"
+            }
+            Self::Real | Self::Affinity(Affinity::Real) => "REAL",
+            Self::Number | Self::Affinity(Affinity::Numeric) => "NUMERIC",
+            Self::Text | Self::Empty | Self::Affinity(Affinity::Text) => "TEXT",
+            Self::Blob | Self::Hex => "BLOB",
+            Self::Given(column_type) => column_type.name(),
+            Self::Timestamp(form) => form.column_type().name(),
+            Self::Affinity(Affinity::Blob) if strict => "ANY",
+            Self::Affinity(Affinity::Blob) => "",
+        }
+    }
+
+    /// The rule for typed values that the caller's word for a column's type stands for.
+    pub fn of_given(given: GivenType, has_blobs: bool) -> Self {
+        match given {
+            GivenType::Type(ColumnType::Blob) if !has_blobs => Self::Hex,
+            GivenType::Type(column_type) => Self::Given(column_type),
+            GivenType::Timestamp(form) => Self::Timestamp(form),
+            GivenType::Boolean => Self::Boolean,
+        }
+    }
+
+    /// The rule for a column that is declared by hand, in a table that is
+    /// STRICT or not. As for fields of text, what ends as something else in an
+    /// INTEGER or REAL column makes a bad row also where SQLite would store it.
+    ///
+    /// `has_blobs` says whether the input can hold blobs. JSON cannot, so a
+    /// column declared BLOB takes their digits from there, as from CSV.
+    pub fn for_column(column: &ShapeColumn, strict: bool, has_blobs: bool) -> Self {
+        if strict && column.declared_type.eq_ignore_ascii_case("ANY") {
+            return Self::Affinity(Affinity::Blob);
+        }
+        match column.affinity {
+            Affinity::Blob if !has_blobs && !column.declared_type.is_empty() => Self::Hex,
+            Affinity::Integer => Self::Given(ColumnType::Integer),
+            Affinity::Real => Self::Given(ColumnType::Real),
+            Affinity::Text if strict => Self::Given(ColumnType::Text),
+            Affinity::Blob if strict => Self::Given(ColumnType::Blob),
+            affinity => Self::Affinity(affinity),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn column(declared_type: &str, strict: bool) -> ShapeColumn {
+        let is_any = strict && declared_type.eq_ignore_ascii_case("any");
+        let affinity =
+            if is_any { Affinity::Blob } else { Affinity::of_declared_type(declared_type) };
+        ShapeColumn {
+            name: "x".to_owned(),
+            declared_type: declared_type.to_owned(),
+            affinity,
+            not_null: false,
+            default: None,
+            generated: false,
+        }
+    }
+
+    #[test]
+    fn rules_follow_the_affinity() {
+        let rule = |declared_type: &str, strict| {
+            FieldRule::for_column(&column(declared_type, strict), strict)
+        };
+        assert_eq!(rule("BIGINT", false), FieldRule::Given(ColumnType::Integer));
+        assert_eq!(rule("double precision", false), FieldRule::Given(ColumnType::Real));
+        assert_eq!(rule("VARCHAR(20)", false), FieldRule::Given(ColumnType::Text));
+        assert_eq!(rule("DECIMAL(10,2)", false), FieldRule::Numeric);
+        assert_eq!(rule("", false), FieldRule::Any);
+        assert_eq!(rule("BLOB", false), FieldRule::Given(ColumnType::Blob));
+        assert_eq!(rule("any", true), FieldRule::Any);
+        assert_eq!(rule("ANY", false), FieldRule::Numeric);
+        assert_eq!(rule("INT", true), FieldRule::Given(ColumnType::Integer));
+    }
+
+    #[test]
+    fn rules_of_typed_values_do_too() {
+        let rule = |declared_type: &str, strict, has_blobs| {
+            TypeRule::for_column(&column(declared_type, strict), strict, has_blobs)
+        };
+        assert_eq!(rule("BIGINT", false, true), TypeRule::Given(ColumnType::Integer));
+        assert_eq!(rule("REAL", true, true), TypeRule::Given(ColumnType::Real));
+        assert_eq!(rule("TEXT", false, true), TypeRule::Affinity(Affinity::Text));
+        assert_eq!(rule("TEXT", true, true), TypeRule::Given(ColumnType::Text));
+        assert_eq!(rule("DECIMAL", false, false), TypeRule::Affinity(Affinity::Numeric));
+        assert_eq!(rule("", false, false), TypeRule::Affinity(Affinity::Blob));
+        assert_eq!(rule("ANY", true, false), TypeRule::Affinity(Affinity::Blob));
+        assert_eq!(rule("BLOB", false, true), TypeRule::Affinity(Affinity::Blob));
+        assert_eq!(rule("BLOB", true, true), TypeRule::Given(ColumnType::Blob));
+        assert_eq!(rule("BLOB", false, false), TypeRule::Hex);
+        assert_eq!(rule("BLOB", true, false), TypeRule::Hex);
+    }
+}
