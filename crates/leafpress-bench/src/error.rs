@@ -128,3 +128,9 @@ impl Error {
         move |source| Self::Sqlite { action, source }
     }
 }
+
+impl From<leafpress::vfs::Error> for Error {
+    fn from(error: leafpress::vfs::Error) -> Self {
+        Self::Load(error.into())
+    }
+}

@@ -34,6 +34,8 @@
 //! Must never: time anything but the work, compare rungs that did not leave the same rows, or leave
 //! files behind.
 
+#![forbid(unsafe_code)]
+
 pub mod advise;
 mod atomic;
 mod batches;

@@ -9,6 +9,7 @@
 //! Must never: do the work itself (that is the library's), panic on bad input
 //! or on a closed pipe, or write anything but results to stdout.
 
+#![forbid(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 mod commands;

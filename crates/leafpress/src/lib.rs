@@ -38,6 +38,7 @@
 //! crate `leafpress-format`. Stages do not know one another. The writer stands
 //! beside them: `profile` opens, `writer` groups, `checkpoint` copies the log.
 
+#![forbid(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 /// The examples of the README and the guides, which are tests like all others.
@@ -59,11 +60,9 @@ mod examples_in_documents {
     struct Doctor;
 }
 
-mod c_api;
 pub mod checkpoint;
 mod connect;
 mod error;
-mod fork;
 #[cfg(fuzzing)]
 #[doc(hidden)]
 pub mod fuzzing;
@@ -79,16 +78,19 @@ pub mod profile;
 mod prometheus;
 pub mod queue;
 mod refusal;
-mod rights;
 mod schema;
 mod sort;
 mod sqlite_error;
 pub mod storage;
-mod sync;
 pub mod verify;
-pub mod vfs;
+mod vfs_error;
 mod words;
 pub mod writer;
+
+// Modules of the crate below, by the names that they have there.
+#[doc(inline)]
+pub use leafpress_vfs as vfs;
+use leafpress_vfs::{fork, rights, sync};
 
 pub use error::{BadRow, Error, ErrorKind, FailedStatement, Result, ScriptError};
 pub use load::Loader;

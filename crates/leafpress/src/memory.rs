@@ -24,8 +24,8 @@ use std::fmt;
 use rusqlite::{Connection, ffi};
 use serde::Serialize;
 
-use crate::c_api::memory as c_api;
 use crate::error::{Error, Result};
+use crate::vfs::memory as c_api;
 
 /// SQLite's own figures of its memory.
 ///

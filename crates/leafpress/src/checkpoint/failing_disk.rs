@@ -173,10 +173,10 @@ fn a_pass_beside_the_writer_syncs_the_database() {
     connection.execute_batch("INSERT INTO t (x) VALUES (2)").unwrap();
     super::checkpoint(&through, "PASSIVE").unwrap();
     assert_eq!(told.database_syncs.load(SeqCst), 0);
-    crate::c_api::database_file::sync(&through).unwrap();
+    crate::vfs::database_file::sync(&through).unwrap();
     assert_eq!(told.database_syncs.load(SeqCst), 1);
     told.fails_syncs.store(true, SeqCst);
-    let error = crate::c_api::database_file::sync(&through).unwrap_err();
+    let error = crate::vfs::database_file::sync(&through).unwrap_err();
     assert_eq!(error.sqlite_error_code(), Some(rusqlite::ErrorCode::SystemIoFailure), "{error}");
     drop((through, registration));
 }

@@ -61,9 +61,9 @@ use rusqlite::{Connection, OpenFlags, ffi};
 pub(crate) use self::gate::Gate;
 use self::policy::{Outcome, Policy, Step, Thresholds};
 pub use self::stats::{CheckpointStats, StuckReader};
-use crate::c_api::database_file;
 use crate::connect;
 use crate::sync::lock;
+use crate::vfs::database_file;
 use crate::words::path_text;
 use crate::{Error, ErrorKind, Result};
 

@@ -17,11 +17,11 @@ use super::Profile;
 use super::locking::ask_locking;
 use super::page_writes::{self, page_writes};
 use super::settings::{JournalMode, Locking, MAIN, Synchronous, ask};
-use crate::c_api::connection::vfs_name;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::SMALL_CACHE_PAGES;
 use crate::storage;
 use crate::vfs::atomic::AtomicState;
+use crate::vfs::connection::vfs_name;
 
 /// The settings of one connection, as SQLite itself tells them.
 ///

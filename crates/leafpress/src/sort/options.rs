@@ -6,6 +6,7 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::vfs::watch::WriteObserver;
 use leafpress_format::KeyColumn;
 
 /// Least memory of a sorter: with less it would not work well, so it takes this much.
@@ -41,10 +42,4 @@ pub type MakeFile = fn(&Path) -> io::Result<UnnamedFile>;
 pub struct UnnamedFile {
     pub file: File,
     pub observer: Option<Box<dyn WriteObserver>>,
-}
-
-/// Observer of writes.
-pub trait WriteObserver: std::fmt::Debug + Send + Sync {
-    /// Called when so many bytes were written at an offset.
-    fn wrote(&self, offset: u64, bytes: usize);
 }

@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use super::mounts::{self, Mount};
+use crate::vfs::device::Device;
 use crate::vfs::locks;
 use crate::words::path_text;
 
@@ -73,6 +74,14 @@ impl fmt::Display for FileSystem {
 }
 
 impl FileSystem {
+    /// The device under it, if it has one that the system names.
+    pub fn disk(&self) -> Option<Device> {
+        // btrfs and others show a number of their own; then what is mounted helps.
+        let by_source = || device_number(Path::new(self.source.as_deref()?));
+        let numbers = [self.device, by_source()];
+        numbers.into_iter().flatten().find_map(Device::of_number)
+    }
+
     /// Asks for the file system of a file or folder that is there.
     ///
     /// # Errors
@@ -225,6 +234,24 @@ fn nature_of_name(kind: &str) -> Nature {
     named.map_or(Nature::Unknown, |known| known.nature)
 }
 
+/// The number of the device that a file in `/dev` stands for.
+#[cfg(target_os = "linux")]
+fn device_number(file: &Path) -> Option<(u32, u32)> {
+    use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
+
+    let facts = std::fs::metadata(file).ok()?;
+    let number = facts.rdev();
+    facts
+        .file_type()
+        .is_block_device()
+        .then(|| (rustix::fs::major(number), rustix::fs::minor(number)))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn device_number(_file: &Path) -> Option<(u32, u32)> {
+    None
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -301,5 +328,11 @@ mod tests {
         numbers.sort_unstable();
         numbers.dedup();
         assert_eq!((names.len(), numbers.len()), (names_before, numbers_before));
+    }
+
+    #[test]
+    fn what_is_no_device_has_no_number() {
+        assert_eq!(device_number(Path::new("tmpfs")), None);
+        assert_eq!(device_number(Path::new("/dev/null")), None);
     }
 }

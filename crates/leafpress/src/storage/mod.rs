@@ -8,8 +8,6 @@
 //! |---|---|
 //! | `file_system.rs` | which file system it is, and where its bytes are |
 //! | `mounts.rs` | the table of mounts, as Linux tells it |
-//! | `device.rs` | the disk, as Linux tells it |
-//! | `atomic.rs` | whether one write can be whole or not at all |
 //! | `probe.rs` | measures syncs and writes |
 //! | `verdict.rs` | from all that to a profile, in plain words |
 //!
@@ -27,8 +25,6 @@ use serde::Serialize;
 use crate::error::{Error, ErrorKind, Result};
 use crate::words::path_text;
 
-pub(crate) mod atomic;
-mod device;
 mod file_system;
 mod mounts;
 mod probe;
@@ -36,8 +32,10 @@ mod probe;
 mod tests;
 mod verdict;
 
-pub use atomic::{AtomicBy, AtomicWrites};
-pub use device::Device;
+#[doc(inline)]
+pub use crate::vfs::atomic_writes::{AtomicBy, AtomicWrites};
+#[doc(inline)]
+pub use crate::vfs::device::Device;
 pub use file_system::{FileSystem, Nature};
 pub use probe::{Latency, Measured, Throughput};
 pub use verdict::Verdict;
@@ -166,7 +164,7 @@ fn measure_beside(path: &Path, options: &StorageOptions) -> Result<StorageReport
     let folder = folder_to_measure(path)?;
     let file_system =
         FileSystem::of(&folder).map_err(|source| Error::io("look at", &folder, source))?;
-    let device = Device::under(&file_system);
+    let device = file_system.disk();
     let free_bytes = free_bytes(&folder);
     let probe = probe::Probe::new(&folder, options.time, free_bytes, &*options.stop);
     let (measured, atomic_writes) = probe.run(device.as_ref())?;

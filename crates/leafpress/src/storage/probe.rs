@@ -27,8 +27,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use tempfile::{Builder, NamedTempFile};
 
-use super::atomic::AtomicWrites;
-use super::device::Device;
+use super::{AtomicWrites, Device};
 use crate::error::{Error, ErrorKind, Result};
 use crate::vfs::locks::FileHandle;
 

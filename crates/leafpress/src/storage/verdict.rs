@@ -8,9 +8,8 @@
 
 use serde::Serialize;
 
-use super::Findings;
-use super::atomic::AtomicBy;
 use super::file_system::{FileSystem, Nature};
+use super::{AtomicBy, Findings};
 use crate::profile::Profile;
 
 /// No flash that really writes is faster; those with a cache that outlives a

@@ -19,9 +19,9 @@ use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, ffi};
 
-use crate::c_api::database_file;
 use crate::error::{Error, ErrorKind, Result};
 use crate::vfs::FileIdentity;
+use crate::vfs::database_file;
 use crate::words::path_text;
 
 /// A look that is as old as this is taken anew before a group, so that a call that comes after

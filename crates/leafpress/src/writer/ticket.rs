@@ -281,7 +281,7 @@ impl<T> Ticket<T> {
     pub fn wait_timeout(self, limit: Duration) -> Result<Result<T>, Self> {
         let slot = match self.slot.get() {
             Ok(slot) => slot,
-            Err(forked) => return Ok(Err(forked)),
+            Err(forked) => return Ok(Err(forked.into())),
         };
         if driving::is_driving() && !slot.is_answered() {
             return Ok(Err(slot.refuse_to_closure()));
@@ -337,7 +337,7 @@ impl<T> Future for Ticket<T> {
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let slot = match self.slot.get() {
             Ok(slot) => slot,
-            Err(forked) => return Poll::Ready(Err(forked)),
+            Err(forked) => return Poll::Ready(Err(forked.into())),
         };
         if driving::is_in_call() && !slot.is_answered() {
             // A closure that polls here waits here, and would do so for ever.

@@ -16,7 +16,7 @@ use leafpress::neighbours::{
     connection_defaults, look_inside, neighbours,
 };
 use leafpress::path_text;
-use leafpress::storage::Device;
+use leafpress::storage::{Device, FileSystem};
 use leafpress::vfs::locks::FileHandle;
 use leafpress::{Error, ErrorKind, Result};
 
@@ -83,7 +83,7 @@ impl Evidence {
             Some(_) => Err("a process keeps readers out".to_owned()),
             None => look_inside(named).map_err(|error| first_line(&error)),
         };
-        let device = now.file_system.as_ref().and_then(Device::under);
+        let device = now.file_system.as_ref().and_then(FileSystem::disk);
         let journal = journal(&now);
         let evidence = Self {
             named: named.to_owned(),

@@ -2,68 +2,28 @@
 //!
 //! A new database is not written by SQLite but by the loader itself: made,
 //! written by position, cut, synced, named, and its folder synced. Each of those
-//! steps goes through here, so that the crash simulator can watch them and
-//! try every way in which a power cut may undo what was not synced. For the same reason
-//! the disk that a process plays ([`crate::vfs::simulate`]) hears of them here.
+//! steps goes through here, and is told to the [`Watcher`] of the process: to the crash
+//! simulator, which tries every way in which a power cut may undo what was not synced.
 //!
-//! Must never: do anything else than the plain call when nobody watches and no disk is
-//! played, or tell the watcher of a step that failed.
+//! Must never: do anything else than the plain call when nothing watches, or tell the watcher
+//! of a step that failed.
 
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use crate::rights::{self, Rights};
-use crate::sort::{UnnamedFile, WriteObserver};
+use crate::sort::UnnamedFile;
 use crate::vfs::locks::{FileHandle, Open};
-use crate::vfs::{FileOnSlowDisk, slow_device};
-
-/// A test that watches the steps. Each call comes after the step was done,
-/// except [`Watcher::sync_begins`].
-pub trait Watcher: Send + Sync {
-    /// A new, empty file is there.
-    fn created(&self, path: &Path);
-    /// Bytes were written.
-    fn wrote(&self, path: &Path, offset: u64, bytes: &[u8]);
-    /// The file was given a size.
-    fn truncated(&self, path: &Path, bytes: u64);
-    /// A sync of this file or folder is to begin; the answer is given back
-    /// when it is done.
-    fn sync_begins(&self, path: &Path) -> u64;
-    /// A sync of a file is done.
-    fn synced(&self, path: &Path, began: u64);
-    /// A file was given another name.
-    fn renamed(&self, from: &Path, to: &Path);
-    /// A name was taken away.
-    fn removed(&self, path: &Path);
-    /// A sync of a folder is done.
-    fn folder_synced(&self, folder: &Path, began: u64);
-}
-
-static WATCHER: OnceLock<Arc<dyn Watcher>> = OnceLock::new();
-
-/// Watches all loads of this process from now on, to its end.
-///
-/// # Panics
-/// If somebody watches already.
-pub fn watch(watcher: Arc<dyn Watcher>) {
-    assert!(WATCHER.set(watcher).is_ok(), "somebody watches already");
-}
-
-fn tell(step: impl FnOnce(&dyn Watcher)) {
-    if let Some(watcher) = WATCHER.get() {
-        step(&**watcher);
-    }
-}
+use crate::vfs::watch::tell;
+pub use crate::vfs::watch::{Watcher, watch};
 
 /// A file of the loader's own, written by position.
 #[derive(Debug)]
 pub(crate) struct DiskFile {
     file: Arc<FileHandle>,
     path: PathBuf,
-    /// The same file on the disk that is played.
-    on_slow_disk: Option<Arc<FileOnSlowDisk>>,
 }
 
 impl DiskFile {
@@ -71,14 +31,12 @@ impl DiskFile {
     pub(crate) fn create_new(path: &Path, rights: Rights) -> io::Result<Self> {
         let file = Arc::new(FileHandle::create(path, rights)?);
         tell(|watcher| watcher.created(path));
-        let on_slow_disk = slow_device().map(|device| Arc::new(device.open(Some(path), true)));
-        Ok(Self { file, path: path.to_owned(), on_slow_disk })
+        Ok(Self { file, path: path.to_owned() })
     }
 
     /// Another handle of the same file.
     pub(crate) fn share(&self) -> Self {
-        let (path, on_slow_disk) = (self.path.clone(), self.on_slow_disk.clone());
-        Self { file: Arc::clone(&self.file), path, on_slow_disk }
+        Self { file: Arc::clone(&self.file), path: self.path.clone() }
     }
 
     /// For what a power cut cannot undo: locks, and asking for space.
@@ -89,17 +47,11 @@ impl DiskFile {
     /// Tells of bytes that were written through [`DiskFile::file`].
     pub(crate) fn wrote(&self, bytes: &[u8], offset: u64) {
         tell(|watcher| watcher.wrote(&self.path, offset, bytes));
-        if let Some(file) = &self.on_slow_disk {
-            file.wrote(offset, bytes.len());
-        }
     }
 
     /// Cuts the file to its length, or makes it longer by zeros.
     pub(crate) fn set_len(&self, bytes: u64) -> io::Result<()> {
         self.file.set_len(bytes)?;
-        if let Some(file) = &self.on_slow_disk {
-            file.truncated(bytes);
-        }
         tell(|watcher| watcher.truncated(&self.path, bytes));
         Ok(())
     }
@@ -117,44 +69,30 @@ impl DiskFile {
     fn sync(&self, sync: impl FnOnce(&File) -> io::Result<()>) -> io::Result<()> {
         let mut began = 0;
         tell(|watcher| began = watcher.sync_begins(&self.path));
-        match &self.on_slow_disk {
-            Some(file) => file.sync(|| sync(&self.file))?,
-            None => sync(&self.file)?,
-        }
+        sync(&self.file)?;
         tell(|watcher| watcher.synced(&self.path, began));
         Ok(())
     }
 }
 
-impl WriteObserver for FileOnSlowDisk {
-    fn wrote(&self, offset: u64, bytes: usize) {
-        Self::wrote(self, offset, bytes);
-    }
-}
-
 /// Makes a temporary file without a name, for what sorting cannot keep in memory.
 pub(crate) fn make_unnamed(folder: &Path) -> io::Result<UnnamedFile> {
-    let observer =
-        slow_device().map(|device| -> Box<dyn WriteObserver> { Box::new(device.open(None, true)) });
-    Ok(UnnamedFile { file: rights::unnamed_file(folder)?, observer })
+    let file = rights::unnamed_file(folder)?;
+    let mut observer = None;
+    tell(|watcher| observer = watcher.unnamed_created());
+    Ok(UnnamedFile { file, observer })
 }
 
 /// Empties a file.
 pub(crate) fn empty(path: &Path) -> io::Result<()> {
     FileHandle::open_as(path, Open::Emptied)?;
-    if let Some(device) = slow_device() {
-        device.open(Some(path), false).truncated(0);
-    }
     tell(|watcher| watcher.truncated(path, 0));
     Ok(())
 }
 
 /// Takes a file away.
 pub(crate) fn remove(path: &Path) -> io::Result<()> {
-    match slow_device() {
-        Some(device) => device.remove(path, false, || fs::remove_file(path))?,
-        None => fs::remove_file(path)?,
-    }
+    fs::remove_file(path)?;
     tell(|watcher| watcher.removed(path));
     Ok(())
 }
@@ -162,9 +100,6 @@ pub(crate) fn remove(path: &Path) -> io::Result<()> {
 /// Gives a file another name, and never one that is taken.
 pub(crate) fn rename_over_nothing(from: &Path, to: &Path) -> io::Result<()> {
     platform_rename(from, to)?;
-    if let Some(device) = slow_device() {
-        device.renamed(from, to);
-    }
     tell(|watcher| watcher.renamed(from, to));
     Ok(())
 }
@@ -201,11 +136,8 @@ fn link_over_nothing(from: &Path, to: &Path) -> io::Result<()> {
 /// are as durable as they get.
 pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
     let mut began = 0;
-    tell(|watcher| began = watcher.sync_begins(folder));
-    match slow_device() {
-        Some(device) => device.sync_folder(|| sync_folder_now(folder))?,
-        None => sync_folder_now(folder)?,
-    }
+    tell(|watcher| began = watcher.folder_sync_begins(folder));
+    sync_folder_now(folder)?;
     tell(|watcher| watcher.folder_synced(folder, began));
     Ok(())
 }

@@ -16,12 +16,12 @@ use serde::Serialize;
 
 use super::settings::{JournalMode, Locking, MAIN, ask};
 use super::{Profile, ProfileRequest, locking};
-use crate::c_api::connection::vfs_name;
 use crate::error::{Error, Result};
 use crate::vfs::atomic::{
     AtomicProof, AtomicState, AtomicUnits, WhyJournal, check_compile_options,
     compile_options_missing,
 };
+use crate::vfs::connection::vfs_name;
 use crate::vfs::{LeafpressVfs, leafpress_vfs};
 use crate::words::path_text;
 
@@ -55,7 +55,7 @@ pub(super) fn vfs_for(path: &Path, request: &ProfileRequest) -> Result<Option<St
     }
     if compile_options_missing().is_some() {
         // The journal is as safe, so only the word is refused.
-        return if assume { check_compile_options().map(|()| None) } else { Ok(None) };
+        return if assume { Ok(check_compile_options().map(|()| None)?) } else { Ok(None) };
     }
     if !is_utf8(path) {
         let reason = format!("{} is no UTF-8, as Leafpress's VFS needs it", path_text(path));

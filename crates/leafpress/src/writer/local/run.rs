@@ -10,8 +10,8 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::LocalTarget;
-use crate::c_api::connection::unresolved_deferred_keys;
 use crate::error::{Error, ErrorKind, Result};
+use crate::vfs::connection::unresolved_deferred_keys;
 use crate::writer::batch;
 use crate::writer::call::{Answer, AnyValue, Call, ClosureValue};
 use crate::writer::caught::{Caught, drop_caught, text_of};

@@ -1,0 +1,402 @@
+//! The methods that SQLite calls on an open file of ours.
+//!
+//! SQLite makes room for [`SIZE_OF_FILE`] bytes a file; a `CFile` stands there, with a
+//! pointer to our own state. No call allocates, but the first of each shared region.
+//!
+//! SQLite uses one file from one thread at a time (its own VFS, which keeps a file's
+//! lock state in plain fields, relies on it), so the state may be borrowed mutably.
+
+use std::ffi::{c_int, c_void};
+use std::slice;
+
+use rusqlite::ffi;
+
+use super::control::FileControl;
+use super::guard::guarded;
+use super::interface::VfsFile;
+use super::mapped::MappedBytes;
+use super::registration::OpenGuard;
+use super::shared_memory::ShmRegion;
+use super::words::{LockLevel, ShmLock, SyncKind, VfsError, VfsResult};
+
+/// The room that SQLite makes for a file.
+pub(super) const SIZE_OF_FILE: c_int = size_of::<CFile>() as c_int;
+
+#[repr(C)]
+struct CFile {
+    base: ffi::sqlite3_file,
+    state: *mut OpenFile,
+}
+
+/// The fields are dropped in this order: memory that the file mapped before the file,
+/// and what keeps its `Vfs` alive last.
+struct OpenFile {
+    /// One for each pointer that SQLite was given and has not given back: a page for
+    /// each level of each open cursor, so a few.
+    mapped: Vec<MappedBytes>,
+    regions: Vec<ShmRegion>,
+    maps_memory: bool,
+    file: Box<dyn VfsFile>,
+    _guard: OpenGuard,
+}
+
+/// Puts an open file where SQLite will use it.
+///
+/// # Safety
+/// `place` must have room for [`SIZE_OF_FILE`] bytes, aligned to 8.
+pub(super) unsafe fn place(
+    place: *mut ffi::sqlite3_file,
+    file: Box<dyn VfsFile>,
+    guard: OpenGuard,
+) {
+    let maps_memory = file.maps_memory();
+    let methods = match (file.has_shared_memory(), maps_memory) {
+        (true, true) => &METHODS,
+        (false, true) => &METHODS_WITHOUT_SHM,
+        (true, false) => &METHODS_WITHOUT_MAPPING,
+        (false, false) => &METHODS_WITHOUT_BOTH,
+    };
+    let (mapped, regions) = (Vec::new(), Vec::new());
+    let open = Box::new(OpenFile { mapped, regions, maps_memory, file, _guard: guard });
+    let c_file =
+        CFile { base: ffi::sqlite3_file { pMethods: methods }, state: Box::into_raw(open) };
+    // SAFETY: by the caller's word.
+    unsafe { place.cast::<CFile>().write(c_file) };
+}
+
+static METHODS: ffi::sqlite3_io_methods = ffi::sqlite3_io_methods {
+    iVersion: 3,
+    xClose: Some(close),
+    xRead: Some(read),
+    xWrite: Some(write),
+    xTruncate: Some(truncate),
+    xSync: Some(sync),
+    xFileSize: Some(size),
+    xLock: Some(lock),
+    xUnlock: Some(unlock),
+    xCheckReservedLock: Some(check_reserved_lock),
+    xFileControl: Some(file_control),
+    xSectorSize: Some(sector_size),
+    xDeviceCharacteristics: Some(device_characteristics),
+    xShmMap: Some(shm_map),
+    xShmLock: Some(shm_lock),
+    xShmBarrier: Some(shm_barrier),
+    xShmUnmap: Some(shm_unmap),
+    xFetch: Some(fetch),
+    xUnfetch: Some(unfetch),
+};
+
+static METHODS_WITHOUT_SHM: ffi::sqlite3_io_methods = ffi::sqlite3_io_methods {
+    xShmMap: None,
+    xShmLock: None,
+    xShmBarrier: None,
+    xShmUnmap: None,
+    ..METHODS
+};
+
+/// By the version SQLite knows that it need not even try to map, so that a file which
+/// does not map costs what it cost before.
+static METHODS_WITHOUT_MAPPING: ffi::sqlite3_io_methods =
+    ffi::sqlite3_io_methods { iVersion: 2, xFetch: None, xUnfetch: None, ..METHODS };
+
+static METHODS_WITHOUT_BOTH: ffi::sqlite3_io_methods =
+    ffi::sqlite3_io_methods { iVersion: 1, xFetch: None, xUnfetch: None, ..METHODS_WITHOUT_SHM };
+
+/// Runs `call` on the state of an open file.
+///
+/// # Safety
+/// `file` must have been made by [`place`], not be closed, and not be in use.
+unsafe fn with_file(
+    file: *mut ffi::sqlite3_file,
+    call: impl FnOnce(&mut OpenFile) -> VfsResult<()>,
+) -> c_int {
+    // SAFETY: by the caller's word.
+    guarded(|| call(unsafe { &mut *(*file.cast::<CFile>()).state }))
+}
+
+/// A length or place in a file, which SQLite counts with a sign.
+fn unsigned(number: i64, error: VfsError) -> VfsResult<u64> {
+    u64::try_from(number).map_err(|_| error)
+}
+
+fn lock_level(level: c_int, error: VfsError) -> VfsResult<LockLevel> {
+    Ok(match level {
+        ffi::SQLITE_LOCK_NONE => LockLevel::None,
+        ffi::SQLITE_LOCK_SHARED => LockLevel::Shared,
+        ffi::SQLITE_LOCK_RESERVED => LockLevel::Reserved,
+        ffi::SQLITE_LOCK_PENDING => LockLevel::Pending,
+        ffi::SQLITE_LOCK_EXCLUSIVE => LockLevel::Exclusive,
+        _ => return Err(error),
+    })
+}
+
+// The callbacks. SQLite's word, on which all their SAFETY lines rest: `file` is open,
+// ours and used by this thread only; buffers have the size that is said; places for
+// answers may be written.
+
+unsafe extern "C" fn close(file: *mut ffi::sqlite3_file) -> c_int {
+    guarded(|| {
+        // SAFETY: SQLite's word; it never uses a file that it has closed.
+        let open = unsafe {
+            (*file).pMethods = std::ptr::null();
+            Box::from_raw((*file.cast::<CFile>()).state)
+        };
+        drop(open);
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn read(
+    file: *mut ffi::sqlite3_file,
+    buffer: *mut c_void,
+    bytes: c_int,
+    offset: i64,
+) -> c_int {
+    let read = |open: &mut OpenFile| {
+        let bytes = usize::try_from(bytes).map_err(|_| VfsError::IO_READ)?;
+        let offset = unsigned(offset, VfsError::IO_READ)?;
+        // SAFETY: SQLite's word. That the bytes may be uninitialised is nothing that
+        // the compiler can see or use, as they come from C.
+        let buffer = unsafe { slice::from_raw_parts_mut(buffer.cast::<u8>(), bytes) };
+        let count = open.file.read(buffer, offset)?;
+        match buffer.get_mut(count..) {
+            Some([]) => Ok(()),
+            Some(rest) => {
+                rest.fill(0);
+                Err(VfsError(ffi::SQLITE_IOERR_SHORT_READ))
+            }
+            None => Err(VfsError::IO_READ),
+        }
+    };
+    // SAFETY: SQLite's word.
+    unsafe { with_file(file, read) }
+}
+
+unsafe extern "C" fn write(
+    file: *mut ffi::sqlite3_file,
+    buffer: *const c_void,
+    bytes: c_int,
+    offset: i64,
+) -> c_int {
+    let write = |open: &mut OpenFile| {
+        let bytes = usize::try_from(bytes).map_err(|_| VfsError::IO_WRITE)?;
+        let offset = unsigned(offset, VfsError::IO_WRITE)?;
+        // SAFETY: SQLite's word.
+        let buffer = unsafe { slice::from_raw_parts(buffer.cast::<u8>(), bytes) };
+        open.file.write(buffer, offset)
+    };
+    // SAFETY: SQLite's word.
+    unsafe { with_file(file, write) }
+}
+
+unsafe extern "C" fn truncate(file: *mut ffi::sqlite3_file, size: i64) -> c_int {
+    let truncate = |open: &mut OpenFile| open.file.truncate(unsigned(size, VfsError::IO_TRUNCATE)?);
+    // SAFETY: SQLite's word.
+    unsafe { with_file(file, truncate) }
+}
+
+unsafe extern "C" fn sync(file: *mut ffi::sqlite3_file, flags: c_int) -> c_int {
+    let kind = SyncKind {
+        full: flags & 0xf == ffi::SQLITE_SYNC_FULL,
+        data_only: flags & ffi::SQLITE_SYNC_DATAONLY != 0,
+    };
+    // SAFETY: SQLite's word.
+    unsafe { with_file(file, |open| open.file.sync(kind)) }
+}
+
+unsafe extern "C" fn size(file: *mut ffi::sqlite3_file, answer: *mut i64) -> c_int {
+    let size = |open: &mut OpenFile| {
+        let size = i64::try_from(open.file.size()?).map_err(|_| VfsError::IO_SIZE)?;
+        // SAFETY: SQLite's word.
+        unsafe { *answer = size };
+        Ok(())
+    };
+    // SAFETY: SQLite's word.
+    unsafe { with_file(file, size) }
+}
+
+unsafe extern "C" fn lock(file: *mut ffi::sqlite3_file, level: c_int) -> c_int {
+    let lock = |open: &mut OpenFile| open.file.lock(lock_level(level, VfsError::IO_LOCK)?);
+    // SAFETY: SQLite's word.
+    unsafe { with_file(file, lock) }
+}
+
+unsafe extern "C" fn unlock(file: *mut ffi::sqlite3_file, level: c_int) -> c_int {
+    let unlock = |open: &mut OpenFile| open.file.unlock(lock_level(level, VfsError::IO_UNLOCK)?);
+    // SAFETY: SQLite's word.
+    unsafe { with_file(file, unlock) }
+}
+
+unsafe extern "C" fn check_reserved_lock(
+    file: *mut ffi::sqlite3_file,
+    answer: *mut c_int,
+) -> c_int {
+    let is_reserved = |open: &mut OpenFile| {
+        let is_reserved = open.file.is_reserved()?;
+        // SAFETY: SQLite's word.
+        unsafe { *answer = c_int::from(is_reserved) };
+        Ok(())
+    };
+    // SAFETY: SQLite's word.
+    unsafe { with_file(file, is_reserved) }
+}
+
+unsafe extern "C" fn file_control(
+    file: *mut ffi::sqlite3_file,
+    opcode: c_int,
+    argument: *mut c_void,
+) -> c_int {
+    let control = |open: &mut OpenFile| {
+        // If some decorator does not map, its file must not be mapped below it: the answer is that
+        // zero bytes are, however many were asked for.
+        if opcode == ffi::SQLITE_FCNTL_MMAP_SIZE && !open.maps_memory {
+            if !argument.is_null() {
+                // SAFETY: SQLite's word; for this opcode it is a place for an answer.
+                unsafe { *argument.cast::<i64>() = 0 };
+            }
+            return Ok(());
+        }
+        open.file.file_control(FileControl::new(opcode, argument))
+    };
+    // SAFETY: SQLite's word.
+    unsafe { with_file(file, control) }
+}
+
+unsafe extern "C" fn sector_size(file: *mut ffi::sqlite3_file) -> c_int {
+    let mut sector_bytes = 4096;
+    // SAFETY: SQLite's word. After a panic the value above stands, as no error can be told.
+    unsafe {
+        with_file(file, |open| {
+            sector_bytes = c_int::try_from(open.file.sector_bytes()).unwrap_or(sector_bytes);
+            Ok(())
+        })
+    };
+    sector_bytes
+}
+
+unsafe extern "C" fn device_characteristics(file: *mut ffi::sqlite3_file) -> c_int {
+    let mut characteristics = 0;
+    // SAFETY: SQLite's word. After a panic nothing is promised, as no error can be told.
+    unsafe {
+        with_file(file, |open| {
+            characteristics = open.file.device_characteristics();
+            Ok(())
+        })
+    };
+    characteristics
+}
+
+unsafe extern "C" fn shm_map(
+    file: *mut ffi::sqlite3_file,
+    region: c_int,
+    bytes: c_int,
+    extend: c_int,
+    answer: *mut *mut c_void,
+) -> c_int {
+    // SAFETY: SQLite's word.
+    unsafe { *answer = std::ptr::null_mut() };
+    let map = |open: &mut OpenFile| {
+        let number = u32::try_from(region).map_err(|_| VfsError::IO_SHM_MAP)?;
+        let bytes = usize::try_from(bytes).map_err(|_| VfsError::IO_SHM_MAP)?;
+        let Some(region) = open.file.shm_map(number, bytes, extend != 0)? else { return Ok(()) };
+        if region.bytes() < bytes {
+            return Err(VfsError::IO_SHM_SIZE);
+        }
+        // SAFETY: SQLite's word; the region is held until it is given up below.
+        unsafe { *answer = region.pointer() };
+        let is_read_only = region.is_read_only();
+        if open.regions.iter().all(|held| held.pointer() != region.pointer()) {
+            open.regions.push(region);
+        }
+        if is_read_only { Err(VfsError::READ_ONLY) } else { Ok(()) }
+    };
+    // SAFETY: SQLite's word.
+    unsafe { with_file(file, map) }
+}
+
+unsafe extern "C" fn shm_lock(
+    file: *mut ffi::sqlite3_file,
+    first: c_int,
+    count: c_int,
+    flags: c_int,
+) -> c_int {
+    let lock = |open: &mut OpenFile| {
+        let first = u32::try_from(first).map_err(|_| VfsError::IO_SHM_LOCK)?;
+        let count = u32::try_from(count).map_err(|_| VfsError::IO_SHM_LOCK)?;
+        let is_lock = flags & ffi::SQLITE_SHM_LOCK != 0;
+        let is_shared = flags & ffi::SQLITE_SHM_SHARED != 0;
+        let lock = match (is_lock, is_shared) {
+            (true, true) => ShmLock::LockShared,
+            (true, false) => ShmLock::LockExclusive,
+            (false, true) => ShmLock::UnlockShared,
+            (false, false) => ShmLock::UnlockExclusive,
+        };
+        open.file.shm_lock(first, count, lock)
+    };
+    // SAFETY: SQLite's word.
+    unsafe { with_file(file, lock) }
+}
+
+unsafe extern "C" fn shm_barrier(file: *mut ffi::sqlite3_file) {
+    let barrier = |open: &mut OpenFile| {
+        open.file.shm_barrier();
+        Ok(())
+    };
+    // SAFETY: SQLite's word. There is no caller to be told of a panic.
+    unsafe { with_file(file, barrier) };
+}
+
+unsafe extern "C" fn shm_unmap(file: *mut ffi::sqlite3_file, delete: c_int) -> c_int {
+    let unmap = |open: &mut OpenFile| {
+        // First ours: the platform unmaps only regions that are not held any more.
+        open.regions.clear();
+        open.file.shm_unmap(delete != 0)
+    };
+    // SAFETY: SQLite's word.
+    unsafe { with_file(file, unmap) }
+}
+
+unsafe extern "C" fn fetch(
+    file: *mut ffi::sqlite3_file,
+    offset: i64,
+    bytes: c_int,
+    answer: *mut *mut c_void,
+) -> c_int {
+    // SAFETY: SQLite's word.
+    unsafe { *answer = std::ptr::null_mut() };
+    let fetch = |open: &mut OpenFile| {
+        let bytes = usize::try_from(bytes).map_err(|_| VfsError::IO_MAP)?;
+        let offset = unsigned(offset, VfsError::IO_MAP)?;
+        let Some(mapped) = open.file.fetch(offset, bytes)? else { return Ok(()) };
+        if mapped.bytes() < bytes || !mapped.pointer().cast::<u64>().is_aligned() {
+            // SQLite reads instead.
+            return open.file.unfetch(mapped);
+        }
+        // SAFETY: SQLite's word; the bytes are held until they are given up below.
+        unsafe { *answer = mapped.pointer() };
+        open.mapped.push(mapped);
+        Ok(())
+    };
+    // SAFETY: SQLite's word.
+    unsafe { with_file(file, fetch) }
+}
+
+unsafe extern "C" fn unfetch(
+    file: *mut ffi::sqlite3_file,
+    _offset: i64,
+    pointer: *mut c_void,
+) -> c_int {
+    let unfetch = |open: &mut OpenFile| {
+        if pointer.is_null() {
+            // The mapped bytes may be wrong by now: another process cut the file.
+            return if open.mapped.is_empty() { open.file.unmap() } else { Ok(()) };
+        }
+        // Two that are in the same place are alike, so it does not matter which goes.
+        match open.mapped.iter().rposition(|held| held.pointer() == pointer) {
+            Some(index) => open.file.unfetch(open.mapped.swap_remove(index)),
+            None => Ok(()),
+        }
+    };
+    // SAFETY: SQLite's word.
+    unsafe { with_file(file, unfetch) }
+}

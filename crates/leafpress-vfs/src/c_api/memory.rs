@@ -1,0 +1,86 @@
+//! SQLite's own book-keeping of memory, and the one switch of it that no pragma has.
+//!
+//! Used by `memory`, which gives the numbers their names. Nothing here changes what a
+//! connection does, but for [`lookaside_off`].
+
+use std::ffi::c_int;
+
+use rusqlite::{Connection, ffi};
+
+/// A figure now, and the most it was since it was last reset. Some have only one of the two.
+#[derive(Clone, Copy, Default)]
+pub struct Figure {
+    /// The figure now.
+    pub now: u64,
+    /// The most that it was.
+    pub most: u64,
+}
+
+/// A figure of the whole process: `SQLITE_STATUS_…`. Zeros if SQLite does not keep it.
+pub fn of_process(figure: c_int) -> Figure {
+    read(|now, most| {
+        // SAFETY: any number may be asked for, from any thread; the places for the
+        // answers outlive the call.
+        unsafe { ffi::sqlite3_status64(figure, now, most, 0) }
+    })
+}
+
+/// Lets the most that a figure of the process was start again from what it is now.
+pub fn reset_most(figure: c_int) {
+    read(|now, most| {
+        // SAFETY: as above.
+        unsafe { ffi::sqlite3_status64(figure, now, most, 1) }
+    });
+}
+
+/// A figure of a connection: `SQLITE_DBSTATUS_…`. Zeros if SQLite does not keep it.
+pub fn of_connection(connection: &Connection, figure: c_int) -> Figure {
+    read(|now, most| {
+        let (mut now_32, mut most_32): (c_int, c_int) = (0, 0);
+        // SAFETY: the handle is open as long as `connection` is borrowed; any number may
+        // be asked for, and the places for the answers outlive the call.
+        let code = unsafe {
+            ffi::sqlite3_db_status(
+                connection.handle(),
+                figure,
+                &raw mut now_32,
+                &raw mut most_32,
+                0,
+            )
+        };
+        (*now, *most) = (now_32.into(), most_32.into());
+        code
+    })
+}
+
+fn read(ask: impl FnOnce(&mut i64, &mut i64) -> c_int) -> Figure {
+    let (mut now, mut most) = (0, 0);
+    if ask(&mut now, &mut most) != ffi::SQLITE_OK {
+        return Figure::default();
+    }
+    Figure { now: u64::try_from(now).unwrap_or(0), most: u64::try_from(most).unwrap_or(0) }
+}
+
+/// Gives back the block of small pieces that a connection takes at its opening (48 KB
+/// unless compiled otherwise), for good: small pieces come from the heap from now on.
+///
+/// # Errors
+/// `SQLITE_BUSY` if one of the pieces is in use, as by a prepared statement; nothing
+/// has changed then.
+pub fn lookaside_off(connection: &Connection) -> rusqlite::Result<()> {
+    // SAFETY: the handle is open as long as `connection` is borrowed, and this option
+    // takes a pointer and two numbers; null and zero ask for no block at all.
+    let code = unsafe {
+        ffi::sqlite3_db_config(
+            connection.handle(),
+            ffi::SQLITE_DBCONFIG_LOOKASIDE,
+            std::ptr::null_mut::<std::ffi::c_void>(),
+            0 as c_int,
+            0 as c_int,
+        )
+    };
+    if code == ffi::SQLITE_OK {
+        return Ok(());
+    }
+    Err(rusqlite::Error::SqliteFailure(ffi::Error::new(code), None))
+}

@@ -1,0 +1,47 @@
+//! The one folder with `unsafe`: what rusqlite does not offer of SQLite's C interface,
+//! and one call of Linux that goes with its locks.
+//!
+//! | | |
+//! |---|---|
+//! | `interface`, `words` | the traits that a VFS implements, and their words; without `unsafe` |
+//! | `connection` | questions to an open connection: deferred keys |
+//! | `database_file` | the file under an open database: syncing it |
+//! | `memory` | how much of it SQLite uses; the lookaside block |
+//! | `registration` | a `Vfs` under a name: the methods that SQLite calls with a path |
+//! | `file` | the methods that SQLite calls with an open file of ours |
+//! | `platform`, `handle` | the way out again: SQLite's own VFS as a `Vfs` |
+//! | `mapped` | a file's bytes in memory, for as long as SQLite may look at them |
+//! | `shared_memory`, `control` | data that passes through without being looked into |
+//! | `range_lock` | locks that belong to one opening of a file |
+//! | `system_calls` | SQLite's calls of the system, replaced |
+//! | `fork`, `mappings` | steps around `fork`; memory that a child must let go |
+//! | `guard` | results as codes, and panics that end there |
+//! | `beside` | data of SQLite's calls for which the traits have no room |
+//!
+//! Everything that leaves this folder is safe to call with any argument. It must
+//! never use the rest of this crate but its errors, its fork counter and its mutexes, hand out a
+//! pointer of SQLite's, or let a panic unwind into C.
+#![allow(unsafe_code)]
+
+mod beside;
+pub mod connection;
+pub mod control;
+pub mod database_file;
+mod file;
+#[cfg(unix)]
+pub mod fork;
+mod guard;
+mod handle;
+pub mod interface;
+pub mod mapped;
+#[cfg(unix)]
+mod mappings;
+pub mod memory;
+pub mod platform;
+#[cfg(unix)]
+pub mod range_lock;
+pub mod registration;
+pub mod shared_memory;
+#[cfg(unix)]
+pub mod system_calls;
+pub mod words;

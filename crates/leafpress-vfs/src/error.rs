@@ -1,0 +1,144 @@
+//! The errors of this crate: what happened, what is on disk, what to do.
+//!
+//! Stands under all of this crate. A VFS answers SQLite with a
+//! [`VfsError`](crate::VfsError); an [`Error`] is for the program that sets one up.
+//!
+//! Must never: know of databases as the library above does, which makes its own of these.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use crate::text::{path_text, printable, printable_lines};
+
+/// The result of what can fail in this crate.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Kind of a failure.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The call itself is wrong, or comes at the wrong time.
+    #[error("{0}")]
+    Usage(String),
+    /// Another part of this process has the database open in a way that would lose rows.
+    #[error("{}: {reason}", path_text(path))]
+    Destination {
+        /// The database.
+        path: PathBuf,
+        /// Why it is not written.
+        reason: String,
+    },
+    /// SQLite refused an operation.
+    #[error("SQLite cannot {action}: {source}")]
+    Sqlite {
+        /// The operation that failed.
+        action: &'static str,
+        /// SQLite's answer.
+        source: rusqlite::Error,
+    },
+    /// A call in a child of `fork`, on what its parent process had opened. Nothing was done.
+    #[error(
+        "this process was forked after the {thing} was opened: the {thing} belongs to its parent"
+    )]
+    Forked {
+        /// Kind of the thing that was called.
+        thing: &'static str,
+    },
+}
+
+/// A failure, with the state of the disk after it and the way out.
+#[derive(Debug)]
+pub struct Error {
+    kind: ErrorKind,
+    on_disk: Option<String>,
+    to_do: Option<String>,
+}
+
+impl Error {
+    /// A usage error.
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        ErrorKind::Usage(message.into()).into()
+    }
+
+    /// An error of SQLite.
+    pub(crate) fn sqlite(action: &'static str, source: rusqlite::Error) -> Self {
+        ErrorKind::Sqlite { action, source }.into()
+    }
+
+    #[must_use]
+    pub(crate) fn on_disk(mut self, state: impl Into<String>) -> Self {
+        self.on_disk = Some(state.into());
+        self
+    }
+
+    #[must_use]
+    pub(crate) fn to_do(mut self, advice: impl Into<String>) -> Self {
+        self.to_do = Some(advice.into());
+        self
+    }
+
+    /// Kind of the failure.
+    pub fn kind(&self) -> &ErrorKind {
+        &self.kind
+    }
+
+    /// State of the disk after it, if that is worth a word.
+    pub fn state_on_disk(&self) -> Option<&str> {
+        self.on_disk.as_deref()
+    }
+
+    /// Advice, if there is any.
+    pub fn advice(&self) -> Option<&str> {
+        self.to_do.as_deref()
+    }
+
+    /// The parts: the kind, the state of the disk, the advice.
+    pub fn into_parts(self) -> (ErrorKind, Option<String>, Option<String>) {
+        (self.kind, self.on_disk, self.to_do)
+    }
+}
+
+impl From<ErrorKind> for Error {
+    fn from(kind: ErrorKind) -> Self {
+        Self { kind, on_disk: None, to_do: None }
+    }
+}
+
+impl fmt::Display for Error {
+    /// Each part in a line of its own. Names in it, which may hold anything, add none.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&printable_lines(&self.kind.to_string()))?;
+        if let Some(state) = &self.on_disk {
+            write!(f, "\non disk: {}", printable(state))?;
+        }
+        if let Some(advice) = &self.to_do {
+            write!(f, "\nto do: {}", printable(advice))?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        std::error::Error::source(&self.kind)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_in_an_error_adds_no_line() {
+        let kind = ErrorKind::Destination { path: "a\n.db".into(), reason: "is open".to_owned() };
+        let error = Error::from(kind).on_disk("nothing\nelse").to_do("close it");
+        assert_eq!(
+            error.to_string(),
+            "a\n  .db: is open\non disk: nothing\\nelse\nto do: close it"
+        );
+        assert_eq!(
+            (error.state_on_disk(), error.advice()),
+            (Some("nothing\nelse"), Some("close it"))
+        );
+    }
+}

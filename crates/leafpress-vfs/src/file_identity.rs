@@ -1,0 +1,71 @@
+//! Identity of a file, whatever its names: no two files that exist at a time have the same.
+//!
+//! Windows has no call for it in the standard library; there no file has one.
+//!
+//! Must never: open a file, since closing it again would drop locks.
+
+/// Device and inode: equal for two names of one file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(not(unix), allow(dead_code, reason = "no file has one there"))]
+pub struct FileIdentity {
+    /// Number of the device, as `stat` gives it.
+    pub device: u64,
+    /// Number of the inode on it.
+    pub inode: u64,
+}
+
+#[cfg(unix)]
+impl From<&std::fs::Metadata> for FileIdentity {
+    fn from(found: &std::fs::Metadata) -> Self {
+        use std::os::unix::fs::MetadataExt as _;
+
+        Self { device: found.dev(), inode: found.ino() }
+    }
+}
+
+#[cfg(unix)]
+impl From<&rustix::fs::Stat> for FileIdentity {
+    #[allow(clippy::useless_conversion, reason = "the types differ between systems")]
+    #[allow(clippy::unnecessary_cast, reason = "the types differ between systems")]
+    fn from(found: &rustix::fs::Stat) -> Self {
+        Self { device: found.st_dev as u64, inode: found.st_ino as u64 }
+    }
+}
+
+#[cfg(target_os = "linux")]
+impl From<&rustix::fs::Statx> for FileIdentity {
+    fn from(found: &rustix::fs::Statx) -> Self {
+        let device = rustix::fs::makedev(found.stx_dev_major, found.stx_dev_minor);
+        Self { device, inode: found.stx_ino }
+    }
+}
+
+#[cfg(target_os = "linux")]
+impl FileIdentity {
+    /// The numbers of the device, as `/sys` and `/proc/locks` write them.
+    pub fn device_numbers(self) -> (u32, u32) {
+        (rustix::fs::major(self.device), rustix::fs::minor(self.device))
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use rustix::fs::{AtFlags, CWD, StatxFlags};
+
+    use super::*;
+
+    #[test]
+    fn all_calls_give_a_file_the_same_identity_and_another_file_another() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, name) = (folder.path().join("a"), folder.path().join("b"));
+        std::fs::write(&path, "a").unwrap();
+        std::fs::hard_link(&path, &name).unwrap();
+        let wanted = FileIdentity::from(&std::fs::metadata(&path).unwrap());
+        assert_eq!(FileIdentity::from(&rustix::fs::stat(&name).unwrap()), wanted);
+        let by_statx = rustix::fs::statx(CWD, &name, AtFlags::empty(), StatxFlags::INO).unwrap();
+        assert_eq!(FileIdentity::from(&by_statx), wanted);
+        assert_eq!(wanted.device_numbers(), (by_statx.stx_dev_major, by_statx.stx_dev_minor));
+        let of_folder = FileIdentity::from(&std::fs::metadata(folder.path()).unwrap());
+        assert_ne!(of_folder, wanted);
+    }
+}

@@ -1,0 +1,230 @@
+//! Files that Leafpress opens itself: inputs, copies, files that a load makes, pages that
+//! are written whole.
+//!
+//! Any path may name a database, or a file that becomes one. So all go through the table of
+//! descriptors, and closing one drops no lock. Nothing else in this crate opens a file: a
+//! lint (`disallowed-methods` in `clippy.toml`) sees to it.
+//!
+//! Must never: give out the file itself, which its receiver might close or duplicate.
+#![allow(clippy::disallowed_methods, reason = "the one place that opens files")]
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::ops::Deref;
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::rights::Rights;
+
+/// Options for opening a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Open {
+    /// To be read; it must be there.
+    Read,
+    /// To be read and written; it must be there.
+    ReadWrite,
+    /// To be read and written, emptied first; it must be there.
+    Emptied,
+}
+
+/// An open file whose closing drops no lock, not even one of another copy of SQLite.
+///
+/// It is read as any file; it is closed when it is dropped and no lock goes with it, and
+/// used again by the next that opens the same file.
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("app.db");
+/// # rusqlite::Connection::open(&path).unwrap().execute_batch("CREATE TABLE t (x)").unwrap();
+/// let mut database = leafpress_vfs::locks::FileHandle::open(&path)?;
+/// let bytes = std::io::copy(&mut database, &mut std::io::sink())?;
+/// # assert!(bytes > 0);
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct FileHandle {
+    /// Dropped before `_release`, by which the descriptor may be closed.
+    file: Arc<File>,
+    _release: Release,
+}
+
+impl FileHandle {
+    /// Opens a file to be read.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn open(path: impl AsRef<Path>) -> io::Result<Self> {
+        Self::open_as(path, Open::Read)
+    }
+
+    /// Opens a file.
+    ///
+    /// # Errors
+    /// The system's.
+    #[cfg(unix)]
+    pub fn open_as(path: impl AsRef<Path>, how: Open) -> io::Result<Self> {
+        use rustix::fs::OFlags;
+
+        let flags = match how {
+            Open::Read => OFlags::RDONLY,
+            Open::ReadWrite => OFlags::RDWR,
+            Open::Emptied => OFlags::RDWR | OFlags::TRUNC,
+        };
+        Self::open_with(path.as_ref(), flags, 0)
+    }
+
+    /// Makes a file, to be read and written; nothing must be there. The one way to make one
+    /// that has a name.
+    ///
+    /// # Errors
+    /// The system's; `AlreadyExists` where something has that name.
+    #[cfg(unix)]
+    pub fn create(path: impl AsRef<Path>, rights: Rights) -> io::Result<Self> {
+        use rustix::fs::OFlags;
+
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
+        let file = Self::open_with(path.as_ref(), flags, rights.mode())?;
+        rights.give_away(&*file);
+        Ok(file)
+    }
+
+    /// Makes a file, to be read and written; nothing must be there.
+    ///
+    /// # Errors
+    /// The system's; `AlreadyExists` where something has that name.
+    #[cfg(not(unix))]
+    pub fn create(path: impl AsRef<Path>, _rights: Rights) -> io::Result<Self> {
+        let file = File::options().read(true).write(true).create_new(true).open(path)?;
+        Ok(Self { file: Arc::new(file), _release: Release {} })
+    }
+
+    /// Opens a file.
+    ///
+    /// # Errors
+    /// The system's.
+    #[cfg(not(unix))]
+    pub fn open_as(path: impl AsRef<Path>, how: Open) -> io::Result<Self> {
+        let mut options = File::options();
+        match how {
+            Open::Read => options.read(true),
+            Open::ReadWrite => options.read(true).write(true),
+            Open::Emptied => options.read(true).write(true).truncate(true),
+        };
+        Ok(Self { file: Arc::new(options.open(path)?), _release: Release {} })
+    }
+
+    /// Takes a temporary file without a name, which nothing else can open.
+    pub fn of_unnamed(file: File) -> Self {
+        let release = Release {
+            #[cfg(unix)]
+            number: None,
+        };
+        Self { file: Arc::new(file), _release: release }
+    }
+
+    /// Opens a database for writes of whole pages, past the page cache if they are `direct`.
+    ///
+    /// # Errors
+    /// The system's.
+    #[cfg(target_os = "linux")]
+    pub fn open_for_pages(path: &Path, direct: bool) -> io::Result<Self> {
+        use rustix::fs::OFlags;
+
+        // Should a pipe have taken the file's name, this must not wait.
+        let mut flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::NOCTTY;
+        flags.set(OFlags::DIRECT, direct);
+        Self::open_with(path, flags, 0)
+    }
+
+    #[cfg(unix)]
+    fn open_with(path: &Path, flags: rustix::fs::OFlags, mode: u32) -> io::Result<Self> {
+        use std::ffi::CString;
+        use std::os::fd::AsRawFd as _;
+        use std::os::unix::ffi::OsStrExt as _;
+
+        use rustix::fs::OFlags;
+
+        use super::table::{self, Opened, User};
+
+        let path = CString::new(path.as_os_str().as_bytes())?;
+        let mode = rustix::fs::Mode::from_raw_mode(mode as _);
+        Ok(match table::open(&path, flags | OFlags::CLOEXEC, mode, User::Leafpress)? {
+            Opened::Known(file) => {
+                let number = Some(file.as_raw_fd());
+                Self { file, _release: Release { number } }
+            }
+            Opened::Plain(file) => {
+                Self { file: Arc::new(file), _release: Release { number: None } }
+            }
+        })
+    }
+}
+
+impl Deref for FileHandle {
+    type Target = File;
+
+    fn deref(&self) -> &File {
+        &self.file
+    }
+}
+
+impl Read for FileHandle {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        (&*self.file).read(buffer)
+    }
+
+    fn read_to_end(&mut self, buffer: &mut Vec<u8>) -> io::Result<usize> {
+        (&*self.file).read_to_end(buffer)
+    }
+}
+
+impl Seek for FileHandle {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        (&*self.file).seek(to)
+    }
+}
+
+impl Write for FileHandle {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        (&*self.file).write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        (&*self.file).flush()
+    }
+}
+
+/// Gives the descriptor back to the table.
+#[derive(Debug)]
+struct Release {
+    #[cfg(unix)]
+    number: Option<std::os::fd::RawFd>,
+}
+
+#[cfg(unix)]
+impl Drop for Release {
+    fn drop(&mut self) {
+        if let Some(number) = self.number {
+            super::table::release_number(number);
+        }
+    }
+}
+
+/// All bytes of a file, as [`std::fs::read`], without a risk to locks.
+///
+/// # Errors
+/// The system's.
+pub fn read(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
+    let mut content = Vec::new();
+    FileHandle::open(path)?.read_to_end(&mut content)?;
+    Ok(content)
+}
+
+/// A file's text, as [`std::fs::read_to_string`], without a risk to locks.
+///
+/// # Errors
+/// The system's; `InvalidData` if it is no UTF-8.
+pub fn read_to_string(path: impl AsRef<Path>) -> io::Result<String> {
+    String::from_utf8(read(path)?)
+        .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+}

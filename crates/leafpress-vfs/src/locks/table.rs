@@ -1,0 +1,475 @@
+//! The descriptors of this process, and when one of them may be closed.
+//!
+//! A descriptor that SQLite or Leafpress is done with is *parked*: it stays open, and is
+//! handed out again when its file is opened again. Once all of a file are parked, an OFD
+//! lock on the whole file is tried. It can be had only while no other owner holds any lock
+//! there, and keeps others out as long as it is held; so the descriptors are closed under
+//! it, and no lock is dropped. For that moment others find the file busy, as during a
+//! commit. If it cannot be had, closing is tried again when other files come and go.
+//!
+//! Must never: close a descriptor in another way, or follow a path twice and believe that
+//! it names one file.
+
+use std::cell::RefCell;
+use std::collections::{HashMap, VecDeque};
+use std::ffi::{CStr, c_int};
+use std::fs::File;
+use std::io;
+use std::mem;
+use std::os::fd::{AsFd, AsRawFd as _, IntoRawFd as _, OwnedFd, RawFd};
+use std::os::unix::fs::FileExt as _;
+#[cfg(test)]
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rustix::fs::{Access, AtFlags, CWD, FileType, Mode, OFlags, Stat};
+use rustix::io::Errno;
+
+use super::file_locks::{FileLocks, Owner, PENDING_BYTE, none_here};
+use super::numbers::{self, Answer};
+use crate::FileIdentity;
+use crate::c_api::range_lock::{Bytes, How, Lock, is_locked, lock_whole_file};
+use crate::c_api::system_calls::{put_in_place_of, with_descriptor};
+
+/// One open file of ours.
+struct Descriptor {
+    file: Arc<File>,
+    /// The flags of its opening that make a difference later.
+    flags: OFlags,
+    user: Option<User>,
+}
+
+/// The user of a descriptor. Only SQLite takes locks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum User {
+    Sqlite,
+    Leafpress,
+}
+
+/// All descriptors of one file.
+struct Known {
+    locks: Arc<FileLocks>,
+    descriptors: Vec<Descriptor>,
+}
+
+impl Known {
+    fn is_used(&self) -> bool {
+        self.descriptors.iter().any(|it| it.user.is_some())
+    }
+
+    fn is_used_by_sqlite(&self) -> bool {
+        self.descriptors.iter().any(|it| it.user == Some(User::Sqlite))
+    }
+}
+
+#[derive(Default)]
+struct Table {
+    files: HashMap<FileIdentity, Known>,
+    /// Files of which no descriptor is used, to be closed as soon as it may be.
+    parked: VecDeque<FileIdentity>,
+}
+
+static TABLE: Mutex<Option<Table>> = Mutex::new(None);
+
+/// Flags that change what a descriptor can do. Others (`CREATE`, `CLOEXEC`, `NOFOLLOW`)
+/// matter for the opening alone.
+fn lasting(flags: OFlags) -> OFlags {
+    let opening_only = OFlags::CREATE
+        | OFlags::CLOEXEC
+        | OFlags::NOFOLLOW
+        | OFlags::NOCTTY
+        | OFlags::NONBLOCK
+        | OFlags::EXCL
+        | OFlags::TRUNC;
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    let opening_only = opening_only | OFlags::LARGEFILE;
+    flags.difference(opening_only)
+}
+
+fn is_writable(flags: OFlags) -> bool {
+    flags.intersects(OFlags::RDWR | OFlags::WRONLY)
+}
+
+/// A file that was opened: known here and to be released, or of no concern.
+pub(super) enum Opened {
+    Known(Arc<File>),
+    Plain(File),
+}
+
+fn table() -> MutexGuard<'static, Option<Table>> {
+    TABLE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Opens a file for SQLite, as `open(2)` does.
+pub(super) fn open_for_sqlite(path: &CStr, flags: c_int, mode: c_int) -> io::Result<RawFd> {
+    let flags = OFlags::from_bits_retain(flags as _);
+    let mode = Mode::from_raw_mode(mode as _);
+    match open(path, flags, mode, User::Sqlite)? {
+        Opened::Known(file) => Ok(file.as_raw_fd()),
+        Opened::Plain(file) => Ok(file.into_raw_fd()),
+    }
+}
+
+/// Opens a file: by a parked descriptor of it, or anew.
+///
+/// The table is held meanwhile, so that no child of a fork inherits a descriptor that the
+/// table does not know: it would keep the lock under which that is closed one day.
+///
+/// # Errors
+/// As `open(2)`.
+pub(super) fn open(path: &CStr, flags: OFlags, mode: Mode, user: User) -> io::Result<Opened> {
+    if let Some(file) = open_regular(path, flags, mode, user)? {
+        return Ok(Opened::Known(file));
+    }
+    // It can have no locks that matter, and to open a pipe may take for ever.
+    Ok(Opened::Plain(File::from(rustix::fs::open(path, flags, mode)?)))
+}
+
+/// Opens a regular file; `None` if it is another kind of file.
+fn open_regular(
+    path: &CStr,
+    flags: OFlags,
+    mode: Mode,
+    user: User,
+) -> io::Result<Option<Arc<File>>> {
+    let mut table = table();
+    let table = table.get_or_insert_default();
+    let follow =
+        if flags.contains(OFlags::NOFOLLOW) { AtFlags::SYMLINK_NOFOLLOW } else { AtFlags::empty() };
+    let is_new = flags.contains(OFlags::CREATE | OFlags::EXCL);
+    if let Ok(facts) = rustix::fs::statat(CWD, path, follow) {
+        if !is_regular(&facts) {
+            return Ok(None);
+        }
+        if !is_new
+            && let Some(file) =
+                table.parked_descriptor(FileIdentity::from(&facts), path, flags, user)
+        {
+            return Ok(Some(file));
+        }
+    }
+    // Should a pipe have taken the file's name, this must not wait.
+    let open = || rustix::fs::open(path, flags | OFlags::NONBLOCK, mode);
+    let file = match open() {
+        Err(Errno::MFILE | Errno::NFILE) if table.close_all_parked() => open()?,
+        opened => opened?,
+    };
+    let file = File::from(file);
+    let facts = rustix::fs::fstat(&file)?;
+    if !is_regular(&facts) {
+        return Ok(None);
+    }
+    let file = Arc::new(file);
+    table.add(FileIdentity::from(&facts), &file, flags, user);
+    table.close_some_parked();
+    Ok(Some(file))
+}
+
+fn is_regular(facts: &Stat) -> bool {
+    FileType::from_raw_mode(facts.st_mode) == FileType::RegularFile
+}
+
+/// Takes a number back that SQLite was given; `false` if it was given none such.
+pub(super) fn release_number(number: RawFd) -> bool {
+    let mut table = table();
+    let Some(table) = table.as_mut() else { return false };
+    let Some(identity) = numbers::identity_of(number) else { return false };
+    table.release(identity, number);
+    true
+}
+
+/// Closes a descriptor that SQLite opened before its system calls were replaced, or that is
+/// no regular file.
+pub(super) fn close_unknown(descriptor: OwnedFd) {
+    let mut table = table();
+    let identity = identity_of(&descriptor);
+    let known =
+        identity.and_then(|identity| Some((identity, table.as_mut()?.files.get_mut(&identity)?)));
+    let Some((identity, known)) = known else { return };
+    // With locks of the process SQLite itself knows when it may close.
+    if known.locks.owner() != Owner::Descriptor {
+        return;
+    }
+    let flags = rustix::fs::fcntl_getfl(&descriptor).unwrap_or(OFlags::RDONLY);
+    let file = Arc::new(File::from(descriptor));
+    known.descriptors.push(Descriptor { file, flags: lasting(flags), user: None });
+    if let Some(table) = table.as_mut() {
+        table.settle(identity);
+    }
+}
+
+/// A lock, as SQLite asks for it by a descriptor's number; `None` leaves it to the system.
+pub(super) fn lock(number: RawFd, how: How, lock: Lock, bytes: Bytes) -> Option<io::Result<Lock>> {
+    match numbers::lock(number, how, lock, bytes) {
+        Answer::Done(answer) => Some(answer),
+        Answer::LeftToSystem => None,
+        Answer::Unknown => lock_unknown(number, how, lock, bytes),
+    }
+}
+
+/// A lock on a file that SQLite opened before its calls were replaced. Another connection may
+/// have opened it since; a `-shm` file is opened once for all connections.
+fn lock_unknown(number: RawFd, how: How, lock: Lock, bytes: Bytes) -> Option<io::Result<Lock>> {
+    if bytes.start < PENDING_BYTE && lock != Lock::None {
+        return None;
+    }
+    let locks = {
+        let table = table();
+        let known = table.as_ref()?.files.get(&identity_of_number(number)?)?;
+        known.is_used_by_sqlite().then(|| Arc::clone(&known.locks))?
+    };
+    locks.lock(how, lock, bytes)
+}
+
+fn identity_of(descriptor: impl AsFd) -> Option<FileIdentity> {
+    rustix::fs::fstat(descriptor).ok().map(|facts| FileIdentity::from(&facts))
+}
+
+fn identity_of_number(number: RawFd) -> Option<FileIdentity> {
+    with_descriptor(number, |descriptor| identity_of(descriptor))
+}
+
+/// Registers a descriptor for its user. A write lock on a descriptor that cannot be written
+/// fails (`EBADF`), so the file's locks move to this one if it is the first that can be.
+fn hand_out(locks: &Arc<FileLocks>, number: RawFd, flags: OFlags) {
+    locks.prefer(number, is_writable(flags));
+    numbers::set(number, Some(Arc::clone(locks)));
+}
+
+impl Table {
+    /// Makes an open file known, which is used from now on.
+    fn add(&mut self, identity: FileIdentity, file: &Arc<File>, flags: OFlags, user: User) {
+        let number = file.as_raw_fd();
+        let known = self.files.entry(identity).or_insert_with(|| Known {
+            locks: Arc::new(FileLocks::new(identity, number, is_writable(flags))),
+            descriptors: Vec::with_capacity(1),
+        });
+        let file = Arc::clone(file);
+        known.descriptors.push(Descriptor { file, flags: lasting(flags), user: Some(user) });
+        hand_out(&known.locks, number, flags);
+    }
+
+    /// A parked descriptor of the file that `path` names, if it could be opened so now.
+    fn parked_descriptor(
+        &mut self,
+        identity: FileIdentity,
+        path: &CStr,
+        flags: OFlags,
+        user: User,
+    ) -> Option<Arc<File>> {
+        let known = self.files.get_mut(&identity)?;
+        // SQLite does not take the numbers of the standard streams, and would ask for ever.
+        let fits = |it: &&mut Descriptor| {
+            it.user.is_none() && it.flags == lasting(flags) && it.file.as_raw_fd() > 2
+        };
+        let found = known.descriptors.iter_mut().find(fits)?;
+        let mut rights = Access::empty();
+        rights.set(Access::READ_OK, !flags.contains(OFlags::WRONLY));
+        rights.set(Access::WRITE_OK, is_writable(flags));
+        // The rights may have changed since it was opened.
+        rustix::fs::accessat(CWD, path, rights, AtFlags::EACCESS).ok()?;
+        if flags.contains(OFlags::TRUNC) {
+            rustix::fs::ftruncate(&found.file, 0).ok()?;
+        }
+        rustix::fs::seek(&found.file, rustix::fs::SeekFrom::Start(0)).ok()?;
+        found.user = Some(user);
+        hand_out(&known.locks, found.file.as_raw_fd(), flags);
+        Some(Arc::clone(&found.file))
+    }
+
+    /// Parks a descriptor.
+    fn release(&mut self, identity: FileIdentity, number: RawFd) {
+        numbers::set(number, None);
+        let Some(known) = self.files.get_mut(&identity) else { return };
+        let is_it = |it: &&mut Descriptor| it.file.as_raw_fd() == number;
+        if let Some(descriptor) = known.descriptors.iter_mut().find(is_it) {
+            descriptor.user = None;
+        }
+        if !known.is_used_by_sqlite() {
+            known.locks.give_back();
+        }
+        self.settle(identity);
+        self.close_some_parked();
+    }
+
+    /// Closes all descriptors of a file if none is used, or keeps them for later.
+    fn settle(&mut self, identity: FileIdentity) {
+        let Some(known) = self.files.get_mut(&identity) else { return };
+        if known.is_used() {
+            return;
+        }
+        if known.may_close() {
+            known.close();
+            self.files.remove(&identity);
+        } else if !self.parked.contains(&identity) {
+            self.parked.push_back(identity);
+        }
+    }
+
+    /// Tries again with all of those that could not be closed; returns true if fewer are left.
+    fn close_all_parked(&mut self) -> bool {
+        let before = self.parked.len();
+        for identity in mem::take(&mut self.parked) {
+            self.settle(identity);
+        }
+        self.parked.len() < before
+    }
+
+    /// Tries again with some of those that could not be closed; with all of them a process
+    /// with many databases would wait.
+    fn close_some_parked(&mut self) {
+        const TRIES: usize = 2;
+        for _ in 0..TRIES.min(self.parked.len()) {
+            let Some(identity) = self.parked.pop_front() else { return };
+            self.settle(identity);
+        }
+    }
+}
+
+impl Known {
+    /// Returns true if closing all descriptors drops no lock of another owner; then a lock
+    /// on the whole file is held where the file can be written.
+    fn may_close(&mut self) -> bool {
+        if none_here() {
+            return true;
+        }
+        if let Some(writable) = self.writable() {
+            // An error: better open for ever than a lock dropped.
+            return lock_whole_file(&writable.file).unwrap_or(false);
+        }
+        let Some(reader) = self.descriptors.first() else { return true };
+        if is_locked(&reader.file).unwrap_or(false) {
+            return false;
+        }
+        // Between this question and the closing another copy may take a lock. Databases are
+        // opened once more to be sure; other files are left as they are, since opening one for
+        // writing tells programs that watch it that it was written.
+        if !is_database(&reader.file) {
+            return true;
+        }
+        let Some(file) = self.reopen_for_writing() else { return true };
+        lock_whole_file(&file).unwrap_or(false)
+    }
+
+    /// Adds a parked descriptor that can be written; `None` where that is not allowed.
+    fn reopen_for_writing(&mut self) -> Option<Arc<File>> {
+        let file = Arc::new(reopened_for_writing(&self.descriptors.first()?.file)?);
+        let parked = Descriptor { file: Arc::clone(&file), flags: OFlags::RDWR, user: None };
+        self.descriptors.push(parked);
+        Some(file)
+    }
+
+    fn writable(&self) -> Option<&Descriptor> {
+        self.descriptors.iter().find(|it| is_writable(it.flags))
+    }
+
+    /// Closes all, the one that holds the lock on the whole file at last.
+    fn close(&mut self) {
+        let last = self.writable().map(|it| Arc::clone(&it.file));
+        self.descriptors.clear();
+        drop(last);
+    }
+}
+
+/// Does it begin as a database does?
+fn is_database(file: &File) -> bool {
+    let mut start = [0; 16];
+    file.read_exact_at(&mut start, 0).is_ok() && start == *b"SQLite format 3\0"
+}
+
+/// Another opening of an open file, to be written; `None` where that is not allowed, or the
+/// system has no name for open files.
+fn reopened_for_writing(file: &File) -> Option<File> {
+    if !cfg!(target_os = "linux") {
+        return None;
+    }
+    let name = format!("/proc/self/fd/{}", file.as_raw_fd());
+    let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOCTTY;
+    rustix::fs::open(name, flags, Mode::empty()).ok().map(File::from)
+}
+
+/// Numbers of all descriptors here.
+pub(super) fn all_numbers() -> Vec<RawFd> {
+    let table = table();
+    let files = table.iter().flat_map(|table| table.files.values());
+    files.flat_map(|known| known.descriptors.iter().map(|it| it.file.as_raw_fd())).collect()
+}
+
+/// Owner of the locks on a file; `None` if this copy of SQLite has not locked it.
+#[cfg(test)]
+pub(super) fn owner_of(path: &Path) -> Option<Owner> {
+    let identity = FileIdentity::from(&rustix::fs::stat(path).ok()?);
+    let table = table();
+    let owner = table.as_ref()?.files.get(&identity)?.locks.owner();
+    (owner != Owner::Undecided).then_some(owner)
+}
+
+/// Does what [`Known::may_close`] does with a file whose parked descriptors can only be read.
+#[cfg(test)]
+pub(super) fn reopen_parked(path: &Path) {
+    let identity = FileIdentity::from(&rustix::fs::stat(path).unwrap());
+    let mut table = table();
+    let known = table.as_mut().and_then(|table| table.files.get_mut(&identity)).unwrap();
+    assert!(!known.is_used() && known.writable().is_none());
+    known.reopen_for_writing().unwrap();
+}
+
+/// Number of a file's descriptors that are open here.
+#[cfg(test)]
+pub(super) fn count_of(path: &Path) -> usize {
+    let Ok(facts) = rustix::fs::stat(path) else { return 0 };
+    let table = table();
+    let known = table.as_ref().and_then(|table| table.files.get(&FileIdentity::from(&facts)));
+    known.map_or(0, |known| known.descriptors.len())
+}
+
+struct HeldForFork {
+    table: MutexGuard<'static, Option<Table>>,
+    numbers: numbers::Held,
+}
+
+thread_local! {
+    /// Guards that the thread that forks holds meanwhile.
+    static HELD: RefCell<Option<HeldForFork>> = const { RefCell::new(None) };
+}
+
+/// Keeps the table from changing while this thread forks.
+pub(super) fn hold_for_fork() {
+    let table = table();
+    let numbers = numbers::hold();
+    // A thread that ends has no place for it any more: then it goes by luck.
+    let _ = HELD.try_with(|held| *held.borrow_mut() = Some(HeldForFork { table, numbers }));
+}
+
+pub(super) fn let_go_after_fork() {
+    let _ = HELD.try_with(|held| held.borrow_mut().take());
+}
+
+/// In a child: puts a dead file in the place of each descriptor (invariant 4), and forgets
+/// them all. The parent's locks stay, as the parent has the same files open; and they go
+/// with the parent, as the child has them open no more.
+pub(super) fn start_anew_in_child() {
+    let Ok(Some(mut held)) = HELD.try_with(|held| held.borrow_mut().take()) else { return };
+    let parents = mem::take(&mut *held.table);
+    held.numbers.clear();
+    drop(held);
+    let dead = dead_file();
+    for known in parents.into_iter().flat_map(|table| table.files.into_values()) {
+        for descriptor in known.descriptors {
+            if let Ok(dead) = &dead {
+                put_in_place_of(descriptor.file.as_raw_fd(), dead);
+            }
+            // Its number may be closed by what inherited it, or never will.
+            mem::forget(descriptor.file);
+        }
+    }
+}
+
+/// A file that can be neither read nor written nor locked.
+fn dead_file() -> rustix::io::Result<OwnedFd> {
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    let flags = OFlags::PATH;
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+    rustix::fs::open("/", flags | OFlags::CLOEXEC, Mode::empty())
+}

@@ -1,0 +1,221 @@
+//! Rights of the files and folders that Leafpress makes: never more than those of the
+//! database that they belong to.
+//!
+//! The one place that decides which users may read a file that is made, as the connections and the
+//! table of descriptors ([`crate::locks`]) are the one place that opens files. A lint
+//! (`disallowed-methods` in `clippy.toml`) keeps other ways of making one out.
+//!
+//! | made | rights from its creation on |
+//! |---|---|
+//! | a database that gets its name when it is complete | as SQLite makes a database: 0644 without the umask |
+//! | a staged file, a copy, a lock, beside a database that is there | 0600 |
+//! | a folder for copies | 0700 |
+//! | a temporary file without a name | 0600, and no name can be given to it |
+//! | rejects | those that the database gives both to its group and to all others, without the umask |
+//!
+//! Those that root makes belong to the owner of the database, as its `-journal` does.
+//!
+//! Must never: make a file that has more rights first and fewer afterwards.
+#![allow(clippy::disallowed_methods, reason = "the one place that makes files and folders")]
+
+use std::fs::{self, File};
+use std::io;
+use std::path::Path;
+
+#[cfg(unix)]
+const OF_OWNER: u32 = 0o600;
+#[cfg(unix)]
+const OF_SQLITE: u32 = 0o644;
+
+/// Mode and owner of a file that is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rights {
+    #[cfg(unix)]
+    mode: u32,
+    /// User and group of the database, for root to give the file to.
+    #[cfg(unix)]
+    owner: Option<(u32, u32)>,
+}
+
+impl Rights {
+    /// The rights of a new database: those that SQLite gives, without those that the umask
+    /// takes.
+    pub const fn new_database() -> Self {
+        Self {
+            #[cfg(unix)]
+            mode: OF_SQLITE,
+            #[cfg(unix)]
+            owner: None,
+        }
+    }
+
+    /// The rights of a file beside `database` that no other process reads: its owner's alone.
+    pub fn private(database: &Path) -> Self {
+        #[cfg(unix)]
+        return Self { mode: OF_OWNER, ..Self::of(database) };
+        #[cfg(not(unix))]
+        Self::of(database)
+    }
+
+    /// The rights of a file that shows rows of `database`, which need not be there yet.
+    ///
+    /// The group of such a file may be another than the database's, and an access control
+    /// list shows as rights of the group. So what only one of the group and the others may
+    /// do is left to the owner.
+    pub fn of(database: &Path) -> Self {
+        #[cfg(unix)]
+        if let Ok(found) = fs::metadata(database) {
+            use std::os::unix::fs::MetadataExt as _;
+
+            let of_others = found.mode() & (found.mode() >> 3) & 0o006;
+            let mode = OF_OWNER | of_others << 3 | of_others;
+            return Self { mode, owner: Some((found.uid(), found.gid())) };
+        }
+        let _ = database;
+        Self::new_database()
+    }
+
+    /// The mode to create a file with; the system takes from it what the umask says.
+    #[cfg(unix)]
+    pub fn mode(self) -> u32 {
+        self.mode
+    }
+
+    /// Gives a file that was just made to the database's owner, where this process may.
+    #[cfg(unix)]
+    pub fn give_away(self, made: impl std::os::fd::AsFd) {
+        use rustix::fs::{Gid, Uid};
+
+        let Some((user, group)) = self.owner else { return };
+        if rustix::process::geteuid().is_root() {
+            // Where it fails the file stays root's own, which is less.
+            let owner = (Some(Uid::from_raw(user)), Some(Gid::from_raw(group)));
+            let _ = rustix::fs::fchown(made, owner.0, owner.1);
+        }
+    }
+}
+
+/// Makes a folder beside `database` that no other user may look into.
+///
+/// # Errors
+/// The system's; `AlreadyExists` where something has that name.
+pub fn make_private_folder(folder: &Path, database: &Path) -> io::Result<()> {
+    #[cfg(unix)]
+    {
+        use rustix::fs::{Mode, OFlags};
+
+        rustix::fs::mkdir(folder, Mode::RWXU)?;
+        let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::RDONLY;
+        if let Ok(made) = rustix::fs::open(folder, flags, Mode::empty()) {
+            Rights::private(database).give_away(made);
+        }
+        Ok(())
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = database;
+        fs::create_dir(folder)
+    }
+}
+
+/// Makes a file without a name in `folder`, which goes with its last descriptor.
+///
+/// # Errors
+/// The system's.
+pub fn unnamed_file(folder: &Path) -> io::Result<File> {
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::fs::{Mode, OFlags};
+        use rustix::io::Errno;
+
+        // With EXCL no name can be given to it later.
+        let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::EXCL | OFlags::CLOEXEC;
+        match rustix::fs::open(folder, flags, Mode::RUSR | Mode::WUSR) {
+            Ok(file) => return Ok(file.into()),
+            // These say that the file system has no such files.
+            Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::NOENT | Errno::INVAL) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    // Made under a random name, as 0600, and unlinked.
+    tempfile::tempfile_in(folder)
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+    use std::path::PathBuf;
+
+    use super::*;
+    use crate::locks::FileHandle;
+
+    fn mode(path: &Path) -> u32 {
+        fs::symlink_metadata(path).unwrap().mode() & 0o7777
+    }
+
+    fn database(folder: &Path, mode: u32) -> PathBuf {
+        let path = folder.join(format!("{mode:o}.db"));
+        fs::write(&path, "").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        path
+    }
+
+    /// One test, as the umask is the whole process's.
+    #[test]
+    fn what_is_made_has_no_more_rights_than_its_database_whatever_the_umask() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path();
+        let before = rustix::process::umask(rustix::fs::Mode::empty());
+        for (of_database, of_rejects) in [
+            (0o600, 0o600),
+            (0o640, 0o600),
+            (0o604, 0o600),
+            (0o660, 0o600),
+            (0o644, 0o644),
+            (0o664, 0o644),
+            (0o666, 0o666),
+            (0o755, 0o644),
+            (0o400, 0o600),
+        ] {
+            let database = database(folder, of_database);
+            let at = |what: &str| folder.join(format!("{of_database:o}.{what}"));
+            drop(FileHandle::create(at("staged"), Rights::private(&database)).unwrap());
+            drop(FileHandle::create(at("rejects"), Rights::of(&database)).unwrap());
+            make_private_folder(&at("folder"), &database).unwrap();
+            assert_eq!(mode(&at("staged")), 0o600, "beside {of_database:o}");
+            assert_eq!(mode(&at("folder")), 0o700, "beside {of_database:o}");
+            assert_eq!(mode(&at("rejects")), of_rejects, "of {of_database:o}");
+        }
+        drop(FileHandle::create(folder.join("new"), Rights::new_database()).unwrap());
+        drop(FileHandle::create(folder.join("log"), Rights::of(&folder.join("none"))).unwrap());
+        let unnamed = unnamed_file(folder).unwrap().metadata().unwrap();
+        rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
+        drop(FileHandle::create(folder.join("secret"), Rights::new_database()).unwrap());
+        let all = Rights::of(&folder.join("666.db"));
+        drop(FileHandle::create(folder.join("rejects"), all).unwrap());
+        rustix::process::umask(before);
+        assert_eq!(mode(&folder.join("new")), 0o644, "as SQLite's");
+        assert_eq!(mode(&folder.join("log")), 0o644);
+        assert_eq!(unnamed.mode() & 0o7777, 0o600);
+        assert_eq!(mode(&folder.join("secret")), 0o600, "the umask is obeyed");
+        assert_eq!(mode(&folder.join("rejects")), 0o600, "the umask is obeyed");
+    }
+
+    #[test]
+    fn a_file_that_root_makes_belongs_to_the_owner_of_the_database() {
+        if !rustix::process::geteuid().is_root() {
+            eprintln!("SKIPPED: only root can give files away");
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let database = database(folder.path(), 0o600);
+        std::os::unix::fs::chown(&database, Some(65_533), Some(65_532)).unwrap();
+        let (staged, copies) = (folder.path().join("staged"), folder.path().join("copies"));
+        drop(FileHandle::create(&staged, Rights::private(&database)).unwrap());
+        make_private_folder(&copies, &database).unwrap();
+        for made in [staged, copies] {
+            let found = fs::metadata(&made).unwrap();
+            assert_eq!((found.uid(), found.gid()), (65_533, 65_532), "{}", made.display());
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! The default VFS of the process, which no other test may change: one test, one process.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use leafpress_vfs::{Access, OpenFlags, Opened, PlatformVfs, Vfs, VfsResult, register};
+use rusqlite::Connection;
+
+struct Counted(PlatformVfs, Arc<AtomicU32>);
+
+impl Vfs for Counted {
+    fn open(&self, path: Option<&str>, flags: OpenFlags) -> VfsResult<Opened> {
+        self.1.fetch_add(1, Ordering::Relaxed);
+        self.0.open(path, flags)
+    }
+
+    fn delete(&self, path: &str, sync_folder: bool) -> VfsResult<()> {
+        self.0.delete(path, sync_folder)
+    }
+
+    fn exists(&self, path: &str, access: Access) -> VfsResult<bool> {
+        self.0.exists(path, access)
+    }
+
+    fn full_path(&self, path: &str) -> VfsResult<String> {
+        self.0.full_path(path)
+    }
+}
+
+#[test]
+fn the_default_is_ours_until_the_drop_and_then_the_one_before() {
+    let folder = tempfile::tempdir().unwrap();
+    let opened = [Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0))];
+    let counts = || opened.each_ref().map(|count| count.load(Ordering::Relaxed));
+    let counted = |which: usize| Counted(PlatformVfs::new(), Arc::clone(&opened[which]));
+    let open = || drop(Connection::open(folder.path().join("a.db")).unwrap());
+
+    let first = register("default-first", counted(0), true).unwrap();
+    open();
+    assert_eq!(counts(), [1, 0], "the platform's files are not ours again");
+    let second = register("default-second", counted(1), true).unwrap();
+    open();
+    assert_eq!(counts(), [1, 1]);
+    // SQLite puts one that comes later in the second place of its list.
+    let beside = register("default-beside", counted(0), false).unwrap();
+    drop(second);
+    open();
+    assert_eq!(counts(), [2, 1], "the one before, not the one beside");
+    drop(first);
+    drop(beside);
+    open();
+    assert_eq!(counts(), [2, 1], "the platform's");
+}

@@ -1,0 +1,65 @@
+//! Errors of the crate below as errors of this one: same words, same kinds.
+//!
+//! Must never: lose a part of such an error.
+
+use crate::error::{Error, ErrorKind};
+use crate::vfs;
+
+impl From<vfs::Error> for Error {
+    fn from(error: vfs::Error) -> Self {
+        let (kind, on_disk, to_do) = error.into_parts();
+        let kind = match kind {
+            vfs::ErrorKind::Destination { path, reason } => ErrorKind::Destination { path, reason },
+            vfs::ErrorKind::Sqlite { action, source } => ErrorKind::Sqlite { action, source },
+            vfs::ErrorKind::Forked { thing } => ErrorKind::Forked { thing },
+            other => ErrorKind::Usage(other.to_string()),
+        };
+        let mut error = Self::from(kind);
+        if let Some(state) = on_disk {
+            error = error.on_disk(state);
+        }
+        if let Some(advice) = to_do {
+            error = error.to_do(advice);
+        }
+        error
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_of_the_crate_below_keeps_its_kind_and_its_words() {
+        let code = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_BUSY);
+        let source = rusqlite::Error::SqliteFailure(code, Some("is locked".to_owned()));
+        let (path, reason) = ("a.db".into(), "is open".to_owned());
+        for (below, is_same) in [
+            (
+                vfs::ErrorKind::Usage("no".to_owned()),
+                (|kind| matches!(kind, ErrorKind::Usage(_))) as fn(&ErrorKind) -> bool,
+            ),
+            (vfs::ErrorKind::Destination { path, reason }, |kind| {
+                matches!(kind, ErrorKind::Destination { .. })
+            }),
+            (vfs::ErrorKind::Sqlite { action: "try", source }, |kind| {
+                matches!(kind, ErrorKind::Sqlite { action: "try", .. })
+            }),
+            (vfs::ErrorKind::Forked { thing: "queue" }, |kind| {
+                matches!(kind, ErrorKind::Forked { thing: "queue" })
+            }),
+        ] {
+            let words = below.to_string();
+            let error = Error::from(vfs::Error::from(below));
+            assert!(is_same(error.kind()), "{error:?}");
+            assert_eq!(error.to_string(), words);
+        }
+        let refused = vfs::register("", vfs::PlatformVfs::new(), false).unwrap_err();
+        let (words, error) = (refused.to_string(), Error::from(refused));
+        assert_eq!(error.to_string(), words);
+        let simulated = "no-such-disk".parse::<vfs::DiskModel>().unwrap_err();
+        let (words, error) = (simulated.to_string(), Error::from(simulated));
+        assert!(error.advice().is_some());
+        assert_eq!(error.to_string(), words, "with its advice");
+    }
+}
