@@ -19,8 +19,10 @@
 //! | [`Error`] | what happened, where, what is on disk now, what to do |
 //!
 //! ```no_run
+//! # #[cfg(feature = "load")] {
 //! let report = leafpress::Loader::new("cities.db").load_file("cities.csv")?;
 //! assert_eq!(report.rows_rejected, 0);
+//! # }
 //! # Ok::<(), leafpress::Error>(())
 //! ```
 //!
@@ -33,15 +35,27 @@
 //! # Ok::<(), leafpress::Error>(())
 //! ```
 //!
+//! # Features
+//!
+//! | feature | adds | default |
+//! |---|---|---|
+//! | (none) | everything but the loader: the Writer, the queue, profiles, checks | yes |
+//! | `load` | [`load`]: CSV, JSON, databases and rows made in memory | no |
+//! | `arrow` | `load`, and Arrow files, streams and record batches | no |
+//! | `parquet` | `arrow`, and Parquet files | no |
+//!
 //! The stages of a load, in the order that data flows: `input` makes fields of
 //! bytes, `schema` decides types, `load` joins them and presses pages with the
 //! crate `leafpress-format`. Stages do not know one another. The writer stands
 //! beside them: `profile` opens, `writer` groups, `checkpoint` copies the log.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+#![cfg_attr(docsrs, feature(doc_cfg))]
+// The loader uses parts of the other modules that nothing else does.
+#![cfg_attr(not(feature = "load"), allow(dead_code, unused_imports))]
 
 /// The examples of the README and the guides, which are tests like all others.
-#[cfg(doctest)]
+#[cfg(all(doctest, feature = "load"))]
 mod examples_in_documents {
     #[doc = include_str!("../../../README.md")]
     struct Readme;
@@ -68,9 +82,11 @@ mod fork;
 #[doc(hidden)]
 pub mod fuzzing;
 mod hidden;
+#[cfg(feature = "load")]
 mod input;
 pub mod io_report;
 mod lease;
+#[cfg(feature = "load")]
 pub mod load;
 pub mod memory;
 pub mod neighbours;
@@ -81,6 +97,7 @@ pub mod queue;
 mod refusal;
 mod rights;
 mod schema;
+#[cfg(feature = "load")]
 mod sort;
 mod sqlite_error;
 pub mod storage;
@@ -91,6 +108,7 @@ mod words;
 pub mod writer;
 
 pub use error::{BadRow, Error, ErrorKind, FailedStatement, Result, ScriptError};
+#[cfg(feature = "load")]
 pub use load::Loader;
 pub use neighbours::neighbours;
 pub use profile::Profile;
