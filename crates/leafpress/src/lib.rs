@@ -102,6 +102,7 @@ mod sort;
 mod sqlite_error;
 pub mod storage;
 mod sync;
+mod times;
 pub mod verify;
 pub mod vfs;
 mod words;
