@@ -26,12 +26,23 @@ use crate::vfs::{Access, FileKind, OpenFlags, Vfs, VfsError, VfsResult};
 
 /// Registers `vfs` under `name`, for all connections of the process that ask for it.
 ///
-/// With `default` those that ask for none get it too, until the registration is dropped.
-///
 /// # Errors
 /// A usage error if the name is empty, holds a zero byte or is taken already; SQLite's
 /// own if it cannot be initialised. Nothing is registered then.
-pub fn register(name: &str, vfs: impl Vfs, default: bool) -> Result<Registration> {
+pub fn register(name: &str, vfs: impl Vfs) -> Result<Registration> {
+    register_as(name, vfs, false)
+}
+
+/// Registers `vfs` as [`register`] does, and as the default: connections that ask for no VFS get
+/// it too, until the registration is dropped.
+///
+/// # Errors
+/// As [`register`].
+pub fn register_default(name: &str, vfs: impl Vfs) -> Result<Registration> {
+    register_as(name, vfs, true)
+}
+
+fn register_as(name: &str, vfs: impl Vfs, default: bool) -> Result<Registration> {
     let unusable = || Error::usage(format!("{name:?} cannot be the name of a VFS"));
     let c_name = CString::new(name).map_err(|_| unusable())?;
     if name.is_empty() {

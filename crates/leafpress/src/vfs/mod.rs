@@ -18,7 +18,7 @@
 //! # let path = folder.path().join("a.db");
 //!
 //! let slow = SlowSync::new(PlatformVfs::new(), Duration::from_millis(5));
-//! let registration = register("slow-disk", slow, false)?;
+//! let registration = register("slow-disk", slow)?;
 //! let connection = rusqlite::Connection::open_with_flags_and_vfs(
 //!     path, rusqlite::OpenFlags::default(), registration.name(),
 //! )?;
@@ -52,11 +52,11 @@ mod words;
 pub use crate::c_api::control::FileControl;
 pub use crate::c_api::mapped::MappedBytes;
 pub use crate::c_api::platform::PlatformVfs;
-pub use crate::c_api::registration::{Registration, register};
+pub use crate::c_api::registration::{Registration, register, register_default};
 pub use crate::c_api::shared_memory::ShmRegion;
 pub(crate) use file_identity::FileIdentity;
 pub use layer::FileLayer;
-pub use leafpress_vfs::{LeafpressVfs, leafpress_vfs};
+pub use leafpress_vfs::{LeafpressVfs, leafpress_vfs, leafpress_vfs_assumed};
 pub use platform_disk::PlatformDisk;
 pub use slow_disk::{
     DiskModel, DiskSource, Simulation, SimulationStats, SlowDisk, simulate, simulation,

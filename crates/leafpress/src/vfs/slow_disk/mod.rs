@@ -36,7 +36,7 @@ pub(crate) use device::{Device, OpenFile};
 pub use file::SlowDisk;
 pub use model::{DiskModel, DiskSource};
 
-use super::{Opened, PlatformVfs, Registration, register};
+use super::{Opened, PlatformVfs, Registration, register_default};
 use crate::error::{Error, Result};
 use crate::sync::lock;
 
@@ -120,7 +120,7 @@ pub fn simulate(model: DiskModel) -> Result<&'static Simulation> {
             .to_do("simulate one disk in a process: start another one for another"));
     }
     // Over the platform's VFS, which looks by itself whether a disk is played.
-    let registration = register(NAME, PlatformVfs::new(), true)?;
+    let registration = register_default(NAME, PlatformVfs::new())?;
     let simulation = Simulation { device: Device::new(model), _registration: registration };
     Ok(SIMULATION.get_or_init(|| simulation))
 }
