@@ -34,7 +34,7 @@ pub fn of_io(report: &IoReport) -> String {
 fn headline(report: &IoReport) -> String {
     let where_it_ran = match report.ran_on {
         RanOn::Copy => "a copy of ",
-        RanOn::Database => "",
+        _ => "",
     };
     let database = human::path(&report.database);
     let transactions = human::counted(report.transactions_total, "transaction", "transactions");

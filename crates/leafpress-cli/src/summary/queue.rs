@@ -72,7 +72,7 @@ fn when(job: &JobInfo) -> String {
         JobState::Ready | JobState::Blocked => format!("{} old", since(job.pushed_at_ms)),
         JobState::Leased => job.lease_until_ms.map_or_else(String::new, in_time),
         JobState::Delayed => job.due_at_ms.map_or_else(String::new, in_time),
-        JobState::Done | JobState::Dead => format!("{} ago", since(job.changed_at_ms)),
+        _ => format!("{} ago", since(job.changed_at_ms)),
     }
 }
 

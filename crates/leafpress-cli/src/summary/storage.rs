@@ -75,8 +75,8 @@ fn atomic_in_words(atomic: &AtomicWrites) -> String {
         AtomicBy::Hardware => "by the disk",
         AtomicBy::Software => "by the file system",
         AtomicBy::None => "none",
-        AtomicBy::Unknown if sizes.is_empty() => "the system does not say",
-        AtomicBy::Unknown => "by whom is not known",
+        _ if sizes.is_empty() => "the system does not say",
+        _ => "by whom is not known",
     };
     format!("{sizes}{by}")
 }

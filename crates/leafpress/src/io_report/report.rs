@@ -58,6 +58,7 @@ pub struct IoReport {
 /// The file that a script ran on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum RanOn {
     /// A copy, which is gone.
     Copy,
@@ -68,6 +69,7 @@ pub enum RanOn {
 /// The way in which a transaction ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum HowCommitted {
     /// One page, written in place as a whole.
     InPlace,

@@ -22,6 +22,7 @@ pub enum ValueSource {
 
 /// How a made key is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Uuid7Form {
     /// 16 bytes.
     Blob,

@@ -28,6 +28,7 @@ use crate::vfs::atomic::AtomicState;
 /// `Display` says it in plain words, over some lines.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[expect(clippy::struct_excessive_bools, reason = "SQLite's answers, each by itself")]
+#[non_exhaustive]
 pub struct InForce {
     /// The profile that it was opened under.
     pub profile: Profile,

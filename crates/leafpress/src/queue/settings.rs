@@ -71,6 +71,7 @@ pub struct Rate {
 
 /// Settings of a queue.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Settings {
     /// Length of a lease, if the claim does not say so itself. 30 s.
     #[serde(rename = "lease_ms", serialize_with = "ms")]

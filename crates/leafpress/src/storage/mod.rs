@@ -88,6 +88,7 @@ impl StorageOptions {
 
 /// All that was found out about the storage under a path.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Findings {
     /// The path that was asked about.
     #[serde(serialize_with = "crate::words::path_as_text")]
@@ -123,6 +124,7 @@ impl Findings {
 /// Findings, and their meaning. As JSON it is one object, in which the fields of `found` stand
 /// beside the others.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct StorageReport {
     /// The facts.
     #[serde(flatten)]

@@ -138,6 +138,7 @@ pub struct GroupSizes {
 /// A bucket of a histogram, as Prometheus counts: those below included. Those
 /// above the last bound are in the histogram's `count` alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Bucket {
     /// The largest value in it (exact to 1 %).
     pub at_most: u64,
