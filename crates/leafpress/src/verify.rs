@@ -118,8 +118,9 @@ pub struct VerifyReport {
     pub sqlite_version: &'static str,
     /// Notes on the check, for the user.
     pub notes: Vec<String>,
-    /// Duration of the check, in seconds.
-    pub elapsed_s: f64,
+    /// Duration of the check.
+    #[serde(rename = "elapsed_s", serialize_with = "crate::times::seconds")]
+    pub elapsed: Duration,
 }
 
 /// Checks that `path` is a sound database; changes nothing.
@@ -165,7 +166,7 @@ pub fn verify(path: impl AsRef<Path>, options: &VerifyOptions) -> Result<VerifyR
         indexes: facts.indexes,
         sqlite_version: rusqlite::version(),
         notes: candidate.notes(),
-        elapsed_s: started.elapsed().as_secs_f64(),
+        elapsed: started.elapsed(),
     })
 }
 

@@ -268,7 +268,7 @@ pub fn measure(
         outcome.map_err(|error| explained(error, why)).map_err(untouched)?
     };
     database.clone_into(&mut report.database);
-    report.elapsed_s = began.elapsed().as_secs_f64();
+    report.elapsed = began.elapsed();
     Ok(report)
 }
 
@@ -338,7 +338,7 @@ impl Run<'_> {
             io,
             checkpoint,
             memory,
-            elapsed_s: 0.0,
+            elapsed: Duration::ZERO,
         })
     }
 

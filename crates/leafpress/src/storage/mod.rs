@@ -131,8 +131,9 @@ pub struct StorageReport {
     pub found: Findings,
     /// Their meaning.
     pub verdict: Verdict,
-    /// Duration of measuring, in seconds.
-    pub elapsed_s: f64,
+    /// Duration of measuring.
+    #[serde(rename = "elapsed_s", serialize_with = "crate::times::seconds")]
+    pub elapsed: Duration,
 }
 
 /// Finds out what the storage under `path` can do: a folder, or a database,
@@ -184,7 +185,7 @@ fn measure_beside(path: &Path, options: &StorageOptions) -> Result<StorageReport
         measured,
     };
     let verdict = verdict::judge(&found);
-    Ok(StorageReport { found, verdict, elapsed_s: started.elapsed().as_secs_f64() })
+    Ok(StorageReport { found, verdict, elapsed: started.elapsed() })
 }
 
 /// Reasons for which a sync of the database at `path` saves nothing from a power cut, as far as the
