@@ -142,6 +142,8 @@ fuzz: ## Fuzz each target for a minute (needs a nightly toolchain)
 lint: ## Check formatting, lints and documentation
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
+	$(CARGO) clippy --locked -p leafpress -- -D warnings
+	$(CARGO) clippy --locked -p leafpress --features load -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps --workspace
 
 # CI makes the archives; `make package` also builds each of them, as a stranger gets it.

@@ -28,7 +28,7 @@ impl SlowedSyncs {
         }
         let name = format!("leafpress-bench-slow-{}", COUNT.fetch_add(1, Ordering::Relaxed));
         let vfs = SlowSync::new(PlatformVfs::new(), delay);
-        let registration = vfs::register(&name, vfs, false)?;
+        let registration = vfs::register(&name, vfs)?;
         Ok(Some(Self { name, _registration: registration }))
     }
 

@@ -32,7 +32,7 @@ fn a_healthy_database_needs_no_care_in_any_profile() {
     for profile in [Profile::Durable, Profile::Relaxed, Profile::Rollback, Profile::Rebuildable] {
         let folder = folder();
         let path = folder.path().join("a.db");
-        let request = ProfileRequest { profile, may_be_rebuilt: true, ..Default::default() };
+        let request = ProfileRequest::new(profile).rebuildable_ok();
         let (connection, _) = profile::open(&path, &request).unwrap();
         connection.execute_batch("CREATE TABLE t(a); INSERT INTO t VALUES (1)").unwrap();
         assert_eq!(cares(folder.path(), "a.db"), place_needs_care(), "{profile}, open");

@@ -153,7 +153,7 @@ impl Shared {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         let name = format!("crash-neighbour-{}", NUMBER.fetch_add(1, Ordering::Relaxed));
         let recorder = Arc::new(Recorder::new(MemoryVfs::new()));
-        let registration = register(&name, Arc::clone(&recorder), false).unwrap();
+        let registration = register(&name, Arc::clone(&recorder)).unwrap();
         Neighbour::load().borrow_vfs(registration.name()).unwrap();
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
         let connection =

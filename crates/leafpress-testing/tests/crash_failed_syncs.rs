@@ -120,7 +120,7 @@ fn crash(
     let (recording, history) = {
         let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
         let recorder = Arc::new(Recorder::new(PlatformVfs::new()));
-        let registration = register("crash-failing", Arc::clone(&recorder), false).unwrap();
+        let registration = register("crash-failing", Arc::clone(&recorder)).unwrap();
         let log = recorder.watch(folder.path());
         log.fail_sync(file, 1 + random.below(12) as u64);
         let vfs = registration.name().to_str().unwrap();

@@ -13,7 +13,7 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use leafpress::load::{IntoTable, Loader, OnConflict, disk};
-use leafpress::vfs::{PlatformVfs, Registration, register};
+use leafpress::vfs::{PlatformVfs, Registration, register_default};
 use leafpress_testing::crash::{
     Budget, Digest, Effort, Event, History, Log, Mark, Outcome, Promise, Random, Recorder, Run,
     Simulator,
@@ -29,7 +29,7 @@ fn recorder() -> &'static Arc<Recorder<PlatformVfs>> {
     static RECORDER: OnceLock<(Arc<Recorder<PlatformVfs>>, Registration)> = OnceLock::new();
     let (recorder, _) = RECORDER.get_or_init(|| {
         let recorder = Arc::new(Recorder::new(PlatformVfs::new()));
-        let registration = register("crash-recorder", Arc::clone(&recorder), true).unwrap();
+        let registration = register_default("crash-recorder", Arc::clone(&recorder)).unwrap();
         disk::watch(Arc::clone(&recorder) as _);
         (recorder, registration)
     });

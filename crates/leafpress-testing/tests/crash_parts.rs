@@ -36,7 +36,7 @@ fn letters(recording: &Recording) -> String {
 /// Two transactions under these settings, acknowledged, and the closing.
 fn recorded(name: &str, journal_mode: &str, synchronous: &str) -> String {
     let recorder = Arc::new(Recorder::new(PlatformVfs::new()));
-    let registration = register(name, Arc::clone(&recorder), false).unwrap();
+    let registration = register(name, Arc::clone(&recorder)).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.db");
     let sql = format!("PRAGMA journal_mode = {journal_mode}; CREATE TABLE t (a)");
@@ -90,7 +90,7 @@ fn rows(connection: &Connection) -> rusqlite::Result<i64> {
 #[test]
 fn connections_in_memory_keep_each_other_out() {
     let vfs = in_memory("CREATE TABLE t (a)");
-    let registration = register("parts-locks", Arc::clone(&vfs), false).unwrap();
+    let registration = register("parts-locks", Arc::clone(&vfs)).unwrap();
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE;
     let open = || Connection::open_with_flags_and_vfs("a.db", flags, registration.name()).unwrap();
     let [one, other] = [open(), open()];
@@ -118,7 +118,7 @@ fn connections_in_memory_keep_each_other_out() {
 #[test]
 fn connections_in_memory_share_a_wal() {
     let vfs = in_memory("PRAGMA journal_mode = WAL; CREATE TABLE t (a)");
-    let registration = register("parts-wal-memory", Arc::clone(&vfs), false).unwrap();
+    let registration = register("parts-wal-memory", Arc::clone(&vfs)).unwrap();
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE;
     let open = || Connection::open_with_flags_and_vfs("a.db", flags, registration.name()).unwrap();
     let [writer, reader] = [open(), open()];

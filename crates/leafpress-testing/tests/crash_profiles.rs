@@ -56,10 +56,7 @@ fn work(path: &Path, profiles: &[Profile], random: &mut Random, log: &Log) -> Hi
     let mut history = History::new(&workload::content(&Connection::open(path).unwrap()).unwrap());
     let vfs = shared_recorder().1.name().to_str().unwrap();
     for _ in 0..STAGES {
-        let request = ProfileRequest {
-            vfs: Some(vfs.to_owned()),
-            ..ProfileRequest::from(random.choose(profiles))
-        };
+        let request = ProfileRequest::new(random.choose(profiles)).vfs(vfs);
         let (connection, _) = profile::open(path, &request).unwrap();
         commit_some(&connection, random, log, &mut history).unwrap();
         connection.close().unwrap();

@@ -16,7 +16,7 @@ use rusqlite::{Connection, OpenFlags};
 fn registered(name: &str) -> (Registration, FaultControl) {
     let vfs = FaultyVfs::new(PlatformVfs::new()).skipping_syncs();
     let control = vfs.control();
-    (register(name, vfs, false).unwrap(), control)
+    (register(name, vfs).unwrap(), control)
 }
 
 fn open(registration: &Registration, path: &Path) -> Connection {

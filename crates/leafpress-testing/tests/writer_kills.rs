@@ -47,7 +47,7 @@ fn main() {
 /// The child: callers that write for ever, and tell each acknowledged call.
 fn write_until_killed(profile: Profile, path: &Path, first: i64, vfs: &str) {
     let mut builder = Writer::builder(path).profile(profile).checkpoint_limits(busy_checkpoints());
-    let registration = register(OUR_VFS, PlatformVfs::new(), false).unwrap();
+    let registration = register(OUR_VFS, PlatformVfs::new()).unwrap();
     if vfs == OUR_VFS {
         builder = builder.vfs(OUR_VFS);
     }

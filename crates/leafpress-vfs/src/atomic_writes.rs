@@ -15,6 +15,7 @@ use crate::device::Device;
 /// Part of the system that makes a write whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum AtomicBy {
     /// The disk itself.
     Hardware,
@@ -29,6 +30,7 @@ pub enum AtomicBy {
 /// The sizes in which a file can be written atomically
 /// (`pwritev2` with `RWF_ATOMIC`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct AtomicWrites {
     /// Part of the system that does it.
     pub by: AtomicBy,

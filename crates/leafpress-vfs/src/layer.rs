@@ -74,7 +74,7 @@ use super::{
 ///     }
 /// }
 ///
-/// let small = register("small-disk", SmallDisk(PlatformVfs::new(), 100_000), false)?;
+/// let small = register("small-disk", SmallDisk(PlatformVfs::new(), 100_000))?;
 /// let connection = rusqlite::Connection::open_with_flags_and_vfs(
 ///     path, rusqlite::OpenFlags::default(), small.name(),
 /// )?;

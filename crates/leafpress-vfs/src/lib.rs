@@ -18,7 +18,7 @@
 //! # let path = folder.path().join("a.db");
 //!
 //! let slow = SlowSync::new(PlatformVfs::new(), Duration::from_millis(5));
-//! let registration = register("slow-disk", slow, false)?;
+//! let registration = register("slow-disk", slow)?;
 //! let connection = rusqlite::Connection::open_with_flags_and_vfs(
 //!     path, rusqlite::OpenFlags::default(), registration.name(),
 //! )?;
@@ -85,9 +85,9 @@ pub use error::{Error, ErrorKind, Result};
 #[doc(hidden)]
 pub use file_identity::FileIdentity;
 pub use layer::FileLayer;
-pub use locks::register;
+pub use locks::{register, register_default};
 pub use platform_disk::PlatformDisk;
-pub use process_vfs::{LeafpressVfs, leafpress_vfs};
+pub use process_vfs::{LeafpressVfs, leafpress_vfs, leafpress_vfs_assumed};
 pub use slow_disk::{
     DiskModel, DiskSource, Simulation, SimulationStats, SlowDisk, simulate, simulation,
 };

@@ -32,17 +32,14 @@ pub struct LeafpressVfs {
     _registration: Registration,
 }
 
-/// The VFS `leafpress`; with `assume` the VFS `leafpress-assume-atomic`, which takes the
-/// user's word that the disk writes pages of 512 to 65,536 bytes whole. In a child of
-/// `fork`, `-fork-1` is added to the name, in a child's child `-fork-2`, and so on.
+/// The VFS `leafpress`. In a child of `fork`, `-fork-1` is added to the name, in a child's child
+/// `-fork-2`, and so on.
 ///
 /// It is registered at the first call. On systems other than Linux all transactions
-/// have a journal, and all else is the same. The word is for file systems that write
-/// whole records but do not say so, as ZFS with a `recordsize` of at least a page; if
-/// it is not true, a power cut can corrupt the database.
+/// have a journal, and all else is the same.
 ///
 /// ```
-/// let vfs = leafpress_vfs::leafpress_vfs(false)?;
+/// let vfs = leafpress_vfs::leafpress_vfs()?;
 /// # let folder = tempfile::tempdir().unwrap();
 /// # let path = folder.path().join("a.db");
 /// let connection = rusqlite::Connection::open_with_flags_and_vfs(
@@ -56,7 +53,23 @@ pub struct LeafpressVfs {
 ///
 /// # Errors
 /// A usage error if something else has taken the name; SQLite's own.
-pub fn leafpress_vfs(assume: bool) -> Result<&'static LeafpressVfs> {
+pub fn leafpress_vfs() -> Result<&'static LeafpressVfs> {
+    vfs_of(false)
+}
+
+/// The VFS `leafpress-assume-atomic`: as [`leafpress_vfs`], and takes the user's word that the disk
+/// writes pages of 512 to 65,536 bytes whole.
+///
+/// The word is for file systems that write whole records but do not say so, as ZFS with a
+/// `recordsize` of at least a page; if it is not true, a power cut can corrupt the database.
+///
+/// # Errors
+/// As [`leafpress_vfs`].
+pub fn leafpress_vfs_assumed() -> Result<&'static LeafpressVfs> {
+    vfs_of(true)
+}
+
+fn vfs_of(assume: bool) -> Result<&'static LeafpressVfs> {
     let _turn = Turn::LeafpressVfs.take();
     let mut made = made();
     if let Some(vfs) = made.of_this_process(assume) {
@@ -97,7 +110,7 @@ impl LeafpressVfs {
         let counters = IoCounters::new();
         let below = Counted::new(PlatformVfs::new(), &counters);
         let pages = Arc::new(AtomicPages::new(below, Counted::new(disk, &counters)));
-        let registration = register(name, Arc::clone(&pages), false)?;
+        let registration = register(name, Arc::clone(&pages))?;
         Ok(Self { name, pages, counters, _registration: registration })
     }
 

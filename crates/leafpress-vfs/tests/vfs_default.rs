@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use leafpress_vfs::{Access, OpenFlags, Opened, PlatformVfs, Vfs, VfsResult, register};
+use leafpress_vfs::{
+    Access, OpenFlags, Opened, PlatformVfs, Vfs, VfsResult, register, register_default,
+};
 use rusqlite::Connection;
 
 struct Counted(PlatformVfs, Arc<AtomicU32>);
@@ -35,14 +37,14 @@ fn the_default_is_ours_until_the_drop_and_then_the_one_before() {
     let counted = |which: usize| Counted(PlatformVfs::new(), Arc::clone(&opened[which]));
     let open = || drop(Connection::open(folder.path().join("a.db")).unwrap());
 
-    let first = register("default-first", counted(0), true).unwrap();
+    let first = register_default("default-first", counted(0)).unwrap();
     open();
     assert_eq!(counts(), [1, 0], "the platform's files are not ours again");
-    let second = register("default-second", counted(1), true).unwrap();
+    let second = register_default("default-second", counted(1)).unwrap();
     open();
     assert_eq!(counts(), [1, 1]);
     // SQLite puts one that comes later in the second place of its list.
-    let beside = register("default-beside", counted(0), false).unwrap();
+    let beside = register("default-beside", counted(0)).unwrap();
     drop(second);
     open();
     assert_eq!(counts(), [2, 1], "the one before, not the one beside");

@@ -28,6 +28,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// A row that could not be loaded: the reason, and its place in the input.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[non_exhaustive]
 pub struct BadRow {
     /// The input's name: a path, or `<stdin>`.
     pub file: String,
@@ -41,6 +42,21 @@ pub struct BadRow {
     pub row: String,
 }
 
+impl BadRow {
+    /// A fault of a row at a place of a file, without the row's text.
+    #[must_use]
+    pub fn new(file: String, line: u64, column: u64, reason: String) -> Self {
+        Self { file, line, column, reason, row: String::new() }
+    }
+
+    /// Shows the row as it stands in the input.
+    #[must_use]
+    pub fn with_row(mut self, row: String) -> Self {
+        self.row = row;
+        self
+    }
+}
+
 impl fmt::Display for BadRow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { file, line, column, reason, row } = self;
@@ -51,6 +67,7 @@ impl fmt::Display for BadRow {
 
 /// A statement of a script that SQLite refused, or a text that is none.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[non_exhaustive]
 pub struct ScriptError {
     /// The script's name: a path, `<stdin>`, or the flag it stands behind.
     pub file: String,

@@ -19,8 +19,10 @@
 //! | [`Error`] | what happened, where, what is on disk now, what to do |
 //!
 //! ```no_run
+//! # #[cfg(feature = "load")] {
 //! let report = leafpress::Loader::new("cities.db").load_file("cities.csv")?;
 //! assert_eq!(report.rows_rejected, 0);
+//! # }
 //! # Ok::<(), leafpress::Error>(())
 //! ```
 //!
@@ -33,6 +35,15 @@
 //! # Ok::<(), leafpress::Error>(())
 //! ```
 //!
+//! # Features
+//!
+//! | feature | adds | default |
+//! |---|---|---|
+//! | (none) | everything but the loader: the Writer, the queue, profiles, checks | yes |
+//! | `load` | [`load`]: CSV, JSON, databases and rows made in memory | no |
+//! | `arrow` | `load`, and Arrow files, streams and record batches | no |
+//! | `parquet` | `arrow`, and Parquet files | no |
+//!
 //! The stages of a load, in the order that data flows: `input` makes fields of
 //! bytes, `schema` decides types, `load` joins them and presses pages with the
 //! crate `leafpress-format`. Stages do not know one another. The writer stands
@@ -40,9 +51,12 @@
 
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+#![cfg_attr(docsrs, feature(doc_cfg))]
+// The loader uses parts of the other modules that nothing else does.
+#![cfg_attr(not(feature = "load"), allow(dead_code, unused_imports))]
 
 /// The examples of the README and the guides, which are tests like all others.
-#[cfg(doctest)]
+#[cfg(all(doctest, feature = "load"))]
 mod examples_in_documents {
     #[doc = include_str!("../../../README.md")]
     struct Readme;
@@ -67,9 +81,11 @@ mod error;
 #[doc(hidden)]
 pub mod fuzzing;
 mod hidden;
+#[cfg(feature = "load")]
 mod input;
 pub mod io_report;
 mod lease;
+#[cfg(feature = "load")]
 pub mod load;
 pub mod memory;
 pub mod neighbours;
@@ -79,9 +95,11 @@ mod prometheus;
 pub mod queue;
 mod refusal;
 mod schema;
+#[cfg(feature = "load")]
 mod sort;
 mod sqlite_error;
 pub mod storage;
+mod times;
 pub mod verify;
 mod vfs_error;
 mod words;
@@ -93,6 +111,7 @@ pub use leafpress_vfs as vfs;
 use leafpress_vfs::{fork, rights, sync};
 
 pub use error::{BadRow, Error, ErrorKind, FailedStatement, Result, ScriptError};
+#[cfg(feature = "load")]
 pub use load::Loader;
 pub use neighbours::neighbours;
 pub use profile::Profile;

@@ -31,6 +31,7 @@ use crate::vfs::memory as c_api;
 ///
 /// Displayed as a table, with each figure now and at its highest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct MemoryStats {
     /// All connections of the process together.
     pub process: ProcessMemory,
@@ -43,6 +44,7 @@ pub struct MemoryStats {
 ///
 /// A maximum counts from the start of the process, or from [`reset_highwater`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct ProcessMemory {
     /// Taken from the heap now.
     pub used_bytes: u64,
@@ -63,6 +65,7 @@ pub struct ProcessMemory {
 
 /// The memory of one connection. A maximum counts from the opening of the connection.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct ConnectionMemory {
     /// Small pieces in use of those that the connection set aside at its opening.
     pub lookaside_slots_used: u64,

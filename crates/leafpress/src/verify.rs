@@ -56,6 +56,7 @@ const BUSY_WAIT: Duration = Duration::from_secs(5);
 
 /// Options for verifying a database.
 #[derive(Clone)]
+#[must_use]
 pub struct VerifyOptions {
     quick: bool,
     problems_max: usize,
@@ -71,14 +72,12 @@ impl Default for VerifyOptions {
 impl VerifyOptions {
     /// Runs `quick_check`, which leaves out whether the indexes agree with
     /// their tables.
-    #[must_use]
     pub fn quick(mut self, quick: bool) -> Self {
         self.quick = quick;
         self
     }
 
     /// Reports at most this many problems (100 unless set).
-    #[must_use]
     pub fn problems_max(mut self, problems_max: usize) -> Self {
         self.problems_max = problems_max;
         self
@@ -86,7 +85,6 @@ impl VerifyOptions {
 
     /// Asks `stop` again and again; once it says true, [`verify`] ends with
     /// [`ErrorKind::Cancelled`].
-    #[must_use]
     pub fn stop_when(mut self, stop: impl Fn() -> bool + Send + Sync + 'static) -> Self {
         self.stop = Arc::new(stop);
         self
@@ -95,6 +93,7 @@ impl VerifyOptions {
 
 /// SQLite's findings about a database.
 #[derive(Debug, Clone, Serialize)]
+#[non_exhaustive]
 pub struct VerifyReport {
     /// The file.
     #[serde(serialize_with = "crate::words::path_as_text")]
@@ -119,8 +118,9 @@ pub struct VerifyReport {
     pub sqlite_version: &'static str,
     /// Notes on the check, for the user.
     pub notes: Vec<String>,
-    /// Duration of the check, in seconds.
-    pub elapsed_s: f64,
+    /// Duration of the check.
+    #[serde(rename = "elapsed_s", serialize_with = "crate::times::seconds")]
+    pub elapsed: Duration,
 }
 
 /// Checks that `path` is a sound database; changes nothing.
@@ -166,7 +166,7 @@ pub fn verify(path: impl AsRef<Path>, options: &VerifyOptions) -> Result<VerifyR
         indexes: facts.indexes,
         sqlite_version: rusqlite::version(),
         notes: candidate.notes(),
-        elapsed_s: started.elapsed().as_secs_f64(),
+        elapsed: started.elapsed(),
     })
 }
 

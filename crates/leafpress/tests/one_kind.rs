@@ -32,7 +32,7 @@ const WRITING: [Way; 6] = [
     }),
     ("index", |path, _| Indexer::new(path, "t").busy_timeout(WAIT).build("a").map(drop)),
     ("profile::open", |path, profile| {
-        let request = ProfileRequest { busy_timeout: WAIT, ..profile.into() };
+        let request = ProfileRequest::new(profile).busy_timeout(WAIT);
         profile::open(path, &request).map(drop)
     }),
     ("writer", |path, profile| writer(path, profile).map(drop)),

@@ -14,7 +14,7 @@ use leafpress::vfs::atomic::{
     NoAtomicWrites, Stamp, WhyJournal,
 };
 use leafpress::vfs::count::IoStats;
-use leafpress::vfs::{PlatformVfs, VfsError, VfsResult, leafpress_vfs, register};
+use leafpress::vfs::{PlatformVfs, VfsError, VfsResult, leafpress_vfs_assumed, register};
 use leafpress::writer::Writer;
 use leafpress::{ErrorKind, Profile};
 use rusqlite::Connection;
@@ -56,12 +56,8 @@ impl Place {
     }
 
     fn open(&self, locking: Locking) -> Connection {
-        let request = ProfileRequest {
-            profile: Profile::Rollback,
-            atomic: AtomicWish::Assume,
-            locking,
-            ..ProfileRequest::default()
-        };
+        let request = ProfileRequest::new(Profile::Rollback);
+        let request = request.atomic(AtomicWish::Assume).locking(locking);
         let (connection, in_force) = profile::open(&self.path, &request).unwrap();
         assert_eq!(in_force.page_writes, WHOLE);
         connection
@@ -87,7 +83,7 @@ impl Place {
 }
 
 fn io() -> IoStats {
-    leafpress_vfs(true).unwrap().io()
+    leafpress_vfs_assumed().unwrap().io()
 }
 
 fn counted(work: impl FnOnce()) -> IoStats {
@@ -361,7 +357,7 @@ impl AtomicFile for Refuses {
 fn a_page_that_the_disk_refuses_stops_the_writer_and_damages_nothing() {
     let refused = Arc::new(AtomicU32::new(0));
     let vfs = AtomicPages::new(PlatformVfs::new(), Refuses(Arc::clone(&refused)));
-    let _registration = register("refuses-pages", vfs, false).unwrap();
+    let _registration = register("refuses-pages", vfs).unwrap();
     for locking in [Locking::Shared, Locking::Exclusive] {
         let place = Place::new();
         let open = || {

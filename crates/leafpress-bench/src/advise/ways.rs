@@ -139,10 +139,7 @@ fn connection(profile: Profile) -> Way {
                 .to_owned(),
         command: None,
         rust: vec![
-            "let request = ProfileRequest {".to_owned(),
-            format!("    profile: Profile::{profile:?},"),
-            "    ..ProfileRequest::default()".to_owned(),
-            "};".to_owned(),
+            format!("let request = ProfileRequest::new(Profile::{profile:?});"),
             "let (connection, in_force) = profile::open(\"app.db\", &request)?;".to_owned(),
         ],
         estimate: None,

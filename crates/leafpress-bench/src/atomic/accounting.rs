@@ -115,8 +115,8 @@ fn layer(layers: Layers) -> Result<Option<(String, Registration)>> {
     let (name, below) = (new_vfs_name(), PlatformVfs::new());
     let registration = match layers {
         Layers::None => return Ok(None),
-        Layers::Plain => vfs::register(&name, below, false)?,
-        Layers::Counted => vfs::register(&name, Counted::new(below, &IoCounters::new()), false)?,
+        Layers::Plain => vfs::register(&name, below)?,
+        Layers::Counted => vfs::register(&name, Counted::new(below, &IoCounters::new()))?,
     };
     Ok(Some((name, registration)))
 }

@@ -34,7 +34,7 @@ pub(super) fn per_transaction(counted: &IoStats, transactions: u64) -> FileIo {
 
 /// SQLite's memory, in the words of the report.
 pub(super) fn memory(stats: &MemoryStats) -> Memory {
-    let MemoryStats { process, connection } = stats;
+    let MemoryStats { process, connection, .. } = stats;
     Memory {
         used_bytes: process.used_bytes,
         used_bytes_max: process.used_bytes_max,

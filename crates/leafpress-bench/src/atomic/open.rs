@@ -48,7 +48,7 @@ impl CountingVfs {
         let counters = IoCounters::new();
         let vfs = Counted::new(PlatformVfs::new(), &counters);
         let name = new_vfs_name();
-        let registration = vfs::register(&name, vfs, false)?;
+        let registration = vfs::register(&name, vfs)?;
         Ok(Self { name, counters, _registration: registration })
     }
 
@@ -69,8 +69,11 @@ impl AtomicRung {
 
     /// Counters of ours in this process up to now.
     pub(super) fn own_io(self) -> Result<IoStats> {
-        let is_assumed = self.by.pages() == Some(Pages::Assumed);
-        Ok(vfs::leafpress_vfs(is_assumed)?.io())
+        let vfs = match self.by.pages() {
+            Some(Pages::Assumed) => vfs::leafpress_vfs_assumed()?,
+            _ => vfs::leafpress_vfs()?,
+        };
+        Ok(vfs.io())
     }
 
     /// Opens the rung's database, which is there; through this VFS if one is named.
@@ -90,18 +93,15 @@ impl AtomicRung {
     }
 
     fn request(self, pages: Pages, vfs: Option<&str>) -> ProfileRequest {
-        ProfileRequest {
-            profile: Profile::Rollback,
-            atomic: match pages {
-                Pages::Journal => AtomicWish::Off,
-                Pages::WhereProven => AtomicWish::WhereProven,
-                Pages::Assumed => AtomicWish::Assume,
-            },
-            locking: self.locking,
-            small: matches!(self.by, Opener::LeafpressSmall(_)),
-            vfs: vfs.map(str::to_owned),
-            ..ProfileRequest::default()
-        }
+        let wish = match pages {
+            Pages::Journal => AtomicWish::Off,
+            Pages::WhereProven => AtomicWish::WhereProven,
+            Pages::Assumed => AtomicWish::Assume,
+        };
+        let mut request = ProfileRequest::new(Profile::Rollback).atomic(wish).locking(self.locking);
+        request.small = matches!(self.by, Opener::LeafpressSmall(_));
+        request.vfs = vfs.map(str::to_owned);
+        request
     }
 
     /// Closes the database so that nothing is left beside it.

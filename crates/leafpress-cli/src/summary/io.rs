@@ -2,6 +2,8 @@
 //!
 //! Must never: judge; the findings are the library's.
 
+use std::time::Duration;
+
 use leafpress::io_report::{Calls, Finding, IoReport, RanOn, Shape, Transaction};
 use leafpress::vfs::atomic::{AtomicProof, AtomicState};
 use leafpress::vfs::count::IoStats;
@@ -34,7 +36,7 @@ pub fn of_io(report: &IoReport) -> String {
 fn headline(report: &IoReport) -> String {
     let where_it_ran = match report.ran_on {
         RanOn::Copy => "a copy of ",
-        RanOn::Database => "",
+        _ => "",
     };
     let database = human::path(&report.database);
     let transactions = human::counted(report.transactions_total, "transaction", "transactions");
@@ -69,7 +71,7 @@ struct Row<'a> {
     statement: &'a str,
     calls: Calls,
     bytes: u64,
-    time_us: f64,
+    time: Duration,
 }
 
 fn transactions(report: &IoReport) -> String {
@@ -97,7 +99,7 @@ fn row_of(transaction: &Transaction) -> Row<'_> {
         statement: &transaction.statement,
         calls: transaction.calls,
         bytes: transaction.bytes_written,
-        time_us: transaction.time_us,
+        time: transaction.time,
     }
 }
 
@@ -108,7 +110,7 @@ fn group_of(shape: &Shape) -> Row<'_> {
         statement: &shape.statement,
         calls: shape.calls,
         bytes: shape.bytes_written,
-        time_us: shape.time_us,
+        time: shape.time,
     }
 }
 
@@ -137,7 +139,7 @@ fn table(leads: &[&str], rows: &[Row<'_>]) -> String {
     for row in rows {
         let mut line = row.lead.to_vec();
         line.extend(columns.iter().map(|(_, of)| human::count(of(&row.calls))));
-        line.extend([human::bytes(row.bytes), microseconds(row.time_us)]);
+        line.extend([human::bytes(row.bytes), microseconds(row.time)]);
         lines.push(line);
     }
     let widths: Vec<usize> = (0..lines[0].len())
@@ -158,11 +160,11 @@ fn table(leads: &[&str], rows: &[Row<'_>]) -> String {
     text
 }
 
-fn microseconds(us: f64) -> String {
-    match us {
+fn microseconds(time: Duration) -> String {
+    match time.as_nanos() as f64 / 1e3 {
         us if us < 9.995 => format!("{us:.2} µs"),
         us if us < 999.5 => format!("{us:.0} µs"),
-        us => human::duration(std::time::Duration::from_nanos((us * 1e3) as u64)),
+        _ => human::duration(time),
     }
 }
 

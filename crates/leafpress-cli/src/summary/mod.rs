@@ -304,7 +304,7 @@ fn verify_facts(report: &VerifyReport) -> Vec<[String; 3]> {
     let checks =
         format!("{} and foreign_key_check of SQLite {}", report.check, report.sqlite_version);
     rows.push(["checked by", &checks].map(String::from));
-    let time = human::duration(Duration::from_secs_f64(report.elapsed_s));
+    let time = human::duration(report.elapsed);
     rows.push(["time", &time].map(String::from));
     rows.into_iter().map(|[name, text]| [name, String::new(), text]).collect()
 }

@@ -72,7 +72,7 @@ fn when(job: &JobInfo) -> String {
         JobState::Ready | JobState::Blocked => format!("{} old", since(job.pushed_at_ms)),
         JobState::Leased => job.lease_until_ms.map_or_else(String::new, in_time),
         JobState::Delayed => job.due_at_ms.map_or_else(String::new, in_time),
-        JobState::Done | JobState::Dead => format!("{} ago", since(job.changed_at_ms)),
+        _ => format!("{} ago", since(job.changed_at_ms)),
     }
 }
 
@@ -226,14 +226,14 @@ fn of_queue(stats: &QueueStats) -> String {
     let name = styled(STRONG, &human::printable(&stats.queue));
     let mut text = format!("{name}{paused}\n");
     let jobs = &stats.jobs;
-    let age = |ms: Option<u64>, what: &str| {
-        let time = |ms: u64| format!("the oldest {what} {}", milliseconds(ms.cast_signed()));
-        ms.map_or_else(String::new, time)
+    let age = |age: Option<Duration>, what: &str| {
+        let time = |age| format!("the oldest {what} {}", human::duration(age));
+        age.map_or_else(String::new, time)
     };
     let line = |name: &str, jobs: u64, rest: String| [name.to_owned(), human::count(jobs), rest];
     text += &facts(&[
-        line("ready", jobs.ready, age(stats.oldest_ready_ms, "waits for")),
-        line("leased", jobs.leased, age(stats.oldest_lease_ms, "runs for")),
+        line("ready", jobs.ready, age(stats.oldest_ready, "waits for")),
+        line("leased", jobs.leased, age(stats.oldest_lease, "runs for")),
         line("delayed", jobs.delayed, stats.next_due_ms.map_or_else(String::new, in_time)),
         line("blocked", jobs.blocked, String::new()),
         line("done", jobs.done, String::new()),
@@ -257,10 +257,10 @@ fn of_queue(stats: &QueueStats) -> String {
         let (wait, run) = (&stats.wait, &stats.run);
         let times = format!(
             "last hour: waited {} (99 %: {}), ran {} (99 %: {})",
-            milliseconds(wait.p50_ms.cast_signed()),
-            milliseconds(wait.p99_ms.cast_signed()),
-            milliseconds(run.p50_ms.cast_signed()),
-            milliseconds(run.p99_ms.cast_signed())
+            human::duration(wait.p50),
+            human::duration(wait.p99),
+            human::duration(run.p50),
+            human::duration(run.p99)
         );
         text += &format!("{INDENT}{}\n", styled(FAINT, &times));
     }

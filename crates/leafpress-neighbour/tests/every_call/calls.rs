@@ -35,12 +35,8 @@ impl Given<'_> {
     }
 
     fn request(&self) -> ProfileRequest {
-        ProfileRequest {
-            profile: self.profile,
-            may_be_rebuilt: self.profile == Profile::Rebuildable,
-            busy_timeout: Duration::from_millis(100),
-            ..ProfileRequest::default()
-        }
+        let request = ProfileRequest::new(self.profile).rebuildable_ok();
+        request.busy_timeout(Duration::from_millis(100))
     }
 
     fn neighbour(&self) -> Result<NeighboursConnection, leafpress_neighbour::Error> {
@@ -162,13 +158,13 @@ fn opens() -> Vec<Call> {
         }),
         ("another Writer", MayBeRefused, |it| done(writer_of(it.path, it.profile)?.close())),
         ("leafpress_vfs", Succeeds, |it| {
-            let name = leafpress_vfs(false)?.name();
+            let name = leafpress_vfs()?.name();
             let flags = OpenFlags::default();
             let connection = Connection::open_with_flags_and_vfs(it.path, flags, name)?;
             done(connection.query_row(COUNT, [], |row| row.get::<_, i64>(0)))
         }),
         ("vfs::register", Succeeds, |it| {
-            let registration = register("every-call", PlatformVfs::new(), false)?;
+            let registration = register("every-call", PlatformVfs::new())?;
             let (flags, name) = (OpenFlags::default(), registration.name());
             let connection = Connection::open_with_flags_and_vfs(it.path, flags, name)?;
             done(connection.query_row(COUNT, [], |row| row.get::<_, i64>(0)))

@@ -171,8 +171,8 @@ mod tests {
             let life = Life::new();
             let name = format!("life-{changes}");
             let mortal = Mortal::new(Arc::clone(&memory), life.clone());
-            let mortal = register(&name, mortal, false).unwrap();
-            let heir = register(&format!("{name}-heir"), Arc::clone(&memory), false).unwrap();
+            let mortal = register(&name, mortal).unwrap();
+            let heir = register(&format!("{name}-heir"), Arc::clone(&memory)).unwrap();
             let open = |name| Connection::open_with_flags_and_vfs("a.db", flags, name).unwrap();
             let connection = open(mortal.name());
             let sql = "CREATE TABLE t (a); INSERT INTO t VALUES (1), (2)";

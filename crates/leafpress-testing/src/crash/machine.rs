@@ -72,7 +72,7 @@ impl Machine {
     pub fn plain_process(&self) -> Process {
         let life = Life::new();
         let vfs = Mortal::new(Arc::clone(&self.recorder), life.clone());
-        let registration = register(&process_name(), vfs, false).unwrap();
+        let registration = register(&process_name(), vfs).unwrap();
         Process { registration, disk: None, life }
     }
 
@@ -86,7 +86,7 @@ impl Machine {
             .without
             .iter()
             .fold(AtomicPages::new(below, disk.clone()), |vfs, mend| vfs.without(*mend));
-        let registration = register(&process_name(), vfs, false).unwrap();
+        let registration = register(&process_name(), vfs).unwrap();
         Process { registration, disk: Some(disk), life }
     }
 }

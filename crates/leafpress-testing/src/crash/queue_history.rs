@@ -176,7 +176,7 @@ impl Opener {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         let name = format!("crash-history-{}", NUMBER.fetch_add(1, Ordering::Relaxed));
         let vfs = Arc::new(MemoryVfs::new());
-        let registration = register(&name, Arc::clone(&vfs), false).unwrap();
+        let registration = register(&name, Arc::clone(&vfs)).unwrap();
         Self { vfs, registration, image: Image::new() }
     }
 

@@ -45,7 +45,7 @@ pub fn shared_recorder() -> &'static (Arc<Recorder<PlatformVfs>>, Registration) 
     static SHARED: OnceLock<(Arc<Recorder<PlatformVfs>>, Registration)> = OnceLock::new();
     SHARED.get_or_init(|| {
         let recorder = Arc::new(Recorder::new(PlatformVfs::new()));
-        let registration = register("crash-recorder", Arc::clone(&recorder), false).unwrap();
+        let registration = register("crash-recorder", Arc::clone(&recorder)).unwrap();
         (recorder, registration)
     })
 }

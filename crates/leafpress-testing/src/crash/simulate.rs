@@ -173,8 +173,7 @@ impl Simulator {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let vfs = Arc::new(Recorder::new(MemoryVfs::new()));
-        let registration =
-            register(&format!("crash-image-{number}"), Arc::clone(&vfs), false).unwrap();
+        let registration = register(&format!("crash-image-{number}"), Arc::clone(&vfs)).unwrap();
         Self { vfs, registration, image: Image::new(), second: Image::new() }
     }
 

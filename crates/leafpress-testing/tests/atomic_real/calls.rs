@@ -30,7 +30,7 @@ pub fn update(path: &Path, vfs: &str, locking: &str, times: &str) {
         update.execute([number, 1]).unwrap();
     }
     if vfs == "leafpress" {
-        println!("{}", leafpress_vfs(false).unwrap().state(path).unwrap());
+        println!("{}", leafpress_vfs().unwrap().state(path).unwrap());
     }
     eprint!("{BEGIN}");
     let started = std::time::Instant::now();

@@ -27,7 +27,7 @@ const NONE_LARGER_FROM: i64 = 3_000_000_000_000;
 /// A connection with a rollback journal through this VFS.
 pub fn connect(path: &Path, vfs: &str, locking: &str, synchronous: &str) -> Connection {
     // Registers it.
-    leafpress_vfs(false).unwrap();
+    leafpress_vfs().unwrap();
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags_and_vfs(path, flags, vfs).unwrap();
     connection.busy_timeout(Duration::from_secs(60)).unwrap();

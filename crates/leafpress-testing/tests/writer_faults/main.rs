@@ -38,7 +38,7 @@ impl Disk {
     fn new(name: &str) -> Self {
         let vfs = FaultyVfs::new(PlatformVfs::new()).skipping_syncs();
         let control = vfs.control();
-        Self { registration: register(name, vfs, false).unwrap(), control }
+        Self { registration: register(name, vfs).unwrap(), control }
     }
 
     fn open(&self, path: &Path, profile: Profile) -> leafpress::Result<Writer> {

@@ -98,7 +98,7 @@ impl Scene {
     fn new(name: &str) -> Self {
         let disk = Pretended::default();
         let pages = Arc::new(AtomicPages::new(PlatformVfs::new(), disk.clone()));
-        let registration = register(name, Arc::clone(&pages), false).unwrap();
+        let registration = register(name, Arc::clone(&pages)).unwrap();
         Self { disk, pages, registration, folder: tempfile::tempdir().unwrap() }
     }
 

@@ -103,7 +103,7 @@ mod tests {
         let again = Connection::open_with_flags_and_vfs(&path, flags, name.as_str()).unwrap();
         assert_eq!(vfs_name(&again).unwrap(), name);
         let ours = crate::PlatformVfs::new();
-        let registration = crate::register("named-by-its-connection", ours, false).unwrap();
+        let registration = crate::register("named-by-its-connection", ours).unwrap();
         let through =
             Connection::open_with_flags_and_vfs(&path, flags, registration.name()).unwrap();
         assert_eq!(vfs_name(&through).as_deref(), Some("named-by-its-connection"));

@@ -17,7 +17,7 @@
 //! # let path = folder.path().join("a.db");
 //!
 //! let counters = IoCounters::new();
-//! let registration = register("counted", Counted::new(PlatformVfs::new(), &counters), false)?;
+//! let registration = register("counted", Counted::new(PlatformVfs::new(), &counters))?;
 //! let connection = rusqlite::Connection::open_with_flags_and_vfs(
 //!     path, rusqlite::OpenFlags::default(), registration.name(),
 //! )?;

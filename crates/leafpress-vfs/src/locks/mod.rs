@@ -100,15 +100,23 @@ pub fn ensure() {
 
 /// Registers `vfs` under `name`, for all connections of the process that ask for it.
 ///
-/// With `default` those that ask for none get it too, until the registration is dropped.
-///
 /// # Errors
 /// A usage error if the name is empty, holds a zero byte or is taken already; SQLite's
 /// own if it cannot be initialised. Nothing is registered then.
-pub fn register(name: &str, vfs: impl Vfs, default: bool) -> Result<Registration> {
+pub fn register(name: &str, vfs: impl Vfs) -> Result<Registration> {
     // Its files will be the platform's.
     ensure();
-    registration::register(name, vfs, default)
+    registration::register(name, vfs, false)
+}
+
+/// Registers `vfs` as [`register`] does, and as the default: connections that ask for no VFS get
+/// it too, until the registration is dropped.
+///
+/// # Errors
+/// As [`register`].
+pub fn register_default(name: &str, vfs: impl Vfs) -> Result<Registration> {
+    ensure();
+    registration::register(name, vfs, true)
 }
 
 /// Refuses to write a database that another copy of SQLite in this process has open, where

@@ -20,7 +20,7 @@ use crate::{Access, FileLayer, OpenFlags, Opened, SyncKind, Vfs, VfsFile, VfsRes
 /// # let path = folder.path().join("a.db");
 ///
 /// let card = SlowDisk::new(PlatformVfs::new(), DiskModel::SDCARD);
-/// let registration = register("card", card, false)?;
+/// let registration = register("card", card)?;
 /// let connection = rusqlite::Connection::open_with_flags_and_vfs(
 ///     path, rusqlite::OpenFlags::default(), registration.name(),
 /// )?;

@@ -38,7 +38,7 @@ pub use device::SimulationStats;
 pub use file::SlowDisk;
 pub use model::{DiskModel, DiskSource};
 
-use super::{PlatformVfs, Registration, register};
+use super::{PlatformVfs, Registration, register_default};
 use crate::error::{Error, Result};
 use crate::sync::lock;
 
@@ -124,7 +124,7 @@ pub fn simulate(model: DiskModel) -> Result<&'static Simulation> {
         return Err(Error::usage(format!("this process simulates {this} already, not {that}"))
             .to_do("simulate one disk in a process: start another one for another"));
     }
-    let registration = register(NAME, PlatformVfs::new(), true)?;
+    let registration = register_default(NAME, PlatformVfs::new())?;
     let simulation = Simulation { device: Device::new(model), _registration: registration };
     platform::put_in_place(&simulation.device);
     Ok(SIMULATION.get_or_init(|| simulation))

@@ -326,7 +326,7 @@ impl Database {
     fn new(model: DiskModel, vfs: &str) -> Self {
         let (device, clock) = disk(model);
         let slow = SlowDisk::on(PlatformVfs::new(), Arc::clone(&device));
-        let vfs = register(vfs, slow, false).unwrap();
+        let vfs = register(vfs, slow).unwrap();
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.db");
         Self { device, clock, path, vfs, _folder: folder }

@@ -121,7 +121,7 @@ fn run(mode: &str, locking: &str, steps: &[Step], fails_each: u32) -> (IoStats, 
     let (counters, log) = (IoCounters::new(), Log::default());
     let recording = Recording::new(Hooked::new(MemoryVfs::default(), hook), &log);
     let vfs = Counted::new(recording, &counters);
-    let registration = register(&unique("steps"), vfs, false).unwrap();
+    let registration = register(&unique("steps"), vfs).unwrap();
     let mut connection = open(&registration, mode, locking);
     for step in steps {
         let outcome = match (&connection, step) {
@@ -243,7 +243,7 @@ fn pages_that_are_mapped_are_counted_too() {
     let folder = tempfile::tempdir().unwrap();
     let (counters, log) = (IoCounters::new(), Log::default());
     let vfs = Counted::new(Recording::new(PlatformVfs::new(), &log), &counters);
-    let registration = register(&unique("mapped"), vfs, false).unwrap();
+    let registration = register(&unique("mapped"), vfs).unwrap();
     let connection = through(&registration, folder.path().join("a.db"));
     connection.execute_batch("PRAGMA mmap_size = 100000000").unwrap();
     work(&connection);
@@ -262,7 +262,7 @@ fn pages_that_are_mapped_are_counted_too() {
 fn threads_count_together_and_lose_nothing() {
     let (counters, log) = (IoCounters::new(), Log::default());
     let vfs = Counted::new(Recording::new(MemoryVfs::default(), &log), &counters);
-    let registration = register(&unique("threads"), vfs, false).unwrap();
+    let registration = register(&unique("threads"), vfs).unwrap();
     set_journal_mode(&through(&registration, "shared.db"), "wal");
     std::thread::scope(|scope| {
         let writers = ["shared.db", "shared.db", "c.db", "d.db"].map(|path| {
@@ -299,8 +299,8 @@ fn threads_count_together_and_lose_nothing() {
 fn several_layers_count_together_and_clones_are_the_same_counters() {
     let (counters, vfs) = (IoCounters::new(), Arc::new(MemoryVfs::default()));
     let clone = counters.clone();
-    let one = register(&unique("one"), Counted::new(Arc::clone(&vfs), &counters), false).unwrap();
-    let two = register(&unique("two"), Counted::new(vfs, &clone), false).unwrap();
+    let one = register(&unique("one"), Counted::new(Arc::clone(&vfs), &counters)).unwrap();
+    let two = register(&unique("two"), Counted::new(vfs, &clone)).unwrap();
     for registration in [&one, &two] {
         drop(through(registration, "a.db"));
     }
@@ -314,7 +314,7 @@ fn times_are_those_of_the_calls() {
     let slow = Duration::from_millis(20);
     let counters = IoCounters::new();
     let below = leafpress_vfs::SlowSync::new(MemoryVfs::default(), slow);
-    let registration = register(&unique("slow"), Counted::new(below, &counters), false).unwrap();
+    let registration = register(&unique("slow"), Counted::new(below, &counters)).unwrap();
     let connection = through(&registration, "a.db");
     connection.execute_batch("PRAGMA synchronous = EXTRA; CREATE TABLE t(x)").unwrap();
     let stats = counters.snapshot();
@@ -332,7 +332,7 @@ fn the_files_are_those_of_the_platforms_vfs() {
         let path = |name: &str| folder.path().join(format!("{name}-{mode}.db"));
         let counters = IoCounters::new();
         let vfs = Counted::new(PlatformVfs::new(), &counters);
-        let registration = register(&unique("files"), vfs, false).unwrap();
+        let registration = register(&unique("files"), vfs).unwrap();
         let counted = through(&registration, path("counted"));
         let plain = Connection::open(path("plain")).unwrap();
         for connection in [&counted, &plain] {
@@ -350,7 +350,7 @@ fn the_files_are_those_of_the_platforms_vfs() {
 fn a_busy_session_is_counted_as_it_is_recorded() {
     let (counters, log) = (IoCounters::new(), Log::default());
     let vfs = Counted::new(Recording::new(MemoryVfs::default(), &log), &counters);
-    let registration = register(&unique("session"), vfs, false).unwrap();
+    let registration = register(&unique("session"), vfs).unwrap();
     busy_session(&registration).unwrap();
     drop(registration);
     assert_eq!(tally_of(&counters.snapshot()), log.tally());

@@ -40,7 +40,7 @@ fn extended_codes_come_through() {
             }
         };
         let vfs = Hooked::new(MemoryVfs::default(), hook);
-        let registration = register(&format!("errors-{number}"), vfs, false).unwrap();
+        let registration = register(&format!("errors-{number}"), vfs).unwrap();
         let connection = through(&registration, "a.db");
         set_journal_mode(&connection, mode);
         connection.execute_batch("PRAGMA synchronous = FULL; CREATE TABLE t (x)").unwrap();
@@ -108,7 +108,7 @@ fn a_panic_anywhere_is_an_io_error() {
         calls_made.store(0, Ordering::Relaxed);
         let hook = Arc::clone(&hook);
         let vfs = Hooked::new(MemoryVfs::default(), move |call| hook(call));
-        let registration = register(&format!("panics-{number}"), vfs, false).unwrap();
+        let registration = register(&format!("panics-{number}"), vfs).unwrap();
         if let Err(error) = busy_session(&registration) {
             errors += 1;
             // Busy, where the other connection could not give back its lock.

@@ -13,7 +13,7 @@ use crate::{assert_sound, count, rows, set_journal_mode, through, work};
 fn each_journal_mode_gives_what_stock_sqlite_gives() {
     for mode in ["wal", "delete", "truncate"] {
         let vfs = Arc::new(MemoryVfs::default());
-        let registration = register(&format!("memory-{mode}"), Arc::clone(&vfs), false).unwrap();
+        let registration = register(&format!("memory-{mode}"), Arc::clone(&vfs)).unwrap();
         let connection = through(&registration, "a.db");
         set_journal_mode(&connection, mode);
         work(&connection);
@@ -37,7 +37,7 @@ fn each_journal_mode_gives_what_stock_sqlite_gives() {
 fn connections_share_a_database_and_wait_for_each_other() {
     for mode in ["wal", "delete"] {
         let registration =
-            register(&format!("memory-shared-{mode}"), MemoryVfs::default(), false).unwrap();
+            register(&format!("memory-shared-{mode}"), MemoryVfs::default()).unwrap();
         let first = through(&registration, "a.db");
         set_journal_mode(&first, mode);
         first.execute_batch("CREATE TABLE t (writer, i); CREATE TABLE u (writer, i)").unwrap();
@@ -79,7 +79,7 @@ fn connections_share_a_database_and_wait_for_each_other() {
 
 #[test]
 fn a_snapshot_stays_while_another_connection_writes() {
-    let registration = register("memory-snapshot", MemoryVfs::default(), false).unwrap();
+    let registration = register("memory-snapshot", MemoryVfs::default()).unwrap();
     let (writer, reader) = (through(&registration, "a.db"), through(&registration, "a.db"));
     set_journal_mode(&writer, "wal");
     writer.execute_batch("CREATE TABLE t (x); INSERT INTO t VALUES (1)").unwrap();
@@ -99,7 +99,7 @@ fn a_snapshot_stays_while_another_connection_writes() {
 #[test]
 fn wal_is_refused_without_shared_memory_but_for_one_connection() {
     let vfs = MemoryVfs::without_shared_memory();
-    let registration = register("memory-no-shm", vfs, false).unwrap();
+    let registration = register("memory-no-shm", vfs).unwrap();
     let connection = through(&registration, "a.db");
     let mode: String =
         connection.query_row("PRAGMA journal_mode = wal", (), |row| row.get(0)).unwrap();

@@ -79,7 +79,7 @@ fn calls_of_session<V: Vfs>(name: &str, over: impl Fn(Hooked<MemoryVfs>) -> V) -
         }
     };
     let vfs = over(Hooked::new(MemoryVfs::default(), hook));
-    let registration = register(name, vfs, false).unwrap();
+    let registration = register(name, vfs).unwrap();
     busy_session(&registration).unwrap();
     drop(registration);
     std::mem::take(&mut calls.lock().unwrap())
@@ -98,7 +98,7 @@ fn every_call_goes_through_once() {
 #[test]
 fn what_the_file_below_is_shows_through() {
     let registration =
-        register("layer-no-memory", Glass(MemoryVfs::without_shared_memory()), false).unwrap();
+        register("layer-no-memory", Glass(MemoryVfs::without_shared_memory())).unwrap();
     let connection: Connection = through(&registration, "a.db");
     let mode: String =
         connection.query_row("PRAGMA journal_mode = wal", (), |row| row.get(0)).unwrap();

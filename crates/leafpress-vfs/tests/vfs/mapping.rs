@@ -144,7 +144,7 @@ impl Turn for Counts {
 #[test]
 fn pages_are_mapped_and_hold_the_same_rows() {
     let counts = Counts::default();
-    let registration = register("mapping-counts", Layered::new(&counts), false).unwrap();
+    let registration = register("mapping-counts", Layered::new(&counts)).unwrap();
     for mode in ["delete", "wal"] {
         let folder = tempfile::tempdir().unwrap();
         let plain = Connection::open(folder.path().join("plain.db")).unwrap();
@@ -177,7 +177,7 @@ fn pages_are_mapped_and_hold_the_same_rows() {
 #[test]
 fn a_file_grows_and_shrinks_while_others_look() {
     let counts = Counts::default();
-    let registration = register("mapping-grows", Layered::new(&counts), false).unwrap();
+    let registration = register("mapping-grows", Layered::new(&counts)).unwrap();
     for mode in ["delete", "wal"] {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.db");
@@ -217,7 +217,7 @@ fn a_file_grows_and_shrinks_while_others_look() {
 
 #[test]
 fn big_sorts_through_mapped_files_are_right() {
-    let registration = register("mapping-sorts", Layered::new(&Counts::default()), false).unwrap();
+    let registration = register("mapping-sorts", Layered::new(&Counts::default())).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let sorted = |connection: &Connection| -> Vec<String> {
         connection
@@ -257,7 +257,7 @@ impl Turn for Scrambled {
 
 #[test]
 fn a_layer_that_does_not_map_sees_every_read() {
-    let registration = register("mapping-scrambled", Layered::new(&Scrambled), false).unwrap();
+    let registration = register("mapping-scrambled", Layered::new(&Scrambled)).unwrap();
     let folder = tempfile::tempdir().unwrap();
     for mode in ["delete", "wal"] {
         let path = folder.path().join(format!("{mode}.db"));
@@ -299,7 +299,7 @@ fn one_layer_that_does_not_map_is_enough() {
     struct Rash;
     impl Turn for Rash {}
 
-    let registration = register("mapping-over", Over(Layered::new(&Scrambled)), false).unwrap();
+    let registration = register("mapping-over", Over(Layered::new(&Scrambled))).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let connection = through(&registration, folder.path().join("a.db"));
     assert_eq!(map(&connection, MAPPED_BYTES_MAX), 0);
@@ -328,7 +328,7 @@ impl Turn for Hoard {
 #[test]
 fn guards_dropped_late_are_harmless() {
     let hoard = Hoard::default();
-    let registration = register("mapping-hoard", Layered::new(&hoard), false).unwrap();
+    let registration = register("mapping-hoard", Layered::new(&hoard)).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.db");
     let plain = Connection::open_in_memory().unwrap();
@@ -378,7 +378,7 @@ impl Turn for Meddler {
 #[test]
 fn what_sqlite_looks_at_stays_mapped() {
     let meddler = Meddler::default();
-    let registration = register("mapping-meddler", Layered::new(&meddler), false).unwrap();
+    let registration = register("mapping-meddler", Layered::new(&meddler)).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let connection = through(&registration, folder.path().join("a.db"));
     work(&connection);
@@ -415,7 +415,7 @@ impl Turn for Odd {
 #[test]
 fn odd_answers_are_not_used() {
     let odd = Odd(Arc::default());
-    let registration = register("mapping-odd", Layered::new(&odd), false).unwrap();
+    let registration = register("mapping-odd", Layered::new(&odd)).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let connection = through(&registration, folder.path().join("a.db"));
     work(&connection);

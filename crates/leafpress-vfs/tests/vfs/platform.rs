@@ -27,7 +27,7 @@ fn counted() -> (Hooked<PlatformVfs>, Arc<Mutex<HashMap<Call, u32>>>) {
 
 #[test]
 fn every_journal_mode_gives_the_same_file_as_without() {
-    let registration = register("platform-modes", PlatformVfs::new(), false).unwrap();
+    let registration = register("platform-modes", PlatformVfs::new()).unwrap();
     for mode in ["wal", "delete", "truncate", "persist", "memory", "off"] {
         let folder = tempfile::tempdir().unwrap();
         let (ours, stock) = (folder.path().join("ours.db"), folder.path().join("stock.db"));
@@ -70,7 +70,7 @@ fn left(folder: &tempfile::TempDir, name: &str) -> (Vec<(String, u64)>, Vec<u8>)
 
 #[test]
 fn ours_and_plain_connections_lock_each_other_out() {
-    let registration = register("platform-locks", PlatformVfs::new(), false).unwrap();
+    let registration = register("platform-locks", PlatformVfs::new()).unwrap();
     for mode in ["wal", "delete"] {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.db");
@@ -98,7 +98,7 @@ fn ours_and_plain_connections_lock_each_other_out() {
 #[test]
 fn a_commit_over_attached_databases_has_its_super_journal() {
     let (vfs, calls) = counted();
-    let registration = register("platform-attach", vfs, false).unwrap();
+    let registration = register("platform-attach", vfs).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.db");
     let connection = through(&registration, &path);
@@ -121,7 +121,7 @@ fn a_commit_over_attached_databases_has_its_super_journal() {
 #[test]
 fn temporary_files_spills_and_big_sorts_go_through_too() {
     let (vfs, calls) = counted();
-    let registration = register("platform-temporary", vfs, false).unwrap();
+    let registration = register("platform-temporary", vfs).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let run = |connection: &Connection| -> (Vec<String>, i64) {
         connection
@@ -163,7 +163,7 @@ fn temporary_files_spills_and_big_sorts_go_through_too() {
 #[test]
 fn the_parameters_of_a_uri_reach_the_platform() {
     let folder = tempfile::tempdir().unwrap();
-    let registration = register("platform-uri", PlatformVfs::new(), false).unwrap();
+    let registration = register("platform-uri", PlatformVfs::new()).unwrap();
     let path = folder.path().join("a.db");
     // Without powersafe overwrites a WAL frame is padded to a sector: more frames.
     let frames = |parameters: &str| -> i64 {
@@ -186,7 +186,7 @@ fn the_parameters_of_a_uri_reach_the_platform() {
 #[test]
 fn a_link_is_followed_unless_that_is_forbidden() {
     let folder = tempfile::tempdir().unwrap();
-    let registration = register("platform-link", PlatformVfs::new(), false).unwrap();
+    let registration = register("platform-link", PlatformVfs::new()).unwrap();
     let (path, link) = (folder.path().join("a.db"), folder.path().join("link.db"));
     Connection::open(&path).unwrap().execute_batch("CREATE TABLE t (x)").unwrap();
     std::os::unix::fs::symlink(&path, &link).unwrap();
@@ -201,7 +201,7 @@ fn a_link_is_followed_unless_that_is_forbidden() {
 #[test]
 fn pragmas_that_are_file_controls_work() {
     let folder = tempfile::tempdir().unwrap();
-    let registration = register("platform-pragmas", PlatformVfs::new(), false).unwrap();
+    let registration = register("platform-pragmas", PlatformVfs::new()).unwrap();
     let path = folder.path().join("a.db");
     let connection = through(&registration, &path);
     let mapped: i64 =
@@ -218,7 +218,7 @@ fn pragmas_that_are_file_controls_work() {
 #[test]
 fn a_database_that_is_not_there_is_not_made_unasked() {
     let folder = tempfile::tempdir().unwrap();
-    let registration = register("platform-missing", PlatformVfs::new(), false).unwrap();
+    let registration = register("platform-missing", PlatformVfs::new()).unwrap();
     let path = folder.path().join("a.db");
     let open = |flags| Connection::open_with_flags_and_vfs(&path, flags, registration.name());
     let error = open(OpenFlags::SQLITE_OPEN_READ_WRITE).unwrap_err();
@@ -293,7 +293,7 @@ fn shared_memory_is_mapped_as_long_as_anybody_holds_it() {
 fn slow_syncs_are_slow() {
     let (vfs, calls) = counted();
     let delay = Duration::from_millis(3);
-    let registration = register("platform-slow", SlowSync::new(vfs, delay), false).unwrap();
+    let registration = register("platform-slow", SlowSync::new(vfs, delay)).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let started = Instant::now();
     let connection = through(&registration, folder.path().join("a.db"));

@@ -11,23 +11,23 @@ use crate::{count, through};
 
 #[test]
 fn a_name_is_taken_once_and_free_again_after_the_drop() {
-    let registration = register("names", PlatformVfs::new(), false).unwrap();
+    let registration = register("names", PlatformVfs::new()).unwrap();
     assert_eq!(registration.name(), c"names");
     for name in ["names", "unix", "", "zero\0byte"] {
-        let error = register(name, PlatformVfs::new(), false).unwrap_err();
+        let error = register(name, PlatformVfs::new()).unwrap_err();
         assert!(matches!(error.kind(), ErrorKind::Usage(_)), "{name:?}: {error}");
     }
     drop(registration);
     let open = || Connection::open_with_flags_and_vfs(":memory:", OpenFlags::default(), c"names");
     assert!(open().is_err(), "the name is gone");
-    let _again = register("names", PlatformVfs::new(), false).unwrap();
+    let _again = register("names", PlatformVfs::new()).unwrap();
     assert!(open().is_ok());
 }
 
 #[test]
 fn a_vfs_lives_until_its_last_file_is_closed() {
     let vfs = Arc::new(MemoryVfs::default());
-    let registration = register("lives", Arc::clone(&vfs), false).unwrap();
+    let registration = register("lives", Arc::clone(&vfs)).unwrap();
     let connection = through(&registration, "a.db");
     let without_file = through(&registration, ":memory:");
     connection.execute_batch("CREATE TABLE t (x)").unwrap();

@@ -21,7 +21,7 @@ const CALLS: &str = "pwrite64,fdatasync,fsync,ftruncate,?unlink,?unlinkat";
 fn write(folder: &str, mode: &str) {
     let counters = IoCounters::new();
     let vfs = Counted::new(PlatformVfs::new(), &counters);
-    let registration = register("counted-child", vfs, false).unwrap();
+    let registration = register("counted-child", vfs).unwrap();
     let connection = through(&registration, Path::new(folder).join("a.db"));
     set_journal_mode(&connection, mode);
     connection

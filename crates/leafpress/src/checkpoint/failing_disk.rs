@@ -90,7 +90,7 @@ fn a_disk_that_fails_costs_nothing_but_time() {
     let told = Arc::new(Told::default());
     let disk = Disk { inner: PlatformVfs::new(), told: Arc::clone(&told) };
     let name = "checkpoint-failing-disk";
-    let registration = register(name, disk, false).unwrap();
+    let registration = register(name, disk).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let (path, connection) = new_database(&folder);
     let limits = small_limits();
@@ -128,7 +128,7 @@ fn after_a_failed_sync_the_wal_is_left_alone() {
     let told = Arc::new(Told::default());
     let disk = Disk { inner: PlatformVfs::new(), told: Arc::clone(&told) };
     let name = "checkpoint-failed-sync";
-    let registration = register(name, disk, false).unwrap();
+    let registration = register(name, disk).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let (path, connection) = new_database(&folder);
     let limits = small_limits();
@@ -160,7 +160,7 @@ fn a_pass_beside_the_writer_syncs_the_database() {
     let told = Arc::new(Told::default());
     let disk = Disk { inner: PlatformVfs::new(), told: Arc::clone(&told) };
     let name = "checkpoint-counted-syncs";
-    let registration = register(name, disk, false).unwrap();
+    let registration = register(name, disk).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let (path, connection) = new_database(&folder);
     connection.execute_batch("INSERT INTO t (x) VALUES (1)").unwrap();
@@ -186,7 +186,7 @@ fn each_pass_leaves_the_database_synced() {
     let told = Arc::new(Told::default());
     let disk = Disk { inner: PlatformVfs::new(), told: Arc::clone(&told) };
     let name = "checkpoint-passes";
-    let registration = register(name, disk, false).unwrap();
+    let registration = register(name, disk).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let (path, connection) = new_database(&folder);
     // Passes only.

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
 use super::gate::{Held, Look};
 use super::policy::{Outcome, Step};
@@ -66,12 +66,8 @@ pub struct StuckReader {
     /// connection that was opened elsewhere.
     pub name: Option<String>,
     /// Time for which the WAL has been kept from shrinking; as JSON in seconds, `stuck_for_s`.
-    #[serde(rename = "stuck_for_s", serialize_with = "as_seconds")]
+    #[serde(rename = "stuck_for_s", serialize_with = "crate::times::seconds")]
     pub stuck_for: Duration,
-}
-
-fn as_seconds<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_f64(duration.as_secs_f64())
 }
 
 impl CheckpointStats {

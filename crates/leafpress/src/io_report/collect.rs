@@ -3,6 +3,7 @@
 //! Must never: read the disk. The owners of pages were looked up before.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::time::Duration;
 
 use super::causes::{Cause, Finding};
 use super::counted;
@@ -159,7 +160,7 @@ fn typical(rounds: &[Vec<Judged<'_>>], at: usize, statements: &[Statement]) -> T
         pages_changed: pages_of(done),
         calls: done.calls,
         bytes_written: done.bytes_written,
-        time_us: median(all.iter().map(|it| it.done.time_ns)) as f64 / 1e3,
+        time: Duration::from_nanos(median(all.iter().map(|it| it.done.time_ns))),
         findings: usual.findings.clone(),
         rounds_that_differ: others.count() as u32,
         findings_that_differ: found.into_iter().filter(|it| !usual.findings.contains(it)).collect(),
@@ -186,7 +187,7 @@ fn shapes(rounds: &[Vec<Judged<'_>>], statements: &[Statement]) -> Vec<Shape> {
                 calls,
                 bytes_written: median(|it| it.bytes_written),
                 pages_changed: median(pages_of),
-                time_us: median(|it| it.time_ns) as f64 / 1e3,
+                time: Duration::from_nanos(median(|it| it.time_ns)),
                 findings,
             }
         })

@@ -67,6 +67,7 @@ const LISTED_MAX: usize = 1000;
 /// Options for running a script.
 #[derive(Clone)]
 #[expect(clippy::struct_excessive_bools, reason = "options are")]
+#[must_use]
 pub struct IoOptions {
     profile: Option<Profile>,
     locking: Locking,
@@ -106,21 +107,18 @@ impl Default for IoOptions {
 impl IoOptions {
     /// Runs under this profile. Unless set it is the one whose journal mode the database
     /// has: `durable` for WAL mode, else `rollback`.
-    #[must_use]
     pub fn profile(mut self, profile: Profile) -> Self {
         self.profile = Some(profile);
         self
     }
 
     /// Sets whether the connection holds the database alone (shared unless set).
-    #[must_use]
     pub fn locking(mut self, locking: Locking) -> Self {
         self.locking = locking;
         self
     }
 
     /// Runs with little memory; see [`memory::shrink`].
-    #[must_use]
     pub fn small(mut self, small: bool) -> Self {
         self.small = small;
         self
@@ -129,7 +127,6 @@ impl IoOptions {
     /// Takes the caller's word that the disk writes pages whole. On a copy nothing can
     /// come of it; a database that is changed in place can be damaged by a power cut if
     /// the word is not true.
-    #[must_use]
     pub fn assume_atomic(mut self, assume: bool) -> Self {
         self.assume_atomic = assume;
         self
@@ -137,14 +134,12 @@ impl IoOptions {
 
     /// Runs the script `rounds` times, one run after the other on the same copy (once unless
     /// set; 0 is taken as 1).
-    #[must_use]
     pub fn rounds(mut self, rounds: u32) -> Self {
         self.rounds = rounds.max(1);
         self
     }
 
     /// Runs on the database itself, which the script then changes for good.
-    #[must_use]
     pub fn in_place(mut self, in_place: bool) -> Self {
         self.in_place = in_place;
         self
@@ -152,35 +147,30 @@ impl IoOptions {
 
     /// Makes the copy in this folder, in the place of the database's own. What is
     /// measured is then the disk of that folder.
-    #[must_use]
     pub fn copy_to(mut self, folder: impl Into<PathBuf>) -> Self {
         self.copy_to = Some(folder.into());
         self
     }
 
     /// Adds what SQLite's memory was to the report.
-    #[must_use]
     pub fn memory(mut self, memory: bool) -> Self {
         self.memory = memory;
         self
     }
 
     /// Lists at most `listed_max` transactions (1,000 unless set); all are counted.
-    #[must_use]
     pub fn listed_max(mut self, listed_max: usize) -> Self {
         self.listed_max = listed_max;
         self
     }
 
     /// Longest wait for locks of other connections (5 s unless set).
-    #[must_use]
     pub fn busy_timeout(mut self, wait: Duration) -> Self {
         self.busy_timeout = wait;
         self
     }
 
     /// Asks `stop` again and again; once it says true, [`measure`] ends.
-    #[must_use]
     pub fn stop_when(mut self, stop: impl Fn() -> bool + Send + Sync + 'static) -> Self {
         self.stop = Arc::new(stop);
         self
@@ -188,7 +178,6 @@ impl IoOptions {
 
     /// Runs on another disk than the platform's: for tests.
     #[doc(hidden)]
-    #[must_use]
     pub fn on_disk(mut self, disk: Arc<dyn AtomicDisk>) -> Self {
         self.disk = Some(disk);
         self
@@ -196,7 +185,6 @@ impl IoOptions {
 
     /// Judges without the virtual table that a foreign SQLite may lack: for tests.
     #[doc(hidden)]
-    #[must_use]
     pub fn without_dbstat(mut self) -> Self {
         self.with_dbstat = false;
         self
@@ -280,7 +268,7 @@ pub fn measure(
         outcome.map_err(|error| explained(error, why)).map_err(untouched)?
     };
     database.clone_into(&mut report.database);
-    report.elapsed_s = began.elapsed().as_secs_f64();
+    report.elapsed = began.elapsed();
     Ok(report)
 }
 
@@ -350,7 +338,7 @@ impl Run<'_> {
             io,
             checkpoint,
             memory,
-            elapsed_s: 0.0,
+            elapsed: Duration::ZERO,
         })
     }
 

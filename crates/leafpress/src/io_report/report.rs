@@ -3,6 +3,7 @@
 //! The JSON is stable: fields may come to it, none goes or changes its meaning.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use serde::Serialize;
 
@@ -51,13 +52,15 @@ pub struct IoReport {
     pub checkpoint: Option<IoStats>,
     /// The memory of SQLite after the script, where it was asked for.
     pub memory: Option<MemoryStats>,
-    /// Duration with the making of the copy, in seconds.
-    pub elapsed_s: f64,
+    /// Duration with the making of the copy.
+    #[serde(rename = "elapsed_s", serialize_with = "crate::times::seconds")]
+    pub elapsed: Duration,
 }
 
 /// The file that a script ran on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum RanOn {
     /// A copy, which is gone.
     Copy,
@@ -68,6 +71,7 @@ pub enum RanOn {
 /// The way in which a transaction ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum HowCommitted {
     /// One page, written in place as a whole.
     InPlace,
@@ -248,9 +252,10 @@ pub struct Transaction {
     pub calls: Calls,
     /// Bytes that it wrote, in all files.
     pub bytes_written: u64,
-    /// Duration of its statements in microseconds, with reading their SQL; the median if there
-    /// are several rounds.
-    pub time_us: f64,
+    /// Duration of its statements, with reading their SQL; the median if there are several
+    /// rounds.
+    #[serde(rename = "time_us", serialize_with = "crate::times::microseconds")]
+    pub time: Duration,
     /// The reasons why it was not one page in place: numbers of [`IoReport::findings`], from 0.
     pub findings: Vec<usize>,
     /// Number of rounds in which it ended in another way, or with other calls.
@@ -277,8 +282,9 @@ pub struct Shape {
     pub bytes_written: u64,
     /// Pages that each changed: the median.
     pub pages_changed: u64,
-    /// Duration of each in microseconds: the median.
-    pub time_us: f64,
+    /// Duration of each: the median.
+    #[serde(rename = "time_us", serialize_with = "crate::times::microseconds")]
+    pub time: Duration,
     /// The reasons: numbers of [`IoReport::findings`], from 0.
     pub findings: Vec<usize>,
 }

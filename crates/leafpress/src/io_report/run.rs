@@ -171,8 +171,7 @@ impl Machine {
         let disk = Counted::new(AnyDisk(options.disk()), &counters);
         let pages = Arc::new(AtomicPages::new(below, disk));
         let name = unique_name();
-        let registration =
-            register(&name, Traced::new(Arc::clone(&pages), &trace, redirect), false)?;
+        let registration = register(&name, Traced::new(Arc::clone(&pages), &trace, redirect))?;
         let request = ProfileRequest {
             profile,
             // Refused before where it is not a copy.

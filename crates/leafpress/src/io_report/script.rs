@@ -36,6 +36,7 @@ pub struct Script {
 
 /// One statement and where it stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Statement {
     /// The text's name: a file, `<stdin>`, or what was given to [`Script::push`].
     pub source: Arc<str>,

@@ -83,6 +83,7 @@ type Goal<R> = fn(&LoadOptions, Input<'_>, &Monitor) -> Result<R>;
 type ProgressCallback = Box<dyn Fn(&Progress) + Send + Sync>;
 
 /// Loads inputs into one table of a database, new or existing.
+#[must_use]
 pub struct Loader {
     options: LoadOptions,
     progress: Option<ProgressCallback>,
@@ -95,14 +96,12 @@ impl Loader {
     }
 
     /// The table's name; by default the input's name without its folder and endings.
-    #[must_use]
     pub fn table(mut self, name: impl Into<String>) -> Self {
         self.options.table = Some(name.into());
         self
     }
 
     /// The page size in bytes, a power of two from 512 to 65536; 4096 by default.
-    #[must_use]
     pub fn page_size(mut self, bytes: u32) -> Self {
         self.options.page_bytes = bytes;
         self
@@ -110,14 +109,12 @@ impl Loader {
 
     /// How many threads work; by default as many as there are cores. The rows
     /// come out the same.
-    #[must_use]
     pub fn threads(mut self, threads: usize) -> Self {
         self.options.threads = threads.max(1);
         self
     }
 
     /// Whether the table is STRICT.
-    #[must_use]
     pub fn strict(mut self, strict: bool) -> Self {
         self.options.strict = strict;
         self
@@ -126,14 +123,12 @@ impl Loader {
     /// How much memory sorting may take, in bytes; by default a quarter of what
     /// the machine has, at most 1 GiB. What does not fit is sorted in runs, in
     /// temporary files.
-    #[must_use]
     pub fn memory(mut self, bytes: usize) -> Self {
         self.options.memory_bytes = bytes;
         self
     }
 
     /// The folder for temporary files; by default the database's own.
-    #[must_use]
     pub fn tmpdir(mut self, folder: impl Into<PathBuf>) -> Self {
         self.options.tmpdir = Some(folder.into());
         self
@@ -141,14 +136,12 @@ impl Loader {
 
     /// A column of the primary key; may be called again for a compound one. A
     /// single INTEGER column becomes the rowid.
-    #[must_use]
     pub fn primary_key(mut self, column: impl Into<String>) -> Self {
         self.options.primary_key.push(column.into());
         self
     }
 
     /// Whether the table is one B-tree in the order of its primary key, without rowids.
-    #[must_use]
     pub fn without_rowid(mut self, without_rowid: bool) -> Self {
         self.options.without_rowid = without_rowid;
         self
@@ -156,14 +149,12 @@ impl Loader {
 
     /// Adds a column of made keys, which ascend with time (UUID version 7). It
     /// is the primary key unless another one is named.
-    #[must_use]
     pub fn uuid7(mut self, column: impl Into<String>, form: Uuid7Form) -> Self {
         self.options.uuid7 = Some((column.into(), form));
         self
     }
 
     /// A column that refuses NULL: such a row is a bad row.
-    #[must_use]
     pub fn not_null(mut self, column: impl Into<String>) -> Self {
         self.options.not_null.push(column.into());
         self
@@ -171,14 +162,12 @@ impl Loader {
 
     /// An index over columns, separated by commas, each of which may be
     /// followed by NOCASE or RTRIM and by DESC: `"name NOCASE, year DESC"`.
-    #[must_use]
     pub fn index(mut self, columns: impl Into<String>) -> Self {
         self.options.indexes.push((columns.into(), false));
         self
     }
 
     /// As [`index`](Self::index), over columns in which no two rows are the same.
-    #[must_use]
     pub fn unique(mut self, columns: impl Into<String>) -> Self {
         self.options.indexes.push((columns.into(), true));
         self
@@ -186,7 +175,6 @@ impl Loader {
 
     /// Declares the table, in SQL: a `CREATE TABLE` and, if wanted, its
     /// `CREATE INDEX` and others. Columns are found in the input by their names.
-    #[must_use]
     pub fn declaration(mut self, sql: impl Into<String>) -> Self {
         self.options.declaration = Some(sql.into());
         self
@@ -194,28 +182,24 @@ impl Loader {
 
     /// A column of the input that is wanted; the others are left out, and the
     /// table's columns stand in the order of the calls.
-    #[must_use]
     pub fn select(mut self, column: impl Into<String>) -> Self {
         self.options.selects.push(column.into());
         self
     }
 
     /// Gives a column of the input another name.
-    #[must_use]
     pub fn rename(mut self, column: impl Into<String>, name: impl Into<String>) -> Self {
         self.options.renames.push((column.into(), name.into()));
         self
     }
 
     /// Leaves out a column of the input.
-    #[must_use]
     pub fn drop_column(mut self, column: impl Into<String>) -> Self {
         self.options.drops.push(column.into());
         self
     }
 
     /// Whether spaces and tabs around a field are no part of it.
-    #[must_use]
     pub fn trim(mut self, trim: bool) -> Self {
         self.options.trim = trim;
         self
@@ -225,7 +209,6 @@ impl Loader {
     /// table is an error. With it, a table that is missing is one
     /// ([`ErrorKind::NoSuchTable`]), unless [`create_missing`](Self::create_missing) says
     /// otherwise.
-    #[must_use]
     pub fn into_table(mut self, into: IntoTable) -> Self {
         self.options.into = Some(into);
         self
@@ -234,28 +217,24 @@ impl Loader {
     /// Whether a load that is to [append to a table](IntoTable::Append) or to
     /// [replace its rows](IntoTable::Replace) makes the table, and the database, where they
     /// are missing; by default it does not.
-    #[must_use]
     pub fn create_missing(mut self, create_missing: bool) -> Self {
         self.options.creates_missing = create_missing;
         self
     }
 
     /// How long to wait for others that write an existing database; 5 seconds by default.
-    #[must_use]
     pub fn busy_timeout(mut self, timeout: Duration) -> Self {
         self.options.busy_timeout = timeout;
         self
     }
 
     /// What becomes of rows with the same key.
-    #[must_use]
     pub fn on_conflict(mut self, on_conflict: OnConflict) -> Self {
         self.options.on_conflict = on_conflict;
         self
     }
 
     /// Whether `sqlite_stat1` is filled, as ANALYZE would.
-    #[must_use]
     pub fn analyze(mut self, analyze: bool) -> Self {
         self.options.analyze = analyze;
         self
@@ -263,14 +242,12 @@ impl Loader {
 
     /// Declares a column's type in place of detecting it. Its fields are
     /// converted by SQLite's affinity; one that does not fit makes a bad row.
-    #[must_use]
     pub fn column_type(mut self, column: impl Into<String>, column_type: ColumnType) -> Self {
         self.options.types.push((column.into(), GivenType::Type(column_type)));
         self
     }
 
     /// Declares a column to hold dates and times, which are stored as numbers.
-    #[must_use]
     pub fn timestamp(mut self, column: impl Into<String>, form: TimestampForm) -> Self {
         self.options.types.push((column.into(), GivenType::Timestamp(form)));
         self
@@ -278,7 +255,6 @@ impl Loader {
 
     /// Declares a column to hold the words of truth, which are stored as 1 and 0: true
     /// and false, t and f, yes and no, y and n, on and off, 1 and 0, in any case.
-    #[must_use]
     pub fn boolean(mut self, column: impl Into<String>) -> Self {
         self.options.types.push((column.into(), GivenType::Boolean));
         self
@@ -287,35 +263,30 @@ impl Loader {
     /// Whether columns of CSV become REAL only if all of their texts can be had back from
     /// the numbers: `1.5` and `2.50`, or `1e-05`, stay texts then. By default the value
     /// counts.
-    #[must_use]
     pub fn exact(mut self, exact: bool) -> Self {
         self.options.exact = exact;
         self
     }
 
     /// The same as [`exact`](Self::exact) for one column.
-    #[must_use]
     pub fn exact_column(mut self, column: impl Into<String>) -> Self {
         self.options.exact_columns.push(column.into());
         self
     }
 
     /// Whether columns without a declared type are TEXT, without a look.
-    #[must_use]
     pub fn all_text(mut self, all_text: bool) -> Self {
         self.options.all_text = all_text;
         self
     }
 
     /// A text that means NULL, in any column; may be called again for others.
-    #[must_use]
     pub fn null_marker(mut self, marker: impl AsRef<str>) -> Self {
         self.options.null_markers.push(marker.as_ref().as_bytes().to_vec());
         self
     }
 
     /// Whether an empty field is NULL in TEXT columns too, and not ''.
-    #[must_use]
     pub fn empty_null(mut self, empty_null: bool) -> Self {
         self.options.empty_null = empty_null;
         self
@@ -324,35 +295,30 @@ impl Loader {
     /// Which text the inputs are; by default their names' endings and first
     /// characters tell. Formats that are not text are always known by their
     /// first bytes.
-    #[must_use]
     pub fn format(mut self, format: InputFormat) -> Self {
         self.options.format = Some(format);
         self
     }
 
     /// How the CSV input is written.
-    #[must_use]
     pub fn csv(mut self, options: CsvOptions) -> Self {
         self.options.csv = options;
         self
     }
 
     /// What becomes of bad rows.
-    #[must_use]
     pub fn on_error(mut self, on_error: OnError) -> Self {
         self.options.on_error = on_error;
         self
     }
 
     /// Is told about ten times a second how far the load is, from a thread of its own.
-    #[must_use]
     pub fn progress(mut self, callback: impl Fn(&Progress) + Send + Sync + 'static) -> Self {
         self.progress = Some(Box::new(callback));
         self
     }
 
     /// Lets somebody else stop the load.
-    #[must_use]
     pub fn cancel(mut self, token: CancelToken) -> Self {
         self.options.cancel = token;
         self

@@ -140,6 +140,7 @@ impl LoadOptions {
 
 /// How a made key is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Uuid7Form {
     /// 16 bytes.
     Blob,
@@ -170,6 +171,7 @@ pub enum GivenType {
 
 /// Form in which a date and time is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum TimestampForm {
     /// Whole seconds since 1970, as `unixepoch(text)`.
     Seconds,
@@ -232,6 +234,7 @@ pub const TIMESTAMP_TEXT_BYTES_MAX: usize = 20;
 
 /// Way to deal with a row whose key is there already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum OnConflict {
     /// The load ends with an error that names both rows.
     #[default]
@@ -244,6 +247,8 @@ pub enum OnConflict {
 
 /// How a CSV input is written.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
+#[must_use]
 pub struct CsvOptions {
     /// The byte between fields. `None`: a tab for `.tsv` and `.tab` files, else what the first
     /// records show, else a comma.
@@ -286,8 +291,72 @@ impl Default for CsvOptions {
     }
 }
 
+/// Each takes the value of the field of its name.
+impl CsvOptions {
+    /// Sets the byte between fields; `None` finds it.
+    pub fn delimiter(mut self, delimiter: impl Into<Option<u8>>) -> Self {
+        self.delimiter = delimiter.into();
+        self
+    }
+
+    /// Sets the byte around fields; `None` for no quoting.
+    pub fn quote(mut self, quote: impl Into<Option<u8>>) -> Self {
+        self.quote = quote.into();
+        self
+    }
+
+    /// Sets the byte that makes the next one literal.
+    pub fn escape(mut self, escape: impl Into<Option<u8>>) -> Self {
+        self.escape = escape.into();
+        self
+    }
+
+    /// Takes the first record as names of the columns, or as a row.
+    pub fn header(mut self, header: bool) -> Self {
+        self.header = header;
+        self
+    }
+
+    /// Names the columns; `None` leaves their names to the header.
+    pub fn columns(mut self, columns: impl Into<Option<Vec<String>>>) -> Self {
+        self.columns = columns.into();
+        self
+    }
+
+    /// Sets the treatment of rows with too few or too many fields.
+    pub fn ragged(mut self, ragged: Ragged) -> Self {
+        self.ragged = ragged;
+        self
+    }
+
+    /// Names the encoding by its WHATWG label; `auto` finds it.
+    pub fn encoding(mut self, label: impl Into<String>) -> Self {
+        self.encoding = Some(label.into());
+        self
+    }
+
+    /// Leaves out lines in front of the header, or of the first row.
+    pub fn skip_lines(mut self, lines: u64) -> Self {
+        self.skip_lines = lines;
+        self
+    }
+
+    /// Leaves out lines that begin with this byte.
+    pub fn comment(mut self, first: impl Into<Option<u8>>) -> Self {
+        self.comment = first.into();
+        self
+    }
+
+    /// Refuses longer records.
+    pub fn max_record_bytes(mut self, bytes: u64) -> Self {
+        self.max_record_bytes = bytes;
+        self
+    }
+}
+
 /// What becomes of rows with too few or too many fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum Ragged {
     /// They are bad rows.
     #[default]
@@ -300,6 +369,7 @@ pub enum Ragged {
 
 /// Which text an input is, where its name and its beginning do not tell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum InputFormat {
     /// Comma-separated values, or separated by anything else.
     Csv,
@@ -314,6 +384,7 @@ pub enum InputFormat {
 
 /// How rows get into a table that exists already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum IntoTable {
     /// They are added; a key that is there already ends the load.
     Append,
@@ -327,6 +398,7 @@ pub enum IntoTable {
 
 /// What becomes of bad rows.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum OnError {
     /// The first one ends the load, with nothing written.
     #[default]
@@ -371,7 +443,8 @@ impl CancelToken {
 }
 
 /// How far a load is.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
+#[non_exhaustive]
 pub struct Progress {
     /// Bytes of the input read (compressed bytes, where it is).
     pub bytes_read: u64,

@@ -4,12 +4,13 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
 use crate::error::BadRow;
 
 /// A finished load.
 #[derive(Debug, Clone, Serialize)]
+#[non_exhaustive]
 pub struct Report {
     /// The table's name.
     pub table: String,
@@ -39,7 +40,7 @@ pub struct Report {
     /// What sorting wrote to temporary files.
     pub spilled_bytes: u64,
     /// From the call to the synced database.
-    #[serde(rename = "elapsed_s", serialize_with = "as_seconds")]
+    #[serde(rename = "elapsed_s", serialize_with = "crate::times::seconds")]
     pub elapsed: Duration,
     /// Where the time went.
     pub stages: Vec<Stage>,
@@ -53,6 +54,7 @@ pub struct Report {
 
 /// A reason for which rows were rejected.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct RejectReason {
     /// The reason, without the values of a row: `column "age": '…' is not an INTEGER`.
     pub reason: String,
@@ -60,15 +62,9 @@ pub struct RejectReason {
     pub rows: u64,
 }
 
-pub(super) fn as_seconds<S: Serializer>(
-    duration: &Duration,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    serializer.serialize_f64(duration.as_secs_f64())
-}
-
 /// One stage of the work.
 #[derive(Debug, Clone, Copy, Serialize)]
+#[non_exhaustive]
 pub struct Stage {
     /// Its name.
     pub name: &'static str,
@@ -78,6 +74,7 @@ pub struct Stage {
 
 /// A column and how its type came about.
 #[derive(Debug, Clone, Serialize)]
+#[non_exhaustive]
 pub struct ColumnReport {
     /// Its name.
     pub name: String,
@@ -93,6 +90,7 @@ pub struct ColumnReport {
 /// needless zeros and exponents, digits missing beside the point, and negative zeros; not
 /// the `.0` that a plain integer gets.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct ChangedForm {
     /// How many they are.
     pub values: u64,
@@ -136,6 +134,7 @@ pub(super) fn changed_note(names: &[String], changed: &[Option<ChangedForm>]) ->
 
 /// The value that decided a column's type.
 #[derive(Debug, Clone, Serialize)]
+#[non_exhaustive]
 pub struct DecidedBy {
     /// The input that it is in, where there are several.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -150,6 +149,7 @@ pub struct DecidedBy {
 
 /// What a load would do.
 #[derive(Debug, Clone, Serialize)]
+#[non_exhaustive]
 pub struct DryRun {
     /// The statement that would declare the table.
     pub create_sql: String,

@@ -14,6 +14,7 @@ use crate::vfs::FileIdentity;
 /// One of the four files of a database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Which {
     /// The database itself.
     Database,
@@ -42,6 +43,7 @@ impl Which {
 
 /// A file of the database, as it stands in the folder.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct FileFacts {
     /// Which of the four it is.
     pub which: Which,

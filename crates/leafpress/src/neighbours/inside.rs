@@ -16,6 +16,7 @@ use crate::verify::Candidate;
 
 /// Settings and facts that a database itself holds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Inside {
     /// Its journal mode: `wal`, or what a plain connection uses without a log, `delete`.
     pub journal_mode: String,
@@ -29,6 +30,7 @@ pub struct Inside {
 ///
 /// They belong to a connection: those of other processes cannot be seen.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct ConnectionDefaults {
     /// `synchronous`: 0 OFF, 1 NORMAL, 2 FULL, 3 EXTRA.
     pub synchronous: u32,

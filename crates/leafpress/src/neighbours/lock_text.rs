@@ -20,6 +20,7 @@ use serde::Serialize;
 /// The two kinds of byte range locks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum LockStyle {
     /// A lock of a process, as SQLite takes it unless it is told otherwise.
     Posix,

@@ -15,6 +15,7 @@ use super::{LogIndex, Neighbours};
 
 /// A lock on a database, and its holder.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct LockHeld {
     /// Which lock it is.
     pub lock: SqliteLock,
@@ -29,6 +30,7 @@ pub struct LockHeld {
 
 /// Connections that read an older state of the database.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Reader {
     /// The read mark, 0 to 4.
     pub mark: u8,

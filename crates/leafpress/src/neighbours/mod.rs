@@ -55,6 +55,7 @@ pub use words::holders_sentence;
 
 /// The processes at a database, and what was found beside it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Neighbours {
     /// The database: absolute, links resolved.
     #[serde(serialize_with = "crate::words::path_as_text")]
@@ -83,6 +84,7 @@ pub struct Neighbours {
 /// A source of answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Asked {
     /// `/proc`: processes, descriptors and locks.
     Proc,
@@ -92,6 +94,7 @@ pub enum Asked {
 
 /// A process that has a file of the database open.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Neighbour {
     /// Its number.
     pub pid: u32,
@@ -109,6 +112,7 @@ pub struct Neighbour {
 
 /// A descriptor of one of the database's files.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct OpenFile {
     /// Its number in the process.
     pub descriptor: i32,
@@ -124,6 +128,7 @@ pub struct OpenFile {
 /// The relation of a file that a process has open to the one in the folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Standing {
     /// It is that file.
     InPlace,
@@ -138,6 +143,7 @@ pub enum Standing {
 
 /// A library, or a program, that a process runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Library {
     /// Its file, as the process sees it.
     #[serde(serialize_with = "crate::words::path_as_text")]
@@ -150,6 +156,7 @@ pub struct Library {
 
 /// The SQLite that this library was built with.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct LinkedSqlite {
     /// Its version.
     pub version: &'static str,

@@ -34,6 +34,7 @@ const TRIES: usize = 5;
 
 /// The write-ahead log's frames that are filled, copied and read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct LogIndex {
     /// Frames in the log: pages that transactions wrote.
     pub frames: u32,

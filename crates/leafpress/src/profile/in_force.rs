@@ -28,6 +28,7 @@ use crate::vfs::connection::vfs_name;
 /// `Display` says it in plain words, over some lines.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[expect(clippy::struct_excessive_bools, reason = "SQLite's answers, each by itself")]
+#[non_exhaustive]
 pub struct InForce {
     /// The profile that it was opened under.
     pub profile: Profile,
@@ -51,8 +52,9 @@ pub struct InForce {
     pub checkpoint_full_fsync: bool,
     /// True if foreign keys are enforced on this connection.
     pub foreign_keys: bool,
-    /// Longest wait for a lock, in milliseconds.
-    pub busy_timeout_ms: u64,
+    /// Longest wait for a lock.
+    #[serde(rename = "busy_timeout_ms", serialize_with = "crate::times::milliseconds")]
+    pub busy_timeout: Duration,
     /// Bytes in a page.
     pub page_size_bytes: u32,
     /// Connections that may use the database beside this one.
@@ -93,9 +95,9 @@ impl InForce {
             full_fsync: ask(connection, "fullfsync").map_err(unanswered)?,
             checkpoint_full_fsync: ask(connection, "checkpoint_fullfsync").map_err(unanswered)?,
             foreign_keys: ask(connection, "foreign_keys").map_err(unanswered)?,
-            busy_timeout_ms: ask::<i64>(connection, "busy_timeout")
-                .map_err(unanswered)?
-                .unsigned_abs(),
+            busy_timeout: Duration::from_millis(
+                ask::<i64>(connection, "busy_timeout").map_err(unanswered)?.unsigned_abs(),
+            ),
             page_size_bytes: ask(connection, "page_size").map_err(unanswered)?,
             locking: ask_locking(connection).map_err(unanswered)?,
             vfs: vfs_name(connection),

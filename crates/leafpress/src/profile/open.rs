@@ -49,6 +49,8 @@ const LINKS_MAX: usize = 40;
 
 /// Request for the opening of a database.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
+#[must_use]
 pub struct ProfileRequest {
     /// The promise to be kept.
     pub profile: Profile,
@@ -100,6 +102,61 @@ impl From<Profile> for ProfileRequest {
     }
 }
 
+impl ProfileRequest {
+    /// A request for a profile, with all else as by default.
+    pub fn new(profile: Profile) -> Self {
+        profile.into()
+    }
+
+    /// Says that the caller can make the file anew, as [`Profile::Rebuildable`] needs.
+    pub fn rebuildable_ok(mut self) -> Self {
+        self.may_be_rebuilt = true;
+        self
+    }
+
+    /// Goes through the registered VFS of this name.
+    pub fn vfs(mut self, name: impl Into<String>) -> Self {
+        self.vfs = Some(name.into());
+        self
+    }
+
+    /// Sets the longest wait for others' locks.
+    pub fn busy_timeout(mut self, wait: Duration) -> Self {
+        self.busy_timeout = wait;
+        self
+    }
+
+    /// Sets the bytes in a page of a new database.
+    pub fn page_size(mut self, bytes: u32) -> Self {
+        self.page_size = Some(bytes);
+        self
+    }
+
+    /// Enforces foreign keys, or does not.
+    pub fn foreign_keys(mut self, enforced: bool) -> Self {
+        self.foreign_keys = Some(enforced);
+        self
+    }
+
+    /// Sets the wish for pages that are written in place.
+    pub fn atomic(mut self, wish: AtomicWish) -> Self {
+        self.atomic = wish;
+        self
+    }
+
+    /// Sets the connections that may use the database beside this one.
+    pub fn locking(mut self, locking: Locking) -> Self {
+        self.locking = locking;
+        self
+    }
+
+    /// Asks for less memory.
+    pub fn small(mut self) -> Self {
+        self.small = true;
+        self
+    }
+}
+
 /// Opens a database for reading and writing under a profile, and makes it if
 /// it is missing.
 ///
@@ -116,7 +173,7 @@ impl From<Profile> for ProfileRequest {
 /// connection.execute_batch("CREATE TABLE events(at, what)").unwrap();
 /// println!("{in_force}");
 ///
-/// let careless = ProfileRequest { profile: Profile::Rebuildable, ..Default::default() };
+/// let careless = ProfileRequest::new(Profile::Rebuildable);
 /// assert!(profile::open(&path, &careless).is_err());
 /// # Ok::<(), leafpress::Error>(())
 /// ```

@@ -144,8 +144,8 @@ fn what_is_in_force_is_what_the_connection_itself_says() {
         assert_eq!(pragma(&connection, "foreign_keys"), "1");
         assert!(in_force.foreign_keys);
         assert_eq!(
-            (pragma(&connection, "busy_timeout").as_str(), in_force.busy_timeout_ms),
-            ("2", 2)
+            (pragma(&connection, "busy_timeout").as_str(), in_force.busy_timeout),
+            ("2", Duration::from_millis(2))
         );
         let text = in_force.to_string();
         for part in [profile.name(), profile.promise(), in_force.sqlite_version, "enforced"] {

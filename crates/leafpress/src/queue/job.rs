@@ -103,6 +103,7 @@ fn check_json(what: &str, text: &str) -> Result<()> {
 
 /// Time for which a unique key is held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum UniqueFor {
     /// Until the job is claimed for the first time. If it comes back unfinished,
     /// it holds the key again, unless another job does by then.
@@ -273,6 +274,7 @@ impl<P: Into<Payload>> From<P> for Job {
 
 /// Result of a push.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Pushed {
     /// The job: the new one, or the one that holds the unique key (which may be
     /// gone already, if the key is held for a time).
@@ -297,6 +299,7 @@ impl FromStr for Token {
 
 /// A job that a consumer holds, until its lease ends.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Claim {
     /// The token with which it is acked, nacked or extended.
     pub token: Token,
@@ -414,6 +417,7 @@ pub enum Retry {
 /// State of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum JobState {
     /// It may be claimed.
     Ready,

@@ -26,12 +26,12 @@ pub(super) const READ_QUEUE: &str = "SELECT lease_ms, attempts_max, backoff_firs
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Backoff {
     /// Delay after the first attempt.
-    #[serde(rename = "first_ms", serialize_with = "ms")]
+    #[serde(rename = "first_ms", serialize_with = "crate::times::milliseconds")]
     pub first: Duration,
     /// Factor by which each further delay is longer; at least 1.
     pub factor: f64,
     /// Longest delay, before the jitter.
-    #[serde(rename = "max_ms", serialize_with = "ms")]
+    #[serde(rename = "max_ms", serialize_with = "crate::times::milliseconds")]
     pub max: Duration,
     /// Share of it that may come on top or be left out, from 0 to 1.
     pub jitter: f64,
@@ -65,25 +65,26 @@ pub struct Rate {
     /// Jobs; after a pause so many may be claimed at once.
     pub jobs: u32,
     /// Time for these jobs.
-    #[serde(rename = "per_ms", serialize_with = "ms")]
+    #[serde(rename = "per_ms", serialize_with = "crate::times::milliseconds")]
     pub per: Duration,
 }
 
 /// Settings of a queue.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Settings {
     /// Length of a lease, if the claim does not say so itself. 30 s.
-    #[serde(rename = "lease_ms", serialize_with = "ms")]
+    #[serde(rename = "lease_ms", serialize_with = "crate::times::milliseconds")]
     pub lease: Duration,
     /// Attempts before a job is a dead letter, if it does not say so itself. 5.
     pub attempts_max: u32,
     /// Delay before the next attempt.
     pub backoff: Backoff,
     /// Time for which jobs are kept after their ack, with their results. Not at all.
-    #[serde(rename = "keep_done_ms", serialize_with = "ms")]
+    #[serde(rename = "keep_done_ms", serialize_with = "crate::times::milliseconds")]
     pub keep_done: Duration,
     /// Time for which dead letters are kept. `None`: until they are purged.
-    #[serde(rename = "keep_dead_ms", serialize_with = "optional_ms")]
+    #[serde(rename = "keep_dead_ms", serialize_with = "crate::times::optional_milliseconds")]
     pub keep_dead: Option<Duration>,
     /// Jobs in flight at once. `None`: any number.
     pub concurrency: Option<u32>,
@@ -202,19 +203,6 @@ impl Settings {
                 self.group_rate.map(|rate| to_ms(rate.per)),
             ])
             .map(drop)
-    }
-}
-
-/// A time as JSON has all of them: a number of milliseconds.
-fn ms<S: serde::Serializer>(time: &Duration, to: S) -> Result<S::Ok, S::Error> {
-    to.serialize_i64(to_ms(*time))
-}
-
-#[expect(clippy::ref_option, reason = "as serde calls it")]
-fn optional_ms<S: serde::Serializer>(time: &Option<Duration>, to: S) -> Result<S::Ok, S::Error> {
-    match time {
-        Some(time) => to.serialize_some(&to_ms(*time)),
-        None => to.serialize_none(),
     }
 }
 

@@ -86,6 +86,7 @@ impl StorageOptions {
 
 /// All that was found out about the storage under a path.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Findings {
     /// The path that was asked about.
     #[serde(serialize_with = "crate::words::path_as_text")]
@@ -121,14 +122,16 @@ impl Findings {
 /// Findings, and their meaning. As JSON it is one object, in which the fields of `found` stand
 /// beside the others.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct StorageReport {
     /// The facts.
     #[serde(flatten)]
     pub found: Findings,
     /// Their meaning.
     pub verdict: Verdict,
-    /// Duration of measuring, in seconds.
-    pub elapsed_s: f64,
+    /// Duration of measuring.
+    #[serde(rename = "elapsed_s", serialize_with = "crate::times::seconds")]
+    pub elapsed: Duration,
 }
 
 /// Finds out what the storage under `path` can do: a folder, or a database,
@@ -180,7 +183,7 @@ fn measure_beside(path: &Path, options: &StorageOptions) -> Result<StorageReport
         measured,
     };
     let verdict = verdict::judge(&found);
-    Ok(StorageReport { found, verdict, elapsed_s: started.elapsed().as_secs_f64() })
+    Ok(StorageReport { found, verdict, elapsed: started.elapsed() })
 }
 
 /// Reasons for which a sync of the database at `path` saves nothing from a power cut, as far as the

@@ -47,6 +47,7 @@ pub(super) const PREFIX: &str = ".leafpress-storage-";
 
 /// Durations of one operation, over many times.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Latency {
     /// Number of measured durations.
     pub count: u64,
@@ -82,13 +83,15 @@ impl Latency {
 
 /// Speed of writing bytes, with the syncs that make them last.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Throughput {
     /// Bytes in one write.
     pub write_bytes: u64,
     /// Number of the writes.
     pub count: u64,
     /// Duration of the writes and their syncs.
-    pub elapsed_s: f64,
+    #[serde(rename = "elapsed_s", serialize_with = "crate::times::seconds")]
+    pub elapsed: Duration,
     /// Writes per second.
     pub per_second: f64,
     /// Bytes per second.
@@ -97,16 +100,17 @@ pub struct Throughput {
 
 impl Throughput {
     fn of(write_bytes: usize, count: u64, elapsed: Duration) -> Self {
-        let elapsed_s = elapsed.as_secs_f64().max(1e-9);
-        let per_second = count as f64 / elapsed_s;
+        let elapsed = elapsed.max(Duration::from_nanos(1));
+        let per_second = count as f64 / elapsed.as_secs_f64();
         let bytes_per_second = per_second * write_bytes as f64;
         let write_bytes = write_bytes as u64;
-        Self { write_bytes, count, elapsed_s, per_second, bytes_per_second }
+        Self { write_bytes, count, elapsed, per_second, bytes_per_second }
     }
 }
 
 /// Results of the measuring.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Measured {
     /// The sync after one 4 KiB page was overwritten.
     pub sync_after_overwrite: Latency,

@@ -9,7 +9,7 @@ pub fn findings() -> Findings {
     let throughput = Throughput {
         write_bytes: 4096,
         count: 1000,
-        elapsed_s: 0.1,
+        elapsed: Duration::from_millis(100),
         per_second: 10_000.0,
         bytes_per_second: 40_960_000.0,
     };
@@ -72,7 +72,7 @@ fn a_folder_and_a_database_in_it_are_measured_alike() {
         assert_eq!(report.found.path, path);
         assert_eq!(report.found.folder, folder.path().canonicalize().unwrap());
         assert!(!report.verdict.why.is_empty());
-        assert!(report.elapsed_s > 0.0);
+        assert!(report.elapsed > Duration::ZERO);
         if cfg!(unix) {
             assert!(report.found.free_bytes.is_some());
         }
@@ -150,7 +150,8 @@ fn a_library_that_eats_syncs_is_noticed() {
 #[test]
 fn the_report_is_an_object_with_names_for_everything() {
     let found = findings();
-    let report = StorageReport { verdict: verdict::judge(&found), found, elapsed_s: 2.0 };
+    let report =
+        StorageReport { verdict: verdict::judge(&found), found, elapsed: Duration::from_secs(2) };
     let json = serde_json::to_value(report).unwrap();
     assert_eq!(json["file_system"]["nature"], "local");
     assert_eq!(json["atomic_writes"]["by"], "none");

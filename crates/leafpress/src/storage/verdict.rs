@@ -26,6 +26,7 @@ const LITTLE_SPACE_BYTES: u64 = 1 << 30;
 
 /// The profile that fits, and the warnings.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Verdict {
     /// The profile that fits.
     pub profile: Profile,

@@ -3,6 +3,7 @@
 use rusqlite::ToSql;
 use rusqlite::types::{ToSqlOutput, Value};
 
+use self::sealed::Sealed;
 use super::insert_many::InsertMany;
 use crate::error::{Error, Result};
 use crate::words::counted;
@@ -28,15 +29,34 @@ pub enum Parameters {
     Named(Vec<(String, Value)>),
 }
 
-/// Types that can be the parameters of a statement: `()`, tuples and arrays of values that rusqlite
-/// takes, vectors of [`Value`], and the results of `rusqlite::params!` and
-/// `rusqlite::named_params!`.
-pub trait IntoParameters {
+/// Types that can be the parameters of a statement: `()` and `[]` for none; tuples of up to 16
+/// values; arrays of up to 32; vectors and slices of [`Value`]; references to arrays of references;
+/// and the results of `rusqlite::params!` and `rusqlite::named_params!`. A value is one that
+/// implements [`ToSql`]. The trait is sealed: no other type implements it.
+pub trait IntoParameters: Sealed {
     /// The values, copied.
     ///
     /// # Errors
     /// If a value cannot be one in SQLite, as an integer beyond 64 bits.
     fn into_parameters(self) -> Result<Parameters>;
+}
+
+/// The seal of [`IntoParameters`].
+mod sealed {
+    pub trait Sealed {}
+}
+
+/// An implementation of [`IntoParameters`], and of its seal.
+macro_rules! into_parameters {
+    ($(where [$($generics:tt)*])? $type:ty, |$given:pat_param| $taken:expr) => {
+        impl$(<$($generics)*>)? Sealed for $type {}
+        impl$(<$($generics)*>)? IntoParameters for $type {
+            fn into_parameters(self) -> Result<Parameters> {
+                let $given = self;
+                $taken
+            }
+        }
+    };
 }
 
 impl Parameters {
@@ -46,33 +66,30 @@ impl Parameters {
     }
 }
 
-impl IntoParameters for Parameters {
-    fn into_parameters(self) -> Result<Parameters> {
-        Ok(self)
-    }
+into_parameters!(Parameters, |parameters| Ok(parameters));
+into_parameters!((), |()| Ok(Parameters::Positional(Vec::new())));
+into_parameters!([&dyn ToSql; 0], |_| Ok(Parameters::Positional(Vec::new())));
+into_parameters!(Vec<Value>, |values| Ok(Parameters::Positional(values)));
+into_parameters!(&[Value], |values| Ok(Parameters::Positional(values.to_vec())));
+into_parameters!(&[&dyn ToSql], |values| positional(values.iter().copied()));
+into_parameters!(where [T: ToSql + ?Sized, const N: usize] &[&T; N], |values| positional(values));
+into_parameters!(&[(&str, &dyn ToSql)], |values| named(values));
+into_parameters!(where [T: ToSql + ?Sized, const N: usize] &[(&str, &T); N], |values| named(values));
+
+/// Arrays, each length for itself: else `[]` would be an array of any type.
+macro_rules! array_into_parameters {
+    ($($length:literal)+) => {
+        $(into_parameters!(where [T: ToSql] [T; $length], |values| positional(&values));)+
+    };
 }
 
-impl IntoParameters for () {
-    fn into_parameters(self) -> Result<Parameters> {
-        Ok(Parameters::Positional(Vec::new()))
-    }
-}
-
-impl<T: ToSql, const N: usize> IntoParameters for [T; N] {
-    fn into_parameters(self) -> Result<Parameters> {
-        self.iter().map(|value| owned(value)).collect::<Result<_>>().map(Parameters::Positional)
-    }
-}
-
-impl IntoParameters for Vec<Value> {
-    fn into_parameters(self) -> Result<Parameters> {
-        Ok(Parameters::Positional(self))
-    }
-}
+array_into_parameters!(1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16);
+array_into_parameters!(17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32);
 
 /// Tuples, for values of different types.
 macro_rules! tuple_into_parameters {
     ($($name:ident),+) => {
+        impl<$($name: ToSql),+> Sealed for ($($name,)+) {}
         impl<$($name: ToSql),+> IntoParameters for ($($name,)+) {
             #[expect(non_snake_case, reason = "a variable for each type")]
             fn into_parameters(self) -> Result<Parameters> {
@@ -100,29 +117,15 @@ tuple_into_parameters!(A, B, C, D, E, F, G, H, I, J, K, L, M, N);
 tuple_into_parameters!(A, B, C, D, E, F, G, H, I, J, K, L, M, N, O);
 tuple_into_parameters!(A, B, C, D, E, F, G, H, I, J, K, L, M, N, O, P);
 
-impl IntoParameters for &[&dyn ToSql] {
-    fn into_parameters(self) -> Result<Parameters> {
-        self.iter().map(|value| owned(*value)).collect::<Result<_>>().map(Parameters::Positional)
-    }
+/// Copies of values that are given in order.
+fn positional<T: ToSql>(values: impl IntoIterator<Item = T>) -> Result<Parameters> {
+    values.into_iter().map(|value| owned(&value)).collect::<Result<_>>().map(Parameters::Positional)
 }
 
-impl<const N: usize> IntoParameters for &[&dyn ToSql; N] {
-    fn into_parameters(self) -> Result<Parameters> {
-        self.as_slice().into_parameters()
-    }
-}
-
-impl IntoParameters for &[(&str, &dyn ToSql)] {
-    fn into_parameters(self) -> Result<Parameters> {
-        let named = self.iter().map(|(name, value)| Ok(((*name).to_owned(), owned(*value)?)));
-        named.collect::<Result<_>>().map(Parameters::Named)
-    }
-}
-
-impl<const N: usize> IntoParameters for &[(&str, &dyn ToSql); N] {
-    fn into_parameters(self) -> Result<Parameters> {
-        self.as_slice().into_parameters()
-    }
+/// Copies of values that are given by name.
+fn named<T: ToSql + ?Sized>(values: &[(&str, &T)]) -> Result<Parameters> {
+    let named = values.iter().map(|(name, value)| Ok(((*name).to_owned(), owned(value)?)));
+    named.collect::<Result<_>>().map(Parameters::Named)
 }
 
 /// A copy that outlives the caller's borrow.

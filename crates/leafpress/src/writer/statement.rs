@@ -124,7 +124,11 @@ fn step_through(
     })
 }
 
-fn bind(compiled: &mut rusqlite::Statement<'_>, parameters: &Parameters) -> rusqlite::Result<()> {
+/// Binds the parameters: each place has its value, or NULL where the others have names.
+pub(super) fn bind(
+    compiled: &mut rusqlite::Statement<'_>,
+    parameters: &Parameters,
+) -> rusqlite::Result<()> {
     match parameters {
         Parameters::Positional(values) => {
             let wanted = compiled.parameter_count();

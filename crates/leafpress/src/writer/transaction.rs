@@ -11,7 +11,7 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use rusqlite::{Connection, Params, Row};
+use rusqlite::{Connection, Row};
 
 use super::companion::{Companion, CompanionPlace};
 use super::guard::Guard;
@@ -73,12 +73,14 @@ impl<'c> Transaction<'c> {
     pub fn query_row<T>(
         &self,
         sql: &str,
-        parameters: impl Params,
+        parameters: impl IntoParameters,
         read: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
     ) -> Result<Option<T>> {
+        let parameters = parameters.into_parameters()?;
         self.guarded(|connection| {
             statement::prepare(connection, sql, |compiled| {
-                let mut rows = compiled.query(parameters)?;
+                statement::bind(compiled, &parameters)?;
+                let mut rows = compiled.raw_query();
                 let first = rows.next()?.map(read).transpose()?;
                 // A statement with RETURNING must come to its end to be done.
                 while rows.next()?.is_some() {}
@@ -94,12 +96,14 @@ impl<'c> Transaction<'c> {
     pub fn query_map<T>(
         &self,
         sql: &str,
-        parameters: impl Params,
+        parameters: impl IntoParameters,
         read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
     ) -> Result<Vec<T>> {
+        let parameters = parameters.into_parameters()?;
         self.guarded(|connection| {
             statement::prepare(connection, sql, |compiled| {
-                compiled.query_map(parameters, read)?.collect()
+                statement::bind(compiled, &parameters)?;
+                compiled.raw_query().mapped(read).collect()
             })
         })
     }

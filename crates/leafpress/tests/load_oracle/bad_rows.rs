@@ -222,24 +222,16 @@ impl Again {
             plain(b';', csv()),
             plain(b'\t', csv()),
             plain(b'|', csv()),
-            plain(b';', CsvOptions { delimiter: Some(b';'), ..csv() }),
-            plain(b':', CsvOptions { delimiter: Some(b':'), ..csv() }),
-            plain(b';', CsvOptions { header: false, ..csv() }),
+            plain(b';', csv().delimiter(b';')),
+            plain(b':', csv().delimiter(b':')),
+            plain(b';', csv().header(false)),
             Self {
                 above: "Report, 2024\n# by ann\n",
-                csv: CsvOptions { skip_lines: 1, comment: Some(b'#'), ..csv() },
+                csv: csv().skip_lines(1).comment(b'#'),
                 ..plain(b';', csv())
             },
-            Self {
-                word: b"caf\xe9",
-                csv: CsvOptions { encoding: Some("latin1".to_owned()), ..csv() },
-                ..plain(b';', csv())
-            },
-            Self {
-                word: b"caf\xe9",
-                csv: CsvOptions { encoding: Some("auto".to_owned()), ..csv() },
-                ..plain(b'|', csv())
-            },
+            Self { word: b"caf\xe9", csv: csv().encoding("latin1"), ..plain(b';', csv()) },
+            Self { word: b"caf\xe9", csv: csv().encoding("auto"), ..plain(b'|', csv()) },
         ]
     }
 
@@ -308,7 +300,7 @@ fn rejects_begin_with_a_line_for_the_delimiter_only_where_one_is_needed() {
         let folder = Folder::with_input(content);
         let rejects = Some(folder.path(name));
         let on_error = OnError::Skip { rejects, max_rejects: None };
-        let csv = CsvOptions { delimiter: Some(b','), ..CsvOptions::default() };
+        let csv = CsvOptions::default().delimiter(b',');
         folder.load(folder.loader().csv(csv).on_error(on_error)).unwrap();
         assert_eq!(folder.read(name), expected, "{content:?}");
     }

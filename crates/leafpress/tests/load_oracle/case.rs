@@ -303,8 +303,8 @@ fn csv_options() -> impl Strategy<Value = CsvOptions> {
     let ragged = prop_oneof![Just(Ragged::Reject), Just(Ragged::Pad), Just(Ragged::Truncate)];
     (bytes, any::<bool>(), any::<bool>(), ragged).prop_map(|(bytes, header, named, ragged)| {
         let (delimiter, quote, escape) = bytes;
-        let columns = named.then(Vec::new);
-        CsvOptions { delimiter, quote, escape, header, columns, ragged, ..CsvOptions::default() }
+        let csv = CsvOptions::default().delimiter(delimiter).quote(quote).escape(escape);
+        csv.header(header).columns(named.then(Vec::new)).ragged(ragged)
     })
 }
 

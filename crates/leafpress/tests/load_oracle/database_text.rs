@@ -70,8 +70,8 @@ fn loaded(text: &str, format: InputFormat, columns: usize) -> Rows {
     let folder = tempdir().unwrap();
     let (input, database) = (folder.path().join("in.txt"), folder.path().join("a.db"));
     fs::write(&input, text).unwrap();
-    let names = (0..columns).map(|column| format!("c{column}")).collect();
-    let csv = CsvOptions { columns: Some(names), ..CsvOptions::default() };
+    let names: Vec<_> = (0..columns).map(|column| format!("c{column}")).collect();
+    let csv = CsvOptions::default().columns(names);
     let loader = Loader::new(&database).table("t").format(format).csv(csv).all_text(true);
     loader.load_file(&input).unwrap();
     let connection = Connection::open(&database).unwrap();

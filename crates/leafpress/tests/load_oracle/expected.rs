@@ -445,6 +445,7 @@ impl<'c> Judge<'c> {
             Ragged::Reject => found == wanted,
             Ragged::Pad => found <= wanted,
             Ragged::Truncate => found >= wanted,
+            other => unreachable!("{other:?}"),
         };
         if !fits {
             return Some(record.start);

@@ -188,9 +188,9 @@ fn inputs_without_rows_or_a_last_newline() {
     for (number, empty) in ["", "\n\r\n\n", "\u{feff}", "\u{feff}\n"].into_iter().enumerate() {
         let error = folder.load("empty.db", empty).unwrap_err();
         assert!(matches!(error.kind(), ErrorKind::Input { .. }), "{error}");
-        let columns = Some(vec!["x".to_owned(), "y".to_owned()]);
+        let columns = vec!["x".to_owned(), "y".to_owned()];
         let input = folder.write("in.csv", empty);
-        let csv = CsvOptions { columns, ..CsvOptions::default() };
+        let csv = CsvOptions::default().columns(columns);
         let loader = Loader::new(folder.path(&format!("named{number}.db"))).csv(csv);
         let report = loader.load_file(input).unwrap();
         assert_eq!((report.rows_read, report.columns.len()), (0, 2), "{empty:?}");
@@ -210,9 +210,8 @@ fn utf16_loads_where_it_is_asked_for() {
         assert!(error.to_string().contains(&format!("--encoding {label}")), "{error}");
         for asked in [label, "utf-16"] {
             let database = folder.path(&format!("{label}-{asked}.db"));
-            let encoding = Some(asked.to_owned());
             let loader = Loader::new(&database).table("t");
-            let loader = loader.csv(CsvOptions { encoding, ..CsvOptions::default() });
+            let loader = loader.csv(CsvOptions::default().encoding(asked));
             loader.load_file(folder.path("in.csv")).unwrap();
             assert_eq!(ask(&database, "SELECT name || n FROM t"), "gr\u{fc}n \u{1f600}1");
         }
@@ -224,7 +223,7 @@ fn a_marker_that_begins_with_the_escape_byte_is_one_unquoted_only() {
     let folder = tempdir().unwrap();
     let (input, database) = (folder.path().join("a.csv"), folder.path().join("a.db"));
     fs::write(&input, "a,b\n1,\\N\n2,\"x\\\"y\"\n3,N\n").unwrap();
-    let csv = CsvOptions { escape: Some(b'\\'), ..CsvOptions::default() };
+    let csv = CsvOptions::default().escape(b'\\');
     Loader::new(&database).csv(csv).null_marker("\\N").load_file(&input).unwrap();
     let sql = "SELECT group_concat(coalesce(b, 'NULL'), ' ') FROM a";
     assert_eq!(ask(&database, sql), "NULL x\"y N");

@@ -350,22 +350,20 @@ fn retry(retry: queue::Retry) -> Retry {
 fn set(settings: &mut Settings, rules: &Rules) {
     let rate =
         |rate: Option<Rate>| rate.map(|rate| queue::Rate { jobs: rate.jobs, per: ms(rate.per_ms) });
-    *settings = Settings {
-        lease: ms(rules.lease_ms),
-        attempts_max: rules.attempts_max,
-        backoff: Backoff {
-            first: ms(rules.backoff_first_ms),
-            factor: rules.backoff_factor,
-            max: ms(rules.backoff_max_ms),
-            jitter: rules.jitter,
-        },
-        keep_done: ms(rules.keep_done_ms),
-        keep_dead: rules.keep_dead_ms.map(ms),
-        concurrency: rules.concurrency,
-        group_concurrency: rules.group_concurrency,
-        rate: rate(rules.rate),
-        group_rate: rate(rules.group_rate),
+    settings.lease = ms(rules.lease_ms);
+    settings.attempts_max = rules.attempts_max;
+    settings.backoff = Backoff {
+        first: ms(rules.backoff_first_ms),
+        factor: rules.backoff_factor,
+        max: ms(rules.backoff_max_ms),
+        jitter: rules.jitter,
     };
+    settings.keep_done = ms(rules.keep_done_ms);
+    settings.keep_dead = rules.keep_dead_ms.map(ms);
+    settings.concurrency = rules.concurrency;
+    settings.group_concurrency = rules.group_concurrency;
+    settings.rate = rate(rules.rate);
+    settings.group_rate = rate(rules.group_rate);
 }
 
 fn get(settings: &Settings) -> Rules {

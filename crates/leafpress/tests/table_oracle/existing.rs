@@ -238,6 +238,7 @@ pub fn statement(database: &Connection, table: &Table, into: IntoTable) -> Optio
             let insert = insert_sql(&names, OnConflict::Abort);
             Some(format!("{insert} ON CONFLICT ({}) DO {then}", key.join(", ")))
         }
+        other => unreachable!("{other:?}"),
     }
 }
 

@@ -37,6 +37,7 @@ pub fn insert_sql(names: &[String], on_conflict: OnConflict) -> String {
         OnConflict::Abort => ("", ""),
         OnConflict::Ignore => ("", " ON CONFLICT DO NOTHING"),
         OnConflict::Replace => (" OR REPLACE", ""),
+        other => unreachable!("{other:?}"),
     };
     let marks = vec!["?"; names.len()].join(", ");
     let names: Vec<_> = names.iter().map(|name| quoted(name)).collect();

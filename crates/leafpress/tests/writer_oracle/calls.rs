@@ -197,8 +197,7 @@ fn take_step(tx: &Transaction<'_>, step: &Step, read: &mut Vec<Vec<Value>>) -> R
     match step.clone() {
         Step::Execute(sql) => tx.execute(&sql.text, sql.values).map(drop),
         Step::Query(sql) => {
-            let values = rusqlite::params_from_iter(sql.values);
-            let rows = tx.query_map(&sql.text, values, |row| {
+            let rows = tx.query_map(&sql.text, sql.values, |row| {
                 (0..row.as_ref().column_count()).map(|column| row.get(column)).collect()
             })?;
             read.extend::<Vec<Vec<Value>>>(rows);

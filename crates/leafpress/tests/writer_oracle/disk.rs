@@ -107,7 +107,7 @@ fn open(name: &str, profile: Profile) -> OnDisk {
     let folder = tempfile::tempdir().expect("a folder");
     let disk = Disk::new();
     let vfs = DiskVfs { inner: PlatformVfs::new(), disk: Arc::clone(&disk) };
-    let registration = register(name, vfs, false).expect("a new name");
+    let registration = register(name, vfs).expect("a new name");
     let builder = Writer::builder(folder.path().join("a.db")).profile(profile).vfs(name);
     let writer = builder.open().expect("a writer");
     writer.execute_batch("CREATE TABLE t(id INTEGER PRIMARY KEY, big)").expect("a table");

@@ -22,5 +22,6 @@ mod model;
 #[cfg(unix)]
 mod moved;
 mod oracle;
+mod parameters;
 mod tickets;
 mod traps;

@@ -26,11 +26,9 @@ pub fn file_system(evidence: &Evidence) -> Finding {
         Nature::Network | Nature::SharedByHost => {
             "put the database on a disk of this machine; else use the profile rollback".to_owned()
         }
-        Nature::Local | Nature::Unknown => {
-            "mount it without that option, or put the database elsewhere; leafpress storage \
+        _ => "mount it without that option, or put the database elsewhere; leafpress storage \
              measures a place"
-                .to_owned()
-        }
+            .to_owned(),
     };
     check.care(format!("{place}"), warnings.join("; "), mend)
 }

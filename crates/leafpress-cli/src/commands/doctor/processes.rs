@@ -188,13 +188,13 @@ fn lost_in_words(file: &OpenFile) -> String {
         Which::Database => "the database",
         Which::Log => "the write-ahead log",
         Which::SharedMemory => "the log's index",
-        Which::Journal => "the journal",
+        _ => "the journal",
     };
     let path = path_text(&file.path);
     match file.standing {
         Standing::Deleted => format!("{name} open, which is deleted: {path}"),
         Standing::Replaced => format!("{name} open, and another file has that name now: {path}"),
-        Standing::OfOtherName | Standing::InPlace => {
+        _ => {
             format!("{name} open under the name that the database had before: {path}")
         }
     }

@@ -205,24 +205,25 @@ fn with_input(mut loader: Loader, flags: &LoadFlags) -> Loader {
 
 fn csv_options(flags: &LoadFlags) -> CsvOptions {
     let input = &flags.input;
-    CsvOptions {
-        delimiter: if input.is_tsv() { Some(b'\t') } else { input.delimiter },
-        quote: input.quote_byte(),
-        escape: input.escape,
-        header: !input.no_header,
-        columns: input.columns.as_ref().map(|Names(names)| names.clone()),
-        ragged: match input.ragged {
-            None | Some(RaggedFlag::Reject) => Ragged::Reject,
-            Some(RaggedFlag::Pad) => Ragged::Pad,
-            Some(RaggedFlag::Truncate) => Ragged::Truncate,
-        },
-        encoding: input.encoding.clone(),
-        skip_lines: input.skip_lines,
-        comment: input.comment,
-        max_record_bytes: input
-            .max_row_bytes
-            .unwrap_or_else(|| CsvOptions::default().max_record_bytes),
+    let ragged = match input.ragged {
+        None | Some(RaggedFlag::Reject) => Ragged::Reject,
+        Some(RaggedFlag::Pad) => Ragged::Pad,
+        Some(RaggedFlag::Truncate) => Ragged::Truncate,
+    };
+    let mut csv = CsvOptions::default()
+        .delimiter(if input.is_tsv() { Some(b'\t') } else { input.delimiter })
+        .quote(input.quote_byte())
+        .escape(input.escape)
+        .header(!input.no_header)
+        .columns(input.columns.as_ref().map(|Names(names)| names.clone()))
+        .ragged(ragged)
+        .skip_lines(input.skip_lines)
+        .comment(input.comment);
+    csv.encoding.clone_from(&input.encoding);
+    if let Some(bytes) = input.max_row_bytes {
+        csv = csv.max_record_bytes(bytes);
     }
+    csv
 }
 
 fn on_error(flags: &LoadFlags) -> OnError {

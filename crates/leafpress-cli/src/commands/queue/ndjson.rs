@@ -53,7 +53,7 @@ pub fn job(name: &str, line_number: u64, line: &[u8], template: &Template) -> Re
         let shown = String::from_utf8_lossy(line);
         let row = shown.chars().take(SHOWN_CHARACTERS_MAX).collect();
         let (file, column) = (name.to_owned(), column.max(1) as u64);
-        Error::from(BadRow { file, line: line_number, column, reason, row })
+        Error::from(BadRow::new(file, line_number, column, reason).with_row(row))
     };
     let parsed: Line<'_> = serde_json::from_slice(line).map_err(|error| {
         let text = error.to_string();

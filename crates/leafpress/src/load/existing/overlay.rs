@@ -74,7 +74,7 @@ impl Overlay {
         let vfs = OverlayVfs { platform: PlatformVfs::new(), pages: Arc::new(Mutex::new(pages)) };
         let number = OVERLAYS.fetch_add(1, Ordering::Relaxed);
         let name = format!("leafpress-overlay-{}-{number}", std::process::id());
-        Ok(Self { registration: register(&name, vfs, false)? })
+        Ok(Self { registration: register(&name, vfs)? })
     }
 
     /// Opens a connection that sees the database, and may change it.

@@ -47,15 +47,21 @@ impl TypedRecord<'_, '_> {
     }
 }
 
-/// One value of a tuple.
-pub trait Field {
+/// The seal of [`Field`].
+mod sealed {
+    pub trait Sealed {}
+}
+
+/// One value of a tuple. The trait is sealed; for a type of your own implement [`Row`].
+pub trait Field: sealed::Sealed {
     /// The value, as SQLite knows it.
     fn value(&self) -> Value<'_>;
 }
 
 macro_rules! fields {
     ($($type:ty, |$field:ident| $value:expr;)+) => {
-        $(impl Field for $type {
+        $(impl sealed::Sealed for $type {}
+        impl Field for $type {
             #[inline(always)]
             fn value(&self) -> Value<'_> {
                 let $field = self;
@@ -82,6 +88,7 @@ fields! {
     Value<'_>, |field| *field;
 }
 
+impl<F: Field + ?Sized> sealed::Sealed for &F {}
 impl<F: Field + ?Sized> Field for &F {
     #[inline(always)]
     fn value(&self) -> Value<'_> {
@@ -89,6 +96,7 @@ impl<F: Field + ?Sized> Field for &F {
     }
 }
 
+impl<F: Field> sealed::Sealed for Option<F> {}
 impl<F: Field> Field for Option<F> {
     #[inline(always)]
     fn value(&self) -> Value<'_> {

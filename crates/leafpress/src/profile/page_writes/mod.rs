@@ -22,12 +22,13 @@ use crate::vfs::atomic::{
     compile_options_missing,
 };
 use crate::vfs::connection::vfs_name;
-use crate::vfs::{LeafpressVfs, leafpress_vfs};
+use crate::vfs::{LeafpressVfs, leafpress_vfs, leafpress_vfs_assumed};
 use crate::words::path_text;
 
 /// Wish for pages that are written in place, without a journal ([`Profile::Rollback`] only).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum AtomicWish {
     /// In place if kernel, file system and disk say that they write a page whole or not at all, and
     /// with a journal everywhere else.
@@ -61,7 +62,8 @@ pub(super) fn vfs_for(path: &Path, request: &ProfileRequest) -> Result<Option<St
         let reason = format!("{} is no UTF-8, as Leafpress's VFS needs it", path_text(path));
         return if assume { Err(Error::usage(reason)) } else { Ok(None) };
     }
-    Ok(Some(leafpress_vfs(assume)?.name().to_owned()))
+    let vfs = if assume { leafpress_vfs_assumed()? } else { leafpress_vfs()? };
+    Ok(Some(vfs.name().to_owned()))
 }
 
 /// A word that could not be kept.

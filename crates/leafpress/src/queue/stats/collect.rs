@@ -4,6 +4,8 @@
 //!
 //! Must never: count jobs by their rows; each state has an index of its own.
 
+use std::time::Duration;
+
 use rusqlite::{Connection, OptionalExtension};
 
 use super::histogram::Histogram;
@@ -92,7 +94,8 @@ fn holds(connection: &Connection, queue: i64, now_ms: i64) -> Result<QueueStats>
         return Err(Error::usage("the queue was dropped meanwhile"));
     };
     let age = |since_ms: Option<i64>| {
-        since_ms.map(|since_ms| now_ms.saturating_sub(since_ms).max(0) as u64)
+        let age_ms = |since_ms| now_ms.saturating_sub(since_ms).max(0) as u64;
+        since_ms.map(|since_ms| Duration::from_millis(age_ms(since_ms)))
     };
     let first = |sql| first(connection, sql, queue).map_err(not_read);
     let count = |state| count(connection, queue, state);
@@ -109,8 +112,8 @@ fn holds(connection: &Connection, queue: i64, now_ms: i64) -> Result<QueueStats>
             dead: count(JobState::Dead)?,
         },
         groups_blocked: counted(connection, GROUPS_BLOCKED, queue).map_err(not_read)?,
-        oldest_ready_ms: age(first(OLDEST_READY)?),
-        oldest_lease_ms: age(first(OLDEST_LEASE)?),
+        oldest_ready: age(first(OLDEST_READY)?),
+        oldest_lease: age(first(OLDEST_LEASE)?),
         next_lease_end_ms: first(NEXT_LEASE_END)?,
         next_due_ms: first(NEXT_DUE)?,
         limits: Limits {
@@ -164,16 +167,17 @@ fn share_within(minute: i64, now_ms: i64, window_ms: i64) -> f64 {
 }
 
 fn times(counted: &Histogram) -> Times {
-    let (count, sum_ms) = (counted.count(), counted.sum_ms());
+    let (count, sum) = (counted.count(), Duration::from_millis(counted.sum_ms()));
+    let quantile = |share| Duration::from_millis(counted.quantile_ms(share));
     let bucket = |at_most| Bucket { at_most, count: counted.count_at_most(at_most) };
     Times {
         count,
-        sum_ms,
-        mean_ms: if count == 0 { 0.0 } else { sum_ms as f64 / count as f64 },
-        p50_ms: counted.quantile_ms(0.5),
-        p90_ms: counted.quantile_ms(0.9),
-        p99_ms: counted.quantile_ms(0.99),
-        max_ms: counted.max_ms(),
+        sum,
+        mean: if count == 0 { Duration::ZERO } else { sum.div_f64(count as f64) },
+        p50: quantile(0.5),
+        p90: quantile(0.9),
+        p99: quantile(0.99),
+        max: Duration::from_millis(counted.max_ms()),
         buckets: BOUNDS_MS.into_iter().map(bucket).collect(),
     }
 }

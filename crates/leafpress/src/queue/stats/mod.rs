@@ -23,6 +23,8 @@ mod minutes;
 mod prometheus;
 mod tally;
 
+use std::time::Duration;
+
 use serde::Serialize;
 
 pub(super) use self::collect::count;
@@ -57,9 +59,11 @@ pub struct QueueStats {
     pub groups_blocked: u64,
     /// For how long the ready job that was pushed first could have been claimed.
     /// (Of at most 1,000 priorities, the lowest, which wait the longest.)
-    pub oldest_ready_ms: Option<u64>,
+    #[serde(rename = "oldest_ready_ms", serialize_with = "crate::times::optional_milliseconds")]
+    pub oldest_ready: Option<Duration>,
     /// Age of the oldest claim that still holds its job.
-    pub oldest_lease_ms: Option<u64>,
+    #[serde(rename = "oldest_lease_ms", serialize_with = "crate::times::optional_milliseconds")]
+    pub oldest_lease: Option<Duration>,
     /// Time at which the first of the leases ends, in milliseconds since the Unix epoch.
     pub next_lease_end_ms: Option<i64>,
     /// Time at which the next delayed job comes due, in milliseconds since the Unix epoch.
@@ -136,24 +140,30 @@ pub struct Limits {
     pub group_rate: Option<Rate>,
 }
 
-/// Durations in milliseconds. The quantiles are at most an eighth too high.
+/// Durations. The quantiles are at most an eighth too high.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Times {
     /// Number of durations.
     pub count: u64,
     /// All of it together.
-    pub sum_ms: u64,
+    #[serde(rename = "sum_ms", serialize_with = "crate::times::milliseconds")]
+    pub sum: Duration,
     /// The mean.
-    pub mean_ms: f64,
+    #[serde(rename = "mean_ms", serialize_with = "crate::times::exact_milliseconds")]
+    pub mean: Duration,
     /// Half took at most this.
-    pub p50_ms: u64,
+    #[serde(rename = "p50_ms", serialize_with = "crate::times::milliseconds")]
+    pub p50: Duration,
     /// Nine of ten took at most this.
-    pub p90_ms: u64,
+    #[serde(rename = "p90_ms", serialize_with = "crate::times::milliseconds")]
+    pub p90: Duration,
     /// 99 of 100 took at most this.
-    pub p99_ms: u64,
+    #[serde(rename = "p99_ms", serialize_with = "crate::times::milliseconds")]
+    pub p99: Duration,
     /// The longest, exactly.
-    pub max_ms: u64,
+    #[serde(rename = "max_ms", serialize_with = "crate::times::milliseconds")]
+    pub max: Duration,
     /// Numbers of durations up to each bound, in milliseconds.
     pub buckets: Vec<crate::writer::Bucket>,
 }

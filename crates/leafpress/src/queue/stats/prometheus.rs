@@ -8,6 +8,7 @@
 
 use super::{Events, QueueStats, Times};
 use crate::prometheus::{Exposition, Shown};
+use crate::times::in_milliseconds;
 
 const PREFIX: &str = "leafpress_queue";
 
@@ -35,17 +36,17 @@ impl QueueStats {
             (
                 "oldest_ready_seconds",
                 "For how long the oldest ready job could have been claimed.",
-                self.oldest_ready_ms,
+                self.oldest_ready,
             ),
             (
                 "oldest_lease_seconds",
                 "How long ago the claim was that is out for the longest.",
-                self.oldest_lease_ms,
+                self.oldest_lease,
             ),
         ];
-        for (name, help, value_ms) in optional {
+        for (name, help, value) in optional {
             text.describe(name, help, "gauge");
-            text.sample(name, "", &queue, value_ms.unwrap_or(0) as f64 / 1e3);
+            text.sample(name, "", &queue, value.unwrap_or_default().as_secs_f64());
         }
         for (name, help, value) in [
             ("groups_blocked", "Ordering groups in which jobs are blocked.", self.groups_blocked),
@@ -93,5 +94,5 @@ fn add_totals(totals: &Events<u64>, queue: &[(&str, &str)], text: &mut Expositio
 
 fn shown(times: &Times) -> Shown<impl Iterator<Item = (u64, u64)>> {
     let buckets = times.buckets.iter().map(|it| (it.at_most, it.count));
-    Shown { buckets, count: times.count, sum: times.sum_ms, unit: 1e3 }
+    Shown { buckets, count: times.count, sum: in_milliseconds(times.sum).unsigned_abs(), unit: 1e3 }
 }

@@ -11,6 +11,10 @@ use crate::queue::Queue;
 use crate::queue::{Claim, ClaimOptions, Clock, Job, JobState, Nack, Purge, Retry, UniqueFor};
 use crate::writer::Writer;
 
+const fn ms(milliseconds: u64) -> Duration {
+    Duration::from_millis(milliseconds)
+}
+
 fn stats(bench: &Bench) -> QueueStats {
     bench.queue.stats().expect("statistics")
 }
@@ -37,15 +41,15 @@ fn a_small_day() {
     assert_eq!((now.queue.as_str(), now.now_ms, now.is_paused), ("mail", 1_003_000, false));
     let jobs = JobCounts { ready: 1, leased: 1, delayed: 1, blocked: 1, done: 1, dead: 0 };
     assert_eq!((now.jobs, now.jobs.open(), now.groups_blocked), (jobs, 4, 1));
-    assert_eq!((now.oldest_ready_ms, now.oldest_lease_ms), (Some(3_000), Some(900)));
+    assert_eq!((now.oldest_ready, now.oldest_lease), (Some(ms(3_000)), Some(ms(900))));
     assert_eq!((now.next_lease_end_ms, now.next_due_ms), (Some(1_032_100), Some(1_500_000)));
     assert_eq!((now.limits.concurrency, now.limits.group_concurrency), (Some(9), 1));
     let totals = Events { pushed: 5, duplicates: 1, claimed: 2, acked: 1, ..Events::default() };
     assert_eq!(now.totals, totals);
     assert_eq!(now.per_second_last_minute, totals.map(|number| number as f64 / 60.0));
     assert_eq!(now.per_second_last_hour, totals.map(|number| number as f64 / 3_600.0));
-    assert_eq!((now.wait.count, now.wait.max_ms, now.wait.sum_ms), (2, 2_100, 4_100));
-    assert_eq!((now.run.count, now.run.max_ms, now.attempts_per_ack), (1, 100, Some(1.0)));
+    assert_eq!((now.wait.count, now.wait.max, now.wait.sum), (2, ms(2_100), ms(4_100)));
+    assert_eq!((now.run.count, now.run.max, now.attempts_per_ack), (1, ms(100), Some(1.0)));
 
     bench.clock.advance_ms(3_700_000);
     let later = stats(&bench);
@@ -339,7 +343,7 @@ impl Run {
              WHERE state = 0 ORDER BY id LIMIT 1), -1)";
         let since_ms = self.bench.count(oldest);
         let age_ms = (since_ms >= 0).then(|| (now.now_ms - since_ms) as u64);
-        assert_eq!(now.oldest_ready_ms, age_ms);
+        assert_eq!(now.oldest_ready, age_ms.map(ms));
         // Only a tick knows which leases ended, and which of them were the last.
         let mut counted = self.counted;
         counted.lease_expired = now.totals.lease_expired;

@@ -15,6 +15,7 @@ use crate::sync::lock;
 
 /// The answer of a handler about its job.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub enum Outcome {
     /// It is done.
     Done,

@@ -89,12 +89,8 @@ pub struct WorkReport {
     /// Handlers that panicked; their jobs are among those retried or dead.
     pub panicked: u64,
     /// Duration of the run.
-    #[serde(rename = "elapsed_s", serialize_with = "seconds")]
+    #[serde(rename = "elapsed_s", serialize_with = "crate::times::seconds")]
     pub elapsed: Duration,
-}
-
-fn seconds<S: serde::Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_f64(time.as_secs_f64())
 }
 
 impl Worker {

@@ -107,7 +107,7 @@ impl WriterStats {
             ],
         );
         text.describe("open_seconds", "For how long the Writer has been open.", "gauge");
-        text.sample("open_seconds", "", &[], self.open_s);
+        text.sample("open_seconds", "", &[], self.open_for.as_secs_f64());
         if let Some(reader) = &self.oldest_reader {
             let label = [("reader", reader.name.as_str())];
             let name = "oldest_reader_seconds";

@@ -24,7 +24,7 @@ fn some_stats() -> WriterStats {
         in_transaction: true,
     };
     WriterStats {
-        open_s: 60.5,
+        open_for: Duration::from_millis(60_500),
         commits: 4,
         calls: 80,
         calls_failed: 3,

@@ -28,7 +28,7 @@ use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 use rusqlite::hooks::{AuthContext, Authorization};
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
 use self::activity::Activity;
 use crate::error::{Error, Result};
@@ -100,7 +100,8 @@ struct Out {
 
 /// A read-only connection, lent until it is dropped.
 ///
-/// Read from it as from any [`rusqlite::Connection`]. It sees what is committed
+/// Read from it as from any [`rusqlite::Connection`]; that takes `()`, `[]`, tuples, arrays and named
+/// parameters as the Writer does. It sees what is committed
 /// when a statement or transaction of its own begins. One statement that is
 /// stepped through slowly, or one `BEGIN` that is never ended, holds that state
 /// for as long, and no checkpoint can go past it: so drop rows, statements and
@@ -149,7 +150,7 @@ pub struct OldestReader {
     /// Its name, or the place in the program that asked for it, `src/file.rs:12`.
     pub name: String,
     /// Time since the reader went out; as JSON in seconds, `open_for_s`.
-    #[serde(rename = "open_for_s", serialize_with = "as_seconds")]
+    #[serde(rename = "open_for_s", serialize_with = "crate::times::seconds")]
     pub open_for: Duration,
     /// True if it is in a read transaction, which stops checkpoints.
     pub in_transaction: bool,
@@ -160,10 +161,6 @@ impl fmt::Display for OldestReader {
         let transaction = if self.in_transaction { ", in a read transaction" } else { "" };
         write!(f, "{} for {:.1} s{transaction}", self.name, self.open_for.as_secs_f64())
     }
-}
-
-fn as_seconds<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_f64(duration.as_secs_f64())
 }
 
 impl ReaderPool {

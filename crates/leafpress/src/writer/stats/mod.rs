@@ -51,8 +51,9 @@ const GROUP_SIZE_BOUNDS: [u64; 15] =
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct WriterStats {
-    /// For how long the Writer has been open, in seconds.
-    pub open_s: f64,
+    /// Time since the Writer was opened.
+    #[serde(rename = "open_s", serialize_with = "crate::times::seconds")]
+    pub open_for: Duration,
     /// Groups that were committed.
     pub commits: u64,
     /// Calls that were in them, failed ones too.
@@ -138,6 +139,7 @@ pub struct GroupSizes {
 /// A bucket of a histogram, as Prometheus counts: those below included. Those
 /// above the last bound are in the histogram's `count` alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Bucket {
     /// The largest value in it (exact to 1 %).
     pub at_most: u64,
@@ -255,7 +257,7 @@ impl Recorder {
         let groups = self.groups().clone();
         let group_size = groups.size.group_sizes();
         WriterStats {
-            open_s: self.opened.elapsed().as_secs_f64(),
+            open_for: self.opened.elapsed(),
             commits: group_size.count,
             calls: group_size.sum,
             calls_failed: groups.calls_failed,
@@ -362,7 +364,7 @@ impl Distribution {
 impl fmt::Display for WriterStats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let size = &self.group_size;
-        writeln!(f, "commits        {} in {:.1} s", self.commits, self.open_s)?;
+        writeln!(f, "commits        {} in {:.1} s", self.commits, self.open_for.as_secs_f64())?;
         writeln!(
             f,
             "calls          {}: {} failed, {} cancelled, {} sent away as the queue was full",

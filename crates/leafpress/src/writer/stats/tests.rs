@@ -73,7 +73,7 @@ fn times_out_of_range_are_counted_and_their_maximum_is_exact() {
 fn nothing_recorded_is_all_zeros() {
     let stats = Recorder::new().snapshot();
     let nothing = WriterStats {
-        open_s: stats.open_s,
+        open_for: stats.open_for,
         group_size: GroupSizes { buckets: stats.group_size.buckets.clone(), ..<_>::default() },
         wait: Latency { buckets: stats.wait.buckets.clone(), ..<_>::default() },
         commit: Latency { buckets: stats.commit.buckets.clone(), ..<_>::default() },
@@ -106,7 +106,7 @@ fn people_get_a_table() {
     let recorder = Recorder::new();
     record_all(&recorder, &[80, 1_240, 25_100, 2_500_000]);
     let mut stats = recorder.snapshot();
-    stats.open_s = 12.34;
+    stats.open_for = Duration::from_millis(12_340);
     stats.oldest_reader = Some(OldestReader {
         name: "report".to_owned(),
         open_for: Duration::from_millis(1_500),

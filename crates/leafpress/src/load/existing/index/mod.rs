@@ -62,6 +62,7 @@ const MEMORY_BYTES: usize = 1 << 30;
 /// # Ok::<(), leafpress::Error>(())
 /// ```
 #[derive(Debug, Clone)]
+#[must_use]
 pub struct Indexer {
     database: PathBuf,
     table: String,
@@ -78,6 +79,7 @@ pub struct Indexer {
 
 /// An index that was made, or was there.
 #[derive(Debug, Clone, serde::Serialize)]
+#[non_exhaustive]
 pub struct IndexReport {
     /// The database.
     #[serde(serialize_with = "crate::words::path_as_text")]
@@ -97,7 +99,7 @@ pub struct IndexReport {
     /// How it was made: "pressed", or "SQL: " and why.
     pub path: String,
     /// From the call to the commit.
-    #[serde(rename = "elapsed_s", serialize_with = "crate::load::report::as_seconds")]
+    #[serde(rename = "elapsed_s", serialize_with = "crate::times::seconds")]
     pub elapsed: Duration,
     /// Where the time went.
     pub stages: Vec<Stage>,
@@ -122,14 +124,12 @@ impl Indexer {
     }
 
     /// Its name; by default made of the table's and the columns'.
-    #[must_use]
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
         self
     }
 
     /// Whether no two rows may have the same values there.
-    #[must_use]
     pub fn unique(mut self, unique: bool) -> Self {
         self.unique = unique;
         self
@@ -137,49 +137,42 @@ impl Indexer {
 
     /// Whether an index that does the same and is there already is no error, and is left as
     /// it is.
-    #[must_use]
     pub fn only_if_missing(mut self, only_if_missing: bool) -> Self {
         self.only_if_missing = only_if_missing;
         self
     }
 
     /// Whether `sqlite_stat1` is told of the index, as by ANALYZE.
-    #[must_use]
     pub fn analyze(mut self, analyze: bool) -> Self {
         self.analyze = analyze;
         self
     }
 
     /// How many threads work; by default as many as there are cores.
-    #[must_use]
     pub fn threads(mut self, threads: usize) -> Self {
         self.threads = threads.max(1);
         self
     }
 
     /// Memory for the sort; what exceeds it goes to a temporary file.
-    #[must_use]
     pub fn memory(mut self, bytes: usize) -> Self {
         self.memory_bytes = bytes;
         self
     }
 
     /// Where a temporary file may be made; by default beside the database.
-    #[must_use]
     pub fn temporary_folder(mut self, folder: impl Into<PathBuf>) -> Self {
         self.folder = Some(folder.into());
         self
     }
 
     /// How long to wait for other programs that write; five seconds by default.
-    #[must_use]
     pub fn busy_timeout(mut self, timeout: Duration) -> Self {
         self.busy_timeout = timeout;
         self
     }
 
     /// Lets somebody else stop it.
-    #[must_use]
     pub fn cancel(mut self, token: CancelToken) -> Self {
         self.cancel = token;
         self

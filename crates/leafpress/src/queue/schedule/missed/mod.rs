@@ -24,6 +24,7 @@ pub(super) const MISSED_AFTER_MS: i64 = 60_000;
 /// Rule for occurrences that passed while no consumer claimed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum Missed {
     /// Nothing: only an occurrence that is at most a minute late gets a job,
     /// and of several the last. For jobs that are worth nothing when they are
