@@ -1,5 +1,5 @@
-//! How a CSV input is to be read: decided once, by the caller's word, the input's name and its
-//! beginning; every pass over the input reads it the same way.
+//! The dialect of a CSV input: decided once, from the caller's options, the input's name and its
+//! beginning. Every pass over the input uses it.
 //!
 //! Must never: decide something that the caller did not say without a note.
 
@@ -12,7 +12,7 @@ use crate::input::csv::Dialect;
 use crate::input::csv::lines::LineRules;
 use crate::input::csv::sniff::{self, CANDIDATES, CommentLines, Fit, Sample};
 
-/// How one input is read.
+/// Dialect of one input.
 #[derive(Debug, Clone)]
 pub struct Reading {
     pub dialect: Dialect,
@@ -34,7 +34,7 @@ pub struct Reading {
 }
 
 impl Reading {
-    /// Decides how the input named `file` is read, which begins with `sample`.
+    /// Decides the dialect of the input `file`, which begins with `sample`.
     ///
     /// # Errors
     /// A usage error where the dialect's bytes clash.
@@ -123,7 +123,7 @@ impl Reading {
         Ok(())
     }
 
-    /// Looks for a delimiter that fits as well as the one that is taken, or better.
+    /// Looks for a delimiter that fits as well as the chosen one, or better.
     fn find_other_delimiter(
         &mut self,
         file: &str,
@@ -184,7 +184,7 @@ impl Reading {
         Some(named)
     }
 
-    /// A note about the input's lines that only a pass over them can give.
+    /// A note about the input's lines that needs a whole pass over them.
     pub fn late_note(&self, file: &str) -> Option<String> {
         let is_cut = self.lines.is_cut.load(Ordering::Relaxed);
         is_cut.then(|| {
@@ -195,18 +195,18 @@ impl Reading {
         })
     }
 
-    /// The advice that a row with another number of fields gives.
+    /// Advice for rows with another number of fields.
     pub fn ragged_advice(&self) -> Option<String> {
         let comments = self.comments.filter(|_| !self.is_likely);
         comments.map(comment_advice).or_else(|| self.header_advice())
     }
 
-    /// The advice that columns give which are not those that were named.
+    /// Advice for columns that differ from the ones the caller named.
     pub fn column_advice(&self) -> Option<String> {
         self.comments.map(comment_advice).or_else(|| self.header_advice())
     }
 
-    /// A note about a header that may be a comment, which loads like any other.
+    /// A note about a header that may be a comment. The header is loaded like any other.
     pub fn header_note(&self, file: &str, names: &[String]) -> Option<String> {
         let comments = self.comments?;
         let begins_with_blank = names[0].as_bytes().get(1) == Some(&b' ');
@@ -237,13 +237,13 @@ fn comment_advice(CommentLines { byte, lines }: CommentLines) -> String {
     )
 }
 
-/// A delimiter to look at the lines with, before the input's own is known.
+/// A delimiter for a first look at the lines, before the input's own is known.
 fn any_delimiter(csv: &CsvOptions) -> u8 {
     let taken = [csv.quote, csv.escape, csv.comment];
     CANDIDATES.into_iter().find(|byte| !taken.contains(&Some(*byte))).unwrap_or(b',')
 }
 
-/// Refuses a byte that means two things in an input; `says` names the source of the delimiter.
+/// Refuses a byte with two meanings in an input; `says` names the source of the delimiter.
 fn refuse_clash(csv: &CsvOptions, file: &str, delimiter: u8, says: &str) -> Result<()> {
     let others = [("--quote", csv.quote), ("--escape", csv.escape), ("--comment", csv.comment)];
     if let Some((flag, _)) = others.iter().find(|(_, byte)| *byte == Some(delimiter)) {
@@ -265,19 +265,19 @@ fn refuse_clash(csv: &CsvOptions, file: &str, delimiter: u8, says: &str) -> Resu
     Err(Error::usage(reason).to_do("name another byte with --comment"))
 }
 
-/// The lines that a file of rejected rows begins with, so that the command line which rejected
-/// them reads them as they were read, and so does one without its flags.
+/// The lines at the beginning of a file of rejected rows. With them both the original command line
+/// and one without its flags read the rows correctly.
 #[derive(Debug, Clone, Copy)]
 pub struct RejectsHead {
-    /// Lines that `--skip-lines` leaves out. They are blank, which is no row.
+    /// Number of lines that `--skip-lines` leaves out. They are blank, and blank lines are no rows.
     skip_lines: u64,
     delimiter: u8,
-    /// True if a line `sep=;` is read as such.
+    /// True if a line `sep=;` names the delimiter.
     is_csv: bool,
 }
 
 impl RejectsHead {
-    /// The head for rows of an input that is read so.
+    /// The head for the rows of an input with this dialect.
     pub fn of(options: &LoadOptions, reading: &Reading) -> Self {
         Self {
             skip_lines: options.csv.skip_lines,
@@ -289,7 +289,7 @@ impl RejectsHead {
     /// Its bytes in the file `name`, in front of `first_line`.
     pub fn bytes(self, name: &str, first_line: &[u8]) -> Vec<u8> {
         let mut bytes: Vec<u8> = (0..self.skip_lines).map(|_| b'\n').collect();
-        // One record, or a few that are ragged, tell no delimiter.
+        // A single record, or a few ragged ones, do not show which byte is the delimiter.
         let others = CANDIDATES.iter().filter(|byte| **byte != self.delimiter);
         let is_default =
             self.delimiter == b',' && !others.into_iter().any(|it| first_line.contains(it));
@@ -302,7 +302,7 @@ impl RejectsHead {
     }
 }
 
-/// The delimiter that a file's ending tells.
+/// The delimiter that the ending of a file's name stands for.
 fn delimiter_by_name(name: &str) -> Option<u8> {
     let lower = name.to_ascii_lowercase();
     let bare = [".gz", ".zst", ".zstd"].iter().find_map(|end| lower.strip_suffix(end));

@@ -1,13 +1,12 @@
-//! The steps of a load that a power cut can undo, all in one place.
+//! File operations of a load that a power cut can undo, all in one place.
 //!
-//! A new database is not written by SQLite but by the loader itself: made,
-//! written by position, cut, synced, named, and its folder synced. Each of those
-//! steps goes through here, so that the crash simulator can watch them and
-//! try every way in which a power cut may undo what was not synced. For the same reason
-//! the disk that a process plays ([`crate::vfs::simulate`]) hears of them here.
+//! The loader itself writes a new database, not SQLite. It creates the file, writes by position,
+//! cuts, syncs and renames it, and syncs the folder. Each of those steps goes through this module,
+//! so that the crash simulator can watch it and try every way in which a power cut may undo what
+//! was not synced. The simulated disk ([`crate::vfs::simulate`]) learns of the steps here, too.
 //!
-//! Must never: do anything else than the plain call when nobody watches and no disk is
-//! played, or tell the watcher of a step that failed.
+//! Must never: do anything else than the plain call when there is no watcher and no simulated disk,
+//! or report a step to the watcher that failed.
 
 use std::fs::{self, File};
 use std::io;
@@ -19,17 +18,15 @@ use crate::sort::{UnnamedFile, WriteObserver};
 use crate::vfs::locks::{FileHandle, Open};
 use crate::vfs::{FileOnSlowDisk, slow_device};
 
-/// A test that watches the steps. Each call comes after the step was done,
-/// except [`Watcher::sync_begins`].
+/// A test that watches the steps. Each call comes after its step, except [`Watcher::sync_begins`].
 pub trait Watcher: Send + Sync {
-    /// A new, empty file is there.
+    /// A new, empty file was made.
     fn created(&self, path: &Path);
     /// Bytes were written.
     fn wrote(&self, path: &Path, offset: u64, bytes: &[u8]);
     /// The file was given a size.
     fn truncated(&self, path: &Path, bytes: u64);
-    /// A sync of this file or folder is to begin; the answer is given back
-    /// when it is done.
+    /// A sync of this file or folder is to begin. The answer is passed to the call that ends it.
     fn sync_begins(&self, path: &Path) -> u64;
     /// A sync of a file is done.
     fn synced(&self, path: &Path, began: u64);
@@ -43,12 +40,12 @@ pub trait Watcher: Send + Sync {
 
 static WATCHER: OnceLock<Arc<dyn Watcher>> = OnceLock::new();
 
-/// Watches all loads of this process from now on, to its end.
+/// Sets the watcher of all loads in this process, until the process ends.
 ///
 /// # Panics
-/// If somebody watches already.
+/// Panics if there is a watcher already.
 pub fn watch(watcher: Arc<dyn Watcher>) {
-    assert!(WATCHER.set(watcher).is_ok(), "somebody watches already");
+    assert!(WATCHER.set(watcher).is_ok(), "the loads of this process have a watcher already");
 }
 
 fn tell(step: impl FnOnce(&dyn Watcher)) {
@@ -62,12 +59,12 @@ fn tell(step: impl FnOnce(&dyn Watcher)) {
 pub(crate) struct DiskFile {
     file: Arc<FileHandle>,
     path: PathBuf,
-    /// The same file on the disk that is played.
+    /// The file on the simulated disk.
     on_slow_disk: Option<Arc<FileOnSlowDisk>>,
 }
 
 impl DiskFile {
-    /// Makes a file where none is.
+    /// Creates a file; fails if there is one.
     pub(crate) fn create_new(path: &Path, rights: Rights) -> io::Result<Self> {
         let file = Arc::new(FileHandle::create(path, rights)?);
         tell(|watcher| watcher.created(path));
@@ -81,12 +78,12 @@ impl DiskFile {
         Self { file: Arc::clone(&self.file), path, on_slow_disk }
     }
 
-    /// For what a power cut cannot undo: locks, and asking for space.
+    /// The plain file, for what a power cut cannot undo: locks, and reserving space.
     pub(crate) fn file(&self) -> &File {
         &self.file
     }
 
-    /// Tells of bytes that were written through [`DiskFile::file`].
+    /// Reports bytes that were written through [`DiskFile::file`].
     pub(crate) fn wrote(&self, bytes: &[u8], offset: u64) {
         tell(|watcher| watcher.wrote(&self.path, offset, bytes));
         if let Some(file) = &self.on_slow_disk {
@@ -94,7 +91,7 @@ impl DiskFile {
         }
     }
 
-    /// Cuts the file to its length, or makes it longer by zeros.
+    /// Cuts the file to this size, or extends it by zeros.
     pub(crate) fn set_len(&self, bytes: u64) -> io::Result<()> {
         self.file.set_len(bytes)?;
         if let Some(file) = &self.on_slow_disk {
@@ -104,7 +101,7 @@ impl DiskFile {
         Ok(())
     }
 
-    /// Makes the content durable, and its size, but not when it was changed.
+    /// Makes content and size durable, but not the time of the change.
     pub(crate) fn sync_data(&self) -> io::Result<()> {
         self.sync(File::sync_data)
     }
@@ -139,7 +136,7 @@ pub(crate) fn make_unnamed(folder: &Path) -> io::Result<UnnamedFile> {
     Ok(UnnamedFile { file: rights::unnamed_file(folder)?, observer })
 }
 
-/// Empties a file.
+/// Cuts a file to no bytes.
 pub(crate) fn empty(path: &Path) -> io::Result<()> {
     FileHandle::open_as(path, Open::Emptied)?;
     if let Some(device) = slow_device() {
@@ -149,7 +146,7 @@ pub(crate) fn empty(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Takes a file away.
+/// Removes a file.
 pub(crate) fn remove(path: &Path) -> io::Result<()> {
     match slow_device() {
         Some(device) => device.remove(path, false, || fs::remove_file(path))?,
@@ -159,7 +156,7 @@ pub(crate) fn remove(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Gives a file another name, and never one that is taken.
+/// Renames a file. Fails if the new name is taken.
 pub(crate) fn rename_over_nothing(from: &Path, to: &Path) -> io::Result<()> {
     platform_rename(from, to)?;
     if let Some(device) = slow_device() {
@@ -173,7 +170,7 @@ pub(crate) fn rename_over_nothing(from: &Path, to: &Path) -> io::Result<()> {
 fn platform_rename(from: &Path, to: &Path) -> io::Result<()> {
     use rustix::fs::{CWD, RenameFlags, renameat_with};
     match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
-        // Some file systems do not know the flag.
+        // Some file systems do not support the flag.
         Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) => link_over_nothing(from, to),
         result => Ok(result?),
     }
@@ -184,8 +181,8 @@ fn platform_rename(from: &Path, to: &Path) -> io::Result<()> {
     link_over_nothing(from, to)
 }
 
-/// A hard link never replaces anything; without hard links a plain rename
-/// must do, just after a look that nothing is there.
+/// Renames by a hard link, which never replaces a file. Without hard links a plain rename follows a
+/// look that the name is free.
 fn link_over_nothing(from: &Path, to: &Path) -> io::Result<()> {
     match fs::hard_link(from, to) {
         Ok(()) => fs::remove_file(from),
@@ -197,8 +194,7 @@ fn link_over_nothing(from: &Path, to: &Path) -> io::Result<()> {
     }
 }
 
-/// Makes the names in a folder durable. Where a folder cannot be opened, they
-/// are as durable as they get.
+/// Makes the names in a folder durable, as far as the folder can be opened.
 pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
     let mut began = 0;
     tell(|watcher| began = watcher.sync_begins(folder));
