@@ -29,7 +29,7 @@ impl Which {
     pub(super) const ALL: [Self; 4] =
         [Self::Database, Self::Log, Self::SharedMemory, Self::Journal];
 
-    /// Stands behind the database's name in that of the file.
+    /// Ending of the file's name after the database's name.
     pub fn suffix(self) -> &'static str {
         match self {
             Self::Database => "",
@@ -43,7 +43,7 @@ impl Which {
 /// A file of the database, as it stands in the folder.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FileFacts {
-    /// Which of the four it is.
+    /// Kind of the file.
     pub which: Which,
     /// Its path.
     #[serde(serialize_with = "crate::words::path_as_text")]

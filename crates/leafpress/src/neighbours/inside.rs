@@ -27,7 +27,7 @@ pub struct Inside {
 
 /// Settings that a connection of this build of SQLite has if it sets none.
 ///
-/// They belong to a connection: those of other processes cannot be seen.
+/// Settings belong to a connection: those of other processes cannot be seen.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ConnectionDefaults {
     /// `synchronous`: 0 OFF, 1 NORMAL, 2 FULL, 3 EXTRA.

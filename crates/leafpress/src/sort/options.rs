@@ -45,6 +45,6 @@ pub struct UnnamedFile {
 
 /// Observer of writes.
 pub trait WriteObserver: std::fmt::Debug + Send + Sync {
-    /// Called when so many bytes were written at an offset.
+    /// Called when this many bytes were written at an offset.
     fn wrote(&self, offset: u64, bytes: usize);
 }

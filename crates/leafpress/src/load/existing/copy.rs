@@ -1,6 +1,6 @@
 //! A new table whose pages cannot be moved in: its rows are copied by SQLite.
 //!
-//! Where the staged file can be attached, INSERT … SELECT from a table of the
+//! If the staged file can be attached, INSERT … SELECT from a table of the
 //! same declaration copies whole records, and the indexes' entries in their
 //! order. Only a destination in UTF-16 takes its rows one by one.
 
