@@ -72,7 +72,7 @@ PEERS = [
 ]
 
 # Of all peers as their documentation says; ours durable whatever they are. Then the same
-# with nobody less durable, and with ours relaxed.
+# with no rival less durable, and with ours relaxed.
 BEST = "cycle64_vs_peers"
 BEST_DURABLE = "cycle64_vs_durable_peers"
 BEST_RELAXED = "relaxed_cycle64_vs_peers"

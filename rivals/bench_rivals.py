@@ -8,7 +8,7 @@ cannot be measured here is named under "unavailable", with the reason.
 
 Every run is a process of its own; its wall time, processor time and peak memory
 come from wait4. After every run the database is read back with SQLite, so that
-nobody wins by doing less. All files are in one temporary folder that goes at
+no tool wins by doing less. All files are in one temporary folder that goes at
 the end, also after an error.
 
 Needs the standard library only. The rivals written in Python (see
@@ -181,7 +181,7 @@ class Rung:
 def run_process(command: list[str]) -> Run:
     """Runs a command to its end and measures it alone.
 
-    Its output goes to a file, so that nobody has to read along while it runs.
+    Its output goes to a file, so that no pipe has to be read while it runs.
     """
     with tempfile.TemporaryFile() as output:
         start = time.perf_counter()

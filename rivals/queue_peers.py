@@ -26,7 +26,7 @@ from pathlib import Path
 # run of many clients with "database is locked".
 LOCK_TIMEOUT_S = 60
 
-# Finished jobs stay in two of the queues until somebody removes them, and both read over
+# Finished jobs stay in two of the queues until they are removed, and both read over
 # them when they look for the next one. Their own method removes them after so many.
 FINISHED_MAX = 500
 

@@ -1,4 +1,4 @@
-"""Reports that nobody measured, as `leafpress bench --json` writes them, for tests of the page."""
+"""Invented reports, as `leafpress bench --json` writes them, for tests of the page."""
 
 import math
 import random
@@ -36,7 +36,7 @@ def latency(p50, worst):
 def ladder():
     """Bars over six powers of ten, with originals, a sample, and one that can corrupt."""
     rungs = [
-        ("default, a transaction a row, which is what everybody begins with", "relaxed", 147.3),
+        ("default, a transaction a row, with which most people begin", "relaxed", 147.3),
         ("one transaction", "relaxed", 0.353),
         ("WAL + FULL", "durable", 0.089),
         ("MEMORY + OFF", "rebuildable", 0.071),

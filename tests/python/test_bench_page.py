@@ -137,7 +137,7 @@ class Browser(unittest.TestCase):
         self.addCleanup(self.check_logs, name)
 
     def check_logs(self, name):
-        """No errors, and nothing was asked of anybody but the file itself."""
+        """No errors, and nothing but the file itself was read."""
         self.assertEqual(self.driver.get_log("browser"), [])
         asked = []
         for entry in self.driver.get_log("performance"):

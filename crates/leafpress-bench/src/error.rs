@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 /// The result of everything that can fail here.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why an experiment came to no result.
+/// Reason why an experiment has no result.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

@@ -349,7 +349,7 @@ mod tests {
         assert!(is_empty(folder.path()));
     }
 
-    /// Ours played by a rival, so that what is tested is the experiment.
+    /// A rival in place of ours, so that the experiment itself is tested.
     fn run_by_rivals(request: &RungRequest) -> Result<RungResult> {
         let by_rival = |by| match by {
             Load::CsvIndexLeafpress => Load::CsvIndexSql,
@@ -474,7 +474,7 @@ mod tests {
         assert!(report.broken[broken[0]].contains("73.4 MB"), "{:?}", report.broken);
     }
 
-    /// Runs a group of two rungs, and stops it while so many rungs are done or running.
+    /// Runs a group of two rungs, and stops it while this many rungs are done or running.
     fn stopped_at(rungs_max: usize) -> Result<ExperimentReport> {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let options = quick(folder.path(), &["csv_vs_sql"]);

@@ -68,9 +68,9 @@ pub enum TextFormat {
 /// End of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileSize {
-    /// With the row in which it reaches so many bytes.
+    /// With the row in which it reaches this many bytes.
     Bytes(u64),
-    /// With so many rows.
+    /// With this many rows.
     Rows(u64),
 }
 

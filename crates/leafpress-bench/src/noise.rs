@@ -15,7 +15,7 @@ use crate::machine_state::MachineState;
 use crate::report::{ExperimentReport, Noise, Ratio};
 use crate::statistics::median;
 
-/// Between two medians of so many rounds each, nineteen times of twenty: the median's
+/// Between two medians of this many rounds each, nineteen times of twenty: the median's
 /// standard error is 1.25 times that of a mean, two of them differ by √2 times that,
 /// and 1.96 such differences cover 95 %.
 const DEVIATIONS: f64 = 1.25 * std::f64::consts::SQRT_2 * 1.96;
@@ -27,7 +27,7 @@ const TIMES_MIN: f64 = 1.05;
 const NOISY_TIMES: f64 = 1.5;
 const BUSY_SHARE: f64 = 0.1;
 
-/// The range of so many normal values in standard deviations, on average: from tables of
+/// The range of this many normal values in standard deviations, on average: from tables of
 /// control charts (d2), for 2 to 10 values.
 const RANGE_OF: [f64; 9] = [1.128, 1.693, 2.059, 2.326, 2.534, 2.704, 2.847, 2.970, 3.078];
 

@@ -68,7 +68,7 @@ impl Experiment {
 /// Options of a run.
 #[derive(Debug, Clone)]
 pub struct BenchOptions {
-    /// Which; several make one report. None is the overview: all of them, and of each the
+    /// Experiments; several make one report. None is the overview: all of them, and of each the
     /// rungs that matter most.
     pub experiments: Vec<Experiment>,
     /// Size of the CSV file.
@@ -276,7 +276,7 @@ pub enum ProgressEvent<'a> {
     Running {
         /// Its name.
         name: &'a str,
-        /// Which round, from 1.
+        /// Number of the round, from 1.
         round: usize,
         /// Number of rounds.
         rounds_count: usize,

@@ -1,4 +1,4 @@
-//! Which rungs are compared with which: the groups of what was asked for.
+//! Groups of rungs that are compared, for the experiments that were asked for.
 //!
 //! Stands between what was asked for (`options.rs`) and what runs (`group_run.rs`).
 //! Does nothing itself.

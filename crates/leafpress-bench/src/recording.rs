@@ -28,7 +28,7 @@ pub(crate) struct Recording {
 }
 
 impl Recording {
-    /// Room for so many calls.
+    /// Room for this many calls.
     pub(crate) fn with_capacity(calls: u64) -> Self {
         Self { samples: Vec::with_capacity(usize::try_from(calls).unwrap_or(0)) }
     }

@@ -34,7 +34,7 @@ pub const REPORT_VERSION: u32 = 1;
 /// One experiment's result.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ExperimentReport {
-    /// Which experiment: "load"; several are named one after the other.
+    /// Name of the experiment: "load"; several are named one after the other.
     pub experiment: String,
     /// The version of this shape, [`REPORT_VERSION`].
     pub version: u32,
@@ -59,7 +59,7 @@ pub struct ExperimentReport {
     /// Findings on the disk, as `leafpress storage --json` says them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub storage: Option<serde_json::Value>,
-    /// The disk that was played, where it was not the real one that was measured.
+    /// The simulated disk, if it was not the real one that was measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub simulated: Option<Simulated>,
     /// Noise of the figures.
@@ -68,7 +68,7 @@ pub struct ExperimentReport {
     /// Conclusions from the figures, in plain words, the most important first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub advice: Vec<Advice>,
-    /// Why the run ended early, and what is missing.
+    /// Reason why the run ended early, and the missing results.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped: Option<String>,
     /// When it ended, in RFC 3339.
@@ -135,7 +135,7 @@ impl OriginalFigure {
     }
 }
 
-/// A disk that is played on another one.
+/// A disk that is simulated on another one.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Simulated {
     /// Its name on the command line: "sdcard".
@@ -151,7 +151,7 @@ pub struct Simulated {
 /// Noise of a run's figures.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Noise {
-    /// Two figures that differ by less than so many times cannot be told apart.
+    /// Two figures that differ by less than this many times cannot be told apart.
     pub times: f64,
     /// The noise in words, with what was seen of other programs.
     pub in_words: String,
@@ -167,7 +167,7 @@ pub struct Advice {
     pub experiment: String,
     /// Advice in a few words: "Load files with leafpress load".
     pub headline: String,
-    /// Why, in a sentence or two, with the figures and what may be lost.
+    /// Reason for the advice, in a sentence or two, with the figures and what may be lost.
     pub text: String,
     /// Ratio to what people begin with: how many times faster it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -249,7 +249,7 @@ impl Safety {
 /// One kind of work, over all its runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Rung {
-    /// Which work by whom.
+    /// Kind of work, and its tool.
     pub name: String,
     /// Promise of its settings.
     pub safety: Safety,
@@ -313,7 +313,7 @@ pub struct Rung {
     /// Loss that a crash may cause, in words, from the table of the profiles.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub may_lose: String,
-    /// It was measured on so many rows, and `median_s` and `runs_s` are scaled to `rows`.
+    /// It was measured on this many rows, and `median_s` and `runs_s` are scaled to `rows`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sample_rows: Option<u64>,
     /// Figure of the original for these settings.

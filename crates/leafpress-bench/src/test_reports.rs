@@ -11,7 +11,7 @@ use crate::report::{ExperimentReport, Noise, Ratio, Rung, Safety};
 /// Rows of each rung.
 pub(crate) const ROWS: u64 = 100_000;
 
-/// A rival's rung of so many seconds.
+/// A rival's rung of this many seconds.
 pub(crate) fn rung(
     experiment: &str,
     chart: &str,
@@ -28,7 +28,7 @@ pub(crate) fn rung(
     serde_json::from_value(rung).expect("the shape of a rung")
 }
 
-/// Our rung of so many seconds.
+/// Our rung of this many seconds.
 pub(crate) fn ours(
     experiment: &str,
     chart: &str,

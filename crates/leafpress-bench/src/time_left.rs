@@ -24,7 +24,7 @@ pub(crate) struct TimeLeft {
 }
 
 impl TimeLeft {
-    /// Of groups with so many rungs, each of which runs so often.
+    /// Of groups with this many rungs, each of which runs so often.
     pub(crate) fn new(
         groups: impl IntoIterator<Item = (usize, usize)>,
         budget: Option<Duration>,

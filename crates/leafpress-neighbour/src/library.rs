@@ -244,9 +244,9 @@ pub enum ForeignLock {
     Exclusive,
 }
 
-/// Which lock of another process is in the way of locking these bytes alone: what a
-/// process with a SQLite of its own would meet. This process must hold no POSIX lock on the
-/// file, since closing it again would drop that.
+/// The lock of another process that prevents a lock on these bytes, as a process with a SQLite of
+/// its own would meet it. This process must hold no POSIX lock on the file: closing the file drops
+/// it.
 ///
 /// # Errors
 /// If the file cannot be opened, or its file system has no locks.

@@ -61,7 +61,7 @@ impl AtomicWrites {
         }
     }
 
-    /// Returns true if a page of so many bytes can be written whole; `None` if unknown.
+    /// Returns true if a page of this many bytes can be written whole; `None` if unknown.
     pub fn covers(&self, page_size_bytes: u32) -> Option<bool> {
         let range = self.unit_min_bytes?..=self.unit_max_bytes?;
         Some(page_size_bytes > 0 && range.contains(&page_size_bytes))

@@ -23,7 +23,7 @@ pub struct Device {
     /// It is made by software (a virtual machine's host, a loop, a device
     /// mapper), so that what it says of itself may not hold for the disk below.
     pub is_virtual: bool,
-    /// It says that it has a turning platter.
+    /// The device reports a turning platter.
     pub rotational: Option<bool>,
     /// `write back`: it may keep writes in a cache of its own until it is told
     /// to flush. `write through`: it says that it has none, or one that

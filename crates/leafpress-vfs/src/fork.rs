@@ -1,4 +1,4 @@
-//! Which process this is, counted by forks.
+//! The identity of this process, counted by forks.
 //!
 //! A child of `fork` gets a copy of all that its parent had open, and must use none of it:
 //! the threads are gone, a mutex that one of them held stays locked for ever, and

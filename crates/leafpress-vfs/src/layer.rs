@@ -32,7 +32,7 @@ use super::{
 /// # let folder = tempfile::tempdir()?;
 /// # let path = folder.path().join("a.db");
 ///
-/// /// No file grows beyond so many bytes.
+/// /// No file grows beyond this many bytes.
 /// struct SmallDisk(PlatformVfs, u64);
 ///
 /// impl Vfs for SmallDisk {

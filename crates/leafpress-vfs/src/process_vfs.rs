@@ -83,7 +83,7 @@ fn vfs_of(assume: bool) -> Result<&'static LeafpressVfs> {
 /// The VFSs that this process made, and those of the processes that it was forked from.
 struct Made(Vec<(Process, bool, &'static LeafpressVfs)>);
 
-/// To be called in [`Turn::LeafpressVfs`].
+/// Call it in [`Turn::LeafpressVfs`].
 fn made() -> MutexGuard<'static, Made> {
     static MADE: Mutex<Made> = Mutex::new(Made(Vec::new()));
     lock(&MADE)
@@ -139,7 +139,7 @@ impl LeafpressVfs {
         self.pages.units(&self.full_path(database)?)
     }
 
-    /// Does a connection have the journal file of this database open?
+    /// Returns true if a connection has the journal file of this database open.
     pub fn journal_is_open(&self, database: &Path) -> bool {
         self.full_path(database).is_some_and(|path| self.pages.journal_is_open(&path))
     }

@@ -128,7 +128,7 @@ pub enum ErrorKind {
     Destination {
         /// The file in the way.
         path: PathBuf,
-        /// Why it is in the way.
+        /// Reason why it is in the way.
         reason: String,
     },
     /// A database, its folder or its file system cannot be written.
@@ -174,9 +174,9 @@ pub enum ErrorKind {
         /// The table; empty where it is a statement that broke the rule, whose reason names it
         /// if SQLite does.
         table: String,
-        /// Which rule, in SQLite's words.
+        /// The broken rule, in SQLite's words.
         reason: String,
-        /// Which row it was, from 1, in the order in which the rows went in.
+        /// Number of the row, from 1, in the order in which the rows went in.
         row: Option<u64>,
         /// Its values, as SQL would write them, cut where long.
         values: Option<String>,
@@ -237,7 +237,7 @@ pub enum ErrorKind {
     /// The writer takes no calls any more.
     #[error("the writer takes no calls any more: {reason}")]
     Stopped {
-        /// Why.
+        /// Reason of the stop.
         reason: String,
     },
     /// A call in a child of `fork`, on what its parent process had opened. Nothing was
@@ -246,7 +246,7 @@ pub enum ErrorKind {
         "this process was forked after the {thing} was opened: the {thing} belongs to its parent"
     )]
     Forked {
-        /// Which kind of thing was called, such as "writer", "queue" or "ticket".
+        /// Kind of the object that was called, such as "writer", "queue" or "ticket".
         thing: &'static str,
     },
     /// A call may have been committed or not; only looking tells.
@@ -322,7 +322,7 @@ struct Inner {
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 #[non_exhaustive]
 pub struct FailedStatement {
-    /// Which one it was, counted from 1.
+    /// Number of the statement, from 1.
     pub ordinal: u64,
     /// The line of its text on which it begins, counted from 1.
     pub line: u64,
@@ -419,7 +419,7 @@ impl Error {
             .to_do("open the writer again")
     }
 
-    /// It is not known if a call was committed.
+    /// It is unknown if a call was committed.
     pub(crate) fn unknown_outcome(reason: impl Into<String>) -> Self {
         Self::from(ErrorKind::OutcomeUnknown { reason: reason.into() })
             .on_disk("all of this call or nothing of it")
@@ -566,7 +566,7 @@ impl Error {
         self.0.held_by.as_deref()
     }
 
-    /// Which statement of a batch or a script it was that failed, where that is known.
+    /// The statement of a batch or a script that failed, if known.
     pub fn failed_statement(&self) -> Option<&FailedStatement> {
         self.0.statement.as_deref()
     }
@@ -605,12 +605,12 @@ impl fmt::Display for Error {
             None => self.0.kind.to_string(),
         };
         match self.0.kind {
-            // Of several lines, and made of escaped parts.
+            // The message has several lines, made of escaped parts.
             ErrorKind::BadRow(_)
             | ErrorKind::TooManyRejects { .. }
             | ErrorKind::Script(_)
             | ErrorKind::Constraint { .. } => f.write_str(&message)?,
-            // It may show a statement.
+            // The message may show a statement.
             ErrorKind::Sqlite { .. } | ErrorKind::Busy { .. } => {
                 f.write_str(&printable_lines(&message))?;
             }

@@ -133,15 +133,16 @@ fn kind_of(error: &Error) -> &'static str {
 
 /// Runs `work` as a user who is not root, on this thread and those that it starts; root may do
 /// whatever a mode forbids.
-fn as_nobody(work: impl FnOnce() + Send) {
+fn as_other_user(work: impl FnOnce() + Send) {
     use rustix::process::{Uid, getuid};
     use rustix::thread::set_thread_res_uid;
 
     std::thread::scope(|scope| {
         scope.spawn(|| {
             if getuid().is_root() {
-                let nobody = Uid::from_raw(65534);
-                set_thread_res_uid(nobody, nobody, nobody).expect("root may become another");
+                let other_user = Uid::from_raw(65534);
+                set_thread_res_uid(other_user, other_user, other_user)
+                    .expect("root may become another");
             }
             work();
         });
@@ -196,18 +197,18 @@ fn missing_rights_are_told_as_such() {
     for mode in ["DELETE", "WAL"] {
         let file = Place::new(mode);
         file.allow(0o777, 0o444);
-        as_nobody(|| file.expect("file 444", &file.path(), &WRITING, "read-only"));
+        as_other_user(|| file.expect("file 444", &file.path(), &WRITING, "read-only"));
         let folder = Place::new(mode);
         folder.allow(0o555, 0o666);
-        as_nobody(|| folder.expect("folder 555", &folder.path(), &WRITING, "read-only"));
+        as_other_user(|| folder.expect("folder 555", &folder.path(), &WRITING, "read-only"));
         if mode == "WAL" {
             let by_sqlite = [READING[0], READING[2]];
-            as_nobody(|| folder.expect("folder 555", &folder.path(), &by_sqlite, "read-only"));
+            as_other_user(|| folder.expect("folder 555", &folder.path(), &by_sqlite, "read-only"));
         }
         folder.allow(0o777, 0o666);
         let hidden = Place::new(mode);
         hidden.allow(0o777, 0o000);
-        as_nobody(|| {
+        as_other_user(|| {
             for (name, way) in WRITING.iter().chain(&READING) {
                 let error = way(&hidden.path(), hidden.profile).expect_err(name);
                 assert_eq!(kind_of(&error), "io", "{mode}, file 000, {name}: {error}");
@@ -233,7 +234,7 @@ fn a_log_without_rights_is_named() {
         println!("skipped: only root has files of another user");
         return;
     }
-    as_nobody(|| {
+    as_other_user(|| {
         for (name, way) in WRITING.iter().chain(&READING) {
             let error = way(&place.path(), place.profile).expect_err(name).to_string();
             assert!(error.contains("Permission denied"), "{name}: {error}");

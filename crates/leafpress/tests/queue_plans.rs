@@ -34,7 +34,7 @@ fn filled(ready: i64) -> Filled {
     writer.close().expect("it is empty");
     let connection = Connection::open(&path).expect("a connection");
     let begin = "PRAGMA synchronous = OFF; BEGIN";
-    connection.execute_batch(begin).expect("nobody else is there");
+    connection.execute_batch(begin).expect("no other connection is there");
     let kinds: [(i64, i64, Option<i64>, Option<&str>); 6] = [
         (0, ready, Some(NOW_MS - 10), None),
         (1, BESIDES, Some(NOW_MS + 30_000), None),
@@ -150,8 +150,8 @@ fn steps_of_a_cycle(connection: &Connection) -> Vec<(&'static str, i32)> {
         .query_row(statement("the next jobs"), params![QUEUE, 1], |row| row.get::<_, i64>(0))
         .expect("a job");
     let due: [&dyn ToSql; 3] = [&QUEUE, &NOW_MS, &limit];
-    let (until_ms, nobody) = (NOW_MS + 30_000, None::<String>);
-    let lease: [&dyn ToSql; 5] = [&next, &until_ms, &NOW_MS, &nobody, &30_000];
+    let (until_ms, no_worker) = (NOW_MS + 30_000, None::<String>);
+    let lease: [&dyn ToSql; 5] = [&next, &until_ms, &NOW_MS, &no_worker, &30_000];
     let parts: [(&'static str, &[&dyn ToSql]); 13] = [
         ("read the queue's settings", &[&QUEUE]),
         ("leases that ended", &due),

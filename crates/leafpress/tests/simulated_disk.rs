@@ -26,7 +26,7 @@ fn model() -> DiskModel {
     model
 }
 
-/// What the disk does meanwhile, which is nobody else's; and the time that all of it takes.
+/// Work of the disk meanwhile, for this test alone; and the time that all of it takes.
 fn meanwhile(disk: &Simulation, work: impl FnOnce()) -> SimulationStats {
     let (before, begun) = (disk.stats(), Instant::now());
     work();

@@ -65,7 +65,7 @@ pub struct Answer {
     pub settings: String,
     /// Promise of the profile.
     pub promise: String,
-    /// Why it is this one, a sentence each.
+    /// Reasons for this choice, a sentence each.
     pub why: Vec<String>,
     /// Ways to write, the best first.
     pub ways: Vec<Way>,

@@ -8,7 +8,7 @@ use super::question::{Estimate, Question, Way};
 use crate::charts::{Chart, charts};
 use crate::report::{ExperimentReport, Rung};
 
-/// From so many rows at once on, a load is worth it.
+/// From this many rows at once on, a load is worth it.
 const ROWS_OF_LOAD: u64 = 10_000;
 const BYTES_OF_LOAD: u64 = 1_000_000;
 

@@ -8,7 +8,7 @@ use leafpress::vfs::count::{IoStats, OpIo};
 
 use crate::report::{CallIo, FileIo, Memory};
 
-/// Counters, on average of so many transactions.
+/// Counters, on average of this many transactions.
 pub(super) fn per_transaction(counted: &IoStats, transactions: u64) -> FileIo {
     let share = |number: u64| number as f64 / transactions.max(1) as f64;
     let of_call = |call: &OpIo| CallIo {

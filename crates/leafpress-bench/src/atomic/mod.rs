@@ -5,7 +5,7 @@
 //! | module | does |
 //! |---|---|
 //! | here | what a rung says about itself |
-//! | `rung` | what a rung is: who opens the database, how, what a transaction changes, on which disk |
+//! | `rung` | a rung: the opener of the database, its settings, the change of a transaction, the disk |
 //! | `plan`, `settings` | which rungs are compared with which, and what a reader must know |
 //! | `run` | sets up, opens, makes the transactions, counts, closes |
 //! | `open` | ours as a user opens it, SQLite's with its pragmas |

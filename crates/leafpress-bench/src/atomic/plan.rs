@@ -1,4 +1,4 @@
-//! Which rungs of one-row transactions are compared with which.
+//! Groups of rungs of one-row transactions that are compared.
 //!
 //! A group is one kind of change under one kind of locking in one place, so that
 //! all that is compared is interleaved. Without `full`, the rungs are those that

@@ -91,7 +91,7 @@ impl AtomicRung {
     }
 }
 
-/// Calls that so many more transactions make to the files.
+/// Calls that this many more transactions make to the files.
 fn count(rung: AtomicRung, database: &Path, next: &mut u64, transactions: u64) -> Result<IoStats> {
     let vfs = CountingVfs::new()?;
     let opened = rung.open(database, Some(vfs.name()))?;
@@ -113,7 +113,7 @@ struct Timed {
     memory: MemoryStats,
 }
 
-/// Makes so many transactions, or as many as there is time for, from the `next`
+/// Makes this many transactions, or as many as there is time for, from the `next`
 /// change on.
 fn make(rung: AtomicRung, opened: &Opened, next: &mut u64, transactions: u64) -> Result<Timed> {
     let mut statement = opened

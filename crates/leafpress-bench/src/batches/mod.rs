@@ -4,7 +4,7 @@
 //! | module | does |
 //! |---|---|
 //! | here | what a rung says about itself |
-//! | `rung` | what a rung is: which keys, by whom, how many batches of how many rows |
+//! | `rung` | a rung: the keys, the tool, the numbers of batches and of their rows |
 //! | `plan` | which rungs are compared with which, and how large they are |
 //! | `rows` | the rows: a function of their numbers, for each kind of key |
 //! | `rivals` | the batches by SQL: as they come, or sorted first |

@@ -1,5 +1,5 @@
-//! Which rungs of the batches are compared with which: a group for each kind of key, as each
-//! is a chart.
+//! Groups of rungs of the batches that are compared: a group for each kind of key, as each is a
+//! chart.
 //!
 //! "Equal" is all of SQL's rungs of a chart, of which the best of each round counts: they all
 //! survive a power cut, as ours do. "Default" is to insert the rows as they come.

@@ -39,7 +39,7 @@ const UUID7_A_MS: u64 = 800;
 /// A row's key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Key {
-    /// So many bytes of these.
+    /// This many bytes of these.
     Blob([u8; KEY_BYTES_MAX], usize),
     /// The rowid.
     Integer(i64),
@@ -163,7 +163,7 @@ impl BatchRows {
         Self { keys, rows }
     }
 
-    /// The first so many rows, as consecutive parts of about the same size.
+    /// The first this many rows, as consecutive parts of about the same size.
     pub(super) fn parts(keys: Keys, rows_count: u64, parts_count: u64) -> Vec<Self> {
         let parts_count = parts_count.max(1);
         let start =

@@ -1,4 +1,4 @@
-//! Rungs of batches: which keys, by whom, how many batches of how many rows.
+//! Rungs of batches: the keys, the tool, the numbers of batches and of their rows.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! The callers: threads that begin at the same moment, each with so many calls
+//! The callers: threads that begin at the same moment, each with this many calls
 //! under way, and what each call took.
 //!
 //! Every rival is called in one way: a [`Caller`] begins a call and waits for the oldest

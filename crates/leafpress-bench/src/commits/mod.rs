@@ -4,11 +4,11 @@
 //! | module | does |
 //! |---|---|
 //! | here | what a rung says about itself |
-//! | `rung` | what a rung is: who commits, under which promise, how it is called, what goes on meanwhile |
+//! | `rung` | a rung: its committer, the promise, the way of calls, the work beside them |
 //! | `call` | the row of a call |
 //! | `calls` | the callers: threads, calls in flight, what each call took |
 //! | `rivals`, `ours` | what a call does, by SQLite and by the Writer |
-//! | `scene` | what goes on beside the callers: readers, a watch over the WAL |
+//! | `scene` | work beside the callers: readers, a watch over the WAL |
 //! | `run` | opens, calls, records, closes |
 //! | `check` | that every call left its row |
 //! | `plan`, `settings` | which rungs are compared with which, and what a reader must know |

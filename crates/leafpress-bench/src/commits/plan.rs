@@ -1,5 +1,5 @@
-//! Which rungs of commits are compared with which: the experiments "writer",
-//! where the rate matters, and "checkpoint", where the slowest commits do.
+//! Groups of rungs of commits that are compared: the experiments "writer", where the rate matters,
+//! and "checkpoint", where the slowest commits do.
 //!
 //! Rungs run until their rows are there or their time is up, so that one round
 //! takes about as long on every disk; rates are compared, not times. Rivals that
@@ -164,7 +164,7 @@ const COURSE_MILLISECONDS_MAX: u64 = 60_000;
 /// Such a limit for the scenes beside it, which have fewer commits.
 const SCENE_MILLISECONDS_MAX: u64 = 20_000;
 
-/// The groups of "checkpoint", of so many commits each; the scenes have a part of
+/// The groups of "checkpoint", of this many commits each; the scenes have a part of
 /// them.
 pub(crate) fn checkpoint_groups(commits: u64) -> Vec<Group> {
     vec![

@@ -36,9 +36,9 @@ pub(crate) enum Committer {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Calls {
-    /// So many threads, each waits for its answer before its next call.
+    /// This many threads; each waits for its answer before its next call.
     Blocking(u32),
-    /// One thread that has so many calls under way before it waits for the oldest.
+    /// One thread that has this many calls under way before it waits for the oldest.
     InFlight(u32),
 }
 

@@ -35,7 +35,7 @@ pub(crate) fn settings(options: &BenchOptions, folder: &Path) -> Result<Settings
         ),
         text(
             "commit_time",
-            "from the first call to the last acknowledgement; opening and closing, and so the last checkpoint, are outside of it for everybody",
+            "from the first call to the last acknowledgement; opening and closing, and so the last checkpoint, are outside of it for all of them",
         ),
         text(
             "commit_latency",

@@ -1,4 +1,4 @@
-//! Which profile this disk is for, and which settings of plain SQLite are the best.
+//! The profile for this disk, and the best settings of plain SQLite.
 //!
 //! The profile is the verdict of `leafpress storage`, which knows the file system; the
 //! figures say what it is worth to one thread, beside one thread with SQLite's default.

@@ -4,7 +4,7 @@
 //! | module | does |
 //! |---|---|
 //! | here | what a rung says about itself |
-//! | `rung` | what a rung is: who works, what is one transaction |
+//! | `rung` | a rung: its tool, and the work of one transaction |
 //! | `record` | what each cycle took, and in which ones a checkpoint moved pages |
 //! | `sql` | SQLite's rungs |
 //! | `ours` | the Writer's |

@@ -76,7 +76,7 @@ fn cycle(number: u32, transaction: &Transaction<'_>) -> leafpress::Result<()> {
     Ok(())
 }
 
-/// A ticket for each cycle: the oldest is waited for when so many are under way. Each is a
+/// A ticket for each cycle: the oldest is waited for when this many are under way. Each is a
 /// transaction of its own with an answer of its own; its time is from its call to that.
 fn in_flight(writer: &Writer, rung: CyclesRung, cycles: u32, record: &mut Record) -> Result<()> {
     let mut tickets: VecDeque<(Instant, Ticket<()>)> = VecDeque::with_capacity(cycles as usize);

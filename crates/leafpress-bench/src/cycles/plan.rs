@@ -1,5 +1,4 @@
-//! Which rungs the cycles have, in the order in which people try them, and which are
-//! compared.
+//! Rungs of the cycles, in the order in which people try them, and the comparisons among them.
 
 use super::rung::{Cycler, CyclesRung, Span};
 use crate::group::{Group, Measure, RatioPlan};

@@ -1,4 +1,4 @@
-//! Rungs of cycles: who works, and what is one transaction.
+//! Rungs of cycles: the tool, and the work of one transaction.
 
 use std::time::Duration;
 
@@ -40,7 +40,7 @@ pub(crate) enum Cycler {
     WriterStatements,
     /// The Writer, a closure for each cycle.
     WriterCycles,
-    /// The Writer, a closure for each cycle, so many cycles under way.
+    /// The Writer, a closure for each cycle, this many cycles under way.
     WriterInFlight(u32),
 }
 

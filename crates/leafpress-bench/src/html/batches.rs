@@ -1,4 +1,4 @@
-//! A line for each rung, a point for each batch: who slows down as the table grows.
+//! A line for each rung, a point for each batch: which shows the slowdown as the table grows.
 //!
 //! Must never: leave a line without its name.
 
@@ -14,13 +14,13 @@ use crate::report::{Original, OriginalFigure};
 const HEIGHT: f64 = 300.0;
 const HEIGHT_OF_FEW: f64 = 190.0;
 const FEW: usize = 3;
-/// Labels at the ends of the lines keep so many pixels between them.
+/// Labels at the ends of the lines keep this many pixels between them.
 const LABEL_HEIGHT: f64 = 17.0;
 /// More letters do not fit beside the chart; the list below has the whole name.
 const LABEL_CHARS_MAX: usize = 30;
 /// More points than this are thinned: no reader can tell them apart.
 const POINTS_MAX: usize = 60;
-/// Lines that differ in more than colour: so many kinds there are in the style.
+/// Lines that differ in more than colour: this many kinds there are in the style.
 const KINDS: usize = 7;
 
 /// One line.

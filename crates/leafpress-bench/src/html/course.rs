@@ -106,7 +106,7 @@ fn panel(rung: &Rung, series: &Course, scale: &Scale, points_max: usize) -> Mark
     }
 }
 
-/// The course in at most so many parts: of each the largest figures, of the halves the
+/// The course in at most this many parts: of each the largest figures, of the halves the
 /// middle one.
 fn parts(series: &Course, parts_max: usize) -> Vec<Part> {
     let slots = series.max_us.len();

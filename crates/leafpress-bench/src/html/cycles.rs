@@ -1,4 +1,4 @@
-//! A dot for each cycle, a panel for each rung: who pays for checkpoints, and how much of
+//! A dot for each cycle, a panel for each rung: which shows the calls that wait for checkpoints, and how much of
 //! the time is spent outside of the cycles.
 //!
 //! Must never: thin away a checkpoint or the slowest cycle.

@@ -111,7 +111,7 @@ pub(super) fn levels(scale: &Scale, height: f64) -> Markup {
     }
 }
 
-/// Which kind of rung, for its colours.
+/// Kind of a rung, for its colours.
 pub(super) fn kind(rung: &Rung) -> &'static str {
     match (rung.is_ours, rung.safety.can_corrupt()) {
         (true, false) => "ours",

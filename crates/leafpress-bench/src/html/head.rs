@@ -204,7 +204,7 @@ fn more(advice: &Advice, story: &Story<'_>) -> Markup {
     }
 }
 
-/// Ratios for a report without a verdict: those whose names say beside whom we are.
+/// Ratios for a report without a verdict: those whose names name the rival.
 fn from_ratios(report: &ExperimentReport, story: &Story<'_>) -> Vec<Advice> {
     let kinds = [("_vs_default", "SQLite's default"), ("_vs_equal", "the best that loses nothing")];
     let ratios = report.ratios.iter().flat_map(|(name, ratio)| {

@@ -10,9 +10,9 @@ use crate::report::{About, ExperimentReport, Rung};
 
 /// Longer names are cut: a page is no place for a megabyte of name.
 const NAME_CHARS_MAX: usize = 90;
-/// So many points are drawn on the whole page, about 100 bytes each; shared by all lines.
+/// Limit of points on the whole page, about 100 bytes each; shared by all lines.
 const POINTS_OF_PAGE: usize = 6_000;
-/// A line has at least so many of them, so that its shape is seen.
+/// A line has at least this many of them, so that its shape is seen.
 const POINTS_MIN: usize = 6;
 
 /// The report, sorted for the page.

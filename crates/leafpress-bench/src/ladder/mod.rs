@@ -4,7 +4,7 @@
 //! | module | does |
 //! |---|---|
 //! | here | what a rung says about itself |
-//! | `rung` | what a rung is: who inserts, under which settings |
+//! | `rung` | a rung: the tool that inserts, and its settings |
 //! | `records` | the rows |
 //! | `sql` | SQLite's rungs |
 //! | `ours` | the Writer's and the loader's |

@@ -62,7 +62,7 @@ fn insert_blocking(
     Ok(done)
 }
 
-/// A call for each row, with a ticket for each: the oldest is waited for when so many are
+/// A call for each row, with a ticket for each: the oldest is waited for when this many are
 /// under way. Each row is a transaction of its own with an answer of its own.
 fn insert_in_flight(
     writer: &Writer,

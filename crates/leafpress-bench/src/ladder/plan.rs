@@ -1,5 +1,4 @@
-//! Which rungs the ladder has, in the order in which people climb it, and which are
-//! compared.
+//! Rungs of the ladder, in the order in which people climb it, and the comparisons among them.
 
 use super::rung::{LadderRung, Step};
 use crate::group::{Group, Measure};

@@ -48,7 +48,7 @@ impl Record {
         (self.id, &self.name, &self.number, self.amount)
     }
 
-    /// So many rows, in the order of their numbers.
+    /// This many rows, in the order of their numbers.
     pub(crate) fn all(rows: u64) -> Vec<Self> {
         (0..rows).map(Self::of_row).collect()
     }

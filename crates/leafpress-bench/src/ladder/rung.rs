@@ -1,4 +1,4 @@
-//! Steps of the ladder: who inserts, under which settings.
+//! Steps of the ladder: the tools that insert, and their settings.
 
 use std::time::Duration;
 
@@ -34,11 +34,11 @@ pub(crate) enum Step {
     Prepared(Pragmas),
     /// SQLite, prepared, under the defaults, with the file mapped into memory.
     Mapped,
-    /// SQLite, prepared, under the defaults, with pages of so many bytes.
+    /// SQLite, prepared, under the defaults, with pages of this many bytes.
     Pages(u32),
     /// The Writer, a call for each row, each waiting for its commit.
     WriterBlocking,
-    /// The Writer, a call for each row, so many of them under way.
+    /// The Writer, a call for each row, this many of them under way.
     WriterInFlight(u32),
     /// The Writer, all rows in one call.
     WriterMany,

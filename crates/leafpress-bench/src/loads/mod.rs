@@ -4,7 +4,7 @@
 //! | module | does |
 //! |---|---|
 //! | here | what a rung says about itself |
-//! | `rung` | what a rung is: which work, by whom, how many rows |
+//! | `rung` | a rung: the work, the tool, the number of rows |
 //! | `ours`, `sql` | the work by Leafpress, and by SQL |
 //! | `run` | does it and measures it |
 //! | `fixture` | the databases that stand beforehand |

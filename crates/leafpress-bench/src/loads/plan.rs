@@ -1,5 +1,5 @@
-//! Which loads are compared with which: the groups of "load", and those of "presort" in which rows
-//! are sorted as a whole.
+//! Groups of loads that are compared: those of "load", and those of "presort" in which rows are
+//! sorted as a whole.
 
 use super::rung::{APPEND_FACTOR, Load, LoadRung};
 use crate::group::{Group, Measure, RatioPlan};
@@ -16,7 +16,7 @@ const SPILL_MEMORY_BYTES: u64 = 512 << 20;
 const SPILL_MEMORY_ROWS: u64 = 50_000_000;
 const SPILL_MEMORY_BYTES_MIN: u64 = 1 << 20;
 
-/// The spill has so many times the keys of the other groups.
+/// The spill has this many times the keys of the other groups.
 const SPILL_FACTOR: u64 = 5;
 
 /// Groups of "load".
@@ -67,7 +67,7 @@ fn csv_index_group() -> Group {
     group(0, &[Load::CsvIndexSql, Load::CsvIndexLeafpress], &[("csv_index_vs_sql", 1, 0)])
 }
 
-/// Users made in memory, so many.
+/// Users made in memory, this many.
 pub(crate) fn users_group(rows: u64) -> Group {
     use Load::{UsersIteratorLeafpress, UsersLeafpress, UsersSql};
     let ratios = [("rows_vs_sql", 1, 0), ("rows_iterator_vs_sql", 2, 0)];

@@ -1,4 +1,4 @@
-//! Rungs of loads: which work, by whom, and how many rows.
+//! Rungs of loads: the work, the tool, and the number of rows.
 
 use std::ops::Range;
 
@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 use crate::numbers::size_name;
 use crate::report::Safety;
 
-/// Rows are appended to a table that has so many times as many.
+/// Rows are appended to a table that has this many times as many.
 pub(crate) const APPEND_FACTOR: u64 = 10;
 
-/// Work of a load. It decides what is left, and who can be compared with whom.
+/// Work of a load. It decides the content afterwards, and the rungs that can be compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Work {
     /// The CSV file to a new database.

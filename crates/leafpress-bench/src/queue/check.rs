@@ -21,7 +21,7 @@ pub(super) const OUR_TABLE: &str = "leafpress_job";
 /// Table of a queue on plain SQLite.
 pub(super) const SQL_TABLE: &str = "job";
 
-/// Compares the jobs of a table with so many that should be ready, leased and delayed, of so many
+/// Compares the jobs of a table with so many that should be ready, leased and delayed, of this many
 /// that were pushed, where that is known.
 pub(super) fn jobs(
     table: &str,

@@ -1,7 +1,7 @@
 //! The payload of a job: a text with its number, so that every job can be told apart, and
 //! the sums of what was pushed and what was claimed compared.
 //!
-//! Must never: depend on who keeps the queue.
+//! Must never: depend on the tool that keeps the queue.
 
 /// Client and number of a job in one, as each client numbers its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -32,7 +32,7 @@ pub(super) fn open(safety: Safety, database: &Path, vfs: Option<&str>) -> Result
 }
 
 impl Opened {
-    /// Puts so many jobs in.
+    /// Puts this many jobs in.
     pub(super) fn fill(&self, jobs: u64) -> Result<Tally> {
         let mut tally = Tally::default();
         let mut batch = Vec::with_capacity(FILL_JOBS);

@@ -1,5 +1,4 @@
-//! Which rungs of the Queue are compared with which: the experiments "queue" and
-//! "queue-inserts".
+//! Groups of rungs of the Queue that are compared: the experiments "queue" and "queue-inserts".
 //!
 //! Rungs of clients run until their time is up, so that one round takes about as long on
 //! every disk; rates are compared, not times. Where there are two ways to do without the
@@ -99,7 +98,7 @@ pub(crate) fn queue_groups(options: &BenchOptions) -> Vec<Group> {
     groups
 }
 
-/// The full cycle by so many clients, beside SQLite in both ways.
+/// The full cycle by this many clients, beside SQLite in both ways.
 fn cycle_group(size: Size, safety: Safety, clients: u32, batch: u32, sync_delay_us: u32) -> Group {
     let mut group = Builder { sync_delay_us, ..Builder::new(size) };
     let of = (clients, batch);

@@ -177,7 +177,7 @@ impl Filling {
     }
 }
 
-/// Room that the files of so many jobs take at most: 160 bytes for each job in the table and its
+/// Room that the files of this many jobs take at most: 160 bytes for each job in the table and its
 /// index, and again in a WAL.
 pub(super) fn jobs_mb(jobs: u64) -> u64 {
     const JOB_BYTES: u64 = 160;

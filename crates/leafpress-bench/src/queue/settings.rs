@@ -26,7 +26,7 @@ pub(crate) fn settings(options: &BenchOptions, storage: Option<&StorageReport>) 
         ),
         text(
             "job_time",
-            "from the first call to the last answer of all clients; opening, filling and closing are outside of it for everybody",
+            "from the first call to the last answer of all clients; opening, filling and closing are outside of it for all of them",
         ),
         text(
             "claim_time",

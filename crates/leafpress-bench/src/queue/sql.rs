@@ -61,7 +61,7 @@ pub(super) fn open(database: &Path, safety: Safety, vfs: Option<&str>) -> Result
     Ok(connection)
 }
 
-/// Puts so many jobs in, in one transaction.
+/// Puts this many jobs in, in one transaction.
 pub(super) fn fill(connection: &Connection, jobs: u64) -> Result<Tally> {
     let mut tally = Tally::default();
     let mut work = || -> rusqlite::Result<()> {

@@ -13,7 +13,7 @@ use crate::ladder::LadderRung;
 use crate::loads::LoadRung;
 use crate::queue::{ClaimRung, CycleRung, InsertsRung, WakeupRung};
 
-/// Work, and who does it.
+/// Work, and its tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum RungKind {

@@ -22,7 +22,7 @@ pub const RUNG_FLAG: &str = "--rung";
 /// Request to a rung's process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Request<K> {
-    /// Work, and who does it.
+    /// Work, and its tool.
     pub(crate) kind: K,
     /// Database to make; must not exist, except where the work says so.
     pub(crate) database: PathBuf,

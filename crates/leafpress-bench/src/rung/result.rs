@@ -118,7 +118,7 @@ impl RungResult {
         Self { cpu_s: used.cpu_s, peak_mb: used.peak_mb, io: used.io, ..Self::default() }
     }
 
-    /// Result of work in batches of so many seconds, with the rest of its time outside of them.
+    /// Result of work in batches of this many seconds, with the rest of its time outside of them.
     pub(crate) fn with_batches(self, batches_s: Vec<f64>) -> Self {
         let outside_s = Some(self.wall_s - batches_s.iter().sum::<f64>());
         Self { batches_s, outside_s, ..self }

@@ -1,6 +1,6 @@
 //! `leafpress bench`: runs an experiment and prints what came out.
 //!
-//! The same executable is also the child that does one rung (`bench --rung`,
+//! This executable is also the child that does one rung (`bench --rung`,
 //! hidden) and the maker of the inputs (`bench generate`, hidden).
 //!
 //! Must never: measure anything itself, or handle ctrl-C in a rung's process:
@@ -25,7 +25,7 @@ use crate::progress::{self, BenchProgress};
 use crate::stdin::STDIN_NAME;
 use crate::{interrupt, output, summary};
 
-/// What experiments take on the disk at most, unless something else is asked for.
+/// Most bytes that experiments take on the disk, unless the caller gives another limit.
 const DISK_BYTES: u64 = 2_000_000_000;
 const LARGE_DISK_BYTES: u64 = 25_000_000_000;
 
@@ -108,7 +108,7 @@ fn write_files(
     Ok(lines)
 }
 
-/// What is measured now, or was measured by an earlier run.
+/// The report of this run, or of an earlier one.
 fn report(flags: &BenchFlags, json: Option<PathBuf>) -> Result<ExperimentReport, Error> {
     if let Some(path) = &flags.from {
         let mut report = if is_stdout(Some(path)) {
@@ -268,7 +268,7 @@ fn is_same_file(one: &Path, other: &Path) -> bool {
     }
 }
 
-/// An hour of measuring should not end with a report that nobody can write.
+/// Refuses a path that cannot be written, before an hour of measuring.
 fn check_report_path(flag: &str, path: Option<&Path>) -> Result<(), Error> {
     let Some(path) = path else { return Ok(()) };
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());

@@ -10,7 +10,7 @@ use super::values::database_path;
 
 /// Say who is at a database, and whether that is safe
 ///
-/// Which processes have it open and with which locks, whether a reader or a writer holds the
+/// Shows which processes have it open and with which locks, whether a reader or a writer holds the
 /// others up, whether the files they have open are still those in the folder, what the file system
 /// and the disk promise, and what a crash left behind. Nothing is changed, and no lock is taken
 /// for longer than a moment.

@@ -305,7 +305,7 @@ pub fn of_queues_over_time(all: &[QueueStats], past: &mut BTreeMap<String, Vec<u
     text
 }
 
-/// As [`of_queues_over_time`], in no more lines than a terminal of so many rows and columns
+/// As [`of_queues_over_time`], in no more lines than a terminal of this many rows and columns
 /// can draw anew: a line for each queue, and as many of them as fit, where all is too much.
 pub fn of_queues_within(
     all: &[QueueStats],

@@ -35,7 +35,7 @@ struct Found {
     /// A command line for `sh`.
     run: &'static str,
     /// It is run by a user who is not root, and who owns the folder.
-    as_nobody: bool,
+    as_other_user: bool,
     /// The status of its last command.
     status: i32,
     /// Texts that standard output and standard error together contain.
@@ -55,7 +55,7 @@ impl Found {
         files: &[],
         databases: &[],
         run: "",
-        as_nobody: false,
+        as_other_user: false,
         status: 0,
         says: &[],
         never_says: &[],
@@ -74,7 +74,7 @@ impl Found {
             let connection = Connection::open(folder.join(name)).expect("a database");
             connection.execute_batch(sql).expect("its statements run");
         }
-        let user = if self.as_nobody { nobody(folder) } else { User::Same };
+        let user = if self.as_other_user { other_user(folder) } else { User::Same };
         if matches!(user, User::Unable) {
             println!("skipped: {}: another user cannot run the command here", self.finding);
             return String::new();
@@ -111,23 +111,23 @@ enum User {
     /// The user of this test.
     Same,
     /// Root's choice of a user without rights.
-    Nobody,
+    Other,
     /// The other user could not even run the command.
     Unable,
 }
 
-const NOBODY: u32 = 65534;
+const OTHER_USER: u32 = 65534;
 
 /// A user who is not root, to whom the folder is given.
-fn nobody(folder: &Path) -> User {
+fn other_user(folder: &Path) -> User {
     use std::os::unix::fs::{MetadataExt as _, chown};
 
     if fs::metadata(folder).expect("it is there").uid() != 0 {
         return User::Same;
     }
-    chown(folder, Some(NOBODY), Some(NOBODY)).expect("root may give it away");
-    match shell_as(&User::Nobody, folder, "leafpress --version") {
-        (0, _) => User::Nobody,
+    chown(folder, Some(OTHER_USER), Some(OTHER_USER)).expect("root may give it away");
+    match shell_as(&User::Other, folder, "leafpress --version") {
+        (0, _) => User::Other,
         _ => User::Unable,
     }
 }
@@ -145,8 +145,8 @@ fn shell_as(user: &User, folder: &Path, line: &str) -> (i32, String) {
     path.push(":");
     path.push(std::env::var_os("PATH").unwrap_or_default());
     let mut command = Command::new("sh");
-    if matches!(user, User::Nobody) {
-        command.uid(NOBODY).gid(NOBODY);
+    if matches!(user, User::Other) {
+        command.uid(OTHER_USER).gid(OTHER_USER);
     }
     let output = command
         .args(["-c", line])

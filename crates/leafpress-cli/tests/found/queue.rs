@@ -274,7 +274,7 @@ fn queues_can_be_looked_at_where_nothing_can_be_written() {
     use std::os::unix::process::CommandExt as _;
     use std::process::Command;
 
-    const NOBODY: u32 = 65_534;
+    const OTHER_USER: u32 = 65_534;
     for profile in ["rollback", "durable"] {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path();
@@ -301,7 +301,7 @@ fn queues_can_be_looked_at_where_nothing_can_be_written() {
             let mut command = Command::new(&program);
             command.arg("queue").args(action).current_dir(path);
             if is_root {
-                command.uid(NOBODY).gid(NOBODY);
+                command.uid(OTHER_USER).gid(OTHER_USER);
             }
             let output = command.output().expect("it runs");
             let said =

@@ -40,7 +40,7 @@ const DRY_RUNS: &[Found] = &[
     Found {
         finding: "a dry run looks whether the rejects may be made",
         files: &[("in.csv", TWO_BAD)],
-        as_nobody: true,
+        as_other_user: true,
         run: "mkdir ro; chmod 555 ro; for f in '' --dry-run; do \
               leafpress load x.db in.csv --on-error skip --rejects ro/r $f; echo =$?; done",
         says: &["=3\n", "cannot create ro/r", "you may not write to ro", "to do: "],
@@ -78,7 +78,7 @@ const DRY_RUNS: &[Found] = &[
     Found {
         finding: "a dry run in a folder that cannot be written",
         files: &[("in.csv", b"a\n1\n")],
-        as_nobody: true,
+        as_other_user: true,
         run: "mkdir ro; cp in.csv ro; chmod 555 ro; cd ro; \
               leafpress load x.db in.csv --pk a --dry-run; echo =$?; \
               cat in.csv | leafpress load x.db - --pk a --dry-run; echo =$?; \
@@ -135,7 +135,7 @@ const REACHED: &[Found] = &[
         finding: "a file without rights is told as such by every command",
         files: &[("in.csv", b"s,n\n1,2\n")],
         databases: &[("x.db", TABLE)],
-        as_nobody: true,
+        as_other_user: true,
         run: "EACH cp x.db y.db; chmod 000 y.db; each; chmod 600 y.db; cmp x.db y.db",
         says: &["cannot open y.db: Permission denied", "on_disk", "to_do"],
         never_says: &[
@@ -187,7 +187,7 @@ const REACHED: &[Found] = &[
         finding: "a folder that cannot be written is told as such",
         files: &[("in.csv", b"s,n\n1,2\n")],
         databases: &[("x.db", "PRAGMA journal_mode=WAL; CREATE TABLE t(s, n)")],
-        as_nobody: true,
+        as_other_user: true,
         run: "mkdir ro; cp x.db ro/y.db; cp in.csv ro; chmod 555 ro; cd ro; for c in \
               'load y.db in.csv --table t --append' 'load y.db in.csv --table t --append --dry-run' \
               'load new.db in.csv' 'index y.db t s' 'queue push y.db q x' 'queue push new.db q x' \

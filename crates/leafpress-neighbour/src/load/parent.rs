@@ -118,7 +118,7 @@ impl Child {
         told
     }
 
-    /// Hears so many lines, waits for `pause`, and kills it.
+    /// Hears this many lines, waits for `pause`, and kills it.
     ///
     /// # Panics
     /// If it ends by itself before.

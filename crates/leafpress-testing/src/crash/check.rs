@@ -32,7 +32,7 @@ pub enum Promise {
 /// State of a database after a crash, once SQLite has opened it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Finding {
-    /// The database is sound, with the content after so many transactions.
+    /// The database is sound, with the content after this many transactions.
     State(usize),
     /// The database is sound, but never had this content.
     NotAPrefix,

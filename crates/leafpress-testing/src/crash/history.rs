@@ -127,7 +127,7 @@ impl History {
     /// Records that the transaction acknowledged with this mark is the one of this number.
     ///
     /// # Panics
-    /// If the mark is known, or there are not so many.
+    /// If the mark is known, or there are fewer transactions.
     pub fn marked(&mut self, mark: Mark, number: usize) {
         assert!(number <= self.count);
         let known = self.transactions.insert(mark, number);

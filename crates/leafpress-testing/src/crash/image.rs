@@ -147,7 +147,7 @@ impl Image {
         self.files[..self.count].iter().map(|(name, content)| (name, content))
     }
 
-    /// The same, to be taken out and given back.
+    /// The files, for the caller to change.
     pub(super) fn files_mut(&mut self) -> &mut [(Arc<str>, Vec<u8>)] {
         &mut self.files[..self.count]
     }

@@ -37,7 +37,7 @@ impl Life {
         Self::default()
     }
 
-    /// The process dies after so many more changes of files.
+    /// The process dies after this many more changes of files.
     pub fn ends_after(&self, changes: u64) {
         self.0.store(changes, Ordering::Relaxed);
     }

@@ -82,7 +82,7 @@ pub enum Kind {
     OnePageSpilled,
     /// Several pages, in any of the databases.
     Many,
-    /// The same, spilled on the way.
+    /// A large transaction, spilled before its end.
     ManySpilled,
     /// Parts of it are taken back before the end.
     Savepoints,

@@ -275,7 +275,7 @@ impl Simulator {
         self.find(run)
     }
 
-    /// The same, with what SQLite wrote meanwhile, if it did anything.
+    /// Opens the image and records SQLite's writes, if there are any.
     fn open_recorded(&mut self, run: &Run<'_>) -> (Finding, Option<Recording>) {
         self.vfs.inner().put(&mut self.image);
         let log = self.vfs.watch_from(MEMORY_FOLDER, self.vfs.inner().snapshot());

@@ -5,7 +5,7 @@
 //! |---|---|
 //! | `LEAFPRESS_CRASH_SEED` | run this seed only, with more images at each point |
 //! | `LEAFPRESS_CRASH_BASE` | begin at another seed: other runs and power cuts than the usual ones |
-//! | `LEAFPRESS_CRASH_IMAGES` | so many images in all, in the place of the bounded number of `make test` |
+//! | `LEAFPRESS_CRASH_IMAGES` | this many images in all, in the place of the bounded number of `make test` |
 //! | `LEAFPRESS_CRASH_TABLE` | add what was found to the table in this file |
 //!
 //! The order in which seeds end is the machine's; what each finds is not.
@@ -33,7 +33,7 @@ const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
 /// Seeds that belong to one base: more than a survey runs through.
 const SEEDS_PER_BASE: u64 = 1_000_000;
 
-/// A control gives up after so many times the images that it is asked for, and no
+/// A control gives up after this many times the images that it is asked for, and no
 /// fewer than [`SEARCH_IMAGES_MIN`].
 const SEARCH_FACTOR: u64 = 20;
 const SEARCH_IMAGES_MIN: u64 = 50_000;
@@ -53,7 +53,7 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// So many images, unless the environment says otherwise. `share` is this
+    /// This many images, unless the environment says otherwise. `share` is this
     /// survey's part, in thousandths, of what the environment asks for.
     ///
     /// # Panics

@@ -70,7 +70,7 @@ pub fn content(connection: &Connection) -> rusqlite::Result<Digest> {
     Ok(digest)
 }
 
-/// Opens the database through a VFS and commits so many transactions, each of
+/// Opens the database through a VFS and commits this many transactions, each of
 /// which is acknowledged in the log.
 ///
 /// # Errors

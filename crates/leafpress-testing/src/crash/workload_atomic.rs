@@ -207,7 +207,7 @@ pub struct Recorded {
     pub counts: DiskCounts,
 }
 
-/// Runs the workload for so many turns.
+/// Runs the workload for this many turns.
 ///
 /// # Panics
 /// If a connection sees a content that was never committed, or an error has no reason.

@@ -91,7 +91,7 @@ impl XfsMount {
 impl Drop for XfsMount {
     fn drop(&mut self) {
         if self.is_mounted && self.unmount().is_err() {
-            // Out of everybody's sight at least, and gone when the last file is closed.
+            // Out of sight at least, and gone when the last file is closed.
             let gone = run("umount", &["-l", self.path().to_str().unwrap()]);
             if let Err(reason) = gone {
                 println!("{} stays mounted: {reason}", self.path().display());

@@ -127,7 +127,8 @@ impl Database {
         }
     }
 
-    /// May one page be written in place now, and if not, why?
+    /// State now: whole with the size of a page that may be written in place, or the reason why
+    /// none may.
     pub fn state(&self, facts: &Facts, ground: &Ground) -> AtomicState {
         match self.page_bytes_or_why(facts, ground) {
             Ok((units, page_bytes)) => AtomicState::Whole { by: units.by, page_bytes },
@@ -140,7 +141,7 @@ impl Database {
         self.page_bytes_or_why(facts, ground).ok().map(|(_, page_bytes)| page_bytes)
     }
 
-    /// That size, when SQLite is told of it: notes the promise.
+    /// The size, for an answer to SQLite: notes the promise.
     pub fn promise(&self, facts: &Facts, ground: &Ground) -> Option<u32> {
         let page_bytes = self.page_bytes_in_place(facts, ground);
         if page_bytes.is_some() {
@@ -263,7 +264,7 @@ impl Database {
         }
         *synced = None;
         self.sync_journal_and_names(ground)?;
-        // As it was *before* the syncs, so that what changed since is seen next time.
+        // The state from *before* the syncs, so that a later change is seen next time.
         *synced = now;
         Ok(())
     }

@@ -37,7 +37,7 @@ impl JournalFile {
         Self { below, database, ground, is_synced: false, is_untouched: true }
     }
 
-    /// Is this the start of a journal that was in memory when SQLite "synced" it?
+    /// Returns true for the start of a journal that was in memory when SQLite "synced" it.
     fn is_spilled(&self, bytes: &[u8], offset: u64) -> bool {
         let is_valid = |valid: &[u8]| valid[..8] != [0; 8] && valid[8..] != COUNTS_NOTHING;
         self.is_untouched

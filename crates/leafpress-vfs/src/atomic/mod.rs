@@ -119,7 +119,7 @@ pub struct AtomicUnits {
 }
 
 impl AtomicUnits {
-    /// Can a page of this size be written whole?
+    /// Returns true if a page of this size can be written whole.
     pub const fn cover(self, page_bytes: u32) -> bool {
         self.bytes_min <= page_bytes && page_bytes <= self.bytes_max
     }
@@ -184,9 +184,9 @@ pub struct Stamp(pub u128);
 /// The stamp of a file that may not be there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FileStamp {
-    /// There is no such file.
+    /// The file does not exist.
     Absent,
-    /// There is one; `None` where the stamp cannot be relied on.
+    /// The file exists; `None` if its stamp is not reliable.
     There(Option<Stamp>),
 }
 
@@ -194,14 +194,14 @@ pub enum FileStamp {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AtomicState {
-    /// In place, by one write that is whole or not at all.
+    /// Commits write in place, by one write that is whole or not at all.
     Whole {
         /// Proof of it.
         by: AtomicProof,
         /// The size of the database's pages.
         page_bytes: u32,
     },
-    /// With a journal, as any other.
+    /// Commits use a journal, as all others do.
     Journal {
         /// Reason.
         why: WhyJournal,
@@ -248,9 +248,9 @@ impl Serialize for AtomicState {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WhyJournal {
-    /// There are no atomic writes here.
+    /// The disk has no atomic writes.
     NoAtomicWrites(NoAtomicWrites),
-    /// There are, but not of this size.
+    /// The disk has atomic writes, but not of this size.
     PageSize {
         /// The size of the database's pages.
         page_bytes: u32,

@@ -54,7 +54,7 @@ impl<V: Vfs> AtomicPages<V> {
         Some(self.open_database(path)?.latest()?.units)
     }
 
-    /// Does a connection of this process have the journal file of this database open?
+    /// Returns true if a connection of this process has the journal file of this database open.
     pub fn journal_is_open(&self, path: &str) -> bool {
         self.open_database(path).is_some_and(|database| database.journal_is_open())
     }
@@ -111,7 +111,7 @@ impl<V: Vfs> Vfs for AtomicPages<V> {
             return self.below.delete(path, sync_folder);
         }
         self.below.delete(path, false)?;
-        // Not by the VFS below: SQLite's own takes a folder that it cannot open for synced.
+        // Not by the VFS below: SQLite's own reports a folder as synced that it cannot open.
         self.ground.disk.sync_folder_of(path)?;
         if let Some(database) = self.open_database(of) {
             database.journal_deleted(&self.ground);

@@ -1,12 +1,12 @@
 //! Data of SQLite's calls for which the traits have no room.
 //!
-//! A URI's parameters (`psow=0`, `readonly_shm=1`) stand in memory behind the path of
-//! a database, where SQLite's own VFS looks for them, and its way to say "this path
-//! went through a symbolic link" is a second kind of success. Few implementations
-//! care, so the traits say `&str`; between the glue and `PlatformVfs`, which are on the
-//! same thread with decorators between them, these two ride beside the call.
+//! The parameters of a URI (`psow=0`, `readonly_shm=1`) are in memory behind the path of a
+//! database, where SQLite's own VFS looks for them. And SQLite's way to say "this path went through
+//! a symbolic link" is a second code for success. Few implementations need them, so the traits have
+//! `&str`. Between the glue and `PlatformVfs`, which are on one thread with decorators between
+//! them, thread-local variables carry the two.
 //!
-//! Must never outlive the call: both are reset by the glue, which sets them.
+//! Must never: outlive the call. The glue sets both, and resets them.
 
 use std::cell::{Cell, RefCell};
 use std::ffi::CString;
@@ -18,7 +18,7 @@ thread_local! {
 
 /// Runs `open` with the parameters of the database's URI: names and values in turn.
 pub(super) fn with_uri_parameters<T>(parameters: Vec<CString>, open: impl FnOnce() -> T) -> T {
-    /// Empties the list also when `open` panics.
+    /// Empties the list, also when `open` panics.
     struct Reset;
     impl Drop for Reset {
         fn drop(&mut self) {
@@ -40,7 +40,7 @@ pub(super) fn note_link() {
     FOLLOWED_LINK.set(true);
 }
 
-/// Was that so, in what `make_path` did?
+/// Runs `make_path`; also returns true if the path went through a symbolic link.
 pub(super) fn watch_links<T>(make_path: impl FnOnce() -> T) -> (T, bool) {
     FOLLOWED_LINK.set(false);
     let path = make_path();

@@ -1,16 +1,16 @@
 //! Questions to an open connection that rusqlite does not ask.
 //!
-//! Used by the writer: is a foreign key still broken before a RELEASE? Used by the
-//! profiles: through which VFS does it go? Nothing here changes a setting of the
-//! connection.
+//! The writer asks for broken foreign keys before a RELEASE, and the profiles for the VFS of a
+//! connection. Must never: change a setting of the connection.
 
 use std::ffi::{CStr, c_int};
 
 use rusqlite::{Connection, ffi};
 
-/// Is a deferred foreign key broken in the open transaction, so that COMMIT would fail?
+/// Returns true if a deferred foreign key is broken in the open transaction, so that COMMIT would
+/// fail.
 ///
-/// Costs well under a microsecond; says `false` outside a transaction.
+/// Costs well under a microsecond; returns `false` outside a transaction.
 pub fn unresolved_deferred_keys(connection: &Connection) -> bool {
     let (mut current, mut highest): (c_int, c_int) = (0, 0);
     // SAFETY: the handle is open as long as `connection` is borrowed, and the two
@@ -54,7 +54,7 @@ pub fn vfs_name(connection: &Connection) -> Option<String> {
     unsafe { CStr::from_ptr(name) }.to_str().ok().map(str::to_owned)
 }
 
-/// Was the linked SQLite compiled with this option, as `ENABLE_ATOMIC_WRITE`?
+/// Returns true if the linked SQLite was compiled with this option, such as `ENABLE_ATOMIC_WRITE`.
 pub fn compiled_with(option: &CStr) -> bool {
     // SAFETY: the name ends with a zero, and SQLite only compares it.
     unsafe { ffi::sqlite3_compileoption_used(option.as_ptr()) != 0 }

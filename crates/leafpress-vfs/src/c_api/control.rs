@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_void};
 use std::marker::PhantomData;
 
-/// A question or a hint of SQLite's or of the program's to an open file.
+/// A question or a hint to an open file, from SQLite or from the program.
 ///
 /// The opcode decides its content, which is a matter between SQLite and the platform's file, so
 /// only those two look inside.
@@ -15,12 +15,12 @@ pub struct FileControl<'a> {
 }
 
 impl FileControl<'_> {
-    /// Made by the glue, for the time of one call.
+    /// Made by the glue for one call.
     pub(super) const fn new(opcode: c_int, argument: *mut c_void) -> Self {
         Self { opcode, argument, call: PhantomData }
     }
 
-    /// Which one it is: a number `SQLITE_FCNTL_…` of SQLite's.
+    /// Number of the operation: SQLite's `SQLITE_FCNTL_…`.
     pub const fn opcode(&self) -> i32 {
         self.opcode
     }

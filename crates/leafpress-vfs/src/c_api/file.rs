@@ -1,7 +1,7 @@
 //! The methods that SQLite calls on an open file of ours.
 //!
-//! SQLite makes room for [`SIZE_OF_FILE`] bytes a file; a `CFile` stands there, with a
-//! pointer to our own state. No call allocates, but the first of each shared region.
+//! SQLite makes room for [`SIZE_OF_FILE`] bytes a file. A `CFile` is there, with a pointer to our
+//! own state. No call allocates, except the first one of each shared region.
 //!
 //! SQLite uses one file from one thread at a time (its own VFS, which keeps a file's
 //! lock state in plain fields, relies on it), so the state may be borrowed mutably.
@@ -19,7 +19,7 @@ use super::registration::OpenGuard;
 use super::shared_memory::ShmRegion;
 use super::words::{LockLevel, ShmLock, SyncKind, VfsError, VfsResult};
 
-/// The room that SQLite makes for a file.
+/// Bytes that SQLite reserves for a file.
 pub(super) const SIZE_OF_FILE: c_int = size_of::<CFile>() as c_int;
 
 #[repr(C)]
@@ -28,11 +28,11 @@ struct CFile {
     state: *mut OpenFile,
 }
 
-/// The fields are dropped in this order: memory that the file mapped before the file,
-/// and what keeps its `Vfs` alive last.
+/// An open file. The fields are dropped in this order: memory that the file mapped before the file,
+/// and the owner of its `Vfs` last.
 struct OpenFile {
-    /// One for each pointer that SQLite was given and has not given back: a page for
-    /// each level of each open cursor, so a few.
+    /// One entry for each pointer that SQLite was given and has not given back: a page for each
+    /// level of each open cursor, so only a few.
     mapped: Vec<MappedBytes>,
     regions: Vec<ShmRegion>,
     maps_memory: bool,
@@ -40,7 +40,7 @@ struct OpenFile {
     _guard: OpenGuard,
 }
 
-/// Puts an open file where SQLite will use it.
+/// Puts an open file into SQLite's memory for it.
 ///
 /// # Safety
 /// `place` must have room for [`SIZE_OF_FILE`] bytes, aligned to 8.
@@ -94,8 +94,8 @@ static METHODS_WITHOUT_SHM: ffi::sqlite3_io_methods = ffi::sqlite3_io_methods {
     ..METHODS
 };
 
-/// By the version SQLite knows that it need not even try to map, so that a file which
-/// does not map costs what it cost before.
+/// SQLite sees by the version that it need not even try to map, so a file that does not map costs
+/// no more calls.
 static METHODS_WITHOUT_MAPPING: ffi::sqlite3_io_methods =
     ffi::sqlite3_io_methods { iVersion: 2, xFetch: None, xUnfetch: None, ..METHODS };
 
@@ -130,13 +130,13 @@ fn lock_level(level: c_int, error: VfsError) -> VfsResult<LockLevel> {
     })
 }
 
-// The callbacks. SQLite's word, on which all their SAFETY lines rest: `file` is open,
+// The callbacks. All their SAFETY lines rest on SQLite's contract: `file` is open,
 // ours and used by this thread only; buffers have the size that is said; places for
 // answers may be written.
 
 unsafe extern "C" fn close(file: *mut ffi::sqlite3_file) -> c_int {
     guarded(|| {
-        // SAFETY: SQLite's word; it never uses a file that it has closed.
+        // SAFETY: SQLite's contract; it never uses a file that it has closed.
         let open = unsafe {
             (*file).pMethods = std::ptr::null();
             Box::from_raw((*file.cast::<CFile>()).state)
@@ -155,7 +155,7 @@ unsafe extern "C" fn read(
     let read = |open: &mut OpenFile| {
         let bytes = usize::try_from(bytes).map_err(|_| VfsError::IO_READ)?;
         let offset = unsigned(offset, VfsError::IO_READ)?;
-        // SAFETY: SQLite's word. That the bytes may be uninitialised is nothing that
+        // SAFETY: SQLite's contract. That the bytes may be uninitialised is nothing that
         // the compiler can see or use, as they come from C.
         let buffer = unsafe { slice::from_raw_parts_mut(buffer.cast::<u8>(), bytes) };
         let count = open.file.read(buffer, offset)?;
@@ -168,7 +168,7 @@ unsafe extern "C" fn read(
             None => Err(VfsError::IO_READ),
         }
     };
-    // SAFETY: SQLite's word.
+    // SAFETY: SQLite's contract.
     unsafe { with_file(file, read) }
 }
 
@@ -181,17 +181,17 @@ unsafe extern "C" fn write(
     let write = |open: &mut OpenFile| {
         let bytes = usize::try_from(bytes).map_err(|_| VfsError::IO_WRITE)?;
         let offset = unsigned(offset, VfsError::IO_WRITE)?;
-        // SAFETY: SQLite's word.
+        // SAFETY: SQLite's contract.
         let buffer = unsafe { slice::from_raw_parts(buffer.cast::<u8>(), bytes) };
         open.file.write(buffer, offset)
     };
-    // SAFETY: SQLite's word.
+    // SAFETY: SQLite's contract.
     unsafe { with_file(file, write) }
 }
 
 unsafe extern "C" fn truncate(file: *mut ffi::sqlite3_file, size: i64) -> c_int {
     let truncate = |open: &mut OpenFile| open.file.truncate(unsigned(size, VfsError::IO_TRUNCATE)?);
-    // SAFETY: SQLite's word.
+    // SAFETY: SQLite's contract.
     unsafe { with_file(file, truncate) }
 }
 
@@ -200,30 +200,30 @@ unsafe extern "C" fn sync(file: *mut ffi::sqlite3_file, flags: c_int) -> c_int {
         full: flags & 0xf == ffi::SQLITE_SYNC_FULL,
         data_only: flags & ffi::SQLITE_SYNC_DATAONLY != 0,
     };
-    // SAFETY: SQLite's word.
+    // SAFETY: SQLite's contract.
     unsafe { with_file(file, |open| open.file.sync(kind)) }
 }
 
 unsafe extern "C" fn size(file: *mut ffi::sqlite3_file, answer: *mut i64) -> c_int {
     let size = |open: &mut OpenFile| {
         let size = i64::try_from(open.file.size()?).map_err(|_| VfsError::IO_SIZE)?;
-        // SAFETY: SQLite's word.
+        // SAFETY: SQLite's contract.
         unsafe { *answer = size };
         Ok(())
     };
-    // SAFETY: SQLite's word.
+    // SAFETY: SQLite's contract.
     unsafe { with_file(file, size) }
 }
 
 unsafe extern "C" fn lock(file: *mut ffi::sqlite3_file, level: c_int) -> c_int {
     let lock = |open: &mut OpenFile| open.file.lock(lock_level(level, VfsError::IO_LOCK)?);
-    // SAFETY: SQLite's word.
+    // SAFETY: SQLite's contract.
     unsafe { with_file(file, lock) }
 }
 
 unsafe extern "C" fn unlock(file: *mut ffi::sqlite3_file, level: c_int) -> c_int {
     let unlock = |open: &mut OpenFile| open.file.unlock(lock_level(level, VfsError::IO_UNLOCK)?);
-    // SAFETY: SQLite's word.
+    // SAFETY: SQLite's contract.
     unsafe { with_file(file, unlock) }
 }
 
@@ -233,11 +233,11 @@ unsafe extern "C" fn check_reserved_lock(
 ) -> c_int {
     let is_reserved = |open: &mut OpenFile| {
         let is_reserved = open.file.is_reserved()?;
-        // SAFETY: SQLite's word.
+        // SAFETY: SQLite's contract.
         unsafe { *answer = c_int::from(is_reserved) };
         Ok(())
     };
-    // SAFETY: SQLite's word.
+    // SAFETY: SQLite's contract.
     unsafe { with_file(file, is_reserved) }
 }
 
@@ -247,24 +247,25 @@ unsafe extern "C" fn file_control(
     argument: *mut c_void,
 ) -> c_int {
     let control = |open: &mut OpenFile| {
-        // If some decorator does not map, its file must not be mapped below it: the answer is that
-        // zero bytes are, however many were asked for.
+        // If a decorator does not map, its file must not be mapped below it either. The answer is
+        // then that zero bytes are mapped, for any requested number.
         if opcode == ffi::SQLITE_FCNTL_MMAP_SIZE && !open.maps_memory {
             if !argument.is_null() {
-                // SAFETY: SQLite's word; for this opcode it is a place for an answer.
+                // SAFETY: SQLite's contract; for this opcode it is a place for an answer.
                 unsafe { *argument.cast::<i64>() = 0 };
             }
             return Ok(());
         }
         open.file.file_control(FileControl::new(opcode, argument))
     };
-    // SAFETY: SQLite's word.
+    // SAFETY: SQLite's contract.
     unsafe { with_file(file, control) }
 }
 
 unsafe extern "C" fn sector_size(file: *mut ffi::sqlite3_file) -> c_int {
     let mut sector_bytes = 4096;
-    // SAFETY: SQLite's word. After a panic the value above stands, as no error can be told.
+    // SAFETY: SQLite's contract. After a panic the value above stays, as this call cannot return an
+    // error.
     unsafe {
         with_file(file, |open| {
             sector_bytes = c_int::try_from(open.file.sector_bytes()).unwrap_or(sector_bytes);
@@ -276,7 +277,8 @@ unsafe extern "C" fn sector_size(file: *mut ffi::sqlite3_file) -> c_int {
 
 unsafe extern "C" fn device_characteristics(file: *mut ffi::sqlite3_file) -> c_int {
     let mut characteristics = 0;
-    // SAFETY: SQLite's word. After a panic nothing is promised, as no error can be told.
+    // SAFETY: SQLite's contract. After a panic nothing is promised, as this call cannot return an
+    // error.
     unsafe {
         with_file(file, |open| {
             characteristics = open.file.device_characteristics();
@@ -293,7 +295,7 @@ unsafe extern "C" fn shm_map(
     extend: c_int,
     answer: *mut *mut c_void,
 ) -> c_int {
-    // SAFETY: SQLite's word.
+    // SAFETY: SQLite's contract.
     unsafe { *answer = std::ptr::null_mut() };
     let map = |open: &mut OpenFile| {
         let number = u32::try_from(region).map_err(|_| VfsError::IO_SHM_MAP)?;
@@ -302,7 +304,7 @@ unsafe extern "C" fn shm_map(
         if region.bytes() < bytes {
             return Err(VfsError::IO_SHM_SIZE);
         }
-        // SAFETY: SQLite's word; the region is held until it is given up below.
+        // SAFETY: SQLite's contract; the region is held until it is given up below.
         unsafe { *answer = region.pointer() };
         let is_read_only = region.is_read_only();
         if open.regions.iter().all(|held| held.pointer() != region.pointer()) {
@@ -310,7 +312,7 @@ unsafe extern "C" fn shm_map(
         }
         if is_read_only { Err(VfsError::READ_ONLY) } else { Ok(()) }
     };
-    // SAFETY: SQLite's word.
+    // SAFETY: SQLite's contract.
     unsafe { with_file(file, map) }
 }
 
@@ -333,7 +335,7 @@ unsafe extern "C" fn shm_lock(
         };
         open.file.shm_lock(first, count, lock)
     };
-    // SAFETY: SQLite's word.
+    // SAFETY: SQLite's contract.
     unsafe { with_file(file, lock) }
 }
 
@@ -342,17 +344,17 @@ unsafe extern "C" fn shm_barrier(file: *mut ffi::sqlite3_file) {
         open.file.shm_barrier();
         Ok(())
     };
-    // SAFETY: SQLite's word. There is no caller to be told of a panic.
+    // SAFETY: SQLite's contract. A panic cannot be reported to a caller.
     unsafe { with_file(file, barrier) };
 }
 
 unsafe extern "C" fn shm_unmap(file: *mut ffi::sqlite3_file, delete: c_int) -> c_int {
     let unmap = |open: &mut OpenFile| {
-        // First ours: the platform unmaps only regions that are not held any more.
+        // Our own regions go first: the platform unmaps only regions that are not held any more.
         open.regions.clear();
         open.file.shm_unmap(delete != 0)
     };
-    // SAFETY: SQLite's word.
+    // SAFETY: SQLite's contract.
     unsafe { with_file(file, unmap) }
 }
 
@@ -362,22 +364,22 @@ unsafe extern "C" fn fetch(
     bytes: c_int,
     answer: *mut *mut c_void,
 ) -> c_int {
-    // SAFETY: SQLite's word.
+    // SAFETY: SQLite's contract.
     unsafe { *answer = std::ptr::null_mut() };
     let fetch = |open: &mut OpenFile| {
         let bytes = usize::try_from(bytes).map_err(|_| VfsError::IO_MAP)?;
         let offset = unsigned(offset, VfsError::IO_MAP)?;
         let Some(mapped) = open.file.fetch(offset, bytes)? else { return Ok(()) };
         if mapped.bytes() < bytes || !mapped.pointer().cast::<u64>().is_aligned() {
-            // SQLite reads instead.
+            // SQLite reads the page instead.
             return open.file.unfetch(mapped);
         }
-        // SAFETY: SQLite's word; the bytes are held until they are given up below.
+        // SAFETY: SQLite's contract; the bytes are held until they are given up below.
         unsafe { *answer = mapped.pointer() };
         open.mapped.push(mapped);
         Ok(())
     };
-    // SAFETY: SQLite's word.
+    // SAFETY: SQLite's contract.
     unsafe { with_file(file, fetch) }
 }
 
@@ -391,12 +393,12 @@ unsafe extern "C" fn unfetch(
             // The mapped bytes may be wrong by now: another process cut the file.
             return if open.mapped.is_empty() { open.file.unmap() } else { Ok(()) };
         }
-        // Two that are in the same place are alike, so it does not matter which goes.
+        // Two entries for one place are alike, so either may go.
         match open.mapped.iter().rposition(|held| held.pointer() == pointer) {
             Some(index) => open.file.unfetch(open.mapped.swap_remove(index)),
             None => Ok(()),
         }
     };
-    // SAFETY: SQLite's word.
+    // SAFETY: SQLite's contract.
     unsafe { with_file(file, unfetch) }
 }

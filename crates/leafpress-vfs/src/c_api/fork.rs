@@ -5,9 +5,8 @@
 //! static mutexes and those of `locks/` first, and both processes give them back. The
 //! child's own steps are given by `locks/`.
 //!
-//! `vfork`, `posix_spawn` and system calls made past the C library do not come by here.
-//! The first two end in another program, which inherits nothing of ours: all descriptors
-//! are closed by `exec`.
+//! `vfork`, `posix_spawn` and system calls made without the C library do not run these steps. The
+//! first two end in another program, which inherits nothing of ours: `exec` closes all descriptors.
 //!
 //! Must never: allocate in the child before the mutexes are free again.
 
@@ -45,8 +44,8 @@ const MUTEXES: [c_int; 12] = [
     ffi::SQLITE_MUTEX_STATIC_PRNG,
 ];
 
-/// Registers `steps` for each `fork` of this process and its children; SQLite must be
-/// initialised. To be called once.
+/// Registers `steps` for each `fork` of this process and its children; SQLite must be initialised.
+/// Call it once.
 ///
 /// # Errors
 /// If there is no memory for it; nothing is registered then.

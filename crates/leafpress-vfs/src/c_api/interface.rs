@@ -44,7 +44,7 @@ pub trait Vfs: Send + Sync + 'static {
     /// `IO_SYNC_FOLDER` if it was deleted and the folder could not be synced.
     fn delete(&self, path: &str, sync_folder: bool) -> VfsResult<()>;
 
-    /// Is the file there, and may it be used so?
+    /// Returns true if the file exists and allows this access.
     ///
     /// SQLite looks for a journal in this way to know whether to roll back, so the
     /// answer must be what *all* processes would be told now.
@@ -116,7 +116,7 @@ pub trait VfsFile: Send {
     /// `IO_UNLOCK`.
     fn unlock(&mut self, level: LockLevel) -> VfsResult<()>;
 
-    /// Does any opening, this one included, hold `Reserved` or more?
+    /// Returns true if any opening of the file, this one included, holds `Reserved` or more.
     ///
     /// # Errors
     /// `IO_IS_RESERVED`.
@@ -178,7 +178,7 @@ pub trait VfsFile: Send {
         Ok(())
     }
 
-    /// Can this file's connections share memory? If not, SQLite refuses WAL mode
+    /// Returns true if this file's connections can share memory. Without it SQLite refuses WAL mode
     /// except with `locking_mode = EXCLUSIVE`, and the four methods below are never
     /// called. Asked once, when the file has been opened.
     fn has_shared_memory(&self) -> bool {
@@ -202,7 +202,7 @@ pub trait VfsFile: Send {
     /// `BUSY` if another connection is in the way, `IO_SHM_LOCK` if it cannot be found out.
     fn shm_lock(&mut self, first: u32, count: u32, lock: ShmLock) -> VfsResult<()>;
 
-    /// Whatever this thread wrote to shared memory is seen by all before what it
+    /// All that this thread wrote to shared memory is seen by other threads before what it
     /// writes after this call; a full memory fence does it.
     fn shm_barrier(&mut self) {
         std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);

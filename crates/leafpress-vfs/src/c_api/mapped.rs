@@ -1,8 +1,7 @@
 //! Bytes of a file that the platform mapped, as SQLite asks for after `PRAGMA mmap_size`.
 //!
-//! No Rust code looks into them: SQLite reads its pages there. They must stay mapped as long as
-//! SQLite may look: as long as a [`MappedBytes`] is held, and the glue holds one for each pointer
-//! that SQLite was given. Invariants:
+//! No Rust code reads them: SQLite reads its pages there. They stay mapped while a [`MappedBytes`]
+//! is held, and the glue holds one for each pointer that SQLite has. Invariants:
 //!
 //! 1. A `MappedBytes` is one of the references that the platform counts. It is given
 //!    back exactly once.
@@ -26,7 +25,7 @@ use super::handle::{PlatformHandle, Reference};
 pub struct MappedBytes {
     reference: Reference,
     bytes: usize,
-    /// `None` once it has been given back.
+    /// `None` after it was given back.
     handle: Option<Arc<PlatformHandle>>,
 }
 
@@ -50,8 +49,8 @@ impl MappedBytes {
         self.reference.pointer.0
     }
 
-    /// The reference, to be given back now; `None` (and it is dropped) if it is not
-    /// this file's.
+    /// The reference, to be given back now; `None` if it belongs to another file (and then it is
+    /// dropped).
     pub(super) fn taken_back(mut self, by: &Arc<PlatformHandle>) -> Option<Reference> {
         self.handle.take_if(|handle| Arc::ptr_eq(handle, by)).map(|_| self.reference)
     }

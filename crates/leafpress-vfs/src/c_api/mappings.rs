@@ -1,9 +1,8 @@
 //! The parts of files that SQLite has mapped into memory, so that a child of `fork` can let
 //! them go.
-//!
-//! A mapping keeps its file open, and with it the locks that belong to that opening: a child
-//! that inherits the mapping of a `-shm` file would keep its parent's locks after the
-//! parent's death. So in a child empty memory is put in the place of each.
+//! A mapping keeps its file open, and with it the locks that belong to that opening. A child that
+//! inherits the mapping of a `-shm` file would keep its parent's locks after the parent's death. So
+//! in a child empty memory replaces each mapping.
 //!
 //! Must never: touch a mapping that this copy of SQLite did not make.
 
@@ -14,7 +13,7 @@ use std::ops::Range;
 use std::ptr;
 use std::sync::{Mutex, MutexGuard};
 
-/// Addresses that are mapped from a file, and how they may be used.
+/// Addresses that are mapped from a file, with their protection.
 struct Mapping {
     addresses: Range<usize>,
     protection: c_int,
@@ -26,7 +25,7 @@ fn mappings() -> MutexGuard<'static, Vec<Mapping>> {
     lock(&MAPPINGS)
 }
 
-/// Takes `addresses` out of all mappings, and says how they could be used.
+/// Removes `addresses` from all mappings; returns their protection.
 fn cut(all: &mut Vec<Mapping>, addresses: &Range<usize>) -> c_int {
     let mut protection = libc::PROT_READ;
     let mut rest = Vec::with_capacity(all.len() + 1);
@@ -59,7 +58,7 @@ pub(super) unsafe extern "C" fn map(
     offset: i64,
 ) -> *mut c_void {
     let mut all = mappings();
-    // SAFETY: SQLite's own call, as it is.
+    // SAFETY: SQLite's own call, unchanged.
     let mapped =
         unsafe { libc::mmap(start, bytes, protection, flags, descriptor, offset as libc::off_t) };
     if mapped != libc::MAP_FAILED && flags & libc::MAP_SHARED != 0 {
@@ -72,7 +71,7 @@ pub(super) unsafe extern "C" fn map(
 pub(super) unsafe extern "C" fn unmap(start: *mut c_void, bytes: usize) -> c_int {
     let mut all = mappings();
     cut(&mut all, &range_of(start, bytes));
-    // SAFETY: SQLite's own call, as it is.
+    // SAFETY: SQLite's own call, unchanged.
     unsafe { libc::munmap(start, bytes) }
 }
 
@@ -85,7 +84,7 @@ pub(super) unsafe extern "C" fn remap(
     flags: c_int,
 ) -> *mut c_void {
     let mut all = mappings();
-    // SAFETY: SQLite's own call, as it is.
+    // SAFETY: SQLite's own call, unchanged.
     let mapped = unsafe { libc::mremap(start, bytes, new_bytes, flags) };
     if mapped != libc::MAP_FAILED {
         let protection = cut(&mut all, &range_of(start, bytes));
@@ -95,7 +94,7 @@ pub(super) unsafe extern "C" fn remap(
 }
 
 thread_local! {
-    /// Guards that the thread that forks holds meanwhile.
+    /// Guards that the forking thread holds during the fork.
     static HELD: RefCell<Option<MutexGuard<'static, Vec<Mapping>>>> = const { RefCell::new(None) };
 }
 
@@ -109,7 +108,7 @@ pub(super) fn let_go_after_fork() {
     let _ = HELD.try_with(|held| held.borrow_mut().take());
 }
 
-/// In a child: puts empty memory in the place of each mapping, and forgets them.
+/// Replaces each mapping by empty memory, in a child, and forgets them all.
 pub(super) fn empty_in_child() {
     let Ok(Some(mut all)) = HELD.try_with(|held| held.borrow_mut().take()) else { return };
     for Mapping { addresses, protection } in all.drain(..) {

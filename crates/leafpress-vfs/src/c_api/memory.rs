@@ -1,13 +1,14 @@
 //! SQLite's own book-keeping of memory, and the one switch of it that no pragma has.
 //!
-//! Used by `memory`, which gives the numbers their names. Nothing here changes what a
-//! connection does, but for [`lookaside_off`].
+//! Used by `memory`, which gives the numbers their names. Only [`lookaside_off`] changes a
+//! connection.
 
 use std::ffi::c_int;
 
 use rusqlite::{Connection, ffi};
 
-/// A figure now, and the most it was since it was last reset. Some have only one of the two.
+/// A figure: its value now, and its largest value since the last reset. Some figures have only one
+/// of the two.
 #[derive(Clone, Copy, Default)]
 pub struct Figure {
     /// The figure now.
@@ -25,7 +26,7 @@ pub fn of_process(figure: c_int) -> Figure {
     })
 }
 
-/// Lets the most that a figure of the process was start again from what it is now.
+/// Resets the largest value of a figure of the process to its value now.
 pub fn reset_most(figure: c_int) {
     read(|now, most| {
         // SAFETY: as above.
@@ -61,8 +62,8 @@ fn read(ask: impl FnOnce(&mut i64, &mut i64) -> c_int) -> Figure {
     Figure { now: u64::try_from(now).unwrap_or(0), most: u64::try_from(most).unwrap_or(0) }
 }
 
-/// Gives back the block of small pieces that a connection takes at its opening (48 KB
-/// unless compiled otherwise), for good: small pieces come from the heap from now on.
+/// Frees the block of small pieces that a connection takes when it is opened (48 KB unless compiled
+/// otherwise), for good: small pieces come from the heap from now on.
 ///
 /// # Errors
 /// `SQLITE_BUSY` if one of the pieces is in use, as by a prepared statement; nothing

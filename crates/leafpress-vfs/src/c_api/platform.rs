@@ -22,15 +22,15 @@ use super::mapped::MappedBytes;
 use super::shared_memory::ShmRegion;
 use super::words::{Access, LockLevel, OpenFlags, ShmLock, SyncKind, VfsError, VfsResult};
 
-/// The one size of region that SQLite asks for. The platform takes the first size that
-/// it is given for all, so that another would be a lie about the memory behind it.
+/// Size of the regions that SQLite asks for. The platform uses the first size that it is given for
+/// all regions, so another size would be wrong about the memory behind it.
 const SHM_REGION_BYTES: usize = 32 * 1024;
-/// The platform counts its regions in 16 bits, and would count for ever above; this is
-/// a WAL of a terabyte.
+/// Limit of regions: the platform counts them in 16 bits, and would count for ever above. This
+/// limit is a WAL of a terabyte.
 const SHM_REGIONS_MAX: u32 = 60_000;
 
-/// The platform adds what it wants to be readable behind mapped bytes (256 of them) to
-/// the end of what it was asked for, and does not look whether the sum overflows.
+/// The platform adds the bytes that it wants to be readable behind mapped bytes (256 of them) to
+/// the end of the request, without a check for overflow.
 const ROOM_BEHIND_MAPPED: i64 = 4096;
 
 /// The platform's own VFS, the one that SQLite calls `unix` or `win32`, with all that it
@@ -171,8 +171,8 @@ struct PlatformFile {
     handle: Arc<PlatformHandle>,
     /// References that the platform counts; those in `handle.dropped` too.
     mapped_references: usize,
-    /// SQLite was told that mapped bytes may not be valid any more, while some of them were still
-    /// held.
+    /// True if SQLite was told that mapped bytes may not be valid any more while some of them were
+    /// still held.
     unmap_is_due: bool,
 }
 
@@ -187,7 +187,7 @@ macro_rules! platform {
 }
 
 impl PlatformFile {
-    /// Bytes of a read that got less than it wanted: the platform does not say.
+    /// Number of bytes of a read that got fewer than it wanted: the platform does not return it.
     fn bytes_before_end(&mut self, wanted: usize, offset: u64) -> VfsResult<usize> {
         let there = self.size()?.saturating_sub(offset);
         let less_than_wanted = wanted.saturating_sub(1);
@@ -199,11 +199,12 @@ impl PlatformFile {
         platform!(self, xUnfetch(offset, pointer.0), VfsError::IO_MAP)
     }
 
-    /// Gives back what was dropped since the last call. Without mapping it is nothing.
+    /// Gives back the references that were dropped since the last call. Without mapping there are
+    /// none.
     fn give_back_dropped(&mut self) {
         if self.mapped_references > 0 {
             for reference in self.handle.dropped.take() {
-                // The platform cannot fail in it, and no caller waits for the answer.
+                // The platform cannot fail in it, and no caller needs the result.
                 let _ = self.give_back(reference);
             }
         }
@@ -343,7 +344,7 @@ impl VfsFile for PlatformFile {
         let (size, extend) = (c_size(bytes, error)?, c_int::from(extend));
         let mut pointer: *mut c_void = ptr::null_mut();
         let answer = platform!(self, xShmMap(number, size, extend, &raw mut pointer), error);
-        // Memory that may only be read is both an answer and an error.
+        // A region that may only be read comes with an error as well.
         let read_only = answer == Err(VfsError::READ_ONLY) && !pointer.is_null();
         if !read_only {
             answer?;
@@ -375,8 +376,8 @@ impl VfsFile for PlatformFile {
         }
     }
 
-    /// Refused as long as a region is held: it would be memory that is gone. Then it is unmapped
-    /// when the last of them is given back.
+    /// Fails while a region is held: its memory would be gone. The last region that is given back
+    /// unmaps it then.
     fn shm_unmap(&mut self, delete: bool) -> VfsResult<()> {
         if Arc::strong_count(&self.handle) > 1 {
             return Err(VfsError::IO_SHM_MAP);

@@ -13,25 +13,25 @@ use std::io;
 use std::ops::Range;
 use std::os::fd::{AsRawFd as _, RawFd};
 
-/// The way to ask for a lock; as in `system_calls.c`.
+/// Way to ask for a lock; as in `system_calls.c`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum How {
-    /// Which lock of another owner is in the way?
+    /// Returns the lock of another owner that is in the way.
     Get = 0,
-    /// Take it or give it back, at once or not at all.
+    /// Takes or releases the lock, at once or not at all.
     Set = 1,
-    /// Take it, and wait for it.
+    /// Takes the lock, and waits for it.
     Wait = 2,
 }
 
-/// Which lock; as in `system_calls.c`.
+/// Kind of a lock; as in `system_calls.c`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lock {
-    /// None: what is held there is given back.
+    /// No lock: the one that is held there is released.
     None = 0,
     /// Shared by all who read.
     Read = 1,
-    /// Held by one alone.
+    /// Held by one owner alone.
     Write = 2,
 }
 
@@ -45,7 +45,7 @@ impl Lock {
     }
 }
 
-/// Bytes of a file; a length of 0 means to its end, wherever that comes to be.
+/// Bytes of a file; a length of 0 means up to the end of the file, also after it grows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bytes {
     pub start: i64,
@@ -55,7 +55,7 @@ pub struct Bytes {
 impl Bytes {
     pub const ALL: Self = Self { start: 0, length: 0 };
 
-    /// Their places.
+    /// Offsets of the bytes.
     pub const fn range(self) -> Range<i64> {
         let end = if self.length == 0 { i64::MAX } else { self.start.saturating_add(self.length) };
         self.start..end
@@ -110,7 +110,7 @@ pub fn ask(descriptor: RawFd, how: How, lock: Lock, bytes: Bytes) -> io::Result<
     }
 }
 
-/// Does this error say that another owner holds a lock there?
+/// Returns true if this error means that another owner holds a lock there.
 pub fn is_held(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EACCES))
 }

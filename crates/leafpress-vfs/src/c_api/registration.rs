@@ -253,7 +253,7 @@ unsafe fn uri_parameters(path: *const c_char) -> Vec<CString> {
     parameters
 }
 
-// The callbacks. SQLite's word, on which all their SAFETY lines rest: `vfs` is ours,
+// The callbacks. All their SAFETY lines rest on SQLite's contract: `vfs` is ours,
 // texts end with a zero, and places for answers may be written.
 
 unsafe extern "C" fn open(
@@ -268,7 +268,7 @@ unsafe extern "C" fn open(
     unsafe { (*place).pMethods = ptr::null() };
     guarded(|| {
         let flags = OpenFlags(flags);
-        // SAFETY: SQLite's word.
+        // SAFETY: SQLite's contract.
         let (registered, text) = unsafe { (registered(vfs), text(path)?) };
         let is_uri = flags.kind() == FileKind::MainDb && flags.contains(OpenFlags::URI);
         let parameters = if is_uri && text.is_some() {
@@ -296,7 +296,7 @@ unsafe extern "C" fn delete(
     sync_folder: c_int,
 ) -> c_int {
     guarded(|| {
-        // SAFETY: SQLite's word.
+        // SAFETY: SQLite's contract.
         let (registered, path) = unsafe { (registered(vfs), text(path)?) };
         registered.vfs()?.delete(path.ok_or(VfsError::IO_DELETE)?, sync_folder != 0)
     })
@@ -314,10 +314,10 @@ unsafe extern "C" fn access(
             ffi::SQLITE_ACCESS_READ => Access::Read,
             _ => Access::Exists,
         };
-        // SAFETY: SQLite's word.
+        // SAFETY: SQLite's contract.
         let (registered, path) = unsafe { (registered(vfs), text(path)?) };
         let exists = registered.vfs()?.exists(path.ok_or(VfsError::IO_ACCESS)?, access)?;
-        // SAFETY: SQLite's word.
+        // SAFETY: SQLite's contract.
         unsafe { *answer = c_int::from(exists) };
         Ok(())
     })
@@ -331,7 +331,7 @@ unsafe extern "C" fn full_path(
 ) -> c_int {
     let mut followed_link = false;
     let code = guarded(|| {
-        // SAFETY: SQLite's word.
+        // SAFETY: SQLite's contract.
         let (registered, path) = unsafe { (registered(vfs), text(path)?) };
         let vfs = registered.vfs()?;
         let path = path.ok_or(VfsError::CANNOT_OPEN)?;
@@ -352,7 +352,7 @@ unsafe extern "C" fn full_path(
 /// Hands a call on to the platform's VFS, or answers `$missing` if it has no such method.
 macro_rules! to_platform {
     ($vfs:ident, $method:ident($($argument:expr),*), $missing:expr) => {{
-        // SAFETY: SQLite's word, which the platform's VFS may rely on as we do.
+        // SAFETY: SQLite's contract, which the platform's VFS may rely on as we do.
         unsafe {
             let platform = registered($vfs).platform.pointer();
             match (*platform).$method {

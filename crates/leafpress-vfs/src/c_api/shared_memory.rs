@@ -28,7 +28,7 @@ enum Memory {
 }
 
 impl ShmRegion {
-    /// Zeroed memory of this process, of at least so many bytes. Hand out clones of it
+    /// Zeroed memory of this process, of at least this many bytes. Hand out clones of it
     /// to all openings of the same database.
     pub fn owned(bytes: usize) -> Self {
         let words = bytes.div_ceil(size_of::<u64>());
@@ -52,7 +52,7 @@ impl ShmRegion {
         self.bytes
     }
 
-    /// May SQLite only read it? The platform's file says so where `-shm` is read-only.
+    /// Returns true if SQLite may only read it, as the platform's file says for a read-only `-shm`.
     pub(super) const fn is_read_only(&self) -> bool {
         self.read_only
     }

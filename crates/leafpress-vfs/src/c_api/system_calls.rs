@@ -32,7 +32,7 @@ pub struct Calls {
     pub lock: fn(descriptor: RawFd, how: How, lock: Lock, bytes: Bytes) -> Option<io::Result<Lock>>,
 }
 
-/// Why SQLite's system calls were not replaced.
+/// Reason why SQLite's system calls were not replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NotReplaced {
     /// The linked SQLite has no Unix VFS whose calls can be replaced.

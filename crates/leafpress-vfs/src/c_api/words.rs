@@ -37,13 +37,13 @@ impl VfsError {
     pub const IO_DELETE: Self = Self(ffi::SQLITE_IOERR_DELETE);
     /// A file to be deleted is not there; SQLite mostly does not mind.
     pub const IO_DELETE_NO_ENTRY: Self = Self(ffi::SQLITE_IOERR_DELETE_NOENT);
-    /// It could not be found out whether a file is there.
+    /// The check for a file's existence failed.
     pub const IO_ACCESS: Self = Self(ffi::SQLITE_IOERR_ACCESS);
     /// A lock failed for another reason than another connection's lock.
     pub const IO_LOCK: Self = Self(ffi::SQLITE_IOERR_LOCK);
     /// A lock could not be given back.
     pub const IO_UNLOCK: Self = Self(ffi::SQLITE_IOERR_UNLOCK);
-    /// It could not be found out whether a connection holds a RESERVED lock.
+    /// The check for a RESERVED lock failed.
     pub const IO_IS_RESERVED: Self = Self(ffi::SQLITE_IOERR_CHECKRESERVEDLOCK);
     /// Shared memory could not be opened.
     pub const IO_SHM_OPEN: Self = Self(ffi::SQLITE_IOERR_SHMOPEN);
@@ -65,7 +65,7 @@ impl VfsError {
     pub const READ_ONLY: Self = Self(ffi::SQLITE_READONLY);
     /// This file control is not known here.
     pub const NOT_FOUND: Self = Self(ffi::SQLITE_NOTFOUND);
-    /// There is not memory enough.
+    /// Memory ran out.
     pub const NO_MEMORY: Self = Self(ffi::SQLITE_NOMEM);
 }
 
@@ -122,12 +122,12 @@ impl OpenFlags {
 
     const KINDS: Self = Self(0x000f_ff00);
 
-    /// Are all of these flags set?
+    /// Returns true if all of these flags are set.
     pub const fn contains(self, flags: Self) -> bool {
         self.0 & flags.0 == flags.0
     }
 
-    /// Does the first sync of a file opened so make its name safe as well?
+    /// Returns true if the first sync of a file opened so makes its name durable as well.
     ///
     /// SQLite's Unix VFS syncs the folder then, after the file and whether or not the file
     /// was new (`os_unix.c`). On Windows no folder is synced.
@@ -182,7 +182,7 @@ pub enum FileKind {
 }
 
 impl FileKind {
-    /// Does the file outlive the connection, so that a crash can leave it behind?
+    /// Returns true if the file outlives the connection, so that a crash can leave it behind.
     pub const fn is_lasting(self) -> bool {
         matches!(self, Self::MainDb | Self::MainJournal | Self::Wal | Self::SuperJournal)
     }
@@ -193,9 +193,9 @@ impl FileKind {
 pub enum Access {
     /// Is there a file? (One of zero bytes may count as none, as with SQLite's own VFS.)
     Exists,
-    /// May it be read and written?
+    /// Reading and writing are allowed.
     ReadWrite,
-    /// May it be read?
+    /// Reading is allowed.
     Read,
 }
 

@@ -17,7 +17,7 @@ pub(super) struct CountedFile {
     /// Those of `wal`, once the shared memory of a database is used.
     pub(super) shared_memory: Option<Arc<KindCounters>>,
     pub(super) all: IoCounters,
-    /// Is the platform's VFS going to sync the folder with the next sync?
+    /// True if the platform's VFS syncs the folder with the next sync.
     pub(super) syncs_folder: bool,
 }
 
@@ -81,7 +81,7 @@ impl FileLayer for CountedFile {
         self.below.maps_memory()
     }
 
-    /// Not timed: it is an addition to a pointer, for each page that SQLite looks at.
+    /// Not timed: this call only adds to a pointer, for each page that SQLite reads.
     fn fetch(&mut self, offset: u64, bytes: usize) -> VfsResult<Option<MappedBytes>> {
         let answer = self.below.fetch(offset, bytes);
         self.own.untimed(Operation::Map);

@@ -126,7 +126,7 @@ impl<V: Vfs> Vfs for Counted<V> {
     }
 }
 
-/// Does the platform's VFS sync folders? On Windows there is nothing of the kind.
+/// True if the platform's VFS syncs folders. On Windows no folder is synced.
 const SYNCS_FOLDERS: bool = cfg!(unix);
 
 /// The kind of a file, by SQLite's flags. When SQLite checks if a super-journal is still needed, it

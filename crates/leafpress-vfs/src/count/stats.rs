@@ -267,7 +267,7 @@ impl FileIo {
 }
 
 impl OpIo {
-    /// Did it not happen at all?
+    /// Returns true if there was no call.
     pub const fn is_none(&self) -> bool {
         self.calls == 0
     }

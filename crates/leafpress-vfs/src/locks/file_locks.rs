@@ -169,12 +169,12 @@ impl FileLocks {
     }
 }
 
-/// Is this the answer of a system or file system without OFD locks?
+/// Returns true for the error of a system or file system without OFD locks.
 fn is_unknown_here(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EINVAL | libc::ENOTSUP | libc::ENOSYS))
 }
 
-/// Is it the system that has no OFD locks, or the file system of one file?
+/// Returns true if the system has no OFD locks; false if only the file system of one file has none.
 fn are_unknown_to_system() -> bool {
     let null = rustix::fs::open("/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
     null.is_ok_and(|null| {

@@ -19,11 +19,11 @@ use crate::rights::Rights;
 /// Options for opening a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Open {
-    /// To be read; it must be there.
+    /// For reading; the file must exist.
     Read,
-    /// To be read and written; it must be there.
+    /// For reading and writing; the file must exist.
     ReadWrite,
-    /// To be read and written, emptied first; it must be there.
+    /// For reading and writing, emptied first; the file must exist.
     Emptied,
 }
 

@@ -121,7 +121,7 @@ pub(super) fn open(path: &CStr, flags: OFlags, mode: Mode, user: User) -> io::Re
     if let Some(file) = open_regular(path, flags, mode, user)? {
         return Ok(Opened::Known(file));
     }
-    // It can have no locks that matter, and to open a pipe may take for ever.
+    // Such a file has no locks that matter, and opening a pipe may take for ever.
     Ok(Opened::Plain(File::from(rustix::fs::open(path, flags, mode)?)))
 }
 
@@ -186,7 +186,7 @@ pub(super) fn close_unknown(descriptor: OwnedFd) {
     let known =
         identity.and_then(|identity| Some((identity, table.as_mut()?.files.get_mut(&identity)?)));
     let Some((identity, known)) = known else { return };
-    // With locks of the process SQLite itself knows when it may close.
+    // With POSIX locks SQLite itself knows when it may close.
     if known.locks.owner() != Owner::Descriptor {
         return;
     }
@@ -371,7 +371,7 @@ impl Known {
     }
 }
 
-/// Does it begin as a database does?
+/// Returns true if the file begins as databases do.
 fn is_database(file: &File) -> bool {
     let mut start = [0; 16];
     file.read_exact_at(&mut start, 0).is_ok() && start == *b"SQLite format 3\0"
@@ -445,7 +445,7 @@ pub(super) fn let_go_after_fork() {
     let _ = HELD.try_with(|held| held.borrow_mut().take());
 }
 
-/// In a child: puts a dead file in the place of each descriptor (invariant 4), and forgets
+/// Replaces each descriptor by a dead file, in a child (invariant 4), and forgets
 /// them all. The parent's locks stay, as the parent has the same files open; and they go
 /// with the parent, as the child has them open no more.
 pub(super) fn start_anew_in_child() {

@@ -105,7 +105,7 @@ fn stamp_of(answer: &Statx) -> Stamp {
     Stamp(u128::from(ns(&answer.stx_ctime)) << 64 | u128::from(mixed))
 }
 
-/// Is this release, as `6.18.44-generic`, new enough?
+/// Returns true if this kernel release, such as `6.18.44-generic`, is new enough.
 fn is_able(release: &str) -> bool {
     let mut numbers = release.split(['.', '-', '+']).map(str::parse::<u32>);
     match (numbers.next(), numbers.next()) {

@@ -129,7 +129,7 @@ fn blocks_are_paid_once_and_with_the_sync() {
 }
 
 #[test]
-fn whoever_syncs_a_file_writes_what_others_put_there() {
+fn a_sync_of_a_file_writes_what_others_put_there() {
     let (device, clock) = disk(plain());
     let writer = open(&device, "a.db-wal");
     let checkpointer = open(&device, "a.db-wal");

@@ -256,7 +256,7 @@ fn pages_that_are_mapped_are_counted_too() {
     assert_eq!(tally_of(&counters.snapshot()), log.tally());
 }
 
-/// Two threads share a database, two have their own; somebody looks at the counters
+/// Two threads share a database, two have their own; another thread reads the counters
 /// meanwhile.
 #[test]
 fn threads_count_together_and_lose_nothing() {

@@ -47,7 +47,7 @@ impl FileLayer for GlassFile {
     }
 }
 
-/// What it answers is nobody's default.
+/// Its answers are no default of any layer.
 struct OldDisk(GlassFile);
 
 impl FileLayer for OldDisk {

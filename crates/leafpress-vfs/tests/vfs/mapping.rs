@@ -234,7 +234,7 @@ fn big_sorts_through_mapped_files_are_right() {
     assert_eq!(registration.open_files(), 0);
 }
 
-/// On the disk is what nobody understands who does not come through here.
+/// The bytes on the disk make sense only through this layer.
 #[derive(Clone)]
 struct Scrambled;
 
@@ -443,7 +443,7 @@ fn what_is_asked_for_far_beyond_the_end_is_refused() {
     let flags = OpenFlags::MAIN_DB | OpenFlags::READ_WRITE | OpenFlags::CREATE;
     let mut file = PlatformVfs::new().open(path.to_str(), flags).unwrap().file;
     assert!(file.maps_memory());
-    assert!(file.fetch(0, 4096).unwrap().is_none(), "nobody asked for mapping");
+    assert!(file.fetch(0, 4096).unwrap().is_none(), "mapping was not asked for");
     for offset in [u64::MAX, i64::MAX as u64, i64::MAX as u64 - 4200] {
         assert_eq!(file.fetch(offset, 4096).err(), Some(VfsError::IO_MAP), "{offset}");
     }

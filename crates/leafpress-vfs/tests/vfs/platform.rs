@@ -260,7 +260,7 @@ fn the_files_methods_say_what_they_did() {
 }
 
 #[test]
-fn shared_memory_is_mapped_as_long_as_anybody_holds_it() {
+fn shared_memory_is_mapped_as_long_as_a_connection_holds_it() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.db");
     let (path, shm) = (path.to_str().unwrap(), folder.path().join("a.db-shm"));
@@ -268,7 +268,7 @@ fn shared_memory_is_mapped_as_long_as_anybody_holds_it() {
     let mut file = PlatformVfs::new().open(Some(path), flags).unwrap().file;
     assert!(file.shm_map(0, 32 * 1024, false).unwrap().is_none());
     let region = file.shm_map(0, 32 * 1024, true).unwrap().unwrap();
-    assert_eq!(file.shm_unmap(true), Err(VfsError::IO_SHM_MAP), "somebody holds it");
+    assert_eq!(file.shm_unmap(true), Err(VfsError::IO_SHM_MAP), "a connection holds it");
     assert!(shm.exists());
     let clone = region.clone();
     drop(region);

@@ -225,6 +225,6 @@ fn a_folder_that_goes_away_ends_nothing() {
     }
     assert_eq!(writer.gate.held().broken_off, 0);
     assert!(checkpointer.stats().writer_held_us_max < Duration::from_secs(1).as_micros() as u64);
-    // With or without an error, it ends.
+    // The close ends, with or without an error.
     let _ = checkpointer.stop();
 }

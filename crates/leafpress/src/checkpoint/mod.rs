@@ -71,7 +71,7 @@ use crate::{Error, ErrorKind, Result};
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CheckpointLimits {
-    /// A pass each time the WAL has grown by so many frames (one frame is one page).
+    /// A pass each time the WAL has grown by this many frames (one frame is one page).
     /// Fewer: more syncs, which compete with the writer's own. More: the disk gets
     /// its writes in larger lumps, and readers' lookups in the WAL take longer.
     pub slice_frames: u32,

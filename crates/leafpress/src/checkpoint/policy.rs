@@ -8,14 +8,14 @@ use std::time::Duration;
 
 use super::gate::{Look, NEVER};
 
-/// A rest that is copied with the writer held: two syncs cost more than so many pages.
+/// A rest that is copied with the writer held: two syncs cost more than this many pages.
 const SMALL_REST_FRAMES: u32 = 64;
 /// Passes beside the writer before it is held; each one halves the rest or is the last.
 const APPROACH_PASSES_MAX: u32 = 8;
 /// Slices that the writer may be ahead of a pass near the bound. With fewer it waits for passes on
 /// a disk with slow syncs; with more a catch-up has more left to copy.
 const AHEAD_SLICES: u32 = 4;
-/// After a catch-up that failed the writer is let go for so many times as long as it was held.
+/// After a catch-up that failed the writer is let go for this many times as long as it was held.
 const FREE_PER_HELD: u32 = 20;
 /// An empty WAL is looked at this often: another process may have left something in it.
 const LOOK_AGAIN_AFTER: Duration = Duration::from_secs(10);
@@ -74,7 +74,7 @@ pub(super) enum Outcome {
         /// Frames in the WAL, and how many of them are copied; `None` if it was not to be known.
         frames: Option<(u32, u32)>,
     },
-    /// There was a commit in the last moment, so the step was left out.
+    /// The step was left out, as there was a commit in the last moment.
     Left,
     /// An error; nothing is lost, the frames stay in the WAL.
     Failed,
@@ -114,7 +114,7 @@ pub(super) struct Policy {
     held_back: Option<Obstruction>,
     /// Catch-ups fail since then, because of any reader.
     given_up_since: Option<Duration>,
-    /// A catch-up ended well with so many frames: the next commit must rewind.
+    /// A catch-up ended well with this many frames: the next commit must rewind.
     rewind_due: Option<u32>,
     in_a_row: Option<InARow>,
     pass_pause: Pause,
@@ -300,7 +300,7 @@ impl Policy {
         Some(Step::CatchUp { cut })
     }
 
-    /// Would one more pass leave less to copy with the writer held?
+    /// Returns true if one more pass would leave less to copy with the writer held.
     fn pass_helps(&self, rest: u32) -> bool {
         let Some(InARow { passes, rest_before }) = self.in_a_row else { return true };
         let long = self.thresholds.slice_frames.saturating_mul(AHEAD_SLICES);

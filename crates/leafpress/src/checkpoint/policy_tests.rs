@@ -359,7 +359,7 @@ fn a_small_wal_is_left_alone_in_a_pause() {
 }
 
 #[test]
-fn a_long_wal_rewinds_in_a_pause_without_holding_anybody() {
+fn a_long_wal_rewinds_in_a_pause_without_holding_a_writer() {
     let writing = Phase {
         lasts: Duration::from_millis(80),
         commit_gap: Some(Duration::from_micros(100)),

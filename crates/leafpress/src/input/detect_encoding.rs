@@ -27,7 +27,7 @@ const CHUNK_BYTES: usize = 1 << 20;
 /// Bytes that are shown to the detector from the first one on that is not UTF-8, and the chunk
 /// before it.
 const EVIDENCE_BYTES_MAX: usize = 8 << 20;
-/// With fewer bytes beyond ASCII than this, encodings are easily mistaken for one another.
+/// Number of bytes beyond ASCII below which encodings are easily mistaken for one another.
 const NON_ASCII_FEW: u64 = 20;
 
 /// Encodings of Latin letters, one byte each, that are easily mistaken for windows-1252.
@@ -302,7 +302,7 @@ mod tests {
             let guess = guess(&encoded(text, label)).expect(label);
             assert_eq!(guess.label(), label);
         }
-        // Of few letters.
+        // A text of few letters.
         for (text, label) in [("José Hernández", "windows-1252"), ("Иван Иванов", "windows-1251")]
         {
             let guess = guess(&encoded(text, label)).expect(label);

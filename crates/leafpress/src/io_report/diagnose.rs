@@ -96,14 +96,14 @@ fn causes_in_database(
     let names: BTreeSet<String> = case.writes.iter().map(|it| it.table.clone()).collect();
     let mut causes = BTreeSet::new();
     let mut trees: BTreeMap<String, Touched> = BTreeMap::new();
-    let mut nobodys = BTreeSet::new();
+    let mut unowned = BTreeSet::new();
     for &(page, kind) in &change.kept {
         if schema.is_pointer_map(page) {
             causes.insert(Cause::PointerMap);
             continue;
         }
         let Some(Owner { tree, is_overflow }) = schema.owner_then(page, kind, &names) else {
-            nobodys.insert(kind);
+            unowned.insert(kind);
             continue;
         };
         let touched = trees.entry(tree).or_default();
@@ -129,14 +129,14 @@ fn causes_in_database(
         causes.insert(Cause::Freed);
     }
     if causes.is_empty() {
-        causes.insert(cause_of_nobodys(change, &nobodys, &names));
+        causes.insert(cause_of_unowned(change, &unowned, &names));
     }
     causes
 }
 
 /// The cause if no page has an owner any more, since the rest of the script has freed the
 /// pages: it is told from the pages' kinds and the tables written to.
-fn cause_of_nobodys(
+fn cause_of_unowned(
     change: &Change,
     kinds: &BTreeSet<PageKind>,
     tables: &BTreeSet<String>,
@@ -175,7 +175,7 @@ fn causes_in_tree(
     }
     let is_more = touched.pages > 1;
     let took_free = is_more && touched.overflow == 0 && change.has_new_pages();
-    // Of an index one page is one too many already.
+    // Of an index, one changed page is too many already.
     if !tree.is_index && (touched.has_new || took_free) {
         causes.insert(Cause::Split { table });
     } else if is_more && !tree.is_index {

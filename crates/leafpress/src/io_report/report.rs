@@ -75,13 +75,13 @@ pub enum RanOn {
 pub enum HowCommitted {
     /// One page, written in place as a whole.
     InPlace,
-    /// With a rollback journal.
+    /// By a rollback journal.
     Journal,
-    /// With the journals of several databases and one that binds them.
+    /// By the journals of several databases and one that binds them.
     SuperJournal,
     /// Into the write-ahead log.
     Log,
-    /// With a journal that only memory had, or with none.
+    /// By a journal in memory only, or by none.
     Unprotected,
     /// A checkpoint: pages of the log were copied into the database.
     Checkpoint,
@@ -94,7 +94,7 @@ pub enum HowCommitted {
 }
 
 impl HowCommitted {
-    /// In a few letters, for a table.
+    /// Short name, for a table.
     pub fn short(self) -> &'static str {
         match self {
             Self::InPlace => "in place",
@@ -121,13 +121,13 @@ impl HowCommitted {
 pub struct Commits {
     /// One page, in place.
     pub in_place: u64,
-    /// With a rollback journal.
+    /// By a rollback journal.
     pub journal: u64,
-    /// With a super-journal.
+    /// By a super-journal.
     pub super_journal: u64,
     /// Into the write-ahead log.
     pub log: u64,
-    /// With a journal that only memory had, or with none.
+    /// By a journal in memory only, or by none.
     pub unprotected: u64,
     /// Checkpoints: pages of the log were copied into the database.
     pub checkpoint: u64,

@@ -158,7 +158,7 @@ fn causes(report: &IoReport) -> Vec<&'static str> {
     report.findings.iter().map(|it| it.cause).collect()
 }
 
-/// A table of rows of which five fill a page, and so many of them.
+/// A table of rows of which five fill a page, and this many of them.
 fn table(name: &str, rows: u32) -> String {
     format!(
         "CREATE TABLE {name} (id INTEGER PRIMARY KEY, n INTEGER, fill BLOB);
@@ -342,7 +342,7 @@ fn nothing_leads_past_the_copies() {
     let n: i64 =
         scene.connect("b.db").query_row("SELECT max(n) FROM u", [], |row| row.get(0)).unwrap();
     assert_eq!(n, 0);
-    // Whoever means the database itself may do it.
+    // A caller that names the database itself may do it.
     let sql = format!("ATTACH 'file:{other}?vfs={platform}' AS b; UPDATE b.u SET n = 1");
     scene.measure(&sql, &atomic().in_place(true)).unwrap();
 }
@@ -531,7 +531,7 @@ fn contradictions_are_refused_before_anything_is_made() {
 }
 
 #[test]
-fn a_database_that_somebody_holds_is_not_waited_for_longer_than_asked() {
+fn a_database_that_is_held_is_not_waited_for_longer_than_asked() {
     let scene = Scene::new(&table("t", 5));
     let holder = scene.connect("a.db");
     holder.execute_batch("BEGIN IMMEDIATE").unwrap();

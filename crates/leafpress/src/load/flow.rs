@@ -1,4 +1,4 @@
-//! A load from its beginning to its end, whatever the input.
+//! A load from its beginning to its end, for inputs of all kinds.
 //!
 //! ```text
 //! plan ──► encode ──► complete ──► publish
@@ -7,8 +7,7 @@
 //!    └──────────┘ rows share a key: an error, or again without them
 //! ```
 //!
-//! The first guess is the likely one and nearly always right; every turn back
-//! costs one more pass over the input.
+//! The first guess is nearly always right; every step back costs one more pass over the input.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -36,7 +35,7 @@ use crate::schema::shape::TableShape;
 use crate::sync::lock;
 use crate::words::path_text;
 
-/// One load on its way.
+/// State of one load.
 struct Flow<'f> {
     options: &'f LoadOptions,
     feed: &'f mut dyn Feed,
@@ -45,7 +44,7 @@ struct Flow<'f> {
     target: Target,
 }
 
-/// What building came to.
+/// Result of the build.
 struct Outcome {
     built: Built,
     shape: TableShape,
@@ -53,9 +52,10 @@ struct Outcome {
     rows_read: u64,
 }
 
-/// Loads what the feed gives; the database is complete and synced, or as it was.
+/// Loads the rows of the feed. Afterwards the database is complete and synced; after an error it is
+/// unchanged.
 ///
-/// The input's beginning is looked at as soon as the table is known.
+/// The input's beginning is read as soon as the table is known.
 pub fn load(options: &LoadOptions, input: Input<'_>, monitor: &Monitor) -> Result<Report> {
     let started = Instant::now();
     let (encoding, rights) = (options.csv.encoding.as_deref(), Rights::of(&options.database));
@@ -67,7 +67,7 @@ pub fn load(options: &LoadOptions, input: Input<'_>, monitor: &Monitor) -> Resul
     let output = Output::new(staged.file());
     let is_new = flow.target.is_new();
     let mut outcome = flow.stage(&output, staged.temporary(), is_new)?;
-    // While it can still fail with nothing changed.
+    // Before the publication, as this may still fail.
     flow.settle_rejects()?;
     flow.feed.release();
     let published = if flow.target.is_table() {
@@ -81,10 +81,10 @@ pub fn load(options: &LoadOptions, input: Input<'_>, monitor: &Monitor) -> Resul
     Ok(flow.report(outcome, published, started))
 }
 
-/// Looks at the input and says what a load would do; the database stays as it is.
+/// Reports what a load would do, without a change of the database.
 ///
-/// All that a look at single rows does not tell is tried: the rows are built into a temporary
-/// file as for a load, and those for a table that is there go into an overlay of the database.
+/// Single rows do not show everything, so the load is tried: the rows are built into a temporary
+/// file as for a load, and rows for an existing table go into an overlay of the database.
 pub fn dry_run(options: &LoadOptions, input: Input<'_>, monitor: &Monitor) -> Result<DryRun> {
     let target = Target::look(options, &input.table)?;
     let mut notes: Vec<String> = target.why_not_writable(options).into_iter().collect();
@@ -120,14 +120,14 @@ pub fn dry_run(options: &LoadOptions, input: Input<'_>, monitor: &Monitor) -> Re
     })
 }
 
-/// What came of a try.
+/// Result of a trial.
 struct Tried {
     rows_read: u64,
     path: Option<String>,
     notes: Vec<String>,
 }
 
-/// What a load would take, as far as it can be known before.
+/// Result that a load would have, as far as it can be known before.
 fn plan_ahead(
     options: &LoadOptions,
     shape: &TableShape,
@@ -153,7 +153,7 @@ fn plan_ahead(
             path_text(tmpdir)
         ));
     }
-    // The file is about as large as the text, an index a third of it.
+    // Estimate: the file is about as large as the text, an index a third of it.
     let indexes = shape.indexes.len() as u64;
     let needed = input_bytes + input_bytes / 3 * indexes;
     let free = crate::storage::free_bytes(&folder);
@@ -167,7 +167,7 @@ fn plan_ahead(
 }
 
 impl Flow<'_> {
-    /// Whether rows may be refused for more than what stands in each of them.
+    /// Returns true if rows may be refused for reasons that a look at each row alone does not show.
     fn must_be_tried(&self, shape: &TableShape) -> bool {
         self.target.is_table()
             || self.target.checks_foreign_keys(shape)
@@ -177,7 +177,7 @@ impl Flow<'_> {
             || shape.columns.iter().any(|column| column.not_null)
     }
 
-    /// Does all that a load would do, to files that go away.
+    /// Does all that a load would do, with files that are removed afterwards.
     fn try_it(&mut self) -> Result<Tried> {
         lock(&self.rejects).restart()?;
         let folder = self.tmpdir(&self.options.database);
@@ -229,7 +229,7 @@ impl Flow<'_> {
         Err(self.orphan(staged, path)?.unwrap_or(error))
     }
 
-    /// The error of the first row that refers to nothing.
+    /// The error of the first row with a foreign key without its parent row.
     fn orphan(&mut self, staged: &Destination, path: &Path) -> Result<Option<Error>> {
         self.target.keep_order();
         lock(&self.rejects).restart()?;
@@ -254,8 +254,8 @@ impl Flow<'_> {
         Ok(row.map(|row| constraint(self.target.table(), row).on_disk(UNCHANGED).to_do(advice)))
     }
 
-    /// Inserts the built rows into the table that is there: all at once, or row by row where
-    /// that one refuses some.
+    /// Inserts the built rows into the existing table: all at once, or row by row if SQLite refuses
+    /// some.
     fn insert(&mut self, output: &Output, path: &Path, outcome: &mut Outcome) -> Result<Published> {
         let columns = self.feed.state().plan.given_names();
         let built = BuiltRows { file: path, rows: outcome.built.rows, columns: &columns };
@@ -266,7 +266,7 @@ impl Flow<'_> {
         }
         let reads_again = self.feed.reads_again();
         if reads_again {
-            // In the input's order, so that a row's place is its sequence.
+            // In the input's order, so that a row's ordinal is its sequence.
             self.target.keep_order();
             lock(&self.rejects).restart()?;
             *outcome = self.stage(output, path, false)?;
@@ -290,7 +290,7 @@ impl Flow<'_> {
         target.insert_one_by_one(options, &built, &mut refusals, monitor)
     }
 
-    /// Encodes and builds, as often as it takes.
+    /// Encodes and builds, again after each wrong guess.
     fn build(&mut self, output: &Output, path: &Path) -> Result<Outcome> {
         let mut order = None;
         let mut dropped = Dropped::default();
@@ -314,8 +314,8 @@ impl Flow<'_> {
             };
             let is_found_late = order_now == RowOrder::ThroughSql || self.target.is_table();
             if shape.is_unique() || is_found_late {
-                // Rows that share a key are known late: to bring the rejects in
-                // order, all of them wait.
+                // Rows that share a key are found late. All rejects wait until then, so that they
+                // can be written in order.
                 lock(&self.rejects).hold(self.feed.state().inputs.clone());
             }
             let in_work = Build::new(&shape, &options, order_now, given, dropped.clone());
@@ -355,7 +355,7 @@ impl Flow<'_> {
         Err(Error::usage("the input's values changed between two readings"))
     }
 
-    /// Mends the guess that turned out wrong; in which order the rows are, if known now.
+    /// Corrects the guess that turned out wrong; returns the order of the rows, if known now.
     fn turn_back(&mut self, halt: &Halt) -> Result<Option<RowOrder>> {
         if let Halt::Unsorted = halt {
             return Ok(Some(RowOrder::Unsorted));
@@ -373,13 +373,13 @@ impl Flow<'_> {
         self.options.folder_beside(path)
     }
 
-    /// Whether rows with a repeated key are bad rows, to be left out as such.
+    /// Returns true if rows with a repeated key are bad rows, to be left out as such.
     fn rejects_repeats(&self) -> bool {
         self.options.on_conflict == OnConflict::Abort && self.options.on_error != OnError::Stop
     }
 
     fn on_conflict(&self, order: RowOrder) -> OnConflict {
-        // SQLite itself refuses such rows, and says so of each.
+        // SQLite itself refuses such rows, and reports each of them.
         let rejects_here = self.rejects_repeats() && order != RowOrder::ThroughSql;
         if self.target.keeps_repeats() || rejects_here {
             OnConflict::Ignore
@@ -388,7 +388,7 @@ impl Flow<'_> {
         }
     }
 
-    /// The error of two rows with the same key, which names both.
+    /// The error for two rows with the same key, which names both.
     fn conflict(&mut self, shape: &TableShape, conflict: Conflict) -> Error {
         let column = shape.constraint_columns(conflict.constraint).first().copied();
         let wanted = |sequence| Wanted { sequence, column, reason: String::new() };
@@ -411,7 +411,7 @@ impl Flow<'_> {
         )
     }
 
-    /// Rejects rows whose key was there already, each naming the row that has it.
+    /// Rejects rows whose key was taken, each with the place of the row that has it.
     fn reject_dropped(&mut self, shape: &TableShape, dropped: &Dropped) -> Result<()> {
         if dropped.is_empty() {
             return Ok(());
@@ -457,7 +457,7 @@ impl Flow<'_> {
         })
     }
 
-    /// All bad rows are known: brings them in order, and to their files.
+    /// Sorts the bad rows, which are all known now, and writes them to their files.
     fn settle_rejects(&self) -> Result<()> {
         let mut rejects = lock(&self.rejects);
         rejects.release()?;
@@ -472,9 +472,9 @@ impl Flow<'_> {
         self.feed.locate(rows, &mut |_, bad_row, bytes| lock(rejects).add(bad_row, bytes, words))
     }
 
-    /// Says what was done.
+    /// The report of the load.
     fn report(self, outcome: Outcome, published: Published, started: Instant) -> Report {
-        // Those that are bad rows have been counted as such.
+        // Rows that are bad rows have been counted as such.
         let is_rejected = self.rejects_repeats();
         let mut rejects = self.rejects.into_inner().unwrap_or_else(PoisonError::into_inner);
         let rows_rejected = rejects.count();
@@ -483,7 +483,7 @@ impl Flow<'_> {
         let Outcome { built, shape, order, rows_read } = outcome;
         let dropped = built.dropped.rows().len() as u64 + built.ignored;
         let rows_ignored = if is_rejected { 0 } else { dropped };
-        // Those of the input may be thousands.
+        // Notes about the input come last: there may be thousands.
         let mut notes = published.notes;
         notes.extend(self.feed.notes());
         Report {
@@ -509,11 +509,11 @@ impl Flow<'_> {
     }
 }
 
-/// Rows that a dry run shows of those that would be rejected.
+/// Number of rejected rows that a dry run shows.
 const DRY_RUN_REJECTS_MAX: usize = 20;
 
-/// A guess that is wrong in every respect is mended one by one: types, columns
-/// (which may bring new ones), order, and rows that must go.
+/// Limit of attempts. A guess that is wrong in every respect is corrected step by step: types,
+/// columns (which may bring new ones), order, and rows that must go.
 const ATTEMPTS_MAX: usize = 8;
 
 fn stage_of(order: RowOrder) -> &'static str {
@@ -534,7 +534,7 @@ fn stages(clock: Clock, built: &Built, publish: Duration) -> Vec<Stage> {
     ]
 }
 
-/// How the rows went in, in words.
+/// Way in which the rows went in, for the report.
 fn path(shape: &TableShape, order: RowOrder, published: Option<&str>) -> String {
     let mut path = match (order, &shape.through_sql) {
         (RowOrder::ThroughSql, Some(why)) => format!("SQL: {why}"),
@@ -556,7 +556,7 @@ fn path(shape: &TableShape, order: RowOrder, published: Option<&str>) -> String 
     path
 }
 
-/// Says of a row that another one has its key.
+/// Reason for a row whose key another row has.
 fn repeated(
     shape: &TableShape,
     constraint: usize,

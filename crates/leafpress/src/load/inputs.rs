@@ -1,7 +1,7 @@
-//! Formats of inputs, the table that they name, and the feed that reads them.
+//! Inputs of a load: their format, the name of their table, and the feed that reads them.
 //!
-//! A format that is not text is known by its first bytes. Which text it is, is
-//! known by the caller's word, the name's ending or the first character.
+//! The first bytes show a format that is not text. For text, the format comes from the caller, the
+//! ending of the name or the first character.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -20,7 +20,7 @@ use crate::load::rows::TypedFeed;
 
 /// Endings of the names of JSON files.
 const JSON_ENDINGS: [&str; 4] = ["json", "jsonl", "ndjson", "geojsonl"];
-/// Endings of compressed files, which say nothing of what is in them.
+/// Endings of compressed files, which do not show the content's format.
 const PACKED_ENDINGS: [&str; 3] = ["gz", "zst", "zstd"];
 
 /// The inputs of a load, all of one format.
@@ -31,7 +31,7 @@ pub enum Inputs<'s> {
 }
 
 impl<'s> Inputs<'s> {
-    /// Finds out what the inputs are.
+    /// Finds the format of the inputs.
     pub fn of(options: &LoadOptions, sources: Vec<Source<'s>>) -> Result<Self> {
         let mut csv = Vec::new();
         let mut json = Vec::new();
@@ -55,7 +55,7 @@ impl<'s> Inputs<'s> {
         }
     }
 
-    /// The input of the load, of which nothing more is looked at yet.
+    /// The input of the load; more than its beginning is read later.
     pub fn into_input<'l>(self, options: &'l LoadOptions, monitor: &'l Monitor) -> Result<Input<'l>>
     where
         's: 'l,
@@ -136,7 +136,7 @@ fn arrow<'l>(
     })
 }
 
-/// Whether a text is JSON: an object at its start, or an array of objects.
+/// Returns true if a text is JSON: an object at its start, or an array of objects.
 fn is_json(name: &str, beginning: &[u8]) -> bool {
     let name = name.to_ascii_lowercase();
     let mut parts = name.split('.').skip(1).collect::<Vec<_>>();
@@ -155,8 +155,8 @@ fn is_json(name: &str, beginning: &[u8]) -> bool {
     }
 }
 
-/// The table's name: given, or made of the input's. A byte of a file's name that is not UTF-8
-/// is in it as [`path_text`](crate::words::path_text) shows it, so that files with different
+/// Name of the table: given, or made from the input's name. A byte of a file's name that is not
+/// UTF-8 is in it as [`path_text`](crate::words::path_text) shows it, so that files with different
 /// names give different tables.
 pub fn table_name(options: &LoadOptions, input: &str) -> Result<String> {
     if let Some(name) = &options.table {
@@ -170,14 +170,14 @@ pub fn table_name(options: &LoadOptions, input: &str) -> Result<String> {
     })
 }
 
-/// Endings that say what a file is, and are no part of what it is about.
+/// Endings that name a file's format, and are no part of the table's name.
 const ENDINGS: [&str; 24] = [
     "csv", "tsv", "tab", "psv", "ssv", "txt", "text", "dat", "data", "json", "jsonl", "ndjson",
     "geojson", "geojsonl", "parquet", "arrow", "arrows", "feather", "ipc", "gz", "gzip", "zst",
     "zstd", "db",
 ];
 
-/// A file's name without the endings that are known; `None` where nothing is left.
+/// Name of a file without known endings; `None` if nothing is left.
 fn without_endings(name: &str) -> Option<&str> {
     let mut stem = name.trim_start_matches('.');
     while let Some((before, ending)) = stem.rsplit_once('.')

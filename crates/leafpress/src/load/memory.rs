@@ -1,4 +1,4 @@
-//! How much memory sorting may take where nobody says.
+//! Default of the memory for sorting.
 
 /// At most this, by default.
 const DEFAULT_BYTES_MAX: usize = 1 << 30;
@@ -14,7 +14,7 @@ fn total_bytes() -> Option<usize> {
     usize::try_from(info.totalram).ok()?.checked_mul(info.mem_unit as usize)
 }
 
-/// Elsewhere nobody is asked.
+/// Unknown on other systems.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 fn total_bytes() -> Option<usize> {
     None

@@ -1,4 +1,4 @@
-//! The loader: files and rows to a table in a new database, all or nothing.
+//! The loader: files and rows become a table of a database, new or existing, all or nothing.
 //!
 //! The one stage that joins the others. The files here are what a caller asks for and the flow of
 //! a load; the folders are the stations of a row, in this order:
@@ -27,9 +27,9 @@
 //!
 //! Invariants:
 //! 1. Whatever happens, the destination holds nothing or the whole database.
-//! 2. What is loaded equals, in value and type, what SQLite would hold after
+//! 2. The loaded values equal, in value and type, those that SQLite would hold after
 //!    INSERTs of the same rows.
-//! 3. What the file holds does not depend on the number of threads; where
+//! 3. The content of the file does not depend on the number of threads; where
 //!    nothing is sorted, neither do its bytes.
 
 mod csv;
@@ -77,7 +77,7 @@ use crate::input::detect_encoding::is_auto;
 use crate::input::source::Source;
 use crate::words::{counted, path_text};
 
-/// Way to deal with an input: it is loaded, or only looked at.
+/// Way to deal with an input: load it, or only inspect it.
 type Goal<R> = fn(&LoadOptions, Input<'_>, &Monitor) -> Result<R>;
 
 type ProgressCallback = Box<dyn Fn(&Progress) + Send + Sync>;
@@ -95,79 +95,77 @@ impl Loader {
         Self { options: LoadOptions::new(database.into()), progress: None }
     }
 
-    /// The table's name; by default the input's name without its folder and endings.
+    /// Name of the table; by default the input's name without its folder and endings.
     pub fn table(mut self, name: impl Into<String>) -> Self {
         self.options.table = Some(name.into());
         self
     }
 
-    /// The page size in bytes, a power of two from 512 to 65536; 4096 by default.
+    /// Page size in bytes, a power of two from 512 to 65536; 4096 by default.
     pub fn page_size(mut self, bytes: u32) -> Self {
         self.options.page_bytes = bytes;
         self
     }
 
-    /// How many threads work; by default as many as there are cores. The rows
-    /// come out the same.
+    /// Number of threads; by default the number of cores. The rows come out the same.
     pub fn threads(mut self, threads: usize) -> Self {
         self.options.threads = threads.max(1);
         self
     }
 
-    /// Whether the table is STRICT.
+    /// Makes the table STRICT, if true.
     pub fn strict(mut self, strict: bool) -> Self {
         self.options.strict = strict;
         self
     }
 
-    /// How much memory sorting may take, in bytes; by default a quarter of what
-    /// the machine has, at most 1 GiB. What does not fit is sorted in runs, in
-    /// temporary files.
+    /// Memory for sorting, in bytes; by default a quarter of the machine's, at most 1 GiB. Rows
+    /// that do not fit are sorted in runs, in temporary files.
     pub fn memory(mut self, bytes: usize) -> Self {
         self.options.memory_bytes = bytes;
         self
     }
 
-    /// The folder for temporary files; by default the database's own.
+    /// Folder for temporary files; by default the database's.
     pub fn tmpdir(mut self, folder: impl Into<PathBuf>) -> Self {
         self.options.tmpdir = Some(folder.into());
         self
     }
 
-    /// A column of the primary key; may be called again for a compound one. A
-    /// single INTEGER column becomes the rowid.
+    /// Adds a column to the primary key. A single INTEGER column becomes the rowid.
     pub fn primary_key(mut self, column: impl Into<String>) -> Self {
         self.options.primary_key.push(column.into());
         self
     }
 
-    /// Whether the table is one B-tree in the order of its primary key, without rowids.
+    /// Makes the table one B-tree in the order of its primary key, without rowids, if true.
     pub fn without_rowid(mut self, without_rowid: bool) -> Self {
         self.options.without_rowid = without_rowid;
         self
     }
 
-    /// Adds a column of made keys, which ascend with time (UUID version 7). It
-    /// is the primary key unless another one is named.
+    /// Adds a column of made keys, which ascend with time (UUID version 7). It is the primary key
+    /// unless another one is named.
     pub fn uuid7(mut self, column: impl Into<String>, form: Uuid7Form) -> Self {
         self.options.uuid7 = Some((column.into(), form));
         self
     }
 
-    /// A column that refuses NULL: such a row is a bad row.
+    /// Adds a column that refuses NULL: a row with NULL there is a bad row.
     pub fn not_null(mut self, column: impl Into<String>) -> Self {
         self.options.not_null.push(column.into());
         self
     }
 
-    /// An index over columns, separated by commas, each of which may be
-    /// followed by NOCASE or RTRIM and by DESC: `"name NOCASE, year DESC"`.
+    /// Adds an index over columns, separated by commas, each of which may be followed by NOCASE or
+    /// RTRIM and by DESC: `"name NOCASE, year DESC"`.
     pub fn index(mut self, columns: impl Into<String>) -> Self {
         self.options.indexes.push((columns.into(), false));
         self
     }
 
-    /// As [`index`](Self::index), over columns in which no two rows are the same.
+    /// Adds an index as [`index`](Self::index) does, over columns in which no two rows are the
+    /// same.
     pub fn unique(mut self, columns: impl Into<String>) -> Self {
         self.options.indexes.push((columns.into(), true));
         self
@@ -180,8 +178,8 @@ impl Loader {
         self
     }
 
-    /// A column of the input that is wanted; the others are left out, and the
-    /// table's columns stand in the order of the calls.
+    /// Selects a column of the input. The columns that are not selected are left out, and the
+    /// table's columns are in the order of the calls.
     pub fn select(mut self, column: impl Into<String>) -> Self {
         self.options.selects.push(column.into());
         self
@@ -199,42 +197,41 @@ impl Loader {
         self
     }
 
-    /// Whether spaces and tabs around a field are no part of it.
+    /// Removes spaces and tabs around fields, if true.
     pub fn trim(mut self, trim: bool) -> Self {
         self.options.trim = trim;
         self
     }
 
-    /// How rows get into a table that is there already; without this, such a
-    /// table is an error. With it, a table that is missing is one
-    /// ([`ErrorKind::NoSuchTable`]), unless [`create_missing`](Self::create_missing) says
-    /// otherwise.
+    /// Way in which rows get into an existing table; without this, such a table is an error. With
+    /// it, a missing table is an error
+    /// ([`ErrorKind::NoSuchTable`]), unless [`create_missing`](Self::create_missing) allows it.
     pub fn into_table(mut self, into: IntoTable) -> Self {
         self.options.into = Some(into);
         self
     }
 
-    /// Whether a load that is to [append to a table](IntoTable::Append) or to
-    /// [replace its rows](IntoTable::Replace) makes the table, and the database, where they
+    /// If true, a load that [appends to a table](IntoTable::Append) or
+    /// [replaces its rows](IntoTable::Replace) makes the table and the database if they
     /// are missing; by default it does not.
     pub fn create_missing(mut self, create_missing: bool) -> Self {
         self.options.creates_missing = create_missing;
         self
     }
 
-    /// How long to wait for others that write an existing database; 5 seconds by default.
+    /// Longest wait for other programs that write an existing database; 5 seconds by default.
     pub fn busy_timeout(mut self, timeout: Duration) -> Self {
         self.options.busy_timeout = timeout;
         self
     }
 
-    /// What becomes of rows with the same key.
+    /// Treatment of rows with the same key.
     pub fn on_conflict(mut self, on_conflict: OnConflict) -> Self {
         self.options.on_conflict = on_conflict;
         self
     }
 
-    /// Whether `sqlite_stat1` is filled, as ANALYZE would.
+    /// Fills `sqlite_stat1` as ANALYZE does, if true.
     pub fn analyze(mut self, analyze: bool) -> Self {
         self.options.analyze = analyze;
         self
@@ -253,72 +250,72 @@ impl Loader {
         self
     }
 
-    /// Declares a column to hold the words of truth, which are stored as 1 and 0: true
-    /// and false, t and f, yes and no, y and n, on and off, 1 and 0, in any case.
+    /// Declares a column to hold words for true and false, which are stored as 1 and 0: true and
+    /// false, t and f, yes and no, y and n, on and off, 1 and 0, in any case.
     pub fn boolean(mut self, column: impl Into<String>) -> Self {
         self.options.types.push((column.into(), GivenType::Boolean));
         self
     }
 
-    /// Whether columns of CSV become REAL only if all of their texts can be had back from
-    /// the numbers: `1.5` and `2.50`, or `1e-05`, stay texts then. By default the value
-    /// counts.
+    /// If true, a column of CSV becomes REAL only if all of its texts can be made again from the
+    /// numbers: a column with `1.5` and `2.50`, or with `1e-05`, stays TEXT then. By default only
+    /// the values have to be the same.
     pub fn exact(mut self, exact: bool) -> Self {
         self.options.exact = exact;
         self
     }
 
-    /// The same as [`exact`](Self::exact) for one column.
+    /// Applies [`exact`](Self::exact) to one column.
     pub fn exact_column(mut self, column: impl Into<String>) -> Self {
         self.options.exact_columns.push(column.into());
         self
     }
 
-    /// Whether columns without a declared type are TEXT, without a look.
+    /// Makes columns without a declared type TEXT, without detection, if true.
     pub fn all_text(mut self, all_text: bool) -> Self {
         self.options.all_text = all_text;
         self
     }
 
-    /// A text that means NULL, in any column; may be called again for others.
+    /// Adds a text that means NULL, in any column.
     pub fn null_marker(mut self, marker: impl AsRef<str>) -> Self {
         self.options.null_markers.push(marker.as_ref().as_bytes().to_vec());
         self
     }
 
-    /// Whether an empty field is NULL in TEXT columns too, and not ''.
+    /// Stores an empty field as NULL in TEXT columns too, not as '', if true.
     pub fn empty_null(mut self, empty_null: bool) -> Self {
         self.options.empty_null = empty_null;
         self
     }
 
-    /// Which text the inputs are; by default their names' endings and first
-    /// characters tell. Formats that are not text are always known by their
-    /// first bytes.
+    /// Format of inputs that are text; by default found from their names' endings and first
+    /// characters. Formats that are not text are always known by their first bytes.
     pub fn format(mut self, format: InputFormat) -> Self {
         self.options.format = Some(format);
         self
     }
 
-    /// How the CSV input is written.
+    /// Dialect of the CSV input.
     pub fn csv(mut self, options: CsvOptions) -> Self {
         self.options.csv = options;
         self
     }
 
-    /// What becomes of bad rows.
+    /// Treatment of bad rows.
     pub fn on_error(mut self, on_error: OnError) -> Self {
         self.options.on_error = on_error;
         self
     }
 
-    /// Is told about ten times a second how far the load is, from a thread of its own.
+    /// Sets a callback for the progress of the load. A thread of its own calls it about ten times a
+    /// second.
     pub fn progress(mut self, callback: impl Fn(&Progress) + Send + Sync + 'static) -> Self {
         self.progress = Some(Box::new(callback));
         self
     }
 
-    /// Lets somebody else stop the load.
+    /// Token by which another thread can stop the load.
     pub fn cancel(mut self, token: CancelToken) -> Self {
         self.options.cancel = token;
         self
@@ -329,9 +326,9 @@ impl Loader {
     ///
     /// # Errors
     ///
-    /// A bad row (unless they are skipped), a table that exists (unless it is
-    /// said what becomes of it), an input that cannot be read, a full disk, a
-    /// cancelled token: whatever it is, the database is as it was then.
+    /// A bad row (unless they are skipped), a table that exists (unless
+    /// [`into_table`](Self::into_table) is set), an input that cannot be read, a full disk, a
+    /// cancelled token. After any error the database is unchanged.
     pub fn load_file(self, path: impl AsRef<Path>) -> Result<Report> {
         self.load_files(&[path])
     }
@@ -341,17 +338,16 @@ impl Loader {
     ///
     /// # Errors
     ///
-    /// As [`load_file`](Self::load_file); also files with other columns than
-    /// the first.
+    /// As [`load_file`](Self::load_file); also files with other columns than the first.
     pub fn load_files<P: AsRef<Path>>(self, paths: &[P]) -> Result<Report> {
         self.run_paths(paths, flow::load)
     }
 
-    /// Loads what a reader gives. `name` stands for it in messages and, without
-    /// its endings, names the table.
+    /// Loads the bytes of a reader. `name` is its name in messages and, without its endings, that
+    /// of the table.
     ///
-    /// What is read is kept in an anonymous temporary file beside the
-    /// database until it is certain that it need not be read again.
+    /// The bytes are kept in an anonymous temporary file beside the database until no second pass
+    /// over them can be needed.
     ///
     /// # Errors
     ///
@@ -360,7 +356,7 @@ impl Loader {
         self.run_reader(name, reader, self.may_read_again(), flow::load)
     }
 
-    /// Whether there may be a second pass over the input.
+    /// Returns true if there may be a second pass over the input.
     fn may_read_again(&self) -> bool {
         let LoadOptions { all_text, csv, primary_key, declaration, into, indexes, .. } =
             &self.options;
@@ -372,7 +368,7 @@ impl Loader {
             || indexes.iter().any(|(_, unique)| *unique)
     }
 
-    /// Looks at a CSV file and says what a load would do; writes nothing.
+    /// Inspects an input file and reports what a load would do; writes nothing.
     ///
     /// # Errors
     ///
@@ -400,7 +396,7 @@ impl Loader {
         self.counting()?.run_reader(name, reader, true, flow::dry_run)
     }
 
-    /// Loads rows made in memory, in any order; fastest in that of the primary key.
+    /// Loads rows made in memory, in any order; the order of the primary key is the fastest.
     ///
     /// ```
     /// use leafpress::load::{Column, ColumnType, Loader};
@@ -428,10 +424,9 @@ impl Loader {
         self.load_iterators(columns, vec![(rows.into_iter(), None)])
     }
 
-    /// Loads rows made in memory on several threads at once. Without a
-    /// primary key the parts follow one another in the table. Unlike other
-    /// loads, where a page lies in the file may depend on the course of the
-    /// threads.
+    /// Loads rows made in memory on several threads at once. Without a primary key the parts follow
+    /// one another in the table. Unlike in other loads, the places of pages in the file may differ
+    /// from run to run.
     ///
     /// # Errors
     ///
@@ -464,8 +459,8 @@ impl Loader {
         })
     }
 
-    /// The same loader for a dry run: it writes no rejects, and counts bad rows up to the limit
-    /// that a load has. Without leave to skip them it counts all.
+    /// The loader for a dry run: it writes no rejects, and counts bad rows up to the limit of the
+    /// load, or all of them if the load would not skip any.
     fn counting(mut self) -> Result<Self> {
         let on_error = std::mem::take(&mut self.options.on_error);
         let max_rejects = match on_error {
@@ -509,7 +504,7 @@ impl Loader {
         self.run(monitor, goal, || Inputs::of(options, vec![source])?.into_input(options, monitor))
     }
 
-    /// Opens the input and does with it what is asked for; the caller is told how far it is.
+    /// Opens the input, runs `goal` with it, and reports progress to the caller.
     fn run<'l, R>(
         &'l self,
         monitor: &'l Monitor,
@@ -523,10 +518,9 @@ impl Loader {
         monitor.watch(self.progress.as_deref(), run).map_err(|error| self.unharmed(error))
     }
 
-    /// Loads record batches of Arrow. `name` stands for them in messages and
-    /// names the table. They can be had only once: a column of a type whose
-    /// values must be looked at first (unsigned 64-bit integers, decimals
-    /// without decimals) may make that an error.
+    /// Loads record batches of Arrow. `name` is their name in messages and that of the table. They
+    /// can be read only once: a column whose values must all be read before its type is known
+    /// (unsigned 64-bit integers, decimals without decimals) may make that an error.
     ///
     /// # Errors
     ///
@@ -544,11 +538,11 @@ impl Loader {
         })
     }
 
-    /// Adds to an error that nothing was written but rejects, which is so until the rename.
+    /// Adds to an error that nothing was written but rejects. True until the rename.
     fn unharmed(&self, error: Error) -> Error {
         let names_row = error.bad_row().is_some();
         let error = match error.kind() {
-            // A reader that was interrupted by the same wish to stop.
+            // A reader that was interrupted by the same cancel token.
             ErrorKind::Io { .. } if self.options.cancel.is_cancelled() => {
                 ErrorKind::Cancelled.into()
             }

@@ -1,4 +1,4 @@
-//! Tells the caller how far the load is, without slowing it down.
+//! Progress of a load, reported to the caller without slowing the load down.
 
 use crate::sync::lock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use super::options::Progress;
 
-/// How often the callback is called.
+/// Time between two calls of the callback.
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// Counters that the workers bump and a thread of its own reads.
+/// Counters that the workers raise and the progress thread reads.
 #[derive(Debug, Default)]
 pub struct Monitor {
     /// Bytes of the input read in the current pass.
@@ -23,13 +23,13 @@ pub struct Monitor {
 }
 
 impl Monitor {
-    /// Names what is being done.
+    /// Sets the name of the current stage.
     pub fn enter(&self, stage: &'static str) {
         *lock(&self.stage) = stage;
         tracing::debug!(stage, "load");
     }
 
-    /// Says how large the input is; `None` if nobody knows.
+    /// Sets the size of the input; `None` if unknown.
     pub fn set_total(&self, bytes_total: Option<u64>) {
         self.bytes_total.store(bytes_total.unwrap_or(u64::MAX), Ordering::Relaxed);
     }
@@ -66,7 +66,7 @@ impl Monitor {
     }
 }
 
-/// Ends the watcher, also when the work panics.
+/// Guard that ends the progress thread, also when the work panics.
 struct StopWatching<'m> {
     monitor: &'m Monitor,
     watcher: &'m std::thread::Thread,

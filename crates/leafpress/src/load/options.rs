@@ -106,17 +106,17 @@ impl LoadOptions {
         }
     }
 
-    /// Tells whether inputs are in the text format of a database.
+    /// Returns true if inputs are in the text format of a database.
     pub fn is_database_text(&self) -> bool {
         matches!(self.format, Some(InputFormat::PostgresText | InputFormat::MysqlText))
     }
 
-    /// Tells whether the first record of CSV inputs names the columns.
+    /// Returns true if the first record of CSV inputs names the columns.
     pub fn has_header(&self) -> bool {
         self.csv.header && !self.is_database_text()
     }
 
-    /// Tells whether inputs have names for their columns that mean something.
+    /// Returns true if the columns of inputs have meaningful names.
     pub fn names_columns(&self) -> bool {
         self.has_header() || self.csv.columns.is_some()
     }
@@ -127,7 +127,7 @@ impl LoadOptions {
         self.null_markers.iter().cloned().chain(of_format).collect()
     }
 
-    /// Returns true if bad rows are left out, so that they are looked for beforehand.
+    /// Returns true if bad rows are left out, so that a pass looks for them first.
     pub fn screens(&self) -> bool {
         self.on_error != OnError::Stop
     }
@@ -138,7 +138,7 @@ impl LoadOptions {
     }
 }
 
-/// How a made key is stored.
+/// Type of a column, given by the caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Uuid7Form {
@@ -158,14 +158,14 @@ impl Uuid7Form {
     }
 }
 
-/// A column's type by the caller's word.
+/// Type of a column, given by the caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GivenType {
-    /// A type of SQLite's.
+    /// A type of SQLite.
     Type(ColumnType),
     /// A date and time.
     Timestamp(TimestampForm),
-    /// 1 and 0 for the words of truth.
+    /// Words for true and false, stored as 1 and 0.
     Boolean,
 }
 
@@ -184,7 +184,7 @@ pub enum TimestampForm {
 }
 
 impl TimestampForm {
-    /// The name by which a caller asks for it.
+    /// Name of the form in options.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Seconds => "unixepoch",
@@ -194,7 +194,7 @@ impl TimestampForm {
         }
     }
 
-    /// The type that such a column is declared as.
+    /// Type that such a column is declared as.
     pub const fn column_type(self) -> ColumnType {
         match self {
             Self::Seconds | Self::Milliseconds => ColumnType::Integer,
@@ -202,7 +202,7 @@ impl TimestampForm {
         }
     }
 
-    /// Upper bound for the bytes of its content.
+    /// Upper bound for the bytes of the stored value.
     pub const fn content_bytes_max(self) -> usize {
         match self {
             Self::Seconds | Self::Milliseconds => 0,
@@ -214,7 +214,7 @@ impl TimestampForm {
 impl FromStr for TimestampForm {
     type Err = String;
 
-    /// Any case, and `_` as well as `-`.
+    /// Accepts any case, and `_` as well as `-`.
     fn from_str(name: &str) -> std::result::Result<Self, String> {
         let name = name.replace('_', "-");
         [Self::Seconds, Self::Milliseconds, Self::Date, Self::DateTime]
@@ -232,7 +232,7 @@ impl FromStr for TimestampForm {
 /// The longest text of a [`TimestampForm`], as `-0001-12-31 23:00:00`.
 pub const TIMESTAMP_TEXT_BYTES_MAX: usize = 20;
 
-/// Way to deal with a row whose key is there already.
+/// Treatment of a row whose key is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum OnConflict {
@@ -241,11 +241,11 @@ pub enum OnConflict {
     Abort,
     /// The row is left out: the first one wins.
     Ignore,
-    /// The rows it is in conflict with go: the last one wins.
+    /// The rows with the same key are deleted: the last one wins.
     Replace,
 }
 
-/// How a CSV input is written.
+/// Dialect of a CSV input.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 #[must_use]
@@ -257,20 +257,20 @@ pub struct CsvOptions {
     pub quote: Option<u8>,
     /// A byte that makes the next one literal, besides doubled quotes.
     pub escape: Option<u8>,
-    /// Whether the first record names the columns.
+    /// True if the first record names the columns.
     pub header: bool,
-    /// The columns' names, in place of the header's or where there is none.
+    /// Names of the columns, which replace those of a header.
     pub columns: Option<Vec<String>>,
-    /// What becomes of rows with too few or too many fields.
+    /// Treatment of rows with too few or too many fields.
     pub ragged: Ragged,
-    /// The input's encoding, by its WHATWG label (`latin1`, `utf-16le`); `None` for UTF-8, and
+    /// Encoding of the input by its WHATWG label (`latin1`, `utf-16le`); `None` for UTF-8, and
     /// `auto` for the one that fits.
     pub encoding: Option<String>,
-    /// Lines in front of the header, or of the first row, that are left out.
+    /// Number of lines to leave out in front of the header, or of the first row.
     pub skip_lines: u64,
     /// The first byte of lines that are comments; they are left out.
     pub comment: Option<u8>,
-    /// Longer records are an error; bounds the memory that an unclosed quote can take.
+    /// Longest record; a longer one is an error. Bounds the memory that an unclosed quote can take.
     pub max_record_bytes: u64,
 }
 
@@ -354,7 +354,7 @@ impl CsvOptions {
     }
 }
 
-/// What becomes of rows with too few or too many fields.
+/// Treatment of rows with too few or too many fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Ragged {
@@ -367,7 +367,7 @@ pub enum Ragged {
     Truncate,
 }
 
-/// Which text an input is, where its name and its beginning do not tell.
+/// Format of an input, if its name and its beginning do not show it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum InputFormat {
@@ -382,77 +382,77 @@ pub enum InputFormat {
     MysqlText,
 }
 
-/// How rows get into a table that exists already.
+/// Way in which rows get into a table that exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum IntoTable {
-    /// They are added; a key that is there already ends the load.
+    /// Rows are added; a key that is taken ends the load.
     Append,
-    /// They take the place of all rows that are there.
+    /// The rows replace all rows of the table.
     Replace,
-    /// They are added, but for those whose key is there already.
+    /// Rows are added, except those whose key is taken.
     Ignore,
-    /// They are added, or change the row whose key is there already.
+    /// Rows are added, or change the row that has their key.
     Upsert,
 }
 
-/// What becomes of bad rows.
+/// Treatment of bad rows.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum OnError {
     /// The first one ends the load, with nothing written.
     #[default]
     Stop,
-    /// They are left out.
+    /// Bad rows are left out.
     Skip {
-        /// Where each goes as it was, behind the header if there is one, so that the mended
-        /// file can be loaded; beside it, with `.log` added to the name, goes a line with its
-        /// place and the reason. The files are there afterwards only if there was a bad row;
-        /// one that is there already, and not empty, is refused.
+        /// File for bad rows in their original form, behind the header if there is one, so that the
+        /// corrected file can be loaded. A line with place and reason of each goes to a second
+        /// file, with `.log` added to the name. The files are made only if there is a bad row. A
+        /// file that is there already, and not empty, is refused.
         rejects: Option<PathBuf>,
-        /// More than this many end the load after all, with nothing written
-        /// but the rejects.
+        /// Largest number of bad rows: one more ends the load, with nothing written but the
+        /// rejects.
         max_rejects: Option<u64>,
     },
 }
 
-/// Asks a running load to stop. Clones share the wish.
+/// Request to stop a running load. All clones are one token.
 #[derive(Debug, Clone, Default)]
 pub struct CancelToken(Arc<AtomicBool>);
 
 impl CancelToken {
-    /// A token that nobody has cancelled.
+    /// A token that is not cancelled.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Asks for the stop; the load ends within a block or so, with nothing written.
+    /// Requests the stop; the load ends within about a block, with nothing written.
     pub fn cancel(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it was asked for.
+    /// Returns true if the stop was requested.
     pub fn is_cancelled(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Fails once the stop was asked for.
+    /// Fails if the stop was requested.
     pub(crate) fn check(&self) -> Result<()> {
         if self.is_cancelled() { Err(ErrorKind::Cancelled.into()) } else { Ok(()) }
     }
 }
 
-/// How far a load is.
+/// Progress of a load.
 #[derive(Debug, Clone, Copy, Default)]
 #[non_exhaustive]
 pub struct Progress {
-    /// Bytes of the input read (compressed bytes, where it is).
+    /// Bytes read of the input; of a compressed input, compressed bytes.
     pub bytes_read: u64,
-    /// The input's size, where it has one.
+    /// Size of the input, if known.
     pub bytes_total: Option<u64>,
-    /// Rows done in this stage.
+    /// Number of rows done in this stage.
     pub rows: u64,
-    /// What is being done: "detecting types", "pressing", "sorting", "inserting",
-    /// "moving in", "syncing".
+    /// Name of the stage: "detecting types", "pressing", "sorting", "inserting", "moving in",
+    /// "syncing".
     pub stage: &'static str,
 }

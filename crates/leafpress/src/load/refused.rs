@@ -1,4 +1,4 @@
-//! Rows that the table refuses: found again in the input, and what is said of them.
+//! Rows that the table refuses: found again in the input, then rejected or reported with advice.
 //!
 //! Stands between the flow, which knows rows by their sequence, and SQLite, which knows the
 //! rule that was broken.
@@ -17,27 +17,27 @@ use crate::load::passes::rejects::{Rejects, Words};
 use crate::schema::shape::TableShape;
 use crate::sync::lock;
 
-/// What becomes of the rows that a table refused.
+/// Decision about the rows that a table refused.
 pub struct RefusedRows<'r> {
-    /// The table.
+    /// Name of the table.
     pub table: &'r str,
-    /// Where the rows come from.
+    /// Source of the rows.
     pub feed: &'r mut dyn Feed,
-    /// Where those go that are left out.
+    /// Destination of rows that are left out.
     pub rejects: &'r Mutex<Rejects>,
     /// The columns that the input gives.
     pub shape: &'r TableShape,
-    /// Whether a row's place is its sequence, as the feed was read again. Otherwise it is one
-    /// in the order of the key.
+    /// True if a row's ordinal is its sequence, as the feed was read again. Otherwise it is an
+    /// ordinal in the order of the key.
     pub reads_again: bool,
-    /// Whether the first row ends the load.
+    /// True if the first row ends the load.
     pub stops: bool,
-    /// Whether rows could be left out, or change others, by the key.
+    /// True if an option could leave rows with a taken key out, or let them change others.
     pub is_append: bool,
 }
 
 impl RefusedRows<'_> {
-    /// Rejects them, or fails with the first.
+    /// Rejects the rows, or fails with the first of them.
     pub fn decide(&mut self, rows: &[RefusedRow]) -> Result<()> {
         if let Some(first) = rows.first().filter(|_| self.stops) {
             return Err(self.failure(first)?);
@@ -71,7 +71,7 @@ impl RefusedRows<'_> {
         Wanted { sequence: row.number, column, reason: row.reason.clone() }
     }
 
-    /// The error of a row: which one it is, and what to do about it.
+    /// The error for a row, with its place and advice.
     fn failure(&mut self, row: &RefusedRow) -> Result<Error> {
         let kind = ErrorKind::Constraint {
             table: self.table.to_owned(),
@@ -97,7 +97,7 @@ impl RefusedRows<'_> {
     }
 }
 
-/// A row of an input that can be had only once; it is known by its place among the sorted.
+/// A row of an input that can be read only once, known by its ordinal in the order of the key.
 fn in_key_order(row: &RefusedRow) -> BadRow {
     BadRow {
         file: "<rows in the order of the key>".to_owned(),
@@ -108,13 +108,13 @@ fn in_key_order(row: &RefusedRow) -> BadRow {
     }
 }
 
-/// A row that breaks a rule of its table, as an error.
+/// The error for a row that breaks a rule of its table.
 pub fn constraint(table: &str, row: BadRow) -> Error {
     let (table, reason) = (table.to_owned(), row.reason.clone());
     Error::from(ErrorKind::Constraint { table, reason, row: None, values: None }).of_row(row)
 }
 
-/// The column that SQLite names in its reason: `UNIQUE constraint failed: t.id, t.day`.
+/// Index of the column that SQLite names in its reason: `UNIQUE constraint failed: t.id, t.day`.
 pub fn column_of(shape: &TableShape, reason: &str) -> Option<usize> {
     let (_, named) = reason.split_once(" constraint failed: ")?;
     shape.columns.iter().position(|column| {
@@ -124,7 +124,7 @@ pub fn column_of(shape: &TableShape, reason: &str) -> Option<usize> {
     })
 }
 
-/// What to do about a row that breaks a rule, by SQLite's code for the rule.
+/// Advice for a row that breaks a rule, by SQLite's code for the rule.
 fn advice(code: i32, is_append: bool) -> &'static str {
     match code {
         ffi::SQLITE_CONSTRAINT_UNIQUE

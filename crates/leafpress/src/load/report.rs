@@ -1,4 +1,4 @@
-//! What a load or a dry run found, for people and programs.
+//! Reports of loads and dry runs, for people and programs.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -8,47 +8,47 @@ use serde::Serialize;
 
 use crate::error::BadRow;
 
-/// A finished load.
+/// Report of a finished load.
 #[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct Report {
-    /// The table's name.
+    /// Name of the table.
     pub table: String,
-    /// The database, complete and synced.
+    /// Path of the database, which is complete and synced.
     #[serde(serialize_with = "crate::words::path_as_text")]
     pub database: PathBuf,
-    /// The statement that declares the table.
+    /// Statement that declares the table.
     pub create_sql: String,
-    /// Rows in the input, without the header and blank lines.
+    /// Number of rows in the input, without the header and blank lines.
     pub rows_read: u64,
-    /// Rows in the table.
+    /// Number of rows that went into the table.
     pub rows_loaded: u64,
-    /// Bad rows that were left out.
+    /// Number of bad rows that were left out.
     pub rows_rejected: u64,
-    /// The first ten of them.
+    /// First ten bad rows.
     pub rejects: Vec<BadRow>,
-    /// Why rows were left out, and how many for each reason.
+    /// Reasons for which rows were left out, with their numbers of rows.
     pub reject_reasons: Vec<RejectReason>,
-    /// Rows left out as another one has their key.
+    /// Number of rows left out because another row has their key.
     pub rows_ignored: u64,
-    /// Size of the input (compressed, where it is).
+    /// Size of the input; of a compressed input, the compressed size.
     pub bytes_read: u64,
     /// Size of the database.
     pub bytes_written: u64,
-    /// Pages of the database.
+    /// Number of pages of the database.
     pub pages: u64,
-    /// What sorting wrote to temporary files.
+    /// Number of bytes that sorting wrote to temporary files.
     pub spilled_bytes: u64,
-    /// From the call to the synced database.
+    /// Time from the call to the synced database.
     #[serde(rename = "elapsed_s", serialize_with = "crate::times::seconds")]
     pub elapsed: Duration,
-    /// Where the time went.
+    /// Time by stage.
     pub stages: Vec<Stage>,
-    /// The columns and how their types came about.
+    /// Columns, with the reasons for their types.
     pub columns: Vec<ColumnReport>,
-    /// What a careful person would want to know.
+    /// Notes for the report, such as renamed columns.
     pub notes: Vec<String>,
-    /// How the rows went in: "pressed" and what was done besides, or "SQL: " and why.
+    /// Way in which the rows went in: "pressed" and additional work, or "SQL: " and the reason.
     pub path: String,
 }
 
@@ -58,7 +58,7 @@ pub struct Report {
 pub struct RejectReason {
     /// The reason, without the values of a row: `column "age": '…' is not an INTEGER`.
     pub reason: String,
-    /// How many rows.
+    /// Number of rows.
     pub rows: u64,
 }
 
@@ -66,46 +66,46 @@ pub struct RejectReason {
 #[derive(Debug, Clone, Copy, Serialize)]
 #[non_exhaustive]
 pub struct Stage {
-    /// Its name.
+    /// Name of the stage.
     pub name: &'static str,
-    /// Seconds spent in it, summed over all threads.
+    /// Seconds that the stage took, summed over all threads.
     pub seconds: f64,
 }
 
-/// A column and how its type came about.
+/// A column, with the reason for its type.
 #[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct ColumnReport {
-    /// Its name.
+    /// Name of the column.
     pub name: String,
-    /// Its declared type.
+    /// Declared type of the column.
     pub declared_type: String,
-    /// The value that ruled a narrower type out, if one did.
+    /// Value that ruled a narrower type out, if there is one.
     pub decided_by: Option<DecidedBy>,
-    /// What of its values becomes of another form in a REAL column, if something does.
+    /// Values that change their form in a REAL column, if there are any.
     pub changed_form: Option<ChangedForm>,
 }
 
-/// Values whose number is kept and whose form is not: `2.50` becomes 2.5. Counted are
-/// needless zeros and exponents, digits missing beside the point, and negative zeros; not
-/// the `.0` that a plain integer gets.
+/// Values whose number is kept and whose form is not: `2.50` becomes 2.5. Counted are needless
+/// zeros and exponents, digits missing beside the point, and negative zeros; not the `.0` that a
+/// plain integer gets.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct ChangedForm {
-    /// How many they are.
+    /// Number of such values.
     pub values: u64,
-    /// The input that the first of them is in, where there are several.
+    /// Name of the input with the first such value, if there are several inputs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
-    /// Its line.
+    /// Line of the first such value.
     pub line: u64,
-    /// The value, cut where long.
+    /// First such value, cut if long.
     pub value: String,
-    /// Its number, in as few digits as it needs.
+    /// Number of that value, in as few digits as it needs.
     pub becomes: String,
 }
 
-/// The note on columns whose values change their form; `None` if none does.
+/// The note on columns whose values change their form; `None` if there are none.
 pub(super) fn changed_note(names: &[String], changed: &[Option<ChangedForm>]) -> Option<String> {
     const LISTED_MAX: usize = 3;
     let columns = names.iter().zip(changed);
@@ -136,39 +136,39 @@ pub(super) fn changed_note(names: &[String], changed: &[Option<ChangedForm>]) ->
 #[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct DecidedBy {
-    /// The input that it is in, where there are several.
+    /// Name of its input, if there are several inputs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
-    /// Its line in the input.
+    /// Line of the value in the input.
     pub line: u64,
-    /// The value, cut where long.
+    /// Text of the value, cut if long.
     pub value: String,
-    /// What it ruled out, in words.
+    /// Reason, in words.
     pub reason: String,
 }
 
-/// What a load would do.
+/// Report of a dry run.
 #[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct DryRun {
-    /// The statement that would declare the table.
+    /// Statement that would declare the table.
     pub create_sql: String,
-    /// The table's name.
+    /// Name of the table.
     pub table: String,
-    /// The columns and what decided their types.
+    /// Columns, with the values that decided their types.
     pub columns: Vec<ColumnReport>,
-    /// Rows in the input.
+    /// Number of rows in the input.
     pub rows_read: u64,
-    /// Rows that would be rejected.
+    /// Number of rows that would be rejected.
     pub would_reject: u64,
-    /// The first twenty of them.
+    /// First twenty rows that would be rejected.
     pub rejects: Vec<BadRow>,
-    /// Why rows would be rejected, and how many for each reason.
+    /// Reasons for which rows would be rejected, with their numbers of rows.
     pub reject_reasons: Vec<RejectReason>,
-    /// What a careful person would want to know.
+    /// Notes for the report, such as renamed columns.
     pub notes: Vec<String>,
-    /// How the rows would go in.
+    /// Way in which the rows would go in.
     pub path: String,
-    /// What it would take: sorting, memory, disk.
+    /// Needs of the load: sorting, memory, disk.
     pub plan: Vec<String>,
 }

@@ -1,7 +1,6 @@
-//! Where the rows go: a new database, a new table in an existing one, or an
-//! existing table.
+//! Destination of the rows: a new database, a new table in an existing one, or an existing table.
 //!
-//! Whichever it is, the rows are first built into a hidden file beside it:
+//! In all three cases the rows are first built into a hidden file beside the destination:
 //!
 //! | destination | then |
 //! |---|---|
@@ -36,11 +35,11 @@ use crate::words::path_text;
 /// The destination of a load.
 pub struct Target {
     table: String,
-    /// The table to be built, if it is declared already: by hand, or as rows
-    /// for the table that is there.
+    /// The table to be built, if its shape is known before: declared by hand, or for rows that go
+    /// into an existing table.
     declared: Option<TableShape>,
     place: Place,
-    /// Whether rows for a table that is there stay in the input's order.
+    /// True if rows for an existing table stay in the input's order.
     keeps_order: bool,
 }
 
@@ -49,14 +48,14 @@ enum Place {
     New,
     /// The built table becomes one of the database's.
     NewTable(Box<Existing>),
-    /// The built rows go into the database's table, which is declared so.
+    /// The built rows go into the existing table with this declaration.
     Table(Box<Existing>, InsertMode, String),
 }
 
-/// What publishing changed.
+/// Result of publishing.
 #[derive(Debug, Default)]
 pub struct Published {
-    /// Where they are not those of the built file.
+    /// Number of rows, if it differs from the built file's.
     pub rows: Option<u64>,
     pub rows_ignored: u64,
     pub bytes: Option<u64>,
@@ -67,7 +66,7 @@ pub struct Published {
 }
 
 impl Target {
-    /// Looks at the destination, before any work is done.
+    /// Inspects the destination, before any work is done.
     pub fn open(options: &LoadOptions, table: &str) -> Result<Self> {
         let target = Self::find(options, table, inspect)?;
         if let Place::NewTable(existing) | Place::Table(existing, ..) = &target.place {
@@ -76,12 +75,12 @@ impl Target {
         Ok(target)
     }
 
-    /// The same without a try to write, for a dry run.
+    /// Inspects the destination for a dry run, without an attempt to write.
     pub fn look(options: &LoadOptions, table: &str) -> Result<Self> {
         Self::find(options, table, look_at)
     }
 
-    /// The rights that a load would miss; a dry run does without them.
+    /// The reason why a load could not write; a dry run goes on.
     pub fn why_not_writable(&self, options: &LoadOptions) -> Option<String> {
         let database = options.database.as_path();
         let file = (!self.is_new()).then(|| why_not_writable(database)).flatten();
@@ -100,7 +99,7 @@ impl Target {
         if table.is_empty() {
             return Err(Error::usage("a table needs a name").to_do("name it with --table"));
         }
-        // A link that leads nowhere is refused where the new file would go.
+        // A broken link is refused when the new file is made.
         let is_there = options.database.try_exists();
         if !is_there.map_err(|source| not_readable(&options.database, source))? {
             return match options.into {
@@ -136,7 +135,8 @@ impl Target {
         Ok(Self { table, declared, place, keeps_order: false })
     }
 
-    /// Rows for a table that is there: staged as a plain table of its columns.
+    /// The destination for rows of an existing table, which are staged in a plain table of its
+    /// columns.
     fn of_table(
         options: &LoadOptions,
         existing: Existing,
@@ -169,7 +169,7 @@ impl Target {
         let (generated, mut columns): (Vec<ShapeColumn>, Vec<ShapeColumn>) =
             there.columns.into_iter().partition(|column| column.generated);
         for column in &mut columns {
-            // What is kept as it is has no type where there is no STRICT.
+            // A value kept as it is has no type where the table is not STRICT.
             if there.strict && column.declared_type.eq_ignore_ascii_case("ANY") {
                 column.declared_type.clear();
             }
@@ -180,7 +180,7 @@ impl Target {
         Ok(Self { table: there.name, declared: Some(staged), place, keeps_order: false })
     }
 
-    /// How the built table would get to its place, if that takes more than a name.
+    /// Way of the built table to its place, if it is more than a rename.
     pub fn path_ahead(&self) -> Option<&'static str> {
         match &self.place {
             Place::New => None,
@@ -189,7 +189,7 @@ impl Target {
         }
     }
 
-    /// The hidden file that is built.
+    /// Makes the hidden file that is built.
     pub fn stage(&self, options: &LoadOptions) -> Result<Destination> {
         match self.place {
             Place::New => Destination::create(&options.database),
@@ -201,17 +201,17 @@ impl Target {
         &self.table
     }
 
-    /// The table to be built, if its declaration is there already.
+    /// The table to be built, if its declaration is known already.
     pub fn declared(&self) -> Option<&TableShape> {
         self.declared.as_ref()
     }
 
-    /// Whether the rows go into a table that is there.
+    /// Returns true if the rows go into an existing table.
     pub fn is_table(&self) -> bool {
         matches!(self.place, Place::Table(..))
     }
 
-    /// From now on the database is only tried: nothing is written to it.
+    /// Puts an overlay over the database, so that nothing is written to it.
     pub fn only_try(&mut self, folder: &Path) -> Result<()> {
         match &mut self.place {
             Place::New => Ok(()),
@@ -219,28 +219,29 @@ impl Target {
         }
     }
 
-    /// Whether the rows of a new table may refer to nothing, which only the database tells.
+    /// Returns true if the rows of a new table may have foreign keys, which only the database can
+    /// check.
     pub fn checks_foreign_keys(&self, shape: &TableShape) -> bool {
         matches!(self.place, Place::NewTable(_))
             && sql_words(&shape.sql).iter().any(|word| word.is("REFERENCES"))
     }
 
-    /// From now on the rows are built in the input's order, into a table without rules.
+    /// Builds the rows in the input's order from now on, into a table without rules.
     pub fn keep_order(&mut self) {
         self.keeps_order = true;
     }
 
-    /// Whether the built file is to be the database.
+    /// Returns true if the built file becomes the database.
     pub fn is_new(&self) -> bool {
         matches!(self.place, Place::New)
     }
 
-    /// Whether rows with the same key all go on, as the table they go to decides.
+    /// Returns true if rows with the same key all go on, as the destination's table decides.
     pub fn keeps_repeats(&self) -> bool {
         matches!(self.place, Place::Table(..))
     }
 
-    /// The declaration of the table that the rows go to, if it is not the built one.
+    /// Declaration of the table that the rows go to, if it is not the built one.
     pub fn create_sql(&self) -> Option<String> {
         match &self.place {
             Place::Table(_, _, sql) => Some(sql.clone()),
@@ -259,8 +260,8 @@ impl Target {
         PageLayout::with_reserved(bytes, reserved).map_err(|error| Error::usage(error.to_string()))
     }
 
-    /// What is built, and in which order: rows for a table that is there are
-    /// sorted as it takes them best.
+    /// Shape and order of the table to be built. Rows for an existing table are sorted in the order
+    /// that it takes fastest.
     pub fn to_build(&self, plan: &Plan) -> Result<(TableShape, RowOrder)> {
         let Place::Table(existing, mode, _) = &self.place else {
             return Ok(if self.keeps_order {
@@ -284,7 +285,7 @@ impl Target {
         });
         let mut order: Vec<(usize, KeyColumn)> = Vec::new();
         for (at, key) in columns_of_order {
-            // An index may have a column twice, by another collation.
+            // An index may have the same column twice, with another collation.
             if order.iter().any(|(before, _)| *before == at) {
                 break;
             }
@@ -314,8 +315,9 @@ impl Target {
         Ok(published(options, outcome, started))
     }
 
-    /// The first row of the input that refers to nothing, where that kept the table out; `rows`
-    /// holds the rows as they are built after [`keep_order`](Self::keep_order).
+    /// Returns the first row of the input with a foreign key without its parent row, if that kept
+    /// the table out; `rows` holds the rows as they are built after
+    /// [`keep_order`](Self::keep_order).
     pub fn find_orphan(
         &self,
         options: &LoadOptions,
@@ -328,8 +330,8 @@ impl Target {
         find_orphan(existing, &from, rows, &settings(options, monitor))
     }
 
-    /// Inserts the rows of the built file into the table that is there, by one statement.
-    /// `order` is the one in which they were built.
+    /// Inserts the rows of the built file into the existing table, by one statement. `order` is the
+    /// order in which they were built.
     pub fn insert(
         &self,
         options: &LoadOptions,
@@ -347,7 +349,7 @@ impl Target {
         Ok(published(options, outcome, started))
     }
 
-    /// The same, row by row, leaving refused ones out if the caller agrees.
+    /// Inserts the rows one by one, without the refused ones if the caller agrees.
     pub fn insert_one_by_one(
         &self,
         options: &LoadOptions,
@@ -379,14 +381,14 @@ impl Target {
     }
 }
 
-/// Rows that are built, for a table that is there.
+/// Rows that were built for an existing table.
 #[derive(Debug, Clone, Copy)]
 pub struct BuiltRows<'b> {
-    /// The file that holds them.
+    /// Path of the file with the rows.
     pub file: &'b Path,
-    /// How many there are.
+    /// Number of the rows.
     pub rows: u64,
-    /// The columns that they have values for.
+    /// Names of the columns that they have values for.
     pub columns: &'b [String],
 }
 
@@ -413,8 +415,8 @@ fn published(options: &LoadOptions, outcome: Outcome, started: Instant) -> Publi
     }
 }
 
-/// Refuses a declaration of more than a table and its indexes, as nothing else
-/// is moved into a database that is there.
+/// Refuses a declaration of more than a table and its indexes: nothing else is moved into an
+/// existing database.
 fn refuse_others(declared: &TableShape) -> Result<()> {
     if declared.beside.is_empty() {
         return Ok(());
@@ -445,15 +447,15 @@ fn key_column(column: &OrderColumn) -> Option<(String, KeyColumn)> {
         "BINARY" => Collation::Binary,
         "NOCASE" => Collation::NoCase,
         "RTRIM" => Collation::RTrim,
-        // SQLite alone knows how such texts compare.
+        // Only SQLite can compare such texts.
         _ => return None,
     };
     let order = if column.descending { SortOrder::Descending } else { SortOrder::Ascending };
     Some((column.name.clone(), KeyColumn { collation, order }))
 }
 
-/// A table with the same columns and without keys, which SQLite fills: it numbers the rows as
-/// they come.
+/// A table with the same columns and without keys. SQLite fills it, and numbers the rows in the
+/// order of the input.
 fn without_rules(shape: &TableShape) -> TableShape {
     let TableShape { name, columns, rowid_column, .. } = shape.clone();
     TableShape { rowid_column, ..staged_shape(&name, columns, None) }

@@ -30,7 +30,7 @@ impl Which {
     pub(super) const ALL: [Self; 4] =
         [Self::Database, Self::Log, Self::SharedMemory, Self::Journal];
 
-    /// Stands behind the database's name in that of the file.
+    /// Ending of the file's name after the database's name.
     pub fn suffix(self) -> &'static str {
         match self {
             Self::Database => "",
@@ -45,7 +45,7 @@ impl Which {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct FileFacts {
-    /// Which of the four it is.
+    /// Kind of the file.
     pub which: Which,
     /// Its path.
     #[serde(serialize_with = "crate::words::path_as_text")]

@@ -28,7 +28,7 @@ pub struct Inside {
 
 /// Settings that a connection of this build of SQLite has if it sets none.
 ///
-/// They belong to a connection: those of other processes cannot be seen.
+/// Settings belong to a connection: those of other processes cannot be seen.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct ConnectionDefaults {

@@ -105,7 +105,7 @@ impl SqliteLock {
     }
 }
 
-/// As in JSON: `reserved`, `wal_write`, `wal_read_3`.
+/// Name in JSON: `reserved`, `wal_write`, `wal_read_3`.
 impl fmt::Display for SqliteLock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

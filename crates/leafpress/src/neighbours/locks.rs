@@ -1,9 +1,8 @@
 //! The holders of SQLite's locks, from all that `/proc` told.
 //!
-//! A lock stands in two places: in the facts of the descriptor through which it was
-//! taken, and in the system's table. The first names the process even where the lock
-//! belongs to no process, and all of them where a fork shares it; the second knows
-//! locks of processes that this user may not look at.
+//! A lock is listed in two places: with the descriptor through which it was taken, and in the
+//! system's table. The first names the process even if the lock belongs to no process, and all
+//! processes if a fork shares it. The second lists locks of processes that this user may not see.
 //!
 //! Must never: count one lock twice.
 
@@ -17,14 +16,14 @@ use super::{LogIndex, Neighbours};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct LockHeld {
-    /// Which lock it is.
+    /// Name of the lock.
     pub lock: SqliteLock,
-    /// It is held for writing: by one holder alone.
+    /// True if it is held for writing: by one holder alone.
     pub alone: bool,
-    /// A process, or a descriptor that processes may share.
+    /// Kind of its holder: a process, or a descriptor that processes may share.
     pub style: LockStyle,
-    /// The processes that hold it; empty if the system does not tell. Several share one
-    /// descriptor by a fork, or hold the lock together for reading.
+    /// Processes that hold it; empty if the system does not tell. Several processes share one
+    /// descriptor after a fork, or hold the lock together for reading.
     pub pids: Vec<u32>,
 }
 
@@ -32,13 +31,13 @@ pub struct LockHeld {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Reader {
-    /// The read mark, 0 to 4.
+    /// Number of the read mark, 0 to 4.
     pub mark: u8,
-    /// The processes that hold it; empty if the system does not tell.
+    /// Processes that hold it; empty if the system does not tell.
     pub pids: Vec<u32>,
-    /// The last frame of the log that they see; 0 if they read the database alone.
+    /// Last frame of the log that they see; 0 if they read the database file only.
     pub frame: u32,
-    /// Frames that were written since.
+    /// Number of frames that were written since.
     pub frames_behind: u32,
 }
 
@@ -63,7 +62,7 @@ impl Neighbours {
 
 fn reader(held: &LockHeld, log: &LogIndex) -> Option<Reader> {
     let SqliteLock::WalRead(mark) = held.lock else { return None };
-    // Alone, a mark is being moved, or the log begun anew.
+    // A mark held alone is being moved, or the log begins anew.
     if held.alone {
         return None;
     }
@@ -84,7 +83,7 @@ mod linux {
     use crate::neighbours::lock_text::LockLine;
     use crate::neighbours::processes::Seen;
 
-    /// The locks by name.
+    /// Joins the locks of both places, by name.
     pub fn join(seen: &Seen) -> Vec<LockHeld> {
         let mut locks = Vec::new();
         for (pid, which, line) in &seen.by_descriptor {
@@ -103,8 +102,8 @@ mod linux {
         locks
     }
 
-    /// Between the two looks the range may have grown or shrunk; then it is said twice with
-    /// the same holder, which [`add`] joins.
+    /// Returns true if two lines are one lock. The range may grow or shrink between the reads of
+    /// the two places; then the lock is listed twice with the same holder, which [`add`] joins.
     fn is_same_lock(one: &LockLine, other: &LockLine) -> bool {
         let parts = |it: &LockLine| (it.style, it.is_write, it.first_byte, it.last_byte);
         parts(one) == parts(other)
@@ -118,7 +117,7 @@ mod linux {
         for lock in SqliteLock::in_range(which, first, last, alone) {
             let is_it = |held: &&mut LockHeld| {
                 let same = (held.lock, held.alone, held.style) == (lock, alone, line.style);
-                // A lock without a holder is one more than those with.
+                // A lock without a holder is counted beside those with one.
                 same && held.pids.is_empty() == pid.is_none()
             };
             if let Some(held) = locks.iter_mut().find(is_it) {

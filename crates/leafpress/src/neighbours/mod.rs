@@ -7,10 +7,10 @@
 //! | file | does |
 //! |---|---|
 //! | `files.rs` | the database, `-wal`, `-shm` and `-journal`, as the folder shows them |
-//! | `processes.rs` | goes through `/proc`: who has them open, with which locks |
+//! | `processes.rs` | goes through `/proc`: the processes that have them open, and their locks |
 //! | `lock_text.rs`, `maps.rs` | read the texts in `/proc` |
 //! | `lock_names.rs` | from byte ranges to SQLite's locks |
-//! | `locks.rs` | who holds which lock, from all that was seen |
+//! | `locks.rs` | the holder of each lock, from all that was seen |
 //! | `wal_index.rs` | how far the log is filled, copied and read |
 //! | `versions.rs` | which SQLite is in a library |
 //! | `inside.rs` | what the database says of itself, through SQLite |
@@ -102,7 +102,7 @@ pub struct Neighbour {
     pub name: String,
     /// Its command line; empty if it has none.
     pub command: String,
-    /// It is this process.
+    /// True for this process.
     pub is_this_process: bool,
     /// Its descriptors of the database's files.
     pub open: Vec<OpenFile>,
@@ -116,7 +116,7 @@ pub struct Neighbour {
 pub struct OpenFile {
     /// Its number in the process.
     pub descriptor: i32,
-    /// Which file it is.
+    /// Kind of the file.
     pub which: Which,
     /// The file's name, as the system tells it.
     #[serde(serialize_with = "crate::words::path_as_text")]
@@ -130,9 +130,9 @@ pub struct OpenFile {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Standing {
-    /// It is that file.
+    /// The name leads to that file.
     InPlace,
-    /// There is no file of that name any more.
+    /// No file has that name any more.
     Deleted,
     /// Another file has its name now.
     Replaced,

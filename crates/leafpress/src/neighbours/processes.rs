@@ -51,7 +51,7 @@ pub fn look(database: &Path, files: &[FileFacts], with_libraries: bool) -> Seen 
                 seen.by_descriptor.extend(locks);
             }
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => seen.not_asked += 1,
-            // It has none of the files open, or has ended.
+            // The process has none of the files open, or has ended.
             Ok(None) | Err(_) => {}
         }
     }
@@ -220,13 +220,13 @@ fn command_of(pid: u32) -> String {
 }
 
 fn libraries_of(pid: u32, versions: &mut HashMap<PathBuf, Option<String>>) -> Vec<Library> {
-    // Not every byte of it need be UTF-8: file names.
+    // The text may have bytes that are not UTF-8: file names.
     let text = fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
     let libraries = maps::libraries(&text).into_iter();
     libraries
         .map(|path| {
-            // As the process sees it, which may be in a container.
+            // The path as the process sees it, which may be in a container.
             let seen = PathBuf::from(format!("/proc/{pid}/root{path}"));
             let key = fs::canonicalize(&seen).unwrap_or_else(|_| seen.clone());
             let version = versions.entry(key).or_insert_with(|| versions::of_file(&seen)).clone();

@@ -44,7 +44,7 @@ pub struct LogIndex {
     pub page_size_bytes: u32,
     /// Counts transactions; what it is does not matter, but whether it moves.
     pub changes: u32,
-    /// At which frame each of the five read marks stands, where it is used.
+    /// Frame of each of the five read marks, if the mark is used.
     pub read_marks: [Option<u32>; READ_MARKS],
 }
 

@@ -46,9 +46,9 @@ pub struct InForce {
     /// After how many pages in the log a commit of this connection makes a
     /// checkpoint; 0 is never.
     pub wal_autocheckpoint_pages: u32,
-    /// On macOS, whether a sync also empties the disk's own cache.
+    /// On macOS, true if a sync also empties the disk's own cache.
     pub full_fsync: bool,
-    /// On macOS, whether the syncs of a checkpoint do.
+    /// On macOS, true if the syncs of a checkpoint do so.
     pub checkpoint_full_fsync: bool,
     /// True if foreign keys are enforced on this connection.
     pub foreign_keys: bool,

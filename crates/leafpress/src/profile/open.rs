@@ -491,7 +491,7 @@ impl Opening<'_> {
         if !self.request.small {
             return Ok(());
         }
-        // If the file itself is at fault, reading the header gives a better error.
+        // If the file itself is at fault, reading its header gives a better error.
         crate::memory::shrink(connection)
             .or_else(|error| self.read_header(connection).and(Err(error)))
     }

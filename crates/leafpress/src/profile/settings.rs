@@ -15,9 +15,9 @@ pub(super) const MAIN: Option<&str> = Some("main");
 pub enum JournalMode {
     /// Old pages go to a file that is deleted at the commit.
     Delete,
-    /// As `Delete`, but the file is cut to no bytes.
+    /// Like `Delete`, but the file is cut to no bytes.
     Truncate,
-    /// As `Delete`, but the file's header is overwritten.
+    /// Like `Delete`, but the file's header is overwritten.
     Persist,
     /// Old pages are kept in memory.
     Memory,
@@ -33,11 +33,11 @@ pub enum JournalMode {
 pub enum Synchronous {
     /// Never.
     Off,
-    /// At the moments without which a file could be damaged.
+    /// Syncs at the moments without which a file could be damaged.
     Normal,
-    /// At every commit.
+    /// Syncs at every commit.
     Full,
-    /// At every commit, and for the folder after a journal is deleted.
+    /// Syncs at every commit, and syncs the folder after a journal is deleted.
     Extra,
 }
 

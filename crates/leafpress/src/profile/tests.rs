@@ -240,7 +240,7 @@ fn a_rollback_database_in_use_is_not_turned_to_a_log() {
 }
 
 #[test]
-fn whoever_holds_the_database_alone_is_waited_for_and_then_named() {
+fn a_process_that_holds_the_database_alone_is_waited_for_and_then_named() {
     let place = Place::with_database(JournalMode::Delete, 4096);
     let other = place.plain();
     other.execute_batch("BEGIN EXCLUSIVE").unwrap();
@@ -429,15 +429,15 @@ fn a_log_or_journal_whose_database_is_gone_is_kept() {
 /// Runs `work` as a user who is not root, on this thread alone; root may do
 /// whatever a mode forbids.
 #[cfg(target_os = "linux")]
-fn as_nobody<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+fn as_other_user<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     use rustix::process::{Uid, getuid};
     use rustix::thread::set_thread_res_uid;
 
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
             if getuid().is_root() {
-                let nobody = Uid::from_raw(65534);
-                set_thread_res_uid(nobody, nobody, nobody).unwrap();
+                let other_user = Uid::from_raw(65534);
+                set_thread_res_uid(other_user, other_user, other_user).unwrap();
             }
             work()
         });
@@ -453,21 +453,21 @@ fn change_mode(path: &Path, mode: u32) {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn a_folder_that_can_only_be_read_refuses_whoever_needs_a_journal_in_it() {
+fn a_folder_that_can_only_be_read_refuses_profiles_that_need_a_journal_in_it() {
     for journal_mode in [JournalMode::Delete, JournalMode::Wal] {
         let place = Place::with_database(journal_mode, 4096);
         change_mode(&place.path, 0o666);
         change_mode(place.folder.path(), 0o555);
         for profile in [Profile::Durable, Profile::Relaxed, Profile::Rollback] {
-            let refused = as_nobody(|| place.refused(profile));
+            let refused = as_other_user(|| place.refused(profile));
             assert!(refused.contains("you may not write to"), "{refused}");
             assert!(refused.contains("give yourself leave"), "{refused}");
         }
         let new = place.folder.path().join("new.db");
-        let error = as_nobody(|| open(&new, &request(Profile::Rebuildable)).unwrap_err());
+        let error = as_other_user(|| open(&new, &request(Profile::Rebuildable)).unwrap_err());
         assert!(error.to_string().contains("the database must be made there"), "{error}");
         if journal_mode == JournalMode::Delete {
-            as_nobody(|| {
+            as_other_user(|| {
                 let (connection, _) = place.open(Profile::Rebuildable).unwrap();
                 connection.execute_batch("INSERT INTO t VALUES (2)").unwrap();
                 assert_eq!(rows(&open_reader(&place.path, None).unwrap()), 2);
@@ -479,15 +479,15 @@ fn a_folder_that_can_only_be_read_refuses_whoever_needs_a_journal_in_it() {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn a_folder_that_cannot_be_synced_refuses_whoever_promises_anything() {
+fn a_folder_that_cannot_be_synced_refuses_profiles_that_promise_anything() {
     let place = Place::with_database(JournalMode::Delete, 4096);
     change_mode(&place.path, 0o666);
     change_mode(place.folder.path(), 0o333);
     for profile in [Profile::Durable, Profile::Relaxed, Profile::Rollback] {
-        let refused = as_nobody(|| place.refused(profile));
+        let refused = as_other_user(|| place.refused(profile));
         assert!(refused.contains("you may not read"), "{refused}");
     }
-    as_nobody(|| place.open(Profile::Rebuildable).map(drop)).unwrap();
+    as_other_user(|| place.open(Profile::Rebuildable).map(drop)).unwrap();
     change_mode(place.folder.path(), 0o755);
 }
 
@@ -499,11 +499,11 @@ fn a_file_that_can_only_be_read_is_refused() {
         change_mode(&place.path, 0o444);
         change_mode(place.folder.path(), 0o777);
         for profile in Profile::ALL {
-            let refused = as_nobody(|| place.refused(profile));
+            let refused = as_other_user(|| place.refused(profile));
             assert!(refused.contains("cannot be written: you may not write to"), "{refused}");
         }
         change_mode(&place.path, 0o000);
-        let refused = as_nobody(|| place.refused(Profile::Durable));
+        let refused = as_other_user(|| place.refused(Profile::Durable));
         assert!(refused.contains("Permission denied"), "{refused}");
     }
 }
@@ -596,7 +596,7 @@ fn another_program_can_turn_a_rollback_database_and_that_shows() {
 }
 
 #[test]
-fn nobody_can_take_the_log_away_from_an_open_connection() {
+fn no_connection_can_take_the_log_away_from_an_open_connection() {
     for profile in [Profile::Durable, Profile::Relaxed] {
         for journal_mode in JournalMode::ALL {
             let place = Place::with_database(journal_mode, 4096);

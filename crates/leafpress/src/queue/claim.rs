@@ -42,7 +42,7 @@ const TURNED_AWAY_MAX: usize = 1_000;
 #[derive(Debug, Default)]
 pub(super) struct Found {
     pub(super) claims: Vec<Claim>,
-    /// If there was nothing: when there may be something, as far as is known.
+    /// Next time at which there may be a job, if there was none and the time is known.
     pub(super) next_due_ms: Option<i64>,
 }
 

@@ -34,7 +34,7 @@ impl Clock {
         Self::default()
     }
 
-    /// A clock that is set by hand, for tests: what it shows, and who sets it.
+    /// A clock that is set by hand, for tests: its time, and the handle that sets it.
     pub fn manual(start_ms: i64) -> (Self, ManualClock) {
         let time = Arc::new(AtomicI64::new(start_ms));
         (Self(Source::Manual(Arc::clone(&time))), ManualClock(time))

@@ -255,8 +255,8 @@ impl<'c> Work<'c> {
         }
     }
 
-    /// Wakes those who wait for jobs of this queue, once all is committed: there
-    /// are so many more that they could claim, or due times to look at.
+    /// Wakes the threads that wait for jobs of this queue, once all is committed. `jobs` is the
+    /// number of jobs that have become ready, or 1 if due times have changed.
     pub(super) fn ring(&self, queue: &QueueRow, jobs: u32) {
         let Some(hub) = self.hub else { return };
         let mut session = lock(&hub.session);

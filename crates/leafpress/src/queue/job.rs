@@ -105,10 +105,10 @@ fn check_json(what: &str, text: &str) -> Result<()> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum UniqueFor {
-    /// Until the job is claimed for the first time. If it comes back unfinished,
+    /// The key is held until the job is claimed for the first time. If it comes back unfinished,
     /// it holds the key again, unless another job does by then.
     Waiting,
-    /// Until the job is done, dead or removed.
+    /// The key is held until the job is done, dead or removed.
     WaitingOrRunning,
     /// For this time from the push on, whatever becomes of the job.
     Time(Duration),
@@ -405,12 +405,12 @@ impl Nack {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Retry {
-    /// It may run again.
+    /// The job may run again.
     At {
         /// From then on, in milliseconds since the Unix epoch.
         due_at_ms: i64,
     },
-    /// It is a dead letter: that was its last attempt.
+    /// The job is a dead letter: that was its last attempt.
     Dead,
 }
 
@@ -419,15 +419,15 @@ pub enum Retry {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum JobState {
-    /// It may be claimed.
+    /// The job may be claimed.
     Ready,
     /// A consumer has it.
     Leased,
-    /// It waits for its time.
+    /// The job waits for its time.
     Delayed,
-    /// It waits for its group.
+    /// The job waits for its group.
     Blocked,
-    /// It was acked, and is kept for a while.
+    /// The job was acked, and is kept for a while.
     Done,
     /// A dead letter.
     Dead,

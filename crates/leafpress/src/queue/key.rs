@@ -1,11 +1,11 @@
-//! Unique keys: who holds one, and until when.
+//! Unique keys: the job that holds each, and until when.
 //!
 //! 1. A key of a queue is held by one job at most; the table's primary key sees
 //!    to that.
 //! 2. A job that holds a key for as long as it waits or runs still exists.
 //!
-//! Must never: let a job be lost over a key; who comes back and finds it taken
-//! goes without.
+//! Must never: let a job be lost over a key. A job that comes back and finds its key taken goes on
+//! without it.
 
 use rusqlite::params;
 
@@ -106,7 +106,7 @@ fn release(work: &Work<'_>, queue: i64, job: i64, key: &Key) -> Result<()> {
     work.execute(RELEASE, params![queue, key.text, job]).map(drop)
 }
 
-/// Takes away keys whose time is over, so many at most.
+/// Takes away keys whose time is over, this many at most.
 pub(super) fn purge(work: &Work<'_>, queue: i64, keys_max: u32) -> Result<()> {
     work.execute(PURGE, params![queue, work.now_ms, keys_max]).map(drop)
 }

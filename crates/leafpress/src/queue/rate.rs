@@ -62,7 +62,7 @@ impl Taken {
     }
 }
 
-/// Forgets buckets that are full, so many at most.
+/// Forgets buckets that are full, this many at most.
 pub(super) fn purge(work: &Work<'_>, queue: i64, buckets_max: u32) -> Result<()> {
     work.execute(PURGE, params![queue, work.now_ms.saturating_mul(1_000), buckets_max]).map(drop)
 }

@@ -49,7 +49,7 @@ impl Default for Backoff {
 }
 
 impl Backoff {
-    /// The delay after so many attempts, in milliseconds. `chance` is from 0 to 1.
+    /// The delay after this many attempts, in milliseconds. `chance` is from 0 to 1.
     pub(super) fn delay_ms(&self, attempts: u32, chance: f64) -> i64 {
         let first_ms = to_ms(self.first) as f64;
         let exponent = f64::from(attempts.saturating_sub(1));
@@ -62,7 +62,7 @@ impl Backoff {
 /// A number of jobs in a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Rate {
-    /// Jobs; after a pause so many may be claimed at once.
+    /// Jobs; after a pause this many may be claimed at once.
     pub jobs: u32,
     /// Time for these jobs.
     #[serde(rename = "per_ms", serialize_with = "crate::times::milliseconds")]

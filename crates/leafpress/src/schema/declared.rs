@@ -1,7 +1,6 @@
-//! A table that is in a database, as SQLite's pragmas tell of it: as far as it matters to an
-//! insert.
+//! Declaration of a table in a database, from SQLite's pragmas, as far as an insert needs it.
 //!
-//! Must never: change the database that is asked.
+//! Must never: change the database that it reads.
 
 use leafpress_format::Affinity;
 use rusqlite::{Connection, OptionalExtension as _};
@@ -9,93 +8,93 @@ use rusqlite::{Connection, OptionalExtension as _};
 use super::sql_words::{SqlWord, sql_words};
 use super::table::quote_identifier;
 
-/// Functions that may stand in a DEFAULT and tell of the row before.
+/// Functions in a DEFAULT whose result depends on the row before.
 const FUNCTIONS_OF_ROWS_BEFORE: [&str; 3] = ["last_insert_rowid", "changes", "total_changes"];
 
 /// A table's declaration.
 #[derive(Debug, Clone, Default)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct DeclaredTable {
-    /// Its name, as declared.
+    /// Name of the table, as declared.
     pub name: String,
-    /// Whether it is a virtual one.
+    /// True if the table is virtual.
     pub is_virtual: bool,
-    /// Whether it is one B-tree in the order of its key.
+    /// True if the table is one B-tree in the order of its key.
     pub without_rowid: bool,
-    /// Whether a value of another class than its column's is refused.
+    /// True if a value of another class than its column's is refused.
     pub strict: bool,
-    /// Whether its declaration may make what is stored depend on the order of
-    /// the rows: an ON CONFLICT, or a DEFAULT that tells of the row before.
+    /// True if the stored values may depend on the order of the rows, by the declaration: an ON
+    /// CONFLICT, or a DEFAULT that depends on the row before.
     pub is_order_declared: bool,
-    /// True if its declaration may say what becomes of a row whose key is there.
+    /// True if the declaration may decide about a row whose key is taken.
     pub declares_conflicts: bool,
-    /// Its columns in order.
+    /// Columns of the table in order.
     pub columns: Vec<DeclaredColumn>,
-    /// The column that is the rowid.
+    /// Name of the column that is the rowid.
     pub rowid_alias: Option<String>,
-    /// Its indexes, automatic ones too.
+    /// Indexes of the table, with automatic ones.
     pub indexes: Vec<DeclaredIndex>,
-    /// Names of its triggers.
+    /// Names of the table's triggers.
     pub triggers: Vec<String>,
-    /// Whether its rows refer to others.
+    /// True if the table has foreign keys.
     pub is_child: bool,
-    /// Whether its declaration may have foreign keys that need hold only in the end.
+    /// True if the declaration may have foreign keys that are checked only at the commit.
     pub has_deferred_keys: bool,
-    /// Foreign keys of other tables that refer to its rows: table, and what
-    /// becomes of the rows there when one here goes.
+    /// Foreign keys of other tables that refer to this one: name of the table, and what happens to
+    /// its rows when a row here is deleted.
     pub referring: Vec<(String, String)>,
 }
 
 /// A column.
 #[derive(Debug, Clone)]
 pub struct DeclaredColumn {
-    /// Its name.
+    /// Name of the column.
     pub name: String,
-    /// Its declared type, as written; empty if there is none.
+    /// Declared type, as written; empty if there is none.
     pub declared_type: String,
-    /// Computed from others.
+    /// True if the value is computed from other columns.
     pub generated: bool,
-    /// Its place in the primary key, from 1; 0 if it is not part of it.
+    /// Position in the primary key, from 1; 0 if the column is not in it.
     pub key_place: u32,
 }
 
 /// An index.
 #[derive(Debug, Clone)]
 pub struct DeclaredIndex {
-    /// Its name.
+    /// Name of the index.
     pub name: String,
-    /// Whether its keys differ.
+    /// True if no two rows have the same key.
     pub unique: bool,
     /// `c` for CREATE INDEX, `u` for a UNIQUE constraint, `pk` for a primary key.
     pub origin: String,
-    /// Whether it has only some of the rows.
+    /// True if the index has only some of the rows.
     pub partial: bool,
-    /// Its columns; `None` where it has an expression.
+    /// Columns of the index; `None` for an expression.
     pub columns: Vec<Option<OrderColumn>>,
 }
 
 /// A column of an order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OrderColumn {
-    /// Its name.
+    /// Name of the column.
     pub name: String,
-    /// How its texts compare.
+    /// Collation of its texts.
     pub collation: String,
-    /// Whether it descends.
+    /// True if the order is descending.
     pub descending: bool,
 }
 
-/// Columns as SQL lists them.
+/// List of columns for SQL.
 #[derive(Debug, Clone)]
 pub struct ColumnList {
-    /// The names, quoted, with commas.
+    /// Names, quoted, with commas.
     pub sql: String,
-    /// How many there are.
+    /// Number of the columns.
     pub count: usize,
 }
 
 impl ColumnList {
-    /// Lists names.
+    /// A list of these names.
     pub fn new<'n>(names: impl Iterator<Item = &'n str>) -> Self {
         let names: Vec<String> = names.map(quote_identifier).collect();
         Self { count: names.len(), sql: names.join(", ") }
@@ -103,8 +102,7 @@ impl ColumnList {
 }
 
 impl DeclaredTable {
-    /// Reads the declaration of a table of the main database. SQLite takes
-    /// its name in any case.
+    /// Reads the declaration of a table of the main database. SQLite ignores the case of the name.
     pub fn read(connection: &Connection, table: &str) -> rusqlite::Result<Self> {
         let sql = "SELECT name, type, wr, strict FROM pragma_table_list WHERE schema = 'main' AND name = ?1 COLLATE NOCASE";
         let mut declared = connection.query_row(sql, [table], |row| {
@@ -159,7 +157,7 @@ impl DeclaredTable {
         is_integer.then(|| column.name.clone())
     }
 
-    /// What a column does to values stored in it.
+    /// Affinity of a column.
     pub fn affinity(&self, column: &DeclaredColumn) -> Affinity {
         if self.strict && column.declared_type.eq_ignore_ascii_case("ANY") {
             Affinity::Blob
@@ -168,36 +166,36 @@ impl DeclaredTable {
         }
     }
 
-    /// A name under which SQL reaches the rowid; none if columns hide it.
+    /// Name by which SQL reaches the rowid; none if columns hide it.
     pub fn rowid_name(&self) -> Option<&'static str> {
         let is_hidden = |name: &&str| self.column(name).is_some();
         let mut names = ["rowid", "_rowid_", "oid"].into_iter();
         names.find(|name| !is_hidden(name)).filter(|_| !self.without_rowid)
     }
 
-    /// A column by its name, in any case.
+    /// Column by its name, in any case.
     pub fn column(&self, name: &str) -> Option<&DeclaredColumn> {
         self.columns.iter().find(|it| it.name.eq_ignore_ascii_case(name))
     }
 
-    /// The columns that take a value, and the rowid if none of them is it.
+    /// Columns that take a value, with the rowid if none of them is it.
     pub fn columns_with_rowid(&self) -> ColumnList {
         let rowid = self.rowid_name().filter(|_| self.rowid_alias.is_none());
         let columns = self.columns.iter().filter(|it| !it.generated).map(|it| it.name.as_str());
         ColumnList::new(rowid.into_iter().chain(columns))
     }
 
-    /// How many keys it has in which no two rows are the same.
+    /// Number of keys in which no two rows are equal.
     pub fn unique_keys(&self) -> usize {
         self.indexes.iter().filter(|it| it.unique).count() + usize::from(self.rowid_alias.is_some())
     }
 
-    /// Whether its rows may refer to one another.
+    /// Returns true if the table's rows may refer to one another.
     pub fn refers_to_itself(&self) -> bool {
         self.referring.iter().any(|(child, _)| child.eq_ignore_ascii_case(&self.name))
     }
 
-    /// The columns of the primary key, in its order; empty if there is none.
+    /// Columns of the primary key, in its order; empty if there is none.
     pub fn primary_key(&self) -> Vec<&str> {
         let mut key: Vec<&DeclaredColumn> =
             self.columns.iter().filter(|it| it.key_place > 0).collect();
@@ -224,7 +222,7 @@ fn columns(connection: &Connection, table: &str) -> rusqlite::Result<Vec<Declare
         .collect()
 }
 
-/// The statement that made a table.
+/// Statement that made a table.
 fn declaration(connection: &Connection, table: &str) -> rusqlite::Result<String> {
     let sql = "SELECT sql FROM main.sqlite_schema WHERE type = 'table' AND name = ?1";
     let sql: Option<Option<String>> =
@@ -232,7 +230,8 @@ fn declaration(connection: &Connection, table: &str) -> rusqlite::Result<String>
     Ok(sql.flatten().unwrap_or_default())
 }
 
-/// A name that only looks like it costs speed, no more.
+/// Returns true if a DEFAULT may depend on the row before. A name that only looks like such a
+/// function costs speed, no more.
 fn tells_of_rows_before(words: &[SqlWord<'_>]) -> bool {
     FUNCTIONS_OF_ROWS_BEFORE.iter().any(|name| words.iter().any(|it| it.is(name)))
 }

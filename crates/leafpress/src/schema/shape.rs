@@ -154,8 +154,8 @@ pub struct EntryShape {
     pub unique_columns: usize,
 }
 
-/// A table without keys that holds rows for another one, with the columns that
-/// they are sorted by in front.
+/// A table without keys that holds rows for another one; the columns by which they are sorted come
+/// first.
 pub fn staged_shape(
     table: &str,
     columns: Vec<ShapeColumn>,

@@ -1,24 +1,24 @@
-//! SQL cut into words, for what SQLite has no pragma for.
+//! SQL cut into words, for questions that no pragma answers.
 //!
-//! SQLite judges every statement before it comes here, so this need not tell
-//! good SQL from bad: only what is a bare word from what is quoted or a
-//! comment. Whoever asks must ask such that a wrong yes costs speed only.
+//! SQLite checks every statement before it comes here. So this module need not tell good SQL from
+//! bad, only bare words from quoted ones and comments. Callers must ask such that a wrong yes costs
+//! speed only.
 //!
-//! Must never: decide what a statement means.
+//! Must never: decide the meaning of a statement.
 
 /// A piece of SQL that is neither space nor comment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SqlWord<'s> {
     /// A keyword, a name or a number that is not quoted.
     Bare(&'s str),
-    /// What stands between quotes of that kind: `'`, `"`, `` ` `` or `[`.
+    /// Text between quotes of that kind: `'`, `"`, `` ` `` or `[`.
     Quoted(char, &'s str),
     /// Any other character.
     Symbol(char),
 }
 
 impl SqlWord<'_> {
-    /// Whether it is that keyword.
+    /// Returns true if the word is that keyword.
     pub fn is(self, keyword: &str) -> bool {
         matches!(self, Self::Bare(word) if word.eq_ignore_ascii_case(keyword))
     }
@@ -54,13 +54,13 @@ pub fn sql_words(mut sql: &str) -> Vec<SqlWord<'_>> {
     words
 }
 
-/// As in SQLite, everything beyond ASCII may stand in a name.
+/// Returns true for characters of a word. As in SQLite, all characters beyond ASCII are.
 fn is_word_character(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_' || c == '$' || !c.is_ascii()
 }
 
-/// Length of the quoted word at the start, both quotes included. A quote is
-/// doubled within a word, but for brackets, which cannot stand in one.
+/// Length of the quoted word at the start, with both quotes. A quote is doubled within a word,
+/// except a bracket, which cannot be in one.
 fn quoted_bytes(sql: &str, quote: char) -> usize {
     let end = if quote == '[' { b']' } else { quote as u8 };
     let bytes = sql.as_bytes();

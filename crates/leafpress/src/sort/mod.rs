@@ -22,7 +22,7 @@
 //! | `item.rs` | an item's bytes |
 //! | `order.rs` | slots, and the order they are sorted in |
 //! | `run.rs`, `arena.rs` | a run in memory |
-//! | `pool.rs`, `limits.rs` | who may use how much memory, and what goes to disk |
+//! | `pool.rs`, `limits.rs` | shares of the memory, and the buffers that go to disk |
 //! | `spill.rs` | runs on disk |
 //! | `plan.rs` | which keys divide all runs into partitions |
 //! | `sorted.rs`, `partition.rs` | partitions, merged from all runs |

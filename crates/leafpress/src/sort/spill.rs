@@ -122,7 +122,7 @@ pub type Sample = Slot;
 /// A run on disk.
 #[derive(Debug)]
 pub struct SpilledRun {
-    /// In order.
+    /// The runs in order.
     samples: Vec<Sample>,
     start: u64,
     end: u64,

@@ -6,7 +6,7 @@
 //! 2. `repeats_key` says what comparing neighbours says;
 //! 3. no key is in two partitions;
 //! 4. partitions can be loaded in any order, by several threads;
-//! 5. a disk that fails is an error, and nobody waits for ever.
+//! 5. a disk that fails is an error, and no thread waits for ever.
 
 use std::cmp::Ordering;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ use proptest::sample::select;
 use super::{MEMORY_BYTES_MIN, Partition, SortKey, SortOptions, Sorted, Sorter, UnnamedFile};
 use crate::error::ErrorKind;
 
-/// What goes in and comes out.
+/// Input and output of a sort.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Row {
     sequence: u64,

@@ -23,17 +23,17 @@ use crate::words::path_text;
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Nature {
-    /// On a disk of this machine (which may be a virtual one).
+    /// A disk of this machine (which may be a virtual one).
     Local,
-    /// On a disk of this machine, under layers, as in a container's image.
+    /// A disk of this machine, under layers, as in a container's image.
     Overlay,
-    /// On another machine, or on a disk that several machines write.
+    /// Another machine, or a disk that several machines write.
     Network,
-    /// In a folder of the host, lent to this virtual machine.
+    /// A folder of the host, lent to this virtual machine.
     SharedByHost,
-    /// In memory: nothing is left after a power cut.
+    /// Memory: no file is left after a power cut.
     Memory,
-    /// Not known to us.
+    /// Unknown to this program.
     Unknown,
 }
 
@@ -178,7 +178,7 @@ const fn known(names: &'static [&'static str], magic: u32, nature: Nature) -> Kn
     Known { names, magic: Some(magic), nature }
 }
 
-/// In user space all have one number.
+/// File systems in user space all have one number.
 const fn named(names: &'static [&'static str], nature: Nature) -> Known {
     Known { names, magic: None, nature }
 }

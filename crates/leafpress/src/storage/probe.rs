@@ -166,7 +166,7 @@ impl<'a> Probe<'a> {
             };
             Ok((measured, atomic))
         })();
-        // By hand, so that a file that stays is not kept secret.
+        // Removed here and not by a guard, so that a file that stays is reported.
         let path = hidden.path().to_owned();
         let removed = hidden.close().map_err(|source| Error::io("remove", &path, source));
         steps.and_then(|done| removed.map(|()| done))

@@ -19,7 +19,7 @@ const FASTEST_FLASH_SYNC_US: f64 = 20.0;
 const FASTEST_PLATTER_SYNC_US: f64 = 1_500.0;
 /// From here on one caller alone makes fewer than 200 commits a second.
 const SLOW_SYNC_US: f64 = 5_000.0;
-/// The worst sync is so many times the usual one: a disk that stalls.
+/// The worst sync is this many times the usual one: a disk that stalls.
 const STALL_FACTOR: f64 = 50.0;
 const STALL_US: f64 = 100_000.0;
 const LITTLE_SPACE_BYTES: u64 = 1 << 30;

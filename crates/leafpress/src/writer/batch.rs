@@ -13,7 +13,7 @@ use super::statement::execute;
 use crate::error::{Error, FailedStatement, Result};
 use crate::io_report::Script;
 
-/// A statement is shown with so many characters.
+/// A statement is shown with this many characters.
 const SHOWN_MAX: usize = 200;
 
 /// Carries out all statements of a batch.

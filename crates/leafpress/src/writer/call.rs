@@ -65,13 +65,13 @@ impl fmt::Debug for Closure {
 /// The answer to a call that was committed.
 #[non_exhaustive]
 pub enum Answer {
-    /// To [`Call::Execute`].
+    /// Answer to [`Call::Execute`].
     Executed(Executed),
-    /// To [`Call::Batch`].
+    /// Answer to [`Call::Batch`].
     Done,
-    /// To [`Call::InsertMany`]: how many rows went in.
+    /// Answer to [`Call::InsertMany`]: number of rows that went in.
     Inserted(u64),
-    /// To [`Call::Closure`] and [`Call::Own`].
+    /// Answer to [`Call::Closure`] and [`Call::Own`].
     Value(ClosureValue),
 }
 

@@ -18,7 +18,7 @@ thread_local! {
 pub(super) enum Phase {
     /// Calls are carried out, closures among them.
     CarryingOut,
-    /// They are answered: wakers and destructors run.
+    /// Calls are answered: wakers and destructors run.
     Answering,
 }
 

@@ -41,9 +41,9 @@ const GATHER_MAX: Duration = Duration::from_millis(2);
 
 /// The target of the groups, and the state that is kept from one group to the next.
 pub(super) struct Engine {
-    /// To which process the engine belongs.
+    /// The process that the engine belongs to.
     process: Process,
-    /// There until the writer's thread has closed it.
+    /// Present until the writer's thread has closed it.
     target: Option<Box<dyn CommitTarget>>,
     grouping: Grouping,
     queue: Arc<CallQueue>,

@@ -131,7 +131,7 @@ impl Guard {
         outcome
     }
 
-    /// Why the last statement was refused, if it was.
+    /// Reason why the last statement was refused, if it was.
     pub(super) fn take_refusal(&self) -> Option<String> {
         lock(&self.refusal).take()
     }

@@ -33,12 +33,12 @@ const NEVER_NS: u64 = u64::MAX;
 
 const NOTHING: &str = "nothing of this call; other callers' are not touched";
 
-/// Why a call is to end.
+/// Reason why a call is to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Why {
-    /// It was asked for.
+    /// The caller asked for it.
     Asked,
-    /// It has run for longer than it may.
+    /// The call has run for longer than allowed.
     Limit,
 }
 
@@ -54,9 +54,9 @@ pub(super) struct Interrupts {
     deadline_ns: AtomicU64,
     /// The longest time that it may run, in nanoseconds.
     limit_ns: AtomicU64,
-    /// It was stopped: 0, or one more than a `Why`.
+    /// 0 if the call was not stopped, or one more than a `Why`.
     stopped: AtomicU64,
-    /// There is a number in `asked`, or all are to end.
+    /// True if there is a number in `asked`, or all calls are to end.
     is_asked: AtomicBool,
     asked: Mutex<Vec<u64>>,
     /// All calls are to end.

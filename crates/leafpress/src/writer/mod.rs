@@ -111,7 +111,7 @@ use crate::sync::lock;
 /// When the last clone is dropped, what was accepted is committed first; errors
 /// of that are only logged, so call [`close`](Self::close) to learn of them.
 ///
-/// It belongs to the process that opened it. In a child of `fork` each call is
+/// A writer belongs to the process that opened it. In a child of `fork` each call is
 /// answered [`Forked`](crate::ErrorKind::Forked), at once and without any effect on
 /// the parent; what returns no `Result` says what it does there. Dropping it does
 /// nothing. Open a new writer in the child, after the fork.
@@ -140,7 +140,7 @@ struct Shared {
 struct Local {
     in_force: InForce,
     readers: ReaderPool,
-    /// There under profiles with a write-ahead log, until the writer is closed.
+    /// Present under profiles with a write-ahead log, until the writer is closed.
     checkpointer: Arc<Mutex<Option<Checkpointer>>>,
     counts: Arc<LocalCounts>,
     /// The companion of each transaction, if there is one.
@@ -390,7 +390,8 @@ impl Writer {
         stats
     }
 
-    /// Why no call is taken any more, if it is so. In a child of `fork` it is.
+    /// Reason why the writer takes no calls any more; `None` if it does. There always is one in a
+    /// child of `fork`.
     pub fn stopped(&self) -> Option<String> {
         match self.shared.get() {
             Ok(shared) => shared.queue.closed(),
@@ -427,7 +428,7 @@ impl Writer {
         self.shared.get()?.queue.push((call, self.call_limit), take, CarriedOutBy::Thread)
     }
 
-    /// At once on this thread, if no other thread drives the engine.
+    /// Runs at once on this thread, if no other thread drives the engine.
     fn carry_out<T>(&self, call: Call, take: Take<T>) -> Result<T> {
         let shared = self.shared.get()?;
         if driving::is_driving() {
@@ -486,7 +487,7 @@ impl Shared {
         if !self.end.is_left_alone()
             && let Some(thread) = lock(&self.thread).take()
         {
-            // It has told how it ended, and has nothing left to do.
+            // The thread has reported its end, and has nothing left to do.
             drop(thread.join());
         }
         outcome

@@ -29,7 +29,7 @@ impl Writer {
         self.carry_out(own_call(body), value)
     }
 
-    /// As [`own`](Self::own), without waiting for the commit.
+    /// Does as [`own`](Self::own), without waiting for the commit.
     pub(crate) fn submit_own<T: Send + 'static>(
         &self,
         body: impl FnMut(&Connection) -> Result<T> + Send + 'static,

@@ -52,7 +52,7 @@ struct Watched {
     #[cfg(unix)]
     name: std::ffi::CString,
     identity: Option<FileIdentity>,
-    /// It is looked at before groups only.
+    /// True if the place is checked before groups only.
     is_rarely_asked: bool,
 }
 

@@ -62,9 +62,9 @@ struct QueueState {
     event: Arc<GroupEvent>,
     /// Calls that were ever accepted.
     accepted: u64,
-    /// Why nothing is accepted any more.
+    /// Reason why no call is accepted any more.
     closed: Option<String>,
-    /// It was not closed, but failed.
+    /// True if the queue was closed by a failure.
     has_failed: bool,
     /// The writer's thread sleeps, and no thread has called it yet.
     thread_sleeps: bool,
@@ -97,7 +97,7 @@ impl CallQueue {
         }
     }
 
-    /// Which calls are to end.
+    /// Calls that are to end.
     pub(super) fn interrupts(&self) -> &Arc<Interrupts> {
         &self.interrupts
     }
@@ -241,7 +241,7 @@ impl CallQueue {
         self.room.notify_all();
     }
 
-    /// As [`close`](Self::close), because of a failure.
+    /// Closes the queue as [`close`](Self::close) does, because of a failure.
     pub(super) fn fail(&self, reason: &str) {
         {
             let mut state = lock(&self.state);
@@ -286,7 +286,7 @@ impl CallQueue {
         (state.entries.len(), state.depth_max)
     }
 
-    /// Why nothing is accepted any more.
+    /// Reason why no call is accepted any more.
     pub(super) fn closed(&self) -> Option<String> {
         lock(&self.state).closed.clone()
     }

@@ -138,7 +138,7 @@ impl Slot {
         if self.take_back(waits_in_closure()) {
             return waits_in_closure();
         }
-        // It is in the group of the closure, or another writer has begun with it.
+        // The call is in the group of the closure, or another writer has begun with it.
         let reason = "a closure inside a transaction cannot wait for a call to a writer, and this \
                       one had begun: it goes its way";
         Error::unknown_outcome(reason).to_do("wait for the ticket after the transaction")

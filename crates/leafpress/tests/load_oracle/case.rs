@@ -374,7 +374,7 @@ pub fn case(count: std::ops::Range<usize>, row_bytes: usize) -> impl Strategy<Va
     )
 }
 
-/// Names that the header gives, or the caller, or nobody.
+/// Names from the header, from the caller, or invented.
 fn name_columns(csv: &mut CsvOptions, count: usize) -> Vec<String> {
     if csv.header || csv.columns.is_some() {
         let names: Vec<String> = (0..count).map(|index| format!("name {index}, \u{e9}")).collect();

@@ -203,8 +203,8 @@ impl Model {
         }
     }
 
-    /// Time goes by, or somebody sets the clock, and is seen: if it was set back by
-    /// more than a second, the next look at what is due measures anew.
+    /// Time goes by, or the clock is set. If it was set back by more than a second, the next
+    /// look for due jobs measures anew.
     pub fn move_clock(&mut self, step_ms: i64) {
         self.now_ms += step_ms;
         if self.now_ms < self.latest_ms - NOTICED_MS {
@@ -214,9 +214,8 @@ impl Model {
         self.latest_ms = self.latest_ms.max(self.now_ms);
     }
 
-    /// The clock was set back: no lease lasts longer than its length from now, and
-    /// what was to be retried after a while is, as if it had begun to wait now.
-    /// A moment on the calendar that somebody asked for stays.
+    /// Corrects the times after the clock was set back. No lease lasts longer than its length
+    /// from now. A retry waits its delay from now. A due time that a caller gave stays.
     fn measure_from_now(&mut self) {
         let now_ms = self.now_ms;
         for job in &mut self.jobs {

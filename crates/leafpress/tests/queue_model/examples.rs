@@ -108,7 +108,7 @@ fn a_group_keeps_its_order_while_its_first_job_is_tried_again() {
     both.ack(0).expect("a good token");
     assert_eq!(both.claim(4), [2]);
     both.step(&Operation::Fail(0));
-    assert_eq!(both.claim(4), [3], "a dead letter holds nobody up");
+    assert_eq!(both.claim(4), [3], "a dead letter holds no job up");
 }
 
 #[test]
@@ -289,7 +289,7 @@ fn a_clock_set_back_does_not_hold_a_lease_for_hours() {
     both.claim(1);
     both.step(&Operation::SetClock(-3_600_000));
     both.pass(99);
-    assert_eq!(both.claim(1), [0; 0], "it is measured anew when somebody looks");
+    assert_eq!(both.claim(1), [0; 0], "it is measured anew at the next claim");
     both.pass(99);
     assert_eq!(both.claim(1), [0; 0]);
     both.pass(1);

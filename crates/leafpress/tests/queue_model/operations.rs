@@ -125,7 +125,7 @@ pub enum Operation {
     Transaction(Transaction),
     /// Time goes by.
     Pass(i64),
-    /// Somebody sets the clock.
+    /// The clock is set.
     SetClock(i64),
     Reopen,
 }

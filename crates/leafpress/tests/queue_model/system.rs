@@ -81,7 +81,7 @@ impl System {
                 Answer::Pushed(pushed.expect("a push").iter().map(pushed_pair).collect())
             }
             Operation::Claim { queue, jobs_max, lease_ms } => {
-                let mut options = ClaimOptions::new().jobs_max(*jobs_max).worker("somebody");
+                let mut options = ClaimOptions::new().jobs_max(*jobs_max).worker("w");
                 if let Some(lease_ms) = lease_ms {
                     options = options.lease(ms(*lease_ms));
                 }
@@ -189,7 +189,7 @@ impl System {
                 }
             }
             Door::OwnConnection(end) => {
-                self.own.execute_batch("BEGIN IMMEDIATE").expect("nobody writes");
+                self.own.execute_batch("BEGIN IMMEDIATE").expect("no connection writes");
                 let pushed = Queue::push_on(&self.own, QUEUES[at], job).expect("a push");
                 self.own.execute("INSERT INTO note VALUES (?1)", [pushed.id]).expect("a row");
                 let last = if end == End::Commits { "COMMIT" } else { "ROLLBACK" };
@@ -268,7 +268,7 @@ impl System {
     }
 }
 
-/// In memory where there is such a folder: nobody cuts the power here.
+/// In memory where there is such a folder: the power is not cut here.
 pub fn folder() -> TempDir {
     tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a folder")
 }

@@ -190,7 +190,7 @@ pub fn audit(connection: &Connection, group_max: &[u32]) -> Vec<String> {
         "SELECT id FROM leafpress_job WHERE state = 3 AND ordering_group IS NULL",
     );
     find(
-        "4: a key that nobody holds",
+        "4: a key that no job holds",
         "SELECT key || ' of #' || job FROM leafpress_key AS held WHERE scope < 2 AND NOT EXISTS (
             SELECT 1 FROM leafpress_job AS job WHERE job.id = held.job AND job.queue = held.queue
                 AND job.unique_key = held.key AND job.state < 4 AND (held.scope = 1 OR job.state <> 1))",

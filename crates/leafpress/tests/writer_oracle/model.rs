@@ -25,7 +25,7 @@ impl Model {
         if let Ask::Refused(_) = ask {
             return Outcome::Failed("refused".to_owned());
         }
-        self.connection.execute_batch("BEGIN IMMEDIATE").expect("nobody else is there");
+        self.connection.execute_batch("BEGIN IMMEDIATE").expect("no other connection is there");
         let outcome = self.within(ask).and_then(|outcome| {
             if self.connection.is_autocommit() {
                 return Err("rolled back before".to_owned());

@@ -203,7 +203,7 @@ fn two_names_of_one_database_are_not_open_at_a_time() {
     writer.execute(INSERT, [1]).expect("nothing is wrong with it");
     writer.close().expect("all is well");
     let again = make(&second, Profile::Durable);
-    again.execute(INSERT, [2]).expect("nobody has it by the other name");
+    again.execute(INSERT, [2]).expect("no process has it by the other name");
     again.close().expect("all is well");
     assert_eq!(rows(&path), 2);
 }

@@ -36,7 +36,7 @@ pub fn hold(writer: &Writer) -> Held {
     let (release, held) = mpsc::channel::<()>();
     let (begun, is_begun) = mpsc::channel();
     let body = move |_: &leafpress::writer::Transaction<'_>| {
-        // Again after a replay, when nobody listens any more.
+        // Again after a replay, when no thread listens any more.
         let _ = begun.send(());
         let _ = held.recv();
         Ok(())
@@ -104,8 +104,8 @@ proptest! {
         opened.writer.close().expect("all is well");
     }
 
-    /// Threads that wait for each call, or for none before the end; whoever
-    /// submits notes it, so that the order is known.
+    /// Threads that wait for each call, or for none before the end. Each thread notes its calls
+    /// as it submits them, so that the order is known.
     #[test]
     fn threads_get_the_outcomes_of_the_order_in_which_they_submitted(
         profile in profile(), says_fail: bool,

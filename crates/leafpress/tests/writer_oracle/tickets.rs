@@ -150,7 +150,7 @@ fn a_call_is_taken_back_only_before_it_has_begun() {
     let cancelled = waiting.wait().expect_err("it was taken back");
     assert!(matches!(cancelled.kind(), ErrorKind::Cancelled), "{cancelled}");
     running.wait().expect("it was too late");
-    other.wait().expect("nobody took it back");
+    other.wait().expect("no thread took it back");
     assert_eq!(rows(&folder), [(1, 1), (1, 3)]);
     // The table, the one that ran, and the one after.
     assert_eq!(counted(&writer, 3).calls_cancelled, 1);
@@ -204,7 +204,7 @@ fn closing_commits_what_was_accepted_and_takes_no_more() {
 }
 
 #[test]
-fn whoever_waits_for_room_is_told_when_it_closes() {
+fn a_thread_that_waits_for_room_is_told_when_it_closes() {
     let (writer, folder) = small(1);
     let held = hold(&writer);
     let accepted = writer.submit(INSERT, [1, 1]).expect("room");
@@ -232,7 +232,7 @@ fn dropping_the_last_writer_commits_what_was_accepted() {
     let held = hold(&writer);
     let tickets: Vec<_> =
         (0..100).map(|at| writer.submit(INSERT, [1, at]).expect("taken")).collect();
-    // Tickets that nobody waits for are no reason to lose their calls.
+    // Tickets that no thread waits for are no reason to lose their calls.
     drop(tickets);
     let dropping = std::thread::spawn(move || drop(writer));
     held.release();
@@ -262,7 +262,7 @@ fn groups_are_no_larger_than_allowed_and_a_delay_lets_them_grow() {
     let builder = Writer::builder(folder.path().join("a.db")).profile(Profile::Relaxed);
     let writer = builder.max_group(7).max_delay(Duration::from_secs(3_600)).open();
     let writer = writer.expect("a writer");
-    // As many as a group may have: nobody waits for the hour to end.
+    // As many as a group may have: no call waits for the hour to end.
     let table = "CREATE TABLE IF NOT EXISTS t(caller, at)";
     let tickets: Vec<_> = (0..7).map(|_| writer.submit(table, ()).expect("taken")).collect();
     for ticket in tickets {

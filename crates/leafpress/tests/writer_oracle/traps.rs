@@ -77,7 +77,7 @@ fn check_culprit_in(opened: &Opened, culprit: &str, expected: &str) {
 }
 
 #[test]
-fn or_rollback_takes_nobody_else_with_it() {
+fn or_rollback_takes_no_other_call_with_it() {
     let unique = "1555: UNIQUE constraint failed: a.id";
     for profile in [Profile::Relaxed, Profile::Durable, Profile::Rollback] {
         check_culprit(profile, "INSERT OR ROLLBACK INTO a(id, n) VALUES(1, 9)", unique);
@@ -463,7 +463,7 @@ fn without_a_log_a_reader_that_stays_makes_calls_busy() {
     let error = writer.execute("INSERT INTO t VALUES(1)", ()).expect_err("it waits in vain");
     assert!(matches!(error.kind(), ErrorKind::Busy { .. }), "{error}");
     drop(reader);
-    writer.execute("INSERT INTO t VALUES(2)", ()).expect("nobody reads");
+    writer.execute("INSERT INTO t VALUES(2)", ()).expect("no connection reads");
     let reader = writer.reader().expect("a reader");
     let sum: i64 = reader.query_row("SELECT sum(a) FROM t", [], |row| row.get(0)).expect("rows");
     assert_eq!(sum, 2);

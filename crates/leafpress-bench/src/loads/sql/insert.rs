@@ -72,7 +72,7 @@ pub(super) struct Insert {
 }
 
 impl Insert {
-    /// Inserts so many rows with prepared statements; the last ones one by one.
+    /// Inserts this many rows with prepared statements; the last ones one by one.
     /// `bind` binds a row to the parameters after those of the rows before it.
     pub(super) fn insert<R>(
         self,

@@ -103,7 +103,7 @@ impl SortKey {
         Self { head: word(0..8), middle: word(8..16), tail: word(16..20) as u32, row }
     }
 
-    /// Which of so many equal ranges of keys it is in.
+    /// Number of the equal range of keys that the key is in.
     fn range(&self, ranges_count: usize) -> usize {
         ((u128::from(self.head) * ranges_count as u128) >> u64::BITS) as usize
     }

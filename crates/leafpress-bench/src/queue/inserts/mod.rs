@@ -5,7 +5,7 @@
 //! | module | does |
 //! |---|---|
 //! | here | what a rung says about itself |
-//! | `rung` | what a rung is: who inserts, under which settings |
+//! | `rung` | a rung: the tool that inserts, and its settings |
 //! | `run` | does the work and measures it |
 //! | `original` | the published experiment that this repeats, and why the order may not be its |
 

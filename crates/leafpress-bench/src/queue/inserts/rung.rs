@@ -1,4 +1,4 @@
-//! Rungs of rows into a queue's table: who puts them in, under which settings.
+//! Rungs of rows into a queue's table: the tools that insert, and their settings.
 
 use std::time::Duration;
 
@@ -70,11 +70,11 @@ pub(crate) enum Inserter {
     SqlOnce(SqlSettings),
     /// SQLite, a transaction for each row.
     SqlEach(SqlSettings),
-    /// The Writer, a call for each row, by so many threads, into the same table.
+    /// The Writer, a call for each row, by this many threads, into the same table.
     Writer(Safety, u32),
     /// The Writer, all rows in one call, into the same table.
     WriterMany(Safety),
-    /// The Queue, a push for each row, by so many threads.
+    /// The Queue, a push for each row, by this many threads.
     Push(Safety, u32),
     /// The Queue, all rows in one call.
     PushMany(Safety),

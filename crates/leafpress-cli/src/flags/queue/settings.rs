@@ -98,7 +98,7 @@ pub struct QueueStatsFlags {
     #[arg(value_name = "QUEUE")]
     pub queue: Option<String>,
 
-    /// Repeat after so many seconds, until ctrl-C
+    /// Repeat after this many seconds, until ctrl-C
     ///
     /// On a terminal the same lines are drawn anew; elsewhere each time is a line.
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "2",

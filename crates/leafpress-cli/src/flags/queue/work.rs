@@ -69,7 +69,7 @@ pub struct QueueWorkFlags {
     #[arg(long)]
     pub until_empty: bool,
 
-    /// End after so many jobs
+    /// End after this many jobs
     #[arg(long, value_name = "N", value_parser = super::super::parse_amount)]
     pub max_jobs: Option<u64>,
 

@@ -14,14 +14,14 @@ use super::super::{INDENT, WIDTH};
 use crate::human;
 use crate::output::{FAINT, OURS, styled};
 
-/// From so many times between the shortest and the longest on, the axis is logarithmic.
+/// From this many times between the shortest and the longest on, the axis is logarithmic.
 const LOG_SPAN: f64 = 20.0;
 const LABEL_WIDTH_MAX: usize = 44;
 const BAR_WIDTH_MIN: usize = 18;
 /// The parts of a block, from one eighth on.
 const EIGHTHS: [char; 7] = ['▏', '▎', '▍', '▌', '▋', '▊', '▉'];
 
-/// Where on the axis a figure lies.
+/// Scale of an axis.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Scale {
     /// On a logarithmic axis, what its left end stands for.
@@ -89,12 +89,12 @@ pub(super) fn of(chart: &Chart<'_>) -> String {
     text + &samples(&chart.rungs)
 }
 
-/// What a rung is called.
+/// Label of a rung.
 pub(super) fn label(rung: &Rung) -> &str {
     if rung.label.is_empty() { &rung.name } else { &rung.label }
 }
 
-/// What stands at the end of its bar: its figure, and the original's.
+/// Text at the end of a bar: its figure, and the original's.
 fn value(chart: &Chart<'_>, rung: &Rung) -> String {
     let about = if rung.sample_rows.is_some() { "≈ " } else { "" };
     let value = chart.figure.of(rung).map(|value| chart.figure.in_words(value));
@@ -167,7 +167,7 @@ fn bar(place: f64, width: usize) -> String {
     bar
 }
 
-/// Which rungs were scaled from how many rows.
+/// Note on rungs that were scaled up, with their numbers of rows.
 fn samples(rungs: &[&Rung]) -> String {
     let scaled = rungs.iter().filter_map(|rung| Some((label(rung), rung.sample_rows?)));
     let scaled: Vec<String> = scaled

@@ -1,4 +1,4 @@
-//! What an experiment found: pictures, tables, what follows from it, ratios.
+//! Report of an experiment: pictures, tables, conclusions, ratios.
 //!
 //! | file | does |
 //! |---|---|
@@ -30,8 +30,8 @@ use super::{INDENT, WIDTH, notes};
 use crate::human;
 use crate::output::{FAINT, STRONG, styled, verdict};
 
-/// What experiments found: first what was measured, drawn and in figures, then what
-/// follows from it, so that this stands where the eye is at the end.
+/// The report of experiments: first the measurements, in pictures and tables, then the conclusions,
+/// which so stand last on the screen.
 pub fn of_bench(report: &ExperimentReport, written_to: &[&Path]) -> String {
     let mut parts = Vec::new();
     parts.extend(simulated(report));
@@ -50,7 +50,7 @@ pub fn of_bench(report: &ExperimentReport, written_to: &[&Path]) -> String {
     text
 }
 
-/// That nobody has this disk, above all else.
+/// Warning that no such disk exists, above all else.
 fn simulated(report: &ExperimentReport) -> Option<String> {
     let disk = report.simulated.as_ref()?;
     let says = format!("these are figures of {}, played on this disk. {}", disk.what, disk.figures);
@@ -106,7 +106,7 @@ fn heading(report: &ExperimentReport, experiment: &str) -> String {
     [format!("{name}{title}\n"), wrap(question)].into_iter().chain(original).chain(order).collect()
 }
 
-/// What follows from the figures.
+/// Conclusions from the figures.
 fn advice(all: &[Advice]) -> Option<String> {
     if all.is_empty() {
         return None;
@@ -124,7 +124,7 @@ fn advice(all: &[Advice]) -> Option<String> {
     Some(text)
 }
 
-/// How far to trust it, and what is missing.
+/// Trust in the figures, and missing results.
 fn remarks(report: &ExperimentReport) -> Vec<String> {
     let mut remarks: Vec<String> = report.stopped.iter().cloned().collect();
     remarks.extend(report.noise.as_ref().map(|noise| noise.in_words.clone()));
@@ -150,7 +150,7 @@ fn wrapped_note(text: &str) -> String {
     human::wrapped(&human::printable(text), WIDTH - NOTE_WIDTH, NOTE_WIDTH)
 }
 
-/// What could not be measured, once for each reason.
+/// Rungs that could not be measured, once for each reason.
 fn unavailable(report: &ExperimentReport) -> Vec<String> {
     /// The report has them all.
     const NAMES_MAX: usize = 3;

@@ -1,4 +1,4 @@
-//! How many times better than the rival.
+//! Ratios to the rivals, in words.
 //!
 //! Must never: leave out a ratio that is bad for us, or show the best round alone.
 
@@ -50,8 +50,8 @@ pub(super) fn of(report: &ExperimentReport) -> String {
     text + &format!("{INDENT}{}\n", styled(FAINT, &of_what))
 }
 
-/// Whether the plain name of several sizes or places is the weakest of them once more.
-/// (That of several rivals is the best of them in each round, and stays.)
+/// Returns true if the name stands for the weakest of several sizes or places, which are listed
+/// too. (The name for several rivals is the best of them in each round, and stays.)
 fn has_parts(report: &ExperimentReport, name: &str) -> bool {
     let is_part = |other: &str| {
         let rest = other.strip_prefix(name).and_then(|rest| rest.strip_prefix('_'));
@@ -61,7 +61,7 @@ fn has_parts(report: &ExperimentReport, name: &str) -> bool {
     ratios.any(|(other, it)| is_part(other) && Some(it) == report.ratios.get(name))
 }
 
-/// Where ours is near the rival, or behind, the second digit matters.
+/// A ratio in words. The second digit matters where ours is near the rival, or behind.
 fn figure(value: f64) -> String {
     match value {
         it if it < 9.95 => format!("{it:.2}"),

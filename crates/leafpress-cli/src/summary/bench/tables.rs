@@ -22,7 +22,7 @@ struct Table {
 
 /// Every rung that no chart has, and all that have more than one figure, are in one of
 /// them, or in those of [`one_row`]: what has a result as a whole; what answers each call;
-/// that over time; and what wakes somebody up.
+/// that over time; and what wakes a waiting thread.
 const TABLES: [Table; 4] = [
     Table {
         takes: |rung| !has_calls(rung) && rung.chart.is_empty(),
@@ -52,13 +52,13 @@ const TABLES: [Table; 4] = [
     },
 ];
 
-/// Whether its latency says more than is drawn already: of cycles there is a curve.
+/// Returns true if its latency says more than the picture does: for cycles there is a curve.
 fn has_calls(rung: &Rung) -> bool {
     let is_drawn = !rung.chart.is_empty() && !rung.cycles_us.is_empty();
     rung.latency_us.is_some() && !is_drawn
 }
 
-/// What bars do not show: rungs by what they promise, each table with its figures.
+/// Figures that bars do not show: a table for each kind, with rungs by their promise.
 pub(super) fn of(report: &ExperimentReport) -> Vec<String> {
     let tables = TABLES.iter().filter_map(|table| {
         let rungs: Vec<&Rung> = report.rungs.iter().filter(|rung| (table.takes)(rung)).collect();
@@ -115,7 +115,8 @@ fn call_figures(rung: &Rung) -> Vec<String> {
     [human::rate(rung.per_second)].into_iter().chain(latencies).collect()
 }
 
-/// From the answer of what wakes somebody up, and from its call; and what waiting cost.
+/// Times from the answer and from the call of the thread that wakes another; and the cost of
+/// waiting.
 fn wakeup_figures(rung: &Rung) -> Vec<String> {
     let from_answer = rung.latency_us.map(|latency| [latency.p50, latency.p99]);
     let from_call = rung.from_call_us.map(|latency| latency.p50);

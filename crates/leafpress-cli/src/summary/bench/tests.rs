@@ -1,4 +1,4 @@
-//! Pictures of reports that nobody measured: widths, order, marks.
+//! Pictures of invented reports: widths, order, marks.
 
 use leafpress_bench::report::{Advice, ExperimentReport, Noise, Ratio, Simulated};
 

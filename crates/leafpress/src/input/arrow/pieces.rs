@@ -123,9 +123,9 @@ impl Piece {
 /// The source of record batches.
 pub(super) enum Batches<'a> {
     Stream(Box<Stream<'a>>),
-    /// With the next block, and what to count in.
+    /// Needs the next block, and the counter.
     File(Arc<IpcFile>, usize, Arc<AtomicU64>),
-    /// With the number of batches so far, and what to count in.
+    /// Needs the number of batches so far, and the counter.
     Reader(Box<dyn RecordBatchReader + Send + 'a>, u64, Arc<AtomicU64>),
 }
 

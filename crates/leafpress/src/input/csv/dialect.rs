@@ -21,9 +21,9 @@ pub struct Dialect {
 enum Escapes {
     /// The next byte is text.
     Literal,
-    /// As in PostgreSQL's COPY in text format.
+    /// Escapes of PostgreSQL's COPY in text format.
     Postgres,
-    /// As in `MySQL`'s SELECT INTO OUTFILE.
+    /// Escapes of `MySQL`'s SELECT INTO OUTFILE.
     Mysql,
 }
 

@@ -82,7 +82,7 @@ fn make_usable(name: &mut String, position: usize, notes: &mut Vec<String>) {
 fn rename_duplicates(names: &mut [String], mut notes: Vec<String>) -> Vec<String> {
     let given: HashSet<String> = names.iter().map(|name| name.to_ascii_lowercase()).collect();
     let mut taken = HashSet::with_capacity(names.len());
-    // Where the search for a free number goes on: many equal names stay cheap.
+    // Number at which the next search for a free name goes on: many equal names stay cheap.
     let mut next_suffixes: HashMap<String, usize> = HashMap::new();
     for (name, position) in names.iter_mut().zip(1_usize..) {
         let key = name.to_ascii_lowercase();

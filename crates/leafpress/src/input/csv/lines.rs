@@ -78,7 +78,7 @@ impl LineRules {
 /// The place of the next byte in its line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
-    /// In a line that goes.
+    /// In a line that is left out.
     Skipped,
     /// At the first byte of a line.
     LineStart,

@@ -232,7 +232,7 @@ pub fn fits(sample: Sample<'_>, rules: &LineRules) -> Vec<Fit> {
 /// The candidate that fits best. A comma wins unless another one holds for more records.
 pub fn best(fits: &[Fit]) -> Option<Fit> {
     let consistent = fits.iter().filter(|fit| fit.is_consistent());
-    // Of several equals the last is taken: the likeliest must come last.
+    // The last of several equals is taken: the likeliest must come last.
     let rank = |fit: &&Fit| (fit.agreeing, fit.delimiter == b',', fit.fields);
     consistent.rev().max_by_key(rank).copied()
 }

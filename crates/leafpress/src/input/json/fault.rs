@@ -36,7 +36,7 @@ pub enum What {
     BadEscape,
     /// Half of a surrogate pair.
     LoneSurrogate,
-    /// Not UTF-8.
+    /// The text is not UTF-8.
     NotUtf8,
     /// More than [`DEPTH_MAX`] open brackets.
     TooDeep,

@@ -37,7 +37,7 @@ pub(super) fn model(value: Option<&Json>) -> Owned {
 #[derive(Debug, Clone)]
 struct Style {
     blanks: Vec<&'static str>,
-    /// Every so many characters one is escaped that need not be; 0 for none.
+    /// Every this many characters one is escaped that need not be; 0 for none.
     escape_every: u32,
 }
 

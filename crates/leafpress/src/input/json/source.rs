@@ -332,7 +332,7 @@ impl<'o> Beginning<'o> {
         let objects = self.read_as(Form::Objects)?;
         Ok(match (lines, objects) {
             (Some(lines), Some(objects)) if objects.is_better_than(&lines) => Some(objects),
-            // It may be the beginning of an object.
+            // The text may be the beginning of an object.
             (Some(lines), None) if !is_good(&lines) => None,
             (Some(lines), _) => Some(lines),
             (None, objects) => objects,

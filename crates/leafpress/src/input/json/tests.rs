@@ -57,7 +57,7 @@ pub(super) struct Reading {
     pub texts: Vec<Vec<Option<String>>>,
     pub bad: Vec<Bad>,
     pub lines_total: u64,
-    /// How often the whole input was read.
+    /// Number of passes over the whole input.
     pub passes: usize,
 }
 

@@ -1,4 +1,4 @@
-//! A CSV input's beginning: how it is written, and what its columns are called.
+//! The beginning of a CSV input: its dialect and the names of its columns.
 
 use std::fmt::Write as _;
 
@@ -28,7 +28,7 @@ const BLOCK_PAGES_MIN: usize = 32;
 pub struct CsvInput<'s> {
     pub source: Source<'s>,
     pub reading: Reading,
-    /// How its rejected rows are written, if not as they stand.
+    /// Form of its rejected rows, if they are not written as they stand.
     pub rejects: Option<RejectsForm>,
     pub fields: usize,
     pub sources: Vec<ValueSource>,
@@ -41,11 +41,11 @@ pub struct Opened<'s> {
     pub blocks: BlockReader<'s>,
     pub first: Option<Block>,
     pub index: FieldIndex,
-    /// The first record, where it never ends.
+    /// The first record, if the input ends before the record does.
     unfinished: Option<BadRow>,
 }
 
-/// What inputs are opened with.
+/// Settings with which inputs are opened.
 pub struct Opening<'l> {
     pub options: &'l LoadOptions,
     pub page_bytes: usize,
@@ -57,7 +57,7 @@ pub struct Opening<'l> {
 }
 
 impl Opening<'_> {
-    /// Looks at an input's beginning. Where its columns go is not known yet.
+    /// Reads an input's beginning. The mapping of its columns to the table's is not known yet.
     pub fn input<'s>(&self, mut source: Source<'s>) -> Result<(CsvInput<'s>, Header)> {
         let mut encoding = self.options.csv.encoding.clone();
         let mut note = None;
@@ -76,7 +76,7 @@ impl Opening<'_> {
         Ok((input, header))
     }
 
-    /// The table's columns, as they stand in an input.
+    /// The mapping of an input's columns to the table's.
     pub fn map(&self, input: &str, names: &[String]) -> Result<ColumnMap> {
         match self.declared {
             Some(shape) => ColumnMap::of_table(self.options, input, names, shape),
@@ -138,7 +138,7 @@ impl Opening<'_> {
         Ok(Opened { blocks, first: (!is_blank).then_some(first), index, unfinished })
     }
 
-    /// The columns' names, from the header, the caller, or made up.
+    /// The columns' names: from the header, from the caller, or invented.
     fn header(&self, file: &str, reading: &mut Reading, opened: &Opened<'_>) -> Result<Header> {
         let csv = &self.options.csv;
         let first_record = opened.first.as_ref().and_then(|block| {
@@ -194,7 +194,7 @@ impl Opening<'_> {
         }
     }
 
-    /// The error of an input that does not even tell its columns.
+    /// The error for an input so empty that it has no columns.
     fn empty_input(&self, file: &str, reading: &Reading, opened: &Opened<'_>) -> Error {
         let csv = &self.options.csv;
         let mut reason = if opened.blocks.lines_read() < reading.first_line {
@@ -238,8 +238,8 @@ impl Opening<'_> {
         }
     }
 
-    /// Sees whether an input's only record may be its header: an empty table has names, and
-    /// no data where its names should be.
+    /// Takes an input's only record as its header if it may be one. A table without rows has names
+    /// in its only record, and no data.
     fn take_lone_header(
         &self,
         file: &str,
@@ -285,7 +285,8 @@ fn too_many_columns(file: &str, fields: usize) -> Error {
 /// The longest record that is taken as a header: 2000 names of 500 bytes.
 const HEADER_BYTES_MAX: usize = 1 << 20;
 
-/// Refuses a header that is none, before its fields are copied: rows without line ends.
+/// Refuses a first record too long for a header before its fields are copied: the rows have no line
+/// ends.
 fn check_header_length(file: &str, span: &RecordSpan<'_>) -> Result<()> {
     let bytes = span.field_ends.last().map_or(0, |end| *end as usize - span.start);
     if bytes <= HEADER_BYTES_MAX {
@@ -302,14 +303,14 @@ fn check_header_length(file: &str, span: &RecordSpan<'_>) -> Result<()> {
 const UNCLOSED_ADVICE: &str = "close the quote; or, if quotes mean nothing in the file, load it \
      with --quote none";
 
-/// The error of an input whose header never ends, so that all of it is one field.
+/// The error for an input whose header never ends, so that the whole input is one field.
 fn unfinished_header(record: &BadRow) -> Error {
     let reason = format!("{}, so the header never ends", record.reason);
     Error::from(BadRow { reason, ..record.clone() }).to_do(UNCLOSED_ADVICE)
 }
 
-/// Refuses a header whose quote is closed in a later line, before other text: then rows have
-/// landed in a name.
+/// Refuses a header whose quote is closed in a later line, before other text: rows have become part
+/// of a name.
 fn refuse_unclosed(
     file: &str,
     block: &Block,
@@ -329,7 +330,7 @@ fn refuse_unclosed(
     Err(Error::from(record).to_do(UNCLOSED_ADVICE))
 }
 
-/// Tells whether fields are no names: they hold control characters, or half of them are numbers.
+/// Returns true if fields are no names: they hold control characters, or half of them are numbers.
 fn looks_like_data(values: &[Vec<u8>]) -> bool {
     let has_control = |value: &Vec<u8>| value.iter().any(u8::is_ascii_control);
     let is_number = |value: &&Vec<u8>| {
@@ -342,7 +343,7 @@ fn looks_like_data(values: &[Vec<u8>]) -> bool {
 }
 
 impl Opened<'_> {
-    /// Tells whether the first record is all there is.
+    /// Returns true if the input has only one record.
     fn is_one_record(&self) -> bool {
         let Some(block) = &self.first else { return false };
         let end = self.index.record_ends().last().map_or(0, |end| *end as usize + 1);

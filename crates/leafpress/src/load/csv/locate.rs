@@ -5,7 +5,7 @@ use crate::load::passes::frame::{Halt, Rows, Work};
 use crate::load::passes::locate::{FoundRows, Locate, Wanted};
 use crate::load::values::fields::{Misfit, RowRules};
 
-/// Looks for rows of a CSV input.
+/// Search in a CSV input.
 pub struct LocateRecords<'p, 'f> {
     pub rules: &'p RowRules,
     pub locate: Locate<'p, 'f>,

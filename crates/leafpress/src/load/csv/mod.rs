@@ -1,4 +1,4 @@
-//! CSV inputs, as the flow drives them.
+//! CSV inputs: the feed that the flow drives.
 //!
 //! 1. The first block of the first input gives the columns, and a guess of
 //!    their types; the other inputs must have the same columns.
@@ -46,10 +46,10 @@ pub struct CsvFeed<'l, 's> {
     page_bytes: usize,
     inputs: Vec<CsvInput<'s>>,
     rules: Vec<FieldRule>,
-    /// Which texts are reals, for each column.
+    /// Rule for real numbers, for each column.
     real_rules: Vec<RealRule>,
     evidence: Vec<ColumnEvidence>,
-    /// Whether the evidence is that of all values.
+    /// True if the evidence comes from all values, not from a sample.
     is_surveyed: bool,
     changed: Vec<Option<ChangedForm>>,
     /// Notes about names of columns, of which there may be thousands: they come last.
@@ -57,8 +57,8 @@ pub struct CsvFeed<'l, 's> {
 }
 
 impl<'l, 's> CsvFeed<'l, 's> {
-    /// Looks at the inputs' beginnings and plans the table: as it is declared,
-    /// or else made for them.
+    /// Reads the beginnings of the inputs and plans the table: as declared, or else made for the
+    /// inputs.
     pub fn new(
         options: &'l LoadOptions,
         sources: Vec<Source<'s>>,
@@ -289,7 +289,7 @@ impl<'l, 's> CsvFeed<'l, 's> {
     fn decided_by(&self, column: usize) -> Option<DecidedBy> {
         let evidence = &self.evidence[column];
         let Verdict { decided_by, reason, .. } = match self.rules[column] {
-            // The first values alone may have been of another opinion.
+            // The first values alone may have suggested another type.
             FieldRule::Integer | FieldRule::Real | FieldRule::ExactReal | FieldRule::Empty => {
                 evidence.as_number()
             }
@@ -318,7 +318,7 @@ impl<'l, 's> CsvFeed<'l, 's> {
         self.state.begin();
     }
 
-    /// Notes what a pass over an input has shown.
+    /// Keeps what a pass has found in an input.
     fn note(&mut self, input: usize, carried: &Carried) {
         let CsvInput { source, reading, .. } = &self.inputs[input];
         let notes = &mut self.state.notes;
@@ -328,7 +328,7 @@ impl<'l, 's> CsvFeed<'l, 's> {
     }
 }
 
-/// A note about quotes where none belongs.
+/// A note about quotes at places where quotes mean nothing.
 fn strays(carried: &Carried) -> Option<String> {
     let line = carried.first_stray_line?;
     let (quotes, stand) = match carried.stray_quotes {
@@ -448,7 +448,7 @@ impl Feed for CsvFeed<'_, '_> {
     }
 }
 
-/// How rejected rows of an input are written behind the header of the first one.
+/// Form in which rejected rows of an input are written behind the header of the first one.
 fn rejects_form(
     first: &[String],
     first_dialect: Dialect,
@@ -463,13 +463,13 @@ fn rejects_form(
     (!is_same && order.len() == names.len()).then_some(RejectsForm { order, delimiter })
 }
 
-/// Whether two inputs have the same columns, in any order.
+/// Returns true if two inputs have the same columns, in any order.
 fn same_columns(first: &[String], other: &[String]) -> bool {
     first.len() == other.len()
         && other.iter().all(|name| first.iter().any(|n| n.eq_ignore_ascii_case(name)))
 }
 
-/// Which texts are reals, for each column.
+/// Rule for real numbers, for each column.
 fn real_rules(options: &LoadOptions, names: &[String]) -> Result<Vec<RealRule>> {
     let all = if options.exact { RealRule::Exact } else { RealRule::Value };
     let mut rules = vec![all; names.len()];

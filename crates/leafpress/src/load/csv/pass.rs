@@ -1,9 +1,9 @@
-//! CSV inputs as the frame of passes reads them: blocks of records.
+//! CSV inputs as blocks of records, in the frame of passes.
 //!
-//! In a settle turn it turns out where the block before ended: inside quotes, this one
-//! begins there.
+//! A settle turn knows the end of the block before. If that is inside quotes, this block begins
+//! there.
 //!
-//! Must never: let a row go on that is bad, where bad rows are left out.
+//! Must never: let a bad row go on when bad rows are left out.
 
 use std::fmt::Write as _;
 use std::sync::Mutex;
@@ -23,21 +23,21 @@ use crate::sync::lock;
 pub struct CsvBlocks<'p> {
     pub file: &'p str,
     pub rules: &'p RowRules,
-    /// True if bad rows are looked for before the rows are worked on, as they
-    /// are left out or only counted. Otherwise the first one ends the pass.
+    /// True if bad rows are searched before the work on the rows, to be left out or only counted.
+    /// Otherwise the first one ends the pass.
     pub screen: bool,
     /// True if the first record is the header.
     pub header: bool,
     pub record_bytes_max: u64,
 }
 
-/// The blocks, of which the first has been read for a sample.
+/// Blocks of the input; the first one has been read for a sample.
 pub struct Reader<'s> {
     pub first: Option<Block>,
     pub blocks: BlockReader<'s>,
 }
 
-/// A block, and where its fields and records end.
+/// A block with the ends of its fields and records.
 pub struct Scanned {
     block: Block,
     index: FieldIndex,
@@ -45,28 +45,28 @@ pub struct Scanned {
     skip_header: bool,
 }
 
-/// A worker's memory.
+/// Memory of a worker.
 pub struct BlockPiece {
     scanned: Scanned,
     scanner: Scanner,
     misfits: Vec<(usize, Misfit)>,
     scratch: Scratch,
-    /// The line that looks as if a letter were escaped in it.
+    /// A line with what looks like an escaped letter.
     letter_line: Option<u64>,
 }
 
-/// State of the settle turns: the input so far.
+/// State of the settle turns.
 pub struct Carried {
     carry: Carry,
     header_seen: bool,
     pub stray_quotes: u64,
     pub first_stray_line: Option<u64>,
-    /// The quote that is perhaps never closed, where the first stray quote follows one.
+    /// Position of the quote before the first stray quote, if it may never be closed.
     pub unclosed: Option<Position>,
     pub signs: Signs,
 }
 
-/// The rows of one block that go on.
+/// Rows of one block that go on.
 pub struct BlockRows<'b> {
     pub bytes: &'b [u8],
     pub block: &'b Block,
@@ -75,19 +75,19 @@ pub struct BlockRows<'b> {
     dialect: Dialect,
     skip_header: bool,
     bad: &'b [usize],
-    /// Rows that went on before this block.
+    /// Number of rows that went on before this block.
     pub before: u64,
 }
 
 impl<'b> BlockRows<'b> {
-    /// The rows that a pass goes on with.
+    /// The rows of a pass that go on.
     pub fn of(rows: &Rows<'b, Scanned>) -> Self {
         let Scanned { block, index, dialect, skip_header } = rows.piece;
         let Rows { file, bad, before, .. } = *rows;
         Self { file, bad, before, ..Self::of_sample((block, index), *dialect, *skip_header) }
     }
 
-    /// The rows of a block by itself, as a sample.
+    /// All rows of a block, as a sample.
     pub fn of_sample(
         (block, index): (&'b Block, &'b FieldIndex),
         dialect: Dialect,
@@ -97,7 +97,7 @@ impl<'b> BlockRows<'b> {
         Self { bytes, block, file: "", index, dialect, skip_header, bad, before: 0 }
     }
 
-    /// The records, one after the other.
+    /// Iterator over the records.
     pub fn records(&self) -> GoodRecords<'b> {
         let mut records = self.index.records(self.bytes, self.block.start());
         if self.skip_header {
@@ -107,19 +107,19 @@ impl<'b> BlockRows<'b> {
         GoodRecords { records, next, bad: self.bad }
     }
 
-    /// The line of an offset.
+    /// Line number of an offset.
     pub fn line(&self, at: usize) -> u64 {
         self.block.position(at).line
     }
 
-    /// What is wrong with a row, with its place and its text.
+    /// A bad row, with its fault, place and text.
     pub fn bad_row(&self, misfit: Misfit, span: &RecordSpan<'_>) -> BadRow {
         let from = (self.block.start(), self.block.first_line());
         bad_row(self.file, (self.block, self.dialect), misfit, span, from)
     }
 }
 
-/// The records of a block but for the bad ones.
+/// Records of a block without the bad ones.
 pub struct GoodRecords<'b> {
     records: Records<'b>,
     next: usize,
@@ -228,7 +228,7 @@ impl<'p> Pieces for CsvBlocks<'p> {
         &piece.scanned
     }
 
-    /// A record that is still open is a bad row.
+    /// Makes a record that is still open a bad row.
     fn end(&self, carried: &mut Carried, rejects: &Mutex<Rejects>) -> Result<u64> {
         carried.stray_quotes += carried.carry.stray_quotes();
         let Some(unfinished) = carried.carry.unfinished() else { return Ok(0) };
@@ -241,7 +241,7 @@ impl<'p> Pieces for CsvBlocks<'p> {
 }
 
 impl CsvBlocks<'_> {
-    /// Finds the bad rows of a block, where they must be known beforehand.
+    /// Finds the bad rows of a block, if the pass screens.
     fn screen_rows(&self, piece: &mut BlockPiece) {
         let BlockPiece { scanned: Scanned { block, index, .. }, misfits, scratch, .. } = piece;
         misfits.clear();
@@ -257,7 +257,7 @@ impl CsvBlocks<'_> {
         }
     }
 
-    /// Hands the block's bad rows over, in order.
+    /// Hands over the bad rows of the block, in order.
     fn reject(
         &self,
         piece: &mut BlockPiece,
@@ -270,7 +270,7 @@ impl CsvBlocks<'_> {
             return Ok(());
         }
         let mut misfits = misfits.drain(..).peekable();
-        // Counted on from row to row: nearly all of them may be bad.
+        // Lines are counted on from row to row: nearly all rows may be bad.
         let (mut line, mut counted_to) = (block.first_line(), block.start());
         for (record, span) in index.records(block.bytes(), block.start()).enumerate() {
             let Some((_, misfit)) = misfits.next_if(|(at, _)| *at == record) else {
@@ -309,8 +309,8 @@ impl Carried {
     }
 }
 
-/// Refuses a row that is longer than allowed, or than there is memory for. A block that is
-/// shorter than the limit needs no look.
+/// Refuses a row that is longer than allowed, or than memory allows. A block shorter than the limit
+/// needs no check.
 fn check_lengths(pass: &CsvBlocks<'_>, Scanned { block, index, .. }: &Scanned) -> Result<()> {
     block.check_memory().map_err(|error| error.describe(pass.file))?;
     if block.data().len() as u64 <= pass.record_bytes_max {
@@ -334,8 +334,8 @@ fn record_end(span: &RecordSpan<'_>) -> usize {
     span.field_ends.last().map_or(span.start, |&end| end as usize + 1)
 }
 
-/// A bad row; lines are counted from an offset in an earlier row (or the
-/// block's start) whose line is known.
+/// A bad row. Lines are counted from an offset in an earlier row (or the block's start) whose line
+/// is known.
 fn bad_row(
     file: &str,
     (block, dialect): (&Block, Dialect),

@@ -1,4 +1,5 @@
-//! The pass that encodes: good rows of a CSV input to records, and on to the build.
+//! The pass that encodes: turns good rows of a CSV input into records, and passes them to the
+//! build.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -12,30 +13,30 @@ use crate::load::tree::{AddHalt, Build, Encoder, Joined};
 use crate::load::values::fields::{FieldRule, Misfit, RowRules, Scratch, Written, shown};
 use crate::schema::{RealForms, RealRule, Witness, kept_real, marks};
 
-/// What the pass needs besides the rows.
+/// Settings of the pass.
 pub struct Press<'p, 'b> {
     pub rules: &'p RowRules,
     pub build: &'b Build<'b>,
-    /// Whether the type of the rowid's column was detected, so that a value
-    /// that does not fit refutes it.
+    /// True if the type of the rowid's column was detected, so that a value that does not fit
+    /// refutes it.
     pub key_is_detected: bool,
-    /// Which of the inputs it is, from 0.
+    /// Index of the input, from 0.
     pub input: usize,
-    /// For each column the rows before the first block known to have a value that
-    /// changes its form: later blocks need not look for theirs.
+    /// For each column, the number of rows before the first block with a value that changes its
+    /// form. Later blocks need not search theirs.
     pub changed_before: Vec<AtomicU64>,
 }
 
-/// A block's rows, and what its values say about REAL columns.
+/// Result of a block: its rows, and the evidence for REAL columns.
 pub struct PressedBlock<'b> {
     encoder: Encoder<'b>,
     forms: Vec<RealForms>,
-    /// The first value of a column that changes its form, and its number.
+    /// First value of a column that changes its form, with its number.
     changed: Vec<(usize, Witness, f64)>,
     scratch: Scratch,
 }
 
-/// The table so far.
+/// State of the table so far.
 pub struct PressedTable {
     pub joined: Joined,
     forms: Vec<RealForms>,
@@ -48,22 +49,22 @@ impl PressedTable {
         Self { joined, forms, changed: vec![None; columns] }
     }
 
-    /// Where the blocks of the next input need not look for values that change their
-    /// form: in columns that have one already.
+    /// For each column, the limit for blocks of the next input: none for columns that have a
+    /// changed value already.
     pub fn changed_before(&self) -> Vec<AtomicU64> {
         let known = self.changed.iter().map(|known| if known.is_some() { 0 } else { u64::MAX });
         known.map(AtomicU64::new).collect()
     }
 
-    /// Whether some column has whole numbers only and several ways to write them: a
-    /// survey must say whether it may be REAL.
+    /// Returns true if a column has whole numbers only, written in several ways: a survey must
+    /// decide whether it may be REAL.
     pub fn has_mixed_whole(&self, rules: &[FieldRule]) -> bool {
         let columns = self.forms.iter().zip(rules);
         let mut reals = columns.filter(|(_, rule)| **rule == FieldRule::Real);
         reals.any(|(forms, _)| forms.is_mixed_whole())
     }
 
-    /// How many values of a column change their form, the first of them, and its number.
+    /// Number of a column's values that change their form, with the first of them and its number.
     pub fn changed(&self, column: usize) -> Option<(u64, &Witness, f64)> {
         let (witness, number) = self.changed[column].as_ref()?;
         Some((self.forms[column].changed(), witness, *number))
@@ -135,7 +136,7 @@ struct Row<'r, 'i> {
     sequence: u64,
 }
 
-/// Why a row ended the block.
+/// Reason why a row ended the block.
 enum Stop {
     Bad(Misfit),
     Halt(Halt),
@@ -154,8 +155,8 @@ impl From<Halt> for Stop {
 }
 
 impl<'b> Press<'_, 'b> {
-    /// Finds the first value of each column that changes its form, if no earlier block
-    /// has one. The hot loop only counts them.
+    /// Finds the first value of each column that changes its form, if no earlier block has one. The
+    /// hot loop only counts such values.
     fn find_changed(&self, rows: &BlockRows<'_>, made: &mut PressedBlock<'b>) {
         for column in 0..made.forms.len() {
             let is_real = self.rules.rules[column] == FieldRule::Real;
@@ -193,9 +194,8 @@ impl<'b> Press<'_, 'b> {
         })
     }
 
-    /// Takes the rows of a block one by one, each with the rowid after the one
-    /// before. A loop of its own for each way to take them: in one for all, the
-    /// registers do not suffice.
+    /// Calls `take` for each row of a block, with the rowid after the one before. Each caller gets
+    /// a copy of this loop: one loop for all would not have enough registers.
     #[inline(never)]
     #[expect(clippy::explicit_counter_loop, reason = "`zip` is not inlined here: 10 % of a load")]
     fn each_row(
@@ -245,7 +245,7 @@ impl<'b> Press<'_, 'b> {
         }
     }
 
-    /// Encodes one row and passes it on to all B-trees that it belongs to.
+    /// Encodes one row and passes it on to all of its B-trees.
     fn encode<const STRAIGHT: bool>(
         &self,
         row: &Row<'_, '_>,
@@ -267,7 +267,7 @@ impl<'b> Press<'_, 'b> {
         Ok(rowid)
     }
 
-    /// Checks what must be right before a row is written; returns its rowid.
+    /// Checks a row before it is written; returns its rowid.
     #[inline(always)]
     fn check(
         &self,

@@ -1,5 +1,5 @@
-//! How a CSV input is to be read: decided once, by the caller's word, the input's name and its
-//! beginning; every pass over the input reads it the same way.
+//! The dialect of a CSV input: decided once, from the caller's options, the input's name and its
+//! beginning. Every pass over the input uses it.
 //!
 //! Must never: decide something that the caller did not say without a note.
 
@@ -11,7 +11,7 @@ use crate::input::csv::lines::LineRules;
 use crate::input::csv::sniff::{self, CANDIDATES, CommentLines, Fit, Sample};
 use crate::load::options::{CsvOptions, InputFormat, LoadOptions};
 
-/// How one input is read.
+/// Dialect of one input.
 #[derive(Debug, Clone)]
 pub struct Reading {
     pub dialect: Dialect,
@@ -33,7 +33,7 @@ pub struct Reading {
 }
 
 impl Reading {
-    /// Decides how the input named `file` is read, which begins with `sample`.
+    /// Decides the dialect of the input `file`, which begins with `sample`.
     ///
     /// # Errors
     /// A usage error where the dialect's bytes clash.
@@ -122,7 +122,7 @@ impl Reading {
         Ok(())
     }
 
-    /// Looks for a delimiter that fits as well as the one that is taken, or better.
+    /// Looks for a delimiter that fits as well as the chosen one, or better.
     fn find_other_delimiter(
         &mut self,
         file: &str,
@@ -183,7 +183,7 @@ impl Reading {
         Some(named)
     }
 
-    /// A note about the input's lines that only a pass over them can give.
+    /// A note about the input's lines that needs a whole pass over them.
     pub fn late_note(&self, file: &str) -> Option<String> {
         let is_cut = self.lines.is_cut.load(Ordering::Relaxed);
         is_cut.then(|| {
@@ -194,18 +194,18 @@ impl Reading {
         })
     }
 
-    /// The advice that a row with another number of fields gives.
+    /// Advice for rows with another number of fields.
     pub fn ragged_advice(&self) -> Option<String> {
         let comments = self.comments.filter(|_| !self.is_likely);
         comments.map(comment_advice).or_else(|| self.header_advice())
     }
 
-    /// The advice that columns give which are not those that were named.
+    /// Advice for columns that differ from the ones the caller named.
     pub fn column_advice(&self) -> Option<String> {
         self.comments.map(comment_advice).or_else(|| self.header_advice())
     }
 
-    /// A note about a header that may be a comment, which loads like any other.
+    /// A note about a header that may be a comment. The header is loaded like any other.
     pub fn header_note(&self, file: &str, names: &[String]) -> Option<String> {
         let comments = self.comments?;
         let begins_with_blank = names[0].as_bytes().get(1) == Some(&b' ');
@@ -236,13 +236,13 @@ fn comment_advice(CommentLines { byte, lines }: CommentLines) -> String {
     )
 }
 
-/// A delimiter to look at the lines with, before the input's own is known.
+/// A delimiter for a first look at the lines, before the input's own is known.
 fn any_delimiter(csv: &CsvOptions) -> u8 {
     let taken = [csv.quote, csv.escape, csv.comment];
     CANDIDATES.into_iter().find(|byte| !taken.contains(&Some(*byte))).unwrap_or(b',')
 }
 
-/// Refuses a byte that means two things in an input; `says` names the source of the delimiter.
+/// Refuses a byte with two meanings in an input; `says` names the source of the delimiter.
 fn refuse_clash(csv: &CsvOptions, file: &str, delimiter: u8, says: &str) -> Result<()> {
     let others = [("--quote", csv.quote), ("--escape", csv.escape), ("--comment", csv.comment)];
     if let Some((flag, _)) = others.iter().find(|(_, byte)| *byte == Some(delimiter)) {

@@ -1,7 +1,7 @@
-//! Signs that an input is read the wrong way: what bad rows and escapes tell about it as a whole,
-//! for the advice of an error and the notes of a report.
+//! Signs that an input is read in the wrong dialect, found in its bad rows and escapes: for the
+//! advice of an error and the notes of a report.
 //!
-//! Must never: change what is loaded, or cost a load of sound rows anything.
+//! Must never: change the loaded rows, or slow the load of good rows.
 
 use memchr::memchr_iter;
 
@@ -25,12 +25,12 @@ pub struct Signs {
     ragged: bool,
     /// The encoding that fits the first bad row that is not UTF-8.
     guess: Option<Guess>,
-    /// The first line where an escape stands before a letter that a database means otherwise.
+    /// First line with an escape before a letter for which databases mean another character.
     letter_line: Option<u64>,
 }
 
 impl Signs {
-    /// Takes a bad row in.
+    /// Adds a bad row.
     pub fn add(&mut self, misfit: &Misfit, block: &Block) {
         self.ragged |= is_ragged(&misfit.reason);
         if self.guess.is_none() && is_not_utf8(&misfit.reason) {
@@ -38,12 +38,12 @@ impl Signs {
         }
     }
 
-    /// Takes in what [`escaped_letter_line`] found in a block.
+    /// Adds the line that [`escaped_letter_line`] found in a block.
     pub fn add_letter(&mut self, line: Option<u64>) {
         self.letter_line = self.letter_line.or(line);
     }
 
-    /// The notes on an input after a pass.
+    /// Notes on an input after a pass.
     pub fn notes(&self, file: &str, reading: &Reading) -> Vec<String> {
         let mut notes = Vec::new();
         if let Some(advice) = reading.ragged_advice().filter(|_| self.ragged) {
@@ -68,8 +68,8 @@ impl Signs {
 }
 
 /// The line of the first backslash in a block that is an escape before a letter that databases
-/// write for a control character. `None` at once where no backslash escapes, or all do by a
-/// database's rules.
+/// write for a control character. `None` at once if no backslash escapes, or all do by a database's
+/// rules.
 pub fn escaped_letter_line(block: &Block, dialect: Dialect) -> Option<u64> {
     if dialect.escape() != Some(b'\\') || dialect.is_database_text() {
         return None;
@@ -78,7 +78,7 @@ pub fn escaped_letter_line(block: &Block, dialect: Dialect) -> Option<u64> {
     let mut after_escape = None;
     let at = memchr_iter(b'\\', data).find(|at| {
         if after_escape.replace(*at + 1) == Some(*at) {
-            // The second of a pair is text.
+            // The second backslash of a pair is text.
             after_escape = None;
             return false;
         }
@@ -87,7 +87,7 @@ pub fn escaped_letter_line(block: &Block, dialect: Dialect) -> Option<u64> {
     Some(block.position(block.start() + at).line)
 }
 
-/// The error of a bad row, with what else may be wrong: the delimiter, or how quotes are escaped.
+/// The error for a bad row, with other possible faults: the delimiter, or the escapes of quotes.
 pub fn with_dialect(error: Error, reading: &Reading) -> Error {
     match bad_row_of(&error).and_then(|row| advice_for(row, reading)) {
         Some(advice) => error.to_do(format!(
@@ -97,7 +97,7 @@ pub fn with_dialect(error: Error, reading: &Reading) -> Error {
     }
 }
 
-/// The error of columns that are not those that were named, with what else may be wrong: the
+/// The error for columns that differ from the ones named, with other possible faults: the
 /// delimiter, or lines above the header.
 pub fn with_columns(error: Error, reading: &Reading) -> Error {
     match reading.column_advice().filter(|_| is_about_columns(&error)) {
@@ -106,7 +106,8 @@ pub fn with_columns(error: Error, reading: &Reading) -> Error {
     }
 }
 
-/// The same for several inputs: the last one that seems to be read the wrong way is named.
+/// The error for the columns of several inputs. Names the last input that seems to be read in the
+/// wrong dialect.
 pub fn with_columns_of<'i, 's: 'i>(
     error: Error,
     inputs: impl DoubleEndedIterator<Item = &'i CsvInput<'s>>,

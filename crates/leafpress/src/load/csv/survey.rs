@@ -1,21 +1,21 @@
-//! The survey pass: what the values say about the columns' types.
+//! The survey pass, which finds the types of columns from all of their values.
 //!
-//! Made for a dry run, and for a load whose first guess, from the input's
-//! first block, turned out wrong.
+//! Runs in a dry run, and in a load whose first guess, from the input's first block, turned out
+//! wrong.
 
 use super::pass::{BlockRows, Scanned};
 use crate::load::passes::frame::{Halt, Rows, Work};
 use crate::load::values::fields::{FieldRule, RowRules, Scratch, shown};
 use crate::schema::{ColumnEvidence, RealRule, Witness};
 
-/// Looks at the columns whose rule is [`FieldRule::Empty`].
+/// Survey of the columns whose rule is [`FieldRule::Empty`].
 pub struct Survey<'p> {
     pub rules: &'p RowRules,
-    /// Which texts are reals, for each column.
+    /// Rule for real numbers, for each column.
     pub real_rules: &'p [RealRule],
-    /// Which of the inputs it is, from 0.
+    /// Index of the input, from 0.
     pub input: usize,
-    /// Whether nobody has left out the bad rows yet.
+    /// True if no pass has left out the bad rows yet.
     pub screen: bool,
 }
 
@@ -35,7 +35,7 @@ impl Survey<'_> {
         made.evidence
     }
 
-    /// Looks at the values of a block.
+    /// Reads the values of a block.
     fn look(&self, rows: &BlockRows<'_>, made: &mut Surveyed) {
         let Surveyed { evidence, value, unescaped, scratch } = made;
         let is_utf8 = self.screen && self.rules.is_text(rows.block.data());
@@ -47,7 +47,7 @@ impl Survey<'_> {
             .collect();
         for span in rows.records() {
             if self.screen && self.rules.check(rows.bytes, &span, is_utf8, scratch).is_err() {
-                // Bad rows have no say in the types; the press pass will name them.
+                // Bad rows do not count for the types; the press pass reports them.
                 continue;
             }
             for &(column, field) in &detected {

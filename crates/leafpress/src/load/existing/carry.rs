@@ -1,9 +1,8 @@
-//! The pages of a staged file on their way: read in large pieces, given their
-//! new numbers, and handed on in batches.
+//! Transfer of a staged file's pages: read in large pieces, renumbered, and handed on in batches.
 //!
 //! Runs on a thread of its own, beside the one that writes.
 //!
-//! Must never: trust a number that stands in a page.
+//! Must never: use a number read from a page without checking it.
 
 use std::cell::Cell;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
@@ -31,12 +30,12 @@ pub struct PageSource {
     page_count: u32,
     piece: Vec<u8>,
     piece_first: u32,
-    /// Grows while pages are asked for in order.
+    /// Size of a piece; grows while pages are asked for in order.
     piece_pages: u32,
 }
 
 impl PageSource {
-    /// Opens a file whose header has been read.
+    /// Opens a staged file whose header has been read.
     pub fn open(path: &Path, layout: PageLayout, page_count: u32) -> Result<Self> {
         let file = FileHandle::open(path).map_err(|source| Error::io("read", path, source))?;
         Ok(Self {
@@ -80,36 +79,36 @@ impl PageSource {
     }
 }
 
-/// The temporary file is not as it was pressed.
+/// The error for a temporary file that is not as it was pressed.
 pub fn damaged(path: &Path, problem: &str) -> Error {
     let reason = format!("the temporary database is damaged: {problem}");
     ErrorKind::Destination { path: path.to_owned(), reason }.into()
 }
 
-/// Which number each staged page gets.
+/// New numbers of the staged pages.
 #[derive(Debug)]
 pub struct Renumbering {
     /// Staged roots and the numbers that SQLite has given them.
     pub roots: Vec<(u32, u32)>,
-    /// Staged pages that do not move, the roots among them, ascending.
+    /// Staged pages that do not move, in ascending order; the roots are among them.
     pub left_out: Vec<u32>,
-    /// The numbers of all others, by their rank.
+    /// Numbers of all other pages, by their rank.
     pub new_pages: NewPages,
-    /// A page was named that is no part of the trees.
+    /// True if a page outside the trees was named.
     pub is_broken: Cell<bool>,
 }
 
 /// Numbers behind the last page of the destination.
 #[derive(Debug, Clone, Copy)]
 pub enum NewPages {
-    /// Only the lock-byte page is skipped.
+    /// All numbers but the lock-byte page.
     Plain(PageRange),
-    /// Pages of the pointer map are too.
+    /// All numbers but the lock-byte page and the pages of the pointer map.
     Mapped(MappedRange),
 }
 
 impl NewPages {
-    /// The number of the page at `index`.
+    /// Number of the page at `index`.
     pub fn number(&self, index: u32) -> u32 {
         match self {
             Self::Plain(range) => range.number(index),
@@ -123,7 +122,7 @@ impl Renumbering {
         if let Err(left_out_before) = self.left_out.binary_search(&staged) {
             return self.new_pages.number(staged - 1 - left_out_before as u32);
         }
-        // A root has a place; nothing else that is left out may be named.
+        // A root has a place. No other page that is left out may be named.
         let root = self.roots.iter().find(|(from, _)| *from == staged);
         self.is_broken.set(self.is_broken.get() || root.is_none());
         root.map_or(0, |&(_, to)| to)
@@ -133,9 +132,9 @@ impl Renumbering {
 /// Pages ready to be written.
 #[derive(Debug, Default)]
 pub struct Batch {
-    /// Their numbers.
+    /// Numbers of the pages.
     pub numbers: Vec<u32>,
-    /// Their bytes, one after the other.
+    /// Bytes of the pages, one after the other.
     pub bytes: Vec<u8>,
 }
 
@@ -144,28 +143,27 @@ pub struct Batch {
 pub struct MapEntries {
     /// The first page that is new.
     pub first: u32,
-    /// Zeros for pages that have none.
+    /// Entries; zeros for pages that have none.
     pub entries: Vec<[u8; POINTER_MAP_ENTRY_BYTES]>,
 }
 
-/// Reads, renumbers and hands on.
+/// Reader of staged pages, which renumbers them and hands them on.
 #[derive(Debug)]
 pub struct Carrier {
-    /// From where.
+    /// The staged file.
     pub source: PageSource,
-    /// To where.
+    /// The new numbers.
     pub numbers: Renumbering,
-    /// What the pointer map shall say, if there is one.
+    /// Entries of the destination's pointer map, if it has one.
     pub map: Option<MapEntries>,
-    /// To whom; nobody any more after the last page.
+    /// Sender to the writing thread; `None` after the last page.
     pub sender: Option<SyncSender<Batch>>,
-    /// What is not handed on yet.
+    /// Pages not handed on yet.
     pub batch: Batch,
 }
 
 impl Carrier {
-    /// Hands on what there is. Fails only if the writer has failed, whose
-    /// error is the one to tell.
+    /// Hands the batch on. Fails only if the writer has failed; report the writer's error then.
     pub fn send(&mut self) -> Result<()> {
         let empty = Batch { numbers: Vec::new(), bytes: Vec::with_capacity(BATCH_BYTES) };
         let full = std::mem::replace(&mut self.batch, empty);

@@ -1,7 +1,7 @@
-//! Connections to the destination, and what SQLite's refusals mean.
+//! Connections to the destination, and the meaning of SQLite's refusals.
 //!
-//! One place for both, so that each way in opens the file in the same way and
-//! says the same of a database that is locked, read-only or damaged.
+//! One module for both, so that all ways in open the file alike and report a locked, read-only or
+//! damaged database alike.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,34 +21,34 @@ use crate::sqlite_error::sqlite_says;
 use crate::verify::uri;
 use crate::vfs::locks;
 
-/// What stands in every error of this module.
+/// State of the database that every error of this module names.
 pub const UNCHANGED: &str = "the database is as it was";
-/// Steps of SQLite's machine between two looks at the wish to stop.
+/// Steps of SQLite's machine between two looks at the cancel token.
 const STEPS_BETWEEN_LOOKS: i32 = 10_000;
-/// SQLite keeps this much however little memory is given.
+/// Cache size that SQLite gets however little memory is given.
 const CACHE_BYTES_MIN: u64 = 2 << 20;
 
-/// The destination's name, and how its errors are told.
+/// The destination's name, and the errors that name it.
 #[derive(Debug, Clone)]
 pub struct Target {
-    /// As the caller named it.
+    /// Path as the caller gave it.
     pub named: PathBuf,
-    /// Absolute, links resolved.
+    /// Absolute path, with links resolved.
     pub path: PathBuf,
-    /// How long it is waited for, for messages.
+    /// Busy timeout, for messages.
     pub busy_timeout: Duration,
-    /// Whether a log stays as it is when it is closed, which SQLite would copy into the database.
+    /// True if closing must leave the log, which SQLite would copy into the database.
     pub keeps_log: bool,
-    /// Where what is done is only tried: a look at the database that keeps all changes.
+    /// For a trial run: a view of the database that keeps all changes.
     pub overlay: Option<Arc<Overlay>>,
 }
 
 impl Target {
     /// Opens the database for reading and writing; it must exist.
     ///
-    /// Whatever the program's other connections do, this one commits
-    /// durably: with a rollback journal that takes EXTRA, as below it the
-    /// journal's removal is not synced and a power cut can bring it back.
+    /// This connection commits durably, whatever settings other connections of the program have.
+    /// With a rollback journal that takes EXTRA: below it the journal's removal is not synced, and
+    /// a power cut can bring the journal back.
     pub fn open(&self, busy_timeout: Duration) -> Result<Connection> {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
             | OpenFlags::SQLITE_OPEN_URI
@@ -71,7 +71,7 @@ impl Target {
         open().map_err(|error| self.refused("open the database", error))
     }
 
-    /// Opens it for a change, which ends when the caller wishes so.
+    /// Opens the database for a change that the cancel token can end.
     pub fn open_to_change(&self, settings: &Settings) -> Result<Connection> {
         let mut connection = self.open(settings.busy_timeout)?;
         let cache_kib = settings.memory_bytes.max(CACHE_BYTES_MIN) / 1024;
@@ -86,19 +86,19 @@ impl Target {
         Ok(connection)
     }
 
-    /// Begins the transaction. Rolls back when it is dropped.
+    /// Begins the transaction, which rolls back when it is dropped.
     pub fn begin<'c>(&self, connection: &'c mut Connection) -> Result<Transaction<'c>> {
         connection
             .transaction_with_behavior(TransactionBehavior::Immediate)
             .map_err(|error| self.refused("begin a transaction", error))
     }
 
-    /// Ends it: the one moment at which the new state becomes the state.
+    /// Commits the transaction.
     pub fn commit(&self, transaction: &Transaction<'_>, cancel: &CancelToken) -> Result<()> {
         if cancel.is_cancelled() {
             return Err(Error::from(ErrorKind::Cancelled).on_disk(UNCHANGED));
         }
-        // Not the guard's own way, which would roll back before it can be asked why.
+        // Not `Transaction::commit`: it rolls back before the reason for a failure can be asked.
         transaction.execute_batch("COMMIT").map_err(|error| {
             if error.sqlite_error_code() == Some(ErrorCode::ConstraintViolation) {
                 return broken_reference(transaction, &error);
@@ -107,19 +107,19 @@ impl Target {
         })
     }
 
-    /// A refusal that is not SQLite's.
+    /// The error for a refusal by the loader itself.
     pub fn refusal(&self, reason: impl Into<String>) -> Error {
         let kind = ErrorKind::Destination { path: self.named.clone(), reason: reason.into() };
         Error::from(kind).on_disk(UNCHANGED)
     }
 
-    /// A table, view or index of that name is there.
+    /// The error for a name that a table, view or index has.
     pub fn table_exists(&self, table: &str, reason: String) -> Error {
         let (path, table) = (self.named.clone(), table.to_owned());
         Error::from(ErrorKind::TableExists { path, table, reason }).on_disk(UNCHANGED)
     }
 
-    /// The database can be read, and not be written.
+    /// The error for a database that can be read, but not written.
     pub fn read_only(&self) -> Error {
         self.refusal_of_sqlite().read_only("SQLite says that it is read-only").on_disk(UNCHANGED)
     }
@@ -140,7 +140,7 @@ impl Target {
     }
 }
 
-/// A deferred foreign key does not hold.
+/// The error for a deferred foreign key that does not hold.
 fn broken_reference(transaction: &Transaction<'_>, error: &rusqlite::Error) -> Error {
     let sql = "SELECT \"table\", parent FROM pragma_foreign_key_check LIMIT 1";
     let broken = transaction
@@ -154,18 +154,18 @@ fn broken_reference(transaction: &Transaction<'_>, error: &rusqlite::Error) -> E
     }
 }
 
-/// A rule of a table that would be broken.
+/// The error for a row that would break a rule of a table.
 pub fn constraint(table: &str, reason: String) -> Error {
     let table = table.to_owned();
     Error::from(ErrorKind::Constraint { table, reason, row: None, values: None }).on_disk(UNCHANGED)
 }
 
-/// There is no table of that name.
+/// The error for a table that does not exist.
 pub fn table_missing(table: &str) -> Error {
     Error::from(ErrorKind::NoSuchTable { table: table.to_owned() }).on_disk(UNCHANGED)
 }
 
-/// Notes how long each step took.
+/// Duration of each step.
 #[derive(Debug)]
 pub struct Steps {
     since: Instant,
@@ -177,7 +177,7 @@ impl Steps {
         Self { since: Instant::now(), stages: Vec::new() }
     }
 
-    /// Ends the step that began with the end of the one before.
+    /// Ends the step that began when the step before ended.
     pub fn end(&mut self, name: &'static str) {
         let seconds = self.since.elapsed().as_secs_f64();
         tracing::debug!(name, seconds, "existing database");

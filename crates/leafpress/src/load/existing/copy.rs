@@ -1,6 +1,6 @@
 //! A new table whose pages cannot be moved in: its rows are copied by SQLite.
 //!
-//! Where the staged file can be attached, INSERT … SELECT from a table of the
+//! If the staged file can be attached, INSERT … SELECT from a table of the
 //! same declaration copies whole records, and the indexes' entries in their
 //! order. Only a destination in UTF-16 takes its rows one by one.
 
@@ -17,7 +17,7 @@ use crate::error::Result;
 use crate::schema::declared::{ColumnList, DeclaredTable};
 use crate::schema::quote_identifier;
 
-/// Under which name the staged file is attached.
+/// Name under which the staged file is attached.
 pub const STAGED: &str = "\"leafpress staged\"";
 
 /// Makes the table in the destination; `reason` says why its pages are not moved.
@@ -33,7 +33,8 @@ pub(super) fn copy_table(
     let target = &existing.target;
     let refused = |error| target.refused("copy the table", error);
     let mut connection = target.open_to_change(settings)?;
-    // Checked for all rows at once, as the copy of whole records goes without.
+    // The foreign keys are checked afterwards for all rows at once: the copy of whole records does
+    // not check them.
     connection.execute_batch("PRAGMA foreign_keys=OFF").map_err(refused)?;
     let attached = existing.encoding == TextEncoding::Utf8;
     if attached {
@@ -77,9 +78,8 @@ fn copy_attached(transaction: &Transaction<'_>, table: &StagedTable) -> rusqlite
         let sql = table.indexes.iter().filter_map(|it| it.sql.as_deref());
         sql.into_iter().try_for_each(|sql| transaction.execute_batch(sql))
     };
-    // Whole records, and no sorting for the indexes; but without an index or
-    // a key SQLite numbers the rows anew then, and generated columns have no
-    // value to insert.
+    // INSERT … SELECT copies whole records, without sorting for the indexes. But without an index
+    // or a key SQLite numbers the rows anew then, and generated columns have no value to insert.
     let is_plain = declared.columns.iter().all(|it| !it.generated);
     let keeps_rowids = declared.without_rowid
         || declared.rowid_alias.is_some()

@@ -1,5 +1,5 @@
-//! Whether a table keeps its indexes during a large insert, or is given them
-//! anew afterwards, in the same transaction.
+//! Choice of the indexes that a table keeps during a large insert; the others are built anew
+//! afterwards, in the same transaction.
 //!
 //! Each new row searches each index. In an order that is not the index's own
 //! that touches pages all over it, while an index that is built anew is sorted
@@ -28,7 +28,7 @@ use super::staged::has_table;
 use crate::schema::declared::{DeclaredIndex, DeclaredTable};
 use crate::schema::quote_identifier;
 
-/// Fewer rows than this take no time in any way.
+/// Number of rows below which no way takes noticeable time.
 const ROWS_MIN: u64 = 10_000;
 
 /// Indexes that are dropped before the rows go in, and made again behind them.
@@ -41,7 +41,7 @@ pub struct SetAside {
 struct Dropped {
     name: String,
     sql: String,
-    /// Dropping an index takes its statistics with it.
+    /// The statistics of the indexes, which SQLite drops together with them.
     statistics: Vec<(String, String)>,
 }
 
@@ -64,7 +64,7 @@ impl SetAside {
         Ok(Self { indexes })
     }
 
-    /// Drops them.
+    /// Drops the indexes.
     pub fn drop_indexes(&self, connection: &Connection) -> rusqlite::Result<()> {
         let drop = |it: &Dropped| {
             connection.execute_batch(&format!("DROP INDEX main.{}", quote_identifier(&it.name)))
@@ -72,7 +72,7 @@ impl SetAside {
         self.indexes.iter().try_for_each(drop)
     }
 
-    /// Makes them again, as they were declared.
+    /// Makes the indexes again, as they were declared.
     pub fn build_indexes(&self, connection: &Connection) -> rusqlite::Result<()> {
         if self.is_any() {
             // The sorter works in runs of the cache's size: small ones, sorted
@@ -91,12 +91,12 @@ impl SetAside {
         Ok(())
     }
 
-    /// Whether there are any.
+    /// Returns true if indexes are set aside.
     pub fn is_any(&self) -> bool {
         !self.indexes.is_empty()
     }
 
-    /// For the report.
+    /// Words for the report.
     pub fn said(&self) -> String {
         match &self.indexes[..] {
             [] => String::new(),
@@ -122,9 +122,8 @@ impl Dropped {
     }
 }
 
-/// About how many rows a table has, without reading all of it: the number
-/// that the statistics tell, else the span of its rowids, which is the number
-/// unless many were deleted.
+/// Approximate number of a table's rows, without reading all of it: the number in the statistics,
+/// else the span of its rowids. They are equal unless many rows were deleted.
 pub fn rows_about(connection: &Connection, declared: &DeclaredTable) -> rusqlite::Result<u64> {
     let name = quote_identifier(&declared.name);
     if let Some(rowid) = declared.rowid_name() {

@@ -27,7 +27,7 @@ use crate::schema::declared::{ColumnList, DeclaredIndex, DeclaredTable, OrderCol
 use crate::schema::quote_identifier;
 use crate::sqlite_error::sqlite_says;
 
-/// What becomes of the rows that are there, and of new ones with their keys.
+/// Treatment of the rows that are there, and of new rows with their keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::load) enum InsertMode {
     /// All new rows are added; one with a key that is there is an error.
@@ -40,7 +40,7 @@ pub(in crate::load) enum InsertMode {
     Upsert,
 }
 
-/// In which order a table takes new rows best.
+/// Order in which a table takes new rows fastest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::load) enum BestOrder {
     /// By the column that is the rowid.
@@ -51,9 +51,8 @@ pub(in crate::load) enum BestOrder {
     Any,
 }
 
-/// The order of the largest search that each new row costs: the table's own
-/// key, else its first unique index, else its first index, as far as the
-/// input has the columns.
+/// The order of the largest search that each new row costs: the table's own key, else its first
+/// unique index, else its first index, as far as the input has the columns.
 pub(in crate::load) fn best_order(
     existing: &Existing,
     table: &str,
@@ -69,7 +68,7 @@ pub(in crate::load) fn best_order(
 
 fn order_of(declared: &DeclaredTable, columns: &[String], mode: InsertMode) -> BestOrder {
     if mode == InsertMode::Ignore && declared.unique_keys() > 1 {
-        // Of two rows that share one key, but not the other, the first of the input stays.
+        // If two rows share one key, but not the other, the first of the input stays.
         return BestOrder::Any;
     }
     let is_given = |name: &str| columns.iter().any(|it| it.eq_ignore_ascii_case(name));
@@ -84,29 +83,29 @@ fn order_of(declared: &DeclaredTable, columns: &[String], mode: InsertMode) -> B
         |origin: &str| declared.indexes.iter().filter(|it| it.origin == origin).find_map(order);
     let unique = || declared.indexes.iter().filter(|it| it.unique).find_map(order);
     let any = || declared.indexes.iter().find_map(order);
-    // Without a key among the given columns rows go to the table's end, and
-    // only the indexes are searched.
+    // Without a key among the given columns rows go to the table's end, and only the indexes are
+    // searched.
     of_key("pk").or_else(unique).or_else(any).map_or(BestOrder::Any, BestOrder::Columns)
 }
 
-/// What rows go into, and how.
+/// Destination of the rows, and the way to insert them.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::load) struct Into<'i> {
-    /// The table.
+    /// Name of the table.
     pub table: &'i str,
-    /// Its columns that the rows have; named alike in the staged table. The others take
+    /// Columns that the rows have; the staged table has the same names. The other columns take
     /// their defaults.
     pub columns: &'i [String],
-    /// What becomes of rows that are there.
+    /// Treatment of the rows that are there.
     pub mode: InsertMode,
 }
 
-/// Why no row went in.
+/// Reason why no row went in.
 #[derive(Debug)]
 pub(in crate::load) enum InsertHalt {
-    /// SQLite refused one of the rows. Which one, is found row by row.
+    /// SQLite refused one of the rows. Inserting row by row finds out which.
     Refused(String),
-    /// All else.
+    /// Any other error.
     Failed(Error),
 }
 
@@ -148,7 +147,7 @@ pub(in crate::load) fn insert(
     outcome.pages =
         ask::<i64>(&transaction, "PRAGMA main.page_count").map_err(refused)?.unsigned_abs();
     if let Err(error) = target.commit(&transaction, &settings.cancel) {
-        // A foreign key that is looked at in the end.
+        // A foreign key that SQLite checks at the end.
         return Err(match error.kind() {
             ErrorKind::Constraint { reason, .. } => InsertHalt::Refused(reason.clone()),
             _ => error.into(),
@@ -186,7 +185,8 @@ pub(super) struct Counts {
 }
 
 impl Counts {
-    /// SQLite tells of no rows of a WITHOUT ROWID table.
+    /// Counts the changes of a table. SQLite's update hook reports no rows of a WITHOUT ROWID
+    /// table.
     pub(super) fn watch(
         connection: &mut Connection,
         table: &str,
@@ -209,22 +209,22 @@ impl Counts {
         Ok(counts)
     }
 
-    /// Rows inserted so far.
+    /// Number of rows inserted so far.
     pub(super) fn inserted(&self) -> u64 {
         self.inserted.load(Ordering::Relaxed)
     }
 }
 
-/// How it was before the rows went in.
+/// State before the rows went in.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Before {
-    /// Rows, where SQLite does not tell which are new.
+    /// Number of rows, if SQLite does not report new ones.
     rows: Option<u64>,
-    /// Rows inserted so far.
+    /// Number of rows inserted before.
     inserted: u64,
 }
 
-/// One insert, with all that decides how it is done.
+/// One insert, with its settings.
 pub(super) struct Insert<'i> {
     pub transaction: &'i Transaction<'i>,
     pub target: &'i Target,
@@ -290,7 +290,7 @@ impl<'i> Insert<'i> {
         if self.mode == InsertMode::Replace { self.check_replace() } else { Ok(()) }
     }
 
-    /// Rows of other tables must not go or change because rows here are exchanged.
+    /// Refuses an exchange of rows that would delete or change rows of other tables.
     fn check_replace(&self) -> Result<()> {
         let table = &self.declared.name;
         for (child, on_delete) in &self.declared.referring {
@@ -351,14 +351,14 @@ impl<'i> Insert<'i> {
         Ok(outcome)
     }
 
-    /// What is to be known before the rows go in, to tell new rows from changed ones.
+    /// State needed to tell new rows from changed ones afterwards.
     pub fn before(&self, counts: &Counts) -> Result<Before> {
         let rows = self.count_unless_told();
         let rows = rows.map_err(|error| self.target.refused("insert the rows", error))?;
         Ok(Before { rows, inserted: counts.inserted() })
     }
 
-    /// Counts what became of the staged rows, of which so many changed the table.
+    /// Counts the staged rows by their result; `changed` of them changed the table.
     pub fn count_rows(
         &self,
         outcome: &mut Outcome,
@@ -383,7 +383,7 @@ impl<'i> Insert<'i> {
         Ok(())
     }
 
-    /// Brings the planner's statistics up to date, if that is wanted.
+    /// Updates the planner's statistics, if wanted.
     pub fn analyze(&self, steps: &mut Steps) -> Result<()> {
         if !self.settings.analyze {
             return Ok(());
@@ -397,22 +397,22 @@ impl<'i> Insert<'i> {
 
     fn set_aside(&self) -> rusqlite::Result<SetAside> {
         let rows_there = match self.mode {
-            // None that stays.
+            // No old row stays.
             InsertMode::Replace => 0,
             _ => rows_about(self.transaction, &self.declared)?,
         };
         SetAside::choose(self.transaction, &self.declared, self.staged.rows, rows_there)
     }
 
-    /// Rows may refer to one another and to those that come; what must hold
-    /// in the end is looked at in the end.
+    /// Deletes all rows. They may refer to one another and to the new rows, so deferred foreign
+    /// keys are checked at the end.
     pub fn empty_table(&self) -> rusqlite::Result<u64> {
         self.transaction.execute_batch("PRAGMA defer_foreign_keys=ON")?;
         let sql = format!("DELETE FROM main.{}", quote_identifier(&self.declared.name));
         self.transaction.execute(&sql, []).map(|rows| rows as u64)
     }
 
-    /// Rows before an upsert, where SQLite does not tell which are new.
+    /// Number of rows before an upsert, if SQLite does not report new rows.
     fn count_unless_told(&self) -> rusqlite::Result<Option<u64>> {
         let is_needed = self.mode == InsertMode::Upsert && self.declared.without_rowid;
         if is_needed { self.count().map(Some) } else { Ok(None) }
@@ -447,7 +447,7 @@ impl<'i> Insert<'i> {
         if self.declared.triggers.is_empty() { "INSERT OR FAIL" } else { "INSERT" }
     }
 
-    /// Rows that bring no value of any column, as an object without keys.
+    /// Inserts rows without a value for any column, such as objects of JSON without keys.
     fn insert_defaults(&self) -> Result<u64, InsertHalt> {
         let refused = |error| self.target.refused("insert the rows", error);
         let mut statement = self.transaction.prepare(&self.insert_sql()?).map_err(refused)?;
@@ -482,8 +482,8 @@ impl<'i> Insert<'i> {
 
     /// The query for the staged rows, in the order in which they go in.
     ///
-    /// Rows that leave the rowid to SQLite go last where rows that share a key are no error:
-    /// before the others they would be given rowids that these bring.
+    /// Rows without a rowid of their own go last where rows with the same key are no error: SQLite
+    /// could give them rowids that later rows bring.
     fn select(&self, columns: &str, from: &str) -> String {
         let rows = |filter: &str, order: &str| {
             format!("SELECT {columns} FROM {from} WHERE {filter}{order}")
@@ -500,24 +500,24 @@ impl<'i> Insert<'i> {
         format!("SELECT * FROM ({given}) UNION ALL {}", rows(&format!("{alias} IS NULL"), ""))
     }
 
-    /// Returns true if a row whose key is there is passed over by the statement, and judged
-    /// by [`judge_sql`](Self::judge_sql) afterwards.
+    /// Returns true if the statement passes over a row whose key is taken, and
+    /// [`judge_sql`](Self::judge_sql) checks the row afterwards.
     ///
-    /// The mode says what becomes of such a row, and not an ON CONFLICT in the declaration of
-    /// the table. Triggers would inherit the OR ABORT that says so otherwise.
+    /// The mode decides about such a row, not an ON CONFLICT in the declaration of the table. An OR
+    /// ABORT would decide alike, but triggers would inherit it.
     pub fn passes_over_keys(&self) -> bool {
         self.declared.declares_conflicts
             && !self.declared.triggers.is_empty()
             && self.mode != InsertMode::Ignore
     }
 
-    /// The statement for one row.
+    /// Statement that inserts one row.
     pub fn insert_sql(&self) -> Result<String> {
         let verb = if self.declared.triggers.is_empty() { "INSERT OR ABORT" } else { "INSERT" };
         Ok(self.one_row(verb, &self.on_conflict()?))
     }
 
-    /// The statement that tells why a row was passed over. Its effects are to be undone.
+    /// Statement that shows why a row was passed over. Its effects have to be undone.
     pub fn judge_sql(&self) -> Result<String> {
         Ok(self.one_row("INSERT OR ABORT", &self.on_conflict_of_mode()?))
     }
@@ -563,7 +563,7 @@ impl<'i> Insert<'i> {
     fn on_conflict_of_mode(&self) -> Result<String> {
         match self.mode {
             InsertMode::Append | InsertMode::Replace => Ok(String::new()),
-            // Not OR IGNORE, which would leave out rows for a NULL or a CHECK too.
+            // Not OR IGNORE, which leaves out rows for a NULL or a CHECK, too.
             InsertMode::Ignore => Ok(" ON CONFLICT DO NOTHING".to_owned()),
             InsertMode::Upsert => self.upsert_clause(),
         }
@@ -598,7 +598,7 @@ impl<'i> Insert<'i> {
         })
     }
 
-    /// The primary key, else the only unique index.
+    /// The columns of the primary key, else of the only unique index.
     fn upsert_key(&self) -> Result<Vec<String>> {
         let key = self.declared.primary_key();
         if !key.is_empty() {

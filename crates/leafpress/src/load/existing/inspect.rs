@@ -1,8 +1,8 @@
-//! What a destination is like, found before anything is pressed for it.
+//! Inspection of a destination, before anything is pressed for it.
 //!
-//! Reads only; where a program died while it was writing, SQLite recovers the
-//! database from its journal as it always does. All refusals that can come
-//! early come from here: missing, locked, encrypted, damaged, no database.
+//! Reads only. If a program died while it was writing, SQLite recovers the database from its
+//! journal as always. All refusals that can come early come from here: missing, locked, encrypted,
+//! damaged, no database.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,22 +17,22 @@ use crate::refusal::{not_readable, refuse_unless_file};
 use crate::schema::describe::describe_existing;
 use crate::schema::shape::TableShape;
 
-/// An inspected destination: how it was at that moment.
+/// State of a destination at the moment of its inspection.
 #[derive(Debug, Clone)]
 pub(in crate::load) struct Existing {
-    /// Bytes in a page; press for the same.
+    /// Bytes in a page; the staged file gets the same.
     pub page_bytes: u32,
-    /// Bytes at the end of each page that are not SQLite's; press for the
-    /// same. 0 where they cannot be known.
+    /// Bytes at the end of each page that are not SQLite's; the staged file gets the same. 0 if
+    /// unknown.
     pub reserved_bytes: u8,
-    /// How its texts are encoded.
+    /// Encoding of its texts.
     pub encoding: TextEncoding,
-    /// `wal`, or `delete` for each of the rollback modes: other than WAL they
-    /// belong to a connection.
+    /// `wal`, or `delete` for all rollback modes: which of those is in force is a matter of each
+    /// connection.
     pub journal_mode: String,
-    /// Tables, indexes, views and triggers, without SQLite's own.
+    /// Tables, indexes, views and triggers; without SQLite's own.
     pub objects: Vec<SchemaObject>,
-    /// Why pages cannot be moved in, whatever the table; `None` if they can.
+    /// Reason why pages cannot be moved into any table; `None` if they can.
     pub(super) why_not_moved: Option<&'static str>,
     pub(super) target: Target,
     pub(super) busy_timeout: Duration,
@@ -43,20 +43,20 @@ pub(in crate::load) struct Existing {
 pub(in crate::load) struct SchemaObject {
     /// `table`, `index`, `view` or `trigger`.
     pub kind: String,
-    /// Its name.
+    /// Name of the object.
     pub name: String,
-    /// The table that it belongs to.
+    /// Name of the table that it belongs to.
     pub table: String,
-    /// The statement that made it; none for automatic indexes.
+    /// Statement that made it; none for automatic indexes.
     pub sql: Option<String>,
 }
 
-/// How texts are encoded.
+/// Encoding of a database's texts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::load) enum TextEncoding {
-    /// The usual one, and the only one that is pressed.
+    /// The usual encoding, and the only one that is pressed.
     Utf8,
-    /// Either order of bytes.
+    /// UTF-16 with either byte order.
     Utf16,
 }
 
@@ -67,7 +67,7 @@ impl Existing {
         self.objects.iter().find(|it| it.kind != "trigger" && it.name.eq_ignore_ascii_case(name))
     }
 
-    /// Whether there is a table of that name.
+    /// Returns true if there is a table of that name.
     pub fn has_table(&self, name: &str) -> bool {
         self.object(name).is_some_and(|it| it.kind == "table")
     }
@@ -82,20 +82,20 @@ impl Existing {
             return Err(target.read_only());
         }
         let transaction = target.begin(&mut connection)?;
-        // The same value again: enough for a journal, which the rollback removes.
+        // Writing the old value again needs a journal, which the rollback removes.
         let version: i64 = ask(&transaction, "PRAGMA user_version").map_err(refused)?;
         transaction.execute_batch(&format!("PRAGMA user_version={version}")).map_err(refused)?;
         transaction.rollback().map_err(refused)
     }
 
-    /// From now on it is an overlay of the database, as it is at this moment: what is done
-    /// to it changes nothing. Changed pages go to a temporary file in `folder`.
+    /// Puts an overlay over the database as it is at this moment, so that no change reaches the
+    /// database. Changed pages go to a temporary file in `folder`.
     pub fn only_try(&mut self, folder: &Path) -> Result<()> {
         self.target.overlay = Some(Arc::new(Overlay::new(&self.target, folder)?));
         Ok(())
     }
 
-    /// Refuses a name that something has already.
+    /// Refuses a name that is taken.
     pub fn refuse_if_named(&self, name: &str) -> Result<()> {
         match self.object(name) {
             None => Ok(()),
@@ -118,32 +118,32 @@ fn taken(target: &Target, object: &SchemaObject) -> Error {
     }
 }
 
-/// The error of a table that is not there.
+/// The error for a table that does not exist.
 pub(in crate::load) fn no_such_table(table: &str) -> Error {
     table_missing(table).to_do(
         "name a table that is there, or load without --append and the like to make a new one",
     )
 }
 
-/// A table of the destination, as it is declared there.
+/// Declaration of a table of the destination.
 pub(in crate::load) fn describe_table(existing: &Existing, table: &str) -> Result<TableShape> {
     let connection = existing.target.open(existing.busy_timeout)?;
     describe_existing(&connection, "main", table)
 }
 
-/// Looks at a database that exists. An empty file is one, as for SQLite.
+/// Inspects a database that exists. As for SQLite, an empty file is a database.
 ///
 /// Waits up to `busy_timeout` for a program that holds it alone.
 pub(in crate::load) fn inspect(database: &Path, busy_timeout: Duration) -> Result<Existing> {
     inspect_target(&resolve(database, busy_timeout)?, busy_timeout)
 }
 
-/// The same for a dry run: a log that a program left behind stays there.
+/// Inspects a database for a dry run: a log that a program left behind stays.
 pub(in crate::load) fn look_at(database: &Path, busy_timeout: Duration) -> Result<Existing> {
     let target = resolve(database, busy_timeout)?;
     let mut log = target.path.clone().into_os_string();
     log.push("-wal");
-    // Where there is none, the one that a look makes is to go away again.
+    // If there is no log, the one that SQLite makes for this look must go again.
     let keeps_log = std::fs::metadata(log).is_ok_and(|log| log.len() > 0);
     inspect_target(&Target { keeps_log, ..target }, busy_timeout)
 }
@@ -153,7 +153,7 @@ fn inspect_target(target: &Target, busy_timeout: Duration) -> Result<Existing> {
     refuse_unless_file(&target.named, &found).map_err(|error| error.on_disk(UNCHANGED))?;
     let mut connection = target.open(busy_timeout)?;
     let refused = |error| target.refused("read the database", error).on_disk(UNCHANGED);
-    // One moment for all questions.
+    // One transaction, so that all answers are of the same moment.
     let transaction = connection.transaction().map_err(refused)?;
     look_around(&transaction, target, busy_timeout).map_err(refused)
 }
@@ -191,14 +191,14 @@ fn why_not_moved(existing: &Existing, header: Option<&Header>) -> Option<&'stati
     if existing.encoding != TextEncoding::Utf8 {
         return Some("the database's texts are UTF-16");
     }
-    // 0: it has no table yet, and takes the newest format.
+    // 0: the database has no table yet, and takes the newest format.
     if !matches!(header.schema_format, 0 | 4) {
         return Some("the database has an old schema format");
     }
     None
 }
 
-/// What only the header knows.
+/// Facts that only the header has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Header {
     pub reserved_bytes: u8,

@@ -1,4 +1,4 @@
-//! A database that exists, and how a finished pressed file's table gets into it.
+//! A database that exists: how the table of a finished staged file gets into it.
 //!
 //! The loader presses into a hidden file beside the destination, and then:
 //!

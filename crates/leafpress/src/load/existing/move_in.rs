@@ -1,4 +1,4 @@
-//! A new table in a database that exists: which way it goes in.
+//! A new table in a database that exists: chooses between moving pages in and copying rows.
 
 use std::path::Path;
 
@@ -21,8 +21,8 @@ pub(in crate::load) fn move_in(
     move_in_or_look(existing, staged, settings, None)
 }
 
-/// The first row in the order of the input that refers to nothing, after [`move_in`] has refused
-/// the table for such a row. `rows` is the file of [`Search::rows`].
+/// Returns the first row, in the order of the input, with a foreign key without its parent row,
+/// after [`move_in`] has refused the table for such a row. `rows` is the file of [`Search::rows`].
 ///
 /// The destination stays as it is.
 pub(in crate::load) fn find_orphan(
@@ -37,7 +37,7 @@ pub(in crate::load) fn find_orphan(
     search.found
 }
 
-/// A search is for rows that are refused: with one, the table never goes in.
+/// Moves the table in, or searches it for rows that are refused: with a search it never goes in.
 fn move_in_or_look(
     existing: &Existing,
     staged: &Staged<'_>,
@@ -52,7 +52,7 @@ fn move_in_or_look(
     }
 }
 
-/// Why pages cannot be moved in as they are; `None` if they can.
+/// Reason why pages cannot be moved in as they are; `None` if they can.
 fn why_not_moved(existing: &Existing, table: &StagedTable) -> Option<String> {
     if let Some(reason) = existing.why_not_moved {
         return Some(reason.to_owned());

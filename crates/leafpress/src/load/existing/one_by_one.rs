@@ -1,15 +1,16 @@
-//! Rows into a table that exists, one by one: where SQLite refused some of them.
+//! Insert of rows one by one into a table that exists, after SQLite refused some of them.
 //!
 //! ```text
 //! insert.rs: all rows in one statement ──► refused ──► here: in the order of the input,
 //!                                                      each row by itself
 //! ```
 //!
-//! A row stays if SQLite takes it after the rows before it that stay. Foreign keys that can
-//! hold only when all rows are there, as they are deferred or refer to the table itself, are
-//! looked at in the end, as they are for one statement: rows that then refer to nothing go,
-//! with all rows that refer to those, and what is left is inserted anew without them, until all
-//! hold. So the number of passes does not grow with the length of a chain of such rows.
+//! A row stays if SQLite takes it after the rows before it that stay. Some foreign keys can hold
+//! only when all rows are there, as they are deferred or refer to the table itself. They are
+//! checked at the end, as SQLite does for one statement. A row whose foreign key then has no parent
+//! row goes, with all rows that refer to it. The rest is inserted anew without them, until all
+//! foreign keys hold. So the number of passes does not grow with the length of a chain of such
+//! rows.
 //!
 //! Must never: commit before the caller has agreed to leave the refused rows out.
 
@@ -33,13 +34,13 @@ use crate::sqlite_error::sqlite_says;
 /// A row that SQLite refused.
 #[derive(Debug, Clone)]
 pub(in crate::load) struct RefusedRow {
-    /// Its place among the staged rows, from 0.
+    /// Ordinal among the staged rows, from 0.
     pub number: u64,
     /// SQLite's reason.
     pub reason: String,
     /// SQLite's extended code.
     pub code: i32,
-    /// Its values, as SQL would write them, where they are wanted.
+    /// The row's values as SQL literals, if wanted.
     pub values: Option<String>,
 }
 
@@ -56,21 +57,21 @@ impl RefusedRow {
     }
 }
 
-/// What the caller wants of refused rows.
+/// Settings for refused rows.
 pub(in crate::load) struct Refusals<'r> {
-    /// Whether the first one is enough.
+    /// True if the first refused row ends the insert.
     pub stops: bool,
-    /// Whether their values are wanted.
+    /// True if the values of refused rows are wanted.
     pub with_values: bool,
-    /// Whether the input is a transaction on the same database, which must be able to read
-    /// until the commit.
+    /// True if the input is a transaction on the same database, which must be able to read until
+    /// the commit.
     pub reads_database: bool,
-    /// Is given them before the commit, in order; an error ends it all.
+    /// Callback that gets the refused rows before the commit, in order; its error ends the insert.
     pub decide: &'r mut dyn FnMut(&[RefusedRow]) -> Result<()>,
 }
 
-/// Takes the staged rows into a table of the destination, in one transaction, but for those
-/// that SQLite refuses. After an error the destination is as it was.
+/// Inserts the staged rows into a table of the destination, in one transaction, without those that
+/// SQLite refuses. After an error the destination is as it was.
 pub(in crate::load) fn insert_one_by_one(
     existing: &Existing,
     staged: &Staged<'_>,
@@ -122,14 +123,14 @@ pub(in crate::load) fn insert_one_by_one(
 
 /// Result of all passes.
 struct Inserted {
-    /// Rows that changed the table.
+    /// Number of rows that changed the table.
     changed: u64,
-    /// In the order of the input.
+    /// Refused rows, in the order of the input.
     refused: Vec<RefusedRow>,
     passes: u64,
 }
 
-/// The rows on their way.
+/// State of the insert.
 #[expect(clippy::struct_excessive_bools, reason = "four facts, each by itself")]
 struct OneByOne<'o> {
     insert: &'o Insert<'o>,
@@ -138,13 +139,14 @@ struct OneByOne<'o> {
     source: Connection,
     select: String,
     sql: String,
-    /// None where foreign keys are not looked at in the end.
+    /// None if no foreign key is checked at the end.
     references: Option<References>,
-    /// Whether a refused row may have had effects: a trigger's RAISE(FAIL) undoes none.
+    /// True if a refused row may have had effects: a trigger's RAISE(FAIL) undoes none.
     has_triggers: bool,
-    /// None if SQLite itself refuses a row whose key is there.
+    /// None if SQLite itself refuses a row whose key is taken.
     judge: Option<String>,
-    /// Whether a row that is refused for a key meets the row that has all keys in question.
+    /// True if a row that is refused for a key conflicts with one row only, which has all keys in
+    /// question.
     has_one_key: bool,
 }
 
@@ -159,14 +161,14 @@ impl<'o> OneByOne<'o> {
             returning = format!(" RETURNING {}", identity(declared, ""));
             let read = References::read(insert.transaction, declared, insert.columns);
             references = Some(read.map_err(refused)?);
-            // Never to be turned off again: SQLite would forget what is broken so far.
+            // It stays on: SQLite forgets the broken keys when it is turned off.
             let defer = "PRAGMA defer_foreign_keys=ON";
             insert.transaction.execute_batch(defer).map_err(refused)?;
         }
         let columns = if insert.columns.is_empty() { "1".to_owned() } else { insert.column_list() };
         Ok(Self {
             insert,
-            // A row that is refused first may stay in the end, if the one in its way goes.
+            // A row that is refused first may stay in the end, if the row that holds its key goes.
             stops: refusals.stops && references.is_none(),
             with_values: refusals.with_values || refusals.stops,
             source: open(insert.staged).map_err(refused)?,
@@ -179,7 +181,7 @@ impl<'o> OneByOne<'o> {
         })
     }
 
-    /// Inserts what can be.
+    /// Inserts all rows that SQLite takes.
     fn run(&self, counts: &Counts, outcome: &mut Outcome) -> Result<Inserted> {
         let failed = |error| self.failed(error);
         let sql = |sql: &str| self.insert.transaction.execute_batch(sql).map_err(failed);
@@ -223,7 +225,7 @@ impl<'o> OneByOne<'o> {
         self.insert.target.refused("insert the rows", error)
     }
 
-    /// Calls `visit` for each staged row, with its place, until that ends it.
+    /// Calls `visit` for each staged row with its ordinal, until `visit` ends it.
     fn each_row(
         &self,
         mut visit: impl FnMut(u64, &Row<'_>) -> rusqlite::Result<ControlFlow<()>>,
@@ -245,7 +247,7 @@ impl<'o> OneByOne<'o> {
         Ok(())
     }
 
-    /// Inserts all rows but those that are known to go.
+    /// Inserts all rows except those in `without`.
     fn pass(&self, without: &mut BTreeMap<u64, RefusedRow>, pass: &mut Pass) -> Result<()> {
         let Insert { transaction, columns, .. } = *self.insert;
         let mut statement = transaction.prepare(&self.sql).map_err(|error| self.failed(error))?;
@@ -307,7 +309,7 @@ impl<'o> OneByOne<'o> {
         inserted
     }
 
-    /// The refusal of a row that was passed over, if a key of it is there.
+    /// The refusal of a row that the statement passed over, if one of its keys is taken.
     fn judge(&self, row: &Row<'_>) -> rusqlite::Result<()> {
         let Some(sql) = &self.judge else { return Ok(()) };
         let Insert { transaction, columns, ref declared, .. } = *self.insert;
@@ -319,12 +321,12 @@ impl<'o> OneByOne<'o> {
             transaction.prepare_cached("RELEASE leafpress_judge")?.execute([])?;
         }
         let Err(error) = judged else { return Ok(()) };
-        // A statement of a trigger, which inherits OR ABORT, may fail for its own reason.
+        // A trigger's statement, which inherits OR ABORT, may fail for a reason of its own.
         let own = format!("UNIQUE constraint failed: {}.", declared.name);
         if sqlite_says(&error).starts_with(&own) { Err(error) } else { Ok(()) }
     }
 
-    /// Rows of the table that refer to nothing, and what they refer to.
+    /// Rows of the table with a foreign key without a parent row, each with that parent's table.
     fn dangling(&self) -> rusqlite::Result<HashMap<String, String>> {
         let mut found = HashMap::new();
         for sql in self.references.iter().flat_map(|it| &it.dangling) {
@@ -338,7 +340,7 @@ impl<'o> OneByOne<'o> {
         Ok(found)
     }
 
-    /// After a pass: the rows that go with each row.
+    /// For each row, the rows that have to go with it. Called after a pass.
     fn below(&self, pass: &Pass, without: &BTreeMap<u64, RefusedRow>) -> rusqlite::Result<Below> {
         let mut below = Below::default();
         for sql in self.references.iter().flat_map(|it| &it.children) {
@@ -374,8 +376,8 @@ impl<'o> OneByOne<'o> {
         Ok(below)
     }
 
-    /// Before the rows went in: notes rows that took the place of a row of the table, which has
-    /// the key again when they go.
+    /// Notes rows that took the place of a row of the table before the pass. That row has the key
+    /// again when they go.
     fn hold_changed(&self, below: &mut Below) -> rusqlite::Result<()> {
         let mut held = Vec::new();
         self.each_holder(
@@ -386,7 +388,7 @@ impl<'o> OneByOne<'o> {
         Ok(())
     }
 
-    /// Calls `found` for each chosen row with the row of the table that has a key of it, and
+    /// Calls `found` for each chosen row, with the row of the table that has one of its keys, and
     /// with true if both refer to the same rows.
     fn each_holder(
         &self,
@@ -422,7 +424,7 @@ impl<'o> OneByOne<'o> {
     }
 }
 
-/// The reason of a row that refers to nothing.
+/// The reason for a row whose foreign key has no parent row.
 pub(in crate::load) fn no_such_row(parent: &str) -> String {
     format!("FOREIGN KEY constraint failed: there is no such row of {parent}")
 }
@@ -438,7 +440,7 @@ fn refers_to_nothing(number: u64, parent: &str) -> RefusedRow {
 struct Pass {
     changed: u64,
     refused: BTreeMap<u64, RefusedRow>,
-    /// Of the rows that are in, by their identities.
+    /// Ordinals of the rows that are in, by their identities.
     numbers: HashMap<String, u64>,
 }
 
@@ -459,21 +461,21 @@ impl Pass {
     }
 }
 
-/// The rows that must go when others go.
+/// Rows that must go when other rows go.
 #[derive(Default)]
 struct Below {
-    /// For a row: the rows that refer to it.
+    /// For each row: the rows that refer to it.
     children: HashMap<u64, Vec<u64>>,
-    /// For a row: the rows that have its key and refer to the same rows. They would take its
-    /// place, and go as it did.
+    /// For each row: the rows that have its key and refer to the same rows. They take its place
+    /// when it goes, and have to go, too.
     alike: HashMap<u64, Vec<u64>>,
-    /// Rows whose key another row may have next time, which refers to other rows. So they may
-    /// not be there themselves, and nothing is said of the rows that go with them.
+    /// Rows whose key may go to another row in the next pass, one that refers to other rows. The
+    /// next pass decides about them and the rows that go with them.
     held: HashSet<u64>,
 }
 
 impl Below {
-    /// Takes out all rows that go with a row, and calls `visit` for each of them.
+    /// Removes all rows that go with a row, and calls `visit` for each of them.
     fn take(&mut self, first: u64, mut visit: impl FnMut(u64)) {
         let mut waiting = vec![first];
         while let Some(number) = waiting.pop() {
@@ -491,7 +493,7 @@ impl Below {
     }
 }
 
-/// How often a pass looks whether it is to stop.
+/// Number of rows between two looks at the cancel token.
 const ROWS_BETWEEN_LOOKS: u64 = 1024;
 
 fn interrupted() -> rusqlite::Error {

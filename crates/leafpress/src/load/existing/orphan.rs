@@ -1,6 +1,7 @@
-//! The first row of the input that keeps a new table out, as it refers to nothing.
+//! Search for the first row of the input with a foreign key without its parent row, which keeps a
+//! new table out.
 //!
-//! The new table's rows stand in the order of its key. So the same rows are given once more, in
+//! The new table's rows are in the order of its key. So the search gets the same rows once more, in
 //! the order of the input, while the transaction that holds the new table is still open.
 //!
 //! Must never: change a row.
@@ -16,29 +17,29 @@ use super::staged::open;
 use super::task::Staged;
 use crate::schema::quote_identifier;
 
-/// A row that refers to nothing.
+/// A row with a foreign key without its parent row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::load) struct Orphan {
-    /// Its place in the input, from 0.
+    /// Ordinal of the row in the input, from 0.
     pub number: u64,
     /// The first column of the foreign key.
     pub column: String,
-    /// The table that it refers to.
+    /// Name of the parent table.
     pub parent: String,
 }
 
-/// The wish to know the first row that refers to nothing.
+/// Search for the first such row.
 #[derive(Debug)]
 pub(in crate::load) struct Search<'s> {
     /// A database with a table of the same name and columns, without rules, whose rows are in
     /// the order of the input.
     pub rows: &'s Path,
-    /// The answer.
+    /// Result of the search.
     pub found: Option<Orphan>,
 }
 
 impl Search<'_> {
-    /// Looks for the row. `connection` sees the new table.
+    /// Searches. `connection` sees the new table.
     pub(super) fn run(&mut self, connection: &Connection, table: &str) -> rusqlite::Result<()> {
         let keys = foreign_keys(connection, table)?;
         let mut queries = Vec::new();
@@ -57,7 +58,7 @@ impl Search<'_> {
                 let later = rest.split_off(key.from.len());
                 let given = std::mem::replace(&mut rest, later);
                 let is_null = given.contains(&ToSqlOutput::Borrowed(ValueRef::Null));
-                // A row that was left out, as its key was there, is not in the table.
+                // A row that was left out for its key is not in the table.
                 if !is_null
                     && !parent.exists(params_from_iter(&given))?
                     && child.exists(params_from_iter(&given))?
@@ -73,7 +74,7 @@ impl Search<'_> {
     }
 }
 
-/// The columns that refer, key by key.
+/// The columns of the foreign keys, key by key.
 fn select(keys: &[ForeignKey], table: &str) -> String {
     let columns = keys.iter().flat_map(|key| &key.from).map(|name| quote_identifier(name));
     let columns = columns.collect::<Vec<_>>().join(", ");

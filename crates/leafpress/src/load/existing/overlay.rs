@@ -1,4 +1,4 @@
-//! A database that can be changed without being changed: for a dry run.
+//! Overlay over a database for a dry run: keeps all changes to itself.
 //!
 //! ```text
 //! connection of the dry run ──► OverlayFile ── pages that were changed ──► a temporary file
@@ -38,22 +38,22 @@ use crate::vfs::{
     ShmLock, ShmRegion, SyncKind, Vfs, VfsError, VfsFile, VfsResult, register,
 };
 
-/// The name under which SQLite opens the database.
+/// Name under which SQLite opens the overlay.
 const NAME: &str = "leafpress-overlay";
-/// Where page 1 says that the database has a log; an overlay has none.
+/// Bytes of page 1 that say whether the database has a log; an overlay has none.
 const FORMAT_VERSIONS: std::ops::Range<usize> = 18..20;
 
-/// Numbers for names: a name must be free.
+/// Number of the next overlay, for a unique name.
 static OVERLAYS: AtomicU64 = AtomicU64::new(0);
 
-/// A database that keeps changes to itself. Dropping it forgets them.
+/// A database whose changes are lost when it is dropped.
 #[derive(Debug)]
 pub struct Overlay {
     registration: Registration,
 }
 
 impl Overlay {
-    /// Begins the read transaction. Changed pages will go to a file without a name in `folder`.
+    /// Begins the read transaction. Changed pages will go to an unnamed file in `folder`.
     pub fn new(target: &Target, folder: &Path) -> Result<Self> {
         let refused = |error| target.refused("read the database", error);
         let snapshot = snapshot(target, target.busy_timeout).map_err(refused)?;
@@ -77,7 +77,7 @@ impl Overlay {
         Ok(Self { registration: register(&name, vfs)? })
     }
 
-    /// Opens a connection that sees the database, and may change it.
+    /// Opens a connection that reads and changes the overlay.
     pub fn open(&self) -> rusqlite::Result<Connection> {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
             | OpenFlags::SQLITE_OPEN_URI
@@ -89,7 +89,7 @@ impl Overlay {
     }
 }
 
-/// A page by its number.
+/// Query for a page by its number.
 const PAGE: &str = "SELECT data FROM sqlite_dbpage('main') WHERE pgno = ?1";
 
 fn snapshot(target: &Target, busy_timeout: Duration) -> rusqlite::Result<Connection> {
@@ -101,20 +101,20 @@ fn snapshot(target: &Target, busy_timeout: Duration) -> rusqlite::Result<Connect
     let keeps_log = target.keeps_log;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, keeps_log)?;
     connection.execute_batch("PRAGMA query_only=ON; BEGIN")?;
-    // The transaction begins with the first row that is read.
+    // The transaction begins when the first row is read.
     ask::<i64>(&connection, "SELECT count(*) FROM sqlite_schema")?;
     Ok(connection)
 }
 
-/// The pages, as they are seen through the overlay.
+/// Pages as seen through the overlay.
 struct Pages {
     snapshot: Connection,
     page_bytes: usize,
-    /// The database's size, and how much of it is the snapshot's.
+    /// Size of the database, and of the part that the snapshot still has.
     bytes: u64,
     snapshot_bytes: u64,
     changes: File,
-    /// Where in `changes` a page stands, counted in pages.
+    /// Places of the changed pages in `changes`, counted in pages.
     slots: HashMap<u64, u64>,
 }
 
@@ -163,7 +163,7 @@ impl Pages {
     }
 }
 
-/// Opens the overlay by its name; all other files are the platform's.
+/// VFS that opens the overlay by its name, and all other files by the platform's VFS.
 struct OverlayVfs {
     platform: PlatformVfs,
     pages: Arc<Mutex<Pages>>,
@@ -175,7 +175,7 @@ impl Vfs for OverlayVfs {
             Some(NAME) if flags.kind() == FileKind::MainDb => {
                 Ok(Opened { file: Box::new(OverlayFile(Arc::clone(&self.pages))), flags })
             }
-            // Its journal is kept in memory, and it has no log.
+            // The journal is kept in memory, and there is no log.
             Some(path) if is_beside(path) => Err(VfsError::CANNOT_OPEN),
             path => self.platform.open(path, flags),
         }
@@ -197,12 +197,13 @@ impl Vfs for OverlayVfs {
     }
 }
 
-/// Whether it is the overlay, or what SQLite would keep beside it. Other paths are absolute.
+/// Returns true for the overlay's name and for files that SQLite would keep beside it. Other paths
+/// are absolute.
 fn is_beside(path: &str) -> bool {
     path.starts_with(NAME)
 }
 
-/// The overlay as SQLite opens it.
+/// The overlay, opened by SQLite.
 struct OverlayFile(Arc<Mutex<Pages>>);
 
 impl VfsFile for OverlayFile {
@@ -247,7 +248,7 @@ impl VfsFile for OverlayFile {
     fn truncate(&mut self, size: u64) -> VfsResult<()> {
         let mut pages = lock(&self.0);
         let first_gone = size.div_ceil(pages.page_bytes as u64);
-        // What grows there again is new: the snapshot must not shine through.
+        // The file may grow again there: its bytes must be new then, not the snapshot's.
         pages.snapshot_bytes = pages.snapshot_bytes.min(size);
         let zeros = vec![0; pages.page_bytes];
         let gone: Vec<u64> =
@@ -267,7 +268,7 @@ impl VfsFile for OverlayFile {
         Ok(lock(&self.0).bytes)
     }
 
-    /// Only one connection has it open, and the process that made it.
+    /// Locks nothing: only one connection of this process has the overlay open.
     fn lock(&mut self, _level: LockLevel) -> VfsResult<()> {
         Ok(())
     }
@@ -308,7 +309,7 @@ mod tests {
         connection
     }
 
-    /// All bytes of the files of a folder, by their names.
+    /// Content of all files in a folder, by name.
     fn files(folder: &Path) -> Vec<(String, Vec<u8>)> {
         let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
         let named = |path: std::path::PathBuf| {

@@ -42,15 +42,15 @@ use crate::schema::declared::DeclaredTable;
 use crate::schema::quote_identifier;
 use crate::words::counted;
 
-/// Batches between the thread that reads and the one that writes.
+/// Limit of batches between the reading and the writing thread.
 const BATCHES_WAITING: usize = 4;
-/// Where page 1 holds the number of pages.
+/// Offset of the number of pages in page 1.
 pub(super) const PAGE_COUNT_AT: usize = 28;
-/// More than a few pages in the cache win nothing: each is written once.
+/// Limit of the cache: a larger one wins nothing, as each page is written once.
 const CACHE_BYTES_MAX: u64 = 16 << 20;
 
-/// Moves the table in. `None` if the database is no longer as it was
-/// inspected, so that its rows must be copied after all; nothing is changed then.
+/// Moves the table in. `None` if the database has changed since its inspection, so that its rows
+/// have to be copied; then nothing is changed.
 pub(super) fn move_pages(
     existing: &Existing,
     staged: &Staged<'_>,
@@ -64,7 +64,8 @@ pub(super) fn move_pages(
         Settings { memory_bytes: settings.memory_bytes.min(CACHE_BYTES_MAX), ..settings.clone() };
     let mut connection = target.open_to_change(&few)?;
     let refused = |error| target.refused("move the table in", error);
-    // Off unless a program that has us built in turned it on for all.
+    // Defensive mode is off, unless the program that contains this library turned it on for all
+    // connections.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, false).map_err(refused)?;
     let transaction = target.begin(&mut connection)?;
     steps.end("waiting for the lock");
@@ -74,8 +75,8 @@ pub(super) fn move_pages(
     let moved = Move { transaction: &transaction, target, staged, table, settings }.run()?;
     steps.end("moving pages");
 
-    // The empty roots are still in SQLite's cache as it parsed them. Where there
-    // is a map, making sqlite_stat1 may move a page away that a root refers to.
+    // SQLite's cache still holds the empty roots. In a database with a pointer map, making
+    // sqlite_stat1 may move a page that a root refers to.
     transaction.cache_flush().map_err(refused)?;
     transaction.release_memory().map_err(refused)?;
     remember(&transaction, table).map_err(refused)?;
@@ -97,7 +98,7 @@ pub(super) fn move_pages(
     })
 }
 
-/// Another program may have made something of that name since the inspection.
+/// Refuses a name that another program has taken since the inspection.
 pub(super) fn refuse_if_taken(
     transaction: &Transaction<'_>,
     target: &Target,
@@ -120,7 +121,7 @@ pub(super) fn refuse_if_taken(
     Err(target.refusal(format!("a {kind} {name} was made by another program meanwhile")))
 }
 
-/// The decision to move was made before the lock was taken.
+/// Refuses a database that changed between the decision to move pages and the lock.
 fn refuse_if_changed(
     transaction: &Transaction<'_>,
     target: &Target,
@@ -140,7 +141,7 @@ fn refuse_if_changed(
     Ok(())
 }
 
-/// Lets SQLite make the table and its indexes, empty.
+/// Has SQLite make the table and its indexes, empty.
 fn declare(transaction: &Transaction<'_>, table: &StagedTable) -> rusqlite::Result<()> {
     table
         .trees()
@@ -148,7 +149,7 @@ fn declare(transaction: &Transaction<'_>, table: &StagedTable) -> rusqlite::Resu
         .try_for_each(|sql| transaction.execute_batch(sql))
 }
 
-/// Moves the pages, and returns how many.
+/// Move of the pages.
 struct Move<'m> {
     transaction: &'m Transaction<'m>,
     target: &'m Target,
@@ -157,12 +158,12 @@ struct Move<'m> {
     settings: &'m Settings,
 }
 
-/// Where the pages go.
+/// New numbers of the pages.
 struct Numbers {
     renumbering: Renumbering,
-    /// Pages besides the roots.
+    /// Number of pages besides the roots.
     new_pages: u32,
-    /// The first that the destination does not have yet.
+    /// First page that the destination does not have yet.
     first: u32,
     map: Option<PointerMap>,
 }
@@ -220,7 +221,7 @@ impl Move<'_> {
         Ok(Numbers { renumbering, new_pages, first, map })
     }
 
-    /// Writes all pages; another thread reads and renumbers.
+    /// Writes all pages, while another thread reads and renumbers them.
     fn carry(&self, numbers: Numbers) -> Result<(u32, Carrier)> {
         let (layout, page_count) = (self.table.layout, self.table.page_count);
         let (sender, receiver) = sync_channel(BATCHES_WAITING);
@@ -237,12 +238,12 @@ impl Move<'_> {
             let carry = scope.spawn(move || {
                 let handed_on = relocate(layout, page_count, &roots, &mut carrier);
                 let sent = handed_on.map(|_| carrier.send());
-                // Lets the writer end.
+                // Without a sender the writer ends.
                 carrier.sender = None;
                 (sent, carrier)
             });
             let written = self.write_batches(&receiver);
-            // Before the join: a carrier that cannot hand on any more ends.
+            // Dropped before the join: a carrier without a receiver ends.
             drop(receiver);
             (carry.join(), written)
         });
@@ -295,8 +296,7 @@ pub(super) fn read_page(transaction: &Transaction<'_>, number: u32) -> rusqlite:
     transaction.prepare_cached(sql)?.query_row([number], |row| row.get(0))
 }
 
-/// Enters the new pages into the pointer map, whose last page so far may have
-/// room for some of them.
+/// Enters the new pages into the pointer map, whose last page may have room for some of them.
 fn write_map(
     transaction: &Transaction<'_>,
     map: PointerMap,
@@ -326,7 +326,7 @@ fn write_map(
     open.map_or(Ok(()), |(number, page)| write_page(transaction, number, &page))
 }
 
-/// The rows about the table that stand in SQLite's own tables.
+/// Writes the table's rows in SQLite's own tables.
 pub(super) fn remember(transaction: &Transaction<'_>, table: &StagedTable) -> rusqlite::Result<()> {
     let name = &table.table.name;
     if let Some(sequence) = table.sequence {
@@ -338,7 +338,7 @@ pub(super) fn remember(transaction: &Transaction<'_>, table: &StagedTable) -> ru
         return Ok(());
     }
     if !has_table(transaction, "sqlite_stat1")? {
-        // Makes the table, and gathers nothing.
+        // Makes the table `sqlite_stat1`, and gathers no statistics.
         transaction.execute_batch("ANALYZE main.sqlite_schema")?;
     }
     transaction.execute("DELETE FROM main.sqlite_stat1 WHERE tbl = ?1", [name])?;
@@ -349,8 +349,7 @@ pub(super) fn remember(transaction: &Transaction<'_>, table: &StagedTable) -> ru
     Ok(())
 }
 
-/// Reads a row from the table and from each end of its indexes: the last look
-/// before the commit.
+/// Reads a row from the table and from each end of its indexes, as a last check before the commit.
 fn look_at(transaction: &Transaction<'_>, table: &StagedTable) -> rusqlite::Result<()> {
     let declared = DeclaredTable::read(transaction, &table.table.name)?;
     let name = quote_identifier(&declared.name);
@@ -360,7 +359,7 @@ fn look_at(transaction: &Transaction<'_>, table: &StagedTable) -> rusqlite::Resu
         rows.next().map(|_| ())
     };
     read(&format!("SELECT * FROM main.{name} NOT INDEXED LIMIT 1"))?;
-    // A partial index, or one on an expression, cannot answer this.
+    // A partial index, or one on an expression, cannot answer this query.
     for index in declared.indexes.iter().filter(|it| !it.partial && it.origin == "c") {
         let Some(Some(column)) = index.columns.first() else { continue };
         let index = quote_identifier(&index.name);
@@ -376,7 +375,7 @@ fn look_at(transaction: &Transaction<'_>, table: &StagedTable) -> rusqlite::Resu
     Ok(())
 }
 
-/// Pressed rows have passed no foreign key yet. A search always ends in an error.
+/// Checks the foreign keys of the pressed rows. A search always ends in an error.
 pub(super) fn check_foreign_keys(
     transaction: &Transaction<'_>,
     target: &Target,
@@ -406,8 +405,8 @@ pub(super) fn check_foreign_keys(
         .to_do(format!("load {parent} first, or leave the foreign key out of the declaration")))
 }
 
-/// A long log stays as long as it is, so it is emptied if nobody needs it now.
-/// The commit has been: whatever this says is no failure.
+/// Empties a long log if no connection uses it: SQLite leaves it at its size. The commit is done,
+/// so an error here is no failure.
 pub(super) fn tidy_log(connection: &Connection, existing: &Existing) {
     if existing.journal_mode != "wal" {
         return;

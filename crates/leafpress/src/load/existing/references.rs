@@ -1,5 +1,5 @@
-//! The foreign keys of a table, as queries: rows that refer to nothing, and rows that refer to
-//! other rows of their own table.
+//! The foreign keys of a table, as queries: for rows without their parent rows, and for rows that
+//! refer to rows of their own table.
 //!
 //! SQLite compares a value with the parent's key by the collation and the affinity of the
 //! parent's column. So in each query the parent's column comes first, and a `+` takes the
@@ -18,30 +18,30 @@ use crate::schema::sql_words::{SqlWord, sql_words};
 /// A foreign key of a table.
 #[derive(Debug, Clone, Default)]
 pub struct ForeignKey {
-    /// The table that it refers to.
+    /// Name of the parent table.
     pub parent: String,
-    /// The columns that refer.
+    /// Columns of the child table.
     pub from: Vec<String>,
-    /// The columns of the parent, in the same order.
+    /// Columns of the parent table, in the same order.
     pub to: Vec<String>,
 }
 
 impl ForeignKey {
-    /// Conditions on a row with the alias `parent`: it has the key that these expressions give.
+    /// Condition on a row with the alias `parent`: its key equals these expressions.
     fn is_parent(&self, values: impl Iterator<Item = String>) -> String {
         let pairs = self.to.iter().zip(values);
         let same = pairs.map(|(to, value)| format!("parent.{} = {value}", quote_identifier(to)));
         same.collect::<Vec<_>>().join(" AND ")
     }
 
-    /// A query for the parent of a row, whose columns that refer are bound in their order.
+    /// Query for the parent of a row; the row's columns are bound in their order.
     pub fn parent_sql(&self) -> String {
         let values = (1..=self.from.len()).map(|place| format!("?{place}"));
         let parent = quote_identifier(&self.parent);
         format!("SELECT 1 FROM main.{parent} AS parent WHERE {}", self.is_parent(values))
     }
 
-    /// A query for the rows of a table that refer as the bound values do.
+    /// Query for the rows of a table that refer to the same row as the bound values.
     pub fn children_sql(&self, table: &str) -> String {
         let same = self.from.iter().zip(1..);
         let same = same.map(|(from, place)| format!("{} IS ?{place}", quote_identifier(from)));
@@ -66,28 +66,27 @@ pub fn foreign_keys(connection: &Connection, table: &str) -> rusqlite::Result<Ve
         let key = keys.entry(-row.get::<_, i64>(0)?).or_default();
         key.parent = row.get(1)?;
         key.from.push(row.get(2)?);
-        // No name: there is no such table.
+        // Without a name there is no such table.
         key.to.push(row.get::<_, Option<String>>(3)?.unwrap_or_default());
     }
     Ok(keys.into_values().collect())
 }
 
-/// The queries that tell which rows must go, as foreign keys do not hold.
+/// Queries for the rows that must go because foreign keys do not hold.
 #[derive(Debug)]
 pub struct References {
-    /// For rows that refer to nothing: their identities, and the table that they refer to.
+    /// For rows without a parent row: their identities, and the name of the parent table.
     pub dangling: Vec<String>,
-    /// For rows that refer to a row of their own table: their identities, and the identity of
-    /// that row. Empty where triggers may change the table: then a row can bring the row that
-    /// it refers to.
+    /// For rows that refer to a row of their own table: their identities, and the identity of that
+    /// row. Empty if triggers may change the table: then a row can bring its own parent row.
     pub children: Vec<String>,
-    /// For the rows that have a key of a row whose columns are bound: their identities, and 1
-    /// if they refer to the same rows as that one.
+    /// For the rows that have a key of a row whose columns are bound: their identities, and 1 if
+    /// they refer to the same rows as that one.
     pub holders: Vec<String>,
 }
 
 impl References {
-    /// Makes the queries. Rows that are inserted have values for `columns`.
+    /// Makes the queries. Inserted rows have values for `columns`.
     pub fn read(
         connection: &Connection,
         declared: &DeclaredTable,
@@ -102,7 +101,7 @@ impl References {
             let place = columns.iter().position(|it| it.eq_ignore_ascii_case(name))?;
             Some(format!("?{}", place + 1))
         };
-        // Rows that do not say which key they have are given one, and perhaps another next time.
+        // Rows without a value for the key are given one, and perhaps another next time.
         let own = keys.iter().filter(|key| {
             key.parent.eq_ignore_ascii_case(&declared.name)
                 && key.to.iter().all(|name| place(name).is_some())
@@ -137,7 +136,7 @@ impl References {
     }
 }
 
-/// The keys in which no two rows of a table are the same, as far as they are columns of all rows.
+/// The unique keys of a table, as far as the rows have all of their columns.
 fn unique_keys(declared: &DeclaredTable) -> Vec<Vec<OrderColumn>> {
     let alias = declared.rowid_alias.iter().map(|name| {
         let (name, collation) = (name.clone(), "BINARY".to_owned());
@@ -148,7 +147,7 @@ fn unique_keys(declared: &DeclaredTable) -> Vec<Vec<OrderColumn>> {
     alias.chain(indexes).collect()
 }
 
-/// Expression that tells a row of the table from all others, as a text: its rowid, or its key.
+/// Expression that identifies a row of the table, as a text: its rowid, or its key.
 pub fn identity(declared: &DeclaredTable, prefix: &str) -> String {
     if let Some(rowid) = declared.rowid_name() {
         return format!("CAST({prefix}{rowid} AS TEXT)");
@@ -159,8 +158,8 @@ pub fn identity(declared: &DeclaredTable, prefix: &str) -> String {
     parts.join(" || '|' || ")
 }
 
-/// Queries for rows that refer to nothing. SQLite's own check names rows by their rowids; where
-/// they have none, each key is asked for by a query of its own.
+/// Queries for rows without a parent row. SQLite's own check names rows by their rowids; a table
+/// without rowids needs a query for each key.
 fn dangling(keys: &[ForeignKey], declared: &DeclaredTable) -> Vec<String> {
     let table = quote_identifier(&declared.name);
     if declared.rowid_name().is_some() {
@@ -185,8 +184,8 @@ fn dangling(keys: &[ForeignKey], declared: &DeclaredTable) -> Vec<String> {
     queries.collect()
 }
 
-/// Returns true if the table has triggers, and a trigger of the database names the table in
-/// what it does.
+/// Returns true if the table has triggers, and a trigger of the database names the table in its
+/// statements.
 fn triggers_name(connection: &Connection, declared: &DeclaredTable) -> rusqlite::Result<bool> {
     if declared.triggers.is_empty() {
         return Ok(false);
@@ -195,7 +194,7 @@ fn triggers_name(connection: &Connection, declared: &DeclaredTable) -> rusqlite:
                UNION ALL SELECT sql FROM temp.sqlite_schema WHERE type = 'trigger'";
     let mut statement = connection.prepare(sql)?;
     let mut rows = statement.query([])?;
-    // A quote in a name is written twice.
+    // SQL writes a quote in a name twice.
     let is_plain = !declared.name.contains(['"', '\'', '`', ']']);
     while let Some(row) = rows.next()? {
         let sql: String = row.get(0)?;

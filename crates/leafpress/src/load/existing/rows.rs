@@ -1,7 +1,6 @@
-//! Rows from the staged file into the destination, one by one.
+//! Rows from the staged file into the destination, one by one, and the meaning of a refused row.
 //!
-//! Slower than INSERT … SELECT, and used where that cannot be: a destination
-//! in UTF-16, which nothing can be attached to. What a refusal of SQLite means.
+//! Slower than INSERT … SELECT. Used for a destination in UTF-16, to which nothing can be attached.
 
 use std::sync::atomic::Ordering;
 
@@ -12,11 +11,11 @@ use super::task::Settings;
 use crate::sqlite_error::is_refusal;
 use crate::words::shown_value;
 
-/// Rows between two reports of how far it is.
+/// Number of rows between two reports of progress.
 const ROWS_BETWEEN_REPORTS: u64 = 1024;
 
-/// Runs `insert` with each row that `select` finds; how many rows it changed. Ends with the
-/// first that SQLite refuses.
+/// Runs `insert` with each row that `select` finds; returns the number of rows that it changed.
+/// Ends with the first row that SQLite refuses.
 pub fn insert_rows(
     from: &Connection,
     select: &str,
@@ -45,13 +44,13 @@ pub fn values<'r>(row: &'r Row<'_>, count: usize) -> rusqlite::Result<Vec<ToSqlO
     (0..count).map(|column| row.get_ref(column).map(ToSqlOutput::Borrowed)).collect()
 }
 
-/// Whether a row that was given to a prepared INSERT is to blame for its failure. SQLite has
-/// no code of its own for an expression that fails on a value, as of an index or a CHECK.
+/// Returns true if a row that was given to a prepared INSERT caused its failure. SQLite has no code
+/// of its own for an expression of an index or a CHECK that fails on a value.
 pub fn is_fault_of_a_row(error: &rusqlite::Error) -> bool {
     is_refusal(error) || error.sqlite_error_code() == Some(ErrorCode::Unknown)
 }
 
-/// The row's values as SQL would write them, cut where long.
+/// The row's values as SQL literals, cut if long.
 pub fn shown(row: &Row<'_>, columns: usize) -> String {
     let values = (0..columns).map(|column| match row.get_ref(column) {
         Ok(value) => shown_value(value),

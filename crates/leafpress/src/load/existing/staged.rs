@@ -1,5 +1,5 @@
-//! What the staged file holds: the table's declaration, its indexes and their
-//! roots, and which pages are theirs.
+//! Content of the staged file: the table's declaration, its indexes with their roots, and their
+//! pages.
 
 use std::io::Read as _;
 
@@ -17,36 +17,36 @@ use crate::words::path_text;
 /// The staged table, as its file declares it.
 #[derive(Debug)]
 pub struct StagedTable {
-    /// Its row of the schema table.
+    /// The table's row of the schema table.
     pub table: StagedTree,
-    /// Its indexes, in the order in which they were made.
+    /// Indexes of the table, in the order in which they were made.
     pub indexes: Vec<StagedTree>,
-    /// The last rowid that was given, if the table remembers it.
+    /// The table's row of `sqlite_sequence`, if it has one.
     pub sequence: Option<i64>,
-    /// Its rows of `sqlite_stat1`: index and statistics.
+    /// The table's rows of `sqlite_stat1`: index and statistics.
     pub statistics: Vec<(Option<String>, String)>,
-    /// How the file's pages are laid out.
+    /// Layout of the file's pages.
     pub layout: PageLayout,
-    /// Pages of the file.
+    /// Number of pages of the file.
     pub page_count: u32,
     first_free_trunk: u32,
-    /// Trees that are not the table's: `sqlite_sequence` and such.
+    /// Names of other tables, such as `sqlite_sequence`.
     others: Vec<String>,
 }
 
 /// A table or an index.
 #[derive(Debug, Clone)]
 pub struct StagedTree {
-    /// Its name.
+    /// Name of the table or index.
     pub name: String,
-    /// The statement that made it; none for automatic indexes.
+    /// Statement that made it; none for automatic indexes.
     pub sql: Option<String>,
-    /// Its root page.
+    /// Root page.
     pub root: u32,
 }
 
 impl StagedTable {
-    /// Reads the declaration.
+    /// Reads the staged table's declaration.
     pub fn read(staged: &Staged<'_>) -> Result<Self> {
         let header = read_header(staged)?;
         let refused = |source| Error::sqlite("read the temporary database", source);
@@ -89,9 +89,9 @@ impl StagedTable {
         }))
     }
 
-    /// The numbers of all pages that are not moved as they are: page 1, the
-    /// table's roots, which get a place of their own, other tables' pages,
-    /// the freelist and the lock-byte page. Ascending.
+    /// Numbers of all pages that are not moved as they are, in ascending order: page 1, the table's
+    /// roots, which get a place of their own, other tables' pages, the freelist and the lock-byte
+    /// page.
     pub fn left_out(&self, staged: &Staged<'_>) -> Result<Vec<u32>> {
         let refused = |source| Error::sqlite("read the temporary database", source);
         let connection = open(staged).map_err(refused)?;
@@ -113,13 +113,13 @@ impl StagedTable {
         Ok(pages)
     }
 
-    /// The table, then its indexes.
+    /// Trees of the table, then of its indexes.
     pub fn trees(&self) -> impl Iterator<Item = &StagedTree> {
         std::iter::once(&self.table).chain(&self.indexes)
     }
 }
 
-/// Opens the staged file, which nobody changes, without locks.
+/// Opens the staged file without locks, as no program changes it.
 pub fn open(staged: &Staged<'_>) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
         | OpenFlags::SQLITE_OPEN_URI
@@ -127,7 +127,7 @@ pub fn open(staged: &Staged<'_>) -> rusqlite::Result<Connection> {
     connect::open(attachable(staged), flags)
 }
 
-/// The staged file's name, for opening and for ATTACH.
+/// Name of the staged file, for opening and for ATTACH.
 pub fn attachable(staged: &Staged<'_>) -> String {
     let path = std::path::absolute(staged.file).unwrap_or_else(|_| staged.file.to_owned());
     uri(&path, "mode=ro&immutable=1")
@@ -154,11 +154,11 @@ fn statistics(
         .collect()
 }
 
-/// The pages of the freelist: its trunks, and what they list.
+/// Collects the pages of the freelist: its trunks, and the pages that they list.
 fn free_pages(connection: &Connection, first: u32, pages: &mut Vec<u32>) -> rusqlite::Result<()> {
     let mut statement = connection.prepare("SELECT data FROM sqlite_dbpage WHERE pgno = ?1")?;
     let mut trunk = first;
-    // A loop of trunks is longer than any list.
+    // The freelist's length is the limit: a damaged list may be a loop.
     let free: u32 = ask(connection, "PRAGMA freelist_count")?;
     let pages_max = pages.len() + free as usize;
     while trunk != 0 && pages.len() < pages_max {
@@ -174,7 +174,7 @@ fn free_pages(connection: &Connection, first: u32, pages: &mut Vec<u32>) -> rusq
     Ok(())
 }
 
-/// Whether the main database has a table of that name.
+/// Returns true if the main database has a table of that name.
 pub fn has_table(connection: &Connection, name: &str) -> rusqlite::Result<bool> {
     let sql = "SELECT count(*) FROM main.sqlite_schema WHERE type = 'table' AND name = ?1";
     connection.query_row(sql, [name], |row| row.get::<_, i64>(0)).map(|count| count > 0)
@@ -186,7 +186,7 @@ struct StagedHeader {
     first_free_trunk: u32,
 }
 
-/// Reads the header past SQLite.
+/// Reads the file's header without SQLite.
 fn read_header(staged: &Staged<'_>) -> Result<StagedHeader> {
     let failed = |source| Error::io("read", staged.file, source);
     let mut header = [0; 100];
@@ -205,7 +205,7 @@ fn not_staged(staged: &Staged<'_>, reason: &str) -> Error {
     kind.into()
 }
 
-/// Rows of the staged table.
+/// Number of rows of the staged table.
 pub fn count_rows(connection: &Connection, table: &str) -> rusqlite::Result<u64> {
     let sql = format!("SELECT count(*) FROM {table}");
     ask::<i64>(connection, &sql).map(i64::unsigned_abs)

@@ -11,47 +11,47 @@ use crate::load::report::Stage;
 /// A complete pressed database that no other program has open.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::load) struct Staged<'s> {
-    /// The file.
+    /// Path of the file.
     pub file: &'s Path,
-    /// The name of its table there; for a new table, also in the destination.
+    /// Name of its table; for a new table, also the name in the destination.
     pub table: &'s str,
-    /// Rows in it.
+    /// Number of its rows.
     pub rows: u64,
 }
 
 /// Options of a move or an insert.
 #[derive(Debug, Clone)]
 pub(in crate::load) struct Settings {
-    /// How long to wait for others that write or, in rollback mode, read.
+    /// Longest wait for other programs that write or, in rollback mode, read.
     pub busy_timeout: Duration,
-    /// Memory for the pages that SQLite keeps.
+    /// Memory for SQLite's cache of pages.
     pub memory_bytes: u64,
-    /// Asked again and again.
+    /// Token that is checked regularly.
     pub cancel: CancelToken,
-    /// Bumped as rows (or, where pages are moved, the rows on them) go in.
+    /// Counter of rows that have gone in; where pages are moved, of the rows on them.
     pub rows_done: Arc<AtomicU64>,
-    /// Whether rows that are inserted are to be told of in `sqlite_stat1`; a
-    /// new table brings its statistics with it.
+    /// True if `sqlite_stat1` is updated after an insert; a new table brings its statistics with
+    /// it.
     pub analyze: bool,
 }
 
 /// Outcome of a move or an insert.
 #[derive(Debug, Clone, Default)]
 pub(in crate::load) struct Outcome {
-    /// Rows that are in the table now and were not before.
+    /// Number of rows that are in the table now and were not before.
     pub rows_inserted: u64,
-    /// Rows left out, as their key was there already.
+    /// Number of rows left out because their key was taken.
     pub rows_ignored: u64,
-    /// Rows that took the place of one with the same key.
+    /// Number of rows that took the place of a row with the same key.
     pub rows_updated: u64,
-    /// Rows that were there and are gone.
+    /// Number of rows that were there and are gone.
     pub rows_removed: u64,
-    /// Pages of the database afterwards.
+    /// Number of pages of the database afterwards.
     pub pages: u64,
-    /// How the rows went in, for the report.
+    /// Way in which the rows went in, for the report.
     pub path: String,
-    /// What a careful person would want to know.
+    /// Notes for the report, such as renamed columns.
     pub notes: Vec<String>,
-    /// Where the time went.
+    /// Time by stage.
     pub stages: Vec<Stage>,
 }

@@ -1,12 +1,12 @@
-//! The steps of a load that a power cut can undo, all in one place.
+//! File operations of a load that a power cut can undo, all in one place.
 //!
-//! A new database is not written by SQLite but by the loader itself: made,
-//! written by position, cut, synced, named, and its folder synced. Each of those
-//! steps goes through here, and is told to the [`Watcher`] of the process: to the crash
-//! simulator, which tries every way in which a power cut may undo what was not synced.
+//! The loader itself writes a new database, not SQLite. It creates the file, writes by position,
+//! cuts, syncs and renames it, and syncs the folder. Each of those steps goes through this module,
+//! so that the crash simulator can watch it and try every way in which a power cut may undo what
+//! was not synced. The simulated disk ([`crate::vfs::simulate`]) learns of the steps here, too.
 //!
-//! Must never: do anything else than the plain call when nothing watches, or tell the watcher
-//! of a step that failed.
+//! Must never: do anything else than the plain call when there is no watcher and no simulated disk,
+//! or report a step to the watcher that failed.
 
 use std::fs::{self, File};
 use std::io;
@@ -27,7 +27,7 @@ pub(crate) struct DiskFile {
 }
 
 impl DiskFile {
-    /// Makes a file where none is.
+    /// Creates a file; fails if there is one.
     pub(crate) fn create_new(path: &Path, rights: Rights) -> io::Result<Self> {
         let file = Arc::new(FileHandle::create(path, rights)?);
         tell(|watcher| watcher.created(path));
@@ -39,24 +39,24 @@ impl DiskFile {
         Self { file: Arc::clone(&self.file), path: self.path.clone() }
     }
 
-    /// For what a power cut cannot undo: locks, and asking for space.
+    /// The plain file, for what a power cut cannot undo: locks, and reserving space.
     pub(crate) fn file(&self) -> &File {
         &self.file
     }
 
-    /// Tells of bytes that were written through [`DiskFile::file`].
+    /// Reports bytes that were written through [`DiskFile::file`].
     pub(crate) fn wrote(&self, bytes: &[u8], offset: u64) {
         tell(|watcher| watcher.wrote(&self.path, offset, bytes));
     }
 
-    /// Cuts the file to its length, or makes it longer by zeros.
+    /// Cuts the file to this size, or extends it by zeros.
     pub(crate) fn set_len(&self, bytes: u64) -> io::Result<()> {
         self.file.set_len(bytes)?;
         tell(|watcher| watcher.truncated(&self.path, bytes));
         Ok(())
     }
 
-    /// Makes the content durable, and its size, but not when it was changed.
+    /// Makes content and size durable, but not the time of the change.
     pub(crate) fn sync_data(&self) -> io::Result<()> {
         self.sync(File::sync_data)
     }
@@ -83,21 +83,21 @@ pub(crate) fn make_unnamed(folder: &Path) -> io::Result<UnnamedFile> {
     Ok(UnnamedFile { file, observer })
 }
 
-/// Empties a file.
+/// Cuts a file to no bytes.
 pub(crate) fn empty(path: &Path) -> io::Result<()> {
     FileHandle::open_as(path, Open::Emptied)?;
     tell(|watcher| watcher.truncated(path, 0));
     Ok(())
 }
 
-/// Takes a file away.
+/// Removes a file.
 pub(crate) fn remove(path: &Path) -> io::Result<()> {
     fs::remove_file(path)?;
     tell(|watcher| watcher.removed(path));
     Ok(())
 }
 
-/// Gives a file another name, and never one that is taken.
+/// Renames a file. Fails if the new name is taken.
 pub(crate) fn rename_over_nothing(from: &Path, to: &Path) -> io::Result<()> {
     platform_rename(from, to)?;
     tell(|watcher| watcher.renamed(from, to));
@@ -108,7 +108,7 @@ pub(crate) fn rename_over_nothing(from: &Path, to: &Path) -> io::Result<()> {
 fn platform_rename(from: &Path, to: &Path) -> io::Result<()> {
     use rustix::fs::{CWD, RenameFlags, renameat_with};
     match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
-        // Some file systems do not know the flag.
+        // Some file systems do not support the flag.
         Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) => link_over_nothing(from, to),
         result => Ok(result?),
     }
@@ -119,8 +119,8 @@ fn platform_rename(from: &Path, to: &Path) -> io::Result<()> {
     link_over_nothing(from, to)
 }
 
-/// A hard link never replaces anything; without hard links a plain rename
-/// must do, just after a look that nothing is there.
+/// Renames by a hard link, which never replaces a file. Without hard links a plain rename follows a
+/// look that the name is free.
 fn link_over_nothing(from: &Path, to: &Path) -> io::Result<()> {
     match fs::hard_link(from, to) {
         Ok(()) => fs::remove_file(from),
@@ -132,8 +132,7 @@ fn link_over_nothing(from: &Path, to: &Path) -> io::Result<()> {
     }
 }
 
-/// Makes the names in a folder durable. Where a folder cannot be opened, they
-/// are as durable as they get.
+/// Makes the names in a folder durable, as far as the folder can be opened.
 pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
     let mut began = 0;
     tell(|watcher| began = watcher.folder_sync_begins(folder));

@@ -1,11 +1,9 @@
-//! The file that pages are written to: by position, from many threads.
+//! Output file of pages, written by position from many threads.
 //!
-//! While pages are written, a thread of its own keeps asking the system to
-//! make them durable, so that the disk works from the start and the sync at
-//! the end finds little to do.
+//! While pages are written, a separate thread keeps asking the system to make them durable. So the
+//! disk works from the start, and the sync at the end finds little to do.
 //!
-//! Must never: write a page twice, or hand an error of the disk to anybody
-//! but the caller.
+//! Must never: write a page twice, or keep an error of the disk from the caller.
 
 use crate::sync::lock;
 use std::io;
@@ -21,7 +19,7 @@ use super::disk::DiskFile;
 #[cfg(target_os = "linux")]
 const ALLOCATION_STEP_BYTES: u64 = 256 << 20;
 
-/// How long written pages wait until the disk is asked to take them.
+/// Longest time that written pages wait until the disk is asked to take them.
 const FLUSH_INTERVAL: Duration = Duration::from_millis(50);
 
 /// A file written by position.
@@ -73,17 +71,16 @@ impl Output {
         file.write_all(bytes)
     }
 
-    /// Asks for space ahead of `end`. A refusal is no error: the write itself
-    /// will say whether the disk is full.
+    /// Reserves space ahead of `end`. A refusal is no error: the write itself reports a full disk.
     #[cfg(target_os = "linux")]
     fn allocate(&self, end: u64) {
         let allocated = self.allocated_bytes.load(Ordering::Relaxed);
-        // The first step waits until the file is large: most files are small.
+        // The first reservation waits until the file is large: most files are small.
         if end <= allocated.max(ALLOCATION_STEP_BYTES / 8) {
             return;
         }
         if rustix::process::getrlimit(rustix::process::Resource::Fsize).current.is_some() {
-            // Asking for more than a process may write would kill it.
+            // The kernel kills a process that asks for more than it may write.
             return;
         }
         let next = end.next_multiple_of(ALLOCATION_STEP_BYTES);
@@ -99,7 +96,7 @@ impl Output {
         }
     }
 
-    /// Runs `work` while what it writes is already being made durable, if it is to be.
+    /// Runs `work`, while another thread makes its pages durable if `is_durable`.
     pub fn flushing<R>(&self, is_durable: bool, work: impl FnOnce() -> R) -> R {
         if !is_durable {
             return work();
@@ -111,7 +108,7 @@ impl Output {
                     self.flush();
                 }
             });
-            // Dropped at the end, also by a panic, and that wakes the thread.
+            // The guard wakes the thread at the end, also after a panic.
             let _stop = stop;
             work()
         })
@@ -122,17 +119,17 @@ impl Output {
             return;
         }
         if let Err(error) = self.file.sync_data() {
-            // The system reports a lost write to one sync only: keep it.
+            // The system reports a lost write to one sync only, so the error is kept.
             lock(&self.flush_error).get_or_insert(error);
         }
     }
 
-    /// Cuts the file to its length.
+    /// Cuts the file to this size.
     pub fn set_len(&self, len: u64) -> io::Result<()> {
         self.file.set_len(len)
     }
 
-    /// Makes the file's content durable, if it is to be, while `look` reads it.
+    /// Makes the content durable, if wanted, while `look` reads the file.
     pub fn sync_beside<R>(
         &self,
         is_durable: bool,

@@ -1,7 +1,7 @@
-//! Finished pages to the file: numbering in order, writing in parallel.
+//! Finished pages of a database: numbered in order, written in parallel.
 //!
-//! The one place that knows which pages a database has. Runs are appended one
-//! after the other (the caller sees to that); the file's first page comes last.
+//! Only this module knows which pages a database has. The caller appends runs one after the other;
+//! the file's first page comes last.
 
 use std::path::Path;
 use std::time::Duration;
@@ -14,10 +14,10 @@ use leafpress_format::{
 use super::output::Output;
 use crate::error::{Error, ErrorKind, Result};
 
-/// Interior pages are few; they are written whenever so many bytes wait.
+/// Bytes of waiting interior pages, which are few, that make the next call write them.
 const FINISHED_BYTES_MAX: usize = 1 << 20;
 
-/// The pages of a database on their way to the file.
+/// Pages of a database that are being written.
 #[derive(Debug)]
 pub struct Pages {
     layout: PageLayout,
@@ -25,14 +25,14 @@ pub struct Pages {
     finished: FinishedPages,
 }
 
-/// What a finished file measures.
+/// Size of a finished file.
 #[derive(Debug, Clone, Copy)]
 pub struct FileSize {
-    /// Pages in the file.
+    /// Number of pages in the file.
     pub pages: u64,
-    /// Bytes in the file.
+    /// Number of bytes in the file.
     pub bytes: u64,
-    /// How long the sync took.
+    /// Duration of the sync.
     pub sync: Duration,
 }
 
@@ -59,8 +59,7 @@ impl Pages {
         tree.append(run, &mut self.numbers, &mut self.finished)
     }
 
-    /// Gives a run page numbers at once and notes where its leaves lie, to be
-    /// joined later.
+    /// Gives a run page numbers at once and keeps the places of its leaves, to be joined later.
     pub fn place(
         &mut self,
         run: &LeafRun,
@@ -80,17 +79,17 @@ impl Pages {
         table.join(leaves, &mut self.numbers, &mut self.finished)
     }
 
-    /// Ends a table; its root page.
+    /// Ends a table; returns its root page.
     pub fn end_table(&mut self, table: TableBuilder) -> Result<u32, FormatError> {
         table.finish(&mut self.numbers, &mut self.finished)
     }
 
-    /// Ends an index or a WITHOUT ROWID table; its root page.
+    /// Ends an index or a WITHOUT ROWID table; returns its root page.
     pub fn end_index(&mut self, tree: IndexTree) -> Result<u32, FormatError> {
         tree.finish(&mut self.numbers, &mut self.finished)
     }
 
-    /// Writes the interior pages that wait, if they are many.
+    /// Writes the waiting interior pages, if they are many.
     pub fn write_waiting(&mut self, output: &Output, path: &Path) -> Result<()> {
         if self.finished.bytes_waiting() > FINISHED_BYTES_MAX {
             self.write_finished(output, path)?;
@@ -123,7 +122,7 @@ impl Pages {
     }
 }
 
-/// Writes the pages of a run where they belong.
+/// Writes the pages of a run at their places.
 pub fn write_run(
     run: &mut LeafRun,
     range: &PageRange,
@@ -134,7 +133,7 @@ pub fn write_run(
     write_pieces(run.number(range), range, layout, output, path)
 }
 
-/// Writes numbered pages where they belong.
+/// Writes numbered pages at their places.
 pub fn write_pieces(
     pages: &[u8],
     range: &PageRange,
@@ -162,7 +161,7 @@ fn write_pages(
     })
 }
 
-/// A limit of SQLite's format, as an error of the load.
+/// The error of the load for a limit of SQLite's format.
 pub fn refused(error: FormatError, path: &Path) -> Error {
     let to_do = match error {
         FormatError::TooManyPages => "choose a larger --page-size",

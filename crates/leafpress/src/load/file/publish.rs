@@ -1,10 +1,9 @@
-//! Nothing or a whole database: the temporary file, and its rename.
+//! Publication of a new database: a temporary file, complete and synced, gets its name.
 //!
-//! The database grows in a hidden file beside its destination, named after it
-//! and locked as long as its maker lives. Only when it is complete and synced
-//! does it get its name, and never over something else. A process that dies
-//! leaves at most the hidden file; as nobody holds its lock, the next load to
-//! the same destination knows it for a leftover and removes it.
+//! The database grows in a hidden file beside its destination, named after it and locked as long as
+//! its maker lives. Only when it is complete and synced does it get its name, and never over an
+//! existing file. A process that dies leaves at most the hidden file. As no process holds its lock,
+//! the next load to the same destination recognizes it as a leftover and removes it.
 //!
 //! | when it fails | on disk |
 //! |---|---|
@@ -29,35 +28,35 @@ const FOLDER_TO_WRITE: &str = "choose a folder that exists and that you may writ
 const FOLDER_FOR_A_TRY: &str =
     "a dry run keeps the rows in a temporary file: name a folder for it with --tmpdir";
 
-/// What SQLite keeps beside a database. Beside a *new* one such a file is
-/// deadly: SQLite would take it for the new database's and apply it.
+/// Endings of the files that SQLite keeps beside a database. SQLite would take such a file beside a
+/// *new* database for that database's own and apply it.
 const COMPANIONS: [&str; 3] = ["-journal", "-wal", "-shm"];
 
-/// A database in the making, under its temporary name.
+/// A new database, under its temporary name.
 #[derive(Debug)]
 pub struct Destination {
     path: PathBuf,
     temporary: PathBuf,
-    /// Holds the lock that tells others that we are alive.
+    /// Holds the lock that shows other processes that this one lives.
     file: DiskFile,
     published: bool,
 }
 
 impl Destination {
-    /// Makes the temporary file beside `path`, where nothing must stand, after
-    /// removing leftovers.
+    /// Removes leftovers and makes the temporary file beside `path`, which must not exist.
     pub fn create(path: &Path) -> Result<Self> {
         refuse_if_taken(path)?;
         Self::make(path, Rights::new_database(), FOLDER_TO_WRITE)
     }
 
-    /// Makes the temporary file beside `path`, which may stand there and which
-    /// it is never to replace. No other user may read it, whoever may read the database.
+    /// Makes the temporary file beside `path`, which may exist and is never replaced. Other users
+    /// cannot read the file, even those who may read the database.
     pub fn staged(path: &Path) -> Result<Self> {
         Self::make(path, Rights::private(path), FOLDER_TO_WRITE)
     }
 
-    /// As [`staged`](Self::staged), for a dry run: the file need not lie beside the database.
+    /// Makes a file as [`staged`](Self::staged) does, for a dry run: it need not be beside the
+    /// database.
     pub fn tried(path: &Path) -> Result<Self> {
         Self::make(path, Rights::private(path), FOLDER_FOR_A_TRY)
     }
@@ -88,17 +87,17 @@ impl Destination {
         Err(Error::io("create a file in", &folder, source).on_disk(NOTHING_WRITTEN))
     }
 
-    /// The file to write.
+    /// Handle of the file.
     pub fn file(&self) -> DiskFile {
         self.file.share()
     }
 
-    /// Where the file is until it is published.
+    /// Path of the file until it is published.
     pub fn temporary(&self) -> &Path {
         &self.temporary
     }
 
-    /// Gives the synced file its name, over nothing, and syncs the folder.
+    /// Renames the synced file, over nothing, and syncs the folder.
     pub fn publish(mut self) -> Result<()> {
         refuse_if_taken(&self.path)?;
         disk::rename_over_nothing(&self.temporary, &self.path).map_err(|source| {
@@ -126,13 +125,12 @@ impl Drop for Destination {
     }
 }
 
-/// Makes a new database at `path` as a whole: `fill` is given the path of a hidden file,
-/// makes a database there, and closes it. Only then does the file get its name, over nothing. Without a
-/// success nothing is left.
+/// Makes a new, complete database at `path`: `fill` gets the path of a hidden file, makes a
+/// database there, and closes it. Only then does the file get its name, over nothing. After a
+/// failure no file is left.
 ///
 /// # Errors
-/// Those of `fill`; [`ErrorKind::Destination`] where something has the name already, or was
-/// given it meanwhile.
+/// Those of `fill`; [`ErrorKind::Destination`] if the name is taken before or meanwhile.
 #[doc(hidden)]
 pub fn make_new<T>(path: &Path, fill: impl FnOnce(&Path) -> Result<T>) -> Result<T> {
     let destination = Destination::create(path)?;
@@ -154,7 +152,7 @@ fn companion_of(path: &Path, suffix: &str) -> PathBuf {
     companion.into()
 }
 
-/// Removes a hidden file, and what SQLite keeps beside it.
+/// Removes a hidden file, and the files that SQLite keeps beside it.
 fn remove_with_companions(temporary: &Path) {
     for suffix in COMPANIONS {
         let companion = companion_of(temporary, suffix);
@@ -165,8 +163,7 @@ fn remove_with_companions(temporary: &Path) {
     let _ = disk::remove(temporary);
 }
 
-/// Refuses a destination that exists, or beside which a former database left
-/// its journal.
+/// Refuses a destination that exists, and one with the journal of a former database beside it.
 pub fn refuse_if_taken(path: &Path) -> Result<()> {
     if path.symlink_metadata().is_ok() {
         return Err(taken(path, "it exists already"));
@@ -187,7 +184,7 @@ pub fn refuse_if_taken(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Refuses a new database whose folder is not there.
+/// Refuses a new database in a folder that does not exist.
 pub fn refuse_without_folder(path: &Path) -> Result<()> {
     let folder = folder_of(path);
     let source = match folder.metadata() {
@@ -198,7 +195,7 @@ pub fn refuse_without_folder(path: &Path) -> Result<()> {
     Err(not_created(path, &folder, source).on_disk(NOTHING_WRITTEN).to_do(FOLDER_TO_WRITE))
 }
 
-/// Why there is no temporary file: the folder may be read-only, or not there.
+/// The error for a temporary file that could not be made: the folder may be read-only, or missing.
 fn not_created(path: &Path, folder: &Path, source: io::Error) -> Error {
     use io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
 
@@ -215,15 +212,15 @@ fn taken(path: &Path, reason: &str) -> Error {
         .to_do("choose another name, or move it away")
 }
 
-/// A new, locked file; `None` if somebody else has that name or took it away.
+/// Makes a new, locked file; `None` if another process has that name or removed the file.
 fn claim(temporary: &Path, rights: Rights) -> io::Result<Option<DiskFile>> {
     let file = match DiskFile::create_new(temporary, rights) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(None),
         Err(error) => return Err(error),
     };
-    // Between the two calls another load may have taken it for a leftover.
-    // Where the file system has no locks, leftovers are never removed either.
+    // Between the two calls another load may have removed it as a leftover. Where the file system
+    // has no locks, leftovers are never removed.
     match file.file().try_lock() {
         Err(fs::TryLockError::WouldBlock) => Ok(None),
         _ if temporary.exists() => Ok(Some(file)),
@@ -231,8 +228,7 @@ fn claim(temporary: &Path, rights: Rights) -> io::Result<Option<DiskFile>> {
     }
 }
 
-/// Removes temporary files whose maker is dead. What cannot be removed does
-/// no harm and is left.
+/// Removes temporary files whose maker is dead. Files that cannot be removed do no harm and stay.
 fn remove_leftovers(folder: &Path, names: &HiddenNames) {
     let Ok(entries) = fs::read_dir(folder) else { return };
     for entry in entries.flatten() {
@@ -246,7 +242,7 @@ fn remove_leftovers(folder: &Path, names: &HiddenNames) {
     }
 }
 
-/// Refuses a folder for temporary files that is none.
+/// Refuses a path for temporary files that is no folder.
 pub(crate) fn refuse_unless_folder(folder: &Path) -> Result<()> {
     if folder.is_dir() {
         return Ok(());

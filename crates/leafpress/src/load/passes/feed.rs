@@ -1,6 +1,6 @@
-//! An input, as the flow drives it, and what inputs of all kinds have in common.
+//! The trait of all inputs that the flow drives, and the state that they have in common.
 //!
-//! Must never: know how an input is written.
+//! Must never: know the format of an input.
 
 use std::sync::Mutex;
 use std::sync::atomic::Ordering;
@@ -19,12 +19,12 @@ use crate::load::values::uuid7::Uuid7Range;
 use crate::schema::Witness;
 use crate::schema::shape::TableShape;
 
-/// An input of a load, of which the flow knows nothing but its rows.
+/// An input of a load. The flow knows only its rows.
 pub trait Feed {
     /// State that feeds of all kinds have.
     fn state(&self) -> &FeedState<'_>;
 
-    /// Encodes all rows and joins them; how many were read.
+    /// Encodes all rows and joins them; returns the number of rows that were read.
     fn encode(
         &mut self,
         build: &Build<'_>,
@@ -32,7 +32,7 @@ pub trait Feed {
         rejects: &Mutex<Rejects>,
     ) -> Result<(Joined, u64), Halt>;
 
-    /// Looks at all values and decides the types for good; how many rows were read.
+    /// Reads all values and decides the types for good; returns the number of rows that were read.
     fn survey(&mut self, rejects: &Mutex<Rejects>) -> Result<u64>;
 
     /// Looks for columns that the input's beginning did not show.
@@ -53,24 +53,24 @@ pub trait Feed {
         false
     }
 
-    /// Gives up what reading holds, until it is read again.
+    /// Releases what reading holds, until the input is read again.
     fn release(&mut self) {}
 
-    /// The columns and how their types came about.
+    /// The columns, with the reasons for their types.
     fn columns(&self) -> Vec<ColumnReport>;
 
-    /// Notes for the report: all that a careful person would want to know.
+    /// Notes for the report, such as renamed columns.
     fn notes(&mut self) -> Vec<String>;
 }
 
-/// A feed that is made as soon as the table is known: as it was declared by hand or stands in
-/// the database, and the size of its pages.
+/// Makes a feed as soon as the table is known, from the table's shape, if it is declared or exists,
+/// and the size of the database's pages.
 pub type MakeFeed<'l> =
     Box<dyn FnOnce(Option<&TableShape>, usize) -> Result<Box<dyn Feed + 'l>> + 'l>;
 
 /// The input of a load.
 pub struct Input<'l> {
-    /// The name of the table that it is loaded into.
+    /// Name of the table that it is loaded into.
     pub table: String,
     pub make: MakeFeed<'l>,
 }
@@ -79,9 +79,9 @@ pub struct Input<'l> {
 pub struct FeedState<'l> {
     pub options: &'l LoadOptions,
     pub monitor: &'l Monitor,
-    /// The inputs' names.
+    /// Names of the inputs.
     pub inputs: Vec<String>,
-    /// The columns' names.
+    /// Names of the columns.
     pub names: Vec<String>,
     /// The primary key, if it is one column that may become the rowid.
     pub key: Option<usize>,
@@ -91,9 +91,9 @@ pub struct FeedState<'l> {
     /// Table to be built, as far as is known.
     pub plan: Plan,
     pub notes: Vec<String>,
-    /// Rows of the inputs that have been read by this kind of pass.
+    /// Number of rows that passes of this kind have read.
     pub rows: Counted,
-    /// Time of all passes, by what was done.
+    /// Time of all passes, by stage.
     pub clock: Clock,
     /// Bytes of the input read in the last pass.
     pub bytes_read: u64,
@@ -123,13 +123,13 @@ impl<'l> FeedState<'l> {
         }
     }
 
-    /// Takes over which columns the table has, and which of them rows bring.
+    /// Sets the table's columns, and which of them rows bring.
     pub fn take_columns(&mut self, map: &ColumnMap) {
         self.names.clone_from(&map.names);
         self.plan.given.clone_from(&map.given);
     }
 
-    /// A table's column by its name.
+    /// Index of a table's column, by its name.
     pub fn column(&self, name: &str) -> Result<usize> {
         column_named(&self.names, name)
     }
@@ -151,12 +151,12 @@ impl<'l> FeedState<'l> {
         types.iter().any(|(name, _)| name.eq_ignore_ascii_case(&self.names[column]))
     }
 
-    /// Returns true if the rowid is one by detection only.
+    /// Returns true if the rowid's column was only detected as such.
     pub fn key_is_detected(&self) -> bool {
         self.key.is_some_and(|key| !self.is_type_given(key))
     }
 
-    /// The demands of the table on its columns, and the keys that are made for it.
+    /// Demands of the table on its columns, and the keys that are made for it.
     pub fn demands(&self) -> Demands {
         Demands {
             key_is_detected: self.key_is_detected(),
@@ -185,8 +185,8 @@ impl<'l> FeedState<'l> {
         self.monitor.rows.store(0, Ordering::Relaxed);
     }
 
-    /// Runs one pass over the next input; returns what was joined, and what was carried from
-    /// piece to piece. A stream is read to its end, whatever is found in it.
+    /// Runs one pass over the next input; returns the joined state, and the state carried from
+    /// piece to piece. A stream is read to its end in any case.
     pub fn pass<P: Pieces, W: Work<P::Shown>>(
         &mut self,
         pieces: &P,
@@ -201,7 +201,7 @@ impl<'l> FeedState<'l> {
         if let Err(Halt::Refuted | Halt::Unsorted | Halt::NewColumn) = result
             && is_stream
         {
-            // What is copied aside is whole only when all of it was read.
+            // The copy of a stream is complete only when the stream was read to its end.
             let mut piece = pieces.piece();
             while pieces.claim(&mut reader, &mut piece)? {
                 cancel.check()?;
@@ -219,13 +219,13 @@ impl<'l> FeedState<'l> {
         (self.inputs.len() > 1).then(|| self.inputs[input].clone())
     }
 
-    /// The value that decided a column's type.
+    /// The value that decided a column's type, for the report.
     pub fn decided_by(&self, witness: Option<Witness>, reason: String) -> Option<DecidedBy> {
         let Witness { input, line, value } = witness?;
         Some(DecidedBy { file: self.file_of(input), line, value, reason })
     }
 
-    /// A column's report, but for how its type came about.
+    /// A column's report, without the reason for its type.
     pub fn column_report(&self, column: usize) -> ColumnReport {
         let declared = self.plan.shape.columns.get(column);
         ColumnReport {
@@ -237,7 +237,7 @@ impl<'l> FeedState<'l> {
     }
 }
 
-/// A pass that can do no more than fail.
+/// The error of a pass that can only fail.
 pub fn halted(halt: Halt) -> Error {
     match halt {
         Halt::Failed(error) => error,

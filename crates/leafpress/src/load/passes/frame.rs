@@ -18,7 +18,7 @@
 //! [`Pieces`] is the input, [`Work`] is what the pass is for. The frame is compiled for each
 //! pair of them, so that nothing stands between it and the hot loop of CSV.
 //!
-//! Must never: know how an input is written, or what is made of its rows.
+//! Must never: know the format of an input, or the results of its rows.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -39,13 +39,13 @@ pub trait Pieces: Sync {
     type Piece;
     /// The part of a piece that the work sees.
     type Shown;
-    /// State that the settle turns hand on from piece to piece.
+    /// State that each settle turn passes to the next one.
     type Carried: Send;
 
-    /// The input's name.
+    /// Name of the input.
     fn file(&self) -> &str;
 
-    /// Memory for one worker.
+    /// Memory of one worker.
     fn piece(&self) -> Self::Piece;
 
     /// State for the first settle turn.
@@ -54,10 +54,10 @@ pub trait Pieces: Sync {
     /// Reads the next piece; false at the end of the input.
     fn claim(&self, reader: &mut Self::Reader, piece: &mut Self::Piece) -> Result<bool>;
 
-    /// Takes the piece apart; on any thread, in any order.
+    /// Finds the rows in the piece; on any thread, in any order.
     fn scan(&self, piece: &mut Self::Piece) -> Result<(), Halt>;
 
-    /// Lists the rows of the piece that are bad, and hands them over; in the pieces' order.
+    /// Lists the bad rows of the piece, and hands them over; in the pieces' order.
     fn settle(
         &self,
         piece: &mut Self::Piece,
@@ -69,7 +69,7 @@ pub trait Pieces: Sync {
     /// The part of a piece that the work sees.
     fn shown<'p>(&self, piece: &'p Self::Piece) -> &'p Self::Shown;
 
-    /// Ends the settling, after the last piece; returns how many bad rows that shows.
+    /// Ends the settling, after the last piece; returns the number of bad rows that this shows.
     fn end(&self, carried: &mut Self::Carried, rejects: &Mutex<Rejects>) -> Result<u64> {
         let _ = (carried, rejects);
         Ok(0)
@@ -85,16 +85,16 @@ pub trait Work<S>: Sync {
     /// Rest of the work on a piece after its join turn.
     type Ticket;
 
-    /// Memory for one worker.
+    /// Memory of one worker.
     fn start(&self) -> Self::Made;
 
     /// Works on the good rows of a piece; on any thread, in any order.
     fn rows(&self, rows: &Rows<'_, S>, made: &mut Self::Made) -> Result<(), Halt>;
 
-    /// Joins a piece's outcome to those before it; in the pieces' order.
+    /// Joins the outcome of a piece to those before it; in the pieces' order.
     fn join(&self, made: &mut Self::Made, joined: &mut Self::Joined) -> Result<Self::Ticket, Halt>;
 
-    /// Ends with the piece; on any thread, in any order.
+    /// Finishes the piece; on any thread, in any order.
     fn finish(&self, ticket: Self::Ticket, made: &mut Self::Made) -> Result<(), Halt> {
         let _ = (ticket, made);
         Ok(())
@@ -107,27 +107,27 @@ pub trait Work<S>: Sync {
     }
 }
 
-/// The rows of one piece that go on.
+/// Rows of one piece that go on.
 pub struct Rows<'r, S> {
     pub piece: &'r S,
-    /// The input's name.
+    /// Name of the input.
     pub file: &'r str,
-    /// The places of the rows in the piece that are left out.
+    /// Indexes of the rows in the piece that are left out.
     pub bad: &'r [usize],
-    /// Rows that went on before this piece.
+    /// Number of rows that went on before this piece.
     pub before: u64,
 }
 
 /// Reason why a pass ended early.
 #[derive(Debug)]
 pub enum Halt {
-    /// A detected type is wrong: the whole input must be looked at.
+    /// A detected type is wrong: a pass over the whole input is needed.
     Refuted,
-    /// The input has a column that was not known.
+    /// The input has an unknown column.
     NewColumn,
     /// The primary key does not ascend: the rows must be sorted.
     Unsorted,
-    /// It failed.
+    /// The pass failed.
     Failed(Error),
 }
 
@@ -146,14 +146,14 @@ impl From<JoinHalt> for Halt {
     }
 }
 
-/// Rows that were read, and those of them that go on.
+/// Number of rows that were read, and of those that go on.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Counted {
     pub read: u64,
     pub good: u64,
 }
 
-/// The workers' time, by what they did.
+/// Time of the workers, by stage.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Clock {
     pub read: Duration,
@@ -177,23 +177,23 @@ impl Clock {
 pub struct Summary<J, C> {
     pub joined: J,
     pub carried: C,
-    /// The rows of this pass, and of those before it.
+    /// Number of rows of this pass, and of those before it.
     pub rows: Counted,
     pub clock: Clock,
 }
 
-/// Everything that the workers of any pass share.
+/// State that the workers of all passes share.
 pub struct Frame<'f> {
     pub threads: usize,
     pub cancel: &'f CancelToken,
-    /// Good rows settled so far, for the progress display.
+    /// Number of good rows settled so far, for the progress display.
     pub rows_done: &'f AtomicU64,
-    /// Rows of the inputs before this one.
+    /// Number of rows of the inputs before this one.
     pub rows_before: Counted,
     pub rejects: &'f Mutex<Rejects>,
 }
 
-/// One pass on its way.
+/// State of one pass.
 struct Run<'r, P: Pieces, W: Work<P::Shown>> {
     frame: &'r Frame<'r>,
     pieces: &'r P,
@@ -203,25 +203,25 @@ struct Run<'r, P: Pieces, W: Work<P::Shown>> {
     join: Turns<Joining<W::Joined>>,
 }
 
-/// The reader, and how many pieces were claimed.
+/// Reader, and the number of claimed pieces.
 struct Claims<'r, R> {
     reader: &'r mut R,
     claimed: u64,
 }
 
-/// The state of the settle turns.
+/// State of the settle turns.
 struct Settling<C> {
     carried: C,
     rows: Counted,
 }
 
-/// The state of the join turns, and how the pass ended.
+/// State of the join turns, and the reason why the pass ended.
 struct Joining<J> {
     joined: J,
     halt: Option<Halt>,
 }
 
-/// A worker's memory.
+/// Memory of a worker.
 struct Worker<P, M> {
     piece: P,
     bad: Vec<usize>,
@@ -230,7 +230,7 @@ struct Worker<P, M> {
 }
 
 impl Frame<'_> {
-    /// Runs a pass over all that is left to read.
+    /// Runs a pass over the rest of the input.
     pub fn run<P: Pieces, W: Work<P::Shown>>(
         &self,
         pieces: &P,
@@ -273,7 +273,7 @@ impl Frame<'_> {
 }
 
 impl<P: Pieces, W: Work<P::Shown>> Run<'_, P, W> {
-    /// Works on pieces until there is none left, or nothing to do.
+    /// Works on pieces until none is left, or the pass was ended.
     fn work(&self) -> (Clock, Result<(), Halt>) {
         let _guard = HaltOnPanic(&self.settle, &self.join);
         let mut worker = Worker {
@@ -286,7 +286,7 @@ impl<P: Pieces, W: Work<P::Shown>> Run<'_, P, W> {
         (worker.clock, self.work.end(worker.made))
     }
 
-    /// Works on one piece; false when there is none left, or nothing to do.
+    /// Works on one piece. Returns false if none is left, or the pass was ended.
     fn step(&self, worker: &mut Worker<P::Piece, W::Made>) -> bool {
         if self.frame.cancel.is_cancelled() {
             return self.halt();
@@ -302,7 +302,7 @@ impl<P: Pieces, W: Work<P::Shown>> Run<'_, P, W> {
         };
         let scan = Instant::now();
         worker.clock.scan += scan - read;
-        // A failure takes its turn like anything else, so that earlier pieces are settled.
+        // A failure takes its turn, too, so that earlier pieces are settled.
         let settled = self.settle.take(turn, |state| {
             scanned?;
             self.settle(worker, state)
@@ -320,8 +320,8 @@ impl<P: Pieces, W: Work<P::Shown>> Run<'_, P, W> {
                 outcome
             }
             Some(Err(halt)) => {
-                // Nothing after this piece can be settled; those before it still may find an
-                // earlier error.
+                // No later piece can be settled. Earlier pieces still can, and may have an earlier
+                // error.
                 self.settle.halt();
                 Err(halt)
             }
@@ -329,7 +329,7 @@ impl<P: Pieces, W: Work<P::Shown>> Run<'_, P, W> {
         self.join_and_finish(worker, turn, outcome)
     }
 
-    /// Takes the next piece: its number, and whether there was one.
+    /// Takes the next piece. Returns its number, and true if there was one.
     fn claim(&self, piece: &mut P::Piece) -> (u64, Result<bool>) {
         let mut claims = lock(&self.claims);
         let turn = claims.claimed;
@@ -337,7 +337,7 @@ impl<P: Pieces, W: Work<P::Shown>> Run<'_, P, W> {
         (turn, self.pieces.claim(claims.reader, piece))
     }
 
-    /// Settles a piece in its turn; returns how many good rows came before it.
+    /// Settles a piece in its turn; returns the number of good rows before it.
     fn settle(
         &self,
         worker: &mut Worker<P::Piece, W::Made>,
@@ -382,7 +382,7 @@ impl<P: Pieces, W: Work<P::Shown>> Run<'_, P, W> {
         true
     }
 
-    /// Lets no worker take a turn any more; false, as there is nothing left to do.
+    /// Ends all turns of the workers. Returns false, as there is nothing left to do.
     fn halt(&self) -> bool {
         self.settle.halt();
         self.join.halt();

@@ -1,5 +1,5 @@
-//! The pass that finds rows again: where in the input does a row stand that
-//! turned out bad only when all rows were known?
+//! The pass that finds rows again which turned out bad only when all rows were known, to name their
+//! places in the input.
 
 use std::sync::Mutex;
 
@@ -8,24 +8,24 @@ use crate::error::{BadRow, Result};
 use crate::input::rows::RowBatch;
 use crate::sync::lock;
 
-/// A row that is looked for.
+/// A row to be found.
 #[derive(Debug, Clone)]
 pub struct Wanted {
-    /// Its ordinal among the good rows.
+    /// Ordinal of the row among the good rows.
     pub sequence: u64,
-    /// The table's column that is to blame, if one is.
+    /// The table's column at fault, if there is one.
     pub column: Option<usize>,
-    /// What is wrong with it.
+    /// Fault of the row.
     pub reason: String,
 }
 
-/// Is told each row that was found, in the input's order, with its bytes.
+/// Callback for each row that was found, in the input's order, with its bytes.
 pub type Found<'f> = dyn FnMut(u64, BadRow, &[u8]) -> Result<()> + Send + 'f;
 
 /// Rows that were found in a piece: sequence, place, and bytes.
 pub type FoundRows = Vec<(u64, BadRow, Vec<u8>)>;
 
-/// Looks for rows, whose sequences ascend.
+/// Search for rows, whose sequences ascend.
 pub struct Locate<'p, 'f> {
     wanted: &'p [Wanted],
     found: Mutex<&'p mut Found<'f>>,
@@ -36,7 +36,7 @@ impl<'p, 'f> Locate<'p, 'f> {
         Self { wanted, found: Mutex::new(found) }
     }
 
-    /// Picks those of the rows that are wanted; `before` of them went on before these.
+    /// Picks the wanted rows; `before` good rows came before these.
     pub fn pick<R>(
         &self,
         before: u64,

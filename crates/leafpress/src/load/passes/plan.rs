@@ -1,8 +1,7 @@
-//! From an input's columns to a table's: which go where, and what is declared.
+//! Plan of a table: the mapping of an input's columns to its own, and its declaration.
 //!
-//! Knows names and types, and no rows. A table is declared by hand (or stands
-//! in the database already) or made up from the input's columns; either way
-//! SQLite says what the declaration means ([`describe`]).
+//! Knows names and types, and no rows. A table is declared by hand, exists in the database, or is
+//! made from the input's columns. In all cases SQLite interprets the declaration ([`describe`]).
 
 use std::fmt::Write as _;
 
@@ -14,27 +13,27 @@ use crate::schema::ddl::{ColumnRequest, IndexRequest, TableRequest};
 use crate::schema::describe::describe;
 use crate::schema::shape::{OwnedValue, TableShape};
 
-/// SQLite's own limit, as it is built by default and here.
+/// SQLite's default limit, which our SQLite has.
 const COLUMNS_MAX: usize = 2_000;
 
-/// A table that is to be built.
+/// A table to be built.
 #[derive(Debug, Clone)]
 pub struct Plan {
     pub shape: TableShape,
-    /// Which columns rows bring or are given a value for; the others are SQLite's to fill.
+    /// True for each column that gets values; SQLite fills the others.
     pub given: Vec<bool>,
     pub order: RowOrder,
 }
 
 impl Plan {
-    /// The names of the columns that get values.
+    /// Names of the columns that get values.
     pub fn given_names(&self) -> Vec<String> {
         let columns = self.shape.columns.iter().zip(&self.given);
         columns.filter(|(_, given)| **given).map(|(column, _)| column.name.clone()).collect()
     }
 }
 
-/// The table's columns, and where their values come from.
+/// Columns of the table, with the sources of their values.
 #[derive(Debug, Clone)]
 pub struct ColumnMap {
     pub names: Vec<String>,
@@ -42,7 +41,7 @@ pub struct ColumnMap {
     pub given: Vec<bool>,
 }
 
-/// The input's columns that are wanted, under their new names.
+/// Selected columns of the input, under their new names.
 fn wanted_columns(options: &LoadOptions, input: &[String]) -> Result<Vec<(usize, String)>> {
     let find = |names: &[(usize, String)], name: &str| {
         let names: Vec<&str> = names.iter().map(|(_, n)| n.as_str()).collect();
@@ -64,8 +63,8 @@ fn wanted_columns(options: &LoadOptions, input: &[String]) -> Result<Vec<(usize,
     options.selects.iter().map(|name| Ok(columns[find(&columns, name)?].clone())).collect()
 }
 
-/// Refuses an input with more columns than a table of SQLite may have: it is the input that
-/// is at fault, and not what was asked.
+/// Refuses an input with more columns than a table of SQLite may have. This is an error of the
+/// input, not of the options.
 fn check_number(columns: usize) -> Result<()> {
     if columns <= COLUMNS_MAX {
         return Ok(());
@@ -76,7 +75,7 @@ fn check_number(columns: usize) -> Result<()> {
 }
 
 impl ColumnMap {
-    /// The columns of a table that is made for the input.
+    /// Columns of a table that is made for the input.
     pub fn of_input(options: &LoadOptions, input: &[String]) -> Result<Self> {
         let wanted = wanted_columns(options, input)?;
         if wanted.is_empty() {
@@ -103,7 +102,7 @@ impl ColumnMap {
         Ok(Self { names, sources, given })
     }
 
-    /// The columns of a declared table, found in the input by their names.
+    /// Columns of a declared table, found in the input by their names.
     pub fn of_table(
         options: &LoadOptions,
         input_name: &str,
@@ -169,8 +168,7 @@ impl ColumnMap {
         Ok(Self { names, sources, given })
     }
 
-    /// The sources of the columns in another input's order; those that are not
-    /// here are NULL.
+    /// Sources of the columns in another input's order; columns that it lacks are NULL.
     pub fn in_order_of(&self, names: &[String]) -> Vec<ValueSource> {
         let at = |name: &String| self.names.iter().position(|n| n.eq_ignore_ascii_case(name));
         let source = |at: Option<usize>| match at {
@@ -180,7 +178,7 @@ impl ColumnMap {
         names.iter().map(|name| source(at(name))).collect()
     }
 
-    /// The rules for the columns of a table that was declared by hand.
+    /// Rules for the columns of a table that was declared by hand.
     pub fn declared_rules(shape: &TableShape) -> Vec<FieldRule> {
         let columns = shape.columns.iter().enumerate();
         columns
@@ -195,19 +193,19 @@ impl ColumnMap {
     }
 }
 
-/// How the message about a column begins that is not there.
+/// Beginning of the message about a missing column.
 const NO_COLUMN: &str = "there is no column ";
-/// How the message begins about columns that have no counterpart.
+/// Beginning of the message about columns without a counterpart.
 const COLUMNS_OF: &str = "the columns of ";
 
-/// Tells whether an error is that columns are not those that were named: then the header may
-/// have been read the wrong way.
+/// Returns true if the error is that the input's columns differ from those that were named: then
+/// the header may have been read in the wrong dialect.
 pub fn is_about_columns(error: &Error) -> bool {
     let ErrorKind::Usage(message) = error.kind() else { return false };
     [NO_COLUMN, COLUMNS_OF].iter().any(|beginning| message.starts_with(beginning))
 }
 
-/// The place of a column in a list of names.
+/// Index of a column in a list of names.
 pub fn column_named(names: &[impl AsRef<str>], name: &str) -> Result<usize> {
     let found = names.iter().position(|it| it.as_ref().eq_ignore_ascii_case(name));
     found.ok_or_else(|| no_column(names, name, ""))
@@ -218,10 +216,10 @@ fn no_column(names: &[impl AsRef<str>], name: &str, to_be: &str) -> Error {
         .to_do(format!("the columns are: {}", listed(names)))
 }
 
-/// Names that a message lists before it counts the others.
+/// Number of names in a message, before the others are counted.
 const LISTED_MAX: usize = 10;
 
-/// Names for a message: the first ten, and how many more there are.
+/// Names for a message: the first ten, and the number of the others.
 pub fn listed<N: AsRef<str>>(names: &[N]) -> String {
     let shown: Vec<&str> = names.iter().take(LISTED_MAX).map(AsRef::as_ref).collect();
     let more = names.len() - shown.len();
@@ -229,7 +227,7 @@ pub fn listed<N: AsRef<str>>(names: &[N]) -> String {
     shown.join(", ") + &tail
 }
 
-/// Columns that have no counterpart.
+/// The error for columns without a counterpart.
 fn mismatch(input: &str, table: &str, columns: [&[&str]; 3]) -> Error {
     let mut reason = format!("{COLUMNS_OF}{input} are not those of table '{table}'");
     let [unused, generated, missing] = columns;
@@ -245,7 +243,7 @@ fn mismatch(input: &str, table: &str, columns: [&[&str]; 3]) -> Error {
     Error::usage(reason)
 }
 
-/// Two inputs whose columns are not the same.
+/// The error for two inputs with different columns.
 pub fn inputs_differ(first: &str, first_names: &[String], other: &str, names: &[String]) -> Error {
     let without = |these: &[String], those: &[String]| {
         let only = these.iter().filter(|name| !those.iter().any(|n| n.eq_ignore_ascii_case(name)));
@@ -312,7 +310,7 @@ pub fn made_table(
             "name the table with --table and the columns with --columns or --rename"
         })
     })?;
-    // SQLite takes NULL in most keys; but a row without its key is none that was meant.
+    // SQLite allows NULL in most keys. But the caller certainly wants no row without its key.
     for column in &mut shape.columns {
         column.not_null |=
             options.primary_key.iter().any(|key| key.eq_ignore_ascii_case(&column.name));
@@ -335,7 +333,7 @@ fn index_requests(options: &LoadOptions, names: &[&str]) -> Result<Vec<IndexRequ
     Ok(requests)
 }
 
-/// A declared table with the indexes that are asked for besides.
+/// A declared table with the additional indexes.
 pub fn with_indexes(options: &LoadOptions, shape: TableShape) -> Result<TableShape> {
     let names: Vec<&str> = shape.columns.iter().map(|column| column.name.as_str()).collect();
     let mut taken: Vec<String> = shape.indexes.iter().map(|index| index.name.clone()).collect();
@@ -349,12 +347,12 @@ pub fn with_indexes(options: &LoadOptions, shape: TableShape) -> Result<TableSha
     if statements.len() == 1 { Ok(shape) } else { describe(&statements, Some(&shape.name)) }
 }
 
-/// A table as the caller declared it, with the indexes asked for.
+/// A table declared by the caller, with the additional indexes.
 pub fn declared_table(options: &LoadOptions, sql: &str) -> Result<TableShape> {
     with_indexes(options, describe(&[sql.to_owned()], options.table.as_deref())?)
 }
 
-/// In which order rows are expected.
+/// Expected order of the rows.
 pub fn expected_order(shape: &TableShape) -> RowOrder {
     if shape.through_sql.is_some() { RowOrder::ThroughSql } else { RowOrder::Ascending }
 }

@@ -1,11 +1,11 @@
-//! Bad rows that are left out: each as it was, and a log of where and why.
+//! Bad rows that are left out: a file with each row as it was, and a log of places and reasons.
 //!
-//! Rows arrive in the input's order. The file of rows begins with the input's header, and with
-//! the lines in front of it that make the same command line read it ([`RejectsHead`]), so that
-//! it can be mended and loaded as it is.
+//! Rows arrive in the input's order. The file of rows begins with the input's header, and with the
+//! lines in front of it that make the same command line read it ([`RejectsHead`]). So the file can
+//! be corrected and loaded as it is.
 //!
-//! Must never: overwrite a file that was there before, but for an empty one, which holds
-//! nothing; or leave files without a row behind.
+//! Must never: overwrite an existing file, except an empty one; or leave files without a row
+//! behind.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufWriter, Seek, Write};
@@ -23,14 +23,14 @@ use crate::rights::Rights;
 use crate::vfs::locks::{FileHandle, Open};
 use crate::words::path_text;
 
-/// The lines that a file of rejected rows begins with, so that the command line which rejected
-/// them reads them as they were read, and so does one without its flags.
+/// The lines at the beginning of a file of rejected rows. With them both the original command line
+/// and one without its flags read the rows correctly.
 #[derive(Debug, Clone, Copy)]
 pub struct RejectsHead {
-    /// Lines that `--skip-lines` leaves out. They are blank, which is no row.
+    /// Number of lines that `--skip-lines` leaves out. They are blank, and blank lines are no rows.
     pub skip_lines: u64,
     pub delimiter: u8,
-    /// True if a line `sep=;` is read as such.
+    /// True if a line `sep=;` names the delimiter.
     pub is_csv: bool,
 }
 
@@ -38,7 +38,7 @@ impl RejectsHead {
     /// Its bytes in the file `name`, in front of `first_line`.
     pub fn bytes(self, name: &str, first_line: &[u8]) -> Vec<u8> {
         let mut bytes: Vec<u8> = (0..self.skip_lines).map(|_| b'\n').collect();
-        // One record, or a few that are ragged, tell no delimiter.
+        // A single record, or a few ragged ones, do not show which byte is the delimiter.
         let others = CANDIDATES.iter().filter(|byte| **byte != self.delimiter);
         let is_default =
             self.delimiter == b',' && !others.into_iter().any(|it| first_line.contains(it));
@@ -51,7 +51,7 @@ impl RejectsHead {
     }
 }
 
-/// The error of a bad row, with the encoding that fits where that is its fault.
+/// The error for a bad row; if its encoding is the fault, with the encoding that fits.
 pub fn with_encoding(error: Error, bytes: &[u8]) -> Error {
     let is_text = bad_row_of(&error).is_some_and(|row| is_not_utf8(&row.reason));
     match is_text.then(|| guess(bytes)).flatten() {
@@ -68,23 +68,23 @@ pub fn bad_row_of(error: &Error) -> Option<&BadRow> {
     }
 }
 
-/// Counts the bad rows, and writes them where a file was named.
+/// Counts the bad rows, and writes them to a file if the caller named one.
 #[derive(Debug)]
 pub struct Rejects {
     count: u64,
     limit: Option<u64>,
-    /// Whether the first bad row is the error itself.
+    /// True if the first bad row is the error itself.
     stops: bool,
     /// Rows that wait for [`Rejects::release`], if they come out of order.
     held: Option<Vec<Rejected>>,
-    /// The names of the inputs, in their order.
+    /// Names of the inputs, in their order.
     inputs: Vec<String>,
     files: Option<Files>,
     keep: bool,
-    /// The first few.
+    /// First bad rows, for the report.
     shown: Vec<BadRow>,
     shown_max: usize,
-    /// How many rows there are for each reason, without what differs from row to row.
+    /// Number of rows for each reason; the reasons without values that differ from row to row.
     reasons: BTreeMap<String, u64>,
 }
 
@@ -97,20 +97,20 @@ struct Rejected {
     words: Words,
 }
 
-/// Author of a reason.
+/// Source of a reason's words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Words {
     /// Leafpress, which names values and lines.
     Own,
-    /// SQLite, which gives the texts of the declaration: the names of columns, a CHECK, the
-    /// message of a trigger.
+    /// SQLite, which quotes the declaration: the names of columns, a CHECK, the message of a
+    /// trigger.
     Sqlite,
 }
 
-/// Rows that a load shows of those that were rejected.
+/// Number of rejected rows in a report.
 pub const SHOWN_MAX: usize = 10;
-/// Reasons that are counted each for itself. More than these differ from row to row after all,
-/// and must not fill the memory.
+/// Limit of reasons that are counted separately. More than these differ from row to row after all,
+/// and would fill the memory.
 const REASONS_MAX: usize = 1000;
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 const OTHER_REASONS: &str = "other reasons";
@@ -119,12 +119,12 @@ const OTHER_REASONS: &str = "other reasons";
 struct Files {
     rows: RejectsFile,
     log: RejectsFile,
-    /// True if a byte order mark must say that the file is UTF-8, as `--encoding` names another
-    /// encoding.
+    /// True if the file needs a byte order mark to say that it is UTF-8, because `--encoding` names
+    /// another encoding.
     has_mark: bool,
-    /// The lines in front of the header, of inputs of CSV.
+    /// The lines in front of the header, for inputs of CSV.
     head: Option<RejectsHead>,
-    /// The header of the inputs, with its line end.
+    /// Header of the inputs, with its line end.
     header: Option<Vec<u8>>,
     is_begun: bool,
 }
@@ -133,12 +133,12 @@ struct Files {
 struct RejectsFile {
     path: PathBuf,
     file: BufWriter<FileHandle>,
-    /// Whether an empty file was there before.
+    /// True if there was an empty file before.
     was_there: bool,
 }
 
 impl Rejects {
-    /// Makes the files, if rows are to be skipped into one.
+    /// Makes the files, if rows are skipped into a file.
     pub fn create(on_error: &OnError, encoding: Option<&str>, rights: Rights) -> Result<Self> {
         let OnError::Skip { rejects, max_rejects } = on_error else {
             let mut rejects = Self::new(None, None);
@@ -152,12 +152,12 @@ impl Rejects {
         Ok(Self::new(*max_rejects, files))
     }
 
-    /// Counts without end and remembers the first `shown_max`.
+    /// Counts rows without a limit and keeps the first `shown_max`.
     pub fn only_shown(shown_max: usize) -> Self {
         Self::new(None, None).showing(shown_max)
     }
 
-    /// Remembers the first `shown_max` rows in place of [`SHOWN_MAX`].
+    /// Keeps the first `shown_max` rows instead of [`SHOWN_MAX`].
     pub fn showing(mut self, shown_max: usize) -> Self {
         self.shown_max = shown_max;
         self
@@ -178,12 +178,12 @@ impl Rejects {
         }
     }
 
-    /// The first bad rows.
+    /// First bad rows.
     pub fn take_shown(&mut self) -> Vec<BadRow> {
         std::mem::take(&mut self.shown)
     }
 
-    /// Why rows were rejected, the most frequent reason first.
+    /// Reasons for which rows were rejected, the most frequent one first.
     pub fn take_reasons(&mut self) -> Vec<RejectReason> {
         let reasons = std::mem::take(&mut self.reasons).into_iter();
         let mut reasons: Vec<_> =
@@ -192,26 +192,26 @@ impl Rejects {
         reasons
     }
 
-    /// The lines that the file of rows begins with.
+    /// Sets the lines at the beginning of the file of rows.
     pub fn set_head(&mut self, head: RejectsHead) {
         if let Some(files) = &mut self.files {
             files.head = Some(head);
         }
     }
 
-    /// The header of the inputs, as it stands there; the first one counts.
+    /// Sets the header of the inputs, as it stands there; only the first call counts.
     pub fn set_header(&mut self, header: &[u8]) {
         if let Some(files) = &mut self.files {
             files.header.get_or_insert_with(|| header.to_vec());
         }
     }
 
-    /// Bad rows so far.
+    /// Number of bad rows so far.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// Adds a bad row, given with its bytes; an error if it is one too many.
+    /// Adds a bad row with its bytes. Returns an error if it is one too many.
     pub fn add(&mut self, bad: BadRow, row: &[u8], words: Words) -> Result<()> {
         if self.stops {
             return Err(bad.into());
@@ -246,13 +246,13 @@ impl Rejects {
         }
     }
 
-    /// From now on rows of these inputs wait until they are released.
+    /// Holds the rows of these inputs back until [`release`](Self::release).
     pub fn hold(&mut self, inputs: Vec<String>) {
         self.held = Some(Vec::new());
         self.inputs = inputs;
     }
 
-    /// Adds the rows that wait, in the input's order.
+    /// Adds the rows that were held back, in the input's order.
     pub fn release(&mut self) -> Result<()> {
         let Some(mut held) = self.held.take() else { return Ok(()) };
         let file = |bad: &BadRow| {
@@ -262,7 +262,7 @@ impl Rejects {
         held.drain(..).try_for_each(|Rejected { bad, bytes, words }| self.add(bad, &bytes, words))
     }
 
-    /// Forgets all rows, as the input is read anew.
+    /// Drops all rows, as the input is read anew.
     pub fn restart(&mut self) -> Result<()> {
         self.count = 0;
         self.held = None;
@@ -276,7 +276,7 @@ impl Rejects {
         self.files.as_mut().map_or(Ok(()), Files::flush)
     }
 
-    /// Leaves the files where they are, if they hold a row; without this they go away again.
+    /// Keeps the files if they have a row; without this call they are removed.
     pub fn keep(mut self) {
         self.keep = self.count > 0;
     }
@@ -296,7 +296,7 @@ impl Drop for Rejects {
 impl Files {
     fn create(path: &Path, rights: Rights) -> Result<Self> {
         let log_path = log_of(path);
-        // Both are looked at before one is made.
+        // Both paths are checked before a file is made.
         let (rows_is_there, log_is_there) = (is_there(path)?, is_there(&log_path)?);
         let rows = RejectsFile::open(path, rows_is_there, rights)?;
         let log =
@@ -313,7 +313,7 @@ impl Files {
         self.log.write_line(format!("{file}:{line}:{column}: {reason}").as_bytes())
     }
 
-    /// Writes what stands in front of the first row.
+    /// Writes the lines in front of the first row.
     fn begin(&mut self, row: &[u8]) -> Result<()> {
         if self.has_mark {
             self.rows.write(BYTE_ORDER_MARK)?;
@@ -379,7 +379,7 @@ impl RejectsFile {
             .map_err(|error| Error::io("write", &self.path, error))
     }
 
-    /// Removes the file; one that was there before is as it was again.
+    /// Removes the file; a file that was there before is emptied again.
     fn take_away(&self) {
         if self.was_there {
             let _ = self.file.get_ref().set_len(0);
@@ -389,7 +389,7 @@ impl RejectsFile {
     }
 }
 
-/// Whether an empty file is there; an error if something else is.
+/// Returns true if there is an empty file; an error if there is anything else.
 fn is_there(path: &Path) -> Result<bool> {
     match path.symlink_metadata() {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
@@ -399,8 +399,8 @@ fn is_there(path: &Path) -> Result<bool> {
     }
 }
 
-/// A reason without what differs from row to row: texts in quotes, and numbers that are no
-/// part of a name.
+/// A reason without the values that differ from row to row: texts in quotes, and numbers that are
+/// no part of a name.
 fn without_values(reason: &str) -> String {
     let mut kind = String::new();
     let mut rest = reason.chars().peekable();
@@ -408,7 +408,7 @@ fn without_values(reason: &str) -> String {
         kind.push(c);
         match c {
             '"' => {
-                // A name stays as it is.
+                // A column's name stays.
                 for c in rest.by_ref() {
                     kind.push(c);
                     if c == '"' {
@@ -417,7 +417,7 @@ fn without_values(reason: &str) -> String {
                 }
             }
             '\'' => {
-                // A value may hold quotes; its end is the last one.
+                // A value may contain quotes; the last quote ends it.
                 let value: String = rest.by_ref().collect();
                 kind.push('…');
                 let end = value.rfind('\'').unwrap_or(value.len());
@@ -425,7 +425,7 @@ fn without_values(reason: &str) -> String {
             }
             c if c.is_ascii_digit() => {
                 kind.pop();
-                // A hexadecimal number, too.
+                // The number may be hexadecimal.
                 while rest.next_if(char::is_ascii_alphanumeric).is_some() {}
                 kind.push('…');
             }
@@ -440,7 +440,7 @@ fn without_values(reason: &str) -> String {
     kind
 }
 
-/// Refuses what [`Rejects::create`] would refuse, and makes nothing.
+/// Refuses what [`Rejects::create`] would refuse, and makes no file.
 pub fn look_at(path: &Path) -> Result<()> {
     for path in [path, &log_of(path)] {
         let folder = folder_of(path);
@@ -459,7 +459,7 @@ pub fn look_at(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The file that says of each rejected row where it stands and what is wrong with it.
+/// Path of the log with the place and fault of each rejected row.
 pub fn log_of(rejects: &Path) -> PathBuf {
     let mut log = rejects.as_os_str().to_owned();
     log.push(".log");
@@ -542,7 +542,7 @@ mod tests {
         let rights = Rights::of(&folder.path().join("app.db"));
         Rejects::create(&skip, None, rights).unwrap().keep();
         assert!(!path.exists() && !log.exists());
-        // One of an earlier version, or of mktemp.
+        // An earlier version or mktemp may have made an empty file.
         drop(FileHandle::create(&path, rights).unwrap());
         Rejects::create(&skip, None, rights).unwrap().keep();
         assert!(path.exists() && !log.exists());

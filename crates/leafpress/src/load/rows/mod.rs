@@ -1,8 +1,7 @@
-//! Inputs of typed rows, as the flow drives them.
+//! Feed of typed rows, which the flow drives.
 //!
-//! Columns whose type their source does not tell are detected as for CSV: the
-//! first batch gives a guess, every value checks it, and only a guess that is
-//! refuted costs a look at all values.
+//! Columns whose source does not declare their types are detected as for CSV: the first batch gives
+//! a guess, every value checks it, and only a refuted guess costs a pass over all values.
 
 pub mod parts;
 mod pass;
@@ -41,7 +40,7 @@ pub struct TypedFeed<'l, S: RowSource> {
     table: String,
     declared: Option<TableShape>,
     rules: Vec<TypeRule>,
-    /// What the sources say of the columns' declaration.
+    /// Declared types of the columns in their sources.
     source_types: Vec<Option<String>>,
     evidence: Vec<TypedEvidence>,
 }
@@ -49,7 +48,7 @@ pub struct TypedFeed<'l, S: RowSource> {
 struct Input<S: RowSource> {
     source: S,
     sources: Vec<ValueSource>,
-    /// The first opening, with the batch that was looked at.
+    /// First opening, with the batch that was taken as a sample.
     first: Option<Opened<S>>,
 }
 
@@ -59,8 +58,7 @@ struct Opened<S: RowSource> {
 }
 
 impl<'l, S: RowSource> TypedFeed<'l, S> {
-    /// Looks at the inputs' columns and plans the table: as it is declared, or
-    /// else made for them.
+    /// Reads the inputs' columns and plans the table: as declared, or else made for the inputs.
     pub fn new(
         options: &'l LoadOptions,
         sources: Vec<S>,
@@ -100,7 +98,7 @@ impl<'l, S: RowSource> TypedFeed<'l, S> {
             let columns = input.source.columns();
             let own: Vec<String> = columns.iter().map(|column| column.name.clone()).collect();
             if own.is_empty() && self.declared.is_none() {
-                // Without a row nobody knows its columns; others may tell.
+                // Without a row no column is known; other inputs may have some.
                 input.sources.clear();
                 continue;
             }
@@ -142,7 +140,7 @@ impl<'l, S: RowSource> TypedFeed<'l, S> {
             return self.map_columns();
         };
         for input in &mut self.inputs {
-            // Columns that only other inputs have are NULL here.
+            // Columns that only other inputs have are NULL for this one.
             input.sources.resize(map.names.len(), ValueSource::Constant(OwnedValue::Null));
         }
         self.evidence = vec![TypedEvidence::default(); map.names.len()];
@@ -151,10 +149,10 @@ impl<'l, S: RowSource> TypedFeed<'l, S> {
         self.first_rules()
     }
 
-    /// Reads inputs whose beginning shows no column: further on there may be some.
+    /// Reads an input whose beginning has no column: there may be some further on.
     ///
     /// # Errors
-    /// Why there are none: the bad rows, or that there is no row.
+    /// An input without columns: its bad rows, or that it has no row.
     fn look_for_columns(&mut self) -> Result<()> {
         let rejects = match self.state.options.on_error {
             OnError::Stop => {
@@ -186,7 +184,7 @@ impl<'l, S: RowSource> TypedFeed<'l, S> {
         Err(no_columns(file, self.state.rows.read, rejects.count(), &rejects.take_shown()))
     }
 
-    /// The rules that are known before any value was looked at.
+    /// The rules that are known before any value was read.
     fn first_rules(&mut self) -> Result<()> {
         if let Some(shape) = &self.declared {
             let columns = shape.columns.iter().enumerate();
@@ -207,7 +205,7 @@ impl<'l, S: RowSource> TypedFeed<'l, S> {
         if let Some(key) = self.state.find_key()?
             && self.rules[key] == TypeRule::Affinity(Affinity::Integer)
         {
-            // The rowid must be an integer: its values are looked at.
+            // The rowid must be an integer, so its values are surveyed.
             self.rules[key] = TypeRule::Empty;
         }
         for (name, given) in &self.state.options.types {
@@ -228,7 +226,7 @@ impl<'l, S: RowSource> TypedFeed<'l, S> {
         Ok(())
     }
 
-    /// What the sources say of a column.
+    /// The rule that the sources give a column.
     fn source_rule(&self, column: usize) -> TypeRule {
         if self.state.options.all_text && self.state.key != Some(column) {
             return TypeRule::Affinity(Affinity::Text);
@@ -246,9 +244,8 @@ impl<'l, S: RowSource> TypedFeed<'l, S> {
         rule.unwrap_or(TypeRule::Empty)
     }
 
-    /// What a source says of a column. The table of another database may hold
-    /// any value in any column, and the column made for it keeps its
-    /// declaration: so its values stay what they are.
+    /// The rule that a source gives a column. The table of another database may hold any value in
+    /// any column, and the new column gets its declaration: so the values are stored as they are.
     fn rule_of(&self, column: &SourceColumn) -> Option<TypeRule> {
         match &column.declared_sql {
             Some(sql) if !self.state.options.strict => {
@@ -258,7 +255,7 @@ impl<'l, S: RowSource> TypedFeed<'l, S> {
         }
     }
 
-    /// The types that the first batch suggests.
+    /// Takes the types from the first batch.
     fn take_sample(&mut self) -> Result<()> {
         if self.declared.is_some() {
             return Ok(());
@@ -273,7 +270,7 @@ impl<'l, S: RowSource> TypedFeed<'l, S> {
                     self.evidence = SurveyBatches { rules: &rules, input: 0 }.sample(&batch);
                     opened.reader.first = Some(batch);
                 } else {
-                    // The pass will meet the same and say what it is.
+                    // The pass will meet the same error and report it.
                     return self.decide();
                 }
             }
@@ -312,7 +309,7 @@ impl<'l, S: RowSource> TypedFeed<'l, S> {
         self.state.make_table(&self.table, types.into_iter())
     }
 
-    /// A column's type in the declaration that is made.
+    /// Type of a column in the declaration that is made.
     fn declared_type(&self, column: usize) -> String {
         if let (ValueSource::Uuid7(form), ()) = (&self.inputs[0].sources[column], ()) {
             return form.declared_type().to_owned();
@@ -353,7 +350,7 @@ impl<'l, S: RowSource> TypedFeed<'l, S> {
     }
 }
 
-/// The error of an input in which no column was found.
+/// The error for an input in which no column was found.
 fn no_columns(file: String, rows_read: u64, rows_bad: u64, bad: &[BadRow]) -> Error {
     let reason = if rows_bad > 0 {
         let shown: Vec<String> = bad.iter().map(ToString::to_string).collect();

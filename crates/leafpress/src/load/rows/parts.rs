@@ -1,11 +1,11 @@
-//! Typed rows to a table: one iterator, or several side by side.
+//! Typed rows, from one iterator or from several on as many threads, to a table.
 //!
-//! Each part is a stretch of the table. Where rows come in order and there is
-//! nothing else to build, a thread presses its part run by run, takes page
-//! numbers for the run and writes it; where its leaves came to lie is noted,
-//! and when all parts are done they are joined in order under one root. The
-//! notes take 16 bytes a leaf: 4 MB for a gigabyte of 4 KiB pages. Otherwise
-//! each thread encodes its part and the rows are sorted; those that were
+//! Each part is a stretch of the table. If rows come in order and there is no index to build, a
+//! thread presses its part run by run, takes page numbers for each run and writes it. It notes the
+//! places of the leaves. When all parts are done, they are joined in order under one root. The
+//! notes take 16 bytes a leaf: 4 MB for a gigabyte of 4 KiB pages. Otherwise each thread encodes
+//! its part and the rows are sorted; rows that were pressed before one came out of order are read
+//! again from their pages.
 //! pressed before one came out of order are read again from their pages.
 
 use std::sync::Mutex;
@@ -35,36 +35,36 @@ use crate::schema::shape::TableShape;
 use crate::schema::shape::staged_shape;
 use crate::sync::lock;
 
-/// A run is written when it has grown to this: what fits a core's own cache is built and
-/// written faster, and the pages of a small load are soon on their way.
+/// Bytes at which a run is written: a run that fits a core's own cache is built and written faster,
+/// and the pages of a small load are written soon.
 const RUN_BYTES: usize = 1 << 18;
-/// A part that has written so much makes larger runs, which leave fewer pages partly empty
-/// and fewer notes.
+/// Bytes of a part after which its runs get larger, which leaves fewer pages partly empty and makes
+/// fewer notes.
 const LARGE_PART_BYTES: usize = 1 << 22;
 const LARGE_RUN_BYTES: usize = 1 << 20;
-/// Large pages make larger runs, as each ends with a page partly empty.
+/// Smallest number of pages in a run: each run ends with a page partly empty.
 const RUN_PAGES_MIN: usize = 32;
 
-/// A row's sequence is its part's number and its place there.
+/// Bits of a row's sequence for its ordinal in its part; the part's number is above them.
 const PLACE_BITS: u32 = 44;
 
-/// How often a thread looks whether it is to stop.
+/// Number of rows between two looks at the cancel token.
 const ROWS_BETWEEN_LOOKS: u64 = 4096;
 
-/// A part on its way: its number, its first rowid without a key, its rows.
+/// State of a part: its number, its first rowid without a key, its rows.
 struct Part<I: Iterator> {
     number: usize,
     first_rowid: Option<i64>,
     rows: I,
     /// The row that came out of order, and ended the pressing.
     pending: Option<I::Item>,
-    /// Where the rows before it were pressed.
+    /// Places of the leaves with the rows before it.
     leaves: PlacedLeaves,
     rows_pressed: u64,
     write: Duration,
 }
 
-/// Rows made in memory, as the flow drives them. They can be had only once.
+/// Feed of rows made in memory, which can be read only once.
 pub struct PartsFeed<'l, I: Iterator> {
     state: FeedState<'l>,
     parts: Vec<Part<I>>,
@@ -102,7 +102,7 @@ impl<'l, I: Iterator<Item: Row + Send> + Send> PartsFeed<'l, I> {
     }
 }
 
-/// The rows' columns in a table that is there, in the rows' order.
+/// Columns of the rows in an existing table, in the rows' order.
 fn rows_for(there: &TableShape, columns: &[Column]) -> Result<TableShape> {
     let found = columns.iter().map(|column| {
         let found = there.columns.iter().find(|c| c.name.eq_ignore_ascii_case(&column.name));
@@ -120,7 +120,7 @@ fn rows_for(there: &TableShape, columns: &[Column]) -> Result<TableShape> {
     Ok(staged_shape(&there.name, found.collect::<Result<_>>()?, None))
 }
 
-/// Any value may stand in any column, unless the table is STRICT.
+/// Rules for the columns: any value may stand in any column, unless the table is STRICT.
 fn rules(columns: &[Column], shape: &TableShape) -> TypedRules {
     let rule = |(index, column): (usize, &Column)| match column.column_type {
         _ if shape.rowid_column == Some(index) => TypeRule::Rowid,
@@ -135,7 +135,7 @@ fn rules(columns: &[Column], shape: &TableShape) -> TypedRules {
     TypedRules::new(names, rules, sources, shape.rowid_column).demands(demands)
 }
 
-/// Gives each part its number and, where rows bring none, its first rowid.
+/// Gives each part its number and, for rows without rowids, its first rowid.
 fn numbered<I: Iterator>(parts: Vec<(I, Option<u64>)>, needs_rowids: bool) -> Result<Vec<Part<I>>> {
     let mut next_rowid = Some(1);
     let parts = parts.into_iter().enumerate().map(|(number, (rows, len))| {
@@ -236,7 +236,7 @@ impl<I: Iterator<Item: Row + Send> + Send> Feed for PartsFeed<'_, I> {
     }
 }
 
-/// What all threads need.
+/// State that all threads share.
 struct Pressing<'p> {
     options: &'p LoadOptions,
     columns: &'p [Column],
@@ -244,11 +244,11 @@ struct Pressing<'p> {
     rules: TypedRules,
     build: &'p Build<'p>,
     monitor: &'p Monitor,
-    /// Whether a row came out of order, so that pressing is of no use.
+    /// True if a row came out of order, so that pressing is of no use.
     is_unsorted: AtomicBool,
 }
 
-/// Why a row was not pressed.
+/// Reason why a row was not pressed.
 enum PushHalt {
     Unsorted,
     Bad(String),
@@ -261,8 +261,8 @@ impl From<String> for PushHalt {
 }
 
 impl Pressing<'_> {
-    /// Does the parts on as many threads as there may be, and the first error
-    /// in their order.
+    /// Runs the parts on as many threads as allowed. Returns the first error in the order of the
+    /// parts.
     fn on_all_cores<I, R: Send>(
         &self,
         parts: &mut [Part<I>],
@@ -290,7 +290,7 @@ impl Pressing<'_> {
             }
         };
         std::thread::scope(|scope| {
-            // This thread is one of them.
+            // This thread is one of the workers.
             for _ in 1..threads {
                 scope.spawn(do_parts);
             }
@@ -301,7 +301,7 @@ impl Pressing<'_> {
         outcomes.into_iter().map(|(_, outcome)| outcome).collect()
     }
 
-    /// Whether a thread is to give up its part.
+    /// Returns true if a thread has to give up its part.
     fn is_over(&self, part: usize, failed: &AtomicUsize) -> Result<bool> {
         if self.options.cancel.is_cancelled() {
             return Err(ErrorKind::Cancelled.into());
@@ -309,7 +309,7 @@ impl Pressing<'_> {
         Ok(failed.load(Ordering::Relaxed) < part)
     }
 
-    /// Presses a part as long as its rows come in order.
+    /// Presses a part until a row comes out of order.
     fn press<I>(
         &self,
         part: &mut Part<I>,
@@ -327,13 +327,13 @@ impl Pressing<'_> {
         let mut number = NumberText::new();
         let mut last_rowid = i64::MIN;
         let mut rows = 0_u64;
-        // By reference: what is not pressed stays where it is.
+        // By reference: rows that are not pressed stay in the part.
         for row in part.rows.by_ref() {
             let rowid = match part.first_rowid {
                 Some(first) => first + rows as i64,
                 None => self.key(&row, part.number, rows)?,
             };
-            // A new run knows nothing of the one before it.
+            // A new run has no rowid before its first.
             let follows = rowid > last_rowid || rows == 0;
             let pushed = if follows {
                 self.push(&mut run, rowid, &row, &mut number)
@@ -367,7 +367,7 @@ impl Pressing<'_> {
         Ok(())
     }
 
-    /// Encodes a part whose rows are to be sorted; how many there were.
+    /// Encodes a part whose rows will be sorted; returns their number.
     fn encode<I>(&self, part: &mut Part<I>, failed: &AtomicUsize) -> Result<u64>
     where
         I: Iterator<Item: Row>,
@@ -404,7 +404,7 @@ impl Pressing<'_> {
         Ok(rows)
     }
 
-    /// Encodes the rows that were pressed before; how many there are.
+    /// Encodes the rows that were pressed before; returns their number.
     fn encode_pressed<I: Iterator>(
         &self,
         part: &Part<I>,
@@ -435,7 +435,8 @@ impl Pressing<'_> {
         self.rules.bytes_max(row.content_bytes())
     }
 
-    /// Writes a row's record; the column that does not fit its type, if one does not.
+    /// Writes a row's record. Returns the first column whose value does not fit its type, if there
+    /// is one.
     #[inline(always)]
     fn write(
         &self,
@@ -448,7 +449,7 @@ impl Pressing<'_> {
         typed.misfit
     }
 
-    /// Presses one row; says why if it cannot.
+    /// Presses one row.
     #[inline(always)]
     fn push(
         &self,
@@ -471,7 +472,7 @@ impl Pressing<'_> {
         })
     }
 
-    /// What is wrong with a row whose value of a column does not fit.
+    /// Fault of a row whose value of a column does not fit.
     #[cold]
     fn no_fit(&self, row: &impl Row, column: usize) -> String {
         let fault = self.rules.fault_of(column, row.value(column));
@@ -512,7 +513,7 @@ fn not_added(halt: AddHalt, part: usize, index: u64) -> Error {
     }
 }
 
-/// A row that cannot be pressed; it has no file, so its part stands for it.
+/// The error for a row that cannot be pressed. It has no file, so its part is named.
 fn bad_row(part: usize, index: u64, reason: String) -> BadRow {
     BadRow {
         file: format!("<rows of part {}>", part + 1),

@@ -1,6 +1,6 @@
-//! Inputs of typed rows as the frame of passes reads them: batches of rows.
+//! Inputs of typed rows as batches, in the frame of passes.
 //!
-//! Must never: let a row go on that is bad, where bad rows are left out.
+//! Must never: let a bad row go on when bad rows are left out.
 
 use std::sync::Mutex;
 
@@ -21,27 +21,27 @@ pub struct TypedBatches<'p, S: RowSource> {
     pub file: &'p str,
     pub rules: &'p TypedRules,
     pub decoder: S::Decoder,
-    /// True if rows that do not fit are looked for before the rows are worked on.
+    /// True if bad rows are searched before the work on the rows.
     pub screen: bool,
 }
 
-/// The input, of which a first batch may have been taken for a sample.
+/// An input. Its first batch may have been taken for a sample.
 pub struct TypedReader<S: RowSource> {
     pub first: Option<BatchOf<S>>,
     pub reader: S::Reader,
 }
 
-/// A worker's memory.
+/// Memory of a worker.
 pub struct BatchPiece<S: RowSource> {
     raw: RawOf<S>,
-    /// True if the batch is there already, and the raw piece is none.
+    /// True if the batch is decoded already, and there is no raw piece.
     is_decoded: bool,
     batch: BatchOf<S>,
     misfits: Vec<(usize, String)>,
 }
 
 impl<B: RowBatch> Rows<'_, B> {
-    /// The places of the good rows in the batch.
+    /// Indexes of the good rows in the batch.
     pub fn places(&self) -> impl Iterator<Item = usize> {
         let mut bad = self.bad.iter().peekable();
         (0..self.piece.rows()).filter(move |row| bad.next_if_eq(&row).is_none())
@@ -94,8 +94,8 @@ impl<S: RowSource> Pieces for TypedBatches<'_, S> {
         Ok(true)
     }
 
-    /// Decodes the batch, and finds rows that do not fit, where they must be known
-    /// beforehand: to be left out, or as the first fault of a batch that has others.
+    /// Decodes the batch and finds bad rows, if they are needed before the work: to be left out, or
+    /// as the first fault of a batch with several.
     fn scan(&self, piece: &mut BatchPiece<S>) -> Result<(), Halt> {
         let BatchPiece { raw, batch, misfits, .. } = piece;
         if !piece.is_decoded {

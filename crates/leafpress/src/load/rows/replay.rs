@@ -1,7 +1,7 @@
-//! Rows that were pressed already, read again from the file's pages.
+//! Rows that were pressed already, read from the file's pages.
 //!
-//! Rows made in memory can be had only once. Where they turn out to be in no
-//! order after some were pressed, the pages are where those rows are kept.
+//! Rows made in memory can be read only once. If they turn out to be unsorted after some were
+//! pressed, those rows are read from their pages.
 
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::Path;
@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::load::file::pages::refused;
 use crate::vfs::locks::FileHandle;
 
-/// Hands each row of the leaves to `take`: its rowid and its record.
+/// Calls `take` with the rowid and the record of each row of the leaves.
 pub fn replay(
     path: &Path,
     layout: PageLayout,
@@ -48,7 +48,7 @@ pub fn replay(
     Ok(())
 }
 
-/// The file, read by page.
+/// Pages of the file.
 struct Pages<'p> {
     path: &'p Path,
     file: FileHandle,

@@ -9,7 +9,7 @@ use crate::load::values::typed::{TypedRules, TypedWritten};
 /// Implemented for tuples of up to 16 [`Field`]s, and for slices, arrays and
 /// vectors of [`Value`]s.
 pub trait Row {
-    /// How many values it has.
+    /// Number of its values.
     fn columns(&self) -> usize;
 
     /// The value of a column.
@@ -32,7 +32,7 @@ pub struct TypedRecord<'t, 'r> {
     pub(super) rules: &'t TypedRules,
     pub(super) record: &'t mut RecordWriter<'r>,
     pub(super) number: &'t mut NumberText,
-    /// The last column (the first one written) that does not fit its type.
+    /// Last column, which is the first one written, whose value does not fit its type.
     pub(super) misfit: Option<usize>,
 }
 

@@ -1,4 +1,4 @@
-//! Work of passes over typed rows: encode them, look at their types.
+//! Work of passes over typed rows: encoding, and the survey of types.
 
 use leafpress_format::{NumberText, PageRange};
 
@@ -7,12 +7,12 @@ use crate::load::passes::frame::{Halt, Rows, Work};
 use crate::load::tree::{AddHalt, Build, Encoder, Joined};
 use crate::load::values::typed::{TypedEvidence, TypedRules, TypedWritten};
 
-/// Encodes rows.
+/// Work of a pass that encodes rows.
 pub struct EncodeBatches<'p, 'b> {
     pub rules: &'p TypedRules,
     pub build: &'b Build<'b>,
-    /// Whether the type of the rowid's column was detected, so that a value
-    /// that does not fit refutes it.
+    /// True if the type of the rowid's column was detected, so that a value that does not fit
+    /// refutes it.
     pub key_is_detected: bool,
 }
 
@@ -83,10 +83,10 @@ impl<'b, B: RowBatch> Work<B> for EncodeBatches<'_, 'b> {
     }
 }
 
-/// Looks at the values of columns whose type is open.
+/// Work of a pass that reads the values of columns whose type is open.
 pub struct SurveyBatches<'p> {
     pub rules: &'p TypedRules,
-    /// Which of the inputs it is, from 0.
+    /// Index of the input, from 0.
     pub input: usize,
 }
 

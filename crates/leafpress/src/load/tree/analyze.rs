@@ -1,4 +1,4 @@
-//! What ANALYZE would say of an index, counted while its entries go by.
+//! Statistics of an index (`sqlite_stat1`), counted while its entries go by.
 //!
 //! SQLite's planner wants to know how many rows share a value. `sqlite_stat1`
 //! tells it, per index: the number of entries, and for one, two, … columns of
@@ -22,18 +22,18 @@ use crate::schema::shape::EntryShape;
 pub struct StatCounter {
     /// The columns that the user declared, which the statistics are of.
     key: Vec<KeyColumn>,
-    /// Whether ANALYZE takes each NULL for another value, once it has met a value.
+    /// True if ANALYZE takes each NULL for another value, once it has met a value.
     nulls_differ: bool,
     entries: u64,
-    /// Of so many columns and one: how many different beginnings there are.
+    /// For one, two, … columns of the key: the number of different beginnings.
     beginnings: Vec<u64>,
     first: Vec<u8>,
     last: Vec<u8>,
 }
 
 impl StatCounter {
-    /// A counter for an index, or a WITHOUT ROWID table, of these entries;
-    /// `unique` if they are.
+    /// A counter for an index or a WITHOUT ROWID table of these entries; `unique` if no two share a
+    /// key.
     pub fn new(entry: &EntryShape, unique: bool) -> Self {
         let key = entry.order[..entry.unique_columns].to_vec();
         // ANALYZE compares no more entries of a unique index of one column once
@@ -86,14 +86,14 @@ impl StatCounter {
         self.last = later.last;
     }
 
-    /// How many entries there were.
+    /// Number of entries.
     #[cfg(test)]
     pub fn entries(&self) -> u64 {
         self.entries
     }
 
-    /// The column `stat` of `sqlite_stat1`; `None` for an empty index, of which
-    /// ANALYZE says nothing.
+    /// The column `stat` of `sqlite_stat1`; `None` for an empty index, for which ANALYZE writes no
+    /// row.
     pub fn stat(&self) -> Option<String> {
         if self.entries == 0 {
             return None;
@@ -123,8 +123,8 @@ mod tests {
     use proptest::prelude::*;
     use rusqlite::Connection;
 
-    /// What ANALYZE says of each tree of the table, and what is counted of it
-    /// in two halves.
+    /// Compares the statistics of ANALYZE with those counted in two halves, for each tree of the
+    /// table.
     fn check(connection: &mut Connection, cut_percent: usize) {
         connection.execute_batch("ANALYZE").expect("ANALYZE");
         let shape = describe_existing(connection, "main", "t").expect("a shape");

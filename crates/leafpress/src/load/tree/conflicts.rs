@@ -1,4 +1,4 @@
-//! Rows that share a key: which of them stay.
+//! Rows that share a key: the choice of those that stay.
 //!
 //! Rows are known by their sequence, and those with the same key form a group.
 //! Only rows in groups matter: they are gone through in the order in which
@@ -15,7 +15,7 @@ pub struct Conflict {
     pub first: u64,
     /// The row that would have it too.
     pub second: u64,
-    /// Which constraint: its place among those that were broken.
+    /// Place of the constraint among those that were broken.
     pub constraint: usize,
 }
 
@@ -39,7 +39,7 @@ pub struct DroppedRow {
     pub sequence: u64,
     /// The row that has its key.
     pub holder: u64,
-    /// By which constraint they meet.
+    /// Place of the constraint by which the two rows meet.
     pub constraint: usize,
 }
 
@@ -58,7 +58,7 @@ impl Dropped {
         !self.rows.is_empty() && self.rows.binary_search_by_key(&sequence, |r| r.sequence).is_ok()
     }
 
-    /// How many rows before this one are left out.
+    /// Number of rows before this one that are left out.
     pub fn before(&self, sequence: u64) -> u64 {
         self.rows.partition_point(|dropped| dropped.sequence < sequence) as u64
     }
@@ -137,7 +137,7 @@ mod tests {
 
     use super::*;
 
-    /// Rows of two unique columns, and which of them SQLite keeps.
+    /// The rows of two unique columns that SQLite keeps.
     fn kept_by_sqlite(rows: &[(u8, u8)], or: &str) -> Vec<u64> {
         let connection = Connection::open_in_memory().unwrap();
         connection.execute_batch("CREATE TABLE t(seq, a UNIQUE, b UNIQUE)").unwrap();

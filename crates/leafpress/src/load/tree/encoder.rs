@@ -1,4 +1,4 @@
-//! One worker's rows: each record to where it belongs.
+//! Encoder of one worker's rows: hands each record to the B-trees that it belongs to.
 //!
 //! A row is encoded once, in the order of the table's columns. From there it
 //! is copied into a leaf, or handed to the sorters of the table and of each
@@ -19,7 +19,7 @@ pub struct Encoder<'b> {
     build: &'b Build<'b>,
     /// A block's rows, if they come in order.
     pub leaves: LeafRun,
-    /// The same for a WITHOUT ROWID table.
+    /// Entries of a WITHOUT ROWID table for the same block.
     pub entries: IndexRun,
     table_run: Option<RunBuilder<'b>>,
     table_projection: Option<Projection>,
@@ -35,16 +35,17 @@ pub struct Encoder<'b> {
     records: Vec<u8>,
     rows_count: u64,
     last_rowid: i64,
-    /// Of a block's entries, if they come in order and somebody wants to know.
+    /// Statistics of a block's entries, counted only if they come in key order and ANALYZE is
+    /// wanted.
     pub stat: Option<StatCounter>,
 }
 
-/// Why a row was not added.
+/// Reason why a row was not added.
 #[derive(Debug)]
 pub enum AddHalt {
-    /// It does not come after the row before it.
+    /// The row's key does not come after that of the row before it.
     Unsorted,
-    /// SQLite's format has no room for it.
+    /// The row is longer than SQLite's format allows.
     TooLong(String),
     Failed(Error),
 }
@@ -103,8 +104,8 @@ impl<'b> Encoder<'b> {
         self.entries.close();
     }
 
-    /// Whether rows need go nowhere but into [`leaves`](Self::leaves): then
-    /// they may be written there straight away.
+    /// Returns true if rows go into [`leaves`](Self::leaves) only: then a row may be written there
+    /// directly.
     pub fn is_plain(&self) -> bool {
         self.build.order == RowOrder::Ascending
             && self.build.shape.key.is_none()
@@ -112,7 +113,7 @@ impl<'b> Encoder<'b> {
             && self.build.dropped.is_empty()
     }
 
-    /// Rows of this block.
+    /// Number of rows in this block.
     pub fn rows(&self) -> u64 {
         self.rows_count.max(self.leaves.rows())
     }
@@ -127,8 +128,8 @@ impl<'b> Encoder<'b> {
         (!self.last_entry.is_empty()).then_some((&self.first_entry, &self.last_entry))
     }
 
-    /// Writes a record of at most so many bytes by `write`, last column first.
-    /// It goes nowhere until [`add`](Self::add).
+    /// Writes a record of at most `record_bytes_max` bytes by `write`, last column first. The
+    /// record is added to no B-tree before [`add`](Self::add).
     #[inline(always)]
     pub fn encode(&mut self, record_bytes_max: usize, write: impl FnOnce(&mut RecordWriter<'_>)) {
         let room = record_bytes_max + WRITE_SLACK_BYTES;

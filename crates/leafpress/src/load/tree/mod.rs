@@ -1,4 +1,4 @@
-//! Records in, a finished database out: how a table and its indexes are built.
+//! A build: from records to a finished database with a table and its indexes.
 //!
 //! ```text
 //! workers: Encoder ──► in key order: leaves of a block ──► join (in turn) ──► write
@@ -48,18 +48,18 @@ use crate::load::file::pages::{FileSize, Pages, refused, write_pieces};
 use crate::schema::shape::{EntryShape, IndexShape, TableShape};
 use crate::sort::{SortKey, SortOptions, Sorter};
 
-/// What a build needs to know besides the rows.
+/// Settings of a build.
 pub struct BuildOptions<'b> {
     pub layout: PageLayout,
     pub threads: usize,
-    /// For all sorting together.
+    /// Memory for all sorting together.
     pub memory_bytes: usize,
-    /// Where sorted runs go that do not fit it.
+    /// Folder for sorted runs that do not fit into memory.
     pub tmpdir: PathBuf,
     pub on_conflict: OnConflict,
     /// True if rows that are left out, as their key is there, are bad rows: these take no rowid.
     pub refuses_repeats: bool,
-    /// Whether `sqlite_stat1` is filled.
+    /// True if `sqlite_stat1` is filled.
     pub analyze: bool,
     pub cancel: &'b CancelToken,
     /// Rows done in the current stage, for the progress display.
@@ -69,7 +69,7 @@ pub struct BuildOptions<'b> {
     pub path: &'b Path,
 }
 
-/// In which order rows come, or what is done about it.
+/// Order in which rows come, and what is done if they come in none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RowOrder {
     /// By rowid, or by the key of a WITHOUT ROWID table.
@@ -79,7 +79,7 @@ pub enum RowOrder {
     /// They are sorted by the columns of [`TableShape::key`] and numbered anew,
     /// in a table that has rowids.
     Renumbered,
-    /// SQLite is given them as they come.
+    /// SQLite gets the rows in the order of the input.
     ThroughSql,
 }
 
@@ -97,14 +97,14 @@ pub struct Build<'b> {
     given: Vec<bool>,
 }
 
-/// What the join turns have made so far.
+/// State of the join turns.
 pub struct Joined {
     tree: Tree,
     pub pages: Pages,
     last_entry: Vec<u8>,
     rows: u64,
     last_rowid: i64,
-    /// Of a WITHOUT ROWID table's key, if its rows come in order.
+    /// Statistics of a WITHOUT ROWID table's key, if its rows come in order.
     stat: Option<StatCounter>,
 }
 
@@ -124,19 +124,19 @@ enum Tree {
 pub struct Built {
     pub size: FileSize,
     pub rows: u64,
-    /// Rows left out as SQLite refused them, with its words.
+    /// Rows left out because SQLite refused them, with SQLite's words.
     pub refused: Vec<Refused>,
-    /// Rows left out as others have their keys.
+    /// Rows left out because other rows have their keys.
     pub dropped: Dropped,
-    /// Rows that SQLite passed over as others have their keys.
+    /// Number of rows that SQLite ignored because other rows have their keys.
     pub ignored: u64,
-    /// What was spilled to temporary files while sorting.
+    /// Bytes spilled to temporary files while sorting.
     pub spilled_bytes: u64,
-    /// From the end of the input to the last page.
+    /// Time from the end of the input to the last page.
     pub sort: Duration,
 }
 
-/// What else a build can come to.
+/// Reasons for a build to end without a database.
 #[derive(Debug)]
 pub enum BuildHalt {
     /// Two rows have the same key and that is an error.
@@ -180,7 +180,7 @@ impl<'b> Build<'b> {
         let by_sql = order == RowOrder::ThroughSql;
         let pressed = shape.indexes.iter().filter(|i| !by_sql && i.through_sql.is_none());
         let pressed: Vec<_> = pressed.collect();
-        // A table's records are as long as many entries.
+        // A table's records are as long as the entries of many indexes together.
         let shares = pressed.len() + if sorts_table { 3 } else { 0 };
         let share_bytes = options.memory_bytes / shares.max(1);
         let sorter = |memory_bytes: usize, key| {
@@ -302,7 +302,7 @@ impl<'b> Build<'b> {
     }
 
     fn key(&self) -> &EntryShape {
-        // Asked for only where there is one.
+        // Callers check `shape.key.is_some()` first.
         static NONE: EntryShape =
             EntryShape { columns: Vec::new(), order: Vec::new(), unique_columns: 0 };
         self.shape.key.as_ref().unwrap_or(&NONE)
@@ -361,7 +361,7 @@ struct Finish<'f, 'b> {
     dropped: Dropped,
     rows: u64,
     last_rowid: i64,
-    /// Of the key of a table that is pressed already.
+    /// Statistics of the key of a table that is pressed already.
     stat: Option<StatCounter>,
 }
 
@@ -388,7 +388,7 @@ impl Finish<'_, '_> {
         })
     }
 
-    /// Which rows go, or that there must be none to go.
+    /// Chooses the rows to leave out, or reports the conflict if none may be left out.
     fn resolve(&self, groups: &Groups) -> BuildHalt {
         match self.options.on_conflict {
             OnConflict::Abort => match Conflict::first(groups) {
@@ -400,7 +400,7 @@ impl Finish<'_, '_> {
         }
     }
 
-    /// Presses everything; without a size if rows share a key, which are in the groups then.
+    /// Presses everything. Returns no size if rows share a key; `groups` has those rows then.
     fn attempt(
         &mut self,
         tree: Tree,
@@ -484,8 +484,8 @@ impl Finish<'_, '_> {
         Ok(pressed.root_page)
     }
 
-    /// Whether rows that are left out leave no gap: ignored ones take no rowid,
-    /// replaced ones have taken theirs, and an INTEGER PRIMARY KEY is given.
+    /// Returns true if rows that are left out leave no gap among the rowids. Ignored rows take no
+    /// rowid. Replaced rows have taken theirs, and an INTEGER PRIMARY KEY is given.
     fn renumbers(&self) -> bool {
         self.shape.key.is_none()
             && self.shape.rowid_column.is_none()
@@ -582,13 +582,13 @@ impl Finish<'_, '_> {
     }
 }
 
-/// Whether the statistics are counted here. Where SQLite builds an index
-/// afterwards it runs ANALYZE as well.
+/// Returns true if the build counts the statistics itself. Where SQLite builds an index afterwards,
+/// it runs ANALYZE as well.
 fn counts_stats(options: &BuildOptions<'_>, shape: &TableShape) -> bool {
     options.analyze && shape.is_pressed_whole()
 }
 
-/// What a worker needs to take a table's records apart into those of a B-tree.
+/// The columns by which a worker turns a table's records into those of a B-tree.
 fn projection(entry: &EntryShape) -> leafpress_format::Projection {
     leafpress_format::Projection::new(entry.columns.clone())
 }

@@ -1,4 +1,4 @@
-//! Sorted records to the pages of one B-tree, on all cores.
+//! Sorted records, pressed to the pages of one B-tree on all cores.
 //!
 //! Workers take partitions in key order, press each by itself and join them in
 //! turn. What the order brings to light is found on the way: rows that share a
@@ -23,21 +23,21 @@ use crate::load::options::CancelToken;
 use crate::sort::{Partition, Sorted};
 use crate::sync::lock;
 
-/// What the records are.
+/// Kind of the sorted records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Target {
-    /// A table's, each with its rowid.
+    /// Rows of a table, each with its rowid.
     Rows,
-    /// A table's, whose rowids are counted from 1.
+    /// Rows of a table whose rowids are counted from 1.
     Renumbered,
-    /// An index's or a WITHOUT ROWID table's.
+    /// Entries of an index or rows of a WITHOUT ROWID table.
     Entries,
 }
 
-/// Whether rows may have the same key.
+/// Rule for rows with the same key.
 #[derive(Debug)]
 pub enum Repeats {
-    /// They may.
+    /// Rows may share a key.
     Allowed,
     /// No two rows have the same whole key.
     Key,
@@ -57,10 +57,10 @@ pub struct SortedPress<'p> {
     pub rows_done: &'p AtomicU64,
     pub output: &'p Output,
     pub path: &'p Path,
-    /// Counts distinct keys, if somebody wants to know.
+    /// Counter of distinct keys, if ANALYZE is wanted.
     pub stat: Option<StatCounter>,
-    /// How many columns an index's records have that end with the rowid of a
-    /// row that is renumbered, as others are left out; 0 for all others.
+    /// Number of columns in an index's records that end with the rowid of a renumbered row (rows
+    /// before it are left out); 0 for all other records.
     pub renumbered_columns: usize,
 }
 
@@ -70,19 +70,19 @@ pub struct PressedTree {
     pub rows: u64,
     /// The largest rowid of a table's rows, if it is above 0.
     pub last_rowid: i64,
-    /// Rows with the same key, where that is not allowed; the tree is of no use then.
+    /// Groups of rows with the same key, where that is not allowed. The tree is of no use then.
     pub groups: Vec<Vec<u64>>,
     pub stat: Option<StatCounter>,
 }
 
-/// What the join turns share.
+/// State that the join turns share.
 struct Joining<'j> {
     pages: &'j mut Pages,
     tree: Tree,
     rows: u64,
     last_rowid: i64,
     groups: Vec<Vec<u64>>,
-    /// The last entry so far, for a key that goes on in the next partition.
+    /// Last entry so far, to compare with the first one of the next partition.
     last: Vec<u8>,
     last_sequence: u64,
     stat: Option<StatCounter>,
@@ -189,7 +189,7 @@ impl SortedPress<'_> {
         }
     }
 
-    /// Presses one partition; false if somebody else has failed.
+    /// Presses one partition. Returns false if another worker has failed.
     fn step(
         &self,
         partition: usize,
@@ -224,8 +224,8 @@ impl SortedPress<'_> {
         Ok(true)
     }
 
-    /// An entry as it is, but for its rowid. Rowids are in the order of the
-    /// sequences, before and after: so entries stay in theirs.
+    /// The projection that gives an entry its new rowid and leaves the rest. Old and new rowids are
+    /// both in the order of the sequences, so the entries stay in order.
     fn renumbering(&self) -> Option<Projection> {
         let rest = self.renumbered_columns.checked_sub(1).filter(|_| !self.dropped.is_empty())?;
         let columns = (0..rest).map(EntryColumn::Column).chain([EntryColumn::Rowid]);
@@ -237,7 +237,7 @@ impl SortedPress<'_> {
         entries.filter(|entry| !self.dropped.contains(entry.sequence)).count() as u64
     }
 
-    /// The partition's records to a run.
+    /// Presses the partition's records to a run of leaves.
     fn fill(&self, base: u64, worker: &mut Worker) -> Result<()> {
         let Worker { partition, leaves, entries, groups, stat, renumbering, renumbered, .. } =
             worker;
@@ -248,8 +248,8 @@ impl SortedPress<'_> {
         let mut kept = 0_u64;
         let mut last: Option<(u64, &[u8])> = None;
         let mut first: Option<(u64, &[u8])> = None;
-        // Whether a new key began since the last row that stays: it may have
-        // begun with one that is left out.
+        // True if a new key began since the last row that stays. The first row of that key may be
+        // left out.
         let mut is_new_key = true;
         for entry in partition.entries() {
             is_new_key |= !entry.repeats_key;
@@ -301,7 +301,7 @@ impl SortedPress<'_> {
         Ok(())
     }
 
-    /// Whether two neighbours may not both stand in the tree.
+    /// Returns true if the two neighbours must not both stand in the tree.
     #[inline]
     fn repeats(&self, last: &[u8], record: &[u8], repeats_key: bool) -> bool {
         match &self.repeats {
@@ -352,7 +352,7 @@ impl SortedPress<'_> {
     }
 }
 
-/// Pairs of neighbours with the same key, as they were met, to groups.
+/// Joins pairs of neighbours with the same key to groups.
 fn merged(pairs: Vec<Vec<u64>>) -> Vec<Vec<u64>> {
     let mut groups: Vec<Vec<u64>> = Vec::new();
     for pair in pairs {

@@ -1,4 +1,4 @@
-//! Where SQLite itself is asked: is the finished file one, and what only it can add.
+//! SQLite's part in a finished file: adds what cannot be pressed, and checks the file.
 
 use std::path::Path;
 
@@ -10,9 +10,9 @@ use crate::load::tree::RowOrder;
 use crate::schema::quote_identifier;
 use crate::schema::shape::TableShape;
 
-/// Lets SQLite add what was declared and cannot be pressed: partial indexes
-/// and those over expressions, views, other tables. Nobody else knows the file
-/// yet, so that neither journal nor sync is needed.
+/// Has SQLite add the parts of the declaration that cannot be pressed: partial indexes and those
+/// over expressions, views, other tables. No other program knows the file yet, so neither journal
+/// nor sync is needed.
 pub fn complete_by_sql(
     database: &Path,
     shape: &TableShape,
@@ -30,7 +30,7 @@ pub fn complete_by_sql(
     }
     let refused = |source| Error::sqlite("complete the database", source);
     let connection = connect::open(database, OpenFlags::default()).map_err(refused)?;
-    // Else the statistics were counted while pressing.
+    // In other cases the statistics were counted while pressing.
     let analyze = if analyze && !shape.is_pressed_whole() { "ANALYZE" } else { "" };
     let sql = format!(
         "PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; BEGIN; {}; COMMIT; {analyze}",
@@ -40,8 +40,8 @@ pub fn complete_by_sql(
     connection.close().map_err(|(_, source)| refused(source))
 }
 
-/// Lets SQLite open the finished file and read the table's ends: the last look
-/// before it gets its name.
+/// Has SQLite open the finished file and read the table's ends, as a last check before it gets its
+/// name.
 pub fn check_with_sqlite(database: &Path, shape: &TableShape) -> Result<()> {
     let refused = |source| {
         Error::sqlite("read the finished database", source).to_do(
@@ -51,7 +51,7 @@ pub fn check_with_sqlite(database: &Path, shape: &TableShape) -> Result<()> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = connect::open(database, flags).map_err(refused)?;
     let table = quote_identifier(&shape.name);
-    // A column of that name hides the rowid, and would have to be sorted.
+    // A column of that name hides the rowid, and a query by it would sort.
     let has_rowid = shape.key.is_none()
         && !shape.columns.iter().any(|column| column.name.eq_ignore_ascii_case("rowid"));
     let orders = if has_rowid { &["ORDER BY rowid ASC", "ORDER BY rowid DESC"][..] } else { &[""] };

@@ -1,9 +1,9 @@
-//! Rows that SQLite itself must see, one by one.
+//! Rows that SQLite inserts itself, one by one.
 //!
-//! What pressing does not cover (a CHECK, a generated column, a trigger) is
-//! left to SQLite, in the same temporary file, which nobody else knows: so
-//! journal and sync are off while it grows, and it is synced as a whole before
-//! it gets its name. The rows are the same records that would be pressed.
+//! What pressing does not cover (a CHECK, a generated column, a trigger) is left to SQLite, in the
+//! same temporary file. No other process knows the file, so journal and sync are off while it
+//! grows. It is synced as a whole before it gets its name. The rows are the same records that would
+//! be pressed.
 
 use std::time::{Duration, Instant};
 
@@ -23,7 +23,7 @@ use crate::schema::quote_identifier;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refused {
     pub sequence: u64,
-    /// In SQLite's words.
+    /// SQLite's words.
     pub reason: String,
 }
 
@@ -43,7 +43,7 @@ pub struct SqlTable {
 }
 
 impl SqlTable {
-    /// An empty table in the file, whatever was in it before.
+    /// An empty table in the file; older content of the file goes.
     pub fn create(build: &Build<'_>, given: &[bool]) -> Result<Self> {
         let BuildOptions { path, layout, on_conflict, .. } = *build.options;
         let shape = build.shape;
@@ -83,7 +83,7 @@ impl SqlTable {
         })
     }
 
-    /// Inserts a row; one that SQLite refuses is kept in mind.
+    /// Inserts a row; collects it if SQLite refuses it.
     pub fn insert(&mut self, sequence: u64, rowid: i64, record: &[u8]) -> Result<()> {
         let failed = |source| Error::sqlite("insert a row", source);
         self.record.parse(record);
@@ -158,7 +158,7 @@ fn insert_sql(build: &Build<'_>, columns: &[usize], on_conflict: OnConflict) -> 
     format!("INSERT{or} INTO {table} ({}) VALUES ({marks}){then}", names.join(","))
 }
 
-/// What SQLite says of a row, without its preamble.
+/// SQLite's reason for the refusal of a row, without the preamble.
 fn reason(error: &rusqlite::Error) -> String {
     match error {
         rusqlite::Error::SqliteFailure(_, Some(message)) => message.clone(),
@@ -166,7 +166,7 @@ fn reason(error: &rusqlite::Error) -> String {
     }
 }
 
-/// A value as it is bound.
+/// A value, bound to a statement.
 struct Bound<'v>(Value<'v>);
 
 impl ToSql for Bound<'_> {

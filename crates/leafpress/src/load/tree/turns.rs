@@ -1,4 +1,4 @@
-//! A state that workers enter one after the other, in the order of their blocks.
+//! State that workers enter one after the other, in the order of their blocks.
 //!
 //! Blocks are worked on side by side, yet some steps depend on all blocks
 //! before: where a quoted field ends, which rowid comes next, which page
@@ -6,8 +6,8 @@
 //! a worker takes its turns before it claims another, so the worker of the
 //! lowest block never waits and there is no deadlock.
 //!
-//! A worker that panics leaves its turn untaken: [`Turns::halt`] must be
-//! called then, as [`HaltOnPanic`] does.
+//! A worker that panics does not take its turn: [`Turns::halt`] must be called then, as
+//! [`HaltOnPanic`] does.
 
 use std::sync::{Condvar, Mutex, PoisonError};
 
@@ -69,7 +69,7 @@ impl<T> Turns<T> {
     }
 }
 
-/// The guard of a worker: if it panics, the others do not wait for its turns.
+/// Guard of a worker: if it panics, the others do not wait for its turns.
 pub struct HaltOnPanic<'t, A, B>(pub &'t Turns<A>, pub &'t Turns<B>);
 
 impl<A, B> Drop for HaltOnPanic<'_, A, B> {

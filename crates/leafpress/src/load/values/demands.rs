@@ -1,4 +1,4 @@
-//! What a table asks of the values of its columns, and the keys that a load makes for it.
+//! Demands of a table on the values of its columns, and the keys that a load makes for it.
 //!
 //! Shared by inputs of text (`fields`) and of typed rows (`typed`). Must never: know a value.
 
@@ -9,20 +9,21 @@ use crate::schema::shape::TableShape;
 /// The demands on a table's columns.
 #[derive(Debug, Clone, Default)]
 pub struct Demands {
-    /// Which columns refuse NULL, one for each; empty if none does. The rowid's column
-    /// always does, and is not listed ([`for_rowid`](Self::for_rowid)).
+    /// True for each column that refuses NULL; empty if none does. The rowid's column always does,
+    /// and is not listed ([`for_rowid`](Self::for_rowid)).
     pub not_null: Vec<bool>,
-    /// Which columns are the key that was asked for, one for each; empty if none was.
+    /// True for each column of the key that was asked for; empty if none was.
     pub key: Vec<bool>,
-    /// True if the rowid's column is one by detection, so that a value which is no integer
-    /// makes no bad row.
+    /// True if the rowid's column was detected, so that a value that is no integer makes no bad
+    /// row.
     pub key_is_detected: bool,
-    /// What [`ValueSource::Uuid7`](super::sources::ValueSource::Uuid7) takes its keys from.
+    /// Range from which [`ValueSource::Uuid7`](super::sources::ValueSource::Uuid7) takes its keys.
     pub uuid7: Option<Uuid7Range>,
 }
 
 impl Demands {
-    /// The demands of a table; `is_made` says that it is made for the input, and not declared.
+    /// The demands of a table; `is_made` is true for a table that is made for the input, not
+    /// declared.
     pub fn of_table(options: &LoadOptions, shape: &TableShape, is_made: bool) -> Self {
         let columns = &shape.columns;
         let is_key =
@@ -40,26 +41,26 @@ impl Demands {
         Self { not_null: not_null.to_vec(), ..Self::default() }
     }
 
-    /// The demands on rows that bring their rowid in this column, if in any.
+    /// Adds the demands on rows that bring their rowid in column `rowid`.
     #[must_use]
     pub fn for_rowid(mut self, rowid: Option<usize>) -> Self {
         if let Some(refuses) = rowid.and_then(|column| self.not_null.get_mut(column)) {
             *refuses = false;
         }
         if !self.not_null.contains(&true) {
-            // No column, no cost: the hot loop finds an empty list.
+            // The hot loop is faster with an empty list.
             self.not_null.clear();
         }
         self
     }
 
-    /// Tells whether a column refuses NULL.
+    /// Returns true if a column refuses NULL.
     #[inline(always)]
     pub fn refuses_null(&self, column: usize) -> bool {
         self.not_null.get(column).copied().unwrap_or(false)
     }
 
-    /// Tells whether a column is part of the key that was asked for.
+    /// Returns true if a column is part of the key that was asked for.
     pub fn is_key(&self, column: usize) -> bool {
         self.key.get(column) == Some(&true)
     }

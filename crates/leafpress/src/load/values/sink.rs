@@ -1,10 +1,10 @@
-//! Where a record's values go: into a page, or (in tests) into a list.
+//! Destination of a record's values: a page, or (in tests) a list.
 //!
 //! Values come last column first, as [`RecordWriter`] takes them.
 
 use leafpress_format::RecordWriter;
 
-/// Takes the values of one record, last column first.
+/// Destination of one record's values, last column first.
 pub trait RecordSink {
     /// NULL.
     fn null(&mut self);
@@ -59,7 +59,7 @@ impl RecordSink for RecordWriter<'_> {
     }
 }
 
-/// Values as SQLite would be given them, in reverse.
+/// Values as SQLite would get them, in reverse order.
 #[cfg(test)]
 #[derive(Debug, Default)]
 pub struct Values(pub Vec<rusqlite::types::Value>);
@@ -83,7 +83,7 @@ impl RecordSink for Values {
     }
 
     fn text(&mut self, text: &[u8]) {
-        // Rows reach this point only if they are UTF-8.
+        // Only rows that are UTF-8 reach this point.
         self.0.push(String::from_utf8_lossy(text).into_owned().into());
     }
 

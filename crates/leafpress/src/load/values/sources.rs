@@ -1,4 +1,4 @@
-//! Where a table's columns get their values: from the input, or from a load itself.
+//! Sources of the values of a table's columns: the input, or the load itself.
 //!
 //! Shared by inputs of text (`fields`) and of typed rows (`typed`).
 
@@ -10,24 +10,24 @@ use crate::load::options::Uuid7Form;
 use crate::schema::shape::OwnedValue;
 use crate::schema::stored_real;
 
-/// Where a column's values come from.
+/// Source of a column's values.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ValueSource {
-    /// A field (or column) of the input, by its place.
+    /// A field (or column) of the input, by its index.
     Field(usize),
-    /// The same value in every row; the column's affinity has been applied.
+    /// One value for all rows, converted by the column's affinity.
     Constant(OwnedValue),
     /// A key made for the row.
     Uuid7(Uuid7Form),
 }
 
 impl ValueSource {
-    /// The sources of a table that has the input's fields as its columns.
+    /// The sources of a table whose columns are the input's fields.
     pub fn straight(fields: usize) -> Vec<Self> {
         (0..fields).map(Self::Field).collect()
     }
 
-    /// The field; `None` if the value comes from elsewhere.
+    /// Index of the field; `None` for another source.
     #[inline(always)]
     pub fn field(&self) -> Option<usize> {
         match self {
@@ -36,7 +36,7 @@ impl ValueSource {
         }
     }
 
-    /// Upper bound for the bytes that no field accounts for.
+    /// Limit of a record's bytes that come from no field.
     pub fn content_bytes_max(&self) -> usize {
         match self {
             Self::Constant(OwnedValue::Text(text)) => text.len(),
@@ -48,14 +48,14 @@ impl ValueSource {
     }
 }
 
-/// How often a field may be in a record.
+/// Largest number of columns with the same field as their source.
 pub fn uses_max(sources: &[ValueSource]) -> usize {
     let mut fields: Vec<usize> = sources.iter().filter_map(ValueSource::field).collect();
     fields.sort_unstable();
     fields.chunk_by(|one, other| one == other).map(<[usize]>::len).max().unwrap_or(0)
 }
 
-/// Writes a constant; `is_real` says whether its column is REAL.
+/// Writes a constant; `is_real` is true for a REAL column.
 #[inline(always)]
 pub fn write_constant(is_real: bool, value: &OwnedValue, record: &mut impl RecordSink) {
     match value {

@@ -1,8 +1,6 @@
-//! The rule for a column that is declared by hand: for fields of text, and for
-//! typed values.
+//! Rules for a column that is declared by hand: for fields of text, and for typed values.
 //!
-//! Stands between the table's shape, which SQLite tells, and the rules of a
-//! load's rows.
+//! Stands between the table's shape, which SQLite gives, and the rules for a load's rows.
 
 use leafpress_format::Affinity;
 
@@ -14,12 +12,11 @@ use crate::schema::ColumnType;
 use crate::schema::shape::ShapeColumn;
 
 impl FieldRule {
-    /// How fields are stored in a column that is declared so, in a table that
-    /// is STRICT or not.
+    /// The rule for fields of a column with this declaration, in a table that is STRICT or not.
     ///
-    /// A field that an INTEGER or REAL column would store as something else
-    /// makes a bad row, also where SQLite would store it: the declaration is
-    /// the caller's word. NUMERIC columns take anything.
+    /// A field that an INTEGER or REAL column would store as another type makes a bad
+    /// row, also where SQLite would store it: the caller chose the type. NUMERIC columns
+    /// take anything.
     pub fn for_column(column: &ShapeColumn, strict: bool) -> Self {
         if strict && column.declared_type.eq_ignore_ascii_case("ANY") {
             return Self::Any;
@@ -46,8 +43,8 @@ impl From<GivenType> for FieldRule {
 }
 
 impl GivenType {
-    /// Refuses a type by which a column that is declared so would hold what
-    /// SQLite would not store there.
+    /// Refuses a type with which a column of this declaration would hold values that SQLite would
+    /// not store there.
     pub fn refuse_unless_fits(
         self,
         column: &ShapeColumn,
@@ -62,13 +59,13 @@ impl GivenType {
                 is_loose
                     || given.affinity() == affinity && (!is_rowid || given == ColumnType::Integer)
             }
-            // The conversion would be left out.
+            // The conversion would not be applied to a rowid.
             Self::Timestamp(_) | Self::Boolean if is_rowid => false,
             Self::Boolean => is_loose || matches!(affinity, Affinity::Integer | Affinity::Numeric),
             Self::Timestamp(form) if form.column_type() == ColumnType::Integer => {
                 is_loose || matches!(affinity, Affinity::Integer | Affinity::Numeric)
             }
-            // Such a text is no number and stays what it is.
+            // Such a text is no number and stays text.
             Self::Timestamp(_) => is_loose || !strict || affinity == Affinity::Text,
         };
         if fits {
@@ -81,7 +78,7 @@ impl GivenType {
 }
 
 impl TypeRule {
-    /// The type of the column, as it stands in a declaration.
+    /// Type of the column in a declaration.
     pub fn declared_type(self, strict: bool) -> &'static str {
         match self {
             Self::Integer | Self::Boolean | Self::Rowid | Self::Affinity(Affinity::Integer) => {
@@ -98,7 +95,7 @@ impl TypeRule {
         }
     }
 
-    /// The rule for typed values that the caller's word for a column's type stands for.
+    /// The rule for typed values of a column whose type the caller gave.
     pub fn of_given(given: GivenType, has_blobs: bool) -> Self {
         match given {
             GivenType::Type(ColumnType::Blob) if !has_blobs => Self::Hex,
@@ -108,12 +105,12 @@ impl TypeRule {
         }
     }
 
-    /// The rule for a column that is declared by hand, in a table that is
-    /// STRICT or not. As for fields of text, what ends as something else in an
-    /// INTEGER or REAL column makes a bad row also where SQLite would store it.
+    /// The rule for typed values of a column with this declaration, in a table that is STRICT or
+    /// not. As for fields of text, a value that an INTEGER or REAL column stores as another
+    /// type makes a bad row, also where SQLite would store it.
     ///
-    /// `has_blobs` says whether the input can hold blobs. JSON cannot, so a
-    /// column declared BLOB takes their digits from there, as from CSV.
+    /// `has_blobs` is true if the input can hold blobs. JSON cannot, so a column
+    /// declared BLOB takes their hexadecimal digits from there, as from CSV.
     pub fn for_column(column: &ShapeColumn, strict: bool, has_blobs: bool) -> Self {
         if strict && column.declared_type.eq_ignore_ascii_case("ANY") {
             return Self::Affinity(Affinity::Blob);

@@ -1,8 +1,7 @@
 //! Keys that ascend in the order of time: UUID version 7 (RFC 9562).
 //!
-//! Rows are worked on in blocks on many threads, so a key is a pure function of
-//! the row's place in the input: whoever makes it, it comes out the same, and
-//! keys ascend as the rows do.
+//! Rows are worked on in blocks on many threads. So a key is a pure function of the row's ordinal
+//! in the input: it does not depend on the thread, and keys ascend as the rows do.
 //!
 //! ```text
 //! bits   48             4    12              2   8              54
@@ -11,9 +10,9 @@
 //!       └──────────────┴────┴───────────────┴───┴──────────────┴─────────────────┘
 //! ```
 //!
-//! The count is the row's within its millisecond: a million rows share one,
-//! and then the time goes on. A load of a billion rows so ends a second after
-//! the time of its beginning, which it nearly always does.
+//! The count is the row's number within its millisecond: a million rows share one millisecond, then
+//! the next begins. So the last key of a billion rows is a second later than the first, which is
+//! nearly always before the load ends.
 //!
 //! Must never: give two rows of a load the same key, or another on another run
 //! of the same range.
@@ -23,9 +22,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Bits of the count, in `rand_a` and at the start of `rand_b`.
 const COUNT_BITS: u32 = 20;
-/// Those of them that go to `rand_b`.
+/// Number of the count's bits that go to `rand_b`.
 const COUNT_LOW_BITS: u32 = COUNT_BITS - 12;
-/// What is left of `rand_b`.
+/// Number of random bits, the rest of `rand_b`.
 const RANDOM_BITS: u32 = 62 - COUNT_LOW_BITS;
 const VERSION: u64 = 7;
 const VARIANT: u64 = 2;
@@ -41,21 +40,23 @@ pub struct Uuid7Range {
 }
 
 impl Uuid7Range {
-    /// Keys from a time on, in milliseconds since 1970; of the same seed, the same keys.
+    /// Keys from a time on, in milliseconds since 1970. The same seed gives the same keys.
     pub const fn new(start_ms: u64, seed: [u64; 2]) -> Self {
         Self { start_ms, seed }
     }
 
-    /// Keys from now on, that nobody can guess.
+    /// Keys from now on, with a random seed.
     pub fn now() -> Self {
         let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let random = RandomState::new();
-        // A child of `fork` goes on with the keys of its parent, and so do its siblings.
+        // Siblings that `fork` makes share the state of their parent's random generator, so the
+        // A child made by `fork` has its parent's random state, as its siblings have: the process
+        // id makes their keys differ.
         let word = |number: u32| random.hash_one((number, std::process::id()));
         Self::new(since_1970.as_millis() as u64, [word(0), word(1)])
     }
 
-    /// The key of the row with that number.
+    /// Key of row number `sequence`.
     pub fn at(&self, sequence: u64) -> [u8; 16] {
         let time_ms = self.start_ms + (sequence >> COUNT_BITS);
         let count = sequence & ((1 << COUNT_BITS) - 1);
@@ -66,7 +67,7 @@ impl Uuid7Range {
         (u128::from(high) << 64 | u128::from(low)).to_be_bytes()
     }
 
-    /// The same as text, in lower case; texts ascend as the bytes do.
+    /// Key as text, in lower case; texts ascend as the bytes do.
     pub fn text_at(&self, sequence: u64) -> [u8; TEXT_BYTES] {
         const HYPHENS_AFTER: [usize; 4] = [3, 5, 7, 9];
         let mut text = [b'-'; TEXT_BYTES];
@@ -80,7 +81,7 @@ impl Uuid7Range {
     }
 }
 
-/// SipHash-2-4 of one word: random to everybody who does not know the seed.
+/// SipHash-2-4 of one word: looks random without the seed.
 fn sip_hash(seed: [u64; 2], word: u64) -> u64 {
     let round = |[mut a, mut b, mut c, mut d]: [u64; 4]| {
         a = a.wrapping_add(b);

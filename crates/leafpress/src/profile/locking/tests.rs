@@ -16,7 +16,7 @@ fn journal_of(place: &Place) -> std::path::PathBuf {
 }
 
 #[test]
-fn nobody_else_reads_or_writes_what_is_held_alone() {
+fn no_other_connection_reads_or_writes_what_is_held_alone() {
     for profile in [Profile::Rollback, Profile::Rebuildable] {
         for journal_mode in JournalMode::ALL {
             let place = Place::with_database(journal_mode, 4096);
@@ -87,7 +87,7 @@ fn a_log_cannot_be_held_alone() {
 }
 
 #[test]
-fn whoever_is_in_the_way_is_looked_for() {
+fn the_process_in_the_way_is_looked_for() {
     for begin in ["BEGIN; SELECT * FROM t", "BEGIN IMMEDIATE; INSERT INTO t VALUES (2)"] {
         let place = Place::with_database(JournalMode::Delete, 4096);
         let other = place.plain();

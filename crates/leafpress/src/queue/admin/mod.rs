@@ -225,7 +225,7 @@ impl Queue {
 
     fn set_paused(&self, is_paused: bool) -> Result<()> {
         self.work(move |work, queue| {
-            // If it was dropped, that is to be said.
+            // A queue that was dropped is an error.
             let row = work.row(queue)?;
             let changed = work.execute(SET_PAUSED, params![queue, is_paused])?;
             if changed > 0 {
@@ -269,7 +269,7 @@ fn in_steps(limit: u64, mut step: impl FnMut(i64, u64) -> Result<Step>) -> Resul
     Ok(done)
 }
 
-/// Does something with each of these jobs, until so many were ones to count.
+/// Does something with each of these jobs, until this many were ones to count.
 fn step(
     work: &Work<'_>,
     queue: &QueueRow,

@@ -32,7 +32,7 @@ pub(super) struct Foreign {
     database: PathBuf,
     vfs: Option<String>,
     connection: Option<Connection>,
-    /// At the last look.
+    /// The number at the last look.
     version: Option<i64>,
 }
 

@@ -89,7 +89,7 @@ impl Lines {
         self.0.is_empty()
     }
 
-    /// One more waiter; the queue's name, and where to sleep.
+    /// Registers a waiter; returns the queue's name, and the condition variable to sleep on.
     pub(super) fn enter(&mut self, queue: &str) -> (Arc<str>, Arc<Condvar>) {
         let name = self.0.get_key_value(queue).map(|(name, _)| Arc::clone(name));
         let name = name.unwrap_or_else(|| Arc::from(queue));
@@ -100,7 +100,7 @@ impl Lines {
         (name, rung)
     }
 
-    /// One waiter less. A permit that he took and did not use goes to another.
+    /// Removes a waiter. A permit that it took and did not use goes to another.
     pub(super) fn leave(&mut self, queue: &str, unused: Option<Permit>) {
         let Some(line) = self.0.get_mut(queue) else { return };
         line.waiters -= 1;
@@ -117,7 +117,7 @@ impl Lines {
         self.assert_state();
     }
 
-    /// `jobs` more jobs: that many look, if so many wait.
+    /// Gives permits for `jobs` more jobs, at most one for each waiter.
     pub(super) fn ring(&mut self, queue: &str, jobs: u32) {
         if let Some(line) = self.0.get_mut(queue) {
             line.give(jobs);
@@ -157,15 +157,15 @@ impl Lines {
         taken
     }
 
-    /// A waiter says when the next job is due.
+    /// Notes when the next job of a waiter's queue is due.
     pub(super) fn tell_due(&mut self, queue: &str, due_ms: i64) {
         if let Some(line) = self.0.get_mut(queue) {
             line.due_ms = Some(line.due_ms.map_or(due_ms, |earlier| earlier.min(due_ms)));
         }
     }
 
-    /// Sends one waiter of each queue that has something due; when the next
-    /// thing is due, of all queues.
+    /// Gives a permit to one waiter of each queue with a due time that has come; returns the next
+    /// due time of all queues.
     pub(super) fn give_due(&mut self, now_ms: i64) -> Option<i64> {
         for line in self.0.values_mut() {
             if line.due_ms.is_some_and(|due_ms| due_ms <= now_ms) {

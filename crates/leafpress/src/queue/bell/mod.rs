@@ -123,7 +123,7 @@ struct Shared {
 struct State {
     lines: Lines,
     is_closed: bool,
-    /// There while the thread runs.
+    /// Present while the thread runs.
     listener: Option<Listener>,
     /// When the last waiter left.
     idle_since: Instant,
@@ -132,9 +132,9 @@ struct State {
 /// The bell thread, as others see it.
 struct Listener {
     alarm: Arc<Alarm>,
-    /// It does not listen for datagrams, because there was no waiter when one came.
+    /// True if it does not listen for datagrams, because there was no waiter when one came.
     is_deaf: bool,
-    /// It looks at due times again then, or has to be called.
+    /// Time at which it looks at due times again, unless it is called.
     wakes_at: Instant,
 }
 
@@ -174,7 +174,7 @@ impl Bells {
     /// Says that `jobs` more may be claimed now, or that something is due at
     /// another time than before (`jobs` is 1 then). To be called after the commit.
     ///
-    /// Sends at most so many waiters to look, in this process and in each other one. Without a
+    /// Sends at most this many waiters to look, in this process and in each other one. Without a
     /// waiter this is one atomic load and one failed `stat`.
     pub(super) fn ring(&self, queue: &str, jobs: u32) {
         if jobs == 0 {
@@ -190,7 +190,7 @@ impl Bells {
 
     /// Registers a waiter that is about to look for a job of a queue.
     ///
-    /// To be called before the look, so that no bell is lost between that and
+    /// Call it before the look, so that no wake-up is lost between that and
     /// [`Waiter::wait`]; and best only after a first look that found nothing,
     /// since it costs a lock, and the first of a process starts a thread.
     ///
@@ -247,7 +247,7 @@ impl Bells {
             }
         }
         if let Some(ended) = thread.take() {
-            // It has said that it ends, and only puts its socket away.
+            // The thread has reported its end, and only removes its socket.
             let _ = ended.join();
         }
         *thread = Some(thread::start(&self.shared).map_err(|error| {
@@ -278,7 +278,7 @@ impl Drop for Bells {
     }
 }
 
-/// Why a wait ended.
+/// Reason why a wait ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Woken {
     /// There may be a job: look again.
@@ -314,7 +314,7 @@ impl Waiter {
     /// say `None`.
     pub(super) fn wait(&mut self, next_due_ms: Option<i64>, deadline: Option<Instant>) -> Woken {
         let now_ms = (self.bells.shared.now_ms)();
-        // It was used for the look.
+        // The permit was used for the look.
         self.holds = None;
         let again_at = self.look_again_at(next_due_ms.is_some_and(|due_ms| due_ms <= now_ms));
         let until = [again_at, deadline].into_iter().flatten().min();
@@ -357,7 +357,7 @@ impl Waiter {
         }
     }
 
-    /// To be called when the look found a job, before the waiter is dropped:
+    /// Call it when the look found a job, before the waiter is dropped:
     /// else its permit goes to another waiter, who then looks in vain.
     pub(super) fn found(&mut self) {
         if self.holds.take() == Some(Permit::Search) {

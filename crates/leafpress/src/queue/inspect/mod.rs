@@ -29,7 +29,7 @@ struct Bounds {
     /// Jobs that it looks at before it asks the indexes: some milliseconds.
     walk_max: usize,
     /// Priorities for which ready jobs are looked up one priority after the other.
-    /// With more of them all ready jobs are sorted.
+    /// If there are more priorities, all ready jobs are sorted.
     priorities_max: usize,
 }
 
@@ -65,7 +65,7 @@ const FIRST_PRIORITIES: &str = "WITH RECURSIVE step(priority) AS (
          FROM step WHERE step.priority IS NOT NULL LIMIT ?2)
      SELECT priority FROM step WHERE priority IS NOT NULL";
 
-/// A statement that finds ids in the order of pushes: so many (?3) onwards from one
+/// A statement that finds ids in the order of pushes: this many (?3) onwards from one
 /// (?2), or backwards.
 struct Ordered {
     onwards: &'static str,
@@ -285,7 +285,7 @@ impl ListOptions {
         self
     }
 
-    /// With payloads and results, which may be large.
+    /// Lists payloads and results too, which may be large.
     pub fn with_payload(mut self, with_payload: bool) -> Self {
         self.with_payload = with_payload;
         self
@@ -315,17 +315,17 @@ pub struct Attempt {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum AttemptOutcome {
-    /// It has not ended.
+    /// The attempt has not ended.
     Running,
-    /// With an ack.
+    /// The attempt ended with an ack.
     Acked,
-    /// With an error, and the job was to be tried again.
+    /// The attempt ended with an error, and the job was to be tried again.
     Retried,
-    /// With an error, and the job is a dead letter.
+    /// The attempt ended with an error, and the job is a dead letter.
     Failed,
     /// Its lease came to an end without an answer.
     Expired,
-    /// It was given back, and does not count.
+    /// The job was given back; the attempt does not count.
     Released,
 }
 

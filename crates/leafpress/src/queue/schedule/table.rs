@@ -201,7 +201,7 @@ pub(super) fn list(work: &Work<'_>, queue: i64) -> Result<Vec<ScheduleInfo>> {
     })
 }
 
-/// Schedules that have come due, the first to come due first, so many at most.
+/// Schedules that have come due, the first to come due first, this many at most.
 pub(super) fn due(work: &Work<'_>, queue: i64, schedules_max: usize) -> Result<Vec<DueRow>> {
     work.all(DUE, params![queue, work.now_ms, schedules_max as i64], |row| {
         Ok(DueRow {

@@ -70,7 +70,7 @@ impl Stage {
     }
 }
 
-/// Which occurrence a job came from.
+/// Occurrence that a job came from.
 fn occurrence_ms(claim: &Claim) -> i64 {
     let metadata: serde_json::Value =
         serde_json::from_str(claim.metadata.as_deref().unwrap()).unwrap();
@@ -267,7 +267,7 @@ fn many_schedules_share_the_bound() {
 }
 
 #[test]
-fn whoever_sleeps_knows_the_next_occurrence() {
+fn a_sleeping_claimer_knows_the_next_occurrence() {
     let stage = stage();
     let next_due_ms = || stage.queue.look(&ClaimOptions::new()).unwrap().next_due_ms;
     assert_eq!(next_due_ms(), None);
@@ -282,7 +282,7 @@ fn whoever_sleeps_knows_the_next_occurrence() {
 }
 
 #[test]
-fn what_is_edited_into_nonsense_is_disabled_and_nobody_else_suffers() {
+fn what_is_edited_into_nonsense_is_disabled_and_no_other_schedule_suffers() {
     for (change, reason) in [
         ("cron = 'whenever'", "\"whenever\" is not a cron expression: it has 1 field,"),
         ("cron = '0 0 31 2 *'", "it never happens"),

@@ -63,7 +63,7 @@ const fn at_most_ms(bucket: usize) -> u64 {
 }
 
 impl Histogram {
-    /// Counts a time so many times.
+    /// Counts a time this many times.
     #[inline]
     pub(in crate::queue) fn record(&mut self, value_ms: u64, times: u64) {
         let value_ms = value_ms.min(VALUE_MAX_MS);

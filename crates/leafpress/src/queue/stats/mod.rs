@@ -93,15 +93,15 @@ pub struct QueueStats {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct JobCounts {
-    /// They may be claimed.
+    /// Jobs that may be claimed.
     pub ready: u64,
     /// Jobs that a consumer has.
     pub leased: u64,
-    /// They wait for their time.
+    /// Jobs that wait for their time.
     pub delayed: u64,
-    /// They wait for their group.
+    /// Jobs that wait for their group.
     pub blocked: u64,
-    /// They were acked, and are kept for a while.
+    /// Jobs that were acked, and are kept for a while.
     pub done: u64,
     /// Dead letters.
     pub dead: u64,

@@ -34,31 +34,32 @@ const LOG_KEPT: usize = 1 << 14;
 /// Something that happened to a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::queue) enum Event {
-    /// It was pushed.
+    /// The job was pushed.
     Pushed,
-    /// It was not pushed, since its unique key was held.
+    /// The job was not pushed, since its unique key was held.
     Duplicate,
-    /// It was claimed, so long after it could have been.
+    /// The job was claimed, this long after it could have been.
     Claimed {
         /// From the time that it was due (ready) to the claim.
         waited_ms: i64,
     },
-    /// It is done.
+    /// The job is done.
     Acked {
         /// From its claim to its ack.
         ran_ms: i64,
         /// Number of that attempt, from 1.
         attempts: u32,
     },
-    /// It failed, and is to be tried again.
+    /// The attempt failed, and the job is to be tried again.
     Retried,
     /// Its lease came to an end without an answer.
     LeaseExpired,
-    /// It was given back untried.
+    /// The job was given back untried.
     Released,
-    /// It became a dead letter, whatever the reason.
+    /// The job became a dead letter, for any reason.
     Dead,
-    /// It became one because its time was over; counted as [`Dead`](Self::Dead) besides.
+    /// The job became a dead letter because its time was over; counted as [`Dead`](Self::Dead),
+    /// too.
     Expired,
 }
 
@@ -130,7 +131,7 @@ struct State {
     written_before_call: Option<usize>,
     /// Counts that are committed and not written. Few queues and minutes, so a list.
     counts: Vec<(When, Counts)>,
-    /// If the open transaction has written them: with how many of the log.
+    /// Number of entries of the log that the open transaction has written; `None` if it has not.
     written: Option<usize>,
     written_at_ms: i64,
 }

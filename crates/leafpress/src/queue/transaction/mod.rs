@@ -208,7 +208,7 @@ impl QueueTransaction {
     pub fn commit(mut self) -> Result<Committed> {
         let settlement = self.settlement();
         let committed = self.queue.work(move |work, _| settlement.carry_out(work))?;
-        // Else the drop gives back what is still held.
+        // In other cases the drop gives back what is still held.
         self.tokens.clear();
         Ok(committed)
     }
@@ -289,7 +289,7 @@ impl Drop for QueueTransaction {
             return;
         }
         let tokens = std::mem::take(&mut self.tokens);
-        // Not waited for: this may be the writer's own thread.
+        // No wait here: this may be the writer's own thread.
         let submitted =
             writer.submit_own(move |connection| release_all(&Work::new(connection, &hub), &tokens));
         if let Err(error) = submitted {

@@ -17,18 +17,18 @@ use crate::sync::lock;
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Outcome {
-    /// It is done.
+    /// The job is done.
     Done,
-    /// It is done, with this result, which is kept as long as the queue keeps done jobs.
+    /// The job is done, with this result, which is kept as long as the queue keeps done jobs.
     DoneWith(Payload),
-    /// It failed and should be tried again, if it has attempts left; else it is dead.
+    /// The attempt failed. The job is tried again if it has attempts left; else it is dead.
     Retry {
         /// Description of the error.
         error: String,
         /// Delay before the next attempt; if none is given, by the queue's backoff.
         delay: Option<Duration>,
     },
-    /// It can never be done: to the dead letters at once.
+    /// The job can never be done: it becomes a dead letter at once.
     Dead {
         /// Reason of the failure.
         reason: String,

@@ -165,7 +165,7 @@ impl Pool {
         Ok(())
     }
 
-    /// Waits until one of so many handlers is idle, or it is time to end.
+    /// Waits until one of this many handlers is idle, or it is time to end.
     fn wait_for_less_than(&self, busy: usize) {
         let mut state = self.lock();
         while state.busy >= busy && state.failure.is_none() && !self.stop.is_asked() {
@@ -298,7 +298,7 @@ impl Pool {
     }
 
     fn settle(&self, context: &JobContext, outcome: &Outcome) {
-        // If another thread has taken it out, its lease is lost, and that is counted.
+        // If another thread has removed it, its lease is lost, and that is counted.
         let Some(job) = self.lock().running.remove(&context.token) else { return };
         let until = job.extended_at + self.lease;
         let settled = loop {

@@ -72,7 +72,7 @@ impl Stop {
     /// Has `wake` called when it is asked, until the registration is dropped.
     ///
     /// # Errors
-    /// In a child of the process that made it.
+    /// A child of the process that made the stop.
     pub(super) fn on_stop(&self, wake: impl Fn() + Send + 'static) -> Result<Registration> {
         let mut wakers = lock(self.wish.wakers.get()?);
         wakers.last_id += 1;
@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_registers_is_woken_early_or_late_and_not_after_it_left() {
+    fn a_thread_that_registers_is_woken_early_or_late_and_not_after_it_left() {
         let stop = Stop::new();
         let calls = Arc::new(AtomicU32::new(0));
         let count = |calls: &Arc<AtomicU32>| {

@@ -296,7 +296,7 @@ fn a_lease_that_is_lost_is_told_and_counted() {
 }
 
 #[test]
-fn a_late_answer_is_counted_where_nobody_noticed_before() {
+fn a_late_answer_is_counted_where_it_was_not_noticed_before() {
     let scene = scene();
     scene.push(1);
     let worker = Worker::new(&scene.queue).lease(LONG).jobs_max(1);

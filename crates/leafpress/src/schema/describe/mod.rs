@@ -1,9 +1,8 @@
-//! A declared table, as SQLite itself understands it.
+//! Shape of a declared table, as SQLite itself understands the declaration.
 //!
-//! The statements are run on an empty database in memory, and what came of
-//! them is read back by pragmas: so every spelling that SQLite knows is known
-//! here, and what it refuses is refused. For a table that exists already the
-//! same pragmas are asked of its database.
+//! The statements are run on an empty database in memory, and pragmas read the result. So every
+//! spelling that SQLite accepts is accepted here, and what SQLite refuses is refused. For an
+//! existing table the pragmas read its own database.
 //!
 //! | asked | answers |
 //! |---|---|
@@ -14,8 +13,7 @@
 //! | `sqlite_schema` | the statements; indexes in the order of their making |
 //! | `sql_words.rs` | CHECK, ON CONFLICT, AUTOINCREMENT: no pragma tells |
 //!
-//! Must never: change the database that is asked, or run anything of the
-//! user's but CREATE.
+//! Must never: change the database that it reads, or run a statement of the user that is no CREATE.
 
 use leafpress_format::{Affinity, Collation, KeyColumn, SortOrder};
 use rusqlite::fallible_iterator::FallibleIterator as _;
@@ -28,18 +26,18 @@ use super::sql_words::{SqlWord, sql_words};
 use super::table::quote_identifier;
 use crate::error::{Error, Result};
 
-/// Functions whose outcome differs from row to row. Times do not: a load takes
-/// one time for all its rows, as a statement of SQL does.
+/// Functions whose result differs from row to row. Times do not: a load takes one time for all its
+/// rows, as a statement of SQL does.
 const CHANGING_FUNCTIONS: [&str; 5] =
     ["random", "randomblob", "changes", "total_changes", "last_insert_rowid"];
 
-/// What the schema `statements` make of a table: of the one called `table`, or
-/// of the only one that they declare.
+/// Shape of a table that `statements` declare: of the one called `table`, or of
+/// the only one.
 ///
 /// # Errors
 ///
 /// A statement that SQLite refuses or that is no CREATE, several tables and no
-/// name, a name that none has.
+/// `table`, a `table` that none of them is.
 pub fn describe(statements: &[String], table: Option<&str>) -> Result<TableShape> {
     let connection = declare(statements)?;
     let tables = query(
@@ -70,8 +68,8 @@ pub fn describe(statements: &[String], table: Option<&str>) -> Result<TableShape
     Ok(shape)
 }
 
-/// What the table is in an existing database; `schema` is `main` or the name
-/// under which the database is attached.
+/// Shape of a table in an existing database; `schema` is `main` or the name under which the
+/// database is attached.
 ///
 /// # Errors
 ///
@@ -109,7 +107,7 @@ fn refused_statement(source: rusqlite::Error) -> Error {
     if is_forbidden { error.to_do(CREATE_ONLY) } else { error }
 }
 
-/// What a CREATE does inside SQLite; the rest is not what a schema is for.
+/// Allows what a CREATE does inside SQLite, and nothing else.
 fn allow_create_only(context: AuthContext<'_>) -> Authorization {
     match context.action {
         AuthAction::CreateTable { .. }
@@ -125,7 +123,7 @@ fn allow_create_only(context: AuthContext<'_>) -> Authorization {
     }
 }
 
-/// Refuses what is not a CREATE but does nothing that is forbidden.
+/// Refuses statements that are no CREATE, but do nothing that is forbidden.
 fn check_create(sql: &str) -> Result<()> {
     let words = sql_words(sql);
     let creates = words.first().is_some_and(|word| word.is("CREATE"));
@@ -138,8 +136,8 @@ fn check_create(sql: &str) -> Result<()> {
     Err(Error::usage(message).to_do(CREATE_ONLY))
 }
 
-/// The text without the tables that SQLite makes itself and allows nobody to
-/// make, which the shell's `.schema` prints among the others.
+/// The text without SQLite's own tables, which cannot be declared, but are printed by the shell's
+/// `.schema`.
 fn without_own_tables(text: &str) -> String {
     const OWN: [&str; 3] = [
         "CREATE TABLE sqlite_sequence(name,seq);",
@@ -247,8 +245,8 @@ impl<'c> TableReader<'c> {
                 continue;
             }
             let index_sql = self.statement("index", &line.name)?;
-            // An automatic index is there as soon as the table is, and one that
-            // is unique decides row by row what becomes of them.
+            // An automatic index exists as soon as the table does, and a unique one decides about
+            // each row.
             if (index_sql.is_none() || line.unique) && through_sql.is_none() {
                 through_sql.clone_from(&reason);
             }
@@ -293,8 +291,8 @@ impl<'c> TableReader<'c> {
         })
     }
 
-    /// In the order of the schema table, then what is not in it: the key of a
-    /// WITHOUT ROWID table, which is the table itself.
+    /// Lines in the order of the schema table, then the key of a WITHOUT ROWID table, which is not
+    /// in it: it is the table itself.
     fn index_lines(&self) -> Result<Vec<IndexLine>> {
         let schema = self.schema_table();
         let sql = format!(
@@ -338,7 +336,7 @@ impl<'c> TableReader<'c> {
         lines.iter().position(|line| line.is_key)
     }
 
-    /// Why SQLite must be given each row, if it must.
+    /// Reason why SQLite must insert each row itself, if there is one.
     fn row_by_row_reason(
         &self,
         lines: &[ColumnLine],
@@ -364,7 +362,7 @@ impl<'c> TableReader<'c> {
         Ok((self.count(&sql)? > 0).then(|| "the table has a trigger".into()))
     }
 
-    /// The records of one of the table's B-trees, and why they cannot be pressed.
+    /// The records of one of the table's B-trees, and the reason why they cannot be pressed.
     fn entry(
         &self,
         index: &IndexLine,
@@ -393,7 +391,7 @@ impl<'c> TableReader<'c> {
                     EntryColumn::Rowid
                 }
             });
-            // The key alone tells rows of the table apart.
+            // Only the key tells the table's rows apart.
             if is_table && !line.is_key {
                 continue;
             }
@@ -431,8 +429,8 @@ impl<'c> TableReader<'c> {
         })
     }
 
-    /// What SQLite stores by default. The text that the pragma shows has lost
-    /// its parentheses, without which a name stands for a text, not for a column.
+    /// Value that SQLite stores by default. The pragma shows the text without its parentheses;
+    /// without them a name means a text, not a column.
     fn default(
         &self,
         text: &str,
@@ -463,8 +461,8 @@ impl<'c> TableReader<'c> {
     }
 }
 
-/// Whether the second word may be a type without a name, which no pragma tells
-/// from no type at all. After a bare word an empty text is mostly a DEFAULT.
+/// Returns true if the second word may be a quoted empty type, which no pragma tells from no type.
+/// After a bare word an empty text is mostly a DEFAULT.
 fn may_be_empty_type(before: SqlWord<'_>, word: SqlWord<'_>) -> bool {
     match (before, word) {
         (SqlWord::Bare(_), SqlWord::Quoted('\'', "")) => !before.is("DEFAULT"),
@@ -473,14 +471,14 @@ fn may_be_empty_type(before: SqlWord<'_>, word: SqlWord<'_>) -> bool {
     }
 }
 
-/// A collation that is SQLite's own.
+/// A built-in collation of SQLite.
 pub fn collation(name: &str) -> Option<Collation> {
     let known =
         [("BINARY", Collation::Binary), ("NOCASE", Collation::NoCase), ("RTRIM", Collation::RTrim)];
     known.into_iter().find(|known| known.0.eq_ignore_ascii_case(name)).map(|known| known.1)
 }
 
-/// A declared type of that affinity.
+/// A declared type with that affinity.
 const fn type_name(affinity: Affinity) -> &'static str {
     match affinity {
         Affinity::Blob => "BLOB",

@@ -37,8 +37,8 @@ mod tests;
 pub struct InsertMany {
     /// The table's name, in any case.
     pub table: String,
-    /// Which of its columns are given; the others take their defaults. The
-    /// rowid may be among them as `rowid`, `oid` or `_rowid_`.
+    /// Columns that get values; the others take their defaults. The rowid may be among them as
+    /// `rowid`, `oid` or `_rowid_`.
     pub columns: Vec<String>,
     /// A value for each of those columns, for each row.
     pub rows: Vec<Vec<Value>>,
@@ -74,7 +74,7 @@ pub(super) fn insert_sorted(
 
 /// Result of an insert without a savepoint.
 pub(super) enum Alone {
-    /// All of them, and so many there are now more.
+    /// All of them, and this many there are now more.
     Inserted(u64),
     /// One of them was refused. Which one is not known.
     Refused,
@@ -110,11 +110,11 @@ struct Insertion<'i> {
     rows: &'i [Vec<Value>],
 }
 
-/// Why rows could not be inserted.
+/// Reason why rows could not be inserted.
 enum Failure {
-    /// The row at this place is to blame.
+    /// The row at this index failed.
     Row(usize, rusqlite::Error),
-    /// None of them.
+    /// No row is at fault.
     Other(rusqlite::Error),
 }
 

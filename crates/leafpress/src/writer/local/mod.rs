@@ -524,7 +524,7 @@ fn answer_all(group: &mut Group, range: Range<usize>, error: &Error) {
     }
 }
 
-/// The size of a write-ahead log of so many frames: its header, and a header
+/// The size of a write-ahead log of this many frames: its header, and a header
 /// before each page.
 fn wal_bytes(frames: u32, page_bytes: u32) -> u64 {
     if frames == 0 { 0 } else { 32 + u64::from(frames) * (24 + u64::from(page_bytes)) }

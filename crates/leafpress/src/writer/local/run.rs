@@ -28,25 +28,25 @@ const NOTHING: &str = "nothing of this call; other callers' are not touched";
 /// The end of a call, within the open transaction.
 pub(super) enum Ran {
     Done(Answer),
-    /// It failed, and nothing of it is left.
+    /// The call failed, and nothing of it is left.
     Failed(Error),
-    /// It failed, and the transaction is gone.
+    /// The call failed, and the transaction is gone.
     Lost(Error),
     /// It was the first, and failed without a savepoint: the transaction has to be rolled back, and
     /// all of it carried out again with one.
     Again,
-    /// It has forked, and this is the child.
+    /// The call has forked, and this is the child.
     Forked,
 }
 
 /// The place of a call in the range that is carried out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Within {
-    /// It is the only call of the range.
+    /// The call is the only one of the range.
     Alone,
     /// All other calls of the range have failed.
     LastLeft,
-    /// It is one of several calls.
+    /// The call is one of several.
     Group,
 }
 

@@ -114,7 +114,7 @@ struct Out {
 /// is closed instead. A function that was made and not called stays, and so do collations and
 /// functions that replace SQLite's own: to use these, open a connection of your own.
 ///
-/// It belongs to the process that asked for it. In a child of `fork` it refuses each
+/// A reader belongs to the process that asked for it. In a child of `fork` it refuses each
 /// statement (`SQLITE_AUTH`, "not authorized"), and dropping it does nothing: open a new
 /// [`Writer`](super::Writer) there, which has readers of its own. Statements and rows that
 /// were under way at the fork must not be used there: they could wait for ever.
@@ -128,7 +128,7 @@ pub struct Reader {
 /// A connection that is out, and the way back.
 #[derive(Debug)]
 struct Lent {
-    /// There until drop takes it.
+    /// Present until drop takes it.
     pooled: Option<Pooled>,
     id: u64,
     shared: Arc<Shared>,

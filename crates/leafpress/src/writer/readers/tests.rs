@@ -220,7 +220,7 @@ fn when_all_are_out_the_error_names_the_holders() {
 }
 
 #[test]
-fn whoever_waits_gets_the_reader_that_comes_back() {
+fn a_waiting_thread_gets_the_reader_that_comes_back() {
     let database = Database::new();
     let limits = ReaderLimits { size_max: 2, wait_max: Duration::from_secs(3_600) };
     let pool = ReaderPool::new(database.path(), None, limits);

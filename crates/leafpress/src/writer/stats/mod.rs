@@ -126,9 +126,9 @@ pub struct GroupSizes {
     pub sum: u64,
     /// The mean.
     pub mean: f64,
-    /// Half of the groups had at most so many calls; exact to 1 %, like the next.
+    /// Half of the groups had at most this many calls; exact to 1 %, like the next.
     pub p50: u64,
-    /// 99 of 100 had at most so many.
+    /// 99 of 100 had at most this many.
     pub p99: u64,
     /// The largest, exactly.
     pub max: u64,

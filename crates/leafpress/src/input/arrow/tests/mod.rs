@@ -70,7 +70,7 @@ pub(super) fn read(source: &mut ArrowSource<'_>) -> Result<(Vec<Vec<Owned>>, usi
     Ok((rows, pieces))
 }
 
-/// What holds of each batch. SQLite judges what JSON is: it is who reads it.
+/// Checks each batch. SQLite judges what JSON is, as SQLite reads it.
 fn check_batch(batch: &ArrowBatch, rows_before: usize) {
     thread_local! {
         static SQLITE: rusqlite::Connection = rusqlite::Connection::open_in_memory().unwrap();

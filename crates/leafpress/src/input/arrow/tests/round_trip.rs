@@ -1,4 +1,4 @@
-//! The same random rows, through each format, are the same values.
+//! Random rows, which are equal after each format.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use proptest::prelude::*;
 use super::{Owned, batch_of, file_of, piped, read, stream_of};
 use crate::input::kind::Kind;
 
-/// What all columns of a row are made of.
+/// Values of all columns of a row.
 type Seed = (Option<i64>, Option<f64>, Option<String>, Option<bool>);
 
 fn seeds() -> impl Strategy<Value = Vec<Seed>> {

@@ -1,5 +1,5 @@
-//! What each of Arrow's types becomes, through an Arrow stream and, where the
-//! format has the type, through Parquet.
+//! Values that each of Arrow's types becomes, through an Arrow stream and, where the format has the
+//! type, through Parquet.
 
 use std::sync::Arc;
 

@@ -1,9 +1,9 @@
-//! The sorted entries, pressed to pages and written behind the database's last.
+//! Press of the sorted entries: makes the index's pages and writes them behind the database's last
+//! page.
 //!
-//! Workers press partitions side by side; this thread, which has the connection,
-//! joins them in order and writes their pages. A worker takes an empty run
-//! before it takes a partition, and there are few: so the partition that is due
-//! always has one, and no more than a few are ever waiting.
+//! Workers press partitions side by side. This thread, which has the connection, joins them in
+//! order and writes their pages. A worker takes an empty run before it takes a partition, and there
+//! are few runs. So the partition that is due always has one, and only few partitions wait.
 //!
 //! Invariants:
 //! 1. Every page up to the new count is part of the tree.
@@ -33,7 +33,7 @@ use crate::sort::{Partition, Sorted};
 /// Characters of a value in a message.
 const SHOWN_CHARACTERS_MAX: usize = 60;
 
-/// One press.
+/// Settings of one press.
 pub struct Press<'p> {
     pub transaction: &'p Transaction<'p>,
     pub cancel: &'p CancelToken,
@@ -41,7 +41,7 @@ pub struct Press<'p> {
     pub of: Presser<'p>,
 }
 
-/// What its workers need.
+/// Settings of the workers.
 #[derive(Debug, Clone, Copy)]
 pub struct Presser<'p> {
     pub table: &'p str,
@@ -65,7 +65,7 @@ struct Piece {
 }
 
 impl Press<'_> {
-    /// Writes the index's pages after those that there are.
+    /// Writes the index's pages behind the pages that there are.
     ///
     /// SQLite knows of the pages then, but not yet of the index.
     pub fn run(&self, sorted: &Sorted, pages_before: u32) -> Result<Built> {
@@ -75,7 +75,7 @@ impl Press<'_> {
         let joined = std::thread::scope(|scope| {
             let (empty_runs, empty) = channel();
             let (pieces, done) = channel();
-            // One more for each worker than it fills, so that it need not wait.
+            // Two runs for each worker, so that none waits for an empty one.
             for _ in 0..=2 * self.threads {
                 let _ = empty_runs.send(IndexRun::new(self.of.layout));
             }
@@ -96,7 +96,7 @@ impl Press<'_> {
         Ok(built)
     }
 
-    /// Joins the pieces in order and writes them; also tells the number of pages.
+    /// Joins the pieces in order and writes them; returns the number of pages, too.
     #[expect(clippy::needless_pass_by_value, reason = "workers end when it is dropped")]
     fn join(
         &self,
@@ -126,7 +126,7 @@ impl Press<'_> {
                 (statistics, later) => *statistics = later.or(statistics.take()),
             }
             piece.run.clear();
-            // Fails only when all workers are done.
+            // Sending fails only when all workers are done.
             let _ = empty_runs.send(piece.run);
             if self.cancel.is_cancelled() {
                 return Err(ErrorKind::Cancelled.into());
@@ -164,7 +164,7 @@ impl Press<'_> {
 }
 
 impl Presser<'_> {
-    /// A worker: ends when there is no partition left, or nobody wants more.
+    /// Runs a worker. It ends when there is no partition left, or the receiver is gone.
     fn work(
         &self,
         sorted: &Sorted,
@@ -175,7 +175,7 @@ impl Presser<'_> {
         let mut entries = Partition::new();
         loop {
             let (run, partition) = {
-                // Under one lock, so that runs go out in the order of partitions.
+                // Both are taken under one lock, so that runs go out in the order of partitions.
                 let empty = empty.lock().unwrap_or_else(PoisonError::into_inner);
                 let Ok(run) = empty.recv() else { return };
                 (run, next_partition.fetch_add(1, Ordering::Relaxed))
@@ -231,11 +231,11 @@ impl Presser<'_> {
     }
 }
 
-/// What to do about rows that are not unique.
+/// Advice for rows that are not unique.
 pub const NOT_UNIQUE_TO_DO: &str =
     "change or delete one of these rows, or make an index that is not unique";
 
-/// The piece of that partition; those after it wait.
+/// The piece of the next partition; those after it wait.
 fn next_piece(
     partition: usize,
     done: &Receiver<(usize, Result<Piece>)>,
@@ -245,13 +245,13 @@ fn next_piece(
         if let Some(piece) = waiting.remove(&partition) {
             return piece;
         }
-        // Without a sender, a worker has panicked; the scope will tell.
+        // The sender is gone if a worker has panicked; the scope reports the panic.
         let (done, piece) = done.recv().map_err(|_| Error::from(ErrorKind::Cancelled))?;
         waiting.insert(done, piece);
     }
 }
 
-/// A value as it stands in SQL, cut where long.
+/// A value written as SQL, cut if long.
 fn shown(value: Value<'_>) -> String {
     let cut = |text: String| {
         if text.chars().count() <= SHOWN_CHARACTERS_MAX {

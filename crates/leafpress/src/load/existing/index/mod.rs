@@ -15,7 +15,7 @@
 //! 1. After an error the database is as it was.
 //! 2. The index holds what CREATE INDEX would have put into it, in its order.
 //!
-//! What cannot be pressed, SQLite indexes itself, and the report says why.
+//! SQLite itself makes an index that cannot be pressed, and the report says why.
 
 mod build;
 mod scan;
@@ -50,7 +50,7 @@ use crate::sqlite_error::{is_refusal, sqlite_says};
 
 /// Pages are used once here: a larger cache wins nothing.
 const CACHE_BYTES: u64 = 16 << 20;
-/// What an index takes where nobody says how much it may.
+/// Memory for an index if the caller sets no limit.
 const MEMORY_BYTES: usize = 1 << 30;
 
 /// Makes an index on a table of a database that exists.
@@ -77,36 +77,36 @@ pub struct Indexer {
     cancel: CancelToken,
 }
 
-/// An index that was made, or was there.
+/// Report of an index that was made, or that existed already.
 #[derive(Debug, Clone, serde::Serialize)]
 #[non_exhaustive]
 pub struct IndexReport {
-    /// The database.
+    /// Path of the database.
     #[serde(serialize_with = "crate::words::path_as_text")]
     pub database: PathBuf,
-    /// The table's name.
+    /// Name of the table.
     pub table: String,
-    /// The index's name.
+    /// Name of the index.
     pub index: String,
     /// The statement that declares it; empty for one that a constraint of the table made.
     pub create_sql: String,
-    /// Whether it was there already, and nothing was done.
+    /// True if the index existed already, and nothing was done.
     pub existed: bool,
-    /// Its entries: the table's rows.
+    /// Number of entries, which is that of the table's rows.
     pub entries: u64,
-    /// Pages by which the database grew.
+    /// Number of pages by which the database grew.
     pub pages: u64,
-    /// How it was made: "pressed", or "SQL: " and why.
+    /// Way in which it was made: "pressed", or "SQL: " and the reason.
     pub path: String,
-    /// From the call to the commit.
+    /// Time from the call to the commit.
     #[serde(rename = "elapsed_s", serialize_with = "crate::times::seconds")]
     pub elapsed: Duration,
-    /// Where the time went.
+    /// Time by stage.
     pub stages: Vec<Stage>,
 }
 
 impl Indexer {
-    /// An index on that table.
+    /// An indexer for that table.
     pub fn new(database: impl Into<PathBuf>, table: impl Into<String>) -> Self {
         Self {
             database: database.into(),
@@ -123,32 +123,31 @@ impl Indexer {
         }
     }
 
-    /// Its name; by default made of the table's and the columns'.
+    /// Name of the index; by default made of the table's and the columns' names.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
         self
     }
 
-    /// Whether no two rows may have the same values there.
+    /// Refuses rows with the same values in the columns of the index, if true.
     pub fn unique(mut self, unique: bool) -> Self {
         self.unique = unique;
         self
     }
 
-    /// Whether an index that does the same and is there already is no error, and is left as
-    /// it is.
+    /// If true, an equal index that exists already is left as it is, and is no error.
     pub fn only_if_missing(mut self, only_if_missing: bool) -> Self {
         self.only_if_missing = only_if_missing;
         self
     }
 
-    /// Whether `sqlite_stat1` is told of the index, as by ANALYZE.
+    /// Fills `sqlite_stat1` for the index, as ANALYZE does, if true.
     pub fn analyze(mut self, analyze: bool) -> Self {
         self.analyze = analyze;
         self
     }
 
-    /// How many threads work; by default as many as there are cores.
+    /// Number of threads; by default the number of cores.
     pub fn threads(mut self, threads: usize) -> Self {
         self.threads = threads.max(1);
         self
@@ -160,19 +159,19 @@ impl Indexer {
         self
     }
 
-    /// Where a temporary file may be made; by default beside the database.
+    /// Folder for temporary files; by default the database's.
     pub fn temporary_folder(mut self, folder: impl Into<PathBuf>) -> Self {
         self.folder = Some(folder.into());
         self
     }
 
-    /// How long to wait for other programs that write; five seconds by default.
+    /// Longest wait for other programs that write; five seconds by default.
     pub fn busy_timeout(mut self, timeout: Duration) -> Self {
         self.busy_timeout = timeout;
         self
     }
 
-    /// Lets somebody else stop it.
+    /// Token by which another thread can stop it.
     pub fn cancel(mut self, token: CancelToken) -> Self {
         self.cancel = token;
         self
@@ -183,7 +182,7 @@ impl Indexer {
     ///
     /// # Errors
     ///
-    /// An unknown table or column, an index that does the same already
+    /// An unknown table or column, an equal index that exists already
     /// ([`TableExists`](crate::ErrorKind::TableExists)), rows that are not unique but should be, a
     /// database that is locked, read-only or damaged, a full disk: the
     /// database is as it was then.
@@ -242,7 +241,7 @@ impl Indexer {
         })
     }
 
-    /// What is said of an index that is there.
+    /// The report or error for an index that exists already.
     fn existing_index(&self, existing: &Existing, there: &IndexThere) -> Result<IndexReport> {
         let IndexThere { table, name, sql } = there;
         if !self.only_if_missing {
@@ -287,7 +286,7 @@ impl Indexer {
     }
 }
 
-/// What is to be made, and how.
+/// The wanted index, and the way to make it.
 struct Plan {
     table: String,
     name: String,
@@ -295,21 +294,21 @@ struct Plan {
     manner: Manner,
 }
 
-/// What is to be done.
+/// Decision after a look at the schema.
 enum Planned {
     Make(Plan),
     Exists(IndexThere),
 }
 
-/// An index that is there.
+/// An index that exists already.
 struct IndexThere {
     table: String,
     name: String,
     sql: String,
 }
 
-/// An index of the table that holds the same entries in the same order as the one that is
-/// wanted. One that refuses rows with the same values does what one that does not does.
+/// An index of the table with the same entries in the same order as the wanted one. A unique index
+/// can stand for one that is not unique.
 fn equal_index(
     transaction: &Transaction<'_>,
     table: &TableShape,
@@ -340,21 +339,21 @@ fn equal_index(
     }))
 }
 
-/// The two ways.
+/// The two ways to make an index.
 enum Manner {
     Pressed(Box<PressPlan>),
-    /// And why.
+    /// SQLite makes the index; with the reason.
     ThroughSql(String),
 }
 
-/// All that pressing needs to know.
+/// Plan of a pressed index.
 struct PressPlan {
     index: IndexShape,
     layout: PageLayout,
-    /// Where the table's tree begins.
+    /// Root page of the table's tree.
     table_root: u32,
-    /// How many first columns of a record must be looked at, and whether rows
-    /// that lack some of them have NULL there.
+    /// Number of first columns of a record that must be read, and true if rows that lack some of
+    /// them have NULL there.
     columns_needed: usize,
     absent_is_null: bool,
 }
@@ -389,8 +388,8 @@ impl Plan {
             None => request.name(&table.name, is_taken),
         };
         let sql = request.create_sql(&name, &table.name);
-        // SQLite reads the statement before any work, and a name that it keeps to itself would
-        // else be entered where pages are pressed.
+        // SQLite reads the statement before any work. It refuses reserved names, which would
+        // otherwise be entered where pages are pressed.
         transaction.prepare(&sql).map_err(|error| existing.target.refused_statement(error))?;
         let manner = manner(existing, transaction, &table, &name, &sql)?;
         Ok(Planned::Make(Self { table: table.name, name, sql, manner }))
@@ -398,8 +397,8 @@ impl Plan {
 }
 
 impl Target {
-    /// A statement that SQLite does not take is the caller's to change; all else is as
-    /// [`refused`](Self::refused) says.
+    /// The error for a statement that SQLite refuses: the caller has to change it. All other errors
+    /// are those of [`refused`](Self::refused).
     fn refused_statement(&self, error: rusqlite::Error) -> Error {
         let is_wrong = matches!(
             error.sqlite_error(),
@@ -424,8 +423,8 @@ impl Target {
     }
 }
 
-/// Whether it can be pressed. What SQLite would index is learnt by letting it
-/// declare the same index on an empty copy of the table.
+/// Chooses the way. SQLite declares the same index on an empty copy of the table, which shows what
+/// it would index.
 fn manner(
     existing: &Existing,
     transaction: &Transaction<'_>,
@@ -478,14 +477,14 @@ fn manner(
     })))
 }
 
-/// Asked with the lock held: another program may have changed it just before.
+/// Layout of the pages, read with the lock held: another program may have changed it just before.
 fn layout(connection: &Connection) -> rusqlite::Result<Option<PageLayout>> {
     let page_bytes: u32 = ask(connection, "PRAGMA page_size")?;
     let Some(header) = read_header(connection)? else { return Ok(None) };
     Ok(PageLayout::with_reserved(page_bytes, header.reserved_bytes).ok())
 }
 
-/// What came of it.
+/// Result of the work.
 struct Made {
     entries: u64,
     path: String,
@@ -562,7 +561,7 @@ impl Job<'_> {
         ))
     }
 
-    /// Reads an entry from each end: the last look before the commit.
+    /// Reads an entry from each end of the index, as a last check before the commit.
     fn look_at(&self, index: &IndexShape) -> rusqlite::Result<()> {
         let (table, name) = (quote_identifier(&self.plan.table), quote_identifier(&index.name));
         let columns = "SELECT name FROM pragma_index_info(?1) WHERE seqno = 0";
@@ -578,7 +577,7 @@ impl Job<'_> {
         Ok(())
     }
 
-    /// SQLite makes the index, with settings that were measured to be its best.
+    /// Has SQLite make the index, with settings that were measured to be its best.
     fn through_sql(&self, reason: &str, steps: &mut Steps) -> Result<Made> {
         let threads = self.indexer.threads.saturating_sub(1);
         let settings = format!("PRAGMA cache_size=-2000; PRAGMA threads={threads}");
@@ -600,7 +599,7 @@ impl Job<'_> {
         Ok(Made { entries: entries.unsigned_abs(), path, statistics: None })
     }
 
-    /// Tells the planner of the index: what was counted, or what SQLite counts.
+    /// Gives the planner the statistics of the index: those that were counted, or SQLite's own.
     fn analyze(&self, statistics: Option<&str>) -> rusqlite::Result<()> {
         let Plan { table, name, .. } = self.plan;
         let Some(statistics) = statistics else {
@@ -608,7 +607,7 @@ impl Job<'_> {
                 .transaction
                 .execute_batch(&format!("ANALYZE main.{}", quote_identifier(name)));
         };
-        // Makes the table where there is none, and gathers nothing.
+        // Makes the table `sqlite_stat1` where there is none, and gathers no statistics.
         self.transaction.execute_batch("ANALYZE main.sqlite_schema")?;
         let remove = "DELETE FROM main.sqlite_stat1 WHERE tbl = ?1 AND (idx = ?2 OR idx IS NULL)";
         self.transaction.execute(remove, [table, name])?;

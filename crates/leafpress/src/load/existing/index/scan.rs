@@ -1,9 +1,8 @@
-//! The table's rows, read from its leaves and sorted as the index will have them.
+//! Scan of a table: reads the rows from its leaves and sorts them as the index will have them.
 //!
-//! This thread, which has the connection, asks SQLite for one page after the
-//! other and hands the leaves to workers in batches. A worker makes entries of
-//! the rows. Where a row goes on on overflow pages and the index needs what is
-//! there, it comes back here, as only this thread can read pages.
+//! This thread, which has the connection, asks SQLite for one page after the other and hands the
+//! leaves to workers in batches. A worker makes entries of the rows. If the index needs columns on
+//! a row's overflow pages, the row comes back here, as only this thread can read pages.
 
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
@@ -20,9 +19,10 @@ use crate::load::existing::connect::Target;
 use crate::load::options::CancelToken;
 use crate::sort::{RunBuilder, SortKey, SortOptions, Sorted, Sorter};
 
-/// Leaves that are handed over at once.
+/// Bytes of leaves that are handed over at once.
 const BATCH_BYTES: usize = 256 << 10;
-/// No tree is deeper: a page has two children at least, and there are 2^32.
+/// Limit of a tree's levels. No tree is deeper: a page has two children at least, and there are at
+/// most 2^32 pages.
 const LEVELS_MAX: usize = 40;
 
 /// One scan.
@@ -32,20 +32,20 @@ pub struct Scan<'s> {
     pub cancel: &'s CancelToken,
     pub plan: &'s PressPlan,
     pub threads: usize,
-    /// Pages of the database.
+    /// Number of pages of the database.
     pub pages: u32,
 }
 
-/// How it ended.
+/// End of a scan.
 pub enum ScanEnd {
     /// All entries, sorted by the index's columns and, where these are equal,
     /// by rowid.
     Sorted(Sorted),
-    /// A row lacks a column whose value is then not NULL, so SQLite must say it.
+    /// A row lacks a column whose value is then not NULL, so SQLite has to make the index.
     AbsentColumn,
 }
 
-/// Why it ended early.
+/// Reason why a scan ended early.
 enum Halt {
     AbsentColumn,
     Failed(Error),
@@ -64,7 +64,7 @@ impl From<FormatError> for Halt {
     }
 }
 
-/// A row of which more is needed than its leaf has.
+/// A row whose leaf does not hold all that is needed.
 struct LongRow {
     rowid: i64,
     record_bytes: u64,
@@ -91,9 +91,9 @@ impl Scan<'_> {
         let leaves = self.leaves(&mut pages)?;
         let first_rowid = self.first_rowid(&mut pages, &leaves)?;
         let entry = &self.plan.index.entry;
-        // Equal keys come by rowid either way, as the index has them. Where many
-        // are equal it is quicker to compare rowids as columns; where none
-        // should be, those that are must meet.
+        // Equal keys come by rowid in both cases, as the index has them. If many keys are equal, it
+        // is faster to compare rowids as columns. In a unique index the sorter has to find the
+        // equal ones.
         let columns = if self.plan.index.unique { entry.unique_columns } else { entry.order.len() };
         let sorter = Sorter::new(options, SortKey::Columns(entry.order[..columns].to_vec()));
         std::thread::scope(|scope| {
@@ -109,7 +109,7 @@ impl Scan<'_> {
                     scope.spawn(move || work(maker, &receiver, &long_rows, layout))
                 })
                 .collect();
-            // Only workers hold it now: when the last ends, nothing can be sent.
+            // Only workers hold these senders now: the channel closes when the last worker ends.
             drop((receiver, long_rows));
             let maker = EntryMaker::new(self.plan, first_rowid, sorter.run());
             let read = self.read(&mut pages, leaves, batches, &long_receiver, maker);
@@ -118,7 +118,7 @@ impl Scan<'_> {
                 let end = worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
                 outcome = outcome.and(end);
             }
-            // A worker's end is the reason why sending fails here.
+            // If sending failed, the worker's error is the reason.
             outcome.and(read)
         })?;
         Ok(sorter.finish()?)
@@ -154,7 +154,7 @@ impl Scan<'_> {
         }
     }
 
-    /// Reads all leaves for the workers, and whatever they send back.
+    /// Reads all leaves for the workers, and the overflow pages of rows that they send back.
     fn read(
         &self,
         pages: &mut PageReader<'_>,
@@ -181,7 +181,7 @@ impl Scan<'_> {
             }
         }
         drop(batches);
-        // Ends when the last worker does.
+        // The loop ends when the last worker does.
         for row in long_rows {
             maker.add_long(row, pages)?;
         }
@@ -189,7 +189,7 @@ impl Scan<'_> {
     }
 }
 
-/// A worker: entries of leaves.
+/// Runs a worker, which makes entries of leaves.
 fn work(
     mut maker: EntryMaker<'_>,
     batches: &Mutex<Receiver<Vec<u8>>>,
@@ -225,7 +225,7 @@ fn work(
     }
 }
 
-/// Makes entries of one thread's rows.
+/// Maker of one thread's entries.
 struct EntryMaker<'s> {
     run: RunBuilder<'s>,
     projection: Projection,
@@ -247,7 +247,7 @@ impl<'s> EntryMaker<'s> {
         }
     }
 
-    /// Whether the record's beginning is all that is needed of it.
+    /// Returns true if the record's beginning holds all needed columns.
     fn has_all(&self, beginning: &[u8]) -> bool {
         FirstColumns::look(beginning, self.columns_needed) != FirstColumns::Cut
     }
@@ -261,7 +261,7 @@ impl<'s> EntryMaker<'s> {
         self.add_beginning(rowid, record)
     }
 
-    /// Adds a row of whose record the needed columns are there.
+    /// Adds a row whose needed columns are all in `beginning`.
     fn add_beginning(&mut self, rowid: i64, beginning: &[u8]) -> Result<(), Halt> {
         match FirstColumns::look(beginning, self.columns_needed) {
             FirstColumns::Whole => self.push(rowid, beginning),
@@ -275,7 +275,7 @@ impl<'s> EntryMaker<'s> {
     fn push(&mut self, rowid: i64, record: &[u8]) -> Result<(), Halt> {
         self.entry.clear();
         self.projection.append(record, rowid, &mut self.entry);
-        // In the order of rowids, and small numbers where these are.
+        // The sequence has the order of the rowids, and is small for small rowids.
         let sequence = rowid.wrapping_sub(self.first_rowid) as u64;
         Ok(self.run.push(sequence, rowid, &self.entry)?)
     }

@@ -21,7 +21,7 @@ fn open(path: &Path) -> Connection {
     Connection::open(path).expect("a database")
 }
 
-/// What is in the index's tree, record by record.
+/// Records of the index's tree.
 fn entries(path: &Path, index: &str) -> Vec<Entry> {
     let connection = open(path);
     // The file holds all of it after this.

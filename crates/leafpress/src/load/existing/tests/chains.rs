@@ -33,7 +33,7 @@ impl Place {
 /// Rows of a chain: each refers to the one before, and the first to one that is not there.
 const ROWS: i64 = 5_000;
 
-/// Where passes grow with the chain these would be 5,001, of 5,000 rows each.
+/// If passes grew with the chain these would be 5,001, of 5,000 rows each.
 #[test]
 fn a_chain_without_its_first_parent_takes_two_passes() {
     let forms = [

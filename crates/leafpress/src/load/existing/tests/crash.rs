@@ -19,7 +19,7 @@ const DATABASE: &str = "LEAFPRESS_TEST_DATABASE";
 const STAGED: &str = "LEAFPRESS_TEST_STAGED";
 /// Kills for each kind of database.
 const KILLS: u32 = 50;
-/// What the child says as it begins.
+/// Line that the child prints when it begins.
 const READY: &str = "ready to be killed";
 /// Rows of the table before a replacement, and after it.
 const ROWS: [i64; 2] = [400, 700];

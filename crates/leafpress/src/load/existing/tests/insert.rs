@@ -57,7 +57,7 @@ impl Place {
     }
 }
 
-/// The same by a person, row by row.
+/// The rows inserted by SQLite's statements, row by row.
 fn model(place: &Place, on_conflict: &str) -> Vec<Vec<rusqlite::types::Value>> {
     let model = place.database.with_extension("model");
     std::fs::copy(&place.database, &model).unwrap();

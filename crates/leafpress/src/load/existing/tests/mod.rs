@@ -125,7 +125,7 @@ fn ask<T: rusqlite::types::FromSql>(connection: &Connection, sql: &str) -> T {
     connection.query_row(sql, [], |row| row.get(0)).unwrap()
 }
 
-/// What must be the same before and after.
+/// State that must be equal before and after.
 fn facts(path: &Path) -> Vec<String> {
     let connection = open(path);
     let pragmas =

@@ -4,17 +4,15 @@
 //! a thread of its own: connection, one read transaction ──batches──► claim ──► decode (nothing left to do)
 //! ```
 //!
-//! SQLite gives one row after the other, and its statements cannot move
-//! between threads while they run: so a thread keeps connection and statement
-//! and sends batches, two at most ahead. All passes are within one read
-//! transaction, so that they see the same rows, whatever other programs write;
-//! it ends when the source is released, or dropped. With a rollback journal that keeps others
-//! from committing until then.
+//! SQLite gives one row after the other, and its statements cannot move between threads while they
+//! run. So a thread keeps connection and statement and sends batches, at most two ahead. All passes
+//! are within one read transaction, so that they see the same rows, whatever other programs write.
+//! It ends when the source is released or dropped. With a rollback journal no other program can
+//! commit before.
 //!
-//! Values come as they are stored, whatever the column's type says: text that
-//! is not UTF-8, text among integers. Generated columns are values like
-//! others; hidden columns of virtual tables are left out, and so is a rowid
-//! that is no column.
+//! Values come as they are stored, whatever the column's type says: text that is not UTF-8, text
+//! among integers. Generated columns are values like others. Hidden columns of virtual tables are
+//! left out, and so is a rowid that is no column.
 //!
 //! Must never: write to the other database.
 
@@ -43,22 +41,23 @@ use crate::verify::uri;
 use crate::vfs::locks::FileHandle;
 use crate::words::{counted, path_text};
 
-/// Rows of a batch, at most.
+/// Largest number of rows in a batch.
 const BATCH_ROWS_MAX: usize = 16 << 10;
-/// A batch ends with the row that makes its text and blobs larger than this.
+/// Bytes of text and blobs that end a batch; the row that exceeds them is in it.
 const BATCH_BYTES: usize = 4 << 20;
-/// Batches that wait to be claimed.
+/// Largest number of batches that wait to be claimed.
 const BATCHES_AHEAD: usize = 2;
 
-/// How long SQLite waits for a program that writes the database, as it does by itself.
+/// Longest wait for a program that writes the database, as in SQLite's shell.
 const BUSY_WAIT: Duration = Duration::from_secs(5);
 /// Steps of SQLite's machine between two looks whether the pass is over.
 const STEPS_BETWEEN_LOOKS: i32 = 10_000;
 
-/// Splits `other.db::table`; without a table where a file has the whole name.
+/// Splits `other.db::table`; without a table if a file has the whole name.
 ///
-/// Both may hold `::`: the path is the shortest one that leads to a file, or the longest if
-/// none does. What stands behind it is UTF-8, as all names of tables are.
+/// Path and table may contain `::`: the path is the shortest one that leads to a file, or the
+/// longest if
+/// none does. The table behind it is UTF-8, as all names of tables are.
 pub fn split_table(input: &Path) -> Option<(PathBuf, String)> {
     if input.exists() {
         return None;
@@ -76,7 +75,7 @@ pub fn split_table(input: &Path) -> Option<(PathBuf, String)> {
     last
 }
 
-/// What stands before and behind a `::`, if both are something.
+/// Parts before and behind a `::`, if neither is empty.
 fn split_at(input: &Path, at: usize) -> Option<(PathBuf, String)> {
     #[cfg(unix)]
     let (path, table) = {
@@ -93,11 +92,10 @@ fn split_at(input: &Path, at: usize) -> Option<(PathBuf, String)> {
     (at > 0 && !table.is_empty()).then(|| (path, table.to_owned()))
 }
 
-/// A database's file, and a table of it if one is named.
+/// Path of a database, and the name of a table in it if one is given.
 pub type InputTable = (PathBuf, Option<String>);
 
-/// What the inputs are if they are tables of databases: files and tables.
-/// `None` if none is.
+/// Files and tables of the inputs, if these are tables of databases; `None` if none is.
 pub fn tables_of_inputs<P: AsRef<Path>>(inputs: &[P]) -> Option<Result<Vec<InputTable>>> {
     let tables = inputs.iter().map(|input| {
         let input = input.as_ref();
@@ -116,7 +114,7 @@ pub fn tables_of_inputs<P: AsRef<Path>>(inputs: &[P]) -> Option<Result<Vec<Input
     }
 }
 
-/// Whether a regular file begins as databases do.
+/// Returns true if a regular file begins as databases do.
 fn is_database(path: &Path) -> bool {
     use std::io::Read as _;
     let mut first = [0; 16];
@@ -129,7 +127,7 @@ fn is_database(path: &Path) -> bool {
 pub struct SqliteSource {
     path: PathBuf,
     name: String,
-    /// Its table, as the caller wrote it.
+    /// Name of its table, as the caller wrote it.
     table: String,
     columns: Vec<SourceColumn>,
     asks: Option<Sender<Ask>>,
@@ -138,37 +136,37 @@ pub struct SqliteSource {
     spent: Spent,
 }
 
-/// A pass, as seen by whoever asked for it.
+/// A running pass, as seen by its reader.
 #[derive(Clone, Default)]
 struct Running {
-    /// The receiving end, until the source takes it away.
+    /// Receiver of the batches, until the source takes it.
     batches: Arc<Mutex<Option<Receiver<rusqlite::Result<SqliteBatch>>>>>,
     is_over: Arc<AtomicBool>,
 }
 
-/// What the thread is asked for.
+/// Request to the thread.
 enum Ask {
     Rows(Pass),
-    /// To end the transaction, and say so.
+    /// Ends the transaction, and confirms it.
     End(Sender<()>),
 }
 
-/// All rows, from the first.
+/// Sends all rows, from the first.
 struct Pass {
     batches: SyncSender<rusqlite::Result<SqliteBatch>>,
-    /// Whether nobody wants them any more.
+    /// True if the reader is gone.
     is_over: Arc<AtomicBool>,
 }
 
-/// Batches whose memory can be used again.
+/// Batches whose memory is to be reused.
 type Spent = Arc<Mutex<Vec<SqliteBatch>>>;
 
 impl SqliteSource {
     /// A table or view of the database at `path`; without a name, its only table.
     ///
     /// # Errors
-    /// Where there is no such database or table, or more than one table and
-    /// none is named, or SQLite cannot read it.
+    /// If there is no such database or table, or more than one table and none is named, or SQLite
+    /// cannot read it.
     pub fn new(path: impl Into<PathBuf>, table: Option<&str>) -> Result<Self> {
         let path = path.into();
         let metadata = std::fs::metadata(&path).map_err(|error| not_opened(&path, error))?;
@@ -206,15 +204,15 @@ impl SqliteSource {
         let (ended, is_ended) = channel();
         let asked = self.asks.as_ref().is_some_and(|it| it.send(Ask::End(ended)).is_ok());
         if asked {
-            // An answer or, where the thread ended, none: either way it holds nothing.
+            // Without an answer the thread has ended; in both cases it holds no transaction.
             let _ = is_ended.recv();
         }
     }
 
-    /// Ends the pass that runs, if one does: its reader has no more rows.
+    /// Ends a running pass: its reader gets no more rows.
     fn end_pass(&mut self) {
         let running = std::mem::take(&mut self.running);
-        // Whatever the thread is at, computing or sending, it stops now.
+        // The thread stops now, in a computation as well as in a wait.
         running.is_over.store(true, Ordering::Relaxed);
         *lock(&running.batches) = None;
     }
@@ -226,20 +224,20 @@ impl Drop for SqliteSource {
         self.asks = None;
         self.end_pass();
         if let Some(thread) = self.thread.take() {
-            // A panic there has shown itself as an error of the pass.
+            // A panic of the thread was reported as an error of the pass.
             let _ = thread.join();
         }
     }
 }
 
-/// Opens the database and begins the transaction in which all is read.
+/// Opens the database and begins the transaction of all reading.
 fn open(path: &Path) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
         | OpenFlags::SQLITE_OPEN_URI
         | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = connect::open(uri(path, "mode=ro"), flags)?;
-    // The database is somebody else's: its views and generated columns may
-    // call nothing that does more than compute.
+    // The database may come from another author: its views and generated columns must call only
+    // functions that do nothing but compute.
     connection.execute_batch("PRAGMA trusted_schema=OFF; PRAGMA query_only=ON")?;
     begin(&connection)?;
     Ok(connection)
@@ -247,11 +245,11 @@ fn open(path: &Path) -> rusqlite::Result<Connection> {
 
 fn begin(connection: &Connection) -> rusqlite::Result<()> {
     connection.execute_batch("BEGIN")?;
-    // The transaction begins with the first row that is read.
+    // The transaction begins when the first row is read.
     connection.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))
 }
 
-/// A table, as SQLite lists it.
+/// A table in SQLite's list of tables.
 struct Table {
     name: String,
     kind: String,
@@ -262,7 +260,7 @@ impl Table {
         self.kind == "view"
     }
 
-    /// Whether it is one that a person made to hold rows.
+    /// Returns true for tables that a user made to hold rows.
     fn holds_rows(&self) -> bool {
         let is_table = self.kind == "table" || self.kind == "virtual";
         is_table && !self.is_internal()
@@ -310,7 +308,7 @@ fn chosen<'t>(file: &str, tables: &'t [Table], wanted: Option<&str>) -> Result<&
 }
 
 fn columns_of(connection: &Connection, table: &Table) -> rusqlite::Result<Vec<SourceColumn>> {
-    // 1 are hidden columns of virtual tables; 2 and 3 are generated ones.
+    // Hidden 1: hidden columns of virtual tables; 2 and 3: generated columns.
     let sql = "SELECT name, type FROM pragma_table_xinfo(?1) WHERE hidden <> 1 ORDER BY cid";
     let mut statement = connection.prepare(sql)?;
     let column = |row: &Row<'_>| {
@@ -322,8 +320,8 @@ fn columns_of(connection: &Connection, table: &Table) -> rusqlite::Result<Vec<So
     statement.query_map([&table.name], column)?.collect()
 }
 
-/// Whether a declared type can be written into a declaration as it is. A type
-/// may be any words; a table's column may have none, which means something.
+/// Returns true if a declared type can be written into a declaration as it is. A type may be any
+/// words; a column without a type is different from one with any type.
 fn is_plain_type(declared: &str) -> bool {
     let (words, size) = match declared.split_once('(') {
         Some((words, size)) => (words, size.strip_suffix(')')),
@@ -336,8 +334,8 @@ fn is_plain_type(declared: &str) -> bool {
         && !words.to_ascii_uppercase().contains("GENERATED")
 }
 
-/// Rows in the table's own order: an index that holds all columns would be
-/// shorter to read, and give another order.
+/// Query for the rows in the table's own order. Without it SQLite could read an index with all
+/// columns, which is shorter, in another order.
 fn select(table: &Table, columns: &[SourceColumn]) -> String {
     let names: Vec<String> = columns.iter().map(|column| quote_identifier(&column.name)).collect();
     let by_table = if table.kind == "table" { " NOT INDEXED" } else { "" };
@@ -357,7 +355,7 @@ fn unreadable(path: &Path, file: &str, error: rusqlite::Error) -> Error {
     }
 }
 
-/// What runs in the thread.
+/// State of the thread.
 struct Worker {
     names: Arc<[String]>,
     sql: String,
@@ -365,13 +363,13 @@ struct Worker {
 }
 
 impl Worker {
-    /// Does one pass after the other until the source is dropped.
+    /// Runs one pass after the other until the source is dropped.
     fn serve(&self, connection: &mut Connection, asked: &Receiver<Ask>) {
         while let Ok(ask) = asked.recv() {
             match ask {
                 Ask::Rows(pass) => {
                     if let Err(error) = self.read(connection, &pass) {
-                        // The source may be dropped by now.
+                        // The source may have been dropped.
                         let _ = pass.batches.send(Err(error));
                     }
                 }
@@ -385,7 +383,7 @@ impl Worker {
         }
     }
 
-    /// Sends all rows, or stops when nobody takes them any more.
+    /// Sends all rows, or stops when the reader is gone.
     fn read(&self, connection: &mut Connection, pass: &Pass) -> rusqlite::Result<()> {
         let is_over = Arc::clone(&pass.is_over);
         let look = move || is_over.load(Ordering::Relaxed);
@@ -409,7 +407,7 @@ impl Worker {
             }
             first_line += batch.rows() as u64;
             if is_end {
-                // The last one, be it empty, says that nothing was left out.
+                // The last batch, even if empty, shows that no row is missing.
                 batch.is_last = true;
                 let _ = pass.batches.send(Ok(batch));
                 return Ok(());
@@ -468,7 +466,7 @@ impl RowSource for SqliteSource {
         Ok((reader, SqliteDecoder))
     }
 
-    /// All columns are known from the table.
+    /// Does nothing: all columns are known from the table.
     fn discover_columns(&mut self, _bytes_read: &Arc<AtomicU64>) -> Result<()> {
         Ok(())
     }
@@ -479,7 +477,7 @@ fn broken_off(name: &str) -> Error {
     ErrorKind::Input { file: name.to_owned(), reason }.into()
 }
 
-/// Takes the batches that the thread sends.
+/// Receiver of the batches that the thread sends.
 pub struct SqliteReader {
     path: PathBuf,
     name: String,
@@ -511,13 +509,13 @@ impl RowReader for SqliteReader {
         Ok(is_there)
     }
 
-    /// Nobody knows how much of the file is the table's.
+    /// Unknown: the table is only a part of the file.
     fn bytes_total(&self) -> Option<u64> {
         None
     }
 }
 
-/// Hands batches on: they are ready.
+/// Decoder without work: batches are ready.
 pub struct SqliteDecoder;
 
 impl RowDecoder for SqliteDecoder {
@@ -534,17 +532,17 @@ impl RowDecoder for SqliteDecoder {
 #[derive(Debug, Default)]
 pub struct SqliteBatch {
     names: Arc<[String]>,
-    /// Row by row.
+    /// Cells of all rows, row by row.
     cells: Vec<Cell>,
     /// The bytes of all text and blobs, in the order of the cells.
     content: Vec<u8>,
-    /// Where each row's content ends.
+    /// End of each row's content.
     content_ends: Vec<usize>,
     first_line: u64,
     is_last: bool,
 }
 
-/// A value; where its bytes are, if it has some.
+/// A value, with the place of its bytes if it has any.
 #[derive(Debug, Clone, Copy)]
 enum Cell {
     Null,
@@ -585,7 +583,7 @@ impl SqliteBatch {
         Ok(())
     }
 
-    /// SQLite's values are shorter than 2³¹ bytes.
+    /// The length fits: SQLite's values are shorter than 2³¹ bytes.
     fn keep(&mut self, bytes: &[u8]) -> (usize, u32) {
         let start = self.content.len();
         self.content.extend_from_slice(bytes);
@@ -623,7 +621,7 @@ impl RowBatch for SqliteBatch {
         excerpt(&self.original(row))
     }
 
-    /// The row as a JSON object, as a table has no lines to show.
+    /// The row as a JSON object: a table has no lines that could be shown.
     fn original(&self, row: usize) -> Vec<u8> {
         let mut out = Vec::new();
         separated(b'{', b'}', self.names.iter().enumerate(), &mut out, |(column, name), out| {

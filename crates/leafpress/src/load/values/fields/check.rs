@@ -1,5 +1,5 @@
-//! What is wrong with a row, and where; and the one value that must be known
-//! before the others: the rowid.
+//! Checks of a row: its first fault with the place, and the rowid, the one value needed before the
+//! others.
 
 use leafpress_format::{Affinity, Value};
 
@@ -13,17 +13,17 @@ use crate::schema::shape::OwnedValue;
 use crate::schema::{ColumnType, exact_integer};
 use crate::words::counted;
 
-/// What is wrong with a row: the reason, and where in the block.
+/// Fault of a row: the reason, and its place in the block.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Misfit {
     /// Offset of the field at fault, or of the record.
     pub at: usize,
-    /// What is wrong with it.
+    /// Reason that the row is bad.
     pub reason: String,
 }
 
 impl FieldRule {
-    /// Whether there are fields that make a bad row.
+    /// Returns true if there are fields that make a bad row.
     fn is_picky(self) -> bool {
         match self {
             Self::Given(column_type) => column_type != ColumnType::Text,
@@ -34,7 +34,7 @@ impl FieldRule {
 }
 
 impl RowRules {
-    /// Whether the row has the right number of fields, by the caller's rule.
+    /// Checks the number of fields, by the caller's rule.
     #[inline(always)]
     pub fn check_shape(&self, span: &RecordSpan<'_>) -> Result<(), Misfit> {
         let (found, expected) = (span.field_ends.len(), self.fields);
@@ -50,14 +50,14 @@ impl RowRules {
     #[cold]
     fn ragged_row(&self, span: &RecordSpan<'_>) -> Misfit {
         let (found, expected) = (span.field_ends.len(), self.fields);
-        // The table may have others besides, or not all of them.
+        // The table may have other columns besides, or not all columns of the input.
         let whose = if self.rules.len() == expected { "the table" } else { "the input" };
         let fields = counted(found as u64, "field", "fields");
         let columns = counted(expected as u64, "column", "columns");
         Misfit { at: span.start, reason: format!("{RAGGED}{fields}, {whose} {columns}") }
     }
 
-    /// The rowid of a record, if a column says it.
+    /// Rowid of a record, if a column holds it.
     pub fn rowid(
         &self,
         bytes: &[u8],
@@ -84,7 +84,7 @@ impl RowRules {
         }
     }
 
-    /// Whether the field of the rowid's column is empty or a NULL marker.
+    /// Returns true if the field of the rowid's column is empty or a NULL marker.
     #[cold]
     pub fn key_is_null(&self, bytes: &[u8], span: &RecordSpan<'_>, scratch: &mut Scratch) -> bool {
         let Some(field) = self.primary_key.and_then(|column| self.field_of(column)) else {
@@ -95,12 +95,12 @@ impl RowRules {
         found.is_empty() || self.is_null_marker(found)
     }
 
-    /// Where the field of a column starts, or the record if there is none.
+    /// Offset of a column's field, or of the record if there is no such field.
     pub fn column_start(&self, span: &RecordSpan<'_>, column: usize) -> usize {
         self.field_of(column).map_or(span.start, |field| Self::start_of(span, field))
     }
 
-    /// Whether a row is good, whatever becomes of detected types.
+    /// Checks a row by the demands that do not depend on detected types.
     pub fn check(
         &self,
         bytes: &[u8],
@@ -113,7 +113,7 @@ impl RowRules {
         }
         self.check_shape(span)?;
         if let Err(misfit) = self.rowid(bytes, span, scratch)
-            // What is no integer refutes the detection; it makes no bad row.
+            // A value that is no integer refutes the detected type; it makes no bad row.
             && (!self.demands.key_is_detected || self.key_is_null(bytes, span, scratch))
         {
             return Err(misfit);
@@ -128,7 +128,7 @@ impl RowRules {
         Ok(())
     }
 
-    /// Says what is wrong with a column's value.
+    /// Checks a column's value.
     fn check_column(
         &self,
         (bytes, span): (&[u8], &RecordSpan<'_>),
@@ -159,8 +159,7 @@ impl RowRules {
         Ok(())
     }
 
-    /// What is wrong with a row that is bad: the first of its faults, whichever
-    /// column was written first.
+    /// The first fault of a bad row, in the order of its fields.
     #[cold]
     pub fn misfit_of(&self, bytes: &[u8], span: &RecordSpan<'_>, scratch: &mut Scratch) -> Misfit {
         let unknown = || Misfit { at: span.start, reason: "the row is bad".to_owned() };
@@ -176,19 +175,19 @@ impl RowRules {
 
 /// Beginning of a fault whose subject is the column.
 pub const IS_NOT_NULL: &str = "is NOT NULL, and ";
-/// How the reason of a row with another number of fields begins.
+/// Beginning of the reason of a row with another number of fields.
 const RAGGED: &str = "the row has ";
-/// How the reason of a row begins that is not UTF-8.
+/// Beginning of the reason of a row that is not UTF-8.
 const NOT_UTF8: &str = "invalid UTF-8: ";
-/// The reason of the same in JSON.
+/// Reason of a row of JSON that is not UTF-8.
 const NOT_UTF8_IN_JSON: &str = "this is not UTF-8";
 
-/// Tells whether a bad row is one for its number of fields.
+/// Returns true if a row is bad for its number of fields.
 pub fn is_ragged(reason: &str) -> bool {
     reason.starts_with(RAGGED)
 }
 
-/// Tells whether a bad row is one for its encoding.
+/// Returns true if a row is bad for its encoding.
 pub fn is_not_utf8(reason: &str) -> bool {
     reason.starts_with(NOT_UTF8) || reason.starts_with(NOT_UTF8_IN_JSON)
 }
@@ -216,14 +215,15 @@ pub fn of_column(name: &str, fault: &str) -> String {
 }
 
 impl RowRules {
-    /// Tells whether all values in a block's data are UTF-8 for sure: then
-    /// [`check_text`](Self::check_text) need not look.
+    /// Returns true if all values in a block's data are certainly UTF-8, so that
+    /// [`check_text`](Self::check_text) is not needed.
     pub fn is_text(&self, data: &[u8]) -> bool {
         simdutf8::basic::from_utf8(data).is_ok()
             && !(self.dialect.escapes_make_bytes() && has_byte_escape(data))
     }
 
-    /// Says where a row's bytes, or those that its escapes make, are no UTF-8.
+    /// Checks that a row's bytes, and those that its escapes make, are UTF-8; the fault has the
+    /// place.
     pub fn check_text(&self, bytes: &[u8], span: &RecordSpan<'_>) -> Result<(), Misfit> {
         let end = span.field_ends.last().map_or(span.start, |&end| end as usize);
         if let Err(error) = std::str::from_utf8(&bytes[span.start..end]) {
@@ -249,7 +249,7 @@ impl RowRules {
     }
 }
 
-/// Tells whether there may be an escape that names a byte by its number.
+/// Returns true if there may be an escape that gives a byte by its number.
 fn has_byte_escape(data: &[u8]) -> bool {
     memchr::memchr_iter(b'\\', data).any(|at| matches!(data.get(at + 1), Some(b'0'..=b'7' | b'x')))
 }

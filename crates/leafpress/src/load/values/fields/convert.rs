@@ -1,6 +1,6 @@
-//! Fields that do not convert the plainest way.
+//! Conversion of fields that are not integers, reals or texts in their plainest form.
 //!
-//! Must never: know the record, so that the hot loop may keep it in registers.
+//! Must never: take the record as an argument: the hot loop keeps it in registers.
 
 use leafpress_format::number::{integral, text_to_number};
 use leafpress_format::{Number, NumberText, Value};
@@ -9,12 +9,12 @@ use super::rule::{FieldAt, FieldRule};
 use super::timestamp::{DateText, Timestamp};
 use crate::schema::{ColumnType, RealRule, kept_real, stored_real};
 
-/// What messages say of a text that was to be a timestamp, a blob or a boolean.
+/// Name of a timestamp in messages.
 pub const NOT_A_TIMESTAMP: &str = "date or time as in 2026-01-31 23:59:59+01:00";
 pub const NOT_A_HEX_BLOB: &str = "BLOB in hexadecimal digits";
 pub const NOT_A_BOOLEAN: &str = "boolean: true or false, yes or no, on or off, 1 or 0";
 
-/// What a field is stored as where it does not convert the plainest way.
+/// Stored value of such a field.
 pub enum Converted {
     Number(Number),
     AsItIs,
@@ -23,8 +23,8 @@ pub enum Converted {
     Refuted,
 }
 
-/// Converts a field whose type the caller gave, or says why that type cannot
-/// be; a detected type is refuted.
+/// Converts a field. If the caller gave the type, an impossible value makes a fault; a detected
+/// type is refuted.
 #[inline(never)]
 pub(super) fn convert(
     rule: FieldRule,
@@ -47,7 +47,7 @@ pub(super) fn convert(
     }
 }
 
-/// A type by SQLite's affinity.
+/// Converts by the affinity of a given type.
 fn given(
     column_type: ColumnType,
     found: FieldAt<'_>,
@@ -67,10 +67,10 @@ fn given(
     }
 }
 
-/// NUMERIC affinity.
+/// Converts by NUMERIC affinity.
 fn numeric(found: FieldAt<'_>) -> Converted {
     let FieldAt { source, start, end } = found;
-    // The quick way, for most of what is no integer.
+    // A fast path for most values that are no integers.
     if let Some(real) = kept_real(source, start, end, 0, RealRule::Exact) {
         let number = integral(real.value).map_or(Number::Real(real.value), Number::Integer);
         return Converted::Number(number);
@@ -88,7 +88,7 @@ pub fn shown(value: &[u8]) -> String {
     crate::input::csv::locate::excerpt(value, 0, value.len(), 60)
 }
 
-/// The words of truth, in any case, as PostgreSQL reads them.
+/// Value of a word for true or false in any case, as PostgreSQL reads it.
 pub fn truth(text: &[u8]) -> Option<bool> {
     let is_one_of =
         |words: [&str; 6]| words.iter().any(|word| text.eq_ignore_ascii_case(word.as_bytes()));
@@ -101,7 +101,7 @@ pub fn truth(text: &[u8]) -> Option<bool> {
     }
 }
 
-/// Pairs of hexadecimal digits, with or without `0x` or `\x` in front.
+/// Bytes of pairs of hexadecimal digits, with or without `0x` or `\x` in front.
 pub fn hex(text: &[u8]) -> Option<Vec<u8>> {
     let digits = text.strip_prefix(b"0x").or(text.strip_prefix(b"\\x")).unwrap_or(text);
     let digit = |byte: u8| (byte as char).to_digit(16).map(|digit| digit as u8);

@@ -1,9 +1,9 @@
-//! One record of text to one record of SQLite's: the hot loop of a load.
+//! Records of text, turned into records of SQLite: the hot loop of a load.
 //!
-//! Knows a rule and a source for each column of the table, and nothing of
-//! blocks, threads or pages. Every rule keeps the promise of the load: what is
-//! stored is what SQLite would hold after an INSERT of the same text into that
-//! column, and for a detected type the text can be had back.
+//! Knows a rule and a source for each column of the table, and nothing of blocks, threads or pages.
+//! Every rule keeps the promise of the load: the stored value is the one that SQLite would hold
+//! after an INSERT of the same text into that column. From the value of a detected type the text
+//! can be made again.
 //!
 //! | file | is |
 //! |---|---|
@@ -12,11 +12,10 @@
 //! | `take.rs` | a field of the input: its bounds, its value |
 //! | `convert.rs` | fields that do not convert the plainest way |
 //! | `timestamp.rs` | dates and times |
-//! | `check.rs` | what is wrong with a row, and the rowid |
+//! | `check.rs` | faults of a row, and the rowid |
 //!
-//! Nearly all inputs are *straight*: field by field what the table has column
-//! by column. They have a loop of their own, which knows no sources; and
-//! whatever else only few inputs need stays out of it.
+//! Nearly all inputs are *straight*: their fields are the table's columns, in order. They have a
+//! loop of their own, which knows no sources. Work that only few inputs need stays out of it.
 
 mod check;
 mod convert;
@@ -49,12 +48,12 @@ use crate::load::options::Ragged;
 use crate::schema::shape::OwnedValue;
 use crate::schema::{ColumnType, RealForms, RealRule, exact_integer, kept_real};
 
-/// What became of a record. The hot loop has no room for more: what is wrong
-/// with a bad row says [`RowRules::misfit_of`].
+/// Result of writing a record. The hot loop has no room for more: [`RowRules::misfit_of`] finds the
+/// fault of a bad row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub enum Written {
-    /// All of it is there.
+    /// The record is complete.
     Whole,
     /// The detected type of a column is wrong.
     Refuted,
@@ -62,40 +61,40 @@ pub enum Written {
     Bad,
 }
 
-/// All that is needed to turn a record's fields into values.
+/// Rules that turn a record's fields into values.
 #[derive(Debug, Clone)]
 pub struct RowRules {
-    /// The columns' names, for messages.
+    /// Names of the columns, for messages.
     pub names: Vec<String>,
-    /// A rule for each column.
+    /// Rule of each column.
     pub rules: Vec<FieldRule>,
     /// Index of the rowid's column.
     pub primary_key: Option<usize>,
-    /// How the input is written.
+    /// Dialect of the input.
     pub dialect: Dialect,
-    /// Where each column comes from.
+    /// Source of each column.
     sources: Vec<ValueSource>,
-    /// How many fields the input's records have.
+    /// Number of fields in the input's records.
     fields: usize,
     null_markers: Vec<Vec<u8>>,
-    /// Texts that mean NULL where a field is so written, whatever its value.
+    /// Texts that mean NULL if a field is written so, whatever its value.
     written_null_markers: Vec<Vec<u8>>,
     empty_is_null: bool,
     ragged: Ragged,
     trim: bool,
     demands: Demands,
-    /// How rejected rows are written, if not as they stand.
+    /// Form of rejected rows, if they are not written as they stand.
     rejects: Option<RejectsForm>,
     is_straight: bool,
-    /// What a record may take besides its fields' content.
+    /// Limit of a record's bytes besides its fields' content.
     overhead_bytes_max: usize,
-    /// How often a field may be in a record.
+    /// Largest number of columns with the same field as their source.
     uses_max: usize,
 }
 
 impl RowRules {
-    /// Rules for columns of a table, of which each has a name, a rule and a
-    /// source. No NULL markers, nothing trimmed, ragged rows rejected.
+    /// Rules for columns of a table, each with a name, a rule and a source. No NULL markers, no
+    /// trimming; ragged rows are rejected.
     pub fn new(
         names: Vec<String>,
         rules: Vec<FieldRule>,
@@ -136,9 +135,9 @@ impl RowRules {
         Self::new(Vec::new(), rules, ValueSource::straight(fields), fields, None, dialect)
     }
 
-    /// Texts that mean NULL. If '' is one of them, so does the empty field. Those with an escape
-    /// byte in them, and all in the text formats of databases, are compared with the field as it
-    /// is written: `\N` is NULL there, and `\\N` the text `\N`.
+    /// Texts that mean NULL. If '' is one of them, the empty field means NULL, too. Texts with an
+    /// escape byte, and all texts for the text formats of databases, are compared with the field as
+    /// it is written: `\N` is NULL there, and `\\N` the text `\N`.
     #[must_use]
     pub fn null_markers(mut self, markers: Vec<Vec<u8>>) -> Self {
         self.empty_is_null |= markers.iter().any(Vec::is_empty);
@@ -154,21 +153,21 @@ impl RowRules {
         self
     }
 
-    /// Whether an empty field is NULL in TEXT columns too.
+    /// Stores an empty field as NULL in TEXT columns too, if true.
     #[must_use]
     pub fn empty_is_null(mut self, empty_is_null: bool) -> Self {
         self.empty_is_null |= empty_is_null;
         self
     }
 
-    /// What becomes of ragged rows.
+    /// Treatment of ragged rows.
     #[must_use]
     pub fn ragged(mut self, ragged: Ragged) -> Self {
         self.ragged = ragged;
         self
     }
 
-    /// Whether spaces and tabs around a field are no part of it.
+    /// Removes spaces and tabs around a field, if true.
     #[must_use]
     pub fn trim(mut self, trim: bool) -> Self {
         self.trim = trim;
@@ -176,26 +175,26 @@ impl RowRules {
         self
     }
 
-    /// What the table asks of its columns.
+    /// Demands of the table on its columns.
     #[must_use]
     pub fn demands(mut self, demands: Demands) -> Self {
         self.demands = demands.for_rowid(self.primary_key);
         self
     }
 
-    /// How rejected rows are written, if not as they stand.
+    /// Form of rejected rows, if they are not written as they stand.
     #[must_use]
     pub fn rejects(mut self, form: Option<RejectsForm>) -> Self {
         self.rejects = form;
         self
     }
 
-    /// The field that a column comes from; `None` if it comes from elsewhere.
+    /// Index of the field that is a column's source; `None` for other sources.
     pub fn field_of(&self, column: usize) -> Option<usize> {
         self.sources[column].field()
     }
 
-    /// Whether column i is field i, and nothing is trimmed.
+    /// Returns true if column i is field i, and nothing is trimmed.
     pub fn is_straight(&self) -> bool {
         self.is_straight
     }
@@ -214,18 +213,17 @@ impl RowRules {
         self.overhead_bytes_max + row_bytes * self.uses_max
     }
 
-    /// Writes a record's values, last column first; the row is the
-    /// `sequence`th good one, from 0.
+    /// Writes a record's values, last column first; `sequence` is the row's ordinal among
+    /// the good rows, from 0.
     ///
-    /// Unless the record is whole, what was written must be thrown away.
+    /// Unless the record is complete, throw away what was written.
     ///
-    /// `STRAIGHT` is [`is_straight`](Self::is_straight). It is asked once for
-    /// many rows, and not here: with both ways in one loop, the registers do
-    /// not suffice and a load takes a tenth longer.
+    /// `STRAIGHT` is [`is_straight`](Self::is_straight), asked by the caller once for
+    /// many rows: with both ways in one loop, the registers do not suffice and a
+    /// load takes a tenth longer.
     ///
-    /// A load spends its time here. All that takes `record` is inlined, so
-    /// that it may live in registers; what is rare is done by calls that do
-    /// not know it.
+    /// A load spends its time here. All that takes `record` is inlined, so that
+    /// it may be kept in registers; rare work is done by calls without it.
     #[inline(always)]
     pub fn write<const STRAIGHT: bool>(
         &self,
@@ -241,7 +239,7 @@ impl RowRules {
         }
         let fields = span.field_ends.len().min(self.rules.len());
         for (missing, &rule) in self.rules[fields..].iter().enumerate().rev() {
-            // A short row, padded: the missing field is empty.
+            // A short row is padded: the missing field is empty.
             let found = FieldAt { source: bytes, start: span.start, end: span.start };
             let written = self.write_empty(fields + missing, rule, found, record);
             if written != Written::Whole {
@@ -276,7 +274,7 @@ impl RowRules {
         Written::Whole
     }
 
-    /// [`write`](Self::write) where columns are not simply the fields.
+    /// Variant of [`write`](Self::write) for inputs that are not straight.
     #[inline(always)]
     fn write_mapped(
         &self,
@@ -380,8 +378,8 @@ impl RowRules {
         Written::Whole
     }
 
-    /// A field that is empty or a null marker. NULL, but for the empty field
-    /// of a TEXT column: that is '' unless the caller wants NULL there too.
+    /// Writes a field that is empty or a null marker as NULL. The empty field of a TEXT column is
+    /// '' unless the caller wants NULL there too.
     #[inline(always)]
     fn write_empty(
         &self,
@@ -401,8 +399,8 @@ impl RowRules {
     }
 }
 
-/// A value of a column whose texts can be had back so far. Few columns have this rule:
-/// it stays out of the hot loop, which has no registers to spare.
+/// Number for a field of a column whose texts could all be made again so far. Few columns have this
+/// rule, so it stays out of the hot loop, which has no registers to spare.
 #[inline(never)]
 fn exact_real(source: &[u8], start: usize, end: usize, forms: &mut RealForms) -> Option<Number> {
     let real = kept_real(source, start, end, forms.scale_hint(), RealRule::Exact)?;

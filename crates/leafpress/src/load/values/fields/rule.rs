@@ -5,25 +5,25 @@
 use crate::load::options::TimestampForm;
 use crate::schema::ColumnType;
 
-/// How a column's fields are stored.
+/// Way in which a column's fields are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FieldRule {
-    /// INTEGER by detection: a field that is no exact integer refutes it.
+    /// Detected INTEGER: a field that is no exact integer refutes it.
     Integer,
-    /// REAL by detection: what is no number that a double keeps refutes it.
+    /// Detected REAL: a field that no double represents exactly enough refutes it.
     Real,
-    /// The same, if all texts can be had back.
+    /// Detected REAL for a column whose texts can all be made again from the numbers.
     ExactReal,
-    /// TEXT; nothing refutes it.
+    /// TEXT: no field refutes it.
     Text,
-    /// TEXT for want of any value: a value refutes it.
+    /// TEXT for a column without any value so far: a value refutes it.
     Empty,
-    /// A type by the caller's word: a field that does not fit makes a bad row.
+    /// Type given by the caller: a field that does not fit makes a bad row.
     Given(ColumnType),
-    /// A date and time by the caller's word; what is none makes a bad row.
+    /// Date and time by the caller's choice; another text makes a bad row.
     Timestamp(TimestampForm),
-    /// 1 and 0 for the words of truth, by the caller's word; what is none makes a
-    /// bad row.
+    /// 1 and 0 for words that mean true and false, by the caller's choice; another text makes a bad
+    /// row.
     Boolean,
     /// NUMERIC affinity: a number where the text is one for SQLite, else the text.
     Numeric,
@@ -34,13 +34,13 @@ pub enum FieldRule {
 }
 
 impl FieldRule {
-    /// Whether the column holds text as it is, so that an empty field is ''.
+    /// Returns true if the column holds text as it is, so that an empty field is ''.
     #[inline(always)]
     pub(super) fn is_text(self) -> bool {
         matches!(self, Self::Text | Self::Empty | Self::Given(ColumnType::Text) | Self::Any)
     }
 
-    /// The type of the column, as it stands in a declaration.
+    /// Type of the column in a declaration.
     pub fn declared_type(self) -> &'static str {
         match self {
             Self::Integer | Self::Rowid | Self::Boolean => "INTEGER",
@@ -57,7 +57,7 @@ impl FieldRule {
         matches!(self, Self::Real | Self::ExactReal | Self::Given(ColumnType::Real))
     }
 
-    /// Upper bound for the bytes that a value may be longer than its field.
+    /// Limit of the bytes by which a value may be longer than its field.
     pub(super) fn surplus_bytes_max(self) -> usize {
         match self {
             Self::Timestamp(form) => form.content_bytes_max(),
@@ -85,7 +85,7 @@ impl<'a> FieldAt<'a> {
         self.start == self.end
     }
 
-    /// Without the spaces and tabs around it.
+    /// The field without the spaces and tabs around it.
     pub(super) fn trimmed(self) -> Self {
         let Self { source, mut start, mut end } = self;
         while start < end && is_blank(source[start]) {

@@ -1,6 +1,6 @@
-//! A field of the input: where it stands, and what its value is.
+//! Fields of the input: their bounds and values.
 //!
-//! Must never: copy a field that need not change.
+//! Must never: copy a field that needs no change.
 
 use std::borrow::Cow;
 
@@ -12,7 +12,7 @@ use crate::input::csv::field::{field, record_last_field_end};
 use crate::input::csv::scan::RecordSpan;
 use crate::schema::HEADROOM_BYTES;
 
-/// Memory that rows share.
+/// Memory reused from row to row.
 #[derive(Debug, Default)]
 pub struct Scratch {
     pub(super) value: Vec<u8>,
@@ -26,7 +26,8 @@ impl Scratch {
     }
 }
 
-/// The stand-in for the value of a field that is NULL as it is written: no UTF-8, so no value.
+/// Stand-in for the value of a field whose written form means NULL. It is not UTF-8, so no value
+/// equals it.
 pub(super) const NULL_VALUE: &[u8] = b"\xff";
 
 /// [`NULL_VALUE`] with headroom in front.
@@ -36,17 +37,17 @@ static NULL_FIELD: [u8; HEADROOM_BYTES + 1] = {
     field
 };
 
-/// How rejected rows of an input are written behind the header of the first one.
+/// Form in which rejected rows of an input are written behind the header of the first one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RejectsForm {
-    /// The fields of this input in the order of the first one's.
+    /// Indexes of this input's fields, in the order of the first input's.
     pub order: Vec<usize>,
-    /// The first one's delimiter.
+    /// Delimiter of the first input.
     pub delimiter: u8,
 }
 
 impl RowRules {
-    /// Where a field starts; the record's start if it has no such field.
+    /// Offset of a field; that of the record if it has no such field.
     #[inline(always)]
     pub(super) fn start_of(span: &RecordSpan<'_>, field: usize) -> usize {
         match field {
@@ -56,7 +57,7 @@ impl RowRules {
         }
     }
 
-    /// The bounds of a field as it stands in the input.
+    /// Bounds of a field in the input.
     #[inline(always)]
     pub(super) fn bounds(
         &self,
@@ -72,20 +73,20 @@ impl RowRules {
         (start, end)
     }
 
-    /// Whether a field's value is its text as it stands.
+    /// Returns true if a field's value is its text as it stands.
     ///
-    /// The byte at `end` ends the field, so there is one at `start` even if
-    /// the field is empty; it is no quote then.
+    /// The byte at `end` ends the field, so there is a byte at `start` even if
+    /// the field is empty; then it is no quote.
     #[inline(always)]
     pub(super) fn is_plain(&self, bytes: &[u8], start: usize) -> bool {
         self.dialect.escape().is_none() && Some(bytes[start]) != self.dialect.quote()
     }
 
-    /// The value of a field: quotes, escapes and what is trimmed taken away.
+    /// Value of a field, without quotes, escapes and trimmed bytes.
     ///
-    /// Each way returns a value of its own: one that both fill in would live in
-    /// memory, written in parts and read as a whole, and that doubles the time
-    /// of a load.
+    /// Each path returns a value of its own. A variable that both paths fill would
+    /// be kept in memory, written in parts and read as a whole, which doubles the
+    /// time of a load.
     #[inline(always)]
     pub fn field_at<'a>(
         &self,
@@ -95,7 +96,7 @@ impl RowRules {
         scratch: (&'a mut Vec<u8>, &mut Vec<u8>),
     ) -> FieldAt<'a> {
         if field >= span.field_ends.len() {
-            // A short row, padded: the missing field is empty.
+            // A short row is padded: the missing field is empty.
             return FieldAt { source: bytes, start: span.start, end: span.start };
         }
         let (start, end) = self.bounds(bytes, span, field);
@@ -145,7 +146,7 @@ impl RowRules {
         self.null_markers.iter().any(|marker| marker == value.bytes())
     }
 
-    /// A record as it is written to the file of rejects, behind the header of the first input.
+    /// A record in the form of the file of rejects, behind the header of the first input.
     pub fn as_rejected<'b>(&self, bytes: &'b [u8], span: &RecordSpan<'_>) -> Cow<'b, [u8]> {
         let fields = span.field_ends.len();
         let Some(RejectsForm { order, delimiter }) =
@@ -162,7 +163,7 @@ impl RowRules {
             let (start, end) = self.bounds(bytes, span, field);
             let text = &bytes[start..end];
             match self.dialect.quote() {
-                // Its own delimiter need not have been the first input's.
+                // The delimiter of this input may differ from that of the first input.
                 Some(quote) if text.contains(delimiter) && text.first() != Some(&quote) => {
                     row.push(quote);
                     row.extend_from_slice(text);
@@ -175,7 +176,7 @@ impl RowRules {
         Cow::Owned(row)
     }
 
-    /// A record's values as they are.
+    /// Values of a record, without conversion.
     pub fn values(&self, bytes: &[u8], span: &RecordSpan<'_>) -> Vec<Vec<u8>> {
         let (mut value, mut unescaped) = (Vec::new(), Vec::new());
         let fields = 0..span.field_ends.len();

@@ -37,7 +37,7 @@ impl Input {
     }
 }
 
-/// What a load would do with a line: the values, or what is wrong with it.
+/// Result of a line in a load: its values, or its fault.
 fn written(rules: &RowRules, line: &str, sequence: u64) -> Result<Vec<Value>, String> {
     let input = Input::new(line, rules.dialect);
     let (bytes, span) = (&input.bytes, input.span());
@@ -104,7 +104,7 @@ fn text(text: &str) -> Value {
     Value::Text(text.to_owned())
 }
 
-/// What SQLite stores of a text in a column of that declared type.
+/// Value that SQLite stores for a text in a column of that declared type.
 fn inserted(declared_type: &str, text: &str) -> Value {
     let connection = Connection::open_in_memory().unwrap_or_else(|e| panic!("{e}"));
     connection
@@ -373,7 +373,7 @@ proptest! {
         }
     }
 
-    /// What both read, Leafpress and SQLite read alike.
+    /// Texts that both read give equal values in Leafpress and SQLite.
     #[test]
     fn timestamps_are_sqlite_s(
         (year, month, day) in (0..10_000_i32, 1..13_u8, 1..29_u8),

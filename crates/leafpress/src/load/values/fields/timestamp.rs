@@ -1,10 +1,9 @@
-//! Dates and times in ISO 8601 (or RFC 3339) to what SQLite counts with.
+//! Dates and times in ISO 8601 or RFC 3339, turned into SQLite's forms.
 //!
-//! Stored is what SQLite's functions of the same names make of the text, with
-//! these differences: a date that is none (30 February) is refused, not moved;
-//! a bare number is no date (SQLite takes it for a Julian day); fractions of a
-//! second are cut where SQLite rounds them to milliseconds first; offsets may
-//! be written as `+0100` and `+01`, too, and UTC as a word.
+//! The stored value is the one that SQLite's functions of the same names make of the text, with
+//! these differences: an impossible date (30 February) is refused, not moved; a bare number is no
+//! date (SQLite takes it for a Julian day); fractions of a second are cut, while SQLite rounds them
+//! to milliseconds first; offsets may be written as `+0100` and `+01`, too, and UTC as a word.
 //!
 //! Must never: guess. Without an offset a time is UTC, as it is for SQLite, and
 //! a zone's name without an offset is refused.
@@ -17,7 +16,7 @@ use leafpress_format::Number;
 use super::convert::Converted;
 use crate::load::options::{TIMESTAMP_TEXT_BYTES_MAX, TimestampForm};
 
-/// Longer texts are no date and time.
+/// Longest text that can be a date and time.
 const INPUT_BYTES_MAX: usize = 64;
 
 /// A date and time in UTC.
@@ -61,8 +60,8 @@ impl Timestamp {
     }
 }
 
-/// Whether the text begins as `2026-01-31` or `2026-01-31T23:59`, with seconds
-/// (if any) below 60: a leap second has no number, in SQLite neither.
+/// Returns true if the text begins as `2026-01-31` or `2026-01-31T23:59`, with seconds (if any)
+/// below 60: like SQLite, this module has no number for a leap second.
 fn is_extended_form(text: &[u8]) -> bool {
     let is_at = |at: usize, byte: u8| text.get(at) == Some(&byte);
     is_at(4, b'-')
@@ -72,7 +71,7 @@ fn is_extended_form(text: &[u8]) -> bool {
         && !(is_at(16, b':') && is_at(17, b'6'))
 }
 
-/// The text with its zone where the parser wants it: `10:00 +01:00`, `10:00 UTC`.
+/// The text with its zone in the form that the parser needs: `10:00 +01:00`, `10:00 UTC`.
 fn without_blank_before_zone<'t>(
     text: &'t [u8],
     joined: &'t mut [u8; INPUT_BYTES_MAX + 1],

@@ -1,6 +1,6 @@
-//! What the values of a typed column say about its type.
+//! Evidence about a typed column: the type that its values allow.
 //!
-//! | values | declared | what becomes of them |
+//! | values | declared | result |
 //! |---|---|---|
 //! | none | TEXT | |
 //! | integers | INTEGER | |
@@ -10,45 +10,45 @@
 //! | blobs | BLOB | |
 //! | blobs and others | none | all stay as they are |
 //!
-//! STRICT tables know no NUMERIC and no column without a type: ANY stands for
-//! both, and all values stay as they are.
+//! STRICT tables have no NUMERIC and no column without a type: both become ANY, and all values stay
+//! as they are.
 //!
-//! Evidence of stretches of the input is merged in order, so that stretches
-//! can be looked at on many threads with the same outcome.
+//! Evidence of stretches of the input is merged in order, so that threads can read stretches side
+//! by side with the same outcome.
 
 use leafpress_format::{Affinity, Value};
 
 use super::{TypeRule, is_exact_in_double};
 use crate::schema::Witness;
 
-/// What is known of one column after some values: the first of each class.
+/// Evidence of one column so far: the first value of each class.
 #[derive(Debug, Clone, Default)]
 pub struct TypedEvidence {
     integer: Option<Witness>,
-    /// An integer that no double is.
+    /// An integer that no double equals.
     wide_integer: Option<Witness>,
     real: Option<Witness>,
     text: Option<Witness>,
     blob: Option<Witness>,
-    /// Whether the very first value was a blob.
+    /// True if the very first value was a blob.
     begins_with_blob: bool,
 }
 
-/// The type that the values leave, and the value that decided.
+/// Type that fits all values, with the value that decided.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TypedVerdict {
-    /// The type to declare; empty for none.
+    /// Type to declare; empty for none.
     pub declared_type: &'static str,
-    /// How values are stored.
+    /// Way in which values are stored.
     pub rule: TypeRule,
-    /// The first value that ruled a narrower type out.
+    /// First value that ruled a narrower type out.
     pub decided_by: Option<Witness>,
-    /// Why, in words.
+    /// Reason, in words.
     pub reason: &'static str,
 }
 
 impl TypedEvidence {
-    /// Adds a value; `witness` says where it stands, and is called for few values.
+    /// Adds a value. `witness` returns its place; it is called for few values.
     #[inline]
     pub fn add(&mut self, value: Value<'_>, witness: impl Fn() -> Witness) {
         let first = match value {
@@ -59,7 +59,7 @@ impl TypedEvidence {
                 }
                 &mut self.integer
             }
-            // Stored as NULL.
+            // SQLite stores NaN as NULL.
             Value::Real(real) if real.is_nan() => return,
             Value::Real(_) => &mut self.real,
             Value::Text(_) => &mut self.text,
@@ -81,7 +81,7 @@ impl TypedEvidence {
         self.blob.is_none() && !self.has_other_than_blob()
     }
 
-    /// Adds what is known of a later stretch.
+    /// Adds the evidence of a later stretch.
     pub fn merge(&mut self, later: Self) {
         if self.is_empty() {
             *self = later;
@@ -94,7 +94,7 @@ impl TypedEvidence {
         self.blob = self.blob.take().or(later.blob);
     }
 
-    /// The type that is left, for a table that is STRICT or not.
+    /// The type that fits, for a table that is STRICT or not.
     pub fn verdict(&self, strict: bool) -> TypedVerdict {
         let as_they_are = TypeRule::Affinity(Affinity::Blob);
         let untyped = if strict { "ANY" } else { "" };

@@ -1,12 +1,12 @@
-//! One row of typed values to one record of SQLite's: rows of JSON, Arrow and
-//! Parquet, other databases, iterators.
+//! Rows of typed values (JSON, Arrow, Parquet, other databases, iterators), turned into records of
+//! SQLite.
 //!
-//! Knows a rule and a source for each column of the table, and nothing of
-//! where the rows come from. What is stored is what SQLite would hold after an
-//! INSERT of the same value into that column, with one addition: a number that
-//! becomes text keeps the spelling that it has in the input, where it has one.
+//! Knows a rule and a source for each column of the table, and not the origin of the rows. The
+//! stored value is the one that SQLite would hold after an INSERT of the same value into that
+//! column, with one addition: a number that becomes text keeps the spelling of the input, if there
+//! is one.
 //!
-//! `fields` is the same for inputs of text.
+//! `fields` is the counterpart for inputs of text.
 
 mod evidence;
 #[cfg(test)]
@@ -30,41 +30,40 @@ use crate::input::rows::{RowBatch, SourceType};
 use crate::schema::shape::OwnedValue;
 use crate::schema::{ColumnType, Witness, stored_real};
 
-/// How a column's values are stored.
+/// Way in which a column's values are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TypeRule {
-    /// INTEGER by detection: what is no integer refutes it.
+    /// Detected INTEGER: a value that is no integer refutes it.
     Integer,
-    /// REAL by detection: reals, and integers that a double holds exactly.
+    /// Detected REAL: reals, and integers that a double holds exactly.
     Real,
-    /// NUMERIC by detection: numbers of both kinds.
+    /// Detected NUMERIC: numbers of both kinds.
     Number,
-    /// TEXT by detection: text, and numbers as text; a blob refutes it.
+    /// Detected TEXT: text, and numbers as text; a blob refutes it.
     Text,
-    /// BLOB by detection: what is no blob refutes it.
+    /// Detected BLOB: a value that is no blob refutes it.
     Blob,
-    /// TEXT for want of any value: a value refutes it.
+    /// TEXT for a column without any value so far: a value refutes it.
     Empty,
-    /// A type by the caller's word: what does not become that type by its
-    /// affinity makes a bad row.
+    /// Type given by the caller: a value that does not become that type by its affinity makes a bad
+    /// row.
     Given(ColumnType),
-    /// What the affinity makes of the value, whatever that is.
+    /// Any value, stored as the affinity makes it.
     Affinity(Affinity),
-    /// BLOB by the caller's word, for inputs that have none: text is taken as
-    /// hexadecimal digits, and what is neither makes a bad row.
+    /// BLOB by the caller's choice, for inputs without blobs: text is read as hexadecimal digits;
+    /// any other value makes a bad row.
     Hex,
-    /// A date and time by the caller's word; text that is none, and what is no
-    /// text, makes a bad row.
+    /// Date and time by the caller's choice; another text, or no text, makes a bad row.
     Timestamp(TimestampForm),
-    /// 1 and 0 by the caller's word, also for the words of truth; what is none makes a
-    /// bad row.
+    /// 1 and 0 by the caller's choice, also for words that mean true and false; another value makes
+    /// a bad row.
     Boolean,
     /// The INTEGER PRIMARY KEY, stored as the rowid and NULL in the record.
     Rowid,
 }
 
 impl TypeRule {
-    /// The rule for a column whose source says what its values are.
+    /// The rule for a column whose source declares the type of its values.
     pub fn for_source(source_type: SourceType) -> Self {
         match source_type {
             SourceType::Integer => Self::Integer,
@@ -78,7 +77,7 @@ impl TypeRule {
         matches!(self, Self::Real | Self::Given(ColumnType::Real) | Self::Affinity(Affinity::Real))
     }
 
-    /// The class of value that is stored as it is; nearly all values are of it.
+    /// The class of values that are stored as they are; nearly all values are in it.
     fn direct(self) -> Direct {
         match self {
             Self::Integer
@@ -98,12 +97,12 @@ impl TypeRule {
         }
     }
 
-    /// Whether there are values that make a bad row.
+    /// Returns true if there are values that make a bad row.
     fn is_picky(self) -> bool {
         matches!(self, Self::Given(_) | Self::Hex | Self::Timestamp(_) | Self::Boolean)
     }
 
-    /// Upper bound for the bytes that the input's content does not account for.
+    /// Limit of a record's bytes that the input's content does not account for.
     fn surplus_bytes_max(self) -> usize {
         match self {
             Self::Text | Self::Given(ColumnType::Text) | Self::Affinity(Affinity::Text) => {
@@ -115,7 +114,7 @@ impl TypeRule {
     }
 }
 
-/// What is stored without a question.
+/// Class of values that are stored without a conversion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Direct {
     Integer,
@@ -128,23 +127,23 @@ enum Direct {
     Nothing,
 }
 
-/// What became of a row.
+/// Result of writing a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub enum TypedWritten {
-    /// All of it is there.
+    /// The record is complete.
     Whole,
     /// The detected type of a column is wrong.
     Refuted,
-    /// The row is bad: the value of that column, the last one that is, does
-    /// not fit. [`TypedRules::check`] says what is wrong.
+    /// The row is bad: the value of this column does not fit. If there are several such columns, it
+    /// is the last one. [`TypedRules::check`] has the fault.
     Bad(usize),
 }
 
-/// All that is needed to turn a row's values into a record.
+/// Rules that turn a row's values into a record.
 #[derive(Debug, Clone)]
 pub struct TypedRules {
-    /// The columns' names, for messages.
+    /// Names of the columns, for messages.
     pub names: Vec<String>,
     /// Index of the rowid's column.
     pub rowid_column: Option<usize>,
@@ -152,17 +151,17 @@ pub struct TypedRules {
     direct: Vec<Direct>,
     sources: Vec<ValueSource>,
     demands: Demands,
-    /// What a record may take besides the content of the input's values.
+    /// Limit of a record's bytes besides the content of the input's values.
     overhead_bytes_max: usize,
-    /// How often a value of the input may be in a record.
+    /// Largest number of columns with the same value of the input as their source.
     uses_max: usize,
 }
 
-/// The longest number as text: `-2.2250738585072014e-308`.
+/// Length of the longest number as text: `-2.2250738585072014e-308`.
 const NUMBER_TEXT_BYTES_MAX: usize = 24;
 
 impl TypedRules {
-    /// Rules for columns of a table, of which each has a name, a rule and a source.
+    /// Rules for columns of a table, each with a name, a rule and a source.
     pub fn new(
         names: Vec<String>,
         rules: Vec<TypeRule>,
@@ -183,7 +182,7 @@ impl TypedRules {
         made
     }
 
-    /// What the table asks of its columns.
+    /// Demands of the table on its columns.
     #[must_use]
     pub fn demands(mut self, demands: Demands) -> Self {
         self.demands = demands.for_rowid(self.rowid_column);
@@ -195,7 +194,7 @@ impl TypedRules {
         &self.rules
     }
 
-    /// Other rules for the same columns: types that are known better now.
+    /// Sets other rules for the same columns, when better types are known.
     pub fn set_rules(&mut self, rules: Vec<TypeRule>) {
         let made = self.sources.iter().map(ValueSource::content_bytes_max).sum::<usize>();
         let surplus = rules.iter().map(|rule| rule.surplus_bytes_max()).sum::<usize>();
@@ -205,7 +204,7 @@ impl TypedRules {
         self.rules = rules;
     }
 
-    /// The input's column that a column comes from; `None` if it comes from elsewhere.
+    /// Index of the input's column that is a column's source; `None` for other sources.
     pub fn field_of(&self, column: usize) -> Option<usize> {
         self.sources[column].field()
     }
@@ -216,15 +215,14 @@ impl TypedRules {
         self.bytes_max(batch.content_bytes(row))
     }
 
-    /// Upper bound for the length of a record made of so much text and blob content.
+    /// Upper bound for the length of a record with this many bytes of text and blobs.
     #[inline(always)]
     pub fn bytes_max(&self, content_bytes: usize) -> usize {
         self.overhead_bytes_max + content_bytes * self.uses_max
     }
 
-    /// Writes a row's values, last column first; the row is the `sequence`th
-    /// good one, from 0. Unless the record is whole, what was written must be
-    /// thrown away.
+    /// Writes a row's values, last column first; `sequence` is the row's ordinal among the good
+    /// rows, from 0. Unless the record is complete, throw away what was written.
     #[inline(always)]
     pub fn write<B: RowBatch>(
         &self,
@@ -259,7 +257,7 @@ impl TypedRules {
         TypedWritten::Whole
     }
 
-    /// Writes the value of one column; `text` is how the input spells it.
+    /// Writes the value of one column; `text` returns the input's spelling.
     #[inline(always)]
     pub fn write_value<'v>(
         &self,
@@ -277,7 +275,7 @@ impl TypedRules {
             (Direct::Rowid, _) => record.null(),
             (_, Value::Null) if !self.demands.refuses_null(column) => record.null(),
             (_, value) => {
-                // Without the record, so that it may live in registers.
+                // Without the record as an argument, so that it may be kept in registers.
                 let spelled = || text().map(Value::Text);
                 match convert(self.rules[column], value, spelled, number) {
                     Stored::Value(Value::Null) if self.demands.refuses_null(column) => {
@@ -299,7 +297,7 @@ impl TypedRules {
         TypedWritten::Whole
     }
 
-    /// The rowid of a row, if a column says it; or why it has none.
+    /// Rowid of a row, if a column holds it; or the fault for which it has none.
     pub fn rowid<B: RowBatch>(&self, batch: &B, row: usize) -> Result<Option<i64>, String> {
         let Some(column) = self.rowid_column else { return Ok(None) };
         match &self.sources[column] {
@@ -309,14 +307,14 @@ impl TypedRules {
         }
     }
 
-    /// Whether the value of the rowid's column is NULL.
+    /// Returns true if the value of the rowid's column is NULL.
     #[cold]
     pub fn rowid_is_null<B: RowBatch>(&self, batch: &B, row: usize) -> bool {
         let field = self.rowid_column.and_then(|column| self.field_of(column));
         field.is_none_or(|field| batch.value(row, field) == Value::Null)
     }
 
-    /// The rowid that a value is.
+    /// Rowid of a value.
     #[inline]
     pub fn rowid_of(&self, column: usize, value: Value<'_>) -> Result<i64, String> {
         match value {
@@ -329,11 +327,11 @@ impl TypedRules {
         }
     }
 
-    /// Whether a row is good, whatever becomes of detected types; the first of
-    /// its faults, whichever column is written first.
+    /// Checks a row by the demands that do not depend on detected types; returns its first fault,
+    /// in the order of the columns.
     pub fn check<B: RowBatch>(&self, batch: &B, row: usize) -> Result<(), String> {
         if let Err(reason) = self.rowid(batch, row)
-            // What is no integer refutes the detection; it makes no bad row.
+            // A value that is no integer refutes the detected type; it makes no bad row.
             && (!self.demands.key_is_detected || self.rowid_is_null(batch, row))
         {
             return Err(reason);
@@ -356,7 +354,7 @@ impl TypedRules {
         Ok(())
     }
 
-    /// What is wrong with the value of a column, if something is.
+    /// Fault of the value of a column, if there is one.
     pub fn fault_of(&self, column: usize, value: Value<'_>) -> Option<String> {
         self.check_value(column, self.rules[column], value).err()
     }
@@ -395,8 +393,8 @@ impl TypedRules {
         of_column(&self.names[column], reason)
     }
 
-    /// Adds what a row of an input says of the columns whose type is open
-    /// ([`TypeRule::Empty`]); one evidence a column.
+    /// Adds a row's evidence for the columns whose type is open ([`TypeRule::Empty`]); one evidence
+    /// a column.
     pub fn observe<B: RowBatch>(
         &self,
         (input, batch, row): (usize, &B, usize),
@@ -424,10 +422,10 @@ fn write_real(real: f64, record: &mut impl RecordSink) {
     }
 }
 
-/// What a value is stored as where that is not the plainest way.
+/// Stored value, if it differs from the input's.
 enum Stored<'v> {
     Value(Value<'v>),
-    /// In a REAL column, where integral values are stored as integers.
+    /// Value of a REAL column, where integral values are stored as integers.
     RealColumn(f64),
     Date(DateText),
     Bytes(Vec<u8>),
@@ -509,7 +507,7 @@ fn timestamp<'v>(form: TimestampForm, text: &[u8]) -> Stored<'v> {
     }
 }
 
-/// Whether a REAL column gives back this very integer.
+/// Returns true if a REAL column returns this very integer.
 fn is_exact_in_double(integer: i64) -> bool {
     i128::from(integer) == integer as f64 as i128
 }
@@ -519,9 +517,9 @@ fn not_a(value: Value<'_>, wanted: &str) -> String {
     format!("{} is not {article} {wanted}", shown_value(value))
 }
 
-/// A value as a message shows it: numbers bare, text and blobs as in SQL.
+/// A value in a message: numbers bare, text and blobs as in SQL.
 pub fn shown_value(value: Value<'_>) -> String {
-    /// Bytes of a blob that are shown.
+    /// Number of a blob's bytes that are shown.
     const BLOB_BYTES_MAX: usize = 16;
     let mut number = NumberText::new();
     match value {

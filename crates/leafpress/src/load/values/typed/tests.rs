@@ -93,7 +93,7 @@ fn straight(rules: &[TypeRule]) -> TypedRules {
     rules_of(rules, ValueSource::straight(rules.len()))
 }
 
-/// What a load would do with a row: its values, or what is wrong with it.
+/// Result of a row in a load: its values, or its fault.
 fn written(rules: &TypedRules, cells: Vec<Cell>) -> Result<Vec<Sql>, String> {
     let batch = Table(vec![cells]);
     let mut values = Values::default();
@@ -134,7 +134,7 @@ fn shape(declared_type: &str, strict: bool) -> ShapeColumn {
     }
 }
 
-/// What SQLite stores of a value in a column of that type; `None` if it refuses.
+/// Value that SQLite stores in a column of that type; `None` if it refuses.
 fn inserted(declared_type: &str, strict: bool, value: &Sql) -> Option<Sql> {
     let connection = Connection::open_in_memory().unwrap_or_else(|e| panic!("{e}"));
     let end = if strict { "STRICT" } else { "" };
@@ -262,7 +262,7 @@ proptest! {
     }
 }
 
-/// Whether a value comes back: numbers by their value, or as their text.
+/// Returns true if a value comes back: numbers by their value, or as their text.
 fn is_kept(value: &Sql, stored: &Sql) -> bool {
     match (value, stored) {
         (Sql::Real(real), Sql::Null) => real.is_nan(),

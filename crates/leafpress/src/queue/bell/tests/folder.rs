@@ -25,7 +25,7 @@ fn assert_rings(rung: &Bells, heard: &Arc<Bells>) {
 }
 
 #[test]
-fn a_door_is_there_while_somebody_waits() {
+fn a_socket_is_there_while_a_thread_waits() {
     let ground = Ground::new();
     fs::set_permissions(ground.database(), Permissions::from_mode(0o660)).unwrap();
     let (bells, other) = (ground.bells(), ground.bells());
@@ -137,7 +137,7 @@ fn a_database_may_be_reached_by_a_link() {
 }
 
 #[test]
-fn a_folder_that_somebody_removes_is_made_again() {
+fn a_folder_that_is_removed_is_made_again() {
     let ground = Ground::new();
     let pace = Pace { look_every: Duration::from_millis(20), ..NO_LOOKS };
     let bells = Bells::with_pace(&ground.database(), None, ground.now_ms(), pace);

@@ -59,7 +59,7 @@ fn who_is_woken_and_goes_sends_the_next() {
 }
 
 #[test]
-fn who_found_a_job_sends_nobody() {
+fn a_thread_that_found_a_job_wakes_no_other() {
     let ground = Ground::new();
     let bells = ground.bells();
     let mut first = bells.waiter("a").unwrap();
@@ -177,7 +177,7 @@ fn closing_ends_all_waits_and_leaves_nothing() {
 }
 
 #[test]
-fn the_thread_ends_when_nobody_waits_and_comes_again() {
+fn the_thread_ends_when_no_thread_waits_and_comes_again() {
     let ground = Ground::new();
     let bells = ground.bells();
     for _ in 0..2 {

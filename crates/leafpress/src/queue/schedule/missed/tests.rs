@@ -1,4 +1,4 @@
-//! Which occurrences get a job, by rule and by how late the look is.
+//! Occurrences that get a job, by rule and by the delay of the look.
 
 use proptest::prelude::*;
 
