@@ -367,6 +367,14 @@ impl ClaimOptions {
         self
     }
 
+    /// Refuses a lease that no consumer could keep.
+    pub(super) fn check(&self) -> Result<()> {
+        if self.lease.is_some_and(|lease| to_ms(lease) == 0) {
+            return Err(Error::usage("a lease of at least a millisecond is needed"));
+        }
+        Ok(())
+    }
+
     /// Name of the consumer, as the job's history shows it.
     pub fn worker(mut self, name: impl Into<String>) -> Self {
         self.worker = Some(name.into());

@@ -76,6 +76,7 @@ mod hub;
 mod inspect;
 mod job;
 mod key;
+mod pending;
 mod push;
 mod rate;
 mod schedule;
@@ -385,11 +386,9 @@ impl Queue {
     /// As [`claim`](Self::claim); [`Stopped`](crate::ErrorKind::Stopped) if the writer is
     /// closed while it waits.
     pub fn claim_with(&self, options: &ClaimOptions) -> Result<Vec<Claim>> {
+        options.check()?;
         if options.jobs_max == 0 {
             return Ok(Vec::new());
-        }
-        if options.lease.is_some_and(|lease| to_ms(lease) == 0) {
-            return Err(Error::usage("a lease of at least a millisecond is needed"));
         }
         let Some(wait) = options.wait.filter(|wait| !wait.is_zero()) else {
             return Ok(self.look(options)?.claims);
@@ -417,8 +416,7 @@ impl Queue {
     }
 
     fn look(&self, options: &ClaimOptions) -> Result<Found> {
-        let options = options.clone();
-        self.work(move |work, queue| claim::claim(work, &*work.row(queue)?, &options))
+        self.work(look(options))
     }
 
     /// Acks a job: it is done, and never delivered again.
@@ -499,12 +497,9 @@ impl Queue {
     fn settle<T: Send + 'static>(
         &self,
         token: Token,
-        mut run: impl FnMut(&Work<'_>, &QueueRow, &JobRow) -> Result<T> + Send + 'static,
+        run: impl FnMut(&Work<'_>, &QueueRow, &JobRow) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        self.work(move |work, _| match settle::check(work, token)? {
-            Ok(job) => run(work, &*work.row(job.queue)?, &job),
-            Err(error) => Err(error),
-        })
+        self.work(settling(token, run))
     }
 
     fn settle_many<T: Send + 'static>(
@@ -545,6 +540,25 @@ impl Queue {
             stats::write_if_due(&work)?;
             Ok(value)
         })
+    }
+}
+
+/// A look for jobs, as an operation.
+fn look(
+    options: &ClaimOptions,
+) -> impl FnMut(&Work<'_>, i64) -> Result<Found> + Send + 'static + use<> {
+    let options = options.clone();
+    move |work, queue| claim::claim(work, &*work.row(queue)?, &options)
+}
+
+/// What `run` does with a job that this token is good for, as an operation.
+fn settling<T: Send + 'static>(
+    token: Token,
+    mut run: impl FnMut(&Work<'_>, &QueueRow, &JobRow) -> Result<T> + Send + 'static,
+) -> impl FnMut(&Work<'_>, i64) -> Result<T> + Send + 'static {
+    move |work, _| match settle::check(work, token)? {
+        Ok(job) => run(work, &*work.row(job.queue)?, &job),
+        Err(error) => Err(error),
     }
 }
 

@@ -51,7 +51,7 @@ pub(super) fn drop_caught<T>(value: T) {
 }
 
 /// Wakes a task of a caller's.
-pub(super) fn wake(waker: Waker) {
+pub(crate) fn wake(waker: Waker) {
     caught("a waker", || waker.wake());
 }
 

@@ -64,6 +64,7 @@ mod interrupt;
 mod local;
 mod open_journal;
 mod own;
+mod pending;
 mod place;
 mod prometheus;
 mod queue;
@@ -83,8 +84,10 @@ use std::time::Duration;
 
 pub use self::builder::WriterBuilder;
 pub use self::call::{Answer, Call, Closure, ClosureValue, Own};
+pub(crate) use self::caught::wake;
 pub(crate) use self::companion::Companion;
 pub use self::insert_many::InsertMany;
+pub use self::pending::PendingCall;
 pub use self::readers::{OldestReader, Reader};
 pub use self::request::{Batch, Executed, IntoParameters, Parameters, Statement};
 pub use self::stats::{Bucket, GroupSizes, Latency, WriterStats};

@@ -16,7 +16,7 @@ use rusqlite::Connection;
 use super::call::{AnyValue, Call, Own};
 use super::caught::Caught;
 use super::companion::Companion;
-use super::{Writer, ticket::Ticket, value};
+use super::{PendingCall, Writer, ticket::Ticket, value};
 use crate::error::{Error, Result};
 
 impl Writer {
@@ -35,6 +35,27 @@ impl Writer {
         body: impl FnMut(&Connection) -> Result<T> + Send + 'static,
     ) -> Result<Ticket<T>> {
         self.submit_call(own_call(body), value)
+    }
+
+    /// As [`own`](Self::own), as a future that never blocks the thread that polls it.
+    pub(crate) fn own_async<T: Send + 'static>(
+        &self,
+        body: Result<impl FnMut(&Connection) -> Result<T> + Send + 'static>,
+    ) -> PendingCall<T> {
+        PendingCall::new(self, body.map(own_call), value)
+    }
+
+    /// A future that gives this error.
+    pub(crate) fn refused_async<T: Send + 'static>(&self, error: Error) -> PendingCall<T> {
+        PendingCall::new(self, Err(error), value)
+    }
+
+    /// Hands in `body` without waiting for room or for the commit, and forgets it. For code that
+    /// runs where calls are answered.
+    pub(crate) fn leave_own(&self, body: impl FnMut(&Connection) -> Result<()> + Send + 'static) {
+        if let Some(shared) = self.shared.here() {
+            drop(shared.queue.push_or_line_up((own_call(body), None), value::<()>));
+        }
     }
 
     /// The companion of this writer, made if it has none, of the database's path

@@ -7,9 +7,13 @@
 //! 1. Calls leave in the order in which they came.
 //! 2. At most `capacity` calls wait; a caller that comes then waits for room, or gets an error.
 //! 3. Once closed, nothing is accepted, and all that was accepted still leaves.
+//! 4. The calls of tasks that wait for room stand in the *line*, in the order in which they came.
+//!    There is a call in the line only while calls wait for their group, and each group that
+//!    leaves gives room to at least one call of the line.
 //!
 //! Must never: run a caller's code under its lock.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -58,10 +62,12 @@ pub(super) type Limited = (Call, Option<Duration>);
 #[derive(Debug)]
 struct QueueState {
     entries: Vec<Entry>,
+    /// Calls of tasks that wait for room, by their numbers.
+    line: BTreeMap<u64, Entry>,
     /// The event of the next group, on which the callers that push now will wait.
     event: Arc<GroupEvent>,
-    /// Calls that were ever accepted.
-    accepted: u64,
+    /// Number of the last call that came.
+    last_number: u64,
     /// Reason why no call is accepted any more.
     closed: Option<String>,
     /// True if the queue was closed by a failure.
@@ -78,8 +84,9 @@ impl CallQueue {
     pub(super) fn new(capacity: usize, interrupts: Arc<Interrupts>) -> Self {
         let state = QueueState {
             entries: Vec::new(),
+            line: BTreeMap::new(),
             event: GroupEvent::new(&interrupts),
-            accepted: 0,
+            last_number: 0,
             closed: None,
             has_failed: false,
             thread_sleeps: false,
@@ -140,6 +147,47 @@ impl CallQueue {
         self.accept(&mut state, call, take, CarriedOutBy::Thread)
     }
 
+    /// Takes a call in, or puts it into the line if there is no room. Never waits.
+    ///
+    /// # Errors
+    /// If the queue is closed. A call that is in the line then is answered with that error.
+    pub(super) fn push_or_line_up<T>(&self, call: Limited, take: Take<T>) -> Result<Ticket<T>> {
+        let mut state = lock(&self.state);
+        let has_room = state.entries.len() < self.capacity && state.line.is_empty();
+        if has_room || state.closed.is_some() {
+            return self.accept(&mut state, call, take, CarriedOutBy::Thread);
+        }
+        let (entry, ticket) = state.enter(call, take);
+        state.line.insert(entry.number(), entry);
+        Ok(ticket)
+    }
+
+    /// Takes the call of this number out of the line, if it is there. It must have been taken back.
+    pub(super) fn leave_line(&self, number: u64) {
+        let left = lock(&self.state).line.remove(&number);
+        if let Some(mut entry) = left {
+            entry.begin();
+        }
+    }
+
+    /// Calls in the line.
+    #[cfg(test)]
+    pub(super) fn line_len(&self) -> usize {
+        lock(&self.state).line.len()
+    }
+
+    /// Gives the room of the group that left to calls of the line, but for the places that
+    /// threads wait for.
+    fn admit(&self, state: &mut QueueState) {
+        let room = self.capacity.saturating_sub(state.entries.len());
+        let for_line = room.saturating_sub(state.waiting_for_room).max(1).min(room);
+        for _ in 0..for_line {
+            let Some((_, entry)) = state.line.pop_first() else { break };
+            state.entries.push(entry);
+        }
+        state.depth_max = state.depth_max.max(state.entries.len());
+    }
+
     fn accept<T>(
         &self,
         state: &mut QueueState,
@@ -150,8 +198,7 @@ impl CallQueue {
         if let Some(reason) = &state.closed {
             return Err(Error::stopped(reason.clone()));
         }
-        state.accepted += 1;
-        let (entry, ticket) = Entry::new(call, state.accepted, Arc::clone(&state.event), take);
+        let (entry, ticket) = state.enter(call, take);
         state.entries.push(entry);
         state.depth_max = state.depth_max.max(state.entries.len());
         if state.entries.len() == state.gather_at {
@@ -225,6 +272,7 @@ impl CallQueue {
             group.extend(state.entries.drain(..grouping.calls_max));
         }
         state.event = GroupEvent::new(&self.interrupts);
+        self.admit(&mut state);
         if state.waiting_for_room > 0 {
             self.room.notify_all();
         }
@@ -235,10 +283,12 @@ impl CallQueue {
     pub(super) fn close(&self, reason: &str) {
         let mut state = lock(&self.state);
         state.closed.get_or_insert_with(|| reason.to_owned());
+        let line = std::mem::take(&mut state.line);
         drop(state);
         self.arrived.notify_all();
         self.gathered.notify_all();
         self.room.notify_all();
+        refuse(line.into_values(), reason);
     }
 
     /// Closes the queue as [`close`](Self::close) does, because of a failure.
@@ -262,15 +312,7 @@ impl CallQueue {
     /// Answers all that wait that nothing of them was done, for this reason; how many.
     pub(super) fn refuse_waiting(&self, reason: &str) -> usize {
         let entries = std::mem::take(&mut lock(&self.state).entries);
-        let mut refused = 0;
-        for mut entry in entries {
-            if entry.begin() {
-                entry.answer(Err(Error::stopped(reason)));
-                refused += 1;
-            }
-            entry.event().notify();
-        }
-        refused
+        refuse(entries, reason)
     }
 
     /// Accepts nothing from now on and answers all that wait that nothing of
@@ -290,6 +332,28 @@ impl CallQueue {
     pub(super) fn closed(&self) -> Option<String> {
         lock(&self.state).closed.clone()
     }
+}
+
+impl QueueState {
+    /// A call with the next number, on its way into the queue, and the ticket for it.
+    fn enter<T>(&mut self, call: Limited, take: Take<T>) -> (Entry, Ticket<T>) {
+        self.last_number += 1;
+        Entry::new(call, self.last_number, Arc::clone(&self.event), take)
+    }
+}
+
+/// Answers calls that nothing of them was done, for this reason; how many. To be called without
+/// the lock: wakers are code of callers.
+fn refuse(entries: impl IntoIterator<Item = Entry>, reason: &str) -> usize {
+    let mut refused = 0;
+    for mut entry in entries {
+        if entry.begin() {
+            entry.answer(Err(Error::stopped(reason)));
+            refused += 1;
+        }
+        entry.event().notify();
+    }
+    refused
 }
 
 /// The calls arrive in order; these tests are about the queue's only decision: how a group is cut.
@@ -375,5 +439,63 @@ mod tests {
         }
         first.wait().expect("an answer");
         waiting.join().expect("no panic").expect("an answer");
+    }
+
+    fn numbers(group: &mut Vec<Entry>) -> Vec<u64> {
+        group.drain(..).map(|mut entry| (entry.number(), entry.begin()).0).collect()
+    }
+
+    #[test]
+    fn the_line_moves_up_in_order_and_a_place_in_it_can_be_left() {
+        let queue = queue_of(2);
+        let tickets: Vec<_> =
+            (0..6).map(|n| queue.push_or_line_up(call(&n.to_string()), done)).collect();
+        assert_eq!((queue.depth().0, queue.line_len()), (2, 4));
+        let leaves = tickets[3].as_ref().expect("open");
+        assert!(leaves.cancel());
+        queue.leave_line(4);
+        assert_eq!(queue.line_len(), 3);
+        let mut group = Vec::new();
+        for expected in [vec![1, 2], vec![3, 5], vec![6]] {
+            assert!(queue.take(NATURAL, 1, Duration::ZERO, &mut group));
+            assert_eq!(numbers(&mut group), expected);
+        }
+        assert!(!queue.take(NATURAL, 1, Duration::ZERO, &mut group) && queue.line_len() == 0);
+    }
+
+    #[test]
+    fn closing_answers_the_line_and_keeps_what_was_accepted() {
+        let queue = queue_of(1);
+        let accepted = queue.push_or_line_up(call("accepted"), done).expect("room");
+        let lined_up = queue.push_or_line_up(call("lined up"), done).expect("a place in the line");
+        queue.close("closed");
+        let error = lined_up.wait().expect_err("it was not accepted");
+        assert!(matches!(error.kind(), ErrorKind::Stopped { .. }), "{error}");
+        assert!(!accepted.is_answered());
+        assert!(queue.push_or_line_up(call("late"), done).is_err());
+    }
+
+    #[test]
+    fn threads_and_tasks_that_wait_for_room_both_get_it() {
+        let queue = Arc::new(queue_of(1));
+        let first = queue.push(call("first"), done, CarriedOutBy::Thread).expect("room");
+        let of_task = queue.push_or_line_up(call("task"), done).expect("a place in the line");
+        let other = Arc::clone(&queue);
+        let thread = std::thread::spawn(move || {
+            other.push(call("thread"), done, CarriedOutBy::Thread)?.wait()
+        });
+        let (mut seen, mut group) = (0, Vec::new());
+        while seen < 3 {
+            assert!(queue.wait() && queue.take(NATURAL, 1, Duration::ZERO, &mut group));
+            for mut entry in group.drain(..) {
+                assert!(entry.begin());
+                entry.answer(Ok(Answer::Done));
+                entry.event().notify();
+                seen += 1;
+            }
+        }
+        for answer in [first.wait(), of_task.wait(), thread.join().expect("no panic")] {
+            answer.expect("an answer");
+        }
     }
 }

@@ -11,7 +11,7 @@ use std::future::Future;
 use std::marker::PhantomData;
 use std::pin::Pin;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
 use super::call::{Answer, Call};
@@ -308,6 +308,11 @@ impl<T> Ticket<T> {
         slot.take_back(Error::from(ErrorKind::Cancelled).on_disk("nothing of this call"))
     }
 
+    /// Number of the call; `None` in a child of `fork`.
+    pub(super) fn number(&self) -> Option<u64> {
+        self.slot.here().map(|slot| slot.number)
+    }
+
     /// Takes the call back if no thread has begun with it, and stops it if it runs: then nothing
     /// of it is written, other callers' calls are carried out, and the ticket answers
     /// [`Interrupted`](ErrorKind::Interrupted).
@@ -328,6 +333,32 @@ impl<T> Ticket<T> {
             slot.event.interrupts.ask(slot.number);
         }
         has_begun
+    }
+}
+
+impl<T: 'static> Ticket<T> {
+    /// Has `tell` called with the answer: at once if it is there, otherwise on the thread that
+    /// answers. `tell` must not wait. Does nothing in a child of `fork`.
+    pub(crate) fn on_answer(self, tell: impl FnOnce(Result<T>) + Send + 'static) {
+        let Some(slot) = self.slot.here().map(Arc::clone) else { return };
+        let told = Arc::new(OnAnswer(Mutex::new(Some((self, tell)))));
+        if !slot.wake_later(&Waker::from(Arc::clone(&told))) {
+            told.wake();
+        }
+    }
+}
+
+/// A ticket, and the code that gets its answer.
+struct OnAnswer<T, F>(Mutex<Option<(Ticket<T>, F)>>);
+
+impl<T: 'static, F: FnOnce(Result<T>) + Send + 'static> Wake for OnAnswer<T, F> {
+    fn wake(self: Arc<Self>) {
+        let Some((ticket, tell)) = lock(&self.0).take() else { return };
+        if let Some(slot) = ticket.slot.here()
+            && let Some(answer) = slot.fetch(ticket.take)
+        {
+            tell(answer);
+        }
     }
 }
 
@@ -365,6 +396,6 @@ pub(super) fn waits_in_closure() -> Error {
     )
 }
 
-fn fetched_before() -> Error {
+pub(super) fn fetched_before() -> Error {
     Error::usage("the answer of this ticket was fetched before")
 }

@@ -10,7 +10,7 @@
 //!
 //! `calls.rs` makes random calls, `model.rs` carries them out plainly,
 //! `oracle.rs` compares. `traps.rs` has a test for each trap that grouping is
-//! known for, `tickets.rs` for what callers wait on, `disk.rs` for a disk that
+//! known for, `tickets.rs` for what callers wait on, `tasks.rs` for callers that are tasks, `disk.rs` for a disk that
 //! is full or broken.
 
 mod calls;
@@ -23,5 +23,6 @@ mod model;
 mod moved;
 mod oracle;
 mod parameters;
+mod tasks;
 mod tickets;
 mod traps;

@@ -17,7 +17,7 @@ use tempfile::TempDir;
 use super::oracle::hold;
 use super::traps::counted;
 
-fn small(queue_capacity: usize) -> (Writer, TempDir) {
+pub(super) fn small(queue_capacity: usize) -> (Writer, TempDir) {
     let folder = tempfile::tempdir().expect("a folder");
     let builder = Writer::builder(folder.path().join("a.db"))
         .profile(Profile::Relaxed)
@@ -27,9 +27,9 @@ fn small(queue_capacity: usize) -> (Writer, TempDir) {
     (writer, folder)
 }
 
-const INSERT: &str = "INSERT INTO t VALUES(?1, ?2)";
+pub(super) const INSERT: &str = "INSERT INTO t VALUES(?1, ?2)";
 
-fn rows(folder: &TempDir) -> Vec<(i64, i64)> {
+pub(super) fn rows(folder: &TempDir) -> Vec<(i64, i64)> {
     let connection = Connection::open(folder.path().join("a.db")).expect("a connection");
     let mut statement = connection.prepare("SELECT * FROM t ORDER BY rowid").expect("a query");
     let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).expect("rows");
@@ -37,7 +37,7 @@ fn rows(folder: &TempDir) -> Vec<(i64, i64)> {
 }
 
 /// Polls on the thread that calls, and sleeps until it is woken.
-fn block_on<F: Future>(future: F) -> F::Output {
+pub(super) fn block_on<F: Future>(future: F) -> F::Output {
     struct Unpark(Thread);
     impl Wake for Unpark {
         fn wake(self: Arc<Self>) {

@@ -13,14 +13,18 @@
 //! 1. `permits <= waiters`: a look by each waiter finds whatever there is.
 //! 2. `has_search` only with a permit, and at most one search goes on from it.
 //! 3. No waiter sleeps while there is a permit, unless it is being woken: each new permit wakes
-//!    one, and a waiter that comes takes one that is there.
+//!    one, and a waiter that comes takes one that is there. A waiter may be a thread or a task,
+//!    so one of each is woken. A task that leaves while there is a permit wakes another one.
 //! 4. `due_ms` is not after any due time that a waiter told since the last time
 //!    that one was given as a search.
 //!
-//! Must never: hold a line without waiters.
+//! Must never: hold a line without waiters, or run a caller's code: wakers are handed out, to be
+//! woken without the lock.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Condvar};
+use std::task::Waker;
+use std::time::Instant;
 
 use super::message;
 
@@ -33,11 +37,20 @@ pub(super) enum Permit {
     Search,
 }
 
+/// A task that sleeps.
+#[derive(Debug)]
+struct Task {
+    waker: Waker,
+    deadline: Option<Instant>,
+}
+
 /// The waiters of one queue.
 #[derive(Debug)]
 struct Line {
     /// The waiters sleep on it.
     rung: Arc<Condvar>,
+    /// The tasks that sleep, by the order in which they came.
+    tasks: BTreeMap<u64, Task>,
     /// Name of the queue in the messages of processes.
     hash: u64,
     waiters: u32,
@@ -51,6 +64,7 @@ impl Line {
     fn new(queue: &str) -> Self {
         Self {
             rung: Arc::default(),
+            tasks: BTreeMap::new(),
             hash: message::hash(queue),
             waiters: 0,
             permits: 0,
@@ -59,17 +73,23 @@ impl Line {
         }
     }
 
-    fn give(&mut self, jobs: u32) {
+    fn give(&mut self, jobs: u32, awake: &mut Vec<Waker>) {
         let permits = self.permits.saturating_add(jobs).min(self.waiters);
         for _ in self.permits..permits {
-            self.rung.notify_one();
+            self.wake_one(awake);
         }
         self.permits = permits;
     }
 
-    fn give_search(&mut self) {
-        self.give(1);
+    fn give_search(&mut self, awake: &mut Vec<Waker>) {
+        self.give(1, awake);
         self.has_search = self.permits > 0;
+    }
+
+    /// Wakes a thread and a task; the one that comes second sleeps on.
+    fn wake_one(&mut self, awake: &mut Vec<Waker>) {
+        self.rung.notify_one();
+        awake.extend(self.tasks.pop_first().map(|(_, task)| task.waker));
     }
 
     fn take(&mut self) -> Option<Permit> {
@@ -81,46 +101,58 @@ impl Line {
 
 /// The lines of all queues that have a waiter.
 #[derive(Debug, Default)]
-pub(super) struct Lines(HashMap<Arc<str>, Line>);
+pub(super) struct Lines {
+    lines: HashMap<Arc<str>, Line>,
+    last_task: u64,
+    /// Wakers of tasks that do not sleep any more.
+    awake: Vec<Waker>,
+}
 
 impl Lines {
     /// Returns true if there is no waiter.
     pub(super) fn are_empty(&self) -> bool {
-        self.0.is_empty()
+        self.lines.is_empty()
     }
 
     /// Registers a waiter; returns the queue's name, and the condition variable to sleep on.
     pub(super) fn enter(&mut self, queue: &str) -> (Arc<str>, Arc<Condvar>) {
-        let name = self.0.get_key_value(queue).map(|(name, _)| Arc::clone(name));
+        let name = self.lines.get_key_value(queue).map(|(name, _)| Arc::clone(name));
         let name = name.unwrap_or_else(|| Arc::from(queue));
-        let line = self.0.entry(Arc::clone(&name)).or_insert_with(|| Line::new(queue));
+        let line = self.lines.entry(Arc::clone(&name)).or_insert_with(|| Line::new(queue));
         line.waiters += 1;
         let rung = Arc::clone(&line.rung);
         self.assert_state();
         (name, rung)
     }
 
-    /// Removes a waiter. A permit that it took and did not use goes to another.
-    pub(super) fn leave(&mut self, queue: &str, unused: Option<Permit>) {
-        let Some(line) = self.0.get_mut(queue) else { return };
+    /// Removes a waiter; `task` is its number if it is a task. A permit that it took and did not
+    /// use goes to another.
+    pub(super) fn leave(&mut self, queue: &str, task: Option<u64>, unused: Option<Permit>) {
+        let Some(line) = self.lines.get_mut(queue) else { return };
         line.waiters -= 1;
+        let slept = task.and_then(|task| line.tasks.remove(&task));
+        self.awake.extend(slept.map(|task| task.waker));
         line.permits = line.permits.min(line.waiters);
         line.has_search &= line.permits > 0;
         match unused {
-            Some(Permit::Job) => line.give(1),
-            Some(Permit::Search) => line.give_search(),
+            Some(Permit::Job) => line.give(1, &mut self.awake),
+            Some(Permit::Search) => line.give_search(&mut self.awake),
             None => {}
         }
+        if task.is_some() && line.permits > 0 {
+            // It may have been this task that was woken for the permit.
+            line.wake_one(&mut self.awake);
+        }
         if line.waiters == 0 {
-            self.0.remove(queue);
+            self.lines.remove(queue);
         }
         self.assert_state();
     }
 
     /// Gives permits for `jobs` more jobs, at most one for each waiter.
     pub(super) fn ring(&mut self, queue: &str, jobs: u32) {
-        if let Some(line) = self.0.get_mut(queue) {
-            line.give(jobs);
+        if let Some(line) = self.lines.get_mut(queue) {
+            line.give(jobs, &mut self.awake);
         }
         self.assert_state();
     }
@@ -128,38 +160,38 @@ impl Lines {
     /// Does as [`ring`](Self::ring), by the hash of a queue's name, which other processes send.
     /// If two names have the same hash, both queues are rung.
     pub(super) fn ring_hash(&mut self, hash: u64, jobs: u32) {
-        for line in self.0.values_mut().filter(|line| line.hash == hash) {
-            line.give(jobs);
+        for line in self.lines.values_mut().filter(|line| line.hash == hash) {
+            line.give(jobs, &mut self.awake);
         }
         self.assert_state();
     }
 
     /// Sends another waiter to look, after one found a job and more may be there.
     pub(super) fn search_beside(&mut self, queue: &str) {
-        if let Some(line) = self.0.get_mut(queue).filter(|line| line.waiters > 1) {
-            line.give_search();
+        if let Some(line) = self.lines.get_mut(queue).filter(|line| line.waiters > 1) {
+            line.give_search(&mut self.awake);
         }
         self.assert_state();
     }
 
     /// Sends one waiter of every queue to look.
     pub(super) fn search_all(&mut self) {
-        for line in self.0.values_mut() {
-            line.give_search();
+        for line in self.lines.values_mut() {
+            line.give_search(&mut self.awake);
         }
         self.assert_state();
     }
 
     /// Takes a permit, if there is one.
     pub(super) fn take(&mut self, queue: &str) -> Option<Permit> {
-        let taken = self.0.get_mut(queue).and_then(Line::take);
+        let taken = self.lines.get_mut(queue).and_then(Line::take);
         self.assert_state();
         taken
     }
 
     /// Notes when the next job of a waiter's queue is due.
     pub(super) fn tell_due(&mut self, queue: &str, due_ms: i64) {
-        if let Some(line) = self.0.get_mut(queue) {
+        if let Some(line) = self.lines.get_mut(queue) {
             line.due_ms = Some(line.due_ms.map_or(due_ms, |earlier| earlier.min(due_ms)));
         }
     }
@@ -167,26 +199,68 @@ impl Lines {
     /// Gives a permit to one waiter of each queue with a due time that has come; returns the next
     /// due time of all queues.
     pub(super) fn give_due(&mut self, now_ms: i64) -> Option<i64> {
-        for line in self.0.values_mut() {
+        for line in self.lines.values_mut() {
             if line.due_ms.is_some_and(|due_ms| due_ms <= now_ms) {
                 line.due_ms = None;
-                line.give_search();
+                line.give_search(&mut self.awake);
             }
         }
         self.assert_state();
-        self.0.values().filter_map(|line| line.due_ms).min()
+        self.lines.values().filter_map(|line| line.due_ms).min()
     }
 
     /// Wakes all waiters, to see that the bells are closed.
-    pub(super) fn wake_all(&self) {
-        for line in self.0.values() {
+    pub(super) fn wake_all(&mut self) {
+        for line in self.lines.values_mut() {
             line.rung.notify_all();
+            let tasks = std::mem::take(&mut line.tasks).into_values();
+            self.awake.extend(tasks.map(|task| task.waker));
         }
+    }
+
+    /// A number for a waiter that is a task.
+    pub(super) fn new_task(&mut self) -> u64 {
+        self.last_task += 1;
+        self.last_task
+    }
+
+    /// Lets a task sleep until `deadline`.
+    pub(super) fn sleep(
+        &mut self,
+        queue: &str,
+        task: u64,
+        waker: Waker,
+        deadline: Option<Instant>,
+    ) {
+        if let Some(line) = self.lines.get_mut(queue) {
+            let earlier = line.tasks.insert(task, Task { waker, deadline });
+            self.awake.extend(earlier.map(|task| task.waker));
+        }
+    }
+
+    /// Wakes the tasks whose deadline has come; the next deadline of the others.
+    pub(super) fn wake_overdue(&mut self, now: Instant) -> Option<Instant> {
+        let mut next: Option<Instant> = None;
+        for line in self.lines.values_mut() {
+            let is_overdue = |task: &Task| task.deadline.is_some_and(|at| at <= now);
+            let overdue = line.tasks.iter().filter(|(_, task)| is_overdue(task));
+            let overdue: Vec<u64> = overdue.map(|(&number, _)| number).collect();
+            let tasks = overdue.iter().filter_map(|number| line.tasks.remove(number));
+            self.awake.extend(tasks.map(|task| task.waker));
+            let deadlines = line.tasks.values().filter_map(|task| task.deadline);
+            next = next.into_iter().chain(deadlines).min();
+        }
+        next
+    }
+
+    /// The wakers of tasks that do not sleep any more: to be woken, or dropped, without the lock.
+    pub(super) fn take_awake(&mut self) -> Vec<Waker> {
+        std::mem::take(&mut self.awake)
     }
 
     /// Invariants 1 and 2.
     fn assert_state(&self) {
-        for line in self.0.values() {
+        for line in self.lines.values() {
             debug_assert!(line.waiters > 0 && line.permits <= line.waiters, "{line:?}");
             debug_assert!(!line.has_search || line.permits > 0, "{line:?}");
         }

@@ -43,6 +43,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::task::{Poll, Waker};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -53,6 +54,7 @@ use self::message::Message;
 use crate::error::{Error, Result};
 use crate::fork::Process;
 use crate::sync::lock;
+use crate::writer::wake;
 
 mod alarm;
 mod foreign;
@@ -120,6 +122,19 @@ struct Shared {
     wakes: std::sync::atomic::AtomicU64,
 }
 
+impl Shared {
+    /// Changes the state, and then wakes the tasks that are to look: wakers are code of callers,
+    /// which must not run under the lock.
+    fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
+        let mut state = lock(&self.state);
+        let value = change(&mut state);
+        let awake = state.lines.take_awake();
+        drop(state);
+        awake.into_iter().for_each(wake);
+        value
+    }
+}
+
 struct State {
     lines: Lines,
     is_closed: bool,
@@ -183,7 +198,7 @@ impl Bells {
         // Invariant 1, against the fence in `waiter`.
         fence(Ordering::SeqCst);
         if self.shared.waiters.load(Ordering::SeqCst) > 0 {
-            lock(&self.shared.state).lines.ring(queue, jobs);
+            self.shared.change(|state| state.lines.ring(queue, jobs));
         }
         self.ringer.ring(|| Message { queue_hash: message::hash(queue), jobs });
     }
@@ -213,7 +228,8 @@ impl Bells {
         let bells = Arc::clone(self);
         let called = Arc::default();
         let process = Process::current();
-        let waiter = Waiter { process, bells, queue, rung, called, holds: None, pause: None };
+        let waiter =
+            Waiter { process, bells, queue, rung, called, holds: None, pause: None, task: None };
         if !is_heard {
             self.start_thread()?;
         }
@@ -225,13 +241,13 @@ impl Bells {
     /// returns the thread, its connection and the socket are gone. Others can
     /// still be rung.
     pub(super) fn close(&self) {
-        let mut state = lock(&self.shared.state);
-        state.is_closed = true;
-        state.lines.wake_all();
-        if let Some(listener) = &state.listener {
-            listener.alarm.call();
-        }
-        drop(state);
+        self.shared.change(|state| {
+            state.is_closed = true;
+            state.lines.wake_all();
+            if let Some(listener) = &state.listener {
+                listener.alarm.call();
+            }
+        });
         if let Some(thread) = lock(&self.thread).take() {
             let _ = thread.join();
         }
@@ -303,6 +319,8 @@ pub(super) struct Waiter {
     holds: Option<Permit>,
     /// Length of its last pause, if the queue said that a job was due.
     pause: Option<Duration>,
+    /// Its number, if it is a task that has slept.
+    task: Option<u64>,
 }
 
 impl Waiter {
@@ -348,6 +366,58 @@ impl Waiter {
         }
     }
 
+    /// Begins the wait of a task after a look that found nothing, as [`wait`](Self::wait) does
+    /// for a thread; [`poll`](Self::poll) is to follow. A pause ends as a due time does, as a
+    /// task has no clock.
+    pub(super) fn begin_polls(&mut self, next_due_ms: Option<i64>) {
+        let now_ms = (self.bells.shared.now_ms)();
+        self.holds = None;
+        let pause = self.next_pause(next_due_ms.is_some_and(|due_ms| due_ms <= now_ms));
+        let due_ms = match pause {
+            Some(pause) if pause.is_zero() => {
+                self.holds = Some(Permit::Search);
+                return;
+            }
+            Some(pause) => Some(now_ms.saturating_add(pause.as_millis() as i64)),
+            None => next_due_ms,
+        };
+        if let Some(due_ms) = due_ms {
+            self.bells.shared.change(|state| state.tell_due(&self.queue, due_ms, now_ms));
+        }
+    }
+
+    /// The end of a task's wait; if it goes on, `waker` is woken.
+    pub(super) fn poll(&mut self, deadline: Option<Instant>, waker: &Waker) -> Poll<Woken> {
+        if self.holds.is_some() {
+            return Poll::Ready(Woken::Look);
+        }
+        // Cloning and dropping wakers runs code of a caller.
+        let mut ours = Some(waker.clone());
+        let bells = Arc::clone(&self.bells);
+        let polled = bells.shared.change(|state| {
+            if state.is_closed {
+                return Poll::Ready(Woken::Closed);
+            }
+            self.holds = state.lines.take(&self.queue);
+            if self.holds.is_some() {
+                return Poll::Ready(Woken::Look);
+            }
+            if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
+                return Poll::Ready(Woken::TimedOut);
+            }
+            let task = *self.task.get_or_insert_with(|| state.lines.new_task());
+            if let Some(waker) = ours.take() {
+                state.lines.sleep(&self.queue, task, waker, deadline);
+            }
+            if let Some(deadline) = deadline {
+                state.call_thread_at(deadline);
+            }
+            Poll::Pending
+        });
+        drop(ours);
+        polled
+    }
+
     /// A handle for a thread that may have to end the waits of this one.
     pub(super) fn caller(&self) -> Caller {
         Caller {
@@ -362,19 +432,20 @@ impl Waiter {
     pub(super) fn found(&mut self) {
         if self.holds.take() == Some(Permit::Search) {
             // The search found a job, and there may be more.
-            lock(&self.bells.shared.state).lines.search_beside(&self.queue);
+            self.bells.shared.change(|state| state.lines.search_beside(&self.queue));
         }
     }
 
     /// When to look again without being rung, if something is due already.
     fn look_again_at(&mut self, is_due: bool) -> Option<Instant> {
-        if !is_due {
-            self.pause = None;
-            return None;
-        }
+        self.next_pause(is_due).map(|pause| Instant::now() + pause)
+    }
+
+    /// Pause before that look.
+    fn next_pause(&mut self, is_due: bool) -> Option<Duration> {
         let pause = self.pause.map_or(Duration::ZERO, |last| (last * 2).max(PAUSE_FIRST));
-        self.pause = Some(pause.min(LOOK_EVERY));
-        self.pause.map(|pause| Instant::now() + pause)
+        self.pause = is_due.then(|| pause.min(LOOK_EVERY));
+        self.pause
     }
 }
 
@@ -384,13 +455,14 @@ impl Drop for Waiter {
         if !self.process.is_current() {
             return;
         }
-        let Shared { state, waiters, .. } = &*self.bells.shared;
-        let mut state = lock(state);
-        state.lines.leave(&self.queue, self.holds.take());
-        if state.lines.are_empty() {
-            state.idle_since = Instant::now();
-        }
-        waiters.fetch_sub(1, Ordering::SeqCst);
+        let shared = &self.bells.shared;
+        shared.change(|state| {
+            state.lines.leave(&self.queue, self.task, self.holds.take());
+            if state.lines.are_empty() {
+                state.idle_since = Instant::now();
+            }
+            shared.waiters.fetch_sub(1, Ordering::SeqCst);
+        });
     }
 }
 
@@ -416,8 +488,12 @@ impl State {
     /// Notes when the next job is due, and calls the thread if it would sleep longer.
     fn tell_due(&mut self, queue: &str, due_ms: i64, now_ms: i64) {
         self.lines.tell_due(queue, due_ms);
+        self.call_thread_at(Instant::now() + thread::until(due_ms, now_ms));
+    }
+
+    /// Calls the thread if it would sleep longer than until then.
+    fn call_thread_at(&mut self, due_at: Instant) {
         let Some(listener) = &mut self.listener else { return };
-        let due_at = Instant::now() + thread::until(due_ms, now_ms);
         if due_at < listener.wakes_at {
             listener.wakes_at = due_at;
             listener.alarm.call();

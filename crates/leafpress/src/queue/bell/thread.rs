@@ -104,22 +104,24 @@ impl BellThread {
     /// meanwhile. `None`: it is over.
     fn plan(&mut self) -> Option<(Instant, bool)> {
         let now_ms = (self.shared.now_ms)();
-        let mut state = lock(&self.shared.state);
-        let now = Instant::now();
-        let wakes_at = if state.lines.are_empty() {
-            state.idle_since + LINGER
-        } else {
-            let due_ms = state.lines.give_due(now_ms);
-            let due_at = due_ms.map(|due_ms| now + until(due_ms, now_ms));
-            due_at.map_or(self.look_at, |due_at| due_at.min(self.look_at))
-        };
-        let is_over = state.is_closed || (state.lines.are_empty() && wakes_at <= now);
-        if is_over {
-            state.listener = None;
-        }
-        let listener = state.listener.as_mut()?;
-        listener.wakes_at = wakes_at.min(now + LOOK_EVERY);
-        Some((listener.wakes_at, !listener.is_deaf))
+        self.shared.change(|state| {
+            let now = Instant::now();
+            let wakes_at = if state.lines.are_empty() {
+                state.idle_since + LINGER
+            } else {
+                let due_ms = state.lines.give_due(now_ms);
+                let due_at = due_ms.map(|due_ms| now + until(due_ms, now_ms));
+                let deadline = state.lines.wake_overdue(now);
+                due_at.into_iter().chain(deadline).fold(self.look_at, Instant::min)
+            };
+            let is_over = state.is_closed || (state.lines.are_empty() && wakes_at <= now);
+            if is_over {
+                state.listener = None;
+            }
+            let listener = state.listener.as_mut()?;
+            listener.wakes_at = wakes_at.min(now + LOOK_EVERY);
+            Some((listener.wakes_at, !listener.is_deaf))
+        })
     }
 
     /// Rings what the datagrams say.
@@ -127,17 +129,18 @@ impl BellThread {
         let Some(door) = &self.door else { return };
         self.messages.clear();
         let was_full = door.drain(&mut self.messages);
-        let mut state = lock(&self.shared.state);
-        for message in &self.messages {
-            state.lines.ring_hash(message.queue_hash, message.jobs);
-        }
-        if was_full {
-            state.lines.search_all();
-        }
-        let is_idle = state.lines.are_empty();
-        if let Some(listener) = &mut state.listener {
-            listener.is_deaf = is_idle;
-        }
+        self.shared.change(|state| {
+            for message in &self.messages {
+                state.lines.ring_hash(message.queue_hash, message.jobs);
+            }
+            if was_full {
+                state.lines.search_all();
+            }
+            let is_idle = state.lines.are_empty();
+            if let Some(listener) = &mut state.listener {
+                listener.is_deaf = is_idle;
+            }
+        });
     }
 
     /// Sees after the socket and the database, when it is time.
@@ -152,7 +155,7 @@ impl BellThread {
         let pace = self.shared.pace;
         self.look_at = now + if is_deaf { pace.look_every_deaf } else { pace.look_every };
         if seen != Seen::Same || has_new_door {
-            lock(&self.shared.state).lines.search_all();
+            self.shared.change(|state| state.lines.search_all());
         }
     }
 

@@ -18,6 +18,7 @@
 //! 5. After an error of the database nothing is claimed any more; jobs that ran
 //!    are settled as far as they can be, and the first error is the result.
 
+pub(super) mod block_on;
 mod context;
 mod keeper;
 mod pool;
@@ -175,6 +176,42 @@ impl Worker {
         let mut report = Pool::new(self, lease, stop).run(&handler)?;
         report.elapsed = started.elapsed();
         Ok(report)
+    }
+
+    /// As [`run`](Self::run), for handlers that are `async`. Each is polled on its handler's
+    /// thread, so it need not be `Send`, and blocks that thread alone.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("jobs.db");
+    /// # use leafpress::queue::{Outcome, Queue, Stop, Worker};
+    /// # use leafpress::writer::Writer;
+    /// # let writer = Writer::builder(&path).open()?;
+    /// # let [mail, sent] = ["mail", "sent"].map(|name| Queue::open(&writer, name).unwrap());
+    /// mail.push("to ann")?;
+    /// let report = Worker::new(&mail).until_empty().run_async(&Stop::new(), async |job| {
+    ///     sent.push_async(job.payload.clone()).await.map(drop).into()
+    /// })?;
+    /// assert_eq!(report.done, 1);
+    /// # Ok::<(), leafpress::Error>(())
+    /// ```
+    ///
+    /// The threads belong to no runtime. A handler that uses the timers or sockets of one is run
+    /// by that one; with tokio:
+    ///
+    /// ```ignore
+    /// let handle = tokio::runtime::Handle::current();
+    /// let work = move || worker.run(&stop, |job| handle.block_on(send(job)));
+    /// let report = tokio::task::spawn_blocking(work).await??;
+    /// ```
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub fn run_async<H>(&self, stop: &Stop, handler: H) -> Result<WorkReport>
+    where
+        H: AsyncFn(&JobContext) -> Outcome + Send + Sync,
+    {
+        self.run(stop, |job| block_on::block_on(handler(job)))
     }
 }
 

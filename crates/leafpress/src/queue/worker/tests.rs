@@ -331,3 +331,21 @@ fn a_number_of_handlers_that_makes_no_sense_is_refused() {
         assert!(matches!(error.kind(), ErrorKind::Usage(_)), "{error}");
     }
 }
+
+#[test]
+fn handlers_may_be_async_and_wait_for_calls_of_the_writer() {
+    let scene = scene();
+    let done = Queue::open(&scene.writer, "done").expect("a queue");
+    scene.push(20);
+    let worker = Worker::new(&scene.queue).concurrency(3).until_empty();
+    let handler = async |job: &super::JobContext| {
+        let pushed = done.push_async(job.payload.clone()).await;
+        if job.payload.as_bytes() == b"7" {
+            return Outcome::Dead { reason: "seven".to_owned() };
+        }
+        pushed.map(drop).into()
+    };
+    let report = worker.run_async(&Stop::new(), handler).expect("a report");
+    assert_eq!(counts(&report), [20, 19, 0, 1, 0, 0]);
+    assert_eq!(scene.count(JobState::Ready), 20, "those of the other queue");
+}

@@ -44,9 +44,9 @@ fn a_permit_that_is_not_used_goes_to_the_next() {
     let mut lines = with_waiters(2);
     lines.ring(QUEUE, 1);
     let permit = lines.take(QUEUE);
-    lines.leave(QUEUE, permit);
+    lines.leave(QUEUE, None, permit);
     assert_eq!(lines.take(QUEUE), Some(Permit::Job));
-    lines.leave(QUEUE, None);
+    lines.leave(QUEUE, None, None);
     assert!(lines.are_empty());
 }
 
@@ -54,8 +54,8 @@ fn a_permit_that_is_not_used_goes_to_the_next() {
 fn who_leaves_takes_no_permit_along() {
     let mut lines = with_waiters(3);
     lines.ring(QUEUE, 1);
-    lines.leave(QUEUE, None);
-    lines.leave(QUEUE, None);
+    lines.leave(QUEUE, None, None);
+    lines.leave(QUEUE, None, None);
     assert_eq!(lines.take(QUEUE), Some(Permit::Job));
 }
 
@@ -65,9 +65,9 @@ fn a_search_goes_on_until_nothing_is_found() {
     lines.search_all();
     assert_eq!(taken(&mut lines), [Permit::Search]);
     lines.search_beside(QUEUE);
-    lines.leave(QUEUE, None);
+    lines.leave(QUEUE, None, None);
     assert_eq!(taken(&mut lines), [Permit::Search]);
-    lines.leave(QUEUE, Some(Permit::Search));
+    lines.leave(QUEUE, None, Some(Permit::Search));
     assert_eq!(taken(&mut lines), [Permit::Search]);
     lines.search_beside(QUEUE);
     assert_eq!(taken(&mut lines), [], "there is no other waiter");
@@ -135,7 +135,7 @@ proptest! {
                     waiters += 1;
                 }
                 Step::Leave(unused) => {
-                    lines.leave(QUEUE, unused);
+                    lines.leave(QUEUE, None, unused);
                     waiters = waiters.saturating_sub(1);
                     permits = permits.min(waiters) + u32::from(unused.is_some());
                     due_ms = due_ms.filter(|_| waiters > 0);
