@@ -29,10 +29,10 @@ use crate::vfs::{Access, FileKind, OpenFlags, Vfs, VfsError, VfsResult};
 /// With `default` those that ask for none get it too, until the registration is dropped.
 ///
 /// # Errors
-/// A usage error if the name is empty, holds a zero byte or is taken already; SQLite's
+/// [`ErrorKind::Misuse`](crate::ErrorKind::Misuse) if the name is empty, holds a zero byte or is taken already; SQLite's
 /// own if it cannot be initialised. Nothing is registered then.
 pub fn register(name: &str, vfs: impl Vfs, default: bool) -> Result<Registration> {
-    let unusable = || Error::usage(format!("{name:?} cannot be the name of a VFS"));
+    let unusable = || Error::misuse(format!("{name:?} cannot be the name of a VFS"));
     let c_name = CString::new(name).map_err(|_| unusable())?;
     if name.is_empty() {
         return Err(unusable());
@@ -44,7 +44,7 @@ pub fn register(name: &str, vfs: impl Vfs, default: bool) -> Result<Registration
     let platform = Platform::find()
         .ok_or_else(|| Error::sqlite("find the platform's VFS", sqlite_error(ffi::SQLITE_ERROR)))?;
     if find(Some(&c_name)).is_some() {
-        return Err(Error::usage(format!("there is a VFS of the name {name:?} already"))
+        return Err(Error::misuse(format!("there is a VFS of the name {name:?} already"))
             .to_do("drop its Registration first, or choose another name"));
     }
     let default_before = if default { name_of_default() } else { None };

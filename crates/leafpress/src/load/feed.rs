@@ -15,7 +15,7 @@ use super::plan::{ColumnMap, Plan, column_named, expected_order, made_table};
 use super::rejects::Rejects;
 use super::report::{ColumnReport, DecidedBy};
 use super::uuid7::Uuid7Range;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::schema::Witness;
 use crate::schema::shape::TableShape;
 
@@ -242,7 +242,8 @@ pub fn halted(halt: Halt) -> Error {
     match halt {
         Halt::Failed(error) => error,
         Halt::Refuted | Halt::Unsorted | Halt::NewColumn => {
-            Error::from(ErrorKind::Usage("the input changed between two readings".to_owned()))
+            Error::changed("the input changed between two readings")
+                .to_do("load it again once nothing writes to it any more")
         }
     }
 }

@@ -244,7 +244,7 @@ impl Loader {
 
     /// How rows get into a table that is there already; without this, such a
     /// table is an error. With it, a table that is missing is one
-    /// ([`ErrorKind::NoSuchTable`]), unless [`create_missing`](Self::create_missing) says
+    /// ([`ErrorKind::NotFound`]), unless [`create_missing`](Self::create_missing) says
     /// otherwise.
     #[must_use]
     pub fn into_table(mut self, into: IntoTable) -> Self {
@@ -431,7 +431,7 @@ impl Loader {
     ///
     /// # Errors
     ///
-    /// An input that cannot be read, a usage error, a cancelled token, more bad rows than a
+    /// An input that cannot be read, a call that is wrong, a cancelled token, more bad rows than a
     /// load would allow, a file of rejects that it could not make.
     pub fn dry_run_file(self, path: impl AsRef<Path>) -> Result<DryRun> {
         self.dry_run_files(&[path])

@@ -55,7 +55,7 @@ pub struct LeafpressVfs {
 /// ```
 ///
 /// # Errors
-/// A usage error if something else has taken the name; SQLite's own.
+/// [`ErrorKind::Misuse`](crate::ErrorKind::Misuse) if something else has taken the name; SQLite's own.
 pub fn leafpress_vfs(assume: bool) -> Result<&'static LeafpressVfs> {
     let _turn = Turn::LeafpressVfs.take();
     let mut made = made();

@@ -20,6 +20,7 @@ use crate::refusal::{Refusal, not_readable};
 use crate::sqlite_error::sqlite_says;
 use crate::verify::uri;
 use crate::vfs::locks;
+use crate::words::path_text;
 
 /// What stands in every error of this module.
 pub const UNCHANGED: &str = "the database is as it was";
@@ -107,6 +108,13 @@ impl Target {
         })
     }
 
+    /// The error of a database that another program changed during the load.
+    pub fn changed(&self, reason: &str) -> Error {
+        Error::changed(format!("{}: {reason}", path_text(&self.named)))
+            .on_disk(UNCHANGED)
+            .to_do("load again")
+    }
+
     /// A refusal that is not SQLite's.
     pub fn refusal(&self, reason: impl Into<String>) -> Error {
         let kind = ErrorKind::Destination { path: self.named.clone(), reason: reason.into() };
@@ -162,7 +170,7 @@ pub fn constraint(table: &str, reason: String) -> Error {
 
 /// There is no table of that name.
 pub fn table_missing(table: &str) -> Error {
-    Error::from(ErrorKind::NoSuchTable { table: table.to_owned() }).on_disk(UNCHANGED)
+    Error::no_such_table(table).on_disk(UNCHANGED)
 }
 
 /// Notes how long each step took.

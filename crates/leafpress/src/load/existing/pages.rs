@@ -117,7 +117,7 @@ pub(super) fn refuse_if_taken(
         return Ok(());
     };
     let kind = row.map_err(refused)?;
-    Err(target.refusal(format!("a {kind} {name} was made by another program meanwhile")))
+    Err(target.changed(&format!("a {kind} {name} was made by another program meanwhile")))
 }
 
 /// The decision to move was made before the lock was taken.
@@ -134,7 +134,7 @@ fn refuse_if_changed(
         || reserved_bytes != Some(table.layout.reserved_bytes())
     {
         return Err(target
-            .refusal("its page size was changed by another program meanwhile")
+            .changed("its page size was changed by another program meanwhile")
             .to_do("run the load again"));
     }
     Ok(())

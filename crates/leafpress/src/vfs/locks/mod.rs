@@ -71,12 +71,12 @@ use crate::error::Result;
 /// ```
 ///
 /// # Errors
-/// A usage error if another part of the program has replaced one of SQLite's system calls,
+/// [`Unsupported`](crate::ErrorKind::Unsupported) if another part of the program has replaced one of SQLite's system calls,
 /// or this SQLite has no VFS `unix`. Then nothing was changed, and locks are SQLite's own.
 pub fn install() -> Result<()> {
     #[cfg(unix)]
     if let Err(reason) = system::installed() {
-        return Err(crate::error::Error::usage(format!(
+        return Err(crate::error::Error::unsupported(format!(
             "the locks of SQLite cannot be made to belong to descriptors: {reason}"
         ))
         .on_disk("nothing was changed")
