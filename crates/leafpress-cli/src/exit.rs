@@ -1,8 +1,9 @@
-//! The exit statuses, and the status of each kind of error.
+//! The exit statuses, and the table that gives each kind of error its status.
 //!
 //! Must never: give a status 3 that leaves something half done behind, since
 //! scripts read it as "failed, and nothing changed".
 
+use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use leafpress::ErrorKind;
@@ -20,21 +21,162 @@ pub enum Status {
     Failed = 3,
 }
 
+/// A row of the table: the status of a kind of error, by the kind's name.
+struct Row {
+    kind: &'static str,
+    status: Status,
+    exception: Option<Exception>,
+}
+
+/// Errors of a kind that have another status than the others.
+struct Exception {
+    status: Status,
+    /// These errors in words: "of …".
+    says: &'static str,
+    holds: fn(&ErrorKind) -> bool,
+}
+
+const fn row(kind: &'static str, status: Status) -> Row {
+    Row { kind, status, exception: None }
+}
+
+/// The status of each kind. A command line that names what is not there makes no sense; that a
+/// file or a thing of a queue is not there can change without the command line.
+const TABLE: [Row; 33] = [
+    row("misuse", Status::Usage),
+    Row {
+        kind: "not_found",
+        status: Status::Usage,
+        exception: Some(Exception {
+            status: Status::Failed,
+            says: "of a file, queue, job or schedule",
+            holds: |kind| {
+                let ErrorKind::NotFound { what, .. } = kind else { return false };
+                matches!(*what, "file" | "queue" | "job" | "schedule")
+            },
+        }),
+    },
+    Row {
+        kind: "script",
+        status: Status::Failed,
+        exception: Some(Exception {
+            status: Status::DoneWithProblems,
+            says: "where transactions before it were committed",
+            holds: |kind| matches!(kind, ErrorKind::Script(error) if error.transactions_committed > 0),
+        }),
+    },
+    row("aborted", Status::Failed),
+    row("bad_row", Status::Failed),
+    row("bug", Status::Failed),
+    row("busy", Status::Failed),
+    row("cancelled", Status::Failed),
+    row("changed", Status::Failed),
+    row("constraint", Status::Failed),
+    row("damaged", Status::Failed),
+    row("destination", Status::Failed),
+    row("forked", Status::Failed),
+    row("input", Status::Failed),
+    row("interrupted", Status::Failed),
+    row("io", Status::Failed),
+    row("lease_lost", Status::Failed),
+    row("no_space", Status::Failed),
+    row("no_such_claim", Status::Failed),
+    row("not_a_database", Status::Failed),
+    row("outcome_unknown", Status::Failed),
+    row("panicked", Status::Failed),
+    row("queue_full", Status::Failed),
+    row("read_only", Status::Failed),
+    row("refused", Status::Failed),
+    row("sqlite", Status::Failed),
+    row("stopped", Status::Failed),
+    row("table_exists", Status::Failed),
+    row("thread", Status::Failed),
+    row("timed_out", Status::Failed),
+    row("too_many_rejects", Status::Failed),
+    row("transaction_expired", Status::Failed),
+    row("unsupported", Status::Failed),
+];
+
 impl Status {
     /// The status for a failure of this kind.
     pub fn of(kind: &ErrorKind) -> Self {
-        match kind {
-            // A table that is not there is as a column that is not there.
-            ErrorKind::Usage(_) | ErrorKind::NoSuchTable { .. } => Self::Usage,
-            // What was committed before it stays.
-            ErrorKind::Script(error) if error.transactions_committed > 0 => Self::DoneWithProblems,
-            _ => Self::Failed,
+        let Some(row) = TABLE.iter().find(|row| row.kind == kind.name()) else {
+            return Self::Failed;
+        };
+        match &row.exception {
+            Some(exception) if (exception.holds)(kind) => exception.status,
+            _ => row.status,
         }
     }
+}
+
+/// The table in words, for the help of the command.
+pub fn statuses_of_kinds() -> String {
+    const WIDTH: usize = 79;
+    let mut text = String::from("Exit status by the kind of error (\"kind\" with --json):");
+    for status in [Status::DoneWithProblems, Status::Usage, Status::Failed] {
+        let mut words = Vec::new();
+        for row in &TABLE {
+            if row.status == status {
+                words.push(row.kind.to_owned());
+            }
+            if let Some(exception) = row.exception.as_ref().filter(|it| it.status == status) {
+                words.push(format!("{} {}", row.kind, exception.says));
+            }
+        }
+        let _ = write!(text, "\n  {}  ", status as u8);
+        let mut column = 5;
+        for word in words.join(", ").split(' ') {
+            if column + word.len() > WIDTH {
+                text.truncate(text.trim_end().len());
+                text.push_str("\n     ");
+                column = 5;
+            }
+            text.push_str(word);
+            text.push(' ');
+            column += word.len() + 1;
+        }
+        text.truncate(text.trim_end().len());
+    }
+    text
 }
 
 impl From<Status> for ExitCode {
     fn from(status: Status) -> Self {
         Self::from(status as u8)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_has_one_status() {
+        let mut rows = TABLE.map(|row| row.kind).to_vec();
+        let mut kinds = ErrorKind::NAMES.to_vec();
+        rows.sort_unstable();
+        kinds.sort_unstable();
+        assert_eq!(rows, kinds);
+    }
+
+    #[test]
+    fn only_a_wrong_command_line_is_status_2() {
+        use leafpress::Error;
+
+        let status = |error: &Error| Status::of(error.kind()) as u8;
+        let not_found = |what| status(&Error::not_found(what, "a", "there is no a"));
+        assert_eq!(status(&Error::misuse("two options contradict")), 2);
+        assert_eq!(["table", "column", "profile"].map(not_found), [2, 2, 2]);
+        assert_eq!(["file", "queue", "job", "schedule"].map(not_found), [3, 3, 3, 3]);
+        assert_eq!(Status::of(&ErrorKind::Unsupported("it".to_owned())) as u8, 3);
+        assert_eq!(Status::of(&ErrorKind::Bug("it".to_owned())) as u8, 3);
+    }
+
+    /// The document has the table in the words of the help.
+    #[test]
+    fn the_document_has_the_table() {
+        let document = include_str!("../../../docs/loading.md");
+        assert!(document.contains(&statuses_of_kinds()), "{}", statuses_of_kinds());
     }
 }

@@ -131,11 +131,10 @@ fn completed(error: Error) -> Error {
     let status = Status::of(error.kind());
     let advice = match error.kind() {
         ErrorKind::Cancelled => return error,
-        ErrorKind::Usage(_) | ErrorKind::NoSuchTable { .. } => {
-            "see the command's --help, and what the database holds"
-        }
+        ErrorKind::Misuse(_) => "see the command's --help, and what the database holds",
+        ErrorKind::NotFound { what: "file", .. } => "check the name",
+        ErrorKind::NotFound { .. } => "see the command's --help, and what the database holds",
         ErrorKind::Io { source, .. } => match source.kind() {
-            io::ErrorKind::NotFound => "check the name",
             io::ErrorKind::PermissionDenied => "give yourself leave to do it, or run as its owner",
             _ => "see that the disk and its file system are sound, and try again",
         },
@@ -166,12 +165,12 @@ pub fn print_usage_json(error: &clap::Error) {
     // What follows the first paragraph is the usage line, for people.
     let message = text.split("\n\n").next().unwrap_or(&text);
     let message = message.strip_prefix("error: ").unwrap_or(message);
-    print_json(&json!({"error": {"kind": "usage", "message": message}}));
+    print_json(&json!({"error": {"kind": "misuse", "message": message}}));
 }
 
 fn failure_json(error: &Error) -> Value {
     let mut object = json!({
-        "kind": kind_name(error.kind()),
+        "kind": error.kind().name(),
         "message": error.kind().to_string(),
         "on_disk": error.state_on_disk(),
         "to_do": error.advice(),
@@ -199,8 +198,16 @@ fn failure_json(error: &Error) -> Value {
             object["token"] = json!(token);
             object["why"] = json!(why);
         }
+        ErrorKind::NotFound { what, name, .. } => {
+            object["what"] = json!(what);
+            object["name"] = json!(name);
+            if *what == "file" {
+                object["file"] = json!(name);
+            }
+        }
         ErrorKind::NoSuchClaim { token } => object["token"] = json!(token),
-        ErrorKind::Destination { path, .. }
+        ErrorKind::Damaged { path: Some(path), .. }
+        | ErrorKind::Destination { path, .. }
         | ErrorKind::ReadOnly { path, .. }
         | ErrorKind::TableExists { path, .. }
         | ErrorKind::NotADatabase { path, .. }
@@ -219,30 +226,4 @@ fn place(object: &mut Value, row: &BadRow) {
     object["column"] = json!(row.column);
     object["reason"] = json!(row.reason);
     object["row"] = json!(row.row);
-}
-
-fn kind_name(kind: &ErrorKind) -> &'static str {
-    match kind {
-        ErrorKind::BadRow(_) => "bad_row",
-        ErrorKind::TooManyRejects { .. } => "too_many_rejects",
-        ErrorKind::Usage(_) => "usage",
-        ErrorKind::Input { .. } => "input",
-        ErrorKind::Destination { .. } => "destination",
-        ErrorKind::ReadOnly { .. } => "read_only",
-        ErrorKind::TableExists { .. } => "table_exists",
-        ErrorKind::NoSuchTable { .. } => "no_such_table",
-        ErrorKind::NotADatabase { .. } => "not_a_database",
-        ErrorKind::NoSpace { .. } => "no_space",
-        ErrorKind::Constraint { .. } => "constraint",
-        ErrorKind::Script(_) => "script",
-        ErrorKind::Io { .. } => "io",
-        ErrorKind::Sqlite { .. } => "sqlite",
-        ErrorKind::Cancelled => "cancelled",
-        ErrorKind::Busy { .. } => "busy",
-        ErrorKind::LeaseLost { .. } => "lease_lost",
-        ErrorKind::NoSuchClaim { .. } => "no_such_claim",
-        ErrorKind::Interrupted => "interrupted",
-        ErrorKind::TimedOut { .. } => "timed_out",
-        _ => "other",
-    }
 }

@@ -88,7 +88,7 @@ fn contradictions_are_usage_errors() {
         assert!(said.stderr.contains(expected), "{arguments:?}: {}", said.stderr);
         let arguments = [&arguments[..], &["--json"]].concat();
         let said = run_with(cache.path(), folder.path(), &arguments).expect_status(2);
-        assert_eq!(said.json()["error"]["kind"], "usage");
+        assert_eq!(said.json()["error"]["kind"], "misuse");
     }
     let said = run_with(cache.path(), folder.path(), &["advise", "none/app.db"]).expect_status(3);
     assert!(said.stderr.contains("name a folder that is there"), "{}", said.stderr);

@@ -166,7 +166,7 @@ fn json_on_stdout_is_one_object_and_nothing_else() {
     assert_eq!(report["rungs"].as_array().unwrap().len(), 2);
     let arguments = ["bench", "load", "--only", "nonsense", "--json", "-"];
     let error = run(folder.path(), &arguments).expect_status(2).json();
-    assert_eq!(error["error"]["kind"], "usage");
+    assert_eq!(error["error"]["kind"], "misuse");
     assert_eq!(names_in(folder.path()), [""; 0]);
 }
 

@@ -196,7 +196,7 @@ fn a_usage_error_is_an_object_too_where_json_is_asked_for() {
     ] {
         let outcome = run(folder.path(), arguments).expect_status(2);
         let error = &outcome.json()["error"];
-        assert_eq!(error["kind"], "usage");
+        assert_eq!(error["kind"], "misuse");
         assert!(!error["message"].as_str().unwrap().contains("Usage:"));
         assert!(outcome.stderr.contains("Usage:") || outcome.stderr.contains("--help"));
     }

@@ -19,7 +19,10 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 pub enum ErrorKind {
     /// The call itself is wrong, or comes at the wrong time.
     #[error("{0}")]
-    Usage(String),
+    Misuse(String),
+    /// The platform or the SQLite of this build cannot do it.
+    #[error("{0}")]
+    Unsupported(String),
     /// Another part of this process has the database open in a way that would lose rows.
     #[error("{}: {reason}", path_text(path))]
     Destination {
@@ -55,9 +58,14 @@ pub struct Error {
 }
 
 impl Error {
-    /// A usage error.
-    pub(crate) fn usage(message: impl Into<String>) -> Self {
-        ErrorKind::Usage(message.into()).into()
+    /// [`ErrorKind::Misuse`](crate::ErrorKind::Misuse).
+    pub(crate) fn misuse(message: impl Into<String>) -> Self {
+        ErrorKind::Misuse(message.into()).into()
+    }
+
+    /// An error of a platform that cannot do it.
+    pub(crate) fn unsupported(message: impl Into<String>) -> Self {
+        ErrorKind::Unsupported(message.into()).into()
     }
 
     /// An error of SQLite.

@@ -52,7 +52,7 @@ pub struct LeafpressVfs {
 /// ```
 ///
 /// # Errors
-/// A usage error if something else has taken the name; SQLite's own.
+/// [`ErrorKind::Misuse`](crate::ErrorKind::Misuse) if something else has taken the name; SQLite's own.
 pub fn leafpress_vfs() -> Result<&'static LeafpressVfs> {
     vfs_of(false)
 }

@@ -92,7 +92,11 @@ impl fmt::Display for ScriptError {
     }
 }
 
-/// Kind of a failure.
+/// Kind of a failure, by what the caller can do about it. One failure has one kind, by
+/// whichever call it is met.
+///
+/// Where a variant does not say otherwise, the call that failed changed nothing;
+/// [`Error::state_on_disk`] tells the state in words.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -112,9 +116,57 @@ pub enum ErrorKind {
         /// The row that went over it.
         last: Box<BadRow>,
     },
-    /// The call itself is wrong: an unknown column, flags that contradict.
+    /// The call itself is wrong: options that contradict, a name that is empty. It fails each
+    /// time, until the caller changes it.
     #[error("{0}")]
-    Usage(String),
+    Misuse(String),
+    /// A thing of that name is not there: correct the name, or make the thing.
+    #[error("{reason}")]
+    #[non_exhaustive]
+    NotFound {
+        /// Kind of the thing, in one or two words: `table`, `column`, `file`, `queue`.
+        what: &'static str,
+        /// Its name, as the call gave it.
+        name: String,
+        /// The message, with the name.
+        reason: String,
+        /// The answer of the operating system, if that looked for it.
+        source: Option<io::Error>,
+    },
+    /// The input or the database was changed by others while it was in use: try again.
+    #[error("{reason}")]
+    #[non_exhaustive]
+    Changed {
+        /// The thing that was changed, and how.
+        reason: String,
+    },
+    /// The system starts no further thread: end some threads or processes, or allow more.
+    #[error("the system has no thread {purpose}: {source}")]
+    #[non_exhaustive]
+    Thread {
+        /// Purpose of the thread, such as "for the writer".
+        purpose: &'static str,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// This platform, this SQLite or this build cannot do it: take another one, or leave the
+    /// option out.
+    #[error("{0}")]
+    Unsupported(String),
+    /// The pages of a database contradict one another. Restore it, or recover it with
+    /// `sqlite3 FILE .recover`.
+    #[error("{}: {reason}", path.as_deref().map_or_else(|| "the database".to_owned(), path_text))]
+    #[non_exhaustive]
+    Damaged {
+        /// The database, where the place of the failure knows it.
+        path: Option<PathBuf>,
+        /// The damage, in SQLite's words where SQLite found it.
+        reason: String,
+    },
+    /// An error of Leafpress itself: its data are in a state that should be impossible. The
+    /// call is undone, as after any other error; report it.
+    #[error("{0}: this is a bug in leafpress")]
+    Bug(String),
     /// The input as a whole cannot be read as what it should be.
     #[error("{file}: {reason}")]
     Input {
@@ -180,12 +232,6 @@ pub enum ErrorKind {
         row: Option<u64>,
         /// Its values, as SQL would write them, cut where long.
         values: Option<String>,
-    },
-    /// A statement or a call names a table that is not there.
-    #[error("no such table: {table}")]
-    NoSuchTable {
-        /// Its name, as SQLite says it.
-        table: String,
     },
     /// A statement of a script failed.
     #[error("{0}")]
@@ -292,6 +338,59 @@ pub enum ErrorKind {
     Aborted(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
+/// Names the kinds.
+macro_rules! kind_names {
+    ($($variant:ident => $name:literal,)+) => {
+        impl ErrorKind {
+            /// Names of all kinds.
+            pub const NAMES: &'static [&'static str] = &[$($name),+];
+
+            /// Name of the kind, for programs in other languages and for logs. It stays as it is.
+            pub fn name(&self) -> &'static str {
+                match self {
+                    $(Self::$variant { .. } => $name,)+
+                }
+            }
+        }
+    };
+}
+
+kind_names! {
+    BadRow => "bad_row",
+    TooManyRejects => "too_many_rejects",
+    Misuse => "misuse",
+    NotFound => "not_found",
+    Changed => "changed",
+    Thread => "thread",
+    Unsupported => "unsupported",
+    Damaged => "damaged",
+    Bug => "bug",
+    Input => "input",
+    Destination => "destination",
+    ReadOnly => "read_only",
+    TableExists => "table_exists",
+    NotADatabase => "not_a_database",
+    NoSpace => "no_space",
+    Constraint => "constraint",
+    Script => "script",
+    Io => "io",
+    Sqlite => "sqlite",
+    Cancelled => "cancelled",
+    Interrupted => "interrupted",
+    TimedOut => "timed_out",
+    QueueFull => "queue_full",
+    Busy => "busy",
+    Stopped => "stopped",
+    Forked => "forked",
+    OutcomeUnknown => "outcome_unknown",
+    Panicked => "panicked",
+    Refused => "refused",
+    LeaseLost => "lease_lost",
+    NoSuchClaim => "no_such_claim",
+    TransactionExpired => "transaction_expired",
+    Aborted => "aborted",
+}
+
 fn in_table(table: &str) -> String {
     if table.is_empty() { String::new() } else { format!("{}: ", printable(table)) }
 }
@@ -338,17 +437,73 @@ impl fmt::Display for FailedStatement {
 }
 
 impl Error {
-    /// A usage error.
-    pub(crate) fn usage(message: impl Into<String>) -> Self {
-        ErrorKind::Usage(message.into()).into()
+    /// A call that is wrong.
+    pub fn misuse(message: impl Into<String>) -> Self {
+        ErrorKind::Misuse(message.into()).into()
+    }
+
+    /// A thing that is not there. `what`: its kind, such as `table`; `reason`: the message, with
+    /// the name.
+    pub fn not_found(
+        what: &'static str,
+        name: impl Into<String>,
+        reason: impl Into<String>,
+    ) -> Self {
+        let (name, reason) = (name.into(), reason.into());
+        ErrorKind::NotFound { what, name, reason, source: None }.into()
+    }
+
+    /// A table that is not there, in SQLite's words.
+    pub(crate) fn no_such_table(table: &str) -> Self {
+        Self::not_found("table", table, format!("no such table: {table}"))
+    }
+
+    /// An input or a database that was changed by others while it was in use.
+    pub(crate) fn changed(reason: impl Into<String>) -> Self {
+        ErrorKind::Changed { reason: reason.into() }.into()
+    }
+
+    /// A thread that the system does not start. `purpose`: such as "for the writer".
+    pub(crate) fn no_thread(purpose: &'static str, source: io::Error) -> Self {
+        Self::from(ErrorKind::Thread { purpose, source })
+            .to_do("end some threads or processes, or allow this process more of them")
+    }
+
+    /// Something that this platform, this SQLite or this build cannot do.
+    pub(crate) fn unsupported(reason: impl Into<String>) -> Self {
+        ErrorKind::Unsupported(reason.into()).into()
+    }
+
+    /// A database whose pages contradict one another.
+    pub(crate) fn damaged(path: Option<&Path>, says: &str) -> Self {
+        let shown = path.map_or_else(|| "DB".to_owned(), path_text);
+        let (path, reason) = (path.map(Path::to_owned), format!("is damaged: {says}"));
+        Self::from(ErrorKind::Damaged { path, reason }).to_do(format!(
+            "see what leafpress verify {shown} says, and restore it or recover it \
+             (sqlite3 {shown} .recover) first"
+        ))
+    }
+
+    /// A state that should be impossible.
+    pub(crate) fn bug(state: impl Into<String>) -> Self {
+        Self::from(ErrorKind::Bug(state.into()))
+            .to_do("please report it, with this message and with the call or command that met it")
     }
 
     /// An error of the operating system, on `path`.
-    pub(crate) fn io(action: &'static str, path: &Path, source: io::Error) -> Self {
-        if matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) {
-            return Self::no_space(action, path, source);
+    pub fn io(action: &'static str, path: &Path, source: io::Error) -> Self {
+        match source.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                Self::no_space(action, path, source)
+            }
+            io::ErrorKind::NotFound => {
+                let (name, source) = (path_text(path), Some(source));
+                let says = source.as_ref().map_or_else(String::new, ToString::to_string);
+                let reason = format!("cannot {action} {name}: {says}");
+                ErrorKind::NotFound { what: "file", name, reason, source }.into()
+            }
+            _ => ErrorKind::Io { action, path: path.to_owned(), source }.into(),
         }
-        ErrorKind::Io { action, path: path.to_owned(), source }.into()
     }
 
     /// A disk that is full.
@@ -362,6 +517,9 @@ impl Error {
 
     /// An error of SQLite.
     pub(crate) fn sqlite(action: &'static str, source: rusqlite::Error) -> Self {
+        if source.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseCorrupt) {
+            return Self::damaged(None, &sqlite_says(&source)).caused_by(source);
+        }
         ErrorKind::Sqlite { action, source }.into()
     }
 
@@ -369,14 +527,14 @@ impl Error {
     /// not there have kinds of their own, as in other calls.
     pub(crate) fn statement(source: rusqlite::Error) -> Self {
         let reason = sqlite_says(&source);
-        let kind = if is_refusal(&source) {
-            ErrorKind::Constraint { table: String::new(), reason, row: None, values: None }
+        let error = if is_refusal(&source) {
+            ErrorKind::Constraint { table: String::new(), reason, row: None, values: None }.into()
         } else if let Some(table) = reason.strip_prefix("no such table: ") {
-            ErrorKind::NoSuchTable { table: table.to_owned() }
+            Self::no_such_table(table)
         } else {
             return Self::sqlite("carry out the call", source);
         };
-        Self::from(kind).caused_by(source)
+        error.caused_by(source)
     }
 
     /// Adds SQLite's own error, which is the source then.
@@ -454,6 +612,12 @@ impl Error {
                 };
                 ErrorKind::NoSpace { action, path: path.clone(), source }
             }
+            ErrorKind::Damaged { path, reason } => {
+                ErrorKind::Damaged { path: path.clone(), reason: reason.clone() }
+            }
+            ErrorKind::Changed { reason } => ErrorKind::Changed { reason: reason.clone() },
+            ErrorKind::Unsupported(reason) => ErrorKind::Unsupported(reason.clone()),
+            ErrorKind::Bug(state) => ErrorKind::Bug(state.clone()),
             other => ErrorKind::Stopped { reason: other.to_string() },
         };
         let Inner { row, on_disk, held_by, to_do, .. } = &*self.0;
@@ -466,6 +630,7 @@ impl Error {
     #[must_use]
     pub(crate) fn with_path(mut self, hidden: &Path, path: &Path) -> Self {
         if let ErrorKind::Destination { path: named, .. }
+        | ErrorKind::Damaged { path: Some(named), .. }
         | ErrorKind::ReadOnly { path: named, .. }
         | ErrorKind::NotADatabase { path: named, .. }
         | ErrorKind::NoSpace { path: named, .. }

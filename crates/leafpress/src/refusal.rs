@@ -10,9 +10,11 @@
 //! |---|---|
 //! | a connection holds it | [`ErrorKind::Busy`] |
 //! | file, folder or file system cannot be written | [`ErrorKind::ReadOnly`] |
+//! | the file or its folder is not there | [`ErrorKind::NotFound`] |
 //! | the file cannot be opened, even to be read | [`ErrorKind::Io`] |
 //! | a folder, no database, or one of a format that is newer than this SQLite | [`ErrorKind::NotADatabase`] |
-//! | damage; locks that do not work | [`ErrorKind::Destination`] |
+//! | damage | [`ErrorKind::Damaged`] |
+//! | locks that do not work | [`ErrorKind::Destination`] |
 //! | a full disk | [`ErrorKind::NoSpace`] |
 //!
 //! Must never: say what is on disk, which only its caller knows.
@@ -65,12 +67,7 @@ impl Refusal<'_> {
             ErrorCode::CannotOpen => self.not_opened(&says),
             ErrorCode::NotADatabase => self.no_database(),
             ErrorCode::Unknown if says == "unsupported file format" => self.no_database(),
-            ErrorCode::DatabaseCorrupt => {
-                self.in_the_way(format!("is damaged: {says}")).to_do(format!(
-                    "see what leafpress verify {} says, and restore or recover it first",
-                    path_text(self.named)
-                ))
-            }
+            ErrorCode::DatabaseCorrupt => Error::damaged(Some(self.named), &says),
             ErrorCode::DiskFull => self.no_space(Error::copy_of(source)),
             // The memory that connections share in WAL mode lies in a file too.
             ErrorCode::SystemIoFailure if self.has_no_room() => {

@@ -278,7 +278,9 @@ impl Candidate {
     /// read may not belong together.
     pub(crate) fn still_the_same(&self) -> Result<()> {
         if self.access == Access::Immutable && Stamp::of(&self.path) != self.stamp {
-            return Err(not_checkable(&self.named, "was written to while it was being read")
+            let reason =
+                format!("{}: was written to while it was being read", path_text(&self.named));
+            return Err(Error::from(ErrorKind::Changed { reason })
                 .to_do("try again; a database that is in use is read together with its log"));
         }
         Ok(())
@@ -293,8 +295,7 @@ impl Candidate {
                 refusal.unreadable().unwrap_or_else(|| needs_recovery(named))
             }
             Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
-                not_checkable(named, &format!("is damaged: {}", sqlite_says(&error)))
-                    .to_do("see what leafpress verify says, and restore or recover it first")
+                Error::damaged(Some(named), &sqlite_says(&error))
             }
             _ => refusal.error(action, error),
         }

@@ -12,7 +12,8 @@ impl From<vfs::Error> for Error {
             vfs::ErrorKind::Destination { path, reason } => ErrorKind::Destination { path, reason },
             vfs::ErrorKind::Sqlite { action, source } => ErrorKind::Sqlite { action, source },
             vfs::ErrorKind::Forked { thing } => ErrorKind::Forked { thing },
-            other => ErrorKind::Usage(other.to_string()),
+            vfs::ErrorKind::Unsupported(message) => ErrorKind::Unsupported(message),
+            other => ErrorKind::Misuse(other.to_string()),
         };
         let mut error = Self::from(kind);
         if let Some(state) = on_disk {
@@ -36,8 +37,8 @@ mod tests {
         let (path, reason) = ("a.db".into(), "is open".to_owned());
         for (below, is_same) in [
             (
-                vfs::ErrorKind::Usage("no".to_owned()),
-                (|kind| matches!(kind, ErrorKind::Usage(_))) as fn(&ErrorKind) -> bool,
+                vfs::ErrorKind::Misuse("no".to_owned()),
+                (|kind| matches!(kind, ErrorKind::Misuse(_))) as fn(&ErrorKind) -> bool,
             ),
             (vfs::ErrorKind::Destination { path, reason }, |kind| {
                 matches!(kind, ErrorKind::Destination { .. })
@@ -54,7 +55,7 @@ mod tests {
             assert!(is_same(error.kind()), "{error:?}");
             assert_eq!(error.to_string(), words);
         }
-        let refused = vfs::register("", vfs::PlatformVfs::new(), false).unwrap_err();
+        let refused = vfs::register("", vfs::PlatformVfs::new()).unwrap_err();
         let (words, error) = (refused.to_string(), Error::from(refused));
         assert_eq!(error.to_string(), words);
         let simulated = "no-such-disk".parse::<vfs::DiskModel>().unwrap_err();

@@ -15,7 +15,7 @@ use leafpress::profile::{self, ProfileRequest};
 use leafpress::queue::Queue;
 use leafpress::verify::{VerifyOptions, verify};
 use leafpress::writer::Writer;
-use leafpress::{Error, ErrorKind, Profile, Result};
+use leafpress::{Profile, Result};
 use rusqlite::Connection;
 
 /// As short as can be: what is locked here stays locked.
@@ -105,7 +105,7 @@ impl Place {
             for (name, way) in ways {
                 scope.spawn(move || {
                     let error = way(path, self.profile).expect_err(&format!("{cause}, {name}"));
-                    assert_eq!(kind_of(&error), kind, "{cause}, {name}: {error}");
+                    assert_eq!(error.kind().name(), kind, "{cause}, {name}: {error}");
                     assert!(error.state_on_disk().is_some(), "{cause}, {name}: {error}");
                     assert!(error.advice().is_some(), "{cause}, {name}: {error}");
                 });
@@ -117,17 +117,6 @@ impl Place {
     fn expect_all(&self, cause: &str, kind: &str) {
         self.expect(cause, &self.path(), &WRITING, kind);
         self.expect(cause, &self.path(), &READING, kind);
-    }
-}
-
-fn kind_of(error: &Error) -> &'static str {
-    match error.kind() {
-        ErrorKind::Busy { .. } => "busy",
-        ErrorKind::ReadOnly { .. } => "read-only",
-        ErrorKind::NotADatabase { .. } => "not a database",
-        ErrorKind::Io { .. } => "io",
-        ErrorKind::NoSpace { .. } => "no space",
-        _ => "another",
     }
 }
 
@@ -150,11 +139,73 @@ fn as_other_user(work: impl FnOnce() + Send) {
 }
 
 #[test]
-fn a_missing_folder_is_an_answer_of_the_system() {
+fn what_is_missing_is_not_found() {
     let place = Place::new("DELETE");
     let path = place.folder.path().join("none/a.db");
-    place.expect("missing", &path, &WRITING, "io");
-    place.expect("missing", &path, &READING, "io");
+    place.expect("missing folder", &path, &WRITING, "not_found");
+    place.expect("missing folder", &path, &READING, "not_found");
+    let path = place.folder.path().join("none.db");
+    place.expect("missing file", &path, &READING, "not_found");
+    let table = [WRITING[1], READING[2]];
+    place.plain().execute_batch("ALTER TABLE t RENAME TO other").expect("it is free");
+    place.expect("missing table", &place.path(), &table, "not_found");
+}
+
+/// The schema's page is no page. `verify` is not among the ways: damage is its result.
+#[test]
+fn a_damaged_database_is_told_as_such() {
+    let place = Place::new("DELETE");
+    place.overwrite(100, &[0; 8]);
+    let read = [READING[0], READING[2]];
+    place.expect("damaged", &place.path(), &WRITING, "damaged");
+    place.expect("damaged", &place.path(), &read, "damaged");
+    let place = Place::new("DELETE");
+    let writer = writer(&place.path(), place.profile).expect("it is sound");
+    let pages = fs::metadata(place.path()).expect("it is there").len() as usize / 4096;
+    place.overwrite((pages - 1) * 4096, &[0xee; 4096]);
+    let error = writer.execute("INSERT INTO t VALUES (2)", ()).expect_err("it is damaged");
+    assert_eq!(error.kind().name(), "damaged", "a statement: {error}");
+    assert!(error.advice().is_some(), "{error}");
+}
+
+/// The limit is of a process, so a process of its own has it.
+#[test]
+fn a_thread_that_cannot_start_is_told_as_such() {
+    const IS_CHILD: &str = "LEAFPRESS_TEST_WITHOUT_THREADS";
+    if std::env::var_os(IS_CHILD).is_some() {
+        return as_other_user(without_threads);
+    }
+    let program = std::env::current_exe().expect("this program");
+    let child = std::process::Command::new(program)
+        .args(["--exact", "a_thread_that_cannot_start_is_told_as_such", "--nocapture"])
+        .env(IS_CHILD, "1")
+        .output()
+        .expect("it runs");
+    let said = String::from_utf8_lossy(&child.stdout) + String::from_utf8_lossy(&child.stderr);
+    assert!(child.status.success() && said.contains("1 passed"), "{said}");
+}
+
+fn without_threads() {
+    use leafpress::queue::{ClaimOptions, Outcome, Stop, Worker};
+    use rustix::process::{Resource, Rlimit, setrlimit};
+
+    let place = Place::new("WAL");
+    let writer = writer(&place.path(), place.profile).expect("there are threads");
+    let queue = Queue::open(&writer, "q").expect("there are threads");
+    setrlimit(Resource::Nproc, Rlimit { current: Some(0), maximum: Some(0) }).expect("a limit");
+    let other = place.folder.path().join("b.db");
+    let waiting = ClaimOptions::new().wait(WAIT);
+    let ways = [
+        ("writer", Writer::builder(other).open().map(drop)),
+        ("claim", queue.claim_with(&waiting).map(drop)),
+        ("worker", Worker::new(&queue).run(&Stop::new(), |_| Outcome::Done).map(drop)),
+        ("input", READING[2].1(&place.path(), place.profile)),
+    ];
+    for (way, outcome) in ways {
+        let error = outcome.expect_err(way);
+        assert_eq!(error.kind().name(), "thread", "{way}: {error}");
+        assert!(error.advice().is_some(), "{way}: {error}");
+    }
 }
 
 #[test]
@@ -169,25 +220,25 @@ fn a_database_that_is_held_is_busy() {
 fn what_is_no_database_is_told_as_such() {
     let text = Place::new("DELETE");
     fs::write(text.path(), "name,age\nAda,36\n".repeat(100)).expect("it is written");
-    text.expect_all("a text", "not a database");
+    text.expect_all("a text", "not_a_database");
     let folder = Place::new("DELETE");
-    folder.expect("a folder", folder.folder.path(), &WRITING, "not a database");
-    folder.expect("a folder", folder.folder.path(), &READING, "not a database");
+    folder.expect("a folder", folder.folder.path(), &WRITING, "not_a_database");
+    folder.expect("a folder", folder.folder.path(), &READING, "not_a_database");
 }
 
 #[test]
 fn a_format_of_a_newer_sqlite_is_told_as_such() {
     let schema = Place::new("DELETE");
     schema.overwrite(44, &5_u32.to_be_bytes());
-    schema.expect_all("schema format", "not a database");
+    schema.expect_all("schema format", "not_a_database");
     let said = WRITING[0].1(&schema.path(), schema.profile).expect_err("refused").to_string();
     assert!(said.contains("its schema format is 5"), "{said}");
     let read = Place::new("DELETE");
     read.overwrite(18, &[3, 3]);
-    read.expect_all("read version", "not a database");
+    read.expect_all("read version", "not_a_database");
     let write = Place::new("DELETE");
     write.overwrite(18, &[3]);
-    write.expect("write version", &write.path(), &WRITING, "read-only");
+    write.expect("write version", &write.path(), &WRITING, "read_only");
     let said = WRITING[0].1(&write.path(), write.profile).expect_err("refused").to_string();
     assert!(said.contains("its write version is 3"), "{said}");
 }
@@ -197,13 +248,13 @@ fn missing_rights_are_told_as_such() {
     for mode in ["DELETE", "WAL"] {
         let file = Place::new(mode);
         file.allow(0o777, 0o444);
-        as_other_user(|| file.expect("file 444", &file.path(), &WRITING, "read-only"));
+        as_other_user(|| file.expect("file 444", &file.path(), &WRITING, "read_only"));
         let folder = Place::new(mode);
         folder.allow(0o555, 0o666);
-        as_other_user(|| folder.expect("folder 555", &folder.path(), &WRITING, "read-only"));
+        as_other_user(|| folder.expect("folder 555", &folder.path(), &WRITING, "read_only"));
         if mode == "WAL" {
             let by_sqlite = [READING[0], READING[2]];
-            as_other_user(|| folder.expect("folder 555", &folder.path(), &by_sqlite, "read-only"));
+            as_other_user(|| folder.expect("folder 555", &folder.path(), &by_sqlite, "read_only"));
         }
         folder.allow(0o777, 0o666);
         let hidden = Place::new(mode);
@@ -211,7 +262,7 @@ fn missing_rights_are_told_as_such() {
         as_other_user(|| {
             for (name, way) in WRITING.iter().chain(&READING) {
                 let error = way(&hidden.path(), hidden.profile).expect_err(name);
-                assert_eq!(kind_of(&error), "io", "{mode}, file 000, {name}: {error}");
+                assert_eq!(error.kind().name(), "io", "{mode}, file 000, {name}: {error}");
                 assert!(error.to_string().contains("Permission denied"), "{name}: {error}");
                 assert!(!error.to_string().contains("journal"), "{name}: {error}");
             }
@@ -295,7 +346,7 @@ fn a_full_disk_is_told_as_such() {
         ];
         for (way, outcome) in outcomes.into_iter().enumerate() {
             let error = outcome.expect_err("the disk is full");
-            assert_eq!(kind_of(&error), "no space", "{profile}, {way}: {error}");
+            assert_eq!(error.kind().name(), "no_space", "{profile}, {way}: {error}");
             assert!(error.state_on_disk().is_some(), "{profile}, {way}: {error}");
             assert!(error.advice().is_some(), "{profile}, {way}: {error}");
         }

@@ -232,7 +232,7 @@ fn a_writer_that_holds_the_database_alone_has_no_readers_and_leaves_one_file() {
     writer.execute(OF_ONE_PAGE, ()).unwrap();
     for refused in [writer.reader(), writer.reader_named("mine")] {
         let error = refused.unwrap_err();
-        assert!(matches!(error.kind(), ErrorKind::Usage(_)), "{error}");
+        assert!(matches!(error.kind(), ErrorKind::Misuse(_)), "{error}");
         assert!(error.to_string().contains("holds the database alone"), "{error}");
         assert!(error.advice().unwrap().contains("read inside of `transaction`"), "{error}");
     }

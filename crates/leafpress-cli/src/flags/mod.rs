@@ -41,6 +41,7 @@ pub use queue::{
 pub use storage::StorageFlags;
 pub use values::{NamedType, Names};
 
+use crate::exit::statuses_of_kinds;
 use crate::human;
 
 use self::values::{
@@ -48,13 +49,16 @@ use self::values::{
     parse_threads, parse_writers,
 };
 
+const EXIT_STATUS: &str = "\
+Exit status: 0 all done, 1 done but rows were rejected or problems found, 2 the
+command line makes no sense, 3 failed and nothing changed.";
+
 /// The write path for SQLite: loads that finish at the speed of the disk, and
 /// are all there or not at all.
 #[derive(Debug, Parser)]
 #[command(name = "leafpress", version, propagate_version = true, max_term_width = 80)]
-#[command(after_help = "\
-Exit status: 0 all done, 1 done but rows were rejected or problems found, 2 the
-command line makes no sense, 3 failed and nothing changed.")]
+#[command(after_help = EXIT_STATUS)]
+#[command(after_long_help = format!("{EXIT_STATUS}\n\n{}", statuses_of_kinds()))]
 pub struct Flags {
     /// The command to run.
     #[command(subcommand)]

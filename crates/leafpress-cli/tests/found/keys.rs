@@ -462,7 +462,7 @@ const B13_TO_B22: &[Found] = &[
         says: &[
             "\"kind\":\"table_exists\"",
             "\"kind\":\"not_a_database\"",
-            "\"kind\":\"no_such_table\"",
+            "\"kind\":\"not_found\"",
         ],
         ..Found::NONE
     },

@@ -18,7 +18,7 @@ const CASES: &[Found] = &[
         finding: "B11 with --json",
         run: r"leafpress queue push j.db mail --json </dev/null",
         status: 2,
-        says: &[r#""kind":"usage""#],
+        says: &[r#""kind":"misuse""#],
         leaves_no: &["j.db"],
         ..Found::NONE
     },

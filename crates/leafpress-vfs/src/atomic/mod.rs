@@ -340,7 +340,7 @@ pub fn compile_options_missing() -> Option<&'static str> {
 /// Fails unless the linked SQLite can commit a page without a journal, safely.
 ///
 /// # Errors
-/// A usage error that says what to do if `SQLITE_ENABLE_ATOMIC_WRITE` is missing, or
+/// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) that says what to do if `SQLITE_ENABLE_ATOMIC_WRITE` is missing, or
 /// `SQLITE_ENABLE_BATCH_ATOMIC_WRITE` is there. Nothing was changed.
 pub fn check_compile_options() -> Result<()> {
     let Some(what) = compile_options_missing() else { return Ok(()) };
@@ -351,5 +351,5 @@ pub fn check_compile_options() -> Result<()> {
          .cargo/config.toml, and build it anew"
     };
     let reason = format!("{what}, so that a page cannot be committed without a journal");
-    Err(Error::usage(reason).to_do(advice))
+    Err(Error::unsupported(reason).to_do(advice))
 }

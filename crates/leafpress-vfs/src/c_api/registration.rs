@@ -28,7 +28,7 @@ use crate::sync::lock;
 
 /// As [`register`](crate::register), where the locks are in force already.
 pub fn register(name: &str, vfs: impl Vfs, default: bool) -> Result<Registration> {
-    let unusable = || Error::usage(format!("{name:?} cannot be the name of a VFS"));
+    let unusable = || Error::misuse(format!("{name:?} cannot be the name of a VFS"));
     let c_name = CString::new(name).map_err(|_| unusable())?;
     if name.is_empty() {
         return Err(unusable());
@@ -38,7 +38,7 @@ pub fn register(name: &str, vfs: impl Vfs, default: bool) -> Result<Registration
     let platform = Platform::find()
         .ok_or_else(|| Error::sqlite("find the platform's VFS", sqlite_error(ffi::SQLITE_ERROR)))?;
     if find(Some(&c_name)).is_some() {
-        return Err(Error::usage(format!("there is a VFS of the name {name:?} already"))
+        return Err(Error::misuse(format!("there is a VFS of the name {name:?} already"))
             .to_do("drop its Registration first, or choose another name"));
     }
     let default_before = if default { name_of_default() } else { None };

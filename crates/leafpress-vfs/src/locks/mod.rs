@@ -74,12 +74,12 @@ use crate::error::{Error, Result};
 /// ```
 ///
 /// # Errors
-/// A usage error if another part of the program has replaced one of SQLite's system calls,
+/// [`Unsupported`](crate::ErrorKind::Unsupported) if another part of the program has replaced one of SQLite's system calls,
 /// or this SQLite has no VFS `unix`. Then nothing was changed, and locks are SQLite's own.
 pub fn install() -> Result<()> {
     #[cfg(unix)]
     if let Err(reason) = system::installed() {
-        return Err(Error::usage(format!(
+        return Err(Error::unsupported(format!(
             "the locks of SQLite cannot be made to belong to descriptors: {reason}"
         ))
         .on_disk("nothing was changed")
@@ -101,7 +101,7 @@ pub fn ensure() {
 /// Registers `vfs` under `name`, for all connections of the process that ask for it.
 ///
 /// # Errors
-/// A usage error if the name is empty, holds a zero byte or is taken already; SQLite's
+/// [`ErrorKind::Misuse`](crate::ErrorKind::Misuse) if the name is empty, holds a zero byte or is taken already; SQLite's
 /// own if it cannot be initialised. Nothing is registered then.
 pub fn register(name: &str, vfs: impl Vfs) -> Result<Registration> {
     // Its files will be the platform's.

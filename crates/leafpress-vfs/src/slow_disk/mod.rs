@@ -108,7 +108,7 @@ impl fmt::Debug for Simulation {
 /// ```
 ///
 /// # Errors
-/// A usage error if this process plays another disk already; SQLite's own. Once more with
+/// [`ErrorKind::Misuse`](crate::ErrorKind::Misuse) if this process plays another disk already; SQLite's own. Once more with
 /// the same model is fine.
 ///
 /// # Panics
@@ -121,7 +121,7 @@ pub fn simulate(model: DiskModel) -> Result<&'static Simulation> {
             return Ok(running);
         }
         let (this, that) = (running.model().name, model.name);
-        return Err(Error::usage(format!("this process simulates {this} already, not {that}"))
+        return Err(Error::misuse(format!("this process simulates {this} already, not {that}"))
             .to_do("simulate one disk in a process: start another one for another"));
     }
     let registration = register_default(NAME, PlatformVfs::new())?;

@@ -264,8 +264,8 @@ impl FromStr for DiskModel {
         let found = Self::ALL.into_iter().find(|model| model.name == name);
         found.ok_or_else(|| {
             let names = Self::ALL.map(|model| model.name).join(", ");
-            Error::usage(format!("no disk of the name {name:?} can be simulated"))
-                .to_do(format!("name one of {names}"))
+            let reason = format!("no disk of the name {name:?} can be simulated");
+            Error::not_found("simulated disk", name, reason).to_do(format!("name one of {names}"))
         })
     }
 }

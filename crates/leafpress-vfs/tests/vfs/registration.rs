@@ -15,7 +15,7 @@ fn a_name_is_taken_once_and_free_again_after_the_drop() {
     assert_eq!(registration.name(), c"names");
     for name in ["names", "unix", "", "zero\0byte"] {
         let error = register(name, PlatformVfs::new()).unwrap_err();
-        assert!(matches!(error.kind(), ErrorKind::Usage(_)), "{name:?}: {error}");
+        assert!(matches!(error.kind(), ErrorKind::Misuse(_)), "{name:?}: {error}");
     }
     drop(registration);
     let open = || Connection::open_with_flags_and_vfs(":memory:", OpenFlags::default(), c"names");

@@ -211,7 +211,7 @@ impl Checkpointer {
         let thread = std::thread::Builder::new()
             .name("leafpress-checkpoint".to_owned())
             .spawn(move || worker.run())
-            .map_err(|error| Error::io("start the checkpointer's thread for", path, error))?;
+            .map_err(|error| Error::no_thread("for the checkpointer", error))?;
         Ok(Self { gate, shared, thread: Some(thread) })
     }
 

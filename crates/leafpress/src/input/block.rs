@@ -259,7 +259,7 @@ impl<'a> BlockReader<'a> {
     /// Reads the first bytes to see how the input is encoded.
     ///
     /// # Errors
-    /// A usage error for an unknown encoding; an input error where the input
+    /// [`ErrorKind::Misuse`](crate::ErrorKind::Misuse) for an unknown encoding; an input error where the input
     /// is not in the encoding that it should be in.
     pub fn new(mut source: Opened<'a>, options: &BlockOptions) -> Result<Self> {
         encoding::prepare(&mut source, options.encoding.as_deref())?;

@@ -51,7 +51,8 @@ pub(super) fn prepare(source: &mut Opened<'_>, label: Option<&str>) -> Result<()
 /// The encoding with this label, in the WHATWG's list.
 fn by_label(label: &str) -> Result<&'static Encoding> {
     Encoding::for_label_no_replacement(label.as_bytes()).ok_or_else(|| {
-        Error::usage(format!("there is no encoding '{}'", label.escape_debug()))
+        let reason = format!("there is no encoding '{}'", label.escape_debug());
+        Error::not_found("encoding", label, reason)
             .to_do("name one as the web does, such as windows-1252, utf-16le, shift_jis; or auto")
     })
 }

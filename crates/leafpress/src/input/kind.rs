@@ -24,20 +24,20 @@ impl Kind {
     /// The refusal of an input of this kind that cannot be read as it is given.
     pub fn refuse(self, file: &str) -> Error {
         let built_without = |what: &str| {
-            (
-                format!("is {what}, and this leafpress was built without that format"),
-                "take a leafpress that was built with it, or make the input a CSV file",
-            )
+            Error::unsupported(format!(
+                "{file}: is {what}, and this leafpress was built without that format"
+            ))
+            .to_do("take a leafpress that was built with it, or make the input a CSV file")
         };
-        let (reason, advice) = match self {
-            Self::Sqlite => (
-                "is an SQLite database, which cannot be read from a stream".to_owned(),
-                "name its file, with the table behind two colons: other.db::TABLE",
-            ),
+        match self {
+            Self::Sqlite => {
+                let reason = "is an SQLite database, which cannot be read from a stream".to_owned();
+                Error::from(ErrorKind::Input { file: file.to_owned(), reason })
+                    .to_do("name its file, with the table behind two colons: other.db::TABLE")
+            }
             Self::Parquet => built_without("a Parquet file"),
             Self::ArrowFile | Self::ArrowStream => built_without("an Arrow file or stream"),
-        };
-        Error::from(ErrorKind::Input { file: file.to_owned(), reason }).to_do(advice)
+        }
     }
 }
 

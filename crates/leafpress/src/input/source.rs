@@ -54,8 +54,7 @@ impl Fingerprint {
 
     /// The error of a file that has changed.
     pub(super) fn changed(name: &str) -> Error {
-        let reason = "has changed while it was read".to_owned();
-        Error::from(ErrorKind::Input { file: name.to_owned(), reason })
+        Error::changed(format!("{name}: has changed while it was read"))
             .to_do("load it again once nothing writes to it any more")
     }
 }

@@ -238,7 +238,7 @@ fn a_file_is_read_twice_if_it_stays_the_same() {
 fn a_missing_file_and_a_folder_are_named() {
     let folder = tempfile::tempdir().unwrap();
     let missing = Source::file(folder.path().join("no.csv"), None).map(|_| ()).unwrap_err();
-    assert!(matches!(missing.kind(), ErrorKind::Io { action: "open", .. }));
+    assert!(matches!(missing.kind(), ErrorKind::NotFound { what: "file", .. }));
     assert!(missing.to_string().contains("no.csv"));
     assert_eq!(missing.advice(), Some("check the name"));
     let refused = Source::file(folder.path(), None).map(|_| ()).unwrap_err();

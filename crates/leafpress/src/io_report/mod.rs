@@ -200,13 +200,13 @@ impl IoOptions {
 
     fn check(&self, script: &Script) -> Result<()> {
         if script.is_empty() {
-            return Err(Error::usage("there is no statement to run"));
+            return Err(Error::misuse("there is no statement to run"));
         }
         if self.in_place && self.copy_to.is_some() {
-            return Err(Error::usage("a folder for the copy was named, but none is to be made"));
+            return Err(Error::misuse("a folder for the copy was named, but none is to be made"));
         }
         if self.in_place && self.profile == Some(Profile::Rebuildable) {
-            return Err(Error::usage(
+            return Err(Error::misuse(
                 "under profile rebuildable any crash can destroy the database",
             )
             .to_do("leave out --in-place: on a copy nothing can be lost"));

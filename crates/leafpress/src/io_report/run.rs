@@ -44,6 +44,7 @@ use crate::vfs::atomic::{
 };
 use crate::vfs::count::{Counted, IoCounters, IoStats};
 use crate::vfs::{PlatformVfs, Registration, Vfs, VfsResult, register};
+use crate::words::path_text;
 
 /// Steps of SQLite's machine between two looks at the wish to stop.
 const STEPS_BETWEEN_LOOKS: i32 = 1000;
@@ -163,7 +164,7 @@ impl Machine {
     ) -> Result<Self> {
         if std::path::absolute(path).is_ok_and(|path| path.to_str().is_none()) {
             let reason = "its path is not UTF-8, and its calls cannot be counted".to_owned();
-            return Err(Error::from(ErrorKind::Destination { path: path.to_owned(), reason })
+            return Err(Error::unsupported(format!("{}: {reason}", path_text(path)))
                 .to_do("measure a copy of it: leave out --in-place"));
         }
         let (counters, trace) = (IoCounters::new(), Arc::new(Trace::default()));

@@ -522,7 +522,7 @@ fn contradictions_are_refused_before_anything_is_made() {
         (atomic().in_place(true).profile(Profile::Rebuildable), "can destroy"),
     ] {
         let error = scene.measure(ONE_ROW, &options).unwrap_err();
-        assert!(matches!(error.kind(), ErrorKind::Usage(_)), "{error}");
+        assert!(matches!(error.kind(), ErrorKind::Misuse(_)), "{error}");
         assert!(error.to_string().contains(expected), "{error}");
     }
     let error = scene.measure(" -- nothing", &atomic()).unwrap_err();

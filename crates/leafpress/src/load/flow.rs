@@ -352,7 +352,8 @@ impl Flow<'_> {
                 }
             }
         }
-        Err(Error::usage("the input's values changed between two readings"))
+        Err(Error::changed("the input's values changed between two readings")
+            .to_do("load it again once nothing writes to it any more"))
     }
 
     /// Corrects the guess that turned out wrong; returns the order of the rows, if known now.
@@ -402,7 +403,10 @@ impl Flow<'_> {
             return error;
         }
         let (Some(second), Some(first)) = (rows.pop(), rows.pop()) else {
-            return Error::usage("two rows have the same key, but cannot be found again");
+            return Error::changed(
+                "two rows had the same key, and are not in the input any more: it was changed",
+            )
+            .to_do("load it again once nothing writes to it any more");
         };
         let reason = repeated(shape, conflict.constraint, &first.file, first.line, &second.file);
         constraint(&shape.name, BadRow { reason, ..second }).to_do(

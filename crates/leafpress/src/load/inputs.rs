@@ -46,11 +46,11 @@ impl<'s> Inputs<'s> {
             }
         }
         match (csv.is_empty(), json.is_empty(), arrow.is_empty()) {
-            (true, true, true) => Err(Error::usage("there is no input to load")),
+            (true, true, true) => Err(Error::misuse("there is no input to load")),
             (false, true, true) => Ok(Self::Csv(csv)),
             (true, false, true) => Ok(Self::Json(json)),
             (true, true, false) => Ok(Self::Arrow(arrow)),
-            _ => Err(Error::usage("the inputs are of different formats")
+            _ => Err(Error::misuse("the inputs are of different formats")
                 .to_do("load those of each format by themselves, the later ones with --append")),
         }
     }
@@ -132,7 +132,7 @@ fn arrow<'l>(
 ) -> Result<Input<'l>> {
     Err(match sources.first() {
         Some((source, kind)) => kind.refuse(source.name()),
-        None => Error::usage("there is no input"),
+        None => Error::misuse("there is no input"),
     })
 }
 
@@ -165,7 +165,7 @@ pub fn table_name(options: &LoadOptions, input: &str) -> Result<String> {
     let name = Path::new(input).file_name().and_then(OsStr::to_str).unwrap_or_default();
     let stem = without_endings(name.trim_matches(['<', '>']));
     stem.map(str::to_owned).ok_or_else(|| {
-        Error::usage(format!("'{input}' gives no name for the table"))
+        Error::misuse(format!("'{input}' gives no name for the table"))
             .to_do("name the table with --table")
     })
 }

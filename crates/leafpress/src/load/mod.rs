@@ -204,8 +204,7 @@ impl Loader {
     }
 
     /// Way in which rows get into an existing table; without this, such a table is an error. With
-    /// it, a missing table is an error
-    /// ([`ErrorKind::NoSuchTable`]), unless [`create_missing`](Self::create_missing) allows it.
+    /// it, a missing table is an error ([`ErrorKind::NotFound`]), unless [`create_missing`](Self::create_missing) allows it.
     pub fn into_table(mut self, into: IntoTable) -> Self {
         self.options.into = Some(into);
         self
@@ -372,7 +371,7 @@ impl Loader {
     ///
     /// # Errors
     ///
-    /// An input that cannot be read, a usage error, a cancelled token, more bad rows than a
+    /// An input that cannot be read, a call that is wrong, a cancelled token, more bad rows than a
     /// load would allow, a file of rejects that it could not make.
     pub fn dry_run_file(self, path: impl AsRef<Path>) -> Result<DryRun> {
         self.dry_run_files(&[path])

@@ -21,7 +21,7 @@ use super::existing::{
 };
 use super::monitor::Monitor;
 use super::options::{IntoTable, LoadOptions, OnConflict};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::load::file::publish::{Destination, refuse_if_taken, refuse_without_folder};
 use crate::load::passes::plan::{Plan, declared_table};
 use crate::load::tree::RowOrder;
@@ -97,7 +97,7 @@ impl Target {
             options.declaration.as_deref().map(|sql| declared_table(options, sql)).transpose()?;
         let table = declared.as_ref().map_or(table, |shape| &shape.name).to_owned();
         if table.is_empty() {
-            return Err(Error::usage("a table needs a name").to_do("name it with --table"));
+            return Err(Error::misuse("a table needs a name").to_do("name it with --table"));
         }
         // A broken link is refused when the new file is made.
         let is_there = options.database.try_exists();
@@ -109,7 +109,7 @@ impl Target {
                          there is no database {}",
                         path_text(&options.database)
                     );
-                    Err(Error::from(ErrorKind::NoSuchTable { table }).to_do(advice))
+                    Err(Error::no_such_table(&table).to_do(advice))
                 }
                 _ => {
                     refuse_if_taken(&options.database)?;
@@ -153,7 +153,7 @@ impl Target {
             || options.all_text
             || options.exact;
         if makes_table {
-            return Err(Error::usage(format!(
+            return Err(Error::misuse(format!(
                 "the table '{table}' is there, with its own declaration"
             ))
             .to_do(
@@ -162,8 +162,10 @@ impl Target {
             ));
         }
         if mode == InsertMode::Replace && options.on_conflict != OnConflict::Abort {
-            return Err(Error::usage("rows that replace a table's rows must differ in their keys")
-                .to_do("leave out --on-conflict, or load with --upsert"));
+            return Err(Error::misuse(
+                "rows that replace a table's rows must differ in their keys",
+            )
+            .to_do("leave out --on-conflict, or load with --upsert"));
         }
         let there = describe_table(&existing, table)?;
         let (generated, mut columns): (Vec<ShapeColumn>, Vec<ShapeColumn>) =
@@ -257,7 +259,7 @@ impl Target {
                 (existing.page_bytes, existing.reserved_bytes)
             }
         };
-        PageLayout::with_reserved(bytes, reserved).map_err(|error| Error::usage(error.to_string()))
+        PageLayout::with_reserved(bytes, reserved).map_err(|error| Error::misuse(error.to_string()))
     }
 
     /// Shape and order of the table to be built. Rows for an existing table are sorted in the order
@@ -307,7 +309,7 @@ impl Target {
     ) -> Result<Published> {
         let started = Instant::now();
         let Place::NewTable(existing) = &self.place else {
-            return Err(Error::usage("there is no database to move the table into"));
+            return Err(Error::bug("there is no database to move the table into"));
         };
         monitor.enter("moving in");
         let from = Staged { file: staged.temporary(), table: &self.table, rows };
@@ -374,9 +376,7 @@ impl Target {
     fn table_there(&self) -> Result<(&Existing, InsertMode)> {
         match &self.place {
             Place::Table(existing, mode, _) => Ok((existing, *mode)),
-            Place::New | Place::NewTable(_) => {
-                Err(Error::usage("there is no table to insert into"))
-            }
+            Place::New | Place::NewTable(_) => Err(Error::bug("there is no table to insert into")),
         }
     }
 }
@@ -422,7 +422,7 @@ fn refuse_others(declared: &TableShape) -> Result<()> {
         return Ok(());
     }
     let first = declared.beside[0].lines().next().unwrap_or_default();
-    Err(Error::usage(format!(
+    Err(Error::misuse(format!(
         "the schema declares more than the table '{}' and its indexes, which is all that can be \
          moved into a database that is there: {first} …",
         declared.name

@@ -78,7 +78,7 @@ pub(super) fn resolve(path: &Path) -> Result<PathBuf> {
         }
         Ok(found) => Ok(found),
         Err(source) if source.kind() == io::ErrorKind::NotFound => {
-            let name = path.file_name().ok_or_else(|| Error::usage("no database was named"))?;
+            let name = path.file_name().ok_or_else(|| Error::misuse("no database was named"))?;
             let folder = match path.parent() {
                 Some(folder) if folder != Path::new("") => folder,
                 _ => Path::new("."),

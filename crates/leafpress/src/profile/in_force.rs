@@ -17,7 +17,7 @@ use super::Profile;
 use super::locking::ask_locking;
 use super::page_writes::{self, page_writes};
 use super::settings::{JournalMode, Locking, MAIN, Synchronous, ask};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::memory::SMALL_CACHE_PAGES;
 use crate::storage;
 use crate::vfs::atomic::AtomicState;
@@ -120,7 +120,7 @@ impl InForce {
         let differs = |what: &str, is: &dyn fmt::Display, wanted: &dyn fmt::Display| {
             let message =
                 format!("profile {profile} needs {what} = {wanted}, but {is} is in force");
-            Err(Error::from(ErrorKind::Usage(message)))
+            Err(Error::unsupported(message))
         };
         if self.journal_mode != profile.journal_mode() {
             return differs("journal_mode", &self.journal_mode, &profile.journal_mode());

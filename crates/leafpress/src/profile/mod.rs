@@ -250,7 +250,7 @@ impl FromStr for Profile {
         let found = Self::ALL.into_iter().find(|it| it.name().eq_ignore_ascii_case(name.trim()));
         found.ok_or_else(|| {
             let names = Self::ALL.map(Self::name).join(", ");
-            Error::usage(format!("there is no profile '{name}'"))
+            Error::not_found("profile", name, format!("there is no profile '{name}'"))
                 .to_do(format!("choose one of {names}"))
         })
     }

@@ -242,7 +242,7 @@ pub fn open_reader(path: impl AsRef<Path>, vfs: Option<&str>) -> Result<Connecti
 
 fn check_request(request: &ProfileRequest) -> Result<()> {
     if request.profile == Profile::Rebuildable && !request.may_be_rebuilt {
-        return Err(Error::usage(
+        return Err(Error::misuse(
             "profile rebuildable promises nothing: any crash, also of this process alone, can \
              destroy the whole database",
         )
@@ -250,7 +250,7 @@ fn check_request(request: &ProfileRequest) -> Result<()> {
     }
     check_wish(request)?;
     if request.locking == Locking::Exclusive && request.profile.is_wal() {
-        return Err(Error::usage(format!(
+        return Err(Error::misuse(format!(
             "profile {} writes through a write-ahead log, which needs a second connection to copy \
              it into the database, and exclusive locking keeps every second one out",
             request.profile
@@ -259,7 +259,7 @@ fn check_request(request: &ProfileRequest) -> Result<()> {
     }
     match request.page_size {
         Some(bytes) if !bytes.is_power_of_two() || !(512..=65536).contains(&bytes) => {
-            Err(Error::usage(format!("{bytes} is no page size"))
+            Err(Error::misuse(format!("{bytes} is no page size"))
                 .to_do("page sizes are 512, 1024, 2048, 4096, 8192, 16384, 32768 and 65536"))
         }
         _ => Ok(()),
@@ -285,7 +285,7 @@ fn look_at(path: &Path, profile: Profile) -> Result<()> {
 
 fn refuse_what_is_no_file(path: &Path) -> Result<()> {
     if path.as_os_str().is_empty() || path == Path::new(":memory:") {
-        return Err(Error::usage("a database in memory outlives nothing, so no profile fits it")
+        return Err(Error::misuse("a database in memory outlives nothing, so no profile fits it")
             .to_do("name a file"));
     }
     let facts = match fs::metadata(path) {
@@ -643,18 +643,18 @@ impl Opening<'_> {
     fn check_wishes(&self, in_force: &InForce) -> Result<()> {
         let Self { request, .. } = self;
         if request.foreign_keys.is_some_and(|wanted| wanted != in_force.foreign_keys) {
-            return Err(Error::usage(
+            return Err(Error::unsupported(
                 "this build of SQLite cannot change whether foreign keys are enforced",
             ));
         }
         if request.locking != in_force.locking {
-            return Err(Error::usage(format!(
+            return Err(Error::unsupported(format!(
                 "locking is {}, although {} was asked for",
                 in_force.locking, request.locking
             )));
         }
         if request.small && !in_force.small {
-            return Err(Error::usage("SQLite did not take the small page cache"));
+            return Err(Error::unsupported("SQLite did not take the small page cache"));
         }
         Ok(())
     }

@@ -21,7 +21,7 @@ pub fn check_background_checkpoints(version_number: i32) -> Result<()> {
     }
     let (major, minor, patch) =
         (version_number / 1_000_000, version_number / 1000 % 1000, version_number % 1000);
-    Err(Error::usage(format!(
+    Err(Error::unsupported(format!(
         "the linked SQLite {major}.{minor}.{patch} can damage a database when one connection \
          makes a checkpoint while another writes (the WAL-reset bug)"
     ))

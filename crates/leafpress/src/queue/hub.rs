@@ -75,7 +75,7 @@ impl Hub {
     /// Sets the clock; fails if the writer's queues have one already.
     pub(super) fn set_clock(&self, clock: Clock) -> Result<()> {
         self.clock.set(clock).map_err(|_| {
-            Error::usage("the writer's queues have a clock already: give it to the first of them")
+            Error::misuse("the writer's queues have a clock already: give it to the first of them")
         })
     }
 
@@ -238,10 +238,7 @@ impl<'c> Work<'c> {
             let (is_paused, settings) = (row.get(15)?, Settings::from_row(row)?);
             Ok(QueueRow { id: queue, name, is_paused, settings })
         })?;
-        let row = Arc::new(row.ok_or_else(|| {
-            Error::usage("the queue was dropped meanwhile")
-                .to_do("open it again, which makes it anew")
-        })?);
+        let row = Arc::new(row.ok_or_else(|| dropped())?);
         if let Some(hub) = self.hub {
             lock(&hub.session).rows.push(Arc::clone(&row));
         }
@@ -265,6 +262,11 @@ impl<'c> Work<'c> {
             None => session.rings.push((Arc::clone(&queue.name), jobs)),
         }
     }
+}
+
+/// The error of a queue that was there when it was opened.
+pub(super) fn dropped() -> Error {
+    Error::changed("the queue was dropped meanwhile").to_do("open it again, which makes it anew")
 }
 
 /// The statements of this file.

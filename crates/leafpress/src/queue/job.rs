@@ -36,7 +36,7 @@ impl Payload {
     /// If it cannot be JSON, as a map whose keys are no text.
     pub fn json(value: &(impl Serialize + ?Sized)) -> Result<Self> {
         let text = serde_json::to_string(value)
-            .map_err(|source| Error::usage(format!("a payload cannot be JSON: {source}")))?;
+            .map_err(|source| Error::misuse(format!("a payload cannot be JSON: {source}")))?;
         Ok(Self::Json(text))
     }
 
@@ -57,7 +57,7 @@ impl Payload {
     /// was: to be given back with [`nack`](super::Queue::nack), or dropped by an ack.
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T> {
         serde_json::from_slice(self.as_bytes()).map_err(|source| {
-            Error::usage(format!("the payload is not what was asked for: {source}"))
+            Error::misuse(format!("the payload is not what was asked for: {source}"))
                 .on_disk("the job is as it was")
         })
     }
@@ -98,7 +98,7 @@ impl From<String> for Payload {
 fn check_json(what: &str, text: &str) -> Result<()> {
     serde_json::from_str::<serde::de::IgnoredAny>(text)
         .map(drop)
-        .map_err(|source| Error::usage(format!("{what} is not JSON: {source}")))
+        .map_err(|source| Error::misuse(format!("{what} is not JSON: {source}")))
 }
 
 /// Time for which a unique key is held.
@@ -292,7 +292,7 @@ impl FromStr for Token {
             Some(Self { job: job.parse().ok()?, claim: claim.parse().ok()? })
         });
         token.ok_or_else(|| {
-            Error::usage(format!("'{text}' is no token: a claim gives one, such as 17.1"))
+            Error::misuse(format!("'{text}' is no token: a claim gives one, such as 17.1"))
         })
     }
 }
@@ -370,7 +370,7 @@ impl ClaimOptions {
     /// Refuses a lease that no consumer could keep.
     pub(super) fn check(&self) -> Result<()> {
         if self.lease.is_some_and(|lease| to_ms(lease) == 0) {
-            return Err(Error::usage("a lease of at least a millisecond is needed"));
+            return Err(Error::misuse("a lease of at least a millisecond is needed"));
         }
         Ok(())
     }
@@ -490,9 +490,13 @@ impl FromStr for JobState {
 
     fn from_str(text: &str) -> Result<Self> {
         Self::ALL.into_iter().find(|state| state.name() == text).ok_or_else(|| {
-            Error::usage(format!(
-                "'{text}' is no state of a job: ready, leased, delayed, blocked, done, dead"
-            ))
+            Error::not_found(
+                "state of a job",
+                text,
+                format!(
+                    "'{text}' is no state of a job: ready, leased, delayed, blocked, done, dead"
+                ),
+            )
         })
     }
 }

@@ -172,7 +172,7 @@ impl QueueBuilder {
     pub fn open(self) -> Result<Queue> {
         let Self { writer, name, mut change, clock, must_exist } = self;
         if name.is_empty() {
-            return Err(Error::usage("a queue needs a name").on_disk("nothing was changed"));
+            return Err(Error::misuse("a queue needs a name").on_disk("nothing was changed"));
         }
         let hub = writer.companion(Hub::new)?;
         if let Some(clock) = clock {
@@ -213,7 +213,7 @@ fn find_queue(work: &Work<'_>, name: &str) -> Result<Option<i64>> {
 }
 
 fn no_such_queue(name: &str) -> Error {
-    Error::usage(format!("there is no queue '{name}' in this database"))
+    Error::not_found("queue", name, format!("there is no queue '{name}' in this database"))
         .on_disk("nothing was changed")
         .to_do("open it without must_exist, or push to it, which makes it")
 }
@@ -349,7 +349,7 @@ impl Queue {
     /// the transaction did before stays in it.
     pub fn push_on(connection: &Connection, queue: &str, job: impl Into<Job>) -> Result<Pushed> {
         if connection.is_autocommit() {
-            return Err(Error::usage("no transaction is open on this connection")
+            return Err(Error::misuse("no transaction is open on this connection")
                 .on_disk("nothing was changed")
                 .to_do("begin one, or use `push`, which has its own"));
         }
@@ -567,7 +567,7 @@ fn extend_by(
 ) -> Result<impl FnMut(&Work<'_>, &QueueRow, &JobRow) -> Result<i64> + Send + 'static> {
     let lease_ms = to_ms(lease);
     if lease_ms == 0 {
-        return Err(Error::usage("a lease of at least a millisecond is needed")
+        return Err(Error::misuse("a lease of at least a millisecond is needed")
             .to_do("to give a job back, use `release`"));
     }
     Ok(move |work: &Work<'_>, _: &QueueRow, job: &JobRow| settle::extend(work, job, lease_ms))

@@ -187,7 +187,7 @@ fn bring_up_by(connection: &Connection, steps: &[&str]) -> Result<()> {
 }
 
 fn too_new(version: usize, known: usize) -> Error {
-    Error::usage(format!(
+    Error::unsupported(format!(
         "the queue's tables are of version {version}, and this leafpress knows version {known}"
     ))
     .on_disk("nothing was changed")
@@ -203,7 +203,7 @@ pub(super) fn refuse_unless_known(connection: &Connection) -> Result<()> {
         0 => Ok(()),
         version if version == STEPS.len() => Ok(()),
         version if version > STEPS.len() => Err(too_new(version, STEPS.len())),
-        version => Err(Error::usage(format!(
+        version => Err(Error::unsupported(format!(
             "the queue's tables are of version {version}, and are brought to version {} first",
             STEPS.len()
         ))

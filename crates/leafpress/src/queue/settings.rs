@@ -144,7 +144,7 @@ impl Settings {
         } else {
             return Ok(());
         };
-        Err(Error::usage(problem).on_disk("the settings are as they were"))
+        Err(Error::misuse(problem).on_disk("the settings are as they were"))
     }
 
     /// Reads them from a row of [`READ_QUEUE`]. By place, as every transaction

@@ -216,12 +216,12 @@ fn parse_column<'t>(text: &'t str, columns: &[&str]) -> Result<(IndexColumn, Opt
     Err(failure.unwrap_or_else(|| {
         let name = text.split(',').next().unwrap_or(text).trim();
         let known = columns.join(", ");
-        Error::usage(format!("there is no column '{name}'; columns: {known}"))
+        Error::not_found("column", name, format!("there is no column '{name}'; columns: {known}"))
     }))
 }
 
 fn unknown_word(column: &str, word: &str) -> Error {
-    Error::usage(format!("'{word}' after column '{column}' means nothing here"))
+    Error::misuse(format!("'{word}' after column '{column}' means nothing here"))
         .to_do("say NOCASE, RTRIM or BINARY, then ASC or DESC, and put a comma between columns")
 }
 

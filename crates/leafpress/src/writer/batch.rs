@@ -35,7 +35,7 @@ pub(super) fn run(connection: &Connection, guard: &Guard, batch: &Batch) -> Resu
             BatchPart::Script(sql) => script(connection, guard, sql, before)?,
         };
         if connection.is_autocommit() {
-            return Err(Error::usage("SQLite has rolled this transaction back"));
+            return Err(Error::misuse("SQLite has rolled this transaction back"));
         }
     }
     Ok(())

@@ -256,14 +256,14 @@ pub(super) fn start_thread(
             }
             closed.and(shut_down())
         };
-        let outcome = catch_unwind(AssertUnwindSafe(closing)).unwrap_or_else(|_| {
-            Err(Error::stopped("closing the writer panicked, which is a bug in leafpress"))
-        });
+        let outcome = catch_unwind(AssertUnwindSafe(closing))
+            .unwrap_or_else(|_| Err(Error::bug("closing the writer panicked")));
         end.tell(queue.failure().map_or(outcome, |reason| Err(has_failed(reason))));
     };
-    Builder::new().name("leafpress-writer".to_owned()).spawn(run).map_err(|source| {
-        Error::usage(format!("the system has no thread for the writer: {source}"))
-    })
+    Builder::new()
+        .name("leafpress-writer".to_owned())
+        .spawn(run)
+        .map_err(|source| Error::no_thread("for the writer", source))
 }
 
 /// The error of closing a writer that had stopped before.

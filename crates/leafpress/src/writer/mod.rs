@@ -300,7 +300,7 @@ impl Writer {
     /// panics, all that it did is undone. **It may be called again** if another
     /// caller's failure takes the group's transaction with it, so what it does
     /// outside of the database should bear that. No call to a writer can be waited for in it,
-    /// neither to this one nor to another: it is refused with a usage error, and nothing of it
+    /// neither to this one nor to another: it is refused as [`Misuse`](crate::ErrorKind::Misuse), and nothing of it
     /// is done. What it [submits](Self::submit) is a call of its own, which comes after it and
     /// stays if the closure fails.
     ///
@@ -409,7 +409,7 @@ impl Writer {
     /// # Errors
     /// If the end of it failed, or the writer had stopped because of a failure, so that calls
     /// were refused or their outcome is unknown. What was answered with success is safe all
-    /// the same. A usage error in a closure inside a transaction, where nothing is done.
+    /// the same. [`ErrorKind::Misuse`](crate::ErrorKind::Misuse) in a closure inside a transaction, where nothing is done.
     pub fn close(self) -> Result<()> {
         self.shared.get()?.close(Closing::All)
     }
@@ -444,10 +444,10 @@ impl Writer {
 
     fn readers(&self) -> Result<&ReaderPool> {
         let local = self.shared.get()?.local.as_ref().ok_or_else(|| {
-            Error::usage("this writer's groups are committed elsewhere, so it has no readers")
+            Error::misuse("this writer's groups are committed elsewhere, so it has no readers")
         })?;
         if local.in_force.locking == Locking::Exclusive {
-            return Err(Error::usage(
+            return Err(Error::misuse(
                 "this writer holds the database alone (exclusive locking), so no other \
                  connection can read it meanwhile",
             )
@@ -474,7 +474,7 @@ impl Shared {
 
     fn close(&self, closing: Closing) -> Result<()> {
         if driving::is_driving() {
-            return Err(Error::usage("a closure inside a transaction cannot close a writer")
+            return Err(Error::misuse("a closure inside a transaction cannot close a writer")
                 .on_disk("nothing was changed, and the writer is open")
                 .to_do("close it after the transaction"));
         }
@@ -585,7 +585,7 @@ fn value<T: 'static>(answer: Answer) -> Result<T> {
             .into_inner()
             .downcast::<T>()
             .map(|value| *value)
-            .map_err(|_| Error::usage("the target answered with a value of another type")),
+            .map_err(|_| Error::misuse("the target answered with a value of another type")),
         other => Err(wrong_answer(&other)),
     }
 }
@@ -593,5 +593,5 @@ fn value<T: 'static>(answer: Answer) -> Result<T> {
 /// The error for an answer of another kind than the call; only a target from outside this crate
 /// gives one.
 fn wrong_answer(answer: &Answer) -> Error {
-    Error::usage(format!("the target answered {answer:?}, which does not fit the call"))
+    Error::misuse(format!("the target answered {answer:?}, which does not fit the call"))
 }

@@ -65,13 +65,13 @@ impl Writer {
         make: impl FnOnce(&Path, Option<&str>) -> Arc<C>,
     ) -> Result<Arc<C>> {
         let local = self.shared.get()?.local.as_ref().ok_or_else(|| {
-            Error::usage("this writer's groups are committed elsewhere: it has no tables here")
+            Error::misuse("this writer's groups are committed elsewhere: it has no tables here")
         })?;
         let (path, vfs) = (local.readers.path(), local.readers.vfs());
         let companion = Arc::clone(local.companion.0.get_or_init(|| make(path, vfs)));
         let any: Arc<dyn Any + Send + Sync> = companion;
         any.downcast::<C>()
-            .map_err(|_| Error::usage("this writer has a companion of another kind already"))
+            .map_err(|_| Error::bug("this writer has a companion of another kind already"))
     }
 }
 

@@ -365,7 +365,7 @@ mod tests {
 
     #[expect(clippy::needless_pass_by_value, reason = "tickets take answers like that")]
     fn done(answer: Answer) -> Result<()> {
-        matches!(answer, Answer::Done).then_some(()).ok_or_else(|| Error::usage("another answer"))
+        matches!(answer, Answer::Done).then_some(()).ok_or_else(|| Error::misuse("another answer"))
     }
 
     fn call(name: &str) -> Limited {

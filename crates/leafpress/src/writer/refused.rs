@@ -18,7 +18,7 @@ pub(super) fn refused(guard: &Guard, source: rusqlite::Error) -> Error {
         return Error::stopped(place::MOVED).caused_by(source);
     }
     if is_no_statement(&source) {
-        return Error::usage("the text holds no statement, but only blanks or comments")
+        return Error::misuse("the text holds no statement, but only blanks or comments")
             .to_do("leave the call out, or use execute_batch, for which a text may be empty");
     }
     Error::statement(source)

@@ -132,9 +132,9 @@ fn named<T: ToSql + ?Sized>(values: &[(&str, &T)]) -> Result<Parameters> {
 fn owned(value: &dyn ToSql) -> Result<Value> {
     match value.to_sql().map_err(|source| Error::sqlite("take the parameters", source))? {
         ToSqlOutput::Borrowed(value) => Value::try_from(value)
-            .map_err(|source| Error::usage(format!("a parameter is not text in UTF-8: {source}"))),
+            .map_err(|source| Error::misuse(format!("a parameter is not text in UTF-8: {source}"))),
         ToSqlOutput::Owned(value) => Ok(value),
-        _ => Err(Error::usage("a parameter is neither NULL, a number, text nor a blob")),
+        _ => Err(Error::misuse("a parameter is neither NULL, a number, text nor a blob")),
     }
 }
 
@@ -216,13 +216,13 @@ pub(super) fn insert_many_request<R: IntoParameters>(
 ) -> Result<InsertMany> {
     let row = |(index, row): (usize, R)| match row.into_parameters()? {
         Parameters::Positional(values) if values.len() == columns.len() => Ok(values),
-        Parameters::Positional(values) => Err(Error::usage(format!(
+        Parameters::Positional(values) => Err(Error::misuse(format!(
             "row {} for {table} has {}, and there must be {}, one for each column",
             index + 1,
             counted(values.len() as u64, "value", "values"),
             columns.len()
         ))),
-        Parameters::Named(_) => Err(Error::usage("rows have values by position, not by name")),
+        Parameters::Named(_) => Err(Error::misuse("rows have values by position, not by name")),
     };
     let rows = rows.into_iter().enumerate().map(row).collect::<Result<_>>()?;
     let columns = columns.iter().map(|name| (*name).to_owned()).collect();

@@ -18,7 +18,6 @@ use super::call::{Answer, Call};
 use super::caught::{Caught, wake};
 use super::driving;
 use super::interrupt::Interrupts;
-use super::request::Batch;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fork::OfProcess;
 use crate::sync::lock;
@@ -213,7 +212,7 @@ impl Entry {
 
     /// The call that is to be carried out. It can be taken once.
     pub(super) fn take_call(&mut self) -> Call {
-        self.call.take().unwrap_or_else(|| Call::Batch(Batch::new()))
+        self.call.take().expect("a call is taken once")
     }
 
     /// Leaves the answer; threads that wait see it after [`Self::event`]'s
@@ -384,7 +383,7 @@ impl<T> Future for Ticket<T> {
 /// A closure in a transaction that waits for a call of a writer. Its own would wait for
 /// itself; another one's might wait for that, and would not be undone with the closure.
 pub(super) fn waits_in_closure() -> Error {
-    Error::usage(
+    Error::misuse(
         "a closure inside a transaction cannot wait for a call to a writer: its own carries out \
          the call after the closure, and another writer's call would stay if the closure is undone \
          or runs again",
@@ -397,5 +396,5 @@ pub(super) fn waits_in_closure() -> Error {
 }
 
 pub(super) fn fetched_before() -> Error {
-    Error::usage("the answer of this ticket was fetched before")
+    Error::misuse("the answer of this ticket was fetched before")
 }

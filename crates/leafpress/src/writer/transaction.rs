@@ -145,7 +145,7 @@ impl<'c> Transaction<'c> {
             .get()
             .is_some_and(|ours| std::ptr::addr_eq(Arc::as_ptr(ours), Arc::as_ptr(companion)));
         if !is_ours {
-            return Err(Error::usage("this transaction is one of another writer"));
+            return Err(Error::misuse("this transaction is one of another writer"));
         }
         self.parts.guard.as_owner(|| run(self.parts.connection))
     }
@@ -159,7 +159,7 @@ impl<'c> Transaction<'c> {
         self.process.check("transaction")?;
         self.parts.interrupts.check()?;
         if self.parts.connection.is_autocommit() {
-            return Err(Error::usage("SQLite has rolled this transaction back"));
+            return Err(Error::misuse("SQLite has rolled this transaction back"));
         }
         Ok(())
     }

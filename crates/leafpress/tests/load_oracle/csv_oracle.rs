@@ -48,7 +48,10 @@ fn check(case: &Case, threads: &[usize]) {
         let error = case.loader(&folder.path().join("none.db")).load_file(&input).unwrap_err();
         let is_right = matches!(
             error.kind(),
-            ErrorKind::Usage(_) | ErrorKind::Input { .. } | ErrorKind::BadRow(_)
+            ErrorKind::Misuse(_)
+                | ErrorKind::NotFound { .. }
+                | ErrorKind::Input { .. }
+                | ErrorKind::BadRow(_)
         );
         assert!(is_right, "{error}");
         return assert_only_input_is_in(folder.path());

@@ -113,18 +113,16 @@ pub fn words(error: &Error) -> String {
         ErrorKind::Sqlite { source, .. } => sqlite_words(source),
         ErrorKind::Constraint { reason, row: Some(row), .. } => format!("row {row}: {reason}"),
         // SQLite's own error, code and all, is its source.
-        ErrorKind::Constraint { .. }
-        | ErrorKind::NoSuchTable { .. }
-        | ErrorKind::NoSpace { .. } => {
+        ErrorKind::Constraint { .. } | ErrorKind::NotFound { .. } | ErrorKind::NoSpace { .. } => {
             let source = std::error::Error::source(error).expect("SQLite said it");
             sqlite_words(source.downcast_ref().expect("an error of SQLite"))
         }
         ErrorKind::Refused { .. } => "refused".to_owned(),
         ErrorKind::Panicked { message } => format!("panicked: {message}"),
         ErrorKind::Aborted(reason) => format!("gave up: {reason}"),
-        ErrorKind::Usage(message) if message.contains("rolled") => "rolled back before".to_owned(),
+        ErrorKind::Misuse(message) if message.contains("rolled") => "rolled back before".to_owned(),
         // SQLite has no word for it.
-        ErrorKind::Usage(message) if message.contains("holds no statement") => {
+        ErrorKind::Misuse(message) if message.contains("holds no statement") => {
             "21: bad parameter or other API misuse".to_owned()
         }
         other => format!("{other:?}"),

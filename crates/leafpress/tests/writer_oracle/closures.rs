@@ -64,7 +64,7 @@ fn refused_inside(writer: &Writer, other: &Writer, (name, way): (&str, Way)) {
     let other = other.clone();
     let inside = writer.transaction(move |_| Ok(way(&other).expect_err("it cannot wait")));
     let error = inside.expect("the closure goes on");
-    assert!(matches!(error.kind(), ErrorKind::Usage(_)), "{name}: {error}");
+    assert!(matches!(error.kind(), ErrorKind::Misuse(_)), "{name}: {error}");
     assert_eq!(error.state_on_disk(), Some("nothing of this call"), "{name}: {error}");
 }
 
@@ -138,7 +138,7 @@ fn closing_inside_of_a_closure_is_refused_and_changes_nothing() {
     let outcome =
         writer.transaction(move |_| Ok(inner.clone().close().expect_err("it would wait")));
     let error = outcome.expect("the closure goes on");
-    assert!(matches!(error.kind(), ErrorKind::Usage(_)), "{error}");
+    assert!(matches!(error.kind(), ErrorKind::Misuse(_)), "{error}");
     assert_eq!(writer.stopped(), None);
     writer.execute(INSERT, ["end"]).expect("it is open");
     writer.close().expect("all is well");

@@ -96,10 +96,10 @@ fn a_missing_table_is_one_kind_by_every_way() {
     errors
         .push(("insert_many", writer.insert_many("missing", &["a"], rows).expect_err("it fails")));
     for (way, error) in errors {
-        let ErrorKind::NoSuchTable { table } = error.kind() else {
+        let ErrorKind::NotFound { what: "table", name, .. } = error.kind() else {
             unreachable!("{way}: {error:?}")
         };
-        assert_eq!(table, "missing", "{way}");
+        assert_eq!(name, "missing", "{way}");
         assert!(error.to_string().starts_with("no such table: missing"), "{way}: {error}");
     }
 }
@@ -154,7 +154,7 @@ fn a_text_without_a_statement_is_told_so() {
                 .expect_err("nothing is in it"),
         ];
         for error in errors {
-            assert!(matches!(error.kind(), ErrorKind::Usage(_)), "{sql:?}: {error}");
+            assert!(matches!(error.kind(), ErrorKind::Misuse(_)), "{sql:?}: {error}");
             assert!(error.to_string().contains("holds no statement"), "{sql:?}: {error}");
         }
         // Of a script there may be nothing.

@@ -40,7 +40,7 @@ fn each_call_does_as_a_future_what_it_does_for_a_thread() {
         let twice = writer.execute_async(INSERT, [1, 1]).await.expect_err("it is there");
         assert!(matches!(twice.kind(), ErrorKind::Constraint { .. }), "{twice}");
         let wrong = writer.insert_many_async("t", &["caller"], [[1, 2]]).await.expect_err("two");
-        assert!(matches!(wrong.kind(), ErrorKind::Usage(_)), "{wrong}");
+        assert!(matches!(wrong.kind(), ErrorKind::Misuse(_)), "{wrong}");
         Ok::<(), Error>(())
     };
     block_on(work).expect("all are done");

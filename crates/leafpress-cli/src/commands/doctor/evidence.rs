@@ -18,7 +18,7 @@ use leafpress::neighbours::{
 use leafpress::path_text;
 use leafpress::storage::{Device, FileSystem};
 use leafpress::vfs::locks::FileHandle;
-use leafpress::{Error, ErrorKind, Result};
+use leafpress::{Error, Result};
 
 /// A log beyond this is large. Leafpress keeps its own below 64 MiB, and one transaction may go
 /// beyond that.
@@ -72,8 +72,7 @@ impl Evidence {
     pub fn collect(named: &Path, watch: Duration) -> Result<Self> {
         let first = neighbours(named)?;
         if first.files.is_empty() && first.processes.is_empty() {
-            let (path, source) = (named.to_owned(), io::ErrorKind::NotFound.into());
-            return Err(Error::from(ErrorKind::Io { action: "open", path, source })
+            return Err(Error::io("open", named, io::ErrorKind::NotFound.into())
                 .on_disk("there is no such database")
                 .to_do("check the name"));
         }

@@ -3,7 +3,7 @@
 //! Must never: read or write a row itself, or begin a load whose flags contradict.
 
 use std::io::{self, IsTerminal as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use leafpress::load::{
@@ -73,7 +73,7 @@ fn stdin(token: &CancelToken) -> Result<InterruptibleStdin, Error> {
         output::print_message("reading rows from the terminal; end them with ctrl-D\n");
     }
     InterruptibleStdin::new(token.clone())
-        .map_err(|source| ErrorKind::Io { action: "read", path: STDIN_NAME.into(), source }.into())
+        .map_err(|source| Error::io("read", Path::new(STDIN_NAME), source))
 }
 
 /// Standard input that is left because of ctrl-C fails as a read, which is
@@ -128,7 +128,7 @@ fn with_table(mut loader: Loader, flags: &LoadFlags, inputs: &[PathBuf]) -> Resu
         loader = loader.declaration(sql);
     } else if let Some(path) = &table.schema {
         let read = locks::read_to_string(path);
-        let failed = |source| ErrorKind::Io { action: "read", path: path.clone(), source };
+        let failed = |source| Error::io("read", path, source);
         loader = loader.declaration(read.map_err(failed)?);
     }
     Ok(match &table.table {

@@ -133,7 +133,7 @@ fn confirm(flags: &QueuePurgeFlags, queue: &Queue) -> Result<()> {
     let states = states.join(", ");
     if !io::stdin().is_terminal() || flags.common.json {
         let reason = format!("{states}: these jobs are not done yet, and would be lost");
-        return Err(Error::from(ErrorKind::Usage(reason))
+        return Err(Error::from(ErrorKind::Misuse(reason))
             .on_disk("nothing was changed")
             .to_do("add --yes if that is meant"));
     }

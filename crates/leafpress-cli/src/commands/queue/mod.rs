@@ -118,7 +118,7 @@ impl Database {
     /// Any queue of the database: each of them takes the calls on tokens.
     fn any_queue(&self) -> Result<Queue> {
         let first = names(&self.writer)?.into_iter().next();
-        let first = first.ok_or_else(|| self.refuse("it has no queue".to_owned()))?;
+        let first = first.ok_or_else(|| self.not_found("queue", "", "it has no queue"))?;
         self.queue(&first)
     }
 
@@ -134,8 +134,8 @@ impl Database {
     }
 
     /// Error about something that the database does not have.
-    fn refuse(&self, reason: String) -> Error {
-        refusal(&self.path, reason)
+    fn not_found(&self, what: &'static str, name: &str, reason: &str) -> Error {
+        not_found(&self.path, what, name, reason)
     }
 }
 
@@ -145,16 +145,15 @@ fn refuse_missing(path: &Path) -> Result<()> {
     if source.kind() != io::ErrorKind::NotFound {
         return Ok(());
     }
-    let path = path.to_owned();
-    Err(Error::from(ErrorKind::Io { action: "open", path, source })
+    Err(Error::io("open", path, source)
         .on_disk("there is no such database, and nothing was made")
         .to_do("look at the path, or make it with `leafpress queue push`"))
 }
 
 /// The error for something that a database does not have.
-fn refusal(path: &Path, reason: String) -> Error {
-    let file = path_text(path);
-    Error::from(ErrorKind::Input { file, reason }).on_disk("nothing was changed")
+fn not_found(path: &Path, what: &'static str, name: &str, reason: &str) -> Error {
+    Error::not_found(what, name, format!("{}: {reason}", path_text(path)))
+        .on_disk("nothing was changed")
 }
 
 fn no_such_queue(path: &Path, name: &str, names: &[String]) -> Error {
@@ -162,7 +161,7 @@ fn no_such_queue(path: &Path, name: &str, names: &[String]) -> Error {
         0 => "it has none".to_owned(),
         _ => format!("it has {}", names.join(", ")),
     };
-    refusal(path, format!("there is no queue '{name}'"))
+    not_found(path, "queue", name, &format!("there is no queue '{name}'"))
         .to_do(format!("{known}; pushing to a queue makes it"))
 }
 

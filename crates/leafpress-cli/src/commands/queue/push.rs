@@ -103,7 +103,7 @@ impl Template {
 }
 
 fn bad_value(name: &str, reason: &str) -> Error {
-    Error::from(ErrorKind::Usage(format!("{name}: {reason}"))).on_disk("nothing was pushed")
+    Error::from(ErrorKind::Misuse(format!("{name}: {reason}"))).on_disk("nothing was pushed")
 }
 
 /// Pushes the jobs of the command line or of standard input.
@@ -236,7 +236,7 @@ fn read_stdin() -> Result<Vec<u8>> {
 }
 
 fn not_read(name: &str, source: io::Error) -> Error {
-    ErrorKind::Io { action: "read", path: name.into(), source }.into()
+    Error::io("read", Path::new(name), source)
 }
 
 /// Opens an input; returns its name for messages and its reader.

@@ -86,5 +86,6 @@ fn remove_schedule(flags: &QueueScheduleRemoveFlags) -> Result<()> {
         return Ok(());
     }
     let reason = format!("the queue '{}' has no schedule '{}'", flags.queue, flags.name);
-    Err(database.refuse(reason).to_do("see `leafpress queue schedule list`"))
+    let error = database.not_found("schedule", &flags.name, &reason);
+    Err(error.to_do("see `leafpress queue schedule list`"))
 }

@@ -13,7 +13,7 @@ use leafpress::queue::{
 };
 use leafpress::{Error, ErrorKind, Result};
 
-use super::{Database, no_such_queue, refusal, refuse_missing};
+use super::{Database, no_such_queue, not_found, refuse_missing};
 use crate::flags::QueueCommonFlags;
 
 /// The queues of one database.
@@ -105,7 +105,7 @@ impl Looked {
             Way::ReadOnly(view) => view.job(id)?,
         };
         found.ok_or_else(|| {
-            refusal(&self.database, format!("there is no job {id}")).to_do(
+            not_found(&self.database, "job", &id.to_string(), &format!("there is no job {id}")).to_do(
                 "see `leafpress queue list`; jobs that are done go, unless the queue keeps them",
             )
         })
@@ -121,5 +121,13 @@ impl Looked {
 
 /// Returns true if an error may come from a place that cannot be written.
 fn may_be_read_all_the_same(error: &Error) -> bool {
-    !matches!(error.kind(), ErrorKind::Usage(_) | ErrorKind::Input { .. } | ErrorKind::Cancelled)
+    !matches!(
+        error.kind(),
+        ErrorKind::Misuse(_)
+            | ErrorKind::NotFound { .. }
+            | ErrorKind::Changed { .. }
+            | ErrorKind::Unsupported(_)
+            | ErrorKind::Input { .. }
+            | ErrorKind::Cancelled
+    )
 }

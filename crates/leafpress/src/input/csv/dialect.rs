@@ -38,18 +38,18 @@ impl Dialect {
     /// Checks the bytes and joins them into a dialect.
     ///
     /// # Errors
-    /// A usage error where two of them are the same or one is a line end.
+    /// [`ErrorKind::Misuse`](crate::ErrorKind::Misuse) where two of them are the same or one is a line end.
     pub fn new(delimiter: u8, quote: Option<u8>, escape: Option<u8>) -> Result<Self> {
         let given = [("delimiter", Some(delimiter)), ("quote", quote), ("escape", escape)];
         for (position, (name, byte)) in given.into_iter().enumerate() {
             let Some(byte) = byte else { continue };
             if matches!(byte, b'\n' | b'\r') {
-                return Err(Error::usage(format!("the {name} cannot be a line end"))
+                return Err(Error::misuse(format!("the {name} cannot be a line end"))
                     .to_do("name another byte for it"));
             }
             let twin = given[..position].iter().find(|(_, other)| *other == Some(byte));
             if let Some((other, _)) = twin {
-                return Err(Error::usage(format!(
+                return Err(Error::misuse(format!(
                     "the {name} and the {other} are both '{}'",
                     byte.escape_ascii()
                 ))
@@ -62,7 +62,7 @@ impl Dialect {
     /// The text format of PostgreSQL's COPY: backslash escapes, no quotes.
     ///
     /// # Errors
-    /// A usage error where the delimiter is a backslash or a line end.
+    /// [`ErrorKind::Misuse`](crate::ErrorKind::Misuse) where the delimiter is a backslash or a line end.
     pub fn postgres_text(delimiter: u8) -> Result<Self> {
         Ok(Self { escapes: Escapes::Postgres, ..Self::new(delimiter, None, Some(b'\\'))? })
     }

@@ -160,7 +160,7 @@ impl Opening<'_> {
         }
         if let Some(names) = &csv.columns {
             if names.len() != fields && csv.ragged == crate::load::Ragged::Reject {
-                let error = Error::usage(format!(
+                let error = Error::misuse(format!(
                     "--columns names {}, but {file} has {fields}",
                     counted(names.len() as u64, "column", "columns")
                 ));

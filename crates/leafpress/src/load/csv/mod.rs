@@ -100,7 +100,7 @@ impl<'l, 's> CsvFeed<'l, 's> {
             inputs.push(input);
         }
         let Some((_, _, map)) = first else {
-            return Err(Error::usage("there is no input to load"));
+            return Err(Error::misuse("there is no input to load"));
         };
         let names = inputs.iter().map(|input| input.source.name().to_owned()).collect();
         let mut state = FeedState::new(options, monitor, names, declared.is_some());
@@ -135,7 +135,7 @@ impl<'l, 's> CsvFeed<'l, 's> {
     fn take_declared(&mut self, shape: &TableShape) -> Result<()> {
         self.rules = ColumnMap::declared_rules(shape);
         if let Some(column) = self.state.options.exact_columns.first() {
-            return Err(Error::usage(format!("the column '{column}' is declared"))
+            return Err(Error::misuse(format!("the column '{column}' is declared"))
                 .to_do("leave out its --type: 'exact' is for types that are found"));
         }
         for (name, given) in &self.state.options.types {

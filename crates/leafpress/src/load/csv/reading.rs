@@ -36,7 +36,7 @@ impl Reading {
     /// Decides the dialect of the input `file`, which begins with `sample`.
     ///
     /// # Errors
-    /// A usage error where the dialect's bytes clash.
+    /// [`ErrorKind::Misuse`](crate::ErrorKind::Misuse) where the dialect's bytes clash.
     pub fn of(
         options: &LoadOptions,
         file: &str,
@@ -247,7 +247,7 @@ fn refuse_clash(csv: &CsvOptions, file: &str, delimiter: u8, says: &str) -> Resu
     let others = [("--quote", csv.quote), ("--escape", csv.escape), ("--comment", csv.comment)];
     if let Some((flag, _)) = others.iter().find(|(_, byte)| *byte == Some(delimiter)) {
         let shown = delimiter.escape_ascii();
-        return Err(Error::usage(format!(
+        return Err(Error::misuse(format!(
             "{file}: '{shown}' separates the fields ({says} says so), and is the byte of {flag}"
         ))
         .to_do(format!(
@@ -261,7 +261,7 @@ fn refuse_clash(csv: &CsvOptions, file: &str, delimiter: u8, says: &str) -> Resu
         None if is_line_end => "a comment cannot begin with a line end".to_owned(),
         None => return Ok(()),
     };
-    Err(Error::usage(reason).to_do("name another byte with --comment"))
+    Err(Error::misuse(reason).to_do("name another byte with --comment"))
 }
 
 #[cfg(test)]

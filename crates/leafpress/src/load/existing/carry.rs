@@ -81,8 +81,9 @@ impl PageSource {
 
 /// The error for a temporary file that is not as it was pressed.
 pub fn damaged(path: &Path, problem: &str) -> Error {
-    let reason = format!("the temporary database is damaged: {problem}");
-    ErrorKind::Destination { path: path.to_owned(), reason }.into()
+    let (path, reason) =
+        (Some(path.to_owned()), format!("the temporary database is damaged: {problem}"));
+    ErrorKind::Damaged { path, reason }.into()
 }
 
 /// New numbers of the staged pages.

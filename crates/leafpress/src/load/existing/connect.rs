@@ -20,6 +20,7 @@ use crate::refusal::{Refusal, not_readable};
 use crate::sqlite_error::sqlite_says;
 use crate::verify::uri;
 use crate::vfs::locks;
+use crate::words::path_text;
 
 /// State of the database that every error of this module names.
 pub const UNCHANGED: &str = "the database is as it was";
@@ -107,6 +108,13 @@ impl Target {
         })
     }
 
+    /// The error of a database that another program changed during the load.
+    pub fn changed(&self, reason: &str) -> Error {
+        Error::changed(format!("{}: {reason}", path_text(&self.named)))
+            .on_disk(UNCHANGED)
+            .to_do("load again")
+    }
+
     /// The error for a refusal by the loader itself.
     pub fn refusal(&self, reason: impl Into<String>) -> Error {
         let kind = ErrorKind::Destination { path: self.named.clone(), reason: reason.into() };
@@ -162,7 +170,7 @@ pub fn constraint(table: &str, reason: String) -> Error {
 
 /// The error for a table that does not exist.
 pub fn table_missing(table: &str) -> Error {
-    Error::from(ErrorKind::NoSuchTable { table: table.to_owned() }).on_disk(UNCHANGED)
+    Error::no_such_table(table).on_disk(UNCHANGED)
 }
 
 /// Duration of each step.

@@ -118,7 +118,7 @@ pub(super) fn refuse_if_taken(
         return Ok(());
     };
     let kind = row.map_err(refused)?;
-    Err(target.refusal(format!("a {kind} {name} was made by another program meanwhile")))
+    Err(target.changed(&format!("a {kind} {name} was made by another program meanwhile")))
 }
 
 /// Refuses a database that changed between the decision to move pages and the lock.
@@ -135,7 +135,7 @@ fn refuse_if_changed(
         || reserved_bytes != Some(table.layout.reserved_bytes())
     {
         return Err(target
-            .refusal("its page size was changed by another program meanwhile")
+            .changed("its page size was changed by another program meanwhile")
             .to_do("run the load again"));
     }
     Ok(())

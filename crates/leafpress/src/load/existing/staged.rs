@@ -6,13 +6,13 @@ use std::io::Read as _;
 use leafpress_format::{PageLayout, page_bytes_in};
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _};
 
+use super::carry::damaged;
 use super::connect::ask;
 use super::task::Staged;
 use crate::connect;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::verify::uri;
 use crate::vfs::locks::FileHandle;
-use crate::words::path_text;
 
 /// The staged table, as its file declares it.
 #[derive(Debug)]
@@ -201,8 +201,7 @@ fn read_header(staged: &Staged<'_>) -> Result<StagedHeader> {
 }
 
 fn not_staged(staged: &Staged<'_>, reason: &str) -> Error {
-    let kind = ErrorKind::Input { file: path_text(staged.file), reason: reason.to_owned() };
-    kind.into()
+    damaged(staged.file, reason)
 }
 
 /// Number of rows of the staged table.

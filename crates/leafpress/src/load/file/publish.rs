@@ -63,7 +63,7 @@ impl Destination {
 
     fn make(path: &Path, rights: Rights, advice: &str) -> Result<Self> {
         let Some(name) = path.file_name() else {
-            return Err(Error::usage(format!("{} is not a file name", path_text(path))));
+            return Err(Error::misuse(format!("{} is not a file name", path_text(path))));
         };
         let folder = folder_of(path);
         let names = HiddenNames::new(name, ".leafpress-", ".tmp");
@@ -138,8 +138,11 @@ pub fn make_new<T>(path: &Path, fill: impl FnOnce(&Path) -> Result<T>) -> Result
     let answer = fill(destination.temporary()).map_err(renamed)?;
     let log = companion_of(destination.temporary(), "-wal");
     if log.metadata().is_ok_and(|found| found.len() > 0) {
-        return Err(Error::aborted("its log could not be copied into the new database")
-            .on_disk(NOTHING_WRITTEN));
+        return Err(Error::changed(
+            "the log of the new database could not be copied into it: it is in use",
+        )
+        .on_disk(NOTHING_WRITTEN)
+        .to_do("try again when no other program uses it"));
     }
     destination.file.sync_all().map_err(|source| Error::io("sync", path, source))?;
     destination.publish()?;
@@ -247,9 +250,14 @@ pub(crate) fn refuse_unless_folder(folder: &Path) -> Result<()> {
     if folder.is_dir() {
         return Ok(());
     }
-    let what = if folder.exists() { "is not a folder" } else { "is not there" };
-    Err(Error::usage(format!("the folder for temporary files {what}: {}", path_text(folder)))
-        .to_do("name a folder that is there with --tmpdir, or make it"))
+    let name = path_text(folder);
+    let error = if folder.exists() {
+        Error::misuse(format!("the folder for temporary files is not a folder: {name}"))
+    } else {
+        let reason = format!("the folder for temporary files is not there: {name}");
+        Error::not_found("folder", name, reason)
+    };
+    Err(error.to_do("name a folder that is there with --tmpdir, or make it"))
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use super::frame::{Clock, Counted, Frame, Halt, Pieces, Work};
 use super::locate::{Found, Wanted};
 use super::plan::{ColumnMap, Plan, column_named, expected_order, made_table};
 use super::rejects::Rejects;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::load::monitor::Monitor;
 use crate::load::options::LoadOptions;
 use crate::load::report::{ColumnReport, DecidedBy};
@@ -242,7 +242,8 @@ pub fn halted(halt: Halt) -> Error {
     match halt {
         Halt::Failed(error) => error,
         Halt::Refuted | Halt::Unsorted | Halt::NewColumn => {
-            Error::from(ErrorKind::Usage("the input changed between two readings".to_owned()))
+            Error::changed("the input changed between two readings")
+                .to_do("load it again once nothing writes to it any more")
         }
     }
 }

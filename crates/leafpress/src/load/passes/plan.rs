@@ -79,12 +79,12 @@ impl ColumnMap {
     pub fn of_input(options: &LoadOptions, input: &[String]) -> Result<Self> {
         let wanted = wanted_columns(options, input)?;
         if wanted.is_empty() {
-            return Err(Error::usage("no column is left to load"));
+            return Err(Error::misuse("no column is left to load"));
         }
         let (mut names, mut sources) = (Vec::new(), Vec::new());
         if let Some((name, form)) = &options.uuid7 {
             if wanted.iter().any(|(_, n)| n.eq_ignore_ascii_case(name)) {
-                return Err(Error::usage(format!("the input has a column '{name}' already"))
+                return Err(Error::misuse(format!("the input has a column '{name}' already"))
                     .to_do("give --uuid7 another name, or leave that column out with --drop"));
             }
             names.push(name.clone());
@@ -92,7 +92,7 @@ impl ColumnMap {
         }
         for (field, name) in wanted {
             if names.iter().any(|n| n.eq_ignore_ascii_case(&name)) {
-                return Err(Error::usage(format!("two columns would be called '{name}'")));
+                return Err(Error::misuse(format!("two columns would be called '{name}'")));
             }
             names.push(name);
             sources.push(ValueSource::Field(field));
@@ -193,16 +193,17 @@ impl ColumnMap {
     }
 }
 
-/// Beginning of the message about a missing column.
-const NO_COLUMN: &str = "there is no column ";
 /// Beginning of the message about columns without a counterpart.
 const COLUMNS_OF: &str = "the columns of ";
 
 /// Returns true if the error is that the input's columns differ from those that were named: then
 /// the header may have been read in the wrong dialect.
 pub fn is_about_columns(error: &Error) -> bool {
-    let ErrorKind::Usage(message) = error.kind() else { return false };
-    [NO_COLUMN, COLUMNS_OF].iter().any(|beginning| message.starts_with(beginning))
+    match error.kind() {
+        ErrorKind::NotFound { what, .. } => *what == "column",
+        ErrorKind::Misuse(message) => message.starts_with(COLUMNS_OF),
+        _ => false,
+    }
 }
 
 /// Index of a column in a list of names.
@@ -212,7 +213,7 @@ pub fn column_named(names: &[impl AsRef<str>], name: &str) -> Result<usize> {
 }
 
 fn no_column(names: &[impl AsRef<str>], name: &str, to_be: &str) -> Error {
-    Error::usage(format!("{NO_COLUMN}'{name}'{to_be}"))
+    Error::not_found("column", name, format!("there is no column '{name}'{to_be}"))
         .to_do(format!("the columns are: {}", listed(names)))
 }
 
@@ -240,7 +241,7 @@ fn mismatch(input: &str, table: &str, columns: [&[&str]; 3]) -> Error {
             let _ = write!(reason, "; {what}: {}", listed(names));
         }
     }
-    Error::usage(reason)
+    Error::misuse(reason)
 }
 
 /// The error for two inputs with different columns.
@@ -256,7 +257,7 @@ pub fn inputs_differ(first: &str, first_names: &[String], other: &str, names: &[
             let _ = write!(reason, "; only in {file}: {only}");
         }
     }
-    Error::usage(reason).to_do("load such files into tables of their own, one after the other")
+    Error::misuse(reason).to_do("load such files into tables of their own, one after the other")
 }
 
 /// The shape of a table that is made for an input: its columns with their declared types.
@@ -282,7 +283,7 @@ pub fn made_table(
         primary_key.extend(options.uuid7.iter().map(|(name, _)| name.clone()));
     }
     if options.without_rowid && primary_key.is_empty() {
-        return Err(Error::usage("a WITHOUT ROWID table needs a primary key")
+        return Err(Error::misuse("a WITHOUT ROWID table needs a primary key")
             .to_do("name its columns with --pk"));
     }
     let indexes = index_requests(options, &names)?;
@@ -324,7 +325,7 @@ fn index_requests(options: &LoadOptions, names: &[&str]) -> Result<Vec<IndexRequ
     let requests: Vec<IndexRequest> = requests.collect::<Result<_>>()?;
     for (at, request) in requests.iter().enumerate() {
         if requests[..at].contains(request) {
-            return Err(Error::usage(format!(
+            return Err(Error::misuse(format!(
                 "the index on {} is asked for twice",
                 options.indexes[at].0
             )));

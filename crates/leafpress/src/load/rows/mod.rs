@@ -67,7 +67,7 @@ impl<'l, S: RowSource> TypedFeed<'l, S> {
         monitor: &'l Monitor,
     ) -> Result<Self> {
         if options.exact || !options.exact_columns.is_empty() {
-            return Err(Error::usage("only CSV has texts that a number may not give back")
+            return Err(Error::misuse("only CSV has texts that a number may not give back")
                 .to_do("leave out --exact, and 'exact' as a --type"));
         }
         let names = sources.iter().map(|source| source.name().to_owned()).collect();

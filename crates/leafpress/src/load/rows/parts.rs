@@ -82,7 +82,7 @@ impl<'l, I: Iterator<Item: Row + Send> + Send> PartsFeed<'l, I> {
     ) -> Result<Self> {
         let shape = match declared {
             Some(_) if options.declaration.is_some() => {
-                return Err(Error::usage("rows made in memory declare their own columns"));
+                return Err(Error::misuse("rows made in memory declare their own columns"));
             }
             Some(there) => rows_for(there, columns)?,
             None => {
@@ -110,10 +110,11 @@ fn rows_for(there: &TableShape, columns: &[Column]) -> Result<TableShape> {
             if there.is_generated(&column.name) {
                 let (table, name) = (&there.name, &column.name);
                 let error = format!("table '{table}' computes its column '{name}' itself");
-                return Error::usage(error).to_do("leave that column out");
+                return Error::misuse(error).to_do("leave that column out");
             }
             let names: Vec<_> = there.columns.iter().map(|c| c.name.as_str()).collect();
-            Error::usage(format!("table '{}' has no column '{}'", there.name, column.name))
+            let reason = format!("table '{}' has no column '{}'", there.name, column.name);
+            Error::not_found("column", &column.name, reason)
                 .to_do(format!("its columns are: {}", listed(&names)))
         })
     });
@@ -142,7 +143,7 @@ fn numbered<I: Iterator>(parts: Vec<(I, Option<u64>)>, needs_rowids: bool) -> Re
         let first_rowid = next_rowid.filter(|_| needs_rowids);
         if first_rowid.is_none() && needs_rowids {
             let message = "several parts without a primary key must know their lengths";
-            return Err(Error::usage(message));
+            return Err(Error::misuse(message));
         }
         next_rowid = next_rowid.zip(len).map(|(next, len)| next + len as i64);
         Ok(Part {

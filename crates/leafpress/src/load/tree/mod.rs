@@ -302,10 +302,7 @@ impl<'b> Build<'b> {
     }
 
     fn key(&self) -> &EntryShape {
-        // Callers check `shape.key.is_some()` first.
-        static NONE: EntryShape =
-            EntryShape { columns: Vec::new(), order: Vec::new(), unique_columns: 0 };
-        self.shape.key.as_ref().unwrap_or(&NONE)
+        self.shape.key.as_ref().expect("the rows are entries of a key, which the shape has")
     }
 
     /// Presses what was sorted, and ends the file. All encoders have ended.
@@ -384,7 +381,7 @@ impl Finish<'_, '_> {
         let pages = Pages::new(self.options.layout);
         let (size, _) = self.attempt(Tree::Later, pages)?;
         size.ok_or_else(|| {
-            Error::usage("rows with the same key remain: this is a bug in leafpress").into()
+            Error::bug("rows with the same key remain after they were left out").into()
         })
     }
 
@@ -393,7 +390,7 @@ impl Finish<'_, '_> {
         match self.options.on_conflict {
             OnConflict::Abort => match Conflict::first(groups) {
                 Some(conflict) => BuildHalt::Conflict(conflict),
-                None => Error::usage("a repeated key without rows").into(),
+                None => Error::bug("a repeated key has no rows").into(),
             },
             OnConflict::Ignore => BuildHalt::Again(Dropped::later_ones(groups)),
             OnConflict::Replace => BuildHalt::Again(Dropped::earlier_ones(groups)),
@@ -463,7 +460,7 @@ impl Finish<'_, '_> {
         stats: &mut Vec<(String, StatCounter)>,
     ) -> Result<u32, BuildHalt> {
         let Some(sorted) = self.sorted_table else {
-            return Err(Error::usage("a table without rows to press").into());
+            return Err(Error::bug("no sorted rows were kept for the table").into());
         };
         let (target, repeats) = match (self.order, &self.shape.key) {
             (RowOrder::Renumbered, _) => (Target::Renumbered, Repeats::Allowed),

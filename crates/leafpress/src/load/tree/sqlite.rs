@@ -44,9 +44,7 @@ pub fn complete_by_sql(
 /// name.
 pub fn check_with_sqlite(database: &Path, shape: &TableShape) -> Result<()> {
     let refused = |source| {
-        Error::sqlite("read the finished database", source).to_do(
-            "this is a bug in leafpress: please report it with the command and the input's header",
-        )
+        Error::bug(format!("SQLite cannot read the finished database: {source}")).caused_by(source)
     };
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = connect::open(database, flags).map_err(refused)?;

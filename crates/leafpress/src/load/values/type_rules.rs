@@ -72,7 +72,7 @@ impl GivenType {
             return Ok(());
         }
         let ShapeColumn { name, declared_type, .. } = column;
-        Err(Error::usage(format!("the column '{name}' is declared {declared_type}"))
+        Err(Error::misuse(format!("the column '{name}' is declared {declared_type}"))
             .to_do("leave out its --type, or change the declaration"))
     }
 }

@@ -60,7 +60,7 @@ pub(crate) fn close_journal(connection: &Connection) -> Result<()> {
 }
 
 fn not_back(reason: &str) -> Error {
-    Error::usage(format!("the journal could not be closed and opened again: {reason}"))
+    Error::misuse(format!("the journal could not be closed and opened again: {reason}"))
         .on_disk("the database is as it was")
         .to_do("close this connection without writing to it, and open the database again")
 }

@@ -60,7 +60,7 @@ pub(super) fn vfs_for(path: &Path, request: &ProfileRequest) -> Result<Option<St
     }
     if !is_utf8(path) {
         let reason = format!("{} is no UTF-8, as Leafpress's VFS needs it", path_text(path));
-        return if assume { Err(Error::usage(reason)) } else { Ok(None) };
+        return if assume { Err(Error::unsupported(reason)) } else { Ok(None) };
     }
     let vfs = if assume { leafpress_vfs_assumed()? } else { leafpress_vfs()? };
     Ok(Some(vfs.name().to_owned()))
@@ -71,7 +71,7 @@ pub(super) fn check_wish(request: &ProfileRequest) -> Result<()> {
     if request.atomic != AtomicWish::Assume {
         return Ok(());
     }
-    let refused = |reason: String, advice: &str| Err(Error::usage(reason).to_do(advice));
+    let refused = |reason: String, advice: &str| Err(Error::misuse(reason).to_do(advice));
     if request.profile != Profile::Rollback {
         let reason = format!(
             "pages can be written in place under the profile rollback only, and profile {} was \
@@ -157,7 +157,7 @@ pub(crate) fn ours(connection: &Connection) -> Option<(&'static LeafpressVfs, &s
 /// since a crash would damage the database. What is on disk was not changed.
 pub fn regain_atomic_pages(connection: &Connection) -> Result<bool> {
     if !connection.is_autocommit() {
-        return Err(Error::usage("the journal can be closed between two transactions only")
+        return Err(Error::misuse("the journal can be closed between two transactions only")
             .on_disk("nothing was changed")
             .to_do("end the transaction first"));
     }

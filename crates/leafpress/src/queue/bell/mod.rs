@@ -267,9 +267,7 @@ impl Bells {
             let _ = ended.join();
         }
         *thread = Some(thread::start(&self.shared).map_err(|error| {
-            Error::io("start", Path::new("the thread leafpress-bell"), error)
-                .on_disk("nothing was changed")
-                .to_do("claim without waiting, or end some threads of this process")
+            Error::no_thread("for waiting claims", error).on_disk("nothing was changed")
         })?);
         Ok(())
     }

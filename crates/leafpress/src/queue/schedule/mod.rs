@@ -84,7 +84,7 @@ impl Schedule {
     pub fn cron(name: impl Into<String>, expression: impl Into<String>) -> Result<Self> {
         let (name, cron) = (name.into(), expression.into().trim().to_owned());
         if name.is_empty() {
-            return Err(Error::usage("a schedule needs a name"));
+            return Err(Error::misuse("a schedule needs a name"));
         }
         recurrence::parse_cron(&cron).map_err(|bad| refused(&name, bad))?;
         let (timezone, missed) = ("UTC".to_owned(), Missed::default());
@@ -139,7 +139,7 @@ impl Schedule {
         } else {
             return Ok(());
         };
-        Err(Error::usage(format!("the schedule \"{}\" cannot be kept: {problem}", self.name))
+        Err(Error::misuse(format!("the schedule \"{}\" cannot be kept: {problem}", self.name))
             .on_disk("nothing was changed"))
     }
 }
@@ -150,7 +150,7 @@ fn is_object(json: &str) -> bool {
 }
 
 fn refused(name: &str, bad: BadSchedule) -> Error {
-    Error::usage(format!("the schedule \"{name}\": {}", bad.reason))
+    Error::misuse(format!("the schedule \"{name}\": {}", bad.reason))
         .on_disk("nothing was changed")
         .to_do(bad.to_do)
 }

@@ -12,6 +12,7 @@ use super::histogram::Histogram;
 use super::tally::{Counts, minute_of};
 use super::{Events, JobCounts, Limits, QueueStats, Times, minutes};
 use crate::error::{Error, Result};
+use crate::queue::hub::dropped;
 use crate::queue::job::JobState;
 use crate::queue::settings::{READ_QUEUE, Settings};
 use crate::writer::Bucket;
@@ -91,7 +92,7 @@ fn holds(connection: &Connection, queue: i64, now_ms: i64) -> Result<QueueStats>
         })
         .map_err(not_read)?;
     let Some((name, is_paused, settings)) = row else {
-        return Err(Error::usage("the queue was dropped meanwhile"));
+        return Err(dropped());
     };
     let age = |since_ms: Option<i64>| {
         let age_ms = |since_ms| now_ms.saturating_sub(since_ms).max(0) as u64;

@@ -164,7 +164,7 @@ impl QueueTransaction {
     pub fn push_to(&mut self, queue: &Queue, job: impl Into<Job>) -> Result<()> {
         if !Arc::ptr_eq(self.queue.hub.get()?, queue.hub.get()?) {
             let (ours, other) = (self.queue.name(), queue.name());
-            return Err(Error::usage(format!(
+            return Err(Error::misuse(format!(
                 "the queue '{other}' is not of the writer that '{ours}' is of, so no transaction \
                  is of both"
             ))
@@ -326,7 +326,7 @@ impl Settlement {
 /// A time that something can be done in.
 fn usable(expiry: Duration) -> Result<i64> {
     match to_ms(expiry) {
-        0 => Err(Error::usage("a transaction needs at least a millisecond until it expires")
+        0 => Err(Error::misuse("a transaction needs at least a millisecond until it expires")
             .on_disk("nothing was changed")),
         expiry_ms => Ok(expiry_ms),
     }

@@ -167,7 +167,7 @@ impl Worker {
         if self.concurrency == 0 || self.concurrency > HANDLERS_MAX {
             let wrong =
                 format!("a worker has 1 to {HANDLERS_MAX} handlers, not {}", self.concurrency);
-            return Err(Error::usage(wrong).on_disk("nothing was changed"));
+            return Err(Error::misuse(wrong).on_disk("nothing was changed"));
         }
         let lease = match self.lease {
             Some(lease) => lease,

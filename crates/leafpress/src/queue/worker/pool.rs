@@ -117,8 +117,7 @@ impl Pool {
         H: Fn(&JobContext) -> Outcome + Send + Sync,
     {
         let thread = |name: &str| thread::Builder::new().name(format!("leafpress-{name}"));
-        let none =
-            |error| Error::aborted(format!("the system has no thread for a worker: {error}"));
+        let none = |source| Error::no_thread("for a worker", source);
         thread("leases").spawn_scoped(scope, || keeper::keep(self)).map_err(none)?;
         for _ in 0..self.worker.concurrency {
             thread("job").spawn_scoped(scope, || self.handle_jobs(handler)).map_err(none)?;

@@ -328,7 +328,7 @@ fn a_number_of_handlers_that_makes_no_sense_is_refused() {
     for handlers in [0, 1 << 20] {
         let worker = Worker::new(&scene.queue).concurrency(handlers);
         let error = worker.run(&Stop::new(), |_| Outcome::Done).expect_err("it is refused");
-        assert!(matches!(error.kind(), ErrorKind::Usage(_)), "{error}");
+        assert!(matches!(error.kind(), ErrorKind::Misuse(_)), "{error}");
     }
 }
 

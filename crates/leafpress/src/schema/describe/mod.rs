@@ -50,10 +50,10 @@ pub fn describe(statements: &[String], table: Option<&str>) -> Result<TableShape
     let table = match (table, tables.as_slice()) {
         (Some(table), _) => table,
         (None, [table]) => table,
-        (None, []) => return Err(Error::usage("the schema declares no table")),
+        (None, []) => return Err(Error::misuse("the schema declares no table")),
         (None, tables) => {
             let names = tables.join(", ");
-            return Err(Error::usage(format!("the schema declares several tables: {names}"))
+            return Err(Error::misuse(format!("the schema declares several tables: {names}"))
                 .to_do("say which one to load with --table"));
         }
     };
@@ -103,7 +103,7 @@ const CREATE_ONLY: &str = "leave nothing in the schema but CREATE TABLE, CREATE 
 fn refused_statement(source: rusqlite::Error) -> Error {
     let is_forbidden =
         source.sqlite_error_code() == Some(rusqlite::ErrorCode::AuthorizationForStatementDenied);
-    let error = Error::usage(format!("SQLite refuses the declaration: {source}"));
+    let error = Error::misuse(format!("SQLite refuses the declaration: {source}"));
     if is_forbidden { error.to_do(CREATE_ONLY) } else { error }
 }
 
@@ -133,7 +133,7 @@ fn check_create(sql: &str) -> Result<()> {
     }
     let line = sql.lines().find(|line| !line.trim().is_empty()).unwrap_or(sql);
     let message = format!("the schema holds a statement that cannot be part of it: {line}");
-    Err(Error::usage(message).to_do(CREATE_ONLY))
+    Err(Error::misuse(message).to_do(CREATE_ONLY))
 }
 
 /// The text without SQLite's own tables, which cannot be declared, but are printed by the shell's
@@ -216,14 +216,15 @@ impl<'c> TableReader<'c> {
             Some((reader, kind)) => {
                 let article =
                     if kind == "view" { "a view" } else { "a virtual table or part of one" };
-                Err(Error::usage(format!("'{}' is {article}, not a table", reader.table)))
+                Err(Error::misuse(format!("'{}' is {article}, not a table", reader.table)))
             }
             None => {
                 let sql =
                     format!("{list} AND type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'");
                 let names = query(connection, &sql, &[&schema], |row| row.get::<_, String>(0))?;
                 let names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
-                Err(Error::usage(format!("there is no table '{table}'; tables: {names}")))
+                let reason = format!("there is no table '{table}'; tables: {names}");
+                Err(Error::not_found("table", table, reason).to_do("name a table that is there"))
             }
         }
     }

@@ -133,7 +133,7 @@ impl<'i> Insertion<'i> {
         let plan = plans.plan(connection, request)?;
         let columns = request.columns.len();
         if let Some(at) = request.rows.iter().position(|row| row.len() != columns) {
-            return Err(Error::usage(format!(
+            return Err(Error::misuse(format!(
                 "row {} has {} for {} of {}",
                 at + 1,
                 counted(request.rows[at].len() as u64, "value", "values"),

@@ -7,7 +7,7 @@ use leafpress_format::{Affinity, Collation, KeyColumn, SortOrder};
 use rusqlite::{Connection, OptionalExtension as _};
 
 use super::InsertMany;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::schema::declared::{ColumnList, DeclaredColumn, DeclaredTable, OrderColumn};
 use crate::schema::describe::collation;
 use crate::schema::quote_identifier;
@@ -159,8 +159,8 @@ fn read_declaration(connection: &Connection, table: &str) -> Result<DeclaredTabl
     let kind: Option<String> =
         connection.query_row(sql, [table], |row| row.get(0)).optional().map_err(refused)?;
     match kind.as_deref() {
-        None => Err(ErrorKind::NoSuchTable { table: table.to_owned() }.into()),
-        Some("view") => Err(Error::usage(format!("{table} is a view, and rows go into tables"))
+        None => Err(Error::no_such_table(table)),
+        Some("view") => Err(Error::misuse(format!("{table} is a view, and rows go into tables"))
             .to_do("insert into the view by statements, one for each row")),
         Some(_) => DeclaredTable::read(connection, table).map_err(refused),
     }
@@ -169,25 +169,23 @@ fn read_declaration(connection: &Connection, table: &str) -> Result<DeclaredTabl
 fn check_columns(declared: &DeclaredTable, columns: &[String]) -> Result<()> {
     let table = &declared.name;
     if columns.is_empty() {
-        return Err(Error::usage(format!("no columns of {table} are named")));
+        return Err(Error::misuse(format!("no columns of {table} are named")));
     }
     for (at, name) in columns.iter().enumerate() {
         match declared.column(name) {
             Some(column) if column.generated => {
                 let message = format!("column {name} of {table} is computed from others");
-                return Err(Error::usage(message).to_do("leave it out"));
+                return Err(Error::misuse(message).to_do("leave it out"));
             }
             None if !is_rowid(declared, name) => {
                 let names: Vec<&str> = declared.columns.iter().map(|it| it.name.as_str()).collect();
-                return Err(Error::usage(format!(
-                    "{table} has no column {name}; it has {}",
-                    names.join(", ")
-                )));
+                let reason = format!("{table} has no column {name}; it has {}", names.join(", "));
+                return Err(Error::not_found("column", name, reason));
             }
             _ => {}
         }
         if columns[..at].iter().any(|other| other.eq_ignore_ascii_case(name)) {
-            return Err(Error::usage(format!("column {name} of {table} is named twice")));
+            return Err(Error::misuse(format!("column {name} of {table} is named twice")));
         }
     }
     Ok(())

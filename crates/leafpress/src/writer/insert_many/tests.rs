@@ -345,8 +345,8 @@ fn what_cannot_be_meant_is_refused_before_anything_is_inserted() {
         let error = insert(&connection, &request).unwrap_err();
         let kind = error.kind();
         let is_expected = match expected {
-            "no such table: missing" => matches!(kind, ErrorKind::NoSuchTable { .. }),
-            _ => matches!(kind, ErrorKind::Usage(_)),
+            "no such table: missing" => matches!(kind, ErrorKind::NotFound { .. }),
+            _ => matches!(kind, ErrorKind::Misuse(_)),
         };
         assert!(is_expected, "{error:?}");
         assert!(error.to_string().starts_with(expected), "{error}");

@@ -275,9 +275,8 @@ impl LocalTarget {
     /// Carries out a range of the group in one transaction.
     fn commit_range(&mut self, group: &mut Group, range: &Range<usize>) -> RangeEnd {
         self.try_range(group, range, true).unwrap_or_else(|| {
-            // The second try runs the first call inside a savepoint, so it cannot ask for another
-            // try.
-            self.try_range(group, range, false).unwrap_or(RangeEnd::Answered)
+            self.try_range(group, range, false)
+                .expect("with a savepoint for each call, no call asks for another try")
         })
     }
 

@@ -98,7 +98,7 @@ impl LocalTarget {
             // No known statement ends the transaction here; if one did, later calls would run
             // outside of it.
             Some(Ok(_)) if self.connection.is_autocommit() => {
-                Ran::Lost(Error::usage("the statement ended the transaction of others"))
+                Ran::Lost(Error::bug("the statement ended the transaction of others"))
             }
             Some(Ok(answer)) => Ran::Done(answer),
             Some(Err(source)) => match self.interrupts.stopped() {
@@ -272,7 +272,7 @@ impl LocalTarget {
 }
 
 fn went_on_after_rollback() -> Error {
-    Error::usage("SQLite rolled the transaction back, and the call went on all the same")
+    Error::misuse("SQLite rolled the transaction back, and the call went on all the same")
         .on_disk(NOTHING)
 }
 

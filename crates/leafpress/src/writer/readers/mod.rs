@@ -214,7 +214,7 @@ impl ReaderPool {
         let waited = self.shared.returned.wait_timeout_while(state, wait_max, is_full);
         let (mut state, waited) = waited.unwrap_or_else(PoisonError::into_inner);
         if state.is_closed {
-            return Err(Error::usage("the Writer is closed, and its readers with it"));
+            return Err(Error::stopped("it is closed, and its readers with it"));
         }
         if waited.timed_out() {
             return Err(all_out(&state, wait_max));
@@ -271,7 +271,7 @@ fn all_out(state: &State, waited: Duration) -> Error {
         holders.len(),
         holders.join("; ")
     );
-    Error::usage(message).to_do("drop readers when they are done with, or allow more of them")
+    Error::misuse(message).to_do("drop readers when they are done with, or allow more of them")
 }
 
 impl Shared {

@@ -58,7 +58,7 @@ fn may_stand_in_a_line(flags: &QueueWorkFlags, done: &WorkReport) -> bool {
 
 fn work(flags: &QueueWorkFlags) -> Result<WorkReport> {
     let program = program(flags);
-    program.check().map_err(|reason| Error::from(ErrorKind::Usage(reason)))?;
+    program.check().map_err(|reason| Error::from(ErrorKind::Misuse(reason)))?;
     let queue = existing_queue(&flags.place, &flags.common)?;
     if flags.keep_output {
         refuse_unless_kept(&queue, flags)?;
@@ -94,7 +94,7 @@ fn refuse_unless_kept(queue: &Queue, flags: &QueueWorkFlags) -> Result<()> {
         "--keep-output keeps what programs print with their jobs, and the queue '{name}' keeps no \
          done jobs"
     );
-    Err(Error::from(ErrorKind::Usage(reason)).on_disk("no job was taken").to_do(format!(
+    Err(Error::from(ErrorKind::Misuse(reason)).on_disk("no job was taken").to_do(format!(
         "let it keep them for a time: leafpress queue settings {database} {name} --keep-done 7d"
     )))
 }
@@ -163,8 +163,7 @@ impl Shift<'_> {
             io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied => {
                 let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
                 failure.get_or_insert_with(|| {
-                    let source = error.kind().into();
-                    ErrorKind::Io { action: "run", path: name.into(), source }.into()
+                    Error::io("run", std::path::Path::new(name), error.kind().into())
                 });
                 self.stop.now();
                 Outcome::Release

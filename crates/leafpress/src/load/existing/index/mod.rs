@@ -194,7 +194,7 @@ impl Indexer {
 
     fn checked(&self, columns: &str) -> Result<IndexReport> {
         if self.name.as_deref() == Some("") {
-            let error = Error::usage("an index needs a name");
+            let error = Error::misuse("an index needs a name");
             return Err(error.to_do("name it with --name, or leave that out"));
         }
         self.folder.as_deref().map_or(Ok(()), refuse_unless_folder)?;
@@ -407,7 +407,7 @@ impl Target {
         if !is_wrong {
             return self.refused("make the index", error);
         }
-        Error::usage(format!("SQLite refuses the index: {}", sqlite_says(&error)))
+        Error::misuse(format!("SQLite refuses the index: {}", sqlite_says(&error)))
             .to_do("choose another name with --name, or other columns")
     }
 

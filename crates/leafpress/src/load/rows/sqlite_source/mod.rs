@@ -37,6 +37,7 @@ use crate::input::rows::{
 use crate::input::source::not_opened;
 use crate::refusal::{Refusal, refuse_unless_file};
 use crate::schema::quote_identifier;
+use crate::sqlite_error::sqlite_says;
 use crate::verify::uri;
 use crate::vfs::locks::FileHandle;
 use crate::words::{counted, path_text};
@@ -109,7 +110,7 @@ pub fn tables_of_inputs<P: AsRef<Path>>(inputs: &[P]) -> Option<Result<Vec<Input
     match count {
         0 => None,
         _ if count == tables.len() => Some(Ok(tables.into_iter().flatten().collect())),
-        _ => Some(Err(Error::usage("some inputs are databases and others are not")
+        _ => Some(Err(Error::misuse("some inputs are databases and others are not")
             .to_do("load those of each kind by themselves, the later ones with --append"))),
     }
 }
@@ -193,7 +194,7 @@ impl SqliteSource {
         let thread = std::thread::Builder::new()
             .name("leafpress-source".to_owned())
             .spawn(move || worker.serve(&mut connection, &asked))
-            .map_err(|error| Error::io("start a thread to read", &path, error))?;
+            .map_err(|error| Error::no_thread("to read a database", error))?;
         let (asks, thread, running) = (Some(asks), Some(thread), Running::default());
         Ok(Self { path, name, table, columns: found, asks, running, thread, spent })
     }
@@ -279,22 +280,25 @@ fn tables_of(connection: &Connection) -> rusqlite::Result<Vec<Table>> {
 }
 
 fn chosen<'t>(file: &str, tables: &'t [Table], wanted: Option<&str>) -> Result<&'t Table> {
-    let refusal = |reason: String| {
+    let advised = |error: Error| {
         let shown = tables.iter().filter(|table| table.holds_rows() || table.is_view());
         let name = |table: &Table| {
             let view = if table.is_view() { " (a view)" } else { "" };
             format!("{}{view}", table.name)
         };
         let shown: Vec<String> = shown.map(name).collect();
-        let error = Error::from(ErrorKind::Input { file: file.to_owned(), reason });
         if shown.is_empty() {
             return error;
         }
         error.to_do(format!("name one as {file}::TABLE; there are: {}", shown.join(", ")))
     };
+    let refusal = |reason| advised(Error::from(ErrorKind::Input { file: file.to_owned(), reason }));
     if let Some(wanted) = wanted {
         let found = tables.iter().find(|table| table.name.eq_ignore_ascii_case(wanted));
-        return found.ok_or_else(|| refusal(format!("has no table \"{wanted}\"")));
+        return found.ok_or_else(|| {
+            let reason = format!("{file}: has no table \"{wanted}\"");
+            advised(Error::not_found("table", wanted, reason))
+        });
     }
     let mut with_rows = tables.iter().filter(|table| table.holds_rows());
     match (with_rows.next(), with_rows.count()) {
@@ -345,8 +349,7 @@ fn select(table: &Table, columns: &[SourceColumn]) -> String {
 fn unreadable(path: &Path, file: &str, error: rusqlite::Error) -> Error {
     let input = |reason: String| Error::from(ErrorKind::Input { file: file.to_owned(), reason });
     if error.sqlite_error_code() == Some(ErrorCode::DatabaseCorrupt) {
-        return input(format!("is damaged ({error})"))
-            .to_do("save what can be saved with: sqlite3 FILE .recover");
+        return Error::damaged(Some(path), &sqlite_says(&error)).caused_by(error);
     }
     let refusal = Refusal { named: path, file: Some(path), waited: BUSY_WAIT };
     match refusal.known(&error) {
@@ -473,8 +476,7 @@ impl RowSource for SqliteSource {
 }
 
 fn broken_off(name: &str) -> Error {
-    let reason = "is not read any more: another pass has begun, or its thread ended".to_owned();
-    ErrorKind::Input { file: name.to_owned(), reason }.into()
+    Error::bug(format!("{name} is not read any more: another pass has begun, or its thread ended"))
 }
 
 /// Receiver of the batches that the thread sends.

@@ -62,7 +62,8 @@ impl FromStr for Missed {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         [Self::Skip, Self::Once, Self::All].into_iter().find(|rule| rule.name() == text).ok_or_else(
             || {
-                crate::Error::usage(format!("\"{text}\" is not a rule for missed occurrences"))
+                let reason = format!("\"{text}\" is not a rule for missed occurrences");
+                crate::Error::not_found("rule for missed occurrences", text, reason)
                     .to_do("use skip, once or all")
             },
         )
