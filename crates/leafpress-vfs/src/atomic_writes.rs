@@ -15,7 +15,6 @@ use crate::device::Device;
 /// Part of the system that makes a write whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-#[non_exhaustive]
 pub enum AtomicBy {
     /// The disk itself.
     Hardware,

@@ -23,6 +23,16 @@ pub enum ErrorKind {
     /// The platform or the SQLite of this build cannot do it.
     #[error("{0}")]
     Unsupported(String),
+    /// A thing that is not there.
+    #[error("{reason}")]
+    NotFound {
+        /// Kind of the thing, such as `simulated disk`.
+        what: &'static str,
+        /// Its name, as the call gave it.
+        name: String,
+        /// The message, with the name.
+        reason: String,
+    },
     /// Another part of this process has the database open in a way that would lose rows.
     #[error("{}: {reason}", path_text(path))]
     Destination {
@@ -58,9 +68,14 @@ pub struct Error {
 }
 
 impl Error {
-    /// [`ErrorKind::Misuse`](crate::ErrorKind::Misuse).
+    /// An error of a call that is wrong.
     pub(crate) fn misuse(message: impl Into<String>) -> Self {
         ErrorKind::Misuse(message.into()).into()
+    }
+
+    /// An error of a thing that is not there.
+    pub(crate) fn not_found(what: &'static str, name: &str, reason: String) -> Self {
+        ErrorKind::NotFound { what, name: name.to_owned(), reason }.into()
     }
 
     /// An error of a platform that cannot do it.

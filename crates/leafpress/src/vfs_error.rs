@@ -12,6 +12,9 @@ impl From<vfs::Error> for Error {
             vfs::ErrorKind::Destination { path, reason } => ErrorKind::Destination { path, reason },
             vfs::ErrorKind::Sqlite { action, source } => ErrorKind::Sqlite { action, source },
             vfs::ErrorKind::Forked { thing } => ErrorKind::Forked { thing },
+            vfs::ErrorKind::NotFound { what, name, reason } => {
+                ErrorKind::NotFound { what, name, reason, source: None }
+            }
             vfs::ErrorKind::Unsupported(message) => ErrorKind::Unsupported(message),
             other => ErrorKind::Misuse(other.to_string()),
         };

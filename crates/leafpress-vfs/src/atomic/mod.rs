@@ -128,7 +128,6 @@ impl AtomicUnits {
 /// Proof that a write is whole or not at all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
-#[non_exhaustive]
 pub enum AtomicProof {
     /// The disk's own.
     Hardware,
@@ -151,7 +150,6 @@ impl fmt::Display for AtomicProof {
 /// Reason for which a file cannot be written by whole pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
-#[non_exhaustive]
 pub enum NoAtomicWrites {
     /// Only Linux has them.
     NotOnThisSystem,
@@ -192,7 +190,6 @@ pub enum FileStamp {
 
 /// The way in which a transaction of one page is committed now.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum AtomicState {
     /// Commits write in place, by one write that is whole or not at all.
     Whole {
@@ -246,7 +243,6 @@ impl Serialize for AtomicState {
 
 /// Reason for which a transaction of one page needs a journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum WhyJournal {
     /// The disk has no atomic writes.
     NoAtomicWrites(NoAtomicWrites),
