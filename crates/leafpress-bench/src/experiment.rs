@@ -14,7 +14,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use leafpress::storage::{self, StorageOptions, StorageReport};
+use leafpress::storage::StorageOptions;
 use serde_json::json;
 
 use crate::atomic::xfs_loop::{self, XfsLoop};
@@ -31,6 +31,7 @@ use crate::report::{ExperimentReport, REPORT_VERSION};
 use crate::rung::described::Place;
 use crate::rung::process::{Runner, run_in_child};
 use crate::simulated_disk::Simulation;
+use crate::storage::{self, StorageReport};
 use crate::time_left::TimeLeft;
 use crate::{conclusions, machine, questions, settings};
 

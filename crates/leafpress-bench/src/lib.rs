@@ -74,6 +74,7 @@ pub mod rung;
 mod settings;
 mod simulated_disk;
 pub mod statistics;
+pub mod storage;
 mod syncs;
 #[cfg(test)]
 mod test_reports;

@@ -6,7 +6,6 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use leafpress::storage::StorageReport;
 use serde_json::{Value, json};
 
 use crate::error::Result;
@@ -15,6 +14,7 @@ use crate::input::CsvInput;
 use crate::options::BenchOptions;
 use crate::report::{Settings, text};
 use crate::rung::described::{Place, Topic};
+use crate::storage::StorageReport;
 use crate::{atomic, commits, loads, queue};
 
 /// Settings of these groups, with the folder of each place and what was found of the storage.

@@ -17,11 +17,12 @@ mod ways;
 
 use leafpress::Profile;
 use leafpress::path_text;
-use leafpress::storage::{Nature, StorageReport};
+use leafpress::storage::Nature;
 
 pub use self::question::{Answer, Estimate, PowerCut, Question, Way};
 use crate::numbers;
 use crate::report::ExperimentReport;
+use crate::storage::StorageReport;
 
 /// Answers a question about a disk; `measured` is what [`load`](crate::report_cache::load)
 /// gives for it.

@@ -1,9 +1,10 @@
 //! Every kind of program on every kind of disk, of which none has to be there.
 
-use leafpress::storage::{StorageOptions, measure};
+use leafpress::storage::StorageOptions;
 
 use super::*;
 use crate::report::ExperimentReport;
+use crate::storage::measure;
 use crate::test_reports;
 
 fn storage(nature: Nature) -> StorageReport {

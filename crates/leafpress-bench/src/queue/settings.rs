@@ -1,11 +1,12 @@
 //! Settings of the report that explain how jobs are measured.
 
-use leafpress::storage::{Findings, StorageReport};
+use leafpress::storage::Findings;
 use serde_json::json;
 
 use super::sql::TABLE;
 use crate::options::BenchOptions;
 use crate::report::{Settings, text};
+use crate::storage::StorageReport;
 
 /// Settings of the experiments "queue" and "queue-inserts", with what was found of the storage.
 pub(crate) fn settings(options: &BenchOptions, storage: Option<&StorageReport>) -> Settings {

@@ -6,9 +6,10 @@
 use std::sync::atomic::Ordering;
 
 use leafpress::path_text;
-use leafpress::storage::{StorageOptions, measure};
+use leafpress::storage::StorageOptions;
 use leafpress_bench::advise::{PowerCut, Question, answer};
 use leafpress_bench::report_cache;
+use leafpress_bench::storage::measure;
 
 use crate::exit::Status;
 use crate::flags::{AdviseFlags, PowerCutFlag, usage_error};

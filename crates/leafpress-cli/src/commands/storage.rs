@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use leafpress::path_text;
-use leafpress::storage::{StorageOptions, measure};
+use leafpress::storage::StorageOptions;
+use leafpress_bench::storage::measure;
 
 use crate::exit::Status;
 use crate::flags::StorageFlags;

@@ -2,9 +2,9 @@
 //!
 //! Must never: decide; the answer is the library's.
 
-use leafpress::storage::StorageReport;
 use leafpress_bench::advise::{Answer, Estimate, Question, Way};
 use leafpress_bench::numbers;
+use leafpress_bench::storage::StorageReport;
 
 use super::{INDENT, WIDTH, notes};
 use crate::human;

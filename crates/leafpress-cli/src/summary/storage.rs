@@ -1,10 +1,11 @@
 //! The abilities of a disk, as tables and sentences.
 //!
-//! Must never: judge; the verdict is the library's.
+//! Must never: judge; the verdict is made where the disk is measured.
 
 use std::time::Duration;
 
-use leafpress::storage::{AtomicBy, AtomicWrites, Device, Latency, StorageReport};
+use leafpress::storage::{AtomicBy, AtomicWrites, Device, Latency};
+use leafpress_bench::storage::StorageReport;
 
 use super::{INDENT, WIDTH, facts, notes};
 use crate::human;

@@ -1,15 +1,15 @@
-//! Abilities of the disk under a path, and the profile that fits it.
+//! Abilities of the disk under a path.
 //!
 //! A profile's promise is kept by the disk in the end: a commit is as durable
 //! as a sync is honest, and as fast as a sync is. [`measure`] asks the system
-//! what lies under a path, measures for two seconds, and says what that means.
+//! what lies under a path, and measures for two seconds.
 //!
 //! | file | does |
 //! |---|---|
 //! | `file_system.rs` | which file system it is, and where its bytes are |
 //! | `mounts.rs` | the table of mounts, as Linux tells it |
 //! | `probe.rs` | measures syncs and writes |
-//! | `verdict.rs` | from all that to a profile, in plain words |
+//! | `doubts.rs` | what may break a promise there, in plain words |
 //!
 //! Must never: touch a database, or leave a file behind.
 
@@ -18,19 +18,19 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde::Serialize;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::words::path_text;
 
+mod doubts;
 mod file_system;
 mod mounts;
 mod probe;
 #[cfg(test)]
 mod tests;
-mod verdict;
 
 #[doc(inline)]
 pub use crate::vfs::atomic_writes::{AtomicBy, AtomicWrites};
@@ -38,7 +38,6 @@ pub use crate::vfs::atomic_writes::{AtomicBy, AtomicWrites};
 pub use crate::vfs::device::Device;
 pub use file_system::{FileSystem, Nature};
 pub use probe::{Latency, Measured, Throughput};
-pub use verdict::Verdict;
 
 const NOTHING_STAYED: &str = "nothing was left behind";
 /// Long enough for percentiles of a disk that needs 20 ms for a sync.
@@ -86,7 +85,6 @@ impl StorageOptions {
 
 /// All that was found out about the storage under a path.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-#[non_exhaustive]
 pub struct Findings {
     /// The path that was asked about.
     #[serde(serialize_with = "crate::words::path_as_text")]
@@ -100,7 +98,7 @@ pub struct Findings {
     pub device: Option<Device>,
     /// Bytes that you may still write there.
     pub free_bytes: Option<u64>,
-    /// Sizes of writes that are done whole or not at all.
+    /// Which sizes can be written whole or not at all.
     pub atomic_writes: AtomicWrites,
     /// Call by which this system makes a sync: `fdatasync`, `F_FULLFSYNC`, or another.
     pub sync_call: &'static str,
@@ -115,40 +113,25 @@ impl Findings {
     /// the file system is memory, or syncs are switched off. A sentence each, without a full stop;
     /// empty if nothing is known against it.
     pub fn not_durable(&self) -> Vec<String> {
-        verdict::not_durable(&self.file_system, self.syncs_are_disarmed)
+        doubts::not_durable(&self.file_system, self.syncs_are_disarmed)
     }
-}
-
-/// Findings, and their meaning. As JSON it is one object, in which the fields of `found` stand
-/// beside the others.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[non_exhaustive]
-pub struct StorageReport {
-    /// The facts.
-    #[serde(flatten)]
-    pub found: Findings,
-    /// Their meaning.
-    pub verdict: Verdict,
-    /// Duration of measuring.
-    #[serde(rename = "elapsed_s", serialize_with = "crate::times::seconds")]
-    pub elapsed: Duration,
 }
 
 /// Finds out what the storage under `path` can do: a folder, or a database,
 /// which need not be there yet and is not touched.
 ///
 /// Writes up to 256 MiB (and at most a quarter of what is free) into a hidden
-/// file beside it, which is removed again.
+/// file beside it, which is removed again. `leafpress storage` says which profile fits what was found.
 ///
 /// ```
 /// use leafpress::storage::{StorageOptions, measure};
 ///
 /// # let folder = tempfile::tempdir().unwrap();
 /// # let path = folder.path().join("app.db");
-/// let report = measure(&path, &StorageOptions::default().quick())?;
-/// println!("{}: {}", report.found.file_system, report.verdict.profile);
-/// for warning in &report.verdict.warnings {
-///     println!("mind: {warning}");
+/// let found = measure(&path, &StorageOptions::default().quick())?;
+/// println!("{}: {} µs", found.file_system, found.measured.sync_after_append.p50_us);
+/// for reason in found.not_durable() {
+///     println!("no promise about power cuts: {reason}");
 /// }
 /// # Ok::<(), leafpress::Error>(())
 /// ```
@@ -157,13 +140,12 @@ pub struct StorageReport {
 /// When there is no such folder, it cannot be written to, it is full, or the
 /// caller stopped. The hidden file is gone then too, unless the error says
 /// that it could not be removed.
-pub fn measure(path: impl AsRef<Path>, options: &StorageOptions) -> Result<StorageReport> {
+pub fn measure(path: impl AsRef<Path>, options: &StorageOptions) -> Result<Findings> {
     let path = path.as_ref();
     measure_beside(path, options).map_err(|error| error.on_disk(NOTHING_STAYED))
 }
 
-fn measure_beside(path: &Path, options: &StorageOptions) -> Result<StorageReport> {
-    let started = Instant::now();
+fn measure_beside(path: &Path, options: &StorageOptions) -> Result<Findings> {
     let folder = folder_to_measure(path)?;
     let file_system =
         FileSystem::of(&folder).map_err(|source| Error::io("look at", &folder, source))?;
@@ -171,7 +153,7 @@ fn measure_beside(path: &Path, options: &StorageOptions) -> Result<StorageReport
     let free_bytes = free_bytes(&folder);
     let probe = probe::Probe::new(&folder, options.time, free_bytes, &*options.stop);
     let (measured, atomic_writes) = probe.run(device.as_ref())?;
-    let found = Findings {
+    Ok(Findings {
         path: path.to_owned(),
         folder,
         file_system,
@@ -181,9 +163,7 @@ fn measure_beside(path: &Path, options: &StorageOptions) -> Result<StorageReport
         sync_call: sync_call(),
         syncs_are_disarmed: syncs_are_disarmed(std::env::var_os("LD_PRELOAD").as_deref()),
         measured,
-    };
-    let verdict = verdict::judge(&found);
-    Ok(StorageReport { found, verdict, elapsed: started.elapsed() })
+    })
 }
 
 /// Reasons for which a sync of the database at `path` saves nothing from a power cut, as far as the
@@ -192,10 +172,7 @@ fn measure_beside(path: &Path, options: &StorageOptions) -> Result<StorageReport
 pub(crate) fn not_durable(path: &Path) -> Vec<String> {
     let Ok(folder) = folder_to_measure(path) else { return Vec::new() };
     let Ok(file_system) = FileSystem::of(&folder) else { return Vec::new() };
-    verdict::not_durable(
-        &file_system,
-        syncs_are_disarmed(std::env::var_os("LD_PRELOAD").as_deref()),
-    )
+    doubts::not_durable(&file_system, syncs_are_disarmed(std::env::var_os("LD_PRELOAD").as_deref()))
 }
 
 /// The folder itself, or that of the database, to which links are followed.
@@ -210,7 +187,7 @@ fn folder_to_measure(path: &Path) -> Result<PathBuf> {
     };
     let folder = match target.parent() {
         Some(folder) if folder != Path::new("") => folder,
-        _ if target.as_os_str().is_empty() => return Err(Error::misuse("no path was named")),
+        _ if target.as_os_str().is_empty() => return Err(Error::usage("no path was named")),
         _ => Path::new("."),
     };
     let found = folder.canonicalize();

@@ -6,11 +6,9 @@
 //! Must never: praise what was not measured, or hide a doubt. A disk that
 //! answers too fast may be excellent or may lie, and only its owner can know.
 
+use leafpress::Profile;
+use leafpress::storage::{AtomicBy, Findings, Nature};
 use serde::Serialize;
-
-use super::file_system::{FileSystem, Nature};
-use super::{AtomicBy, Findings};
-use crate::profile::Profile;
 
 /// No flash that really writes is faster; those with a cache that outlives a
 /// power cut can be.
@@ -43,7 +41,7 @@ pub struct Verdict {
     pub durable_commits_alone_per_second: f64,
 }
 
-pub(super) fn judge(found: &Findings) -> Verdict {
+pub(crate) fn judge(found: &Findings) -> Verdict {
     let sync_us = found.measured.sync_after_append.p50_us.max(0.01);
     let per_second = 1e6 / sync_us;
     let profile = match found.file_system.nature {
@@ -146,99 +144,6 @@ fn about_atomic_writes(found: &Findings) -> String {
     }
 }
 
-/// Reasons for which a sync there saves nothing from a power cut, as far as the system tells; a
-/// sentence each, without a full stop. Empty if it tells nothing of the kind.
-pub(super) fn not_durable(file_system: &FileSystem, syncs_are_disarmed: bool) -> Vec<String> {
-    let mut why = Vec::new();
-    if file_system.nature == Nature::Memory {
-        why.push(format!("{} is memory, which is empty after it", file_system.kind));
-    }
-    for option in NO_SYNC_OPTIONS {
-        if file_system.options.iter().any(|it| it == option) {
-            why.push(format!(
-                "the file system is mounted with {option}, so that syncs do not reach the disk"
-            ));
-        }
-    }
-    if syncs_are_disarmed {
-        why.push("libeatmydata is loaded, which makes every sync do nothing".to_owned());
-    }
-    why
-}
-
-/// Options under which what was synced may be gone after a power cut.
-const NO_SYNC_OPTIONS: [&str; 3] = ["nobarrier", "barrier=0", "volatile"];
-
-impl FileSystem {
-    /// Facts of the file system that may break a promise, or damage a database; one sentence each.
-    pub fn warnings(&self) -> Vec<String> {
-        let mut warnings = self.about_options();
-        warnings.extend(self.about_nature());
-        warnings
-    }
-
-    /// Options under which a sync is no sync, or a lock no lock.
-    fn about_options(&self) -> Vec<String> {
-        let has = |name: &str| self.options.iter().any(|option| option == name);
-        let mut warnings = Vec::new();
-        for option in ["nobarrier", "barrier=0"] {
-            if has(option) {
-                warnings.push(format!(
-                    "it is mounted with {option}: a sync does not empty the disk's own cache, and a \
-                     power cut may take what was acknowledged and damage the database"
-                ));
-            }
-        }
-        if has("volatile") {
-            warnings.push(
-                "it is mounted with volatile: a sync does nothing here, and a crash of the machine \
-                 may damage the database"
-                    .to_owned(),
-            );
-        }
-        if has("nolock") || has("local_lock=all") || has("local_lock=posix") {
-            warnings.push(
-                "its locks are not seen by other machines: let programs of one machine alone use \
-                 the database, or it will be damaged"
-                    .to_owned(),
-            );
-        }
-        if has("soft") || has("softerr") {
-            warnings.push(
-                "it is mounted with soft: a server that is slow makes a write fail, and whether a \
-                 commit happened is then unknown"
-                    .to_owned(),
-            );
-        }
-        warnings
-    }
-
-    fn about_nature(&self) -> Vec<String> {
-        let kind = &self.kind;
-        let warning = match self.nature {
-            Nature::Network | Nature::SharedByHost => format!(
-                "every promise rests on the locks and syncs of {kind}, which only its server can \
-                 keep; a disk of this machine is safer"
-            ),
-            Nature::Memory => "do not keep here what must survive a restart".to_owned(),
-            Nature::Overlay => format!(
-                "{kind} is often a container's own layer, which goes when the container goes: put the \
-                 database on a volume"
-            ),
-            Nature::Unknown if kind.starts_with("fuse") => format!(
-                "{kind} is a program: whether a sync reaches a disk, and whether its locks and shared \
-                 memory work, is up to it; if its files are on another machine, choose rollback"
-            ),
-            Nature::Local if ["vfat", "msdos", "exfat"].contains(&kind.as_str()) => format!(
-                "{kind} keeps no journal: a power cut can damage the file system itself, which no \
-                 profile can prevent"
-            ),
-            Nature::Unknown | Nature::Local => return Vec::new(),
-        };
-        vec![warning]
-    }
-}
-
 fn about_disarmed_syncs(found: &Findings) -> Vec<String> {
     let says = "libeatmydata is loaded into this process: it makes every sync do nothing";
     if found.syncs_are_disarmed { vec![says.to_owned()] } else { Vec::new() }
@@ -304,8 +209,46 @@ fn about_space(found: &Findings) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::findings;
+    use std::sync::LazyLock;
+    use std::time::Duration;
+
+    use leafpress::storage::{Device, StorageOptions, measure};
+
     use super::*;
+
+    /// Findings on an ordinary disk: names are those of any, figures and facts are made up.
+    fn findings() -> Findings {
+        static MEASURED: LazyLock<Findings> = LazyLock::new(|| {
+            let folder = tempfile::tempdir().unwrap();
+            let options = StorageOptions::default().time(Duration::from_millis(1));
+            measure(folder.path(), &options).unwrap()
+        });
+        let mut found = MEASURED.clone();
+        "ext4".clone_into(&mut found.file_system.kind);
+        found.file_system.nature = Nature::Local;
+        found.file_system.options = vec!["rw".to_owned(), "relatime".to_owned()];
+        found.device = Some(Device {
+            name: "nvme0n1".to_owned(),
+            model: None,
+            is_virtual: false,
+            rotational: Some(false),
+            write_cache: Some("write back".to_owned()),
+            logical_block_bytes: Some(512),
+            physical_block_bytes: Some(4096),
+            atomic_write_unit_min_bytes: Some(0),
+            atomic_write_unit_max_bytes: Some(0),
+        });
+        found.free_bytes = Some(1 << 40);
+        found.syncs_are_disarmed = false;
+        let atomic = &mut found.atomic_writes;
+        (atomic.by, atomic.unit_min_bytes, atomic.unit_max_bytes) =
+            (AtomicBy::None, Some(0), Some(0));
+        let measured = &mut found.measured;
+        for latency in [&mut measured.sync_after_overwrite, &mut measured.sync_after_append] {
+            (latency.p50_us, latency.p99_us, latency.max_us) = (100.0, 150.0, 300.0);
+        }
+        found
+    }
 
     fn warnings(change: impl FnOnce(&mut Findings)) -> String {
         let mut found = findings();
@@ -437,28 +380,6 @@ mod tests {
         assert_eq!(verdict.profile, Profile::Durable);
         assert!(verdict.why[1].contains("20.0 ms") && verdict.why[1].contains("choose relaxed"));
         assert!(verdict.why[1].contains("about 50 a second"), "{}", verdict.why[1]);
-    }
-
-    #[test]
-    fn options_that_disarm_syncs_or_locks_are_named() {
-        for (option, expected) in [
-            ("nobarrier", "mounted with nobarrier"),
-            ("barrier=0", "mounted with barrier=0"),
-            ("volatile", "a sync does nothing"),
-            ("nolock", "not seen by other machines"),
-            ("local_lock=all", "not seen by other machines"),
-            ("soft", "unknown"),
-        ] {
-            let all = warnings(|found| found.file_system.options.push(option.to_owned()));
-            assert!(all.contains(expected), "{option}: {all}");
-        }
-        assert!(warnings(|it| it.syncs_are_disarmed = true).contains("libeatmydata"));
-        assert!(warnings(|it| it.file_system.kind = "exfat".into()).contains("keeps no journal"));
-        let all = warnings(|it| {
-            it.file_system.kind = "fuse.mine".into();
-            it.file_system.nature = Nature::Unknown;
-        });
-        assert!(all.contains("is a program"), "{all}");
     }
 
     #[test]

@@ -1,0 +1,66 @@
+//! The disk under a path, measured and judged: the report of `leafpress storage`.
+//!
+//! | file | does |
+//! |---|---|
+//! | here | measures by the library, and puts the verdict beside what was found |
+//! | `verdict.rs` | from facts to a profile, in plain words |
+//!
+//! Must never: measure by itself.
+
+mod verdict;
+
+use std::path::Path;
+use std::time::Instant;
+
+use leafpress::storage::{self, Findings, StorageOptions};
+use serde::Serialize;
+
+pub use verdict::Verdict;
+
+/// Findings, and their meaning. As JSON it is one object, in which the fields of `found` stand
+/// beside the others.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct StorageReport {
+    /// The facts.
+    #[serde(flatten)]
+    pub found: Findings,
+    /// Their meaning.
+    pub verdict: Verdict,
+    /// Duration of measuring, in seconds.
+    pub elapsed_s: f64,
+}
+
+/// Finds out what the storage under `path` can do, as [`leafpress::storage::measure`], and which
+/// profile fits it.
+///
+/// # Errors
+/// As of [`leafpress::storage::measure`].
+pub fn measure(
+    path: impl AsRef<Path>,
+    options: &StorageOptions,
+) -> leafpress::Result<StorageReport> {
+    let started = Instant::now();
+    let found = storage::measure(path, options)?;
+    let verdict = verdict::judge(&found);
+    Ok(StorageReport { found, verdict, elapsed_s: started.elapsed().as_secs_f64() })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn the_report_is_one_object_of_facts_and_verdict() {
+        let folder = tempfile::tempdir().unwrap();
+        let options = StorageOptions::default().time(Duration::from_millis(1));
+        let report = measure(folder.path(), &options).unwrap();
+        assert!(!report.verdict.why.is_empty() && report.elapsed_s > 0.0);
+        let json = serde_json::to_value(&report).unwrap();
+        assert_eq!(json["verdict"]["profile"], report.verdict.profile.name());
+        assert_eq!(json["file_system"]["kind"], report.found.file_system.kind);
+        assert!(json["measured"]["sync_after_append"]["p50_us"].is_number(), "{json}");
+        assert!(json["atomic_writes"]["by"].is_string(), "{json}");
+    }
+}
