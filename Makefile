@@ -24,7 +24,7 @@ NEIGHBOUR_KILLS ?= 200
 NEIGHBOUR_IMAGES ?= 300000
 
 .DEFAULT_GOAL := help
-.PHONY: help build quick test test-rust test-python test-large test-tools lint package archives deny ci \
+.PHONY: help build quick test test-rust test-python test-large test-tools lint package archives deny semver ci \
 	crash neighbours neighbour-capi bench bench-locks bench-writer bench-atomic bench-queue bench-queue-rivals bench-rivals number-forms bench-billion release profiling fuzz docs clean
 
 help: ## List these commands
@@ -159,6 +159,16 @@ deny: ## Have cargo-deny look at licences, versions and known faults of the depe
 	$(CARGO) deny --version >/dev/null 2>&1 || test -x $(TARGET_DIR)/tools/bin/cargo-deny || \
 		$(CARGO) install --locked --root $(TARGET_DIR)/tools cargo-deny
 	PATH="$$PATH:$(abspath $(TARGET_DIR))/tools/bin" $(CARGO) deny check
+
+# No version is published yet, so the baseline is a revision of git. A package of its own, as
+# cargo-deny is. Not in CI: before 0.1.0 each change of the API is allowed.
+SINCE ?=
+semver: ## Compare the library's API with that of a revision (SINCE=revision)
+	@test -n "$(SINCE)" || { echo "make semver needs a revision: make semver SINCE=v0.1.0" >&2; exit 1; }
+	$(CARGO) semver-checks --version >/dev/null 2>&1 || test -x $(TARGET_DIR)/tools/bin/cargo-semver-checks || \
+		$(CARGO) install --locked --root $(TARGET_DIR)/tools cargo-semver-checks
+	PATH="$$PATH:$(abspath $(TARGET_DIR))/tools/bin" $(CARGO) semver-checks \
+		--package leafpress-format --package leafpress --baseline-rev $(SINCE)
 
 ci: lint archives test ## What must pass before a merge
 

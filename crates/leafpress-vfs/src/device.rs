@@ -14,7 +14,6 @@ use crate::text::path_text;
 
 /// A block device, or what stands for one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
 pub struct Device {
     /// Its name: `nvme0n1`, `sda`, `dm-0`.
     pub name: String,

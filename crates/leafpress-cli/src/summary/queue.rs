@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use leafpress::queue::{
-    Attempt, JobInfo, JobState, Payload, QueueStats, Rate, ScheduleInfo, Settings, WorkReport,
+    Attempt, JobInfo, JobState, Payload, QueueStats, Rate, ScheduleInfo, Settings, UnixTime,
+    WorkReport,
 };
 
 use super::{INDENT, WIDTH, facts};
@@ -69,20 +70,20 @@ pub fn of_jobs(jobs: &[JobInfo], limit: usize) -> String {
 /// The time that matters in the job's state: its age, when its lease ends, or when it is due.
 fn when(job: &JobInfo) -> String {
     match job.state {
-        JobState::Ready | JobState::Blocked => format!("{} old", since(job.pushed_at_ms)),
-        JobState::Leased => job.lease_until_ms.map_or_else(String::new, in_time),
-        JobState::Delayed => job.due_at_ms.map_or_else(String::new, in_time),
-        _ => format!("{} ago", since(job.changed_at_ms)),
+        JobState::Ready | JobState::Blocked => format!("{} old", since(job.pushed_at)),
+        JobState::Leased => job.lease_until.map_or_else(String::new, in_time),
+        JobState::Delayed => job.due_at.map_or_else(String::new, in_time),
+        _ => format!("{} ago", since(job.changed_at)),
     }
 }
 
-fn in_time(at_ms: i64) -> String {
-    let left_ms = at_ms.saturating_sub(now_ms());
+fn in_time(at: UnixTime) -> String {
+    let left_ms = at.as_ms().saturating_sub(now_ms());
     if left_ms <= 0 { "now".to_owned() } else { format!("in {}", short(left_ms)) }
 }
 
-fn since(at_ms: i64) -> String {
-    short(now_ms().saturating_sub(at_ms).max(0))
+fn since(at: UnixTime) -> String {
+    short(now_ms().saturating_sub(at.as_ms()).max(0))
 }
 
 fn now_ms() -> i64 {
@@ -145,20 +146,20 @@ pub fn of_job(job: &JobInfo, history: &[Attempt]) -> String {
         job.state
     );
     let line = |name: &str, says: String| [name.to_owned(), says, String::new()];
-    let time = |at_ms: i64| format!("{} ({})", iso(at_ms), either_way(at_ms));
+    let time = |at| format!("{} ({})", iso(at), either_way(at));
     let mut lines = vec![
         line("payload", payload(job.payload.as_ref())),
-        line("pushed", time(job.pushed_at_ms)),
+        line("pushed", time(job.pushed_at)),
         line("attempts", format!("{} of {}", job.attempts, job.attempts_max)),
         line("priority", job.priority.to_string()),
     ];
     let times = [
-        ("due", job.due_at_ms.filter(|_| job.state == JobState::Delayed)),
-        ("lease ends", job.lease_until_ms),
-        ("expires", job.expires_at_ms),
-        ("kept until", job.kept_until_ms),
+        ("due", job.due_at.filter(|_| job.state == JobState::Delayed)),
+        ("lease ends", job.lease_until),
+        ("expires", job.expires_at),
+        ("kept until", job.kept_until),
     ];
-    lines.extend(times.into_iter().filter_map(|(name, at_ms)| Some(line(name, time(at_ms?)))));
+    lines.extend(times.into_iter().filter_map(|(name, at)| Some(line(name, time(at?)))));
     let token = job.token.map(|token| token.to_string());
     let texts = [
         ("token", token.as_deref()),
@@ -185,12 +186,15 @@ fn attempts(history: &[Attempt]) -> String {
     let head = ["claim", "outcome", "ended", "took", "worker", "error"];
     let mut lines = vec![head.map(str::to_owned)];
     lines.extend(history.iter().map(|attempt| {
-        let took = attempt.ended_at_ms.zip(attempt.claimed_at_ms);
+        let took = attempt.ended_at.zip(attempt.claimed_at);
         [
             attempt.claim.to_string(),
             attempt.outcome.to_string(),
-            attempt.ended_at_ms.map_or_else(|| "-".to_owned(), iso),
-            took.map_or_else(|| "-".to_owned(), |(end, start)| milliseconds((end - start).max(0))),
+            attempt.ended_at.map_or_else(|| "-".to_owned(), iso),
+            took.map_or_else(
+                || "-".to_owned(),
+                |(end, start)| milliseconds(end.as_ms().saturating_sub(start.as_ms()).max(0)),
+            ),
             human::cut(attempt.worker.as_deref().unwrap_or("-"), 20),
             attempt.error.clone().unwrap_or_default(),
         ]
@@ -203,13 +207,14 @@ fn milliseconds(time_ms: i64) -> String {
 }
 
 /// Time in UTC, to the second.
-fn iso(at_ms: i64) -> String {
+fn iso(at: UnixTime) -> String {
+    let at_ms = at.as_ms();
     let time = jiff::Timestamp::from_millisecond(at_ms - at_ms.rem_euclid(1000));
     time.map_or_else(|_| "out of range".to_owned(), |time| time.to_string())
 }
 
-fn either_way(at_ms: i64) -> String {
-    if at_ms > now_ms() { in_time(at_ms) } else { format!("{} ago", since(at_ms)) }
+fn either_way(at: UnixTime) -> String {
+    if at.as_ms() > now_ms() { in_time(at) } else { format!("{} ago", since(at)) }
 }
 
 /// Statistics of queues.
@@ -234,7 +239,7 @@ fn of_queue(stats: &QueueStats) -> String {
     text += &facts(&[
         line("ready", jobs.ready, age(stats.oldest_ready, "waits for")),
         line("leased", jobs.leased, age(stats.oldest_lease, "runs for")),
-        line("delayed", jobs.delayed, stats.next_due_ms.map_or_else(String::new, in_time)),
+        line("delayed", jobs.delayed, stats.next_due.map_or_else(String::new, in_time)),
         line("blocked", jobs.blocked, String::new()),
         line("done", jobs.done, String::new()),
         line("dead", jobs.dead, String::new()),
@@ -283,7 +288,7 @@ pub fn of_queue_in_a_line(stats: &QueueStats) -> String {
     let rates = &stats.per_second_last_minute;
     format!(
         "{} {}: {}; {} pushed/s, {} acked/s\n",
-        iso(stats.now_ms),
+        iso(stats.now),
         human::printable(&stats.queue),
         jobs.join(", "),
         rate(rates.pushed),
@@ -408,14 +413,14 @@ pub fn of_schedules(schedules: &[(&str, &ScheduleInfo)], with_queues: bool) -> S
     let head = ["queue", "name", "cron", "zone", "next", "last"];
     let mut lines = vec![head.map(str::to_owned)];
     lines.extend(schedules.iter().map(|(queue, schedule)| {
-        let next = schedule.next_at_ms.map_or_else(|| "never".to_owned(), iso);
+        let next = schedule.next_at.map_or_else(|| "never".to_owned(), iso);
         [
             human::cut(queue, 20),
             human::cut(&schedule.name, 30),
             human::cut(&schedule.cron, 30),
             schedule.timezone.clone(),
             next,
-            schedule.last_at_ms.map_or_else(|| "-".to_owned(), iso),
+            schedule.last_at.map_or_else(|| "-".to_owned(), iso),
         ]
     }));
     let mut text = if with_queues {
@@ -445,8 +450,8 @@ mod tests {
         assert_eq!([0, 59_999, 200_000, 7_500_000, 190_000_000].map(short), {
             ["0s", "59s", "3m20s", "2h05m", "2d4h"]
         });
-        assert_eq!(iso(1_500), "1970-01-01T00:00:01Z");
-        assert_eq!(iso(i64::MIN + 1000), "out of range");
+        assert_eq!(iso(UnixTime::from_ms(1_500)), "1970-01-01T00:00:01Z");
+        assert_eq!(iso(UnixTime::from_ms(i64::MIN + 1000)), "out of range");
     }
 
     #[test]

@@ -291,7 +291,9 @@ impl Work {
             }
             4..=8 => {
                 match queue.extend(token, LEASE * 2) {
-                    Ok(until_ms) => assert!(until_ms > claim.lease_until_ms - 7_300_000),
+                    Ok(until) => {
+                        assert!(until.as_ms() > claim.lease_until.as_ms() - 7_300_000);
+                    }
                     Err(error) => drop(why_lost(&error)),
                 }
                 How::Ack

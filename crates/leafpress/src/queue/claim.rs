@@ -12,11 +12,12 @@
 use rusqlite::{Row, params};
 
 use super::hub::{QueueRow, Work, failed};
-use super::job::{Claim, Payload, Token, to_ms};
+use super::job::{Claim, Payload, Token};
 use super::key::{self, Key, Scope};
 use super::stats::{self, Event};
 use super::{ClaimOptions, rate, schedule, tick};
 use crate::error::Result;
+use crate::times::{UnixTime, in_milliseconds as to_ms};
 
 const NEXT: &str = "SELECT id, claims, releases, attempts_max, expires_at_ms, ordering_group,
          unique_key, unique_scope, correlation_id, metadata, priority, pushed_at_ms, payload,
@@ -195,8 +196,8 @@ fn lease(
         group: job.group,
         correlation_id: job.correlation_id,
         metadata: job.metadata,
-        pushed_at_ms: job.pushed_at_ms,
-        lease_until_ms,
+        pushed_at: UnixTime::from_ms(job.pushed_at_ms),
+        lease_until: UnixTime::from_ms(lease_until_ms),
     })
 }
 

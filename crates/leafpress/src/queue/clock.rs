@@ -10,8 +10,9 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Instant, SystemTime};
 
-use super::job::{since_epoch_ms, to_ms};
 use crate::sync::lock;
+use crate::times::UnixTime;
+use crate::times::in_milliseconds as to_ms;
 
 /// Distance that the wall clock may go back before leases are measured anew. Clocks that are set by
 /// the network are off by less, all the time.
@@ -43,7 +44,7 @@ impl Clock {
     /// Milliseconds since the Unix epoch.
     pub fn now_ms(&self) -> i64 {
         match &self.0 {
-            Source::System => since_epoch_ms(SystemTime::now()),
+            Source::System => UnixTime::from(SystemTime::now()).as_ms(),
             Source::Manual(time) => time.load(Ordering::SeqCst),
         }
     }

@@ -6,13 +6,14 @@
 
 use std::fmt;
 use std::str::FromStr;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::error::{Error, Result};
 pub use crate::lease::{LeaseLost, Token};
+use crate::times::{UnixTime, in_milliseconds as to_ms};
 
 /// The content of a job. A database shows its kind by the type of the value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -202,7 +203,7 @@ impl Job {
 
     /// Time from which on the job may run, by the wall clock.
     pub fn due(mut self, at: SystemTime) -> Self {
-        self.when = When::At(since_epoch_ms(at));
+        self.when = When::At(UnixTime::from(at).as_ms());
         self
     }
 
@@ -234,7 +235,7 @@ impl Job {
 
     /// Time at which the job, if it still waits, becomes a dead letter.
     pub fn expires(mut self, at: SystemTime) -> Self {
-        self.expires = Some(When::At(since_epoch_ms(at)));
+        self.expires = Some(When::At(UnixTime::from(at).as_ms()));
         self
     }
 
@@ -321,10 +322,10 @@ pub struct Claim {
     pub correlation_id: Option<String>,
     /// Its metadata, as JSON.
     pub metadata: Option<String>,
-    /// Time of its push, in milliseconds since the Unix epoch.
-    pub pushed_at_ms: i64,
+    /// Time of its push.
+    pub pushed_at: UnixTime,
     /// End of the lease: a later ack is refused.
-    pub lease_until_ms: i64,
+    pub lease_until: UnixTime,
 }
 
 /// Options of a claim.
@@ -415,8 +416,9 @@ impl Nack {
 pub enum Retry {
     /// The job may run again.
     At {
-        /// From then on, in milliseconds since the Unix epoch.
-        due_at_ms: i64,
+        /// From then on.
+        #[serde(rename = "due_at_ms")]
+        due_at: UnixTime,
     },
     /// The job is a dead letter: that was its last attempt.
     Dead,
@@ -498,19 +500,6 @@ impl FromStr for JobState {
                 ),
             )
         })
-    }
-}
-
-/// Whole milliseconds, as many as there can be.
-pub(super) fn to_ms(time: Duration) -> i64 {
-    i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
-}
-
-/// Milliseconds since the Unix epoch.
-pub(super) fn since_epoch_ms(at: SystemTime) -> i64 {
-    match at.duration_since(UNIX_EPOCH) {
-        Ok(after) => to_ms(after),
-        Err(before) => to_ms(before.duration()).saturating_neg(),
     }
 }
 

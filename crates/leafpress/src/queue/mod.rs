@@ -106,14 +106,15 @@ pub use self::stats::{Events, JobCounts, Limits, QueueStats, Times};
 pub use self::transaction::{Committed, QueueTransaction};
 pub use self::view::QueuesView;
 pub use self::worker::{JobContext, Outcome, Stop, WorkReport, Worker};
+pub use crate::times::UnixTime;
 
 use self::bell::Woken;
 use self::claim::Found;
 use self::hub::{Hub, QueueRow, Work, failed};
-use self::job::to_ms;
 use self::settle::JobRow;
 use crate::error::{Error, Result};
 use crate::fork::{OfProcess, Process};
+use crate::times::in_milliseconds as to_ms;
 use crate::writer::{Ticket, Transaction, Writer};
 
 const FIND_QUEUE: &str = "SELECT id FROM leafpress_queue WHERE name = ?1";
@@ -476,12 +477,11 @@ impl Queue {
         self.settle(token, settle::release)
     }
 
-    /// Lets the lease end this long after now; returns the time of its end, in milliseconds since
-    /// the Unix epoch.
+    /// Lets the lease end this long after now; returns the time of its end.
     ///
     /// # Errors
     /// As [`ack`](Self::ack).
-    pub fn extend(&self, token: Token, lease: Duration) -> Result<i64> {
+    pub fn extend(&self, token: Token, lease: Duration) -> Result<UnixTime> {
         self.settle(token, extend_by(lease)?)
     }
 
@@ -489,7 +489,7 @@ impl Queue {
     ///
     /// # Errors
     /// As [`ack_many`](Self::ack_many).
-    pub fn extend_many(&self, tokens: &[Token], lease: Duration) -> Result<Vec<Result<i64>>> {
+    pub fn extend_many(&self, tokens: &[Token], lease: Duration) -> Result<Vec<Result<UnixTime>>> {
         self.settle_many(tokens, extend_by(lease)?)
     }
 
@@ -564,13 +564,15 @@ fn settling<T: Send + 'static>(
 
 fn extend_by(
     lease: Duration,
-) -> Result<impl FnMut(&Work<'_>, &QueueRow, &JobRow) -> Result<i64> + Send + 'static> {
+) -> Result<impl FnMut(&Work<'_>, &QueueRow, &JobRow) -> Result<UnixTime> + Send + 'static> {
     let lease_ms = to_ms(lease);
     if lease_ms == 0 {
         return Err(Error::misuse("a lease of at least a millisecond is needed")
             .to_do("to give a job back, use `release`"));
     }
-    Ok(move |work: &Work<'_>, _: &QueueRow, job: &JobRow| settle::extend(work, job, lease_ms))
+    Ok(move |work: &Work<'_>, _: &QueueRow, job: &JobRow| {
+        settle::extend(work, job, lease_ms).map(UnixTime::from_ms)
+    })
 }
 
 /// The SQL of all operations that are run all the time, by name: for tests of

@@ -8,10 +8,11 @@ use rusqlite::types::{ToSqlOutput, ValueRef};
 
 use super::group;
 use super::hub::{QueueRow, Work};
-use super::job::{Job, JobState, Payload, Pushed, UniqueFor, to_ms};
+use super::job::{Job, JobState, Payload, Pushed, UniqueFor};
 use super::key::{self, Key};
 use super::stats::{self, Event};
 use crate::error::Result;
+use crate::times::in_milliseconds as to_ms;
 
 /// It has the length of a lease already, so that a claim need not make the row
 /// longer: SQLite then writes over what has changed and leaves the payload alone.

@@ -10,8 +10,8 @@ use std::time::Duration;
 use rusqlite::{Connection, Row, params};
 use serde::Serialize;
 
-use super::job::to_ms;
 use crate::error::{Error, Result};
+use crate::times::in_milliseconds as to_ms;
 
 /// A queue: its settings, then its name, then whether it is paused.
 pub(super) const READ_QUEUE: &str = "SELECT lease_ms, attempts_max, backoff_first_ms,

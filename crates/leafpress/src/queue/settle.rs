@@ -11,10 +11,11 @@ use rusqlite::{Row, params};
 
 use super::group;
 use super::hub::{QueueRow, Work};
-use super::job::{JobState, LeaseLost, Nack, Payload, Retry, Token, to_ms};
+use super::job::{JobState, LeaseLost, Nack, Payload, Retry, Token};
 use super::key::{self, Key, Scope};
 use super::stats::{self, Event};
 use crate::error::{Error, ErrorKind, Result};
+use crate::times::{UnixTime, in_milliseconds as to_ms};
 
 const FIND: &str = "SELECT id, queue, state, claims, due_at_ms, releases, attempts_max,
          changed_at_ms, ordering_group, unique_key, unique_scope, worker
@@ -199,7 +200,7 @@ pub(super) fn nack(
     };
     let due_at_ms = work.now_ms.saturating_add(delay_ms);
     give_back(work, queue, job, due_at_ms, 0, error)?;
-    Ok(Retry::At { due_at_ms })
+    Ok(Retry::At { due_at: UnixTime::from_ms(due_at_ms) })
 }
 
 /// The job is hopeless: a dead letter.

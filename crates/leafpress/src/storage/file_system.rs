@@ -21,7 +21,6 @@ use crate::words::path_text;
 /// Final place of the bytes of a file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-#[non_exhaustive]
 pub enum Nature {
     /// A disk of this machine (which may be a virtual one).
     Local,
@@ -47,7 +46,6 @@ impl Nature {
 
 /// The file system under a path.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
 pub struct FileSystem {
     /// Its type, as the system names it: `ext4`, `apfs`, `fuse.sshfs`; `unknown` if it does not.
     pub kind: String,

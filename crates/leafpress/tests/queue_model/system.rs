@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use leafpress::queue::{
     Backoff, Claim, ClaimOptions, Clock, Job, JobState, LeaseLost, ManualClock, Nack, Payload,
-    Purge, Pushed, Queue, Settings, UniqueFor,
+    Purge, Pushed, Queue, Settings, UniqueFor, UnixTime,
 };
 use leafpress::writer::Writer;
 use leafpress::{Error, ErrorKind, Profile, queue};
@@ -106,15 +106,14 @@ impl System {
             }
             Operation::Fail(pick) => settled([self.queue(0).fail(token(pick), REASON)]),
             Operation::Release(pick) => settled([self.queue(0).release(token(pick))]),
-            Operation::Extend(pick, lease_ms) => {
-                Answer::Extended(vec![lost(self.queue(0).extend(token(pick), ms(*lease_ms)))])
-            }
+            Operation::Extend(pick, lease_ms) => Answer::Extended(vec![lost(
+                self.queue(0).extend(token(pick), ms(*lease_ms)).map(UnixTime::as_ms),
+            )]),
             Operation::ExtendMany(picks, lease_ms) => {
                 let tokens: Vec<_> = picks.iter().map(token).collect();
                 let extended = self.queue(0).extend_many(&tokens, ms(*lease_ms));
-                Answer::Extended(
-                    extended.expect("an answer for each").into_iter().map(lost).collect(),
-                )
+                let extended = extended.expect("an answer for each").into_iter();
+                Answer::Extended(extended.map(|end| lost(end.map(UnixTime::as_ms))).collect())
             }
             Operation::Transaction(transaction) => self.transaction(transaction, number),
             other => self.carry_out_rare(other, seen),
@@ -317,7 +316,7 @@ fn claimed(claim: Claim, queue: usize) -> Claimed {
         attempts_max: claim.attempts_max,
         priority: claim.priority,
         group: claim.group,
-        lease_until_ms: claim.lease_until_ms,
+        lease_until_ms: claim.lease_until.as_ms(),
     }
 }
 
@@ -342,7 +341,7 @@ fn lost<T>(result: leafpress::Result<T>) -> Result<T, Lost> {
 
 fn retry(retry: queue::Retry) -> Retry {
     match retry {
-        queue::Retry::At { due_at_ms } => Retry::Between(due_at_ms, due_at_ms),
+        queue::Retry::At { due_at } => Retry::Between(due_at.as_ms(), due_at.as_ms()),
         queue::Retry::Dead => Retry::Dead,
     }
 }

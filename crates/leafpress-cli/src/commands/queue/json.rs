@@ -8,7 +8,9 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use leafpress::queue::{Backoff, Claim, JobInfo, JobState, Payload, Rate, Settings, Token};
+use leafpress::queue::{
+    Backoff, Claim, JobInfo, JobState, Payload, Rate, Settings, Token, UnixTime,
+};
 use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -99,8 +101,8 @@ impl<'a> From<&'a Claim> for ClaimObject<'a> {
             group: claim.group.as_deref(),
             correlation_id: claim.correlation_id.as_deref(),
             metadata: claim.metadata.as_deref().and_then(raw),
-            pushed_at_ms: claim.pushed_at_ms,
-            lease_until_ms: claim.lease_until_ms,
+            pushed_at_ms: claim.pushed_at.as_ms(),
+            lease_until_ms: claim.lease_until.as_ms(),
         }
     }
 }
@@ -146,17 +148,17 @@ impl<'a> From<&'a JobInfo> for JobObject<'a> {
             attempts: job.attempts,
             attempts_max: job.attempts_max,
             claims: job.claims,
-            due_at_ms: job.due_at_ms,
-            lease_until_ms: job.lease_until_ms,
+            due_at_ms: job.due_at.map(UnixTime::as_ms),
+            lease_until_ms: job.lease_until.map(UnixTime::as_ms),
             token: job.token,
-            kept_until_ms: job.kept_until_ms,
-            changed_at_ms: job.changed_at_ms,
-            pushed_at_ms: job.pushed_at_ms,
-            expires_at_ms: job.expires_at_ms,
+            kept_until_ms: job.kept_until.map(UnixTime::as_ms),
+            changed_at_ms: job.changed_at.as_ms(),
+            pushed_at_ms: job.pushed_at.as_ms(),
+            expires_at_ms: job.expires_at.map(UnixTime::as_ms),
             group: job.group.as_deref(),
             unique: job.unique_key.as_deref(),
             unique_for: job.unique_for,
-            unique_until_ms: job.unique_until_ms,
+            unique_until_ms: job.unique_until.map(UnixTime::as_ms),
             correlation_id: job.correlation_id.as_deref(),
             metadata: job.metadata.as_deref().and_then(raw),
             worker: job.worker.as_deref(),

@@ -164,7 +164,7 @@ pub fn nack(flags: &QueueNackFlags) -> Status {
     let retry = any_queue(&flags.database, &flags.common)
         .and_then(|queue| queue.nack(flags.token, nack))
         .map(|retry| match retry {
-            Retry::At { due_at_ms } => json!({"retried": true, "due_at_ms": due_at_ms}),
+            Retry::At { due_at } => json!({"retried": true, "due_at_ms": due_at}),
             Retry::Dead => json!({"retried": false}),
         });
     let text = |answer: &Value| {
@@ -199,7 +199,7 @@ fn settled(outcome: Result<()>, token: Token, common: &QueueCommonFlags) -> Stat
 pub fn extend(flags: &QueueExtendFlags) -> Status {
     let object = any_queue(&flags.database, &flags.common)
         .and_then(|queue| queue.extend(flags.token, flags.lease))
-        .map(|until_ms| json!({"id": flags.token.job, "lease_until_ms": until_ms}));
+        .map(|until| json!({"id": flags.token.job, "lease_until_ms": until}));
     report(object, flags.common.json, |_| String::new(), |_| Status::Done)
 }
 

@@ -17,10 +17,11 @@ use std::time::Duration;
 use rusqlite::params;
 
 use super::hub::{QueueRow, Work};
-use super::job::{JobState, to_ms};
+use super::job::JobState;
 use super::settle::{self, JobRow};
 use super::{Queue, group, key};
 use crate::error::Result;
+use crate::times::in_milliseconds as to_ms;
 
 /// Jobs that one transaction looks at.
 const BATCH: usize = 500;

@@ -47,7 +47,7 @@ fn a_retry_keeps_to_its_group_and_forgets_an_expiry_that_is_over() {
     assert_eq!(claim.id, second, "the first has expired");
     assert!(bench.queue.retry(first).expect("no error"));
     let info = bench.queue.job(first).expect("no error").expect("a job");
-    assert_eq!((info.state, info.expires_at_ms), (JobState::Blocked, None));
+    assert_eq!((info.state, info.expires_at), (JobState::Blocked, None));
     bench.queue.ack(claim.token).expect("it is ours");
     assert_eq!(bench.claim().id, first);
 }

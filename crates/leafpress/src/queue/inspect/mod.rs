@@ -21,6 +21,7 @@ use super::job::{JobState, Payload, Token};
 use super::{Queue, schema};
 use crate::error::{Error, Result};
 use crate::profile::Locking;
+use crate::times::UnixTime;
 use crate::writer::Writer;
 
 /// Limits up to which a list goes one way before it takes the other.
@@ -139,19 +140,23 @@ pub struct JobInfo {
     pub state: JobState,
     /// Jobs of a higher priority are claimed first.
     pub priority: i32,
-    /// If it waits: time from which on it may run. All times are in milliseconds since the Unix
-    /// epoch.
-    pub due_at_ms: Option<i64>,
+    /// If it waits: time from which on it may run.
+    #[serde(rename = "due_at_ms")]
+    pub due_at: Option<UnixTime>,
     /// If it is leased: end of the lease.
-    pub lease_until_ms: Option<i64>,
+    #[serde(rename = "lease_until_ms")]
+    pub lease_until: Option<UnixTime>,
     /// If it is leased: token with which its holder acks it.
     pub token: Option<Token>,
     /// If it is done or dead: time at which it is removed. None: it is kept.
-    pub kept_until_ms: Option<i64>,
+    #[serde(rename = "kept_until_ms")]
+    pub kept_until: Option<UnixTime>,
     /// Time at which it came to its state.
-    pub changed_at_ms: i64,
+    #[serde(rename = "changed_at_ms")]
+    pub changed_at: UnixTime,
     /// Time of its push.
-    pub pushed_at_ms: i64,
+    #[serde(rename = "pushed_at_ms")]
+    pub pushed_at: UnixTime,
     /// Number of its claims.
     pub claims: u32,
     /// Number of the claims that count as attempts.
@@ -159,7 +164,8 @@ pub struct JobInfo {
     /// Largest number of attempts.
     pub attempts_max: u32,
     /// Time at which it becomes a dead letter, if it is not claimed before.
-    pub expires_at_ms: Option<i64>,
+    #[serde(rename = "expires_at_ms")]
+    pub expires_at: Option<UnixTime>,
     /// Its ordering group.
     pub group: Option<String>,
     /// Its unique key, held or not.
@@ -167,7 +173,8 @@ pub struct JobInfo {
     /// Scope of the key: `waiting`, `waiting_or_running` or `time`.
     pub unique_for: Option<&'static str>,
     /// End of that time, if the key is held for a time.
-    pub unique_until_ms: Option<i64>,
+    #[serde(rename = "unique_until_ms")]
+    pub unique_until: Option<UnixTime>,
     /// The application's own name for the work that the job belongs to.
     pub correlation_id: Option<String>,
     /// Its metadata, as JSON.
@@ -188,7 +195,7 @@ impl JobInfo {
         let state = JobState::from_number(number)
             .ok_or(rusqlite::Error::IntegralValueOutOfRange(2, number))?;
         let (id, claims): (i64, u32) = (row.get(0)?, row.get(7)?);
-        let at_ms: Option<i64> = row.get(4)?;
+        let at: Option<UnixTime> = row.get(4)?;
         let has_ended = state.has_ended();
         let is_leased = state == JobState::Leased;
         let value = |column| -> rusqlite::Result<Option<Payload>> {
@@ -201,16 +208,16 @@ impl JobInfo {
             queue: row.get(1)?,
             state,
             priority: row.get(3)?,
-            due_at_ms: at_ms.filter(|_| !has_ended && !is_leased),
-            lease_until_ms: at_ms.filter(|_| is_leased),
+            due_at: at.filter(|_| !has_ended && !is_leased),
+            lease_until: at.filter(|_| is_leased),
             token: is_leased.then_some(Token { job: id, claim: claims }),
-            kept_until_ms: at_ms.filter(|_| has_ended),
-            changed_at_ms: row.get(5)?,
-            pushed_at_ms: row.get(6)?,
+            kept_until: at.filter(|_| has_ended),
+            changed_at: row.get(5)?,
+            pushed_at: row.get(6)?,
             claims,
             attempts: claims.saturating_sub(row.get(8)?),
             attempts_max: row.get(9)?,
-            expires_at_ms: row.get(10)?,
+            expires_at: row.get(10)?,
             group: row.get(11)?,
             unique_key: row.get(12)?,
             unique_for: row.get::<_, Option<i64>>(13)?.map(|scope| match scope {
@@ -218,7 +225,7 @@ impl JobInfo {
                 1 => "waiting_or_running",
                 _ => "time",
             }),
-            unique_until_ms: row.get(14)?,
+            unique_until: row.get(14)?,
             correlation_id: row.get(15)?,
             metadata: row.get(16)?,
             worker: row.get(17)?,
@@ -300,10 +307,12 @@ pub struct Attempt {
     pub claim: u32,
     /// The name that the claim gave.
     pub worker: Option<String>,
-    /// Time of the claim, in milliseconds since the Unix epoch; not known of one that was acked.
-    pub claimed_at_ms: Option<i64>,
+    /// Time of the claim; not known of one that was acked.
+    #[serde(rename = "claimed_at_ms")]
+    pub claimed_at: Option<UnixTime>,
     /// Time of its end, if it has ended.
-    pub ended_at_ms: Option<i64>,
+    #[serde(rename = "ended_at_ms")]
+    pub ended_at: Option<UnixTime>,
     /// Way in which it ended.
     pub outcome: AttemptOutcome,
     /// Error of the attempt.
@@ -462,8 +471,8 @@ fn attempts(connection: &Connection, id: i64) -> rusqlite::Result<Vec<Attempt>> 
         Ok(Attempt {
             claim: row.get(0)?,
             worker: row.get(1)?,
-            claimed_at_ms: row.get(2)?,
-            ended_at_ms: row.get(3)?,
+            claimed_at: row.get(2)?,
+            ended_at: row.get(3)?,
             outcome: AttemptOutcome::from_name(&row.get::<_, String>(4)?),
             error: row.get(5)?,
         })
@@ -478,16 +487,16 @@ fn last_attempt(job: JobInfo) -> Option<Attempt> {
         JobState::Leased => Some(Attempt {
             claim,
             worker,
-            claimed_at_ms: Some(job.changed_at_ms),
-            ended_at_ms: None,
+            claimed_at: Some(job.changed_at),
+            ended_at: None,
             outcome: AttemptOutcome::Running,
             error: None,
         }),
         JobState::Done => Some(Attempt {
             claim,
             worker,
-            claimed_at_ms: None,
-            ended_at_ms: Some(job.changed_at_ms),
+            claimed_at: None,
+            ended_at: Some(job.changed_at),
             outcome: AttemptOutcome::Acked,
             error: None,
         }),

@@ -26,11 +26,20 @@ fn a_job_tells_all_that_is_known_of_it() {
     let info = || bench.queue.job(id).expect("no error").expect("a job");
     let pushed = info();
     assert_eq!(
-        (pushed.state, pushed.due_at_ms, pushed.priority, pushed.claims, pushed.attempts_max),
+        (
+            pushed.state,
+            pushed.due_at.map(UnixTime::as_ms),
+            pushed.priority,
+            pushed.claims,
+            pushed.attempts_max
+        ),
         (JobState::Ready, Some(1_000_000), -3, 0, 2)
     );
-    assert_eq!((pushed.unique_for, pushed.unique_until_ms), (Some("time"), Some(1_007_000)));
-    assert_eq!(pushed.expires_at_ms, Some(1_008_000));
+    assert_eq!(
+        (pushed.unique_for, pushed.unique_until.map(UnixTime::as_ms)),
+        (Some("time"), Some(1_007_000))
+    );
+    assert_eq!(pushed.expires_at.map(UnixTime::as_ms), Some(1_008_000));
     assert_eq!(pushed.payload, Some(Payload::Json("[1,2]".to_owned())));
     let texts = [&pushed.group, &pushed.unique_key, &pushed.correlation_id, &pushed.metadata];
     assert_eq!(texts.map(|text| text.as_deref().unwrap_or("")), ["g", "k", "c", "{}"]);
@@ -39,11 +48,17 @@ fn a_job_tells_all_that_is_known_of_it() {
     let claims = bench.queue.claim_with(&ClaimOptions::new().worker("w")).expect("a claim");
     let leased = info();
     assert_eq!((leased.state, leased.token), (JobState::Leased, Some(claims[0].token)));
-    assert_eq!((leased.lease_until_ms, leased.due_at_ms), (Some(1_030_010), None));
+    assert_eq!(
+        (leased.lease_until.map(UnixTime::as_ms), leased.due_at.map(UnixTime::as_ms)),
+        (Some(1_030_010), None)
+    );
     assert_eq!((leased.attempts, leased.worker.as_deref()), (1, Some("w")));
     bench.queue.ack_with(claims[0].token, "out").expect("it is ours");
     let done = info();
-    assert_eq!((done.state, done.kept_until_ms), (JobState::Done, Some(1_009_010)));
+    assert_eq!(
+        (done.state, done.kept_until.map(UnixTime::as_ms)),
+        (JobState::Done, Some(1_009_010))
+    );
     assert_eq!((done.token, done.result), (None, Some(Payload::bytes("out"))));
     assert_eq!(bench.queue.job(id + 1).expect("no error"), None);
     let json = serde_json::to_value(info()).expect("JSON");
@@ -72,7 +87,10 @@ fn the_history_tells_how_each_attempt_ended() {
     bench.queue.ack(token).expect("it is ours");
     assert_eq!(outcomes(), [ended.as_slice(), &[(4, AttemptOutcome::Acked)]].concat());
     let second = &bench.queue.history(id).expect("attempts")[1];
-    assert_eq!((second.claimed_at_ms, second.error.as_deref()), (Some(1_000_000), Some("no")));
+    assert_eq!(
+        (second.claimed_at.map(UnixTime::as_ms), second.error.as_deref()),
+        (Some(1_000_000), Some("no"))
+    );
     bench.clock.advance_ms(9_000);
     bench.nothing();
     assert_eq!(outcomes(), [], "it is gone");

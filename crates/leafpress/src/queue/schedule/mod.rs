@@ -29,6 +29,7 @@ pub(super) use self::table::STATEMENTS;
 use self::recurrence::{BadSchedule, Recurrence};
 use super::job::{Job, Payload, When};
 use crate::error::{Error, Result};
+use crate::times::UnixTime;
 
 /// Jobs that recur: when, and what they are about.
 ///
@@ -122,10 +123,10 @@ impl Schedule {
         self
     }
 
-    /// The first occurrence after a moment, both in milliseconds since the Unix
-    /// epoch; none if there is no further one.
-    pub fn next_after_ms(&self, after_ms: i64) -> Option<i64> {
-        Recurrence::parse(&self.cron, &self.timezone).ok()?.next_after_ms(after_ms)
+    /// The first occurrence after a moment; none if there is no further one.
+    pub fn next_after(&self, after: UnixTime) -> Option<UnixTime> {
+        let recurrence = Recurrence::parse(&self.cron, &self.timezone).ok()?;
+        recurrence.next_after_ms(after.as_ms()).map(UnixTime::from_ms)
     }
 
     /// Refuses a template of which not every occurrence can be made.
@@ -167,11 +168,12 @@ pub struct ScheduleInfo {
     pub timezone: String,
     /// Rule for occurrences that passed while no consumer claimed.
     pub missed: Missed,
-    /// The next occurrence, in milliseconds since the Unix epoch. None if there
-    /// is no further one, or the schedule is disabled.
-    pub next_at_ms: Option<i64>,
+    /// The next occurrence. None if there is no further one, or the schedule is disabled.
+    #[serde(rename = "next_at_ms")]
+    pub next_at: Option<UnixTime>,
     /// The last occurrence that got a job.
-    pub last_at_ms: Option<i64>,
+    #[serde(rename = "last_at_ms")]
+    pub last_at: Option<UnixTime>,
     /// Reason for which it is disabled, or will be when it comes due: its row was edited.
     pub disabled_because: Option<String>,
 }

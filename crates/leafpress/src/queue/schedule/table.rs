@@ -14,8 +14,9 @@ use super::recurrence::Recurrence;
 use super::{Missed, Schedule, ScheduleInfo};
 use crate::error::Result;
 use crate::queue::hub::{Work, failed};
-use crate::queue::job::{Job, Payload, UniqueFor, When, to_ms};
+use crate::queue::job::{Job, Payload, UniqueFor, When};
 use crate::queue::key::Scope;
+use crate::times::in_milliseconds as to_ms;
 
 const KEPT: &str = "SELECT next_at_ms FROM leafpress_schedule
      WHERE queue = ?1 AND name = ?2 AND cron = ?3 AND timezone = ?4
@@ -194,8 +195,8 @@ pub(super) fn list(work: &Work<'_>, queue: i64) -> Result<Vec<ScheduleInfo>> {
             cron: row.get_ref("cron").map(shown)?,
             timezone: row.get_ref("timezone").map(shown)?,
             missed: row.get_ref("missed").map(shown)?.parse().unwrap_or_default(),
-            next_at_ms: row.get("next_at_ms").unwrap_or_default(),
-            last_at_ms: row.get("last_at_ms").unwrap_or_default(),
+            next_at: row.get("next_at_ms").unwrap_or_default(),
+            last_at: row.get("last_at_ms").unwrap_or_default(),
             disabled_because: disabled.or_else(|| Plan::read(row).err()),
         })
     })

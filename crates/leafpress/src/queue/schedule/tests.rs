@@ -85,7 +85,7 @@ fn occurrence_ms(claim: &Claim) -> i64 {
 fn a_job_is_pushed_when_its_time_has_come_and_tells_which() {
     let stage = stage();
     stage.queue.schedule(&hourly()).unwrap();
-    assert_eq!(stage.info().next_at_ms, Some(NOON_MS + HOUR_MS));
+    assert_eq!(stage.info().next_at.map(UnixTime::as_ms), Some(NOON_MS + HOUR_MS));
     stage.time.set_ms(NOON_MS + HOUR_MS - 1);
     assert!(stage.queue.claim().unwrap().is_none(), "a millisecond too early");
     stage.time.set_ms(NOON_MS + HOUR_MS);
@@ -101,8 +101,8 @@ fn a_job_is_pushed_when_its_time_has_come_and_tells_which() {
     stage.time.advance_ms(1);
     assert!(stage.queue.claim().unwrap().is_none(), "once");
     let info = stage.info();
-    assert_eq!(info.last_at_ms, Some(NOON_MS + HOUR_MS));
-    assert_eq!(info.next_at_ms, Some(NOON_MS + 2 * HOUR_MS));
+    assert_eq!(info.last_at.map(UnixTime::as_ms), Some(NOON_MS + HOUR_MS));
+    assert_eq!(info.next_at.map(UnixTime::as_ms), Some(NOON_MS + 2 * HOUR_MS));
 }
 
 #[test]
@@ -145,12 +145,15 @@ fn an_occurrence_is_left_out_while_the_last_one_waits() {
         // Each look meets one occurrence, but the queue is paused.
         stage.queue.writer().execute("UPDATE leafpress_queue SET is_paused = 1", ()).unwrap();
         for minute in 0..3 {
-            stage.time.set_ms(info.next_at_ms.unwrap() + minute * MINUTE_MS);
+            stage.time.set_ms(info.next_at.map(UnixTime::as_ms).unwrap() + minute * MINUTE_MS);
             assert!(stage.queue.claim().unwrap().is_none(), "it is paused");
         }
         stage.queue.writer().execute("UPDATE leafpress_queue SET is_paused = 0", ()).unwrap();
         assert_eq!(stage.claim_all().len(), jobs, "{scope:?}");
-        assert_eq!(stage.info().next_at_ms, info.next_at_ms.map(|at_ms| at_ms + 3 * MINUTE_MS));
+        assert_eq!(
+            stage.info().next_at.map(UnixTime::as_ms),
+            info.next_at.map(UnixTime::as_ms).map(|at_ms| at_ms + 3 * MINUTE_MS)
+        );
         assert!(stage.queue.unschedule("report").unwrap());
     }
 }
@@ -161,7 +164,11 @@ fn the_same_schedule_again_keeps_the_next_occurrence_and_another_does_not() {
     stage.queue.schedule(&hourly()).unwrap();
     stage.time.set_ms(NOON_MS + HOUR_MS + MINUTE_MS);
     stage.queue.schedule(&hourly().job("new payload")).unwrap();
-    assert_eq!(stage.info().next_at_ms, Some(NOON_MS + HOUR_MS), "it is still to come");
+    assert_eq!(
+        stage.info().next_at.map(UnixTime::as_ms),
+        Some(NOON_MS + HOUR_MS),
+        "it is still to come"
+    );
     let claims = stage.claim_all();
     assert_eq!(claims.len(), 1);
     assert_eq!(claims[0].payload, Payload::bytes("new payload"));
@@ -169,11 +176,17 @@ fn the_same_schedule_again_keeps_the_next_occurrence_and_another_does_not() {
     stage.time.set_ms(NOON_MS + 2 * HOUR_MS + MINUTE_MS);
     let half_past = Schedule::cron("report", "30 * * * *").unwrap();
     stage.queue.schedule(&half_past).unwrap();
-    assert_eq!(stage.info().next_at_ms, Some(NOON_MS + 2 * HOUR_MS + 30 * MINUTE_MS));
+    assert_eq!(
+        stage.info().next_at.map(UnixTime::as_ms),
+        Some(NOON_MS + 2 * HOUR_MS + 30 * MINUTE_MS)
+    );
     let elsewhere = half_past.timezone("Asia/Kathmandu").unwrap();
     stage.queue.schedule(&elsewhere).unwrap();
-    assert_eq!(stage.info().next_at_ms, Some(NOON_MS + 2 * HOUR_MS + 45 * MINUTE_MS));
-    assert_eq!(stage.info().last_at_ms, Some(NOON_MS + HOUR_MS), "that stays");
+    assert_eq!(
+        stage.info().next_at.map(UnixTime::as_ms),
+        Some(NOON_MS + 2 * HOUR_MS + 45 * MINUTE_MS)
+    );
+    assert_eq!(stage.info().last_at.map(UnixTime::as_ms), Some(NOON_MS + HOUR_MS), "that stays");
     assert_eq!(stage.claim_hours(), [0_i64; 0]);
 }
 
@@ -195,8 +208,8 @@ fn schedules_are_listed_and_forgotten() {
         cron: "30 2 * * MON-FRI".to_owned(),
         timezone: "Europe/Berlin".to_owned(),
         missed: Missed::Skip,
-        next_at_ms: Some(1_795_397_400_000),
-        last_at_ms: None,
+        next_at: Some(UnixTime::from_ms(1_795_397_400_000)),
+        last_at: None,
         disabled_because: None,
     };
     assert_eq!(stage.info(), expected);
@@ -211,7 +224,11 @@ fn a_clock_that_jumps_forwards_makes_missed_occurrences() {
         stage.queue.schedule(&hourly().missed(missed)).unwrap();
         stage.time.advance_ms(48 * HOUR_MS + 30 * MINUTE_MS);
         assert_eq!(stage.claim_hours(), hours, "{missed}");
-        assert_eq!(stage.info().next_at_ms, Some(NOON_MS + 49 * HOUR_MS), "{missed}");
+        assert_eq!(
+            stage.info().next_at.map(UnixTime::as_ms),
+            Some(NOON_MS + 49 * HOUR_MS),
+            "{missed}"
+        );
     }
 }
 
@@ -304,12 +321,18 @@ fn what_is_edited_into_nonsense_is_disabled_and_no_other_schedule_suffers() {
         let infos = stage.queue.schedules().unwrap();
         let because = infos[0].disabled_because.as_deref().unwrap();
         assert!(because.contains(reason), "{change}: {because}");
-        assert_eq!((infos[0].next_at_ms, infos[0].last_at_ms), (None, None));
+        assert_eq!(
+            (infos[0].next_at.map(UnixTime::as_ms), infos[0].last_at.map(UnixTime::as_ms)),
+            (None, None)
+        );
         assert_eq!(infos[1].disabled_because, None);
 
         stage.queue.schedule(&hourly()).unwrap();
         let info = &stage.queue.schedules().unwrap()[0];
-        assert_eq!((info.next_at_ms, &info.disabled_because), (Some(NOON_MS + 2 * HOUR_MS), &None));
+        assert_eq!(
+            (info.next_at.map(UnixTime::as_ms), &info.disabled_because),
+            (Some(NOON_MS + 2 * HOUR_MS), &None)
+        );
     }
 }
 
@@ -319,7 +342,10 @@ fn nonsense_is_shown_before_it_comes_due() {
     stage.queue.schedule(&hourly()).unwrap();
     stage.edit("cron = 'whenever'");
     let info = stage.info();
-    assert_eq!((info.cron.as_str(), info.next_at_ms), ("whenever", Some(NOON_MS + HOUR_MS)));
+    assert_eq!(
+        (info.cron.as_str(), info.next_at.map(UnixTime::as_ms)),
+        ("whenever", Some(NOON_MS + HOUR_MS))
+    );
     assert!(info.disabled_because.unwrap().contains("whenever"));
 }
 
@@ -330,7 +356,7 @@ fn an_occurrence_by_hand_is_fired_at_once() {
     stage.edit("next_at_ms = 1795262400001");
     stage.time.advance_ms(5);
     assert_eq!(stage.claim_all().len(), 1);
-    assert_eq!(stage.info().next_at_ms, Some(NOON_MS + HOUR_MS));
+    assert_eq!(stage.info().next_at.map(UnixTime::as_ms), Some(NOON_MS + HOUR_MS));
 }
 
 #[test]
@@ -340,7 +366,10 @@ fn a_schedule_that_is_over_stays_without_a_next_occurrence() {
     stage.time.advance_ms(HOUR_MS);
     assert_eq!(stage.claim_hours(), [1]);
     let info = stage.info();
-    assert_eq!((info.next_at_ms, info.last_at_ms), (None, Some(NOON_MS + HOUR_MS)));
+    assert_eq!(
+        (info.next_at.map(UnixTime::as_ms), info.last_at.map(UnixTime::as_ms)),
+        (None, Some(NOON_MS + HOUR_MS))
+    );
     assert_eq!(info.disabled_because, None);
 }
 
@@ -442,7 +471,7 @@ proptest! {
         let schedule = Schedule::cron("report", cron).unwrap().timezone("Europe/Berlin").unwrap();
         let schedule = schedule.missed(Missed::All);
         stage.queue.schedule(&schedule).unwrap();
-        let mut at_ms = stage.info().next_at_ms.unwrap();
+        let mut at_ms = stage.info().next_at.map(UnixTime::as_ms).unwrap();
         let mut claimed_ms = Vec::new();
         for (minutes, is_other, kind) in steps {
             let (queue, time) =
@@ -458,8 +487,8 @@ proptest! {
         }
         for claimed_ms in claimed_ms {
             prop_assert_eq!(claimed_ms, at_ms);
-            at_ms = schedule.next_after_ms(at_ms).unwrap();
+            at_ms = schedule.next_after(UnixTime::from_ms(at_ms)).unwrap().as_ms();
         }
-        prop_assert_eq!(stage.info().next_at_ms, Some(at_ms));
+        prop_assert_eq!(stage.info().next_at.map(UnixTime::as_ms), Some(at_ms));
     }
 }

@@ -15,6 +15,7 @@ use crate::error::{Error, Result};
 use crate::queue::hub::dropped;
 use crate::queue::job::JobState;
 use crate::queue::settings::{READ_QUEUE, Settings};
+use crate::times::UnixTime;
 use crate::writer::Bucket;
 
 const COUNT_READY: &str = "SELECT count(*) FROM leafpress_job INDEXED BY leafpress_job_ready
@@ -103,7 +104,7 @@ fn holds(connection: &Connection, queue: i64, now_ms: i64) -> Result<QueueStats>
     Ok(QueueStats {
         queue: name,
         is_paused,
-        now_ms,
+        now: UnixTime::from_ms(now_ms),
         jobs: JobCounts {
             ready: count(JobState::Ready)?,
             leased: count(JobState::Leased)?,
@@ -115,8 +116,8 @@ fn holds(connection: &Connection, queue: i64, now_ms: i64) -> Result<QueueStats>
         groups_blocked: counted(connection, GROUPS_BLOCKED, queue).map_err(not_read)?,
         oldest_ready: age(first(OLDEST_READY)?),
         oldest_lease: age(first(OLDEST_LEASE)?),
-        next_lease_end_ms: first(NEXT_LEASE_END)?,
-        next_due_ms: first(NEXT_DUE)?,
+        next_lease_end: first(NEXT_LEASE_END)?.map(UnixTime::from_ms),
+        next_due: first(NEXT_DUE)?.map(UnixTime::from_ms),
         limits: Limits {
             concurrency: settings.concurrency,
             group_concurrency: settings.group_concurrency,
@@ -129,7 +130,7 @@ fn holds(connection: &Connection, queue: i64, now_ms: i64) -> Result<QueueStats>
 
 /// Adds the events of the queue: totals and rates.
 fn happened(connection: &Connection, queue: i64, stats: &mut QueueStats) -> rusqlite::Result<()> {
-    let now_ms = stats.now_ms;
+    let now_ms = stats.now.as_ms();
     let life = minutes::life(connection, queue)?;
     stats.totals = life.events;
     (stats.totals_wait, stats.totals_run) = (times(&life.wait), times(&life.run));

@@ -34,6 +34,7 @@ pub(super) use self::tally::{Event, Tally};
 use super::hub::{Work, failed};
 use super::settings::Rate;
 use crate::error::Result;
+use crate::times::UnixTime;
 
 /// Time between writes of the tally.
 const WRITE_EVERY_MS: i64 = 1_000;
@@ -51,8 +52,9 @@ pub struct QueueStats {
     pub queue: String,
     /// True if the queue is paused.
     pub is_paused: bool,
-    /// Time of these figures, in milliseconds since the Unix epoch.
-    pub now_ms: i64,
+    /// Time of these figures.
+    #[serde(rename = "now_ms")]
+    pub now: UnixTime,
     /// Jobs by their states.
     pub jobs: JobCounts,
     /// Ordering groups in which jobs are blocked.
@@ -64,10 +66,12 @@ pub struct QueueStats {
     /// Age of the oldest claim that still holds its job.
     #[serde(rename = "oldest_lease_ms", serialize_with = "crate::times::optional_milliseconds")]
     pub oldest_lease: Option<Duration>,
-    /// Time at which the first of the leases ends, in milliseconds since the Unix epoch.
-    pub next_lease_end_ms: Option<i64>,
-    /// Time at which the next delayed job comes due, in milliseconds since the Unix epoch.
-    pub next_due_ms: Option<i64>,
+    /// Time at which the first of the leases ends.
+    #[serde(rename = "next_lease_end_ms")]
+    pub next_lease_end: Option<UnixTime>,
+    /// Time at which the next delayed job comes due.
+    #[serde(rename = "next_due_ms")]
+    pub next_due: Option<UnixTime>,
     /// Limits for claims.
     pub limits: Limits,
     /// Events since the queue was made. These counts only grow.

@@ -38,11 +38,14 @@ fn a_small_day() {
     bench.claim();
     bench.clock.advance_ms(900);
     let now = stats(&bench);
-    assert_eq!((now.queue.as_str(), now.now_ms, now.is_paused), ("mail", 1_003_000, false));
+    assert_eq!((now.queue.as_str(), now.now.as_ms(), now.is_paused), ("mail", 1_003_000, false));
     let jobs = JobCounts { ready: 1, leased: 1, delayed: 1, blocked: 1, done: 1, dead: 0 };
     assert_eq!((now.jobs, now.jobs.open(), now.groups_blocked), (jobs, 4, 1));
     assert_eq!((now.oldest_ready, now.oldest_lease), (Some(ms(3_000)), Some(ms(900))));
-    assert_eq!((now.next_lease_end_ms, now.next_due_ms), (Some(1_032_100), Some(1_500_000)));
+    assert_eq!(
+        (now.next_lease_end.map(UnixTime::as_ms), now.next_due.map(UnixTime::as_ms)),
+        (Some(1_032_100), Some(1_500_000))
+    );
     assert_eq!((now.limits.concurrency, now.limits.group_concurrency), (Some(9), 1));
     let totals = Events { pushed: 5, duplicates: 1, claimed: 2, acked: 1, ..Events::default() };
     assert_eq!(now.totals, totals);
@@ -342,7 +345,7 @@ impl Run {
         let oldest = "SELECT coalesce((SELECT due_at_ms FROM leafpress_job NOT INDEXED
              WHERE state = 0 ORDER BY id LIMIT 1), -1)";
         let since_ms = self.bench.count(oldest);
-        let age_ms = (since_ms >= 0).then(|| (now.now_ms - since_ms) as u64);
+        let age_ms = (since_ms >= 0).then(|| (now.now.as_ms() - since_ms) as u64);
         assert_eq!(now.oldest_ready, age_ms.map(ms));
         // Only a tick knows which leases ended, and which of them were the last.
         let mut counted = self.counted;

@@ -18,10 +18,10 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::hub::Work;
-use super::job::to_ms;
 use super::settle::JobRow;
 use super::{Claim, ClaimOptions, Job, Pushed, Queue, Token, claim, push, settle};
 use crate::error::{Error, ErrorKind, Result};
+use crate::times::{UnixTime, in_milliseconds as to_ms};
 use crate::writer::Transaction;
 
 /// Claims and pushes that become one commit, or nothing.
@@ -99,9 +99,9 @@ impl Queue {
 }
 
 impl QueueTransaction {
-    /// Time at which it expires, in milliseconds since the Unix epoch.
-    pub fn expires_at_ms(&self) -> i64 {
-        self.expires_at_ms
+    /// Time at which it expires.
+    pub fn expires_at(&self) -> UnixTime {
+        UnixTime::from_ms(self.expires_at_ms)
     }
 
     /// Claims the next job of the queue, if there is one, until the transaction
@@ -176,13 +176,13 @@ impl QueueTransaction {
     }
 
     /// Lets the transaction, and with it the lease of each claim, end this long after now; returns
-    /// the time of its end, in milliseconds since the Unix epoch.
+    /// the time of its end.
     ///
     /// # Errors
     /// [`LeaseLost`](ErrorKind::LeaseLost) of a claim that is not held any more,
     /// [`TransactionExpired`](ErrorKind::TransactionExpired), and as
     /// [`Queue::extend`]. No lease is extended then.
-    pub fn extend(&mut self, expiry: Duration) -> Result<i64> {
+    pub fn extend(&mut self, expiry: Duration) -> Result<UnixTime> {
         let expiry_ms = usable(expiry)?;
         let (tokens, expires_at_ms) = (self.tokens.clone(), self.expires_at_ms);
         self.expires_at_ms = self.queue.work(move |work, _| {
@@ -193,7 +193,7 @@ impl QueueTransaction {
             }
             Ok(work.now_ms.saturating_add(expiry_ms))
         })?;
-        Ok(self.expires_at_ms)
+        Ok(self.expires_at())
     }
 
     /// Acks all claims and pushes all jobs, as one transaction, and waits until

@@ -79,16 +79,16 @@ fn a_commit_acks_and_pushes() {
 fn claims_are_leased_until_the_expiry() {
     let stage = stage(3);
     let mut transaction = stage.from.begin(EXPIRY).unwrap();
-    let expires_at_ms = transaction.expires_at_ms();
+    let expires_at_ms = transaction.expires_at().as_ms();
     assert_eq!(expires_at_ms, stage.time.now_ms() + EXPIRY_MS);
     for _ in 0..2 {
-        assert_eq!(transaction.claim().unwrap().unwrap().lease_until_ms, expires_at_ms);
+        assert_eq!(transaction.claim().unwrap().unwrap().lease_until.as_ms(), expires_at_ms);
         stage.time.advance_ms(10_000);
     }
     assert!(transaction.claim_many(0).unwrap().is_empty());
-    assert_eq!(transaction.extend(EXPIRY).unwrap(), stage.time.now_ms() + EXPIRY_MS);
+    assert_eq!(transaction.extend(EXPIRY).unwrap().as_ms(), stage.time.now_ms() + EXPIRY_MS);
     stage.time.advance_ms(EXPIRY_MS - 1);
-    assert_eq!(transaction.claim().unwrap().unwrap().lease_until_ms, stage.time.now_ms() + 1);
+    assert_eq!(transaction.claim().unwrap().unwrap().lease_until.as_ms(), stage.time.now_ms() + 1);
     assert_eq!(transaction.commit().unwrap().acked, 3);
 }
 
