@@ -1,7 +1,7 @@
 //! Claim: the next jobs go to a consumer, for a lease.
 //!
-//! A claim searches an index that has ready jobs only, so it takes as long with
-//! ten million jobs as with ten; what is leased, delayed or blocked is elsewhere.
+//! A claim searches an index that has ready jobs only, so it takes as long with ten million jobs as
+//! with ten; leased, delayed and blocked jobs are elsewhere.
 //!
 //! 1. Jobs are claimed by priority, then in the order of their ids.
 //! 2. No limit (concurrency, rates) is exceeded, by this transaction's own look.
@@ -35,8 +35,9 @@ const FIRST_LEASE_END: &str = "SELECT due_at_ms FROM leafpress_job INDEXED BY le
 const FIRST_DELAYED: &str = "SELECT due_at_ms FROM leafpress_job INDEXED BY leafpress_job_delayed
      WHERE queue = +?1 AND state = 2 ORDER BY due_at_ms LIMIT 1";
 
-/// Ready jobs that one claim may turn out of its way (expired, or over their group's rate) before
-/// it gives up until the next look: else a million of them would hold up all other transactions.
+/// Limit of ready jobs that one claim may pass over (expired, or over their group's rate) before it
+/// gives up until the next look: without it, a million of them would hold up all other
+/// transactions.
 const TURNED_AWAY_MAX: usize = 1_000;
 
 /// Result of a claim.
@@ -90,9 +91,9 @@ impl Candidate {
 /// Result for one ready job.
 enum Turn {
     Claimed(Claim),
-    /// It is out of the way, without a claim.
+    /// The job was passed over.
     TurnedAway,
-    /// The queue gives no more before this time.
+    /// The queue gives no more jobs before this time.
     NotBefore(i64),
 }
 
@@ -129,7 +130,7 @@ pub(super) fn claim(work: &Work<'_>, queue: &QueueRow, options: &ClaimOptions) -
     Ok(found)
 }
 
-/// Number of jobs that may be claimed, as far as the queue's concurrency goes.
+/// Number of jobs that the queue's concurrency allows to be claimed.
 fn room(work: &Work<'_>, queue: &QueueRow, wanted: usize) -> Result<usize> {
     let Some(limit) = queue.settings.concurrency else { return Ok(wanted) };
     let leased: u32 = work
@@ -201,7 +202,7 @@ fn lease(
     })
 }
 
-/// When a lease ends or a delay is over, or a schedule comes due, whichever is first.
+/// Next time at which a lease ends, a delay is over or a schedule comes due.
 fn next_due_ms(work: &Work<'_>, queue: &QueueRow) -> Result<Option<i64>> {
     let first = |sql| work.first(sql, [queue.id], |row| row.get(0));
     let due_ms = earliest(first(FIRST_LEASE_END)?, first(FIRST_DELAYED)?);

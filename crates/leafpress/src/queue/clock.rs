@@ -1,10 +1,9 @@
 //! The clock of the queue.
 //!
-//! Wall-clock milliseconds, as leases and due times must mean the same to all
-//! processes and after a reboot. Wall clocks jump: `ClockWatch` notices,
-//! by the side of a clock that does not.
+//! Wall-clock milliseconds, as leases and due times must mean the same to all processes and after a
+//! reboot. Wall clocks jump: `ClockWatch` compares them with a steady clock.
 //!
-//! Must never: be asked outside of a write transaction for what is stored.
+//! Must never: give a time to be stored outside of a write transaction.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -55,34 +54,34 @@ impl Clock {
 pub struct ManualClock(Arc<AtomicI64>);
 
 impl ManualClock {
-    /// Sets it, forwards or backwards.
+    /// Sets the clock, forwards or backwards.
     pub fn set_ms(&self, now_ms: i64) {
         self.0.store(now_ms, Ordering::SeqCst);
     }
 
-    /// Moves it on, or back.
+    /// Moves the clock on, or back.
     pub fn advance_ms(&self, by_ms: i64) {
         self.0.fetch_add(by_ms, Ordering::SeqCst);
     }
 
-    /// The time that it shows.
+    /// Time of the clock.
     pub fn now_ms(&self) -> i64 {
         self.0.load(Ordering::SeqCst)
     }
 }
 
-/// Compares the wall clock with one that only goes on.
+/// Comparison of the wall clock with a steady one.
 #[derive(Debug)]
 pub(super) struct ClockWatch {
-    /// `None` beside a clock that is set by hand: it stands still while time goes by, which would
+    /// `None` beside a clock that is set by hand: it stands still while time goes by, and would
     /// look as if it were set back.
     started: Option<Instant>,
-    /// The most that the wall clock was ahead of `started`, since it last jumped back.
+    /// Largest lead of the wall clock over `started`, since it last jumped back.
     ahead_ms: Mutex<i64>,
 }
 
 impl ClockWatch {
-    /// Beside `clock`, from now on.
+    /// Watches `clock` from now on.
     pub(super) fn new(clock: &Clock) -> Self {
         let started = matches!(clock.0, Source::System).then(Instant::now);
         Self { started, ahead_ms: Mutex::new(clock.now_ms()) }

@@ -1,4 +1,4 @@
-//! Ordering groups: which of their jobs may be claimed.
+//! Ordering groups: the jobs of a group that may be claimed.
 //!
 //! A group has slots, one if not said otherwise. Jobs that are ready, leased or
 //! delayed (to be tried again, or not due) have one; those behind them are
@@ -9,7 +9,7 @@
 //! 2. While a slot is free, no job of the group is blocked.
 //! 3. Slots are given in the order of ids.
 //!
-//! Must never: look at more jobs than there are slots.
+//! Must never: read more jobs than there are slots.
 
 use rusqlite::params;
 
@@ -28,7 +28,7 @@ const UNBLOCK: &str =
 const BLOCKED_GROUPS: &str = "SELECT DISTINCT ordering_group FROM leafpress_job
      INDEXED BY leafpress_job_blocked WHERE queue = +?1 AND state = 3";
 
-/// The state of a job that is to wait until `due_at_ms`, if its group lets it.
+/// State of a job that is to wait until `due_at_ms`, if its group allows it.
 pub(super) fn waiting_state(
     work: &Work<'_>,
     queue: &QueueRow,
@@ -43,7 +43,7 @@ pub(super) fn waiting_state(
     Ok(by_time(work, due_at_ms))
 }
 
-/// Ready, or delayed.
+/// State by the time: ready, or delayed.
 pub(super) fn by_time(work: &Work<'_>, due_at_ms: i64) -> JobState {
     if due_at_ms > work.now_ms { JobState::Delayed } else { JobState::Ready }
 }
@@ -57,7 +57,7 @@ fn has_free_slot(work: &Work<'_>, queue: &QueueRow, group: &str) -> Result<bool>
     Ok(open < slots)
 }
 
-/// A job of the group may have left its slot: gives free ones to the next jobs.
+/// Gives free slots of the group to the next jobs, as a job may have left its slot.
 pub(super) fn fill_slots(work: &Work<'_>, queue: &QueueRow, group: &str) -> Result<()> {
     while has_free_slot(work, queue, group)? {
         let first = work
@@ -70,7 +70,7 @@ pub(super) fn fill_slots(work: &Work<'_>, queue: &QueueRow, group: &str) -> Resu
     Ok(())
 }
 
-/// Gives the slots, of which there may be more now, to the next jobs of all groups.
+/// Gives free slots of all groups to the next jobs, as there may be more slots now.
 pub(super) fn fill_all(work: &Work<'_>, queue: &QueueRow) -> Result<()> {
     let groups: Vec<String> = work.all(BLOCKED_GROUPS, [queue.id], |row| row.get(0))?;
     groups.iter().try_for_each(|group| fill_slots(work, queue, group))

@@ -1,8 +1,8 @@
-//! The state that all queues of one writer share, and the tools of one operation.
+//! State that all queues of one writer share, and the tools of one operation.
 //!
-//! The [`Hub`] goes with each transaction of the writer: it forgets what it has
-//! read when the next one begins, and wakes those who wait once it is committed.
-//! [`Work`] is one operation inside such a transaction.
+//! The [`Hub`] is called for each transaction of the writer. It forgets the settings that it has
+//! read when the next one begins, and wakes the waiting threads once it is committed. [`Work`] is
+//! one operation inside such a transaction.
 //!
 //! 1. The settings of a queue are those of this transaction.
 //! 2. No waiter is woken for a job that is not committed.
@@ -22,7 +22,7 @@ use super::stats::Tally;
 use crate::error::{Error, Result};
 use crate::sync::lock;
 
-/// A queue as its row says.
+/// Row of a queue's settings.
 #[derive(Debug)]
 pub(super) struct QueueRow {
     pub(super) id: i64,
@@ -31,14 +31,14 @@ pub(super) struct QueueRow {
     pub(super) settings: Settings,
 }
 
-/// Shared by the queues of one writer.
+/// State shared by the queues of one writer.
 #[derive(Debug)]
 pub(super) struct Hub {
     database: PathBuf,
     vfs: Option<String>,
     clock: OnceLock<Clock>,
     watch: OnceLock<ClockWatch>,
-    /// Leases are to be measured anew, by a transaction that is committed.
+    /// True if leases are to be measured anew, by a transaction that is committed.
     went_back: AtomicBool,
     bells: OnceLock<Arc<Bells>>,
     tally: Tally,
@@ -49,16 +49,16 @@ pub(super) struct Hub {
 #[derive(Debug, Default)]
 struct Session {
     rows: Vec<Arc<QueueRow>>,
-    /// Whom to wake after the commit, and how many jobs there are for them.
+    /// Queues whose waiters are woken after the commit, with the number of new jobs.
     rings: Vec<(Arc<str>, u32)>,
-    /// When each queue's tick was, in milliseconds.
+    /// Queues whose due changes were made, with the time in milliseconds.
     ticked: Vec<(i64, i64)>,
-    /// Leases were measured anew in it.
+    /// True if leases were measured anew in it.
     is_measured_anew: bool,
 }
 
 impl Hub {
-    /// For the writer of this database.
+    /// State for the writer of this database.
     pub(super) fn new(database: &Path, vfs: Option<&str>) -> Arc<Self> {
         Arc::new(Self {
             database: database.to_owned(),
@@ -83,7 +83,7 @@ impl Hub {
         self.clock.get_or_init(Clock::system)
     }
 
-    /// The bells, at which claims wait for jobs.
+    /// Wake-ups of claims that wait for jobs.
     pub(super) fn bells(&self) -> &Arc<Bells> {
         self.bells.get_or_init(|| {
             let clock = self.clock().clone();
@@ -91,13 +91,14 @@ impl Hub {
         })
     }
 
-    /// The counts of jobs' events since they were last written down.
+    /// Counters of jobs' events since they were last written to the table.
     pub(super) fn tally(&self) -> &Tally {
         &self.tally
     }
 
-    /// The time. Every operation compares it with the steady clock: else one could store a time of
-    /// a clock that is ahead, and the way back would not be noticed.
+    /// Returns the time. Every operation compares it with the steady clock: without that, one
+    /// operation could store a time of a clock that is ahead, and the way back would not be
+    /// noticed.
     fn now_ms(&self) -> i64 {
         let now_ms = self.clock().now_ms();
         if self.watch.get_or_init(|| ClockWatch::new(self.clock())).went_back(now_ms) {
@@ -116,12 +117,12 @@ impl Hub {
         went_back
     }
 
-    /// A transaction has begun.
+    /// Forgets the state of the last transaction, as a new one has begun.
     pub(super) fn began(&self) {
         lock(&self.session).rows.clear();
     }
 
-    /// The transaction was committed: wakes the waiters of its jobs.
+    /// Wakes the waiters of the jobs that the transaction has committed.
     pub(super) fn committed(&self) {
         self.tally.committed();
         let (rings, is_measured_anew) = {
@@ -136,20 +137,20 @@ impl Hub {
         }
     }
 
-    /// The transaction was rolled back, or its outcome is not known.
+    /// Drops the state of a transaction that was rolled back, or whose outcome is unknown.
     pub(super) fn not_committed(&self) {
         self.tally.rolled_back();
         *lock(&self.session) = Session::default();
     }
 
-    /// The writer takes no calls any more.
+    /// Ends all waits, as the writer takes no calls any more.
     pub(super) fn close(&self) {
         if let Some(bells) = self.bells.get() {
             bells.close();
         }
     }
 
-    /// Returns true if this queue had no tick yet in this millisecond.
+    /// Returns true if the due changes of this queue were not made yet in this millisecond.
     pub(super) fn tick_is_due(&self, queue: i64, now_ms: i64) -> bool {
         let mut session = lock(&self.session);
         match session.ticked.iter_mut().find(|(ticked, _)| *ticked == queue) {
@@ -174,7 +175,7 @@ pub(super) fn failed(source: rusqlite::Error) -> Error {
 /// One operation, inside of a write transaction.
 pub(super) struct Work<'c> {
     pub(super) connection: &'c Connection,
-    /// `None` on a connection of the application's own.
+    /// `None` on a connection of the application.
     pub(super) hub: Option<&'c Hub>,
     /// The time of the operation.
     pub(super) now_ms: i64,
@@ -186,7 +187,7 @@ impl<'c> Work<'c> {
         Self { connection, hub: Some(hub), now_ms: hub.now_ms() }
     }
 
-    /// An operation inside a transaction on a connection of the application's own.
+    /// An operation inside a transaction on a connection of the application.
     pub(super) fn outside(connection: &'c Connection) -> Self {
         Self { connection, hub: None, now_ms: Clock::system().now_ms() }
     }
@@ -200,7 +201,7 @@ impl<'c> Work<'c> {
         self.connection.prepare_cached(sql).map_err(failed)
     }
 
-    /// Carries out a statement; how many rows it changed.
+    /// Carries out a statement; returns the number of rows that it changed.
     pub(super) fn execute(&self, sql: &'static str, parameters: impl Params) -> Result<usize> {
         self.sql(sql)?.execute(parameters).map_err(failed)
     }
@@ -225,7 +226,7 @@ impl<'c> Work<'c> {
         self.sql(sql)?.query_map(parameters, read).and_then(Iterator::collect).map_err(failed)
     }
 
-    /// The queue's settings, as of this transaction.
+    /// Settings of the queue, as this transaction sees them.
     pub(super) fn row(&self, queue: i64) -> Result<Arc<QueueRow>> {
         if let Some(hub) = self.hub {
             let session = lock(&hub.session);
@@ -245,7 +246,7 @@ impl<'c> Work<'c> {
         Ok(row)
     }
 
-    /// The settings were changed by this operation.
+    /// Forgets the settings of a queue, as this operation has changed them.
     pub(super) fn forget_row(&self, queue: i64) {
         if let Some(hub) = self.hub {
             lock(&hub.session).rows.retain(|row| row.id != queue);

@@ -17,7 +17,7 @@ const HOLDER: &str = "SELECT job FROM leafpress_key WHERE queue = ?1 AND key = ?
      AND (until_ms IS NULL OR until_ms > ?3)";
 const HOLD: &str = "INSERT OR REPLACE INTO leafpress_key(queue, key, job, scope, until_ms)
      VALUES (?1, ?2, ?3, ?4, ?5)";
-/// A job that holds the key keeps it; a time that is over holds nothing.
+/// A job that holds the key keeps it; a key whose time is over is free.
 const HOLD_AGAIN: &str = "INSERT INTO leafpress_key(queue, key, job, scope)
      VALUES (?1, ?2, ?3, ?4) ON CONFLICT(queue, key) DO UPDATE
      SET job = excluded.job, scope = excluded.scope, until_ms = NULL WHERE until_ms <= ?5";
@@ -39,7 +39,7 @@ impl Scope {
         self as i64
     }
 
-    /// The scope of a number in a table; an unknown one is for a time, which nothing releases
+    /// Scope of a number in a table. An unknown number is a scope by time, which nothing releases
     /// early.
     pub(super) fn from_number(number: i64) -> Self {
         match number {
@@ -83,12 +83,12 @@ pub(super) fn hold(
     work.execute(HOLD, params![queue, key.text, job, key.scope.number(), until_ms]).map(drop)
 }
 
-/// A job is claimed.
+/// Notes that a job was claimed.
 pub(super) fn claimed(work: &Work<'_>, queue: i64, job: i64, key: &Key) -> Result<()> {
     if key.scope == Scope::Waiting { release(work, queue, job, key) } else { Ok(()) }
 }
 
-/// A job waits again.
+/// Notes that a job waits again.
 pub(super) fn waits_again(work: &Work<'_>, queue: i64, job: i64, key: &Key) -> Result<()> {
     if key.scope == Scope::Time {
         return Ok(());
@@ -97,7 +97,7 @@ pub(super) fn waits_again(work: &Work<'_>, queue: i64, job: i64, key: &Key) -> R
         .map(drop)
 }
 
-/// A job is done, dead or removed.
+/// Frees the key of a job that is done, dead or removed.
 pub(super) fn ended(work: &Work<'_>, queue: i64, job: i64, key: &Key) -> Result<()> {
     if key.scope == Scope::Time { Ok(()) } else { release(work, queue, job, key) }
 }
@@ -106,7 +106,7 @@ fn release(work: &Work<'_>, queue: i64, job: i64, key: &Key) -> Result<()> {
     work.execute(RELEASE, params![queue, key.text, job]).map(drop)
 }
 
-/// Takes away keys whose time is over, this many at most.
+/// Removes keys whose time is over, at most `keys_max`.
 pub(super) fn purge(work: &Work<'_>, queue: i64, keys_max: u32) -> Result<()> {
     work.execute(PURGE, params![queue, work.now_ms, keys_max]).map(drop)
 }

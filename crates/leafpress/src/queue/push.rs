@@ -1,4 +1,4 @@
-//! Push: a job comes to be, or its key is held already.
+//! Push: inserts a job, unless its key is held.
 //!
 //! Must never: leave a job without its key, or a key without its job; both are
 //! in one transaction.
@@ -14,8 +14,8 @@ use super::stats::{self, Event};
 use crate::error::Result;
 use crate::times::in_milliseconds as to_ms;
 
-/// It has the length of a lease already, so that a claim need not make the row
-/// longer: SQLite then writes over what has changed and leaves the payload alone.
+/// The row has the length of a leased one, so that a claim need not make it longer: SQLite then
+/// overwrites only the changed bytes and leaves the payload alone.
 const INSERT: &str = "INSERT INTO leafpress_job(queue, state, priority, due_at_ms, changed_at_ms,
          pushed_at_ms, claims, releases, attempts_max, expires_at_ms, ordering_group, unique_key,
          unique_scope, unique_until_ms, correlation_id, metadata, payload, lease_ms)
@@ -31,7 +31,7 @@ impl rusqlite::ToSql for Payload {
 }
 
 impl Payload {
-    /// The value of a column; people may have put anything there.
+    /// Value of a column, which people may have changed.
     pub(super) fn from_column(value: ValueRef<'_>) -> Self {
         match value {
             ValueRef::Null => Self::Bytes(Vec::new()),

@@ -5,8 +5,8 @@
 //! claim moves that time on by `per / jobs`, and is allowed if it is then no more
 //! than `per` away.
 //!
-//! Must never: be held up by a time in the future that a clock left there which
-//! was set back; no bucket is emptier than empty.
+//! Must never: wait for a time in the future that a clock left there before it was set back; no
+//! bucket is emptier than empty.
 
 use rusqlite::params;
 
@@ -21,18 +21,18 @@ const PURGE: &str = "DELETE FROM leafpress_rate WHERE (queue, ordering_group) IN
      SELECT queue, ordering_group FROM leafpress_rate INDEXED BY leafpress_rate_full
      WHERE queue = +?1 AND full_at_us <= ?2 LIMIT +?3)";
 
-/// The name of the queue's own bucket.
+/// Name of the queue's own bucket.
 const WHOLE_QUEUE: &str = "";
 
 /// Looks for a claim in the bucket of the queue or of a group. The error is the time (in
-/// milliseconds) of the next one; the result is what to store once the claim is taken.
+/// milliseconds) of the next claim; the result has to be stored once the claim is taken.
 pub(super) fn look(
     work: &Work<'_>,
     queue: i64,
     group: Option<&str>,
     rate: Rate,
 ) -> Result<std::result::Result<Taken, i64>> {
-    // The mark keeps a group without a name apart from the queue.
+    // The sign keeps a group without a name apart from the queue.
     let bucket = group.map_or_else(|| WHOLE_QUEUE.to_owned(), |group| format!("={group}"));
     let now_us = work.now_ms.saturating_mul(1_000);
     let interval_us = rate.interval_us();
@@ -47,7 +47,7 @@ pub(super) fn look(
     Ok(Ok(Taken { queue, bucket, full_at_us: next_us }))
 }
 
-/// A claim that a bucket has.
+/// A claim that a bucket allows.
 #[derive(Debug)]
 pub(super) struct Taken {
     queue: i64,
@@ -56,13 +56,13 @@ pub(super) struct Taken {
 }
 
 impl Taken {
-    /// Takes it out.
+    /// Takes the claim from the bucket.
     pub(super) fn take(&self, work: &Work<'_>) -> Result<()> {
         work.execute(WRITE, params![self.queue, self.bucket, self.full_at_us]).map(drop)
     }
 }
 
-/// Forgets buckets that are full, this many at most.
+/// Removes full buckets, at most `buckets_max`.
 pub(super) fn purge(work: &Work<'_>, queue: i64, buckets_max: u32) -> Result<()> {
     work.execute(PURGE, params![queue, work.now_ms.saturating_mul(1_000), buckets_max]).map(drop)
 }

@@ -90,9 +90,9 @@ pub struct Settings {
     pub concurrency: Option<u32>,
     /// Jobs of one ordering group that may be in flight at once. 1: in order.
     pub group_concurrency: u32,
-    /// Claims in a time.
+    /// Rate limit of claims: at most this many jobs per period.
     pub rate: Option<Rate>,
-    /// Claims of one ordering group in a time.
+    /// Rate limit of claims of one ordering group.
     pub group_rate: Option<Rate>,
 }
 

@@ -5,7 +5,7 @@
 //!    it, so the group's order holds.
 //! 3. An attempt that did not end in an ack leaves a row behind, which goes with its job.
 //!
-//! Must never: take a token for good by the time of anything but this transaction.
+//! Must never: decide that a token is good by the time of another transaction.
 
 use rusqlite::{Row, params};
 
@@ -21,7 +21,7 @@ const FIND: &str = "SELECT id, queue, state, claims, due_at_ms, releases, attemp
          changed_at_ms, ordering_group, unique_key, unique_scope, worker
      FROM leafpress_job WHERE id = ?1";
 const OUTCOME: &str = "SELECT outcome FROM leafpress_attempt WHERE job = ?1 AND claim = ?2";
-/// The highest number that a job ever had. Asked only about jobs that are not there.
+/// Highest number that a job ever had. Used only for jobs that are not there.
 const LAST_JOB: &str = "SELECT seq FROM sqlite_sequence WHERE name = 'leafpress_job'";
 const DELETE: &str = "DELETE FROM leafpress_job WHERE id = ?1";
 const DELETE_ATTEMPTS: &str = "DELETE FROM leafpress_attempt WHERE job = ?1";
@@ -35,7 +35,7 @@ const EXTEND: &str = "UPDATE leafpress_job SET due_at_ms = ?2, lease_ms = ?3 WHE
 const NOTE_ATTEMPT: &str = "INSERT OR REPLACE INTO leafpress_attempt(job, claim, worker,
          claimed_at_ms, ended_at_ms, outcome, error) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
 
-/// A job as far as settling needs to know it.
+/// Columns of a job that settling needs.
 #[derive(Debug)]
 pub(super) struct JobRow {
     pub(super) id: i64,
@@ -45,7 +45,7 @@ pub(super) struct JobRow {
     due_at_ms: Option<i64>,
     releases: u32,
     attempts_max: Option<u32>,
-    /// If it is leased, when it was claimed.
+    /// Time of its claim, if it is leased.
     pub(super) changed_at_ms: i64,
     pub(super) group: Option<String>,
     pub(super) key: Option<Key>,
@@ -86,13 +86,13 @@ impl JobRow {
     }
 }
 
-/// The job, whatever its state.
+/// The job, in any state.
 pub(super) fn find(work: &Work<'_>, id: i64) -> Result<Option<JobRow>> {
     work.first(FIND, [id], JobRow::from_row)
 }
 
-/// The job that this token is good for, or the error that says why it is not. The outer
-/// result is that of looking.
+/// The job of a good token, or the error that says why the token is not good. The outer result is
+/// that of the query.
 pub(super) fn check(work: &Work<'_>, token: Token) -> Result<Result<JobRow>> {
     let found = find(work, token.job)?;
     if !was_given(work, token, found.as_ref())? {
@@ -102,8 +102,8 @@ pub(super) fn check(work: &Work<'_>, token: Token) -> Result<Result<JobRow>> {
     Ok(checked.map_err(|why| lease_lost(token, why)))
 }
 
-/// Returns true if a claim was ever answered with this token, as far as the tables tell: of a
-/// job that is gone they do not know how often it was claimed.
+/// Returns true if a claim was ever answered with this token, as far as the tables tell. They do
+/// not keep the number of claims of a job that is gone.
 fn was_given(work: &Work<'_>, token: Token, job: Option<&JobRow>) -> Result<bool> {
     if token.claim == 0 {
         return Ok(false);
@@ -127,7 +127,7 @@ fn lease_lost(token: Token, why: LeaseLost) -> Error {
         .to_do("take it that another consumer may do the job too; a longer lease, or `extend` while it runs, avoids that")
 }
 
-/// The job that a token is good for which was given.
+/// The job of a token that was given out, if the token is still good.
 fn check_given(
     work: &Work<'_>,
     token: Token,
@@ -149,7 +149,7 @@ fn check_given(
     }))
 }
 
-/// The job is done.
+/// Marks the job as done.
 pub(super) fn ack(
     work: &Work<'_>,
     queue: &QueueRow,
@@ -168,17 +168,17 @@ pub(super) fn ack(
     ended(work, queue, job)
 }
 
-/// Takes the job and its attempts out of the tables; keys and slots are the caller's.
+/// Deletes the job and its attempts from the tables; the caller frees keys and slots.
 pub(super) fn delete(work: &Work<'_>, job: &JobRow) -> Result<()> {
     work.execute(DELETE, [job.id])?;
-    // Only what was claimed has attempts, and the first leaves none behind if it is acked.
+    // Only claimed jobs have attempts, and the first attempt leaves none if it is acked.
     if job.claims > 0 && (job.claims > 1 || job.state() != Some(JobState::Leased)) {
         work.execute(DELETE_ATTEMPTS, [job.id])?;
     }
     Ok(())
 }
 
-/// The job did not succeed, and is to be tried again if it may.
+/// Ends a failed attempt. The job is tried again if it has attempts left.
 pub(super) fn nack(
     work: &Work<'_>,
     queue: &QueueRow,
@@ -203,7 +203,7 @@ pub(super) fn nack(
     Ok(Retry::At { due_at: UnixTime::from_ms(due_at_ms) })
 }
 
-/// The job is hopeless: a dead letter.
+/// Makes a job that can never succeed a dead letter.
 pub(super) fn fail(work: &Work<'_>, queue: &QueueRow, job: &JobRow, reason: &str) -> Result<()> {
     note_attempt(work, job, "failed", Some(reason))?;
     bury(work, queue, job, reason)
@@ -216,7 +216,7 @@ pub(super) fn release(work: &Work<'_>, queue: &QueueRow, job: &JobRow) -> Result
     give_back(work, queue, job, work.now_ms, 1, None)
 }
 
-/// The lease ends later, or earlier; when, in milliseconds since the Unix epoch.
+/// Moves the end of the lease; returns it, in milliseconds since the Unix epoch.
 pub(super) fn extend(work: &Work<'_>, job: &JobRow, lease_ms: i64) -> Result<i64> {
     let until_ms = work.now_ms.saturating_add(lease_ms);
     work.execute(EXTEND, params![job.id, until_ms, lease_ms])?;
@@ -233,7 +233,7 @@ pub(super) fn lease_expired(work: &Work<'_>, queue: &QueueRow, job: &JobRow) -> 
     give_back(work, queue, job, work.now_ms, 0, None)
 }
 
-/// Makes a dead letter of a job, in whatever state it is.
+/// Makes a dead letter of a job in any state.
 pub(super) fn bury(work: &Work<'_>, queue: &QueueRow, job: &JobRow, error: &str) -> Result<()> {
     let kept = queue.settings.keep_dead;
     let until_ms = kept.map(|kept| work.now_ms.saturating_add(to_ms(kept)));
@@ -242,7 +242,7 @@ pub(super) fn bury(work: &Work<'_>, queue: &QueueRow, job: &JobRow, error: &str)
     ended(work, queue, job)
 }
 
-/// A job that waited or ran does so no more: its key and its slot are free.
+/// Frees the key and the slot of a job that has ended.
 pub(super) fn ended(work: &Work<'_>, queue: &QueueRow, job: &JobRow) -> Result<()> {
     if let Some(key) = &job.key {
         key::ended(work, queue.id, job.id, key)?;
@@ -256,7 +256,7 @@ pub(super) fn ended(work: &Work<'_>, queue: &QueueRow, job: &JobRow) -> Result<(
     Ok(())
 }
 
-/// The job waits again, in its old slot.
+/// Makes the job wait again, in its old slot.
 fn give_back(
     work: &Work<'_>,
     queue: &QueueRow,

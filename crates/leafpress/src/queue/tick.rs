@@ -1,11 +1,10 @@
-//! Changes of a queue that time brings: leases end, delays are over, jobs expire, kept jobs are
-//! thrown away.
+//! Due changes of a queue: leases end, delays are over, jobs expire, kept jobs are removed.
 //!
-//! A claim does it before it looks for jobs, as no other call depends on it: at most once a
-//! millisecond, and so much at most, so that it is soon done.
+//! A claim makes them before it looks for jobs, as no other call depends on them: at most once a
+//! millisecond, and only a limited number at a time, so that it is soon done.
 //!
-//! 1. What is due is done by the first claim after it, or (if there is more than
-//!    fits) by those that follow at once.
+//! 1. A due change is made by the first claim after its time, or (if there are more than
+//!    fit) by the claims that follow at once.
 //! 2. No lease ends later than its length from now, as it was when it was claimed or
 //!    last extended, even if the clock is set back.
 //!
@@ -36,10 +35,10 @@ const RETRIES_FROM_NOW: &str = "UPDATE leafpress_job
      SET due_at_ms = ?1 + (due_at_ms - changed_at_ms), changed_at_ms = ?1
      WHERE state = 2 AND claims > 0 AND changed_at_ms > ?1";
 
-/// Jobs of each kind that one tick deals with.
+/// Limit of the jobs of each kind that one call deals with.
 const JOBS_MAX: u32 = 256;
 
-/// Does what is due.
+/// Makes the due changes.
 pub(super) fn tick(work: &Work<'_>, queue: &QueueRow) -> Result<()> {
     if let Some(hub) = work.hub {
         if !hub.tick_is_due(queue.id, work.now_ms) {
@@ -78,7 +77,7 @@ fn due(work: &Work<'_>, sql: &'static str, queue: &QueueRow) -> Result<Vec<i64>>
     work.all(sql, params![queue.id, work.now_ms, JOBS_MAX], |row| row.get(0))
 }
 
-/// A job was not claimed in time.
+/// Buries a job that was not claimed in time.
 pub(super) fn expired(work: &Work<'_>, queue: &QueueRow, id: i64) -> Result<()> {
     match settle::find(work, id)? {
         Some(job) if job.state().is_some_and(JobState::is_waiting) => {
@@ -89,8 +88,8 @@ pub(super) fn expired(work: &Work<'_>, queue: &QueueRow, id: i64) -> Result<()> 
     }
 }
 
-/// The clock was set back: leases and the delays of retries that began in what is now the future
-/// begin anew. Due times that a caller asked for stay.
+/// Corrects times after the clock was set back: leases and the delays of retries that began in what
+/// is now the future begin anew. Due times that a caller asked for stay.
 pub(super) fn measure_from_now(work: &Work<'_>) -> Result<()> {
     for sql in [LEASES_FROM_NOW, RETRIES_FROM_NOW] {
         work.execute(sql, [work.now_ms])?;
@@ -98,8 +97,8 @@ pub(super) fn measure_from_now(work: &Work<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The statements of this file that are run all the time. The two others read all
-/// leases and delays, and are run when a clock was set back.
+/// The statements of this file that run often. The two others read all leases and delays, and run
+/// when a clock was set back.
 pub(super) const STATEMENTS: [(&str, &str); 5] = [
     ("leases that ended", EXPIRED_LEASES),
     ("delays that are over", DUE),

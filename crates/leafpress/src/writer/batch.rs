@@ -1,7 +1,8 @@
-//! Several statements, one after the other, and which of them failed.
+//! Batches: several statements, carried out one after the other, and the error of the one that
+//! fails.
 //!
-//! Must never: go on once SQLite has rolled the transaction back: what follows would be
-//! committed by itself.
+//! Must never: go on once SQLite has rolled the transaction back: later statements would be
+//! committed by themselves.
 
 use rusqlite::fallible_iterator::FallibleIterator as _;
 use rusqlite::{Batch as Statements, Connection};
@@ -13,7 +14,7 @@ use super::statement::execute;
 use crate::error::{Error, FailedStatement, Result};
 use crate::io_report::Script;
 
-/// A statement is shown with this many characters.
+/// Longest text of a statement in an error.
 const SHOWN_MAX: usize = 200;
 
 /// Carries out all statements of a batch.
@@ -56,7 +57,7 @@ pub(super) fn script(
     let mut done = 0;
     loop {
         let next = statements.next().and_then(|next| {
-            // One step: sqlite3_exec, too, only steps through the rows and drops them.
+            // A single step: sqlite3_exec, too, only steps through the rows and drops them.
             next.map(|mut next| next.raw_query().next().map(drop)).transpose()
         });
         match next {

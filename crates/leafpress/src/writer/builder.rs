@@ -21,9 +21,9 @@ use crate::error::{Error, Result};
 use crate::fork::OfProcess;
 use crate::profile::{self, AtomicWish, Locking, Profile, ProfileRequest};
 
-/// Calls that may wait before `submit` waits too.
+/// Default of the calls that may wait before `submit` waits too.
 const QUEUE_CAPACITY: usize = 8_192;
-/// Calls in one group.
+/// Default of the calls in one group.
 const GROUP_CALLS_MAX: usize = 8_192;
 
 /// Opens a [`Writer`].
@@ -64,13 +64,13 @@ impl WriterBuilder {
         }
     }
 
-    /// The promise to be kept; [`Profile::Durable`] unless told otherwise.
+    /// Promise of the commits; [`Profile::Durable`] without this call.
     pub fn profile(mut self, profile: Profile) -> Self {
         self.request.profile = profile;
         self
     }
 
-    /// The explicit word for [`Profile::Rebuildable`]: the file can be made anew.
+    /// Allows [`Profile::Rebuildable`]: the file can be made anew.
     pub fn rebuildable_ok(mut self) -> Self {
         self.request.may_be_rebuilt = true;
         self
@@ -83,13 +83,13 @@ impl WriterBuilder {
         self
     }
 
-    /// Bytes in a page, if the database is a new one.
+    /// Bytes in a page, for a new database.
     pub fn page_size(mut self, bytes: u32) -> Self {
         self.request.page_size = Some(bytes);
         self
     }
 
-    /// The name of a registered VFS to go through.
+    /// Name of a registered VFS through which the database is opened.
     pub fn vfs(mut self, name: impl Into<String>) -> Self {
         self.request.vfs = Some(name.into());
         self
@@ -110,8 +110,8 @@ impl WriterBuilder {
         self
     }
 
-    /// Less memory for the writer's connection, for devices where a few hundred
-    /// kilobytes matter. Its readers keep what they need.
+    /// Uses less memory for the writer's connection, for devices where a few hundred kilobytes
+    /// matter. Its readers keep what they need.
     pub fn small(mut self) -> Self {
         self.request.small = true;
         self
@@ -125,15 +125,15 @@ impl WriterBuilder {
         self
     }
 
-    /// Calls that may wait for their group (8,192): else callers that are faster
+    /// Largest number of calls that may wait for their group (8,192): without it, callers faster
     /// than the disk would fill the memory.
     pub fn queue_capacity(mut self, calls: usize) -> Self {
         self.queue_capacity = calls;
         self
     }
 
-    /// Calls in one group at most (8,192): one that fails late makes the others
-    /// wait for a replay of the group.
+    /// Largest number of calls in one group (8,192): one that fails late makes the others wait for
+    /// a replay of the group.
     pub fn max_group(mut self, calls: usize) -> Self {
         self.grouping.calls_max = calls.max(1);
         self
@@ -168,9 +168,9 @@ impl WriterBuilder {
         self
     }
 
-    /// Readers that may be out at once (16), and how long
-    /// [`reader`](Writer::reader) waits for one to come back (5 s): else a leak
-    /// of readers would use up the process's files.
+    /// Largest number of readers that may be out at once (16), and longest wait of
+    /// [`reader`](Writer::reader) for one to come back (5 s): without it, a leak of readers would
+    /// use up the process's files.
     pub fn readers(mut self, size_max: usize, wait_max: Duration) -> Self {
         self.reader_limits = ReaderLimits { size_max, wait_max };
         self
@@ -187,12 +187,11 @@ impl WriterBuilder {
         }
         let (connection, in_force) = profile::open(&self.path, &self.request)?;
         let place = Place::of(&connection, &self.path, self.request.vfs.is_some())?;
-        // The readers use the same VFS: two VFSs in one process would not know of one another's
-        // descriptors, and closing one gives all locks back.
+        // The readers use the same VFS. Two VFSs in one process would not know of one another's
+        // descriptors, and closing one descriptor releases all POSIX locks of the file.
         let ours = profile::ours(&connection).map(|(vfs, _)| vfs.name().to_owned());
         let vfs = ours.or_else(|| self.request.vfs.clone());
-        // Others, and later reads of the path, must not depend on the folder
-        // that the process happens to be in.
+        // The absolute path: later opens must not depend on the folder that the process is in then.
         let path = self.path.canonicalize().unwrap_or_else(|_| self.path.clone());
         let readers = ReaderPool::new(&path, vfs, self.reader_limits);
         let is_wal = self.request.profile.is_wal();

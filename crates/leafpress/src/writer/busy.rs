@@ -38,7 +38,7 @@ impl BusyClock {
         self.epoch.elapsed().saturating_sub(began)
     }
 
-    /// Waits a little; false once the limit is reached.
+    /// Waits a little; returns false once the limit is reached.
     pub(super) fn wait(&self, attempt: i32) -> bool {
         if self.waited() >= self.limit || self.interrupts.is_asked_of_all() {
             return false;

@@ -29,15 +29,13 @@ pub(super) type Body = Box<dyn FnMut(&Transaction<'_>) -> Result<AnyValue> + Sen
 pub enum Call {
     /// A single statement.
     Execute(Statement),
-    /// Several, all or none.
+    /// Several statements, all or none.
     Batch(Batch),
     /// Many rows for one table, all or none.
     InsertMany(InsertMany),
-    /// Whatever the caller's code does. Only a target in this process can
-    /// carry it out.
+    /// Code of the caller. Only a target in this process can run it.
     Closure(Closure),
-    /// Work of this crate itself, as of its queue. Only a target in this process
-    /// can carry it out, and none else is given any.
+    /// Work of this crate itself, as of its queue. Only a target in this process can carry it out.
     Own(Own),
 }
 

@@ -1,10 +1,10 @@
 //! Code of callers that runs where calls are carried out, although no caller waits there:
 //! destructors and wakers.
 //!
-//! A closure is dropped after its group, and so is the value of a ticket that was dropped.
-//! If that panicked on the thread that drives the engine, all callers of the group would
-//! be told that their outcome is unknown. So each such place goes through here, and a panic
-//! is told to the log alone: the call that it belongs to is answered already.
+//! A closure is dropped after its group, and so is the value of a ticket that was dropped. A panic
+//! of such a destructor on the thread that drives the engine would answer all callers of the group
+//! that their outcome is unknown. So each such place goes through here, and a panic is only logged:
+//! the call that it belongs to is answered already.
 //!
 //! Must never: hide a panic of a caller's closure, which is that call's error.
 
@@ -12,7 +12,7 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::Waker;
 
-/// A value whose destructor is a caller's: a panic of it goes no further than the log.
+/// A value whose destructor is the caller's: its panic is logged, and goes no further.
 pub(super) struct Caught<T>(Option<T>);
 
 impl<T> Caught<T> {
@@ -43,14 +43,14 @@ impl<T: std::fmt::Debug> std::fmt::Debug for Caught<T> {
     }
 }
 
-/// Drops a value of a caller's.
+/// Drops a value that belongs to a caller.
 pub(super) fn drop_caught<T>(value: T) {
     if std::mem::needs_drop::<T>() {
         caught("a destructor", || drop(value));
     }
 }
 
-/// Wakes a task of a caller's.
+/// Wakes a task that belongs to a caller.
 pub(crate) fn wake(waker: Waker) {
     caught("a waker", || waker.wake());
 }

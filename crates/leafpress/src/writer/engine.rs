@@ -98,13 +98,13 @@ impl Engine {
         };
         tracing::error!(%reason, "the writer stops");
         self.queue.stop(&reason);
-        // Entries that are left answer for themselves as they go.
+        // Entries that are left answer for themselves when they are dropped.
         self.work = Work::new(&self.queue);
-        // Until here closures were dropped, and with them perhaps the last clone of the writer.
+        // Closures were dropped up to here, and with them perhaps the last clone of the writer.
         driving::end();
     }
 
-    /// Commits what was taken and answers it.
+    /// Commits the taken calls and answers them.
     fn commit(&mut self) -> Result<(), String> {
         let Self { process, target, queue, recorder, counts, work, .. } = self;
         let Some(target) = target else { return Err("it was closed".to_owned()) };
@@ -147,15 +147,15 @@ impl Engine {
     }
 }
 
-/// The end of a writer, and its outcome for all callers that close it.
+/// End of a writer, and its outcome for all callers that close it.
 #[derive(Default)]
 pub(super) struct End {
     outcome: Mutex<Option<Result<()>>>,
     told: Condvar,
-    /// Left to the caller that closes it, where the writer had stopped: until then its readers
-    /// go on.
+    /// The rest of the shutdown, left to the caller that closes a writer which had stopped: until
+    /// then its readers go on.
     rest: Mutex<Option<ShutDown>>,
-    /// No caller waits for it.
+    /// True if no caller waits for it.
     is_left_alone: AtomicBool,
 }
 
@@ -187,7 +187,7 @@ impl End {
         self.shut_down_rest();
     }
 
-    /// Ends what was left to the caller.
+    /// Runs the rest of the shutdown, if it was left to the caller.
     pub(super) fn shut_down_rest(&self) {
         let rest = lock(&self.rest).take();
         if let Some(Err(error)) = rest.map(|shut_down| shut_down()) {
@@ -225,11 +225,11 @@ impl fmt::Debug for End {
     }
 }
 
-/// Ends what belongs to the database besides the target: readers and checkpoints.
+/// Ends the readers and checkpoints of the database.
 pub(super) type ShutDown = Box<dyn FnOnce() -> Result<()> + Send>;
 
-/// Starts the writer's thread. It ends once the queue is closed and empty, closes the target
-/// and then the rest, and tells `end` how it went.
+/// Starts the writer's thread. It ends once the queue is closed and empty, closes the target and
+/// then the rest, and gives `end` the outcome.
 pub(super) fn start_thread(
     engine: Arc<Mutex<Engine>>,
     queue: Arc<CallQueue>,
@@ -241,12 +241,12 @@ pub(super) fn start_thread(
         while queue.wait() {
             lock(&engine).commit_next();
             if !process.is_current() {
-                // A closure has forked: in the child, only this thread ends.
+                // A closure has forked. In the child only this thread ends.
                 std::mem::forget((engine, queue, end, shut_down));
                 return;
             }
         }
-        // Dropped before the checkpointer is: the last connection that closes a database tidies up.
+        // Closed before the checkpointer: the last connection that closes a database tidies up.
         let target = lock(&engine).target.take();
         let closing = || {
             let closed = target.map_or(Ok(()), |mut target| target.close());
@@ -316,7 +316,7 @@ impl Work {
         }
     }
 
-    /// Takes over what the target counted; how long COMMIT took.
+    /// Adds the counts of the target; returns the duration of COMMIT.
     fn count(&mut self, counts: Option<&LocalCounts>, whole: Duration) -> Duration {
         let Some(counts) = counts else { return whole };
         let take = |count: &AtomicU64| count.swap(0, Ordering::Relaxed);
@@ -326,7 +326,7 @@ impl Work {
         Duration::from_nanos(take(&counts.commit_ns))
     }
 
-    /// Hands out the answers, then wakes those who wait; how many failed.
+    /// Hands out the answers, then wakes the waiting threads; returns the number of errors.
     fn answer(&mut self) -> u64 {
         let mut failed = 0;
         for (entry, answer) in self.entries.iter_mut().zip(self.group.take_answers()) {
@@ -336,7 +336,7 @@ impl Work {
         let mut last = None;
         for entry in self.entries.drain(..) {
             let event = entry.event();
-            // Neighbours nearly always wait on the same.
+            // Neighbours in a group nearly always wait for the same event.
             if !last.as_ref().is_some_and(|last| Arc::ptr_eq(last, event)) {
                 event.notify();
                 last = Some(Arc::clone(event));

@@ -7,8 +7,8 @@
 //! 1. Only the writer begins, commits and rolls back.
 //! 2. No caller changes a setting that the next caller would meet.
 //!
-//! Must never: refuse what a transaction of the caller's own could do without
-//! being seen by others.
+//! Must never: refuse a statement that a transaction of the caller's own could run without a trace
+//! for others.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -18,7 +18,7 @@ use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 
 use crate::sync::lock;
 
-/// Pragmas that only tell something, whatever their argument.
+/// Pragmas that only return something, with any argument.
 const TELLING: [&str; 19] = [
     "collation_list",
     "compile_options",
@@ -45,7 +45,7 @@ const TELLING: [&str; 19] = [
 const TRANSACTIONAL: [&str; 5] =
     ["application_id", "defer_foreign_keys", "incremental_vacuum", "optimize", "user_version"];
 
-/// Pragmas that tell a setting if they have no argument.
+/// Pragmas that return a setting if they have no argument.
 const SETTINGS: [&str; 22] = [
     "auto_vacuum",
     "automatic_index",
@@ -73,22 +73,22 @@ const SETTINGS: [&str; 22] = [
 
 const TEMPORARY: &str = "other callers would find what is temporary on this connection";
 
-/// Shared by the connection's hooks and the thread that uses it.
+/// State shared by the connection's hooks and the thread that uses it.
 #[derive(Debug, Default)]
 pub(super) struct Guard {
-    /// The writer itself speaks.
+    /// True while the writer itself runs statements.
     is_own: AtomicBool,
-    /// The next commit is the writer's.
+    /// True if the next commit is the writer's.
     may_commit: AtomicBool,
-    /// The last call compiled a PRAGMA.
+    /// True if the last call compiled a PRAGMA.
     used_pragma: AtomicBool,
-    /// A call changed triggers or tables.
+    /// True if a call changed triggers or tables.
     changed_schema: AtomicBool,
     refusal: Mutex<Option<String>>,
 }
 
 impl Guard {
-    /// Watches over `connection` from now on.
+    /// Installs the guard on `connection`.
     pub(super) fn install(connection: &mut Connection) -> rusqlite::Result<Arc<Self>> {
         let guard = Arc::new(Self::default());
         let authorizer = Arc::clone(&guard);
@@ -109,8 +109,8 @@ impl Guard {
         Ok(guard)
     }
 
-    /// Lets the writer itself speak: BEGIN, SAVEPOINT and their kin. Even if `run`
-    /// panics, it speaks no longer than that.
+    /// Runs statements of the writer itself: BEGIN, SAVEPOINT and the like. The permission ends
+    /// with `run`, also after a panic.
     pub(super) fn as_owner<T>(&self, run: impl FnOnce() -> T) -> T {
         struct Speaking<'g>(&'g AtomicBool);
         impl Drop for Speaking<'_> {
@@ -141,14 +141,14 @@ impl Guard {
         self.used_pragma.swap(false, Ordering::Relaxed)
     }
 
-    /// Returns true if triggers or tables were made, changed or dropped since the schema was last
-    /// looked at.
+    /// Returns true if triggers or tables were made, changed or dropped since the last look at the
+    /// schema.
     pub(super) fn has_changed_schema(&self) -> bool {
         self.changed_schema.load(Ordering::Relaxed)
     }
 
-    /// Returns the same as [`has_changed_schema`](Self::has_changed_schema), and takes the
-    /// schema as looked at from now on.
+    /// Does as [`has_changed_schema`](Self::has_changed_schema), and counts as a look at the
+    /// schema.
     pub(super) fn take_changed_schema(&self) -> bool {
         self.changed_schema.swap(false, Ordering::Relaxed)
     }
@@ -165,7 +165,7 @@ impl Guard {
             AuthAction::Attach { .. } | AuthAction::Detach { .. } => {
                 Some("other callers would find the databases attached or gone".to_owned())
             }
-            // Without the word TEMP it is the schema that tells.
+            // Without the word TEMP the schema decides.
             AuthAction::CreateTable { .. }
             | AuthAction::CreateIndex { .. }
             | AuthAction::CreateTrigger { .. }

@@ -42,26 +42,26 @@ enum Why {
     Limit,
 }
 
-/// Shared by a writer's callers, its queue and its connection.
+/// State shared by a writer's callers, its queue and its connection.
 #[derive(Debug)]
 pub(super) struct Interrupts {
     epoch: Instant,
-    /// The number of the call that is carried out; 0 if none is.
+    /// Number of the call that is carried out; 0 if none is.
     number: AtomicU64,
-    /// Its own code runs, and not the writer's around it.
+    /// True while the call's own code runs, and not the writer's around it.
     runs: AtomicBool,
-    /// When its time is up, in nanoseconds after `epoch`.
+    /// Deadline of the call, in nanoseconds after `epoch`.
     deadline_ns: AtomicU64,
-    /// The longest time that it may run, in nanoseconds.
+    /// Longest time that the call may run, in nanoseconds.
     limit_ns: AtomicU64,
     /// 0 if the call was not stopped, or one more than a `Why`.
     stopped: AtomicU64,
     /// True if there is a number in `asked`, or all calls are to end.
     is_asked: AtomicBool,
     asked: Mutex<Vec<u64>>,
-    /// All calls are to end.
+    /// True if all calls are to end.
     all: AtomicBool,
-    /// A call was stopped because all are to end.
+    /// True if a call was stopped because all are to end.
     all_stopped: AtomicBool,
 }
 
@@ -124,7 +124,7 @@ impl Interrupts {
 
 /// For the thread that drives the engine.
 impl Interrupts {
-    /// Has SQLite ask from now on.
+    /// Makes SQLite check for interrupts from now on.
     pub(super) fn watch(
         self: &std::sync::Arc<Self>,
         connection: &mut Connection,
@@ -136,7 +136,7 @@ impl Interrupts {
         )
     }
 
-    /// A call begins. Its error, if its end was asked for before.
+    /// Begins a call. Returns its error if its end was asked for before.
     pub(super) fn begin(&self, number: u64, limit: Option<Duration>) -> Result<(), Error> {
         let (deadline_ns, limit_ns) = match limit {
             None => (NEVER_NS, NEVER_NS),
@@ -155,12 +155,12 @@ impl Interrupts {
         self.stopped().map_or(Ok(()), Err)
     }
 
-    /// The call has ended, or is none any more.
+    /// Ends the call, also one that has stopped being a call in a child of `fork`.
     pub(super) fn end(&self) {
         self.number.store(0, Ordering::Release);
     }
 
-    /// Lets code of the call run: only this can be stopped.
+    /// Runs code of the call: only this code can be stopped.
     pub(super) fn run<T>(&self, code: impl FnOnce() -> T) -> T {
         struct Running<'i>(&'i AtomicBool);
         impl Drop for Running<'_> {
@@ -195,7 +195,7 @@ impl Interrupts {
         Some(Error::from(kind).on_disk(NOTHING))
     }
 
-    /// All calls that had begun are answered: no number stands for a call any more.
+    /// Forgets the numbers of the calls to end, once all calls that had begun are answered.
     pub(super) fn forget_asked(&self) {
         if self.is_asked.load(Ordering::Acquire) && !self.all.load(Ordering::Acquire) {
             let mut asked = lock(&self.asked);

@@ -37,8 +37,8 @@
 //! 2. A call that is answered with an error has left nothing in the database,
 //!    unless the error says that the outcome is unknown.
 //! 3. One call's failure is never another's.
-//! 4. Calls take effect in the order in which they were submitted; those of one
-//!    thread so in the order in which it made them.
+//! 4. Calls take effect in the order in which they were submitted; the calls
+//!    of one thread in the order in which it made them.
 //! 5. Every call that was accepted is answered; closing and dropping wait for that.
 //! 6. A child of `fork` never touches its parent's writer: each call there is
 //!    [`Forked`](crate::ErrorKind::Forked), and dropping does nothing. A new writer
@@ -48,7 +48,7 @@
 //! 8. A call that is interrupted, or runs for too long, fails alone; no other call and no commit
 //!    is stopped in its place.
 //!
-//! Must never: answer before the commit, or lose what was accepted in silence.
+//! Must never: answer before the commit, or lose an accepted call without an error.
 
 mod batch;
 mod builder;
@@ -121,7 +121,7 @@ use crate::sync::lock;
 #[derive(Debug, Clone)]
 pub struct Writer {
     shared: Arc<OfProcess<Shared>>,
-    /// The longest time that a call of this clone may run; `None` for no limit.
+    /// Longest time that a call of this clone may run; `None` for no limit.
     call_limit: Option<Duration>,
 }
 
@@ -162,16 +162,16 @@ impl Local {
     }
 }
 
-/// The accepted calls that a close still has carried out.
+/// Accepted calls that a close still waits for.
 #[derive(Debug, Clone, Copy)]
 enum Closing {
-    /// All of them.
+    /// All accepted calls.
     All,
-    /// All that end within this time.
+    /// Calls that end within this time.
     Within(Duration),
 }
 
-/// After the end of the time to close: for statements that are being undone, and for the last
+/// Time after the limit of a close: for statements that are being undone, and for the last
 /// checkpoint.
 const GRACE: Duration = Duration::from_secs(1);
 
@@ -192,9 +192,9 @@ impl Writer {
         WriterBuilder::start(Box::new(target), queue, grouping, None)
     }
 
-    /// A clone whose calls may run for so long each, or without an end
-    /// ([`WriterBuilder::call_limit`] says what happens then). A queue that is opened on it
-    /// has that limit too.
+    /// A clone whose calls may run for at most `limit` each, or without a limit
+    /// ([`WriterBuilder::call_limit`] tells what happens then). A queue that is opened on it has
+    /// that limit too.
     ///
     /// ```
     /// # let folder = tempfile::tempdir().unwrap();
@@ -216,7 +216,7 @@ impl Writer {
         Self { shared: Arc::clone(&self.shared), call_limit: limit }
     }
 
-    /// Stops the call that is carried out now, whosever it is: nothing of it is written, it is
+    /// Stops the call that is carried out now, whichever caller made it. Nothing of it is written, it is
     /// answered [`Interrupted`](crate::ErrorKind::Interrupted), and all others are carried out.
     /// [`Ticket::interrupt`] stops one certain call.
     ///
@@ -245,8 +245,8 @@ impl Writer {
         self.carry_out(execute_call(sql.into(), parameters)?, executed)
     }
 
-    /// As [`execute`](Self::execute), without waiting for the commit. It waits
-    /// for room if the queue is full.
+    /// Submits a statement as [`execute`](Self::execute) does, without waiting for the commit. It
+    /// waits for room if the queue is full.
     ///
     /// # Errors
     /// If the writer is closed, or a parameter cannot be a value in SQLite.
@@ -258,10 +258,10 @@ impl Writer {
         self.submit_call(execute_call(sql.into(), parameters)?, executed)
     }
 
-    /// As [`submit`](Self::submit), and never waits.
+    /// Does as [`submit`](Self::submit), and never waits.
     ///
     /// # Errors
-    /// [`QueueFull`](crate::ErrorKind::QueueFull) besides.
+    /// Those of [`submit`](Self::submit), and [`QueueFull`](crate::ErrorKind::QueueFull).
     pub fn try_submit(
         &self,
         sql: impl Into<String>,
@@ -285,7 +285,7 @@ impl Writer {
         self.carry_out(Call::Batch(batch.into()), done)
     }
 
-    /// As [`execute_batch`](Self::execute_batch), without waiting for the commit.
+    /// Does as [`execute_batch`](Self::execute_batch), without waiting for the commit.
     ///
     /// # Errors
     /// If the writer is closed.
@@ -293,8 +293,8 @@ impl Writer {
         self.submit_call(Call::Batch(batch.into()), done)
     }
 
-    /// Runs `body` inside a transaction, reads among writes, and gives what it
-    /// returns once that is committed.
+    /// Runs `body` inside a transaction, which may read and write, and returns its value once the
+    /// transaction is committed.
     ///
     /// If it returns an error (of SQLite, or [`Error::aborted`] of its own) or
     /// panics, all that it did is undone. **It may be called again** if another
@@ -313,7 +313,7 @@ impl Writer {
         self.carry_out(closure_call(body), value)
     }
 
-    /// As [`transaction`](Self::transaction), without waiting for the commit.
+    /// Does as [`transaction`](Self::transaction), without waiting for the commit.
     ///
     /// # Errors
     /// If the writer is closed.
@@ -340,7 +340,7 @@ impl Writer {
         self.carry_out(Call::InsertMany(request), inserted)
     }
 
-    /// As [`insert_many`](Self::insert_many), without waiting for the commit.
+    /// Does as [`insert_many`](Self::insert_many), without waiting for the commit.
     ///
     /// # Errors
     /// If the writer is closed, or a row has more or fewer values than there are columns.
@@ -354,19 +354,19 @@ impl Writer {
         self.submit_call(Call::InsertMany(request), inserted)
     }
 
-    /// A read-only connection from the writer's pool, back in it when it is
-    /// dropped. It sees what is committed. It is known by the place in the
-    /// program that asked for it.
+    /// A read-only connection from the writer's pool, to which it returns when it is dropped. It
+    /// sees committed data only. In statistics it has the name of the place in the program that
+    /// asked for it.
     ///
     /// # Errors
-    /// If all are out and none comes back in time; if the writer has no
-    /// database in this process, or holds it alone ([`Locking::Exclusive`]).
+    /// If all readers are out and none comes back in time; if the writer has no database in this
+    /// process, or holds it alone ([`Locking::Exclusive`]).
     #[track_caller]
     pub fn reader(&self) -> Result<Reader> {
         self.readers()?.get(None)
     }
 
-    /// As [`reader`](Self::reader), under a name of its own.
+    /// Does as [`reader`](Self::reader), with a given name.
     ///
     /// # Errors
     /// As [`reader`](Self::reader).
@@ -407,14 +407,14 @@ impl Writer {
     /// this writer are closed with it, and a second close waits for the first.
     ///
     /// # Errors
-    /// If the end of it failed, or the writer had stopped because of a failure, so that calls
+    /// If closing failed, or the writer had stopped because of a failure, so that calls
     /// were refused or their outcome is unknown. What was answered with success is safe all
     /// the same. [`ErrorKind::Misuse`](crate::ErrorKind::Misuse) in a closure inside a transaction, where nothing is done.
     pub fn close(self) -> Result<()> {
         self.shared.get()?.close(Closing::All)
     }
 
-    /// As [`close`](Self::close), within `limit`: the call that runs then is stopped, those
+    /// Closes as [`close`](Self::close) does, within `limit`: the call that runs then is stopped, those
     /// that wait are refused with [`Stopped`](crate::ErrorKind::Stopped), and the database is
     /// closed. It returns a second after `limit` at the latest.
     ///
@@ -426,7 +426,7 @@ impl Writer {
         self.shared.get()?.close(Closing::Within(limit))
     }
 
-    /// For the writer's thread, or another that drives the engine.
+    /// Submits a call to the thread that drives the engine.
     fn submit_call<T>(&self, call: Call, take: Take<T>) -> Result<Ticket<T>> {
         self.shared.get()?.queue.push((call, self.call_limit), take, CarriedOutBy::Thread)
     }
@@ -496,7 +496,7 @@ impl Shared {
         outcome
     }
 
-    /// Takes no further call. The thread ends by itself once the queue is empty.
+    /// Closes the queue. The thread ends by itself once the queue is empty.
     fn begin_close(&self) {
         self.submit_last_work();
         self.queue.close("it was closed");
@@ -505,7 +505,7 @@ impl Shared {
         }
     }
 
-    /// The time to close is over.
+    /// Stops the calls, as the time to close is over.
     fn break_off(&self, limit: Duration) -> Result<()> {
         let refused = self.queue.refuse_waiting("there was no time left to close it");
         let interrupts = self.queue.interrupts();
@@ -534,7 +534,7 @@ impl Drop for Shared {
             return;
         }
         if driving::is_driving() {
-            // The last clone lived in a closure, or in an answer that was not fetched.
+            // The last clone was in a closure, or in an answer that was not fetched.
             self.end.leave_alone();
             self.begin_close();
             return;

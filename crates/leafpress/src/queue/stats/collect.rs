@@ -1,6 +1,6 @@
-//! Reads together what [`QueueStats`] tells.
+//! Collects the numbers of [`QueueStats`].
 //!
-//! All of it is read in one transaction, so that it fits together.
+//! One transaction reads all of them, so that they fit together.
 //!
 //! Must never: count jobs by their rows; each state has an index of its own.
 
@@ -74,7 +74,7 @@ pub(in crate::queue) fn count(connection: &Connection, queue: i64, state: JobSta
     counted(connection, sql, queue).map_err(not_read)
 }
 
-/// All of it.
+/// All numbers of a queue.
 pub(super) fn collect(connection: &Connection, queue: i64, now_ms: i64) -> Result<QueueStats> {
     let mut stats = holds(connection, queue, now_ms)?;
     happened(connection, queue, &mut stats).map_err(not_read)?;

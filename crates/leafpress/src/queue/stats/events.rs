@@ -4,8 +4,8 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A number for each thing that can happen to a job: how often it did
-/// (`Events<u64>`), or how often in a second (`Events<f64>`).
+/// A number for each kind of event of a job: how often it happened (`Events<u64>`), or how often in
+/// a second (`Events<f64>`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
@@ -16,15 +16,15 @@ pub struct Events<N> {
     pub duplicates: N,
     /// Claims.
     pub claimed: N,
-    /// Acks.
+    /// Jobs that were acked.
     pub acked: N,
     /// Attempts that failed and left the job to be tried again.
     pub retried: N,
-    /// Leases that came to an end without an answer.
+    /// Leases that ended without an answer.
     pub lease_expired: N,
     /// Claims that were given back and do not count as attempts.
     pub released: N,
-    /// Jobs that became dead letters, for whatever reason.
+    /// Jobs that became dead letters, for any reason.
     pub dead: N,
     /// Dead jobs that expired before they were claimed.
     pub expired: N,
@@ -46,7 +46,7 @@ impl<N: Copy> Events<N> {
         ]
     }
 
-    /// Each number with the other one's.
+    /// Joins each number with the other's.
     pub(super) fn zip<M: Copy, R>(&self, other: &Events<M>, join: impl Fn(N, M) -> R) -> Events<R> {
         Events {
             pushed: join(self.pushed, other.pushed),
@@ -61,7 +61,7 @@ impl<N: Copy> Events<N> {
         }
     }
 
-    /// Each number as another one.
+    /// Changes each number.
     pub(super) fn map<R>(&self, change: impl Fn(N) -> R) -> Events<R> {
         self.zip(self, |number, _| change(number))
     }

@@ -3,23 +3,23 @@
 //! A row is a minute since the Unix epoch, and its `counts` are JSON:
 //! `{"events":{"pushed":12,…},"acked_attempts":9,"wait":{…},"run":{…}}`, with
 //! histograms as `histogram.rs` has them. All processes add to the same rows.
-//! Two rows are no minutes: [`LIFE`] has all that ever happened, and
-//! [`OUTSIDE`] what was pushed on connections of the application's own, whose
-//! transactions no tally accompanies, until a writer adds it to the others.
+//! Two rows are no minutes: [`LIFE`] counts all events that ever happened, and [`OUTSIDE`] pushes
+//! on connections of the application, whose transactions have no counters, until a writer adds them
+//! to the others.
 //!
 //! 1. What a row counts is counted in the row [`LIFE`] too, but for [`OUTSIDE`].
 //! 2. Rows are read and changed in one write transaction, so nothing is lost
 //!    when several processes add to one.
 //!
-//! Must never: fail over a text that was changed from outside: it counts as nothing.
+//! Must never: fail for a text that was changed from outside: it counts as nothing.
 
 use rusqlite::{Connection, OptionalExtension};
 
 use super::tally::{Counts, When, minute_of};
 
-/// The row of the queue's whole life.
+/// Row of the queue's whole life.
 pub(super) const LIFE: i64 = -1;
-/// The row of what no tally counted.
+/// Row of the events without counters.
 const OUTSIDE: i64 = -2;
 
 /// Minutes that are kept: a week of them.
@@ -27,7 +27,7 @@ const MINUTES_KEPT: i64 = 7 * 24 * 60;
 /// Rows that are purged at once. There are few, unless there was no write for days.
 const PURGED_AT_ONCE: i64 = 200;
 
-/// A queue that is gone gets no row.
+/// A queue that was dropped gets no row.
 const WRITE: &str = "INSERT OR REPLACE INTO leafpress_minute(queue, minute, counts)
      SELECT id, ?2, ?3 FROM leafpress_queue WHERE id = ?1";
 const READ: &str = "SELECT counts FROM leafpress_minute WHERE queue = +?1 AND minute = ?2";
@@ -43,7 +43,7 @@ const PUSHED_OUTSIDE: &str = "INSERT INTO leafpress_minute(queue, minute, counts
          '$.events.pushed', coalesce(json_extract(counts, '$.events.pushed'), 0) + ?2,
          '$.events.duplicates', coalesce(json_extract(counts, '$.events.duplicates'), 0) + ?3)";
 
-/// Adds to the rows of these queues and minutes, and of the queues' lives.
+/// Adds the counts to the rows of these queues and minutes, and of the queues' lives.
 /// Purges minutes that are too old.
 pub(super) fn write(
     connection: &Connection,
@@ -71,7 +71,7 @@ pub(super) fn write(
     Ok(())
 }
 
-/// Counts pushes on a connection that no tally accompanies, in its transaction.
+/// Counts pushes on a connection without counters, in its transaction.
 pub(super) fn pushed_outside(
     connection: &Connection,
     queue: i64,
@@ -82,7 +82,7 @@ pub(super) fn pushed_outside(
     statement.execute((queue, pushed, duplicates)).map(drop)
 }
 
-/// All that ever happened.
+/// Counts of all events that ever happened.
 pub(super) fn life(connection: &Connection, queue: i64) -> rusqlite::Result<Counts> {
     let mut life = read(connection, queue, LIFE)?;
     life.add(&read(connection, queue, OUTSIDE)?);

@@ -138,7 +138,7 @@ pub struct Limits {
     pub concurrency: Option<u32>,
     /// Jobs of one ordering group that may be in flight at once.
     pub group_concurrency: u32,
-    /// Claims in a time.
+    /// Limit of the rate of claims.
     pub rate: Option<Rate>,
     /// Claims of one ordering group in a time.
     pub group_rate: Option<Rate>,

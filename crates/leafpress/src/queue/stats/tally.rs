@@ -1,4 +1,4 @@
-//! Events of jobs since they were last written down.
+//! Counters of jobs' events since they were last written to the table.
 //!
 //! ```text
 //! note ─► log of the open transaction ─ COMMIT ─► counts
@@ -8,11 +8,11 @@
 //!                     leafpress_minute
 //! ```
 //!
-//! One for each Writer. Its operations come one transaction after the other,
-//! as the Writer's transactions do.
+//! Each Writer has one. Its operations come one transaction after the other, as the Writer's
+//! transactions do.
 //!
 //! Invariants:
-//! 1. An event is counted once if its transaction is committed, and else never.
+//! 1. An event is counted once if its transaction is committed, and otherwise never.
 //! 2. What is in `counts` and `log` is not in the database, but for what the open
 //!    transaction has `written`, which COMMIT takes away here.
 //!
@@ -40,19 +40,19 @@ pub(in crate::queue) enum Event {
     Duplicate,
     /// The job was claimed, this long after it could have been.
     Claimed {
-        /// From the time that it was due (ready) to the claim.
+        /// Time from due (ready) to the claim.
         waited_ms: i64,
     },
     /// The job is done.
     Acked {
-        /// From its claim to its ack.
+        /// Time from its claim to its ack.
         ran_ms: i64,
         /// Number of that attempt, from 1.
         attempts: u32,
     },
     /// The attempt failed, and the job is to be tried again.
     Retried,
-    /// Its lease came to an end without an answer.
+    /// The lease ended without an answer.
     LeaseExpired,
     /// The job was given back untried.
     Released,
@@ -63,16 +63,16 @@ pub(in crate::queue) enum Event {
     Expired,
 }
 
-/// Events of the jobs of one queue, in some time.
+/// Events of the jobs of one queue, in some period.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(in crate::queue) struct Counts {
     pub(super) events: Events<u64>,
-    /// Attempts of the jobs that were acked, together.
+    /// Sum of the attempts of all acked jobs.
     pub(super) acked_attempts: u64,
-    /// From due to claim.
+    /// Times from due to claim.
     pub(super) wait: Histogram,
-    /// From claim to ack.
+    /// Times from claim to ack.
     pub(super) run: Histogram,
 }
 
@@ -84,7 +84,7 @@ impl Counts {
             Event::Pushed => &mut events.pushed,
             Event::Duplicate => &mut events.duplicates,
             Event::Claimed { waited_ms } => {
-                // A clock that was set back makes a time less than nothing.
+                // The time is negative if a clock was set back.
                 self.wait.record(waited_ms.max(0) as u64, times);
                 &mut events.claimed
             }
@@ -115,7 +115,7 @@ impl Counts {
 /// A queue, and the minute since the Unix epoch in which something happened.
 pub(super) type When = (i64, i64);
 
-/// The tally; see the module.
+/// Counters of events; see the module.
 #[derive(Debug, Default)]
 pub(in crate::queue) struct Tally {
     state: Mutex<State>,
@@ -125,7 +125,7 @@ pub(in crate::queue) struct Tally {
 struct State {
     /// Events in the open transaction.
     log: Vec<Entry>,
-    /// Number of them before the open call, which are kept if it is undone.
+    /// Number of entries before the open call, which are kept if the call is undone.
     before_call: usize,
     /// Value of `written` before the open call.
     written_before_call: Option<usize>,
@@ -161,21 +161,21 @@ impl Tally {
         state.log.push(Entry { when, event, times: 1 });
     }
 
-    /// A call begins, which may be undone by itself.
+    /// Begins a call, which may be undone by itself.
     pub(in crate::queue) fn call_began(&self) {
         let mut state = self.state();
         state.before_call = state.log.len();
         state.written_before_call = state.written;
     }
 
-    /// The call that began last was undone, and its transaction goes on.
+    /// Undoes the events of the call that began last; its transaction goes on.
     pub(in crate::queue) fn call_undone(&self) {
         let state = &mut *self.state();
         state.log.truncate(state.before_call);
         state.written = state.written_before_call;
     }
 
-    /// The open transaction was committed.
+    /// Moves the events of the committed transaction to the counts.
     pub(in crate::queue) fn committed(&self) {
         let state = &mut *self.state();
         let written = state.written.take().inspect(|_| state.counts.clear());
@@ -185,11 +185,11 @@ impl Tally {
         (state.before_call, state.written_before_call) = (0, None);
     }
 
-    /// The open transaction was undone.
+    /// Drops the events of the undone transaction.
     pub(in crate::queue) fn rolled_back(&self) {
         let state = &mut *self.state();
         if state.written.take().is_some() {
-            // They are to be written at the next opportunity.
+            // The counts are to be written at the next opportunity.
             state.written_at_ms = i64::MIN;
         }
         state.log.clear();
@@ -201,7 +201,7 @@ impl Tally {
     pub(super) fn is_due(&self, now_ms: i64, every_ms: i64) -> bool {
         let state = self.state();
         let since_ms = now_ms.saturating_sub(state.written_at_ms);
-        // Below nothing if the clock was set back.
+        // The difference is negative if the clock was set back.
         state.has_unwritten() && !(0..every_ms).contains(&since_ms)
     }
 
@@ -210,8 +210,8 @@ impl Tally {
         self.state().has_unwritten()
     }
 
-    /// The counts that are to be written in the open transaction, its own events among them. They
-    /// stay here until it is committed.
+    /// The counts to be written in the open transaction, with its own events. They stay here until
+    /// it is committed.
     pub(super) fn take_for_writing(&self, now_ms: i64) -> Vec<(When, Counts)> {
         let mut state = self.state();
         if state.written.is_some() {
@@ -254,7 +254,7 @@ fn add_up(counts: &mut Vec<(When, Counts)>, log: &[Entry]) {
     }
 }
 
-/// The minute since the Unix epoch.
+/// Minute since the Unix epoch.
 pub(super) fn minute_of(now_ms: i64) -> i64 {
     now_ms.div_euclid(60_000)
 }

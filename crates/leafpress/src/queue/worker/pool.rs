@@ -1,4 +1,4 @@
-//! The threads of a worker: one that claims, those that handle, and what they share.
+//! Threads of a worker: one that claims, those that run handlers, and their shared state.
 //!
 //! Stands between the queue and the handlers. The thread that called `run`
 //! claims, as many jobs as handlers are idle in one call, and sleeps at the
@@ -7,7 +7,7 @@
 //!
 //! 1. The thread that takes a job out of `running` settles and counts it, and no other does.
 //! 2. `busy` handlers have a job, from the claim until it is settled.
-//! 3. Every change that a thread waits for is made under the lock, and then told.
+//! 3. Every change that a thread waits for is made under the lock, and then signalled.
 //! 4. A handler may fork, and so may a caller's closure that runs inside of a claim. A
 //!    child that comes back from there ends: the pool's threads are not there, so
 //!    that there is nothing to come back to ([`Pool::lock`]).
@@ -32,24 +32,24 @@ pub(super) struct Pool {
     worker: Worker,
     stop: Stop,
     state: Mutex<State>,
-    /// For handlers: a job waits, or all is over.
+    /// Wakes handlers: a job waits, or the work ends.
     job_came: Condvar,
-    /// For the keeper of the leases: there is a lease more, or all is over.
+    /// Wakes the keeper of the leases: there is a new lease, or the work ends.
     lease_came: Condvar,
-    /// For the thread that claims: a handler is idle, the wish to stop, a failure.
+    /// Wakes the claiming thread: a handler is idle, a stop was asked for, or there is a failure.
     changed: Condvar,
 }
 
 #[derive(Default)]
 pub(super) struct State {
-    /// Claimed, for the next handler that is idle.
+    /// Claimed jobs, for the next idle handlers.
     waiting: VecDeque<Arc<JobContext>>,
-    /// Claimed and not being settled, by job and claim.
+    /// Claimed jobs that are not being settled, by job and claim.
     pub(super) running: BTreeMap<Token, Running>,
     busy: usize,
     failure: Option<Error>,
     report: WorkReport,
-    /// Calls the one that claims away from the bell.
+    /// Wakes the claiming thread from its wait for jobs.
     caller: Option<Caller>,
     pub(super) is_over: bool,
 }
@@ -59,7 +59,7 @@ pub(super) struct Running {
     pub(super) extended_at: Instant,
 }
 
-/// Ends the threads, also if the one that claims panics.
+/// Guard that ends the threads, also if the claiming thread panics.
 struct End<'a>(&'a Pool);
 
 impl Drop for End<'_> {
@@ -155,7 +155,7 @@ impl Pool {
                     Woken::Closed => return Err(Error::stopped("it was closed")),
                 }
             } else {
-                // From here on no ring is missed, so it looks once more.
+                // From here on no wake-up is missed, so it looks once more.
                 let ours = self.queue.hub.get()?.bells().waiter(&self.queue.name)?;
                 self.lock().caller = Some(ours.caller());
                 waiter = Some(ours);

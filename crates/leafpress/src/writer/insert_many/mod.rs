@@ -32,28 +32,27 @@ mod plan;
 #[cfg(test)]
 mod tests;
 
-/// Rows for one table of the main database, as they wait for their group.
+/// Rows for one table of the main database, in a call that waits for its group.
 #[derive(Debug, Clone, PartialEq)]
 pub struct InsertMany {
-    /// The table's name, in any case.
+    /// Name of the table, in any case.
     pub table: String,
     /// Columns that get values; the others take their defaults. The rowid may be among them as
     /// `rowid`, `oid` or `_rowid_`.
     pub columns: Vec<String>,
-    /// A value for each of those columns, for each row.
+    /// Values for each of those columns, for each row.
     pub rows: Vec<Vec<Value>>,
 }
 
-/// Inserts the rows, and returns how many there are now more.
+/// Inserts the rows, and returns the number of new rows in the table.
 ///
 /// Runs in a transaction that the caller owns. After an error none of the rows
 /// is in it, and it goes on, unless SQLite itself has ended it.
 ///
 /// # Errors
-/// A table or column that is not there or takes no values, a row of another
-/// length, and whatever SQLite has against a row: that error has the row's
-/// number, from 1 as given, and its values. A full disk and the like end the
-/// whole transaction, as they always do.
+/// A table or column that does not exist or takes no values, a row of another length, and any
+/// refusal of a row by SQLite: that error has the row's number, from 1 as given, and its values. A
+/// full disk and similar errors end the whole transaction, as always.
 pub(super) fn insert_sorted(
     connection: &Connection,
     plans: &mut InsertPlans,
@@ -61,7 +60,7 @@ pub(super) fn insert_sorted(
 ) -> Result<u64> {
     let insertion = Insertion::new(connection, plans, request)?;
     let inserted = if request.rows.len() == 1 && !insertion.plan.keeps_order {
-        // A statement is all or nothing by itself, where nothing says FAIL.
+        // A statement is all or nothing by itself, unless a conflict clause says FAIL.
         insertion.one_by_one()
     } else {
         insertion.all_or_none()
@@ -74,15 +73,15 @@ pub(super) fn insert_sorted(
 
 /// Result of an insert without a savepoint.
 pub(super) enum Alone {
-    /// All of them, and this many there are now more.
+    /// All rows are in; the number of new rows in the table.
     Inserted(u64),
-    /// One of them was refused. Which one is not known.
+    /// One row was refused. Which one is unknown.
     Refused,
-    /// SQLite could not go on, and none of them is to blame.
+    /// SQLite could not go on, and no row is at fault.
     Broken(Error),
 }
 
-/// Inserts the rows without a savepoint, which would make SQLite write down every page as it was
+/// Inserts the rows without a savepoint: with one, SQLite would keep a copy of every page from
 /// before its change. The transaction has to be rolled back unless all rows are in.
 ///
 /// # Errors
@@ -159,7 +158,7 @@ impl<'i> Insertion<'i> {
 
     fn by_key(&self) -> Result<u64, Failure> {
         match self.in_best_order() {
-            // The first to be refused by key need not be the first as given.
+            // The first row refused in the order of the key need not be the first as given.
             Err(Failure::Other(error))
                 if is_refusal(&error) && !self.connection.is_autocommit() =>
             {
@@ -178,7 +177,7 @@ impl<'i> Insertion<'i> {
         })
     }
 
-    /// Inserts as many rows as fill statements of many rows, and the rest singly.
+    /// Inserts rows by statements of many rows, and the remaining ones singly.
     fn in_order<'r>(
         &self,
         mut rows: impl ExactSizeIterator<Item = &'r Vec<Value>>,
@@ -231,8 +230,8 @@ impl<'i> Insertion<'i> {
     }
 }
 
-/// Has the values of some rows fetched, all at once. In the order of their key they lie far
-/// apart, and binding them would wait for each in turn.
+/// Touches the values of some rows, so that the processor loads them all at once. In the order of
+/// their key they lie far apart, and binding would wait for each in turn.
 fn touch(rows: &[&Vec<Value>]) {
     let mut sum = 0_u8;
     for value in rows.iter().copied().flatten() {

@@ -1,4 +1,4 @@
-//! Rows in the order of a key, as they will be stored.
+//! Order of rows by a key, in which they are stored fastest.
 
 use std::cmp::Ordering;
 
@@ -7,8 +7,8 @@ use rusqlite::types;
 
 use super::plan::KeyPart;
 
-/// The places of the rows in the order of their keys, rows of equal keys as
-/// they came; `None` if the rows are best left as they are.
+/// The places of the rows in the order of their keys; rows of equal keys stay in the given order.
+/// `None` if the given order should stay.
 pub(super) fn best_order(key: &[KeyPart], rows: &[Vec<types::Value>]) -> Option<Vec<usize>> {
     match key {
         [] => None,
@@ -17,8 +17,8 @@ pub(super) fn best_order(key: &[KeyPart], rows: &[Vec<types::Value>]) -> Option<
     }
 }
 
-/// A NULL takes the number that follows those before it, and what is no
-/// integer at all will be refused: both leave the rows as they are.
+/// Order by rowid. Both a NULL, which takes the number after those before it, and a value that is
+/// no integer, which will be refused, leave the rows as they are.
 fn by_rowid(part: &KeyPart, rows: &[Vec<types::Value>]) -> Option<Vec<usize>> {
     let mut scratch = NumberText::new();
     let rowid = |(at, row): (usize, &Vec<types::Value>)| match part
@@ -93,7 +93,7 @@ fn head(value: &Value<'_>, column: KeyColumn) -> u128 {
     }
 }
 
-/// The first 15 bytes as a number; zeros follow what is shorter.
+/// The first 15 bytes as a number; a shorter text is filled with zeros.
 fn first_bytes(bytes: &[u8]) -> u128 {
     let mut word = [0; 16];
     let count = bytes.len().min(15);
@@ -111,7 +111,7 @@ fn given<'r>(part: &KeyPart, row: &'r [types::Value]) -> Value<'r> {
     }
 }
 
-/// The text that a number becomes, if it does: it has to be kept somewhere.
+/// The text that a number becomes in a TEXT column. The caller has to keep it.
 fn number_as_text(
     part: &KeyPart,
     row: &[types::Value],

@@ -12,8 +12,8 @@ use crate::schema::declared::{ColumnList, DeclaredColumn, DeclaredTable, OrderCo
 use crate::schema::describe::collation;
 use crate::schema::quote_identifier;
 
-/// Plans that are kept. A program inserts into few tables; one that makes
-/// names up must not fill the memory.
+/// Limit of plans that are kept. A program inserts into few tables; one that invents names must not
+/// fill the memory.
 const PLANS_MAX: usize = 64;
 /// Rows in one statement. Measured: 32 take half the time of one for a WITHOUT
 /// ROWID table and two thirds for rows of few columns; more gain nothing.
@@ -27,31 +27,31 @@ const VALUES_MAX: usize = 32_766;
 /// the owner of the plans calls them at each commit and each rollback.
 #[derive(Debug, Default)]
 pub(crate) struct InsertPlans {
-    /// The newest last.
+    /// Plans, the newest last.
     plans: Vec<Plan>,
 }
 
 /// The plan for inserting rows into one table.
 #[derive(Debug)]
 pub(super) struct Plan {
-    /// The table and the columns that the caller named.
+    /// Table and columns that the caller named.
     asked: (String, Vec<String>),
-    /// The schema it was made of: the version of `main`, and of `temp`, which
-    /// may have triggers on tables of `main`.
+    /// Schema that it was made for: the version of `main`, and of `temp`, which may have triggers
+    /// on tables of `main`.
     schema: (i64, i64),
     /// True once that schema is committed.
     is_committed: bool,
-    /// The table's name as it is declared.
+    /// Name of the table as it is declared.
     pub table: String,
     /// True if the stored rows depend on the order of the inserts.
     pub keeps_order: bool,
     /// Columns to sort by; empty if no order is better.
     pub key: Vec<KeyPart>,
-    /// The statement for one row.
+    /// Statement for one row.
     pub insert_one: String,
-    /// The statement for `rows_at_once` rows.
+    /// Statement for `rows_at_once` rows.
     pub insert_many: String,
-    /// Rows of the other statement; 1 if that does not pay.
+    /// Rows of the other statement; 1 if that gains nothing.
     pub rows_at_once: usize,
 }
 
@@ -69,14 +69,14 @@ pub(super) struct KeyPart {
 }
 
 impl InsertPlans {
-    /// A transaction was committed.
+    /// Keeps the plans, as their transaction was committed.
     pub fn committed(&mut self) {
         for plan in &mut self.plans {
             plan.is_committed = true;
         }
     }
 
-    /// A transaction or a savepoint was rolled back.
+    /// Drops plans, as a transaction or a savepoint was rolled back.
     pub fn rolled_back(&mut self) {
         self.plans.retain(|plan| plan.is_committed);
     }
@@ -132,8 +132,8 @@ impl Plan {
             is_committed: false,
             key: key(&declared, &request.columns),
             insert_one: insert(&declared, &request.columns, "INSERT", 1),
-            // A savepoint is around it, so that SQLite need not keep what the
-            // statement alone changes.
+            // A savepoint is around it, so that OR FAIL spares SQLite the copies of pages for the
+            // statement alone.
             insert_many: insert(&declared, &request.columns, "INSERT OR FAIL", rows_at_once),
             rows_at_once,
             keeps_order,
@@ -142,8 +142,8 @@ impl Plan {
     }
 }
 
-/// With indexes, statements of many rows take half as long again as those of
-/// one: measured, whether the index is unique or not.
+/// Number of rows in one statement. With indexes, statements of many rows take half as long again
+/// as those of one: measured, with and without unique indexes.
 fn rows_at_once(declared: &DeclaredTable, columns: usize) -> usize {
     let own_tree = usize::from(declared.without_rowid);
     if declared.indexes.len() > own_tree {
@@ -208,7 +208,7 @@ fn insert(declared: &DeclaredTable, columns: &[String], verb: &str, rows: usize)
     )
 }
 
-/// The rowid if it is given, else the primary key if all of it is.
+/// The rowid if the caller gives it, else the primary key if the caller gives all of it.
 fn key(declared: &DeclaredTable, columns: &[String]) -> Vec<KeyPart> {
     let place = |name: &str| columns.iter().position(|it| it.eq_ignore_ascii_case(name));
     let is_alias = |name: &str| {
@@ -228,7 +228,7 @@ fn key(declared: &DeclaredTable, columns: &[String]) -> Vec<KeyPart> {
         let column = column.as_ref()?;
         let declared_column: &DeclaredColumn = declared.column(&column.name)?;
         let order = if column.descending { SortOrder::Descending } else { SortOrder::Ascending };
-        // Another order than a program's own would only cost speed.
+        // A wrong order, for a program's own collation, only costs speed.
         let collation = collation(&column.collation).unwrap_or(Collation::Binary);
         let affinity = declared.affinity(declared_column);
         let order = KeyColumn { collation, order };

@@ -49,7 +49,7 @@ use crate::profile::{self, InForce, Locking};
 use crate::vfs::atomic::{AtomicState, WhyJournal};
 use crate::vfs::locks;
 
-/// Compiled statements that are kept for the next groups.
+/// Number of compiled statements that are kept for the next groups.
 const STATEMENTS_KEPT: usize = 128;
 
 /// Smallest limit of waiting for which the milliseconds of naming the holder of the lock do not
@@ -65,11 +65,11 @@ const PUT_BACK: &str = "if the file was moved, put it and its -wal file back tog
 /// Counters that the target updates while it works.
 #[derive(Debug, Default)]
 pub(super) struct LocalCounts {
-    /// Waits for the lock of another connection.
+    /// Number of waits for the lock of another connection.
     pub(super) busy_waits: AtomicU64,
-    /// Transactions that were lost with calls in them.
+    /// Number of transactions that were lost with calls in them.
     pub(super) rolled_back: AtomicU64,
-    /// Calls that are carried out again because of that.
+    /// Number of calls that are carried out again because of that.
     pub(super) calls_replayed: AtomicU64,
     /// Nanoseconds that COMMITs took since the last look.
     pub(super) commit_ns: AtomicU64,
@@ -86,7 +86,7 @@ pub(super) struct LocalTarget {
     counts: Arc<LocalCounts>,
     /// The gate at which the writer meets the checkpointer, if there is one.
     gate: Option<Arc<Gate>>,
-    /// The journal that stands open, where it may be closed.
+    /// The journal that is open, where closing it is allowed.
     journal: Option<OpenJournal>,
     /// True if the writer holds the database alone, so that closing gives it back.
     is_alone: bool,
@@ -98,7 +98,7 @@ pub(super) struct LocalTarget {
     companion: CompanionPlace,
     interrupts: Arc<Interrupts>,
     place: Place,
-    /// SQLite has found by itself that the database was moved.
+    /// True if SQLite itself has found that the database was moved.
     has_moved: bool,
     process: Process,
 }
@@ -118,7 +118,7 @@ enum RangeEnd {
 }
 
 impl LocalTarget {
-    /// Takes over a connection that is open under its profile.
+    /// Takes over a connection that was opened under its profile.
     pub(super) fn new(
         mut connection: Connection,
         busy_limit: Duration,
@@ -177,8 +177,8 @@ impl LocalTarget {
         Arc::clone(&self.counts)
     }
 
-    /// Runs one of the writer's own statements. Each has the name leafpress in
-    /// it, so that no caller finds it compiled (`statement.rs`).
+    /// Runs one of the writer's own statements. Each has the name leafpress in it, so that no
+    /// caller can get the compiled one (`statement.rs`).
     fn own(&self, sql: &str) -> rusqlite::Result<()> {
         self.guard.as_owner(|| self.connection.prepare_cached(sql)?.raw_execute().map(drop))
     }
@@ -190,7 +190,7 @@ impl LocalTarget {
         }
     }
 
-    /// Ends the open transaction, if there is one. Should that fail, SQLite has ended it.
+    /// Ends the open transaction, if there is one. If that fails, SQLite has ended it.
     fn roll_back(&self) {
         self.plans.borrow_mut().rolled_back();
         self.tell(Companion::not_committed);
@@ -230,7 +230,7 @@ impl LocalTarget {
         error.on_disk("nothing of this call")
     }
 
-    /// An error whose cause is a full disk says which database lies on it.
+    /// Names the database in an error whose cause is a full disk.
     fn naming_the_disk(&self, error: Error) -> Error {
         match self.connection.path() {
             Some(path) => error.on_full_disk(Path::new(path)),
@@ -376,22 +376,22 @@ impl LocalTarget {
         RangeEnd::Stop(reason)
     }
 
-    /// Ends all checkpoints: none may copy pages into what may be another database, or cut its log.
+    /// Ends all checkpoints: they could copy pages into another database, or cut its log.
     fn leave_all_as_it_is(&self, reason: &str) {
         if let Some(gate) = &self.gate {
             gate.break_off(reason.to_owned());
         }
     }
 
-    /// Closes the journal after a commit, if that pays. The transaction is committed already; a
-    /// failure here only stops the writer.
+    /// Closes the journal after a commit, if that saves syncs. The transaction is committed
+    /// already; a failure here only stops the writer.
     fn close_journal(&mut self) -> Option<RangeEnd> {
         let journal = self.journal.as_mut()?;
         let closed = self.guard.as_owner(|| journal.committed(&self.connection));
         closed.err().map(|error| RangeEnd::Stop(error.to_string()))
     }
 
-    /// COMMIT failed: rolls back, and finds out what that means for the calls.
+    /// Rolls back after COMMIT failed, and finds the consequence for the calls.
     fn not_committed(
         &self,
         group: &mut Group,
@@ -434,7 +434,7 @@ impl LocalTarget {
         }
     }
 
-    /// Advice for a commit that failed because the disk did not write a page whole.
+    /// Advice for a commit that failed because the disk did not write a page as a whole.
     fn about_atomic_pages(&self) -> &'static str {
         match profile::page_writes(&self.connection) {
             Ok(Some(AtomicState::Journal { why: WhyJournal::Refused })) => {
@@ -460,7 +460,7 @@ impl CommitTarget for LocalTarget {
             answer_all(group, whole, &Error::stopped(reason.clone()));
             return Err(reason);
         }
-        // The last is the next in order.
+        // Ranges to try; the last one is the next in order.
         let mut ranges = vec![whole];
         while let Some(range) = ranges.pop() {
             match self.commit_range(group, &range) {
@@ -476,8 +476,7 @@ impl CommitTarget for LocalTarget {
                     group.answer(range.start, Err(error));
                 }
                 RangeEnd::NotCommitted(_) => {
-                    // The range is tried in two halves, so that only the calls that do not fit
-                    // fail.
+                    // The range is tried in two halves, so that only the calls with a failure fail.
                     self.count_replay(range.len());
                     let middle = range.start + range.len() / 2;
                     ranges.push(middle..range.end);
@@ -504,8 +503,8 @@ impl CommitTarget for LocalTarget {
 
     fn close(&mut self) -> Result<()> {
         if self.is_alone && self.connection.is_autocommit() {
-            // The journal that is left otherwise does no harm: it is void, or it
-            // is what the next opening rolls back.
+            // A journal that stays after a failure does no harm: it is void, or the next opening
+            // rolls it back.
             if let Err(error) = self.guard.as_owner(|| profile::give_back(&self.connection)) {
                 tracing::warn!(%error, "the journal could not be tidied away");
             }
@@ -514,7 +513,7 @@ impl CommitTarget for LocalTarget {
     }
 }
 
-/// Gives each call of the range that has not failed by itself this error.
+/// Answers each call of the range that has not failed by itself with this error.
 fn answer_all(group: &mut Group, range: Range<usize>, error: &Error) {
     for index in range {
         if !group.has_failed(index) {

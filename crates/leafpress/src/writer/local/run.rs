@@ -32,8 +32,8 @@ pub(super) enum Ran {
     Failed(Error),
     /// The call failed, and the transaction is gone.
     Lost(Error),
-    /// It was the first, and failed without a savepoint: the transaction has to be rolled back, and
-    /// all of it carried out again with one.
+    /// The call was the first, and failed without a savepoint: the transaction has to be rolled
+    /// back, and carried out again with one.
     Again,
     /// The call has forked, and this is the child.
     Forked,
@@ -51,8 +51,8 @@ pub(super) enum Within {
 }
 
 impl LocalTarget {
-    /// Carries out the call at `index`, unless it was stopped before. The first of a transaction
-    /// may go without a savepoint.
+    /// Carries out the call at `index`, unless it was stopped before. The first call of a
+    /// transaction may run without a savepoint.
     pub(super) fn run_at(
         &self,
         group: &mut Group,
@@ -128,8 +128,8 @@ impl LocalTarget {
         if self.connection.is_autocommit() { Ran::Lost(error) } else { Ran::Failed(error) }
     }
 
-    /// Inserts rows before anything else is done in the transaction, which can so be
-    /// rolled back for them alone.
+    /// Inserts rows before all other calls of the transaction, which can then be rolled back for
+    /// them alone.
     fn run_rows_first(&self, rows: &InsertMany) -> Ran {
         self.tell(Companion::call_began);
         let plans = &mut self.plans.borrow_mut();
@@ -152,8 +152,8 @@ impl LocalTarget {
         }
     }
 
-    /// Carries out a call of this crate itself. If it fails after a change, the
-    /// transaction goes with it, as it has no savepoint.
+    /// Carries out a call of this crate itself. If it fails after a change, the transaction is lost
+    /// with it, as it has no savepoint.
     fn run_unfenced(&self, call: &mut Call) -> Ran {
         let before = self.connection.total_changes();
         self.tell(Companion::call_began);
@@ -172,9 +172,9 @@ impl LocalTarget {
         }
     }
 
-    /// Carries out a call that has the transaction for itself: what undoes that undoes the
-    /// call. A savepoint would make SQLite keep each page as it was, and full-text indexes
-    /// write down what they gather.
+    /// Carries out a call that is alone in the transaction: a rollback of the transaction undoes
+    /// the call. A savepoint would make SQLite keep a copy of each page, and full-text indexes
+    /// write their buffers.
     fn run_alone(&self, call: &mut Call) -> Ran {
         self.tell(Companion::call_began);
         let outcome = self.run_whole(call);
@@ -227,8 +227,8 @@ impl LocalTarget {
         }
     }
 
-    /// Lets the call's own code run. If it was stopped, that is its error, whatever it makes
-    /// of SQLite's.
+    /// Runs the call's own code. If the call was stopped, that is its error, even if the code
+    /// ignores SQLite's.
     fn run_whole(&self, call: &mut Call) -> Result<Answer> {
         let outcome = self.interrupts.run(|| self.run_code(call));
         match self.interrupts.stopped() {
