@@ -70,6 +70,7 @@ use self::monitor::Monitor;
 use self::options::{GivenType, LoadOptions};
 use self::passes::feed::{Input, MakeFeed};
 use self::passes::rejects::{log_of, look_at};
+use self::rows::fallible::{Fallible, Fault};
 use self::rows::parts::PartsFeed;
 use self::rows::sqlite_source::{SqliteSource, tables_of_inputs};
 use crate::error::{Error, ErrorKind, Result};
@@ -420,7 +421,7 @@ impl Loader {
     where
         I: IntoIterator<Item: Row + Send, IntoIter: Send>,
     {
-        self.load_iterators(columns, vec![(rows.into_iter(), None)])
+        self.load_iterators(columns, vec![(rows.into_iter(), None)], &Fault::default())
     }
 
     /// Loads rows made in memory on several threads at once. Without a primary key the parts follow
@@ -434,15 +435,68 @@ impl Loader {
     where
         I: IntoIterator<Item: Row + Send, IntoIter: Send>,
     {
-        let parts = parts.into_iter().map(|part| {
-            let rows = part.into_iter();
-            let (least, most) = rows.size_hint();
-            (rows, most.filter(|&most| most == least).map(|len| len as u64))
-        });
-        self.load_iterators(columns, parts.collect())
+        let parts = parts.into_iter().map(|part| with_length(part.into_iter()));
+        self.load_iterators(columns, parts.collect(), &Fault::default())
     }
 
-    fn load_iterators<I>(self, columns: &[Column], parts: Vec<(I, Option<u64>)>) -> Result<Report>
+    /// As [`load_rows`](Self::load_rows), for rows that may fail: the first error ends the load,
+    /// which is [`ErrorKind::Aborted`] then, with the caller's error as its source.
+    ///
+    /// ```
+    /// use leafpress::load::{Column, ColumnType, Loader};
+    ///
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let database = folder.path().join("numbers.db");
+    /// let columns = [Column::new("n", ColumnType::Integer)];
+    /// let load = |texts: &[&'static str]| {
+    ///     let rows = texts.iter().map(|text| Ok::<_, std::num::ParseIntError>((text.parse::<i64>()?,)));
+    ///     Loader::new(&database).table("number").try_load_rows(&columns, rows.collect::<Vec<_>>())
+    /// };
+    /// let error = load(&["1", "2", "three"]).unwrap_err();
+    /// assert!(error.to_string().contains("invalid digit"));
+    /// assert!(!database.exists()); // all or nothing
+    /// assert_eq!(load(&["1", "2", "3"])?.rows_loaded, 3);
+    /// # Ok::<(), leafpress::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`load_rows`](Self::load_rows).
+    pub fn try_load_rows<I, R, E>(self, columns: &[Column], rows: I) -> Result<Report>
+    where
+        I: IntoIterator<Item = std::result::Result<R, E>, IntoIter: Send>,
+        R: Row + Send,
+        E: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let fault = Fault::default();
+        let rows = Fallible::new(rows.into_iter(), &fault);
+        self.load_iterators(columns, vec![(rows, None)], &fault)
+    }
+
+    /// As [`load_parts`](Self::load_parts), for rows that may fail, as in
+    /// [`try_load_rows`](Self::try_load_rows).
+    ///
+    /// # Errors
+    ///
+    /// As [`load_rows`](Self::load_rows).
+    pub fn try_load_parts<I, R, E>(self, columns: &[Column], parts: Vec<I>) -> Result<Report>
+    where
+        I: IntoIterator<Item = std::result::Result<R, E>, IntoIter: Send>,
+        R: Row + Send,
+        E: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let fault = Fault::default();
+        let part = |part: I| with_length(Fallible::new(part.into_iter(), &fault));
+        let parts = parts.into_iter().map(part).collect();
+        self.load_iterators(columns, parts, &fault)
+    }
+
+    fn load_iterators<I>(
+        self,
+        columns: &[Column],
+        parts: Vec<(I, Option<u64>)>,
+        fault: &Fault,
+    ) -> Result<Report>
     where
         I: Iterator<Item: Row + Send> + Send,
     {
@@ -452,7 +506,9 @@ impl Loader {
             let table = table_name(options, "rows")?;
             let name = table.clone();
             let make: MakeFeed<'_> = Box::new(move |declared, _| {
-                Ok(Box::new(PartsFeed::new(options, columns, parts, declared, &name, monitor)?))
+                let made =
+                    PartsFeed::new(options, columns, (parts, fault), declared, &name, monitor);
+                Ok(Box::new(made?))
             });
             Ok(Input { table, make })
         })
@@ -566,4 +622,10 @@ impl Loader {
         }
         error.on_disk(on_disk)
     }
+}
+
+/// Rows, and their number where they know it.
+fn with_length<I: Iterator>(rows: I) -> (I, Option<u64>) {
+    let (least, most) = rows.size_hint();
+    (rows, most.filter(|&most| most == least).map(|len| len as u64))
 }

@@ -187,7 +187,7 @@ fn folder_to_measure(path: &Path) -> Result<PathBuf> {
     };
     let folder = match target.parent() {
         Some(folder) if folder != Path::new("") => folder,
-        _ if target.as_os_str().is_empty() => return Err(Error::usage("no path was named")),
+        _ if target.as_os_str().is_empty() => return Err(Error::misuse("no path was named")),
         _ => Path::new("."),
     };
     let found = folder.canonicalize();

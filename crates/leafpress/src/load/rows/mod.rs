@@ -3,6 +3,7 @@
 //! Columns whose source does not declare their types are detected as for CSV: the first batch gives
 //! a guess, every value checks it, and only a refuted guess costs a pass over all values.
 
+pub mod fallible;
 pub mod parts;
 mod pass;
 mod replay;

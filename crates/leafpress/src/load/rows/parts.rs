@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use leafpress_format::{FormatError, LeafRun, NumberText, PlacedLeaves, RecordWriter, Value};
 
+use super::fallible::Fault;
 use super::replay::replay;
 use super::row::{Row, TypedRecord};
 use crate::error::{BadRow, Error, ErrorKind, Result};
@@ -68,6 +69,7 @@ struct Part<I: Iterator> {
 pub struct PartsFeed<'l, I: Iterator> {
     state: FeedState<'l>,
     parts: Vec<Part<I>>,
+    fault: &'l Fault,
     columns: Vec<Column>,
 }
 
@@ -75,7 +77,7 @@ impl<'l, I: Iterator<Item: Row + Send> + Send> PartsFeed<'l, I> {
     pub fn new(
         options: &'l LoadOptions,
         columns: &[Column],
-        parts: Vec<(I, Option<u64>)>,
+        (parts, fault): (Vec<(I, Option<u64>)>, &'l Fault),
         declared: Option<&TableShape>,
         table: &str,
         monitor: &'l Monitor,
@@ -98,7 +100,8 @@ impl<'l, I: Iterator<Item: Row + Send> + Send> PartsFeed<'l, I> {
         let needs_rowids = shape.key.is_none() && shape.rowid_column.is_none();
         let mut state = FeedState::new(options, monitor, Vec::new(), declared.is_some());
         state.plan = Plan { shape, given: vec![true; columns.len()], order };
-        Ok(Self { state, parts: numbered(parts, needs_rowids)?, columns: columns.to_vec() })
+        let parts = numbered(parts, needs_rowids)?;
+        Ok(Self { state, parts, fault, columns: columns.to_vec() })
     }
 }
 
@@ -174,6 +177,7 @@ impl<I: Iterator<Item: Row + Send> + Send> Feed for PartsFeed<'_, I> {
         let pressing = Pressing {
             options: self.state.options,
             columns: &self.columns,
+            fault: self.fault,
             key: shape.rowid_column,
             rules: rules(&self.columns, shape),
             build,
@@ -241,6 +245,7 @@ impl<I: Iterator<Item: Row + Send> + Send> Feed for PartsFeed<'_, I> {
 struct Pressing<'p> {
     options: &'p LoadOptions,
     columns: &'p [Column],
+    fault: &'p Fault,
     key: Option<usize>,
     rules: TypedRules,
     build: &'p Build<'p>,
@@ -284,6 +289,7 @@ impl Pressing<'_> {
                     break;
                 }
                 let outcome = work(part, &failed);
+                let outcome = outcome.and_then(|done| self.fault.take().map_or(Ok(done), Err));
                 if outcome.is_err() {
                     failed.fetch_min(number, Ordering::Relaxed);
                 }

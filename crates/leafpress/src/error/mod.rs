@@ -13,6 +13,8 @@
 //! Must never: swallow the cause of a failure, or claim a state of the disk
 //! that the code which made the error did not bring about.
 
+mod questions;
+
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
