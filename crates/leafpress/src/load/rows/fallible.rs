@@ -12,7 +12,7 @@ use crate::sync::lock;
 
 /// The error that has ended the rows of a load, if one did.
 #[derive(Debug, Default)]
-pub(super) struct Fault(Mutex<Option<Error>>);
+pub(in crate::load) struct Fault(Mutex<Option<Error>>);
 
 impl Fault {
     /// The error, once.
@@ -22,7 +22,7 @@ impl Fault {
 }
 
 /// Rows up to the first error.
-pub(super) struct Fallible<'f, I> {
+pub(in crate::load) struct Fallible<'f, I> {
     rows: Option<I>,
     fault: &'f Fault,
 }

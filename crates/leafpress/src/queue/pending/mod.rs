@@ -21,6 +21,7 @@ use super::{
     settle, settling,
 };
 use crate::error::{Error, Result};
+use crate::times::UnixTime;
 use crate::writer::PendingCall;
 
 /// Calls of tasks. Each does what the call without `_async` does, and gives the same errors;
@@ -139,7 +140,7 @@ impl Queue {
     }
 
     /// As [`extend`](Self::extend), as a future.
-    pub fn extend_async(&self, token: Token, lease: Duration) -> PendingCall<i64> {
+    pub fn extend_async(&self, token: Token, lease: Duration) -> PendingCall<UnixTime> {
         match extend_by(lease) {
             Ok(extend) => self.work_async(settling(token, extend)),
             Err(error) => self.writer.refused_async(error),
