@@ -347,5 +347,5 @@ pub fn check_compile_options() -> Result<()> {
          .cargo/config.toml, and build it anew"
     };
     let reason = format!("{what}, so that a page cannot be committed without a journal");
-    Err(Error::usage(reason).to_do(advice))
+    Err(Error::usage(reason).advise(advice))
 }

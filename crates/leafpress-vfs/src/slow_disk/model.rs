@@ -265,7 +265,7 @@ impl FromStr for DiskModel {
         found.ok_or_else(|| {
             let names = Self::ALL.map(|model| model.name).join(", ");
             Error::usage(format!("no disk of the name {name:?} can be simulated"))
-                .to_do(format!("name one of {names}"))
+                .advise(format!("name one of {names}"))
         })
     }
 }
