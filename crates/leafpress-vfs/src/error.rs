@@ -61,7 +61,10 @@ pub enum ErrorKind {
 
 /// A failure, with the state of the disk after it and the way out.
 #[derive(Debug)]
-pub struct Error {
+pub struct Error(Box<Inner>);
+
+#[derive(Debug)]
+struct Inner {
     kind: ErrorKind,
     on_disk: Option<String>,
     to_do: Option<String>,
@@ -90,51 +93,51 @@ impl Error {
 
     #[must_use]
     pub(crate) fn on_disk(mut self, state: impl Into<String>) -> Self {
-        self.on_disk = Some(state.into());
+        self.0.on_disk = Some(state.into());
         self
     }
 
     #[must_use]
-    pub(crate) fn to_do(mut self, advice: impl Into<String>) -> Self {
-        self.to_do = Some(advice.into());
+    pub(crate) fn advise(mut self, advice: impl Into<String>) -> Self {
+        self.0.to_do = Some(advice.into());
         self
     }
 
     /// Kind of the failure.
     pub fn kind(&self) -> &ErrorKind {
-        &self.kind
+        &self.0.kind
     }
 
     /// State of the disk after it, if that is worth a word.
     pub fn state_on_disk(&self) -> Option<&str> {
-        self.on_disk.as_deref()
+        self.0.on_disk.as_deref()
     }
 
     /// Advice, if there is any.
     pub fn advice(&self) -> Option<&str> {
-        self.to_do.as_deref()
+        self.0.to_do.as_deref()
     }
 
     /// The parts: the kind, the state of the disk, the advice.
     pub fn into_parts(self) -> (ErrorKind, Option<String>, Option<String>) {
-        (self.kind, self.on_disk, self.to_do)
+        (self.0.kind, self.0.on_disk, self.0.to_do)
     }
 }
 
 impl From<ErrorKind> for Error {
     fn from(kind: ErrorKind) -> Self {
-        Self { kind, on_disk: None, to_do: None }
+        Self(Box::new(Inner { kind, on_disk: None, to_do: None }))
     }
 }
 
 impl fmt::Display for Error {
     /// Each part in a line of its own. Names in it, which may hold anything, add none.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&printable_lines(&self.kind.to_string()))?;
-        if let Some(state) = &self.on_disk {
+        f.write_str(&printable_lines(&self.0.kind.to_string()))?;
+        if let Some(state) = &self.0.on_disk {
             write!(f, "\non disk: {}", printable(state))?;
         }
-        if let Some(advice) = &self.to_do {
+        if let Some(advice) = &self.0.to_do {
             write!(f, "\nto do: {}", printable(advice))?;
         }
         Ok(())
@@ -143,7 +146,7 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        std::error::Error::source(&self.kind)
+        std::error::Error::source(&self.0.kind)
     }
 }
 
@@ -154,7 +157,7 @@ mod tests {
     #[test]
     fn a_name_in_an_error_adds_no_line() {
         let kind = ErrorKind::Destination { path: "a\n.db".into(), reason: "is open".to_owned() };
-        let error = Error::from(kind).on_disk("nothing\nelse").to_do("close it");
+        let error = Error::from(kind).on_disk("nothing\nelse").advise("close it");
         assert_eq!(
             error.to_string(),
             "a\n  .db: is open\non disk: nothing\\nelse\nto do: close it"

@@ -61,7 +61,7 @@ impl Process {
         }
         Err(Error::from(ErrorKind::Forked { thing })
             .on_disk("nothing of this call; the parent process goes on undisturbed")
-            .to_do("open a new one in this process, after the fork"))
+            .advise("open a new one in this process, after the fork"))
     }
 }
 

@@ -347,5 +347,5 @@ pub fn check_compile_options() -> Result<()> {
          .cargo/config.toml, and build it anew"
     };
     let reason = format!("{what}, so that a page cannot be committed without a journal");
-    Err(Error::unsupported(reason).to_do(advice))
+    Err(Error::unsupported(reason).advise(advice))
 }

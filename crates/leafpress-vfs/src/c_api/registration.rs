@@ -39,7 +39,7 @@ pub fn register(name: &str, vfs: impl Vfs, default: bool) -> Result<Registration
         .ok_or_else(|| Error::sqlite("find the platform's VFS", sqlite_error(ffi::SQLITE_ERROR)))?;
     if find(Some(&c_name)).is_some() {
         return Err(Error::misuse(format!("there is a VFS of the name {name:?} already"))
-            .to_do("drop its Registration first, or choose another name"));
+            .advise("drop its Registration first, or choose another name"));
     }
     let default_before = if default { name_of_default() } else { None };
     let state = State { vfs: Some(Arc::new(vfs)), open_files: 0, is_registered: true };

@@ -30,7 +30,7 @@ pub(super) fn refuse(database: &Path) -> Result<()> {
     );
     Err(Error::from(ErrorKind::Destination { path: database.to_owned(), reason })
         .on_disk("nothing was changed")
-        .to_do(
+        .advise(
             "close it there, or write from a process of its own; if the connection is of this \
              program's own rusqlite, call leafpress::vfs::locks::install() before it is opened",
         ))

@@ -83,7 +83,7 @@ pub fn install() -> Result<()> {
             "the locks of SQLite cannot be made to belong to descriptors: {reason}"
         ))
         .on_disk("nothing was changed")
-        .to_do("call leafpress::vfs::locks::install() before that part does, or leave one of the two out"));
+        .advise("call leafpress::vfs::locks::install() before that part does, or leave one of the two out"));
     }
     Ok(())
 }

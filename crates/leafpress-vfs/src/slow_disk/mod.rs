@@ -122,7 +122,7 @@ pub fn simulate(model: DiskModel) -> Result<&'static Simulation> {
         }
         let (this, that) = (running.model().name, model.name);
         return Err(Error::misuse(format!("this process simulates {this} already, not {that}"))
-            .to_do("simulate one disk in a process: start another one for another"));
+            .advise("simulate one disk in a process: start another one for another"));
     }
     let registration = register_default(NAME, PlatformVfs::new())?;
     let simulation = Simulation { device: Device::new(model), _registration: registration };

@@ -265,7 +265,7 @@ impl FromStr for DiskModel {
         found.ok_or_else(|| {
             let names = Self::ALL.map(|model| model.name).join(", ");
             let reason = format!("no disk of the name {name:?} can be simulated");
-            Error::not_found("simulated disk", name, reason).to_do(format!("name one of {names}"))
+            Error::not_found("simulated disk", name, reason).advise(format!("name one of {names}"))
         })
     }
 }
