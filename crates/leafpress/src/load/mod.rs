@@ -81,6 +81,7 @@ pub use self::options::{
 };
 #[doc(hidden)]
 pub use self::publish::make_new;
+pub(crate) use self::publish::make_new_with;
 pub use self::report::{ChangedForm, ColumnReport, DecidedBy, DryRun, RejectReason, Report, Stage};
 pub use self::rows::{Field, Row, TypedRecord};
 pub use self::sources::Uuid7Form;
