@@ -11,7 +11,7 @@
 //! | a staged file, a copy, a lock, beside a database that is there | 0600 |
 //! | a folder for copies | 0700 |
 //! | a temporary file without a name | 0600, and no name can be given to it |
-//! | rejects | those that the database gives both to its group and to all others, without the umask |
+//! | rejects, a backup | those that the database gives both to its group and to all others, without the umask |
 //!
 //! Those that root makes belong to the owner of the database, as its `-journal` does.
 //!

@@ -15,7 +15,7 @@ use leafpress::queue::{self, Job, Queue, QueuesView};
 use leafpress::storage::{self, FileSystem, StorageOptions};
 use leafpress::verify::{VerifyOptions, verify};
 use leafpress::vfs::{PlatformVfs, leafpress_vfs, register};
-use leafpress::writer::Writer;
+use leafpress::writer::{Maintenance, Writer};
 use leafpress::{Profile, memory};
 use leafpress_neighbour::{Connection as NeighboursConnection, Neighbour};
 use rusqlite::{Connection, OpenFlags};
@@ -210,6 +210,16 @@ fn writes() -> Vec<Call> {
             let transaction = connection.transaction()?;
             Queue::push_on(&transaction, "jobs", Job::bytes(*b"one"))?;
             done(transaction.commit())
+        }),
+        ("Writer::transaction_scoped, maintain", Waits, |it| {
+            it.writer.transaction_scoped(|tx| tx.execute_script("CREATE TABLE s (x INTEGER)"))?;
+            it.writer.maintain(Maintenance::Vacuum)?;
+            done(it.writer.maintain(Maintenance::Optimize))
+        }),
+        ("Writer::backup_to", Waits, |it| {
+            let copy = it.path.with_extension("backup");
+            it.writer.backup_to(&copy)?;
+            done(fs::remove_file(copy))
         }),
         ("queue: drop_queue", Waits, |it| done(Queue::open(it.writer, "jobs")?.drop_queue())),
         ("io_report::measure, in place", Waits, |it| {

@@ -55,6 +55,7 @@ use std::time::Duration;
 pub use self::existing::{IndexReport, Indexer};
 #[doc(hidden)]
 pub use self::file::{disk, publish::make_new};
+pub(crate) use self::file::publish::make_new_with;
 pub use self::options::{
     CancelToken, CsvOptions, InputFormat, IntoTable, OnConflict, OnError, Progress, Ragged,
     TimestampForm, Uuid7Form,

@@ -6,10 +6,13 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use rusqlite::Connection;
+
 use super::companion::CompanionPlace;
 use super::engine::{self, End, Engine};
 use super::interrupt::Interrupts;
 use super::local::LocalTarget;
+use super::on_connect::OnConnect;
 use super::place::Place;
 use super::queue::{CallQueue, Grouping};
 use super::readers::{ReaderLimits, ReaderPool};
@@ -49,6 +52,7 @@ pub struct WriterBuilder {
     checkpoint_limits: CheckpointLimits,
     reader_limits: ReaderLimits,
     call_limit: Option<Duration>,
+    on_connect: OnConnect,
 }
 
 impl WriterBuilder {
@@ -61,6 +65,7 @@ impl WriterBuilder {
             checkpoint_limits: CheckpointLimits::default(),
             reader_limits: ReaderLimits::default(),
             call_limit: None,
+            on_connect: OnConnect::default(),
         }
     }
 
@@ -161,6 +166,39 @@ impl WriterBuilder {
         self
     }
 
+    /// Prepares each connection on which SQL of callers runs, before any does: the writer's own,
+    /// and each [`reader`](Writer::reader) as it is opened. For functions, collations, modules
+    /// and extensions that the schema or its callers need, and for pragmas. A second call adds a
+    /// second closure.
+    ///
+    /// It may not change what the profile has set, nor leave a transaction open or a database
+    /// attached: then opening fails.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("app.db");
+    /// use leafpress::writer::Writer;
+    ///
+    /// let by_length = |a: &str, b: &str| a.len().cmp(&b.len());
+    /// let writer = Writer::builder(&path)
+    ///     .on_connect(move |connection| Ok(connection.create_collation("by_length", by_length)?))
+    ///     .open()?;
+    /// writer.execute_batch("CREATE TABLE word(text UNIQUE COLLATE by_length)")?;
+    /// writer.execute("INSERT INTO word VALUES ('tea')", ())?;
+    /// assert!(writer.execute("INSERT INTO word VALUES ('cup')", ()).is_err());
+    /// let is_there = "SELECT count(*) FROM word WHERE text = 'pot'";
+    /// let found = writer.reader()?.query_row(is_there, [], |row| row.get::<_, i64>(0))?;
+    /// assert_eq!(found, 1);
+    /// # Ok::<(), leafpress::Error>(())
+    /// ```
+    pub fn on_connect(
+        mut self,
+        prepare: impl Fn(&Connection) -> Result<()> + Send + Sync + 'static,
+    ) -> Self {
+        self.on_connect.add(prepare);
+        self
+    }
+
     /// When the write-ahead log is copied into the database, and how large it
     /// may become.
     pub fn checkpoint_limits(mut self, limits: CheckpointLimits) -> Self {
@@ -185,7 +223,8 @@ impl WriterBuilder {
         if self.request.profile.is_wal() {
             profile::check_background_checkpoints(rusqlite::version_number())?;
         }
-        let (connection, in_force) = profile::open(&self.path, &self.request)?;
+        let (connection, mut in_force) = profile::open(&self.path, &self.request)?;
+        self.on_connect.prepare_writer(&connection, &mut in_force)?;
         let place = Place::of(&connection, &self.path, self.request.vfs.is_some())?;
         // The readers use the same VFS. Two VFSs in one process would not know of one another's
         // descriptors, and closing one descriptor releases all POSIX locks of the file.
@@ -193,7 +232,7 @@ impl WriterBuilder {
         let vfs = ours.or_else(|| self.request.vfs.clone());
         // The absolute path: later opens must not depend on the folder that the process is in then.
         let path = self.path.canonicalize().unwrap_or_else(|_| self.path.clone());
-        let readers = ReaderPool::new(&path, vfs, self.reader_limits);
+        let readers = ReaderPool::new(&path, vfs, self.reader_limits, self.on_connect);
         let is_wal = self.request.profile.is_wal();
         let gate = self.checkpoint_limits.gate();
         let checkpointer = if is_wal {

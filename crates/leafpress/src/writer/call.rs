@@ -22,11 +22,12 @@ pub(super) type AnyValue = Box<dyn Any + Send>;
 
 /// The caller's closure, which runs inside a transaction. It may be called again, if another
 /// caller's call takes the group's transaction with it.
-pub(super) type Body = Box<dyn FnMut(&Transaction<'_>) -> Result<AnyValue> + Send>;
+pub(super) type Body<'c> = Box<dyn FnMut(&Transaction<'_>) -> Result<AnyValue> + Send + 'c>;
 
-/// One caller's transaction.
+/// One caller's transaction. It lives as long as `'c` if its caller waits for it without the
+/// queue, and for ever otherwise.
 #[non_exhaustive]
-pub enum Call {
+pub enum Call<'c> {
     /// A single statement.
     Execute(Statement),
     /// Several statements, all or none.
@@ -34,12 +35,12 @@ pub enum Call {
     /// Many rows for one table, all or none.
     InsertMany(InsertMany),
     /// Code of the caller. Only a target in this process can run it.
-    Closure(Closure),
+    Closure(Closure<'c>),
     /// Work of this crate itself, as of its queue. Only a target in this process can carry it out.
     Own(Own),
 }
 
-impl fmt::Debug for Call {
+impl fmt::Debug for Call<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Execute(statement) => f.debug_tuple("Execute").field(statement).finish(),
@@ -52,9 +53,9 @@ impl fmt::Debug for Call {
 }
 
 /// A caller's code, to be run inside a transaction.
-pub struct Closure(pub(super) Caught<Body>);
+pub struct Closure<'c>(pub(super) Caught<Body<'c>>);
 
-impl fmt::Debug for Closure {
+impl fmt::Debug for Closure<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Closure(..)")
     }

@@ -13,7 +13,9 @@
 //! 2. A thread that leaves the engine looks at the queue once more, and calls the writer's
 //!    thread if a call is there. So no call is left behind by callers that found the engine
 //!    busy.
-//! 3. A caller's closure may fork. In the child nothing of the group is answered
+//! 3. A caller that does its work itself (`alone.rs`) takes the next turn: threads that drive
+//!    the engine again and again let it pass, or it might wait for ever.
+//! 4. A caller's closure may fork. In the child nothing of the group is answered
 //!    or dropped, and no lock is taken any more.
 //!
 //! Must never: hand out an answer before the target has returned, or stop while a caller waits.
@@ -25,6 +27,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError, TryLockError};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
+use super::call::{Answer, Call};
 use super::driving::{self, Phase};
 use super::local::LocalCounts;
 use super::queue::{CallQueue, Grouping};
@@ -94,7 +97,7 @@ impl Engine {
                 return;
             }
             Ok(Err(reason)) => reason,
-            Err(_) => "the writer panicked, which is a bug in leafpress".to_owned(),
+            Err(_) => PANICKED.to_owned(),
         };
         tracing::error!(%reason, "the writer stops");
         self.queue.stop(&reason);
@@ -145,7 +148,93 @@ impl Engine {
         work.gather_max = commit.min(GATHER_MAX);
         outcome
     }
+
+    /// Commits the groups of the calls that wait now, for a caller that comes after them.
+    ///
+    /// # Errors
+    /// In a child of `fork`, if one of these calls has forked.
+    fn catch_up(&mut self) -> Result<()> {
+        let waiting = self.queue.depth().0;
+        for _ in 0..waiting.div_ceil(self.grouping.calls_max) {
+            self.commit_next();
+            self.process.check("writer")?;
+        }
+        Ok(())
+    }
+
+    /// The target, if work that does not go through the queue may be done now.
+    fn open_target(&mut self) -> Result<&mut Box<dyn CommitTarget>> {
+        if let Some(reason) = self.queue.closed() {
+            return Err(Error::stopped(reason));
+        }
+        self.target.as_mut().ok_or_else(|| Error::stopped("it was closed"))
+    }
+
+    /// Commits one call that does not go through the queue, after those that wait now, in a
+    /// group of its own. The caller's thread is this one.
+    pub(super) fn commit_alone(
+        &mut self,
+        call: Call<'_>,
+        limit: Option<Duration>,
+    ) -> Result<Answer> {
+        self.catch_up()?;
+        let (process, submitted) = (self.process, Instant::now());
+        let (queue, number) = (Arc::clone(&self.queue), self.queue.new_number());
+        let target = self.open_target()?;
+        let mut group = Group::interrupted_by(Arc::clone(queue.interrupts()));
+        group.push(call, number, limit);
+        driving::begin(process, Phase::CarryingOut);
+        let outcome = catch_unwind(AssertUnwindSafe(|| target.commit(&mut group)));
+        if let Err(forked) = process.check("writer") {
+            driving::end();
+            std::mem::forget(group);
+            return Err(forked);
+        }
+        let outcome = outcome.unwrap_or_else(|_| Err(PANICKED.to_owned()));
+        if let Err(reason) = &outcome {
+            tracing::error!(%reason, "the writer stops");
+            queue.stop(reason);
+        }
+        driving::begin(process, Phase::Answering);
+        queue.interrupts().forget_asked();
+        let answer = group.take_answers().next();
+        let answer = answer.unwrap_or_else(|| Err(Error::unknown_outcome("it has no answer")));
+        let answered = Instant::now();
+        let commit = self.work.count(self.counts.as_deref(), answered - submitted);
+        let wal_bytes = |counts: &Arc<LocalCounts>| counts.wal_bytes.load(Ordering::Relaxed);
+        let wal_bytes = self.counts.as_ref().map_or(0, wal_bytes);
+        let detours = std::mem::take(&mut self.work.detours);
+        let (failed, begun) = (u64::from(answer.is_err()), submitted);
+        let done = GroupDone { failed, begun, commit, answered, wal_bytes, detours };
+        self.recorder.group_committed(&done, std::iter::once(submitted));
+        drop(group);
+        driving::end();
+        answer
+    }
+
+    /// Does work on the target that is no group, after the calls that wait now.
+    pub(super) fn between_groups(
+        &mut self,
+        work: impl FnOnce(&mut dyn CommitTarget) -> Result<()>,
+    ) -> Result<()> {
+        self.catch_up()?;
+        let (process, queue) = (self.process, Arc::clone(&self.queue));
+        let (interrupts, number) = (queue.interrupts(), queue.new_number());
+        let target = self.open_target()?;
+        driving::begin(process, Phase::CarryingOut);
+        let run = || interrupts.begin(number, None).and_then(|()| work(&mut **target));
+        let done = catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|_| {
+            queue.stop(PANICKED);
+            Err(Error::stopped(PANICKED))
+        });
+        interrupts.end();
+        interrupts.forget_asked();
+        driving::end();
+        done
+    }
 }
+
+const PANICKED: &str = "the writer panicked, which is a bug in leafpress";
 
 /// End of a writer, and its outcome for all callers that close it.
 #[derive(Default)]
@@ -239,6 +328,7 @@ pub(super) fn start_thread(
     let process = Process::current();
     let run = move || {
         while queue.wait() {
+            queue.let_pass();
             lock(&engine).commit_next();
             if !process.is_current() {
                 // A closure has forked. In the child only this thread ends.
@@ -279,6 +369,10 @@ fn has_failed(reason: String) -> Error {
 pub(super) fn help(engine: &Mutex<Engine>, queue: &CallQueue, is_answered: impl Fn() -> bool) {
     let process = Process::current();
     while !driving::is_driving() && !is_answered() {
+        if queue.has_turn_taken() {
+            // The thread whose turn it is calls the writer's thread before it leaves.
+            return;
+        }
         let mut engine = match engine.try_lock() {
             Ok(engine) => engine,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
@@ -298,7 +392,7 @@ pub(super) fn help(engine: &Mutex<Engine>, queue: &CallQueue, is_answered: impl 
 struct Work {
     entries: Vec<Entry>,
     submitted: Vec<Instant>,
-    group: Group,
+    group: Group<'static>,
     expected: usize,
     gather_max: Duration,
     detours: Detours,

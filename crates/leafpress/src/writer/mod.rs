@@ -50,6 +50,8 @@
 //!
 //! Must never: answer before the commit, or lose an accepted call without an error.
 
+mod alone;
+mod backup;
 mod batch;
 mod builder;
 mod busy;
@@ -62,6 +64,8 @@ mod guard;
 mod insert_many;
 mod interrupt;
 mod local;
+mod maintenance;
+mod on_connect;
 mod open_journal;
 mod own;
 mod pending;
@@ -82,11 +86,13 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+pub use self::backup::BackupProgress;
 pub use self::builder::WriterBuilder;
 pub use self::call::{Answer, Call, Closure, ClosureValue, Own};
 pub(crate) use self::caught::wake;
 pub(crate) use self::companion::Companion;
 pub use self::insert_many::InsertMany;
+pub use self::maintenance::Maintenance;
 pub use self::pending::PendingCall;
 pub use self::readers::{OldestReader, Reader};
 pub use self::request::{Batch, Executed, IntoParameters, Parameters, Statement};
@@ -427,12 +433,12 @@ impl Writer {
     }
 
     /// Submits a call to the thread that drives the engine.
-    fn submit_call<T>(&self, call: Call, take: Take<T>) -> Result<Ticket<T>> {
+    fn submit_call<T>(&self, call: Call<'static>, take: Take<T>) -> Result<Ticket<T>> {
         self.shared.get()?.queue.push((call, self.call_limit), take, CarriedOutBy::Thread)
     }
 
     /// Runs at once on this thread, if no other thread drives the engine.
-    fn carry_out<T>(&self, call: Call, take: Take<T>) -> Result<T> {
+    fn carry_out<T>(&self, call: Call<'static>, take: Take<T>) -> Result<T> {
         let shared = self.shared.get()?;
         if driving::is_driving() {
             return Err(waits_in_closure());
@@ -546,13 +552,13 @@ impl Drop for Shared {
     }
 }
 
-fn execute_call(sql: String, parameters: impl IntoParameters) -> Result<Call> {
+fn execute_call(sql: String, parameters: impl IntoParameters) -> Result<Call<'static>> {
     Ok(Call::Execute(Statement { sql, parameters: parameters.into_parameters()? }))
 }
 
 fn closure_call<T: Send + 'static>(
     mut body: impl FnMut(&Transaction<'_>) -> Result<T> + Send + 'static,
-) -> Call {
+) -> Call<'static> {
     Call::Closure(Closure(Caught::new(Box::new(move |transaction: &Transaction<'_>| {
         body(transaction).map(|value| Box::new(value) as call::AnyValue)
     }))))

@@ -77,7 +77,7 @@ impl Writer {
 
 pub(super) fn own_call<T: Send + 'static>(
     mut body: impl FnMut(&Connection) -> Result<T> + Send + 'static,
-) -> Call {
+) -> Call<'static> {
     Call::Own(Own(Caught::new(Box::new(move |connection: &Connection| {
         body(connection).map(|value| Box::new(value) as AnyValue)
     }))))

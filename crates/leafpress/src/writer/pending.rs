@@ -69,7 +69,7 @@ pub struct PendingCall<T> {
 
 enum State<T> {
     /// It was not polled yet; or the error of its arguments.
-    New(Result<Call>),
+    New(Result<Call<'static>>),
     /// It is in the line, in the queue, in a group, or answered.
     Submitted(Ticket<T>),
     /// The answer is with the caller, or the call was taken back.
@@ -77,11 +77,11 @@ enum State<T> {
 }
 
 impl<T> PendingCall<T> {
-    pub(super) fn new(writer: &Writer, call: Result<Call>, take: Take<T>) -> Self {
+    pub(super) fn new(writer: &Writer, call: Result<Call<'static>>, take: Take<T>) -> Self {
         Self { writer: writer.clone(), take, state: State::New(call) }
     }
 
-    fn submit(&self, call: Result<Call>) -> Result<Ticket<T>> {
+    fn submit(&self, call: Result<Call<'static>>) -> Result<Ticket<T>> {
         let shared = self.writer.shared.get()?;
         if driving::is_in_call() {
             return Err(waits_in_closure());

@@ -14,7 +14,7 @@
 //! Must never: run a caller's code under its lock.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
 use super::call::Call;
@@ -54,10 +54,12 @@ pub(super) struct CallQueue {
     room: Condvar,
     capacity: usize,
     interrupts: Arc<Interrupts>,
+    /// Held by a caller that waits for the engine, to do its work itself.
+    turn: Mutex<()>,
 }
 
 /// A call, and how long it may run.
-pub(super) type Limited = (Call, Option<Duration>);
+pub(super) type Limited = (Call<'static>, Option<Duration>);
 
 #[derive(Debug)]
 struct QueueState {
@@ -101,6 +103,7 @@ impl CallQueue {
             room: Condvar::new(),
             capacity: capacity.max(1),
             interrupts,
+            turn: Mutex::default(),
         }
     }
 
@@ -162,6 +165,13 @@ impl CallQueue {
         Ok(ticket)
     }
 
+    /// A number for a call that does not go through the queue.
+    pub(super) fn new_number(&self) -> u64 {
+        let mut state = lock(&self.state);
+        state.last_number += 1;
+        state.last_number
+    }
+
     /// Takes the call of this number out of the line, if it is there. It must have been taken back.
     pub(super) fn leave_line(&self, number: u64) {
         let left = lock(&self.state).line.remove(&number);
@@ -208,6 +218,22 @@ impl CallQueue {
             self.arrived.notify_one();
         }
         Ok(ticket)
+    }
+
+    /// The next turn at the engine, for a caller that does its work itself; to be held until the
+    /// engine is locked.
+    pub(super) fn take_turn(&self) -> MutexGuard<'_, ()> {
+        lock(&self.turn)
+    }
+
+    /// Lets a caller pass that has taken the next turn.
+    pub(super) fn let_pass(&self) {
+        drop(self.take_turn());
+    }
+
+    /// Returns true if a caller has taken the next turn.
+    pub(super) fn has_turn_taken(&self) -> bool {
+        matches!(self.turn.try_lock(), Err(TryLockError::WouldBlock))
     }
 
     /// Calls the writer's thread, if calls wait and it does not know.

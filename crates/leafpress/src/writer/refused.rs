@@ -6,6 +6,7 @@ use super::guard::Guard;
 use super::place::{self, is_moved_database};
 use super::statement::is_no_statement;
 use crate::error::{Error, ErrorKind};
+use crate::sqlite_error::sqlite_says;
 
 /// The error of a caller's statement, in the guard's words if it was refused.
 pub(super) fn refused(guard: &Guard, source: rusqlite::Error) -> Error {
@@ -16,6 +17,9 @@ pub(super) fn refused(guard: &Guard, source: rusqlite::Error) -> Error {
     }
     if is_moved_database(&source) {
         return Error::stopped(place::MOVED).caused_by(source);
+    }
+    if sqlite_says(&source).starts_with("cannot VACUUM") {
+        return Error::statement(source).to_do("call Writer::maintain(Maintenance::Vacuum)");
     }
     if is_no_statement(&source) {
         return Error::misuse("the text holds no statement, but only blanks or comments")

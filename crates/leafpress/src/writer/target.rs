@@ -11,9 +11,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use rusqlite::Connection;
+
 use super::call::{Answer, Call};
 use super::caught::drop_caught;
 use super::interrupt::Interrupts;
+use super::maintenance::Maintenance;
 use crate::error::{Error, Result};
 
 /// A target, which commits groups.
@@ -30,7 +33,7 @@ use crate::error::{Error, Result};
 /// struct Nowhere;
 ///
 /// impl CommitTarget for Nowhere {
-///     fn commit(&mut self, group: &mut Group) -> Result<(), String> {
+///     fn commit(&mut self, group: &mut Group<'_>) -> Result<(), String> {
 ///         for index in 0..group.len() {
 ///             let answer = match group.call(index) {
 ///                 Call::Execute(_) => {
@@ -56,7 +59,25 @@ pub trait CommitTarget: Send {
     /// If no further group can be committed: the writer stops, and tells that
     /// reason to all who come. Calls of this group that have no answer yet are
     /// answered that their outcome is unknown.
-    fn commit(&mut self, group: &mut Group) -> Result<(), String>;
+    fn commit(&mut self, group: &mut Group<'_>) -> Result<(), String>;
+
+    /// Tends to the database, between two groups and outside of a transaction.
+    ///
+    /// # Errors
+    /// That of the work, of which nothing is left then. A target that does not say otherwise
+    /// refuses it.
+    fn maintain(&mut self, work: Maintenance) -> Result<()> {
+        Err(Error::usage(format!(
+            "this writer's groups are committed elsewhere: there is no database here for {work}"
+        )))
+    }
+
+    /// Lets `read` use the connection between two groups, in a read transaction. For work of this
+    /// crate.
+    #[doc(hidden)]
+    fn read(&mut self, _read: Reading<'_>) -> Result<()> {
+        Err(Error::usage("this writer's groups are committed elsewhere: there is nothing to read"))
+    }
 
     /// Called once after the last group.
     ///
@@ -67,27 +88,30 @@ pub trait CommitTarget: Send {
     }
 }
 
+/// Work of this crate that reads a whole database.
+pub(super) type Reading<'r> = &'r mut dyn FnMut(&Connection) -> Result<()>;
+
 /// Calls that are committed together, and their answers.
 #[derive(Debug, Default)]
-pub struct Group {
-    calls: Vec<Member>,
+pub struct Group<'c> {
+    calls: Vec<Member<'c>>,
     /// The stops that were asked for; none in a group that was made by hand.
     interrupts: Option<Arc<Interrupts>>,
 }
 
 /// A call of a group.
 #[derive(Debug)]
-struct Member {
-    call: Call,
+struct Member<'c> {
+    call: Call<'c>,
     answer: Option<Result<Answer>>,
     /// Number by which it is interrupted; 0 in a group that was made by hand.
     number: u64,
     limit: Option<Duration>,
 }
 
-impl Group {
+impl<'c> Group<'c> {
     /// A group of these calls, without answers.
-    pub fn new(calls: impl IntoIterator<Item = Call>) -> Self {
+    pub fn new(calls: impl IntoIterator<Item = Call<'c>>) -> Self {
         let member = |call| Member { call, answer: None, number: 0, limit: None };
         Self { calls: calls.into_iter().map(member).collect(), interrupts: None }
     }
@@ -101,7 +125,7 @@ impl Group {
         self.calls.clear();
     }
 
-    pub(super) fn push(&mut self, call: Call, number: u64, limit: Option<Duration>) {
+    pub(super) fn push(&mut self, call: Call<'c>, number: u64, limit: Option<Duration>) {
         self.calls.push(Member { call, answer: None, number, limit });
     }
 
@@ -134,7 +158,7 @@ impl Group {
     }
 
     /// The call at `index`, in order.
-    pub fn call(&mut self, index: usize) -> &mut Call {
+    pub fn call(&mut self, index: usize) -> &mut Call<'c> {
         &mut self.calls[index].call
     }
 

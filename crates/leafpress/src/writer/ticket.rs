@@ -168,7 +168,7 @@ impl Slot {
 /// A call on its way: in the queue, then in a group.
 #[derive(Debug)]
 pub(super) struct Entry {
-    call: Option<Call>,
+    call: Option<Call<'static>>,
     pub(super) submitted: Instant,
     /// The longest time that it may run.
     pub(super) limit: Option<Duration>,
@@ -180,7 +180,7 @@ impl Entry {
     /// A call that waits on `event`, and the ticket for it. No other call of the writer has
     /// its `number`.
     pub(super) fn new<T>(
-        (call, limit): (Call, Option<Duration>),
+        (call, limit): (Call<'static>, Option<Duration>),
         number: u64,
         event: Arc<GroupEvent>,
         take: Take<T>,
@@ -211,7 +211,7 @@ impl Entry {
     }
 
     /// The call that is to be carried out. It can be taken once.
-    pub(super) fn take_call(&mut self) -> Call {
+    pub(super) fn take_call(&mut self) -> Call<'static> {
         self.call.take().expect("a call is taken once")
     }
 

@@ -10,9 +10,11 @@
 //!
 //! `calls.rs` makes random calls, `model.rs` carries them out plainly,
 //! `oracle.rs` compares. `traps.rs` has a test for each trap that grouping is
-//! known for, `tickets.rs` for what callers wait on, `tasks.rs` for callers that are tasks, `disk.rs` for a disk that
+//! known for, `tickets.rs` for what callers wait on, `tasks.rs` for callers that are tasks, `alone.rs` for callers that work at the engine themselves, `backup.rs` for copies, `disk.rs` for a disk that
 //! is full or broken.
 
+mod alone;
+mod backup;
 mod calls;
 mod closures;
 mod disk;

@@ -45,8 +45,13 @@ pub struct Destination {
 impl Destination {
     /// Removes leftovers and makes the temporary file beside `path`, which must not exist.
     pub fn create(path: &Path) -> Result<Self> {
+        Self::create_with(path, Rights::new_database())
+    }
+
+    /// As [`create`](Self::create), for a file with these rights.
+    fn create_with(path: &Path, rights: Rights) -> Result<Self> {
         refuse_if_taken(path)?;
-        Self::make(path, Rights::new_database(), FOLDER_TO_WRITE)
+        Self::make(path, rights, FOLDER_TO_WRITE)
     }
 
     /// Makes the temporary file beside `path`, which may exist and is never replaced. Other users
@@ -133,7 +138,19 @@ impl Drop for Destination {
 /// Those of `fill`; [`ErrorKind::Destination`] if the name is taken before or meanwhile.
 #[doc(hidden)]
 pub fn make_new<T>(path: &Path, fill: impl FnOnce(&Path) -> Result<T>) -> Result<T> {
-    let destination = Destination::create(path)?;
+    make_new_with(path, Rights::new_database(), fill)
+}
+
+/// As [`make_new`], for a database with these rights.
+///
+/// # Errors
+/// Those of [`make_new`].
+pub(crate) fn make_new_with<T>(
+    path: &Path,
+    rights: Rights,
+    fill: impl FnOnce(&Path) -> Result<T>,
+) -> Result<T> {
+    let destination = Destination::create_with(path, rights)?;
     let renamed = |error: Error| error.with_path(destination.temporary(), path);
     let answer = fill(destination.temporary()).map_err(renamed)?;
     let log = companion_of(destination.temporary(), "-wal");

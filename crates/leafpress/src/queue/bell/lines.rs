@@ -102,7 +102,7 @@ impl Line {
 /// The lines of all queues that have a waiter.
 #[derive(Debug, Default)]
 pub(super) struct Lines {
-    lines: HashMap<Arc<str>, Line>,
+    by_queue: HashMap<Arc<str>, Line>,
     last_task: u64,
     /// Wakers of tasks that do not sleep any more.
     awake: Vec<Waker>,
@@ -111,14 +111,14 @@ pub(super) struct Lines {
 impl Lines {
     /// Returns true if there is no waiter.
     pub(super) fn are_empty(&self) -> bool {
-        self.lines.is_empty()
+        self.by_queue.is_empty()
     }
 
     /// Registers a waiter; returns the queue's name, and the condition variable to sleep on.
     pub(super) fn enter(&mut self, queue: &str) -> (Arc<str>, Arc<Condvar>) {
-        let name = self.lines.get_key_value(queue).map(|(name, _)| Arc::clone(name));
+        let name = self.by_queue.get_key_value(queue).map(|(name, _)| Arc::clone(name));
         let name = name.unwrap_or_else(|| Arc::from(queue));
-        let line = self.lines.entry(Arc::clone(&name)).or_insert_with(|| Line::new(queue));
+        let line = self.by_queue.entry(Arc::clone(&name)).or_insert_with(|| Line::new(queue));
         line.waiters += 1;
         let rung = Arc::clone(&line.rung);
         self.assert_state();
@@ -128,7 +128,7 @@ impl Lines {
     /// Removes a waiter; `task` is its number if it is a task. A permit that it took and did not
     /// use goes to another.
     pub(super) fn leave(&mut self, queue: &str, task: Option<u64>, unused: Option<Permit>) {
-        let Some(line) = self.lines.get_mut(queue) else { return };
+        let Some(line) = self.by_queue.get_mut(queue) else { return };
         line.waiters -= 1;
         let slept = task.and_then(|task| line.tasks.remove(&task));
         self.awake.extend(slept.map(|task| task.waker));
@@ -144,14 +144,14 @@ impl Lines {
             line.wake_one(&mut self.awake);
         }
         if line.waiters == 0 {
-            self.lines.remove(queue);
+            self.by_queue.remove(queue);
         }
         self.assert_state();
     }
 
     /// Gives permits for `jobs` more jobs, at most one for each waiter.
     pub(super) fn ring(&mut self, queue: &str, jobs: u32) {
-        if let Some(line) = self.lines.get_mut(queue) {
+        if let Some(line) = self.by_queue.get_mut(queue) {
             line.give(jobs, &mut self.awake);
         }
         self.assert_state();
@@ -160,7 +160,7 @@ impl Lines {
     /// Does as [`ring`](Self::ring), by the hash of a queue's name, which other processes send.
     /// If two names have the same hash, both queues are rung.
     pub(super) fn ring_hash(&mut self, hash: u64, jobs: u32) {
-        for line in self.lines.values_mut().filter(|line| line.hash == hash) {
+        for line in self.by_queue.values_mut().filter(|line| line.hash == hash) {
             line.give(jobs, &mut self.awake);
         }
         self.assert_state();
@@ -168,7 +168,7 @@ impl Lines {
 
     /// Sends another waiter to look, after one found a job and more may be there.
     pub(super) fn search_beside(&mut self, queue: &str) {
-        if let Some(line) = self.lines.get_mut(queue).filter(|line| line.waiters > 1) {
+        if let Some(line) = self.by_queue.get_mut(queue).filter(|line| line.waiters > 1) {
             line.give_search(&mut self.awake);
         }
         self.assert_state();
@@ -176,7 +176,7 @@ impl Lines {
 
     /// Sends one waiter of every queue to look.
     pub(super) fn search_all(&mut self) {
-        for line in self.lines.values_mut() {
+        for line in self.by_queue.values_mut() {
             line.give_search(&mut self.awake);
         }
         self.assert_state();
@@ -184,14 +184,14 @@ impl Lines {
 
     /// Takes a permit, if there is one.
     pub(super) fn take(&mut self, queue: &str) -> Option<Permit> {
-        let taken = self.lines.get_mut(queue).and_then(Line::take);
+        let taken = self.by_queue.get_mut(queue).and_then(Line::take);
         self.assert_state();
         taken
     }
 
     /// Notes when the next job of a waiter's queue is due.
     pub(super) fn tell_due(&mut self, queue: &str, due_ms: i64) {
-        if let Some(line) = self.lines.get_mut(queue) {
+        if let Some(line) = self.by_queue.get_mut(queue) {
             line.due_ms = Some(line.due_ms.map_or(due_ms, |earlier| earlier.min(due_ms)));
         }
     }
@@ -199,19 +199,19 @@ impl Lines {
     /// Gives a permit to one waiter of each queue with a due time that has come; returns the next
     /// due time of all queues.
     pub(super) fn give_due(&mut self, now_ms: i64) -> Option<i64> {
-        for line in self.lines.values_mut() {
+        for line in self.by_queue.values_mut() {
             if line.due_ms.is_some_and(|due_ms| due_ms <= now_ms) {
                 line.due_ms = None;
                 line.give_search(&mut self.awake);
             }
         }
         self.assert_state();
-        self.lines.values().filter_map(|line| line.due_ms).min()
+        self.by_queue.values().filter_map(|line| line.due_ms).min()
     }
 
     /// Wakes all waiters, to see that the bells are closed.
     pub(super) fn wake_all(&mut self) {
-        for line in self.lines.values_mut() {
+        for line in self.by_queue.values_mut() {
             line.rung.notify_all();
             let tasks = std::mem::take(&mut line.tasks).into_values();
             self.awake.extend(tasks.map(|task| task.waker));
@@ -232,7 +232,7 @@ impl Lines {
         waker: Waker,
         deadline: Option<Instant>,
     ) {
-        if let Some(line) = self.lines.get_mut(queue) {
+        if let Some(line) = self.by_queue.get_mut(queue) {
             let earlier = line.tasks.insert(task, Task { waker, deadline });
             self.awake.extend(earlier.map(|task| task.waker));
         }
@@ -241,7 +241,7 @@ impl Lines {
     /// Wakes the tasks whose deadline has come; the next deadline of the others.
     pub(super) fn wake_overdue(&mut self, now: Instant) -> Option<Instant> {
         let mut next: Option<Instant> = None;
-        for line in self.lines.values_mut() {
+        for line in self.by_queue.values_mut() {
             let is_overdue = |task: &Task| task.deadline.is_some_and(|at| at <= now);
             let overdue = line.tasks.iter().filter(|(_, task)| is_overdue(task));
             let overdue: Vec<u64> = overdue.map(|(&number, _)| number).collect();
@@ -260,7 +260,7 @@ impl Lines {
 
     /// Invariants 1 and 2.
     fn assert_state(&self) {
-        for line in self.lines.values() {
+        for line in self.by_queue.values() {
             debug_assert!(line.waiters > 0 && line.permits <= line.waiters, "{line:?}");
             debug_assert!(!line.has_search || line.permits > 0, "{line:?}");
         }

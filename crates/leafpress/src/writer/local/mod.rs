@@ -23,6 +23,7 @@ mod run;
 use std::cell::RefCell;
 use std::ffi::c_int;
 use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -33,14 +34,16 @@ use rusqlite::{Connection, ErrorCode};
 
 use self::run::{Ran, Within};
 use super::busy::BusyClock;
+use super::caught::{drop_caught, text_of};
 use super::companion::{Companion, CompanionPlace};
 use super::guard::Guard;
 use super::insert_many::InsertPlans;
 use super::interrupt::Interrupts;
+use super::maintenance::{IsWhole, Maintenance};
 use super::open_journal::OpenJournal;
 use super::place::{self, Place};
 use super::statement::LastStatement;
-use super::target::{CommitTarget, Group};
+use super::target::{CommitTarget, Group, Reading};
 use crate::checkpoint::{Gate, is_failed_sync, leave_wal_as_it_is};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fork::Process;
@@ -220,6 +223,18 @@ impl LocalTarget {
         Ok(())
     }
 
+    /// Fails if no work may be begun on the connection.
+    fn check_between_groups(&mut self) -> Result<()> {
+        if let Some(reason) = self.gate.as_ref().and_then(|gate| gate.broken()) {
+            return Err(Error::stopped(reason));
+        }
+        self.place.check_before(&self.connection).map_err(Error::stopped)?;
+        match self.connection.path() {
+            Some(path) => locks::refuse_beside_another_copy(Path::new(path)),
+            None => Ok(()),
+        }
+    }
+
     fn not_begun(&self, source: rusqlite::Error) -> Error {
         let error = match source.sqlite_error_code() {
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
@@ -273,7 +288,7 @@ impl LocalTarget {
     }
 
     /// Carries out a range of the group in one transaction.
-    fn commit_range(&mut self, group: &mut Group, range: &Range<usize>) -> RangeEnd {
+    fn commit_range(&mut self, group: &mut Group<'_>, range: &Range<usize>) -> RangeEnd {
         self.try_range(group, range, true).unwrap_or_else(|| {
             self.try_range(group, range, false)
                 .expect("with a savepoint for each call, no call asks for another try")
@@ -284,7 +299,7 @@ impl LocalTarget {
     /// failed, and the range has to be carried out again.
     fn try_range(
         &mut self,
-        group: &mut Group,
+        group: &mut Group<'_>,
         range: &Range<usize>,
         spares_first: bool,
     ) -> Option<RangeEnd> {
@@ -337,7 +352,7 @@ impl LocalTarget {
     }
 
     /// Commits the open transaction, in which the range was carried out.
-    fn commit_open(&mut self, group: &mut Group, range: &Range<usize>) -> RangeEnd {
+    fn commit_open(&mut self, group: &mut Group<'_>, range: &Range<usize>) -> RangeEnd {
         let began = Instant::now();
         self.busy.restart();
         let committed = self.guard.as_committer(|| {
@@ -362,7 +377,7 @@ impl LocalTarget {
     /// commit.
     fn committed_elsewhere(
         &self,
-        group: &mut Group,
+        group: &mut Group<'_>,
         range: &Range<usize>,
         reason: String,
     ) -> RangeEnd {
@@ -394,7 +409,7 @@ impl LocalTarget {
     /// Rolls back after COMMIT failed, and finds the consequence for the calls.
     fn not_committed(
         &self,
-        group: &mut Group,
+        group: &mut Group<'_>,
         range: &Range<usize>,
         source: rusqlite::Error,
     ) -> RangeEnd {
@@ -447,7 +462,7 @@ impl LocalTarget {
 }
 
 impl CommitTarget for LocalTarget {
-    fn commit(&mut self, group: &mut Group) -> Result<(), String> {
+    fn commit(&mut self, group: &mut Group<'_>) -> Result<(), String> {
         let gate = self.gate.clone();
         let held = gate.as_ref().map(|gate| gate.begin_group());
         let whole = 0..group.len();
@@ -501,6 +516,51 @@ impl CommitTarget for LocalTarget {
         Ok(())
     }
 
+    fn maintain(&mut self, work: Maintenance) -> Result<()> {
+        let gate = self.gate.clone();
+        let _held = gate.as_ref().map(|gate| gate.begin_group());
+        self.check_between_groups()?;
+        self.busy.restart();
+        let run = || self.interrupts.run(|| work.run(&self.connection));
+        let done = self.guard.as_committer(run);
+        if let Some(error) = self.interrupts.stopped() {
+            return Err(error);
+        }
+        let error = match done {
+            Ok(IsWhole::Yes) => return Ok(()),
+            Ok(IsWhole::Held(source)) => {
+                return Err(self.naming_the_holder(self.busy.error(source)));
+            }
+            Err(source) => source,
+        };
+        Err(match error.sqlite_error_code() {
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
+                self.naming_the_holder(self.busy.error(error))
+            }
+            _ => self.naming_the_disk(Error::sqlite(work.action(), error)),
+        })
+    }
+
+    fn read(&mut self, read: Reading<'_>) -> Result<()> {
+        self.check_between_groups()?;
+        self.busy.restart();
+        let begun = self.own("BEGIN /* leafpress */").and_then(|()| {
+            // The first read takes the lock, or the snapshot.
+            let sql = "SELECT 1 FROM sqlite_schema LIMIT 1";
+            self.guard.as_owner(|| self.connection.prepare(sql)?.raw_query().next().map(drop))
+        });
+        let done = match begun {
+            Ok(()) => catch_unwind(AssertUnwindSafe(|| read(&self.connection))),
+            Err(source) => Ok(Err(self.not_begun(source))),
+        };
+        self.roll_back();
+        done.unwrap_or_else(|panic| {
+            let message = text_of(&*panic);
+            drop_caught(panic);
+            Err(ErrorKind::Panicked { message }.into())
+        })
+    }
+
     fn close(&mut self) -> Result<()> {
         if self.is_alone && self.connection.is_autocommit() {
             // A journal that stays after a failure does no harm: it is void, or the next opening
@@ -514,7 +574,7 @@ impl CommitTarget for LocalTarget {
 }
 
 /// Answers each call of the range that has not failed by itself with this error.
-fn answer_all(group: &mut Group, range: Range<usize>, error: &Error) {
+fn answer_all(group: &mut Group<'_>, range: Range<usize>, error: &Error) {
     for index in range {
         if !group.has_failed(index) {
             group.answer(index, Err(error.again()));

@@ -55,7 +55,7 @@ impl LocalTarget {
     /// transaction may run without a savepoint.
     pub(super) fn run_at(
         &self,
-        group: &mut Group,
+        group: &mut Group<'_>,
         index: usize,
         (within, is_first): (Within, bool),
         last: &mut LastStatement<'_>,
@@ -73,7 +73,7 @@ impl LocalTarget {
     }
 
     /// Carries out one call inside the open transaction.
-    fn run(&self, call: &mut Call, place: Within, last: &mut LastStatement<'_>) -> Ran {
+    fn run(&self, call: &mut Call<'_>, place: Within, last: &mut LastStatement<'_>) -> Ran {
         let single = match call {
             // A statement that fails may leave the changes that it made so far: OR FAIL,
             // RAISE(FAIL).
@@ -154,7 +154,7 @@ impl LocalTarget {
 
     /// Carries out a call of this crate itself. If it fails after a change, the transaction is lost
     /// with it, as it has no savepoint.
-    fn run_unfenced(&self, call: &mut Call) -> Ran {
+    fn run_unfenced(&self, call: &mut Call<'_>) -> Ran {
         let before = self.connection.total_changes();
         self.tell(Companion::call_began);
         let outcome = self.run_whole(call);
@@ -175,7 +175,7 @@ impl LocalTarget {
     /// Carries out a call that is alone in the transaction: a rollback of the transaction undoes
     /// the call. A savepoint would make SQLite keep a copy of each page, and full-text indexes
     /// write their buffers.
-    fn run_alone(&self, call: &mut Call) -> Ran {
+    fn run_alone(&self, call: &mut Call<'_>) -> Ran {
         self.tell(Companion::call_began);
         let outcome = self.run_whole(call);
         if !self.process.is_current() {
@@ -190,7 +190,7 @@ impl LocalTarget {
     }
 
     /// Carries out a call between SAVEPOINT and RELEASE.
-    fn run_fenced(&self, call: &mut Call) -> Ran {
+    fn run_fenced(&self, call: &mut Call<'_>) -> Ran {
         if let Err(source) = self.own("SAVEPOINT leafpress_call") {
             return lost("begin the call", source);
         }
@@ -229,7 +229,7 @@ impl LocalTarget {
 
     /// Runs the call's own code. If the call was stopped, that is its error, even if the code
     /// ignores SQLite's.
-    fn run_whole(&self, call: &mut Call) -> Result<Answer> {
+    fn run_whole(&self, call: &mut Call<'_>) -> Result<Answer> {
         let outcome = self.interrupts.run(|| self.run_code(call));
         match self.interrupts.stopped() {
             Some(error) => {
@@ -240,7 +240,7 @@ impl LocalTarget {
         }
     }
 
-    fn run_code(&self, call: &mut Call) -> Result<Answer> {
+    fn run_code(&self, call: &mut Call<'_>) -> Result<Answer> {
         match call {
             Call::Execute(statement) => execute(&self.connection, statement)
                 .map(Answer::Executed)

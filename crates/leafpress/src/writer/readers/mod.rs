@@ -31,6 +31,7 @@ use rusqlite::hooks::{AuthContext, Authorization};
 use serde::Serialize;
 
 use self::activity::Activity;
+use super::on_connect::OnConnect;
 use crate::error::{Error, Result};
 use crate::fork::OfProcess;
 use crate::profile::open_reader;
@@ -68,6 +69,7 @@ struct Shared {
     path: PathBuf,
     vfs: Option<String>,
     limits: ReaderLimits,
+    on_connect: OnConnect,
     state: Mutex<State>,
     /// Rung when a reader comes back or the pool is closed.
     returned: Condvar,
@@ -176,10 +178,16 @@ impl ReaderPool {
 
     /// A pool for the database at `path`, opened with the VFS of that name.
     /// Nothing is opened before it is needed.
-    pub fn new(path: impl Into<PathBuf>, vfs: Option<String>, limits: ReaderLimits) -> Self {
+    pub fn new(
+        path: impl Into<PathBuf>,
+        vfs: Option<String>,
+        limits: ReaderLimits,
+        on_connect: OnConnect,
+    ) -> Self {
         let (path, state, returned) = (path.into(), Mutex::default(), Condvar::new());
         let functions = OnceLock::new();
-        Self { shared: Arc::new(Shared { path, vfs, limits, state, returned, functions }) }
+        let shared = Shared { path, vfs, limits, on_connect, state, returned, functions };
+        Self { shared: Arc::new(shared) }
     }
 
     /// Lends a connection, by `name` or by the place that calls.
@@ -281,6 +289,7 @@ impl Shared {
 
     fn open(&self) -> Result<Pooled> {
         let mut connection = open_reader(&self.path, self.vfs.as_deref())?;
+        self.on_connect.prepare_reader(&connection)?;
         let functions = if let Some(functions) = self.functions.get() {
             Arc::clone(functions)
         } else {

@@ -27,7 +27,7 @@ impl Database {
 
     fn pool(&self, size_max: usize) -> ReaderPool {
         let limits = ReaderLimits { size_max, wait_max: Duration::from_millis(5) };
-        ReaderPool::new(self.path(), None, limits)
+        ReaderPool::new(self.path(), None, limits, OnConnect::default())
     }
 
     fn path(&self) -> PathBuf {
@@ -223,7 +223,7 @@ fn when_all_are_out_the_error_names_the_holders() {
 fn a_waiting_thread_gets_the_reader_that_comes_back() {
     let database = Database::new();
     let limits = ReaderLimits { size_max: 2, wait_max: Duration::from_secs(3_600) };
-    let pool = ReaderPool::new(database.path(), None, limits);
+    let pool = ReaderPool::new(database.path(), None, limits, OnConnect::default());
     let out = AtomicUsize::new(0);
     std::thread::scope(|scope| {
         for _ in 0..8 {
@@ -270,12 +270,18 @@ fn functions_of_one_borrower_do_not_reach_the_next() {
 fn a_failure_to_open_leaves_the_place_free() {
     let folder = tempfile::tempdir().unwrap();
     let limits = ReaderLimits { size_max: 1, wait_max: Duration::ZERO };
-    let pool = ReaderPool::new(folder.path().join("missing.db"), None, limits);
+    let pool =
+        ReaderPool::new(folder.path().join("missing.db"), None, limits, OnConnect::default());
     for _ in 0..3 {
         let error = pool.get(None).unwrap_err().to_string();
         assert!(error.contains("missing.db"), "{error}");
     }
-    let pool = ReaderPool::new(folder.path().join("a.db"), Some("no such".to_owned()), limits);
+    let pool = ReaderPool::new(
+        folder.path().join("a.db"),
+        Some("no such".to_owned()),
+        limits,
+        OnConnect::default(),
+    );
     assert!(pool.get(None).unwrap_err().to_string().contains("no such vfs"));
     assert_eq!(pool.oldest(), None);
 }

@@ -1,0 +1,105 @@
+//! Calls that do not go through the queue: the caller's thread waits for its turn at the engine,
+//! and does the work itself.
+//!
+//! So a closure may borrow from its caller's stack, and runs once; and work may be done outside
+//! of a transaction, between two groups. The price is a commit of its own.
+//!
+//! Must never: overtake a call that its thread has submitted before.
+
+use super::call::{AnyValue, Call, Closure};
+use super::caught::Caught;
+use super::engine::Engine;
+use super::maintenance::Maintenance;
+use super::ticket::waits_in_closure;
+use super::transaction::Transaction;
+use super::{Writer, driving};
+use crate::error::{Error, Result};
+use crate::sync::lock;
+
+impl Writer {
+    /// As [`transaction`](Self::transaction), for a closure that borrows from the function around
+    /// it. It runs once, on this thread, in a group of its own, after all calls that wait now. So
+    /// it shares its commit with no other call: where many threads write small transactions,
+    /// [`transaction`](Self::transaction) is many times as fast.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("app.db");
+    /// # let writer = leafpress::Writer::builder(&path).open()?;
+    /// writer.execute_batch("CREATE TABLE word(text)")?;
+    /// let (words, mut seen) = (vec!["tea".to_owned(), "pot".to_owned()], Vec::new());
+    /// writer.transaction_scoped(|tx| {
+    ///     for word in &words {
+    ///         seen.push(tx.execute("INSERT INTO word VALUES (?1)", [word])?.last_insert_rowid);
+    ///     }
+    ///     Ok(())
+    /// })?;
+    /// assert_eq!(seen, [1, 2]);
+    /// # Ok::<(), leafpress::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`transaction`](Self::transaction).
+    pub fn transaction_scoped<T: Send>(
+        &self,
+        body: impl FnOnce(&Transaction<'_>) -> Result<T> + Send,
+    ) -> Result<T> {
+        let (mut body, mut value) = (Some(body), None);
+        let run = |transaction: &Transaction<'_>| {
+            let Some(body) = body.take() else {
+                return Err(Error::usage("a scoped closure cannot run a second time"));
+            };
+            value = Some(body(transaction)?);
+            Ok(Box::new(()) as AnyValue)
+        };
+        let call = Call::Closure(Closure(Caught::new(Box::new(run))));
+        self.at_the_engine(|engine| engine.commit_alone(call, self.call_limit))?;
+        value.ok_or_else(|| Error::usage("the target answered without running the closure"))
+    }
+
+    /// Tends to the database as a whole: between two groups, outside of a transaction, after all
+    /// calls that wait now. Calls that come meanwhile wait until it is done, and readers go on.
+    /// [`interrupt`](Self::interrupt) stops it.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("app.db");
+    /// use leafpress::writer::{Maintenance, Writer};
+    ///
+    /// let writer = Writer::builder(&path).open()?;
+    /// writer.execute_batch("CREATE TABLE note(text)")?;
+    /// assert!(writer.execute_batch("VACUUM").is_err()); // each call is a part of a transaction
+    /// writer.maintain(Maintenance::Vacuum)?;
+    /// # Ok::<(), leafpress::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Busy`](crate::ErrorKind::Busy) if another connection is in the way for longer than the
+    /// [busy limit](super::WriterBuilder::busy_limit), as a reader may be for a checkpoint; if
+    /// SQLite refuses; in a closure; if the groups are committed elsewhere. The database holds
+    /// what it held.
+    pub fn maintain(&self, work: Maintenance) -> Result<()> {
+        let done =
+            self.at_the_engine(|engine| engine.between_groups(|target| target.maintain(work)));
+        done.map_err(|error| error.on_disk("the database holds what it held"))
+    }
+
+    /// Waits until no other thread drives the engine, and drives it.
+    pub(super) fn at_the_engine<T>(
+        &self,
+        work: impl FnOnce(&mut Engine) -> Result<T>,
+    ) -> Result<T> {
+        let shared = self.shared.get()?;
+        if driving::is_driving() {
+            return Err(waits_in_closure());
+        }
+        let turn = shared.queue.take_turn();
+        let mut engine = lock(&shared.engine);
+        drop(turn);
+        let done = work(&mut engine);
+        drop(engine);
+        // In a child of `fork` no lock may be taken.
+        self.shared.get()?.queue.call_thread();
+        done
+    }
+}
