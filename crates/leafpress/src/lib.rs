@@ -59,6 +59,7 @@ mod examples_in_documents {
     struct Doctor;
 }
 
+mod advice;
 mod c_api;
 pub mod checkpoint;
 mod connect;
@@ -90,6 +91,7 @@ pub mod vfs;
 mod words;
 pub mod writer;
 
+pub use advice::{Spelling, option_names, spell_options};
 pub use error::{BadRow, Error, ErrorKind, FailedStatement, Result, ScriptError};
 pub use load::Loader;
 pub use neighbours::neighbours;

@@ -27,7 +27,7 @@ const NOTHING_WRITTEN: &str = "nothing was written";
 
 const FOLDER_TO_WRITE: &str = "choose a folder that exists and that you may write to";
 const FOLDER_FOR_A_TRY: &str =
-    "a dry run keeps the rows in a temporary file: name a folder for it with --tmpdir";
+    "a dry run keeps the rows in a temporary file: name a folder for it with ⟦tmpdir⟧";
 
 /// What SQLite keeps beside a database. Beside a *new* one such a file is
 /// deadly: SQLite would take it for the new database's and apply it.
@@ -261,7 +261,7 @@ pub(crate) fn refuse_unless_folder(folder: &Path) -> Result<()> {
         let reason = format!("the folder for temporary files is not there: {name}");
         Error::not_found("folder", name, reason)
     };
-    Err(error.to_do("name a folder that is there with --tmpdir, or make it"))
+    Err(error.to_do("name a folder that is there with ⟦tmpdir⟧, or make it"))
 }
 
 #[cfg(test)]
