@@ -34,6 +34,7 @@ fn main() -> ExitCode {
     // Before the first connection, also of the rivals that a benchmark plays. What is refused
     // leaves SQLite as it is.
     let _ = leafpress::vfs::locks::install();
+    leafpress::spell_options(flags::as_flag);
     let arguments: Vec<OsString> = std::env::args_os().collect();
     let status = match Flags::try_parse_from(&arguments) {
         Ok(flags) => run(&flags.command),

@@ -74,6 +74,7 @@ mod examples_in_documents {
     struct Doctor;
 }
 
+mod advice;
 pub mod checkpoint;
 mod connect;
 mod error;
@@ -110,6 +111,7 @@ pub mod writer;
 pub use leafpress_vfs as vfs;
 use leafpress_vfs::{fork, rights, sync};
 
+pub use advice::{Spelling, option_names, spell_options};
 pub use error::{BadRow, Error, ErrorKind, FailedStatement, Result, ScriptError};
 #[cfg(feature = "load")]
 pub use load::Loader;

@@ -285,7 +285,7 @@ fn check_report_path(flag: &str, path: Option<&Path>) -> Result<(), Error> {
 fn fail(error: &Error, as_json: bool) -> Status {
     let message = error.to_string();
     let (kind, status) = match error {
-        Error::Usage(_) | Error::TooLarge { .. } => ("usage", Status::Usage),
+        Error::Usage(_) | Error::TooLarge { .. } => ("misuse", Status::Usage),
         Error::Cancelled => ("cancelled", Status::Failed),
         Error::Io { .. } | Error::Room { .. } => ("io", Status::Failed),
         Error::Sqlite { .. } => ("sqlite", Status::Failed),

@@ -22,6 +22,7 @@ mod doctor;
 mod io;
 mod load;
 mod queue;
+mod spelling;
 mod storage;
 mod values;
 pub use advise::{AdviseFlags, PowerCutFlag};
@@ -38,6 +39,7 @@ pub use queue::{
     QueueStateFlag, QueueStatsFlags, QueueWorkFlags, When, parse_duration, parse_time,
     parse_unique_for, parse_when,
 };
+pub use spelling::as_flag;
 pub use storage::StorageFlags;
 pub use values::{NamedType, Names};
 

@@ -268,7 +268,7 @@ const HEADERS: &[Found] = &[
         run: "leafpress load t.db t.csv --skip-lines 5",
         status: 3,
         says: &[
-            "the input is empty behind the 5 lines that --skip-lines leaves out: there is not even a header",
+            "the input is empty behind the 5 lines that are left out: there is not even a header",
         ],
         ..Found::NONE
     },

@@ -119,7 +119,7 @@ const DELIMITERS: &[Found] = &[
         run: "leafpress load n.db t.csv --columns a,b; leafpress load n.db t.csv",
         status: 3,
         says: &[
-            "--columns names 2 columns, but t.csv has 1",
+            "the options name 2 columns, but t.csv has 1",
             LOOKS,
             "t.csv:2:1: the row has 2 fields",
         ],
@@ -402,9 +402,9 @@ const CLASHES: &[Found] = &[
               leafpress load t.db t.csv --comment '#' --delimiter ';'",
         status: 0,
         says: &[
-            "t.csv: '#' separates the fields (its line 'sep=#' says so), and is the byte of --comment",
-            "and is the byte of --quote",
-            "and is the byte of --escape",
+            "t.csv: '#' separates the fields (its line 'sep=#' says so), and is the comment byte, too",
+            "and is the quote byte, too",
+            "and is the escape byte, too",
             "on disk: nothing was written to t.db",
             "to do: name another byte with --comment, or with --delimiter the one that separates",
         ],
@@ -417,8 +417,8 @@ const CLASHES: &[Found] = &[
               leafpress load t.db t.csv --quote ,; leafpress load u.db u.csv --quote ,",
         status: 0,
         says: &[
-            "t.tsv: '\\t' separates the fields (its name says so), and is the byte of --comment",
-            "t.csv: ',' separates the fields (the default says so), and is the byte of --quote",
+            "t.tsv: '\\t' separates the fields (its name says so), and is the comment byte, too",
+            "t.csv: ',' separates the fields (the default says so), and is the quote byte, too",
         ],
         holds: &[("u.db", "SELECT * FROM u", "1,2")],
         leaves_no: &["t.db"],

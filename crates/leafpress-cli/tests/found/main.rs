@@ -84,6 +84,9 @@ impl Found {
         if status != self.status {
             let _ = writeln!(faults, "  status {status}, not {}", self.status);
         }
+        if said.contains(['⟦', '⟧']) {
+            let _ = writeln!(faults, "  it shows an option that is not spelled as a flag");
+        }
         for text in self.says.iter().filter(|text| !said.contains(**text)) {
             let _ = writeln!(faults, "  it does not say {text:?}");
         }

@@ -20,6 +20,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::advice::spelled;
 use crate::lease::{LeaseLost, Token};
 use crate::sqlite_error::{is_refusal, sqlite_says};
 use crate::words::path_text;
@@ -102,14 +103,17 @@ impl fmt::Display for ScriptError {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// A row of the input cannot be loaded and no leave was given to skip it.
+    /// A row of the input cannot be loaded and no leave was given to skip it: mend the row, or
+    /// give that leave.
     #[error("{0}")]
     BadRow(Box<BadRow>),
-    /// More rows were rejected than allowed.
+    /// More rows were rejected than allowed: mend them, or allow more. The rejected rows are in
+    /// the file for them, if one was named.
     #[error(
         "{} rejected, more than the {limit} allowed; the last was\n{last}",
         counted(*rejected, "row was", "rows were")
     )]
+    #[non_exhaustive]
     TooManyRejects {
         /// Rows rejected so far.
         rejected: u64,
@@ -169,32 +173,39 @@ pub enum ErrorKind {
     /// call is undone, as after any other error; report it.
     #[error("{0}: this is a bug in leafpress")]
     Bug(String),
-    /// The input as a whole cannot be read as what it should be.
+    /// The input as a whole cannot be read as what it should be: name its format or mend it.
     #[error("{file}: {reason}")]
+    #[non_exhaustive]
     Input {
         /// The input's name.
         file: String,
         /// The fault of the input.
         reason: String,
     },
-    /// Something already stands where the database should go.
+    /// Something stands in the way of the database, such as an old journal, or it cannot be used
+    /// in this way: see the reason.
     #[error("{}: {reason}", path_text(path))]
+    #[non_exhaustive]
     Destination {
         /// The file in the way.
         path: PathBuf,
         /// Reason why it is in the way.
         reason: String,
     },
-    /// A database, its folder or its file system cannot be written.
+    /// A database, its folder or its file system cannot be written: change its rights, or use a
+    /// copy.
     #[error("{}: {reason}", path_text(path))]
+    #[non_exhaustive]
     ReadOnly {
         /// The database.
         path: PathBuf,
         /// The evidence for it.
         reason: String,
     },
-    /// A table, view or index of that name is there, and no leave was given to change it.
+    /// A table, view or index of that name is there, and no leave was given to change it: choose
+    /// another name, or give that leave.
     #[error("{}: {reason}", path_text(path))]
+    #[non_exhaustive]
     TableExists {
         /// The database.
         path: PathBuf,
@@ -203,16 +214,18 @@ pub enum ErrorKind {
         /// The thing of that name.
         reason: String,
     },
-    /// A file is no SQLite database that can be read.
+    /// A file is no SQLite database that can be read: name another one.
     #[error("{}: {reason}", path_text(path))]
+    #[non_exhaustive]
     NotADatabase {
         /// The file.
         path: PathBuf,
         /// The kind of file, as far as can be seen.
         reason: String,
     },
-    /// A disk is full.
+    /// A disk is full: free some space and try again.
     #[error("cannot {action} {}: {source}", path_text(path))]
+    #[non_exhaustive]
     NoSpace {
         /// The step that was tried, as a verb.
         action: &'static str,
@@ -224,6 +237,7 @@ pub enum ErrorKind {
     /// A row breaks a rule of the table that it should go into. Where the row stands in the
     /// input, if it came from one, says [`Error::bad_row`].
     #[error("{}{}{}", in_table(table), printable(reason), refused_row(*row, values.as_deref()))]
+    #[non_exhaustive]
     Constraint {
         /// The table; empty where it is a statement that broke the rule, whose reason names it
         /// if SQLite does.
@@ -235,11 +249,13 @@ pub enum ErrorKind {
         /// Its values, as SQL would write them, cut where long.
         values: Option<String>,
     },
-    /// A statement of a script failed.
+    /// A statement of a script failed: mend it. The transactions before it stay, if it did not
+    /// run on a copy; the error counts them.
     #[error("{0}")]
     Script(Box<ScriptError>),
-    /// The operating system refused an operation.
+    /// The operating system refused an operation. Its answer tells if trying again helps.
     #[error("cannot {action} {}: {source}", path_text(path))]
+    #[non_exhaustive]
     Io {
         /// The operation that failed, as a verb: "read", "write", "sync".
         action: &'static str,
@@ -248,7 +264,7 @@ pub enum ErrorKind {
         /// The system's answer.
         source: io::Error,
     },
-    /// SQLite refused an operation.
+    /// SQLite refused an operation, for a reason that has no kind of its own.
     #[error("SQLite cannot {action}: {source}")]
     Sqlite {
         /// The operation that failed.
@@ -256,25 +272,27 @@ pub enum ErrorKind {
         /// SQLite's answer.
         source: rusqlite::Error,
     },
-    /// The caller asked to stop.
+    /// The caller asked to stop before the work was done.
     #[error("stopped before the end, as asked")]
     Cancelled,
     /// A call of the writer was interrupted before it was done.
     #[error("the call was interrupted, as asked")]
     Interrupted,
-    /// A call of the writer, or closing it, took longer than it may.
+    /// A call of the writer, closing it, or the wait for a reader took longer than it may: try
+    /// again, or allow more time.
     #[error("it was stopped, as it took longer than the {:?} that it may", limit)]
     TimedOut {
         /// The longest time that it may take.
         limit: Duration,
     },
-    /// The writer's queue has no room, and the call was not to wait for it.
+    /// The writer's queue has no room, and the call was not to wait for it: try again later.
     #[error("the writer's queue is full: {capacity} calls wait already")]
     QueueFull {
         /// Calls that may wait.
         capacity: usize,
     },
-    /// Another connection held the database for too long.
+    /// Another connection held the database for too long: try again when it is free, or wait
+    /// longer.
     #[error("the database was held by another connection for {:.1} s: {source}", waited.as_secs_f64())]
     Busy {
         /// Time for which the call waited.
@@ -282,7 +300,7 @@ pub enum ErrorKind {
         /// SQLite's answer.
         source: rusqlite::Error,
     },
-    /// The writer takes no calls any more.
+    /// The writer takes no calls any more: open it again.
     #[error("the writer takes no calls any more: {reason}")]
     Stopped {
         /// Reason of the stop.
@@ -297,7 +315,8 @@ pub enum ErrorKind {
         /// Kind of the object that was called, such as "writer", "queue" or "ticket".
         thing: &'static str,
     },
-    /// A call may have been committed or not; only looking tells.
+    /// A call may have been committed, as a whole, or not at all: open the database again and
+    /// look.
     #[error("it is not known whether the call was committed: {reason}")]
     OutcomeUnknown {
         /// The failure that led to this.
@@ -329,7 +348,7 @@ pub enum ErrorKind {
         /// The token.
         token: Token,
     },
-    /// A queue transaction was not committed in time.
+    /// A queue transaction was not committed in time, and does nothing any more: begin another.
     #[error("the queue transaction has expired, at {expires_at_ms} ms since the Unix epoch")]
     TransactionExpired {
         /// When that was.
@@ -693,14 +712,14 @@ impl Error {
     /// Adds what to do about it, unless a place nearer to the failure knew it.
     #[must_use]
     pub fn to_do(mut self, advice: impl Into<String>) -> Self {
-        self.0.to_do.get_or_insert_with(|| advice.into());
+        self.0.to_do.get_or_insert_with(|| spelled(&advice.into()));
         self
     }
 
     /// Adds an advice in front of what is known to do about it.
     #[must_use]
     pub(crate) fn advise_first(mut self, advice: impl Into<String>) -> Self {
-        let (advice, known) = (advice.into(), self.0.to_do.take());
+        let (advice, known) = (spelled(&advice.into()), self.0.to_do.take());
         self.0.to_do = Some(match known {
             Some(known) => format!("{advice}. Otherwise: {known}"),
             None => advice,

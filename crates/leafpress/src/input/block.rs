@@ -54,7 +54,7 @@ pub fn record_bytes_limit(wanted: u64) -> u64 {
 
 /// Advice about a record that is beyond the limit.
 pub const TOO_LONG_ADVICE: &str = "see whether a quote is never closed or line ends are missing \
-     there; if it is one row, allow it with --max-row-bytes";
+     there; if it is one row, allow it with ⟦max_row_bytes⟧";
 
 /// A run of whole lines, in a buffer that is used again.
 #[derive(Debug)]
@@ -195,7 +195,7 @@ impl OutOfMemory {
         );
         Error::from(ErrorKind::Input { file: file.to_owned(), reason }).to_do(
             "see whether a quote is never closed or line ends are missing there; bound the \
-             longest row with --max-row-bytes, or give the process more memory",
+             longest row with ⟦max_row_bytes⟧, or give the process more memory",
         )
     }
 }

@@ -72,8 +72,8 @@ impl Guess {
     /// The advice that names the flag.
     pub fn advice(self) -> String {
         format!(
-            "load it with --encoding {} if that is its encoding ({}); or mend the row, or leave \
-             bad rows out with --on-error skip --rejects FILE",
+            "load it with ⟦encoding {}⟧ if that is its encoding ({}); or mend the row, or leave \
+             bad rows out with ⟦skip_bad_rows⟧",
             self.label(),
             self.how_sure()
         )
@@ -263,11 +263,11 @@ fn cut_character_bytes(bytes: &[u8]) -> usize {
 pub fn advise(error: Error, bytes: &[u8]) -> Error {
     match guess(bytes) {
         Some(guess) => error.to_do(format!(
-            "load it with --encoding {} if that is its encoding ({})",
+            "load it with ⟦encoding {}⟧ if that is its encoding ({})",
             guess.label(),
             guess.how_sure()
         )),
-        None => error.to_do("mend it, or name its encoding with --encoding"),
+        None => error.to_do("mend it, or name its encoding with ⟦encoding⟧"),
     }
 }
 

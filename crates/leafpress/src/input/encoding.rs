@@ -66,7 +66,7 @@ fn needs_encoding(source: &Opened<'_>, encoding: &'static Encoding) -> Error {
     let label = encoding.name().to_ascii_lowercase();
     let reason = format!("this looks like {}, not UTF-8", encoding.name());
     Error::from(ErrorKind::Input { file: source.name().to_owned(), reason })
-        .to_do(format!("load it with --encoding {label} (or utf-8, if it is that after all)"))
+        .to_do(format!("load it with ⟦encoding {label}⟧ (or utf-8, if it is that after all)"))
 }
 
 /// Text of mostly ASCII in UTF-16 has a NUL in every other byte.

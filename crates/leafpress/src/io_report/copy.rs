@@ -155,7 +155,7 @@ fn refuse_unless_utf_8(folder: &Path) -> Result<()> {
     }
     let reason = "its path is not UTF-8, as the path of a copy must be".to_owned();
     Err(Error::from(ErrorKind::Destination { path: folder.to_owned(), reason })
-        .to_do("name another folder on a disk of the same kind with --copy-to DIR"))
+        .to_do("name another folder on a disk of the same kind with ⟦copy_to DIR⟧"))
 }
 
 fn bytes_of(connection: &Connection) -> rusqlite::Result<u64> {
@@ -175,8 +175,8 @@ fn check_room(folder: &Path, copy_bytes: u64) -> Result<()> {
                 mebibytes(needed_bytes)
             );
             Err(Error::from(ErrorKind::Destination { path: folder.to_owned(), reason }).to_do(
-                "free some, name a folder on another disk of the same kind with --copy-to DIR, \
-                 or change the database itself with --in-place",
+                "free some, name a folder on another disk of the same kind with ⟦copy_to DIR⟧, \
+                 or change the database itself with ⟦in_place⟧",
             ))
         }
         _ => Ok(()),
@@ -197,7 +197,7 @@ impl Scratch {
         let refused = |source: io::Error| {
             Error::io("make a copy of the database in", parent, source).to_do(
                 "name a folder that you may write to, on a disk of the same kind, with \
-                 --copy-to DIR, or change the database itself with --in-place",
+                 ⟦copy_to DIR⟧, or change the database itself with ⟦in_place⟧",
             )
         };
         for attempt in 0..NAMES_TRIED_MAX {
@@ -373,7 +373,7 @@ mod tests {
         assert_eq!(names_in(folder.path()), ["a.db"]);
         let missing = elsewhere.path().join("missing");
         let error = Copy::make(&path, Some(&missing), NEVER).unwrap_err();
-        assert!(error.advice().is_some_and(|it| it.contains("--in-place")), "{error}");
+        assert!(error.advice().is_some_and(|it| it.contains("in_place")), "{error}");
         assert_eq!(error.state_on_disk(), Some(UNTOUCHED));
     }
 

@@ -209,7 +209,7 @@ impl IoOptions {
             return Err(Error::misuse(
                 "under profile rebuildable any crash can destroy the database",
             )
-            .to_do("leave out --in-place: on a copy nothing can be lost"));
+            .to_do("leave out ⟦in_place⟧: on a copy nothing can be lost"));
         }
         Ok(())
     }

@@ -165,7 +165,7 @@ impl Machine {
         if std::path::absolute(path).is_ok_and(|path| path.to_str().is_none()) {
             let reason = "its path is not UTF-8, and its calls cannot be counted".to_owned();
             return Err(Error::unsupported(format!("{}: {reason}", path_text(path)))
-                .to_do("measure a copy of it: leave out --in-place"));
+                .to_do("measure a copy of it: leave out ⟦in_place⟧"));
         }
         let (counters, trace) = (IoCounters::new(), Arc::new(Trace::default()));
         let below = Counted::new(PlatformVfs::new(), &counters);
@@ -340,7 +340,7 @@ impl Machine {
                           name that is computed could lead past it";
             return statement
                 .error_at(0, reason)
-                .to_do("attach it by its plain path, or run on the database itself: --in-place");
+                .to_do("attach it by its plain path, or run on the database itself: ⟦in_place⟧");
         }
         failed(Path::new(&self.path), statement, error)
     }
@@ -391,7 +391,7 @@ fn failed(database: &Path, statement: &Statement, error: &rusqlite::Error) -> Er
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => statement
             .error_at(offset, format!("{says}: another connection holds it"))
             .held_by(holders_sentence(database))
-            .to_do("try again when that is done, or wait for it longer with --busy-timeout"),
+            .to_do("try again when that is done, or wait for it longer with ⟦busy_timeout⟧"),
         Some(ErrorCode::DiskFull) => statement.error_at(offset, says).to_do("free some space"),
         _ => statement.error_at(offset, says),
     }

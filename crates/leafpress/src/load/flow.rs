@@ -20,6 +20,7 @@ use super::options::{IntoTable, LoadOptions, OnConflict, OnError};
 use super::refused::{RefusedRows, column_of, constraint};
 use super::report::{DryRun, Report, Stage};
 use super::target::{BuiltRows, Published, Target};
+use crate::advice::spelled;
 use crate::error::{BadRow, Error, ErrorKind, Result};
 use crate::load::file::output::Output;
 use crate::load::file::publish::Destination;
@@ -105,7 +106,7 @@ pub fn dry_run(options: &LoadOptions, input: Input<'_>, monitor: &Monitor) -> Re
     }
     let Flow { target, rejects, .. } = flow;
     let mut rejects = rejects.into_inner().unwrap_or_else(PoisonError::into_inner);
-    notes.splice(0..0, feed.notes());
+    notes.splice(0..0, spelled_notes(&mut *feed));
     Ok(DryRun {
         create_sql: target.create_sql().unwrap_or_else(|| shape.create_sql()),
         table: target.table().to_owned(),
@@ -118,6 +119,11 @@ pub fn dry_run(options: &LoadOptions, input: Input<'_>, monitor: &Monitor) -> Re
         path: path(&shape, order, path_ahead.as_deref()),
         plan: plan_ahead(options, &shape, order, feed.state().bytes_read),
     })
+}
+
+/// The notes of a feed, with the options in them spelled.
+fn spelled_notes(feed: &mut dyn Feed) -> Vec<String> {
+    feed.notes().iter().map(|note| spelled(note)).collect()
 }
 
 /// Result of a trial.
@@ -410,8 +416,8 @@ impl Flow<'_> {
         };
         let reason = repeated(shape, conflict.constraint, &first.file, first.line, &second.file);
         constraint(&shape.name, BadRow { reason, ..second }).to_do(
-            "keep the first of such rows with --on-conflict ignore or the last with \
-             --on-conflict replace, or leave them out as bad rows with --on-error skip",
+            "keep the first of such rows with ⟦on_conflict_ignore⟧ or the last with \
+             ⟦on_conflict_replace⟧, or leave them out as bad rows with ⟦skip_bad_rows⟧",
         )
     }
 
@@ -489,7 +495,7 @@ impl Flow<'_> {
         let rows_ignored = if is_rejected { 0 } else { dropped };
         // Notes about the input come last: there may be thousands.
         let mut notes = published.notes;
-        notes.extend(self.feed.notes());
+        notes.extend(spelled_notes(self.feed));
         Report {
             table: self.target.table().to_owned(),
             database: self.options.database.clone(),

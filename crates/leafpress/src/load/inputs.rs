@@ -51,7 +51,7 @@ impl<'s> Inputs<'s> {
             (true, false, true) => Ok(Self::Json(json)),
             (true, true, false) => Ok(Self::Arrow(arrow)),
             _ => Err(Error::misuse("the inputs are of different formats")
-                .to_do("load those of each format by themselves, the later ones with --append")),
+                .to_do("load those of each format by themselves, the later ones with ⟦append⟧")),
         }
     }
 
@@ -166,7 +166,7 @@ pub fn table_name(options: &LoadOptions, input: &str) -> Result<String> {
     let stem = without_endings(name.trim_matches(['<', '>']));
     stem.map(str::to_owned).ok_or_else(|| {
         Error::misuse(format!("'{input}' gives no name for the table"))
-            .to_do("name the table with --table")
+            .to_do("name the table with ⟦table⟧")
     })
 }
 

@@ -602,10 +602,11 @@ impl Loader {
             ErrorKind::Io { .. } if self.options.cancel.is_cancelled() => {
                 ErrorKind::Cancelled.into()
             }
-            ErrorKind::BadRow(_) | ErrorKind::Constraint { .. } if names_row => error
-                .to_do("mend the row, or leave bad rows out with --on-error skip --rejects FILE"),
+            ErrorKind::BadRow(_) | ErrorKind::Constraint { .. } if names_row => {
+                error.to_do("mend the row, or leave bad rows out with ⟦skip_bad_rows⟧")
+            }
             ErrorKind::TooManyRejects { .. } => error.to_do(
-                "see all bad rows with --dry-run and no --max-rejects, or allow more of them",
+                "see all bad rows with ⟦dry_run⟧ and no ⟦max_rejects⟧, or allow more of them",
             ),
             _ => error,
         };

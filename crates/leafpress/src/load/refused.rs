@@ -132,15 +132,13 @@ fn advice(code: i32, is_append: bool) -> &'static str {
         | ffi::SQLITE_CONSTRAINT_ROWID
             if is_append =>
         {
-            "mend the row; leave rows whose key is there out with --ignore, or give the old rows \
-             the new values with --upsert; or leave such rows out as bad rows with --on-error \
-             skip --rejects FILE"
+            "mend the row; leave rows whose key is there out with ⟦ignore⟧, or give the old rows \
+             the new values with ⟦upsert⟧; or leave such rows out as bad rows with ⟦skip_bad_rows⟧"
         }
         ffi::SQLITE_CONSTRAINT_FOREIGNKEY => {
-            "load the rows that it refers to first, or leave such rows out with --on-error skip \
-             --rejects FILE"
+            "load the rows that it refers to first, or leave such rows out with ⟦skip_bad_rows⟧"
         }
-        _ => "mend the row, or leave such rows out with --on-error skip --rejects FILE",
+        _ => "mend the row, or leave such rows out with ⟦skip_bad_rows⟧",
     }
 }
 
@@ -168,9 +166,9 @@ mod tests {
 
     #[test]
     fn advice_fits_the_rule() {
-        assert!(advice(ffi::SQLITE_CONSTRAINT_PRIMARYKEY, true).contains("--upsert"));
+        assert!(advice(ffi::SQLITE_CONSTRAINT_PRIMARYKEY, true).contains("⟦upsert⟧"));
         for code in [ffi::SQLITE_CONSTRAINT_CHECK, ffi::SQLITE_CONSTRAINT_FOREIGNKEY] {
-            assert!(!advice(code, true).contains("--ignore"), "{code}");
+            assert!(!advice(code, true).contains("⟦ignore⟧"), "{code}");
         }
     }
 }

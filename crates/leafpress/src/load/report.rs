@@ -128,7 +128,7 @@ pub(super) fn changed_note(names: &[String], changed: &[Option<ChangedForm>]) ->
         _ => {}
     }
     Some(format!(
-        "numbers keep their value and not their form in {listed}; --type COL=text keeps the texts"
+        "numbers keep their value and not their form in {listed}; ⟦type COL=text⟧ keeps the texts"
     ))
 }
 

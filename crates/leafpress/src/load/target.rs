@@ -97,7 +97,7 @@ impl Target {
             options.declaration.as_deref().map(|sql| declared_table(options, sql)).transpose()?;
         let table = declared.as_ref().map_or(table, |shape| &shape.name).to_owned();
         if table.is_empty() {
-            return Err(Error::misuse("a table needs a name").to_do("name it with --table"));
+            return Err(Error::misuse("a table needs a name").to_do("name it with ⟦table⟧"));
         }
         // A broken link is refused when the new file is made.
         let is_there = options.database.try_exists();
@@ -157,15 +157,15 @@ impl Target {
                 "the table '{table}' is there, with its own declaration"
             ))
             .to_do(
-                "leave out --create, --schema, --strict, --all-text, --exact, --not-null, --pk, \
-                     --without-rowid, --index and --unique",
+                "leave out ⟦declaration⟧, ⟦declaration_file⟧, ⟦strict⟧, ⟦all_text⟧, ⟦exact⟧, \
+                 ⟦not_null⟧, ⟦primary_key⟧, ⟦without_rowid⟧, ⟦index⟧ and ⟦unique⟧",
             ));
         }
         if mode == InsertMode::Replace && options.on_conflict != OnConflict::Abort {
             return Err(Error::misuse(
                 "rows that replace a table's rows must differ in their keys",
             )
-            .to_do("leave out --on-conflict, or load with --upsert"));
+            .to_do("leave out ⟦on_conflict⟧, or load with ⟦upsert⟧"));
         }
         let there = describe_table(&existing, table)?;
         let (generated, mut columns): (Vec<ShapeColumn>, Vec<ShapeColumn>) =
@@ -429,7 +429,7 @@ fn refuse_others(declared: &TableShape) -> Result<()> {
     ))
     .to_do(
         "run the other statements in the database itself; for a trigger that must see the \
-            rows, declare all of it there and load with --append",
+            rows, declare all of it there and load with ⟦append⟧",
     ))
 }
 

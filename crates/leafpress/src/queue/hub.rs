@@ -239,7 +239,7 @@ impl<'c> Work<'c> {
             let (is_paused, settings) = (row.get(15)?, Settings::from_row(row)?);
             Ok(QueueRow { id: queue, name, is_paused, settings })
         })?;
-        let row = Arc::new(row.ok_or_else(|| dropped())?);
+        let row = Arc::new(row.ok_or_else(dropped)?);
         if let Some(hub) = self.hub {
             lock(&hub.session).rows.push(Arc::clone(&row));
         }

@@ -110,7 +110,7 @@ impl SpillFile {
 /// The error of a temporary file that cannot be made, written or read.
 fn failed(action: &'static str, folder: &Path, source: io::Error) -> Error {
     Error::io(action, folder, source).to_do(
-        "give it a folder with more space with --tmpdir, or more memory with --memory, so that \
+        "give it a folder with more space with ⟦tmpdir⟧, or more memory with ⟦memory⟧, so that \
          less or nothing has to go to disk; the temporary file is gone",
     )
 }

@@ -343,7 +343,7 @@ fn a_folder_that_is_not_there_is_an_error_that_names_it() {
             matches!(failure.kind(), ErrorKind::NotFound { name: named, .. } if *named == name)
         );
         let message = failure.to_string();
-        for part in ["no such folder", "--tmpdir", "--memory"] {
+        for part in ["no such folder", "tmpdir", "memory"] {
             assert!(message.contains(part), "{message}");
         }
     }

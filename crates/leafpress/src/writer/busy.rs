@@ -50,7 +50,7 @@ impl BusyClock {
     pub(super) fn error(&self, source: rusqlite::Error) -> Error {
         Error::from(ErrorKind::Busy { waited: self.waited(), source }).to_do(
             "another process or connection holds the database: let it end its transaction, or \
-             allow a longer wait with --busy-timeout, in a program with busy_limit",
+             allow a longer wait with ⟦busy_limit⟧",
         )
     }
 }

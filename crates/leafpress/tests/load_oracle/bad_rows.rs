@@ -171,7 +171,7 @@ fn one_bad_row_too_many_leaves_the_rejects_only() {
     let folder = Folder::with_input(MIXED);
     let loader = folder.skipping(Some(2)).column_type("n", ColumnType::Integer);
     let error = folder.load(loader).unwrap_err();
-    let ErrorKind::TooManyRejects { rejected, limit, last } = error.kind() else {
+    let ErrorKind::TooManyRejects { rejected, limit, last, .. } = error.kind() else {
         panic!("{error}")
     };
     assert_eq!((*rejected, *limit, last.line), (3, 2, 5));

@@ -110,7 +110,7 @@ fn delimiter_hint(names: &[String]) -> Option<String> {
     let delimiter = [';', '\t', '|', ','].into_iter().find(|&found| name.contains(found))?;
     Some(format!(
         "there is only one column, and its name has '{0}' in it: \
-         if that delimits, load with --delimiter '{0}'",
+         if that delimits, load with ⟦delimiter '{0}'⟧",
         delimiter.escape_debug()
     ))
 }
@@ -153,8 +153,8 @@ mod tests {
     #[test]
     fn a_likely_delimiter_is_hinted_at() {
         let hint = |name: &str| Header::from_record("a.csv", [name]).unwrap().notes;
-        assert!(hint("id;name")[0].ends_with("--delimiter ';'"));
-        assert!(hint("id\tname")[0].ends_with("--delimiter '\\t'"));
+        assert!(hint("id;name")[0].ends_with("⟦delimiter ';'⟧"));
+        assert!(hint("id\tname")[0].ends_with("⟦delimiter '\\t'⟧"));
         assert!(hint("id name").is_empty());
         assert!(Header::from_record("a.csv", ["a;b", "c"]).unwrap().notes.is_empty());
     }

@@ -161,7 +161,7 @@ impl Opening<'_> {
         if let Some(names) = &csv.columns {
             if names.len() != fields && csv.ragged == crate::load::Ragged::Reject {
                 let error = Error::misuse(format!(
-                    "--columns names {}, but {file} has {fields}",
+                    "the options name {}, but {file} has {fields}",
                     counted(names.len() as u64, "column", "columns")
                 ));
                 return Err(match reading.column_advice() {
@@ -207,7 +207,7 @@ impl Opening<'_> {
         .to_owned();
         if csv.skip_lines > 0 {
             let lines = counted(csv.skip_lines, "line", "lines");
-            let _ = write!(reason, " behind the {lines} that --skip-lines leaves out");
+            let _ = write!(reason, " behind the {lines} that are left out");
         }
         reason += if self.options.has_header() {
             ": there is not even a header"
@@ -225,14 +225,14 @@ impl Opening<'_> {
                 ))
                 .to_do(format!(
                     "see why there is no row; {or_leave_out}to remove all rows of the table, load \
-                     a file that has its header alone, or name the columns with --columns"
+                     a file that has its header alone, or name the columns with ⟦columns⟧"
                 )),
             Some(_) => error.to_do(format!(
                 "see why there is no row; {or_leave_out}if there is nothing to add, do not load \
-                 this input, or name the columns with --columns"
+                 this input, or name the columns with ⟦columns⟧"
             )),
             None => error.to_do(format!(
-                "see why there is no row; {or_leave_out}name the columns with --columns to make \
+                "see why there is no row; {or_leave_out}name the columns with ⟦columns⟧ to make \
                  an empty table"
             )),
         }
@@ -262,8 +262,8 @@ impl Opening<'_> {
                 if values.len() > 3 { " …" } else { "" }
             );
             return Err(Error::from(ErrorKind::Input { file: file.to_owned(), reason }).to_do(
-                "if it is a row, load it with --no-header; if there should be more rows, see how \
-                 its lines end; if these are names, repeat them with --columns",
+                "if it is a row, load it with ⟦no_header⟧; if there should be more rows, see how \
+                 its lines end; if these are names, repeat them with ⟦columns⟧",
             ));
         }
         reading.notes.push(format!("{file}: it has a header and no row"));
@@ -277,7 +277,7 @@ const COLUMNS_MAX: usize = 2000;
 fn too_many_columns(file: &str, fields: usize) -> Error {
     let reason = format!("it has {fields} columns, and a table of SQLite at most {COLUMNS_MAX}");
     Error::from(ErrorKind::Input { file: file.to_owned(), reason }).to_do(
-        "choose columns with --select; or see how its lines end and what separates its fields: \
+        "choose columns with ⟦select⟧; or see how its lines end and what separates its fields: \
          perhaps they are rows, or parts of one field",
     )
 }
@@ -295,13 +295,13 @@ fn check_header_length(file: &str, span: &RecordSpan<'_>) -> Result<()> {
     let reason = format!("its first record, which should be the header, has {bytes} bytes");
     Err(Error::from(ErrorKind::Input { file: file.to_owned(), reason }).to_do(
         "see how its lines end and whether a quote is never closed; if it is a row, load it with \
-         --no-header",
+         ⟦no_header⟧",
     ))
 }
 
 /// Advice about a quote that is never closed.
 const UNCLOSED_ADVICE: &str = "close the quote; or, if quotes mean nothing in the file, load it \
-     with --quote none";
+     with ⟦no_quote⟧";
 
 /// The error for an input whose header never ends, so that the whole input is one field.
 fn unfinished_header(record: &BadRow) -> Error {

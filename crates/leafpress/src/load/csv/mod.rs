@@ -136,7 +136,7 @@ impl<'l, 's> CsvFeed<'l, 's> {
         self.rules = ColumnMap::declared_rules(shape);
         if let Some(column) = self.state.options.exact_columns.first() {
             return Err(Error::misuse(format!("the column '{column}' is declared"))
-                .to_do("leave out its --type: 'exact' is for types that are found"));
+                .to_do("leave out its ⟦type⟧: 'exact' is for types that are found"));
         }
         for (name, given) in &self.state.options.types {
             let at = self.state.column(name)?;
@@ -344,7 +344,7 @@ fn strays(carried: &Carried) -> Option<String> {
     });
     Some(format!(
         "{quotes} {stand} where none belongs, the first in line {line}; kept as text{unclosed}. If \
-         the file escapes quotes with a backslash, load it with --escape '\\'"
+         the file escapes quotes with a backslash, load it with ⟦escape '\\'⟧"
     ))
 }
 

@@ -50,7 +50,7 @@ impl Reading {
             Some(InputFormat::MysqlText) => Dialect::mysql_text(tab())?,
             _ => {
                 let delimiter = csv.delimiter.unwrap_or_else(|| any_delimiter(csv));
-                refuse_clash(csv, file, delimiter, "--delimiter")?;
+                refuse_clash(csv, file, delimiter, "the option")?;
                 Dialect::new(delimiter, csv.quote, csv.escape)?
             }
         };
@@ -115,7 +115,7 @@ impl Reading {
             let records = if records == 1 { "record" } else { &format!("{records} records") };
             self.notes.push(format!(
                 "{file}: fields are separated by '{shown}', as its first {records} tell; \
-                 --delimiter decides otherwise"
+                 ⟦delimiter⟧ decides otherwise"
             ));
         }
         self.find_other_delimiter(file, sample, &fits, given.is_none());
@@ -159,7 +159,7 @@ impl Reading {
         if let Some(rival) = rival.filter(|_| is_open) {
             self.notes.push(format!(
                 "{file}: '{}' is taken to separate the fields, but '{1}' divides its records \
-                 alike, too: if it is that, load with --delimiter '{1}'",
+                 alike, too: if it is that, load with ⟦delimiter '{1}'⟧",
                 self.dialect.delimiter().escape_ascii(),
                 rival.delimiter.escape_ascii()
             ));
@@ -218,12 +218,12 @@ impl Reading {
     fn header_advice(&self) -> Option<String> {
         if let Some(lines) = self.title_lines {
             return Some(format!(
-                "if lines stand above the header, leave them out with --skip-lines {lines}"
+                "if lines stand above the header, leave them out with ⟦skip_lines {lines}⟧"
             ));
         }
         let delimiter = self.other?.delimiter.escape_ascii();
         Some(format!(
-            "the file looks as if its delimiter were '{delimiter}': use --delimiter '{delimiter}'"
+            "the file looks as if its delimiter were '{delimiter}': use ⟦delimiter '{delimiter}'⟧"
         ))
     }
 }
@@ -231,8 +231,8 @@ impl Reading {
 fn comment_advice(CommentLines { byte, lines }: CommentLines) -> String {
     let byte = char::from(byte);
     format!(
-        "if lines that begin with '{byte}' are comments, leave them out with --comment '{byte}' \
-         (or with --skip-lines {lines})"
+        "if lines that begin with '{byte}' are comments, leave them out with ⟦comment '{byte}'⟧ \
+         (or with ⟦skip_lines {lines}⟧)"
     )
 }
 
@@ -244,24 +244,28 @@ fn any_delimiter(csv: &CsvOptions) -> u8 {
 
 /// Refuses a byte with two meanings in an input; `says` names the source of the delimiter.
 fn refuse_clash(csv: &CsvOptions, file: &str, delimiter: u8, says: &str) -> Result<()> {
-    let others = [("--quote", csv.quote), ("--escape", csv.escape), ("--comment", csv.comment)];
-    if let Some((flag, _)) = others.iter().find(|(_, byte)| *byte == Some(delimiter)) {
+    let others = [
+        ("quote", "⟦quote⟧", csv.quote),
+        ("escape", "⟦escape⟧", csv.escape),
+        ("comment", "⟦comment⟧", csv.comment),
+    ];
+    if let Some((name, option, _)) = others.iter().find(|(.., byte)| *byte == Some(delimiter)) {
         let shown = delimiter.escape_ascii();
         return Err(Error::misuse(format!(
-            "{file}: '{shown}' separates the fields ({says} says so), and is the byte of {flag}"
+            "{file}: '{shown}' separates the fields ({says} says so), and is the {name} byte, too"
         ))
         .to_do(format!(
-            "name another byte with {flag}, or with --delimiter the one that separates the fields"
+            "name another byte with {option}, or with ⟦delimiter⟧ the one that separates the fields"
         )));
     }
-    let clash = others[..2].iter().find(|(_, byte)| byte.is_some() && *byte == csv.comment);
+    let clash = others[..2].iter().find(|(.., byte)| byte.is_some() && *byte == csv.comment);
     let is_line_end = matches!(csv.comment, Some(b'\n' | b'\r'));
     let reason = match clash {
-        Some((flag, _)) => format!("--comment and {flag} name the same byte"),
+        Some((name, ..)) => format!("comment and {name} are the same byte"),
         None if is_line_end => "a comment cannot begin with a line end".to_owned(),
         None => return Ok(()),
     };
-    Err(Error::misuse(reason).to_do("name another byte with --comment"))
+    Err(Error::misuse(reason).to_do("name another byte with ⟦comment⟧"))
 }
 
 #[cfg(test)]
@@ -303,7 +307,7 @@ mod tests {
         assert!(notes("a,b\n1,2\n").is_empty());
         assert_eq!(
             notes("a;b\n1;2\n"),
-            ["a.csv: fields are separated by ';', as its first 2 records tell; --delimiter \
+            ["a.csv: fields are separated by ';', as its first 2 records tell; ⟦delimiter⟧ \
               decides otherwise"]
         );
         assert!(notes("1,2;3\n4,5;6\n")[0].contains("but ';' divides its records alike"));
@@ -315,9 +319,9 @@ mod tests {
     fn another_delimiter_is_advised_where_the_taken_one_does_not_fit() {
         let csv = || CsvOptions { delimiter: Some(b','), ..CsvOptions::default() };
         let advice = reading(csv(), "a.csv", "a;b\n1,5;x\n").ragged_advice();
-        assert!(advice.is_some_and(|advice| advice.ends_with("--delimiter ';'")));
+        assert!(advice.is_some_and(|advice| advice.ends_with("⟦delimiter ';'⟧")));
         let advice = reading(CsvOptions::default(), "a.tsv", "a,b\n1\t2,3\n").ragged_advice();
-        assert!(advice.is_some_and(|advice| advice.ends_with("--delimiter ','")));
+        assert!(advice.is_some_and(|advice| advice.ends_with("⟦delimiter ','⟧")));
         assert_eq!(reading(csv(), "a.csv", "a,b\n1,2\n").ragged_advice(), None);
     }
 }

@@ -53,14 +53,14 @@ impl Signs {
             let (label, how_sure) = (guess.label(), guess.how_sure());
             notes.push(format!(
                 "{file}: rows are not UTF-8; the encoding that fits is {label} ({how_sure}): load \
-                 it with --encoding {label}"
+                 it with ⟦encoding {label}⟧"
             ));
         }
         if let Some(line) = self.letter_line {
             notes.push(format!(
                 "{file}: in line {line}, and perhaps others, a backslash stands before a letter \
                  and was dropped, so that \\t is t. If a database wrote the file, load it with \
-                 --format pgtext (PostgreSQL) or --format mysqltext (MySQL)"
+                 ⟦postgres_text⟧ (PostgreSQL) or ⟦mysql_text⟧ (MySQL)"
             ));
         }
         notes
@@ -91,7 +91,7 @@ pub fn escaped_letter_line(block: &Block, dialect: Dialect) -> Option<u64> {
 pub fn with_dialect(error: Error, reading: &Reading) -> Error {
     match bad_row_of(&error).and_then(|row| advice_for(row, reading)) {
         Some(advice) => error.to_do(format!(
-            "{advice}; or mend the row, or leave bad rows out with --on-error skip --rejects FILE"
+            "{advice}; or mend the row, or leave bad rows out with ⟦skip_bad_rows⟧"
         )),
         None => error,
     }
@@ -129,7 +129,7 @@ fn advice_for(row: &BadRow, reading: &Reading) -> Option<String> {
         dialect.quote() == Some(b'"') && dialect.escape().is_none() && row.row.contains("\\\"");
     if escapes_quotes {
         return Some(
-            "if the file escapes quotes with a backslash, load it with --escape '\\'".to_owned(),
+            "if the file escapes quotes with a backslash, load it with ⟦escape '\\'⟧".to_owned(),
         );
     }
     reading.ragged_advice().filter(|_| is_ragged(&row.reason))

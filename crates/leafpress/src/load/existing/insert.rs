@@ -272,7 +272,7 @@ impl<'i> Insert<'i> {
                     unknown.join(", "),
                     known.join(", ")
                 ))
-                .to_do("leave the column out with --drop, rename it with --rename, or add it to the table"));
+                .to_do("leave the column out with ⟦drop⟧, rename it with ⟦rename⟧, or add it to the table"));
         }
         if let Some(column) =
             self.columns.iter().find(|it| declared.column(it).is_some_and(|it| it.generated))
@@ -280,7 +280,7 @@ impl<'i> Insert<'i> {
             return Err(self
                 .target
                 .refusal(format!("the column {column} of {table} is generated and takes no value"))
-                .to_do("leave the column out with --drop"));
+                .to_do("leave the column out with ⟦drop⟧"));
         }
         if declared.is_virtual && matches!(self.mode, InsertMode::Ignore | InsertMode::Upsert) {
             return Err(self
@@ -309,7 +309,7 @@ impl<'i> Insert<'i> {
                         "{child} refers to {table} with ON DELETE {on_delete}: replacing the rows \
                          would touch those of {child}"
                     ))
-                    .to_do("load with --upsert, which leaves rows where they are"));
+                    .to_do("load with ⟦upsert⟧, which leaves rows where they are"));
             }
         }
         Ok(())
@@ -622,7 +622,7 @@ impl<'i> Insert<'i> {
                 .refusal(format!(
                     "{table} has no primary key and no unique index, so no two rows are the same"
                 ))
-                .to_do("load with --append, or make a unique index")
+                .to_do("load with ⟦append⟧, or make a unique index")
         })
     }
 

@@ -110,18 +110,18 @@ fn taken(target: &Target, object: &SchemaObject) -> Error {
     let refusal = target.table_exists(&object.name, reason);
     if object.kind == "table" {
         refusal.to_do(
-            "give the table another name with --table, or load into it with --append, \
-             --replace, --ignore or --upsert",
+            "give the table another name with ⟦table⟧, or load into it with ⟦append⟧, \
+             ⟦replace⟧, ⟦ignore⟧ or ⟦upsert⟧",
         )
     } else {
-        refusal.to_do("give the table another name with --table")
+        refusal.to_do("give the table another name with ⟦table⟧")
     }
 }
 
 /// The error for a table that does not exist.
 pub(in crate::load) fn no_such_table(table: &str) -> Error {
     table_missing(table).to_do(
-        "name a table that is there, or load without --append and the like to make a new one",
+        "name a table that is there, or load without ⟦append⟧ and the like to make a new one",
     )
 }
 

@@ -67,7 +67,7 @@ impl Overlay {
         }
         let changes = crate::rights::unnamed_file(folder)
             .map_err(|source| Error::io("create a temporary file in", folder, source))
-            .map_err(|error| error.to_do("name a folder that you may write to with --tmpdir"))?;
+            .map_err(|error| error.to_do("name a folder that you may write to with ⟦tmpdir⟧"))?;
         let bytes = u64::from(pages) * page_bytes as u64;
         let slots = HashMap::new();
         let pages = Pages { snapshot, page_bytes, bytes, snapshot_bytes: bytes, changes, slots };

@@ -164,7 +164,7 @@ fn write_pages(
 /// The error of the load for a limit of SQLite's format.
 pub fn refused(error: FormatError, path: &Path) -> Error {
     let to_do = match error {
-        FormatError::TooManyPages => "choose a larger --page-size",
+        FormatError::TooManyPages => "choose a larger ⟦page_size⟧",
         _ => "leave such rows out",
     };
     Error::from(ErrorKind::Destination { path: path.to_owned(), reason: error.to_string() })

@@ -26,7 +26,7 @@ const NOTHING_WRITTEN: &str = "nothing was written";
 
 const FOLDER_TO_WRITE: &str = "choose a folder that exists and that you may write to";
 const FOLDER_FOR_A_TRY: &str =
-    "a dry run keeps the rows in a temporary file: name a folder for it with --tmpdir";
+    "a dry run keeps the rows in a temporary file: name a folder for it with ⟦tmpdir⟧";
 
 /// Endings of the files that SQLite keeps beside a database. SQLite would take such a file beside a
 /// *new* database for that database's own and apply it.
@@ -274,7 +274,7 @@ pub(crate) fn refuse_unless_folder(folder: &Path) -> Result<()> {
         let reason = format!("the folder for temporary files is not there: {name}");
         Error::not_found("folder", name, reason)
     };
-    Err(error.to_do("name a folder that is there with --tmpdir, or make it"))
+    Err(error.to_do("name a folder that is there with ⟦tmpdir⟧, or make it"))
 }
 
 #[cfg(test)]

@@ -71,7 +71,7 @@ fn check_number(columns: usize) -> Result<()> {
     }
     let reason = format!("it has {columns} columns, and a table of SQLite at most {COLUMNS_MAX}");
     let error = Error::from(ErrorKind::Input { file: "the input".to_owned(), reason });
-    Err(error.to_do("name those to load with --select, or leave some out with --drop"))
+    Err(error.to_do("name those to load with ⟦select⟧, or leave some out with ⟦drop⟧"))
 }
 
 impl ColumnMap {
@@ -85,7 +85,7 @@ impl ColumnMap {
         if let Some((name, form)) = &options.uuid7 {
             if wanted.iter().any(|(_, n)| n.eq_ignore_ascii_case(name)) {
                 return Err(Error::misuse(format!("the input has a column '{name}' already"))
-                    .to_do("give --uuid7 another name, or leave that column out with --drop"));
+                    .to_do("give ⟦uuid7⟧ another name, or leave that column out with ⟦drop⟧"));
             }
             names.push(name.clone());
             sources.push(ValueSource::Uuid7(*form));
@@ -151,16 +151,16 @@ impl ColumnMap {
             let error = mismatch(input_name, &shape.name, [&unused, &generated, &missing]);
             return Err(if !generated.is_empty() {
                 error.to_do(format!(
-                    "the table computes generated columns itself: leave them out with --drop {}",
+                    "the table computes generated columns itself: leave them out with ⟦drop {}⟧",
                     generated.join(",")
                 ))
             } else if options.names_columns() {
                 error.to_do(
-                    "choose columns with --select or --drop, or rename them with --rename OLD=NEW",
+                    "choose columns with ⟦select⟧ or ⟦drop⟧, or rename them with ⟦rename OLD=NEW⟧",
                 )
             } else {
                 error.to_do(
-                    "the input has no header: name its columns with --columns, in their order",
+                    "the input has no header: name its columns with ⟦columns⟧, in their order",
                 )
             });
         }
@@ -284,7 +284,7 @@ pub fn made_table(
     }
     if options.without_rowid && primary_key.is_empty() {
         return Err(Error::misuse("a WITHOUT ROWID table needs a primary key")
-            .to_do("name its columns with --pk"));
+            .to_do("name its columns with ⟦primary_key⟧"));
     }
     let indexes = index_requests(options, &names)?;
     let not_null = |name: &str| options.not_null.iter().any(|n| n.eq_ignore_ascii_case(name));
@@ -306,9 +306,9 @@ pub fn made_table(
     let mut shape = describe(&statements, Some(table)).map_err(|error| {
         let has_too_many = error.kind().to_string().contains("too many columns");
         error.to_do(if has_too_many {
-            "a table of SQLite has at most 2,000 columns: choose them with --select"
+            "a table of SQLite has at most 2,000 columns: choose them with ⟦select⟧"
         } else {
-            "name the table with --table and the columns with --columns or --rename"
+            "name the table with ⟦table⟧ and the columns with ⟦columns⟧ or ⟦rename⟧"
         })
     })?;
     // SQLite allows NULL in most keys. But the caller certainly wants no row without its key.

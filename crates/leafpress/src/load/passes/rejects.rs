@@ -469,14 +469,14 @@ pub fn log_of(rejects: &Path) -> PathBuf {
 fn not_made(path: &Path, source: io::Error) -> Error {
     Error::io("create", path, source)
         .on_disk("nothing was written")
-        .to_do("name a file with --rejects in a folder that is there and that you may write to")
+        .to_do("name a file with ⟦rejects⟧ in a folder that is there and that you may write to")
 }
 
 fn taken(path: &Path) -> Error {
     let reason = "it exists already, and rejects never overwrite a file".to_owned();
     Error::from(ErrorKind::Destination { path: path.to_owned(), reason })
         .on_disk("it is as it was")
-        .to_do("see to the rows in it and move it away, or name another file with --rejects")
+        .to_do("see to the rows in it and move it away, or name another file with ⟦rejects⟧")
 }
 
 #[cfg(test)]

@@ -69,7 +69,7 @@ impl<'l, S: RowSource> TypedFeed<'l, S> {
     ) -> Result<Self> {
         if options.exact || !options.exact_columns.is_empty() {
             return Err(Error::misuse("only CSV has texts that a number may not give back")
-                .to_do("leave out --exact, and 'exact' as a --type"));
+                .to_do("leave out ⟦exact⟧, and 'exact' as a ⟦type⟧"));
         }
         let names = sources.iter().map(|source| source.name().to_owned()).collect();
         let inputs = sources.into_iter();
@@ -370,7 +370,7 @@ fn no_columns(file: String, rows_read: u64, rows_bad: u64, bad: &[BadRow]) -> Er
         "there is no row in it, so that its columns are not known".to_owned()
     };
     Error::from(ErrorKind::Input { file, reason })
-        .to_do("declare the table with --create to make it without a row")
+        .to_do("declare the table with ⟦declaration⟧ to make it without a row")
 }
 
 impl<S: RowSource> Feed for TypedFeed<'_, S> {

@@ -73,7 +73,7 @@ impl GivenType {
         }
         let ShapeColumn { name, declared_type, .. } = column;
         Err(Error::misuse(format!("the column '{name}' is declared {declared_type}"))
-            .to_do("leave out its --type, or change the declaration"))
+            .to_do("leave out its ⟦type⟧, or change the declaration"))
     }
 }
 

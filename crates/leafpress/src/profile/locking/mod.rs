@@ -54,13 +54,15 @@ pub(crate) fn close_journal(connection: &Connection) -> Result<()> {
     };
     match flip() {
         Ok(JournalMode::Delete) => Ok(()),
-        Ok(other) => Err(not_back(&format!("it is in journal mode {other}"))),
-        Err(source) => Err(not_back(&source.to_string())),
+        Ok(other) => Err(not_back(Error::unsupported(format!(
+            "the journal could not be closed and opened again: it is in journal mode {other}"
+        )))),
+        Err(source) => Err(not_back(Error::sqlite("close the journal and open it again", source))),
     }
 }
 
-fn not_back(reason: &str) -> Error {
-    Error::misuse(format!("the journal could not be closed and opened again: {reason}"))
+fn not_back(error: Error) -> Error {
+    error
         .on_disk("the database is as it was")
         .to_do("close this connection without writing to it, and open the database again")
 }

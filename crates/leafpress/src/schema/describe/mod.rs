@@ -54,7 +54,7 @@ pub fn describe(statements: &[String], table: Option<&str>) -> Result<TableShape
         (None, tables) => {
             let names = tables.join(", ");
             return Err(Error::misuse(format!("the schema declares several tables: {names}"))
-                .to_do("say which one to load with --table"));
+                .to_do("say which one to load with ⟦table⟧"));
         }
     };
     let mut shape = describe_existing(&connection, "main", table)?;

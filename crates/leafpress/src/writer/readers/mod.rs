@@ -32,7 +32,7 @@ use serde::Serialize;
 
 use self::activity::Activity;
 use super::on_connect::OnConnect;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::fork::OfProcess;
 use crate::profile::open_reader;
 use crate::sync::lock;
@@ -193,8 +193,8 @@ impl ReaderPool {
     /// Lends a connection, by `name` or by the place that calls.
     ///
     /// # Errors
-    /// When `size_max` readers are out and none comes back within `wait_max`:
-    /// the error names those that are out. When a database cannot be opened for
+    /// [`ErrorKind::TimedOut`] when `size_max` readers are out and none comes back within
+    /// `wait_max`: the error names those that are out. When a database cannot be opened for
     /// reading, or the pool is closed. Nothing is changed by any of them.
     #[track_caller]
     pub fn get(&self, name: Option<&str>) -> Result<Reader> {
@@ -273,13 +273,10 @@ impl Out {
 
 fn all_out(state: &State, waited: Duration) -> Error {
     let holders: Vec<String> = state.out.values().map(|it| it.shown().to_string()).collect();
-    let message = format!(
-        "no reader came back within {:.1} s; all {} are out: {}",
-        waited.as_secs_f64(),
-        holders.len(),
-        holders.join("; ")
-    );
-    Error::misuse(message).to_do("drop readers when they are done with, or allow more of them")
+    let all = format!("all {} are out: {}", holders.len(), holders.join("; "));
+    Error::from(ErrorKind::TimedOut { limit: waited })
+        .held_by(Some(format!("no reader came back; {all}")))
+        .to_do("drop readers when they are done with, or allow more of them")
 }
 
 impl Shared {

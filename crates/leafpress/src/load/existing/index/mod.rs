@@ -195,7 +195,7 @@ impl Indexer {
     fn checked(&self, columns: &str) -> Result<IndexReport> {
         if self.name.as_deref() == Some("") {
             let error = Error::misuse("an index needs a name");
-            return Err(error.to_do("name it with --name, or leave that out"));
+            return Err(error.to_do("name it with ⟦index_name⟧, or leave that out"));
         }
         self.folder.as_deref().map_or(Ok(()), refuse_unless_folder)?;
         self.build_in(&inspect(&self.database, self.busy_timeout)?, columns)
@@ -249,7 +249,7 @@ impl Indexer {
             return Err(existing
                 .target
                 .table_exists(name, reason)
-                .to_do("leave it at that, or say --if-not-exists where it may be there"));
+                .to_do("leave it at that, or say ⟦if_not_exists⟧ where it may be there"));
         }
         Ok(IndexReport {
             database: self.database.clone(),
@@ -382,7 +382,7 @@ impl Plan {
                 return Err(existing
                     .target
                     .refusal(refusal)
-                    .to_do("choose another name with --name"));
+                    .to_do("choose another name with ⟦index_name⟧"));
             }
             Some(name) => name.clone(),
             None => request.name(&table.name, is_taken),
@@ -408,7 +408,7 @@ impl Target {
             return self.refused("make the index", error);
         }
         Error::misuse(format!("SQLite refuses the index: {}", sqlite_says(&error)))
-            .to_do("choose another name with --name, or other columns")
+            .to_do("choose another name with ⟦index_name⟧, or other columns")
     }
 
     /// All names of the schema.

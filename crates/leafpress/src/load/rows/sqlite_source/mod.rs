@@ -111,7 +111,7 @@ pub fn tables_of_inputs<P: AsRef<Path>>(inputs: &[P]) -> Option<Result<Vec<Input
         0 => None,
         _ if count == tables.len() => Some(Ok(tables.into_iter().flatten().collect())),
         _ => Some(Err(Error::misuse("some inputs are databases and others are not")
-            .to_do("load those of each kind by themselves, the later ones with --append"))),
+            .to_do("load those of each kind by themselves, the later ones with ⟦append⟧"))),
     }
 }
 

@@ -224,7 +224,7 @@ fn what_cannot_be_read_is_refused() {
 }
 
 #[test]
-fn a_damaged_table_is_an_error_of_the_input() {
+fn a_damaged_table_of_an_input_is_told_as_damage() {
     let (_folder, path) = database(
         "CREATE TABLE t(a);
          WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n LIMIT 40000)
@@ -244,7 +244,7 @@ fn a_damaged_table_is_an_error_of_the_input() {
             Err(error) => break error.to_string(),
         }
     };
-    assert!(error.contains("::t: is damaged"), "{error}");
+    assert!(error.contains(".db: is damaged"), "{error}");
 }
 
 #[test]

@@ -1,0 +1,97 @@
+//! The flags of the options that the library's advice names: one table.
+//!
+//! Must never: be asked for an option that it does not have; a test compares it with the library.
+
+/// Options of the library, and their flags.
+const FLAGS: [(&str, &str); 50] = [
+    ("all_text", "--all-text"),
+    ("append", "--append"),
+    ("assume_atomic", "--assume-atomic"),
+    ("busy_limit", "--busy-timeout"),
+    ("busy_timeout", "--busy-timeout"),
+    ("columns", "--columns"),
+    ("comment", "--comment"),
+    ("copy_to", "--copy-to"),
+    ("declaration", "--create"),
+    ("declaration_file", "--schema"),
+    ("delimiter", "--delimiter"),
+    ("drop", "--drop"),
+    ("dry_run", "--dry-run"),
+    ("encoding", "--encoding"),
+    ("escape", "--escape"),
+    ("exact", "--exact"),
+    ("if_not_exists", "--if-not-exists"),
+    ("ignore", "--ignore"),
+    ("in_place", "--in-place"),
+    ("index", "--index"),
+    ("index_name", "--name"),
+    ("max_rejects", "--max-rejects"),
+    ("max_row_bytes", "--max-row-bytes"),
+    ("memory", "--memory"),
+    ("mysql_text", "--format mysqltext"),
+    ("no_header", "--no-header"),
+    ("no_quote", "--quote none"),
+    ("not_null", "--not-null"),
+    ("on_conflict", "--on-conflict"),
+    ("on_conflict_ignore", "--on-conflict ignore"),
+    ("on_conflict_replace", "--on-conflict replace"),
+    ("page_size", "--page-size"),
+    ("postgres_text", "--format pgtext"),
+    ("primary_key", "--pk"),
+    ("profile", "--profile"),
+    ("quote", "--quote"),
+    ("rejects", "--rejects"),
+    ("rename", "--rename"),
+    ("replace", "--replace"),
+    ("select", "--select"),
+    ("skip_bad_rows", "--on-error skip --rejects FILE"),
+    ("skip_lines", "--skip-lines"),
+    ("strict", "--strict"),
+    ("table", "--table"),
+    ("tmpdir", "--tmpdir"),
+    ("type", "--type"),
+    ("unique", "--unique"),
+    ("upsert", "--upsert"),
+    ("uuid7", "--uuid7"),
+    ("without_rowid", "--without-rowid"),
+];
+
+/// An option of the library as a flag, with its value.
+pub fn as_flag(option: &str, value: Option<&str>) -> String {
+    let known = FLAGS.into_iter().find(|(name, _)| *name == option);
+    let flag = known.map_or(option, |(_, flag)| flag);
+    match value {
+        Some(value) => format!("{flag} {value}"),
+        None => flag.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+    use crate::flags::Flags;
+
+    #[test]
+    fn each_option_of_the_library_has_a_flag_of_the_command() {
+        let options: Vec<_> = leafpress::option_names().collect();
+        assert_eq!(FLAGS.map(|(name, _)| name).to_vec(), options);
+        let mut command = Flags::command();
+        command.build();
+        for (option, flags) in FLAGS {
+            for flag in flags.split(' ').filter_map(|word| word.strip_prefix("--")) {
+                let has_flag = |it: &clap::Command| {
+                    it.get_arguments().any(|argument| argument.get_long() == Some(flag))
+                };
+                assert!(command.get_subcommands().any(has_flag), "{option}: --{flag}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_value_follows_its_flag() {
+        assert_eq!(as_flag("delimiter", Some("';'")), "--delimiter ';'");
+        assert_eq!(as_flag("append", None), "--append");
+    }
+}
