@@ -53,9 +53,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub use self::existing::{IndexReport, Indexer};
+pub(crate) use self::file::publish::make_new_with;
 #[doc(hidden)]
 pub use self::file::{disk, publish::make_new};
-pub(crate) use self::file::publish::make_new_with;
 pub use self::options::{
     CancelToken, CsvOptions, InputFormat, IntoTable, OnConflict, OnError, Progress, Ragged,
     TimestampForm, Uuid7Form,

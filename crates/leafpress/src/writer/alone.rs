@@ -47,14 +47,14 @@ impl Writer {
         let (mut body, mut value) = (Some(body), None);
         let run = |transaction: &Transaction<'_>| {
             let Some(body) = body.take() else {
-                return Err(Error::usage("a scoped closure cannot run a second time"));
+                return Err(Error::misuse("a scoped closure cannot run a second time"));
             };
             value = Some(body(transaction)?);
             Ok(Box::new(()) as AnyValue)
         };
         let call = Call::Closure(Closure(Caught::new(Box::new(run))));
         self.at_the_engine(|engine| engine.commit_alone(call, self.call_limit))?;
-        value.ok_or_else(|| Error::usage("the target answered without running the closure"))
+        value.ok_or_else(|| Error::misuse("the target answered without running the closure"))
     }
 
     /// Tends to the database as a whole: between two groups, outside of a transaction, after all

@@ -78,7 +78,7 @@ impl Writer {
     ) -> Result<()> {
         let path = path.as_ref();
         let local = self.shared.get()?.local.as_ref().ok_or_else(|| {
-            Error::usage("this writer's groups are committed elsewhere: it has nothing to copy")
+            Error::misuse("this writer's groups are committed elsewhere: it has nothing to copy")
         })?;
         let (database, vfs) = (local.readers.path(), local.readers.vfs());
         let copied = make_new_with(path, Rights::of(database), |hidden| {

@@ -74,18 +74,18 @@ impl OnConnect {
             })?;
         }
         if !connection.is_autocommit() {
-            return Err(Error::usage("on_connect has left a transaction open")
+            return Err(Error::misuse("on_connect has left a transaction open")
                 .to_do("commit it there, or do that work in a call of the writer"));
         }
         // The first two are the database and the temporary one.
         if connection.db_name(2).is_ok() {
-            return Err(Error::usage("on_connect has left a database attached"));
+            return Err(Error::misuse("on_connect has left a database attached"));
         }
         Ok(())
     }
 }
 
 fn changed(what: &str) -> Error {
-    Error::usage(format!("on_connect has changed {what}, on which the writer relies"))
+    Error::misuse(format!("on_connect has changed {what}, on which the writer relies"))
         .to_do("leave that setting to the profile")
 }

@@ -67,7 +67,7 @@ pub trait CommitTarget: Send {
     /// That of the work, of which nothing is left then. A target that does not say otherwise
     /// refuses it.
     fn maintain(&mut self, work: Maintenance) -> Result<()> {
-        Err(Error::usage(format!(
+        Err(Error::misuse(format!(
             "this writer's groups are committed elsewhere: there is no database here for {work}"
         )))
     }
@@ -76,7 +76,7 @@ pub trait CommitTarget: Send {
     /// crate.
     #[doc(hidden)]
     fn read(&mut self, _read: Reading<'_>) -> Result<()> {
-        Err(Error::usage("this writer's groups are committed elsewhere: there is nothing to read"))
+        Err(Error::misuse("this writer's groups are committed elsewhere: there is nothing to read"))
     }
 
     /// Called once after the last group.

@@ -187,7 +187,7 @@ fn maintenance_waits_for_its_turn_and_other_targets_refuse_it() {
     }
     let far = Writer::with_target(Nowhere, 10).expect("a writer");
     let refused = far.maintain(Maintenance::Vacuum).expect_err("no database");
-    assert!(matches!(refused.kind(), ErrorKind::Usage(_)), "{refused}");
+    assert!(matches!(refused.kind(), ErrorKind::Misuse(_)), "{refused}");
 }
 
 #[test]
