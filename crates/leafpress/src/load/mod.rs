@@ -23,6 +23,8 @@
 //!    INSERTs of the same rows.
 //! 3. What the file holds does not depend on the number of threads; where
 //!    nothing is sorted, neither do its bytes.
+//!
+#![doc = include_str!("guide.md")]
 
 mod analyze;
 mod build;
