@@ -35,6 +35,16 @@
 //! # Ok::<(), leafpress::Error>(())
 //! ```
 //!
+//! **In a runtime** (tokio and others): the futures of the [`Writer`] and the [`Queue`], those
+//! with `_async` in their names, never block the thread that polls them, and need no certain
+//! runtime. All else may block: a load, [`Writer::execute`] and its kin, `submit` while the queue
+//! is full, [`Writer::reader`] and what is read through it, opening, `close`, and dropping the last
+//! [`Writer`]. Put these into `spawn_blocking`.
+//!
+//! **At `fork`**: what a process has opened stays its own. In the child each call on it is
+//! [`Forked`](ErrorKind::Forked), dropping it does nothing, and no lock of the parent is lost; open
+//! a new [`Writer`] there. A load that was under way must not be touched in the child.
+//!
 //! # Features
 //!
 //! | feature | adds | default |

@@ -31,6 +31,8 @@
 //!    INSERTs of the same rows.
 //! 3. The content of the file does not depend on the number of threads; where
 //!    nothing is sorted, neither do its bytes.
+//!
+#![doc = include_str!("guide.md")]
 
 mod csv;
 mod existing;

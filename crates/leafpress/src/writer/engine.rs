@@ -188,7 +188,7 @@ impl Engine {
         if let Err(forked) = process.check("writer") {
             driving::end();
             std::mem::forget(group);
-            return Err(forked);
+            return Err(forked.into());
         }
         let outcome = outcome.unwrap_or_else(|_| Err(PANICKED.to_owned()));
         if let Err(reason) = &outcome {

@@ -230,7 +230,7 @@ impl LocalTarget {
         }
         self.place.check_before(&self.connection).map_err(Error::stopped)?;
         match self.connection.path() {
-            Some(path) => locks::refuse_beside_another_copy(Path::new(path)),
+            Some(path) => Ok(locks::refuse_beside_another_copy(Path::new(path))?),
             None => Ok(()),
         }
     }
