@@ -6,6 +6,7 @@
 //!
 //! Must never: tell of a step that failed, or do anything where there is no watcher.
 
+use std::fs::File;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
@@ -13,6 +14,15 @@ use std::sync::{Arc, OnceLock};
 pub trait WriteObserver: std::fmt::Debug + Send + Sync {
     /// Bytes were written.
     fn wrote(&self, offset: u64, bytes: usize);
+}
+
+/// A file without a name, and the observer of writes to it.
+#[derive(Debug)]
+pub struct UnnamedFile {
+    /// The file.
+    pub file: File,
+    /// Its observer, if there is one.
+    pub observer: Option<Box<dyn WriteObserver>>,
 }
 
 /// A watcher of the steps. Each call comes after the step was done, except those that say that

@@ -100,6 +100,7 @@ mod lease;
 pub mod load;
 pub mod memory;
 pub mod neighbours;
+mod new_file;
 mod paths;
 pub mod profile;
 mod prometheus;

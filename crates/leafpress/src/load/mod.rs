@@ -11,7 +11,7 @@
 //! | `passes/` | one pass over an input on all cores, whatever its kind |
 //! | `values/` | fields and values to records: the hot loop |
 //! | `tree/` | records to B-trees |
-//! | `file/` | pages to the disk, and the file's name |
+//! | `file/` | pages to the disk |
 //! | `existing/` | the finished file's table into a database that exists |
 //!
 //! ```no_run
@@ -55,19 +55,17 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub use self::existing::{IndexReport, Indexer};
-pub(crate) use self::file::publish::make_new_with;
-#[doc(hidden)]
-pub use self::file::{disk, publish::make_new};
 pub use self::options::{
     CancelToken, CsvOptions, InputFormat, IntoTable, OnConflict, OnError, Progress, Ragged,
     TimestampForm, Uuid7Form,
 };
 pub use self::report::{ChangedForm, ColumnReport, DecidedBy, DryRun, RejectReason, Report, Stage};
 pub use self::rows::row::{Field, Row, TypedRecord};
+#[doc(hidden)]
+pub use crate::new_file::{disk, make_new};
 pub use crate::schema::{Column, ColumnType};
 pub use leafpress_format::Value;
 
-use self::file::publish::refuse_unless_folder;
 use self::inputs::{Inputs, table_name, typed};
 use self::monitor::Monitor;
 use self::options::{GivenType, LoadOptions};
@@ -79,6 +77,7 @@ use self::rows::sqlite_source::{SqliteSource, tables_of_inputs};
 use crate::error::{Error, ErrorKind, Result};
 use crate::input::detect_encoding::is_auto;
 use crate::input::source::Source;
+use crate::new_file::refuse_unless_folder;
 use crate::words::{counted, path_text};
 
 /// Way to deal with an input: load it, or only inspect it.

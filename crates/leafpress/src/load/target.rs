@@ -22,9 +22,9 @@ use super::existing::{
 use super::monitor::Monitor;
 use super::options::{IntoTable, LoadOptions, OnConflict};
 use crate::error::{Error, Result};
-use crate::load::file::publish::{Destination, refuse_if_taken, refuse_without_folder};
 use crate::load::passes::plan::{Plan, declared_table};
 use crate::load::tree::RowOrder;
+use crate::new_file::{Destination, refuse_if_taken, refuse_without_folder};
 use crate::paths::folder_of;
 use crate::refusal::{not_readable, why_not_writable};
 use crate::schema::declared::OrderColumn;

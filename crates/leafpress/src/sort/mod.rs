@@ -52,7 +52,7 @@ mod spill;
 #[cfg(test)]
 mod tests;
 
-pub use options::{MEMORY_BYTES_MIN, SortKey, SortOptions, UnnamedFile};
+pub use options::{MEMORY_BYTES_MIN, SortKey, SortOptions};
 pub use partition::Partition;
 pub use sorted::Sorted;
 

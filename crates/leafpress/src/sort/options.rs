@@ -2,11 +2,10 @@
 //!
 //! Must never: open a file. The caller says how a temporary file is made.
 
-use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::vfs::watch::WriteObserver;
+use crate::vfs::watch::UnnamedFile;
 use leafpress_format::KeyColumn;
 
 /// Least memory of a sorter: with less it would not work well, so it takes this much.
@@ -36,10 +35,3 @@ pub enum SortKey {
 
 /// Makes an empty file without a name in a folder.
 pub type MakeFile = fn(&Path) -> io::Result<UnnamedFile>;
-
-/// A file without a name, and the observer of writes to it.
-#[derive(Debug)]
-pub struct UnnamedFile {
-    pub file: File,
-    pub observer: Option<Box<dyn WriteObserver>>,
-}

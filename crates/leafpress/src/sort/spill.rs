@@ -10,9 +10,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering as Atomic};
 
 use super::item;
-use super::options::{MakeFile, UnnamedFile};
+use super::options::MakeFile;
 use super::order::{Between, Divider, Order, Slot};
 use crate::error::{Error, Result};
+use crate::vfs::watch::UnnamedFile;
 use crate::vfs::watch::WriteObserver;
 
 /// Least distance from one sample to the next, and so the number of bytes that may be read

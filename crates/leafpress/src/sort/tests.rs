@@ -18,8 +18,9 @@ use leafpress_format::{
 use proptest::prelude::*;
 use proptest::sample::select;
 
-use super::{MEMORY_BYTES_MIN, Partition, SortKey, SortOptions, Sorted, Sorter, UnnamedFile};
+use super::{MEMORY_BYTES_MIN, Partition, SortKey, SortOptions, Sorted, Sorter};
 use crate::error::ErrorKind;
+use crate::vfs::watch::UnnamedFile;
 
 /// Input and output of a sort.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -22,7 +22,7 @@ use rusqlite::{Connection, OpenFlags, ffi};
 use super::Writer;
 use crate::connect;
 use crate::error::{Error, Result};
-use crate::load::make_new_with;
+use crate::new_file::make_new_with;
 use crate::profile::open_reader;
 use crate::rights::Rights;
 

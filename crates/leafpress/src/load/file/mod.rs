@@ -1,8 +1,6 @@
-//! The file of a load: its pages written by position, and its name given at the end.
+//! The file of a load: its pages, numbered and written by position.
 //!
-//! Must never: give a file its final name before SQLite found it sound.
+//! Must never: give the file its name; `new_file` does, after SQLite found the file sound.
 
-pub mod disk;
 pub mod output;
 pub mod pages;
-pub mod publish;

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
-use super::disk::DiskFile;
+use crate::new_file::disk::DiskFile;
 
 /// Space is asked for in steps of this: the file system then finds it in one
 /// piece and a write only fills it (measured: 8 GB/s against 3 to 6).

@@ -42,9 +42,9 @@ use self::sorted::{Repeats, SortedPress, Target};
 use self::through_sql::SqlTable;
 use super::options::{CancelToken, OnConflict};
 use crate::error::{Error, Result};
-use crate::load::file::disk;
 use crate::load::file::output::Output;
 use crate::load::file::pages::{FileSize, Pages, refused, write_pieces};
+use crate::new_file::disk;
 use crate::schema::shape::{EntryShape, IndexShape, TableShape};
 use crate::sort::{SortKey, SortOptions, Sorter};
 

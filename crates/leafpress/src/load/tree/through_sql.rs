@@ -14,9 +14,9 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, ToSql};
 use super::{Build, BuildOptions, Built, Dropped};
 use crate::connect;
 use crate::error::{Error, Result};
-use crate::load::file::disk;
 use crate::load::file::pages::FileSize;
 use crate::load::options::OnConflict;
+use crate::new_file::disk;
 use crate::schema::quote_identifier;
 
 /// A row that SQLite refused.

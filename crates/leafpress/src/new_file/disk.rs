@@ -14,9 +14,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::rights::{self, Rights};
-use crate::sort::UnnamedFile;
 use crate::vfs::locks::{FileHandle, Open};
-use crate::vfs::watch::tell;
+use crate::vfs::watch::{UnnamedFile, tell};
 pub use crate::vfs::watch::{Watcher, watch};
 
 /// A file of the loader's own, written by position.

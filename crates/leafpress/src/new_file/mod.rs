@@ -10,11 +10,13 @@
 //! | before [`Destination::publish`] | nothing (killed: the hidden file) |
 //! | in it | nothing, or the whole database |
 
+pub mod disk;
+
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::disk::{self, DiskFile};
+use self::disk::DiskFile;
 use crate::error::{Error, ErrorKind, Result};
 use crate::hidden::HiddenNames;
 use crate::paths::folder_of;
