@@ -131,9 +131,10 @@ fn completed(error: Error) -> Error {
     let status = Status::of(error.kind());
     let advice = match error.kind() {
         ErrorKind::Cancelled => return error,
-        ErrorKind::Misuse(_) => "see the command's --help, and what the database holds",
         ErrorKind::NotFound { what: "file", .. } => "check the name",
-        ErrorKind::NotFound { .. } => "see the command's --help, and what the database holds",
+        ErrorKind::Misuse(_) | ErrorKind::NotFound { .. } => {
+            "see the command's --help, and what the database holds"
+        }
         ErrorKind::Io { source, .. } => match source.kind() {
             io::ErrorKind::PermissionDenied => "give yourself leave to do it, or run as its owner",
             _ => "see that the disk and its file system are sound, and try again",
