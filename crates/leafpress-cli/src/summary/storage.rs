@@ -49,7 +49,7 @@ fn storage_facts(report: &StorageReport) -> Vec<[String; 3]> {
         rows.push(("free", human::bytes(free)));
     }
     rows.push(("atomic writes", atomic_in_words(&found.atomic_writes)));
-    let time = human::duration(report.elapsed);
+    let time = human::duration(Duration::from_secs_f64(report.elapsed_s));
     rows.push(("measured for", time));
     rows.into_iter().map(|(name, text)| [name.to_owned(), String::new(), text]).collect()
 }
@@ -76,8 +76,8 @@ fn atomic_in_words(atomic: &AtomicWrites) -> String {
         AtomicBy::Hardware => "by the disk",
         AtomicBy::Software => "by the file system",
         AtomicBy::None => "none",
-        _ if sizes.is_empty() => "the system does not say",
-        _ => "by whom is not known",
+        AtomicBy::Unknown if sizes.is_empty() => "the system does not say",
+        AtomicBy::Unknown => "by whom is not known",
     };
     format!("{sizes}{by}")
 }

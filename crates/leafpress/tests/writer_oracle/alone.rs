@@ -141,9 +141,9 @@ fn maintenance_is_done_outside_of_transactions_and_keeps_all_rows() {
             writer.maintain(work).unwrap_or_else(|error| panic!("{profile}: {work}: {error}"));
         }
         assert!(pages() < before / 2, "{profile}: {} of {before}", pages());
-        writer.maintain(Maintenance::Checkpoint).expect("no reader holds the log");
-        let log = folder.path().join("a.db-wal");
-        assert!(log.metadata().map_or(0, |found| found.len()) == 0, "{profile}");
+        writer.maintain(Maintenance::Checkpoint).expect("no reader holds the wal");
+        let wal = folder.path().join("a.db-wal");
+        assert!(wal.metadata().map_or(0, |found| found.len()) == 0, "{profile}");
         assert_eq!(count(&writer), 10);
         // Plans and statements from before still hold.
         writer.insert_many("t", &["id", "a"], [(100, "new")]).expect("a row");
@@ -164,27 +164,30 @@ fn a_reader_that_holds_the_log_is_the_error_of_a_checkpoint() {
     let reader = writer.reader().expect("a reader");
     reader.execute_batch("BEGIN; SELECT * FROM t").expect("a snapshot");
     writer.execute("INSERT INTO t VALUES (1)", ()).expect("a row");
-    let held = writer.maintain(Maintenance::Checkpoint).expect_err("the reader needs the log");
+    let held = writer.maintain(Maintenance::Checkpoint).expect_err("the reader needs the wal");
     assert!(held.is_busy() && held.is_retryable(), "{held}");
     drop(reader);
     writer.maintain(Maintenance::Checkpoint).expect("nothing holds it");
+}
+
+/// A target without a database.
+struct Nowhere;
+
+impl CommitTarget for Nowhere {
+    fn commit(&mut self, _group: &mut Group<'_>) -> Result<(), String> {
+        Ok(())
+    }
 }
 
 #[test]
 fn maintenance_waits_for_its_turn_and_other_targets_refuse_it() {
     let (writer, _folder) = small(10);
     let held = hold(&writer);
-    let working = writer.clone();
-    let working = std::thread::spawn(move || working.maintain(Maintenance::Vacuum));
+    let other = writer.clone();
+    let working = std::thread::spawn(move || other.maintain(Maintenance::Vacuum));
     held.release();
     working.join().expect("no panic").expect("done");
 
-    struct Nowhere;
-    impl CommitTarget for Nowhere {
-        fn commit(&mut self, _group: &mut Group<'_>) -> Result<(), String> {
-            Ok(())
-        }
-    }
     let far = Writer::with_target(Nowhere, 10).expect("a writer");
     let refused = far.maintain(Maintenance::Vacuum).expect_err("no database");
     assert!(matches!(refused.kind(), ErrorKind::Misuse(_)), "{refused}");
