@@ -11,11 +11,11 @@
 
 use rusqlite::{Row, params};
 
-use super::hub::{QueueRow, Work, failed};
 use super::job::{Claim, Payload, Token};
 use super::key::{self, Key, Scope};
+use super::session::{QueueRow, Work, failed};
 use super::stats::{self, Event};
-use super::{ClaimOptions, rate, schedule, tick};
+use super::{ClaimOptions, due, rate, schedule};
 use crate::error::Result;
 use crate::times::{UnixTime, in_milliseconds as to_ms};
 
@@ -99,7 +99,7 @@ enum Turn {
 
 /// Claims the next jobs.
 pub(super) fn claim(work: &Work<'_>, queue: &QueueRow, options: &ClaimOptions) -> Result<Found> {
-    tick::tick(work, queue)?;
+    due::make_changes(work, queue)?;
     let mut found = Found::default();
     if queue.is_paused {
         return Ok(found);
@@ -147,7 +147,7 @@ fn next(work: &Work<'_>, queue: &QueueRow, jobs_max: usize) -> Result<Vec<Candid
 
 fn turn(work: &Work<'_>, queue: &QueueRow, job: Candidate, options: &ClaimOptions) -> Result<Turn> {
     if job.expires_at_ms.is_some_and(|at_ms| at_ms <= work.now_ms) {
-        tick::expired(work, queue, job.id)?;
+        due::expired(work, queue, job.id)?;
         return Ok(Turn::TurnedAway);
     }
     let mut taken = Vec::new();

@@ -13,8 +13,8 @@
 
 use rusqlite::params;
 
-use super::hub::{QueueRow, Work, failed};
 use super::job::JobState;
+use super::session::{QueueRow, Work, failed};
 use crate::error::Result;
 
 const COUNT_OPEN: &str = "SELECT count(*) FROM (SELECT 1 FROM leafpress_job

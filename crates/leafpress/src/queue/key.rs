@@ -9,8 +9,8 @@
 
 use rusqlite::params;
 
-use super::hub::Work;
 use super::job::UniqueFor;
+use super::session::Work;
 use crate::error::Result;
 
 const HOLDER: &str = "SELECT job FROM leafpress_key WHERE queue = ?1 AND key = ?2

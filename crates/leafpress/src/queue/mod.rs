@@ -58,7 +58,7 @@
 //!    [`Forked`](crate::ErrorKind::Forked).
 //!
 //! The operations are plain functions over `Work`, one file each:
-//! `push`, `claim`, `settle` (ack, nack, fail, release, extend), and `tick` for
+//! `push`, `claim`, `settle` (ack, nack, fail, release, extend), and `due` for
 //! what time does. `group`, `key` and `rate` keep their part of the tables right.
 //! Each operation is one call of the [`Writer`], and so shares commits with all
 //! others.
@@ -67,12 +67,10 @@
 //! to agree for anything but when.
 
 mod admin;
-mod bell;
 mod claim;
 mod clock;
-mod companion;
+mod due;
 mod group;
-mod hub;
 mod inspect;
 mod job;
 mod key;
@@ -81,12 +79,14 @@ mod push;
 mod rate;
 mod schedule;
 mod schema;
+mod session;
 mod settings;
 mod settle;
 mod stats;
-mod tick;
 mod transaction;
+mod transaction_hooks;
 mod view;
+mod wakeup;
 mod worker;
 
 use std::sync::Arc;
@@ -108,10 +108,10 @@ pub use self::view::QueuesView;
 pub use self::worker::{JobContext, Outcome, Stop, WorkReport, Worker};
 pub use crate::times::UnixTime;
 
-use self::bell::Woken;
 use self::claim::Found;
-use self::hub::{Hub, QueueRow, Work, failed};
+use self::session::{QueueRow, Session, Work, failed};
 use self::settle::JobRow;
+use self::wakeup::Woken;
 use crate::error::{Error, Result};
 use crate::fork::{OfProcess, Process};
 use crate::times::in_milliseconds as to_ms;
@@ -128,7 +128,7 @@ const FIND_QUEUE: &str = "SELECT id FROM leafpress_queue WHERE name = ?1";
 #[derive(Debug, Clone)]
 pub struct Queue {
     writer: Writer,
-    hub: OfProcess<Arc<Hub>>,
+    session: OfProcess<Arc<Session>>,
     id: i64,
     name: Arc<str>,
 }
@@ -175,22 +175,22 @@ impl QueueBuilder {
         if name.is_empty() {
             return Err(Error::misuse("a queue needs a name").on_disk("nothing was changed"));
         }
-        let hub = writer.companion(Hub::new)?;
+        let session = writer.hooks(Session::new)?;
         if let Some(clock) = clock {
-            hub.set_clock(clock)?;
+            session.set_clock(clock)?;
         }
-        let (inner, wanted) = (Arc::clone(&hub), name.clone());
-        let hub = OfProcess::new("queue", hub);
-        let id = writer.own(move |connection| {
+        let (inner, wanted) = (Arc::clone(&session), name.clone());
+        let session = OfProcess::new("queue", session);
+        let id = writer.internal(move |connection| {
             let work = Work::new(connection, &inner);
             let id = find_or_make(&work, &wanted, must_exist)?;
             if let Some(change) = &mut change {
                 configure(&work, id, change)?;
             }
-            tick::measure_from_now(&work)?;
+            due::measure_from_now(&work)?;
             Ok(id)
         })?;
-        Ok(Queue { writer, hub, id, name: name.into() })
+        Ok(Queue { writer, session, id, name: name.into() })
     }
 }
 
@@ -311,7 +311,7 @@ impl Queue {
     pub fn submit_push(&self, job: impl Into<Job>) -> Result<Ticket<Pushed>> {
         let job = job.into();
         let push = move |work: &Work<'_>, queue| push::insert(work, &*work.row(queue)?, &job);
-        self.writer.submit_own(self.operation(push)?)
+        self.writer.submit_internal(self.operation(push)?)
     }
 
     /// Pushes all of these jobs, in order, or none of them.
@@ -333,9 +333,9 @@ impl Queue {
     /// If the transaction is one of another writer, or SQLite refuses. Give the
     /// error on from the closure to undo all.
     pub fn push_in(&self, transaction: &Transaction<'_>, job: impl Into<Job>) -> Result<Pushed> {
-        let (job, hub) = (job.into(), self.hub.get()?);
-        transaction.own(hub, |connection| {
-            let work = Work::new(connection, hub);
+        let (job, session) = (job.into(), self.session.get()?);
+        transaction.internal(session, |connection| {
+            let work = Work::new(connection, session);
             push::insert(&work, &*work.row(self.id)?, &job)
         })
     }
@@ -366,8 +366,8 @@ impl Queue {
     /// Tells those who wait, in all processes, to look for jobs: after a commit
     /// that leafpress did not see. Does nothing in a child of `fork`.
     pub fn ring(&self) {
-        if let Some(hub) = self.hub.here() {
-            hub.bells().ring(&self.name, u32::MAX);
+        if let Some(session) = self.session.here() {
+            session.wake_ups().ring(&self.name, u32::MAX);
         }
     }
 
@@ -401,7 +401,7 @@ impl Queue {
             return Ok(found.claims);
         }
         // From here on no ring is missed, so it must look once more.
-        let mut waiter = self.hub.get()?.bells().waiter(&self.name)?;
+        let mut waiter = self.session.get()?.wake_ups().waiter(&self.name)?;
         loop {
             let found = self.look(options)?;
             if !found.claims.is_empty() {
@@ -522,7 +522,7 @@ impl Queue {
         &self,
         run: impl FnMut(&Work<'_>, i64) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        self.writer.own(self.operation(run)?)
+        self.writer.internal(self.operation(run)?)
     }
 
     /// An operation as a call of the writer.
@@ -533,9 +533,9 @@ impl Queue {
     where
         R: FnMut(&Work<'_>, i64) -> Result<T> + Send + 'static,
     {
-        let (hub, queue) = (Arc::clone(self.hub.get()?), self.id);
+        let (session, queue) = (Arc::clone(self.session.get()?), self.id);
         Ok(move |connection: &Connection| {
-            let work = Work::new(connection, &hub);
+            let work = Work::new(connection, &session);
             let value = run(&work, queue)?;
             stats::write_if_due(&work)?;
             Ok(value)
@@ -581,11 +581,11 @@ fn extend_by(
 pub fn statements() -> Vec<(&'static str, &'static str)> {
     let all: [&[(&str, &str)]; 9] = [
         &[("find a queue", FIND_QUEUE)],
-        &hub::STATEMENTS,
+        &session::STATEMENTS,
         &push::STATEMENTS,
         &claim::STATEMENTS,
         &settle::STATEMENTS,
-        &tick::STATEMENTS,
+        &due::STATEMENTS,
         &[group::STATEMENTS.as_slice(), key::STATEMENTS.as_slice()].concat(),
         &rate::STATEMENTS,
         &schedule::STATEMENTS,

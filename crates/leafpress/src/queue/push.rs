@@ -7,9 +7,9 @@ use rusqlite::params;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 
 use super::group;
-use super::hub::{QueueRow, Work};
 use super::job::{Job, JobState, Payload, Pushed, UniqueFor};
 use super::key::{self, Key};
+use super::session::{QueueRow, Work};
 use super::stats::{self, Event};
 use crate::error::Result;
 use crate::times::in_milliseconds as to_ms;

@@ -10,7 +10,7 @@
 
 use rusqlite::params;
 
-use super::hub::Work;
+use super::session::Work;
 use super::settings::Rate;
 use crate::error::Result;
 

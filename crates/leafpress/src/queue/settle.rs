@@ -10,9 +10,9 @@
 use rusqlite::{Row, params};
 
 use super::group;
-use super::hub::{QueueRow, Work};
 use super::job::{JobState, LeaseLost, Nack, Payload, Retry, Token};
 use super::key::{self, Key, Scope};
+use super::session::{QueueRow, Work};
 use super::stats::{self, Event};
 use crate::error::{Error, ErrorKind, Result};
 use crate::times::{UnixTime, in_milliseconds as to_ms};

@@ -10,9 +10,9 @@ use std::path::Path;
 use rusqlite::{Connection, OptionalExtension as _};
 
 use super::clock::Clock;
-use super::hub::Work;
 use super::inspect::{self, Attempt, JobInfo, ListOptions};
 use super::schedule::{self, ScheduleInfo};
+use super::session::Work;
 use super::stats::{self, QueueStats};
 use super::{find_queue, schema};
 use crate::error::{Error, Result};

@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 
-use super::companion::CompanionPlace;
 use super::engine::{self, End, Engine};
 use super::interrupt::Interrupts;
 use super::local::LocalTarget;
@@ -18,6 +17,7 @@ use super::queue::{CallQueue, Grouping};
 use super::readers::{ReaderLimits, ReaderPool};
 use super::stats::Recorder;
 use super::target::CommitTarget;
+use super::transaction_hooks::TransactionHooksPlace;
 use super::{Local, Shared, Writer};
 use crate::checkpoint::{CheckpointLimits, Checkpointer};
 use crate::error::{Error, Result};
@@ -243,21 +243,21 @@ impl WriterBuilder {
         } else {
             None
         };
-        let companion = CompanionPlace::default();
+        let hooks = TransactionHooksPlace::default();
         let interrupts = Arc::<Interrupts>::default();
         let target = LocalTarget::new(
             connection,
             self.request.busy_timeout,
             is_wal.then_some(gate),
             &in_force,
-            companion.clone(),
+            hooks.clone(),
             Arc::clone(&interrupts),
             place,
         )
         .map_err(|source| Error::sqlite("prepare the writer's connection", source))?;
         let counts = target.counts();
         let checkpointer = Arc::new(Mutex::new(checkpointer));
-        let local = Local { in_force, readers, checkpointer, counts, companion };
+        let local = Local { in_force, readers, checkpointer, counts, hooks };
         let queue = CallQueue::new(self.queue_capacity, interrupts);
         let mut writer = Self::start(Box::new(target), queue, self.grouping, Some(local))?;
         writer.call_limit = self.call_limit;

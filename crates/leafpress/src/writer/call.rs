@@ -37,7 +37,7 @@ pub enum Call<'c> {
     /// Code of the caller. Only a target in this process can run it.
     Closure(Closure<'c>),
     /// Work of this crate itself, as of its queue. Only a target in this process can carry it out.
-    Own(Own),
+    Internal(InternalCall),
 }
 
 impl fmt::Debug for Call<'_> {
@@ -47,7 +47,7 @@ impl fmt::Debug for Call<'_> {
             Self::Batch(batch) => f.debug_tuple("Batch").field(batch).finish(),
             Self::InsertMany(_) => f.write_str("InsertMany(..)"),
             Self::Closure(_) => f.write_str("Closure(..)"),
-            Self::Own(_) => f.write_str("Own(..)"),
+            Self::Internal(_) => f.write_str("Internal(..)"),
         }
     }
 }
@@ -70,7 +70,7 @@ pub enum Answer {
     Done,
     /// Answer to [`Call::InsertMany`]: number of rows that went in.
     Inserted(u64),
-    /// Answer to [`Call::Closure`] and [`Call::Own`].
+    /// Answer to [`Call::Closure`] and [`Call::Internal`].
     Value(ClosureValue),
 }
 
@@ -95,13 +95,13 @@ impl fmt::Debug for ClosureValue {
 }
 
 /// Work on the writer's connection. It may be called again, as a closure of a caller may.
-pub(super) type OwnBody = Box<dyn FnMut(&Connection) -> Result<AnyValue> + Send>;
+pub(super) type InternalBody = Box<dyn FnMut(&Connection) -> Result<AnyValue> + Send>;
 
 /// Work of this crate itself, inside of the group's transaction.
-pub struct Own(pub(super) Caught<OwnBody>);
+pub struct InternalCall(pub(super) Caught<InternalBody>);
 
-impl fmt::Debug for Own {
+impl fmt::Debug for InternalCall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Own(..)")
+        f.write_str("Internal(..)")
     }
 }

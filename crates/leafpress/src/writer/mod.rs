@@ -57,17 +57,16 @@ mod builder;
 mod busy;
 mod call;
 mod caught;
-mod companion;
 mod driving;
 mod engine;
 mod guard;
 mod insert_many;
+mod internal_call;
 mod interrupt;
 mod local;
 mod maintenance;
 mod on_connect;
 mod open_journal;
-mod own;
 mod pending;
 mod place;
 mod prometheus;
@@ -80,6 +79,7 @@ mod stats;
 mod target;
 mod ticket;
 mod transaction;
+mod transaction_hooks;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -88,9 +88,8 @@ use std::time::Duration;
 
 pub use self::backup::BackupProgress;
 pub use self::builder::WriterBuilder;
-pub use self::call::{Answer, Call, Closure, ClosureValue, Own};
+pub use self::call::{Answer, Call, Closure, ClosureValue, InternalCall};
 pub(crate) use self::caught::wake;
-pub(crate) use self::companion::Companion;
 pub use self::insert_many::InsertMany;
 pub use self::maintenance::Maintenance;
 pub use self::pending::PendingCall;
@@ -100,15 +99,16 @@ pub use self::stats::{Bucket, GroupSizes, Latency, WriterStats};
 pub use self::target::{CommitTarget, Group};
 pub use self::ticket::Ticket;
 pub use self::transaction::Transaction;
+pub(crate) use self::transaction_hooks::TransactionHooks;
 
 use self::caught::Caught;
-use self::companion::CompanionPlace;
 use self::engine::{End, Engine};
 use self::local::LocalCounts;
 use self::queue::{CallQueue, CarriedOutBy, Grouping};
 use self::readers::ReaderPool;
 use self::stats::Recorder;
 use self::ticket::{Take, waits_in_closure};
+use self::transaction_hooks::TransactionHooksPlace;
 use crate::checkpoint::Checkpointer;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fork::OfProcess;
@@ -152,8 +152,8 @@ struct Local {
     /// Present under profiles with a write-ahead log, until the writer is closed.
     checkpointer: Arc<Mutex<Option<Checkpointer>>>,
     counts: Arc<LocalCounts>,
-    /// The companion of each transaction, if there is one.
-    companion: CompanionPlace,
+    /// The hooks of each transaction, if there are any.
+    hooks: TransactionHooksPlace,
 }
 
 impl Local {
@@ -465,13 +465,13 @@ impl Writer {
 }
 
 impl Shared {
-    /// Pushes the companion's last work. All calls that are accepted before the queue is closed are
+    /// Pushes the hooks' last work. All calls that are accepted before the queue is closed are
     /// carried out, so nothing waits for the work here.
     fn submit_last_work(&self) {
-        let companion = self.local.as_ref().and_then(|local| local.companion.get());
-        let Some(companion) = companion.map(Arc::clone) else { return };
-        if companion.has_last_work() || self.queue.depth().0 > 0 {
-            let call = own::own_call(move |connection| companion.last_work(connection));
+        let hooks = self.local.as_ref().and_then(|local| local.hooks.get());
+        let Some(hooks) = hooks.map(Arc::clone) else { return };
+        if hooks.has_last_work() || self.queue.depth().0 > 0 {
+            let call = internal_call::internal_call(move |connection| hooks.last_work(connection));
             // The push fails if the queue is closed already, or full. Closing does not wait for
             // room: a kill would lose the same counts.
             drop(self.queue.try_push((call, None), value::<()>));
@@ -506,8 +506,8 @@ impl Shared {
     fn begin_close(&self) {
         self.submit_last_work();
         self.queue.close("it was closed");
-        if let Some(companion) = self.local.as_ref().and_then(|local| local.companion.get()) {
-            companion.closed();
+        if let Some(hooks) = self.local.as_ref().and_then(|local| local.hooks.get()) {
+            hooks.closed();
         }
     }
 

@@ -13,12 +13,12 @@ use std::sync::Arc;
 
 use rusqlite::{Connection, Row};
 
-use super::companion::{Companion, CompanionPlace};
 use super::guard::Guard;
 use super::insert_many::{InsertPlans, insert_sorted};
 use super::interrupt::Interrupts;
 use super::refused::refused;
 use super::request::{Executed, IntoParameters, Statement, insert_many_request};
+use super::transaction_hooks::{TransactionHooks, TransactionHooksPlace};
 use super::{batch, statement};
 use crate::error::{Error, Result};
 use crate::fork::Process;
@@ -36,7 +36,7 @@ pub(super) struct Parts<'c> {
     pub(super) connection: &'c Connection,
     pub(super) guard: &'c Guard,
     pub(super) plans: &'c RefCell<InsertPlans>,
-    pub(super) companion: &'c CompanionPlace,
+    pub(super) hooks: &'c TransactionHooksPlace,
     pub(super) interrupts: &'c Interrupts,
 }
 
@@ -130,20 +130,20 @@ impl<'c> Transaction<'c> {
         self.parts.connection.last_insert_rowid()
     }
 
-    /// Does something of this crate's own in it, for the writer that `companion`
+    /// Does something of this crate's own in it, for the writer that `hooks`
     /// goes with. Errors leave what was done before; the closure's savepoint
     /// undoes it if the closure gives the error on.
-    pub(crate) fn own<T>(
+    pub(crate) fn internal<T>(
         &self,
-        companion: &Arc<impl Companion>,
+        hooks: &Arc<impl TransactionHooks>,
         run: impl FnOnce(&Connection) -> Result<T>,
     ) -> Result<T> {
         self.still_open()?;
         let is_ours = self
             .parts
-            .companion
+            .hooks
             .get()
-            .is_some_and(|ours| std::ptr::addr_eq(Arc::as_ptr(ours), Arc::as_ptr(companion)));
+            .is_some_and(|ours| std::ptr::addr_eq(Arc::as_ptr(ours), Arc::as_ptr(hooks)));
         if !is_ours {
             return Err(Error::misuse("this transaction is one of another writer"));
         }

@@ -16,8 +16,8 @@ use std::time::Duration;
 
 use rusqlite::params;
 
-use super::hub::{QueueRow, Work};
 use super::job::JobState;
+use super::session::{QueueRow, Work};
 use super::settle::{self, JobRow};
 use super::{Queue, group, key};
 use crate::error::Result;

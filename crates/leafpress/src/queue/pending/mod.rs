@@ -1,6 +1,6 @@
 //! Calls of tasks: the queue's operations as futures that never block the thread that polls them.
 //!
-//! Each is a [`PendingCall`] of the writer, but a claim that waits: it sleeps at the bell as a
+//! Each is a [`PendingCall`] of the writer, but a claim that waits: it waits for the wake-up as a
 //! thread does, and the thread that rings wakes the task.
 //!
 //! 1. A claim whose future is dropped keeps no job: one that was claimed for it already is given
@@ -13,9 +13,9 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use super::bell::Woken;
 use super::claim::Found;
-use super::hub::Work;
+use super::session::Work;
+use super::wakeup::Woken;
 use super::{
     Claim, ClaimOptions, Job, Nack, Payload, Pushed, Queue, Retry, Token, extend_by, look, push,
     settle, settling,
@@ -88,7 +88,7 @@ impl Queue {
                 return Ok(found.claims);
             }
             // From here on no ring is missed, so it must look once more.
-            let mut waiter = queue.hub.get()?.bells().waiter(&queue.name)?;
+            let mut waiter = queue.session.get()?.wake_ups().waiter(&queue.name)?;
             loop {
                 let found = Look::new(&queue, &options).await?;
                 if !found.claims.is_empty() {
@@ -151,14 +151,14 @@ impl Queue {
         &self,
         run: impl FnMut(&Work<'_>, i64) -> Result<T> + Send + 'static,
     ) -> PendingCall<T> {
-        self.writer.own_async(self.operation(run))
+        self.writer.internal_async(self.operation(run))
     }
 
     /// Gives jobs back that no consumer has got. If that fails, they come again after their lease.
     fn leave(&self, claims: Vec<Claim>) {
         for claim in claims {
             if let Ok(operation) = self.operation(settling(claim.token, settle::release)) {
-                self.writer.leave_own(operation);
+                self.writer.leave_internal(operation);
             }
         }
     }

@@ -45,7 +45,7 @@ impl<T> Task<T> {
         self.woken.0.load(Ordering::SeqCst)
     }
 
-    /// Polls as an executor does, each time that it is woken, until it sleeps at the bell: until
+    /// Polls as an executor does, each time that it is woken, until it waits for the wake-up: until
     /// the writer has answered all that was asked.
     fn sleep(&mut self, writer: &Writer) -> Poll<T> {
         loop {

@@ -10,9 +10,9 @@ use jiff::Timestamp;
 use super::missed;
 use super::table::{self, DueRow, Plan};
 use crate::error::Result;
-use crate::queue::hub::{QueueRow, Work};
 use crate::queue::job::Job;
 use crate::queue::push;
+use crate::queue::session::{QueueRow, Work};
 
 /// Jobs that one look pushes, and schedules that it looks at: as much as a claim
 /// can be made to wait for.

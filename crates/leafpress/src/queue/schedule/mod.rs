@@ -1,7 +1,7 @@
 //! Recurring jobs: cron expressions in a table, and jobs pushed when they come due.
 //!
 //! ```text
-//! claim ─► tick ─► fire ─► missed ─► recurrence
+//! claim ─► due ─► fire ─► missed ─► recurrence
 //!                   └─► push, one job per occurrence; next_at_ms moves on; one transaction
 //! ```
 //!
@@ -179,7 +179,7 @@ pub struct ScheduleInfo {
 }
 
 /// The schedules of a queue, by name.
-pub(super) fn list_of(work: &super::hub::Work<'_>, queue: i64) -> Result<Vec<ScheduleInfo>> {
+pub(super) fn list_of(work: &super::session::Work<'_>, queue: i64) -> Result<Vec<ScheduleInfo>> {
     table::list(work, queue)
 }
 

@@ -13,9 +13,9 @@ use std::time::Duration;
 use super::recurrence::Recurrence;
 use super::{Missed, Schedule, ScheduleInfo};
 use crate::error::Result;
-use crate::queue::hub::{Work, failed};
 use crate::queue::job::{Job, Payload, UniqueFor, When};
 use crate::queue::key::Scope;
+use crate::queue::session::{Work, failed};
 use crate::times::in_milliseconds as to_ms;
 
 const KEPT: &str = "SELECT next_at_ms FROM leafpress_schedule

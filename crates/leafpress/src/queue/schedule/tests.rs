@@ -39,7 +39,7 @@ fn hourly() -> Schedule {
 }
 
 impl Stage {
-    /// All that can be claimed now, acked; one look a millisecond, as one tick is.
+    /// All that can be claimed now, acked; one look a millisecond, as due changes are made.
     fn claim_all(&self) -> Vec<Claim> {
         let mut all = Vec::new();
         loop {

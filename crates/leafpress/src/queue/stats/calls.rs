@@ -18,15 +18,15 @@ impl Queue {
     /// # Errors
     /// If the database cannot be read, or the queue was dropped.
     pub fn stats(&self) -> Result<QueueStats> {
-        let hub = self.hub.get()?;
-        if hub.tally().has_unwritten()
+        let session = self.session.get()?;
+        if session.counters().has_unwritten()
             && let Err(error) = self.work(|work, _| write(work))
         {
             // Then the figures are a little older.
             tracing::debug!(%error, "the queue's statistics could not be written");
         }
-        let (hub, queue) = (Arc::clone(self.hub.get()?), self.id);
-        self.read(move |connection| collect::collect(connection, queue, hub.clock().now_ms()))
+        let (session, queue) = (Arc::clone(self.session.get()?), self.id);
+        self.read(move |connection| collect::collect(connection, queue, session.clock().now_ms()))
     }
 
     /// The statistics as text for Prometheus, labelled with the queue's name.

@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension};
 
+use super::counters::{Counts, minute_of};
 use super::histogram::Histogram;
-use super::tally::{Counts, minute_of};
 use super::{Events, JobCounts, Limits, QueueStats, Times, minutes};
 use crate::error::{Error, Result};
-use crate::queue::hub::dropped;
 use crate::queue::job::JobState;
+use crate::queue::session::dropped;
 use crate::queue::settings::{READ_QUEUE, Settings};
 use crate::times::UnixTime;
 use crate::writer::Bucket;

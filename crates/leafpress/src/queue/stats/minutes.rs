@@ -15,7 +15,7 @@
 
 use rusqlite::{Connection, OptionalExtension};
 
-use super::tally::{Counts, When, minute_of};
+use super::counters::{Counts, When, minute_of};
 
 /// Row of the queue's whole life.
 pub(super) const LIFE: i64 = -1;

@@ -1,9 +1,9 @@
 //! Statistics of a queue: counts, ages, rates, latencies.
 //!
 //! ```text
-//! push, claim, … ─ note ─► tally ─ once a second, within a transaction
+//! push, claim, … ─ note ─► counters ─ once a second, within a transaction
 //!                                  that happens anyway ─► leafpress_minute
-//! stats() = counts of the tables' indexes, and the minutes, after writing the tally
+//! stats() = counts of the tables' indexes, and the minutes, after writing the counters
 //! ```
 //!
 //! The operations say what they did by [`note`]; that is counted in memory, once
@@ -17,26 +17,26 @@
 
 mod calls;
 mod collect;
+mod counters;
 mod events;
 mod histogram;
 mod minutes;
 mod prometheus;
-mod tally;
 
 use std::time::Duration;
 
 use serde::Serialize;
 
 pub(super) use self::collect::count;
+pub(super) use self::counters::{Counters, Event};
 pub use self::events::Events;
-pub(super) use self::tally::{Event, Tally};
 
-use super::hub::{Work, failed};
+use super::session::{Work, failed};
 use super::settings::Rate;
 use crate::error::Result;
 use crate::times::UnixTime;
 
-/// Time between writes of the tally.
+/// Time between writes of the counters.
 const WRITE_EVERY_MS: i64 = 1_000;
 
 /// Statistics of a queue: its jobs now, and the events so far.
@@ -177,9 +177,9 @@ pub struct Times {
 /// application's own.
 #[inline]
 pub(super) fn note(work: &Work<'_>, queue: i64, event: Event) -> Result<()> {
-    match work.hub {
-        Some(hub) => {
-            hub.tally().note(queue, work.now_ms, event);
+    match work.session {
+        Some(session) => {
+            session.counters().note(queue, work.now_ms, event);
             Ok(())
         }
         None => note_outside(work, queue, event),
@@ -200,16 +200,16 @@ fn note_outside(work: &Work<'_>, queue: i64, event: Event) -> Result<()> {
 /// thing in an operation, so that its own events are among them.
 #[inline]
 pub(super) fn write_if_due(work: &Work<'_>) -> Result<()> {
-    match work.hub {
-        Some(hub) if hub.tally().is_due(work.now_ms, WRITE_EVERY_MS) => write(work),
+    match work.session {
+        Some(session) if session.counters().is_due(work.now_ms, WRITE_EVERY_MS) => write(work),
         _ => Ok(()),
     }
 }
 
 /// Writes what was counted, in the open transaction.
 pub(super) fn write(work: &Work<'_>) -> Result<()> {
-    let Some(hub) = work.hub else { return Ok(()) };
-    let counted = hub.tally().take_for_writing(work.now_ms);
+    let Some(session) = work.session else { return Ok(()) };
+    let counted = session.counters().take_for_writing(work.now_ms);
     minutes::write(work.connection, &counted, work.now_ms).map_err(failed)
 }
 

@@ -347,7 +347,7 @@ impl Run {
         let since_ms = self.bench.count(oldest);
         let age_ms = (since_ms >= 0).then(|| (now.now.as_ms() - since_ms) as u64);
         assert_eq!(now.oldest_ready, age_ms.map(ms));
-        // Only a tick knows which leases ended, and which of them were the last.
+        // Only a claim's due changes tell which leases ended, and which of them were the last.
         let mut counted = self.counted;
         counted.lease_expired = now.totals.lease_expired;
         assert!(now.totals.dead >= counted.dead, "{:?}", now.totals);

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::hub::Work;
+use super::session::Work;
 use super::settle::JobRow;
 use super::{Claim, ClaimOptions, Job, Pushed, Queue, Token, claim, push, settle};
 use crate::error::{Error, ErrorKind, Result};
@@ -91,7 +91,7 @@ impl Queue {
         let expiry_ms = usable(expiry)?;
         Ok(QueueTransaction {
             queue: self.clone(),
-            expires_at_ms: self.hub.get()?.clock().now_ms().saturating_add(expiry_ms),
+            expires_at_ms: self.session.get()?.clock().now_ms().saturating_add(expiry_ms),
             tokens: Vec::new(),
             jobs: Vec::new(),
         })
@@ -162,7 +162,7 @@ impl QueueTransaction {
     /// # Errors
     /// If it is one of another writer, which could not be committed with this.
     pub fn push_to(&mut self, queue: &Queue, job: impl Into<Job>) -> Result<()> {
-        if !Arc::ptr_eq(self.queue.hub.get()?, queue.hub.get()?) {
+        if !Arc::ptr_eq(self.queue.session.get()?, queue.session.get()?) {
             let (ours, other) = (self.queue.name(), queue.name());
             return Err(Error::misuse(format!(
                 "the queue '{other}' is not of the writer that '{ours}' is of, so no transaction \
@@ -243,14 +243,15 @@ impl QueueTransaction {
         mut self,
         mut body: impl FnMut(&Transaction<'_>) -> Result<T> + Send + 'static,
     ) -> Result<(Committed, T)> {
-        let (hub, settlement) = (Arc::clone(self.queue.hub.get()?), self.settlement());
+        let (session, settlement) = (Arc::clone(self.queue.session.get()?), self.settlement());
         let done = self.queue.writer.transaction(move |transaction| {
-            transaction.own(&hub, |connection| {
-                settlement.all_held(&Work::new(connection, &hub)).map(drop)
+            transaction.internal(&session, |connection| {
+                settlement.all_held(&Work::new(connection, &session)).map(drop)
             })?;
             let value = body(transaction)?;
-            let committed = transaction
-                .own(&hub, |connection| settlement.carry_out(&Work::new(connection, &hub)))?;
+            let committed = transaction.internal(&session, |connection| {
+                settlement.carry_out(&Work::new(connection, &session))
+            })?;
             Ok((committed, value))
         })?;
         self.tokens.clear();
@@ -284,14 +285,15 @@ impl QueueTransaction {
 impl Drop for QueueTransaction {
     fn drop(&mut self) {
         let writer = &self.queue.writer;
-        let Some(hub) = self.queue.hub.here().map(Arc::clone) else { return };
+        let Some(session) = self.queue.session.here().map(Arc::clone) else { return };
         if self.tokens.is_empty() || std::thread::panicking() || writer.stopped().is_some() {
             return;
         }
         let tokens = std::mem::take(&mut self.tokens);
         // No wait here: this may be the writer's own thread.
-        let submitted =
-            writer.submit_own(move |connection| release_all(&Work::new(connection, &hub), &tokens));
+        let submitted = writer.submit_internal(move |connection| {
+            release_all(&Work::new(connection, &session), &tokens)
+        });
         if let Err(error) = submitted {
             tracing::warn!(%error, "the claims of a queue transaction end with their leases");
         }

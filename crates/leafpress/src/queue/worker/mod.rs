@@ -3,10 +3,10 @@
 //!
 //! ```text
 //! run ─► dispatcher ─ claim_with(idle handlers) ─► handlers ─► ack, nack, fail, release
-//!            └ sleeps at the bell          keeper ─ extend_many, at a third of the lease
+//!            └ waits for the wake-ups       keeper ─ extend_many, at a third of the lease
 //! ```
 //!
-//! Stands on the queue's public functions and on its bell. Must never: settle a
+//! Stands on the queue's public functions and on its wake-ups. Must never: settle a
 //! job that its handler has not answered for (but give it back at the end of
 //! the grace), or poll.
 //!

@@ -1,8 +1,8 @@
 //! Threads of a worker: one that claims, those that run handlers, and their shared state.
 //!
 //! Stands between the queue and the handlers. The thread that called `run`
-//! claims, as many jobs as handlers are idle in one call, and sleeps at the
-//! queue's bell while there are none. Must never: hold the lock while the
+//! claims, as many jobs as handlers are idle in one call, and waits for the
+//! queue's wake-ups while there are none. Must never: hold the lock while the
 //! database or a handler is at work.
 //!
 //! 1. The thread that takes a job out of `running` settles and counts it, and no other does.
@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use super::{JobContext, Outcome, Stop, WorkReport, Worker, keeper};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fork::Process;
-use crate::queue::bell::{Caller, Waiter, Woken};
+use crate::queue::wakeup::{Caller, Waiter, Woken};
 use crate::queue::{Claim, ClaimOptions, Nack, Queue, Retry, Token};
 use crate::sync::lock;
 
@@ -156,7 +156,7 @@ impl Pool {
                 }
             } else {
                 // From here on no wake-up is missed, so it looks once more.
-                let ours = self.queue.hub.get()?.bells().waiter(&self.queue.name)?;
+                let ours = self.queue.session.get()?.wake_ups().waiter(&self.queue.name)?;
                 self.lock().caller = Some(ours.caller());
                 waiter = Some(ours);
             }

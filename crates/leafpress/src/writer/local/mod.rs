@@ -35,7 +35,6 @@ use rusqlite::{Connection, ErrorCode};
 use self::run::{Ran, Within};
 use super::busy::BusyClock;
 use super::caught::{drop_caught, text_of};
-use super::companion::{Companion, CompanionPlace};
 use super::guard::Guard;
 use super::insert_many::InsertPlans;
 use super::interrupt::Interrupts;
@@ -44,6 +43,7 @@ use super::open_journal::OpenJournal;
 use super::place::{self, Place};
 use super::statement::LastStatement;
 use super::target::{CommitTarget, Group, Reading};
+use super::transaction_hooks::{TransactionHooks, TransactionHooksPlace};
 use crate::checkpoint::{Gate, is_failed_sync, leave_wal_as_it_is};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fork::Process;
@@ -98,7 +98,7 @@ pub(super) struct LocalTarget {
     schema_may_fail: bool,
     plans: RefCell<InsertPlans>,
     schema_version: Option<i64>,
-    companion: CompanionPlace,
+    hooks: TransactionHooksPlace,
     interrupts: Arc<Interrupts>,
     place: Place,
     /// True if SQLite itself has found that the database was moved.
@@ -127,7 +127,7 @@ impl LocalTarget {
         busy_limit: Duration,
         gate: Option<Arc<Gate>>,
         in_force: &InForce,
-        companion: CompanionPlace,
+        hooks: TransactionHooksPlace,
         interrupts: Arc<Interrupts>,
         place: Place,
     ) -> rusqlite::Result<Self> {
@@ -168,7 +168,7 @@ impl LocalTarget {
             schema_may_fail,
             plans,
             schema_version,
-            companion,
+            hooks,
             interrupts,
             place,
             has_moved: false,
@@ -186,17 +186,17 @@ impl LocalTarget {
         self.guard.as_owner(|| self.connection.prepare_cached(sql)?.raw_execute().map(drop))
     }
 
-    /// Tells the companion, if there is one.
-    fn tell(&self, what: impl FnOnce(&dyn Companion)) {
-        if let Some(companion) = self.companion.get() {
-            what(&**companion);
+    /// Tells the hooks, if there are any.
+    fn tell(&self, what: impl FnOnce(&dyn TransactionHooks)) {
+        if let Some(hooks) = self.hooks.get() {
+            what(&**hooks);
         }
     }
 
     /// Ends the open transaction, if there is one. If that fails, SQLite has ended it.
     fn roll_back(&self) {
         self.plans.borrow_mut().rolled_back();
-        self.tell(Companion::not_committed);
+        self.tell(TransactionHooks::not_committed);
         if !self.connection.is_autocommit()
             && let Err(error) = self.own("ROLLBACK /* leafpress */")
         {
@@ -219,7 +219,7 @@ impl LocalTarget {
             self.roll_back();
             self.not_begun(source)
         })?;
-        self.tell(Companion::began);
+        self.tell(TransactionHooks::began);
         Ok(())
     }
 
@@ -363,7 +363,7 @@ impl LocalTarget {
         match committed {
             Ok(()) => {
                 self.plans.borrow_mut().committed();
-                self.tell(Companion::committed);
+                self.tell(TransactionHooks::committed);
                 match self.place.check_after(&self.connection) {
                     Ok(()) => self.close_journal().unwrap_or(RangeEnd::Answered),
                     Err(reason) => self.committed_elsewhere(group, range, reason),

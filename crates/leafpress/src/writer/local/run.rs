@@ -15,12 +15,12 @@ use crate::vfs::connection::unresolved_deferred_keys;
 use crate::writer::batch;
 use crate::writer::call::{Answer, AnyValue, Call, ClosureValue};
 use crate::writer::caught::{Caught, drop_caught, text_of};
-use crate::writer::companion::Companion;
 use crate::writer::insert_many::{Alone, InsertMany, insert_alone, insert_sorted};
 use crate::writer::refused::refused;
 use crate::writer::statement::{LastStatement, execute};
 use crate::writer::target::Group;
 use crate::writer::transaction::{Parts, Transaction};
+use crate::writer::transaction_hooks::TransactionHooks;
 
 /// The state on disk after a call that failed.
 const NOTHING: &str = "nothing of this call; other callers' are not touched";
@@ -106,7 +106,7 @@ impl LocalTarget {
                 Some(error) => Ran::Lost(error),
                 None => self.failed(refused(&self.guard, source)),
             },
-            None if matches!(call, Call::Own(_)) => self.run_unfenced(call),
+            None if matches!(call, Call::Internal(_)) => self.run_unfenced(call),
             None if place != Within::Group => self.run_alone(call),
             None => self.run_fenced(call),
         };
@@ -131,7 +131,7 @@ impl LocalTarget {
     /// Inserts rows before all other calls of the transaction, which can then be rolled back for
     /// them alone.
     fn run_rows_first(&self, rows: &InsertMany) -> Ran {
-        self.tell(Companion::call_began);
+        self.tell(TransactionHooks::call_began);
         let plans = &mut self.plans.borrow_mut();
         let code = || self.guard.as_owner(|| insert_alone(&self.connection, plans, rows));
         let inserted = self.interrupts.run(code);
@@ -146,7 +146,7 @@ impl LocalTarget {
             Ok(Alone::Refused) => Ran::Again,
             Ok(Alone::Broken(error)) => Ran::Lost(error.on_disk(NOTHING)),
             Err(error) => {
-                self.tell(Companion::call_undone);
+                self.tell(TransactionHooks::call_undone);
                 self.failed(error)
             }
         }
@@ -156,7 +156,7 @@ impl LocalTarget {
     /// with it, as it has no savepoint.
     fn run_unfenced(&self, call: &mut Call<'_>) -> Ran {
         let before = self.connection.total_changes();
-        self.tell(Companion::call_began);
+        self.tell(TransactionHooks::call_began);
         let outcome = self.run_whole(call);
         if !self.process.is_current() {
             return Ran::Forked;
@@ -165,7 +165,7 @@ impl LocalTarget {
             Ok(_) if unresolved_deferred_keys(&self.connection) => Ran::Lost(broken_deferred_key()),
             Ok(answer) => Ran::Done(answer),
             Err(error) if self.connection.total_changes() == before => {
-                self.tell(Companion::call_undone);
+                self.tell(TransactionHooks::call_undone);
                 self.failed(error)
             }
             Err(error) => Ran::Lost(error.on_disk(NOTHING)),
@@ -176,7 +176,7 @@ impl LocalTarget {
     /// the call. A savepoint would make SQLite keep a copy of each page, and full-text indexes
     /// write their buffers.
     fn run_alone(&self, call: &mut Call<'_>) -> Ran {
-        self.tell(Companion::call_began);
+        self.tell(TransactionHooks::call_began);
         let outcome = self.run_whole(call);
         if !self.process.is_current() {
             return Ran::Forked;
@@ -194,7 +194,7 @@ impl LocalTarget {
         if let Err(source) = self.own("SAVEPOINT leafpress_call") {
             return lost("begin the call", source);
         }
-        self.tell(Companion::call_began);
+        self.tell(TransactionHooks::call_began);
         let outcome = self.run_whole(call);
         if !self.process.is_current() {
             return Ran::Forked;
@@ -215,7 +215,7 @@ impl LocalTarget {
             },
             Err(error) => {
                 self.plans.borrow_mut().rolled_back();
-                self.tell(Companion::call_undone);
+                self.tell(TransactionHooks::call_undone);
                 let undone = self
                     .own("ROLLBACK TO leafpress_call")
                     .and_then(|()| self.own("RELEASE leafpress_call"));
@@ -253,7 +253,7 @@ impl LocalTarget {
                 let insert = || insert_sorted(&self.connection, plans, rows);
                 self.guard.as_owner(insert).map(Answer::Inserted)
             }
-            Call::Own(own) => {
+            Call::Internal(own) => {
                 let body = own.0.get_mut();
                 self.guard.as_owner(|| answered(|| body(&self.connection)))
             }
@@ -266,8 +266,8 @@ impl LocalTarget {
     }
 
     fn parts(&self) -> Parts<'_> {
-        let Self { connection, guard, plans, companion, interrupts, .. } = self;
-        Parts { connection, guard, plans, companion, interrupts }
+        let Self { connection, guard, plans, hooks, interrupts, .. } = self;
+        Parts { connection, guard, plans, hooks, interrupts }
     }
 }
 

@@ -1,7 +1,7 @@
-//! Doors on systems without Unix sockets: no other process can be rung, and the bell thread looks
+//! Sockets on systems without Unix sockets: no other process can be rung, and the wake-up thread looks
 //! at the database every 50 ms instead.
 //!
-//! Stands in for `door/mod.rs`, with the same names.
+//! Stands in for `socket/mod.rs`, with the same names.
 
 use std::convert::Infallible;
 use std::io;
@@ -21,9 +21,9 @@ impl Place {
 
 /// There is none.
 #[derive(Debug)]
-pub(super) struct Door(Infallible);
+pub(super) struct OwnSocket(Infallible);
 
-impl Door {
+impl OwnSocket {
     pub(super) fn open(place: &Place) -> io::Result<Self> {
         match place.0 {}
     }
@@ -38,9 +38,9 @@ impl Door {
 }
 
 /// Rings no other process.
-pub(super) struct Ringer;
+pub(super) struct Sender;
 
-impl Ringer {
+impl Sender {
     pub(super) fn new(_: Option<Place>) -> Self {
         Self
     }

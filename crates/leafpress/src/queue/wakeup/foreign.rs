@@ -1,8 +1,8 @@
-//! Changes of the database by other connections: for writers that ring no bell.
+//! Changes of the database by other connections: for writers that send no wake-up.
 //!
-//! Stands beside the bell thread, which asks at most once a second while there is a waiter. A
+//! Stands beside the wake-up thread, which asks at most once a second while there is a waiter. A
 //! producer may be another program, with no more than SQLite; and a claim makes a lease that ends
-//! some day without a bell.
+//! some day without a wake-up.
 //!
 //! Must never: wait for a lock, write, or stay open long after the last waiter: a connection that
 //! outlives the writer's keeps the write-ahead log there.
@@ -52,7 +52,7 @@ impl Foreign {
                 Seen::Changed
             }
             Err(error) => {
-                tracing::debug!(database = %path_text(&self.database), %error, "bell: no look");
+                tracing::debug!(database = %path_text(&self.database), %error, "wake-up: no look");
                 // The number is the connection's own: another one begins anew.
                 (self.connection, self.version) = (None, None);
                 Seen::Nothing

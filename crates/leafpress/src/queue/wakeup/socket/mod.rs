@@ -1,15 +1,15 @@
-//! The doors of processes: Unix datagram sockets in a folder beside the database.
+//! The sockets of processes: Unix datagram sockets in a folder beside the database.
 //!
 //! ```text
 //! app.db
 //! app.db-bells/          made by the first that waits, removed by the last
-//!   4711-9f3c2a10-0      one socket of each Bells with a waiter:
-//!   4712-04be77d3-0      process, a random number, the number of its door
+//!   4711-9f3c2a10-0      one socket of each WakeUps with a waiter:
+//!   4712-04be77d3-0      process, a random number, the number of its socket
 //! ```
 //!
-//! Stands under the bell thread, which has a [`Door`] of its own, and under
-//! [`Bells::ring`](super::Bells::ring), whose [`Ringer`] knows all others. Two
-//! writers of one process on one database have a door each.
+//! Stands under the wake-up thread, which has an [`OwnSocket`] of its own, and under
+//! [`WakeUps::ring`](super::WakeUps::ring), whose [`Sender`] knows all others. Two
+//! writers of one process on one database have a socket each.
 //!
 //! Invariants:
 //! 1. A socket has its name only once every process that may write the database can ring it: it is
@@ -34,8 +34,8 @@
 
 mod own;
 mod place;
-mod ringer;
+mod sender;
 
-pub(super) use own::Door;
+pub(super) use own::OwnSocket;
 pub(super) use place::Place;
-pub(super) use ringer::Ringer;
+pub(super) use sender::Sender;

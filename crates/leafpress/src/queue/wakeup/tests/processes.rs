@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use rusqlite::Connection;
 
-use super::super::{Bells, Woken};
+use super::super::{WakeUps, Woken};
 use super::{Ground, NO_LOOKS, settle, until};
 
 const DATABASE: &str = "LEAFPRESS_BELL_TEST_DATABASE";
@@ -21,7 +21,7 @@ struct Consumer {
 impl Consumer {
     fn start(ground: &Ground) -> Self {
         let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "queue::bell::tests::processes::as_a_consumer", "--nocapture"])
+            .args(["--exact", "queue::wakeup::tests::processes::as_a_consumer", "--nocapture"])
             .env(DATABASE, ground.database())
             .stdout(Stdio::piped())
             .spawn()
@@ -65,10 +65,10 @@ fn as_a_consumer() {
     let Some(database) = std::env::var_os(DATABASE) else { return };
     let database = std::path::PathBuf::from(database);
     let connection = Connection::open(&database).unwrap();
-    let bells = Bells::with_pace(&database, None, Arc::new(|| 0), NO_LOOKS);
+    let wake_ups = WakeUps::with_pace(&database, None, Arc::new(|| 0), NO_LOOKS);
     let mut is_first = true;
     loop {
-        let mut waiter = bells.waiter(QUEUE).unwrap();
+        let mut waiter = wake_ups.waiter(QUEUE).unwrap();
         let id = loop {
             if let Some(id) = claim(&connection) {
                 break id;
@@ -92,11 +92,11 @@ fn push(connection: &Connection, id: i64) {
 fn another_process_is_woken_for_each_job() {
     let ground = Ground::new();
     let connection = Connection::open(ground.database()).unwrap();
-    let bells = ground.bells();
+    let wake_ups = ground.wake_ups();
     let mut consumer = Consumer::start(&ground);
     for id in 1..=200 {
         push(&connection, id);
-        bells.ring(QUEUE, 1);
+        wake_ups.ring(QUEUE, 1);
         assert_eq!(consumer.says(), id.to_string());
     }
 }
@@ -105,29 +105,29 @@ fn another_process_is_woken_for_each_job() {
 fn a_killed_process_leaves_a_socket_that_the_next_ring_removes() {
     let ground = Ground::new();
     let connection = Connection::open(ground.database()).unwrap();
-    let bells = ground.bells();
+    let wake_ups = ground.wake_ups();
     let mut first = Consumer::start(&ground);
     push(&connection, 1);
-    bells.ring(QUEUE, 1);
+    wake_ups.ring(QUEUE, 1);
     assert_eq!(first.says(), "1");
-    // Both are known to the ringer when the first one dies.
+    // Both are known to the sender when the first one dies.
     let mut second = Consumer::start(&ground);
-    bells.ring(QUEUE, 1);
-    assert_eq!(ground.doors().len(), 2);
-    settle(&bells.ringer);
+    wake_ups.ring(QUEUE, 1);
+    assert_eq!(ground.sockets().len(), 2);
+    settle(&wake_ups.sender);
     drop(first);
-    assert_eq!(ground.doors().len(), 2, "no process has noticed");
+    assert_eq!(ground.sockets().len(), 2, "no process has noticed");
     push(&connection, 2);
-    bells.ring(QUEUE, 1);
+    wake_ups.ring(QUEUE, 1);
     assert_eq!(second.says(), "2");
     until("its socket is gone", || {
-        bells.ring(QUEUE, 1);
-        ground.doors().len() == 1
+        wake_ups.ring(QUEUE, 1);
+        ground.sockets().len() == 1
     });
-    settle(&bells.ringer);
+    settle(&wake_ups.sender);
     drop(second);
     until("the folder is gone", || {
-        bells.ring(QUEUE, 1);
-        !ground.doors_folder().exists()
+        wake_ups.ring(QUEUE, 1);
+        !ground.sockets_folder().exists()
     });
 }

@@ -1,4 +1,4 @@
-//! The folder of the doors, and what others may do to it.
+//! The folder of the sockets, and what others may do to it.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _, symlink};
@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use super::super::door::{Door, Place, Ringer};
 use super::super::message::{self, Message};
-use super::{Bells, Ground, NO_LOOKS, Pace, Woken, names, patience, settle, until, wait_beside};
+use super::super::socket::{OwnSocket, Place, Sender};
+use super::{Ground, NO_LOOKS, Pace, WakeUps, Woken, names, patience, settle, until, wait_beside};
 use crate::sync::lock;
 
 fn message(queue: &str, jobs: u32) -> Message {
@@ -18,7 +18,7 @@ fn message(queue: &str, jobs: u32) -> Message {
 }
 
 /// Checks that a waiter at `heard` is woken by `rung`.
-fn assert_rings(rung: &Bells, heard: &Arc<Bells>) {
+fn assert_rings(rung: &WakeUps, heard: &Arc<WakeUps>) {
     let waiting = wait_beside(heard.waiter("a").unwrap(), None);
     rung.ring("a", 1);
     assert_eq!(waiting.join().unwrap(), Woken::Look);
@@ -28,68 +28,68 @@ fn assert_rings(rung: &Bells, heard: &Arc<Bells>) {
 fn a_socket_is_there_while_a_thread_waits() {
     let ground = Ground::new();
     fs::set_permissions(ground.database(), Permissions::from_mode(0o660)).unwrap();
-    let (bells, other) = (ground.bells(), ground.bells());
-    assert!(!ground.doors_folder().exists());
-    let waiter = bells.waiter("a").unwrap();
-    let _second = bells.waiter("b").unwrap();
+    let (wake_ups, other) = (ground.wake_ups(), ground.wake_ups());
+    assert!(!ground.sockets_folder().exists());
+    let waiter = wake_ups.waiter("a").unwrap();
+    let _second = wake_ups.waiter("b").unwrap();
     let _other = other.waiter("a").unwrap();
-    let doors = ground.doors();
-    assert_eq!(doors.len(), 2, "{doors:?}");
-    for door in &doors {
-        let metadata = fs::metadata(ground.doors_folder().join(door)).unwrap();
+    let sockets = ground.sockets();
+    assert_eq!(sockets.len(), 2, "{sockets:?}");
+    for socket in &sockets {
+        let metadata = fs::metadata(ground.sockets_folder().join(socket)).unwrap();
         assert!(metadata.file_type().is_socket());
         assert_eq!(metadata.permissions().mode() & 0o777, 0o660);
     }
-    let folder = fs::metadata(ground.doors_folder()).unwrap();
+    let folder = fs::metadata(ground.sockets_folder()).unwrap();
     assert_eq!(folder.permissions().mode() & 0o777, 0o770);
     drop(waiter);
-    assert_eq!(ground.doors(), doors);
+    assert_eq!(ground.sockets(), sockets);
     other.close();
-    assert_eq!(ground.doors().len(), 1);
-    bells.close();
-    assert!(!ground.doors_folder().exists());
+    assert_eq!(ground.sockets().len(), 1);
+    wake_ups.close();
+    assert!(!ground.sockets_folder().exists());
 }
 
 #[test]
 fn writers_in_one_process_ring_each_other() {
     let ground = Ground::new();
-    let (bells, other) = (ground.bells(), ground.bells());
-    assert_rings(&bells, &other);
-    assert_rings(&other, &bells);
+    let (wake_ups, other) = (ground.wake_ups(), ground.wake_ups());
+    assert_rings(&wake_ups, &other);
+    assert_rings(&other, &wake_ups);
 }
 
 #[test]
 fn a_dead_socket_is_removed_and_the_folder_with_the_last() {
     let ground = Ground::new();
-    fs::create_dir(ground.doors_folder()).unwrap();
+    fs::create_dir(ground.sockets_folder()).unwrap();
     for name in ["4711-00000000-0", "4711-00000000-1.new", "what is this"] {
-        drop(UnixDatagram::bind(ground.doors_folder().join(name)).unwrap());
+        drop(UnixDatagram::bind(ground.sockets_folder().join(name)).unwrap());
     }
-    assert_eq!(ground.doors().len(), 3);
-    ground.bells().ring("a", 1);
-    assert!(!ground.doors_folder().exists());
+    assert_eq!(ground.sockets().len(), 3);
+    ground.wake_ups().ring("a", 1);
+    assert!(!ground.sockets_folder().exists());
 }
 
 #[test]
 fn odd_files_are_left_alone_and_not_followed() {
     let ground = Ground::new();
-    let doors = ground.doors_folder();
-    fs::create_dir_all(doors.join("folder")).unwrap();
-    fs::write(doors.join("file"), "text").unwrap();
-    fs::write(doors.join("x".repeat(200)), "").unwrap();
+    let sockets = ground.sockets_folder();
+    fs::create_dir_all(sockets.join("folder")).unwrap();
+    fs::write(sockets.join("file"), "text").unwrap();
+    fs::write(sockets.join("x".repeat(200)), "").unwrap();
     let outside = UnixDatagram::bind(ground.folder.path().join("outside")).unwrap();
     outside.set_nonblocking(true).unwrap();
-    symlink(ground.folder.path().join("outside"), doors.join("link")).unwrap();
-    symlink(ground.folder.path().join("nowhere"), doors.join("dangling")).unwrap();
-    let stream = UnixListener::bind(doors.join("stream")).unwrap();
+    symlink(ground.folder.path().join("outside"), sockets.join("link")).unwrap();
+    symlink(ground.folder.path().join("nowhere"), sockets.join("dangling")).unwrap();
+    let stream = UnixListener::bind(sockets.join("stream")).unwrap();
     stream.set_nonblocking(true).unwrap();
-    let before = ground.doors();
+    let before = ground.sockets();
 
-    let (bells, other) = (ground.bells(), ground.bells());
-    assert_rings(&bells, &other);
+    let (wake_ups, other) = (ground.wake_ups(), ground.wake_ups());
+    assert_rings(&wake_ups, &other);
     other.close();
-    bells.ring("a", 1);
-    assert_eq!(ground.doors(), before);
+    wake_ups.ring("a", 1);
+    assert_eq!(ground.sockets(), before);
     assert!(outside.recv(&mut [0; 64]).is_err());
     assert!(stream.accept().is_err());
 }
@@ -98,12 +98,12 @@ fn odd_files_are_left_alone_and_not_followed() {
 fn a_folder_that_is_a_link_is_not_used() {
     let ground = Ground::new();
     let elsewhere = tempfile::tempdir().unwrap();
-    symlink(elsewhere.path(), ground.doors_folder()).unwrap();
-    // A socket that would be removed, if it were the folder of doors.
+    symlink(elsewhere.path(), ground.sockets_folder()).unwrap();
+    // A socket that would be removed, if it were the folder of sockets.
     drop(UnixDatagram::bind(elsewhere.path().join("dead")).unwrap());
-    // Without a door it looks every 50 ms.
-    let (bells, other) = (ground.usual_bells(), ground.bells());
-    assert_rings(&other, &bells);
+    // Without a socket it looks every 50 ms.
+    let (wake_ups, other) = (ground.usual_wake_ups(), ground.wake_ups());
+    assert_rings(&other, &wake_ups);
     assert_eq!(names(elsewhere.path()), ["dead"]);
 }
 
@@ -117,9 +117,9 @@ fn paths_may_be_long() {
     fs::create_dir_all(&folder).unwrap();
     let database = folder.join("app.db");
     fs::copy(ground.database(), &database).unwrap();
-    let bells = || Bells::with_pace(&database, None, ground.now_ms(), NO_LOOKS);
-    let (bells, other) = (bells(), bells());
-    assert_rings(&bells, &other);
+    let wake_ups = || WakeUps::with_pace(&database, None, ground.now_ms(), NO_LOOKS);
+    let (wake_ups, other) = (wake_ups(), wake_ups());
+    assert_rings(&wake_ups, &other);
     if cfg!(target_os = "linux") {
         assert_eq!(names(&folder.join("app.db-bells")).len(), 1);
     }
@@ -132,88 +132,88 @@ fn a_database_may_be_reached_by_a_link() {
     let ground = Ground::new();
     let link = ground.folder.path().join("link.db");
     symlink(ground.database(), &link).unwrap();
-    let linked = Bells::with_pace(&link, None, ground.now_ms(), NO_LOOKS);
-    assert_rings(&linked, &ground.bells());
+    let linked = WakeUps::with_pace(&link, None, ground.now_ms(), NO_LOOKS);
+    assert_rings(&linked, &ground.wake_ups());
 }
 
 #[test]
 fn a_folder_that_is_removed_is_made_again() {
     let ground = Ground::new();
     let pace = Pace { look_every: Duration::from_millis(20), ..NO_LOOKS };
-    let bells = Bells::with_pace(&ground.database(), None, ground.now_ms(), pace);
-    let mut waiter = bells.waiter("a").unwrap();
-    let before = ground.doors();
-    fs::remove_dir_all(ground.doors_folder()).unwrap();
-    until("there is another door", || ground.doors().len() == 1 && ground.doors() != before);
+    let wake_ups = WakeUps::with_pace(&ground.database(), None, ground.now_ms(), pace);
+    let mut waiter = wake_ups.waiter("a").unwrap();
+    let before = ground.sockets();
+    fs::remove_dir_all(ground.sockets_folder()).unwrap();
+    until("there is another socket", || ground.sockets().len() == 1 && ground.sockets() != before);
     assert_eq!(waiter.wait(None, patience()), Woken::Look, "what was rung meanwhile was lost");
 
-    // The door is made again as well if the folder is only put away, and another one is there.
-    let before = ground.doors();
-    fs::rename(ground.doors_folder(), ground.folder.path().join("away")).unwrap();
-    fs::create_dir(ground.doors_folder()).unwrap();
-    until("there is another door", || ground.doors().len() == 1 && ground.doors() != before);
+    // The socket is made again as well if the folder is only put away, and another one is there.
+    let before = ground.sockets();
+    fs::rename(ground.sockets_folder(), ground.folder.path().join("away")).unwrap();
+    fs::create_dir(ground.sockets_folder()).unwrap();
+    until("there is another socket", || ground.sockets().len() == 1 && ground.sockets() != before);
     assert_eq!(waiter.wait(None, patience()), Woken::Look);
     assert_eq!(names(&ground.folder.path().join("away")).len(), 0);
-    bells.close();
-    assert!(!ground.doors_folder().exists());
+    wake_ups.close();
+    assert!(!ground.sockets_folder().exists());
 }
 
 #[test]
 fn garbage_does_no_harm() {
     let ground = Ground::new();
-    let (bells, other) = (ground.bells(), ground.bells());
+    let (wake_ups, other) = (ground.wake_ups(), ground.wake_ups());
     let waiting = wait_beside(other.waiter("a").unwrap(), None);
-    let door = ground.doors_folder().join(&ground.doors()[0]);
+    let socket = ground.sockets_folder().join(&ground.sockets()[0]);
     let sender = UnixDatagram::unbound().unwrap();
     sender.set_nonblocking(true).unwrap();
     let long = vec![0xa5; 20_000];
     for bytes in [&b""[..], b"x", &long, &message("b", u32::MAX).to_bytes(), &long[..20]] {
-        // Slowly, so that the door is never full: that would ring all queues.
-        sender.send_to(bytes, &door).unwrap();
+        // Slowly, so that the socket is never full: that would ring all queues.
+        sender.send_to(bytes, &socket).unwrap();
         let heard = super::wakes(&other);
         until("it was heard", || super::wakes(&other) > heard || waiting.is_finished());
     }
-    bells.ring("a", 1);
+    wake_ups.ring("a", 1);
     assert_eq!(waiting.join().unwrap(), Woken::Look);
 }
 
 #[test]
-fn a_full_door_says_so() {
+fn a_full_socket_says_so() {
     let ground = Ground::new();
     let place = Place::of(&ground.database()).unwrap();
-    let door = Door::open(&place).unwrap();
-    let ringer = Ringer::new(Place::of(&ground.database()));
+    let socket = OwnSocket::open(&place).unwrap();
+    let sender = Sender::new(Place::of(&ground.database()));
     let mut messages = Vec::new();
-    ringer.ring(|| message("a", 2));
-    assert!(!door.drain(&mut messages));
+    sender.ring(|| message("a", 2));
+    assert!(!socket.drain(&mut messages));
     assert_eq!(messages, [message("a", 2)]);
     messages.clear();
     for _ in 0..10_000 {
-        ringer.ring(|| message("a", 1));
+        sender.ring(|| message("a", 1));
     }
-    ringer.ring(|| message("b", 1));
-    assert!(door.drain(&mut messages));
+    sender.ring(|| message("b", 1));
+    assert!(socket.drain(&mut messages));
     assert!(messages[0].jobs > 1);
-    // It is the listener's room that was full, not the ringer's.
-    ringer.ring(|| message("b", 3));
+    // It is the listener's room that was full, not the sender's.
+    sender.ring(|| message("b", 3));
     messages.clear();
-    assert!(!door.drain(&mut messages));
+    assert!(!socket.drain(&mut messages));
     assert_eq!(messages, [message("b", 3)]);
 }
 
 /// A datagram that was lost may have been for any queue.
 #[test]
-fn who_could_not_be_rung_because_the_door_was_full_is_woken() {
+fn who_could_not_be_rung_because_the_socket_was_full_is_woken() {
     let ground = Ground::new();
-    let (bells, other) = (ground.bells(), ground.bells());
+    let (wake_ups, other) = (ground.wake_ups(), ground.wake_ups());
     let waiting = wait_beside(other.waiter("b").unwrap(), None);
     {
         // Only the first datagrams are read meanwhile.
         let _held = lock(&other.shared.state);
         for _ in 0..10_000 {
-            bells.ring("a", 1);
+            wake_ups.ring("a", 1);
         }
-        bells.ring("b", 1);
+        wake_ups.ring("b", 1);
     }
     assert_eq!(waiting.join().unwrap(), Woken::Look);
 }
@@ -221,67 +221,67 @@ fn who_could_not_be_rung_because_the_door_was_full_is_woken() {
 #[test]
 fn a_thread_that_has_stopped_listening_listens_again() {
     let ground = Ground::new();
-    let (bells, other) = (ground.bells(), ground.bells());
+    let (wake_ups, other) = (ground.wake_ups(), ground.wake_ups());
     drop(other.waiter("a").unwrap());
     until("it does not listen", || {
-        bells.ring("a", 1);
+        wake_ups.ring("a", 1);
         lock(&other.shared.state).listener.as_ref().is_none_or(|listener| listener.is_deaf)
     });
-    assert_rings(&bells, &other);
+    assert_rings(&wake_ups, &other);
 }
 
 #[test]
 fn the_folder_is_listed_only_when_it_has_changed() {
     let ground = Ground::new();
-    let ringer = Ringer::new(Place::of(&ground.database()));
-    ringer.ring(|| message("a", 1));
-    assert_eq!(ringer.listings(), 0, "there is no waiter");
-    let first = Door::open(&Place::of(&ground.database()).unwrap()).unwrap();
-    settle(&ringer);
-    let settled = ringer.listings();
+    let sender = Sender::new(Place::of(&ground.database()));
+    sender.ring(|| message("a", 1));
+    assert_eq!(sender.listings(), 0, "there is no waiter");
+    let first = OwnSocket::open(&Place::of(&ground.database()).unwrap()).unwrap();
+    settle(&sender);
+    let settled = sender.listings();
     for _ in 0..1000 {
-        ringer.ring(|| message("a", 1));
+        sender.ring(|| message("a", 1));
     }
-    assert_eq!(ringer.listings(), settled);
-    let second = Door::open(&Place::of(&ground.database()).unwrap()).unwrap();
-    ringer.ring(|| message("b", 7));
-    assert!(ringer.listings() > settled);
+    assert_eq!(sender.listings(), settled);
+    let second = OwnSocket::open(&Place::of(&ground.database()).unwrap()).unwrap();
+    sender.ring(|| message("b", 7));
+    assert!(sender.listings() > settled);
     let mut messages = Vec::new();
     second.drain(&mut messages);
     assert_eq!(messages, [message("b", 7)]);
     drop((first, second));
-    assert!(!ground.doors_folder().exists());
+    assert!(!ground.sockets_folder().exists());
 }
 
-/// A door that comes right after a listing, within one step of the file
+/// A socket that comes right after a listing, within one step of the file
 /// system's clock, is rung too.
 #[test]
-fn a_door_is_rung_as_soon_as_it_is_there() {
+fn a_socket_is_rung_as_soon_as_it_is_there() {
     let ground = Ground::new();
     let place = Place::of(&ground.database()).unwrap();
-    let ringer = Ringer::new(Place::of(&ground.database()));
-    let _always = Door::open(&place).unwrap();
+    let sender = Sender::new(Place::of(&ground.database()));
+    let _always = OwnSocket::open(&place).unwrap();
     for round in 0..300 {
-        ringer.ring(|| message("a", 1));
-        let door = Door::open(&place).unwrap();
-        ringer.ring(|| message("b", round));
+        sender.ring(|| message("a", 1));
+        let socket = OwnSocket::open(&place).unwrap();
+        sender.ring(|| message("b", round));
         let mut messages = Vec::new();
-        door.drain(&mut messages);
+        socket.drain(&mut messages);
         assert_eq!(messages, [message("b", round)]);
     }
 }
 
 #[test]
-fn doors_come_and_go_while_others_ring_and_tidy_up() {
+fn sockets_come_and_go_while_others_ring_and_tidy_up() {
     let ground = Ground::new();
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
                 while !is_over.load(Ordering::SeqCst) {
-                    let ringer = Ringer::new(Place::of(&ground.database()));
-                    ringer.ring(|| message("a", 1));
-                    ringer.ring(|| message("a", 1));
+                    let sender = Sender::new(Place::of(&ground.database()));
+                    sender.ring(|| message("a", 1));
+                    sender.ring(|| message("a", 1));
                 }
             });
         }
@@ -290,7 +290,7 @@ fn doors_come_and_go_while_others_ring_and_tidy_up() {
                 scope.spawn(|| {
                     let place = Place::of(&ground.database()).unwrap();
                     for _ in 0..500 {
-                        drop(Door::open(&place)?);
+                        drop(OwnSocket::open(&place)?);
                     }
                     Ok::<(), std::io::Error>(())
                 })
@@ -301,8 +301,8 @@ fn doors_come_and_go_while_others_ring_and_tidy_up() {
         assert!(opened.iter().all(Result::is_ok), "{opened:?}");
     });
     until("the folder is gone", || {
-        Ringer::new(Place::of(&ground.database())).ring(|| message("a", 1));
-        !ground.doors_folder().exists()
+        Sender::new(Place::of(&ground.database())).ring(|| message("a", 1));
+        !ground.sockets_folder().exists()
     });
 }
 

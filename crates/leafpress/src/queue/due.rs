@@ -12,8 +12,8 @@
 
 use rusqlite::params;
 
-use super::hub::{QueueRow, Work};
 use super::job::JobState;
+use super::session::{QueueRow, Work};
 use super::stats::{self, Event};
 use super::{key, rate, schedule, settle};
 use crate::error::Result;
@@ -39,12 +39,12 @@ const RETRIES_FROM_NOW: &str = "UPDATE leafpress_job
 const JOBS_MAX: u32 = 256;
 
 /// Makes the due changes.
-pub(super) fn tick(work: &Work<'_>, queue: &QueueRow) -> Result<()> {
-    if let Some(hub) = work.hub {
-        if !hub.tick_is_due(queue.id, work.now_ms) {
+pub(super) fn make_changes(work: &Work<'_>, queue: &QueueRow) -> Result<()> {
+    if let Some(session) = work.session {
+        if !session.is_due_now(queue.id, work.now_ms) {
             return Ok(());
         }
-        if hub.clock_went_back() {
+        if session.clock_went_back() {
             measure_from_now(work)?;
         }
     }

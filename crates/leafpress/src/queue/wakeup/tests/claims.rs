@@ -34,7 +34,7 @@ fn claimed(waiting: JoinHandle<Result<Vec<Claim>>>) -> Claim {
 }
 
 fn waits(ground: &Ground) {
-    until("there is a waiter", || !ground.doors().is_empty());
+    until("there is a waiter", || !ground.sockets().is_empty());
 }
 
 #[test]
@@ -48,7 +48,7 @@ fn a_push_is_heard_by_another_writer() {
     drop((letters, same_letters));
     pushing.close().unwrap();
     claiming.close().unwrap();
-    assert!(!ground.doors_folder().exists());
+    assert!(!ground.sockets_folder().exists());
     assert!(!ground.folder.path().join("app.db-wal").exists(), "there is no reader any more");
 }
 
@@ -63,12 +63,12 @@ fn a_delay_a_lease_and_a_foreign_push_end_a_wait() {
     let first = claimed(waiting);
     assert_eq!((first.id, first.attempt), (pushed.id, 1));
 
-    // No consumer acks it: its lease ends without a bell.
+    // No consumer acks it: its lease ends without a wake-up.
     let second = claimed(claim_beside(&letters, LEASE));
     assert_eq!((second.id, second.attempt), (pushed.id, 2));
     same_letters.ack(second.token).unwrap();
 
-    // A program that knows no bells.
+    // A program that sends no wake-ups.
     let waiting = claim_beside(&letters, LEASE);
     let mut foreign = Connection::open(ground.database()).unwrap();
     let transaction = foreign.transaction().unwrap();
@@ -90,7 +90,7 @@ fn waiting_changes_nothing_in_the_database() {
     let before = version();
     let waiting = claim_beside(&letters, LEASE);
     waits(&ground);
-    // The first look of the bell thread sends it to look again.
+    // The first look of the wake-up thread sends it to look again.
     std::thread::sleep(Duration::from_millis(1500));
     assert_eq!(version(), before);
     writer.close().unwrap();

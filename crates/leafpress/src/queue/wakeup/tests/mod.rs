@@ -1,6 +1,6 @@
 //! No waiter is forgotten: numbers, threads, the folder, processes.
 //!
-//! Nearly all tests look at the database once an hour only, so that a bell that is lost cannot be
+//! Nearly all tests look at the database once an hour only, so that a wake-up that is lost cannot be
 //! made good a second later: a waiter then waits for [`PATIENCE`], and the test fails. No test
 //! fails because a machine is slow.
 
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use rusqlite::Connection;
 use tempfile::TempDir;
 
-use super::{Bells, NowMs, Pace, Waiter, Woken};
+use super::{NowMs, Pace, Waiter, WakeUps, Woken};
 use crate::sync::lock;
 
 #[cfg(unix)]
@@ -20,10 +20,10 @@ mod claims;
 #[cfg(unix)]
 mod folder;
 mod hammer;
-mod lines;
 #[cfg(unix)]
 mod processes;
 mod threads;
+mod waiters;
 
 /// A waiter that waited for so long has been forgotten.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -38,7 +38,7 @@ fn patience() -> Option<Instant> {
 /// A database with a table, in a folder of its own.
 struct Ground {
     folder: TempDir,
-    /// The time as the bells see it.
+    /// The time as the wake-ups see it.
     clock: Arc<AtomicI64>,
 }
 
@@ -56,13 +56,13 @@ impl Ground {
         self.folder.path().join("app.db")
     }
 
-    fn bells(&self) -> Arc<Bells> {
-        Bells::with_pace(&self.database(), None, self.now_ms(), NO_LOOKS)
+    fn wake_ups(&self) -> Arc<WakeUps> {
+        WakeUps::with_pace(&self.database(), None, self.now_ms(), NO_LOOKS)
     }
 
     /// As users have them.
-    fn usual_bells(&self) -> Arc<Bells> {
-        Bells::new(&self.database(), None, self.now_ms())
+    fn usual_wake_ups(&self) -> Arc<WakeUps> {
+        WakeUps::new(&self.database(), None, self.now_ms())
     }
 
     fn now_ms(&self) -> NowMs {
@@ -70,12 +70,12 @@ impl Ground {
         Arc::new(move || clock.load(Ordering::SeqCst))
     }
 
-    /// Names in the folder of the doors.
-    fn doors(&self) -> Vec<String> {
-        names(&self.doors_folder())
+    /// Names in the folder of the sockets.
+    fn sockets(&self) -> Vec<String> {
+        names(&self.sockets_folder())
     }
 
-    fn doors_folder(&self) -> PathBuf {
+    fn sockets_folder(&self) -> PathBuf {
         self.folder.path().join("app.db-bells")
     }
 }
@@ -97,13 +97,13 @@ fn until(what: &str, is_true: impl Fn() -> bool) {
     }
 }
 
-/// Number of times that the bell thread has woken.
-fn wakes(bells: &Bells) -> u64 {
-    bells.shared.wakes.load(Ordering::SeqCst)
+/// Number of times that the wake-up thread has woken.
+fn wakes(wake_ups: &WakeUps) -> u64 {
+    wake_ups.shared.wakes.load(Ordering::SeqCst)
 }
 
-fn has_thread(bells: &Bells) -> bool {
-    lock(&bells.shared.state).listener.is_some()
+fn has_thread(wake_ups: &WakeUps) -> bool {
+    lock(&wake_ups.shared.state).listener.is_some()
 }
 
 /// A thread that waits once, finds something, and says how it was woken.
@@ -117,10 +117,10 @@ fn wait_beside(mut waiter: Waiter, due_ms: Option<i64>) -> std::thread::JoinHand
 
 /// Rings until what is known of the folder is trusted.
 #[cfg(unix)]
-fn settle(ringer: &super::door::Ringer) {
+fn settle(sender: &super::socket::Sender) {
     until("the listing is trusted", || {
-        let before = ringer.listings();
-        ringer.ring(|| super::Message { queue_hash: 0, jobs: 1 });
-        ringer.listings() == before
+        let before = sender.listings();
+        sender.ring(|| super::Message { queue_hash: 0, jobs: 1 });
+        sender.listings() == before
     });
 }

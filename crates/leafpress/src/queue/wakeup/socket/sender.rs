@@ -1,17 +1,17 @@
-//! Rings at the doors of other processes.
+//! Sends wake-ups to the sockets of other processes.
 //!
-//! Stands under [`Bells::ring`](super::super::Bells::ring), often in the thread
+//! Stands under [`WakeUps::ring`](super::super::WakeUps::ring), often in the thread
 //! of the writer just after a commit, so each ring is one `stat` of the folder
-//! and one datagram to each door. The doors are listed anew only when the
+//! and one datagram to each socket. The sockets are listed anew only when the
 //! folder has changed since.
 //!
 //! 1. A listing is trusted for as long as the folder's time of change stays the
 //!    same, if it was made [`TIME_STEP`] after that time was first seen. Until
 //!    then the folder may change again without another time: file systems
 //!    count in steps, of milliseconds, or of seconds where nanoseconds are 0.
-//! 2. Each door has a sending socket of its own, connected to it: a process
+//! 2. Each socket has a sending socket of its own, connected to it: a process
 //!    that is stopped and reads nothing fills no buffer but its own.
-//! 3. A door that is full has been rung: who listens there knows by the number
+//! 3. A socket that is full has been rung: its listener knows by the number
 //!    of datagrams that it was full, and rings all queues.
 //!
 //! Must never: wait, open or remove what is no socket, or follow a link.
@@ -28,28 +28,28 @@ use rustix::fs::{AtFlags, Dir, FileType};
 use rustix::io::Errno;
 
 use super::place::{NAME_LENGTH_MAX, Place};
-use crate::queue::bell::message::Message;
+use crate::queue::wakeup::message::Message;
 use crate::sync::lock;
 
 /// Steps in which file systems count time are not larger: 1 to 10 ms on Linux.
 const TIME_STEP: Duration = Duration::from_millis(100);
 /// Such steps where a time has no nanoseconds, which old file systems do not store.
 const TIME_STEP_COARSE: Duration = Duration::from_millis(2100);
-/// Doors that are rung: each costs a file descriptor here, of which a process
+/// Sockets that are rung: each costs a file descriptor here, of which a process
 /// may have no more than 1,024. Processes beyond that look once a second.
-const DOORS_MAX: usize = 128;
+const SOCKETS_MAX: usize = 128;
 /// Names that are read; another program may fill the folder.
 const NAMES_MAX: usize = 4096;
 
-/// Knows the doors of all others.
+/// Sender to the sockets of all other processes.
 #[derive(Debug)]
-pub(in crate::queue::bell) struct Ringer {
+pub(in crate::queue::wakeup) struct Sender {
     place: Option<Place>,
-    doors: Mutex<Doors>,
+    sockets: Mutex<Sockets>,
 }
 
 #[derive(Debug, Default)]
-struct Doors {
+struct Sockets {
     listing: Option<Listing>,
     /// By name; without a socket where it cannot be rung.
     sockets: BTreeMap<String, Option<UnixDatagram>>,
@@ -58,7 +58,7 @@ struct Doors {
     listings: u64,
 }
 
-/// When the doors were listed.
+/// When the sockets were listed.
 #[derive(Debug)]
 struct Listing {
     change: Change,
@@ -76,18 +76,18 @@ struct Change {
     nanoseconds: i64,
 }
 
-impl Ringer {
-    pub(in crate::queue::bell) fn new(place: Option<Place>) -> Self {
-        Self { place, doors: Mutex::default() }
+impl Sender {
+    pub(in crate::queue::wakeup) fn new(place: Option<Place>) -> Self {
+        Self { place, sockets: Mutex::default() }
     }
 
-    /// Rings at all doors but this one's own.
-    pub(in crate::queue::bell) fn ring(&self, message: impl FnOnce() -> Message) {
+    /// Rings at all sockets but this one's own.
+    pub(in crate::queue::wakeup) fn ring(&self, message: impl FnOnce() -> Message) {
         let Some(place) = &self.place else { return };
         let Ok(folder) = std::fs::symlink_metadata(&place.folder) else {
             // Without a folder there is no waiter.
-            let mut doors = lock(&self.doors);
-            (doors.listing, doors.sockets) = (None, BTreeMap::new());
+            let mut sockets = lock(&self.sockets);
+            (sockets.listing, sockets.sockets) = (None, BTreeMap::new());
             return;
         };
         let change = Change {
@@ -96,24 +96,24 @@ impl Ringer {
             seconds: folder.mtime(),
             nanoseconds: folder.mtime_nsec(),
         };
-        let mut doors = lock(&self.doors);
-        if let Err(error) = doors.refresh(place, change) {
-            tracing::debug!(?place, %error, "bell: the doors cannot be listed");
+        let mut sockets = lock(&self.sockets);
+        if let Err(error) = sockets.refresh(place, change) {
+            tracing::debug!(?place, %error, "wake-up: the sockets cannot be listed");
         }
-        if !doors.sockets.is_empty() {
-            doors.ring_all(place, &message().to_bytes());
+        if !sockets.sockets.is_empty() {
+            sockets.ring_all(place, &message().to_bytes());
         }
     }
 
     /// Number of times that the folder was listed.
     #[cfg(test)]
-    pub(in crate::queue::bell) fn listings(&self) -> u64 {
-        lock(&self.doors).listings
+    pub(in crate::queue::wakeup) fn listings(&self) -> u64 {
+        lock(&self.sockets).listings
     }
 }
 
-impl Doors {
-    /// Lists the doors anew, unless what is known is true still.
+impl Sockets {
+    /// Lists the sockets anew, unless what is known is true still.
     fn refresh(&mut self, place: &Place, change: Change) -> io::Result<()> {
         let now = Instant::now();
         let known = self.listing.take().filter(|listing| listing.change == change);
@@ -149,12 +149,12 @@ impl Doors {
                 Err(error) if Errno::from_io_error(&error) == Some(Errno::CONNREFUSED) => {
                     // Of a process that was killed.
                     let removed = rustix::fs::unlinkat(&folder, &name, AtFlags::empty());
-                    tracing::debug!(name, ?removed, "bell: no process listens at this door");
+                    tracing::debug!(name, ?removed, "wake-up: no process listens at this socket");
                     self.sockets.remove(&name);
                     has_removed = true;
                 }
                 Err(error) => {
-                    tracing::debug!(name, %error, "bell: a door cannot be rung");
+                    tracing::debug!(name, %error, "wake-up: a socket cannot be rung");
                     self.sockets.insert(name, None);
                 }
             }
@@ -166,8 +166,8 @@ impl Doors {
     }
 
     fn ring_all(&mut self, place: &Place, bytes: &[u8]) {
-        for (name, door) in &mut self.sockets {
-            let Some(socket) = door else { continue };
+        for (name, entry) in &mut self.sockets {
+            let Some(socket) = entry else { continue };
             let Err(error) = socket.send(bytes) else { continue };
             let is_full = error.kind() == io::ErrorKind::WouldBlock
                 || Errno::from_io_error(&error) == Some(Errno::NOBUFS);
@@ -175,14 +175,14 @@ impl Doors {
                 continue;
             }
             // The socket is gone; the next listing of the folder drops its name.
-            tracing::debug!(?place, name, %error, "bell: a door was not rung");
-            *door = None;
+            tracing::debug!(?place, name, %error, "wake-up: a socket was not rung");
+            *entry = None;
             self.listing = None;
         }
     }
 }
 
-/// The names in the folder that doors of others may have.
+/// The names in the folder that sockets of others may have.
 fn other_names(place: &Place, folder: &OwnedFd) -> io::Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in Dir::read_from(folder)?.take(NAMES_MAX) {
@@ -192,14 +192,14 @@ fn other_names(place: &Place, folder: &OwnedFd) -> io::Result<Vec<String>> {
         if name.len() <= NAME_LENGTH_MAX && !name.starts_with('.') && !is_own {
             names.push(name.to_owned());
         }
-        if names.len() == DOORS_MAX {
+        if names.len() == SOCKETS_MAX {
             break;
         }
     }
     Ok(names)
 }
 
-/// Connects to a door, which must be a socket.
+/// Connects to a name in the folder, which must be a socket.
 fn connect(place: &Place, folder: &OwnedFd, name: &str) -> io::Result<UnixDatagram> {
     let socket = UnixDatagram::unbound()?;
     socket.set_nonblocking(true)?;
@@ -261,16 +261,16 @@ mod tests {
         std::fs::create_dir(folder.path().join("app.db-bells")).unwrap();
         let place = Place::of(&database).unwrap();
         let change = Change { device: 1, inode: 2, seconds: 3, nanoseconds: 4 };
-        let mut doors = Doors::default();
-        doors.refresh(&place, change).unwrap();
-        assert!(!doors.listing.as_ref().unwrap().is_settled);
-        doors.refresh(&place, change).unwrap();
-        assert_eq!(doors.listings, 2);
+        let mut sockets = Sockets::default();
+        sockets.refresh(&place, change).unwrap();
+        assert!(!sockets.listing.as_ref().unwrap().is_settled);
+        sockets.refresh(&place, change).unwrap();
+        assert_eq!(sockets.listings, 2);
         // Another folder, or the same after another change.
         for change in [Change { inode: 5, ..change }, Change { nanoseconds: 0, ..change }] {
-            doors.refresh(&place, change).unwrap();
-            assert!(!doors.listing.as_ref().unwrap().is_settled);
+            sockets.refresh(&place, change).unwrap();
+            assert!(!sockets.listing.as_ref().unwrap().is_settled);
         }
-        assert_eq!(doors.listings, 4);
+        assert_eq!(sockets.listings, 4);
     }
 }

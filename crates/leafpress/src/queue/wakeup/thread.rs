@@ -1,4 +1,4 @@
-//! The bell thread: it wakes waiters for events outside this process, and for times.
+//! The wake-up thread: it wakes waiters for events outside this process, and for times.
 //!
 //! ```text
 //!        ┌───────────────► plan: what is due? until when to sleep?
@@ -8,7 +8,7 @@
 //!        └───────────────────┘
 //! ```
 //!
-//! Stands between [`Bells`](super::Bells), which starts it with the first waiter, and the socket.
+//! Stands between [`WakeUps`](super::WakeUps), which starts it with the first waiter, and the socket.
 //! It ends when there was no waiter for [`LINGER`], so that a consumer that waits for every job
 //! does not start it for every job.
 //!
@@ -22,7 +22,7 @@
 //!    another one, and then rings all queues.
 //! 5. It sleeps for a second at most, so that a clock that jumps does no harm.
 //!
-//! Must never: keep the [`Bells`](super::Bells) alive, which end when the last
+//! Must never: keep the [`WakeUps`](super::WakeUps) alive, which end when the last
 //! of their users does, or read the clock under the lock: it may be a test's.
 
 use std::io;
@@ -31,9 +31,9 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::alarm::Alarm;
-use super::door::Door;
 use super::foreign::{Foreign, Seen};
 use super::message::Message;
+use super::socket::OwnSocket;
 use super::{LOOK_EVERY, Listener, Shared};
 use crate::sync::lock;
 
@@ -41,12 +41,12 @@ use crate::sync::lock;
 const LINGER: Duration = Duration::from_secs(2);
 
 /// The thread's own things; dropped when it ends.
-struct BellThread {
+struct WakeUpThread {
     shared: Arc<Shared>,
     alarm: Arc<Alarm>,
-    door: Option<Door>,
+    socket: Option<OwnSocket>,
     /// When to see whether the socket is still there.
-    door_at: Instant,
+    socket_at: Instant,
     foreign: Foreign,
     /// Time of the next look for changes of the database.
     look_at: Instant,
@@ -57,12 +57,12 @@ struct BellThread {
 /// Makes the socket, then starts the thread. Without a socket it goes too.
 pub(super) fn start(shared: &Arc<Shared>) -> io::Result<JoinHandle<()>> {
     let alarm = Arc::new(Alarm::new()?);
-    let door = open_door(shared);
+    let socket = open_socket(shared);
     let (pace, now) = (shared.pace, Instant::now());
-    let bell_thread = BellThread {
-        look_at: now + if door.is_some() { pace.look_every } else { pace.look_every_deaf },
-        door,
-        door_at: now + pace.look_every,
+    let wake_up_thread = WakeUpThread {
+        look_at: now + if socket.is_some() { pace.look_every } else { pace.look_every_deaf },
+        socket,
+        socket_at: now + pace.look_every,
         shared: Arc::clone(shared),
         alarm: Arc::clone(&alarm),
         foreign: Foreign::new(shared.database.clone(), shared.vfs.clone()),
@@ -71,13 +71,13 @@ pub(super) fn start(shared: &Arc<Shared>) -> io::Result<JoinHandle<()>> {
     // Before it runs: it ends when there is no listener.
     lock(&shared.state).listener = Some(Listener { alarm, is_deaf: false, wakes_at: now });
     let builder = std::thread::Builder::new().name("leafpress-bell".to_owned());
-    builder.spawn(|| bell_thread.run()).inspect_err(|_| lock(&shared.state).listener = None)
+    builder.spawn(|| wake_up_thread.run()).inspect_err(|_| lock(&shared.state).listener = None)
 }
 
-fn open_door(shared: &Shared) -> Option<Door> {
+fn open_socket(shared: &Shared) -> Option<OwnSocket> {
     let place = shared.place.as_ref()?;
-    let opened = Door::open(place);
-    opened.inspect_err(|error| tracing::debug!(?place, %error, "bell: no socket")).ok()
+    let opened = OwnSocket::open(place);
+    opened.inspect_err(|error| tracing::debug!(?place, %error, "wake-up: no socket")).ok()
 }
 
 /// From one time to a later one; none if it is not later.
@@ -86,11 +86,11 @@ pub(super) fn until(later_ms: i64, now_ms: i64) -> Duration {
     Duration::from_millis(left_ms).min(LOOK_EVERY)
 }
 
-impl BellThread {
+impl WakeUpThread {
     fn run(mut self) {
         while let Some((until, listens)) = self.plan() {
-            let door = self.door.as_ref().filter(|_| listens);
-            let has_datagram = self.alarm.sleep(door, until);
+            let socket = self.socket.as_ref().filter(|_| listens);
+            let has_datagram = self.alarm.sleep(socket, until);
             #[cfg(test)]
             self.shared.wakes.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
             if has_datagram {
@@ -106,15 +106,15 @@ impl BellThread {
         let now_ms = (self.shared.now_ms)();
         self.shared.change(|state| {
             let now = Instant::now();
-            let wakes_at = if state.lines.are_empty() {
+            let wakes_at = if state.waiters.are_empty() {
                 state.idle_since + LINGER
             } else {
-                let due_ms = state.lines.give_due(now_ms);
+                let due_ms = state.waiters.give_due(now_ms);
                 let due_at = due_ms.map(|due_ms| now + until(due_ms, now_ms));
-                let deadline = state.lines.wake_overdue(now);
+                let deadline = state.waiters.wake_overdue(now);
                 due_at.into_iter().chain(deadline).fold(self.look_at, Instant::min)
             };
-            let is_over = state.is_closed || (state.lines.are_empty() && wakes_at <= now);
+            let is_over = state.is_closed || (state.waiters.are_empty() && wakes_at <= now);
             if is_over {
                 state.listener = None;
             }
@@ -126,17 +126,17 @@ impl BellThread {
 
     /// Rings what the datagrams say.
     fn hear(&mut self) {
-        let Some(door) = &self.door else { return };
+        let Some(socket) = &self.socket else { return };
         self.messages.clear();
-        let was_full = door.drain(&mut self.messages);
+        let was_full = socket.drain(&mut self.messages);
         self.shared.change(|state| {
             for message in &self.messages {
-                state.lines.ring_hash(message.queue_hash, message.jobs);
+                state.waiters.ring_hash(message.queue_hash, message.jobs);
             }
             if was_full {
-                state.lines.search_all();
+                state.waiters.search_all();
             }
-            let is_idle = state.lines.are_empty();
+            let is_idle = state.waiters.are_empty();
             if let Some(listener) = &mut state.listener {
                 listener.is_deaf = is_idle;
             }
@@ -146,27 +146,27 @@ impl BellThread {
     /// Sees after the socket and the database, when it is time.
     fn look(&mut self) {
         let now = Instant::now();
-        if now < self.look_at || lock(&self.shared.state).lines.are_empty() {
+        if now < self.look_at || lock(&self.shared.state).waiters.are_empty() {
             return;
         }
         let seen = self.foreign.look();
-        let has_new_door = now >= self.door_at && self.mend_door();
-        let is_deaf = self.door.is_none() && seen != Seen::Nothing;
+        let has_new_socket = now >= self.socket_at && self.restore_socket();
+        let is_deaf = self.socket.is_none() && seen != Seen::Nothing;
         let pace = self.shared.pace;
         self.look_at = now + if is_deaf { pace.look_every_deaf } else { pace.look_every };
-        if seen != Seen::Same || has_new_door {
-            self.shared.change(|state| state.lines.search_all());
+        if seen != Seen::Same || has_new_socket {
+            self.shared.change(|state| state.waiters.search_all());
         }
     }
 
     /// Makes a new socket where the old one is gone; whether it did.
-    fn mend_door(&mut self) -> bool {
-        self.door_at = Instant::now() + self.shared.pace.look_every;
-        if self.door.as_ref().is_some_and(Door::is_there) {
+    fn restore_socket(&mut self) -> bool {
+        self.socket_at = Instant::now() + self.shared.pace.look_every;
+        if self.socket.as_ref().is_some_and(OwnSocket::is_there) {
             return false;
         }
-        self.door = None;
-        self.door = open_door(&self.shared);
-        self.door.is_some()
+        self.socket = None;
+        self.socket = open_socket(&self.shared);
+        self.socket.is_some()
     }
 }

@@ -1,31 +1,31 @@
-//! Bells: waiting for jobs without polling.
+//! Wake-ups: waiting for jobs without polling.
 //!
 //! ```text
 //! waiter() ──► look for a job ──► found ──► go
 //!                 ▲      └─ none ──► wait ──┐
 //!                 └──────── Look ◄──────────┤
-//!                                           ├─ ring(), in this process      (lines)
-//!             thread "leafpress-bell": ─────┼─ a datagram of another one    (door)
+//!                                           ├─ ring(), in this process      (waiters)
+//!             thread "leafpress-bell": ─────┼─ a datagram of another one    (socket)
 //!                                           ├─ a job is due
 //!                                           └─ the database was changed    (foreign)
 //! ```
 //!
 //! Stands under the claims of a queue that wait, and above nothing: it knows no job. A caller that
-//! has committed jobs rings, [`Bells::ring`].
+//! has committed jobs rings, [`WakeUps::ring`].
 //!
 //! Other processes are reached through sockets in the folder `<database>-bells`, one of each
-//! process that waits ([`door`]). The thread that listens there lives while there is a waiter, and
+//! process that waits ([`socket`]). The thread that listens there lives while there is a waiter, and
 //! a little longer.
 //!
-//! Invariants (those of the lines are in `lines.rs`, those of the folder in `door/`):
+//! Invariants (those of the waiters are in `waiters.rs`, those of the folder in `socket/`):
 //! 1. A waiter looks for each job that is committed and rung, if there is a waiter: it is counted,
-//!    and its process's socket is in the folder, before it looks; a ringer reads both after the
-//!    commit. So either the look sees the job or the bell reaches the waiter.
+//!    and its process's socket is in the folder, before it looks; a sender reads both after the
+//!    commit. So either the look sees the job or the wake-up reaches the waiter.
 //! 2. A permit is used for a look, or goes to the next waiter: one that times
 //!    out takes a permit that is there, and one that leaves hands it on.
 //! 3. What is due sends one waiter of a queue, not all; its look tells what is
 //!    due next, or it found a job and sends the next one to look.
-//! 4. Without any bell a waiter looks within a second of a change of the database by any connection
+//! 4. Without any wake-up a waiter looks within a second of a change of the database by any connection
 //!    ([`LOOK_EVERY`]). That is also how it learns of due times that came up while it waited, such
 //!    as the end of a lease.
 //! 5. While nothing happens, a process wakes once a second, however many wait.
@@ -36,8 +36,8 @@
 //!
 //! Must never: fail or delay a push, hold a lock over a call into the file
 //! system that a waiter could be held up by, or keep a database open after
-//! [`Bells::close`]. In a child of a fork nothing is rung, heard or removed: a queue's
-//! `OfProcess` keeps the bells from it.
+//! [`WakeUps::close`]. In a child of a fork nothing is rung, heard or removed: a queue's
+//! `OfProcess` keeps the wake-ups from it.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -48,9 +48,9 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use self::alarm::Alarm;
-use self::door::{Place, Ringer};
-use self::lines::{Lines, Permit};
 use self::message::Message;
+use self::socket::{Place, Sender};
+use self::waiters::{Permit, Waiters};
 use crate::error::{Error, Result};
 use crate::fork::Process;
 use crate::sync::lock;
@@ -58,19 +58,19 @@ use crate::writer::wake;
 
 mod alarm;
 mod foreign;
-mod lines;
 mod message;
 #[cfg(test)]
 mod tests;
 mod thread;
+mod waiters;
 
 #[cfg(unix)]
-mod door;
+mod socket;
 #[cfg(not(unix))]
-#[path = "door/elsewhere.rs"]
-mod door;
+#[path = "socket/elsewhere.rs"]
+mod socket;
 
-/// Time between looks at the database for changes by connections that ring no bell, on systems
+/// Time between looks at the database for changes by connections that send no wake-up, on systems
 /// where processes can ring.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Time between looks on systems where processes cannot ring: a look takes about 10 µs.
@@ -95,18 +95,18 @@ const PAUSE_FIRST: Duration = Duration::from_millis(1);
 /// The time, in milliseconds since the Unix epoch; a test's own clock perhaps.
 pub(super) type NowMs = Arc<dyn Fn() -> i64 + Send + Sync>;
 
-/// The bells of one database: to ring, and to wait for.
+/// The wake-ups of one database: to ring, and to wait for.
 ///
 /// Close it before the writer's connection goes: while there is a waiter it reads through a
 /// connection of its own.
-pub(super) struct Bells {
+pub(super) struct WakeUps {
     shared: Arc<Shared>,
-    ringer: Ringer,
+    sender: Sender,
     /// Taken to start and to end the thread; never while `shared.state` is held.
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// The part of the bells that the bell thread shares.
+/// The part of the wake-ups that the wake-up thread shares.
 struct Shared {
     /// Waiters in this process, so that a ring without a waiter need not lock.
     waiters: AtomicU32,
@@ -128,7 +128,7 @@ impl Shared {
     fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
         let mut state = lock(&self.state);
         let value = change(&mut state);
-        let awake = state.lines.take_awake();
+        let awake = state.waiters.take_awake();
         drop(state);
         awake.into_iter().for_each(wake);
         value
@@ -136,7 +136,7 @@ impl Shared {
 }
 
 struct State {
-    lines: Lines,
+    waiters: Waiters,
     is_closed: bool,
     /// Present while the thread runs.
     listener: Option<Listener>,
@@ -144,7 +144,7 @@ struct State {
     idle_since: Instant,
 }
 
-/// The bell thread, as others see it.
+/// The wake-up thread, as others see it.
 struct Listener {
     alarm: Arc<Alarm>,
     /// True if it does not listen for datagrams, because there was no waiter when one came.
@@ -153,8 +153,8 @@ struct Listener {
     wakes_at: Instant,
 }
 
-impl Bells {
-    /// Bells of a database that is there, for all its queues. `vfs`: the writer's.
+impl WakeUps {
+    /// Wake-ups of a database that is there, for all its queues. `vfs`: the writer's.
     /// Does nothing yet; if the path leads to no file of the system (a VFS may
     /// keep it elsewhere), other processes are not rung, and not heard.
     pub(super) fn new(database: &Path, vfs: Option<&str>, now_ms: NowMs) -> Arc<Self> {
@@ -166,7 +166,7 @@ impl Bells {
         let shared = Shared {
             waiters: AtomicU32::new(0),
             state: Mutex::new(State {
-                lines: Lines::default(),
+                waiters: Waiters::default(),
                 is_closed: false,
                 listener: None,
                 idle_since: Instant::now(),
@@ -181,7 +181,7 @@ impl Bells {
         };
         Arc::new(Self {
             shared: Arc::new(shared),
-            ringer: Ringer::new(beside),
+            sender: Sender::new(beside),
             thread: Mutex::new(None),
         })
     }
@@ -198,9 +198,9 @@ impl Bells {
         // Invariant 1, against the fence in `waiter`.
         fence(Ordering::SeqCst);
         if self.shared.waiters.load(Ordering::SeqCst) > 0 {
-            self.shared.change(|state| state.lines.ring(queue, jobs));
+            self.shared.change(|state| state.waiters.ring(queue, jobs));
         }
-        self.ringer.ring(|| Message { queue_hash: message::hash(queue), jobs });
+        self.sender.ring(|| Message { queue_hash: message::hash(queue), jobs });
     }
 
     /// Registers a waiter that is about to look for a job of a queue.
@@ -214,7 +214,7 @@ impl Bells {
     pub(super) fn waiter(self: &Arc<Self>, queue: &str) -> Result<Waiter> {
         self.shared.waiters.fetch_add(1, Ordering::SeqCst);
         let mut state = lock(&self.shared.state);
-        let (queue, rung) = state.lines.enter(queue);
+        let (queue, rung) = state.waiters.enter(queue);
         let is_heard = match &mut state.listener {
             Some(listener) => {
                 if std::mem::take(&mut listener.is_deaf) {
@@ -225,11 +225,11 @@ impl Bells {
             None => state.is_closed,
         };
         drop(state);
-        let bells = Arc::clone(self);
+        let wake_ups = Arc::clone(self);
         let called = Arc::default();
         let process = Process::current();
         let waiter =
-            Waiter { process, bells, queue, rung, called, holds: None, pause: None, task: None };
+            Waiter { process, wake_ups, queue, rung, called, holds: None, pause: None, task: None };
         if !is_heard {
             self.start_thread()?;
         }
@@ -243,7 +243,7 @@ impl Bells {
     pub(super) fn close(&self) {
         self.shared.change(|state| {
             state.is_closed = true;
-            state.lines.wake_all();
+            state.waiters.wake_all();
             if let Some(listener) = &state.listener {
                 listener.alarm.call();
             }
@@ -273,20 +273,20 @@ impl Bells {
     }
 }
 
-impl fmt::Debug for Bells {
+impl fmt::Debug for WakeUps {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = lock(&self.shared.state);
         let Shared { waiters, place, .. } = &*self.shared;
-        f.debug_struct("Bells")
+        f.debug_struct("WakeUps")
             .field("place", place)
             .field("waiters", waiters)
-            .field("lines", &state.lines)
+            .field("waiters", &state.waiters)
             .field("is_closed", &state.is_closed)
             .finish_non_exhaustive()
     }
 }
 
-impl Drop for Bells {
+impl Drop for WakeUps {
     fn drop(&mut self) {
         self.close();
     }
@@ -299,7 +299,7 @@ pub(super) enum Woken {
     Look,
     /// The deadline has come.
     TimedOut,
-    /// The bells were closed: they ring no more.
+    /// The wake-ups were closed: they ring no more.
     Closed,
 }
 
@@ -307,7 +307,7 @@ pub(super) enum Woken {
 #[derive(Debug)]
 pub(super) struct Waiter {
     process: Process,
-    bells: Arc<Bells>,
+    wake_ups: Arc<WakeUps>,
     queue: Arc<str>,
     /// The waiter sleeps on it.
     rung: Arc<Condvar>,
@@ -329,12 +329,12 @@ impl Waiter {
     /// row: then after a pause that doubles up to a second. A paused queue should
     /// say `None`.
     pub(super) fn wait(&mut self, next_due_ms: Option<i64>, deadline: Option<Instant>) -> Woken {
-        let now_ms = (self.bells.shared.now_ms)();
+        let now_ms = (self.wake_ups.shared.now_ms)();
         // The permit was used for the look.
         self.holds = None;
         let again_at = self.look_again_at(next_due_ms.is_some_and(|due_ms| due_ms <= now_ms));
         let until = [again_at, deadline].into_iter().flatten().min();
-        let mut state = lock(&self.bells.shared.state);
+        let mut state = lock(&self.wake_ups.shared.state);
         if let Some(due_ms) = next_due_ms.filter(|due_ms| *due_ms > now_ms) {
             state.tell_due(&self.queue, due_ms, now_ms);
         }
@@ -342,7 +342,7 @@ impl Waiter {
             if state.is_closed {
                 return Woken::Closed;
             }
-            self.holds = state.lines.take(&self.queue);
+            self.holds = state.waiters.take(&self.queue);
             let now = Instant::now();
             if self.holds.is_none() && again_at.is_some_and(|again_at| again_at <= now) {
                 self.holds = Some(Permit::Search);
@@ -368,7 +368,7 @@ impl Waiter {
     /// for a thread; [`poll`](Self::poll) is to follow. A pause ends as a due time does, as a
     /// task has no clock.
     pub(super) fn begin_polls(&mut self, next_due_ms: Option<i64>) {
-        let now_ms = (self.bells.shared.now_ms)();
+        let now_ms = (self.wake_ups.shared.now_ms)();
         self.holds = None;
         let pause = self.next_pause(next_due_ms.is_some_and(|due_ms| due_ms <= now_ms));
         let due_ms = match pause {
@@ -380,7 +380,7 @@ impl Waiter {
             None => next_due_ms,
         };
         if let Some(due_ms) = due_ms {
-            self.bells.shared.change(|state| state.tell_due(&self.queue, due_ms, now_ms));
+            self.wake_ups.shared.change(|state| state.tell_due(&self.queue, due_ms, now_ms));
         }
     }
 
@@ -391,21 +391,21 @@ impl Waiter {
         }
         // Cloning and dropping wakers runs code of a caller.
         let mut ours = Some(waker.clone());
-        let bells = Arc::clone(&self.bells);
-        let polled = bells.shared.change(|state| {
+        let wake_ups = Arc::clone(&self.wake_ups);
+        let polled = wake_ups.shared.change(|state| {
             if state.is_closed {
                 return Poll::Ready(Woken::Closed);
             }
-            self.holds = state.lines.take(&self.queue);
+            self.holds = state.waiters.take(&self.queue);
             if self.holds.is_some() {
                 return Poll::Ready(Woken::Look);
             }
             if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
                 return Poll::Ready(Woken::TimedOut);
             }
-            let task = *self.task.get_or_insert_with(|| state.lines.new_task());
+            let task = *self.task.get_or_insert_with(|| state.waiters.new_task());
             if let Some(waker) = ours.take() {
-                state.lines.sleep(&self.queue, task, waker, deadline);
+                state.waiters.sleep(&self.queue, task, waker, deadline);
             }
             if let Some(deadline) = deadline {
                 state.call_thread_at(deadline);
@@ -419,7 +419,7 @@ impl Waiter {
     /// A handle for a thread that may have to end the waits of this one.
     pub(super) fn caller(&self) -> Caller {
         Caller {
-            shared: Arc::clone(&self.bells.shared),
+            shared: Arc::clone(&self.wake_ups.shared),
             rung: Arc::clone(&self.rung),
             called: Arc::clone(&self.called),
         }
@@ -430,7 +430,7 @@ impl Waiter {
     pub(super) fn found(&mut self) {
         if self.holds.take() == Some(Permit::Search) {
             // The search found a job, and there may be more.
-            self.bells.shared.change(|state| state.lines.search_beside(&self.queue));
+            self.wake_ups.shared.change(|state| state.waiters.search_beside(&self.queue));
         }
     }
 
@@ -453,10 +453,10 @@ impl Drop for Waiter {
         if !self.process.is_current() {
             return;
         }
-        let shared = &self.bells.shared;
+        let shared = &self.wake_ups.shared;
         shared.change(|state| {
-            state.lines.leave(&self.queue, self.task, self.holds.take());
-            if state.lines.are_empty() {
+            state.waiters.leave(&self.queue, self.task, self.holds.take());
+            if state.waiters.are_empty() {
                 state.idle_since = Instant::now();
             }
             shared.waiters.fetch_sub(1, Ordering::SeqCst);
@@ -464,7 +464,7 @@ impl Drop for Waiter {
     }
 }
 
-/// Calls one waiter away from the bell, whatever it waits for.
+/// Ends the wait of one waiter, whatever it waits for.
 #[derive(Clone)]
 pub(super) struct Caller {
     shared: Arc<Shared>,
@@ -485,7 +485,7 @@ impl Caller {
 impl State {
     /// Notes when the next job is due, and calls the thread if it would sleep longer.
     fn tell_due(&mut self, queue: &str, due_ms: i64, now_ms: i64) {
-        self.lines.tell_due(queue, due_ms);
+        self.waiters.tell_due(queue, due_ms);
         self.call_thread_at(Instant::now() + thread::until(due_ms, now_ms));
     }
 

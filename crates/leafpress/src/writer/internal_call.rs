@@ -13,36 +13,36 @@ use std::sync::Arc;
 
 use rusqlite::Connection;
 
-use super::call::{AnyValue, Call, Own};
+use super::call::{AnyValue, Call, InternalCall};
 use super::caught::Caught;
-use super::companion::Companion;
+use super::transaction_hooks::TransactionHooks;
 use super::{PendingCall, Writer, ticket::Ticket, value};
 use crate::error::{Error, Result};
 
 impl Writer {
     /// Does `body` inside of a group's transaction and waits for the commit. An
     /// error of it undoes all that it did.
-    pub(crate) fn own<T: Send + 'static>(
+    pub(crate) fn internal<T: Send + 'static>(
         &self,
         body: impl FnMut(&Connection) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        self.carry_out(own_call(body), value)
+        self.carry_out(internal_call(body), value)
     }
 
-    /// Does as [`own`](Self::own), without waiting for the commit.
-    pub(crate) fn submit_own<T: Send + 'static>(
+    /// Does as [`internal`](Self::internal), without waiting for the commit.
+    pub(crate) fn submit_internal<T: Send + 'static>(
         &self,
         body: impl FnMut(&Connection) -> Result<T> + Send + 'static,
     ) -> Result<Ticket<T>> {
-        self.submit_call(own_call(body), value)
+        self.submit_call(internal_call(body), value)
     }
 
-    /// As [`own`](Self::own), as a future that never blocks the thread that polls it.
-    pub(crate) fn own_async<T: Send + 'static>(
+    /// As [`internal`](Self::internal), as a future that never blocks the thread that polls it.
+    pub(crate) fn internal_async<T: Send + 'static>(
         &self,
         body: Result<impl FnMut(&Connection) -> Result<T> + Send + 'static>,
     ) -> PendingCall<T> {
-        PendingCall::new(self, body.map(own_call), value)
+        PendingCall::new(self, body.map(internal_call), value)
     }
 
     /// A future that gives this error.
@@ -52,15 +52,18 @@ impl Writer {
 
     /// Hands in `body` without waiting for room or for the commit, and forgets it. For code that
     /// runs where calls are answered.
-    pub(crate) fn leave_own(&self, body: impl FnMut(&Connection) -> Result<()> + Send + 'static) {
+    pub(crate) fn leave_internal(
+        &self,
+        body: impl FnMut(&Connection) -> Result<()> + Send + 'static,
+    ) {
         if let Some(shared) = self.shared.here() {
-            drop(shared.queue.push_or_line_up((own_call(body), None), value::<()>));
+            drop(shared.queue.push_or_line_up((internal_call(body), None), value::<()>));
         }
     }
 
-    /// The companion of this writer, made if it has none, of the database's path
+    /// The hooks of this writer, made if it has none, of the database's path
     /// and the name of its VFS.
-    pub(crate) fn companion<C: Companion>(
+    pub(crate) fn hooks<C: TransactionHooks>(
         &self,
         make: impl FnOnce(&Path, Option<&str>) -> Arc<C>,
     ) -> Result<Arc<C>> {
@@ -68,17 +71,17 @@ impl Writer {
             Error::misuse("this writer's groups are committed elsewhere: it has no tables here")
         })?;
         let (path, vfs) = (local.readers.path(), local.readers.vfs());
-        let companion = Arc::clone(local.companion.0.get_or_init(|| make(path, vfs)));
-        let any: Arc<dyn Any + Send + Sync> = companion;
+        let hooks = Arc::clone(local.hooks.0.get_or_init(|| make(path, vfs)));
+        let any: Arc<dyn Any + Send + Sync> = hooks;
         any.downcast::<C>()
-            .map_err(|_| Error::bug("this writer has a companion of another kind already"))
+            .map_err(|_| Error::bug("this writer has a hooks of another kind already"))
     }
 }
 
-pub(super) fn own_call<T: Send + 'static>(
+pub(super) fn internal_call<T: Send + 'static>(
     mut body: impl FnMut(&Connection) -> Result<T> + Send + 'static,
 ) -> Call<'static> {
-    Call::Own(Own(Caught::new(Box::new(move |connection: &Connection| {
+    Call::Internal(InternalCall(Caught::new(Box::new(move |connection: &Connection| {
         body(connection).map(|value| Box::new(value) as AnyValue)
     }))))
 }

@@ -1,4 +1,4 @@
-//! A companion of the writer's transactions: another part of this crate that goes with each of
+//! Hooks of the writer's transactions: another part of this crate is called for each of
 //! them.
 //!
 //! Must never: be offered to code outside of this crate.
@@ -11,9 +11,9 @@ use rusqlite::Connection;
 
 use crate::error::Result;
 
-/// Goes with each transaction of a writer, whichever calls are in it. One thread calls it at a
+/// Hooks of each transaction of a writer, whichever calls are in it. One thread calls it at a
 /// time, the one that drives the engine.
-pub(crate) trait Companion: Any + Send + Sync {
+pub(crate) trait TransactionHooks: Any + Send + Sync {
     /// A transaction has begun: no other process writes until it ends.
     fn began(&self);
     /// A call begins in it, which may be undone by itself.
@@ -32,19 +32,19 @@ pub(crate) trait Companion: Any + Send + Sync {
     fn closed(&self);
 }
 
-/// A place for a companion, which is put there when it is first needed.
+/// A place for hooks, which are put there when they are first needed.
 #[derive(Clone, Default)]
-pub(super) struct CompanionPlace(pub(super) Arc<OnceLock<Arc<dyn Companion>>>);
+pub(super) struct TransactionHooksPlace(pub(super) Arc<OnceLock<Arc<dyn TransactionHooks>>>);
 
-impl fmt::Debug for CompanionPlace {
+impl fmt::Debug for TransactionHooksPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("CompanionPlace").field(&self.0.get().is_some()).finish()
+        f.debug_tuple("TransactionHooksPlace").field(&self.0.get().is_some()).finish()
     }
 }
 
-impl CompanionPlace {
-    /// The companion, if there is one.
-    pub(super) fn get(&self) -> Option<&Arc<dyn Companion>> {
+impl TransactionHooksPlace {
+    /// The hooks, if there are any.
+    pub(super) fn get(&self) -> Option<&Arc<dyn TransactionHooks>> {
         self.0.get()
     }
 }

@@ -117,7 +117,7 @@ pub(super) type When = (i64, i64);
 
 /// Counters of events; see the module.
 #[derive(Debug, Default)]
-pub(in crate::queue) struct Tally {
+pub(in crate::queue) struct Counters {
     state: Mutex<State>,
 }
 
@@ -143,7 +143,7 @@ struct Entry {
     times: u32,
 }
 
-impl Tally {
+impl Counters {
     /// Counts an event of the open transaction.
     #[inline]
     pub(in crate::queue) fn note(&self, queue: i64, now_ms: i64, event: Event) {
@@ -269,52 +269,52 @@ mod tests {
     const MINUTE_MS: i64 = 60_000;
 
     /// Counts of one queue that are not written yet.
-    fn unwritten(tally: &Tally, queue: i64) -> Counts {
+    fn unwritten(counters: &Counters, queue: i64) -> Counts {
         let mut all = Counts::default();
-        tally.unwritten(queue).iter().for_each(|(_, counts)| all.add(counts));
+        counters.unwritten(queue).iter().for_each(|(_, counts)| all.add(counts));
         all
     }
 
     #[test]
     fn only_what_is_committed_counts() {
-        let tally = Tally::default();
-        tally.note(1, 0, Event::Pushed);
-        tally.rolled_back();
-        tally.note(1, 0, Event::Pushed);
-        tally.call_began();
-        tally.note(1, 0, Event::Pushed);
-        tally.note(2, 0, CLAIMED);
-        tally.call_undone();
-        tally.note(1, 0, Event::Acked { ran_ms: -5, attempts: 3 });
-        assert_eq!(unwritten(&tally, 1), Counts::default(), "not yet");
-        tally.committed();
-        let counts = unwritten(&tally, 1);
+        let counters = Counters::default();
+        counters.note(1, 0, Event::Pushed);
+        counters.rolled_back();
+        counters.note(1, 0, Event::Pushed);
+        counters.call_began();
+        counters.note(1, 0, Event::Pushed);
+        counters.note(2, 0, CLAIMED);
+        counters.call_undone();
+        counters.note(1, 0, Event::Acked { ran_ms: -5, attempts: 3 });
+        assert_eq!(unwritten(&counters, 1), Counts::default(), "not yet");
+        counters.committed();
+        let counts = unwritten(&counters, 1);
         assert_eq!(counts.events, Events { pushed: 1, acked: 1, ..Events::default() });
         assert_eq!((counts.acked_attempts, counts.run.max_ms()), (3, 0));
-        assert_eq!(unwritten(&tally, 2), Counts::default());
+        assert_eq!(unwritten(&counters, 2), Counts::default());
     }
 
     #[test]
     fn what_is_written_goes_only_with_the_commit() {
-        let tally = Tally::default();
-        assert!(!tally.is_due(i64::MAX, 1_000), "there is nothing");
-        tally.note(1, MINUTE_MS - 1, CLAIMED);
-        tally.committed();
-        tally.note(1, MINUTE_MS, CLAIMED);
-        assert!(tally.is_due(5_000, 1_000));
-        let minutes: Vec<When> = tally.take_for_writing(5_000).iter().map(|it| it.0).collect();
+        let counters = Counters::default();
+        assert!(!counters.is_due(i64::MAX, 1_000), "there is nothing");
+        counters.note(1, MINUTE_MS - 1, CLAIMED);
+        counters.committed();
+        counters.note(1, MINUTE_MS, CLAIMED);
+        assert!(counters.is_due(5_000, 1_000));
+        let minutes: Vec<When> = counters.take_for_writing(5_000).iter().map(|it| it.0).collect();
         assert_eq!(minutes, [(1, 0), (1, 1)], "the open transaction's too");
-        assert_eq!(tally.take_for_writing(5_000).len(), 0, "once a transaction");
-        tally.rolled_back();
-        assert!(tally.is_due(5_000, 1_000), "since it is not in the database");
-        assert_eq!(tally.take_for_writing(5_000).len(), 1);
-        tally.note(1, 0, CLAIMED);
-        tally.committed();
+        assert_eq!(counters.take_for_writing(5_000).len(), 0, "once a transaction");
+        counters.rolled_back();
+        assert!(counters.is_due(5_000, 1_000), "since it is not in the database");
+        assert_eq!(counters.take_for_writing(5_000).len(), 1);
+        counters.note(1, 0, CLAIMED);
+        counters.committed();
         let left = Events { claimed: 1, ..Events::default() };
-        assert_eq!(unwritten(&tally, 1).events, left, "it came too late");
-        assert!(!tally.is_due(5_999, 1_000));
-        assert!(tally.is_due(6_000, 1_000));
-        assert!(tally.is_due(4_000, 1_000), "the clock was set back");
+        assert_eq!(unwritten(&counters, 1).events, left, "it came too late");
+        assert!(!counters.is_due(5_999, 1_000));
+        assert!(counters.is_due(6_000, 1_000));
+        assert!(counters.is_due(4_000, 1_000), "the clock was set back");
     }
 
     fn sum(events: Events<u64>) -> u64 {
@@ -327,46 +327,46 @@ mod tests {
         fn counts_are_those_of_committed_transactions(
             steps in prop::collection::vec((0..6_u8, 0..3_i64, 0..3_u8), 0..200),
         ) {
-            let tally = Tally::default();
+            let counters = Counters::default();
             let (mut open, mut truth, mut stored) = (Vec::new(), [0_u64; 3], [0_u64; 3]);
             let (mut before_call, mut in_flight) = ((0, None), None);
             for (step, queue, event) in steps {
                 match step {
                     0 => {
-                        tally.call_began();
+                        counters.call_began();
                         before_call = (open.len(), in_flight);
                     }
                     1 => {
-                        tally.call_undone();
+                        counters.call_undone();
                         open.truncate(before_call.0);
                         in_flight = before_call.1;
                     }
                     2 => {
-                        tally.committed();
+                        counters.committed();
                         open.drain(..).for_each(|queue: i64| truth[queue as usize] += 1);
                         stored = in_flight.take().unwrap_or(stored);
                         before_call = (0, None);
                     }
                     3 => {
-                        tally.rolled_back();
+                        counters.rolled_back();
                         open.clear();
                         (before_call, in_flight) = ((0, None), None);
                     }
                     4 if in_flight.is_none() => {
                         let mut with = stored;
-                        for ((queue, _), counts) in tally.take_for_writing(0) {
+                        for ((queue, _), counts) in counters.take_for_writing(0) {
                             with[queue as usize] += sum(counts.events);
                         }
                         in_flight = Some(with);
                     }
                     _ => {
                         let events = [Event::Pushed, CLAIMED, Event::Dead];
-                        tally.note(queue, 0, events[usize::from(event)]);
+                        counters.note(queue, 0, events[usize::from(event)]);
                         open.push(queue);
                     }
                 }
                 for queue in 0..3 {
-                    let unwritten = sum(unwritten(&tally, queue as i64).events);
+                    let unwritten = sum(unwritten(&counters, queue as i64).events);
                     prop_assert_eq!(stored[queue] + unwritten, truth[queue]);
                 }
             }

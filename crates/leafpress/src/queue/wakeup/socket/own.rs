@@ -1,6 +1,6 @@
-//! The door of this process: the socket at which others ring.
+//! The socket of this process, at which others ring.
 //!
-//! Stands under the bell thread, which makes it before any waiter looks for a job, and drops it
+//! Stands under the wake-up thread, which makes it before any waiter looks for a job, and drops it
 //! when there is no waiter any more. See the folder's invariants.
 
 use std::io;
@@ -13,7 +13,7 @@ use std::time::Duration;
 use rustix::fs::AtFlags;
 
 use super::place::Place;
-use crate::queue::bell::message::{LENGTH, Message};
+use crate::queue::wakeup::message::{LENGTH, Message};
 use crate::vfs::{FileIdentity, locks};
 
 /// Attempts to make a socket in a folder that others remove meanwhile.
@@ -26,9 +26,9 @@ const FULL_FROM: usize = 4;
 /// Datagrams that are read before waiters are woken for them.
 const DRAIN_MAX: usize = 1024;
 
-/// A socket in the folder of doors; gone when dropped.
+/// A socket in the folder of sockets; removed when dropped.
 #[derive(Debug)]
-pub(in crate::queue::bell) struct Door {
+pub(in crate::queue::wakeup) struct OwnSocket {
     socket: UnixDatagram,
     place: Place,
     folder: OwnedFd,
@@ -39,13 +39,13 @@ pub(in crate::queue::bell) struct Door {
     full_from: usize,
 }
 
-impl Door {
+impl OwnSocket {
     /// Makes the socket. When it returns, others can ring.
     ///
     /// # Errors
     /// When the folder cannot be made or written, is no folder, or the file
     /// system knows no sockets. There may be an empty folder then.
-    pub(in crate::queue::bell) fn open(place: &Place) -> io::Result<Self> {
+    pub(in crate::queue::wakeup) fn open(place: &Place) -> io::Result<Self> {
         for attempt in 0..ATTEMPTS {
             match Self::open_once(place) {
                 // The folder or the socket was removed meanwhile. Who is at it
@@ -78,13 +78,13 @@ impl Door {
         Ok(Self { socket, place, folder, name, folder_id, full_from: full_from() })
     }
 
-    /// The socket, on which the bell thread waits.
-    pub(in crate::queue::bell) fn socket(&self) -> &UnixDatagram {
+    /// The socket, on which the wake-up thread waits.
+    pub(in crate::queue::wakeup) fn socket(&self) -> &UnixDatagram {
         &self.socket
     }
 
     /// Returns true if others still find it.
-    pub(in crate::queue::bell) fn is_there(&self) -> bool {
+    pub(in crate::queue::wakeup) fn is_there(&self) -> bool {
         let of_the_folder = std::fs::symlink_metadata(&self.place.folder);
         of_the_folder.is_ok_and(|it| FileIdentity::from(&it) == self.folder_id)
             && rustix::fs::statat(&self.folder, &self.name, AtFlags::SYMLINK_NOFOLLOW).is_ok()
@@ -92,7 +92,7 @@ impl Door {
 
     /// Reads what has arrived, one message for each queue; whether the socket
     /// may have been full, and others therefore not heard.
-    pub(in crate::queue::bell) fn drain(&self, messages: &mut Vec<Message>) -> bool {
+    pub(in crate::queue::wakeup) fn drain(&self, messages: &mut Vec<Message>) -> bool {
         // One byte more, to tell a longer datagram, which the system cuts.
         let mut bytes = [0; LENGTH + 1];
         let mut arrived = 0;
@@ -110,7 +110,7 @@ impl Door {
     }
 }
 
-impl Drop for Door {
+impl Drop for OwnSocket {
     fn drop(&mut self) {
         let _ = rustix::fs::unlinkat(&self.folder, &self.name, AtFlags::empty());
         self.place.remove_if_empty();

@@ -1,6 +1,6 @@
 //! State that all queues of one writer share, and the tools of one operation.
 //!
-//! The [`Hub`] is called for each transaction of the writer. It forgets the settings that it has
+//! The [`Session`] is called for each transaction of the writer. It forgets the settings that it has
 //! read when the next one begins, and wakes the waiting threads once it is committed. [`Work`] is
 //! one operation inside such a transaction.
 //!
@@ -15,10 +15,10 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Params, Row};
 
-use super::bell::Bells;
 use super::clock::{Clock, ClockWatch};
 use super::settings::{READ_QUEUE, Settings};
-use super::stats::Tally;
+use super::stats::Counters;
+use super::wakeup::WakeUps;
 use crate::error::{Error, Result};
 use crate::sync::lock;
 
@@ -33,31 +33,31 @@ pub(super) struct QueueRow {
 
 /// State shared by the queues of one writer.
 #[derive(Debug)]
-pub(super) struct Hub {
+pub(super) struct Session {
     database: PathBuf,
     vfs: Option<String>,
     clock: OnceLock<Clock>,
     watch: OnceLock<ClockWatch>,
     /// True if leases are to be measured anew, by a transaction that is committed.
     went_back: AtomicBool,
-    bells: OnceLock<Arc<Bells>>,
-    tally: Tally,
-    session: Mutex<Session>,
+    wake_ups: OnceLock<Arc<WakeUps>>,
+    counters: Counters,
+    transaction: Mutex<OpenTransaction>,
 }
 
 /// State of the open transaction.
 #[derive(Debug, Default)]
-struct Session {
+struct OpenTransaction {
     rows: Vec<Arc<QueueRow>>,
     /// Queues whose waiters are woken after the commit, with the number of new jobs.
     rings: Vec<(Arc<str>, u32)>,
     /// Queues whose due changes were made, with the time in milliseconds.
-    ticked: Vec<(i64, i64)>,
+    done_at: Vec<(i64, i64)>,
     /// True if leases were measured anew in it.
     is_measured_anew: bool,
 }
 
-impl Hub {
+impl Session {
     /// State for the writer of this database.
     pub(super) fn new(database: &Path, vfs: Option<&str>) -> Arc<Self> {
         Arc::new(Self {
@@ -66,9 +66,9 @@ impl Hub {
             clock: OnceLock::new(),
             watch: OnceLock::new(),
             went_back: AtomicBool::new(false),
-            bells: OnceLock::new(),
-            tally: Tally::default(),
-            session: Mutex::default(),
+            wake_ups: OnceLock::new(),
+            counters: Counters::default(),
+            transaction: Mutex::default(),
         })
     }
 
@@ -84,16 +84,16 @@ impl Hub {
     }
 
     /// Wake-ups of claims that wait for jobs.
-    pub(super) fn bells(&self) -> &Arc<Bells> {
-        self.bells.get_or_init(|| {
+    pub(super) fn wake_ups(&self) -> &Arc<WakeUps> {
+        self.wake_ups.get_or_init(|| {
             let clock = self.clock().clone();
-            Bells::new(&self.database, self.vfs.as_deref(), Arc::new(move || clock.now_ms()))
+            WakeUps::new(&self.database, self.vfs.as_deref(), Arc::new(move || clock.now_ms()))
         })
     }
 
     /// Counters of jobs' events since they were last written to the table.
-    pub(super) fn tally(&self) -> &Tally {
-        &self.tally
+    pub(super) fn counters(&self) -> &Counters {
+        &self.counters
     }
 
     /// Returns the time. Every operation compares it with the steady clock: without that, one
@@ -112,55 +112,58 @@ impl Hub {
     pub(super) fn clock_went_back(&self) -> bool {
         let went_back = self.went_back.load(Ordering::Relaxed);
         if went_back {
-            lock(&self.session).is_measured_anew = true;
+            lock(&self.transaction).is_measured_anew = true;
         }
         went_back
     }
 
     /// Forgets the state of the last transaction, as a new one has begun.
     pub(super) fn began(&self) {
-        lock(&self.session).rows.clear();
+        lock(&self.transaction).rows.clear();
     }
 
     /// Wakes the waiters of the jobs that the transaction has committed.
     pub(super) fn committed(&self) {
-        self.tally.committed();
+        self.counters.committed();
         let (rings, is_measured_anew) = {
-            let mut session = lock(&self.session);
-            (std::mem::take(&mut session.rings), std::mem::take(&mut session.is_measured_anew))
+            let mut transaction = lock(&self.transaction);
+            (
+                std::mem::take(&mut transaction.rings),
+                std::mem::take(&mut transaction.is_measured_anew),
+            )
         };
         if is_measured_anew {
             self.went_back.store(false, Ordering::Relaxed);
         }
         for (queue, jobs) in rings {
-            self.bells().ring(&queue, jobs);
+            self.wake_ups().ring(&queue, jobs);
         }
     }
 
     /// Drops the state of a transaction that was rolled back, or whose outcome is unknown.
     pub(super) fn not_committed(&self) {
-        self.tally.rolled_back();
-        *lock(&self.session) = Session::default();
+        self.counters.rolled_back();
+        *lock(&self.transaction) = OpenTransaction::default();
     }
 
     /// Ends all waits, as the writer takes no calls any more.
     pub(super) fn close(&self) {
-        if let Some(bells) = self.bells.get() {
-            bells.close();
+        if let Some(wake_ups) = self.wake_ups.get() {
+            wake_ups.close();
         }
     }
 
     /// Returns true if the due changes of this queue were not made yet in this millisecond.
-    pub(super) fn tick_is_due(&self, queue: i64, now_ms: i64) -> bool {
-        let mut session = lock(&self.session);
-        match session.ticked.iter_mut().find(|(ticked, _)| *ticked == queue) {
+    pub(super) fn is_due_now(&self, queue: i64, now_ms: i64) -> bool {
+        let mut transaction = lock(&self.transaction);
+        match transaction.done_at.iter_mut().find(|(done_at, _)| *done_at == queue) {
             Some((_, at_ms)) if *at_ms == now_ms => false,
             Some((_, at_ms)) => {
                 *at_ms = now_ms;
                 true
             }
             None => {
-                session.ticked.push((queue, now_ms));
+                transaction.done_at.push((queue, now_ms));
                 true
             }
         }
@@ -176,20 +179,20 @@ pub(super) fn failed(source: rusqlite::Error) -> Error {
 pub(super) struct Work<'c> {
     pub(super) connection: &'c Connection,
     /// `None` on a connection of the application.
-    pub(super) hub: Option<&'c Hub>,
+    pub(super) session: Option<&'c Session>,
     /// The time of the operation.
     pub(super) now_ms: i64,
 }
 
 impl<'c> Work<'c> {
-    /// An operation of the writer that `hub` goes with.
-    pub(super) fn new(connection: &'c Connection, hub: &'c Hub) -> Self {
-        Self { connection, hub: Some(hub), now_ms: hub.now_ms() }
+    /// An operation of the writer whose session is `session`.
+    pub(super) fn new(connection: &'c Connection, session: &'c Session) -> Self {
+        Self { connection, session: Some(session), now_ms: session.now_ms() }
     }
 
     /// An operation inside a transaction on a connection of the application.
     pub(super) fn outside(connection: &'c Connection) -> Self {
-        Self { connection, hub: None, now_ms: Clock::system().now_ms() }
+        Self { connection, session: None, now_ms: Clock::system().now_ms() }
     }
 
     /// A statement, compiled once.
@@ -228,9 +231,9 @@ impl<'c> Work<'c> {
 
     /// Settings of the queue, as this transaction sees them.
     pub(super) fn row(&self, queue: i64) -> Result<Arc<QueueRow>> {
-        if let Some(hub) = self.hub {
-            let session = lock(&hub.session);
-            if let Some(row) = session.rows.iter().find(|row| row.id == queue) {
+        if let Some(session) = self.session {
+            let transaction = lock(&session.transaction);
+            if let Some(row) = transaction.rows.iter().find(|row| row.id == queue) {
                 return Ok(Arc::clone(row));
             }
         }
@@ -240,27 +243,27 @@ impl<'c> Work<'c> {
             Ok(QueueRow { id: queue, name, is_paused, settings })
         })?;
         let row = Arc::new(row.ok_or_else(dropped)?);
-        if let Some(hub) = self.hub {
-            lock(&hub.session).rows.push(Arc::clone(&row));
+        if let Some(session) = self.session {
+            lock(&session.transaction).rows.push(Arc::clone(&row));
         }
         Ok(row)
     }
 
     /// Forgets the settings of a queue, as this operation has changed them.
     pub(super) fn forget_row(&self, queue: i64) {
-        if let Some(hub) = self.hub {
-            lock(&hub.session).rows.retain(|row| row.id != queue);
+        if let Some(session) = self.session {
+            lock(&session.transaction).rows.retain(|row| row.id != queue);
         }
     }
 
     /// Wakes the threads that wait for jobs of this queue, once all is committed. `jobs` is the
     /// number of jobs that have become ready, or 1 if due times have changed.
     pub(super) fn ring(&self, queue: &QueueRow, jobs: u32) {
-        let Some(hub) = self.hub else { return };
-        let mut session = lock(&hub.session);
-        match session.rings.iter_mut().find(|(name, _)| *name == queue.name) {
+        let Some(session) = self.session else { return };
+        let mut transaction = lock(&session.transaction);
+        match transaction.rings.iter_mut().find(|(name, _)| *name == queue.name) {
             Some((_, all)) => *all = all.saturating_add(jobs),
-            None => session.rings.push((Arc::clone(&queue.name), jobs)),
+            None => transaction.rings.push((Arc::clone(&queue.name), jobs)),
         }
     }
 }

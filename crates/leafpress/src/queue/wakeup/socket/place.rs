@@ -1,7 +1,7 @@
-//! Place and owner of the folder of the doors.
+//! Place and owner of the folder of the sockets.
 //!
-//! Stands under [`Door`](super::Door), which makes it, and
-//! [`Ringer`](super::Ringer), which only reads it.
+//! Stands under [`OwnSocket`](super::OwnSocket), which makes it, and
+//! [`Sender`](super::Sender), which only reads it.
 
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::io;
@@ -14,26 +14,26 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::fs::{AtFlags, Gid, Mode, OFlags, Uid};
 
-use crate::queue::bell::message;
+use crate::queue::wakeup::message;
 
 /// Bytes of a socket's name at most, `.new` included: three numbers of 32 bits.
 pub(super) const NAME_LENGTH_MAX: usize = 40;
 
-/// Place of a database's doors.
+/// Place of a database's sockets.
 #[derive(Debug, Clone)]
-pub(in crate::queue::bell) struct Place {
+pub(in crate::queue::wakeup) struct Place {
     /// The path as SQLite knows it: without symbolic links.
     database: PathBuf,
     pub(super) folder: PathBuf,
-    /// Beginning of the names of this one's own doors.
+    /// Beginning of the names of this one's own sockets.
     pub(super) own_prefix: String,
-    /// Doors made so far.
-    doors: Arc<AtomicU32>,
+    /// Sockets made so far.
+    sockets: Arc<AtomicU32>,
 }
 
 impl Place {
     /// `None` where the path leads to no file.
-    pub(in crate::queue::bell) fn of(database: &Path) -> Option<Self> {
+    pub(in crate::queue::wakeup) fn of(database: &Path) -> Option<Self> {
         let database = database.canonicalize().ok()?;
         let metadata = database.metadata().ok().filter(std::fs::Metadata::is_file)?;
         let mut beside = database.clone().into_os_string();
@@ -48,12 +48,12 @@ impl Place {
         };
         let random = RandomState::new().build_hasher().finish() as u32;
         let own_prefix = format!("{}-{random:08x}-", std::process::id());
-        Some(Self { database, folder, own_prefix, doors: Arc::default() })
+        Some(Self { database, folder, own_prefix, sockets: Arc::default() })
     }
 
     /// A name that was never used.
     pub(super) fn new_name(&self) -> String {
-        format!("{}{}", self.own_prefix, self.doors.fetch_add(1, Ordering::Relaxed))
+        format!("{}{}", self.own_prefix, self.sockets.fetch_add(1, Ordering::Relaxed))
     }
 
     /// Opens the folder.

@@ -1,14 +1,14 @@
-//! Many producers, many consumers, and not one bell too few.
+//! Many producers, many consumers, and not one wake-up too few.
 //!
 //! Jobs are numbers in memory; each consumer does with its waiter the same as claims do, and is
-//! interrupted as they can be. If a bell is lost, a consumer waits for ever while a job is there,
+//! interrupted as they can be. If a wake-up is lost, a consumer waits for ever while a job is there,
 //! and the test ends with that.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use super::super::{Bells, Woken};
+use super::super::{WakeUps, Woken};
 use super::{Ground, PATIENCE};
 
 const QUEUES: [&str; 3] = ["", "a", "b\0\u{1f514} / %s ' \"\n"];
@@ -31,8 +31,8 @@ impl Store {
 }
 
 /// Waits like a claim, with one of its ways to end; returns true if there was a job.
-fn consume_one(bells: &Arc<Bells>, store: &Store, queue: usize, turn: usize) -> bool {
-    let mut waiter = bells.waiter(QUEUES[queue]).unwrap();
+fn consume_one(wake_ups: &Arc<WakeUps>, store: &Store, queue: usize, turn: usize) -> bool {
+    let mut waiter = wake_ups.waiter(QUEUES[queue]).unwrap();
     let patience = Instant::now() + PATIENCE;
     let deadline =
         if turn.is_multiple_of(3) { Instant::now() + Duration::from_micros(300) } else { patience };
@@ -58,7 +58,7 @@ fn consume_one(bells: &Arc<Bells>, store: &Store, queue: usize, turn: usize) -> 
 }
 
 /// Producers ring `rung`, consumers wait at one of `heard`.
-fn hammer(rung: &Arc<Bells>, heard: &[Arc<Bells>]) {
+fn hammer(rung: &Arc<WakeUps>, heard: &[Arc<WakeUps>]) {
     let store = Store::default();
     let total = PRODUCERS as u64 * u64::from(JOBS_EACH);
     std::thread::scope(|scope| {
@@ -80,17 +80,17 @@ fn hammer(rung: &Arc<Bells>, heard: &[Arc<Bells>]) {
             });
         }
         for consumer in 0..CONSUMERS_EACH * QUEUES.len() {
-            let (store, bells) = (&store, &heard[consumer % heard.len()]);
+            let (store, wake_ups) = (&store, &heard[consumer % heard.len()]);
             scope.spawn(move || {
                 let mut turn = consumer;
                 while !store.is_over.load(Ordering::SeqCst) {
                     turn += 1;
-                    let found = consume_one(bells, store, consumer % QUEUES.len(), turn);
+                    let found = consume_one(wake_ups, store, consumer % QUEUES.len(), turn);
                     let consumed = store.consumed.fetch_add(u64::from(found), Ordering::SeqCst);
                     if found && consumed + 1 == total {
                         store.is_over.store(true, Ordering::SeqCst);
-                        for bells in heard {
-                            bells.close();
+                        for wake_ups in heard {
+                            wake_ups.close();
                         }
                     }
                 }
@@ -102,16 +102,16 @@ fn hammer(rung: &Arc<Bells>, heard: &[Arc<Bells>]) {
 }
 
 #[test]
-fn no_bell_is_lost_in_one_process() {
+fn no_wake_up_is_lost_in_one_process() {
     let ground = Ground::new();
-    let bells = ground.bells();
-    hammer(&bells, &[Arc::clone(&bells)]);
+    let wake_ups = ground.wake_ups();
+    hammer(&wake_ups, &[Arc::clone(&wake_ups)]);
 }
 
 /// Through sockets, which are full most of the time.
 #[cfg(unix)]
 #[test]
-fn no_bell_is_lost_on_the_way_to_others() {
+fn no_wake_up_is_lost_on_the_way_to_others() {
     let ground = Ground::new();
-    hammer(&ground.bells(), &[ground.bells(), ground.bells()]);
+    hammer(&ground.wake_ups(), &[ground.wake_ups(), ground.wake_ups()]);
 }

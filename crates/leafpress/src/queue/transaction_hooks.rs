@@ -1,23 +1,23 @@
-//! The hub as a companion of the writer's transactions.
+//! The transaction hooks of the session.
 
 use rusqlite::Connection;
 
-use super::hub::{Hub, Work};
+use super::session::{Session, Work};
 use super::stats;
 use crate::error::Result;
-use crate::writer::Companion;
+use crate::writer::TransactionHooks;
 
-impl Companion for Hub {
+impl TransactionHooks for Session {
     fn began(&self) {
         Self::began(self);
     }
 
     fn call_began(&self) {
-        self.tally().call_began();
+        self.counters().call_began();
     }
 
     fn call_undone(&self) {
-        self.tally().call_undone();
+        self.counters().call_undone();
     }
 
     fn committed(&self) {
@@ -29,7 +29,7 @@ impl Companion for Hub {
     }
 
     fn has_last_work(&self) -> bool {
-        self.tally().has_unwritten()
+        self.counters().has_unwritten()
     }
 
     fn last_work(&self, connection: &Connection) -> Result<()> {

@@ -1,4 +1,4 @@
-//! Waiting in one process: bells, due times, deadlines, the end.
+//! Waiting in one process: wake-ups, due times, deadlines, the end.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -10,23 +10,24 @@ use super::{Ground, Woken, has_thread, patience, until, wait_beside, wakes};
 use crate::sync::lock;
 
 #[test]
-fn a_bell_between_look_and_wait_is_heard() {
+fn a_wake_up_between_look_and_wait_is_heard() {
     let ground = Ground::new();
-    let bells = ground.bells();
-    let mut waiter = bells.waiter("a").unwrap();
-    bells.ring("a", 1);
+    let wake_ups = ground.wake_ups();
+    let mut waiter = wake_ups.waiter("a").unwrap();
+    wake_ups.ring("a", 1);
     assert_eq!(waiter.wait(None, patience()), Woken::Look);
 }
 
 #[test]
 fn only_as_many_wake_as_there_are_jobs() {
     let ground = Ground::new();
-    let bells = ground.bells();
-    let waiting: Vec<_> = (0..8).map(|_| wait_beside(bells.waiter("a").unwrap(), None)).collect();
-    bells.ring("a", 3);
-    bells.ring("b", 3);
+    let wake_ups = ground.wake_ups();
+    let waiting: Vec<_> =
+        (0..8).map(|_| wait_beside(wake_ups.waiter("a").unwrap(), None)).collect();
+    wake_ups.ring("a", 3);
+    wake_ups.ring("b", 3);
     until("three have looked", || waiting.iter().filter(|it| it.is_finished()).count() == 3);
-    bells.close();
+    wake_ups.close();
     let woken: Vec<Woken> = waiting.into_iter().map(|it| it.join().unwrap()).collect();
     assert_eq!(woken.iter().filter(|woken| **woken == Woken::Look).count(), 3);
     assert_eq!(woken.iter().filter(|woken| **woken == Woken::Closed).count(), 5);
@@ -35,24 +36,24 @@ fn only_as_many_wake_as_there_are_jobs() {
 #[test]
 fn a_deadline_ends_a_wait_but_not_before_a_permit() {
     let ground = Ground::new();
-    let bells = ground.bells();
-    let mut waiter = bells.waiter("a").unwrap();
+    let wake_ups = ground.wake_ups();
+    let mut waiter = wake_ups.waiter("a").unwrap();
     assert_eq!(waiter.wait(None, Some(Instant::now())), Woken::TimedOut);
     let soon = Instant::now() + Duration::from_millis(5);
     assert_eq!(waiter.wait(Some(i64::MAX), Some(soon)), Woken::TimedOut);
     assert!(Instant::now() >= soon);
-    bells.ring("a", 1);
+    wake_ups.ring("a", 1);
     assert_eq!(waiter.wait(None, Some(Instant::now())), Woken::Look);
 }
 
 #[test]
 fn who_is_woken_and_goes_sends_the_next() {
     let ground = Ground::new();
-    let bells = ground.bells();
-    let mut first = bells.waiter("a").unwrap();
-    bells.ring("a", 1);
+    let wake_ups = ground.wake_ups();
+    let mut first = wake_ups.waiter("a").unwrap();
+    wake_ups.ring("a", 1);
     assert_eq!(first.wait(None, patience()), Woken::Look);
-    let second = wait_beside(bells.waiter("a").unwrap(), None);
+    let second = wait_beside(wake_ups.waiter("a").unwrap(), None);
     // Its look failed, say: the database was locked.
     drop(first);
     assert_eq!(second.join().unwrap(), Woken::Look);
@@ -61,11 +62,11 @@ fn who_is_woken_and_goes_sends_the_next() {
 #[test]
 fn a_thread_that_found_a_job_wakes_no_other() {
     let ground = Ground::new();
-    let bells = ground.bells();
-    let mut first = bells.waiter("a").unwrap();
-    bells.ring("a", 1);
+    let wake_ups = ground.wake_ups();
+    let mut first = wake_ups.waiter("a").unwrap();
+    wake_ups.ring("a", 1);
     assert_eq!(first.wait(None, patience()), Woken::Look);
-    let mut second = bells.waiter("a").unwrap();
+    let mut second = wake_ups.waiter("a").unwrap();
     first.found();
     drop(first);
     assert_eq!(second.wait(None, Some(Instant::now())), Woken::TimedOut);
@@ -74,10 +75,10 @@ fn a_thread_that_found_a_job_wakes_no_other() {
 #[test]
 fn what_is_due_wakes_one_and_what_it_finds_the_next() {
     let ground = Ground::new();
-    let bells = ground.bells();
+    let wake_ups = ground.wake_ups();
     let mut waiting: Vec<_> =
-        (0..4).map(|_| wait_beside(bells.waiter("a").unwrap(), Some(1500))).collect();
-    until("one has told", || format!("{bells:?}").contains("due_ms: Some(1500)"));
+        (0..4).map(|_| wait_beside(wake_ups.waiter("a").unwrap(), Some(1500))).collect();
+    until("one has told", || format!("{wake_ups:?}").contains("due_ms: Some(1500)"));
     ground.clock.store(1500, Ordering::SeqCst);
     // Each says that it found a job, so that all look, one after the other.
     until("all have looked", || waiting.iter().all(std::thread::JoinHandle::is_finished));
@@ -87,9 +88,9 @@ fn what_is_due_wakes_one_and_what_it_finds_the_next() {
 #[test]
 fn what_is_due_wakes_only_one_that_finds_nothing() {
     let ground = Ground::new();
-    let bells = ground.bells();
-    let mut first = bells.waiter("a").unwrap();
-    let mut second = bells.waiter("a").unwrap();
+    let wake_ups = ground.wake_ups();
+    let mut first = wake_ups.waiter("a").unwrap();
+    let mut second = wake_ups.waiter("a").unwrap();
     let past = Some(Instant::now());
     assert_eq!(first.wait(Some(1001), past), Woken::TimedOut);
     assert_eq!(second.wait(Some(1002), past), Woken::TimedOut);
@@ -102,10 +103,10 @@ fn what_is_due_wakes_only_one_that_finds_nothing() {
 #[test]
 fn the_thread_is_told_of_what_is_due_before_it_wakes() {
     let ground = Ground::new();
-    let bells = ground.bells();
-    let mut waiter = bells.waiter("a").unwrap();
+    let wake_ups = ground.wake_ups();
+    let mut waiter = wake_ups.waiter("a").unwrap();
     let wakes_within = |time: Duration| {
-        let state = lock(&bells.shared.state);
+        let state = lock(&wake_ups.shared.state);
         state.listener.as_ref().unwrap().wakes_at <= Instant::now() + time
     };
     until("it sleeps for long", || !wakes_within(Duration::from_millis(500)));
@@ -116,11 +117,11 @@ fn the_thread_is_told_of_what_is_due_before_it_wakes() {
 #[test]
 fn a_clock_that_jumps_back_only_delays() {
     let ground = Ground::new();
-    let bells = ground.bells();
-    let waiting = wait_beside(bells.waiter("a").unwrap(), Some(1100));
+    let wake_ups = ground.wake_ups();
+    let waiting = wait_beside(wake_ups.waiter("a").unwrap(), Some(1100));
     ground.clock.store(-5_000_000, Ordering::SeqCst);
-    let awake = wakes(&bells);
-    until("the thread has seen it", || wakes(&bells) > awake);
+    let awake = wakes(&wake_ups);
+    until("the thread has seen it", || wakes(&wake_ups) > awake);
     ground.clock.store(1_000_000, Ordering::SeqCst);
     assert_eq!(waiting.join().unwrap(), Woken::Look);
 }
@@ -128,8 +129,8 @@ fn a_clock_that_jumps_back_only_delays() {
 #[test]
 fn a_queue_that_is_always_due_is_not_looked_at_all_the_time() {
     let ground = Ground::new();
-    let bells = ground.bells();
-    let mut waiter = bells.waiter("a").unwrap();
+    let wake_ups = ground.wake_ups();
+    let mut waiter = wake_ups.waiter("a").unwrap();
     let deadline = Some(Instant::now() + Duration::from_millis(100));
     assert_eq!(waiter.wait(Some(1), deadline), Woken::Look, "it may have become due just now");
     let mut looks = 1;
@@ -145,8 +146,8 @@ fn a_queue_that_is_always_due_is_not_looked_at_all_the_time() {
 #[test]
 fn one_waiter_can_be_called_away() {
     let ground = Ground::new();
-    let bells = ground.bells();
-    let (first, mut other) = (bells.waiter("a").unwrap(), bells.waiter("a").unwrap());
+    let wake_ups = ground.wake_ups();
+    let (first, mut other) = (wake_ups.waiter("a").unwrap(), wake_ups.waiter("a").unwrap());
     let caller = first.caller();
     let waiting = wait_beside(first, None);
     caller.clone().call();
@@ -161,45 +162,45 @@ fn one_waiter_can_be_called_away() {
 #[test]
 fn closing_ends_all_waits_and_leaves_nothing() {
     let ground = Ground::new();
-    let bells = ground.bells();
+    let wake_ups = ground.wake_ups();
     let waiting: Vec<_> = (0..4)
-        .map(|number| wait_beside(bells.waiter(["a", "b"][number % 2]).unwrap(), None))
+        .map(|number| wait_beside(wake_ups.waiter(["a", "b"][number % 2]).unwrap(), None))
         .collect();
-    bells.close();
+    wake_ups.close();
     assert!(waiting.into_iter().all(|it| it.join().unwrap() == Woken::Closed));
-    assert!(!has_thread(&bells));
-    assert!(!ground.doors_folder().exists());
-    let mut late = bells.waiter("a").unwrap();
-    bells.ring("a", 1);
+    assert!(!has_thread(&wake_ups));
+    assert!(!ground.sockets_folder().exists());
+    let mut late = wake_ups.waiter("a").unwrap();
+    wake_ups.ring("a", 1);
     assert_eq!(late.wait(Some(1), None), Woken::Closed);
-    assert!(!has_thread(&bells));
-    bells.close();
+    assert!(!has_thread(&wake_ups));
+    wake_ups.close();
 }
 
 #[test]
 fn the_thread_ends_when_no_thread_waits_and_comes_again() {
     let ground = Ground::new();
-    let bells = ground.bells();
+    let wake_ups = ground.wake_ups();
     for _ in 0..2 {
-        drop(bells.waiter("a").unwrap());
-        assert!(has_thread(&bells), "it lingers");
-        until("the thread ends", || !has_thread(&bells));
-        until("its folder is gone", || !ground.doors_folder().exists());
+        drop(wake_ups.waiter("a").unwrap());
+        assert!(has_thread(&wake_ups), "it lingers");
+        until("the thread ends", || !has_thread(&wake_ups));
+        until("its folder is gone", || !ground.sockets_folder().exists());
     }
-    drop(bells);
+    drop(wake_ups);
 }
 
 /// Invariant 5: how often the thread wakes while many wait and nothing happens.
 #[test]
 fn an_idle_consumer_sleeps() {
     let ground = Ground::new();
-    let bells = ground.usual_bells();
+    let wake_ups = ground.usual_wake_ups();
     let begun = Instant::now();
     let looks = AtomicU64::new(0);
     std::thread::scope(|scope| {
         for number in 0..16 {
-            let (bells, looks) = (&bells, &looks);
-            let mut waiter = bells.waiter(["a", "b", "c"][number % 3]).unwrap();
+            let (wake_ups, looks) = (&wake_ups, &looks);
+            let mut waiter = wake_ups.waiter(["a", "b", "c"][number % 3]).unwrap();
             scope.spawn(move || {
                 while waiter.wait(Some(9_000_000), patience()) == Woken::Look {
                     looks.fetch_add(1, Ordering::SeqCst);
@@ -207,8 +208,8 @@ fn an_idle_consumer_sleeps() {
             });
         }
         std::thread::sleep(Duration::from_millis(2500));
-        let woken = wakes(&bells);
-        bells.close();
+        let woken = wakes(&wake_ups);
+        wake_ups.close();
         let every = if cfg!(unix) { LOOK_EVERY } else { LOOK_EVERY_DEAF };
         // And once or twice to hear of what is due.
         let allowed = begun.elapsed().div_duration_f64(every) as u64 + 3;
@@ -219,10 +220,10 @@ fn an_idle_consumer_sleeps() {
 }
 
 #[test]
-fn a_writer_that_rings_no_bell_is_noticed() {
+fn a_writer_that_sends_no_wake_up_is_noticed() {
     let ground = Ground::new();
-    let bells = ground.usual_bells();
-    let mut waiter = bells.waiter("a").unwrap();
+    let wake_ups = ground.usual_wake_ups();
+    let mut waiter = wake_ups.waiter("a").unwrap();
     // The first look of all knows nothing yet.
     assert_eq!(waiter.wait(None, patience()), Woken::Look);
     let still = Instant::now() + Duration::from_millis(1100);
@@ -235,14 +236,14 @@ fn a_writer_that_rings_no_bell_is_noticed() {
 #[test]
 fn a_database_that_cannot_be_read_is_looked_at_all_the_same() {
     let ground = Ground::new();
-    let bells = super::Bells::new(
+    let wake_ups = super::WakeUps::new(
         &ground.folder.path().join("nowhere").join("app.db"),
         Some("no such VFS"),
         ground.now_ms(),
     );
-    let mut waiter = bells.waiter("a").unwrap();
+    let mut waiter = wake_ups.waiter("a").unwrap();
     assert_eq!(waiter.wait(None, patience()), Woken::Look);
     assert_eq!(waiter.wait(None, patience()), Woken::Look);
-    bells.ring("a", 1);
+    wake_ups.ring("a", 1);
     assert_eq!(waiter.wait(None, patience()), Woken::Look);
 }

@@ -1,7 +1,7 @@
 //! Waiters at each queue, and their permits to look: plain numbers, no threads.
 //!
-//! Stands under [`Bells`](super::Bells), which guards it by a lock and calls it
-//! for every bell, and under the bell thread, which calls it for due times.
+//! Stands under [`WakeUps`](super::WakeUps), which guards it by a lock and calls it
+//! for every wake-up, and under the wake-up thread, which calls it for due times.
 //!
 //! A **permit** says "look for a job again". A waiter that comes and finds one takes it and goes;
 //! it does not matter for which waiter it was meant, since a look that begins after the permit was
@@ -9,7 +9,7 @@
 //! **search** for an unknown number of jobs: a waiter that finds one sends the next waiter to look,
 //! and the first that finds none ends it.
 //!
-//! Invariants, for each line:
+//! Invariants, for each queue:
 //! 1. `permits <= waiters`: a look by each waiter finds whatever there is.
 //! 2. `has_search` only with a permit, and at most one search goes on from it.
 //! 3. No waiter sleeps while there is a permit, unless it is being woken: each new permit wakes
@@ -18,7 +18,7 @@
 //! 4. `due_ms` is not after any due time that a waiter told since the last time
 //!    that one was given as a search.
 //!
-//! Must never: hold a line without waiters, or run a caller's code: wakers are handed out, to be
+//! Must never: keep a queue without waiters, or run a caller's code: wakers are handed out, to be
 //! woken without the lock.
 
 use std::collections::{BTreeMap, HashMap};
@@ -46,7 +46,7 @@ struct Task {
 
 /// The waiters of one queue.
 #[derive(Debug)]
-struct Line {
+struct QueueWaiters {
     /// The waiters sleep on it.
     rung: Arc<Condvar>,
     /// The tasks that sleep, by the order in which they came.
@@ -60,7 +60,7 @@ struct Line {
     due_ms: Option<i64>,
 }
 
-impl Line {
+impl QueueWaiters {
     fn new(queue: &str) -> Self {
         Self {
             rung: Arc::default(),
@@ -99,16 +99,16 @@ impl Line {
     }
 }
 
-/// The lines of all queues that have a waiter.
+/// The waiters of all queues that have one.
 #[derive(Debug, Default)]
-pub(super) struct Lines {
-    by_queue: HashMap<Arc<str>, Line>,
+pub(super) struct Waiters {
+    by_queue: HashMap<Arc<str>, QueueWaiters>,
     last_task: u64,
     /// Wakers of tasks that do not sleep any more.
     awake: Vec<Waker>,
 }
 
-impl Lines {
+impl Waiters {
     /// Returns true if there is no waiter.
     pub(super) fn are_empty(&self) -> bool {
         self.by_queue.is_empty()
@@ -118,9 +118,10 @@ impl Lines {
     pub(super) fn enter(&mut self, queue: &str) -> (Arc<str>, Arc<Condvar>) {
         let name = self.by_queue.get_key_value(queue).map(|(name, _)| Arc::clone(name));
         let name = name.unwrap_or_else(|| Arc::from(queue));
-        let line = self.by_queue.entry(Arc::clone(&name)).or_insert_with(|| Line::new(queue));
-        line.waiters += 1;
-        let rung = Arc::clone(&line.rung);
+        let of_queue =
+            self.by_queue.entry(Arc::clone(&name)).or_insert_with(|| QueueWaiters::new(queue));
+        of_queue.waiters += 1;
+        let rung = Arc::clone(&of_queue.rung);
         self.assert_state();
         (name, rung)
     }
@@ -128,22 +129,22 @@ impl Lines {
     /// Removes a waiter; `task` is its number if it is a task. A permit that it took and did not
     /// use goes to another.
     pub(super) fn leave(&mut self, queue: &str, task: Option<u64>, unused: Option<Permit>) {
-        let Some(line) = self.by_queue.get_mut(queue) else { return };
-        line.waiters -= 1;
-        let slept = task.and_then(|task| line.tasks.remove(&task));
+        let Some(of_queue) = self.by_queue.get_mut(queue) else { return };
+        of_queue.waiters -= 1;
+        let slept = task.and_then(|task| of_queue.tasks.remove(&task));
         self.awake.extend(slept.map(|task| task.waker));
-        line.permits = line.permits.min(line.waiters);
-        line.has_search &= line.permits > 0;
+        of_queue.permits = of_queue.permits.min(of_queue.waiters);
+        of_queue.has_search &= of_queue.permits > 0;
         match unused {
-            Some(Permit::Job) => line.give(1, &mut self.awake),
-            Some(Permit::Search) => line.give_search(&mut self.awake),
+            Some(Permit::Job) => of_queue.give(1, &mut self.awake),
+            Some(Permit::Search) => of_queue.give_search(&mut self.awake),
             None => {}
         }
-        if task.is_some() && line.permits > 0 {
+        if task.is_some() && of_queue.permits > 0 {
             // It may have been this task that was woken for the permit.
-            line.wake_one(&mut self.awake);
+            of_queue.wake_one(&mut self.awake);
         }
-        if line.waiters == 0 {
+        if of_queue.waiters == 0 {
             self.by_queue.remove(queue);
         }
         self.assert_state();
@@ -151,8 +152,8 @@ impl Lines {
 
     /// Gives permits for `jobs` more jobs, at most one for each waiter.
     pub(super) fn ring(&mut self, queue: &str, jobs: u32) {
-        if let Some(line) = self.by_queue.get_mut(queue) {
-            line.give(jobs, &mut self.awake);
+        if let Some(of_queue) = self.by_queue.get_mut(queue) {
+            of_queue.give(jobs, &mut self.awake);
         }
         self.assert_state();
     }
@@ -160,60 +161,61 @@ impl Lines {
     /// Does as [`ring`](Self::ring), by the hash of a queue's name, which other processes send.
     /// If two names have the same hash, both queues are rung.
     pub(super) fn ring_hash(&mut self, hash: u64, jobs: u32) {
-        for line in self.by_queue.values_mut().filter(|line| line.hash == hash) {
-            line.give(jobs, &mut self.awake);
+        for of_queue in self.by_queue.values_mut().filter(|of_queue| of_queue.hash == hash) {
+            of_queue.give(jobs, &mut self.awake);
         }
         self.assert_state();
     }
 
     /// Sends another waiter to look, after one found a job and more may be there.
     pub(super) fn search_beside(&mut self, queue: &str) {
-        if let Some(line) = self.by_queue.get_mut(queue).filter(|line| line.waiters > 1) {
-            line.give_search(&mut self.awake);
+        if let Some(of_queue) = self.by_queue.get_mut(queue).filter(|of_queue| of_queue.waiters > 1)
+        {
+            of_queue.give_search(&mut self.awake);
         }
         self.assert_state();
     }
 
     /// Sends one waiter of every queue to look.
     pub(super) fn search_all(&mut self) {
-        for line in self.by_queue.values_mut() {
-            line.give_search(&mut self.awake);
+        for of_queue in self.by_queue.values_mut() {
+            of_queue.give_search(&mut self.awake);
         }
         self.assert_state();
     }
 
     /// Takes a permit, if there is one.
     pub(super) fn take(&mut self, queue: &str) -> Option<Permit> {
-        let taken = self.by_queue.get_mut(queue).and_then(Line::take);
+        let taken = self.by_queue.get_mut(queue).and_then(QueueWaiters::take);
         self.assert_state();
         taken
     }
 
     /// Notes when the next job of a waiter's queue is due.
     pub(super) fn tell_due(&mut self, queue: &str, due_ms: i64) {
-        if let Some(line) = self.by_queue.get_mut(queue) {
-            line.due_ms = Some(line.due_ms.map_or(due_ms, |earlier| earlier.min(due_ms)));
+        if let Some(of_queue) = self.by_queue.get_mut(queue) {
+            of_queue.due_ms = Some(of_queue.due_ms.map_or(due_ms, |earlier| earlier.min(due_ms)));
         }
     }
 
     /// Gives a permit to one waiter of each queue with a due time that has come; returns the next
     /// due time of all queues.
     pub(super) fn give_due(&mut self, now_ms: i64) -> Option<i64> {
-        for line in self.by_queue.values_mut() {
-            if line.due_ms.is_some_and(|due_ms| due_ms <= now_ms) {
-                line.due_ms = None;
-                line.give_search(&mut self.awake);
+        for of_queue in self.by_queue.values_mut() {
+            if of_queue.due_ms.is_some_and(|due_ms| due_ms <= now_ms) {
+                of_queue.due_ms = None;
+                of_queue.give_search(&mut self.awake);
             }
         }
         self.assert_state();
-        self.by_queue.values().filter_map(|line| line.due_ms).min()
+        self.by_queue.values().filter_map(|of_queue| of_queue.due_ms).min()
     }
 
-    /// Wakes all waiters, to see that the bells are closed.
+    /// Wakes all waiters, to see that the wake-ups are closed.
     pub(super) fn wake_all(&mut self) {
-        for line in self.by_queue.values_mut() {
-            line.rung.notify_all();
-            let tasks = std::mem::take(&mut line.tasks).into_values();
+        for of_queue in self.by_queue.values_mut() {
+            of_queue.rung.notify_all();
+            let tasks = std::mem::take(&mut of_queue.tasks).into_values();
             self.awake.extend(tasks.map(|task| task.waker));
         }
     }
@@ -232,8 +234,8 @@ impl Lines {
         waker: Waker,
         deadline: Option<Instant>,
     ) {
-        if let Some(line) = self.by_queue.get_mut(queue) {
-            let earlier = line.tasks.insert(task, Task { waker, deadline });
+        if let Some(of_queue) = self.by_queue.get_mut(queue) {
+            let earlier = of_queue.tasks.insert(task, Task { waker, deadline });
             self.awake.extend(earlier.map(|task| task.waker));
         }
     }
@@ -241,13 +243,13 @@ impl Lines {
     /// Wakes the tasks whose deadline has come; the next deadline of the others.
     pub(super) fn wake_overdue(&mut self, now: Instant) -> Option<Instant> {
         let mut next: Option<Instant> = None;
-        for line in self.by_queue.values_mut() {
+        for of_queue in self.by_queue.values_mut() {
             let is_overdue = |task: &Task| task.deadline.is_some_and(|at| at <= now);
-            let overdue = line.tasks.iter().filter(|(_, task)| is_overdue(task));
+            let overdue = of_queue.tasks.iter().filter(|(_, task)| is_overdue(task));
             let overdue: Vec<u64> = overdue.map(|(&number, _)| number).collect();
-            let tasks = overdue.iter().filter_map(|number| line.tasks.remove(number));
+            let tasks = overdue.iter().filter_map(|number| of_queue.tasks.remove(number));
             self.awake.extend(tasks.map(|task| task.waker));
-            let deadlines = line.tasks.values().filter_map(|task| task.deadline);
+            let deadlines = of_queue.tasks.values().filter_map(|task| task.deadline);
             next = next.into_iter().chain(deadlines).min();
         }
         next
@@ -260,9 +262,12 @@ impl Lines {
 
     /// Invariants 1 and 2.
     fn assert_state(&self) {
-        for line in self.by_queue.values() {
-            debug_assert!(line.waiters > 0 && line.permits <= line.waiters, "{line:?}");
-            debug_assert!(!line.has_search || line.permits > 0, "{line:?}");
+        for of_queue in self.by_queue.values() {
+            debug_assert!(
+                of_queue.waiters > 0 && of_queue.permits <= of_queue.waiters,
+                "{of_queue:?}"
+            );
+            debug_assert!(!of_queue.has_search || of_queue.permits > 0, "{of_queue:?}");
         }
     }
 }

@@ -2,11 +2,11 @@
 //!
 //! | offset | bytes | meaning |
 //! |---|---|---|
-//! | 0 | 8 | `LPbell01`; what begins otherwise is no bell |
+//! | 0 | 8 | `LPbell01`; what begins otherwise is no wake-up |
 //! | 8 | 8 | FNV-1a hash of the queue's name (UTF-8), little endian |
 //! | 16 | 4 | jobs, little endian |
 //!
-//! Stands between the ringer, which writes them, and the bell thread, which
+//! Stands between the sender, which writes them, and the wake-up thread, which
 //! reads them. The name goes as a hash, so that any name fits: two names with
 //! the same hash cost a look in vain. The hash is part of the format: other
 //! versions of this crate must come to the same.
@@ -18,7 +18,7 @@
 pub(super) const LENGTH: usize = 20;
 const MAGIC: [u8; 8] = *b"LPbell01";
 
-/// A bell: there are `jobs` more in a queue.
+/// A wake-up: there are `jobs` more in a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Message {
     pub(super) queue_hash: u64,
