@@ -142,6 +142,7 @@ fuzz: ## Fuzz each target for a minute (needs a nightly toolchain)
 lint: ## Check formatting, lints and documentation
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
+	$(CARGO) clippy --locked -p leafpress-vfs -- -D warnings
 	$(CARGO) clippy --locked -p leafpress -- -D warnings
 	$(CARGO) clippy --locked -p leafpress --features load -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps --workspace
@@ -168,7 +169,7 @@ semver: ## Compare the library's API with that of a revision (SINCE=revision)
 	$(CARGO) semver-checks --version >/dev/null 2>&1 || test -x $(TARGET_DIR)/tools/bin/cargo-semver-checks || \
 		$(CARGO) install --locked --root $(TARGET_DIR)/tools cargo-semver-checks
 	PATH="$$PATH:$(abspath $(TARGET_DIR))/tools/bin" $(CARGO) semver-checks \
-		--package leafpress-format --package leafpress --baseline-rev $(SINCE)
+		--package leafpress-format --package leafpress-vfs --package leafpress --baseline-rev $(SINCE)
 
 ci: lint archives test ## What must pass before a merge
 

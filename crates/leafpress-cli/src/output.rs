@@ -151,6 +151,7 @@ fn completed(error: Error) -> Error {
         }
         ErrorKind::BadRow(_) | ErrorKind::Constraint { .. } => "mend the row, and try again",
         ErrorKind::Script(_) => "mend the statement, and try again",
+        ErrorKind::Unsupported(_) => "leave the option out, or use another build or platform",
         _ => "try again",
     };
     let error = error.to_do(advice);

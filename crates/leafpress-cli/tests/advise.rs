@@ -42,7 +42,7 @@ fn every_program_gets_a_profile_its_reasons_and_the_lines() {
         (&["--power-cut", "survives"], "durable", "survives a power cut"),
         (&["--power-cut", "may-lose-last"], "relaxed", ".profile(Profile::Relaxed)"),
         (&["--power-cut", "rebuildable"], "rebuildable", ".rebuildable_ok()"),
-        (&["--attached"], "rollback", "    profile: Profile::Rollback,\n"),
+        (&["--attached"], "rollback", "ProfileRequest::new(Profile::Rollback);\n"),
         (&["--rows", "50M"], "durable", "leafpress load app.db rows.csv"),
         (&["--rows", "50M", "--writers", "16"], "durable", "for 16 callers"),
         (&["new.db", "--size", "4G"], "durable", "leafpress load"),

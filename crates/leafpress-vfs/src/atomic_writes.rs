@@ -29,6 +29,7 @@ pub enum AtomicBy {
 /// The sizes in which a file can be written atomically
 /// (`pwritev2` with `RWF_ATOMIC`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct AtomicWrites {
     /// Part of the system that does it.
     pub by: AtomicBy,

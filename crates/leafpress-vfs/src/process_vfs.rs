@@ -91,6 +91,7 @@ fn made() -> MutexGuard<'static, Made> {
 
 impl LeafpressVfs {
     /// The one of this process that SQLite knows by `name`.
+    #[doc(hidden)]
     pub fn named(name: &str) -> Option<&'static Self> {
         let _turn = Turn::LeafpressVfs.take();
         let made = made();
@@ -146,6 +147,7 @@ impl LeafpressVfs {
 
     /// As [`journal_is_open`](Self::journal_is_open), for the path as SQLite itself
     /// knows the database: asks nothing of the system.
+    #[doc(hidden)]
     pub fn journal_is_open_at(&self, full_path: &str) -> bool {
         self.pages.journal_is_open(full_path)
     }

@@ -6,7 +6,7 @@
 //!
 //! | in a text | `name the delimiter with ⟦delimiter ';'⟧` |
 //! |---|---|
-//! | for Rust | `name the delimiter with CsvOptions::delimiter = ';'` |
+//! | for Rust | `name the delimiter with CsvOptions::delimiter(';')` |
 //! | for the command | `name the delimiter with --delimiter ';'` |
 //!
 //! A process has one interface, so the spelling is set once, and is that of Rust else.
@@ -42,8 +42,8 @@ const OPTIONS: [(&str, &str); 50] = [
     ("max_row_bytes", "CsvOptions::max_record_bytes"),
     ("memory", "memory"),
     ("mysql_text", "format(InputFormat::MysqlText)"),
-    ("no_header", "CsvOptions::header = false"),
-    ("no_quote", "CsvOptions::quote = None"),
+    ("no_header", "CsvOptions::header(false)"),
+    ("no_quote", "CsvOptions::quote(None)"),
     ("not_null", "not_null"),
     ("on_conflict", "on_conflict"),
     ("on_conflict_ignore", "on_conflict(OnConflict::Ignore)"),
@@ -125,7 +125,6 @@ fn in_rust(name: &str, value: Option<&str>) -> String {
     let word = known.map_or(name, |(_, word)| word);
     match value {
         None => word.to_owned(),
-        Some(value) if word.starts_with("CsvOptions::") => format!("{word} = {value}"),
         Some(value) => format!("{word}({value})"),
     }
 }
@@ -142,7 +141,7 @@ mod tests {
         let advice = "load it with ⟦delimiter ';'⟧, ⟦append⟧ or ⟦drop a,b⟧; not ⟦so⟧";
         assert_eq!(
             spelled(advice),
-            "load it with CsvOptions::delimiter = ';', into_table(IntoTable::Append) or \
+            "load it with CsvOptions::delimiter(';'), into_table(IntoTable::Append) or \
              drop_column(a,b); not ⟦so⟧"
         );
         let flag: Spelling = |name, value| format!("--{name} {}", value.unwrap_or("-"));

@@ -43,7 +43,7 @@
 //!
 //! **At `fork`**: what a process has opened stays its own. In the child each call on it is
 //! [`Forked`](ErrorKind::Forked), dropping it does nothing, and no lock of the parent is lost; open
-//! a new [`Writer`] there. A load that was under way must not be touched in the child.
+//! a new [`Writer`] there. A load or a backup that was under way must not be touched in the child.
 //!
 //! # Features
 //!

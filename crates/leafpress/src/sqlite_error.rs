@@ -20,3 +20,7 @@ pub(crate) fn is_refusal(error: &rusqlite::Error) -> bool {
         Some(ErrorCode::ConstraintViolation | ErrorCode::TypeMismatch | ErrorCode::TooBig)
     )
 }
+/// The error that SQLite has for a rule, for rows whose fault a load found before SQLite did.
+pub fn broken_rule(extended_code: std::ffi::c_int) -> rusqlite::Error {
+    rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(extended_code), None)
+}

@@ -10,7 +10,7 @@
 mod verdict;
 
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use leafpress::storage::{self, Findings, StorageOptions};
 use serde::Serialize;
@@ -20,14 +20,16 @@ pub use verdict::Verdict;
 /// Findings, and their meaning. As JSON it is one object, in which the fields of `found` stand
 /// beside the others.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct StorageReport {
     /// The facts.
     #[serde(flatten)]
     pub found: Findings,
     /// Their meaning.
     pub verdict: Verdict,
-    /// Duration of measuring, in seconds.
-    pub elapsed_s: f64,
+    /// Duration of measuring.
+    #[serde(rename = "elapsed_s", serialize_with = "seconds")]
+    pub elapsed: Duration,
 }
 
 /// Finds out what the storage under `path` can do, as [`leafpress::storage::measure`], and which
@@ -42,13 +44,15 @@ pub fn measure(
     let started = Instant::now();
     let found = storage::measure(path, options)?;
     let verdict = verdict::judge(&found);
-    Ok(StorageReport { found, verdict, elapsed_s: started.elapsed().as_secs_f64() })
+    Ok(StorageReport { found, verdict, elapsed: started.elapsed() })
+}
+
+fn seconds<S: serde::Serializer>(time: &Duration, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_f64(time.as_secs_f64())
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     #[test]
@@ -56,7 +60,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let options = StorageOptions::default().time(Duration::from_millis(1));
         let report = measure(folder.path(), &options).unwrap();
-        assert!(!report.verdict.why.is_empty() && report.elapsed_s > 0.0);
+        assert!(!report.verdict.why.is_empty() && !report.elapsed.is_zero());
         let json = serde_json::to_value(&report).unwrap();
         assert_eq!(json["verdict"]["profile"], report.verdict.profile.name());
         assert_eq!(json["file_system"]["kind"], report.found.file_system.kind);

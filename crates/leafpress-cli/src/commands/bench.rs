@@ -289,6 +289,7 @@ fn fail(error: &Error, as_json: bool) -> Status {
         Error::Cancelled => ("cancelled", Status::Failed),
         Error::Io { .. } | Error::Room { .. } => ("io", Status::Failed),
         Error::Sqlite { .. } => ("sqlite", Status::Failed),
+        Error::Load(error) => (error.kind().name(), Status::of(error.kind())),
         _ => ("bench", Status::Failed),
     };
     if as_json {

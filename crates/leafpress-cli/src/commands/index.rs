@@ -51,7 +51,7 @@ fn indexer(flags: &IndexFlags) -> Indexer {
         indexer = indexer.memory(bytes);
     }
     if let Some(folder) = &flags.temporary_folder {
-        indexer = indexer.temporary_folder(folder);
+        indexer = indexer.tmpdir(folder);
     }
     indexer
 }

@@ -49,7 +49,7 @@ fn storage_facts(report: &StorageReport) -> Vec<[String; 3]> {
         rows.push(("free", human::bytes(free)));
     }
     rows.push(("atomic writes", atomic_in_words(&found.atomic_writes)));
-    let time = human::duration(Duration::from_secs_f64(report.elapsed_s));
+    let time = human::duration(report.elapsed);
     rows.push(("measured for", time));
     rows.into_iter().map(|(name, text)| [name.to_owned(), String::new(), text]).collect()
 }

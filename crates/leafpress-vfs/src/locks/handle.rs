@@ -62,6 +62,7 @@ impl FileHandle {
     /// # Errors
     /// The system's.
     #[cfg(unix)]
+    #[doc(hidden)]
     pub fn open_as(path: impl AsRef<Path>, how: Open) -> io::Result<Self> {
         use rustix::fs::OFlags;
 
@@ -79,6 +80,7 @@ impl FileHandle {
     /// # Errors
     /// The system's; `AlreadyExists` where something has that name.
     #[cfg(unix)]
+    #[doc(hidden)]
     pub fn create(path: impl AsRef<Path>, rights: Rights) -> io::Result<Self> {
         use rustix::fs::OFlags;
 
@@ -93,6 +95,7 @@ impl FileHandle {
     /// # Errors
     /// The system's; `AlreadyExists` where something has that name.
     #[cfg(not(unix))]
+    #[doc(hidden)]
     pub fn create(path: impl AsRef<Path>, _rights: Rights) -> io::Result<Self> {
         let file = File::options().read(true).write(true).create_new(true).open(path)?;
         Ok(Self { file: Arc::new(file), _release: Release {} })
@@ -103,6 +106,7 @@ impl FileHandle {
     /// # Errors
     /// The system's.
     #[cfg(not(unix))]
+    #[doc(hidden)]
     pub fn open_as(path: impl AsRef<Path>, how: Open) -> io::Result<Self> {
         let mut options = File::options();
         match how {
@@ -114,6 +118,7 @@ impl FileHandle {
     }
 
     /// Takes a temporary file without a name, which nothing else can open.
+    #[doc(hidden)]
     pub fn of_unnamed(file: File) -> Self {
         let release = Release {
             #[cfg(unix)]
@@ -127,6 +132,7 @@ impl FileHandle {
     /// # Errors
     /// The system's.
     #[cfg(target_os = "linux")]
+    #[doc(hidden)]
     pub fn open_for_pages(path: &Path, direct: bool) -> io::Result<Self> {
         use rustix::fs::OFlags;
 

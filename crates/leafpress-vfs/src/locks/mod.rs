@@ -57,7 +57,7 @@ pub use handle::{FileHandle, read, read_to_string};
 
 use crate::c_api::interface::Vfs;
 use crate::c_api::registration::{self, Registration};
-use crate::error::{Error, Result};
+use crate::error::Result;
 
 /// Makes the locks of this process's SQLite belong to descriptors, for all connections that
 /// are opened from now on, also by `rusqlite` itself.
@@ -79,7 +79,7 @@ use crate::error::{Error, Result};
 pub fn install() -> Result<()> {
     #[cfg(unix)]
     if let Err(reason) = system::installed() {
-        return Err(Error::unsupported(format!(
+        return Err(crate::error::Error::unsupported(format!(
             "the locks of SQLite cannot be made to belong to descriptors: {reason}"
         ))
         .on_disk("nothing was changed")

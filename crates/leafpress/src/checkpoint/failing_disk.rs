@@ -191,7 +191,7 @@ fn each_pass_leaves_the_database_synced() {
     let (path, connection) = new_database(&folder);
     // Passes only.
     let mut limits = CheckpointLimits { slice_frames: 20, ..CheckpointLimits::default() };
-    limits.idle_before_truncate = Duration::from_mins(10);
+    limits.idle_before_truncate = Duration::from_secs(600);
     let gate = limits.gate();
     let checkpointer =
         Checkpointer::start(&path, Some(name), &limits, Arc::clone(&gate), || None).unwrap();

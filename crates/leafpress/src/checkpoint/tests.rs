@@ -251,7 +251,7 @@ fn others_may_write_and_checkpoint_beside_it() {
 #[test]
 fn a_drop_without_stop_loses_nothing() {
     let limits =
-        CheckpointLimits { idle_before_truncate: Duration::from_mins(10), ..small_limits() };
+        CheckpointLimits { idle_before_truncate: Duration::from_secs(600), ..small_limits() };
     let Scene { folder, path, checkpointer, writer, .. } = scene(limits, || None);
     for _ in 0..730 {
         writer.insert();

@@ -349,10 +349,10 @@ pub enum ErrorKind {
         token: Token,
     },
     /// A queue transaction was not committed in time, and does nothing any more: begin another.
-    #[error("the queue transaction has expired, at {expires_at_ms} ms since the Unix epoch")]
+    #[error("the queue transaction has expired, at {} ms since the Unix epoch", expires_at.as_ms())]
     TransactionExpired {
-        /// When that was.
-        expires_at_ms: i64,
+        /// End of its time.
+        expires_at: crate::times::UnixTime,
     },
     /// The caller's closure gave up, and its transaction was undone.
     #[error("the call was given up: {0}")]
@@ -659,6 +659,12 @@ impl Error {
             && named == hidden
         {
             path.clone_into(named);
+        }
+        if let ErrorKind::NotFound { name, reason, .. } = &mut self.0.kind
+            && *name == path_text(hidden)
+        {
+            *reason = reason.replace(name.as_str(), &path_text(path));
+            *name = path_text(path);
         }
         self
     }

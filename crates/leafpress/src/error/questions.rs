@@ -4,6 +4,8 @@
 //! They are answered by the kind, and by the extended result code of SQLite's own error where one
 //! is at the bottom. So it does not matter which call failed: a statement, rows, a load or a job.
 //!
+//! A row of an input that a load refuses before SQLite sees it is [`ErrorKind::BadRow`].
+//!
 //! Must never: read an advice or a path to find an answer.
 
 use rusqlite::ffi;

@@ -148,7 +148,7 @@ fn utf16_is_recognised_and_read_when_asked() {
     let marked = utf16(&format!("\u{feff}{text}"), u16::to_be_bytes);
     for (input, label) in [(&little, "utf-16le"), (&marked, "utf-16be")] {
         let refused = message(read_bytes(input, &options(64)));
-        assert!(refused.contains(&format!("CsvOptions::encoding = {label}")), "{refused}");
+        assert!(refused.contains(&format!("CsvOptions::encoding({label})")), "{refused}");
         assert_eq!(read_bytes(input, &with_encoding(label)).unwrap(), text.as_bytes());
     }
     assert_eq!(read_bytes(&marked, &with_encoding("utf-16")).unwrap(), text.as_bytes());

@@ -33,6 +33,7 @@ use crate::load::tree::{Refused, RowOrder};
 use crate::new_file::Destination;
 use crate::rights::Rights;
 use crate::schema::shape::TableShape;
+use crate::sqlite_error::broken_rule;
 use crate::sync::lock;
 use crate::words::path_text;
 
@@ -415,7 +416,11 @@ impl Flow<'_> {
             .to_do("load it again once nothing writes to it any more");
         };
         let reason = repeated(shape, conflict.constraint, &first.file, first.line, &second.file);
-        constraint(&shape.name, BadRow { reason, ..second }).to_do(
+        let code = match conflict.constraint {
+            0 => rusqlite::ffi::SQLITE_CONSTRAINT_PRIMARYKEY,
+            _ => rusqlite::ffi::SQLITE_CONSTRAINT_UNIQUE,
+        };
+        constraint(&shape.name, BadRow { reason, ..second }).caused_by(broken_rule(code)).to_do(
             "keep the first of such rows with ⟦on_conflict_ignore⟧ or the last with \
              ⟦on_conflict_replace⟧, or leave them out as bad rows with ⟦skip_bad_rows⟧",
         )

@@ -138,7 +138,7 @@ impl LoadOptions {
     }
 }
 
-/// Type of a column, given by the caller.
+/// Form in which a made key is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Uuid7Form {

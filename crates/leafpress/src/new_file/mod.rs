@@ -109,7 +109,7 @@ impl Destination {
         refuse_if_taken(&self.path)?;
         disk::rename_over_nothing(&self.temporary, &self.path).map_err(|source| {
             if source.kind() == io::ErrorKind::AlreadyExists {
-                taken(&self.path, "it appeared while the load was running")
+                taken(&self.path, "it appeared meanwhile")
             } else {
                 Error::io("name the finished database", &self.path, source).on_disk(NOTHING_WRITTEN)
             }

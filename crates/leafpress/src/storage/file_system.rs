@@ -46,6 +46,7 @@ impl Nature {
 
 /// The file system under a path.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct FileSystem {
     /// Its type, as the system names it: `ext4`, `apfs`, `fuse.sshfs`; `unknown` if it does not.
     pub kind: String,

@@ -85,6 +85,7 @@ impl StorageOptions {
 
 /// All that was found out about the storage under a path.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Findings {
     /// The path that was asked about.
     #[serde(serialize_with = "crate::words::path_as_text")]
@@ -98,7 +99,7 @@ pub struct Findings {
     pub device: Option<Device>,
     /// Bytes that you may still write there.
     pub free_bytes: Option<u64>,
-    /// Which sizes can be written whole or not at all.
+    /// Sizes of writes that are done whole or not at all.
     pub atomic_writes: AtomicWrites,
     /// Call by which this system makes a sync: `fdatasync`, `F_FULLFSYNC`, or another.
     pub sync_call: &'static str,

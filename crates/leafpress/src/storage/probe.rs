@@ -47,6 +47,7 @@ pub(super) const PREFIX: &str = ".leafpress-storage-";
 
 /// Durations of one operation, over many times.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Latency {
     /// Number of measured durations.
     pub count: u64,
@@ -82,6 +83,7 @@ impl Latency {
 
 /// Speed of writing bytes, with the syncs that make them last.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Throughput {
     /// Bytes in one write.
     pub write_bytes: u64,
@@ -108,6 +110,7 @@ impl Throughput {
 
 /// Results of the measuring.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Measured {
     /// The sync after one 4 KiB page was overwritten.
     pub sync_after_overwrite: Latency,

@@ -89,6 +89,9 @@ impl Writer {
             let from = open_reader(database, vfs)?;
             let begun = from.execute_batch("BEGIN; SELECT 1 FROM sqlite_schema LIMIT 1");
             begun.map_err(|source| Error::sqlite("read the database to be copied", source))?;
+            // The path must still lead to the writer's database, and the writer must go on.
+            let look = &mut |_: &Connection| Ok(());
+            self.at_the_engine(|engine| engine.between_groups(|it| it.read(look)))?;
             copy(&from, hidden, &mut progress)
         });
         copied.map_err(|error| error.on_disk("no copy was made; the database is not touched"))

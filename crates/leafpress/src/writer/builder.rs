@@ -174,6 +174,9 @@ impl WriterBuilder {
     /// It may not change what the profile has set, nor leave a transaction open or a database
     /// attached: then opening fails.
     ///
+    /// Collations, functions and the like are behind features of rusqlite: add that crate, in the
+    /// version of [`leafpress::rusqlite`](crate::rusqlite), with `collation` or `functions`.
+    ///
     /// ```
     /// # let folder = tempfile::tempdir().unwrap();
     /// # let path = folder.path().join("app.db");

@@ -154,8 +154,8 @@ impl Engine {
     /// # Errors
     /// In a child of `fork`, if one of these calls has forked.
     fn catch_up(&mut self) -> Result<()> {
-        let waiting = self.queue.depth().0;
-        for _ in 0..waiting.div_ceil(self.grouping.calls_max) {
+        let ours = self.queue.new_number();
+        while self.queue.has_earlier(ours) {
             self.commit_next();
             self.process.check("writer")?;
         }

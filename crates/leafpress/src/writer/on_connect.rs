@@ -47,7 +47,7 @@ impl OnConnect {
         }
         self.prepare(connection)?;
         let now = InForce::read(connection, in_force.profile)?;
-        now.check()?;
+        now.check().map_err(|off| changed(&format!("a setting of the profile ({off})")))?;
         if now.locking != in_force.locking {
             return Err(changed("the locking mode"));
         }

@@ -9,7 +9,7 @@
 //! the thread that answers wakes the task. No runtime is needed, and any will do.
 //!
 //! 1. Nothing is done before the first poll.
-//! 2. A future that is dropped leaves no place in the queue or in the line taken. Its call is
+//! 2. A future that is dropped leaves no place in the line taken, and one in the queue until the next group is taken. Its call is
 //!    taken back if no thread had begun with it; otherwise it is committed.
 //!
 //! Must never: wait, or depend on a runtime.
@@ -33,7 +33,7 @@ use crate::error::Result;
 ///
 /// If it is dropped before a thread has begun with the call, the call is taken back, and nothing
 /// of it is written. If it is dropped later, the call is committed all the same, and its answer
-/// is lost. Either way it holds no place in the queue any more.
+/// is lost. Its place in the line is free at once, one in the queue when the next group is taken.
 ///
 /// ```
 /// # let folder = tempfile::tempdir().unwrap();

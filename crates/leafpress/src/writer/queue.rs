@@ -125,13 +125,18 @@ impl CallQueue {
         by: CarriedOutBy,
     ) -> Result<Ticket<T>> {
         let mut state = lock(&self.state);
-        while state.closed.is_none() && state.entries.len() >= self.capacity {
+        let mut has_waited = driving::is_driving();
+        // Calls in the line came earlier. `admit` keeps room for threads that wait.
+        while state.closed.is_none()
+            && (state.entries.len() >= self.capacity || !has_waited && !state.line.is_empty())
+        {
             if driving::is_driving() {
                 return Err(waits_in_closure());
             }
             state.waiting_for_room += 1;
             state = self.room.wait(state).unwrap_or_else(PoisonError::into_inner);
             state.waiting_for_room -= 1;
+            has_waited = true;
         }
         self.accept(&mut state, call, take, by)
     }
@@ -142,7 +147,9 @@ impl CallQueue {
     /// If the queue is full or closed.
     pub(super) fn try_push<T>(&self, call: Limited, take: Take<T>) -> Result<Ticket<T>> {
         let mut state = lock(&self.state);
-        if state.closed.is_none() && state.entries.len() >= self.capacity {
+        if state.closed.is_none()
+            && (state.entries.len() >= self.capacity || !state.line.is_empty())
+        {
             return Err(Error::from(ErrorKind::QueueFull { capacity: self.capacity })
                 .on_disk("nothing of this call")
                 .to_do("wait for an earlier ticket and try again, or let the call wait for room"));
@@ -170,6 +177,15 @@ impl CallQueue {
         let mut state = lock(&self.state);
         state.last_number += 1;
         state.last_number
+    }
+
+    /// Returns true if a call with a lower number waits for its group or, in the line, for room.
+    pub(super) fn has_earlier(&self, number: u64) -> bool {
+        let state = lock(&self.state);
+        let first_in_line = state.line.first_key_value().map(|(&first, _)| first);
+        let mut waiting = state.entries.iter().map(Entry::number).chain(first_in_line);
+        // The line is empty if no entries are there.
+        !state.entries.is_empty() && waiting.any(|earlier| earlier < number)
     }
 
     /// Takes the call of this number out of the line, if it is there. It must have been taken back.

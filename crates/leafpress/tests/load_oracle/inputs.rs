@@ -207,7 +207,7 @@ fn utf16_loads_where_it_is_asked_for() {
         ("utf-16be", text.encode_utf16().flat_map(u16::to_be_bytes).collect()),
     ] {
         let error = folder.load("a.db", &bytes).unwrap_err();
-        assert!(error.to_string().contains(&format!("--encoding {label}")), "{error}");
+        assert!(error.to_string().contains(&format!("CsvOptions::encoding({label})")), "{error}");
         for asked in [label, "utf-16"] {
             let database = folder.path(&format!("{label}-{asked}.db"));
             let loader = Loader::new(&database).table("t");

@@ -156,9 +156,9 @@ fn broken_reference(transaction: &Transaction<'_>, error: &rusqlite::Error) -> E
     match broken {
         Ok((child, parent)) => {
             let reason = format!("a row would refer to a row of {parent} that is not there");
-            constraint(&child, reason)
+            constraint(&child, reason).caused_by(Error::copy_of(error))
         }
-        Err(_) => constraint("", sqlite_says(error)),
+        Err(_) => constraint("", sqlite_says(error)).caused_by(Error::copy_of(error)),
     }
 }
 

@@ -40,6 +40,7 @@ use super::task::{Outcome, Settings, Staged};
 use crate::error::{Error, ErrorKind, Result};
 use crate::schema::declared::DeclaredTable;
 use crate::schema::quote_identifier;
+use crate::sqlite_error::broken_rule;
 use crate::words::counted;
 
 /// Limit of batches between the reading and the writing thread.
@@ -402,6 +403,7 @@ pub(super) fn check_foreign_keys(
     let which = rowid.map_or_else(|| "a row".to_owned(), |rowid| format!("row {rowid}"));
     let reason = format!("{which} of {table} refers to a row of {parent} that is not there");
     Err(constraint(table, reason)
+        .caused_by(broken_rule(rusqlite::ffi::SQLITE_CONSTRAINT_FOREIGNKEY))
         .to_do(format!("load {parent} first, or leave the foreign key out of the declaration")))
 }
 

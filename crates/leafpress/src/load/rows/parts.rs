@@ -6,7 +6,6 @@
 //! notes take 16 bytes a leaf: 4 MB for a gigabyte of 4 KiB pages. Otherwise each thread encodes
 //! its part and the rows are sorted; rows that were pressed before one came out of order are read
 //! again from their pages.
-//! pressed before one came out of order are read again from their pages.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -43,8 +43,15 @@ pub fn complete_by_sql(
 /// Has SQLite open the finished file and read the table's ends, as a last check before it gets its
 /// name.
 pub fn check_with_sqlite(database: &Path, shape: &TableShape) -> Result<()> {
-    let refused = |source| {
-        Error::bug(format!("SQLite cannot read the finished database: {source}")).caused_by(source)
+    let refused = |source: rusqlite::Error| {
+        use rusqlite::ErrorCode::{CannotOpen, OutOfMemory, SystemIoFailure};
+        match source.sqlite_error_code() {
+            Some(CannotOpen | OutOfMemory | SystemIoFailure) => {
+                Error::sqlite("read the finished database", source)
+            }
+            _ => Error::bug(format!("SQLite cannot read the finished database: {source}"))
+                .caused_by(source),
+        }
     };
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = connect::open(database, flags).map_err(refused)?;

@@ -93,6 +93,19 @@ fn each_operation_does_as_a_future_what_it_does_for_a_thread() {
 }
 
 #[test]
+fn a_task_that_is_polled_again_while_it_sleeps_does_not_wake_itself() {
+    let bench = bench();
+    let mut task = Task::new(bench.queue.claim_async());
+    assert!(task.sleep(&bench.writer).is_pending());
+    let before = task.woken();
+    for _ in 0..100 {
+        assert!(task.poll().is_pending());
+    }
+    // The look of the wake-up thread, once a second, may wake it.
+    assert!(task.woken() - before < 50);
+}
+
+#[test]
 fn a_task_that_waits_for_a_job_is_woken_by_its_push() {
     let bench = bench();
     let options = ClaimOptions::new().wait(FOR_EVER);
@@ -102,10 +115,14 @@ fn a_task_that_waits_for_a_job_is_woken_by_its_push() {
         assert!(task.sleep(&bench.writer).is_pending());
     }
     for left in [3, 2, 1] {
+        for task in &mut tasks {
+            assert!(task.sleep(&bench.writer).is_pending());
+        }
         let before: Vec<_> = tasks.iter().map(Task::woken).collect();
         bench.push("x".into());
         let woken: Vec<_> = (0..left).filter(|&at| tasks[at].woken() > before[at]).collect();
-        assert_eq!(woken.len(), 1, "one job wakes one task");
+        // The look of the wake-up thread, once a second, may wake one more.
+        assert!(matches!(woken.len(), 1 | 2), "one job wakes one task: {woken:?}");
         let claims = tasks[woken[0]].sleep(&bench.writer);
         assert!(matches!(claims, Poll::Ready(Ok(claims)) if claims.len() == 1));
         drop(tasks.remove(woken[0]));
@@ -147,7 +164,6 @@ fn a_task_that_was_woken_and_dropped_sends_another_one() {
     assert!(second.sleep(&bench.writer).is_pending());
     let before = second.woken();
     bench.push("x".into());
-    assert_eq!(second.woken(), before, "the first is woken first");
     drop(first);
     assert!(second.woken() > before);
     assert!(matches!(second.sleep(&bench.writer), Poll::Ready(Ok(claims)) if claims.len() == 1));

@@ -338,11 +338,11 @@ fn usable(expiry: Duration) -> Result<i64> {
 fn left_ms(work: &Work<'_>, expires_at_ms: i64) -> Result<u64> {
     match u64::try_from(expires_at_ms.saturating_sub(work.now_ms)) {
         Ok(left_ms) if left_ms > 0 => Ok(left_ms),
-        _ => Err(Error::from(ErrorKind::TransactionExpired { expires_at_ms })
-            .on_disk("nothing of this call; any consumer can claim the jobs that it had")
-            .to_do(
-                "do its work again in a new transaction, with a longer expiry or with `extend`",
-            )),
+        _ => Err(Error::from(ErrorKind::TransactionExpired {
+            expires_at: UnixTime::from_ms(expires_at_ms),
+        })
+        .on_disk("nothing of this call; any consumer can claim the jobs that it had")
+        .to_do("do its work again in a new transaction, with a longer expiry or with `extend`")),
     }
 }
 

@@ -390,7 +390,7 @@ impl Waiter {
             return Poll::Ready(Woken::Look);
         }
         // Cloning and dropping wakers runs code of a caller.
-        let mut ours = Some(waker.clone());
+        let (mut ours, mut earlier) = (Some(waker.clone()), None);
         let wake_ups = Arc::clone(&self.wake_ups);
         let polled = wake_ups.shared.change(|state| {
             if state.is_closed {
@@ -405,14 +405,14 @@ impl Waiter {
             }
             let task = *self.task.get_or_insert_with(|| state.waiters.new_task());
             if let Some(waker) = ours.take() {
-                state.waiters.sleep(&self.queue, task, waker, deadline);
+                earlier = state.waiters.sleep(&self.queue, task, waker, deadline);
             }
             if let Some(deadline) = deadline {
                 state.call_thread_at(deadline);
             }
             Poll::Pending
         });
-        drop(ours);
+        drop((ours, earlier));
         polled
     }
 

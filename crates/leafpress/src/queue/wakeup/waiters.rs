@@ -226,18 +226,17 @@ impl Waiters {
         self.last_task
     }
 
-    /// Lets a task sleep until `deadline`.
+    /// Lets a task sleep until `deadline`. Returns its earlier waker, to be dropped without the
+    /// lock: to wake it would poll the task again and again.
     pub(super) fn sleep(
         &mut self,
         queue: &str,
         task: u64,
         waker: Waker,
         deadline: Option<Instant>,
-    ) {
-        if let Some(of_queue) = self.by_queue.get_mut(queue) {
-            let earlier = of_queue.tasks.insert(task, Task { waker, deadline });
-            self.awake.extend(earlier.map(|task| task.waker));
-        }
+    ) -> Option<Waker> {
+        let of_queue = self.by_queue.get_mut(queue)?;
+        of_queue.tasks.insert(task, Task { waker, deadline }).map(|earlier| earlier.waker)
     }
 
     /// Wakes the tasks whose deadline has come; the next deadline of the others.

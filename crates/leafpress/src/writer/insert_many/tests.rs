@@ -251,6 +251,10 @@ proptest! {
         case in 0..CASES.len(), batches in prop::collection::vec(rows(), 1..3),
     ) {
         let case = &CASES[case];
+        // After the largest key AUTOINCREMENT has no other one: SQLite says that the database is
+        // full, and takes back the whole transaction, with the savepoint.
+        let last = batches.iter().flatten().flatten().any(|it| *it == Value::Integer(i64::MAX));
+        prop_assume!(!(last && case.declaration.contains("AUTOINCREMENT")));
         let (plain, ours) = (database(case.declaration), database(case.declaration));
         let mut plans = InsertPlans::default();
         for rows in &batches {

@@ -521,8 +521,21 @@ impl CommitTarget for LocalTarget {
         let _held = gate.as_ref().map(|gate| gate.begin_group());
         self.check_between_groups()?;
         self.busy.restart();
-        let run = || self.interrupts.run(|| work.run(&self.connection));
+        // SQLite waits for no other checkpoint, such as a pass of the checkpointer.
+        let attempts = || loop {
+            match work.run(&self.connection) {
+                Ok(IsWhole::Held(_)) if self.interrupts.check().is_ok() && self.busy.wait(0) => {}
+                done => break done,
+            }
+        };
+        let run = || self.interrupts.run(attempts);
         let done = self.guard.as_committer(run);
+        if let (Some(gate), Err(error)) = (&gate, &done)
+            && is_failed_sync(error)
+        {
+            // Only the log has all pages now, and must stay as it is.
+            gate.break_off(format!("a sync failed while it was to {}: {error}", work.action()));
+        }
         if let Some(error) = self.interrupts.stopped() {
             return Err(error);
         }
@@ -553,6 +566,8 @@ impl CommitTarget for LocalTarget {
             Ok(()) => catch_unwind(AssertUnwindSafe(|| read(&self.connection))),
             Err(source) => Ok(Err(self.not_begun(source))),
         };
+        // In a child of a fork that `read` made, the connection is the parent's.
+        self.process.check("writer")?;
         self.roll_back();
         done.unwrap_or_else(|panic| {
             let message = text_of(&*panic);

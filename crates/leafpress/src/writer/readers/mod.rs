@@ -201,16 +201,18 @@ impl ReaderPool {
         let place = Location::caller();
         let name = name.map_or_else(|| format!("{}:{}", place.file(), place.line()), str::to_owned);
         let (id, idle) = self.take_place(name)?;
-        let pooled = match idle {
+        // Gives the place back, also after an error or a panic of `on_connect`.
+        let mut lent = Lent { pooled: idle, id, shared: Arc::clone(&self.shared) };
+        let pooled = match lent.pooled.take() {
             Some(pooled) => pooled,
             // This caller has its place in the pool already, so no other waits while the file is
             // opened.
-            None => self.shared.open().inspect_err(|_| self.shared.give_back(id, None))?,
+            None => self.shared.open()?,
         };
         if let Some(out) = self.shared.state().out.get_mut(&id) {
             out.activity = Arc::clone(&pooled.activity);
         }
-        let lent = Lent { pooled: Some(pooled), id, shared: Arc::clone(&self.shared) };
+        lent.pooled = Some(pooled);
         Ok(Reader { lent: OfProcess::new("reader", lent), in_child: OnceCell::new() })
     }
 

@@ -29,6 +29,7 @@ use crate::load::options::CancelToken;
 use crate::load::tree::analyze::StatCounter;
 use crate::schema::shape::IndexShape;
 use crate::sort::{Partition, Sorted};
+use crate::sqlite_error::broken_rule;
 
 /// Characters of a value in a message.
 const SHOWN_CHARACTERS_MAX: usize = 60;
@@ -227,7 +228,9 @@ impl Presser<'_> {
         let key = 0..self.index.entry.unique_columns;
         let values: Vec<String> = key.map(|at| shown(columns.value(record, at))).collect();
         let refusal = format!("rows {one} and {other} have the same key: {}", values.join(", "));
-        super::super::connect::constraint(self.table, refusal).to_do(NOT_UNIQUE_TO_DO)
+        super::super::connect::constraint(self.table, refusal)
+            .caused_by(broken_rule(rusqlite::ffi::SQLITE_CONSTRAINT_UNIQUE))
+            .to_do(NOT_UNIQUE_TO_DO)
     }
 }
 

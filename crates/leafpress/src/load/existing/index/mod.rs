@@ -160,7 +160,7 @@ impl Indexer {
     }
 
     /// Folder for temporary files; by default the database's.
-    pub fn temporary_folder(mut self, folder: impl Into<PathBuf>) -> Self {
+    pub fn tmpdir(mut self, folder: impl Into<PathBuf>) -> Self {
         self.folder = Some(folder.into());
         self
     }
@@ -381,7 +381,7 @@ impl Plan {
                 let refusal = format!("there is something called {name} already");
                 return Err(existing
                     .target
-                    .refusal(refusal)
+                    .table_exists(name, refusal)
                     .to_do("choose another name with ⟦index_name⟧"));
             }
             Some(name) => name.clone(),

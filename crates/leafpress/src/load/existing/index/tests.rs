@@ -230,7 +230,7 @@ fn a_sort_that_spills_makes_the_same_index() {
     let (folder, path) = database(&format!(
         "CREATE TABLE t(a, b); INSERT INTO t {NUMBERS} 150000) SELECT hex(i * 7919 % 150000), i FROM n;"
     ));
-    let indexer = Indexer::new(&path, "t").memory(1).temporary_folder(folder.path());
+    let indexer = Indexer::new(&path, "t").memory(1).tmpdir(folder.path());
     let report = compare(&path, indexer, "a DESC");
     assert_eq!(report.path, "pressed");
 }
