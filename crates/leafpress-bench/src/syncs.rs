@@ -1,4 +1,4 @@
-//! Syncs: slower ones for rungs that ask for them, and the speed of this disk's.
+//! Slower syncs for rungs, and the speed of this disk's.
 
 use std::fs::{self, File};
 use std::io::Write as _;

@@ -1,4 +1,4 @@
-//! Column affinity: what SQLite makes of a value while it stores it.
+//! Column affinity: what SQLite makes of a value it stores.
 //!
 //! Purpose: a pressed row must hold what stock SQLite would hold after
 //! an INSERT into a column of the same declared type, in storage class and value.

@@ -1,4 +1,4 @@
-//! Table pages read: the rows of a leaf, the children of an interior page.
+//! Table pages read: rows of leaves, children of interior pages.
 //!
 //! Purpose: an index on an existing table is made of the table's records. Reading them from the
 //! pages is faster than asking SQLite for each row.

@@ -1,5 +1,5 @@
-//! Points in time as the queue's tables hold them, and durations as JSON shows them: the unit is
-//! the end of the field's name.
+//! Points in time in the queue's tables, and durations as JSON shows them. The unit is the end
+//! of a field's name.
 //!
 //! Must never: ask a clock.
 

@@ -1,4 +1,4 @@
-//! One file per command: from its flags to the library, and back to text.
+//! One file per command: flags to library, results to text.
 //!
 //! Must never: know another command.
 

@@ -1,4 +1,4 @@
-//! A database that exists: how the table of a finished staged file gets into it.
+//! A finished staged table gets into a database that exists.
 //!
 //! The loader presses into a hidden file beside the destination, and then:
 //!
