@@ -1,5 +1,5 @@
-//! The state of the machine before a group of rungs. The page cache is dropped where that is
-//! allowed, the program is in memory, the processor and the disk are awake.
+//! The machine before a group of rungs. The page cache is dropped where that is allowed, the
+//! program is in memory, the processor and the disk are awake.
 //!
 //! Must never: fail a run. What is not allowed is said in the report.
 

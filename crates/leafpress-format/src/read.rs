@@ -1,4 +1,4 @@
-//! Table pages read: rows of leaves, children of interior pages.
+//! Table pages, read again. A leaf gives its rows, an interior page its children.
 //!
 //! Purpose: an index on an existing table is made of the table's records. Reading them from the
 //! pages is faster than asking SQLite for each row.

@@ -1,4 +1,4 @@
-//! Names of the hidden files and folders beside a database. They are
+//! Names of hidden files beside a database. Folders have them too. They are
 //! `.NAME.leafpress-PID-N.tmp` and `.NAME.leafpress-io-PID-N`.
 //!
 //! Leftovers of a process that was killed are removed by the next one, which knows them by

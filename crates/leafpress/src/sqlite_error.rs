@@ -1,4 +1,4 @@
-//! An error of SQLite: its own sentence, and the cause.
+//! SQLite's errors: the sentence, the cause.
 //!
 //! Stands below every stage. Must never: know what was tried when the error came.
 

@@ -1,5 +1,4 @@
-//! Points in time in the queue's tables, and durations as JSON shows them. The unit is the end
-//! of a field's name.
+//! Times in the queue's tables, durations in reports. The unit is the end of a field's name.
 //!
 //! Must never: ask a clock.
 

@@ -1,4 +1,4 @@
-//! A finished staged table gets into a database that exists.
+//! A staged table gets into an existing database.
 //!
 //! The loader presses into a hidden file beside the destination, and then:
 //!
