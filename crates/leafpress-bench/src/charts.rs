@@ -1,4 +1,4 @@
-//! Rungs that are drawn together, and their figures in the chart.
+//! Rungs that are drawn together. Also their figures in the chart.
 //!
 //! Stands between a report and all that draws it: the terminal, the page, the verdict. Must
 //! never: put rungs together that did other work, or leave out one that has a chart.

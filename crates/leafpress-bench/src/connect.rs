@@ -1,5 +1,5 @@
-//! Connections: SQLite's and the Writer's, opened and closed in one way by every family; and a
-//! look at what a rung left.
+//! Connections of SQLite and of the Writer. Every family opens and closes them in one way, and
+//! looks at what a rung left.
 //!
 //! Must never: set anything that could make one rival faster than the other.
 

@@ -1,4 +1,4 @@
-//! A report as CSV: a line for each rung, for spreadsheets and other programs.
+//! A report as CSV: a line for each rung. Spreadsheets and other programs read it.
 //!
 //! Columns may be added at the end, never renamed and never moved. What does not apply is
 //! empty.

@@ -1,5 +1,5 @@
-//! Rows with random keys: `event(key BLOB PRIMARY KEY, payload BLOB) WITHOUT
-//! ROWID`, 20 random bytes and a blob of 100.
+//! Rows with random keys. The table is `event(key BLOB PRIMARY KEY, payload BLOB) WITHOUT
+//! ROWID`, with 20 random bytes and a blob of 100.
 //!
 //! As everything of [`crate::generate`], a row is a function of its number, so
 //! any part of them can be made by any thread, twice or never held at all: fifty

@@ -1,4 +1,4 @@
-//! Databases that stand before the rungs of a group begin; each run gets a copy.
+//! Databases that exist before a group begins. Each run gets a copy.
 //!
 //! Made once, outside of all time taken, right before the group, and gone with it.
 

@@ -1,4 +1,4 @@
-//! The inputs of the experiments, made from nothing but a row's number.
+//! The inputs, made from nothing but a row's number.
 //!
 //! Every value is a hash of its row's number and column, so that any part of an
 //! input can be made by any thread and comes out the same everywhere. The first

@@ -1,5 +1,5 @@
-//! Groups: rungs that do one work and are compared with one another, by which measure, and the
-//! room on the disk that they take.
+//! Groups: rungs that do one work and are compared. A group says by which measure, and how much
+//! room on the disk they take.
 //!
 //! Below the plans, which make groups, and `group_run.rs`, which runs them. Does nothing itself.
 

@@ -1,5 +1,5 @@
-//! A group while it runs: its rungs interleaved (A B C A B C …), each checked right after its run,
-//! and the figures of all runs summed up.
+//! A group while it runs. Its rungs are interleaved (A B C A B C …), each is checked right
+//! after its run, and the figures of all runs are summed up.
 //!
 //! Must never: compare rungs that did not leave the same rows, or leave anything of a rung behind
 //! for the next one.

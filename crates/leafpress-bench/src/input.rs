@@ -1,4 +1,4 @@
-//! The CSV file of a run, which the page cache has when a rung begins.
+//! The CSV file of a run. The page cache has it when a rung begins.
 //!
 //! Made once, outside of all time taken, before the first group.
 

@@ -1,4 +1,4 @@
-//! Description of this machine, for the head of a report.
+//! This machine, for the head of a report.
 //!
 //! Read from Linux's `/proc`; elsewhere only what the standard library knows is
 //! filled in. Never fails: what cannot be read is left out.

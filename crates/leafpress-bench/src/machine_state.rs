@@ -1,5 +1,5 @@
-//! In what state a group of rungs finds the machine: the page cache dropped where that is
-//! allowed, the program in memory, the processor and the disk awake.
+//! The machine before a group of rungs. The page cache is dropped where that is allowed, the
+//! program is in memory, the processor and the disk are awake.
 //!
 //! Must never: fail a run. What is not allowed is said in the report.
 

@@ -1,5 +1,5 @@
-//! Noise of a run's figures: from the spread of what was measured
-//! more than once, and from what other programs did meanwhile.
+//! Noise of a run's figures. It comes from the spread of what was measured more than once, and
+//! from what other programs did meanwhile.
 //!
 //! Each ratio has a value for each round. How far these lie apart says how far the
 //! median of another run may lie from this one's. A single ratio of three rounds says

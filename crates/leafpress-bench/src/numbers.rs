@@ -1,4 +1,4 @@
-//! Numbers as people say them, in charts, on the page and in conclusions.
+//! Numbers in charts, on the page and in conclusions.
 //!
 //! Stands below all that speaks. Must never: give more digits than a measurement has.
 

@@ -1,5 +1,5 @@
-//! Requests to the experiments, and the events that they report while they run: the types
-//! that all others here share with the caller.
+//! Requests to the experiments, and the events they report. All others here share these types
+//! with the caller.
 //!
 //! Stands below groups, plans and runs. Must never: know any of them.
 

@@ -1,5 +1,5 @@
-//! Comparison of the rungs' order with that of a published experiment: in words, and only as far as
-//! the runs can tell.
+//! The rungs' order compared with a published experiment's. In words, and only as far as the
+//! runs can tell.
 
 use std::cmp::Ordering::Equal;
 

@@ -1,4 +1,4 @@
-//! Groups of rungs that are compared, for the experiments that were asked for.
+//! Groups of rungs for the experiments asked for.
 //!
 //! Stands between what was asked for (`options.rs`) and what runs (`group_run.rs`).
 //! Does nothing itself.

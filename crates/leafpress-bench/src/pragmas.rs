@@ -1,4 +1,4 @@
-//! SQLite's settings, as every rival sets them, and what they promise.
+//! SQLite's settings, and what they promise. Every rival sets them so.
 //!
 //! | journal mode | NORMAL | FULL | EXTRA | why |
 //! |---|---|---|---|---|

@@ -1,4 +1,4 @@
-//! Question of each experiment, and figures of the published one that it repeats.
+//! Question of each experiment, and the published figures.
 //!
 //! Those of the classic experiments say so themselves, beside their rungs.
 //!

@@ -1,4 +1,4 @@
-//! Times of calls: exact percentiles, and the course over time.
+//! Times of calls. As exact percentiles, and as the course over time.
 //!
 //! Every call is kept, eight bytes each, so nothing is rounded into buckets.
 //!

@@ -1,4 +1,4 @@
-//! The last run of each experiment on each disk, in the user's cache folder, for
+//! The last run of each experiment on each disk. It is in the user's cache folder, for
 //! `leafpress advise`.
 //!
 //! ```text

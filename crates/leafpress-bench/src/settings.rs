@@ -1,5 +1,5 @@
-//! Settings of a report: what a reader must know to judge its figures. What was asked for, how it
-//! was measured, and what is for or against which rival. Each family explains itself.
+//! Settings of a report, needed to judge its figures. What was asked for, how it was measured,
+//! and what is for or against which rival. Each family explains itself.
 //!
 //! Must never: claim anything that the experiments at hand do not do.
 

@@ -1,4 +1,4 @@
-//! Syncs: slower ones for rungs that ask for them, and the speed of this disk's.
+//! Slower syncs, and this disk's speed. Rungs ask for the slower ones.
 
 use std::fs::{self, File};
 use std::io::Write as _;

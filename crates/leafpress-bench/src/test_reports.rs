@@ -1,4 +1,4 @@
-//! Made-up reports, for tests of all that reads a report.
+//! Made-up reports, for tests. They are for all that reads a report.
 //!
 //! Must never: be used by anything but tests.
 

@@ -1,5 +1,5 @@
-//! Time that the rest of a run will take, from what its runs took so far. If that is too
-//! long, the rounds after the first are left out, and at last the run ends.
+//! Time that the rest of a run will take. It is known from what its runs took so far. If that
+//! is too long, the rounds after the first are left out, and at last the run ends.
 //!
 //! A rung takes about as long in each round. Of a rung that has not run yet only the
 //! average of the others is known, so the answer is rough at first.

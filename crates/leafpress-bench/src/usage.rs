@@ -1,4 +1,4 @@
-//! Resources that this process has used so far: processor time, memory, I/O.
+//! Processor time, memory and I/O of this process.
 //!
 //! A rung runs in a process of its own, so these are the rung's. Read from
 //! Linux's `/proc/self`, without any unsafe code; elsewhere nothing is known and

@@ -1,4 +1,4 @@
-//! Warm-up of a rung's process: a little of the work in another database.
+//! Warm-up of a rung's process, in another database.
 
 use std::fs;
 use std::path::Path;

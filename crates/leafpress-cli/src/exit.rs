@@ -1,4 +1,4 @@
-//! The exit statuses, and the table that gives each kind of error its status.
+//! The exit statuses, and which kind of error has which.
 //!
 //! Must never: give a status 3 that leaves something half done behind, since
 //! scripts read it as "failed, and nothing changed".

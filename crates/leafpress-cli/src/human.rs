@@ -1,4 +1,4 @@
-//! Numbers and tables for people: the same shapes in every report and bar.
+//! Numbers and tables, in the same shapes everywhere.
 //!
 //! Must never: let text from an input reach the terminal with its control
 //! characters.

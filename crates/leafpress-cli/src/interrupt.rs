@@ -1,5 +1,5 @@
-//! Ctrl-C and SIGTERM: the first asks the work to stop and clean up, the
-//! second leaves at once.
+//! Ctrl-C and SIGTERM end the work. The first asks the work to stop and clean up, the second
+//! leaves at once.
 //!
 //! Must never: touch files itself. The code that does the work removes its own
 //! unfinished files; the next load removes those that a second ctrl-C leaves.

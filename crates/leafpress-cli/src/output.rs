@@ -1,4 +1,4 @@
-//! Results to stdout, messages to stderr, and the few shapes they share.
+//! Results to stdout, messages to stderr. Here are the few shapes that they share.
 //!
 //! Colour codes are written always and taken out by `anstream` wherever they
 //! do not belong: on a file, a pipe, a dumb terminal, or with `NO_COLOR`.

@@ -1,5 +1,5 @@
-//! Standard input that can be left: ctrl-C must end a load even while it waits
-//! for a pipe that says nothing.
+//! Standard input that ctrl-C can end. A load must end even while it waits for a pipe that says
+//! nothing.
 //!
 //! Stands before the loader, which sees an ordinary reader. Must never: buffer,
 //! since what the loader reads is large enough already.

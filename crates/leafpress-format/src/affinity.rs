@@ -1,4 +1,5 @@
-//! Column affinity: what SQLite makes of a value while it stores it.
+//! Column affinity: what a column makes of a value. SQLite applies it while it stores the
+//! value.
 //!
 //! Purpose: a pressed row must hold what stock SQLite would hold after
 //! an INSERT into a column of the same declared type, in storage class and value.

@@ -1,4 +1,4 @@
-//! A page's cells before they are laid out: index leaves and all interior pages.
+//! Cells of index leaves and interior pages, before layout.
 //!
 //! Table leaves, where nearly all bytes of a load go, are written in place
 //! instead (see [`crate::leaf`]). Here a page is held back until its right

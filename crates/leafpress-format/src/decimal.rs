@@ -1,4 +1,4 @@
-//! The arithmetic with which SQLite turns a double into decimal digits.
+//! SQLite's arithmetic from a double to decimal digits.
 //!
 //! Purpose: TEXT affinity stores a number as text, and that text must be
 //! SQLite's to the last digit. SQLite does not print the shortest form: it takes

@@ -1,5 +1,5 @@
-//! Records read again: compared, taken apart, and made into the records of an
-//! index or of a WITHOUT ROWID table.
+//! Records read again. They are compared, taken apart, and made into the records of an index or
+//! of a WITHOUT ROWID table.
 //!
 //! Purpose: once a row is a record, sorting compares records and an
 //! index's entry is a *projection* of them, columns copied by serial type and

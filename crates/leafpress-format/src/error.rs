@@ -1,4 +1,4 @@
-//! The errors of the builders: the rows and files that they refuse.
+//! The errors of the builders. They name the rows and files that are refused.
 
 use std::fmt;
 

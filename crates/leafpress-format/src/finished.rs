@@ -1,4 +1,4 @@
-//! Finished pages, in file order, that wait to be written.
+//! Finished pages that wait to be written. They are in file order.
 
 use crate::layout::PageLayout;
 

@@ -1,4 +1,4 @@
-//! An index or a WITHOUT ROWID table: runs of leaves joined under one root.
+//! An index: runs of leaves joined under one root. A WITHOUT ROWID table is the same.
 //!
 //! Invariants:
 //! 1. Runs come in key order, and so do the records within; the caller sorts,

@@ -1,4 +1,4 @@
-//! Leaves of an index or a WITHOUT ROWID table, filled on any thread.
+//! Index leaves, filled on any thread. Leaves of WITHOUT ROWID tables are the same.
 //!
 //! Unlike a table's rows, a record stands in the tree once: the one that no
 //! longer fits a leaf becomes the separator between it and the next leaf. So

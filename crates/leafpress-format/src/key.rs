@@ -1,5 +1,4 @@
-//! The order of keys: how SQLite compares values in an index or a WITHOUT ROWID
-//! table.
+//! The order of keys in an index. In a WITHOUT ROWID table it is the same.
 //!
 //! Purpose: pressing an index means writing its entries in exactly the
 //! order in which SQLite will later search them; one pair the wrong way round

@@ -1,4 +1,4 @@
-//! The bytes of a B-tree page, drawn once; everything else points here.
+//! The bytes of a B-tree page, drawn once. Everything else points here.
 //!
 //! ```text
 //! page   ┌──────────────┬────────────────┬───────────┬──────────────┬──────────┐

@@ -1,4 +1,4 @@
-//! Table leaves, written in place: where nearly all bytes of a load are made.
+//! Table leaves, written in place. Nearly all bytes of a load are made here.
 //!
 //! A [`LeafRun`] is a stretch of a table: some leaves, each followed by the
 //! overflow pages of its cells. Leaves know nothing of one another, so that

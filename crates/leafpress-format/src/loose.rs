@@ -1,5 +1,5 @@
-//! Index cells that are on no page of their run: the separators, which go to
-//! interior pages, and the cells of leaves that the tree still has to close.
+//! Index cells on no page of their run. They are the separators, which go to interior pages,
+//! and the cells of leaves that the tree still has to close.
 //!
 //! A cell of an index leaf and one of an interior page are the same bytes but
 //! for the left child in front, so either may become the other.

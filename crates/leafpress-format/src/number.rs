@@ -1,5 +1,4 @@
-//! Numbers and text: which text is a number for SQLite, and how SQLite writes a
-//! number as text.
+//! Numbers to text and back, as SQLite does it.
 //!
 //! Purpose: affinity (see [`crate::affinity`]) turns text into numbers
 //! and numbers into text while a row is stored, and a pressed row must hold

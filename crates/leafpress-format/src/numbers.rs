@@ -1,4 +1,4 @@
-//! Page numbers: handed out in file order, past the lock-byte page.
+//! Page numbers, handed out in file order. The lock-byte page has none.
 
 use crate::error::{FormatError, PAGE_NUMBER_MAX};
 use crate::layout::PageLayout;

@@ -1,4 +1,4 @@
-//! Pointer-map pages: what an auto-vacuum database has besides its trees.
+//! Pointer-map pages of an auto-vacuum database.
 //!
 //! ```text
 //! page 1 │ map │ n pages │ map │ n pages │ …      n = usable bytes / 5

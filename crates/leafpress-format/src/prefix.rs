@@ -1,5 +1,5 @@
-//! The first sixteen bytes of a key, so that comparing two numbers decides the
-//! order of most records without looking at them.
+//! The first sixteen bytes of a key, as two numbers. Comparing them decides the order of most
+//! records without looking at the records.
 //!
 //! Purpose: a sort that touches only its index. 128 bits of random keys are hardly ever equal;
 //! keys with equal prefixes are compared as records are.

@@ -1,4 +1,4 @@
-//! Table pages read: the rows of a leaf, the children of an interior page.
+//! Table pages, read again. A leaf gives its rows, an interior page its children.
 //!
 //! Purpose: an index on an existing table is made of the table's records. Reading them from the
 //! pages is faster than asking SQLite for each row.

@@ -1,4 +1,4 @@
-//! Trees of a finished file moved to other page numbers.
+//! Trees moved to other page numbers. They are those of a finished file.
 //!
 //! Trees that are pressed beside an existing database are moved into it page by page. Only the
 //! numbers by which pages name one another change:

@@ -1,5 +1,4 @@
-//! The pages of a run: a stretch of a B-tree that does not know yet where in
-//! the file it will lie.
+//! The pages of a run. Their place in the file is not known yet.
 //!
 //! Runs are filled on any thread, so a page's number is not known when another
 //! page has to name it. Until [`RunPages::number`] says so, pages go by their

@@ -1,4 +1,4 @@
-//! Page 1: the database header and the schema table, written last.
+//! Page 1: database header and schema table. It is written last.
 //!
 //! The schema table is a rowid table like any other, whose root is page 1.
 //! It fits that page nearly always; else page 1 becomes an interior page.

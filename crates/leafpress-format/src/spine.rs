@@ -1,4 +1,4 @@
-//! The interior pages of a B-tree, grown from its leaves.
+//! Interior pages, grown from the leaves.
 //!
 //! Children come in key order, each with the separator that stands between it
 //! and the next one. A level fills one page at a time; a full page goes up as

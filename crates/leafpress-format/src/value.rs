@@ -1,4 +1,4 @@
-//! One value as SQLite stores it: NULL, INTEGER, REAL, TEXT or BLOB.
+//! One value as SQLite stores it. It is NULL, INTEGER, REAL, TEXT or BLOB.
 //!
 //! Borrowed, so that a row can be pressed straight from the caller's buffer.
 //! Text is bytes here: the caller has checked that it is UTF-8 (SQLite itself would store

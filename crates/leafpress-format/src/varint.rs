@@ -1,4 +1,4 @@
-//! SQLite's variable-length integers, written from their last byte to their first.
+//! SQLite's variable-length integers, written backwards.
 //!
 //! ```text
 //! bytes 1–8   1xxxxxxx  seven bits each, most significant group first

@@ -1,4 +1,4 @@
-//! A disk that fails on purpose, over any other VFS.
+//! A disk that fails on purpose. It lies over any other VFS.
 //!
 //! A test counts the I/Os of a workload first, then runs it once for each of them
 //! with a fault there, and looks at what the callers were told and at what is left.

@@ -1,4 +1,4 @@
-//! Stock SQLite: it inserts the same rows, and it judges the pressed file.
+//! Stock SQLite: it inserts the same rows and judges.
 
 use crate::reader::{Entry, StoredColumn, TreeReader};
 use crate::schema::{Case, Table, TableKind};

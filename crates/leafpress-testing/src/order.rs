@@ -1,4 +1,4 @@
-//! SQLite's order of keys, as its documentation says it: slow and plain.
+//! SQLite's order of keys, slow and plain. It is written as the documentation says it.
 
 use crate::schema::{Collation, KeyColumn, Row};
 use crate::value::OwnedValue;

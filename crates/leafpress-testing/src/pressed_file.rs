@@ -1,4 +1,4 @@
-//! Finished pages on their way into a file, with a guard at the door.
+//! Finished pages go into a file, and are checked.
 //!
 //! Invariants:
 //! 1. Pages come in the order of the file, page 1 last.

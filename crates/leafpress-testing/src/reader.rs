@@ -1,4 +1,4 @@
-//! B-trees read back from a file's bytes, by the format's description alone.
+//! B-trees read back, by the format's description alone.
 //!
 //! For comparing what two writers stored, byte for byte. It trusts the file:
 //! SQLite's `integrity_check` has judged it before.

@@ -1,4 +1,4 @@
-//! Recipes: small descriptions of hostile cases, any of which makes sense.
+//! Recipes: small descriptions of hostile cases. Any of them makes sense.
 //!
 //! Both kinds of generator make these: proptest, which shrinks them, and the
 //! fuzzer, which turns any bytes into one. Numbers are taken modulo whatever

@@ -1,4 +1,4 @@
-//! A case: a page size, tables, their indexes and rows, all decided.
+//! A case: page size, tables, indexes and rows.
 
 use crate::value::OwnedValue;
 use leafpress_format::PageLayout;

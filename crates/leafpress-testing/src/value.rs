@@ -1,4 +1,4 @@
-//! A value that owns its bytes, between the generators and both writers.
+//! A value that owns its bytes. The generators and both writers share it.
 
 use leafpress_format::Value;
 use rusqlite::ToSql;

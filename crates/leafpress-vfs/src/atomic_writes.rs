@@ -1,4 +1,4 @@
-//! Atomic writes: the sizes in which one write to a file is whole or not at all.
+//! The sizes that a disk writes whole.
 //!
 //! Two sources: `statx` tells what the *file system* offers, by the disk's
 //! power or by software; `/sys` tells what the *disk* can do itself. The one

@@ -1,4 +1,4 @@
-//! The disk under a file system, as Linux tells it in `/sys`.
+//! The disk under a file system. Linux tells it in `/sys`.
 //!
 //! Stands under the search for whole writes, and under the library's look at a disk. Other
 //! systems tell nothing here.

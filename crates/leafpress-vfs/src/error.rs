@@ -1,4 +1,4 @@
-//! The errors of this crate: what happened, what is on disk, what to do.
+//! The errors of this crate. Each says what happened, what is on disk, and what to do.
 //!
 //! Stands under all of this crate. A VFS answers SQLite with a
 //! [`VfsError`](crate::VfsError); an [`Error`] is for the program that sets one up.

@@ -1,4 +1,4 @@
-//! Identity of a file, whatever its names: no two files that exist at a time have the same.
+//! Identity of a file, whatever its names. No two files that exist at a time have the same.
 //!
 //! Windows has no call for it in the standard library; there no file has one.
 //!

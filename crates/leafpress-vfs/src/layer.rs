@@ -1,4 +1,4 @@
-//! A file over another file, of which only the differences are written down.
+//! A file over another file: only the differences are stored.
 //!
 //! ```text
 //! SQLite ──► your FileLayer ──► the file below ──► …

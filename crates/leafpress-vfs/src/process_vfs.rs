@@ -1,7 +1,6 @@
-//! The VFS that Leafpress brings along, one for the process: counted, and with
-//! commits of one page in place where the disk proves that it writes pages whole.
-//! A child of `fork` makes one of its own, under another name: threads of its parent may
-//! have been in the locks of the one that it inherits.
+//! The VFS of Leafpress, one for each process. It counts, and commits one page in place where
+//! the disk proves that it writes pages whole. A child of `fork` makes one of its own, under
+//! another name: threads of its parent may have been in the locks of the one that it inherits.
 //!
 //! ```text
 //! SQLite ─► AtomicPages ─┬─► Counted ─► the platform's VFS

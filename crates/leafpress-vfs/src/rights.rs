@@ -1,5 +1,5 @@
-//! Rights of the files and folders that Leafpress makes: never more than those of the
-//! database that they belong to.
+//! Rights of the files that Leafpress makes. Folders have them too. They are never more than
+//! those of the database that the files belong to.
 //!
 //! The one place that decides which users may read a file that is made, as the connections and the
 //! table of descriptors ([`crate::locks`]) are the one place that opens files. A lint

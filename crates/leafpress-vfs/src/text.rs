@@ -1,4 +1,5 @@
-//! Names as text: without characters that steer a terminal, and told apart where they are no UTF-8.
+//! Names as text. No character that steers a terminal is left, and names that are no UTF-8 are
+//! told apart.
 //!
 //! Stands below all that writes messages. A name of a file, a table or a queue may hold any
 //! character; a message that shows it as it is could be made to say what it does not mean.

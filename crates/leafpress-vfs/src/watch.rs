@@ -1,4 +1,4 @@
-//! Steps that Leafpress itself makes with files on the disk, told to a watcher.
+//! A watcher is told each step of Leafpress with files.
 //!
 //! A load does not write its files by SQLite. So the crash simulator, which tries every way in
 //! which a power cut may undo what was not synced, and the simulated disk, which makes writes

@@ -1,4 +1,4 @@
-//! Options in advice: each interface of Leafpress spells them in its own words.
+//! Options in advice, spelt as each interface spells them.
 //!
 //! In the texts of this library an option stands in double brackets: its name and, after a blank,
 //! its value. [`spelled`] makes words of it, in [`Error::to_do`](crate::Error::to_do) and in the

@@ -1,4 +1,4 @@
-//! Connections to databases: the one place that opens them.
+//! The one place that opens connections.
 //!
 //! Before the first is opened, locks are made to belong to descriptors
 //! ([`crate::vfs::locks`]); a connection that came before could lose its own.

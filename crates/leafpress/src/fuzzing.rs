@@ -1,4 +1,4 @@
-//! The CSV reader by itself, for the fuzz target `csv`: bytes in, values out.
+//! The CSV reader alone, for the fuzz target `csv`. Bytes go in, values come out.
 //!
 //! Exists only under `cfg(fuzzing)`, and is no part of the library's promise.
 //! Stands where `load` stands otherwise: it joins blocks, scanner and fields.

@@ -1,5 +1,5 @@
-//! Names of the hidden files and folders that Leafpress makes beside a database:
-//! `.NAME.leafpress-PID-N.tmp`, `.NAME.leafpress-io-PID-N`.
+//! Names of hidden files beside a database. Folders have them too. They are
+//! `.NAME.leafpress-PID-N.tmp` and `.NAME.leafpress-io-PID-N`.
 //!
 //! Leftovers of a process that was killed are removed by the next one, which knows them by
 //! their names and by their locks, which no process holds any more.

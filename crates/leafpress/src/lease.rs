@@ -1,5 +1,4 @@
-//! The token of a lease, and the ways to lose a lease: the words that the queue and the errors
-//! share.
+//! The token of a lease, and the ways to lose it. The queue and the errors share these words.
 //!
 //! Must never: know a queue.
 

@@ -1,4 +1,4 @@
-//! The memory of SQLite: how much of it is used, and how to need less.
+//! The memory of SQLite, and how to save it.
 //!
 //! Stands beside every stage. [`of`] reads SQLite's own book-keeping. [`shrink`] is
 //! what the profile's `small` option does to a connection, for devices where a few

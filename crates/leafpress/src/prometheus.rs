@@ -1,4 +1,4 @@
-//! Prometheus' text exposition format, version 0.0.4, as it grows line by line.
+//! Prometheus' text format, version 0.0.4. It grows line by line.
 //!
 //! Times are in seconds, as the format's users expect; counters end in
 //! `_total`; distributions are histograms, because those of several processes

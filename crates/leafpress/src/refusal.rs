@@ -1,4 +1,4 @@
-//! Reasons for which SQLite refuses a database: one kind of error for each cause.
+//! Kinds of errors, where SQLite refuses a database. There is one for each cause.
 //!
 //! All ways into a database ask here: the loader, [`profile::open`](crate::profile::open) and
 //! with it the writer and the queue, readers, databases as inputs, and

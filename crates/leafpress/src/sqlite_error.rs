@@ -1,4 +1,4 @@
-//! Questions to an error of SQLite: its own sentence, and what is to blame.
+//! SQLite's errors: the sentence, the cause.
 //!
 //! Stands below every stage. Must never: know what was tried when the error came.
 

@@ -1,5 +1,4 @@
-//! Points in time as the queue's tables hold them, and durations as JSON shows them: the unit is
-//! the end of the field's name.
+//! Times in the queue's tables, durations in reports. The unit is the end of a field's name.
 //!
 //! Must never: ask a clock.
 

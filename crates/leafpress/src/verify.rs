@@ -1,4 +1,4 @@
-//! Asks the bundled SQLite whether a database file is sound.
+//! Asks SQLite whether a database is sound. It asks the bundled one.
 //!
 //! Stands beside the load, for its user: a pressed file is an ordinary
 //! database, and SQLite's own `integrity_check` is the judge of that. One read

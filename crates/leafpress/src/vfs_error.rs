@@ -1,4 +1,4 @@
-//! Errors of the crate below as errors of this one: same words, same kinds.
+//! Errors of the crate below as errors of this one. The words and the kinds are the same.
 //!
 //! Must never: lose a part of such an error.
 

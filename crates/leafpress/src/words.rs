@@ -1,4 +1,4 @@
-//! Text for people: names without characters that steer a terminal, counts with their nouns.
+//! Text for people. Names have no characters that steer a terminal, counts have their nouns.
 //!
 //! Stands below all that writes messages. A name of a file, a table or a queue may hold any
 //! character; a message that shows it as it is could be made to say what it does not mean.

@@ -1,5 +1,5 @@
-//! Advice for a program: which profile, which way in, and how long that takes by the last
-//! bench on its disk. The logic of `leafpress advise`.
+//! Advice for a program: its profile, way in, and time. The time is that of the last bench on
+//! its disk. The logic of `leafpress advise`.
 //!
 //! | file | does |
 //! |---|---|

@@ -1,6 +1,6 @@
-//! Rungs of one-row transactions, one after the other, on embedded SQLite: what
-//! each costs in calls, bytes, time and memory, by journal mode, `synchronous`,
-//! locking, and with or without pages that are written whole.
+//! Rungs of one-row transactions, and what each costs. They run one after the other on embedded
+//! SQLite. Counted are calls, bytes, time and memory, by journal mode, `synchronous`, locking,
+//! and with or without pages that are written whole.
 //!
 //! | module | does |
 //! |---|---|

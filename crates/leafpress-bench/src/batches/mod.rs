@@ -1,5 +1,5 @@
-//! Rows whose keys come in no order, or in order, in batches of one transaction each: how
-//! much each batch takes as the table grows. The first part of the experiment "presort".
+//! Batches of rows, with keys in order or in none. Each is one transaction, and is timed as the
+//! table grows. The first part of the experiment "presort".
 //!
 //! | module | does |
 //! |---|---|

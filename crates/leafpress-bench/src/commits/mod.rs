@@ -1,5 +1,4 @@
-//! Rungs of many small transactions: the Writer beside what SQLite's users do without it, one row
-//! a call.
+//! Rungs of many small transactions: Writer beside plain SQLite. A call has one row.
 //!
 //! | module | does |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! Conclusions from the figures of a run, in plain words, the most important first.
+//! Conclusions from a run, the most important first.
 //!
 //! | file | does |
 //! |---|---|

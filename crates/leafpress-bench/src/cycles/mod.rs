@@ -1,5 +1,6 @@
-//! The experiment "cycles": a hundred times five inserts, everything deleted, five inserts.
-//! Time of each cycle, of what is left for the end, and of checkpoints.
+//! The experiment "cycles": a hundred small batches of changes. Each is five inserts,
+//! everything deleted, five inserts. Time of each cycle, of what is left for the end, and of
+//! checkpoints.
 //!
 //! | module | does |
 //! |---|---|

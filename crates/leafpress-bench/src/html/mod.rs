@@ -1,5 +1,5 @@
-//! The report as a page: one HTML file with everything in it, to read, to print, or to
-//! send to a colleague.
+//! The report as a page: one HTML file. Everything is in it, to read, to print, or to send to a
+//! colleague.
 //!
 //! ```text
 //!  page ── head      title, machine and disk, the verdict, how far to trust it

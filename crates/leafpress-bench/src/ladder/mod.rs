@@ -1,5 +1,5 @@
-//! The experiment "ladder": the same rows under one setting after the other, from what
-//! people begin with up to pressed pages.
+//! The experiment "ladder": the same rows under each setting. It goes from what people begin
+//! with up to pressed pages.
 //!
 //! | module | does |
 //! |---|---|

@@ -1,5 +1,5 @@
-//! Rungs of loads: files and rows into tables, new ones and others, and an index on a table. By
-//! Leafpress, and by the best that SQL can do.
+//! Rungs of loads: files and rows into tables, an index. By Leafpress, and by the best that SQL
+//! can do.
 //!
 //! | module | does |
 //! |---|---|

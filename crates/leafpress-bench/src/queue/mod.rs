@@ -1,5 +1,5 @@
-//! Rungs of the Queue: jobs pushed, claimed and acknowledged, beside what a queue on SQLite is
-//! without it.
+//! Rungs of the Queue, beside a queue on plain SQLite. Jobs are pushed, claimed and
+//! acknowledged.
 //!
 //! | module | does |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! Rungs: one piece of work by one rival, in a process of its own.
+//! Rungs: each in a process of its own. A rung is one piece of work by one rival.
 //!
 //! | file | is |
 //! |---|---|

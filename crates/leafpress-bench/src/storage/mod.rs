@@ -1,4 +1,4 @@
-//! The disk under a path, measured and judged: the report of `leafpress storage`.
+//! The disk under a path, measured, for `leafpress storage`.
 //!
 //! | file | does |
 //! |---|---|

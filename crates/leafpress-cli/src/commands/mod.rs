@@ -1,4 +1,4 @@
-//! One file per command: from its flags to the library, and back to text.
+//! One file per command. It goes from the command's flags to the library, and back to text.
 //!
 //! Must never: know another command.
 

@@ -1,5 +1,5 @@
-//! The one definition of the command line: help, completions and man pages
-//! are all made from it.
+//! The one definition of the command line. Help, completions and man pages are all made from
+//! it.
 //!
 //! Flags are named as people know them from `sqlite3`, `sqlite-utils` and
 //! `ripgrep`. Every flag's first sentence is its short help (`-h`); the rest

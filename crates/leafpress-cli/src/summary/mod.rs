@@ -1,4 +1,4 @@
-//! A command's result as text for people: aligned, at most 80 columns.
+//! A command's result as text, at most 80 columns.
 //!
 //! Must never: print; the caller does. Must never pass on text of an input
 //! with its control characters.

@@ -1,5 +1,5 @@
-//! The crash simulator: what was acknowledged, and what of it is there after
-//! the plug was pulled at any moment.
+//! The crash simulator. It compares what was acknowledged with what is there after a power cut
+//! at any moment.
 //!
 //! ```text
 //! workload ──► recorder (a Vfs) ──► log ──► disk (walks the log) ──► image ─┐

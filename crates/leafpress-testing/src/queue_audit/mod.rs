@@ -1,5 +1,5 @@
-//! Rules that hold of a database with queues, written anew from the description
-//! of the tables (`docs/queue.md`) in plain SQL and plain Rust.
+//! Rules that hold of a database with queues. They are written anew from the description of the
+//! tables (`docs/queue.md`) in plain SQL and plain Rust.
 //!
 //! ```text
 //! a database at any moment ──► rules: queries that must find nothing

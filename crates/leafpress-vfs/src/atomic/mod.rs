@@ -1,4 +1,4 @@
-//! Commits of one page without a journal, where the disk writes a page whole.
+//! Commits of one page without a journal. The disk must write a page whole.
 //!
 //! SQLite can commit a transaction that changes a single page by writing that page
 //! in place, if the VFS says that such a write is atomic. That saves the journal:

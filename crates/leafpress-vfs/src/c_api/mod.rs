@@ -1,5 +1,5 @@
-//! The one folder with `unsafe`: what rusqlite does not offer of SQLite's C interface,
-//! and one call of Linux that goes with its locks.
+//! The one folder with `unsafe`: SQLite's C interface. It has what rusqlite does not offer of
+//! it, and one call of Linux that goes with its locks.
 //!
 //! | | |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! Counts of SQLite's calls to its files, of their bytes, and of their time.
+//! Counts of SQLite's file calls, their bytes and their time.
 //!
 //! [`Counted`] stands over another VFS and hands every call on; it counts in [`IoCounters`], and
 //! [`IoStats`] holds the numbers counted up to now. Several VFSes may count together.

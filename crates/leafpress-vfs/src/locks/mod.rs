@@ -1,4 +1,4 @@
-//! Locks that belong to a descriptor, so that closing a file elsewhere drops none.
+//! Locks that belong to a descriptor. So closing a file elsewhere drops none.
 //!
 //! SQLite's locks on Unix are POSIX locks. They belong to a process and a file, with two
 //! consequences: two copies of SQLite in one process never exclude each other, and closing

@@ -1,4 +1,4 @@
-//! The real disk under atomic pages: what [`AtomicPages`](super::atomic::AtomicPages)
+//! The real disk under atomic pages. It has what [`AtomicPages`](super::atomic::AtomicPages)
 //! needs beside SQLite's own VFS.
 //!
 //! ```text

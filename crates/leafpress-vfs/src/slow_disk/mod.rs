@@ -1,4 +1,5 @@
-//! Slow disks on a fast one: what users with a small device will see, in your own tests.
+//! Slow disks, simulated on a fast one. Your own tests can show what users with a small device
+//! will see.
 //!
 //! ```text
 //! SQLite's default VFS ─┐

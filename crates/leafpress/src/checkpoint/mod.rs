@@ -1,4 +1,4 @@
-//! The checkpointer: copies the WAL into the database off the writer's path.
+//! The checkpointer: copies the WAL off the writer's path.
 //!
 //! SQLite on its own makes the commit that crosses 1,000 pages pay for a checkpoint.
 //! Here no connection of ours does that (`wal_autocheckpoint = 0`); a thread with its

@@ -1,4 +1,4 @@
-//! The one error type: what happened, where, what is on disk now, what to do.
+//! The one error type. It says what happened, where, what is on disk now, and what to do.
 //!
 //! Stands beside every stage; none of them prints. An [`Error`] has a
 //! [`kind`](Error::kind) for programs, and reads as a message for people:

@@ -1,4 +1,4 @@
-//! A load from its beginning to its end, for inputs of all kinds.
+//! A load from beginning to end, for all inputs.
 //!
 //! ```text
 //! plan ──► encode ──► complete ──► publish

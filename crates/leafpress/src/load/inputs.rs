@@ -1,4 +1,4 @@
-//! Inputs of a load: their format, the name of their table, and the feed that reads them.
+//! Inputs of a load: format, table name, and feed.
 //!
 //! The first bytes show a format that is not text. For text, the format comes from the caller, the
 //! ending of the name or the first character.

@@ -1,4 +1,4 @@
-//! The loader: files and rows become a table of a database, new or existing, all or nothing.
+//! The loader: all rows become a table, or none. The database is new or exists.
 //!
 //! The one stage that joins the others. The files here are what a caller asks for and the flow of
 //! a load; the folders are the stations of a row, in this order:

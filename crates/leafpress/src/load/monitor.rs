@@ -1,4 +1,4 @@
-//! Progress of a load, reported to the caller without slowing the load down.
+//! Progress of a load, reported to the caller. It does not slow the load down.
 
 use crate::sync::lock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -1,4 +1,4 @@
-//! Options of a load, as plain data: [`LoadOptions`] and the types in it.
+//! Options of a load, as plain data. They are [`LoadOptions`] and the types in it.
 //!
 //! Must never: know a stage of a load. Every stage may read the options.
 

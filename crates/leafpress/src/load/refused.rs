@@ -1,4 +1,5 @@
-//! Rows that the table refuses: found again in the input, then rejected or reported with advice.
+//! Rows that the table refuses. They are found again in the input, then rejected or reported
+//! with advice.
 //!
 //! Stands between the flow, which knows rows by their sequence, and SQLite, which knows the
 //! rule that was broken.

@@ -1,4 +1,4 @@
-//! Reports of loads and dry runs, for people and programs.
+//! Reports of loads and dry runs. People and programs read them.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;

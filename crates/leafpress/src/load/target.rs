@@ -1,4 +1,5 @@
-//! Destination of the rows: a new database, a new table in an existing one, or an existing table.
+//! Destination of the rows. It is a new database, a new table in an existing one, or an
+//! existing table.
 //!
 //! In all three cases the rows are first built into a hidden file beside the destination:
 //!

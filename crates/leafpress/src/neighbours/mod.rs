@@ -1,4 +1,4 @@
-//! Other processes at a database, their locks, and dangers for it.
+//! Other processes at a database. Also their locks, and dangers for it.
 //!
 //! [`neighbours`](fn@neighbours) asks the system, not SQLite: it never waits for a lock
 //! and never takes one, so it also works while a database is locked. It sees one moment;

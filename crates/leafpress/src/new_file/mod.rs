@@ -1,4 +1,5 @@
-//! Publication of a new database: a temporary file, complete and synced, gets its name.
+//! A new database gets its name. Until then it is a temporary file, which is complete and
+//! synced first.
 //!
 //! The database grows in a hidden file beside its destination, named after it and locked as long as
 //! its maker lives. Only when it is complete and synced does it get its name, and never over an

@@ -1,4 +1,4 @@
-//! Durability profiles: four ways to write a database, named by their promise.
+//! Durability profiles: four promises, each with its settings.
 //!
 //! Every connection that Leafpress makes to a user's database for writing small transactions is
 //! opened by [`open`], under one [`Profile`]. The settings that SQLite then really uses are read

@@ -1,4 +1,5 @@
-//! Durable jobs in a table: no server, any number of processes, nothing lost.
+//! Durable jobs in a table, without a server. Any number of processes share it, and nothing is
+//! lost.
 //!
 //! ```
 //! # let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Column types: what a column is declared as, and how that is decided.
+//! Column types: as declared, and how that is decided.
 //!
 //! Between the input (fields) and the load (records). What a declaration means is SQLite's to
 //! say: it is asked by pragmas ([`describe`], [`declared`]).

@@ -1,4 +1,4 @@
-//! Sorting: items go in from several threads in any order, and come out by key.
+//! Sorting: items from several threads come out by key.
 //!
 //! Purpose: pressing a table or an index needs its rows in key order.
 //! Rows that fit the given memory stay there; the rest goes to a temporary file, once.

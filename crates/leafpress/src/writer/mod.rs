@@ -1,5 +1,5 @@
-//! Many callers, one commit: small transactions from many threads, each durable
-//! when it is answered, for the price of one sync a group.
+//! Many callers, one commit. Small transactions come from many threads, each is durable when it
+//! is answered, and a group of them costs one sync.
 //!
 //! ```
 //! # let folder = tempfile::tempdir().unwrap();

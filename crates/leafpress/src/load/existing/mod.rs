@@ -1,4 +1,4 @@
-//! A database that exists: how the table of a finished staged file gets into it.
+//! A staged table gets into an existing database.
 //!
 //! The loader presses into a hidden file beside the destination, and then:
 //!

@@ -1,4 +1,4 @@
-//! The file of a load: its pages, numbered and written by position.
+//! The file of a load: its numbered pages. They are written by position.
 //!
 //! Must never: give the file its name; `new_file` does, after SQLite found the file sound.
 

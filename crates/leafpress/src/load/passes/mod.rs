@@ -1,4 +1,4 @@
-//! Passes over an input, whatever its kind: the parts that CSV inputs and typed rows share.
+//! Passes over an input: what CSV and typed rows share.
 //!
 //! `frame.rs` runs one pass on all cores; `feed.rs` is an input as the flow drives it; `plan.rs`
 //! maps the input's columns to the table's; `rejects.rs` takes the rows that are left out;

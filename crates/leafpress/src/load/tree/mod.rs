@@ -1,4 +1,4 @@
-//! A build: from records to a finished database with a table and its indexes.
+//! From records to a finished database: table and indexes.
 //!
 //! ```text
 //! workers: Encoder ──► in key order: leaves of a block ──► join (in turn) ──► write

@@ -1,4 +1,4 @@
-//! Values: from an input's fields and typed values to a record as SQLite stores it.
+//! From an input's values to a record.
 //!
 //! `fields/` does it for text and is the hot loop of a load; `typed/` does it for typed values.
 //!
