@@ -52,7 +52,7 @@ pub(in crate::queue::wakeup) struct Sender {
 struct Sockets {
     listing: Option<Listing>,
     /// By name; without a socket where it cannot be rung.
-    sockets: BTreeMap<String, Option<UnixDatagram>>,
+    by_name: BTreeMap<String, Option<UnixDatagram>>,
     /// Number of times that the folder was listed.
     #[cfg(test)]
     listings: u64,
@@ -87,7 +87,7 @@ impl Sender {
         let Ok(folder) = std::fs::symlink_metadata(&place.folder) else {
             // Without a folder there is no waiter.
             let mut sockets = lock(&self.sockets);
-            (sockets.listing, sockets.sockets) = (None, BTreeMap::new());
+            (sockets.listing, sockets.by_name) = (None, BTreeMap::new());
             return;
         };
         let change = Change {
@@ -100,7 +100,7 @@ impl Sender {
         if let Err(error) = sockets.refresh(place, change) {
             tracing::debug!(?place, %error, "wake-up: the sockets cannot be listed");
         }
-        if !sockets.sockets.is_empty() {
+        if !sockets.by_name.is_empty() {
             sockets.ring_all(place, &message().to_bytes());
         }
     }
@@ -136,37 +136,37 @@ impl Sockets {
         }
         let folder = place.open()?;
         let names = other_names(place, &folder)?;
-        self.sockets.retain(|name, _| names.contains(name));
+        self.by_name.retain(|name, _| names.contains(name));
         let mut has_removed = false;
         for name in names {
-            if self.sockets.get(&name).is_some_and(Option::is_some) {
+            if self.by_name.get(&name).is_some_and(Option::is_some) {
                 continue;
             }
             match connect(place, &folder, &name) {
                 Ok(socket) => {
-                    self.sockets.insert(name, Some(socket));
+                    self.by_name.insert(name, Some(socket));
                 }
                 Err(error) if Errno::from_io_error(&error) == Some(Errno::CONNREFUSED) => {
                     // Of a process that was killed.
                     let removed = rustix::fs::unlinkat(&folder, &name, AtFlags::empty());
                     tracing::debug!(name, ?removed, "wake-up: no process listens at this socket");
-                    self.sockets.remove(&name);
+                    self.by_name.remove(&name);
                     has_removed = true;
                 }
                 Err(error) => {
                     tracing::debug!(name, %error, "wake-up: a socket cannot be rung");
-                    self.sockets.insert(name, None);
+                    self.by_name.insert(name, None);
                 }
             }
         }
-        if has_removed && self.sockets.is_empty() {
+        if has_removed && self.by_name.is_empty() {
             place.remove_if_empty();
         }
         Ok(())
     }
 
     fn ring_all(&mut self, place: &Place, bytes: &[u8]) {
-        for (name, entry) in &mut self.sockets {
+        for (name, entry) in &mut self.by_name {
             let Some(socket) = entry else { continue };
             let Err(error) = socket.send(bytes) else { continue };
             let is_full = error.kind() == io::ErrorKind::WouldBlock
