@@ -136,7 +136,7 @@ pub trait VfsFile: Send {
         4096
     }
 
-    /// Guarantees of the device: bits of [`characteristics`].
+    /// Guarantees of the device: bits of [`characteristics`](super::words::characteristics).
     fn device_characteristics(&self) -> i32 {
         0
     }
@@ -149,7 +149,7 @@ pub trait VfsFile: Send {
     }
 
     /// `bytes` bytes of the file from `offset` on, mapped; `None` (always right) makes
-    /// SQLite read them. What is returned came from a [`PlatformVfs`]'s file, and stays
+    /// SQLite read them. What is returned came from a [`PlatformVfs`](super::platform::PlatformVfs)'s file, and stays
     /// mapped as long as it is held, here or by SQLite.
     ///
     /// # Errors

@@ -91,7 +91,7 @@ impl OpenFlags {
     /// For reading only.
     pub const READ_ONLY: Self = Self(ffi::SQLITE_OPEN_READONLY);
     /// For reading and writing. Where that is not allowed, a file may be opened for
-    /// reading only instead, and the flags in [`Opened`](super::Opened) must say so.
+    /// reading only instead, and the flags in [`Opened`](super::interface::Opened) must say so.
     pub const READ_WRITE: Self = Self(ffi::SQLITE_OPEN_READWRITE);
     /// Make the file if it is not there.
     pub const CREATE: Self = Self(ffi::SQLITE_OPEN_CREATE);
@@ -240,7 +240,7 @@ pub enum ShmLock {
 }
 
 /// Guarantees of a device: bits of
-/// [`VfsFile::device_characteristics`](super::VfsFile::device_characteristics).
+/// [`VfsFile::device_characteristics`](super::interface::VfsFile::device_characteristics).
 pub mod characteristics {
     use rusqlite::ffi;
 

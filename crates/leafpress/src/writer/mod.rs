@@ -415,7 +415,7 @@ impl Writer {
     /// # Errors
     /// If closing failed, or the writer had stopped because of a failure, so that calls
     /// were refused or their outcome is unknown. What was answered with success is safe all
-    /// the same. [`ErrorKind::Misuse`](crate::ErrorKind::Misuse) in a closure inside a transaction, where nothing is done.
+    /// the same. [`ErrorKind::Misuse`] in a closure inside a transaction, where nothing is done.
     pub fn close(self) -> Result<()> {
         self.shared.get()?.close(Closing::All)
     }
