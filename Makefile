@@ -6,7 +6,7 @@
 CARGO ?= cargo
 PYTHON ?= python3
 
-# Where cargo builds. Benchmarks run the fully optimised build, the Python checks the quick one.
+# Where cargo builds. Benchmarks run the fully optimised build, the Python tests the debug one.
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 LEAFPRESS := $(TARGET_DIR)/dist/leafpress
 
@@ -25,7 +25,7 @@ NEIGHBOUR_IMAGES ?= 300000
 
 .DEFAULT_GOAL := help
 .PHONY: help build quick test test-rust test-python test-large test-tools lint package archives deny semver ci \
-	crash neighbours neighbour-capi bench bench-locks bench-writer bench-atomic bench-queue bench-queue-rivals bench-rivals number-forms bench-billion release profiling fuzz docs clean
+	crash neighbours tested bench bench-locks bench-writer bench-atomic bench-queue bench-queue-rivals bench-rivals number-forms bench-billion release profiling fuzz docs clean
 
 help: ## List these commands
 	@grep -E '^[a-z-]+:.*## ' $(firstword $(MAKEFILE_LIST)) \
@@ -69,17 +69,17 @@ else
 PYTHON_TESTS_RUN := -m unittest discover -s tests/python
 endif
 
-# The Writer behind C functions, which Python loads beside its own SQLite: an example of
-# the debug build, as `make test-rust` has built it already, with the same features.
+# The command, and the Writer behind C functions, which Python loads beside its own SQLite: both of
+# the debug build, as `make test-rust` has built them already, with the same features.
 CAPI_SUFFIX := $(if $(filter Darwin,$(shell uname -s)),dylib,so)
 LEAFPRESS_CAPI := $(TARGET_DIR)/debug/examples/libleafpress_capi.$(CAPI_SUFFIX)
-PYTHON_TESTS_GIVEN = LEAFPRESS="$(abspath $(TARGET_DIR))/release/leafpress" LEAFPRESS_CAPI="$(abspath $(LEAFPRESS_CAPI))"
+PYTHON_TESTS_GIVEN = LEAFPRESS="$(abspath $(TARGET_DIR))/debug/leafpress" LEAFPRESS_CAPI="$(abspath $(LEAFPRESS_CAPI))"
 
-neighbour-capi:
-	$(CARGO) build --locked --workspace --example leafpress_capi
+tested:
+	$(CARGO) build --locked --workspace --bin leafpress --example leafpress_capi
 
 ifneq ($(PYTHON_TESTS),)
-test-python: quick neighbour-capi $(PYTHON_TESTS_WITH)
+test-python: tested $(PYTHON_TESTS_WITH)
 	$(PYTHON_TESTS_GIVEN) $(PYTHON_TESTS_BY) $(PYTHON_TESTS_RUN)
 else
 test-python: ;
@@ -121,7 +121,7 @@ crash: ## Simulate two million power cuts and kills (4 minutes on two cores; oth
 NEIGHBOURS_ASKED := LEAFPRESS_NEIGHBOUR_TRANSACTIONS=$(NEIGHBOUR_TRANSACTIONS) \
 	LEAFPRESS_NEIGHBOUR_KILLS=$(NEIGHBOUR_KILLS) LEAFPRESS_CRASH_IMAGES=$(NEIGHBOUR_IMAGES)
 
-neighbours: quick neighbour-capi ## Share databases with another copy of SQLite in the process, for long
+neighbours: tested ## Share databases with another copy of SQLite in the process, for long
 	$(NEIGHBOURS_ASKED) $(CARGO) test --locked --workspace \
 		--test another_copy --test exclusion --test every_call --test two_copies \
 		--test neighbour_kills --test crash_neighbour -- --nocapture
