@@ -138,10 +138,7 @@ impl Engine {
         let commit = work.count(counts.as_deref(), answered - begun);
         let failed = work.answer();
         queue.interrupts().forget_asked();
-        let wal_bytes =
-            counts.as_ref().map_or(0, |counts| counts.wal_bytes.load(Ordering::Relaxed));
-        let detours = std::mem::take(&mut work.detours);
-        let done = GroupDone { failed, begun, commit, answered, wal_bytes, detours };
+        let done = work.done(counts.as_deref(), failed, begun, commit, answered);
         recorder.group_committed(&done, work.submitted.iter().copied());
         tracing::trace!(calls = work.submitted.len(), failed, ?commit, "group committed");
         work.expected = work.submitted.len();
@@ -201,11 +198,8 @@ impl Engine {
         let answer = answer.unwrap_or_else(|| Err(Error::unknown_outcome("it has no answer")));
         let answered = Instant::now();
         let commit = self.work.count(self.counts.as_deref(), answered - submitted);
-        let wal_bytes = |counts: &Arc<LocalCounts>| counts.wal_bytes.load(Ordering::Relaxed);
-        let wal_bytes = self.counts.as_ref().map_or(0, wal_bytes);
-        let detours = std::mem::take(&mut self.work.detours);
-        let (failed, begun) = (u64::from(answer.is_err()), submitted);
-        let done = GroupDone { failed, begun, commit, answered, wal_bytes, detours };
+        let (counts, failed) = (self.counts.as_deref(), u64::from(answer.is_err()));
+        let done = self.work.done(counts, failed, submitted, commit, answered);
         self.recorder.group_committed(&done, std::iter::once(submitted));
         drop(group);
         driving::end();
@@ -418,6 +412,20 @@ impl Work {
         self.detours.calls_replayed += take(&counts.calls_replayed);
         self.detours.busy_waits += take(&counts.busy_waits);
         Duration::from_nanos(take(&counts.commit_ns))
+    }
+
+    /// Measures of a group that is committed. The counts of detours start anew.
+    fn done(
+        &mut self,
+        counts: Option<&LocalCounts>,
+        failed: u64,
+        begun: Instant,
+        commit: Duration,
+        answered: Instant,
+    ) -> GroupDone {
+        let wal_bytes = counts.map_or(0, |counts| counts.wal_bytes.load(Ordering::Relaxed));
+        let detours = std::mem::take(&mut self.detours);
+        GroupDone { failed, begun, commit, answered, wal_bytes, detours }
     }
 
     /// Hands out the answers, then wakes the waiting threads; returns the number of errors.
