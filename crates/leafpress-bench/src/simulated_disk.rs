@@ -1,4 +1,4 @@
-//! What a report says of the simulated disk. Also how well it was simulated.
+//! Words of a report on the simulated disk, and on how well it was simulated.
 //!
 //! The rungs' processes simulate it (`rung/process.rs`); this process, with its fixtures and
 //! checks, does not. Must never: let a reader take a figure for one of the real disk.

@@ -1,4 +1,4 @@
-//! What each transaction costs the disk. Also what defeats one-page commits.
+//! Costs of each transaction to the disk, and causes that defeat one-page commits.
 //!
 //! A commit costs what it makes the disk do. [`measure`] runs a script on a copy of a
 //! database, counts every call that SQLite makes of its VFS, cut at the ends of the

@@ -552,7 +552,7 @@ fn look(
     move |work, queue| claim::claim(work, &*work.row(queue)?, &options)
 }
 
-/// What `run` does with a job that this token is good for, as an operation.
+/// An operation: `run` on the job that this token is good for.
 fn settling<T: Send + 'static>(
     token: Token,
     mut run: impl FnMut(&Work<'_>, &QueueRow, &JobRow) -> Result<T> + Send + 'static,

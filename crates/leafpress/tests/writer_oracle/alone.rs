@@ -1,4 +1,4 @@
-//! What a caller does itself at the engine: closures that borrow, maintenance; and the caller's
+//! Work that a caller does itself at the engine: closures that borrow, maintenance; and the caller's
 //! preparation of each connection.
 
 use std::sync::atomic::{AtomicBool, Ordering};

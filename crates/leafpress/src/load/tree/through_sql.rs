@@ -1,6 +1,6 @@
 //! Rows that SQLite inserts itself, one by one.
 //!
-//! What pressing does not cover (a CHECK, a generated column, a trigger) is left to SQLite, in the
+//! Work that pressing does not cover (a CHECK, a generated column, a trigger) is left to SQLite, in the
 //! same temporary file. No other process knows the file, so journal and sync are off while it
 //! grows. It is synced as a whole before it gets its name. The rows are the same records that would
 //! be pressed.
