@@ -10,7 +10,8 @@
 //! checked at the end, as SQLite does for one statement. A row whose foreign key then has no parent
 //! row goes, with all rows that refer to it. The rest is inserted anew without them, until all
 //! foreign keys hold. So the number of passes does not grow with the length of a chain of such
-//! rows.
+//! rows. While rows go whose keys other rows wait for, the first passes go back one step of a
+//! chain each, as these other rows may be parent rows, too.
 //!
 //! Must never: commit before the caller has agreed to leave the refused rows out.
 
@@ -205,18 +206,22 @@ impl<'o> OneByOne<'o> {
                 let refused = pass.refused.into_values().collect();
                 return Ok(Inserted { changed: pass.changed, refused, passes });
             }
-            let mut below = self.below(&pass, &without).map_err(failed)?;
+            let mut below = self.below(&pass, &without, &dangling).map_err(failed)?;
             sql("ROLLBACK TO leafpress_rows")?;
             if self.insert.mode == InsertMode::Upsert {
                 self.hold_changed(&mut below).map_err(failed)?;
             }
+            let mut with_them = Vec::new();
             for (identity, parent) in dangling {
                 let first = pass.numbers[&identity];
                 without.insert(first, refers_to_nothing(first, &parent));
-                below.take(first, |number| {
+                below.take(first, |number| with_them.push(number));
+            }
+            if below.is_final || passes > PASSES_WITH_ALL_CHANGES {
+                for number in with_them {
                     let row = || refers_to_nothing(number, &self.insert.declared.name);
                     without.entry(number).or_insert_with(row);
-                });
+                }
             }
         }
     }
@@ -341,8 +346,13 @@ impl<'o> OneByOne<'o> {
     }
 
     /// For each row, the rows that have to go with it. Called after a pass.
-    fn below(&self, pass: &Pass, without: &BTreeMap<u64, RefusedRow>) -> rusqlite::Result<Below> {
-        let mut below = Below::default();
+    fn below(
+        &self,
+        pass: &Pass,
+        without: &BTreeMap<u64, RefusedRow>,
+        dangling: &HashMap<String, String>,
+    ) -> rusqlite::Result<Below> {
+        let mut below = Below { is_final: true, ..Below::default() };
         for sql in self.references.iter().flat_map(|it| &it.children) {
             let mut statement = self.insert.transaction.prepare(sql)?;
             let mut rows = statement.query([])?;
@@ -364,12 +374,15 @@ impl<'o> OneByOne<'o> {
                     && !without.contains_key(&number)
                     && pass.refused.get(&number).is_none_or(RefusedRow::may_come_later)
             },
-            |number, holder, refers_alike| {
-                let Some(&holder) = pass.numbers.get(&holder) else { return };
-                if !refers_alike {
-                    below.held.insert(holder);
-                } else if self.has_one_key {
+            |number, identity, refers_alike| {
+                let Some(&holder) = pass.numbers.get(&identity) else { return };
+                if refers_alike && self.has_one_key {
                     below.alike.entry(holder).or_default().push(number);
+                    return;
+                }
+                below.waited_for.insert(holder);
+                if !refers_alike || dangling.contains_key(&identity) {
+                    below.held.insert(holder);
                 }
             },
         )?;
@@ -384,6 +397,7 @@ impl<'o> OneByOne<'o> {
             |number| below.children.contains_key(&number),
             |number, _, _| held.push(number),
         )?;
+        below.waited_for.extend(&held);
         below.held.extend(held);
         Ok(())
     }
@@ -469,9 +483,15 @@ struct Below {
     /// For each row: the rows that have its key and refer to the same rows. They take its place
     /// when it goes, and have to go, too.
     alike: HashMap<u64, Vec<u64>>,
-    /// Rows whose key may go to another row in the next pass, one that refers to other rows. The
-    /// next pass decides about them and the rows that go with them.
+    /// Rows whose key may go to another row in the next pass: to one that refers to other rows,
+    /// or to the same rows, where one of these was only refused for a key. The next pass decides
+    /// about them and the rows that go with them.
     held: HashSet<u64>,
+    /// Rows with a key that another row has, which may come when they go. It includes `held`.
+    waited_for: HashSet<u64>,
+    /// True while no row was taken whose key another row waits for: then nothing else changes in
+    /// the table when the rows go.
+    is_final: bool,
 }
 
 impl Below {
@@ -479,19 +499,26 @@ impl Below {
     fn take(&mut self, first: u64, mut visit: impl FnMut(u64)) {
         let mut waiting = vec![first];
         while let Some(number) = waiting.pop() {
+            self.is_final &= !self.waited_for.contains(&number);
             if self.held.contains(&number) {
                 continue;
             }
             let alike = self.alike.remove(&number).unwrap_or_default();
             let children = self.children.remove(&number).unwrap_or_default();
-            let children = children.into_iter().filter(|child| !self.held.contains(child));
             for row in alike.into_iter().chain(children) {
-                visit(row);
+                if !self.held.contains(&row) {
+                    visit(row);
+                }
                 waiting.push(row);
             }
         }
     }
 }
+
+/// Number of passes in which rows that refer to rows that go stay for one more pass, if other rows
+/// wait for a key of them: then the result does not depend on the order in which rows go. After
+/// these passes all go at once, so that a long chain does not take a pass for each of its rows.
+pub(super) const PASSES_WITH_ALL_CHANGES: u64 = 16;
 
 /// Number of rows between two looks at the cancel token.
 const ROWS_BETWEEN_LOOKS: u64 = 1024;
