@@ -1,13 +1,14 @@
 //! `leafpress`, the command: reads the flags, runs one command, sets the exit status.
 //!
 //! The map: [`flags`] is the one definition of the command line; each file in
-//! [`commands`] runs one command; [`summary`] turns its result into text with
-//! the shapes of [`human`]; [`output`] writes results and messages; [`progress`]
-//! draws on a terminal; [`interrupt`] and [`stdin`] let ctrl-C stop the work;
-//! [`exit`] knows what the exit statuses mean.
+//! [`commands`] runs one command; [`io_report`] does the work of `leafpress io`;
+//! [`summary`] turns a command's result into text with the shapes of [`human`];
+//! [`output`] writes results and messages; [`progress`] draws on a terminal;
+//! [`interrupt`] and [`stdin`] let ctrl-C stop the work; [`exit`] knows what the
+//! exit statuses mean.
 //!
-//! Must never: do the work itself (that is the library's), panic on bad input
-//! or on a closed pipe, or write anything but results to stdout.
+//! Must never: do what a user of the library needs too (that is the library's), panic on bad
+//! input or on a closed pipe, or write anything but results to stdout.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
@@ -17,6 +18,7 @@ mod exit;
 mod flags;
 mod human;
 mod interrupt;
+mod io_report;
 mod output;
 mod progress;
 mod stdin;

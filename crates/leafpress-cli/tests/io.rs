@@ -1,5 +1,5 @@
 //! `leafpress io` from the outside: statuses, tables, messages, JSON, no traces.
-//! The library's tests of `io_report` check the counts and their reasons.
+//! The tests in `io_report` check the counts and their reasons.
 
 mod common;
 

@@ -16,15 +16,12 @@
 use std::sync::OnceLock;
 
 /// Options that an advice may name, and their words in Rust.
-const OPTIONS: [(&str, &str); 50] = [
+const OPTIONS: [(&str, &str); 45] = [
     ("all_text", "all_text"),
     ("append", "into_table(IntoTable::Append)"),
-    ("assume_atomic", "assume_atomic"),
     ("busy_limit", "busy_limit"),
-    ("busy_timeout", "busy_timeout"),
     ("columns", "CsvOptions::columns"),
     ("comment", "CsvOptions::comment"),
-    ("copy_to", "copy_to"),
     ("declaration", "declaration"),
     ("declaration_file", "a file with the declaration"),
     ("delimiter", "CsvOptions::delimiter"),
@@ -35,7 +32,6 @@ const OPTIONS: [(&str, &str); 50] = [
     ("exact", "exact"),
     ("if_not_exists", "only_if_missing"),
     ("ignore", "into_table(IntoTable::Ignore)"),
-    ("in_place", "in_place"),
     ("index", "index"),
     ("index_name", "name"),
     ("max_rejects", "max_rejects"),
@@ -51,7 +47,6 @@ const OPTIONS: [(&str, &str); 50] = [
     ("page_size", "page_size"),
     ("postgres_text", "format(InputFormat::PostgresText)"),
     ("primary_key", "primary_key"),
-    ("profile", "profile"),
     ("quote", "CsvOptions::quote"),
     ("rejects", "OnError::Skip { rejects }"),
     ("rename", "rename"),

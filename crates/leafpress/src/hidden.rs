@@ -10,14 +10,14 @@ use std::ffi::{OsStr, OsString};
 
 /// The names of one kind, beside one database.
 #[derive(Debug)]
-pub(crate) struct HiddenNames {
+pub struct HiddenNames {
     prefix: OsString,
     suffix: &'static str,
 }
 
 impl HiddenNames {
     /// Names of the file `database`, with `.leafpress-` or a longer `word` behind it.
-    pub(crate) fn new(database: &OsStr, word: &str, suffix: &'static str) -> Self {
+    pub fn new(database: &OsStr, word: &str, suffix: &'static str) -> Self {
         let mut prefix = OsString::from(".");
         prefix.push(database);
         prefix.push(word);
@@ -25,14 +25,14 @@ impl HiddenNames {
     }
 
     /// The name of this process's `attempt`.
-    pub(crate) fn name(&self, attempt: u32) -> OsString {
+    pub fn name(&self, attempt: u32) -> OsString {
         let mut name = self.prefix.clone();
         name.push(format!("{}-{attempt}{}", std::process::id(), self.suffix));
         name
     }
 
     /// Returns true if some process made the name so: two numbers, and nothing else.
-    pub(crate) fn is_one(&self, name: &OsStr) -> bool {
+    pub fn is_one(&self, name: &OsStr) -> bool {
         let is_number = |bytes: &[u8]| !bytes.is_empty() && bytes.iter().all(u8::is_ascii_digit);
         let rest = name.as_encoded_bytes().strip_prefix(self.prefix.as_encoded_bytes());
         let numbers = rest.and_then(|rest| rest.strip_suffix(self.suffix.as_bytes()));

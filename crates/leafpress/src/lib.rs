@@ -14,7 +14,6 @@
 //! | [`mod@neighbours`] | the processes that have a database open, their locks, and whether that is safe |
 //! | [`memory`] | the memory that SQLite needs, and how to need less |
 //! | [`verify`] | is a database sound? |
-//! | [`io_report`] | the cost of each transaction of a script on the disk, and its reasons |
 //! | [`vfs`] | SQLite's virtual file system, between it and the disk, in safe Rust |
 //! | [`Error`] | what happened, where, what is on disk now, what to do |
 //!
@@ -58,6 +57,9 @@
 //! bytes, `schema` decides types, `load` joins them and presses pages with the
 //! crate `leafpress-format`. Stages do not know one another. The writer stands
 //! beside them: `profile` opens, `writer` groups, `checkpoint` copies the log.
+//!
+//! # For the other crates of Leafpress
+//! Items that are hidden from this documentation are for them, and may change at any time.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
@@ -91,10 +93,10 @@ mod error;
 #[cfg(fuzzing)]
 #[doc(hidden)]
 pub mod fuzzing;
-mod hidden;
+#[doc(hidden)]
+pub mod hidden;
 #[cfg(feature = "load")]
 mod input;
-pub mod io_report;
 mod lease;
 #[cfg(feature = "load")]
 pub mod load;
@@ -107,6 +109,8 @@ mod prometheus;
 pub mod queue;
 mod refusal;
 mod schema;
+#[doc(hidden)]
+pub mod script;
 #[cfg(feature = "load")]
 mod sort;
 mod sqlite_error;

@@ -82,11 +82,6 @@ pub fn exact_milliseconds<S: Serializer>(time: &Duration, to: S) -> Result<S::Ok
     to.serialize_f64(time.as_nanos() as f64 / 1e6)
 }
 
-/// Writes a duration as microseconds with a fraction.
-pub fn microseconds<S: Serializer>(time: &Duration, to: S) -> Result<S::Ok, S::Error> {
-    to.serialize_f64(time.as_nanos() as f64 / 1e3)
-}
-
 /// Writes a duration, if there is one, as whole milliseconds.
 #[expect(clippy::ref_option, reason = "as serde calls it")]
 pub fn optional_milliseconds<S: Serializer>(
@@ -113,8 +108,6 @@ mod tests {
         lease: Duration,
         #[serde(rename = "mean_ms", serialize_with = "exact_milliseconds")]
         mean: Duration,
-        #[serde(rename = "time_us", serialize_with = "microseconds")]
-        time: Duration,
         #[serde(rename = "age_ms", serialize_with = "optional_milliseconds")]
         age: Option<Duration>,
         #[serde(rename = "due_at_ms")]
@@ -125,17 +118,15 @@ mod tests {
     fn json_has_plain_numbers_in_the_unit_of_the_name() {
         let time = Duration::from_micros(2_500);
         let due_at = Some(UnixTime::from_ms(-7));
-        let some = Times { elapsed: time, lease: time, mean: time, time, age: Some(time), due_at };
+        let some = Times { elapsed: time, lease: time, mean: time, age: Some(time), due_at };
         let expected = json!({
-            "elapsed_s": 0.0025, "lease_ms": 2, "mean_ms": 2.5, "time_us": 2500.0, "age_ms": 2,
-            "due_at_ms": -7,
+            "elapsed_s": 0.0025, "lease_ms": 2, "mean_ms": 2.5, "age_ms": 2, "due_at_ms": -7,
         });
         assert_eq!(serde_json::to_value(some).expect("numbers"), expected);
         let none = Times {
             elapsed: Duration::ZERO,
             lease: Duration::MAX,
             mean: Duration::ZERO,
-            time: Duration::ZERO,
             age: None,
             due_at: None,
         };

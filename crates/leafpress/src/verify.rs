@@ -191,9 +191,10 @@ enum Access {
 
 /// A file that looks like a database, and how it stood at the start.
 ///
-/// Other modules that read a database without a trace begin with a candidate too.
+/// All that reads a database without a trace begins with a candidate, `leafpress io` too.
+#[doc(hidden)]
 #[derive(Debug)]
-pub(crate) struct Candidate {
+pub struct Candidate {
     /// The path as the caller named it, for messages.
     named: PathBuf,
     /// Absolute, links resolved, as SQLite does before it looks for the files beside it.
@@ -217,9 +218,11 @@ impl Stamp {
 }
 
 impl Candidate {
-    /// Finds out how the file can be read; refuses what is no database, and
-    /// what would have to be recovered first.
-    pub(crate) fn look_at(named: &Path) -> Result<Self> {
+    /// Finds out how the file can be read.
+    ///
+    /// # Errors
+    /// When it is missing, is no database, or would have to be recovered first.
+    pub fn look_at(named: &Path) -> Result<Self> {
         let path = fs::canonicalize(named).map_err(|source| not_readable(named, source))?;
         let metadata = fs::metadata(&path).map_err(|source| not_readable(named, source))?;
         refuse_unless_file(named, &metadata)?;
@@ -233,17 +236,20 @@ impl Candidate {
     }
 
     /// Its path: absolute, links resolved.
-    pub(crate) fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         &self.path
     }
 
     /// Returns true if the database is in WAL mode.
-    pub(crate) fn is_wal(&self) -> bool {
+    pub fn is_wal(&self) -> bool {
         self.access != Access::Locked
     }
 
     /// A connection that reads, and makes no file.
-    pub(crate) fn open(&self) -> rusqlite::Result<Connection> {
+    ///
+    /// # Errors
+    /// SQLite's; [`refused`](Self::refused) says more.
+    pub fn open(&self) -> rusqlite::Result<Connection> {
         let parameters = match self.access {
             Access::Locked => "mode=ro",
             Access::WithLog => "mode=ro&readonly_shm=1",
@@ -274,9 +280,11 @@ impl Candidate {
         }
     }
 
-    /// Fails if the database was read without locks and was written to meanwhile: the pages
-    /// read may not belong together.
-    pub(crate) fn still_the_same(&self) -> Result<()> {
+    /// Checks that what was read without locks belongs together.
+    ///
+    /// # Errors
+    /// When the database was read without locks and was written to meanwhile.
+    pub fn still_the_same(&self) -> Result<()> {
         if self.access == Access::Immutable && Stamp::of(&self.path) != self.stamp {
             let reason =
                 format!("{}: was written to while it was being read", path_text(&self.named));
@@ -287,7 +295,7 @@ impl Candidate {
     }
 
     /// The error for SQLite's answer to an attempt to read it.
-    pub(crate) fn refused(&self, action: &'static str, error: rusqlite::Error) -> Error {
+    pub fn refused(&self, action: &'static str, error: rusqlite::Error) -> Error {
         let named = &self.named;
         let refusal = Refusal { named, file: Some(&self.path), waited: BUSY_WAIT };
         match error.sqlite_error_code() {

@@ -1,18 +1,19 @@
 //! `leafpress io`: the disk accesses of each transaction of a script.
 //!
-//! Must never: print rows; see `leafpress::io_report`.
+//! Must never: print rows; see [`crate::io_report`].
 
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use leafpress::io_report::{IoOptions, IoReport, Script, measure};
 use leafpress::load::CancelToken;
-use leafpress::path_text;
-use leafpress::{Error, Result};
+use leafpress::script::{Statement, split};
+use leafpress::vfs::PlatformDisk;
+use leafpress::{Error, Result, path_text};
 
 use crate::exit::Status;
 use crate::flags::IoFlags;
+use crate::io_report::{IoOptions, IoReport, measure, script};
 use crate::progress::{self, Spinner};
 use crate::stdin::{InterruptibleStdin, STDIN_NAME};
 use crate::{interrupt, output, summary};
@@ -52,50 +53,48 @@ impl Stop {
 }
 
 fn report(flags: &IoFlags, stop: &Stop) -> Result<IoReport> {
-    let script = script(flags, stop)?;
+    let statements = statements(flags, stop)?;
     let where_it_runs = if flags.in_place { "" } else { "a copy of " };
     let doing = format!("running SQL on {where_it_runs}{}", path_text(&flags.database));
     let spinner = Spinner::start(progress::is_wanted(flags.json), &doing);
-    let outcome = measure(&flags.database, &script, &options(flags, stop));
+    let outcome = measure(&flags.database, &statements, &options(flags, stop));
     drop(spinner);
     outcome
 }
 
-fn script(flags: &IoFlags, stop: &Stop) -> Result<Script> {
-    let mut script = Script::default();
+fn statements(flags: &IoFlags, stop: &Stop) -> Result<Vec<Statement>> {
+    let mut statements = Vec::new();
     for (at, sql) in flags.commands.iter().enumerate() {
         let name =
             if flags.commands.len() == 1 { "-c".to_owned() } else { format!("-c {}", at + 1) };
-        script.push(&name, sql)?;
+        statements.extend(split(&name, sql)?);
     }
     match flags.file.as_deref() {
         Some(file) if file == Path::new("-") => {
             let stdin = InterruptibleStdin::new(stop.token.clone());
             let stdin = stdin.map_err(|error| Error::aborted(error.to_string()))?;
-            script.push_reader(STDIN_NAME, stdin)?;
+            statements.extend(script::of_reader(STDIN_NAME, stdin)?);
         }
-        Some(file) => script.push_file(file)?,
+        Some(file) => statements.extend(script::of_file(file)?),
         None => {}
     }
-    Ok(script)
+    Ok(statements)
 }
 
 fn options(flags: &IoFlags, stop: &Stop) -> IoOptions {
     let is_stopping = Arc::clone(&stop.flag);
-    let mut options = IoOptions::default()
-        .locking(flags.locking.into())
-        .assume_atomic(flags.assume_atomic)
-        .small(flags.small)
-        .rounds(flags.repeat)
-        .in_place(flags.in_place)
-        .busy_timeout(flags.busy_timeout)
-        .memory(flags.memory)
-        .stop_when(move || is_stopping.load(Ordering::Relaxed));
-    if let Some(profile) = flags.profile {
-        options = options.profile(profile.into());
+    let disk = if flags.assume_atomic { PlatformDisk::assuming() } else { PlatformDisk::new() };
+    IoOptions {
+        profile: flags.profile.map(Into::into),
+        locking: flags.locking.into(),
+        small: flags.small,
+        rounds: flags.repeat,
+        in_place: flags.in_place,
+        copy_to: flags.copy_to.clone(),
+        memory: flags.memory,
+        busy_timeout: flags.busy_timeout,
+        stop: Arc::new(move || is_stopping.load(Ordering::Relaxed)),
+        disk: Arc::new(disk),
+        ..IoOptions::default()
     }
-    if let Some(folder) = &flags.copy_to {
-        options = options.copy_to(folder);
-    }
-    options
 }

@@ -3,15 +3,12 @@
 //! Must never: be asked for an option that it does not have; a test compares it with the library.
 
 /// Options of the library, and their flags.
-const FLAGS: [(&str, &str); 50] = [
+const FLAGS: [(&str, &str); 45] = [
     ("all_text", "--all-text"),
     ("append", "--append"),
-    ("assume_atomic", "--assume-atomic"),
     ("busy_limit", "--busy-timeout"),
-    ("busy_timeout", "--busy-timeout"),
     ("columns", "--columns"),
     ("comment", "--comment"),
-    ("copy_to", "--copy-to"),
     ("declaration", "--create"),
     ("declaration_file", "--schema"),
     ("delimiter", "--delimiter"),
@@ -22,7 +19,6 @@ const FLAGS: [(&str, &str); 50] = [
     ("exact", "--exact"),
     ("if_not_exists", "--if-not-exists"),
     ("ignore", "--ignore"),
-    ("in_place", "--in-place"),
     ("index", "--index"),
     ("index_name", "--name"),
     ("max_rejects", "--max-rejects"),
@@ -38,7 +34,6 @@ const FLAGS: [(&str, &str); 50] = [
     ("page_size", "--page-size"),
     ("postgres_text", "--format pgtext"),
     ("primary_key", "--pk"),
-    ("profile", "--profile"),
     ("quote", "--quote"),
     ("rejects", "--rejects"),
     ("rename", "--rename"),

@@ -1,15 +1,15 @@
 //! The disk accesses of transactions, as tables and sentences.
 //!
-//! Must never: judge; the findings are the library's.
+//! Must never: judge; the findings are those of [`crate::io_report`].
 
 use std::time::Duration;
 
-use leafpress::io_report::{Calls, Finding, IoReport, RanOn, Shape, Transaction};
 use leafpress::vfs::atomic::{AtomicProof, AtomicState};
 use leafpress::vfs::count::IoStats;
 
 use super::{INDENT, WIDTH, notes};
 use crate::human;
+use crate::io_report::{Calls, Finding, IoReport, RanOn, Shape, Transaction};
 use crate::output::{FAINT, STRONG, styled};
 
 /// Number of transactions up to which all are shown.
@@ -36,7 +36,7 @@ pub fn of_io(report: &IoReport) -> String {
 fn headline(report: &IoReport) -> String {
     let where_it_ran = match report.ran_on {
         RanOn::Copy => "a copy of ",
-        _ => "",
+        RanOn::Database => "",
     };
     let database = human::path(&report.database);
     let transactions = human::counted(report.transactions_total, "transaction", "transactions");

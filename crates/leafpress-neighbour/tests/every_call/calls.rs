@@ -8,7 +8,6 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use leafpress::io_report::{self, IoOptions, Script};
 use leafpress::load::{Indexer, IntoTable, Loader};
 use leafpress::profile::{self, ProfileRequest};
 use leafpress::queue::{self, Job, Queue, QueuesView};
@@ -120,12 +119,6 @@ fn looks() -> Vec<Call> {
             done(storage::measure(it.path, &options))
         }),
         ("storage::FileSystem::of", Succeeds, |it| done(FileSystem::of(it.path))),
-        ("io_report::measure", MayBeRefused, |it| {
-            let mut script = Script::default();
-            script.push("one", "INSERT INTO t VALUES ('never')")?;
-            let options = IoOptions::default().busy_timeout(Duration::from_millis(100));
-            done(io_report::measure(it.path, &script, &options))
-        }),
         ("memory::of, memory::shrink", Succeeds, |it| {
             let connection = Connection::open(it.path)?;
             memory::of(&connection);
@@ -222,11 +215,6 @@ fn writes() -> Vec<Call> {
             done(fs::remove_file(copy))
         }),
         ("queue: drop_queue", Waits, |it| done(Queue::open(it.writer, "jobs")?.drop_queue())),
-        ("io_report::measure, in place", Waits, |it| {
-            let mut script = Script::default();
-            script.push("one", "CREATE TABLE v (x)")?;
-            done(io_report::measure(it.path, &script, &IoOptions::default().in_place(true)))
-        }),
     ]
 }
 

@@ -19,7 +19,7 @@ mod questions;
 
 use std::fmt;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 pub use faults::{BadRow, FailedStatement, ScriptError};
 pub use kind::ErrorKind;
@@ -102,6 +102,16 @@ impl Error {
             .to_do("please report it, with this message and with the call or command that met it")
     }
 
+    /// An input that cannot be read as what it should be.
+    pub fn input(file: impl Into<String>, reason: impl Into<String>) -> Self {
+        ErrorKind::Input { file: file.into(), reason: reason.into() }.into()
+    }
+
+    /// Something at `path` that stands in the way of a database.
+    pub fn destination(path: impl Into<PathBuf>, reason: impl Into<String>) -> Self {
+        ErrorKind::Destination { path: path.into(), reason: reason.into() }.into()
+    }
+
     /// An error of the operating system, on `path`.
     pub fn io(action: &'static str, path: &Path, source: io::Error) -> Self {
         match source.kind() {
@@ -127,8 +137,8 @@ impl Error {
         ErrorKind::NoSpace { action, path: path.to_owned(), source: source.into() }.into()
     }
 
-    /// An error of SQLite.
-    pub(crate) fn sqlite(action: &'static str, source: rusqlite::Error) -> Self {
+    /// An error of SQLite. `action`: the operation that failed, as a verb.
+    pub fn sqlite(action: &'static str, source: rusqlite::Error) -> Self {
         if source.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseCorrupt) {
             return Self::damaged(None, &sqlite_says(&source)).caused_by(source);
         }
@@ -275,15 +285,6 @@ impl Error {
         }
     }
 
-    /// Adds how many transactions of a script stay, to the error of one that came after.
-    #[must_use]
-    pub(crate) fn with_commits(mut self, transactions: u64) -> Self {
-        if let ErrorKind::Script(error) = &mut self.0.kind {
-            error.transactions_committed = transactions;
-        }
-        self
-    }
-
     /// Adds which row of the input it is about.
     #[must_use]
     pub(crate) fn of_row(mut self, row: BadRow) -> Self {
@@ -301,7 +302,7 @@ impl Error {
     /// Adds who holds a database now, where the system tells. For errors that say that it is
     /// locked: the holder is looked up after the failure, and may be another one by then.
     #[must_use]
-    pub(crate) fn held_by(mut self, holders: Option<String>) -> Self {
+    pub fn held_by(mut self, holders: Option<String>) -> Self {
         self.0.held_by = self.0.held_by.or(holders);
         self
     }

@@ -12,7 +12,7 @@ use super::refused::refused;
 use super::request::{Batch, BatchPart};
 use super::statement::execute;
 use crate::error::{Error, FailedStatement, Result};
-use crate::io_report::Script;
+use crate::script::split;
 
 /// Longest text of a statement in an error.
 const SHOWN_MAX: usize = 200;
@@ -76,9 +76,7 @@ pub(super) fn script(
 
 /// The place of the statement that has `done` others before it in the text.
 fn place(sql: &str, done: u64, before: u64) -> Option<FailedStatement> {
-    let mut script = Script::default();
-    script.push("", sql).ok()?;
-    let failed = script.statements().get(usize::try_from(done).ok()?)?;
+    let failed = split("", sql).ok()?.into_iter().nth(usize::try_from(done).ok()?)?;
     Some(FailedStatement { ordinal: before + done + 1, line: failed.line, sql: shown(&failed.sql) })
 }
 

@@ -26,7 +26,7 @@ mod settings;
 #[cfg(all(test, target_os = "linux"))]
 mod tests;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Instant;
 
 use leafpress::neighbours::Neighbours;
@@ -65,7 +65,7 @@ const CHECKS: [fn(&Evidence) -> Finding; 16] = [
 #[derive(Debug, Serialize)]
 pub struct DoctorReport {
     /// The database, as it was named.
-    #[serde(serialize_with = "as_text")]
+    #[serde(serialize_with = "output::path_as_text")]
     pub database: PathBuf,
     /// Nothing needs care.
     pub healthy: bool,
@@ -106,9 +106,4 @@ pub fn run(flags: &DoctorFlags) -> Status {
         output::print_report(&summary::of_doctor(&report));
     }
     if report.healthy { Status::Done } else { Status::DoneWithProblems }
-}
-
-/// JSON knows no bytes that are not UTF-8.
-fn as_text<S: serde::Serializer>(path: &Path, to: S) -> Result<S::Ok, S::Error> {
-    to.serialize_str(&path_text(path))
 }

@@ -4,11 +4,8 @@
 
 use serde::Serialize;
 
-use crate::advice::spelled;
-
 /// A reason why transactions are not one page written in place.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
 pub struct Finding {
     /// The cause's name for programs: `secondary_index`, `autoincrement`, `page_split`, …
     pub cause: &'static str,
@@ -62,10 +59,7 @@ impl Cause {
             table,
             with,
             why: self.why().unwrap_or_else(|| self.why_in_pages()),
-            to_do: self
-                .to_do()
-                .map(|text| spelled(&text))
-                .or_else(|| self.to_do_in_pages().map(str::to_owned)),
+            to_do: self.to_do().or_else(|| self.to_do_in_pages().map(str::to_owned)),
         }
     }
 
@@ -185,14 +179,14 @@ impl Cause {
     fn to_do(&self) -> Option<String> {
         let text = match self {
             Self::Log => {
-                "to see what a rollback journal and whole pages cost: ⟦profile rollback⟧".to_owned()
+                "to see what a rollback journal and whole pages cost: --profile rollback".to_owned()
             }
             Self::Unprotected => {
                 "for a file that must survive, use profile rollback or durable".to_owned()
             }
             Self::NoAtomicWrites(_) => "leafpress storage says more; some disks have atomic \
                                         writes, and so has XFS with reflink on Linux 6.16 and \
-                                        later; ⟦assume_atomic⟧ shows what they would bring here"
+                                        later; --assume-atomic shows what they would bring here"
                 .to_owned(),
             Self::PageSize { bytes_min, bytes_max, .. } => {
                 let page_bytes = 4096_u32.max(*bytes_min).min(*bytes_max);

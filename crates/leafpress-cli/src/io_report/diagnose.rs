@@ -8,11 +8,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use leafpress::vfs::atomic::{AtomicState, WhyJournal};
+
 use super::causes::Cause;
 use super::owners::{Owner, Schema, Schemas};
 use super::report::HowCommitted;
 use super::trace::{Change, PageKind};
-use crate::vfs::atomic::{AtomicState, WhyJournal};
 
 /// A table that a statement writes to, as SQLite said when it was prepared.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

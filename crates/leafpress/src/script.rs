@@ -1,4 +1,4 @@
-//! SQL text to statements, each with its place.
+//! SQL text to statements, each with its place. `leafpress io` uses it too.
 //!
 //! The end of a statement follows the rules of SQLite's own `sqlite3_complete`: a semicolon
 //! outside of quotes and comments; in the body of a trigger only the one behind `END`. SQLite
@@ -6,39 +6,19 @@
 //!
 //! Must never: change a byte of a statement, since SQLite's errors point into it.
 
-use std::io::{self, Read};
-use std::path::Path;
 use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Result, ScriptError};
-use crate::vfs::locks;
-use crate::words::path_text;
 
 /// Number of characters of a statement that an error shows.
 const SHOWN_CHARACTERS_MAX: usize = 200;
 const NOTHING_RUN: &str = "nothing was run";
 
-/// Statements, in the order in which they are to run.
-///
-/// ```
-/// use leafpress::io_report::Script;
-///
-/// let mut script = Script::default();
-/// script.push("-c", "BEGIN; UPDATE t SET a = ';' WHERE id = 1; COMMIT")?;
-/// assert_eq!(script.statements().len(), 3);
-/// assert_eq!(script.statements()[1].column, 8);
-/// # Ok::<(), leafpress::Error>(())
-/// ```
-#[derive(Debug, Clone, Default)]
-pub struct Script {
-    statements: Vec<Statement>,
-}
-
 /// One statement and where it stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Statement {
-    /// The text's name: a file, `<stdin>`, or what was given to [`Script::push`].
+    /// The text's name: a file, `<stdin>`, or another that was given to [`split`].
     pub source: Arc<str>,
     /// Line of its first word, counted from 1.
     pub line: u64,
@@ -48,69 +28,18 @@ pub struct Statement {
     pub sql: String,
 }
 
-impl Script {
-    /// Adds the statements of a text; `source` names it in messages.
-    ///
-    /// # Errors
-    /// Names the place where a string, a comment or a trigger begins that has
-    /// no end, where a zero byte stands, or a command of the `sqlite3` shell.
-    /// Nothing was added then.
-    pub fn push(&mut self, source: &str, text: &str) -> Result<()> {
-        self.statements.extend(Splitter::new(source, text).split()?);
-        Ok(())
-    }
-
-    /// Adds the statements of a file.
-    ///
-    /// # Errors
-    /// When it cannot be read or is not UTF-8, and those of [`push`](Self::push).
-    pub fn push_file(&mut self, path: &Path) -> Result<()> {
-        let bytes = locks::read(path).map_err(|source| {
-            Error::io("read", path, source).on_disk(NOTHING_RUN).to_do("check the name")
-        })?;
-        self.push_bytes(&path_text(path), bytes)
-    }
-
-    /// Adds the statements of a reader, which is read to its end.
-    ///
-    /// # Errors
-    /// As [`push_file`](Self::push_file).
-    pub fn push_reader(&mut self, source: &str, mut reader: impl Read) -> Result<()> {
-        let mut bytes = Vec::new();
-        reader.read_to_end(&mut bytes).map_err(|error: io::Error| {
-            Error::io("read", Path::new(source), error).on_disk(NOTHING_RUN)
-        })?;
-        self.push_bytes(source, bytes)
-    }
-
-    fn push_bytes(&mut self, source: &str, bytes: Vec<u8>) -> Result<()> {
-        match String::from_utf8(bytes) {
-            Ok(text) => self.push(source, text.strip_prefix('\u{feff}').unwrap_or(&text)),
-            Err(error) => {
-                let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];
-                let line = 1 + memchr::memchr_iter(b'\n', good).count();
-                let reason = format!("line {line} is not UTF-8");
-                Err(Error::from(ErrorKind::Input { file: source.to_owned(), reason })
-                    .on_disk(NOTHING_RUN)
-                    .to_do("SQL is read as UTF-8: convert the file"))
-            }
-        }
-    }
-
-    /// The statements.
-    pub fn statements(&self) -> &[Statement] {
-        &self.statements
-    }
-
-    /// Returns true if there is no statement to run.
-    pub fn is_empty(&self) -> bool {
-        self.statements.is_empty()
-    }
+/// Splits a text into its statements; `source` names it in messages.
+///
+/// # Errors
+/// Names the place where a string, a comment or a trigger begins that has no end, where a zero
+/// byte stands, or a command of the `sqlite3` shell.
+pub fn split(source: &str, text: &str) -> Result<Vec<Statement>> {
+    Splitter::new(source, text).split()
 }
 
 impl Statement {
     /// The error at a byte of this statement.
-    pub(super) fn error_at(&self, offset: usize, reason: impl Into<String>) -> Error {
+    pub fn error_at(&self, offset: usize, reason: impl Into<String>) -> Error {
         let (line, column) = place(&self.sql, offset, self.line, self.column);
         let kind = ScriptError {
             file: self.source.to_string(),
@@ -344,27 +273,22 @@ impl<'a> Splitter<'a> {
 mod tests {
     use super::*;
 
-    fn split(text: &str) -> Vec<(u64, u64, String)> {
-        let mut script = Script::default();
-        script.push("test.sql", text).unwrap();
-        script.statements.into_iter().map(|it| (it.line, it.column, it.sql)).collect()
-    }
-
-    fn error_of(text: &str) -> Error {
-        Script::default().push("test.sql", text).unwrap_err()
+    fn pieces(text: &str) -> Vec<(u64, u64, String)> {
+        let statements = split("test.sql", text).unwrap();
+        statements.into_iter().map(|it| (it.line, it.column, it.sql)).collect()
     }
 
     #[test]
     fn statements_end_at_semicolons_and_know_their_places() {
         assert_eq!(
-            split("SELECT 1;\n  -- a; comment\n\tSELECT\n 2 ;;; /* ; */ SELECT 'é;'"),
+            pieces("SELECT 1;\n  -- a; comment\n\tSELECT\n 2 ;;; /* ; */ SELECT 'é;'"),
             [
                 (1, 1, "SELECT 1".to_owned()),
                 (3, 2, "SELECT\n 2".to_owned()),
                 (4, 16, "SELECT 'é;'".to_owned()),
             ]
         );
-        assert_eq!(split(" ;; -- nothing\n/* at all"), []);
+        assert_eq!(pieces(" ;; -- nothing\n/* at all"), []);
     }
 
     #[test]
@@ -372,7 +296,7 @@ mod tests {
         for text in
             ["SELECT 'a;''b'", "SELECT \"a;\"\"\"", "SELECT `;`", "SELECT [;]", "SELECT 1 --;"]
         {
-            let found = split(text);
+            let found = pieces(text);
             assert_eq!(found.len(), 1, "{text}: {found:?}");
         }
     }
@@ -383,12 +307,12 @@ mod tests {
         for head in ["CREATE TRIGGER x", "create temp trigger x", "EXPLAIN CREATE TRIGGER \"end\""]
         {
             let text = format!("{head} {body}; SELECT 1");
-            assert_eq!(split(&text).len(), 2, "{text}");
+            assert_eq!(pieces(&text).len(), 2, "{text}");
         }
         // The word alone makes no trigger.
-        assert_eq!(split("CREATE TABLE trigger2(a); SELECT 1").len(), 2);
-        assert_eq!(split("SELECT trigger; SELECT 1").len(), 2);
-        assert_eq!(split("EXPLAIN QUERY PLAN SELECT 1; BEGIN; END").len(), 3);
+        assert_eq!(pieces("CREATE TABLE trigger2(a); SELECT 1").len(), 2);
+        assert_eq!(pieces("SELECT trigger; SELECT 1").len(), 2);
+        assert_eq!(pieces("EXPLAIN QUERY PLAN SELECT 1; BEGIN; END").len(), 3);
     }
 
     #[test]
@@ -400,7 +324,7 @@ mod tests {
             ("SELECT 1;\n.tables", 2, 1, "dot"),
             ("SELECT\0 1", 1, 7, "zero byte"),
         ] {
-            let error = error_of(text);
+            let error = split("test.sql", text).unwrap_err();
             let ErrorKind::Script(found) = error.kind() else { panic!("{error}") };
             assert_eq!((found.line, found.column), (line, column), "{error}");
             assert!(found.reason.contains(reason), "{error}");
@@ -410,22 +334,12 @@ mod tests {
 
     #[test]
     fn an_offset_in_a_statement_is_a_place_in_its_file() {
-        let mut script = Script::default();
-        script.push("test.sql", "SELECT 1;\n  SELECT\n nope").unwrap();
-        let statement = &script.statements()[1];
+        let statements = split("test.sql", "SELECT 1;\n  SELECT\n nope").unwrap();
+        let statement = &statements[1];
         let error = statement.error_at(statement.sql.find("nope").unwrap(), "no such column");
         assert!(error.to_string().starts_with("test.sql:3:2: no such column\n"), "{error}");
         let error = statement.error_at(0, "whole");
         assert!(error.to_string().starts_with("test.sql:2:3: whole\n"), "{error}");
-    }
-
-    #[test]
-    fn files_must_be_utf_8() {
-        let mut script = Script::default();
-        let error = script.push_reader("x.sql", &b"SELECT 1;\nSELECT '\xff'"[..]).unwrap_err();
-        assert!(error.to_string().contains("x.sql: line 2 is not UTF-8"), "{error}");
-        script.push_reader("x.sql", "\u{feff}SELECT 1".as_bytes()).unwrap();
-        assert_eq!(script.statements()[0].sql, "SELECT 1");
     }
 
     proptest::proptest! {
@@ -438,7 +352,7 @@ mod tests {
         ) {
             let text = words.concat();
             let connection = rusqlite::Connection::open_in_memory().unwrap();
-            for (_, _, sql) in split(&text) {
+            for (_, _, sql) in pieces(&text) {
                 let outcome = connection.execute(&sql, []);
                 let is_several = matches!(outcome, Err(rusqlite::Error::MultipleStatement));
                 proptest::prop_assert!(!is_several, "{sql}");

@@ -12,7 +12,6 @@ use std::path::Path;
 use rusqlite::Connection;
 
 use super::trace::{Change, PageKind};
-use crate::schema::quote_identifier;
 
 /// Number of pages above which only the B-trees that were written to are searched.
 const PAGES_OF_WHOLE_SEARCH_MAX: u64 = 1 << 20;
@@ -225,11 +224,9 @@ impl Schemas {
             let here = changes.clone().filter(|it| is_same_file(&it.path, &path));
             let pages: BTreeSet<u32> =
                 here.flat_map(|it| it.kept.iter().map(|(page, _)| *page)).collect();
-            if with_dbstat
-                && !pages.is_empty()
-                && let Err(error) = schema.find_owners(connection, pages, tables)
-            {
-                tracing::debug!(%error, "dbstat does not answer");
+            if with_dbstat && !pages.is_empty() {
+                // Without `dbstat` the owners that are not found are told from the schema.
+                let _ = schema.find_owners(connection, pages, tables);
             }
             schemas.insert(path, schema);
         }
@@ -255,4 +252,8 @@ fn attached(connection: &Connection) -> rusqlite::Result<Vec<(String, String)>> 
         statement.query_map([], read)?.collect::<rusqlite::Result<_>>()?;
     let named = |(name, file): (String, Option<String>)| Some((name, file?));
     Ok(all.into_iter().filter_map(named).filter(|(_, file)| !file.is_empty()).collect())
+}
+
+fn quote_identifier(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
 }

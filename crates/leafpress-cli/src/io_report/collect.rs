@@ -5,13 +5,13 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
+use leafpress::script::Statement;
+
 use super::causes::{Cause, Finding};
-use super::counted;
 use super::diagnose::{Case, causes_around, causes_in_pages};
 use super::owners::Schemas;
-use super::report::{Calls, Commits, HowCommitted, Shape, Transaction};
+use super::report::{Calls, Commits, HowCommitted, Shape, Transaction, counted};
 use super::run::Done;
-use super::script::Statement;
 
 const SHOWN_CHARACTERS_MAX: usize = 120;
 /// Number of statements of a transaction that are searched for names.

@@ -11,18 +11,19 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use leafpress::vfs::sync::lock;
+use leafpress::vfs::{VfsError, VfsResult};
+use leafpress::{Error, Result, path_text};
+
 use super::copy::Copy;
+use super::options::Stop;
 use super::trace::Redirect;
-use crate::error::{Error, Result};
-use crate::sync::lock;
-use crate::vfs::{VfsError, VfsResult};
-use crate::words::path_text;
 
 /// The copies, and the databases that they stand for.
 pub(super) struct Copies {
     /// Folder for the copies; `None` makes them beside their originals.
     folder: Option<PathBuf>,
-    stop: Arc<dyn Fn() -> bool + Send + Sync>,
+    stop: Stop,
     /// The copy that the script runs on, which is its own copy.
     main: Copy,
     state: Mutex<State>,
@@ -41,11 +42,7 @@ impl Copies {
     ///
     /// # Errors
     /// Those of [`Copy::make`].
-    pub(super) fn of(
-        database: &Path,
-        folder: Option<&Path>,
-        stop: &Arc<dyn Fn() -> bool + Send + Sync>,
-    ) -> Result<Self> {
+    pub(super) fn of(database: &Path, folder: Option<&Path>, stop: &Stop) -> Result<Self> {
         let main = Copy::make(database, folder, &**stop)?;
         let folder = folder.map(Path::to_owned);
         Ok(Self { folder, stop: Arc::clone(stop), main, state: Mutex::default() })
@@ -123,7 +120,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let main = database(folder.path(), "a.db");
         let other = database(folder.path(), "b.db");
-        let stop: Arc<dyn Fn() -> bool + Send + Sync> = Arc::new(|| false);
+        let stop: Stop = Arc::new(|| false);
         let copies = Copies::of(&main, None, &stop).unwrap();
         let own = text(copies.main());
         assert_eq!(copies.redirect(own.clone()).unwrap(), own);

@@ -5,20 +5,19 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use serde::Serialize;
+use leafpress::memory::MemoryStats;
+use leafpress::profile::InForce;
+use leafpress::vfs::atomic::AtomicState;
+use leafpress::vfs::count::{FileIo, IoStats};
+use serde::{Serialize, Serializer};
 
 use super::causes::Finding;
-use crate::memory::MemoryStats;
-use crate::profile::InForce;
-use crate::vfs::atomic::AtomicState;
-use crate::vfs::count::{FileIo, IoStats};
 
 /// The cost of the script's transactions, and the reasons for it.
 #[derive(Debug, Clone, Serialize)]
-#[non_exhaustive]
 pub struct IoReport {
     /// The database, as it was named.
-    #[serde(serialize_with = "crate::words::path_as_text")]
+    #[serde(serialize_with = "crate::output::path_as_text")]
     pub database: PathBuf,
     /// The file that the script ran on.
     pub ran_on: RanOn,
@@ -53,14 +52,13 @@ pub struct IoReport {
     /// The memory of SQLite after the script, where it was asked for.
     pub memory: Option<MemoryStats>,
     /// Duration with the making of the copy.
-    #[serde(rename = "elapsed_s", serialize_with = "crate::times::seconds")]
+    #[serde(rename = "elapsed_s", serialize_with = "seconds")]
     pub elapsed: Duration,
 }
 
 /// The file that a script ran on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-#[non_exhaustive]
 pub enum RanOn {
     /// A copy, which is gone.
     Copy,
@@ -71,7 +69,6 @@ pub enum RanOn {
 /// The way in which a transaction ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
-#[non_exhaustive]
 pub enum HowCommitted {
     /// One page, written in place as a whole.
     InPlace,
@@ -117,7 +114,6 @@ impl HowCommitted {
 
 /// Number of transactions that ended in each way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
-#[non_exhaustive]
 pub struct Commits {
     /// One page, in place.
     pub in_place: u64,
@@ -167,7 +163,6 @@ impl Commits {
 
 /// The calls of a transaction to its VFS, by what they are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize)]
-#[non_exhaustive]
 pub struct Calls {
     /// Reads of any file.
     pub read: u64,
@@ -229,7 +224,6 @@ fn others(all: &FileIo) -> u64 {
 
 /// One transaction: all from one moment of autocommit to the next.
 #[derive(Debug, Clone, Serialize)]
-#[non_exhaustive]
 pub struct Transaction {
     /// Its number in a round, from 1.
     pub number: u64,
@@ -254,7 +248,7 @@ pub struct Transaction {
     pub bytes_written: u64,
     /// Duration of its statements, with reading their SQL; the median if there are several
     /// rounds.
-    #[serde(rename = "time_us", serialize_with = "crate::times::microseconds")]
+    #[serde(rename = "time_us", serialize_with = "microseconds")]
     pub time: Duration,
     /// The reasons why it was not one page in place: numbers of [`IoReport::findings`], from 0.
     pub findings: Vec<usize>,
@@ -266,7 +260,6 @@ pub struct Transaction {
 
 /// Transactions that are alike: the same calls, ended in the same way, for the same reasons.
 #[derive(Debug, Clone, Serialize)]
-#[non_exhaustive]
 pub struct Shape {
     /// Number of such transactions, in all rounds.
     pub transactions: u64,
@@ -283,8 +276,21 @@ pub struct Shape {
     /// Pages that each changed: the median.
     pub pages_changed: u64,
     /// Duration of each: the median.
-    #[serde(rename = "time_us", serialize_with = "crate::times::microseconds")]
+    #[serde(rename = "time_us", serialize_with = "microseconds")]
     pub time: Duration,
     /// The reasons: numbers of [`IoReport::findings`], from 0.
     pub findings: Vec<usize>,
+}
+
+fn seconds<S: Serializer>(time: &Duration, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_f64(time.as_secs_f64())
+}
+
+fn microseconds<S: Serializer>(time: &Duration, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_f64(time.as_nanos() as f64 / 1e3)
+}
+
+/// A count and its noun, without separators: the summary is for programs too.
+pub(super) fn counted(number: u64, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }

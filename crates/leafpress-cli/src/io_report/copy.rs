@@ -21,17 +21,15 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use leafpress::hidden::HiddenNames;
+use leafpress::verify::Candidate;
+use leafpress::vfs::locks::{self, FileHandle, Open};
+use leafpress::vfs::rights::{Rights, make_private_folder};
+use leafpress::{Error, ErrorKind, Result, path_text, storage};
 use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, OpenFlags};
 
-use crate::connect;
-use crate::error::{Error, ErrorKind, Result};
-use crate::hidden::HiddenNames;
-use crate::rights::{Rights, make_private_folder};
-use crate::storage;
-use crate::verify::Candidate;
-use crate::vfs::locks::{FileHandle, Open};
-use crate::words::path_text;
+use crate::output;
 
 /// The state on disk that every error of this module gives.
 pub(super) const UNTOUCHED: &str = "the database is as it was; no copy was left";
@@ -113,10 +111,7 @@ impl Copy {
     ) -> Result<()> {
         let refused =
             |source| Error::sqlite("write the copy", source).to_do("see that there is room");
-        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
-            | OpenFlags::SQLITE_OPEN_CREATE
-            | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let mut target = connect::open(&self.path, flags).map_err(refused)?;
+        let mut target = open(&self.path).map_err(refused)?;
         // A copy that is not finished is removed, so nothing needs a way back.
         target.execute_batch("PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF").map_err(refused)?;
         let backup = Backup::new(source, &mut target).map_err(refused)?;
@@ -143,6 +138,14 @@ impl Copy {
     }
 }
 
+/// Opens the file of a copy.
+#[expect(clippy::disallowed_methods, reason = "no other connection has the copy open")]
+fn open(copy: &Path) -> rusqlite::Result<Connection> {
+    locks::ensure();
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    Connection::open_with_flags(copy, flags)
+}
+
 /// The name of a copy. SQLite's VFS is told names as UTF-8 here, so bytes that are none are
 /// written out.
 fn utf_8_name(name: &OsStr) -> OsString {
@@ -153,9 +156,8 @@ fn refuse_unless_utf_8(folder: &Path) -> Result<()> {
     if folder.to_str().is_some() {
         return Ok(());
     }
-    let reason = "its path is not UTF-8, as the path of a copy must be".to_owned();
-    Err(Error::from(ErrorKind::Destination { path: folder.to_owned(), reason })
-        .to_do("name another folder on a disk of the same kind with ⟦copy_to DIR⟧"))
+    Err(Error::destination(folder, "its path is not UTF-8, as the path of a copy must be")
+        .to_do("name another folder on a disk of the same kind with --copy-to DIR"))
 }
 
 fn bytes_of(connection: &Connection) -> rusqlite::Result<u64> {
@@ -174,9 +176,9 @@ fn check_room(folder: &Path, copy_bytes: u64) -> Result<()> {
                 free_bytes >> 20,
                 mebibytes(needed_bytes)
             );
-            Err(Error::from(ErrorKind::Destination { path: folder.to_owned(), reason }).to_do(
-                "free some, name a folder on another disk of the same kind with ⟦copy_to DIR⟧, \
-                 or change the database itself with ⟦in_place⟧",
+            Err(Error::destination(folder, reason).to_do(
+                "free some, name a folder on another disk of the same kind with --copy-to DIR, \
+                 or change the database itself with --in-place",
             ))
         }
         _ => Ok(()),
@@ -197,7 +199,7 @@ impl Scratch {
         let refused = |source: io::Error| {
             Error::io("make a copy of the database in", parent, source).to_do(
                 "name a folder that you may write to, on a disk of the same kind, with \
-                 ⟦copy_to DIR⟧, or change the database itself with ⟦in_place⟧",
+                 --copy-to DIR, or change the database itself with --in-place",
             )
         };
         for attempt in 0..NAMES_TRIED_MAX {
@@ -233,7 +235,8 @@ impl Drop for Scratch {
         // Windows removes no file that is open.
         self.lock = None;
         if let Err(error) = fs::remove_dir_all(&self.folder) {
-            tracing::warn!(folder = %path_text(&self.folder), %error, "a copy was not removed");
+            let folder = path_text(&self.folder);
+            output::print_warning(&format!("the copy in {folder} was not removed: {error}"));
         }
     }
 }
@@ -247,7 +250,6 @@ fn remove_leftovers(parent: &Path, names: &HiddenNames) {
         }
         let lock = FileHandle::open_as(entry.path().join(LOCK_NAME), Open::ReadWrite);
         if lock.is_ok_and(|lock| lock.try_lock().is_ok()) {
-            tracing::info!(folder = %path_text(entry.path()), "removed a leftover");
             let _ = fs::remove_dir_all(entry.path());
         }
     }
@@ -373,7 +375,7 @@ mod tests {
         assert_eq!(names_in(folder.path()), ["a.db"]);
         let missing = elsewhere.path().join("missing");
         let error = Copy::make(&path, Some(&missing), NEVER).unwrap_err();
-        assert!(error.advice().is_some_and(|it| it.contains("in_place")), "{error}");
+        assert!(error.advice().is_some_and(|it| it.contains("--in-place")), "{error}");
         assert_eq!(error.state_on_disk(), Some(UNTOUCHED));
     }
 

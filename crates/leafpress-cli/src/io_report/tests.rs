@@ -1,10 +1,19 @@
 //! Each diagnosis, provoked by a real schema, on a disk that pretends to write pages whole.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::fs::{self, File};
+use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use leafpress::profile::Locking;
+use leafpress::script::split;
+use leafpress::vfs::VfsError;
+use leafpress::vfs::VfsResult;
+use leafpress::vfs::atomic::{
+    AtomicDisk, AtomicFile, AtomicProof, AtomicState, AtomicUnits, FileStamp, NoAtomicWrites,
+    Stamp, WhyJournal,
+};
 use proptest::prelude::*;
 use rusqlite::Connection;
 use tempfile::TempDir;
@@ -12,10 +21,6 @@ use tempfile::TempDir;
 use super::causes::Cause;
 use super::diagnose::{Case, causes_around};
 use super::*;
-use crate::vfs::atomic::{
-    AtomicFile, AtomicProof, AtomicState, AtomicUnits, FileStamp, NoAtomicWrites, Stamp, WhyJournal,
-};
-use crate::vfs::{VfsError, VfsResult};
 
 /// Database files that are never closed, as closing one drops SQLite's locks.
 static FILES: Mutex<Option<HashMap<String, Arc<File>>>> = Mutex::new(None);
@@ -131,9 +136,7 @@ impl Scene {
     }
 
     fn measure(&self, sql: &str, options: &IoOptions) -> Result<IoReport> {
-        let mut script = Script::default();
-        script.push("test.sql", sql)?;
-        measure(self.path("a.db"), &script, options)
+        measure(&self.path("a.db"), &split("test.sql", sql)?, options)
     }
 
     /// On a disk that writes pages of 4 to 8 KiB whole.
@@ -150,8 +153,12 @@ impl Scene {
     }
 }
 
+fn on_disk(disk: Arc<dyn AtomicDisk>) -> IoOptions {
+    IoOptions { disk, ..IoOptions::default() }
+}
+
 fn atomic() -> IoOptions {
-    IoOptions::default().on_disk(whole_pages(4096, 8192))
+    on_disk(whole_pages(4096, 8192))
 }
 
 fn causes(report: &IoReport) -> Vec<&'static str> {
@@ -201,7 +208,9 @@ fn one_row_is_one_page_in_place() {
     assert!(fs::read(scene.path("a.db")).unwrap() == before, "it ran on a copy");
     assert_eq!(scene.names(), ["a.db"]);
 
-    let alone = scene.measure(&ONE_ROW.repeat(3), &atomic().locking(Locking::Exclusive)).unwrap();
+    let alone = scene
+        .measure(&ONE_ROW.repeat(3), &IoOptions { locking: Locking::Exclusive, ..atomic() })
+        .unwrap();
     let last = &alone.transactions[2];
     assert_eq!((last.calls.writes(), last.calls.sync, last.calls.read), (1, 1, 0), "{last:?}");
 }
@@ -229,7 +238,9 @@ fn an_index_is_a_page_of_its_own() {
 #[test]
 fn a_sqlite_without_dbstat_leaves_the_rules_of_the_schema() {
     let schema = table("t", 20) + "CREATE INDEX t_by_n ON t (n);" + &table("other", 20);
-    let report = Scene::new(&schema).measure(ONE_ROW, &atomic().without_dbstat()).unwrap();
+    let report = Scene::new(&schema)
+        .measure(ONE_ROW, &IoOptions { with_dbstat: false, ..atomic() })
+        .unwrap();
     assert_eq!(causes(&report), ["secondary_index"]);
     assert_eq!(report.findings[0].with.as_deref(), Some("t_by_n"));
 }
@@ -344,7 +355,7 @@ fn nothing_leads_past_the_copies() {
     assert_eq!(n, 0);
     // A caller that names the database itself may do it.
     let sql = format!("ATTACH 'file:{other}?vfs={platform}' AS b; UPDATE b.u SET n = 1");
-    scene.measure(&sql, &atomic().in_place(true)).unwrap();
+    scene.measure(&sql, &IoOptions { in_place: true, ..atomic() }).unwrap();
 }
 
 #[test]
@@ -359,7 +370,7 @@ fn a_page_size_that_the_disk_does_not_write_whole_is_named() {
     let found = only_finding(&schema, ONE_ROW);
     assert_eq!(found.cause, "page_size");
     assert_eq!(found.to_do.as_deref(), Some("PRAGMA page_size=4096; VACUUM"));
-    let options = IoOptions::default().on_disk(whole_pages(512, 65536));
+    let options = on_disk(whole_pages(512, 65536));
     let report = Scene::new(&schema).measure(ONE_ROW, &options).unwrap();
     assert_eq!(report.commits.in_place, 1, "{:?}", report.findings);
     let schema = format!("PRAGMA page_size=16384; {}", table("t", 5));
@@ -369,7 +380,7 @@ fn a_page_size_that_the_disk_does_not_write_whole_is_named() {
 
 #[test]
 fn a_disk_without_atomic_writes_is_named_with_what_it_would_bring() {
-    let options = IoOptions::default().on_disk(Arc::new(Plain));
+    let options = on_disk(Arc::new(Plain));
     let report = Scene::new(&table("t", 20)).measure(ONE_ROW, &options).unwrap();
     assert_eq!(causes(&report), ["no_atomic_writes"]);
     assert!(report.findings[0].to_do.as_ref().unwrap().contains("leafpress storage"));
@@ -384,7 +395,8 @@ fn a_journal_that_stays_open_is_named() {
                        PRAGMA journal_mode=MEMORY; PRAGMA journal_mode=DELETE; {ONE_ROW}"
     );
     let scene = Scene::new(&table("t", 20));
-    let report = scene.measure(&sql, &atomic().locking(Locking::Exclusive)).unwrap();
+    let report =
+        scene.measure(&sql, &IoOptions { locking: Locking::Exclusive, ..atomic() }).unwrap();
     let cause =
         |at: usize| report.transactions[at].findings.iter().map(|it| report.findings[*it].cause);
     assert_eq!(cause(0).collect::<Vec<_>>(), ["several_pages"]);
@@ -410,7 +422,9 @@ fn the_log_is_what_the_database_has_and_its_checkpoint_is_counted_apart() {
     assert_eq!(report.transactions[1].how, HowCommitted::Checkpoint);
     assert_eq!((report.commits.log, report.commits.checkpoint), (2, 1));
 
-    let tried = scene.measure(ONE_ROW, &atomic().profile(Profile::Rollback)).unwrap();
+    let tried = scene
+        .measure(ONE_ROW, &IoOptions { profile: Some(Profile::Rollback), ..atomic() })
+        .unwrap();
     assert_eq!(tried.commits.in_place, 1, "{:?}", tried.findings);
     assert!(tried.checkpoint.is_none());
     let mode: String =
@@ -421,8 +435,12 @@ fn the_log_is_what_the_database_has_and_its_checkpoint_is_counted_apart() {
 #[test]
 fn without_a_journal_on_disk_there_is_a_warning() {
     let scene = Scene::new(&table("t", 20));
-    let report =
-        scene.measure("UPDATE t SET n = 1", &atomic().profile(Profile::Rebuildable)).unwrap();
+    let report = scene
+        .measure(
+            "UPDATE t SET n = 1",
+            &IoOptions { profile: Some(Profile::Rebuildable), ..atomic() },
+        )
+        .unwrap();
     assert_eq!(report.commits.unprotected, 1, "{report:?}");
     assert!(causes(&report).contains(&"no_journal"));
 }
@@ -463,7 +481,8 @@ fn transactions_end_where_autocommit_comes_back() {
 #[test]
 fn rounds_show_what_happens_now_and_then() {
     let insert = "INSERT INTO t (n, fill) VALUES (1, zeroblob(700))";
-    let report = Scene::new(&table("t", 20)).measure(insert, &atomic().rounds(40)).unwrap();
+    let report =
+        Scene::new(&table("t", 20)).measure(insert, &IoOptions { rounds: 40, ..atomic() }).unwrap();
     assert_eq!((report.transactions_total, report.transactions.len()), (40, 1));
     let transaction = &report.transactions[0];
     assert_eq!(transaction.how, HowCommitted::InPlace);
@@ -476,8 +495,9 @@ fn rounds_show_what_happens_now_and_then() {
 
 #[test]
 fn the_list_is_bounded_and_the_counts_are_not() {
-    let report =
-        Scene::new(&table("t", 20)).measure(&ONE_ROW.repeat(9), &atomic().listed_max(2)).unwrap();
+    let report = Scene::new(&table("t", 20))
+        .measure(&ONE_ROW.repeat(9), &IoOptions { listed_max: 2, ..atomic() })
+        .unwrap();
     assert_eq!((report.transactions.len(), report.transactions_left_out), (2, 7));
     assert_eq!(report.shapes.iter().map(|it| it.transactions).sum::<u64>(), 9);
 }
@@ -499,7 +519,7 @@ fn an_error_names_its_place_and_what_ran_before() {
 #[test]
 fn in_place_means_it_and_says_what_stays() {
     let scene = Scene::new(&table("t", 20));
-    let options = atomic().in_place(true);
+    let options = IoOptions { in_place: true, ..atomic() };
     let report = scene.measure(ONE_ROW, &options).unwrap();
     assert_eq!((report.ran_on, report.commits.in_place), (RanOn::Database, 1));
     let error = scene.measure(&format!("{ONE_ROW} BEGIN; {ONE_ROW} nope"), &options).unwrap_err();
@@ -518,8 +538,14 @@ fn in_place_means_it_and_says_what_stays() {
 fn contradictions_are_refused_before_anything_is_made() {
     let scene = Scene::new(&table("t", 5));
     for (options, expected) in [
-        (atomic().in_place(true).copy_to("/"), "a folder for the copy"),
-        (atomic().in_place(true).profile(Profile::Rebuildable), "can destroy"),
+        (
+            IoOptions { in_place: true, copy_to: Some("/".into()), ..atomic() },
+            "a folder for the copy",
+        ),
+        (
+            IoOptions { in_place: true, profile: Some(Profile::Rebuildable), ..atomic() },
+            "can destroy",
+        ),
     ] {
         let error = scene.measure(ONE_ROW, &options).unwrap_err();
         assert!(matches!(error.kind(), ErrorKind::Misuse(_)), "{error}");
@@ -535,7 +561,7 @@ fn a_database_that_is_held_is_not_waited_for_longer_than_asked() {
     let scene = Scene::new(&table("t", 5));
     let holder = scene.connect("a.db");
     holder.execute_batch("BEGIN IMMEDIATE").unwrap();
-    let options = atomic().in_place(true).busy_timeout(Duration::from_millis(20));
+    let options = IoOptions { in_place: true, busy_timeout: Duration::from_millis(20), ..atomic() };
     let error = scene.measure(ONE_ROW, &options).unwrap_err();
     assert!(error.advice().unwrap().contains("try again"), "{error}");
     // A copy needs no such lock.
@@ -549,7 +575,8 @@ fn a_wish_to_stop_ends_a_statement() {
     let stop = move || looks.fetch_add(1, Ordering::Relaxed) > 50;
     let endless =
         "WITH RECURSIVE c (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c) SELECT max(i) FROM c";
-    let error = scene.measure(endless, &atomic().stop_when(stop)).unwrap_err();
+    let error =
+        scene.measure(endless, &IoOptions { stop: Arc::new(stop), ..atomic() }).unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::Cancelled), "{error}");
     assert_eq!(scene.names(), ["a.db"]);
 }
@@ -558,7 +585,8 @@ fn a_wish_to_stop_ends_a_statement() {
 fn the_memory_is_told_where_it_is_asked_for() {
     let scene = Scene::new(&table("t", 5));
     assert!(scene.report(ONE_ROW).memory.is_none());
-    let report = scene.measure(ONE_ROW, &atomic().memory(true).small(true)).unwrap();
+    let report =
+        scene.measure(ONE_ROW, &IoOptions { memory: true, small: true, ..atomic() }).unwrap();
     assert!(report.memory.is_some() && report.in_force.small);
 }
 
@@ -612,6 +640,8 @@ fn the_object_keeps_its_shape() {
     assert_eq!(transaction["how"], "journal");
     assert_eq!(transaction["line"], 1);
     assert_eq!(transaction["source"], "test.sql");
+    let nanoseconds = report.transactions[0].time.as_nanos();
+    assert_eq!(transaction["time_us"], nanoseconds as f64 / 1e3);
     let mut calls = fields(&transaction["calls"]);
     calls.sort_unstable();
     assert_eq!(
@@ -672,7 +702,7 @@ proptest! {
         if index {
             schema += "CREATE INDEX t_by_n ON t (n)";
         }
-        let options = if with_dbstat { atomic() } else { atomic().without_dbstat() };
+        let options = IoOptions { with_dbstat, ..atomic() };
         let report = Scene::new(&schema).measure(&sql.join(";"), &options).unwrap();
         for transaction in &report.transactions {
             let is_journal = transaction.how == HowCommitted::Journal;

@@ -16,11 +16,11 @@
 //! Must never: fail a call because it could not be understood.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
+use leafpress::vfs::sync::lock;
+use leafpress::vfs::{Access, FileKind, FileLayer, OpenFlags, Opened, Vfs, VfsFile, VfsResult};
 use leafpress_format::page_bytes_in;
-
-use crate::vfs::{Access, FileKind, FileLayer, OpenFlags, Opened, Vfs, VfsFile, VfsResult};
 
 /// Bytes of a log's header and of the header of each of its frames.
 const LOG_HEADER_BYTES: u64 = 32;
@@ -205,7 +205,7 @@ impl Trace {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Database>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 

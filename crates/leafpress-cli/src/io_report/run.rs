@@ -25,26 +25,24 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 
+use leafpress::neighbours::holders_sentence;
+use leafpress::profile::{self, InForce, JournalMode, Profile, ProfileRequest};
+use leafpress::script::Statement;
+use leafpress::vfs::atomic::{
+    AtomicDisk, AtomicFile, AtomicPages, AtomicState, FileStamp, NoAtomicWrites, Stamp, WhyJournal,
+    compile_options_missing,
+};
+use leafpress::vfs::count::{Counted, IoCounters, IoStats};
+use leafpress::vfs::sync::lock;
+use leafpress::vfs::{PlatformVfs, Registration, Vfs, VfsResult, register};
+use leafpress::{Error, ErrorKind, Result, path_text};
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use rusqlite::{Connection, ErrorCode, ffi};
 
 use super::diagnose::TableWrite;
+use super::options::{IoOptions, Stop};
 use super::report::{Calls, HowCommitted};
-use super::script::Statement;
 use super::trace::{Change, Redirect, Trace, Traced};
-use super::{IoOptions, Stop};
-use crate::error::{Error, ErrorKind, Result};
-use crate::neighbours::holders_sentence;
-use crate::profile::{self, InForce, JournalMode, Profile, ProfileRequest};
-use crate::sqlite_error::sqlite_says;
-use crate::sync::lock;
-use crate::vfs::atomic::{
-    AtomicDisk, AtomicFile, AtomicPages, AtomicState, FileStamp, NoAtomicWrites, Stamp, WhyJournal,
-    compile_options_missing,
-};
-use crate::vfs::count::{Counted, IoCounters, IoStats};
-use crate::vfs::{PlatformVfs, Registration, Vfs, VfsResult, register};
-use crate::words::path_text;
 
 /// Steps of SQLite's machine between two looks at the wish to stop.
 const STEPS_BETWEEN_LOOKS: i32 = 1000;
@@ -164,25 +162,27 @@ impl Machine {
     ) -> Result<Self> {
         if std::path::absolute(path).is_ok_and(|path| path.to_str().is_none()) {
             let reason = "its path is not UTF-8, and its calls cannot be counted".to_owned();
-            return Err(Error::unsupported(format!("{}: {reason}", path_text(path)))
-                .to_do("measure a copy of it: leave out ⟦in_place⟧"));
+            return Err(Error::from(ErrorKind::Unsupported(format!(
+                "{}: {reason}",
+                path_text(path)
+            )))
+            .to_do("measure a copy of it: leave out --in-place"));
         }
         let (counters, trace) = (IoCounters::new(), Arc::new(Trace::default()));
         let below = Counted::new(PlatformVfs::new(), &counters);
-        let disk = Counted::new(AnyDisk(options.disk()), &counters);
+        let disk = Counted::new(AnyDisk(Arc::clone(&options.disk)), &counters);
         let pages = Arc::new(AtomicPages::new(below, disk));
         let name = unique_name();
         let registration = register(&name, Traced::new(Arc::clone(&pages), &trace, redirect))?;
-        let request = ProfileRequest {
-            profile,
-            // Refused before where it is not a copy.
-            may_be_rebuilt: true,
-            vfs: Some(name),
-            busy_timeout: options.busy_timeout,
-            locking: options.locking,
-            small: options.small,
-            ..ProfileRequest::default()
-        };
+        // Profile rebuildable was refused before where it is not a copy.
+        let mut request = ProfileRequest::new(profile)
+            .rebuildable_ok()
+            .vfs(name)
+            .busy_timeout(options.busy_timeout)
+            .locking(options.locking);
+        if options.small {
+            request = request.small();
+        }
         let (connection, in_force) = profile::open(path, &request)?;
         let compile_options = compile_options_missing();
         let path = path.to_str().map_or_else(String::new, str::to_owned);
@@ -340,7 +340,7 @@ impl Machine {
                           name that is computed could lead past it";
             return statement
                 .error_at(0, reason)
-                .to_do("attach it by its plain path, or run on the database itself: ⟦in_place⟧");
+                .to_do("attach it by its plain path, or run on the database itself: --in-place");
         }
         failed(Path::new(&self.path), statement, error)
     }
@@ -391,9 +391,18 @@ fn failed(database: &Path, statement: &Statement, error: &rusqlite::Error) -> Er
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => statement
             .error_at(offset, format!("{says}: another connection holds it"))
             .held_by(holders_sentence(database))
-            .to_do("try again when that is done, or wait for it longer with ⟦busy_timeout⟧"),
+            .to_do("try again when that is done, or wait for it longer with --busy-timeout"),
         Some(ErrorCode::DiskFull) => statement.error_at(offset, says).to_do("free some space"),
         _ => statement.error_at(offset, says),
+    }
+}
+
+/// SQLite's own sentence, without the wrapper's.
+fn sqlite_says(error: &rusqlite::Error) -> String {
+    match error {
+        rusqlite::Error::SqliteFailure(_, Some(message)) => message.clone(),
+        rusqlite::Error::SqlInputError { msg, .. } => msg.clone(),
+        other => other.to_string(),
     }
 }
 
