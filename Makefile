@@ -1,7 +1,8 @@
 # The few commands that people use; `make` lists them.
 #
-# Only cargo and python3 are needed. What else a command needs it fetches
-# itself, into the target folder or a virtual environment inside this one.
+# Needed are cargo, a C compiler, python3 with its module venv, and git. A command
+# fetches all else that it needs itself, over the network, into the target folder or
+# a virtual environment inside this one; the few that need more say so in their lines.
 
 CARGO ?= cargo
 PYTHON ?= python3
@@ -22,6 +23,12 @@ NEIGHBOUR_TRANSACTIONS ?= 100000
 NEIGHBOUR_KILLS ?= 200
 # Two thirds of them are power cuts, the others kills.
 NEIGHBOUR_IMAGES ?= 300000
+
+# A program of cargo's registry that is not installed is built into the target folder, and found there.
+TOOLS := $(abspath $(TARGET_DIR))/tools
+WITH_TOOLS := export PATH="$$PATH:$(TOOLS)/bin"
+installed = command -v $(1) >/dev/null || test -x $(TOOLS)/bin/$(1) || \
+	$(CARGO) install --locked --root $(TOOLS) $(2) $(1)
 
 .DEFAULT_GOAL := help
 .PHONY: help build quick test test-rust test-python test-large test-tools lint package archives deny semver ci \
@@ -66,7 +73,8 @@ endif
 ifneq ($(shell grep -is '^pytest' $(PYTHON_TESTS_NEED) /dev/null),)
 PYTHON_TESTS_RUN := -m pytest -q tests/python
 else
-PYTHON_TESTS_RUN := -m unittest discover -s tests/python
+# -v prints each test, and so the reason of each that is skipped.
+PYTHON_TESTS_RUN := -m unittest discover -v -s tests/python
 endif
 
 # The command, and the Writer behind C functions, which Python loads beside its own SQLite: both of
@@ -86,8 +94,8 @@ test-python: ;
 endif
 
 # Some tests make an XFS on a loop device, trace system calls, or look at a page in a
-# real browser; where they cannot they say so and do nothing. Only root may mount, so
-# nobody else is asked to install.
+# real browser; where they cannot, they print "skipped" and the reason. Only root may
+# mount, so other users are not asked to install.
 test-tools: ## Install what some tests are skipped without (root, with apt)
 	@missing=; \
 	command -v mkfs.xfs >/dev/null || missing="$$missing xfsprogs"; \
@@ -132,19 +140,23 @@ neighbours: tested ## Share databases with another copy of SQLite in the process
 fuzz: ## Fuzz each target for a minute (needs a nightly toolchain)
 	@rustup run nightly $(CARGO) --version || { \
 		echo "make fuzz needs nightly Rust: rustup toolchain install nightly" >&2; exit 1; }
-	$(CARGO) fuzz --version || $(CARGO) install --locked cargo-fuzz
-	@set -e; for target in $$($(CARGO) +nightly fuzz list); do \
+	$(call installed,cargo-fuzz)
+	@set -e; $(WITH_TOOLS); for target in $$($(CARGO) +nightly fuzz list); do \
 		echo "fuzzing $$target for $(FUZZ_SECONDS) s"; \
 		env -u CARGO_TARGET_DIR $(CARGO) +nightly fuzz run "$$target" -- \
 			-max_total_time=$(FUZZ_SECONDS); \
 	done
 
+# The CSV reader's entry for its fuzz target exists only under --cfg fuzzing, and the fuzz folder
+# has a lock file of its own: neither is built by the tests, so both are looked at here.
 lint: ## Check formatting, lints and documentation
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 	$(CARGO) clippy --locked -p leafpress-vfs -- -D warnings
 	$(CARGO) clippy --locked -p leafpress -- -D warnings
 	$(CARGO) clippy --locked -p leafpress --features load -- -D warnings
+	$(CARGO) clippy --locked -p leafpress --features load -- -D warnings --cfg fuzzing
+	$(CARGO) metadata --locked --format-version 1 --manifest-path fuzz/Cargo.toml >/dev/null
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps --workspace
 
 # CI makes the archives; `make package` also builds each of them, as a stranger gets it.
@@ -153,22 +165,21 @@ PACKAGE := package --locked --allow-dirty --workspace \
 package: ## Make and build the packages that are to be published
 	$(CARGO) $(PACKAGE)
 
-archives:
+archives: ## Make the packages that are to be published, without building them
 	$(CARGO) $(PACKAGE) --no-verify
 
+# The list of known faults comes from a repository on GitHub, so CI has test_dependencies.py instead.
 deny: ## Have cargo-deny look at licences, versions and known faults of the dependencies
-	$(CARGO) deny --version >/dev/null 2>&1 || test -x $(TARGET_DIR)/tools/bin/cargo-deny || \
-		$(CARGO) install --locked --root $(TARGET_DIR)/tools cargo-deny
-	PATH="$$PATH:$(abspath $(TARGET_DIR))/tools/bin" $(CARGO) deny check
+	$(call installed,cargo-deny)
+	$(WITH_TOOLS); $(CARGO) deny check
 
-# No version is published yet, so the baseline is a revision of git. A package of its own, as
-# cargo-deny is. Not in CI: before 0.1.0 each change of the API is allowed.
+# No version is published yet, so the baseline is a revision of git. Not in CI: before 0.1.0 each
+# change of the API is allowed.
 SINCE ?=
 semver: ## Compare the library's API with that of a revision (SINCE=revision)
 	@test -n "$(SINCE)" || { echo "make semver needs a revision: make semver SINCE=v0.1.0" >&2; exit 1; }
-	$(CARGO) semver-checks --version >/dev/null 2>&1 || test -x $(TARGET_DIR)/tools/bin/cargo-semver-checks || \
-		$(CARGO) install --locked --root $(TARGET_DIR)/tools cargo-semver-checks
-	PATH="$$PATH:$(abspath $(TARGET_DIR))/tools/bin" $(CARGO) semver-checks \
+	$(call installed,cargo-semver-checks)
+	$(WITH_TOOLS); $(CARGO) semver-checks \
 		--package leafpress-format --package leafpress-vfs --package leafpress --baseline-rev $(SINCE)
 
 ci: lint archives test ## What must pass before a merge
@@ -196,7 +207,7 @@ bench-billion: release ## Load a billion rows made in memory (20 GB of disk)
 
 RIVALS_VENV := rivals/.venv
 
-bench-rivals: release $(RIVALS_VENV)/installed ## Measure loads beside other tools
+bench-rivals: release $(RIVALS_VENV)/installed ## Measure loads beside other tools (one is this machine's sqlite3)
 	$(RIVALS_VENV)/bin/python rivals/bench_rivals.py --leafpress $(abspath $(LEAFPRESS)) \
 		--dir $(BENCH_DIR) --json bench-rivals.json $(BENCH_RIVALS_FLAGS)
 
@@ -215,18 +226,21 @@ bench-queue-rivals: release $(RIVALS_VENV)/installed ## Measure jobs of a queue 
 	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
 	touch $@
 
-# mdBook wants all that it makes pages of in one folder, and nothing else there.
+# mdBook wants all that it makes pages of in one folder, and nothing else there. It is built without
+# optimisation and without its server: that takes two minutes, a site of ours one second.
 BOOK := $(TARGET_DIR)/book
-docs: ## Make a site of the documents, in the folder book of the target folder
-	LEAFPRESS=true $(PYTHON) -m unittest -k Documents tests/python/test_docs.py
+NUMBER_FORMS := crates/leafpress/tests/load_oracle/number_forms.tsv
+docs: ## Make a site of the documents in target/book, and check its links
 	rm -rf $(BOOK)
-	mkdir -p $(BOOK)/src/docs
+	mkdir -p $(BOOK)/src/docs $(BOOK)/src/rivals $(BOOK)/src/$(dir $(NUMBER_FORMS))
 	cp *.md LICENSE-* docs/book/SUMMARY.md $(BOOK)/src/
-	cp docs/*.* $(BOOK)/src/docs/
+	cp docs/*.md $(BOOK)/src/docs/
+	cp rivals/*.* $(BOOK)/src/rivals/
+	cp $(NUMBER_FORMS) $(BOOK)/src/$(NUMBER_FORMS)
 	cp docs/book/book.toml $(BOOK)/
-	command -v mdbook >/dev/null || test -x $(TARGET_DIR)/tools/bin/mdbook || \
-		$(CARGO) install --locked --root $(TARGET_DIR)/tools mdbook
-	PATH="$$PATH:$(abspath $(TARGET_DIR))/tools/bin" mdbook build $(BOOK)
+	$(call installed,mdbook,--debug --no-default-features --features search)
+	$(WITH_TOOLS); mdbook build $(BOOK)
+	$(PYTHON) tests/python/site_links.py $(BOOK)/book
 	@echo "made $(BOOK)/book/index.html"
 
 clean: ## Remove what was built

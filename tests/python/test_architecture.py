@@ -54,7 +54,7 @@ def modules_table(source, known):
 
 
 def layers_table(source, known):
-    """What each folder or file of a crate uses of the others, in the order that is known."""
+    """A row for each folder or file of a crate that uses others, in the order that is known."""
     rooms = {}
     for module, others in Crate(source).uses().items():
         if module:
@@ -63,9 +63,9 @@ def layers_table(source, known):
     order = [name for name in re.findall(r"^\| `([^`]+)` \|", known, re.MULTILINE) if name in rooms]
     order += sorted(name for name in rooms if name not in order)
     lines = []
-    for name in order:
-        used = ", ".join(f"`{other}`" for other in sorted(rooms[name], key=order.index))
-        lines.append(f"| `{name}` | {used or '–'} |")
+    for name in filter(rooms.get, order):
+        used = ", ".join(f"`{other}`" for other in sorted(rooms[name]))
+        lines.append(f"| `{name}` | {used} |")
     return "\n".join(["| room | uses |", "|---|---|", *lines, ""])
 
 

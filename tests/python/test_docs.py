@@ -14,11 +14,17 @@ import re
 import select
 import shutil
 import subprocess
+import sys
 import tempfile
 import unittest
 
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+sys.dont_write_bytecode = True
+
+from site_links import broken
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-DOCUMENTS = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
+DOCUMENTS = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), ROOT / "rivals" / "README.md"]
 LEAFPRESS = os.environ.get("LEAFPRESS", "leafpress")
 # Each example has so long; it is a limit for what hangs.
 SECONDS_MAX = 120
@@ -271,6 +277,20 @@ class Documents(unittest.TestCase):
                     self.assertIn(anchor, anchors(path), f"{document.name}: {target}")
                 checked += 1
         self.assertGreater(checked, 50, "the links were not found")
+
+    def test_a_link_of_the_site_that_leads_nowhere_is_found(self):
+        with tempfile.TemporaryDirectory() as folder:
+            site = pathlib.Path(folder)
+            (site / "docs").mkdir()
+            (site / "index.html").write_text(
+                '<h2 id="here"></h2><a href="#here"></a><a href="https://example.org/none"></a>'
+                '<a href="docs/one.html#there"></a><a href="docs/one.html#here"></a><a href="two.html"></a>'
+            )
+            (site / "docs" / "one.html").write_text('<h2 id="there"></h2><a href="../index.html#here"></a>')
+            self.assertEqual(
+                broken(site),
+                (5, ["index.html: docs/one.html#here: no such heading", "index.html: two.html: no such file"]),
+            )
 
 
 if __name__ == "__main__":

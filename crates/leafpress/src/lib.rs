@@ -1,29 +1,5 @@
-//! The write path for SQLite.
-//!
-//! Rows go in as fast as the device allows, and what was acknowledged is
-//! still there after the plug is pulled. Out comes an ordinary SQLite file.
-//!
-//! | | |
-//! |---|---|
-//! | [`load`] | CSV, JSON, Parquet, Arrow, databases and rows made in memory to a table, in bulk: pressed B-tree pages |
-//! | [`profile`] | four ways to write a database, named by what survives a crash |
-//! | [`storage`] | the abilities of the disk under a path |
-//! | [`writer`] | many small transactions of many callers, grouped in few commits |
-//! | [`queue`] | durable jobs in a table: leases, retries, order, no server |
-//! | [`checkpoint`] | when the write-ahead log is copied into the database, and how large it may become |
-//! | [`mod@neighbours`] | the processes that have a database open, their locks, and whether that is safe |
-//! | [`memory`] | the memory that SQLite needs, and how to need less |
-//! | [`verify`] | is a database sound? |
-//! | [`vfs`] | SQLite's virtual file system, between it and the disk, in safe Rust |
-//! | [`Error`] | what happened, where, what is on disk now, what to do |
-//!
-//! ```no_run
-//! # #[cfg(feature = "load")] {
-//! let report = leafpress::Loader::new("cities.db").load_file("cities.csv")?;
-//! assert_eq!(report.rows_rejected, 0);
-//! # }
-//! # Ok::<(), leafpress::Error>(())
-//! ```
+//! The write path for SQLite: bulk loads, small transactions of many threads, and durable jobs, all
+//! in an ordinary SQLite file.
 //!
 //! ```
 //! # let folder = tempfile::tempdir().unwrap();
@@ -34,32 +10,51 @@
 //! # Ok::<(), leafpress::Error>(())
 //! ```
 //!
-//! **In a runtime** (tokio and others): the futures of the [`Writer`] and the [`Queue`], those
-//! with `_async` in their names, never block the thread that polls them, and need no certain
-//! runtime. All else may block: a load, [`Writer::execute`] and its kin, `submit` while the queue
-//! is full, [`Writer::reader`] and what is read through it, opening, `close`, and dropping the last
-//! [`Writer`]. Put these into `spawn_blocking`.
+//! With the feature `load`:
 //!
-//! **At `fork`**: what a process has opened stays its own. In the child each call on it is
-//! [`Forked`](ErrorKind::Forked), dropping it does nothing, and no lock of the parent is lost; open
-//! a new [`Writer`] there. A load or a backup that was under way must not be touched in the child.
+//! ```no_run
+//! # #[cfg(feature = "load")] {
+//! let report = leafpress::Loader::new("cities.db").load_file("cities.csv")?;
+//! assert_eq!(report.rows_rejected, 0);
+//! # }
+//! # Ok::<(), leafpress::Error>(())
+//! ```
+//!
+//! | module or type | is for |
+//! |---|---|
+//! | [`writer`] | many small transactions of many callers, grouped in few commits |
+//! | [`queue`] | durable jobs in a table: leases, retries, order, no server |
+//! | [`load`] | CSV, JSON, Parquet, Arrow, other databases and rows made in memory, in bulk into a table |
+//! | [`profile`] | four ways to write a database, named by what survives a crash |
+//! | [`checkpoint`] | when the write-ahead log is copied into the database, and how large it may become |
+//! | [`storage`] | the abilities of the disk under a path |
+//! | [`mod@neighbours`] | the processes that have a database open, their locks, and whether that is safe |
+//! | [`verify`] | SQLite's verdict on a database |
+//! | [`memory`] | the memory that SQLite needs, and ways to need less |
+//! | [`vfs`] | SQLite's virtual file system, between it and the disk, in safe Rust |
+//! | [`Error`] | what happened, where, what is on disk now, what to do |
+//!
+//! **In a runtime** (tokio and others): the futures of the [`Writer`] and the [`Queue`], whose names
+//! end with `_async`, never block the thread that polls them, and work in any runtime. All other
+//! calls may block: a load, [`Writer::execute`], `submit` while the queue is full,
+//! [`Writer::reader`] and reads through it, opening, `close`, and dropping the last [`Writer`]. Make
+//! these in `spawn_blocking`.
+//!
+//! **At `fork`**: a child must not use what its parent opened. Each call on it there fails with
+//! [`Forked`](ErrorKind::Forked), dropping it does nothing, and the parent loses no lock. Open a new
+//! [`Writer`] in the child. A load or a backup that was under way must not be touched there.
 //!
 //! # Features
 //!
-//! | feature | adds | default |
-//! |---|---|---|
-//! | (none) | everything but the loader: the Writer, the queue, profiles, checks | yes |
-//! | `load` | [`load`]: CSV, JSON, databases and rows made in memory | no |
-//! | `arrow` | `load`, and Arrow files, streams and record batches | no |
-//! | `parquet` | `arrow`, and Parquet files | no |
+//! No feature is on by default: that is the Writer, the queue, profiles and checks.
 //!
-//! The stages of a load, in the order that data flows: `input` makes fields of
-//! bytes, `schema` decides types, `load` joins them and presses pages with the
-//! crate `leafpress-format`. Stages do not know one another. The writer stands
-//! beside them: `profile` opens, `writer` groups, `checkpoint` copies the log.
+//! | feature | adds |
+//! |---|---|
+//! | `load` | [`load`]: CSV, JSON, databases and rows made in memory |
+//! | `arrow` | `load`, and Arrow files, streams and record batches |
+//! | `parquet` | `arrow`, and Parquet files |
 //!
-//! # For the other crates of Leafpress
-//! Items that are hidden from this documentation are for them, and may change at any time.
+//! SQLite is compiled in, which needs a C compiler.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]

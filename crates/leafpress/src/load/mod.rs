@@ -1,19 +1,5 @@
 //! The loader: all rows become a table, or none. The database is new or exists.
 //!
-//! The one stage that joins the others. The files here are what a caller asks for and the flow of
-//! a load; the folders are the stations of a row, in this order:
-//!
-//! | folder or file | is |
-//! |---|---|
-//! | `options.rs`, `report.rs`, `monitor.rs` | what the caller asks for, and gets |
-//! | `flow.rs`, `inputs.rs`, `target.rs`, `refused.rs` | a load from its beginning to its end |
-//! | `csv/`, `rows/` | inputs: files of text; rows of typed values |
-//! | `passes/` | one pass over an input on all cores, whatever its kind |
-//! | `values/` | fields and values to records: the hot loop |
-//! | `tree/` | records to B-trees |
-//! | `file/` | pages to the disk |
-//! | `existing/` | the finished file's table into a database that exists |
-//!
 //! ```no_run
 //! use leafpress::load::{ColumnType, Loader};
 //!
@@ -26,7 +12,7 @@
 //! ```
 //!
 //! Invariants:
-//! 1. Whatever happens, the destination holds nothing or the whole database.
+//! 1. Whatever happens, the destination is as it was or holds all of the load.
 //! 2. The loaded values equal, in value and type, those that SQLite would hold after
 //!    INSERTs of the same rows.
 //! 3. The content of the file does not depend on the number of threads; where
