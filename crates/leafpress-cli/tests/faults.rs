@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{command, names_in, run};
+use common::{command, names_in, run, say_skipped};
 use rusqlite::Connection;
 use tempfile::TempDir;
 
@@ -243,7 +243,7 @@ impl Drop for Mount {
 fn a_full_disk_leaves_nothing() {
     let folder = folder_with_input();
     let Some(mount) = Mount::new(folder.path(), "size=1m") else {
-        println!("skipped: no file system can be mounted here; the limit on files is tested");
+        say_skipped("no file system can be mounted here; the limit on files is tested");
         return;
     };
     fs::write(folder.path().join("unsorted.csv"), unsorted_rows()).unwrap();

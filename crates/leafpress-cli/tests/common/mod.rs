@@ -1,7 +1,9 @@
 //! Runs the built binary in a folder of its own.
 #![allow(dead_code, reason = "each test takes what it needs")]
 
+use std::fmt::Display;
 use std::fs;
+use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -43,6 +45,12 @@ pub fn run_with_reader_gone(folder: &Path, arguments: &[&str]) {
     let output = child.wait_with_output().expect("it ends");
     assert_eq!(String::from_utf8_lossy(&output.stderr), "", "{arguments:?}");
     assert_eq!(output.status.code(), Some(0), "{arguments:?}");
+}
+
+/// Says that a test, or a part of one, is skipped, and why. Not by `println!`, which a test that
+/// passes keeps to itself.
+pub fn say_skipped(why: impl Display) {
+    let _ = writeln!(std::io::stderr(), "skipped: {why}");
 }
 
 /// The names in a folder, in order.

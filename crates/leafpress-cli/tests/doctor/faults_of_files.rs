@@ -7,7 +7,7 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
-use super::common::run;
+use super::common::{run, say_skipped};
 use super::helpers::{Python, cares_of, database, expect_care, folder, look};
 
 /// More than the doctor calls large.
@@ -118,7 +118,7 @@ fn a_log_that_others_may_not_open() {
         let seen = expect_care(&look(folder.path(), "a.db"), &[31]);
         assert!(seen.contains("a.db-wal belongs to user 4711"), "{seen}");
     } else {
-        println!("NOT CHECKED: only root gives files away, so another owner was not planted");
+        say_skipped("only root gives files away, so another owner was not planted");
     }
     drop(connection);
 }
@@ -126,7 +126,7 @@ fn a_log_that_others_may_not_open() {
 #[test]
 fn a_database_in_memory() {
     let Ok(folder) = TempDir::new_in("/dev/shm") else {
-        println!("NOT CHECKED: this machine has no /dev/shm");
+        say_skipped("this machine has no /dev/shm");
         return;
     };
     database(folder.path(), "WAL").close().unwrap();
@@ -153,9 +153,7 @@ fn a_database_in_the_layer_of_a_container() {
         .current_dir(folder.path())
         .output();
     let Some(output) = outcome.ok().filter(|output| output.status.code() == Some(1)) else {
-        println!(
-            "NOT CHECKED: this user may not mount an overlay; the doctor's unit tests plant one"
-        );
+        say_skipped("this user may not mount an overlay; the doctor's unit tests plant one");
         return;
     };
     let object: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();

@@ -76,7 +76,8 @@ impl Found {
         }
         let user = if self.as_other_user { other_user(folder) } else { User::Same };
         if matches!(user, User::Unable) {
-            println!("skipped: {}: another user cannot run the command here", self.finding);
+            let why = format!("{}: another user cannot run the command here", self.finding);
+            common::say_skipped(why);
             return String::new();
         }
         let (status, said) = shell_as(&user, folder, self.run);
