@@ -46,6 +46,8 @@
 pub mod atomic;
 #[doc(hidden)]
 pub mod atomic_writes;
+#[doc(hidden)]
+pub mod buckets;
 mod c_api;
 pub mod count;
 #[doc(hidden)]

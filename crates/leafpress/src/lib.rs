@@ -92,6 +92,7 @@ mod error;
 #[doc(hidden)]
 pub mod fuzzing;
 mod hidden;
+mod histogram;
 #[cfg(feature = "load")]
 mod input;
 pub mod io_report;

@@ -150,8 +150,8 @@ fn share_within(minute: i64, now_ms: i64, window_ms: i64) -> f64 {
 }
 
 fn times(counted: &Histogram) -> Times {
-    let (count, sum) = (counted.count(), Duration::from_millis(counted.sum_ms()));
-    let quantile = |share| Duration::from_millis(counted.quantile_ms(share));
+    let (count, sum) = (counted.count, Duration::from_millis(counted.sum));
+    let quantile = |share| Duration::from_millis(counted.quantile(share));
     let bucket = |at_most| Bucket { at_most, count: counted.count_at_most(at_most) };
     Times {
         count,
@@ -160,7 +160,7 @@ fn times(counted: &Histogram) -> Times {
         p50: quantile(0.5),
         p90: quantile(0.9),
         p99: quantile(0.99),
-        max: Duration::from_millis(counted.max_ms()),
+        max: Duration::from_millis(counted.max),
         buckets: BOUNDS_MS.into_iter().map(bucket).collect(),
     }
 }
