@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use leafpress::vfs::{
     Access, FileKind, FileLayer, LockLevel, OpenFlags, Opened, ShmRegion, SyncKind, Vfs, VfsError,
-    VfsFile, VfsResult,
+    VfsFile, VfsLayer, VfsResult,
 };
 
 /// Kind of an I/O that SQLite asks for.
@@ -253,7 +253,11 @@ impl<V: Vfs> FaultyVfs<V> {
     }
 }
 
-impl<V: Vfs> Vfs for FaultyVfs<V> {
+impl<V: Vfs> VfsLayer for FaultyVfs<V> {
+    fn below(&self) -> &dyn Vfs {
+        &self.inner
+    }
+
     fn open(&self, path: Option<&str>, flags: OpenFlags) -> VfsResult<Opened> {
         let kind = FaultFile::of_kind(flags.kind());
         let Opened { file, flags } =
@@ -271,10 +275,6 @@ impl<V: Vfs> Vfs for FaultyVfs<V> {
     fn exists(&self, path: &str, access: Access) -> VfsResult<bool> {
         let exists = || self.inner.exists(path, access);
         self.control.run(IoKind::Exists, FaultFile::of_path(path), exists)
-    }
-
-    fn full_path(&self, path: &str) -> VfsResult<String> {
-        self.inner.full_path(path)
     }
 }
 

@@ -1,19 +1,68 @@
-//! A file over another file: only the differences are stored.
+//! A VFS over another VFS, and its files over files: only the differences are stored.
 //!
 //! ```text
-//! SQLite ──► your FileLayer ──► the file below ──► …
-//!              overrides what it changes; the rest goes straight through
+//! SQLite ──► your VfsLayer, your FileLayer ──► the VFS below, its file ──► …
+//!              override what they change; the rest goes straight through
 //! ```
 //!
-//! Apart from [`VfsFile`], so that the compiler still objects if a file that stands on nothing
-//! leaves a method out.
+//! Apart from [`Vfs`] and [`VfsFile`], so that the compiler still objects if a VFS or a file that
+//! stands on nothing leaves a method out.
 //!
 //! Must never: do anything by itself, as callers that stack layers rely on each of them changing
 //! only what it says.
 
 use super::{
-    FileControl, LockLevel, MappedBytes, ShmLock, ShmRegion, SyncKind, VfsFile, VfsResult,
+    Access, FileControl, LockLevel, MappedBytes, OpenFlags, Opened, ShmLock, ShmRegion, SyncKind,
+    Vfs, VfsFile, VfsResult,
 };
+
+/// A [`Vfs`] that hands on to another whatever it does not override.
+///
+/// Every method but the first is the [`Vfs`]'s of the same name: the VFS below answers, with
+/// its errors. [`FileLayer`] has an example.
+#[allow(
+    missing_docs,
+    clippy::missing_errors_doc,
+    reason = "Vfs has the same methods and documents them"
+)]
+pub trait VfsLayer: Send + Sync + 'static {
+    /// The VFS below.
+    fn below(&self) -> &dyn Vfs;
+
+    fn open(&self, path: Option<&str>, flags: OpenFlags) -> VfsResult<Opened> {
+        self.below().open(path, flags)
+    }
+
+    fn delete(&self, path: &str, sync_folder: bool) -> VfsResult<()> {
+        self.below().delete(path, sync_folder)
+    }
+
+    fn exists(&self, path: &str, access: Access) -> VfsResult<bool> {
+        self.below().exists(path, access)
+    }
+
+    fn full_path(&self, path: &str) -> VfsResult<String> {
+        self.below().full_path(path)
+    }
+}
+
+impl<L: VfsLayer> Vfs for L {
+    fn open(&self, path: Option<&str>, flags: OpenFlags) -> VfsResult<Opened> {
+        VfsLayer::open(self, path, flags)
+    }
+
+    fn delete(&self, path: &str, sync_folder: bool) -> VfsResult<()> {
+        VfsLayer::delete(self, path, sync_folder)
+    }
+
+    fn exists(&self, path: &str, access: Access) -> VfsResult<bool> {
+        VfsLayer::exists(self, path, access)
+    }
+
+    fn full_path(&self, path: &str) -> VfsResult<String> {
+        VfsLayer::full_path(self, path)
+    }
+}
 
 /// A [`VfsFile`] that hands on to another whatever it does not override.
 ///
@@ -27,7 +76,8 @@ use super::{
 ///
 /// ```
 /// use leafpress_vfs::{
-///     Access, FileLayer, OpenFlags, Opened, PlatformVfs, Vfs, VfsError, VfsFile, VfsResult, register,
+///     FileLayer, OpenFlags, Opened, PlatformVfs, Vfs, VfsError, VfsFile, VfsLayer, VfsResult,
+///     register,
 /// };
 /// # let folder = tempfile::tempdir()?;
 /// # let path = folder.path().join("a.db");
@@ -35,21 +85,15 @@ use super::{
 /// /// No file grows beyond this many bytes.
 /// struct SmallDisk(PlatformVfs, u64);
 ///
-/// impl Vfs for SmallDisk {
+/// impl VfsLayer for SmallDisk {
+///     fn below(&self) -> &dyn Vfs {
+///         &self.0
+///     }
+///
 ///     fn open(&self, path: Option<&str>, flags: OpenFlags) -> VfsResult<Opened> {
 ///         let Opened { file, flags } = self.0.open(path, flags)?;
 ///         Ok(Opened { file: Box::new(SmallFile { below: file, bytes_max: self.1 }), flags })
 ///     }
-///     # fn delete(&self, path: &str, sync_folder: bool) -> VfsResult<()> {
-///     #     self.0.delete(path, sync_folder)
-///     # }
-///     # fn exists(&self, path: &str, access: Access) -> VfsResult<bool> {
-///     #     self.0.exists(path, access)
-///     # }
-///     # fn full_path(&self, path: &str) -> VfsResult<String> {
-///     #     self.0.full_path(path)
-///     # }
-///     // … the other three hand on to `self.0`.
 /// }
 ///
 /// struct SmallFile {

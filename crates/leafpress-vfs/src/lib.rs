@@ -4,7 +4,7 @@
 //! without `unsafe`: implement [`Vfs`] and [`VfsFile`], [`register`] it under a
 //! name, and open connections with that name. [`PlatformVfs`] is the platform's
 //! own, so that a *decorator*, which holds another VFS and hands on most calls,
-//! changes only what it wants to: [`FileLayer`] says how its files are written,
+//! changes only what it wants to: it is a [`VfsLayer`], its files are [`FileLayer`]s,
 //! and [`SlowSync`] is the smallest of them.
 //!
 //! ```text
@@ -46,6 +46,8 @@
 pub mod atomic;
 #[doc(hidden)]
 pub mod atomic_writes;
+#[doc(hidden)]
+pub mod buckets;
 mod c_api;
 pub mod count;
 #[doc(hidden)]
@@ -84,7 +86,7 @@ pub use c_api::words::{
 pub use error::{Error, ErrorKind, Result};
 #[doc(hidden)]
 pub use file_identity::FileIdentity;
-pub use layer::FileLayer;
+pub use layer::{FileLayer, VfsLayer};
 pub use locks::{register, register_default};
 pub use platform_disk::PlatformDisk;
 pub use process_vfs::{LeafpressVfs, leafpress_vfs, leafpress_vfs_assumed};

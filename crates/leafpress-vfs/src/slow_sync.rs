@@ -6,7 +6,7 @@
 use std::thread;
 use std::time::Duration;
 
-use super::{Access, FileLayer, OpenFlags, Opened, SyncKind, Vfs, VfsFile, VfsResult};
+use super::{FileLayer, OpenFlags, Opened, SyncKind, Vfs, VfsFile, VfsLayer, VfsResult};
 
 /// A VFS that hands everything on and sleeps after each sync: of a file, and of a
 /// folder, which SQLite asks for with a deletion.
@@ -23,7 +23,11 @@ impl<V: Vfs> SlowSync<V> {
     }
 }
 
-impl<V: Vfs> Vfs for SlowSync<V> {
+impl<V: Vfs> VfsLayer for SlowSync<V> {
+    fn below(&self) -> &dyn Vfs {
+        &self.inner
+    }
+
     fn open(&self, path: Option<&str>, flags: OpenFlags) -> VfsResult<Opened> {
         let Opened { file, flags } = self.inner.open(path, flags)?;
         Ok(Opened { file: Box::new(SlowFile { inner: file, delay: self.delay }), flags })
@@ -35,14 +39,6 @@ impl<V: Vfs> Vfs for SlowSync<V> {
             thread::sleep(self.delay);
         }
         Ok(())
-    }
-
-    fn exists(&self, path: &str, access: Access) -> VfsResult<bool> {
-        self.inner.exists(path, access)
-    }
-
-    fn full_path(&self, path: &str) -> VfsResult<String> {
-        self.inner.full_path(path)
     }
 }
 

@@ -4,28 +4,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use leafpress_vfs::{
-    Access, OpenFlags, Opened, PlatformVfs, Vfs, VfsResult, register, register_default,
+    OpenFlags, Opened, PlatformVfs, Vfs, VfsLayer, VfsResult, register, register_default,
 };
 use rusqlite::Connection;
 
 struct Counted(PlatformVfs, Arc<AtomicU32>);
 
-impl Vfs for Counted {
+impl VfsLayer for Counted {
+    fn below(&self) -> &dyn Vfs {
+        &self.0
+    }
+
     fn open(&self, path: Option<&str>, flags: OpenFlags) -> VfsResult<Opened> {
         self.1.fetch_add(1, Ordering::Relaxed);
         self.0.open(path, flags)
-    }
-
-    fn delete(&self, path: &str, sync_folder: bool) -> VfsResult<()> {
-        self.0.delete(path, sync_folder)
-    }
-
-    fn exists(&self, path: &str, access: Access) -> VfsResult<bool> {
-        self.0.exists(path, access)
-    }
-
-    fn full_path(&self, path: &str) -> VfsResult<String> {
-        self.0.full_path(path)
     }
 }
 

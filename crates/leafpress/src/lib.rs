@@ -90,6 +90,7 @@ mod error;
 pub mod fuzzing;
 #[doc(hidden)]
 pub mod hidden;
+mod histogram;
 #[cfg(feature = "load")]
 mod input;
 mod lease;

@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use leafpress::vfs::{
     Access, FileLayer, LockLevel, OpenFlags, Opened, ShmLock, SyncKind, Vfs, VfsError, VfsFile,
-    VfsResult,
+    VfsLayer, VfsResult,
 };
 
 /// Number of changes of files that a process has yet to live; clones share it.
@@ -76,7 +76,11 @@ impl<V: Vfs> Mortal<V> {
     }
 }
 
-impl<V: Vfs> Vfs for Mortal<V> {
+impl<V: Vfs> VfsLayer for Mortal<V> {
+    fn below(&self) -> &dyn Vfs {
+        &self.inner
+    }
+
     fn open(&self, path: Option<&str>, flags: OpenFlags) -> VfsResult<Opened> {
         let makes = flags.contains(OpenFlags::CREATE);
         if makes { self.life.act() } else { self.life.look() }?;
@@ -92,10 +96,6 @@ impl<V: Vfs> Vfs for Mortal<V> {
     fn exists(&self, path: &str, access: Access) -> VfsResult<bool> {
         self.life.look()?;
         self.inner.exists(path, access)
-    }
-
-    fn full_path(&self, path: &str) -> VfsResult<String> {
-        self.inner.full_path(path)
     }
 }
 

@@ -23,8 +23,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use leafpress::load::disk::Watcher;
 use leafpress::vfs::{
-    Access, FileKind, FileLayer, OpenFlags, Opened, PlatformVfs, Registration, SyncKind, Vfs,
-    VfsError, VfsFile, VfsResult, register,
+    FileKind, FileLayer, OpenFlags, Opened, PlatformVfs, Registration, SyncKind, Vfs, VfsError,
+    VfsFile, VfsLayer, VfsResult, register,
 };
 
 use super::log::{FileId, Log, Snapshot};
@@ -84,7 +84,11 @@ impl<V: Vfs> Recorder<V> {
     }
 }
 
-impl<V: Vfs> Vfs for Recorder<V> {
+impl<V: Vfs> VfsLayer for Recorder<V> {
+    fn below(&self) -> &dyn Vfs {
+        &self.inner
+    }
+
     fn open(&self, path: Option<&str>, flags: OpenFlags) -> VfsResult<Opened> {
         let is_lasting = flags.kind().is_lasting() && !flags.contains(OpenFlags::DELETE_ON_CLOSE);
         let watched = path.filter(|_| is_lasting).and_then(|path| self.watched(path));
@@ -123,14 +127,6 @@ impl<V: Vfs> Vfs for Recorder<V> {
             state.synced_folder();
         }
         Ok(())
-    }
-
-    fn exists(&self, path: &str, access: Access) -> VfsResult<bool> {
-        self.inner.exists(path, access)
-    }
-
-    fn full_path(&self, path: &str) -> VfsResult<String> {
-        self.inner.full_path(path)
     }
 }
 

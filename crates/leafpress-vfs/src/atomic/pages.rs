@@ -10,7 +10,7 @@ use super::file::DatabaseFile;
 use super::journal::{JournalFile, WalFile};
 use super::{AtomicDisk, AtomicState, AtomicUnits, Mend, NoAtomicWrites};
 use crate::sync::lock;
-use crate::{Access, FileKind, OpenFlags, Opened, Vfs, VfsResult};
+use crate::{FileKind, OpenFlags, Opened, Vfs, VfsLayer, VfsResult};
 
 /// A VFS over another, with commits of one page in place where `disk` allows them.
 ///
@@ -91,7 +91,11 @@ impl<V: Vfs> AtomicPages<V> {
     }
 }
 
-impl<V: Vfs> Vfs for AtomicPages<V> {
+impl<V: Vfs> VfsLayer for AtomicPages<V> {
+    fn below(&self) -> &dyn Vfs {
+        &self.below
+    }
+
     fn open(&self, path: Option<&str>, flags: OpenFlags) -> VfsResult<Opened> {
         let opened = self.below.open(path, flags)?;
         let Some(path) = path else { return Ok(opened) };
@@ -117,14 +121,6 @@ impl<V: Vfs> Vfs for AtomicPages<V> {
             database.journal_deleted(&self.ground);
         }
         Ok(())
-    }
-
-    fn exists(&self, path: &str, access: Access) -> VfsResult<bool> {
-        self.below.exists(path, access)
-    }
-
-    fn full_path(&self, path: &str) -> VfsResult<String> {
-        self.below.full_path(path)
     }
 }
 

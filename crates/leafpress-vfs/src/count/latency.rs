@@ -1,8 +1,7 @@
 //! Latencies of calls: a histogram that is cheap enough for every call.
 //!
-//! Four buckets of equal width to each power of two of nanoseconds, so that a bucket is
-//! never wider than a quarter of its lower end, from [`BUCKET_FIRST_NS_MAX`] to beyond
-//! a minute:
+//! Its [buckets](crate::buckets) are four to each power of two of nanoseconds, so that a bucket is
+//! never wider than a quarter of its lower end, from [`BUCKET_FIRST_NS_MAX`] to beyond a minute:
 //!
 //! ```text
 //! bucket    0     1    2    3    4    5   …
@@ -10,10 +9,8 @@
 //! width     32    8    8    8    8    16  …   the last one is open
 //! ```
 //!
-//! The writer's figures use `hdrhistogram` instead. Here it would not do: there are
-//! fifty pairs of file kind and operation, each on the path of every I/O call. A
-//! histogram of that crate takes 15 KB for two digits over this range and wants `&mut`,
-//! so a lock around it (or a queue between). These take 1 KB and an atomic addition.
+//! So few, and atomic: there are fifty pairs of file kind and operation, each on the path of every
+//! I/O call.
 //!
 //! Invariants:
 //! 1. Each time that is recorded is in one bucket, and in the total.
@@ -26,40 +23,27 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::ser::{Serialize, SerializeStruct, Serializer};
 
+use crate::buckets;
+
 /// Buckets to a power of two, as a power of two.
 const SUB_BITS: u32 = 2;
-/// Reading the clock twice takes about as long; nothing below can be told apart.
-const EXPONENT_FIRST: u32 = 5;
+/// All calls of the first bucket took at most this. Reading the clock twice takes about as long;
+/// nothing below can be told apart.
+pub const BUCKET_FIRST_NS_MAX: u64 = 31;
+/// The first bucket's number among those of all values.
+const FIRST: usize = buckets::bucket_of(BUCKET_FIRST_NS_MAX, SUB_BITS);
 /// 2^36 ns are 69 seconds; `max_ns` tells of longer times.
-const EXPONENT_END: u32 = 36;
-/// The first bucket, and those of each power of two.
-const BUCKETS: usize = 1 + ((EXPONENT_END - EXPONENT_FIRST) << SUB_BITS) as usize;
-/// All calls of the first bucket took at most this.
-pub const BUCKET_FIRST_NS_MAX: u64 = (1 << EXPONENT_FIRST) - 1;
+const BUCKETS: usize = buckets::bucket_of((1 << 36) - 1, SUB_BITS) - FIRST + 1;
 
 /// The bucket of a time.
-const fn bucket_of(ns: u64) -> usize {
-    if ns <= BUCKET_FIRST_NS_MAX {
-        return 0;
-    }
-    let exponent = ns.ilog2();
-    let quarter = (ns >> (exponent - SUB_BITS)) & ((1 << SUB_BITS) - 1);
-    let index = 1 + ((exponent - EXPONENT_FIRST) << SUB_BITS) as usize + quarter as usize;
-    if index < BUCKETS { index } else { BUCKETS - 1 }
+fn bucket_of(ns: u64) -> usize {
+    let bucket = buckets::bucket_of(ns.max(BUCKET_FIRST_NS_MAX), SUB_BITS) - FIRST;
+    bucket.min(BUCKETS - 1)
 }
 
 /// The longest time of a bucket; the last one has no end.
-const fn bucket_ns_max(index: usize) -> u64 {
-    if index == 0 {
-        return BUCKET_FIRST_NS_MAX;
-    }
-    if index >= BUCKETS - 1 {
-        return u64::MAX;
-    }
-    let (power, quarter) = ((index - 1) >> SUB_BITS, (index - 1) & ((1 << SUB_BITS) - 1));
-    let exponent = EXPONENT_FIRST + power as u32;
-    let width = 1_u64 << (exponent - SUB_BITS);
-    (1 << exponent) + (quarter as u64 + 1) * width - 1
+fn bucket_ns_max(index: usize) -> u64 {
+    if index < BUCKETS - 1 { buckets::bucket_max(index + FIRST, SUB_BITS) } else { u64::MAX }
 }
 
 /// The histogram that calls are counted in, by any number of threads.
@@ -139,16 +123,8 @@ impl Latency {
     /// It is too long by at most a quarter, never too short, and never longer than the
     /// longest call. Up to 31 ns are not told apart.
     pub fn quantile_ns(&self, q: f64) -> u64 {
-        let calls = self.calls();
-        let wanted = ((q * calls as f64).ceil() as u64).clamp(1, calls.max(1));
-        let mut seen = 0;
-        for (index, count) in self.buckets.iter().enumerate() {
-            seen += count;
-            if seen >= wanted {
-                return bucket_ns_max(index).min(self.max_ns);
-            }
-        }
-        0
+        let bucket = buckets::quantile_bucket(&self.buckets, q);
+        bucket.map_or(0, |index| bucket_ns_max(index).min(self.max_ns))
     }
 
     /// The buckets that hold anything: the longest time of each, and how many calls
@@ -222,7 +198,7 @@ mod tests {
                 assert!((last - first + 1) * 4 <= first, "bucket {index}");
             }
         }
-        assert_eq!(bucket_of(1 << EXPONENT_END), BUCKETS - 1, "a time beyond the range");
+        assert_eq!(bucket_of(1 << 36), BUCKETS - 1, "a time beyond the range");
     }
 
     #[test]

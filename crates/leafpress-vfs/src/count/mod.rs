@@ -71,7 +71,7 @@ pub use stats::{FileIo, IoStats, OpIo};
 use self::counters::KindCounters;
 use self::file::CountedFile;
 use self::stats::{Kind, Operation};
-use crate::{Access, FileKind, OpenFlags, Opened, Vfs, VfsError, VfsResult};
+use crate::{Access, FileKind, OpenFlags, Opened, Vfs, VfsError, VfsLayer, VfsResult};
 
 /// A VFS (or another way to the disk) that hands everything on and counts it.
 #[derive(Debug)]
@@ -92,7 +92,11 @@ impl<T> Counted<T> {
     }
 }
 
-impl<V: Vfs> Vfs for Counted<V> {
+impl<V: Vfs> VfsLayer for Counted<V> {
+    fn below(&self) -> &dyn Vfs {
+        &self.inner
+    }
+
     fn open(&self, path: Option<&str>, flags: OpenFlags) -> VfsResult<Opened> {
         let own = self.counters.of_file(kind_of_file(path, flags.kind()));
         let opened = own.timed(Operation::Open, || self.inner.open(path, flags))?;
@@ -119,10 +123,6 @@ impl<V: Vfs> Vfs for Counted<V> {
 
     fn exists(&self, path: &str, access: Access) -> VfsResult<bool> {
         self.by_path(path).timed(Operation::Stat, || self.inner.exists(path, access))
-    }
-
-    fn full_path(&self, path: &str) -> VfsResult<String> {
-        self.inner.full_path(path)
     }
 }
 

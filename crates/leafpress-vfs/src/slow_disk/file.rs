@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::device::{Device, OpenFile, SimulationStats};
 use super::model::DiskModel;
-use crate::{Access, FileLayer, OpenFlags, Opened, SyncKind, Vfs, VfsFile, VfsResult};
+use crate::{FileLayer, OpenFlags, Opened, SyncKind, Vfs, VfsFile, VfsLayer, VfsResult};
 
 /// A VFS as slow as a disk of a [`DiskModel`], over any other.
 ///
@@ -49,7 +49,11 @@ impl<V: Vfs> SlowDisk<V> {
     }
 }
 
-impl<V: Vfs> Vfs for SlowDisk<V> {
+impl<V: Vfs> VfsLayer for SlowDisk<V> {
+    fn below(&self) -> &dyn Vfs {
+        &self.inner
+    }
+
     fn open(&self, path: Option<&str>, flags: OpenFlags) -> VfsResult<Opened> {
         Ok(slowed(&self.device, self.inner.open(path, flags)?, path))
     }
@@ -57,14 +61,6 @@ impl<V: Vfs> Vfs for SlowDisk<V> {
     fn delete(&self, path: &str, sync_folder: bool) -> VfsResult<()> {
         let real = || self.inner.delete(path, sync_folder);
         self.device.remove(Path::new(path), sync_folder, real)
-    }
-
-    fn exists(&self, path: &str, access: Access) -> VfsResult<bool> {
-        self.inner.exists(path, access)
-    }
-
-    fn full_path(&self, path: &str) -> VfsResult<String> {
-        self.inner.full_path(path)
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use leafpress_vfs::count::{Counted, IoCounters};
 use leafpress_vfs::{
-    Access, FileLayer, OpenFlags, Opened, Vfs, VfsFile, VfsResult, characteristics, register,
+    FileLayer, OpenFlags, Opened, Vfs, VfsFile, VfsLayer, VfsResult, characteristics, register,
 };
 use rusqlite::Connection;
 
@@ -16,22 +16,14 @@ use crate::through;
 /// The VFS with a layer of nothing over each file.
 struct Glass<V>(V);
 
-impl<V: Vfs> Vfs for Glass<V> {
+impl<V: Vfs> VfsLayer for Glass<V> {
+    fn below(&self) -> &dyn Vfs {
+        &self.0
+    }
+
     fn open(&self, path: Option<&str>, flags: OpenFlags) -> VfsResult<Opened> {
         let Opened { file, flags } = self.0.open(path, flags)?;
         Ok(Opened { file: Box::new(GlassFile(file)), flags })
-    }
-
-    fn delete(&self, path: &str, sync_folder: bool) -> VfsResult<()> {
-        self.0.delete(path, sync_folder)
-    }
-
-    fn exists(&self, path: &str, access: Access) -> VfsResult<bool> {
-        self.0.exists(path, access)
-    }
-
-    fn full_path(&self, path: &str) -> VfsResult<String> {
-        self.0.full_path(path)
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use leafpress_vfs::{
-    Access, FileLayer, MappedBytes, OpenFlags, Opened, PlatformVfs, Vfs, VfsError, VfsFile,
+    FileLayer, MappedBytes, OpenFlags, Opened, PlatformVfs, Vfs, VfsError, VfsFile, VfsLayer,
     VfsResult, register,
 };
 use rusqlite::{Connection, ffi};
@@ -53,22 +53,14 @@ impl<T: Turn> Layered<T> {
     }
 }
 
-impl<T: Turn> Vfs for Layered<T> {
+impl<T: Turn> VfsLayer for Layered<T> {
+    fn below(&self) -> &dyn Vfs {
+        &self.0
+    }
+
     fn open(&self, path: Option<&str>, flags: OpenFlags) -> VfsResult<Opened> {
         let Opened { file, flags } = self.0.open(path, flags)?;
         Ok(Opened { file: Box::new(LayeredFile(file, self.1.clone())), flags })
-    }
-
-    fn delete(&self, path: &str, sync_folder: bool) -> VfsResult<()> {
-        self.0.delete(path, sync_folder)
-    }
-
-    fn exists(&self, path: &str, access: Access) -> VfsResult<bool> {
-        self.0.exists(path, access)
-    }
-
-    fn full_path(&self, path: &str) -> VfsResult<String> {
-        self.0.full_path(path)
     }
 }
 
@@ -280,19 +272,14 @@ fn a_layer_that_does_not_map_sees_every_read() {
 #[test]
 fn one_layer_that_does_not_map_is_enough() {
     struct Over(Layered<Scrambled>);
-    impl Vfs for Over {
+    impl VfsLayer for Over {
+        fn below(&self) -> &dyn Vfs {
+            &self.0
+        }
+
         fn open(&self, path: Option<&str>, flags: OpenFlags) -> VfsResult<Opened> {
-            let Opened { file, flags } = self.0.open(path, flags)?;
+            let Opened { file, flags } = self.below().open(path, flags)?;
             Ok(Opened { file: Box::new(LayeredFile(file, Rash)), flags })
-        }
-        fn delete(&self, path: &str, sync_folder: bool) -> VfsResult<()> {
-            self.0.delete(path, sync_folder)
-        }
-        fn exists(&self, path: &str, access: Access) -> VfsResult<bool> {
-            self.0.exists(path, access)
-        }
-        fn full_path(&self, path: &str) -> VfsResult<String> {
-            self.0.full_path(path)
         }
     }
     #[derive(Clone)]

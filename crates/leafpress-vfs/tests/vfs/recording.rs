@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use leafpress_vfs::count::IoStats;
 use leafpress_vfs::{
     Access, FileKind, FileLayer, LockLevel, MappedBytes, OpenFlags, Opened, ShmLock, ShmRegion,
-    SyncKind, Vfs, VfsError, VfsFile, VfsResult,
+    SyncKind, Vfs, VfsError, VfsFile, VfsLayer, VfsResult,
 };
 
 /// Calls and bytes by kind of file and operation, without what did not happen.
@@ -95,7 +95,11 @@ impl<V: Vfs> Recording<V> {
     }
 }
 
-impl<V: Vfs> Vfs for Recording<V> {
+impl<V: Vfs> VfsLayer for Recording<V> {
+    fn below(&self) -> &dyn Vfs {
+        &self.inner
+    }
+
     fn open(&self, path: Option<&str>, flags: OpenFlags) -> VfsResult<Opened> {
         let kind = flags.kind();
         let name: Option<Arc<str>> = path.map(Arc::from);
@@ -121,10 +125,6 @@ impl<V: Vfs> Vfs for Recording<V> {
     fn exists(&self, path: &str, access: Access) -> VfsResult<bool> {
         self.log.push(Of::Path(path.into()), "stat", 0);
         self.inner.exists(path, access)
-    }
-
-    fn full_path(&self, path: &str) -> VfsResult<String> {
-        self.inner.full_path(path)
     }
 }
 

@@ -14,8 +14,8 @@ use super::tests::{
 };
 use super::{CheckpointLimits, Checkpointer};
 use crate::vfs::{
-    Access, FileKind, FileLayer, OpenFlags, Opened, PlatformVfs, SyncKind, Vfs, VfsError, VfsFile,
-    VfsResult, register,
+    FileKind, FileLayer, OpenFlags, Opened, PlatformVfs, SyncKind, Vfs, VfsError, VfsFile,
+    VfsLayer, VfsResult, register,
 };
 
 /// Switches by which a test makes the disk fail, and a count of its syncs.
@@ -31,24 +31,16 @@ struct Disk {
     told: Arc<Told>,
 }
 
-impl Vfs for Disk {
+impl VfsLayer for Disk {
+    fn below(&self) -> &dyn Vfs {
+        &self.inner
+    }
+
     fn open(&self, path: Option<&str>, flags: OpenFlags) -> VfsResult<Opened> {
         let is_database = flags.kind() == FileKind::MainDb;
         let Opened { file, flags } = self.inner.open(path, flags)?;
         let told = is_database.then(|| Arc::clone(&self.told));
         Ok(Opened { file: Box::new(File { inner: file, told }), flags })
-    }
-
-    fn delete(&self, path: &str, sync_folder: bool) -> VfsResult<()> {
-        self.inner.delete(path, sync_folder)
-    }
-
-    fn exists(&self, path: &str, access: Access) -> VfsResult<bool> {
-        self.inner.exists(path, access)
-    }
-
-    fn full_path(&self, path: &str) -> VfsResult<String> {
-        self.inner.full_path(path)
     }
 }
 

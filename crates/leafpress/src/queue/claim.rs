@@ -19,21 +19,30 @@ use super::{ClaimOptions, due, rate, schedule};
 use crate::error::Result;
 use crate::times::{UnixTime, in_milliseconds as to_ms};
 
-const NEXT: &str = "SELECT id, claims, releases, attempts_max, expires_at_ms, ordering_group,
+const NEXT: &str = concat!(
+    "SELECT id, claims, releases, attempts_max, expires_at_ms, ordering_group,
          unique_key, unique_scope, correlation_id, metadata, priority, pushed_at_ms, payload,
-         due_at_ms
-     FROM leafpress_job INDEXED BY leafpress_job_ready
-     WHERE queue = +?1 AND state = 0 ORDER BY priority DESC, id LIMIT +?2";
-const LEASE: &str = "UPDATE leafpress_job SET state = 1, due_at_ms = ?2, changed_at_ms = ?3,
-         claims = claims + 1, worker = ?4, lease_ms = ?5 WHERE id = ?1";
-const HOLD_OFF: &str = "UPDATE leafpress_job SET state = 2, due_at_ms = ?2, changed_at_ms = ?3
-     WHERE id = ?1";
-const COUNT_LEASED: &str = "SELECT count(*) FROM (SELECT 1 FROM leafpress_job
-     INDEXED BY leafpress_job_leased WHERE queue = +?1 AND state = 1 LIMIT +?2)";
-const FIRST_LEASE_END: &str = "SELECT due_at_ms FROM leafpress_job INDEXED BY leafpress_job_leased
-     WHERE queue = +?1 AND state = 1 ORDER BY due_at_ms LIMIT 1";
-const FIRST_DELAYED: &str = "SELECT due_at_ms FROM leafpress_job INDEXED BY leafpress_job_delayed
-     WHERE queue = +?1 AND state = 2 ORDER BY due_at_ms LIMIT 1";
+         due_at_ms ",
+    jobs_in!(Ready),
+    " ORDER BY priority DESC, id LIMIT +?2"
+);
+const LEASE: &str = concat!(
+    "UPDATE leafpress_job SET state = ",
+    state!(Leased),
+    ", due_at_ms = ?2, changed_at_ms = ?3,
+         claims = claims + 1, worker = ?4, lease_ms = ?5 WHERE id = ?1"
+);
+const HOLD_OFF: &str = concat!(
+    "UPDATE leafpress_job SET state = ",
+    state!(Delayed),
+    ", due_at_ms = ?2, changed_at_ms = ?3 WHERE id = ?1"
+);
+const COUNT_LEASED: &str =
+    concat!("SELECT count(*) FROM (SELECT 1 ", jobs_in!(Leased), " LIMIT +?2)");
+const FIRST_LEASE_END: &str =
+    concat!("SELECT due_at_ms ", jobs_in!(Leased), " ORDER BY due_at_ms LIMIT 1");
+const FIRST_DELAYED: &str =
+    concat!("SELECT due_at_ms ", jobs_in!(Delayed), " ORDER BY due_at_ms LIMIT 1");
 
 /// Limit of ready jobs that one claim may pass over (expired, or over their group's rate) before it
 /// gives up until the next look: without it, a million of them would hold up all other

@@ -18,22 +18,39 @@ use super::stats::{self, Event};
 use super::{key, rate, schedule, settle};
 use crate::error::Result;
 
-const EXPIRED_LEASES: &str = "SELECT id FROM leafpress_job INDEXED BY leafpress_job_leased
-     WHERE queue = +?1 AND state = 1 AND due_at_ms <= ?2 ORDER BY due_at_ms LIMIT +?3";
-const DUE: &str = "SELECT id FROM leafpress_job INDEXED BY leafpress_job_delayed
-     WHERE queue = +?1 AND state = 2 AND due_at_ms <= ?2 ORDER BY due_at_ms LIMIT +?3";
-const MAKE_READY: &str = "UPDATE leafpress_job SET state = 0, changed_at_ms = ?2 WHERE id = ?1";
-const EXPIRED: &str = "SELECT id FROM leafpress_job INDEXED BY leafpress_job_expiry
-     WHERE queue = +?1 AND expires_at_ms <= ?2 AND state IN (0, 2, 3)
-     ORDER BY expires_at_ms LIMIT +?3";
-const KEPT_LONG_ENOUGH: &str = "SELECT id FROM leafpress_job INDEXED BY leafpress_job_purge
-     WHERE queue = +?1 AND due_at_ms <= ?2 AND state IN (4, 5) ORDER BY due_at_ms LIMIT +?3";
-const LEASES_FROM_NOW: &str = "UPDATE leafpress_job
+const EXPIRED_LEASES: &str =
+    concat!("SELECT id ", jobs_in!(Leased), " AND due_at_ms <= ?2 ORDER BY due_at_ms LIMIT +?3");
+const DUE: &str =
+    concat!("SELECT id ", jobs_in!(Delayed), " AND due_at_ms <= ?2 ORDER BY due_at_ms LIMIT +?3");
+const MAKE_READY: &str = concat!(
+    "UPDATE leafpress_job SET state = ",
+    state!(Ready),
+    ", changed_at_ms = ?2 WHERE id = ?1"
+);
+const EXPIRED: &str = concat!(
+    "SELECT id FROM leafpress_job INDEXED BY leafpress_job_expiry
+     WHERE queue = +?1 AND expires_at_ms <= ?2 AND ",
+    state!(waiting),
+    " ORDER BY expires_at_ms LIMIT +?3"
+);
+const KEPT_LONG_ENOUGH: &str = concat!(
+    "SELECT id FROM leafpress_job INDEXED BY leafpress_job_purge
+     WHERE queue = +?1 AND due_at_ms <= ?2 AND ",
+    state!(ended),
+    " ORDER BY due_at_ms LIMIT +?3"
+);
+const LEASES_FROM_NOW: &str = concat!(
+    "UPDATE leafpress_job
      SET due_at_ms = ?1 + lease_ms, changed_at_ms = min(changed_at_ms, ?1)
-     WHERE state = 1 AND due_at_ms > ?1 + lease_ms";
-const RETRIES_FROM_NOW: &str = "UPDATE leafpress_job
+     WHERE due_at_ms > ?1 + lease_ms AND state = ",
+    state!(Leased)
+);
+const RETRIES_FROM_NOW: &str = concat!(
+    "UPDATE leafpress_job
      SET due_at_ms = ?1 + (due_at_ms - changed_at_ms), changed_at_ms = ?1
-     WHERE state = 2 AND claims > 0 AND changed_at_ms > ?1";
+     WHERE claims > 0 AND changed_at_ms > ?1 AND state = ",
+    state!(Delayed)
+);
 
 /// Limit of the jobs of each kind that one call deals with.
 const JOBS_MAX: u32 = 256;

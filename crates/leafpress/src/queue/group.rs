@@ -17,16 +17,22 @@ use super::job::JobState;
 use super::session::{QueueRow, Work, failed};
 use crate::error::Result;
 
-const COUNT_OPEN: &str = "SELECT count(*) FROM (SELECT 1 FROM leafpress_job
-     INDEXED BY leafpress_job_open
-     WHERE queue = +?1 AND ordering_group = +?2 AND state IN (0, 1, 2) LIMIT +?3)";
-const FIRST_BLOCKED: &str = "SELECT id, due_at_ms FROM leafpress_job
-     INDEXED BY leafpress_job_blocked
-     WHERE queue = +?1 AND ordering_group = +?2 AND state = 3 ORDER BY id LIMIT 1";
-const UNBLOCK: &str =
-    "UPDATE leafpress_job SET state = ?2, changed_at_ms = ?3 WHERE id = ?1 AND state = 3";
-const BLOCKED_GROUPS: &str = "SELECT DISTINCT ordering_group FROM leafpress_job
-     INDEXED BY leafpress_job_blocked WHERE queue = +?1 AND state = 3";
+const COUNT_OPEN: &str = concat!(
+    "SELECT count(*) FROM (SELECT 1 FROM leafpress_job INDEXED BY leafpress_job_open
+     WHERE queue = +?1 AND ordering_group = +?2 AND ",
+    state!(open),
+    " LIMIT +?3)"
+);
+const FIRST_BLOCKED: &str = concat!(
+    "SELECT id, due_at_ms ",
+    jobs_in!(Blocked),
+    " AND ordering_group = +?2 ORDER BY id LIMIT 1"
+);
+const UNBLOCK: &str = concat!(
+    "UPDATE leafpress_job SET state = ?2, changed_at_ms = ?3 WHERE id = ?1 AND state = ",
+    state!(Blocked)
+);
+const BLOCKED_GROUPS: &str = concat!("SELECT DISTINCT ordering_group ", jobs_in!(Blocked));
 
 /// State of a job that is to wait until `due_at_ms`, if its group allows it.
 pub(super) fn waiting_state(

@@ -67,6 +67,9 @@
 //! Must never: deliver what is not committed, or rely on the clocks of processes
 //! to agree for anything but when.
 
+#[macro_use]
+mod states;
+
 mod admin;
 mod claim;
 mod clock;

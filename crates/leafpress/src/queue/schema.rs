@@ -272,6 +272,7 @@ pub(super) fn version(connection: &Connection) -> Result<usize> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::job::JobState;
     use super::*;
 
     #[test]
@@ -320,24 +321,52 @@ mod tests {
     }
 
     #[test]
-    fn the_view_has_words_for_numbers() {
+    fn the_view_has_words_for_the_numbers_of_states() {
         let connection = Connection::open_in_memory().expect("a database");
         bring_up(&connection).expect("new tables");
         connection
-            .execute_batch(
-                "INSERT INTO leafpress_queue(name) VALUES ('mail');
-                 INSERT INTO leafpress_job(queue, state, priority, due_at_ms, changed_at_ms,
-                     pushed_at_ms, claims, releases) VALUES (1, 5, 0, NULL, 0, 1500, 3, 1)",
-            )
-            .expect("a job");
-        let row: (String, String, String, i64, i64) = connection
-            .query_row(
-                "SELECT queue, state, pushed_at, attempts, attempts_max FROM leafpress_jobs",
-                [],
-                |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?)),
-            )
-            .expect("a row");
-        let time = "1970-01-01T00:00:01.500Z".to_owned();
-        assert_eq!(row, ("mail".to_owned(), "dead".to_owned(), time, 2, 5));
+            .execute_batch("INSERT INTO leafpress_queue(name) VALUES ('mail')")
+            .expect("a queue");
+        let in_sql = [
+            state!(Ready),
+            state!(Leased),
+            state!(Delayed),
+            state!(Blocked),
+            state!(Done),
+            state!(Dead),
+        ];
+        for (state, number) in JobState::ALL.into_iter().zip(in_sql) {
+            assert_eq!(state.number().to_string(), number);
+            connection
+                .execute(
+                    "INSERT INTO leafpress_job(id, queue, state, priority, due_at_ms,
+                         changed_at_ms, pushed_at_ms, claims, releases)
+                     VALUES (?1, 1, ?1, 0, NULL, 0, 1500, 3, 1)",
+                    [state.number()],
+                )
+                .expect("a job");
+            let row: (String, String, String, i64, i64) = connection
+                .query_row(
+                    "SELECT queue, state, pushed_at, attempts, attempts_max FROM leafpress_jobs
+                     WHERE id = ?1",
+                    [state.number()],
+                    |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?)),
+                )
+                .expect("a row");
+            let time = "1970-01-01T00:00:01.500Z".to_owned();
+            assert_eq!(row, ("mail".to_owned(), state.name().to_owned(), time, 2, 5));
+        }
+    }
+
+    /// The text of a partial index is the condition of the queries that name it.
+    #[test]
+    fn the_conditions_of_indexes_are_those_of_queries() {
+        for (index, condition) in
+            [("open", state!(open)), ("expiry", state!(waiting)), ("ended", state!(ended))]
+        {
+            let start = VERSION_1.find(&format!("leafpress_job_{index} ON")).expect("an index");
+            let text = VERSION_1[start..].split(';').next().unwrap_or_default();
+            assert!(text.ends_with(condition), "{text}");
+        }
     }
 }

@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Params, Row};
 
 use super::clock::{Clock, ClockWatch};
-use super::settings::{READ_QUEUE, Settings};
+use super::settings::{NamedSettings, READ_QUEUE, Settings};
 use super::stats::Counters;
 use super::wakeup::WakeUps;
 use crate::error::{Error, Result};
@@ -237,12 +237,9 @@ impl<'c> Work<'c> {
                 return Ok(Arc::clone(row));
             }
         }
-        let row = self.first(READ_QUEUE, [queue], |row| {
-            let name = row.get::<_, String>(14)?.into();
-            let (is_paused, settings) = (row.get(15)?, Settings::from_row(row)?);
-            Ok(QueueRow { id: queue, name, is_paused, settings })
-        })?;
-        let row = Arc::new(row.ok_or_else(dropped)?);
+        let row = self.first(READ_QUEUE, [queue], NamedSettings::from_row)?;
+        let NamedSettings { name, is_paused, settings } = row.ok_or_else(dropped)?;
+        let row = Arc::new(QueueRow { id: queue, name: name.into(), is_paused, settings });
         if let Some(session) = self.session {
             lock(&session.transaction).rows.push(Arc::clone(&row));
         }

@@ -25,10 +25,16 @@ const OUTCOME: &str = "SELECT outcome FROM leafpress_attempt WHERE job = ?1 AND 
 const LAST_JOB: &str = "SELECT seq FROM sqlite_sequence WHERE name = 'leafpress_job'";
 const DELETE: &str = "DELETE FROM leafpress_job WHERE id = ?1";
 const DELETE_ATTEMPTS: &str = "DELETE FROM leafpress_attempt WHERE job = ?1";
-const KEEP_DONE: &str = "UPDATE leafpress_job SET state = 4, due_at_ms = ?2, changed_at_ms = ?3,
-         result = ?4 WHERE id = ?1";
-const BURY: &str = "UPDATE leafpress_job SET state = 5, due_at_ms = ?2, changed_at_ms = ?3,
-         error = ?4 WHERE id = ?1";
+const KEEP_DONE: &str = concat!(
+    "UPDATE leafpress_job SET state = ",
+    state!(Done),
+    ", due_at_ms = ?2, changed_at_ms = ?3, result = ?4 WHERE id = ?1"
+);
+const BURY: &str = concat!(
+    "UPDATE leafpress_job SET state = ",
+    state!(Dead),
+    ", due_at_ms = ?2, changed_at_ms = ?3, error = ?4 WHERE id = ?1"
+);
 const GIVE_BACK: &str = "UPDATE leafpress_job SET state = ?2, due_at_ms = ?3, changed_at_ms = ?4,
          releases = releases + ?5, error = coalesce(?6, error) WHERE id = ?1";
 const EXTEND: &str = "UPDATE leafpress_job SET due_at_ms = ?2, lease_ms = ?3 WHERE id = ?1";

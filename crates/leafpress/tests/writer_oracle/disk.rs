@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use leafpress::vfs::{
-    Access, FileLayer, OpenFlags, Opened, PlatformVfs, SyncKind, Vfs, VfsError, VfsFile, VfsResult,
-    register,
+    FileLayer, OpenFlags, Opened, PlatformVfs, SyncKind, Vfs, VfsError, VfsFile, VfsLayer,
+    VfsResult, register,
 };
 use leafpress::writer::Writer;
 use leafpress::{ErrorKind, Profile};
@@ -41,23 +41,15 @@ struct DiskVfs {
     disk: Arc<Disk>,
 }
 
-impl Vfs for DiskVfs {
+impl VfsLayer for DiskVfs {
+    fn below(&self) -> &dyn Vfs {
+        &self.inner
+    }
+
     fn open(&self, path: Option<&str>, flags: OpenFlags) -> VfsResult<Opened> {
         let Opened { file, flags } = self.inner.open(path, flags)?;
         let (disk, is_lasting) = (Arc::clone(&self.disk), flags.kind().is_lasting());
         Ok(Opened { file: Box::new(DiskFile { inner: file, disk, is_lasting }), flags })
-    }
-
-    fn delete(&self, path: &str, sync_folder: bool) -> VfsResult<()> {
-        self.inner.delete(path, sync_folder)
-    }
-
-    fn exists(&self, path: &str, access: Access) -> VfsResult<bool> {
-        self.inner.exists(path, access)
-    }
-
-    fn full_path(&self, path: &str) -> VfsResult<String> {
-        self.inner.full_path(path)
     }
 }
 

@@ -29,18 +29,12 @@ const BATCH: usize = 500;
 const RETRY: &str = "UPDATE leafpress_job SET state = ?2, due_at_ms = ?3, changed_at_ms = ?3,
          releases = claims, expires_at_ms = CASE WHEN expires_at_ms > ?3 THEN expires_at_ms END
      WHERE id = ?1";
-const DEAD: &str = "SELECT id FROM leafpress_job INDEXED BY leafpress_job_ended
-     WHERE queue = ?1 AND state = 5 AND state IN (4, 5) AND id > ?2 ORDER BY id LIMIT ?3";
-const DONE: &str = "SELECT id FROM leafpress_job INDEXED BY leafpress_job_ended
-     WHERE queue = ?1 AND state = 4 AND state IN (4, 5) AND id > ?2 ORDER BY id LIMIT ?3";
-const READY: &str = "SELECT id FROM leafpress_job INDEXED BY leafpress_job_ready
-     WHERE queue = ?1 AND state = 0 LIMIT ?2";
-const LEASED: &str = "SELECT id FROM leafpress_job INDEXED BY leafpress_job_leased
-     WHERE queue = ?1 AND state = 1 LIMIT ?2";
-const DELAYED: &str = "SELECT id FROM leafpress_job INDEXED BY leafpress_job_delayed
-     WHERE queue = ?1 AND state = 2 LIMIT ?2";
-const BLOCKED: &str = "SELECT id FROM leafpress_job INDEXED BY leafpress_job_blocked
-     WHERE queue = ?1 AND state = 3 LIMIT ?2";
+const DEAD: &str = concat!("SELECT id ", jobs_in!(Dead), " AND id > ?2 ORDER BY id LIMIT ?3");
+const DONE: &str = concat!("SELECT id ", jobs_in!(Done), " AND id > ?2 ORDER BY id LIMIT ?3");
+const READY: &str = concat!("SELECT id ", jobs_in!(Ready), " LIMIT ?2");
+const LEASED: &str = concat!("SELECT id ", jobs_in!(Leased), " LIMIT ?2");
+const DELAYED: &str = concat!("SELECT id ", jobs_in!(Delayed), " LIMIT ?2");
+const BLOCKED: &str = concat!("SELECT id ", jobs_in!(Blocked), " LIMIT ?2");
 /// All jobs of all queues, for those whose age counts: no index knows that.
 const WALK: &str = "SELECT id FROM leafpress_job WHERE id > ?1 ORDER BY id LIMIT ?2";
 const SET_PAUSED: &str =

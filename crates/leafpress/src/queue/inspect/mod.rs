@@ -57,14 +57,17 @@ const JOB_WITHOUT_PAYLOAD: &str = job_query!("NULL, NULL");
 const ATTEMPTS: &str = "SELECT claim, worker, claimed_at_ms, ended_at_ms, outcome, error
      FROM leafpress_attempt WHERE job = ?1 ORDER BY claim";
 const NAMES: &str = "SELECT name FROM leafpress_queue ORDER BY name";
-const FIRST_PRIORITIES: &str = "WITH RECURSIVE step(priority) AS (
-         SELECT (SELECT max(priority) FROM leafpress_job INDEXED BY leafpress_job_ready
-                 WHERE queue = ?1 AND state = 0)
-         UNION ALL
-         SELECT (SELECT max(priority) FROM leafpress_job INDEXED BY leafpress_job_ready
-                 WHERE queue = ?1 AND state = 0 AND priority < step.priority)
+const FIRST_PRIORITIES: &str = concat!(
+    "WITH RECURSIVE step(priority) AS (
+         SELECT (SELECT max(priority) ",
+    jobs_in!(Ready),
+    ") UNION ALL
+         SELECT (SELECT max(priority) ",
+    jobs_in!(Ready),
+    " AND priority < step.priority)
          FROM step WHERE step.priority IS NOT NULL LIMIT ?2)
-     SELECT priority FROM step WHERE priority IS NOT NULL";
+     SELECT priority FROM step WHERE priority IS NOT NULL"
+);
 
 /// A statement that finds ids in the order of pushes: this many (?3) onwards from one
 /// (?2), or backwards.
@@ -75,22 +78,16 @@ struct Ordered {
 
 /// Both directions of a search for jobs.
 macro_rules! ordered {
-    ($from:literal) => {
+    ($from:expr) => {
         ordered!("id", $from)
     };
-    ($columns:literal, $from:literal) => {
+    ($columns:literal, $from:expr) => {
         Ordered {
-            onwards: concat!(
-                "SELECT ",
-                $columns,
-                " FROM leafpress_job ",
-                $from,
-                " AND id > ?2 ORDER BY id LIMIT ?3"
-            ),
+            onwards: concat!("SELECT ", $columns, " ", $from, " AND id > ?2 ORDER BY id LIMIT ?3"),
             backwards: concat!(
                 "SELECT ",
                 $columns,
-                " FROM leafpress_job ",
+                " ",
                 $from,
                 " AND id < ?2 ORDER BY id DESC LIMIT ?3"
             ),
@@ -98,35 +95,25 @@ macro_rules! ordered {
     };
 }
 
-const WALK: Ordered = ordered!("id, state, queue = ?1", "WHERE ?1 IS NOT NULL");
-const READY_OF_PRIORITY: Ordered =
-    ordered!("INDEXED BY leafpress_job_ready WHERE queue = ?1 AND state = 0 AND priority = ?4");
-const READY: Ordered = ordered!("INDEXED BY leafpress_job_ready WHERE queue = ?1 AND state = 0");
-const LEASED: Ordered = ordered!("INDEXED BY leafpress_job_leased WHERE queue = ?1 AND state = 1");
-const DELAYED: Ordered =
-    ordered!("INDEXED BY leafpress_job_delayed WHERE queue = ?1 AND state = 2");
-const BLOCKED: Ordered =
-    ordered!("INDEXED BY leafpress_job_blocked WHERE queue = ?1 AND state = 3");
-// SQLite takes a partial index only if the query repeats what the index says.
-const DONE: Ordered =
-    ordered!("INDEXED BY leafpress_job_ended WHERE queue = ?1 AND state = 4 AND state IN (4, 5)");
-const DEAD: Ordered =
-    ordered!("INDEXED BY leafpress_job_ended WHERE queue = ?1 AND state = 5 AND state IN (4, 5)");
-const OPEN_IN_GROUP: Ordered = ordered!(
-    "INDEXED BY leafpress_job_open WHERE queue = ?1 AND ordering_group = ?4
-         AND state IN (0, 1, 2) AND state = ?5"
-);
-const BLOCKED_IN_GROUP: Ordered = ordered!(
-    "INDEXED BY leafpress_job_blocked WHERE queue = ?1 AND state = 3 AND ordering_group = ?4"
-);
-const DONE_IN_GROUP: Ordered = ordered!(
-    "INDEXED BY leafpress_job_ended WHERE queue = ?1 AND state = 4 AND state IN (4, 5)
-         AND ordering_group = ?4"
-);
-const DEAD_IN_GROUP: Ordered = ordered!(
-    "INDEXED BY leafpress_job_ended WHERE queue = ?1 AND state = 5 AND state IN (4, 5)
-         AND ordering_group = ?4"
-);
+const WALK: Ordered = ordered!("id, state, queue = ?1", "FROM leafpress_job WHERE ?1 IS NOT NULL");
+const READY_OF_PRIORITY: Ordered = ordered!(concat!(jobs_in!(Ready), " AND priority = ?4"));
+/// Jobs of each state, in the order of [`JobState::ALL`].
+const OF_STATE: [Ordered; 6] = [
+    ordered!(jobs_in!(Ready)),
+    ordered!(jobs_in!(Leased)),
+    ordered!(jobs_in!(Delayed)),
+    ordered!(jobs_in!(Blocked)),
+    ordered!(jobs_in!(Done)),
+    ordered!(jobs_in!(Dead)),
+];
+const OPEN_IN_GROUP: Ordered = ordered!(concat!(
+    "FROM leafpress_job INDEXED BY leafpress_job_open
+     WHERE queue = ?1 AND ordering_group = ?4 AND state = ?5 AND ",
+    state!(open)
+));
+const BLOCKED_IN_GROUP: Ordered = ordered!(concat!(jobs_in!(Blocked), " AND ordering_group = ?4"));
+const DONE_IN_GROUP: Ordered = ordered!(concat!(jobs_in!(Done), " AND ordering_group = ?4"));
+const DEAD_IN_GROUP: Ordered = ordered!(concat!(jobs_in!(Dead), " AND ordering_group = ?4"));
 
 /// A job as it stands in the database.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -572,11 +559,7 @@ impl Page<'_> {
         }
         match state {
             JobState::Ready => self.look_up_ready(),
-            JobState::Leased => self.search(&LEASED, &[]),
-            JobState::Delayed => self.search(&DELAYED, &[]),
-            JobState::Blocked => self.search(&BLOCKED, &[]),
-            JobState::Done => self.search(&DONE, &[]),
-            JobState::Dead => self.search(&DEAD, &[]),
+            _ => self.search(&OF_STATE[state as usize], &[]),
         }
     }
 
@@ -587,7 +570,7 @@ impl Page<'_> {
             .query_map((self.queue, self.bounds.priorities_max as i64 + 1), |row| row.get(0))?;
         let priorities: Vec<i64> = rows.collect::<rusqlite::Result<_>>()?;
         if priorities.len() > self.bounds.priorities_max {
-            return self.search(&READY, &[]);
+            return self.search(&OF_STATE[JobState::Ready as usize], &[]);
         }
         priorities.iter().try_for_each(|priority| self.search(&READY_OF_PRIORITY, &[priority]))
     }
@@ -624,12 +607,12 @@ pub(super) fn statements() -> Vec<(&'static str, &'static str)> {
     let ordered = [
         ("walk through jobs", &WALK),
         ("list ready jobs of a priority", &READY_OF_PRIORITY),
-        ("sort ready jobs", &READY),
-        ("sort leased jobs", &LEASED),
-        ("sort delayed jobs", &DELAYED),
-        ("sort blocked jobs", &BLOCKED),
-        ("list done jobs", &DONE),
-        ("list dead jobs", &DEAD),
+        ("sort ready jobs", &OF_STATE[0]),
+        ("sort leased jobs", &OF_STATE[1]),
+        ("sort delayed jobs", &OF_STATE[2]),
+        ("sort blocked jobs", &OF_STATE[3]),
+        ("list done jobs", &OF_STATE[4]),
+        ("list dead jobs", &OF_STATE[5]),
         ("list open jobs of a group", &OPEN_IN_GROUP),
         ("list blocked jobs of a group", &BLOCKED_IN_GROUP),
         ("list done jobs of a group", &DONE_IN_GROUP),

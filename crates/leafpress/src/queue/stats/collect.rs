@@ -14,43 +14,39 @@ use super::{Events, JobCounts, Limits, QueueStats, Times, minutes};
 use crate::error::{Error, Result};
 use crate::queue::job::JobState;
 use crate::queue::session::dropped;
-use crate::queue::settings::{READ_QUEUE, Settings};
+use crate::queue::settings::{NamedSettings, READ_QUEUE};
 use crate::times::UnixTime;
 use crate::writer::Bucket;
 
-const COUNT_READY: &str = "SELECT count(*) FROM leafpress_job INDEXED BY leafpress_job_ready
-     WHERE queue = ?1 AND state = 0";
-const COUNT_LEASED: &str = "SELECT count(*) FROM leafpress_job INDEXED BY leafpress_job_leased
-     WHERE queue = ?1 AND state = 1";
-const COUNT_DELAYED: &str = "SELECT count(*) FROM leafpress_job INDEXED BY leafpress_job_delayed
-     WHERE queue = ?1 AND state = 2";
-const COUNT_BLOCKED: &str = "SELECT count(*) FROM leafpress_job INDEXED BY leafpress_job_blocked
-     WHERE queue = ?1 AND state = 3";
-const COUNT_DONE: &str = "SELECT count(*) FROM leafpress_job INDEXED BY leafpress_job_ended
-     WHERE queue = ?1 AND state = 4 AND state IN (4, 5)";
-const COUNT_DEAD: &str = "SELECT count(*) FROM leafpress_job INDEXED BY leafpress_job_ended
-     WHERE queue = ?1 AND state = 5 AND state IN (4, 5)";
-const GROUPS_BLOCKED: &str = "SELECT count(DISTINCT ordering_group) FROM leafpress_job
-     INDEXED BY leafpress_job_blocked WHERE queue = ?1 AND state = 3";
+/// Number of the jobs of each state, in the order of [`JobState::ALL`].
+const COUNTS: [&str; 6] = [
+    concat!("SELECT count(*) ", jobs_in!(Ready)),
+    concat!("SELECT count(*) ", jobs_in!(Leased)),
+    concat!("SELECT count(*) ", jobs_in!(Delayed)),
+    concat!("SELECT count(*) ", jobs_in!(Blocked)),
+    concat!("SELECT count(*) ", jobs_in!(Done)),
+    concat!("SELECT count(*) ", jobs_in!(Dead)),
+];
+const GROUPS_BLOCKED: &str = concat!("SELECT count(DISTINCT ordering_group) ", jobs_in!(Blocked));
 /// One seek for each priority, from the lowest up.
-const OLDEST_READY: &str = "WITH RECURSIVE step(priority) AS (
-         SELECT (SELECT min(priority) FROM leafpress_job INDEXED BY leafpress_job_ready
-                 WHERE queue = ?1 AND state = 0)
-         UNION ALL
-         SELECT (SELECT min(priority) FROM leafpress_job INDEXED BY leafpress_job_ready
-                 WHERE queue = ?1 AND state = 0 AND priority > step.priority)
+const OLDEST_READY: &str = concat!(
+    "WITH RECURSIVE step(priority) AS (
+         SELECT (SELECT min(priority) ",
+    jobs_in!(Ready),
+    ") UNION ALL
+         SELECT (SELECT min(priority) ",
+    jobs_in!(Ready),
+    " AND priority > step.priority)
          FROM step WHERE step.priority IS NOT NULL LIMIT 1001)
      SELECT due_at_ms FROM leafpress_job WHERE id = (
-         SELECT min((SELECT id FROM leafpress_job AS job INDEXED BY leafpress_job_ready
-                     WHERE job.queue = ?1 AND job.state = 0 AND job.priority = step.priority
-                     ORDER BY id LIMIT 1))
-         FROM step WHERE step.priority IS NOT NULL)";
-const OLDEST_LEASE: &str = "SELECT min(changed_at_ms) FROM leafpress_job
-     INDEXED BY leafpress_job_leased WHERE queue = ?1 AND state = 1";
-const NEXT_LEASE_END: &str = "SELECT min(due_at_ms) FROM leafpress_job
-     INDEXED BY leafpress_job_leased WHERE queue = ?1 AND state = 1";
-const NEXT_DUE: &str = "SELECT min(due_at_ms) FROM leafpress_job
-     INDEXED BY leafpress_job_delayed WHERE queue = ?1 AND state = 2";
+         SELECT min((SELECT id ",
+    jobs_in!(Ready),
+    " AND leafpress_job.priority = step.priority ORDER BY id LIMIT 1))
+         FROM step WHERE step.priority IS NOT NULL)"
+);
+const OLDEST_LEASE: &str = concat!("SELECT min(changed_at_ms) ", jobs_in!(Leased));
+const NEXT_LEASE_END: &str = concat!("SELECT min(due_at_ms) ", jobs_in!(Leased));
+const NEXT_DUE: &str = concat!("SELECT min(due_at_ms) ", jobs_in!(Delayed));
 
 /// Upper ends of the buckets that are shown, as Prometheus likes them.
 const BOUNDS_MS: [u64; 16] = [
@@ -63,15 +59,7 @@ const HOUR_MS: i64 = 60 * MINUTE_MS;
 
 /// Number of jobs in this state.
 pub(in crate::queue) fn count(connection: &Connection, queue: i64, state: JobState) -> Result<u64> {
-    let sql = match state {
-        JobState::Ready => COUNT_READY,
-        JobState::Leased => COUNT_LEASED,
-        JobState::Delayed => COUNT_DELAYED,
-        JobState::Blocked => COUNT_BLOCKED,
-        JobState::Done => COUNT_DONE,
-        JobState::Dead => COUNT_DEAD,
-    };
-    counted(connection, sql, queue).map_err(not_read)
+    counted(connection, COUNTS[state as usize], queue).map_err(not_read)
 }
 
 /// All numbers of a queue.
@@ -85,16 +73,9 @@ pub(super) fn collect(connection: &Connection, queue: i64, now_ms: i64) -> Resul
 fn holds(connection: &Connection, queue: i64, now_ms: i64) -> Result<QueueStats> {
     let row = connection
         .prepare_cached(READ_QUEUE)
-        .and_then(|mut statement| {
-            let read = |row: &rusqlite::Row<'_>| {
-                Ok((row.get(14)?, row.get(15)?, Settings::from_row(row)?))
-            };
-            statement.query_row([queue], read).optional()
-        })
+        .and_then(|mut statement| statement.query_row([queue], NamedSettings::from_row).optional())
         .map_err(not_read)?;
-    let Some((name, is_paused, settings)) = row else {
-        return Err(dropped());
-    };
+    let NamedSettings { name, is_paused, settings } = row.ok_or_else(dropped)?;
     let age = |since_ms: Option<i64>| {
         let age_ms = |since_ms| now_ms.saturating_sub(since_ms).max(0) as u64;
         since_ms.map(|since_ms| Duration::from_millis(age_ms(since_ms)))
@@ -169,8 +150,8 @@ fn share_within(minute: i64, now_ms: i64, window_ms: i64) -> f64 {
 }
 
 fn times(counted: &Histogram) -> Times {
-    let (count, sum) = (counted.count(), Duration::from_millis(counted.sum_ms()));
-    let quantile = |share| Duration::from_millis(counted.quantile_ms(share));
+    let (count, sum) = (counted.count, Duration::from_millis(counted.sum));
+    let quantile = |share| Duration::from_millis(counted.quantile(share));
     let bucket = |at_most| Bucket { at_most, count: counted.count_at_most(at_most) };
     Times {
         count,
@@ -179,7 +160,7 @@ fn times(counted: &Histogram) -> Times {
         p50: quantile(0.5),
         p90: quantile(0.9),
         p99: quantile(0.99),
-        max: Duration::from_millis(counted.max_ms()),
+        max: Duration::from_millis(counted.max),
         buckets: BOUNDS_MS.into_iter().map(bucket).collect(),
     }
 }
@@ -202,12 +183,12 @@ fn not_read(source: rusqlite::Error) -> Error {
 /// The statements of this file.
 #[cfg(test)]
 pub(super) const STATEMENTS: [(&str, &str); 11] = [
-    ("count ready jobs", COUNT_READY),
-    ("count leased jobs", COUNT_LEASED),
-    ("count delayed jobs", COUNT_DELAYED),
-    ("count blocked jobs", COUNT_BLOCKED),
-    ("count done jobs", COUNT_DONE),
-    ("count dead jobs", COUNT_DEAD),
+    ("count ready jobs", COUNTS[0]),
+    ("count leased jobs", COUNTS[1]),
+    ("count delayed jobs", COUNTS[2]),
+    ("count blocked jobs", COUNTS[3]),
+    ("count done jobs", COUNTS[4]),
+    ("count dead jobs", COUNTS[5]),
     ("count blocked groups", GROUPS_BLOCKED),
     ("the oldest ready job", OLDEST_READY),
     ("the oldest lease", OLDEST_LEASE),

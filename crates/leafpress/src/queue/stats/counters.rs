@@ -71,8 +71,10 @@ pub(in crate::queue) struct Counts {
     /// Sum of the attempts of all acked jobs.
     pub(super) acked_attempts: u64,
     /// Times from due to claim.
+    #[serde(with = "super::histogram")]
     pub(super) wait: Histogram,
     /// Times from claim to ack.
+    #[serde(with = "super::histogram")]
     pub(super) run: Histogram,
 }
 
@@ -290,7 +292,7 @@ mod tests {
         counters.committed();
         let counts = unwritten(&counters, 1);
         assert_eq!(counts.events, Events { pushed: 1, acked: 1, ..Events::default() });
-        assert_eq!((counts.acked_attempts, counts.run.max_ms()), (3, 0));
+        assert_eq!((counts.acked_attempts, counts.run.max), (3, 0));
         assert_eq!(unwritten(&counters, 2), Counts::default());
     }
 

@@ -192,7 +192,7 @@ mod tests {
             [(1, LIFE, 8), (1, 10, 7), (1, 11, 1), (2, LIFE, 5), (2, 10, 5)]
         );
         let life = life(&connection, 1).expect("counts");
-        assert_eq!((life.wait.count(), life.wait.max_ms()), (3, 4));
+        assert_eq!((life.wait.count, life.wait.max), (3, 4));
         let since = since(&connection, 1, 11).expect("minutes");
         assert_eq!(since, [(11, pushed(1))]);
     }

@@ -24,20 +24,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use hdrhistogram::Histogram;
 use serde::Serialize;
 
 use super::readers::OldestReader;
 use crate::checkpoint::CheckpointStats;
+use crate::histogram::Histogram;
 use crate::sync::lock;
 
-/// Quantiles are exact to one part in a hundred: with a third digit each
-/// histogram takes 170 KiB in place of 25, and copying it makes commits wait.
-const DIGITS: u8 = 2;
-/// Longer times count as this. A commit of an hour has other problems.
-const LATENCY_US_MAX: u64 = 3_600_000_000;
-/// Larger groups count as this.
-const GROUP_SIZE_MAX: u64 = 1 << 24;
+/// Quantiles are exact to one part in 128. With a third digit each histogram would take ten times
+/// the memory, and copying it would make commits wait.
+type Distribution = Histogram<7>;
+
 /// Upper ends of the buckets that are shown, as Prometheus likes them: the
 /// same in all versions and few enough to be kept for years.
 const LATENCY_BOUNDS_US: [u64; 19] = [
@@ -187,7 +184,7 @@ pub(crate) struct Recorder {
 }
 
 /// Numbers that the writer's thread writes.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 struct Groups {
     calls_failed: u64,
     detours: Detours,
@@ -211,20 +208,7 @@ impl Detours {
 impl Recorder {
     /// A recorder of nothing yet.
     pub fn new() -> Self {
-        Self {
-            opened: Instant::now(),
-            groups: Mutex::new(Groups {
-                calls_failed: 0,
-                detours: Detours::default(),
-                wal_bytes: 0,
-                wal_bytes_max: 0,
-                size: Distribution::new(GROUP_SIZE_MAX),
-                wait: Distribution::new(LATENCY_US_MAX),
-                commit: Distribution::new(LATENCY_US_MAX),
-                total: Distribution::new(LATENCY_US_MAX),
-            }),
-            queue_full: AtomicU64::new(0),
-        }
+        Self { opened: Instant::now(), groups: Mutex::default(), queue_full: AtomicU64::new(0) }
     }
 
     /// A group is committed; `submitted` tells of each of its calls when it was
@@ -234,11 +218,13 @@ impl Recorder {
         let mut calls = 0;
         for submitted in submitted {
             calls += 1;
-            groups.wait.record(microseconds(group.begun.saturating_duration_since(submitted)));
-            groups.total.record(microseconds(group.answered.saturating_duration_since(submitted)));
+            groups.wait.record(microseconds(group.begun.saturating_duration_since(submitted)), 1);
+            groups
+                .total
+                .record(microseconds(group.answered.saturating_duration_since(submitted)), 1);
         }
-        groups.size.record(calls);
-        groups.commit.record(microseconds(group.commit));
+        groups.size.record(calls, 1);
+        groups.commit.record(microseconds(group.commit), 1);
         groups.calls_failed += group.failed;
         groups.detours.add(&group.detours);
         groups.wal_bytes = group.wal_bytes;
@@ -255,7 +241,7 @@ impl Recorder {
     pub fn snapshot(&self) -> WriterStats {
         // Quantiles are looked for in a copy, while the next group goes on.
         let groups = self.groups().clone();
-        let group_size = groups.size.group_sizes();
+        let group_size = group_sizes(&groups.size);
         WriterStats {
             open_for: self.opened.elapsed(),
             commits: group_size.count,
@@ -267,9 +253,9 @@ impl Recorder {
             calls_replayed: groups.detours.calls_replayed,
             busy_waits: groups.detours.busy_waits,
             group_size,
-            wait: groups.wait.latency(),
-            commit: groups.commit.latency(),
-            total: groups.total.latency(),
+            wait: latency(&groups.wait),
+            commit: latency(&groups.commit),
+            total: latency(&groups.total),
             queue_depth: 0,
             queue_depth_max: 0,
             wal_bytes: groups.wal_bytes,
@@ -289,74 +275,36 @@ fn microseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// A histogram, and exactly what it can only tell about.
-#[derive(Debug, Clone)]
-struct Distribution {
-    values: Histogram<u64>,
-    sum: u64,
-    max: u64,
+fn mean(of: &Distribution) -> f64 {
+    if of.count == 0 { 0.0 } else { of.sum as f64 / of.count as f64 }
 }
 
-impl Distribution {
-    fn new(value_max: u64) -> Self {
-        let values = Histogram::new_with_max(value_max, DIGITS);
-        // The bounds are constants, and sound ones.
-        let values = values.expect("a histogram from 1 to more than 2, with 0 to 5 digits");
-        Self { values, sum: 0, max: 0 }
-    }
+fn buckets(of: &Distribution, bounds: &[u64]) -> Vec<Bucket> {
+    bounds.iter().map(|&at_most| Bucket { at_most, count: of.count_at_most(at_most) }).collect()
+}
 
-    #[inline]
-    fn record(&mut self, value: u64) {
-        self.values.saturating_record(value);
-        self.sum = self.sum.saturating_add(value);
-        self.max = self.max.max(value);
+fn latency(of: &Distribution) -> Latency {
+    Latency {
+        count: of.count,
+        sum_us: of.sum,
+        mean_us: mean(of),
+        p50_us: of.quantile(0.5),
+        p99_us: of.quantile(0.99),
+        p999_us: of.quantile(0.999),
+        max_us: of.max,
+        buckets: buckets(of, &LATENCY_BOUNDS_US),
     }
+}
 
-    fn mean(&self) -> f64 {
-        if self.values.is_empty() { 0.0 } else { self.sum as f64 / self.values.len() as f64 }
-    }
-
-    /// A histogram knows a value by its bucket's upper end, which nothing may have reached.
-    fn quantile(&self, quantile: f64) -> u64 {
-        self.values.value_at_quantile(quantile).min(self.max)
-    }
-
-    fn buckets(&self, bounds: &[u64]) -> Vec<Bucket> {
-        let mut recorded = self.values.iter_recorded().peekable();
-        let mut count = 0;
-        let buckets = bounds.iter().map(|&at_most| {
-            let is_below = |value: u64| self.values.lowest_equivalent(value) <= at_most;
-            while let Some(step) = recorded.next_if(|it| is_below(it.value_iterated_to())) {
-                count += step.count_at_value();
-            }
-            Bucket { at_most, count }
-        });
-        buckets.collect()
-    }
-
-    fn latency(&self) -> Latency {
-        Latency {
-            count: self.values.len(),
-            sum_us: self.sum,
-            mean_us: self.mean(),
-            p50_us: self.quantile(0.5),
-            p99_us: self.quantile(0.99),
-            p999_us: self.quantile(0.999),
-            max_us: self.max,
-            buckets: self.buckets(&LATENCY_BOUNDS_US),
-        }
-    }
-
-    fn group_sizes(&self) -> GroupSizes {
-        GroupSizes {
-            count: self.values.len(),
-            sum: self.sum,
-            mean: self.mean(),
-            p50: self.quantile(0.5),
-            p99: self.quantile(0.99),
-            max: self.max,
-            buckets: self.buckets(&GROUP_SIZE_BOUNDS),
-        }
+fn group_sizes(of: &Distribution) -> GroupSizes {
+    GroupSizes {
+        count: of.count,
+        sum: of.sum,
+        mean: mean(of),
+        p50: of.quantile(0.5),
+        p99: of.quantile(0.99),
+        max: of.max,
+        buckets: buckets(of, &GROUP_SIZE_BOUNDS),
     }
 }
 
