@@ -202,7 +202,7 @@ fn failure_json(error: &Error) -> Value {
             object["transactions_committed"] = json!(error.transactions_committed);
         }
         ErrorKind::Input { file, .. } => object["file"] = json!(file),
-        ErrorKind::LeaseLost { token, why } => {
+        ErrorKind::LeaseLost { token, why, .. } => {
             object["token"] = json!(token);
             object["why"] = json!(why);
         }
@@ -213,7 +213,7 @@ fn failure_json(error: &Error) -> Value {
                 object["file"] = json!(name);
             }
         }
-        ErrorKind::NoSuchClaim { token } => object["token"] = json!(token),
+        ErrorKind::NoSuchClaim { token, .. } => object["token"] = json!(token),
         ErrorKind::Damaged { path: Some(path), .. }
         | ErrorKind::Destination { path, .. }
         | ErrorKind::ReadOnly { path, .. }

@@ -13,7 +13,8 @@ use crate::locks;
 use crate::text::path_text;
 
 /// A block device, or what stands for one.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Device {
     /// Its name: `nvme0n1`, `sda`, `dm-0`.
     pub name: String,

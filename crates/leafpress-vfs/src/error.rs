@@ -25,6 +25,7 @@ pub enum ErrorKind {
     Unsupported(String),
     /// A thing that is not there.
     #[error("{reason}")]
+    #[non_exhaustive]
     NotFound {
         /// Kind of the thing, such as `simulated disk`.
         what: &'static str,
@@ -35,6 +36,7 @@ pub enum ErrorKind {
     },
     /// Another part of this process has the database open in a way that would lose rows.
     #[error("{}: {reason}", path_text(path))]
+    #[non_exhaustive]
     Destination {
         /// The database.
         path: PathBuf,
@@ -43,6 +45,7 @@ pub enum ErrorKind {
     },
     /// SQLite refused an operation.
     #[error("SQLite cannot {action}: {source}")]
+    #[non_exhaustive]
     Sqlite {
         /// The operation that failed.
         action: &'static str,
@@ -53,6 +56,7 @@ pub enum ErrorKind {
     #[error(
         "this process was forked after the {thing} was opened: the {thing} belongs to its parent"
     )]
+    #[non_exhaustive]
     Forked {
         /// Kind of the thing that was called.
         thing: &'static str,
@@ -86,8 +90,21 @@ impl Error {
         ErrorKind::Unsupported(message.into()).into()
     }
 
+    /// An error of a database that is not to be written.
+    #[doc(hidden)]
+    pub fn destination(path: impl Into<PathBuf>, reason: impl Into<String>) -> Self {
+        ErrorKind::Destination { path: path.into(), reason: reason.into() }.into()
+    }
+
+    /// An error of a call in a child of `fork`.
+    #[doc(hidden)]
+    pub fn forked(thing: &'static str) -> Self {
+        ErrorKind::Forked { thing }.into()
+    }
+
     /// An error of SQLite.
-    pub(crate) fn sqlite(action: &'static str, source: rusqlite::Error) -> Self {
+    #[doc(hidden)]
+    pub fn sqlite(action: &'static str, source: rusqlite::Error) -> Self {
         ErrorKind::Sqlite { action, source }.into()
     }
 
@@ -156,8 +173,8 @@ mod tests {
 
     #[test]
     fn a_name_in_an_error_adds_no_line() {
-        let kind = ErrorKind::Destination { path: "a\n.db".into(), reason: "is open".to_owned() };
-        let error = Error::from(kind).on_disk("nothing\nelse").advise("close it");
+        let error = Error::destination("a\n.db", "is open");
+        let error = error.on_disk("nothing\nelse").advise("close it");
         assert_eq!(
             error.to_string(),
             "a\n  .db: is open\non disk: nothing\\nelse\nto do: close it"

@@ -19,7 +19,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 
 /// Forks between the first process and this one, as far as they went through the C library
 /// after the first connection was opened.
@@ -54,12 +54,12 @@ impl Process {
     /// Refuses a call of `thing` in a child of the process that made it.
     ///
     /// # Errors
-    /// [`ErrorKind::Forked`]; nothing was done.
+    /// [`ErrorKind::Forked`](crate::ErrorKind::Forked); nothing was done.
     pub fn check(self, thing: &'static str) -> Result<()> {
         if self.is_current() {
             return Ok(());
         }
-        Err(Error::from(ErrorKind::Forked { thing })
+        Err(Error::forked(thing)
             .on_disk("nothing of this call; the parent process goes on undisturbed")
             .advise("open a new one in this process, after the fork"))
     }
@@ -84,7 +84,7 @@ impl<T> OfProcess<T> {
     /// The value, in the process that made it.
     ///
     /// # Errors
-    /// [`ErrorKind::Forked`] in a child.
+    /// [`ErrorKind::Forked`](crate::ErrorKind::Forked) in a child.
     pub fn get(&self) -> Result<&T> {
         self.made_in.check(self.thing)?;
         Ok(self.in_any_process())
@@ -174,6 +174,7 @@ pub fn give_turns_back() {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::ErrorKind;
 
     /// A thing as a child sees it: made a fork ago.
     fn inherited<T>(thing: &'static str, value: T) -> OfProcess<T> {

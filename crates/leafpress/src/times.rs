@@ -67,6 +67,11 @@ pub fn in_milliseconds(time: Duration) -> i64 {
     i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
 }
 
+/// Whole microseconds of a duration.
+pub fn in_microseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}
+
 /// Writes a duration as seconds.
 pub fn seconds<S: Serializer>(time: &Duration, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_f64(time.as_secs_f64())
@@ -80,6 +85,16 @@ pub fn milliseconds<S: Serializer>(time: &Duration, to: S) -> Result<S::Ok, S::E
 /// Writes a duration as milliseconds with a fraction.
 pub fn exact_milliseconds<S: Serializer>(time: &Duration, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_f64(time.as_nanos() as f64 / 1e6)
+}
+
+/// Writes a duration as whole microseconds.
+pub fn whole_microseconds<S: Serializer>(time: &Duration, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_u64(in_microseconds(*time))
+}
+
+/// Writes a duration as microseconds with a fraction.
+pub fn microseconds<S: Serializer>(time: &Duration, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_f64(time.as_nanos() as f64 / 1e3)
 }
 
 /// Writes a duration, if there is one, as whole milliseconds.
@@ -108,6 +123,10 @@ mod tests {
         lease: Duration,
         #[serde(rename = "mean_ms", serialize_with = "exact_milliseconds")]
         mean: Duration,
+        #[serde(rename = "time_us", serialize_with = "microseconds")]
+        time: Duration,
+        #[serde(rename = "max_us", serialize_with = "whole_microseconds")]
+        max: Duration,
         #[serde(rename = "age_ms", serialize_with = "optional_milliseconds")]
         age: Option<Duration>,
         #[serde(rename = "due_at_ms")]
@@ -116,17 +135,21 @@ mod tests {
 
     #[test]
     fn json_has_plain_numbers_in_the_unit_of_the_name() {
-        let time = Duration::from_micros(2_500);
+        let time = Duration::from_nanos(2_500_400);
         let due_at = Some(UnixTime::from_ms(-7));
-        let some = Times { elapsed: time, lease: time, mean: time, age: Some(time), due_at };
+        let age = Some(time);
+        let some = Times { elapsed: time, lease: time, mean: time, time, max: time, age, due_at };
         let expected = json!({
-            "elapsed_s": 0.0025, "lease_ms": 2, "mean_ms": 2.5, "age_ms": 2, "due_at_ms": -7,
+            "elapsed_s": 0.002_500_4, "lease_ms": 2, "mean_ms": 2.500_4, "time_us": 2500.4,
+            "max_us": 2500, "age_ms": 2, "due_at_ms": -7,
         });
         assert_eq!(serde_json::to_value(some).expect("numbers"), expected);
         let none = Times {
             elapsed: Duration::ZERO,
             lease: Duration::MAX,
             mean: Duration::ZERO,
+            time: Duration::ZERO,
+            max: Duration::ZERO,
             age: None,
             due_at: None,
         };

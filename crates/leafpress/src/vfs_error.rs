@@ -9,10 +9,12 @@ impl From<vfs::Error> for Error {
     fn from(error: vfs::Error) -> Self {
         let (kind, on_disk, to_do) = error.into_parts();
         let kind = match kind {
-            vfs::ErrorKind::Destination { path, reason } => ErrorKind::Destination { path, reason },
-            vfs::ErrorKind::Sqlite { action, source } => ErrorKind::Sqlite { action, source },
-            vfs::ErrorKind::Forked { thing } => ErrorKind::Forked { thing },
-            vfs::ErrorKind::NotFound { what, name, reason } => {
+            vfs::ErrorKind::Destination { path, reason, .. } => {
+                ErrorKind::Destination { path, reason }
+            }
+            vfs::ErrorKind::Sqlite { action, source, .. } => ErrorKind::Sqlite { action, source },
+            vfs::ErrorKind::Forked { thing, .. } => ErrorKind::Forked { thing },
+            vfs::ErrorKind::NotFound { what, name, reason, .. } => {
                 ErrorKind::NotFound { what, name, reason, source: None }
             }
             vfs::ErrorKind::Unsupported(message) => ErrorKind::Unsupported(message),
@@ -37,24 +39,23 @@ mod tests {
     fn an_error_of_the_crate_below_keeps_its_kind_and_its_words() {
         let code = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_BUSY);
         let source = rusqlite::Error::SqliteFailure(code, Some("is locked".to_owned()));
-        let (path, reason) = ("a.db".into(), "is open".to_owned());
         for (below, is_same) in [
             (
-                vfs::ErrorKind::Misuse("no".to_owned()),
+                vfs::ErrorKind::Misuse("no".to_owned()).into(),
                 (|kind| matches!(kind, ErrorKind::Misuse(_))) as fn(&ErrorKind) -> bool,
             ),
-            (vfs::ErrorKind::Destination { path, reason }, |kind| {
+            (vfs::Error::destination("a.db", "is open"), |kind| {
                 matches!(kind, ErrorKind::Destination { .. })
             }),
-            (vfs::ErrorKind::Sqlite { action: "try", source }, |kind| {
+            (vfs::Error::sqlite("try", source), |kind| {
                 matches!(kind, ErrorKind::Sqlite { action: "try", .. })
             }),
-            (vfs::ErrorKind::Forked { thing: "queue" }, |kind| {
+            (vfs::Error::forked("queue"), |kind| {
                 matches!(kind, ErrorKind::Forked { thing: "queue" })
             }),
         ] {
             let words = below.to_string();
-            let error = Error::from(vfs::Error::from(below));
+            let error = Error::from(below);
             assert!(is_same(error.kind()), "{error:?}");
             assert_eq!(error.to_string(), words);
         }

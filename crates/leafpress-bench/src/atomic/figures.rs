@@ -14,7 +14,7 @@ pub(super) fn per_transaction(counted: &IoStats, transactions: u64) -> FileIo {
     let of_call = |call: &OpIo| CallIo {
         calls: share(call.calls),
         bytes: share(call.bytes),
-        us: share(call.latency.total_ns) / 1e3,
+        us: share(call.latency.total.as_nanos() as u64) / 1e3,
     };
     let mut figures = FileIo { transactions, ..FileIo::default() };
     for (file, operations) in counted.kinds() {

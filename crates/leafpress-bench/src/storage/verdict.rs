@@ -6,20 +6,22 @@
 //! Must never: praise what was not measured, or hide a doubt. A disk that
 //! answers too fast may be excellent or may lie, and only its owner can know.
 
+use std::time::Duration;
+
 use leafpress::Profile;
 use leafpress::storage::{AtomicBy, Findings, Nature};
 use serde::Serialize;
 
 /// No flash that really writes is faster; those with a cache that outlives a
 /// power cut can be.
-const FASTEST_FLASH_SYNC_US: f64 = 20.0;
+const FASTEST_FLASH_SYNC: Duration = Duration::from_micros(20);
 /// A platter turns 15,000 times a minute at best: half a turn is 2 ms.
-const FASTEST_PLATTER_SYNC_US: f64 = 1_500.0;
+const FASTEST_PLATTER_SYNC: Duration = Duration::from_micros(1_500);
 /// From here on one caller alone makes fewer than 200 commits a second.
-const SLOW_SYNC_US: f64 = 5_000.0;
+const SLOW_SYNC: Duration = Duration::from_millis(5);
 /// The worst sync is this many times the usual one: a disk that stalls.
-const STALL_FACTOR: f64 = 50.0;
-const STALL_US: f64 = 100_000.0;
+const STALL_FACTOR: u32 = 50;
+const STALL: Duration = Duration::from_millis(100);
 const LITTLE_SPACE_BYTES: u64 = 1 << 30;
 
 /// The profile that fits, and the warnings.
@@ -42,8 +44,8 @@ pub struct Verdict {
 }
 
 pub(crate) fn judge(found: &Findings) -> Verdict {
-    let sync_us = found.measured.sync_after_append.p50_us.max(0.01);
-    let per_second = 1e6 / sync_us;
+    let sync = found.measured.sync_after_append.p50.max(Duration::from_nanos(10));
+    let per_second = 1e9 / sync.as_nanos() as f64;
     let profile = match found.file_system.nature {
         Nature::Network | Nature::SharedByHost => Profile::Rollback,
         Nature::Memory => Profile::Relaxed,
@@ -51,7 +53,7 @@ pub(crate) fn judge(found: &Findings) -> Verdict {
     };
     let mut why = vec![why_here(found.file_system.nature, &found.file_system.kind)];
     if profile == Profile::Durable {
-        why.push(why_so_fast(sync_us, per_second));
+        why.push(why_so_fast(sync, per_second));
     }
     why.push(about_atomic_writes(found));
     let doubts =
@@ -97,12 +99,12 @@ fn why_here(nature: Nature, kind: &str) -> String {
     }
 }
 
-fn why_so_fast(sync_us: f64, per_second: f64) -> String {
+fn why_so_fast(sync: Duration, per_second: f64) -> String {
     let pace = format!(
         "one caller alone waits {} for a commit, which makes about {per_second:.0} a second",
-        in_words(sync_us)
+        in_words(sync)
     );
-    if sync_us >= SLOW_SYNC_US {
+    if sync >= SLOW_SYNC {
         format!(
             "{pace}; many callers share one sync, so let them write at the same time, or choose \
              relaxed if the last moments may be lost in a power cut"
@@ -112,7 +114,8 @@ fn why_so_fast(sync_us: f64, per_second: f64) -> String {
     }
 }
 
-fn in_words(us: f64) -> String {
+fn in_words(time: Duration) -> String {
+    let us = time.as_nanos() as f64 / 1e3;
     if us >= 1000.0 { format!("{:.1} ms", us / 1000.0) } else { format!("{us:.0} µs") }
 }
 
@@ -154,25 +157,25 @@ fn about_sync_speed(found: &Findings) -> Vec<String> {
     if matches!(found.file_system.nature, Nature::Memory) || found.syncs_are_disarmed {
         return Vec::new();
     }
-    let after_append_us = found.measured.sync_after_append.p50_us;
-    let after_overwrite_us = found.measured.sync_after_overwrite.p50_us;
-    let fastest_us = after_append_us.min(after_overwrite_us);
+    let after_append = found.measured.sync_after_append.p50;
+    let after_overwrite = found.measured.sync_after_overwrite.p50;
+    let fastest = after_append.min(after_overwrite);
     let device = found.device.as_ref();
     let is_virtual = device.is_none_or(|it| it.is_virtual);
     let is_platter = device.is_some_and(|it| it.rotational == Some(true) && !it.is_virtual);
     let took = format!(
         "{} after an overwrite and {} after an append",
-        in_words(after_overwrite_us),
-        in_words(after_append_us)
+        in_words(after_overwrite),
+        in_words(after_append)
     );
-    if is_platter && fastest_us < FASTEST_PLATTER_SYNC_US {
+    if is_platter && fastest < FASTEST_PLATTER_SYNC {
         return vec![format!(
             "a sync took {took}; no platter turns so fast: it is answered from a cache; \
              durable holds only if that cache has a battery, else switch the disk's write cache \
              off"
         )];
     }
-    if fastest_us >= FASTEST_FLASH_SYNC_US {
+    if fastest >= FASTEST_FLASH_SYNC {
         return Vec::new();
     }
     let who =
@@ -186,14 +189,14 @@ fn about_sync_speed(found: &Findings) -> Vec<String> {
 
 fn about_stalls(found: &Findings) -> Vec<String> {
     let sync = &found.measured.sync_after_append;
-    if sync.max_us < STALL_US || sync.max_us < sync.p50_us * STALL_FACTOR {
+    if sync.max < STALL || sync.max < sync.p50 * STALL_FACTOR {
         return Vec::new();
     }
     vec![format!(
         "one sync took {}, the usual one {}: the disk stalls now and then, or others were \
          writing to it",
-        in_words(sync.max_us),
-        in_words(sync.p50_us)
+        in_words(sync.max),
+        in_words(sync.p50)
     )]
 }
 
@@ -210,11 +213,14 @@ fn about_space(found: &Findings) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use std::sync::LazyLock;
-    use std::time::Duration;
 
     use leafpress::storage::{Device, StorageOptions, measure};
 
     use super::*;
+
+    fn us(time: u64) -> Duration {
+        Duration::from_micros(time)
+    }
 
     /// Findings on an ordinary disk: names are those of any, figures and facts are made up.
     fn findings() -> Findings {
@@ -227,17 +233,10 @@ mod tests {
         "ext4".clone_into(&mut found.file_system.kind);
         found.file_system.nature = Nature::Local;
         found.file_system.options = vec!["rw".to_owned(), "relatime".to_owned()];
-        found.device = Some(Device {
-            name: "nvme0n1".to_owned(),
-            model: None,
-            is_virtual: false,
-            rotational: Some(false),
-            write_cache: Some("write back".to_owned()),
-            logical_block_bytes: Some(512),
-            physical_block_bytes: Some(4096),
-            atomic_write_unit_min_bytes: Some(0),
-            atomic_write_unit_max_bytes: Some(0),
-        });
+        let mut device = Device::default();
+        "nvme0n1".clone_into(&mut device.name);
+        device.rotational = Some(false);
+        found.device = Some(device);
         found.free_bytes = Some(1 << 40);
         found.syncs_are_disarmed = false;
         let atomic = &mut found.atomic_writes;
@@ -245,7 +244,7 @@ mod tests {
             (AtomicBy::None, Some(0), Some(0));
         let measured = &mut found.measured;
         for latency in [&mut measured.sync_after_overwrite, &mut measured.sync_after_append] {
-            (latency.p50_us, latency.p99_us, latency.max_us) = (100.0, 150.0, 300.0);
+            (latency.p50, latency.p99, latency.max) = (us(100), us(150), us(300));
         }
         found
     }
@@ -289,31 +288,34 @@ mod tests {
 
     #[test]
     fn a_sync_that_is_too_fast_is_doubted() {
-        let fast =
-            |us: f64| move |found: &mut Findings| found.measured.sync_after_overwrite.p50_us = us;
-        assert!(warnings(fast(3.0)).contains("the disk keeps writes in a cache"));
-        assert_eq!(warnings(fast(21.0)), "");
-        let on_platter = |us: f64| {
+        let fast = |ns| {
             move |found: &mut Findings| {
-                found.device.as_mut().unwrap().rotational = Some(true);
-                found.measured.sync_after_append.p50_us = us;
-                found.measured.sync_after_overwrite.p50_us = us;
+                found.measured.sync_after_overwrite.p50 = Duration::from_nanos(ns)
             }
         };
-        assert!(warnings(on_platter(200.0)).contains("no platter turns so fast"));
-        assert_eq!(warnings(on_platter(8_000.0)), "");
+        assert!(warnings(fast(3_000)).contains("the disk keeps writes in a cache"));
+        assert_eq!(warnings(fast(21_000)), "");
+        let on_platter = |time| {
+            move |found: &mut Findings| {
+                found.device.as_mut().unwrap().rotational = Some(true);
+                found.measured.sync_after_append.p50 = us(time);
+                found.measured.sync_after_overwrite.p50 = us(time);
+            }
+        };
+        assert!(warnings(on_platter(200)).contains("no platter turns so fast"));
+        assert_eq!(warnings(on_platter(8_000)), "");
         assert!(
             warnings(|found| {
                 // A virtual disk calls itself a platter, and is none.
                 found.device.as_mut().unwrap().is_virtual = true;
-                on_platter(10.0)(found);
+                on_platter(10)(found);
             })
             .contains("virtual machine's host")
         );
         assert!(
             !warnings(|found| {
                 found.file_system.nature = Nature::Memory;
-                fast(0.1)(found);
+                fast(100)(found);
             })
             .contains("a sync took")
         );
@@ -322,8 +324,8 @@ mod tests {
     #[test]
     fn both_syncs_are_named_where_one_of_them_is_doubted() {
         let mut found = findings();
-        found.measured.sync_after_append.p50_us = 35.0;
-        found.measured.sync_after_overwrite.p50_us = 17.0;
+        found.measured.sync_after_append.p50 = us(35);
+        found.measured.sync_after_overwrite.p50 = us(17);
         let verdict = judge(&found);
         let says = "a sync took 17 µs after an overwrite and 35 µs after an append";
         assert!(verdict.warnings[0].contains(says), "{:?}", verdict.warnings);
@@ -333,7 +335,7 @@ mod tests {
     #[test]
     fn a_disk_that_stalls_and_a_layer_that_goes_are_no_doubt_about_syncs() {
         let mut found = findings();
-        found.measured.sync_after_append.max_us = 400_000.0;
+        found.measured.sync_after_append.max = us(400_000);
         found.free_bytes = Some(1);
         found.file_system.nature = Nature::Overlay;
         let verdict = judge(&found);
@@ -375,7 +377,7 @@ mod tests {
     #[test]
     fn a_slow_disk_is_told_what_helps() {
         let mut found = findings();
-        found.measured.sync_after_append.p50_us = 20_000.0;
+        found.measured.sync_after_append.p50 = us(20_000);
         let verdict = judge(&found);
         assert_eq!(verdict.profile, Profile::Durable);
         assert!(verdict.why[1].contains("20.0 ms") && verdict.why[1].contains("choose relaxed"));
@@ -384,7 +386,7 @@ mod tests {
 
     #[test]
     fn stalls_and_little_space_are_named() {
-        let all = warnings(|it| it.measured.sync_after_append.max_us = 400_000.0);
+        let all = warnings(|it| it.measured.sync_after_append.max = us(400_000));
         assert!(all.contains("one sync took 400.0 ms, the usual one 100 µs"), "{all}");
         let all = warnings(|it| it.free_bytes = Some(300_000_000));
         assert!(all.contains("only 300 MB are free"), "{all}");

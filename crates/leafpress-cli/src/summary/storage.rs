@@ -96,19 +96,19 @@ fn storage_syncs(report: &StorageReport) -> String {
     let heading = line("sync after", ["p50", "p99", "worst", "count"].map(str::to_owned));
     let mut text = format!("\n{}\n", styled(FAINT, &heading));
     for (name, latency) in rows {
-        if let Some(Latency { p50_us, p99_us, max_us, count, .. }) = latency {
-            let [p50, p99, worst] = [p50_us, p99_us, max_us].map(microseconds);
+        if let Some(Latency { p50, p99, max, count, .. }) = latency {
+            let [p50, p99, worst] = [p50, p99, max].map(sync_time);
             text += &format!("{}\n", line(name, [p50, p99, worst, human::count(count)]));
         }
     }
     text
 }
 
-fn microseconds(us: f64) -> String {
-    if us < 100.0 {
-        format!("{us:.1} µs")
+fn sync_time(time: Duration) -> String {
+    if time < Duration::from_micros(100) {
+        format!("{:.1} µs", time.as_nanos() as f64 / 1e3)
     } else {
-        human::duration(Duration::from_nanos((us * 1e3) as u64))
+        human::duration(time)
     }
 }
 

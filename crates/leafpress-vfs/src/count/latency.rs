@@ -20,6 +20,7 @@
 //! counts.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use serde::ser::{Serialize, SerializeStruct, Serializer};
 
@@ -32,7 +33,7 @@ const SUB_BITS: u32 = 2;
 pub const BUCKET_FIRST_NS_MAX: u64 = 31;
 /// The first bucket's number among those of all values.
 const FIRST: usize = buckets::bucket_of(BUCKET_FIRST_NS_MAX, SUB_BITS);
-/// 2^36 ns are 69 seconds; `max_ns` tells of longer times.
+/// 2^36 ns are 69 seconds; `max` tells of longer times.
 const BUCKETS: usize = buckets::bucket_of((1 << 36) - 1, SUB_BITS) - FIRST + 1;
 
 /// The bucket of a time.
@@ -78,8 +79,8 @@ impl LatencyCounter {
         let buckets = self.buckets.iter().map(|count| count.load(Ordering::Relaxed));
         Latency {
             buckets: without_empty_end(buckets.collect()),
-            total_ns: self.total_ns.load(Ordering::Relaxed),
-            max_ns: self.max_ns.load(Ordering::Relaxed),
+            total: Duration::from_nanos(self.total_ns.load(Ordering::Relaxed)),
+            max: Duration::from_nanos(self.max_ns.load(Ordering::Relaxed)),
         }
     }
 }
@@ -92,7 +93,7 @@ fn without_empty_end(mut buckets: Vec<u64>) -> Vec<u64> {
     buckets
 }
 
-/// Latencies of calls, in nanoseconds.
+/// Latencies of calls.
 ///
 /// As JSON: `{"p50_ns":…,"p99_ns":…,"max_ns":…,"total_ns":…}`, or `null` if no call was
 /// timed.
@@ -100,13 +101,13 @@ fn without_empty_end(mut buckets: Vec<u64>) -> Vec<u64> {
 #[non_exhaustive]
 pub struct Latency {
     /// All timed calls together. After 584 years it starts again at 0.
-    pub total_ns: u64,
+    pub total: Duration,
     /// The longest call.
     ///
     /// Of a difference ([`IoStats::since`](super::IoStats::since)) the longest can be
     /// known only to its bucket if there was a longer one before; then this is the
     /// bucket's upper end.
-    pub max_ns: u64,
+    pub max: Duration,
     buckets: Vec<u64>,
 }
 
@@ -117,22 +118,22 @@ impl Latency {
         self.buckets.iter().sum()
     }
 
-    /// The time that a share `q` (0 to 1) of the timed calls took at most, in
-    /// nanoseconds; 0 if none was timed.
+    /// The time that a share `q` (0 to 1) of the timed calls took at most;
+    /// zero if none was timed.
     ///
     /// It is too long by at most a quarter, never too short, and never longer than the
     /// longest call. Up to 31 ns are not told apart.
-    pub fn quantile_ns(&self, q: f64) -> u64 {
+    pub fn quantile(&self, q: f64) -> Duration {
         let bucket = buckets::quantile_bucket(&self.buckets, q);
-        bucket.map_or(0, |index| bucket_ns_max(index).min(self.max_ns))
+        bucket.map_or(Duration::ZERO, |index| bucket_end(index).min(self.max))
     }
 
     /// The buckets that hold anything: the longest time of each, and how many calls
     /// took no more than that, but more than the bucket before. Exact bounds are not
     /// promised from version to version.
-    pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> {
+    pub fn buckets(&self) -> impl Iterator<Item = (Duration, u64)> {
         let counts = self.buckets.iter().copied().enumerate();
-        counts.filter(|&(_, count)| count > 0).map(|(index, count)| (bucket_ns_max(index), count))
+        counts.filter(|&(_, count)| count > 0).map(|(index, count)| (bucket_end(index), count))
     }
 
     pub(super) fn since(&self, earlier: &Self) -> Self {
@@ -140,23 +141,27 @@ impl Latency {
         let buckets = self.buckets.iter().enumerate();
         let buckets = buckets.map(|(index, count)| count.saturating_sub(before(index))).collect();
         let buckets = without_empty_end(buckets);
-        let bound = buckets.len().checked_sub(1).map_or(0, bucket_ns_max);
-        Self {
-            total_ns: self.total_ns.saturating_sub(earlier.total_ns),
-            max_ns: self.max_ns.min(bound),
-            buckets,
-        }
+        let bound = buckets.len().checked_sub(1).map_or(Duration::ZERO, bucket_end);
+        Self { total: self.total.saturating_sub(earlier.total), max: self.max.min(bound), buckets }
     }
 
     pub(super) fn plus(&self, other: &Self) -> Self {
         let count = |of: &Self, index| of.buckets.get(index).copied().unwrap_or(0);
         let buckets = 0..self.buckets.len().max(other.buckets.len());
         Self {
-            total_ns: self.total_ns.saturating_add(other.total_ns),
-            max_ns: self.max_ns.max(other.max_ns),
+            total: self.total.saturating_add(other.total),
+            max: self.max.max(other.max),
             buckets: buckets.map(|index| count(self, index) + count(other, index)).collect(),
         }
     }
+}
+
+fn bucket_end(index: usize) -> Duration {
+    Duration::from_nanos(bucket_ns_max(index))
+}
+
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 impl Serialize for Latency {
@@ -165,10 +170,10 @@ impl Serialize for Latency {
             return serializer.serialize_none();
         }
         let mut fields = serializer.serialize_struct("Latency", 4)?;
-        fields.serialize_field("p50_ns", &self.quantile_ns(0.5))?;
-        fields.serialize_field("p99_ns", &self.quantile_ns(0.99))?;
-        fields.serialize_field("max_ns", &self.max_ns)?;
-        fields.serialize_field("total_ns", &self.total_ns)?;
+        fields.serialize_field("p50_ns", &nanoseconds(self.quantile(0.5)))?;
+        fields.serialize_field("p99_ns", &nanoseconds(self.quantile(0.99)))?;
+        fields.serialize_field("max_ns", &nanoseconds(self.max))?;
+        fields.serialize_field("total_ns", &nanoseconds(self.total))?;
         fields.end()
     }
 }
@@ -178,6 +183,10 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    fn ns(time: u64) -> Duration {
+        Duration::from_nanos(time)
+    }
 
     fn histogram(times: &[u64]) -> Latency {
         let counter = LatencyCounter::default();
@@ -205,7 +214,7 @@ mod tests {
     fn nothing_timed_is_zero_everywhere() {
         let none = Latency::default();
         assert_eq!(none, histogram(&[]));
-        assert_eq!((none.calls(), none.quantile_ns(0.5), none.quantile_ns(1.0)), (0, 0, 0));
+        assert_eq!((none.calls(), none.quantile(0.5), none.quantile(1.0)), (0, ns(0), ns(0)));
         assert_eq!(none.buckets().count(), 0);
         assert_eq!(serde_json::to_string(&none).unwrap(), "null");
     }
@@ -215,12 +224,12 @@ mod tests {
         let before = histogram(&[5_000_000, 100]);
         let after = histogram(&[5_000_000, 100, 120, 300]);
         let between = after.since(&before);
-        assert_eq!((between.calls(), between.total_ns), (2, 420));
-        assert_eq!(between.max_ns, bucket_ns_max(bucket_of(300)), "not the 5 ms of before");
+        assert_eq!((between.calls(), between.total), (2, ns(420)));
+        assert_eq!(between.max, bucket_end(bucket_of(300)), "not the 5 ms of before");
         assert_eq!(after.since(&after), Latency::default());
         assert_eq!(after.since(&Latency::default()), after);
         let longer = histogram(&[5_000_000, 100, 120, 300, 6_000_001]);
-        assert_eq!(longer.since(&before).max_ns, 6_000_001, "exact, as it is the longest of all");
+        assert_eq!(longer.since(&before).max, ns(6_000_001), "exact, as it is the longest of all");
     }
 
     /// Times as calls have them, some of them out of range.
@@ -240,13 +249,13 @@ mod tests {
             for q in [q, 0.0, 0.5, 0.99, 1.0] {
                 let rank = ((q * times.len() as f64).ceil() as usize).clamp(1, times.len());
                 let exact = times[rank - 1];
-                let found = latency.quantile_ns(q);
+                let found = nanoseconds(latency.quantile(q));
                 prop_assert!(found >= exact, "{q}: {found} for {exact}");
                 prop_assert_eq!(bucket_of(found), bucket_of(exact));
             }
-            prop_assert_eq!(latency.quantile_ns(1.0), times[times.len() - 1]);
+            prop_assert_eq!(latency.quantile(1.0), ns(times[times.len() - 1]));
             prop_assert_eq!(latency.calls(), times.len() as u64);
-            prop_assert_eq!(latency.total_ns, times.iter().sum::<u64>());
+            prop_assert_eq!(latency.total, ns(times.iter().sum::<u64>()));
             prop_assert_eq!(latency.buckets().map(|(_, count)| count).sum::<u64>(), latency.calls());
         }
 
@@ -259,8 +268,8 @@ mod tests {
             let between = whole.since(&before);
             let alone = histogram(&times[cut..]);
             prop_assert_eq!(&between.buckets, &alone.buckets);
-            prop_assert_eq!(between.total_ns, alone.total_ns);
-            prop_assert!(between.max_ns >= alone.max_ns);
+            prop_assert_eq!(between.total, alone.total);
+            prop_assert!(between.max >= alone.max);
             prop_assert_eq!(before.plus(&alone), whole);
         }
     }

@@ -13,6 +13,7 @@
 //! `latency` is `null` where no call was timed.
 
 use std::fmt;
+use std::time::Duration;
 
 use serde::Serialize;
 
@@ -316,15 +317,15 @@ impl fmt::Display for IoStats {
 
 fn row(kind: &str, operation: &str, io: &OpIo) -> [String; 7] {
     let latency = &io.latency;
-    let time = |ns| if latency.calls() == 0 { "-".to_owned() } else { time(ns) };
+    let time = |it| if latency.calls() == 0 { "-".to_owned() } else { time(it) };
     [
         kind.replace('_', "-"),
         operation.replace('_', " "),
         io.calls.to_string(),
         if io.bytes == 0 { "-".to_owned() } else { bytes(io.bytes) },
-        time(latency.quantile_ns(0.5)),
-        time(latency.quantile_ns(0.99)),
-        time(latency.max_ns),
+        time(latency.quantile(0.5)),
+        time(latency.quantile(0.99)),
+        time(latency.max),
     ]
 }
 
@@ -334,8 +335,8 @@ fn bytes(count: u64) -> String {
 }
 
 /// `740 ns`, `3.10 µs`, `54.0 ms`.
-fn time(ns: u64) -> String {
-    scaled(ns as f64, 1000.0, &["ns", "µs", "ms", "s"])
+fn time(time: Duration) -> String {
+    scaled(time.as_nanos() as f64, 1000.0, &["ns", "µs", "ms", "s"])
 }
 
 /// Three digits and a unit; whole numbers of the smallest.
@@ -373,16 +374,17 @@ mod tests {
     fn json_has_all_kinds_and_the_operations_that_happened() {
         let stats = some();
         let latency = &stats.database.write.latency;
+        let ns = |time: Duration| time.as_nanos() as u64;
         let expected = serde_json::json!({
             "database": {"write": {"calls": 2, "bytes": 8192, "latency": {
-                "p50_ns": latency.quantile_ns(0.5), "p99_ns": latency.quantile_ns(0.99),
-                "max_ns": latency.max_ns, "total_ns": latency.total_ns,
+                "p50_ns": ns(latency.quantile(0.5)), "p99_ns": ns(latency.quantile(0.99)),
+                "max_ns": ns(latency.max), "total_ns": ns(latency.total),
             }}},
             "journal": {"folder_sync": {"calls": 1, "bytes": 0, "latency": null}},
             "super_journal": {}, "wal": {}, "temp": {},
         });
         assert_eq!(serde_json::to_value(&stats).unwrap(), expected);
-        assert!(latency.quantile_ns(0.5) <= latency.max_ns && latency.max_ns <= latency.total_ns);
+        assert!(latency.quantile(0.5) <= latency.max && latency.max <= latency.total);
         let nothing = serde_json::json!({
             "database": {}, "journal": {}, "super_journal": {}, "wal": {}, "temp": {},
         });
@@ -427,7 +429,7 @@ mod tests {
         let mut stats = some();
         let write = &mut stats.database.write;
         *write = OpIo { calls: 1_234, bytes: 5_000_000, ..write.clone() };
-        write.latency.max_ns = 54_321_000;
+        write.latency.max = Duration::from_micros(54_321);
         let table = stats.to_string();
         let lines: Vec<&str> = table.lines().collect();
         let [names, write, folder_sync] = lines[..] else { panic!("{table}") };
@@ -444,7 +446,8 @@ mod tests {
 
     #[test]
     fn numbers_have_three_digits() {
-        let times = [0, 999, 1_000, 9_996, 99_960, 999_600, 61_000_000_000].map(time);
+        let times = [0, 999, 1_000, 9_996, 99_960, 999_600, 61_000_000_000];
+        let times = times.map(|ns| time(Duration::from_nanos(ns)));
         assert_eq!(times, ["0 ns", "999 ns", "1.00 µs", "10.0 µs", "100 µs", "1.00 ms", "61.0 s"]);
         let sizes = [512, 4096, 1 << 20, 3 << 39].map(bytes);
         assert_eq!(sizes, ["512 B", "4.00 KiB", "1.00 MiB", "1.50 TiB"]);

@@ -12,7 +12,7 @@ use std::path::Path;
 use super::{file_locks, table};
 use crate::FileIdentity;
 use crate::c_api::system_calls::with_descriptor;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 
 /// Largest number of a descriptor that is looked at, where the system does not list them.
 const NUMBERS_MAX: RawFd = 4096;
@@ -28,12 +28,10 @@ pub(super) fn refuse(database: &Path) -> Result<()> {
         "another copy of SQLite, or another part of this process, has it open (descriptor \
          {number}), and this system has no locks that would keep the two apart: rows would be lost"
     );
-    Err(Error::from(ErrorKind::Destination { path: database.to_owned(), reason })
-        .on_disk("nothing was changed")
-        .advise(
-            "close it there, or write from a process of its own; if the connection is of this \
+    Err(Error::destination(database, reason).on_disk("nothing was changed").advise(
+        "close it there, or write from a process of its own; if the connection is of this \
              program's own rusqlite, call leafpress::vfs::locks::install() before it is opened",
-        ))
+    ))
 }
 
 /// The number of a descriptor of the file that this module did not give to SQLite.

@@ -31,8 +31,9 @@ pub struct CheckpointStats {
     pub copied_frames: u32,
     /// Passes beside the writer.
     pub passes: u64,
-    /// The longest pass, in microseconds.
-    pub pass_us_max: u64,
+    /// The longest pass.
+    #[serde(rename = "pass_us_max", serialize_with = "crate::times::whole_microseconds")]
+    pub pass_max: Duration,
     /// Times that the writer was held and the WAL could rewind after it.
     pub catch_ups: u64,
     /// Times that the writer was held in vain, because of readers or other processes.
@@ -48,10 +49,12 @@ pub struct CheckpointStats {
     pub last_error: Option<String>,
     /// Groups of the writer that waited for a catch-up or a truncation.
     pub writer_held: u64,
-    /// The longest such wait, in microseconds.
-    pub writer_held_us_max: u64,
-    /// All such waits together, in microseconds.
-    pub writer_held_us_total: u64,
+    /// The longest such wait.
+    #[serde(rename = "writer_held_us_max", serialize_with = "crate::times::whole_microseconds")]
+    pub writer_held_max: Duration,
+    /// All such waits together.
+    #[serde(rename = "writer_held_us_total", serialize_with = "crate::times::whole_microseconds")]
+    pub writer_held_total: Duration,
     /// Waits that ended because they had lasted as long as the limits allow.
     pub writer_waits_broken_off: u64,
     /// The reader that keeps the WAL from shrinking, once that lasts.
@@ -90,7 +93,7 @@ impl CheckpointStats {
             Step::Sleep { .. } => {}
             Step::Pass => {
                 self.passes += 1;
-                self.pass_us_max = self.pass_us_max.max(micros(took));
+                self.pass_max = self.pass_max.max(took);
             }
             Step::CatchUp { cut } => {
                 self.catch_ups += u64::from(whole);
@@ -113,8 +116,8 @@ impl CheckpointStats {
             self.copied_frames = self.copied_frames.min(look.frames);
         }
         self.writer_held = held.groups;
-        self.writer_held_us_max = micros(held.longest);
-        self.writer_held_us_total = micros(held.total);
+        self.writer_held_max = held.longest;
+        self.writer_held_total = held.total;
         self.writer_waits_broken_off = held.broken_off;
     }
 
@@ -131,8 +134,4 @@ fn wal_bytes(frames: u32, page_size: u32) -> u64 {
         return 0;
     }
     WAL_HEADER_BYTES + u64::from(frames) * (u64::from(page_size) + FRAME_HEADER_BYTES)
-}
-
-fn micros(duration: Duration) -> u64 {
-    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }

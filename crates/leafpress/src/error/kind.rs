@@ -181,6 +181,7 @@ pub enum ErrorKind {
     },
     /// SQLite refused an operation, for a reason that has no kind of its own.
     #[error("SQLite cannot {action}: {source}")]
+    #[non_exhaustive]
     Sqlite {
         /// The operation that failed.
         action: &'static str,
@@ -196,12 +197,14 @@ pub enum ErrorKind {
     /// A call of the writer, closing it, or the wait for a reader took longer than it may: try
     /// again, or allow more time.
     #[error("it was stopped, as it took longer than the {:?} that it may", limit)]
+    #[non_exhaustive]
     TimedOut {
         /// The longest time that it may take.
         limit: Duration,
     },
     /// The writer's queue has no room, and the call was not to wait for it: try again later.
     #[error("the writer's queue is full: {capacity} calls wait already")]
+    #[non_exhaustive]
     QueueFull {
         /// Calls that may wait.
         capacity: usize,
@@ -209,6 +212,7 @@ pub enum ErrorKind {
     /// Another connection held the database for too long: try again when it is free, or wait
     /// longer.
     #[error("the database was held by another connection for {:.1} s: {source}", waited.as_secs_f64())]
+    #[non_exhaustive]
     Busy {
         /// Time for which the call waited.
         waited: Duration,
@@ -217,6 +221,7 @@ pub enum ErrorKind {
     },
     /// The writer takes no calls any more: open it again.
     #[error("the writer takes no calls any more: {reason}")]
+    #[non_exhaustive]
     Stopped {
         /// Reason of the stop.
         reason: String,
@@ -226,6 +231,7 @@ pub enum ErrorKind {
     #[error(
         "this process was forked after the {thing} was opened: the {thing} belongs to its parent"
     )]
+    #[non_exhaustive]
     Forked {
         /// Kind of the object that was called, such as "writer", "queue" or "ticket".
         thing: &'static str,
@@ -233,24 +239,28 @@ pub enum ErrorKind {
     /// A call may have been committed, as a whole, or not at all: open the database again and
     /// look.
     #[error("it is not known whether the call was committed: {reason}")]
+    #[non_exhaustive]
     OutcomeUnknown {
         /// The failure that led to this.
         reason: String,
     },
     /// The caller's closure panicked; its transaction was undone.
     #[error("the closure of the call panicked: {message}")]
+    #[non_exhaustive]
     Panicked {
         /// Message of the panic.
         message: String,
     },
     /// A statement that would touch other callers' transactions.
     #[error("the writer refuses the statement: {reason}")]
+    #[non_exhaustive]
     Refused {
         /// Effect that it would have on others.
         reason: String,
     },
     /// A claim of a job that does not hold any more: the call came too late.
     #[error("job {} is not yours any more: {why}", token.job)]
+    #[non_exhaustive]
     LeaseLost {
         /// The token of the claim.
         token: Token,
@@ -259,12 +269,14 @@ pub enum ErrorKind {
     },
     /// A token that no claim was answered with, of a job that is there or of none that ever was.
     #[error("there is no such claim: {token} was never given")]
+    #[non_exhaustive]
     NoSuchClaim {
         /// The token.
         token: Token,
     },
     /// A queue transaction was not committed in time, and does nothing any more: begin another.
     #[error("the queue transaction has expired, at {} ms since the Unix epoch", expires_at.as_ms())]
+    #[non_exhaustive]
     TransactionExpired {
         /// End of its time.
         expires_at: crate::times::UnixTime,

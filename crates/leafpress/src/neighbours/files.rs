@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::times::UnixTime;
 use crate::vfs::FileIdentity;
 
 /// One of the four files of a database.
@@ -60,8 +61,9 @@ pub struct FileFacts {
     pub group: Option<u32>,
     /// Number of its names (Unix); more than one is a hard link.
     pub names: Option<u64>,
-    /// Time of the last write to it, in milliseconds since the Unix epoch.
-    pub changed_at_ms: Option<u64>,
+    /// Time of the last write to it.
+    #[serde(rename = "changed_at_ms")]
+    pub changed_at: Option<UnixTime>,
     #[serde(skip)]
     pub(super) identity: Option<FileIdentity>,
 }
@@ -103,8 +105,7 @@ pub(super) fn look(database: &Path) -> Vec<FileFacts> {
 
 fn facts(which: Which, path: PathBuf) -> Option<FileFacts> {
     let found = fs::metadata(&path).ok()?;
-    let since_epoch = found.modified().ok()?.duration_since(std::time::UNIX_EPOCH).ok();
-    let changed_at_ms = since_epoch.map(|it| it.as_millis() as u64);
+    let changed_at = found.modified().ok().map(UnixTime::from);
     let bytes = found.len();
     #[cfg(unix)]
     {
@@ -117,7 +118,7 @@ fn facts(which: Which, path: PathBuf) -> Option<FileFacts> {
             owner: Some(found.uid()),
             group: Some(found.gid()),
             names: Some(found.nlink()),
-            changed_at_ms,
+            changed_at,
             identity: Some(FileIdentity::from(&found)),
         })
     }
@@ -130,7 +131,7 @@ fn facts(which: Which, path: PathBuf) -> Option<FileFacts> {
         owner: None,
         group: None,
         names: None,
-        changed_at_ms,
+        changed_at,
         identity: None,
     })
 }

@@ -113,12 +113,10 @@ pub use self::worker::{JobContext, Outcome, Stop, WorkReport, Worker};
 pub use crate::times::UnixTime;
 
 use self::claim::Found;
-use self::session::{QueueRow, Session, Work, failed};
-use self::settle::JobRow;
+use self::session::{Session, Work, failed};
 use self::wakeup::Woken;
 use crate::error::{Error, Result};
 use crate::fork::{OfProcess, Process};
-use crate::times::in_milliseconds as to_ms;
 use crate::writer::{Ticket, Transaction, Writer};
 
 const FIND_QUEUE: &str = "SELECT id FROM leafpress_queue WHERE name = ?1";
@@ -282,7 +280,7 @@ impl Queue {
     /// # Errors
     /// If the database cannot be read.
     pub fn settings(&self) -> Result<Settings> {
-        self.work(|work, queue| Ok(work.row(queue)?.settings.clone()))
+        self.settings_async().wait()
     }
 
     /// Changes its settings, for all processes. Jobs that are under way keep the
@@ -292,9 +290,9 @@ impl Queue {
     /// If they would make the queue unusable: they stay as they were.
     pub fn configure(
         &self,
-        mut change: impl FnMut(&mut Settings) + Send + 'static,
+        change: impl FnMut(&mut Settings) + Send + 'static,
     ) -> Result<Settings> {
-        self.work(move |work, queue| configure(work, queue, &mut change))
+        self.configure_async(change).wait()
     }
 
     /// Pushes a job and waits until it is on disk.
@@ -304,8 +302,7 @@ impl Queue {
     /// [`OutcomeUnknown`](crate::ErrorKind::OutcomeUnknown), when it is not known; with a
     /// unique key it can be pushed again without harm.
     pub fn push(&self, job: impl Into<Job>) -> Result<Pushed> {
-        let job = job.into();
-        self.work(move |work, queue| push::insert(work, &*work.row(queue)?, &job))
+        self.push_async(job).wait()
     }
 
     /// As [`push`](Self::push), without waiting: the ticket is answered once the job is on disk.
@@ -313,9 +310,7 @@ impl Queue {
     /// # Errors
     /// If the writer is closed.
     pub fn submit_push(&self, job: impl Into<Job>) -> Result<Ticket<Pushed>> {
-        let job = job.into();
-        let push = move |work: &Work<'_>, queue| push::insert(work, &*work.row(queue)?, &job);
-        self.writer.submit_internal(self.operation(push)?)
+        self.push_async(job).submit()
     }
 
     /// Pushes all of these jobs, in order, or none of them.
@@ -323,11 +318,7 @@ impl Queue {
     /// # Errors
     /// As [`push`](Self::push): none of them is there.
     pub fn push_many(&self, jobs: impl IntoIterator<Item = Job>) -> Result<Vec<Pushed>> {
-        let jobs: Vec<Job> = jobs.into_iter().collect();
-        self.work(move |work, queue| {
-            let row = work.row(queue)?;
-            jobs.iter().map(|job| push::insert(work, &row, job)).collect()
-        })
+        self.push_many_async(jobs).wait()
     }
 
     /// Pushes a job inside a transaction of the same [`Writer`]: it exists exactly
@@ -421,7 +412,7 @@ impl Queue {
     }
 
     fn look(&self, options: &ClaimOptions) -> Result<Found> {
-        self.work(look(options))
+        self.look_async(options).wait()
     }
 
     /// Acks a job: it is done, and never delivered again.
@@ -432,7 +423,7 @@ impl Queue {
     /// [`Writer::execute`]. Nothing is changed then; if the outcome is unknown, the job may
     /// come again.
     pub fn ack(&self, token: Token) -> Result<()> {
-        self.settle(token, |work, queue, job| settle::ack(work, queue, job, None))
+        self.ack_async(token).wait()
     }
 
     /// Acks a job with its result, which is kept as long as [`keep_done`](Settings::keep_done)
@@ -441,8 +432,7 @@ impl Queue {
     /// # Errors
     /// As [`ack`](Self::ack).
     pub fn ack_with(&self, token: Token, result: impl Into<Payload>) -> Result<()> {
-        let result = result.into();
-        self.settle(token, move |work, queue, job| settle::ack(work, queue, job, Some(&result)))
+        self.ack_with_async(token, result).wait()
     }
 
     /// Acks many jobs in one transaction, each answered for itself, in order.
@@ -451,7 +441,7 @@ impl Queue {
     /// As [`Writer::execute`]: then none is acked. A token that is no good is an
     /// error in its place only.
     pub fn ack_many(&self, tokens: &[Token]) -> Result<Vec<Result<()>>> {
-        self.settle_many(tokens, |work, queue, job| settle::ack(work, queue, job, None))
+        self.ack_many_async(tokens).wait()
     }
 
     /// Gives back a job that did not succeed: it is tried again after a while, or is a dead letter
@@ -460,8 +450,7 @@ impl Queue {
     /// # Errors
     /// As [`ack`](Self::ack).
     pub fn nack(&self, token: Token, nack: Nack) -> Result<Retry> {
-        let chance = fastrand::f64();
-        self.settle(token, move |work, queue, job| settle::nack(work, queue, job, &nack, chance))
+        self.nack_async(token, nack).wait()
     }
 
     /// Makes a job a dead letter, with this reason.
@@ -469,8 +458,7 @@ impl Queue {
     /// # Errors
     /// As [`ack`](Self::ack).
     pub fn fail(&self, token: Token, reason: &str) -> Result<()> {
-        let reason = reason.to_owned();
-        self.settle(token, move |work, queue, job| settle::fail(work, queue, job, &reason))
+        self.fail_async(token, reason).wait()
     }
 
     /// Gives the job back, to be claimed again at once; that was no attempt.
@@ -478,7 +466,7 @@ impl Queue {
     /// # Errors
     /// As [`ack`](Self::ack).
     pub fn release(&self, token: Token) -> Result<()> {
-        self.settle(token, settle::release)
+        self.release_async(token).wait()
     }
 
     /// Lets the lease end this long after now; returns the time of its end.
@@ -486,7 +474,7 @@ impl Queue {
     /// # Errors
     /// As [`ack`](Self::ack).
     pub fn extend(&self, token: Token, lease: Duration) -> Result<UnixTime> {
-        self.settle(token, extend_by(lease)?)
+        self.extend_async(token, lease).wait()
     }
 
     /// Extends many leases in one transaction, each answered for itself, in order.
@@ -494,39 +482,7 @@ impl Queue {
     /// # Errors
     /// As [`ack_many`](Self::ack_many).
     pub fn extend_many(&self, tokens: &[Token], lease: Duration) -> Result<Vec<Result<UnixTime>>> {
-        self.settle_many(tokens, extend_by(lease)?)
-    }
-
-    /// Does something with a job that this token is good for.
-    fn settle<T: Send + 'static>(
-        &self,
-        token: Token,
-        run: impl FnMut(&Work<'_>, &QueueRow, &JobRow) -> Result<T> + Send + 'static,
-    ) -> Result<T> {
-        self.work(settling(token, run))
-    }
-
-    fn settle_many<T: Send + 'static>(
-        &self,
-        tokens: &[Token],
-        mut run: impl FnMut(&Work<'_>, &QueueRow, &JobRow) -> Result<T> + Send + 'static,
-    ) -> Result<Vec<Result<T>>> {
-        let tokens = tokens.to_owned();
-        self.work(move |work, _| {
-            let each = tokens.iter().map(|&token| match settle::check(work, token)? {
-                Ok(job) => run(work, &*work.row(job.queue)?, &job).map(Ok),
-                Err(error) => Ok(Err(error)),
-            });
-            each.collect()
-        })
-    }
-
-    /// Carries out an operation as one call of the writer. An error undoes all of it.
-    fn work<T: Send + 'static>(
-        &self,
-        run: impl FnMut(&Work<'_>, i64) -> Result<T> + Send + 'static,
-    ) -> Result<T> {
-        self.writer.internal(self.operation(run)?)
+        self.extend_many_async(tokens, lease).wait()
     }
 
     /// An operation as a call of the writer.
@@ -545,38 +501,6 @@ impl Queue {
             Ok(value)
         })
     }
-}
-
-/// A look for jobs, as an operation.
-fn look(
-    options: &ClaimOptions,
-) -> impl FnMut(&Work<'_>, i64) -> Result<Found> + Send + 'static + use<> {
-    let options = options.clone();
-    move |work, queue| claim::claim(work, &*work.row(queue)?, &options)
-}
-
-/// An operation: `run` on the job that this token is good for.
-fn settling<T: Send + 'static>(
-    token: Token,
-    mut run: impl FnMut(&Work<'_>, &QueueRow, &JobRow) -> Result<T> + Send + 'static,
-) -> impl FnMut(&Work<'_>, i64) -> Result<T> + Send + 'static {
-    move |work, _| match settle::check(work, token)? {
-        Ok(job) => run(work, &*work.row(job.queue)?, &job),
-        Err(error) => Err(error),
-    }
-}
-
-fn extend_by(
-    lease: Duration,
-) -> Result<impl FnMut(&Work<'_>, &QueueRow, &JobRow) -> Result<UnixTime> + Send + 'static> {
-    let lease_ms = to_ms(lease);
-    if lease_ms == 0 {
-        return Err(Error::misuse("a lease of at least a millisecond is needed")
-            .to_do("to give a job back, use `release`"));
-    }
-    Ok(move |work: &Work<'_>, _: &QueueRow, job: &JobRow| {
-        settle::extend(work, job, lease_ms).map(UnixTime::from_ms)
-    })
 }
 
 /// The SQL of all operations that are run all the time, by name: for tests of

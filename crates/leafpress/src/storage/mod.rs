@@ -130,7 +130,7 @@ impl Findings {
 /// # let folder = tempfile::tempdir().unwrap();
 /// # let path = folder.path().join("app.db");
 /// let found = measure(&path, &StorageOptions::default().quick())?;
-/// println!("{}: {} µs", found.file_system, found.measured.sync_after_append.p50_us);
+/// println!("{}: {:?}", found.file_system, found.measured.sync_after_append.p50);
 /// for reason in found.not_durable() {
 ///     println!("no promise about power cuts: {reason}");
 /// }

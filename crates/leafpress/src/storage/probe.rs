@@ -51,32 +51,35 @@ pub(super) const PREFIX: &str = ".leafpress-storage-";
 pub struct Latency {
     /// Number of measured durations.
     pub count: u64,
-    /// Half of the times are at most this, in microseconds.
-    pub p50_us: f64,
+    /// Half of the times are at most this.
+    #[serde(rename = "p50_us", serialize_with = "crate::times::microseconds")]
+    pub p50: Duration,
     /// 99 of 100 are at most this.
-    pub p99_us: f64,
+    #[serde(rename = "p99_us", serialize_with = "crate::times::microseconds")]
+    pub p99: Duration,
     /// The longest.
-    pub max_us: f64,
+    #[serde(rename = "max_us", serialize_with = "crate::times::microseconds")]
+    pub max: Duration,
     /// The mean.
-    pub mean_us: f64,
+    #[serde(rename = "mean_us", serialize_with = "crate::times::microseconds")]
+    pub mean: Duration,
 }
 
 impl Latency {
     /// From all times, in any order; `None` of none.
     pub(super) fn of(mut times: Vec<Duration>) -> Option<Self> {
         times.sort_unstable();
-        let in_us = |time: Duration| time.as_nanos() as f64 / 1000.0;
         let at = |share: f64| {
             let rank = (share * times.len() as f64).ceil() as usize;
-            times.get(rank.clamp(1, times.len().max(1)) - 1).copied().map(in_us)
+            times.get(rank.clamp(1, times.len().max(1)) - 1).copied()
         };
         let total: Duration = times.iter().sum();
         Some(Self {
             count: times.len() as u64,
-            p50_us: at(0.5)?,
-            p99_us: at(0.99)?,
-            max_us: at(1.0)?,
-            mean_us: in_us(total) / times.len() as f64,
+            p50: at(0.5)?,
+            p99: at(0.99)?,
+            max: at(1.0)?,
+            mean: total.div_f64(times.len() as f64),
         })
     }
 }
@@ -339,10 +342,14 @@ mod tests {
         let times = (1..=200).rev().map(Duration::from_micros).collect();
         let latency = Latency::of(times).unwrap();
         assert_eq!(latency.count, 200);
-        assert_eq!((latency.p50_us, latency.p99_us, latency.max_us), (100.0, 198.0, 200.0));
-        assert!((latency.mean_us - 100.5).abs() < 1e-9);
+        let quantiles = [latency.p50, latency.p99, latency.max];
+        assert_eq!(quantiles, [100, 198, 200].map(Duration::from_micros));
+        assert_eq!(latency.mean, Duration::from_nanos(100_500));
         let one = Latency::of(vec![Duration::from_nanos(1500)]).unwrap();
-        assert_eq!((one.p50_us, one.p99_us, one.max_us, one.mean_us), (1.5, 1.5, 1.5, 1.5));
+        let expected = serde_json::json!({
+            "count": 1, "p50_us": 1.5, "p99_us": 1.5, "max_us": 1.5, "mean_us": 1.5,
+        });
+        assert_eq!(serde_json::to_value(one).unwrap(), expected);
         assert_eq!(Latency::of(Vec::new()), None);
     }
 
@@ -352,7 +359,7 @@ mod tests {
         let (measured, _) = probe(folder.path(), &|| false).run(None).unwrap();
         for latency in [measured.sync_after_overwrite, measured.sync_after_append] {
             assert!(latency.count >= SYNCS_MIN, "{latency:?}");
-            assert!(latency.p50_us <= latency.p99_us && latency.p99_us <= latency.max_us);
+            assert!(latency.p50 <= latency.p99 && latency.p99 <= latency.max);
         }
         assert!(measured.random_writes.count >= PAGES_PER_SYNC);
         assert!(measured.sequential_writes.count >= 4);

@@ -101,6 +101,6 @@ fn the_findings_are_an_object_with_names_for_everything() {
     assert_eq!(json["file_system"]["kind"], found.file_system.kind);
     assert!(json["file_system"]["nature"].is_string(), "{json}");
     assert!(json["atomic_writes"]["by"].is_string(), "{json}");
-    let p50_us = found.measured.sync_after_append.p50_us;
+    let p50_us = found.measured.sync_after_append.p50.as_nanos() as f64 / 1e3;
     assert_eq!(json["measured"]["sync_after_append"]["p50_us"], p50_us);
 }

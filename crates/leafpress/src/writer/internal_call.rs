@@ -16,7 +16,7 @@ use rusqlite::Connection;
 use super::call::{AnyValue, Call, InternalCall};
 use super::caught::Caught;
 use super::transaction_hooks::TransactionHooks;
-use super::{PendingCall, Writer, ticket::Ticket, value};
+use super::{PendingCall, Writer, value};
 use crate::error::{Error, Result};
 
 impl Writer {
@@ -27,14 +27,6 @@ impl Writer {
         body: impl FnMut(&Connection) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         self.carry_out(internal_call(body), value)
-    }
-
-    /// Does as [`internal`](Self::internal), without waiting for the commit.
-    pub(crate) fn submit_internal<T: Send + 'static>(
-        &self,
-        body: impl FnMut(&Connection) -> Result<T> + Send + 'static,
-    ) -> Result<Ticket<T>> {
-        self.submit_call(internal_call(body), value)
     }
 
     /// As [`internal`](Self::internal), as a future that never blocks the thread that polls it.
@@ -48,17 +40,6 @@ impl Writer {
     /// A future that gives this error.
     pub(crate) fn refused_async<T: Send + 'static>(&self, error: Error) -> PendingCall<T> {
         PendingCall::new(self, Err(error), value)
-    }
-
-    /// Hands in `body` without waiting for room or for the commit, and forgets it. For code that
-    /// runs where calls are answered.
-    pub(crate) fn leave_internal(
-        &self,
-        body: impl FnMut(&Connection) -> Result<()> + Send + 'static,
-    ) {
-        if let Some(shared) = self.shared.here() {
-            drop(shared.queue.push_or_line_up((internal_call(body), None), value::<()>));
-        }
     }
 
     /// The hooks of this writer, made if it has none, of the database's path

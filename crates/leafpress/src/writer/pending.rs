@@ -81,12 +81,40 @@ impl<T> PendingCall<T> {
         Self { writer: writer.clone(), take, state: State::New(call) }
     }
 
-    fn submit(&self, call: Result<Call<'static>>) -> Result<Ticket<T>> {
+    fn line_up(&self, call: Result<Call<'static>>) -> Result<Ticket<T>> {
         let shared = self.writer.shared.get()?;
         if driving::is_in_call() {
             return Err(waits_in_closure());
         }
         shared.queue.push_or_line_up((call?, self.writer.call_limit), self.take)
+    }
+
+    /// The call of a thread, which waits for the answer here.
+    pub(crate) fn wait(mut self) -> Result<T> {
+        match std::mem::replace(&mut self.state, State::Over) {
+            State::New(call) => self.writer.carry_out(call?, self.take),
+            State::Submitted(ticket) => ticket.wait(),
+            State::Over => Err(fetched_before()),
+        }
+    }
+
+    /// The call of a thread, which waits for room and not for the answer.
+    pub(crate) fn submit(mut self) -> Result<Ticket<T>> {
+        match std::mem::replace(&mut self.state, State::Over) {
+            State::New(call) => self.writer.submit_call(call?, self.take),
+            State::Submitted(ticket) => Ok(ticket),
+            State::Over => Err(fetched_before()),
+        }
+    }
+
+    /// Hands in the call without waiting for room or for the answer, and forgets it. For code
+    /// that runs where calls are answered, and for destructors.
+    pub(crate) fn leave(mut self) {
+        if let State::New(Ok(call)) = std::mem::replace(&mut self.state, State::Over)
+            && let Some(shared) = self.writer.shared.here()
+        {
+            drop(shared.queue.push_or_line_up((call, None), self.take));
+        }
     }
 
     /// Takes the call back, if no thread has begun with it. If it is too late for that, the
@@ -111,7 +139,7 @@ impl<T> Future for PendingCall<T> {
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
         let mut ticket = match std::mem::replace(&mut this.state, State::Over) {
-            State::New(call) => match this.submit(call) {
+            State::New(call) => match this.line_up(call) {
                 Ok(ticket) => ticket,
                 Err(error) => return Poll::Ready(Err(error)),
             },

@@ -7,9 +7,9 @@
 //! 1. Calls leave in the order in which they came.
 //! 2. At most `capacity` calls wait; a caller that comes then waits for room, or gets an error.
 //! 3. Once closed, nothing is accepted, and all that was accepted still leaves.
-//! 4. The calls of tasks that wait for room stand in the *line*, in the order in which they came.
-//!    There is a call in the line only while calls wait for their group, and each group that
-//!    leaves gives room to at least one call of the line.
+//! 4. Calls that wait for room, of threads and of tasks, stand in the *line*, in the order in which
+//!    they came. There is a call in the line only while calls wait for their group, and each group
+//!    that leaves gives its room to the first calls of the line.
 //!
 //! Must never: run a caller's code under its lock.
 
@@ -64,7 +64,7 @@ pub(super) type Limited = (Call<'static>, Option<Duration>);
 #[derive(Debug)]
 struct QueueState {
     entries: Vec<Entry>,
-    /// Calls of tasks that wait for room, by their numbers.
+    /// Calls that wait for room, by their numbers.
     line: BTreeMap<u64, Entry>,
     /// The event of the next group, on which the callers that push now will wait.
     event: Arc<GroupEvent>,
@@ -72,13 +72,16 @@ struct QueueState {
     last_number: u64,
     /// Reason why no call is accepted any more.
     closed: Option<String>,
+    /// Number of the first call that was in the line when the queue was closed.
+    refused_from: Option<u64>,
     /// True if the queue was closed by a failure.
     has_failed: bool,
     /// The writer's thread sleeps, and no thread has called it yet.
     thread_sleeps: bool,
     /// Number of calls for which the thread that makes a group waits; 0 if none waits.
     gather_at: usize,
-    waiting_for_room: usize,
+    /// Threads whose call is in the line.
+    threads_in_line: usize,
     depth_max: usize,
 }
 
@@ -90,10 +93,11 @@ impl CallQueue {
             event: GroupEvent::new(&interrupts),
             last_number: 0,
             closed: None,
+            refused_from: None,
             has_failed: false,
             thread_sleeps: false,
             gather_at: 0,
-            waiting_for_room: 0,
+            threads_in_line: 0,
             depth_max: 0,
         };
         Self {
@@ -125,20 +129,24 @@ impl CallQueue {
         by: CarriedOutBy,
     ) -> Result<Ticket<T>> {
         let mut state = lock(&self.state);
-        let mut has_waited = driving::is_driving();
-        // Calls in the line came earlier. `admit` keeps room for threads that wait.
-        while state.closed.is_none()
-            && (state.entries.len() >= self.capacity || !has_waited && !state.line.is_empty())
-        {
-            if driving::is_driving() {
-                return Err(waits_in_closure());
-            }
-            state.waiting_for_room += 1;
-            state = self.room.wait(state).unwrap_or_else(PoisonError::into_inner);
-            state.waiting_for_room -= 1;
-            has_waited = true;
+        let has_room = state.entries.len() < self.capacity;
+        if driving::is_driving() && !has_room && state.closed.is_none() {
+            return Err(waits_in_closure());
         }
-        self.accept(&mut state, call, take, by)
+        // A closure must not wait, so that it goes before the line.
+        if has_room && (state.line.is_empty() || driving::is_driving()) || state.closed.is_some() {
+            return self.accept(&mut state, call, take, by);
+        }
+        let (number, ticket) = state.line_up(call, take);
+        state.threads_in_line += 1;
+        while state.line.contains_key(&number) {
+            state = self.room.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        state.threads_in_line -= 1;
+        match (&state.closed, state.refused_from) {
+            (Some(reason), Some(first)) if number >= first => Err(Error::stopped(reason.clone())),
+            _ => Ok(ticket),
+        }
     }
 
     /// Takes a call in, if there is room.
@@ -167,9 +175,7 @@ impl CallQueue {
         if has_room || state.closed.is_some() {
             return self.accept(&mut state, call, take, CarriedOutBy::Thread);
         }
-        let (entry, ticket) = state.enter(call, take);
-        state.line.insert(entry.number(), entry);
-        Ok(ticket)
+        Ok(state.line_up(call, take).1)
     }
 
     /// A number for a call that does not go through the queue.
@@ -202,12 +208,9 @@ impl CallQueue {
         lock(&self.state).line.len()
     }
 
-    /// Gives the room of the group that left to calls of the line, but for the places that
-    /// threads wait for.
+    /// Gives the room of the group that left to the first calls of the line.
     fn admit(&self, state: &mut QueueState) {
-        let room = self.capacity.saturating_sub(state.entries.len());
-        let for_line = room.saturating_sub(state.waiting_for_room).max(1).min(room);
-        for _ in 0..for_line {
+        while state.entries.len() < self.capacity {
             let Some((_, entry)) = state.line.pop_first() else { break };
             state.entries.push(entry);
         }
@@ -315,7 +318,7 @@ impl CallQueue {
         }
         state.event = GroupEvent::new(&self.interrupts);
         self.admit(&mut state);
-        if state.waiting_for_room > 0 {
+        if state.threads_in_line > 0 {
             self.room.notify_all();
         }
         true
@@ -326,6 +329,8 @@ impl CallQueue {
         let mut state = lock(&self.state);
         state.closed.get_or_insert_with(|| reason.to_owned());
         let line = std::mem::take(&mut state.line);
+        let first = line.first_key_value().map(|(&first, _)| first);
+        state.refused_from = state.refused_from.or(first);
         drop(state);
         self.arrived.notify_all();
         self.gathered.notify_all();
@@ -381,6 +386,14 @@ impl QueueState {
     fn enter<T>(&mut self, call: Limited, take: Take<T>) -> (Entry, Ticket<T>) {
         self.last_number += 1;
         Entry::new(call, self.last_number, Arc::clone(&self.event), take)
+    }
+
+    /// Puts a call at the end of the line; its number, and the ticket for it.
+    fn line_up<T>(&mut self, call: Limited, take: Take<T>) -> (u64, Ticket<T>) {
+        let (entry, ticket) = self.enter(call, take);
+        let number = entry.number();
+        self.line.insert(number, entry);
+        (number, ticket)
     }
 }
 
@@ -515,6 +528,51 @@ mod tests {
         assert!(matches!(error.kind(), ErrorKind::Stopped { .. }), "{error}");
         assert!(!accepted.is_answered());
         assert!(queue.push_or_line_up(call("late"), done).is_err());
+    }
+
+    #[test]
+    fn threads_and_tasks_get_room_in_the_order_in_which_they_came() {
+        let queue = Arc::new(queue_of(1));
+        drop(queue.push(call("first"), done, CarriedOutBy::Thread).expect("room"));
+        let mut threads = Vec::new();
+        for number in 2..8 {
+            if number % 2 == 0 {
+                let other = Arc::clone(&queue);
+                threads.push(std::thread::spawn(move || {
+                    other.push(call("thread"), done, CarriedOutBy::Thread).map(drop)
+                }));
+            } else {
+                drop(queue.push_or_line_up(call("task"), done).expect("a place in the line"));
+            }
+            while queue.line_len() < number - 1 {
+                std::thread::yield_now();
+            }
+        }
+        let mut group = Vec::new();
+        for expected in 1..8 {
+            assert!(queue.take(NATURAL, 1, Duration::ZERO, &mut group));
+            assert_eq!(numbers(&mut group), [expected]);
+        }
+        for thread in threads {
+            thread.join().expect("no panic").expect("it had room");
+        }
+    }
+
+    #[test]
+    fn a_thread_in_the_line_is_refused_if_the_queue_is_closed() {
+        let queue = Arc::new(queue_of(1));
+        let accepted = queue.push(call("accepted"), done, CarriedOutBy::Thread).expect("room");
+        let other = Arc::clone(&queue);
+        let thread = std::thread::spawn(move || {
+            other.push(call("thread"), done, CarriedOutBy::Thread).map(drop)
+        });
+        while queue.line_len() < 1 {
+            std::thread::yield_now();
+        }
+        queue.close("closed");
+        let error = thread.join().expect("no panic").expect_err("it had no room");
+        assert!(matches!(error.kind(), ErrorKind::Stopped { .. }), "{error}");
+        assert!(!accepted.is_answered());
     }
 
     #[test]

@@ -10,6 +10,7 @@ use crate::words::counted;
 
 /// The result of one `execute`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Executed {
     /// Rows that the statement itself inserted, changed or deleted; those of
     /// triggers and foreign key actions are not counted.
@@ -17,6 +18,13 @@ pub struct Executed {
     /// The rowid of the connection's last INSERT, which is this statement's if
     /// it was one into a table with rowids.
     pub last_insert_rowid: i64,
+}
+
+impl Executed {
+    /// The result of a statement that a [`CommitTarget`](super::CommitTarget) carried out.
+    pub fn new(rows_changed: u64, last_insert_rowid: i64) -> Self {
+        Self { rows_changed, last_insert_rowid }
+    }
 }
 
 /// The values of a statement's parameters, owned: they wait for their group.

@@ -37,7 +37,7 @@ use crate::error::{Error, Result};
 ///         for index in 0..group.len() {
 ///             let answer = match group.call(index) {
 ///                 Call::Execute(_) => {
-///                     Ok(Answer::Executed(Executed { rows_changed: 0, last_insert_rowid: 0 }))
+///                     Ok(Answer::Executed(Executed::new(0, 0)))
 ///                 }
 ///                 _ => Err(leafpress::Error::aborted("only single statements can be sent there")),
 ///             };

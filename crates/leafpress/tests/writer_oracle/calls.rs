@@ -118,7 +118,7 @@ pub fn words(error: &Error) -> String {
             sqlite_words(source.downcast_ref().expect("an error of SQLite"))
         }
         ErrorKind::Refused { .. } => "refused".to_owned(),
-        ErrorKind::Panicked { message } => format!("panicked: {message}"),
+        ErrorKind::Panicked { message, .. } => format!("panicked: {message}"),
         ErrorKind::Aborted(reason) => format!("gave up: {reason}"),
         ErrorKind::Misuse(message) if message.contains("rolled") => "rolled back before".to_owned(),
         // SQLite has no word for it.

@@ -172,7 +172,9 @@ fn a_limit_stops_an_endless_call_alone_and_each_clone_has_its_own() {
     held.release();
     for (name, ticket) in endless {
         let error = ticket.wait().expect_err("it has no end");
-        let ErrorKind::TimedOut { limit } = error.kind() else { unreachable!("{name}: {error}") };
+        let ErrorKind::TimedOut { limit, .. } = error.kind() else {
+            unreachable!("{name}: {error}")
+        };
         assert_eq!(*limit, Duration::from_millis(20));
         assert!(error.to_string().contains("longer than the 20ms"), "{error}");
         assert!(error.state_on_disk().is_some_and(|it| it.starts_with("nothing")), "{error}");

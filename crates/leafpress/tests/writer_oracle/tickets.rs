@@ -163,7 +163,7 @@ fn a_full_queue_says_so_or_makes_callers_wait() {
     let first = writer.try_submit(INSERT, [1, 1]).expect("room");
     let second = writer.try_submit(INSERT, [1, 2]).expect("room");
     let full = writer.try_submit(INSERT, [1, 3]).expect_err("no room");
-    assert!(matches!(full.kind(), ErrorKind::QueueFull { capacity: 2 }), "{full}");
+    assert!(matches!(full.kind(), ErrorKind::QueueFull { capacity: 2, .. }), "{full}");
     let patient = std::thread::spawn({
         let writer = writer.clone();
         move || writer.execute(INSERT, [1, 4])

@@ -320,7 +320,7 @@ fn a_panic_undoes_its_own_transaction_alone() {
     held.release();
     before.wait().expect("it is well");
     let error = panics.wait().expect_err("it panicked");
-    let ErrorKind::Panicked { message } = error.kind() else { unreachable!("{error}") };
+    let ErrorKind::Panicked { message, .. } = error.kind() else { unreachable!("{error}") };
     assert_eq!(message, "the second is here");
     after.wait().expect("it is well");
     assert_eq!(ids(&opened, "SELECT id FROM a"), [1, 3]);

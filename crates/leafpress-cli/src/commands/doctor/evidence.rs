@@ -16,6 +16,7 @@ use leafpress::neighbours::{
     connection_defaults, look_inside, neighbours,
 };
 use leafpress::path_text;
+use leafpress::queue::UnixTime;
 use leafpress::storage::{Device, FileSystem};
 use leafpress::vfs::locks::FileHandle;
 use leafpress::{Error, Result};
@@ -238,14 +239,14 @@ fn is_far_behind(reader: &Reader) -> bool {
 #[derive(PartialEq)]
 struct Commits {
     of_log: Option<u32>,
-    of_database: Option<u64>,
+    of_database: Option<UnixTime>,
 }
 
 impl Commits {
     fn of(found: &Neighbours) -> Self {
         Self {
             of_log: found.log.as_ref().map(|log| log.changes),
-            of_database: found.file(Which::Database).and_then(|file| file.changed_at_ms),
+            of_database: found.file(Which::Database).and_then(|file| file.changed_at),
         }
     }
 }

@@ -1,32 +1,75 @@
 //! Calls of tasks: the queue's operations as futures that never block the thread that polls them.
 //!
-//! Each is a [`PendingCall`] of the writer, but a claim that waits: it waits for the wake-up as a
-//! thread does, and the thread that rings wakes the task.
+//! Each is a [`PendingCall`] of the writer. The call of a thread makes the same one and waits for
+//! it. Two are more than that: a claim that waits does so for the wake-up, as a thread does, and
+//! the thread that rings wakes the task; a call of several transactions is one `async` function
+//! for threads and tasks, which is told its [`Caller`].
 //!
 //! 1. A claim whose future is dropped keeps no job: one that was claimed for it already is given
 //!    back, and that was no attempt.
 //!
-//! Must never: wait, or depend on a runtime.
+//! Must never: wait for a task, or depend on a runtime.
 
 use std::future::{Future, poll_fn};
-use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use super::claim::Found;
-use super::session::Work;
+use super::session::{QueueRow, Work};
+use super::settle::JobRow;
 use super::wakeup::Woken;
 use super::{
-    Claim, ClaimOptions, Job, Nack, Payload, Pushed, Queue, Retry, Token, extend_by, look, push,
-    settle, settling,
+    Claim, ClaimOptions, Job, Nack, Payload, Pushed, Queue, Retry, Settings, Token, claim,
+    configure, push, settle,
 };
 use crate::error::{Error, Result};
-use crate::times::UnixTime;
+use crate::times::{UnixTime, in_milliseconds as to_ms};
 use crate::writer::PendingCall;
+
+/// Caller of an operation, which waits for its answers in one way or the other.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Caller {
+    /// A thread, which waits.
+    Thread,
+    /// A task, which is woken.
+    Task,
+}
+
+impl Caller {
+    /// The answer to a call.
+    pub(super) async fn answer<T: Send + 'static>(self, call: PendingCall<T>) -> Result<T> {
+        match self {
+            Self::Thread => call.wait(),
+            Self::Task => call.await,
+        }
+    }
+}
+
+/// The output of an operation whose [`Caller`] is a thread: all waits are in its only poll.
+pub(super) fn now<T>(operation: impl Future<Output = Result<T>>) -> Result<T> {
+    match pin!(operation).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(output) => output,
+        Poll::Pending => Err(Error::bug("a call of a thread waits as a task does")),
+    }
+}
 
 /// Calls of tasks. Each does what the call without `_async` does, and gives the same errors;
 /// [`PendingCall`] says what becomes of a future that is dropped.
 impl Queue {
+    /// As [`settings`](Self::settings), as a future.
+    pub fn settings_async(&self) -> PendingCall<Settings> {
+        self.call(|work, queue| Ok(work.row(queue)?.settings.clone()))
+    }
+
+    /// As [`configure`](Self::configure), as a future.
+    pub fn configure_async(
+        &self,
+        mut change: impl FnMut(&mut Settings) + Send + 'static,
+    ) -> PendingCall<Settings> {
+        self.call(move |work, queue| configure(work, queue, &mut change))
+    }
+
     /// As [`push`](Self::push), as a future.
     ///
     /// ```
@@ -40,13 +83,13 @@ impl Queue {
     /// ```
     pub fn push_async(&self, job: impl Into<Job>) -> PendingCall<Pushed> {
         let job = job.into();
-        self.work_async(move |work, queue| push::insert(work, &*work.row(queue)?, &job))
+        self.call(move |work, queue| push::insert(work, &*work.row(queue)?, &job))
     }
 
     /// As [`push_many`](Self::push_many), as a future.
     pub fn push_many_async(&self, jobs: impl IntoIterator<Item = Job>) -> PendingCall<Vec<Pushed>> {
         let jobs: Vec<Job> = jobs.into_iter().collect();
-        self.work_async(move |work, queue| {
+        self.call(move |work, queue| {
             let row = work.row(queue)?;
             jobs.iter().map(|job| push::insert(work, &row, job)).collect()
         })
@@ -107,47 +150,86 @@ impl Queue {
 
     /// As [`ack`](Self::ack), as a future.
     pub fn ack_async(&self, token: Token) -> PendingCall<()> {
-        self.work_async(settling(token, |work, queue, job| settle::ack(work, queue, job, None)))
+        self.settle(token, |work, queue, job| settle::ack(work, queue, job, None))
     }
 
     /// As [`ack_with`](Self::ack_with), as a future.
     pub fn ack_with_async(&self, token: Token, result: impl Into<Payload>) -> PendingCall<()> {
         let result = result.into();
-        self.work_async(settling(token, move |work, queue, job| {
-            settle::ack(work, queue, job, Some(&result))
-        }))
+        self.settle(token, move |work, queue, job| settle::ack(work, queue, job, Some(&result)))
+    }
+
+    /// As [`ack_many`](Self::ack_many), as a future.
+    pub fn ack_many_async(&self, tokens: &[Token]) -> PendingCall<Vec<Result<()>>> {
+        self.settle_many(tokens, |work, queue, job| settle::ack(work, queue, job, None))
     }
 
     /// As [`nack`](Self::nack), as a future.
     pub fn nack_async(&self, token: Token, nack: Nack) -> PendingCall<Retry> {
         let chance = fastrand::f64();
-        self.work_async(settling(token, move |work, queue, job| {
-            settle::nack(work, queue, job, &nack, chance)
-        }))
+        self.settle(token, move |work, queue, job| settle::nack(work, queue, job, &nack, chance))
     }
 
     /// As [`fail`](Self::fail), as a future.
     pub fn fail_async(&self, token: Token, reason: &str) -> PendingCall<()> {
         let reason = reason.to_owned();
-        self.work_async(settling(token, move |work, queue, job| {
-            settle::fail(work, queue, job, &reason)
-        }))
+        self.settle(token, move |work, queue, job| settle::fail(work, queue, job, &reason))
     }
 
     /// As [`release`](Self::release), as a future.
     pub fn release_async(&self, token: Token) -> PendingCall<()> {
-        self.work_async(settling(token, settle::release))
+        self.settle(token, settle::release)
     }
 
     /// As [`extend`](Self::extend), as a future.
     pub fn extend_async(&self, token: Token, lease: Duration) -> PendingCall<UnixTime> {
         match extend_by(lease) {
-            Ok(extend) => self.work_async(settling(token, extend)),
+            Ok(extend) => self.settle(token, extend),
             Err(error) => self.writer.refused_async(error),
         }
     }
 
-    fn work_async<T: Send + 'static>(
+    /// As [`extend_many`](Self::extend_many), as a future.
+    pub fn extend_many_async(
+        &self,
+        tokens: &[Token],
+        lease: Duration,
+    ) -> PendingCall<Vec<Result<UnixTime>>> {
+        match extend_by(lease) {
+            Ok(extend) => self.settle_many(tokens, extend),
+            Err(error) => self.writer.refused_async(error),
+        }
+    }
+
+    /// Does something with a job that this token is good for.
+    fn settle<T: Send + 'static>(
+        &self,
+        token: Token,
+        mut run: impl FnMut(&Work<'_>, &QueueRow, &JobRow) -> Result<T> + Send + 'static,
+    ) -> PendingCall<T> {
+        self.call(move |work, _| settle_one(work, token, &mut run)?)
+    }
+
+    /// Does something with each job that one of these tokens is good for.
+    fn settle_many<T: Send + 'static>(
+        &self,
+        tokens: &[Token],
+        mut run: impl FnMut(&Work<'_>, &QueueRow, &JobRow) -> Result<T> + Send + 'static,
+    ) -> PendingCall<Vec<Result<T>>> {
+        let tokens = tokens.to_owned();
+        self.call(move |work, _| {
+            tokens.iter().map(|&token| settle_one(work, token, &mut run)).collect()
+        })
+    }
+
+    /// A look for jobs, which does not wait for one.
+    pub(super) fn look_async(&self, options: &ClaimOptions) -> PendingCall<Found> {
+        let options = options.clone();
+        self.call(move |work, queue| claim::claim(work, &*work.row(queue)?, &options))
+    }
+
+    /// An operation as one call of the writer. An error undoes all of it.
+    pub(super) fn call<T: Send + 'static>(
         &self,
         run: impl FnMut(&Work<'_>, i64) -> Result<T> + Send + 'static,
     ) -> PendingCall<T> {
@@ -157,22 +239,25 @@ impl Queue {
     /// Gives jobs back that no consumer has got. If that fails, they come again after their lease.
     fn leave(&self, claims: Vec<Claim>) {
         for claim in claims {
-            if let Ok(operation) = self.operation(settling(claim.token, settle::release)) {
-                self.writer.leave_internal(operation);
-            }
+            self.release_async(claim.token).leave();
         }
     }
 }
 
 /// A look for jobs, which gives back what it finds after it was dropped.
-struct Look {
+pub(super) struct Look {
     queue: Queue,
     call: PendingCall<Found>,
 }
 
 impl Look {
     fn new(queue: &Queue, options: &ClaimOptions) -> Self {
-        Self { queue: queue.clone(), call: queue.work_async(look(options)) }
+        Self::of(queue, queue.look_async(options))
+    }
+
+    /// The look that this call is.
+    pub(super) fn of(queue: &Queue, call: PendingCall<Found>) -> Self {
+        Self { queue: queue.clone(), call }
     }
 }
 
@@ -195,6 +280,32 @@ impl Drop for Look {
             });
         }
     }
+}
+
+/// Does something with the job that this token is good for; the inner error is that of a token
+/// which is good for none.
+fn settle_one<T>(
+    work: &Work<'_>,
+    token: Token,
+    run: &mut impl FnMut(&Work<'_>, &QueueRow, &JobRow) -> Result<T>,
+) -> Result<Result<T>> {
+    match settle::check(work, token)? {
+        Ok(job) => run(work, &*work.row(job.queue)?, &job).map(Ok),
+        Err(error) => Ok(Err(error)),
+    }
+}
+
+fn extend_by(
+    lease: Duration,
+) -> Result<impl FnMut(&Work<'_>, &QueueRow, &JobRow) -> Result<UnixTime> + Send + 'static> {
+    let lease_ms = to_ms(lease);
+    if lease_ms == 0 {
+        return Err(Error::misuse("a lease of at least a millisecond is needed")
+            .to_do("to give a job back, use `release`"));
+    }
+    Ok(move |work: &Work<'_>, _: &QueueRow, job: &JobRow| {
+        settle::extend(work, job, lease_ms).map(UnixTime::from_ms)
+    })
 }
 
 #[cfg(test)]

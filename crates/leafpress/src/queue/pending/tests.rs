@@ -11,7 +11,7 @@ use super::*;
 use crate::ErrorKind;
 use crate::queue::tests::{Bench, bench};
 use crate::queue::worker::block_on::block_on;
-use crate::queue::{JobState, ListOptions};
+use crate::queue::{JobState, ListOptions, Purge, Schedule};
 use crate::writer::Writer;
 
 const FOR_EVER: Duration = Duration::MAX;
@@ -239,4 +239,188 @@ fn a_task_is_woken_for_a_due_time() {
     queue.push(Job::from("later").delay(Duration::from_millis(30))).expect("pushed");
     assert!(block_on(queue.claim_async()).is_ok());
     drop(queue.claim_async());
+}
+
+/// Makes each call for a thread at one queue and for a task at another one like it, and compares
+/// the answers.
+macro_rules! same_answers {
+    ($threads:ident, $tasks:ident: $($call:ident / $call_async:ident ($($argument:expr),*);)+) => {
+        $(
+            let (thread, task) = ($threads.queue.clone(), $tasks.queue.clone());
+            let (thread, task) =
+                (thread.$call($($argument),*), block_on(task.$call_async($($argument),*)));
+            assert_eq!(format!("{thread:?}"), format!("{task:?}"), stringify!($call));
+        )+
+    };
+}
+
+/// The queue holds one job that waits, five that are leased, three that are dead, and more.
+fn busy_bench() -> (Bench, Vec<Token>) {
+    let bench = bench();
+    bench.queue.push_many((0..10).map(|_| Job::from("x"))).expect("pushed");
+    let claims = bench.queue.claim_with(&ClaimOptions::new().jobs_max(9)).expect("jobs");
+    let tokens: Vec<_> = claims.iter().map(|claim| claim.token).collect();
+    for &token in &tokens[6..] {
+        bench.queue.fail(token, "never").expect("dead");
+    }
+    (bench, tokens)
+}
+
+#[test]
+fn a_task_gets_the_answers_that_a_thread_gets() {
+    let ((threads, tokens), (tasks, same)) = (busy_bench(), busy_bench());
+    assert_eq!(tokens, same);
+    let lease = Duration::from_secs(9);
+    let dead_id = threads.queue.list(&ListOptions::new()).expect("jobs").last().expect("a job").id;
+    let schedule = Schedule::cron("nightly", "0 0 * * *").expect("it is sound");
+    let in_future = Schedule::cron("bad", "0 0 * * *").expect("it is sound");
+    let in_future = in_future.job(Job::from("x").due(std::time::SystemTime::now()));
+    same_answers!(threads, tasks:
+        settings / settings_async();
+        configure / configure_async(|settings| settings.attempts_max = 7);
+        configure / configure_async(|settings| settings.attempts_max = 0);
+        push / push_async("y");
+        push_many / push_many_async(["a", "b"].map(Job::from));
+        ack_many / ack_many_async(&tokens[..2]);
+        ack_many / ack_many_async(&tokens[1..3]);
+        extend_many / extend_many_async(&tokens[2..5], lease);
+        extend_many / extend_many_async(&tokens, Duration::ZERO);
+        extend / extend_async(tokens[0], lease);
+        nack / nack_async(tokens[3], Nack::new().delay(lease));
+        retry / retry_async(tokens[6].job);
+        retry / retry_async(dead_id + 99);
+        retry_dead / retry_dead_async(Some(1));
+        remove / remove_async(tokens[4].job);
+        remove / remove_async(tokens[4].job);
+        pause / pause_async();
+        claim_with / claim_with_async(&ClaimOptions::new());
+        resume / resume_async();
+        schedule / schedule_async(&schedule);
+        schedule / schedule_async(&in_future);
+        schedules / schedules_async();
+        unschedule / unschedule_async("nightly");
+        unschedule / unschedule_async("nightly");
+        purge / purge_async(&Purge::new());
+        purge / purge_async(&Purge::new().states([JobState::Ready]).limit(2));
+        purge / purge_async(&Purge::new().states([JobState::Ready, JobState::Leased]));
+        drop_queue / drop_queue_async();
+        settings / settings_async();
+    );
+}
+
+#[test]
+fn a_transaction_does_for_a_task_what_it_does_for_a_thread() {
+    let Bench { queue, .. } = &bench();
+    queue.push_many(["a", "b", "c", "d"].map(Job::from)).expect("pushed");
+    let time = Duration::from_secs(30);
+    block_on(async {
+        let mut transaction = queue.begin(time).expect("begun");
+        let claim = transaction.claim_async().await.expect("no error").expect("a job");
+        assert_eq!(transaction.claim_many_async(2).await.expect("no error").len(), 2);
+        assert_eq!(transaction.claim_many_async(0).await.expect("no error"), []);
+        let other = queue.claim_async().await.expect("a job");
+        transaction.include_async(other.token).await.expect("it is held");
+        assert!(transaction.include_async(Token { claim: 99, ..other.token }).await.is_err());
+        assert_eq!(transaction.extend_async(time).await.expect("held"), transaction.expires_at());
+        transaction.push("next");
+        let committed = transaction.commit_async().await.expect("committed");
+        assert_eq!((committed.acked, committed.pushed.len()), (4, 1));
+        assert!(queue.ack_async(claim.token).await.is_err(), "it was acked");
+
+        let mut transaction = queue.begin(time).expect("begun");
+        assert!(transaction.claim_async().await.expect("no error").is_some());
+        transaction.rollback_async().await.expect("given back");
+        let mut transaction = queue.begin(time).expect("begun");
+        let again = transaction.claim_async().await.expect("no error").expect("the job");
+        assert_eq!(again.attempt, 1);
+        let body = |tx: &crate::writer::Transaction<'_>| tx.execute("CREATE TABLE done (a)", ());
+        let (committed, _) = transaction.commit_with_async(body).await.expect("committed");
+        assert_eq!(committed.acked, 1);
+    });
+    assert_eq!(states(queue), []);
+}
+
+/// Holds the writer in a closure until the sender is used or dropped.
+fn hold(writer: &Writer) -> mpsc::Sender<()> {
+    let (begun, has_begun) = mpsc::channel();
+    let (release, held) = mpsc::channel::<()>();
+    let body = move |_: &crate::writer::Transaction<'_>| {
+        let _ = begun.send(());
+        let _ = held.recv();
+        Ok(())
+    };
+    drop(writer.submit_transaction(body).expect("taken"));
+    has_begun.recv().expect("it begins");
+    release
+}
+
+#[test]
+fn calls_of_many_transactions_take_turns_on_one_thread() {
+    let bench = bench();
+    let other = Queue::open(&bench.writer, "other").expect("a queue");
+    for queue in [&bench.queue, &other] {
+        queue.push_many((0..1_200).map(|_| Job::from("x"))).expect("pushed");
+    }
+    let held = hold(&bench.writer);
+    let ready = Purge::new().states([JobState::Ready]);
+    let mut purge = Task::new(bench.queue.purge_async(&ready));
+    let mut gone = Task::new(other.drop_queue_async());
+    let mut dropped = Task::new(bench.queue.purge_async(&ready));
+    // While the writer is held, a poll that waits would never return.
+    for task in [&mut purge, &mut gone, &mut dropped] {
+        assert!(task.poll().is_pending());
+    }
+    drop(dropped);
+    drop(held);
+    let (mut purged, mut removed) = (None, None);
+    while purged.is_none() || removed.is_none() {
+        for (task, count) in [(&mut purge, &mut purged), (&mut gone, &mut removed)] {
+            if count.is_none()
+                && let Poll::Ready(answer) = task.poll()
+            {
+                *count = Some(answer.expect("no error"));
+            }
+        }
+        bench.writer.execute_batch("SELECT 1").expect("an answer");
+    }
+    assert_eq!((purged, removed), (Some(1_200), Some(1_200)));
+    assert!(purge.woken() > 2 && gone.woken() > 2, "each step wakes its task");
+}
+
+#[test]
+fn a_purge_that_is_dropped_ends_there() {
+    let bench = bench();
+    bench.queue.push_many((0..1_200).map(|_| Job::from("x"))).expect("pushed");
+    let mut purge = Task::new(bench.queue.purge_async(&Purge::new().states([JobState::Ready])));
+    while bench.count("SELECT count(*) FROM leafpress_job") == 1_200 {
+        assert!(purge.poll().is_pending());
+    }
+    drop(purge);
+    bench.writer.execute_batch("SELECT 1").expect("an answer");
+    assert_eq!(bench.count("SELECT count(*) FROM leafpress_job"), 700);
+}
+
+#[test]
+fn a_commit_that_is_dropped_is_done_or_rolled_back() {
+    let bench = bench();
+    for has_begun in [false, true] {
+        bench.push("x".into());
+        let mut transaction = bench.queue.begin(Duration::from_secs(30)).expect("begun");
+        assert!(transaction.claim().expect("no error").is_some());
+        let held = hold(&bench.writer);
+        let mut commit = Task::new(transaction.commit_async());
+        assert!(commit.poll().is_pending());
+        if has_begun {
+            drop(held);
+            bench.writer.execute_batch("SELECT 1").expect("an answer");
+            drop(commit);
+        } else {
+            drop(commit);
+            drop(held);
+        }
+        bench.writer.execute_batch("SELECT 1").expect("an answer");
+        let expected: &[JobState] = if has_begun { &[] } else { &[JobState::Ready] };
+        assert_eq!(states(&bench.queue), expected);
+        bench.queue.purge(&Purge::new().states([JobState::Ready])).expect("purged");
+    }
 }

@@ -4,6 +4,7 @@ use super::recurrence::Recurrence;
 use super::{Schedule, ScheduleInfo, refused, table};
 use crate::error::Result;
 use crate::queue::Queue;
+use crate::writer::PendingCall;
 
 impl Queue {
     /// Keeps a schedule, in place of that of the same name if there is one.
@@ -16,11 +17,21 @@ impl Queue {
     /// If the job has a due time of its own, or metadata that are no object; as
     /// [`push`](Self::push). The schedule is as it was before.
     pub fn schedule(&self, schedule: &Schedule) -> Result<()> {
-        schedule.check_template()?;
-        let recurrence = Recurrence::parse(&schedule.cron, &schedule.timezone)
-            .map_err(|bad| refused(&schedule.name, bad))?;
+        self.schedule_async(schedule).wait()
+    }
+
+    /// As [`schedule`](Self::schedule), as a future.
+    pub fn schedule_async(&self, schedule: &Schedule) -> PendingCall<()> {
+        let recurrence = schedule.check_template().and_then(|()| {
+            Recurrence::parse(&schedule.cron, &schedule.timezone)
+                .map_err(|bad| refused(&schedule.name, bad))
+        });
+        let recurrence = match recurrence {
+            Ok(recurrence) => recurrence,
+            Err(error) => return self.writer.refused_async(error),
+        };
         let schedule = schedule.clone();
-        self.work(move |work, queue| {
+        self.call(move |work, queue| {
             let kept_ms = table::kept_next_ms(work, queue, &schedule)?;
             let next_at_ms = kept_ms.or_else(|| recurrence.next_after_ms(work.now_ms));
             table::keep(work, queue, &schedule, next_at_ms)?;
@@ -30,13 +41,18 @@ impl Queue {
         })
     }
 
-    /// Forgets a schedule; whether there was one. Its jobs stay.
+    /// Forgets a schedule, and returns true if there was one. Its jobs stay.
     ///
     /// # Errors
     /// As [`push`](Self::push). The schedule is still there.
     pub fn unschedule(&self, name: &str) -> Result<bool> {
+        self.unschedule_async(name).wait()
+    }
+
+    /// As [`unschedule`](Self::unschedule), as a future.
+    pub fn unschedule_async(&self, name: &str) -> PendingCall<bool> {
         let name = name.to_owned();
-        self.work(move |work, queue| table::forget(work, queue, &name))
+        self.call(move |work, queue| table::forget(work, queue, &name))
     }
 
     /// The schedules of the queue, by name.
@@ -44,6 +60,11 @@ impl Queue {
     /// # Errors
     /// If the table cannot be read.
     pub fn schedules(&self) -> Result<Vec<ScheduleInfo>> {
-        self.work(table::list)
+        self.schedules_async().wait()
+    }
+
+    /// As [`schedules`](Self::schedules), as a future.
+    pub fn schedules_async(&self) -> PendingCall<Vec<ScheduleInfo>> {
+        self.call(table::list)
     }
 }

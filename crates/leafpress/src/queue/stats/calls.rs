@@ -20,7 +20,7 @@ impl Queue {
     pub fn stats(&self) -> Result<QueueStats> {
         let session = self.session.get()?;
         if session.counters().has_unwritten()
-            && let Err(error) = self.work(|work, _| write(work))
+            && let Err(error) = self.call(|work, _| write(work)).wait()
         {
             // Then the figures are a little older.
             tracing::debug!(%error, "the queue's statistics could not be written");

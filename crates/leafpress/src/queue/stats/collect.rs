@@ -152,7 +152,10 @@ fn share_within(minute: i64, now_ms: i64, window_ms: i64) -> f64 {
 fn times(counted: &Histogram) -> Times {
     let (count, sum) = (counted.count, Duration::from_millis(counted.sum));
     let quantile = |share| Duration::from_millis(counted.quantile(share));
-    let bucket = |at_most| Bucket { at_most, count: counted.count_at_most(at_most) };
+    let bucket = |at_most_ms| Bucket {
+        at_most: Duration::from_millis(at_most_ms),
+        count: counted.count_at_most(at_most_ms),
+    };
     Times {
         count,
         sum,

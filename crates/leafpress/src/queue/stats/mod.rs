@@ -25,7 +25,7 @@ mod prometheus;
 
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 pub(super) use self::collect::count;
 pub(super) use self::counters::{Counters, Event};
@@ -34,7 +34,8 @@ pub use self::events::Events;
 use super::session::{Work, failed};
 use super::settings::Rate;
 use crate::error::Result;
-use crate::times::UnixTime;
+use crate::times::{UnixTime, in_milliseconds};
+use crate::writer::Bucket;
 
 /// Time between writes of the counters.
 const WRITE_EVERY_MS: i64 = 1_000;
@@ -168,8 +169,20 @@ pub struct Times {
     /// The longest, exactly.
     #[serde(rename = "max_ms", serialize_with = "crate::times::milliseconds")]
     pub max: Duration,
-    /// Numbers of durations up to each bound, in milliseconds.
-    pub buckets: Vec<crate::writer::Bucket>,
+    /// Numbers of durations up to each bound; as JSON in milliseconds.
+    #[serde(serialize_with = "buckets_in_milliseconds")]
+    pub buckets: Vec<Bucket<Duration>>,
+}
+
+fn whole_milliseconds(time: Duration) -> u64 {
+    in_milliseconds(time).unsigned_abs()
+}
+
+fn buckets_in_milliseconds<S: Serializer>(
+    buckets: &[Bucket<Duration>],
+    to: S,
+) -> std::result::Result<S::Ok, S::Error> {
+    to.collect_seq(buckets.iter().map(|it| it.in_unit(whole_milliseconds)))
 }
 
 /// Says that something happened in this queue, to be counted if the transaction

@@ -6,9 +6,8 @@
 //!
 //! Must never: give a metric another name or unit than it had.
 
-use super::{Events, QueueStats, Times};
+use super::{Events, QueueStats, Times, whole_milliseconds};
 use crate::prometheus::{Exposition, Shown};
-use crate::times::in_milliseconds;
 
 const PREFIX: &str = "leafpress_queue";
 
@@ -93,6 +92,6 @@ fn add_totals(totals: &Events<u64>, queue: &[(&str, &str)], text: &mut Expositio
 }
 
 fn shown(times: &Times) -> Shown<impl Iterator<Item = (u64, u64)>> {
-    let buckets = times.buckets.iter().map(|it| (it.at_most, it.count));
-    Shown { buckets, count: times.count, sum: in_milliseconds(times.sum).unsigned_abs(), unit: 1e3 }
+    let buckets = times.buckets.iter().map(|it| (whole_milliseconds(it.at_most), it.count));
+    Shown { buckets, count: times.count, sum: whole_milliseconds(times.sum), unit: 1e3 }
 }

@@ -17,12 +17,13 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use super::pending::{Caller, Look, now};
 use super::session::Work;
 use super::settle::JobRow;
 use super::{Claim, ClaimOptions, Job, Pushed, Queue, Token, claim, push, settle};
 use crate::error::{Error, ErrorKind, Result};
 use crate::times::{UnixTime, in_milliseconds as to_ms};
-use crate::writer::Transaction;
+use crate::writer::{PendingCall, Transaction};
 
 /// Claims and pushes that become one commit, or nothing.
 ///
@@ -114,20 +115,46 @@ impl QueueTransaction {
         Ok(self.claim_many(1)?.pop())
     }
 
+    /// As [`claim`](Self::claim), as a future. A job that was claimed for a future that is dropped
+    /// is given back.
+    ///
+    /// # Errors
+    /// As [`claim`](Self::claim).
+    pub async fn claim_async(&mut self) -> Result<Option<Claim>> {
+        Ok(self.claim_many_async(1).await?.pop())
+    }
+
     /// Claims at most this number of jobs, until the transaction expires.
     ///
     /// # Errors
     /// As [`claim`](Self::claim).
     pub fn claim_many(&mut self, jobs_max: usize) -> Result<Vec<Claim>> {
+        now(self.claim_by(Caller::Thread, jobs_max))
+    }
+
+    /// As [`claim_many`](Self::claim_many), as a future. Jobs that were claimed for a future that
+    /// is dropped are given back.
+    ///
+    /// # Errors
+    /// As [`claim`](Self::claim).
+    pub async fn claim_many_async(&mut self, jobs_max: usize) -> Result<Vec<Claim>> {
+        self.claim_by(Caller::Task, jobs_max).await
+    }
+
+    async fn claim_by(&mut self, caller: Caller, jobs_max: usize) -> Result<Vec<Claim>> {
         if jobs_max == 0 {
             return Ok(Vec::new());
         }
         let expires_at_ms = self.expires_at_ms;
-        let claims = self.queue.work(move |work, queue| {
+        let call = self.queue.call(move |work, queue| {
             let left = Duration::from_millis(left_ms(work, expires_at_ms)?);
             let options = ClaimOptions::new().jobs_max(jobs_max).lease(left);
-            Ok(claim::claim(work, &*work.row(queue)?, &options)?.claims)
-        })?;
+            claim::claim(work, &*work.row(queue)?, &options)
+        });
+        let claims = match caller {
+            Caller::Thread => call.wait()?.claims,
+            Caller::Task => Look::of(&self.queue, call).await?.claims,
+        };
         self.tokens.extend(claims.iter().map(|claim| claim.token));
         Ok(claims)
     }
@@ -140,12 +167,25 @@ impl QueueTransaction {
     /// [`TransactionExpired`](ErrorKind::TransactionExpired), and as
     /// [`Queue::extend`]. The lease is as it was, and the claim no part of this.
     pub fn include(&mut self, token: Token) -> Result<()> {
+        now(self.include_by(Caller::Thread, token))
+    }
+
+    /// As [`include`](Self::include), as a future. If it is dropped, the claim is no part of this.
+    ///
+    /// # Errors
+    /// As [`include`](Self::include).
+    pub async fn include_async(&mut self, token: Token) -> Result<()> {
+        self.include_by(Caller::Task, token).await
+    }
+
+    async fn include_by(&mut self, caller: Caller, token: Token) -> Result<()> {
         let expires_at_ms = self.expires_at_ms;
-        self.queue.work(move |work, _| {
+        let call = self.queue.call(move |work, _| {
             let claimed = all_held(work, &[token])?;
             let lease_ms = left_ms(work, expires_at_ms)? as i64;
             claimed.iter().try_for_each(|job| settle::extend(work, job, lease_ms).map(drop))
-        })?;
+        });
+        caller.answer(call).await?;
         if !self.tokens.contains(&token) {
             self.tokens.push(token);
         }
@@ -183,16 +223,30 @@ impl QueueTransaction {
     /// [`TransactionExpired`](ErrorKind::TransactionExpired), and as
     /// [`Queue::extend`]. No lease is extended then.
     pub fn extend(&mut self, expiry: Duration) -> Result<UnixTime> {
+        now(self.extend_by(Caller::Thread, expiry))
+    }
+
+    /// As [`extend`](Self::extend), as a future. If it is dropped, the transaction expires when it
+    /// did before.
+    ///
+    /// # Errors
+    /// As [`extend`](Self::extend).
+    pub async fn extend_async(&mut self, expiry: Duration) -> Result<UnixTime> {
+        self.extend_by(Caller::Task, expiry).await
+    }
+
+    async fn extend_by(&mut self, caller: Caller, expiry: Duration) -> Result<UnixTime> {
         let expiry_ms = usable(expiry)?;
         let (tokens, expires_at_ms) = (self.tokens.clone(), self.expires_at_ms);
-        self.expires_at_ms = self.queue.work(move |work, _| {
+        let call = self.queue.call(move |work, _| {
             let claimed = all_held(work, &tokens)?;
             left_ms(work, expires_at_ms)?;
             for job in &claimed {
                 settle::extend(work, job, expiry_ms)?;
             }
             Ok(work.now_ms.saturating_add(expiry_ms))
-        })?;
+        });
+        self.expires_at_ms = caller.answer(call).await?;
         Ok(self.expires_at())
     }
 
@@ -205,9 +259,23 @@ impl QueueTransaction {
     /// any more; [`TransactionExpired`](ErrorKind::TransactionExpired); as
     /// [`Queue::push`]. Nothing is acked and nothing pushed then, and claims that
     /// are still held are given back. If the outcome is unknown, all was done or nothing.
-    pub fn commit(mut self) -> Result<Committed> {
+    pub fn commit(self) -> Result<Committed> {
+        now(self.commit_by(Caller::Thread))
+    }
+
+    /// As [`commit`](Self::commit), as a future. If it is dropped before a thread has begun with the
+    /// commit, all is rolled back; if later, all is committed.
+    ///
+    /// # Errors
+    /// As [`commit`](Self::commit).
+    pub async fn commit_async(self) -> Result<Committed> {
+        self.commit_by(Caller::Task).await
+    }
+
+    async fn commit_by(mut self, caller: Caller) -> Result<Committed> {
         let settlement = self.settlement();
-        let committed = self.queue.work(move |work, _| settlement.carry_out(work))?;
+        let call = self.queue.call(move |work, _| settlement.carry_out(work));
+        let committed = caller.answer(call).await?;
         // In other cases the drop gives back what is still held.
         self.tokens.clear();
         Ok(committed)
@@ -240,11 +308,31 @@ impl QueueTransaction {
     /// # Errors
     /// As [`commit`](Self::commit), and those of `body`: nothing of either is done then.
     pub fn commit_with<T: Send + 'static>(
+        self,
+        body: impl FnMut(&Transaction<'_>) -> Result<T> + Send + 'static,
+    ) -> Result<(Committed, T)> {
+        now(self.commit_with_by(Caller::Thread, body))
+    }
+
+    /// As [`commit_with`](Self::commit_with), as a future. If it is dropped before a thread has
+    /// begun with the commit, all is rolled back; if later, all is committed.
+    ///
+    /// # Errors
+    /// As [`commit_with`](Self::commit_with).
+    pub async fn commit_with_async<T: Send + 'static>(
+        self,
+        body: impl FnMut(&Transaction<'_>) -> Result<T> + Send + 'static,
+    ) -> Result<(Committed, T)> {
+        self.commit_with_by(Caller::Task, body).await
+    }
+
+    async fn commit_with_by<T: Send + 'static>(
         mut self,
+        caller: Caller,
         mut body: impl FnMut(&Transaction<'_>) -> Result<T> + Send + 'static,
     ) -> Result<(Committed, T)> {
         let (session, settlement) = (Arc::clone(self.queue.session.get()?), self.settlement());
-        let done = self.queue.writer.transaction(move |transaction| {
+        let call = self.queue.writer.transaction_async(move |transaction| {
             transaction.internal(&session, |connection| {
                 settlement.all_held(&Work::new(connection, &session)).map(drop)
             })?;
@@ -253,7 +341,8 @@ impl QueueTransaction {
                 settlement.carry_out(&Work::new(connection, &session))
             })?;
             Ok((committed, value))
-        })?;
+        });
+        let done = caller.answer(call).await?;
         self.tokens.clear();
         Ok(done)
     }
@@ -273,29 +362,39 @@ impl QueueTransaction {
     /// # Errors
     /// As [`Queue::release`], but for claims that are not held any more, which
     /// are left alone. The leases end with the transaction's expiry then.
-    pub fn rollback(mut self) -> Result<()> {
-        let tokens = std::mem::take(&mut self.tokens);
-        if tokens.is_empty() {
+    pub fn rollback(self) -> Result<()> {
+        now(self.rollback_by(Caller::Thread))
+    }
+
+    /// As [`rollback`](Self::rollback), as a future. If it is dropped, that is the rollback of a
+    /// drop.
+    ///
+    /// # Errors
+    /// As [`rollback`](Self::rollback).
+    pub async fn rollback_async(self) -> Result<()> {
+        self.rollback_by(Caller::Task).await
+    }
+
+    async fn rollback_by(mut self, caller: Caller) -> Result<()> {
+        if self.tokens.is_empty() {
             return Ok(());
         }
-        self.queue.work(move |work, _| release_all(work, &tokens))
+        caller.answer(self.release_all()).await?;
+        self.tokens.clear();
+        Ok(())
+    }
+
+    fn release_all(&self) -> PendingCall<()> {
+        let tokens = self.tokens.clone();
+        self.queue.call(move |work, _| release_all(work, &tokens))
     }
 }
 
 impl Drop for QueueTransaction {
     fn drop(&mut self) {
-        let writer = &self.queue.writer;
-        let Some(session) = self.queue.session.here().map(Arc::clone) else { return };
-        if self.tokens.is_empty() || std::thread::panicking() || writer.stopped().is_some() {
-            return;
-        }
-        let tokens = std::mem::take(&mut self.tokens);
-        // No wait here: this may be the writer's own thread.
-        let submitted = writer.submit_internal(move |connection| {
-            release_all(&Work::new(connection, &session), &tokens)
-        });
-        if let Err(error) = submitted {
-            tracing::warn!(%error, "the claims of a queue transaction end with their leases");
+        if !self.tokens.is_empty() && !std::thread::panicking() {
+            // No wait here: this may be the writer's own thread, or a task.
+            self.release_all().leave();
         }
     }
 }

@@ -454,13 +454,15 @@ impl Drop for Waiter {
             return;
         }
         let shared = &self.wake_ups.shared;
-        shared.change(|state| {
-            state.waiters.leave(&self.queue, self.task, self.holds.take());
+        let own = shared.change(|state| {
+            let own = state.waiters.leave(&self.queue, self.task, self.holds.take());
             if state.waiters.are_empty() {
                 state.idle_since = Instant::now();
             }
             shared.waiters.fetch_sub(1, Ordering::SeqCst);
+            own
         });
+        drop(own);
     }
 }
 

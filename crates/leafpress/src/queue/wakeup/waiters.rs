@@ -127,12 +127,17 @@ impl Waiters {
     }
 
     /// Removes a waiter; `task` is its number if it is a task. A permit that it took and did not
-    /// use goes to another.
-    pub(super) fn leave(&mut self, queue: &str, task: Option<u64>, unused: Option<Permit>) {
-        let Some(of_queue) = self.by_queue.get_mut(queue) else { return };
+    /// use goes to another. Returns its waker, to be dropped without the lock: a task that has left
+    /// needs no wake-up.
+    pub(super) fn leave(
+        &mut self,
+        queue: &str,
+        task: Option<u64>,
+        unused: Option<Permit>,
+    ) -> Option<Waker> {
+        let of_queue = self.by_queue.get_mut(queue)?;
         of_queue.waiters -= 1;
         let slept = task.and_then(|task| of_queue.tasks.remove(&task));
-        self.awake.extend(slept.map(|task| task.waker));
         of_queue.permits = of_queue.permits.min(of_queue.waiters);
         of_queue.has_search &= of_queue.permits > 0;
         match unused {
@@ -148,6 +153,7 @@ impl Waiters {
             self.by_queue.remove(queue);
         }
         self.assert_state();
+        slept.map(|task| task.waker)
     }
 
     /// Gives permits for `jobs` more jobs, at most one for each waiter.
@@ -254,7 +260,7 @@ impl Waiters {
         next
     }
 
-    /// The wakers of tasks that do not sleep any more: to be woken, or dropped, without the lock.
+    /// The wakers of tasks that do not sleep any more: to be woken without the lock.
     pub(super) fn take_awake(&mut self) -> Vec<Waker> {
         std::mem::take(&mut self.awake)
     }

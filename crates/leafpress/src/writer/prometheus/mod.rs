@@ -5,9 +5,10 @@
 //!
 //! Must never: give a metric another name or unit than it had.
 
-use super::stats::{Bucket, WriterStats};
+use super::stats::WriterStats;
 use crate::checkpoint::CheckpointStats;
 use crate::prometheus::{Exposition, Shown};
+use crate::times::in_microseconds;
 
 const PREFIX: &str = "leafpress_writer";
 
@@ -35,18 +36,20 @@ impl WriterStats {
             add_checkpoints(checkpoints, &mut text);
         }
         let size = &self.group_size;
+        let buckets = size.buckets.iter().map(|it| (it.at_most, it.count));
         text.histogram(
             "group_size",
             "Calls in a committed group.",
             &[],
-            Shown { buckets: shown(&size.buckets), count: size.count, sum: size.sum, unit: 1.0 },
+            Shown { buckets, count: size.count, sum: size.sum, unit: 1.0 },
         );
         for (name, help, latency) in [
             ("wait_seconds", "From the submit of a call to the begin of its group.", &self.wait),
             ("commit_seconds", "The COMMIT of a group alone, with its sync.", &self.commit),
             ("call_seconds", "From the submit of a call to its answer.", &self.total),
         ] {
-            let (buckets, count, sum) = (shown(&latency.buckets), latency.count, latency.sum_us);
+            let buckets = latency.buckets.iter().map(|it| (in_microseconds(it.at_most), it.count));
+            let (count, sum) = (latency.count, in_microseconds(latency.sum));
             text.histogram(name, help, &[], Shown { buckets, count, sum, unit: 1e6 });
         }
         text.into_text()
@@ -149,17 +152,13 @@ fn add_checkpoints(checkpoints: &CheckpointStats, text: &mut Exposition) {
     );
     let name = "checkpoint_held_seconds_max";
     text.describe(name, "The longest that the writer was held for a checkpoint.", "gauge");
-    text.sample(name, "", &[], checkpoints.writer_held_us_max as f64 / 1e6);
+    text.sample(name, "", &[], in_microseconds(checkpoints.writer_held_max) as f64 / 1e6);
     if let Some(stuck) = &checkpoints.stuck_reader {
         let label = [("reader", stuck.name.as_deref().unwrap_or("another process"))];
         let name = "stuck_reader_seconds";
         text.describe(name, "For how long a reader has kept the log from shrinking.", "gauge");
         text.sample(name, "", &label, stuck.stuck_for.as_secs_f64());
     }
-}
-
-fn shown(buckets: &[Bucket]) -> impl Iterator<Item = (u64, u64)> {
-    buckets.iter().map(|it| (it.at_most, it.count))
 }
 
 #[cfg(test)]

@@ -14,9 +14,10 @@ fn some_stats() -> WriterStats {
     let group_size =
         GroupSizes { count: 4, sum: 80, mean: 20.0, p50: 1, p99: 76, max: 76, buckets };
     let latency = |sum_us: u64| {
-        let bucket = |(at_most, count)| Bucket { at_most, count };
+        let bucket = |(us, count)| Bucket { at_most: Duration::from_micros(us), count };
         let buckets = [(25, 1), (1_000, 3), (10_000_000, 3)].map(bucket).to_vec();
-        Latency { count: 4, sum_us, mean_us: sum_us as f64 / 4.0, buckets, ..Latency::default() }
+        let sum = Duration::from_micros(sum_us);
+        Latency { count: 4, sum, mean: sum / 4, buckets, ..Latency::default() }
     };
     let oldest = OldestReader {
         name: "nightly \"report\"".to_owned(),
@@ -45,7 +46,7 @@ fn some_stats() -> WriterStats {
         checkpoints: Some(CheckpointStats {
             passes: 9,
             catch_ups: 3,
-            writer_held_us_max: 1_500,
+            writer_held_max: Duration::from_micros(1_500),
             ..CheckpointStats::default()
         }),
     }

@@ -24,12 +24,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use super::readers::OldestReader;
 use crate::checkpoint::CheckpointStats;
 use crate::histogram::Histogram;
 use crate::sync::lock;
+use crate::times::in_microseconds;
 
 /// Quantiles are exact to one part in 128. With a third digit each histogram would take ten times
 /// the memory, and copying it would make commits wait.
@@ -97,20 +98,27 @@ pub struct WriterStats {
 pub struct Latency {
     /// Number of durations.
     pub count: u64,
-    /// All of it together, in microseconds.
-    pub sum_us: u64,
+    /// All of it together.
+    #[serde(rename = "sum_us", serialize_with = "crate::times::whole_microseconds")]
+    pub sum: Duration,
     /// The mean.
-    pub mean_us: f64,
+    #[serde(rename = "mean_us", serialize_with = "crate::times::microseconds")]
+    pub mean: Duration,
     /// Half were at most this; exact to 1 %, like the next two.
-    pub p50_us: u64,
+    #[serde(rename = "p50_us", serialize_with = "crate::times::whole_microseconds")]
+    pub p50: Duration,
     /// 99 of 100 were at most this.
-    pub p99_us: u64,
+    #[serde(rename = "p99_us", serialize_with = "crate::times::whole_microseconds")]
+    pub p99: Duration,
     /// 999 of 1,000 were at most this.
-    pub p999_us: u64,
+    #[serde(rename = "p999_us", serialize_with = "crate::times::whole_microseconds")]
+    pub p999: Duration,
     /// The longest, exactly.
-    pub max_us: u64,
-    /// Numbers of durations up to each bound, in microseconds.
-    pub buckets: Vec<Bucket>,
+    #[serde(rename = "max_us", serialize_with = "crate::times::whole_microseconds")]
+    pub max: Duration,
+    /// Numbers of durations up to each bound; as JSON in microseconds.
+    #[serde(serialize_with = "buckets_in_microseconds")]
+    pub buckets: Vec<Bucket<Duration>>,
 }
 
 /// Numbers of calls that were committed at once.
@@ -137,11 +145,25 @@ pub struct GroupSizes {
 /// above the last bound are in the histogram's `count` alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
-pub struct Bucket {
+pub struct Bucket<T = u64> {
     /// The largest value in it (exact to 1 %).
-    pub at_most: u64,
+    pub at_most: T,
     /// Number of values that are not larger.
     pub count: u64,
+}
+
+impl Bucket<Duration> {
+    /// The bucket with its bound as a number of some unit.
+    pub(crate) fn in_unit(&self, unit: fn(Duration) -> u64) -> Bucket {
+        Bucket { at_most: unit(self.at_most), count: self.count }
+    }
+}
+
+fn buckets_in_microseconds<S: Serializer>(
+    buckets: &[Bucket<Duration>],
+    to: S,
+) -> Result<S::Ok, S::Error> {
+    to.collect_seq(buckets.iter().map(|it| it.in_unit(in_microseconds)))
 }
 
 /// Measures of a committed group.
@@ -218,13 +240,15 @@ impl Recorder {
         let mut calls = 0;
         for submitted in submitted {
             calls += 1;
-            groups.wait.record(microseconds(group.begun.saturating_duration_since(submitted)), 1);
+            groups
+                .wait
+                .record(in_microseconds(group.begun.saturating_duration_since(submitted)), 1);
             groups
                 .total
-                .record(microseconds(group.answered.saturating_duration_since(submitted)), 1);
+                .record(in_microseconds(group.answered.saturating_duration_since(submitted)), 1);
         }
         groups.size.record(calls, 1);
-        groups.commit.record(microseconds(group.commit), 1);
+        groups.commit.record(in_microseconds(group.commit), 1);
         groups.calls_failed += group.failed;
         groups.detours.add(&group.detours);
         groups.wal_bytes = group.wal_bytes;
@@ -271,10 +295,6 @@ impl Recorder {
     }
 }
 
-fn microseconds(duration: Duration) -> u64 {
-    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
-}
-
 fn mean(of: &Distribution) -> f64 {
     if of.count == 0 { 0.0 } else { of.sum as f64 / of.count as f64 }
 }
@@ -284,15 +304,18 @@ fn buckets(of: &Distribution, bounds: &[u64]) -> Vec<Bucket> {
 }
 
 fn latency(of: &Distribution) -> Latency {
+    let quantile = |share| Duration::from_micros(of.quantile(share));
+    let bucket =
+        |it: Bucket| Bucket { at_most: Duration::from_micros(it.at_most), count: it.count };
     Latency {
         count: of.count,
-        sum_us: of.sum,
-        mean_us: mean(of),
-        p50_us: of.quantile(0.5),
-        p99_us: of.quantile(0.99),
-        p999_us: of.quantile(0.999),
-        max_us: of.max,
-        buckets: buckets(of, &LATENCY_BOUNDS_US),
+        sum: Duration::from_micros(of.sum),
+        mean: Duration::from_secs_f64(mean(of) / 1e6),
+        p50: quantile(0.5),
+        p99: quantile(0.99),
+        p999: quantile(0.999),
+        max: Duration::from_micros(of.max),
+        buckets: buckets(of, &LATENCY_BOUNDS_US).into_iter().map(bucket).collect(),
     }
 }
 
@@ -348,9 +371,8 @@ impl fmt::Display for WriterStats {
         for (name, latency) in
             [("wait", &self.wait), ("commit", &self.commit), ("total", &self.total)]
         {
-            let mean_us = latency.mean_us.round() as u64;
-            let Latency { p50_us, p99_us, p999_us, max_us, .. } = *latency;
-            let shown = [p50_us, p99_us, p999_us, max_us, mean_us].map(shown_time);
+            let Latency { p50, p99, p999, max, mean, .. } = *latency;
+            let shown = [p50, p99, p999, max, mean].map(shown_time);
             write!(f, "\n{name:<15}{}", columns(shown.each_ref().map(String::as_str)))?;
         }
         Ok(())
@@ -362,8 +384,9 @@ fn columns(texts: [&str; 5]) -> String {
 }
 
 /// Three digits are enough for people.
-fn shown_time(time_us: u64) -> String {
-    let time = time_us as f64;
+fn shown_time(time: Duration) -> String {
+    let time = (time.as_nanos() as f64 / 1e3).round();
+    let time_us = time as u64;
     match time_us {
         0..1_000 => format!("{time_us} µs"),
         1_000..10_000 => format!("{:.2} ms", time / 1e3),

@@ -6,6 +6,9 @@ use super::super::readers::OldestReader;
 use super::*;
 
 const HOUR_US: u64 = 3_600_000_000;
+fn us(time: u64) -> Duration {
+    Duration::from_micros(time)
+}
 
 /// One group for each latency, all of its three times that long.
 pub(in crate::writer) fn record_all(recorder: &Recorder, latencies_us: &[u64]) {
@@ -55,10 +58,10 @@ fn a_group_counts_each_of_its_calls_once() {
     assert_eq!((stats.busy_waits, stats.calls_cancelled, stats.queue_full), (1, 1, 1));
     assert_eq!((stats.wal_bytes, stats.wal_bytes_max), (4_096, 8_192));
     assert_eq!((stats.group_size.sum, stats.group_size.max), (4, 3));
-    assert_eq!((stats.wait.count, stats.wait.sum_us, stats.wait.max_us), (4, 200, 100));
-    assert_eq!((stats.commit.count, stats.commit.p50_us, stats.commit.max_us), (2, 120, 120));
-    assert_eq!((stats.total.sum_us, stats.total.max_us), (250 + 250 + 140 + 140, 250));
-    assert!((stats.total.mean_us - 195.0).abs() < 1e-9);
+    assert_eq!((stats.wait.count, stats.wait.sum, stats.wait.max), (4, us(200), us(100)));
+    assert_eq!((stats.commit.count, stats.commit.p50, stats.commit.max), (2, us(120), us(120)));
+    assert_eq!((stats.total.sum, stats.total.max), (us(250 + 250 + 140 + 140), us(250)));
+    assert_eq!(stats.total.mean, us(195));
 }
 
 #[test]
@@ -67,7 +70,7 @@ fn long_times_are_counted_and_their_maximum_is_exact() {
     let hours_us = 3 * HOUR_US + 1;
     record_all(&recorder, &[0, hours_us]);
     let commit = recorder.snapshot().commit;
-    assert_eq!((commit.count, commit.max_us, commit.p50_us), (2, hours_us, 0));
+    assert_eq!((commit.count, commit.max, commit.p50), (2, us(hours_us), us(0)));
     assert_eq!(commit.buckets.last().map(|it| it.count), Some(1));
 }
 
@@ -97,7 +100,7 @@ fn a_snapshot_has_the_groups_of_all_threads() {
             let stats = recorder.snapshot();
             // Of one moment: what belongs together is together.
             assert_eq!(stats.commits, stats.wait.count);
-            assert_eq!(stats.calls * 5, stats.total.sum_us);
+            assert_eq!(us(stats.calls * 5), stats.total.sum);
         }
     });
     assert_eq!(recorder.snapshot().commits, 4_000);
@@ -140,8 +143,14 @@ fn as_json_times_are_in_the_units_of_their_names() {
         in_transaction: false,
     });
     let json = serde_json::to_value(&stats).unwrap();
-    assert_eq!(json["commit"]["max_us"], 80);
-    assert_eq!(json["commit"]["buckets"][3], serde_json::json!({"at_most": 100, "count": 1}));
+    let mut commit = json["commit"].clone();
+    let buckets = commit["buckets"].take();
+    assert_eq!(buckets[3], serde_json::json!({"at_most": 100, "count": 1}));
+    let expected = serde_json::json!({
+        "count": 1, "sum_us": 80, "mean_us": 80.0, "p50_us": 80, "p99_us": 80, "p999_us": 80,
+        "max_us": 80, "buckets": null,
+    });
+    assert_eq!(commit, expected);
     assert_eq!(json["oldest_reader"]["open_for_s"], 1.5);
 }
 
@@ -161,15 +170,15 @@ proptest! {
         let is_near = |shown: u64, exact: u64| shown.abs_diff(exact) as f64 <= exact as f64 * 0.01;
         for latency in [&stats.wait, &stats.commit, &stats.total] {
             prop_assert_eq!(latency.count, count as u64);
-            prop_assert_eq!(latency.sum_us, latencies_us.iter().sum::<u64>());
-            prop_assert_eq!(latency.max_us, latencies_us[count - 1]);
-            for (shown, of_1000) in [(latency.p50_us, 500), (latency.p99_us, 990), (latency.p999_us, 999)] {
-                let exact = quantile(of_1000);
+            prop_assert_eq!(latency.sum, us(latencies_us.iter().sum::<u64>()));
+            prop_assert_eq!(latency.max, us(latencies_us[count - 1]));
+            for (shown, of_1000) in [(latency.p50, 500), (latency.p99, 990), (latency.p999, 999)] {
+                let (shown, exact) = (in_microseconds(shown), quantile(of_1000));
                 prop_assert!(is_near(shown, exact), "{} of 1000: {} for {}", of_1000, shown, exact);
             }
             for bucket in &latency.buckets {
                 let at_most = |bound: f64| latencies_us.iter().filter(|&&it| it as f64 <= bound).count() as u64;
-                let bound = bucket.at_most as f64;
+                let bound = in_microseconds(bucket.at_most) as f64;
                 prop_assert!((at_most(bound)..=at_most(bound * 1.01)).contains(&bucket.count));
             }
         }

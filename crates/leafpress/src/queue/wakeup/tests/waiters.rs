@@ -1,5 +1,7 @@
 //! The numbers: the waiters that may look, and the next one.
 
+use std::task::Waker;
+
 use proptest::prelude::*;
 
 use super::super::message;
@@ -57,6 +59,19 @@ fn who_leaves_takes_no_permit_along() {
     by_queue.leave(QUEUE, None, None);
     by_queue.leave(QUEUE, None, None);
     assert_eq!(by_queue.take(QUEUE), Some(Permit::Job));
+}
+
+#[test]
+fn a_task_that_leaves_is_not_woken_and_the_next_one_is() {
+    let mut by_queue = with_waiters(2);
+    let tasks = [by_queue.new_task(), by_queue.new_task()];
+    for task in tasks {
+        assert!(by_queue.sleep(QUEUE, task, Waker::noop().clone(), None).is_none());
+    }
+    assert!(by_queue.leave(QUEUE, Some(tasks[1]), None).is_some());
+    assert_eq!(by_queue.take_awake().len(), 0);
+    by_queue.ring(QUEUE, 1);
+    assert_eq!(by_queue.take_awake().len(), 1);
 }
 
 #[test]
