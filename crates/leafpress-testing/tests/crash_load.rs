@@ -30,7 +30,7 @@ fn recorder() -> &'static Arc<Recorder<PlatformVfs>> {
     let (recorder, _) = RECORDER.get_or_init(|| {
         let recorder = Arc::new(Recorder::new(PlatformVfs::new()));
         let registration = register_default("crash-recorder", Arc::clone(&recorder)).unwrap();
-        disk::watch(Arc::clone(&recorder) as _);
+        disk::watch(Arc::clone(&recorder) as _).unwrap();
         (recorder, registration)
     });
     recorder

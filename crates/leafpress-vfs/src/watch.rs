@@ -10,6 +10,8 @@ use std::fs::File;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
+use crate::error::{Error, Result};
+
 /// An observer of the writes of one file.
 pub trait WriteObserver: std::fmt::Debug + Send + Sync {
     /// Bytes were written.
@@ -58,10 +60,11 @@ static WATCHER: OnceLock<Arc<dyn Watcher>> = OnceLock::new();
 
 /// Watches all loads of this process from now on, to its end.
 ///
-/// # Panics
-/// If another one watches already.
-pub fn watch(watcher: Arc<dyn Watcher>) {
-    assert!(WATCHER.set(watcher).is_ok(), "there is a watcher already");
+/// # Errors
+/// [`ErrorKind::Misuse`](crate::ErrorKind::Misuse) if another one watches already.
+pub fn watch(watcher: Arc<dyn Watcher>) -> Result<()> {
+    let taken = |_| Error::misuse("another watcher of this process's files is there already");
+    WATCHER.set(watcher).map_err(taken)
 }
 
 /// Tells the watcher, if there is one, of a step.

@@ -111,6 +111,8 @@ pub mod script;
 mod sort;
 mod sqlite_error;
 pub mod storage;
+#[cfg(feature = "load")]
+mod threads;
 mod times;
 pub mod verify;
 mod vfs_error;

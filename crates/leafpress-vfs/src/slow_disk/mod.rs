@@ -109,11 +109,9 @@ impl fmt::Debug for Simulation {
 /// ```
 ///
 /// # Errors
-/// [`ErrorKind::Misuse`](crate::ErrorKind::Misuse) if this process plays another disk already; SQLite's own. Once more with
+/// [`ErrorKind::Misuse`](crate::ErrorKind::Misuse) if this process plays another disk already, or
+/// another watcher is told of its files; SQLite's own. Nothing was changed then. Once more with
 /// the same model is fine.
-///
-/// # Panics
-/// If a test watches the steps of this process's loads.
 pub fn simulate(model: DiskModel) -> Result<&'static Simulation> {
     static STARTING: Mutex<()> = Mutex::new(());
     let _turn = lock(&STARTING);
@@ -127,7 +125,7 @@ pub fn simulate(model: DiskModel) -> Result<&'static Simulation> {
     }
     let registration = register_default(NAME, PlatformVfs::new())?;
     let simulation = Simulation { device: Device::new(model), _registration: registration };
-    platform::put_in_place(&simulation.device);
+    platform::put_in_place(&simulation.device)?;
     Ok(SIMULATION.get_or_init(|| simulation))
 }
 

@@ -18,15 +18,16 @@ use crate::watch::{Watcher, WriteObserver, watch};
 
 /// Puts `device` in the place of the platform's disk, to the end of the process.
 ///
-/// # Panics
-/// If something else stands there already.
-pub(super) fn put_in_place(device: &Arc<Device>) {
-    // First, as it panics where another one watches: then nothing was changed.
-    watch(Arc::new(OwnFiles(Arc::clone(device))));
+/// # Errors
+/// When another watcher is told of this process's files; nothing was changed.
+pub(super) fn put_in_place(device: &Arc<Device>) -> crate::Result<()> {
+    // First, as it can fail.
+    watch(Arc::new(OwnFiles(Arc::clone(device))))?;
     let files = put_over_platform(SlowDisk::on(BarePlatform::new(), Arc::clone(device)));
     let pages =
         put_over_disk(SlowPages { below: BareDisk::without_stamps(), device: Arc::clone(device) });
     assert!(files && pages, "there is a layer over the platform's disk already");
+    Ok(())
 }
 
 /// Pages are never written whole; folders and journals are synced as slowly as files.

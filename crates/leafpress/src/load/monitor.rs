@@ -1,11 +1,13 @@
 //! Progress of a load, reported to the caller. It does not slow the load down.
 
-use crate::sync::lock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::thread::{ScopedJoinHandle, Thread};
 use std::time::Duration;
 
 use super::options::Progress;
+use crate::sync::lock;
+use crate::threads;
 
 /// Time between two calls of the callback.
 const INTERVAL: Duration = Duration::from_millis(100);
@@ -52,13 +54,15 @@ impl Monitor {
     ) -> R {
         let Some(callback) = callback else { return work() };
         std::thread::scope(|scope| {
-            let watcher = scope.spawn(|| {
+            // Without the thread the callback is told of the end only.
+            let watcher = threads::start(scope, || {
                 while !self.done.load(Ordering::Acquire) {
                     callback(&self.progress());
                     std::thread::park_timeout(INTERVAL);
                 }
             });
-            let _stop = StopWatching { monitor: self, watcher: watcher.thread() };
+            let watcher = watcher.as_ref().ok().map(ScopedJoinHandle::thread);
+            let _stop = StopWatching { monitor: self, watcher };
             let result = work();
             callback(&self.progress());
             result
@@ -69,12 +73,14 @@ impl Monitor {
 /// Guard that ends the progress thread, also when the work panics.
 struct StopWatching<'m> {
     monitor: &'m Monitor,
-    watcher: &'m std::thread::Thread,
+    watcher: Option<&'m Thread>,
 }
 
 impl Drop for StopWatching<'_> {
     fn drop(&mut self) {
         self.monitor.done.store(true, Ordering::Release);
-        self.watcher.unpark();
+        if let Some(watcher) = self.watcher {
+            watcher.unpark();
+        }
     }
 }

@@ -24,6 +24,7 @@ use crate::input::encoding;
 use crate::input::rows::{DecodeHalt, RowReader, RowSource, SourceColumn};
 use crate::input::source::{Opened, Source};
 use crate::sync::lock;
+use crate::threads;
 use crate::{Error, ErrorKind, Result};
 
 /// Options for reading an input of JSON.
@@ -177,18 +178,17 @@ impl<'a> RowSource for JsonSource<'a> {
     fn discover_columns(&mut self, bytes_read: &Arc<AtomicU64>) -> Result<()> {
         let (reader, decoder) = self.open(bytes_read)?;
         let survey = Survey { reader: Mutex::new((0, reader)), decoder };
-        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let mut outcomes = Vec::new();
         std::thread::scope(|scope| {
-            let workers: Vec<_> =
-                (0..threads).map(|_| scope.spawn(|| survey.collect_keys())).collect();
-            for worker in workers {
+            for worker in threads::start_workers(scope, cores, || || survey.collect_keys())? {
                 match worker.join() {
                     Ok(outcome) => outcomes.push(outcome),
                     Err(panic) => std::panic::resume_unwind(panic),
                 }
             }
-        });
+            Ok::<_, Error>(())
+        })?;
         let mut found = Vec::new();
         for outcome in outcomes {
             found.extend(outcome?);

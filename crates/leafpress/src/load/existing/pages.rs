@@ -41,6 +41,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::schema::declared::DeclaredTable;
 use crate::schema::quote_identifier;
 use crate::sqlite_error::broken_rule;
+use crate::threads;
 use crate::words::counted;
 
 /// Limit of batches between the reading and the writing thread.
@@ -236,18 +237,19 @@ impl Move<'_> {
         };
         let roots: Vec<u32> = self.table.trees().map(|it| it.root).collect();
         let (handed_on, written) = std::thread::scope(|scope| {
-            let carry = scope.spawn(move || {
+            let carry = threads::start(scope, move || {
                 let handed_on = relocate(layout, page_count, &roots, &mut carrier);
                 let sent = handed_on.map(|_| carrier.send());
                 // Without a sender the writer ends.
                 carrier.sender = None;
                 (sent, carrier)
-            });
+            })?;
             let written = self.write_batches(&receiver);
             // Dropped before the join: a carrier without a receiver ends.
             drop(receiver);
-            (carry.join(), written)
-        });
+            Ok::<_, Error>((carry.join(), written))
+        })
+        .map_err(|error| error.on_disk(UNCHANGED))?;
         let (sent, carrier) = handed_on.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         let written = written?;
         match sent {

@@ -13,6 +13,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
 use crate::new_file::disk::DiskFile;
+use crate::threads;
 
 /// Space is asked for in steps of this: the file system then finds it in one
 /// piece and a write only fills it (measured: 8 GB/s against 3 to 6).
@@ -103,7 +104,8 @@ impl Output {
         }
         std::thread::scope(|scope| {
             let (stop, stopped) = mpsc::channel::<()>();
-            scope.spawn(move || {
+            // Without the thread all is synced at the end.
+            let _ = threads::start(scope, move || {
                 while stopped.recv_timeout(FLUSH_INTERVAL) == Err(RecvTimeoutError::Timeout) {
                     self.flush();
                 }
@@ -139,8 +141,9 @@ impl Output {
             return (look(), Ok(()));
         }
         std::thread::scope(|scope| {
-            let syncing = scope.spawn(|| self.sync());
+            let syncing = threads::start(scope, || self.sync());
             let seen = look();
+            let Ok(syncing) = syncing else { return (seen, self.sync()) };
             let synced = syncing.join();
             (seen, synced.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
         })

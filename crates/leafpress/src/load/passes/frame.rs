@@ -30,6 +30,7 @@ use crate::load::options::CancelToken;
 use crate::load::tree::JoinHalt;
 use crate::load::tree::turns::{HaltOnPanic, Turns};
 use crate::sync::lock;
+use crate::threads;
 
 /// An input that is read piece by piece.
 pub trait Pieces: Sync {
@@ -248,17 +249,18 @@ impl Frame<'_> {
         };
         let ended = Mutex::new((Clock::default(), Ok(())));
         std::thread::scope(|scope| {
-            for _ in 0..self.threads.max(1) {
-                scope.spawn(|| {
+            threads::start_workers(scope, self.threads.max(1), || {
+                || {
                     let (clock, outcome) = run.work();
                     let mut ended = lock(&ended);
                     ended.0.add(clock);
                     if outcome.is_err() {
                         ended.1 = outcome;
                     }
-                });
-            }
-        });
+                }
+            })
+            .map(drop)
+        })?;
         let Joining { joined, halt } = run.join.into_state();
         if let Some(halt) = halt {
             return Err(halt);

@@ -34,6 +34,7 @@ use crate::schema::Column;
 use crate::schema::shape::TableShape;
 use crate::schema::shape::staged_shape;
 use crate::sync::lock;
+use crate::threads;
 
 /// Bytes at which a run is written: a run that fits a core's own cache is built and written faster,
 /// and the pages of a small load are written soon.
@@ -276,7 +277,7 @@ impl Pressing<'_> {
     where
         I: Iterator<Item: Row + Send> + Send,
     {
-        let threads = self.options.threads.min(parts.len());
+        let workers = self.options.threads.min(parts.len());
         let failed = AtomicUsize::new(usize::MAX);
         let outcomes: Mutex<Vec<(usize, Result<R>)>> = Mutex::default();
         let waiting = Mutex::new(parts.iter_mut());
@@ -296,10 +297,8 @@ impl Pressing<'_> {
             }
         };
         std::thread::scope(|scope| {
-            // This thread is one of the workers.
-            for _ in 1..threads {
-                scope.spawn(do_parts);
-            }
+            // This thread is one of the workers, and the only one where the system gives no other.
+            let _ = threads::start_workers(scope, workers.saturating_sub(1), || do_parts);
             do_parts();
         });
         let mut outcomes = outcomes.into_inner().unwrap_or_default();

@@ -22,6 +22,7 @@ use crate::load::file::pages::{Pages, refused, write_pieces};
 use crate::load::options::CancelToken;
 use crate::sort::{Partition, Sorted};
 use crate::sync::lock;
+use crate::threads;
 
 /// Kind of the sorted records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -133,8 +134,9 @@ impl SortedPress<'_> {
         let next = AtomicUsize::new(0);
         let failed: Mutex<Option<Error>> = Mutex::new(None);
         std::thread::scope(|scope| {
-            for _ in 0..self.threads.min(self.sorted.partitions()) {
-                scope.spawn(|| {
+            let threads = self.threads.min(self.sorted.partitions());
+            threads::start_workers(scope, threads, || {
+                || {
                     let _guard = HaltOnPanic(&join, &count);
                     let mut worker = self.worker();
                     loop {
@@ -153,9 +155,10 @@ impl SortedPress<'_> {
                             }
                         }
                     }
-                });
-            }
-        });
+                }
+            })
+            .map(drop)
+        })?;
         if let Some(error) = failed.into_inner().unwrap_or_default() {
             return Err(error);
         }

@@ -30,6 +30,7 @@ use crate::load::tree::analyze::StatCounter;
 use crate::schema::shape::IndexShape;
 use crate::sort::{Partition, Sorted};
 use crate::sqlite_error::broken_rule;
+use crate::threads;
 
 /// Characters of a value in a message.
 const SHOWN_CHARACTERS_MAX: usize = 60;
@@ -81,11 +82,11 @@ impl Press<'_> {
                 let _ = empty_runs.send(IndexRun::new(self.of.layout));
             }
             let empty = std::sync::Arc::new(Mutex::new(empty));
-            for _ in 0..self.threads {
+            threads::start_workers(scope, self.threads, || {
                 let (empty, pieces, next) = (empty.clone(), pieces.clone(), &next_partition);
                 let presser = self.of;
-                scope.spawn(move || presser.work(sorted, next, &empty, &pieces));
-            }
+                move || presser.work(sorted, next, &empty, &pieces)
+            })?;
             drop((empty, pieces));
             self.join(sorted, pages_before, &done, empty_runs)
         });

@@ -18,6 +18,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::load::existing::connect::Target;
 use crate::load::options::CancelToken;
 use crate::sort::{RunBuilder, SortKey, SortOptions, Sorted, Sorter};
+use crate::threads;
 
 /// Bytes of leaves that are handed over at once.
 const BATCH_BYTES: usize = 256 << 10;
@@ -101,14 +102,12 @@ impl Scan<'_> {
             let (long_rows, long_receiver) = channel();
             let receiver = Mutex::new(receiver);
             let receiver = std::sync::Arc::new(receiver);
-            let workers: Vec<_> = (0..self.threads)
-                .map(|_| {
-                    let maker = EntryMaker::new(self.plan, first_rowid, sorter.run());
-                    let (receiver, long_rows) = (receiver.clone(), long_rows.clone());
-                    let layout = self.plan.layout;
-                    scope.spawn(move || work(maker, &receiver, &long_rows, layout))
-                })
-                .collect();
+            let workers = threads::start_workers(scope, self.threads, || {
+                let maker = EntryMaker::new(self.plan, first_rowid, sorter.run());
+                let (receiver, long_rows) = (receiver.clone(), long_rows.clone());
+                let layout = self.plan.layout;
+                move || work(maker, &receiver, &long_rows, layout)
+            })?;
             // Only workers hold these senders now: the channel closes when the last worker ends.
             drop((receiver, long_rows));
             let maker = EntryMaker::new(self.plan, first_rowid, sorter.run());
