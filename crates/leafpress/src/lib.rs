@@ -112,7 +112,8 @@ mod schema;
 mod sort;
 mod sqlite_error;
 pub mod storage;
-mod times;
+#[doc(hidden)]
+pub mod times;
 pub mod verify;
 mod vfs_error;
 mod words;

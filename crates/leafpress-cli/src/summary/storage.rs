@@ -2,8 +2,6 @@
 //!
 //! Must never: judge; the verdict is made where the disk is measured.
 
-use std::time::Duration;
-
 use leafpress::storage::{AtomicBy, AtomicWrites, Device, Latency};
 use leafpress_bench::storage::StorageReport;
 
@@ -97,19 +95,11 @@ fn storage_syncs(report: &StorageReport) -> String {
     let mut text = format!("\n{}\n", styled(FAINT, &heading));
     for (name, latency) in rows {
         if let Some(Latency { p50_us, p99_us, max_us, count, .. }) = latency {
-            let [p50, p99, worst] = [p50_us, p99_us, max_us].map(microseconds);
+            let [p50, p99, worst] = [p50_us, p99_us, max_us].map(human::latency);
             text += &format!("{}\n", line(name, [p50, p99, worst, human::count(count)]));
         }
     }
     text
-}
-
-fn microseconds(us: f64) -> String {
-    if us < 100.0 {
-        format!("{us:.1} µs")
-    } else {
-        human::duration(Duration::from_nanos((us * 1e3) as u64))
-    }
 }
 
 fn storage_writes(report: &StorageReport) -> String {

@@ -24,6 +24,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
+use leafpress_vfs::text::scaled;
 use serde::Serialize;
 
 use super::readers::OldestReader;
@@ -350,7 +351,8 @@ impl fmt::Display for WriterStats {
         {
             let mean_us = latency.mean_us.round() as u64;
             let Latency { p50_us, p99_us, p999_us, max_us, .. } = *latency;
-            let shown = [p50_us, p99_us, p999_us, max_us, mean_us].map(shown_time);
+            let shown = [p50_us, p99_us, p999_us, max_us, mean_us]
+                .map(|us| scaled(us as f64, 1_000.0, &["µs", "ms", "s"]));
             write!(f, "\n{name:<15}{}", columns(shown.each_ref().map(String::as_str)))?;
         }
         Ok(())
@@ -359,18 +361,6 @@ impl fmt::Display for WriterStats {
 
 fn columns(texts: [&str; 5]) -> String {
     texts.map(|text| format!("{text:>10}")).concat()
-}
-
-/// Three digits are enough for people.
-fn shown_time(time_us: u64) -> String {
-    let time = time_us as f64;
-    match time_us {
-        0..1_000 => format!("{time_us} µs"),
-        1_000..10_000 => format!("{:.2} ms", time / 1e3),
-        10_000..100_000 => format!("{:.1} ms", time / 1e3),
-        100_000..1_000_000 => format!("{:.0} ms", time / 1e3),
-        _ => format!("{:.2} s", time / 1e6),
-    }
 }
 
 #[cfg(test)]
